@@ -55,7 +55,7 @@ const KERNELS: [&str; 23] = [
     "codec/group",
     "codec/order",
     "codec/runs",
-    "codec/spread",
+    "codec/scatter",
     "codec/encode",
     "codec/encode_lanes",
     "codec/encode_hash",

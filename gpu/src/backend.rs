@@ -1,5 +1,4 @@
-//! The CUDA backend as callers see it: packs cycles, sends them to its driver's thread and returns
-//! their outputs.
+//! The CUDA backend: packs cycles, sends them to its driver's thread and returns their outputs.
 //!
 //! Answers lag one cycle: queries of cycle k see the state after k - 1 while k is applied. A failed
 //! device ends the engine; every later call returns its error.
@@ -34,7 +33,7 @@ pub struct CudaBackend {
     /// The arena of the next cycle.
     spare: Option<Arena>,
     outputs: Receiver<Result<Finished, EngineError>>,
-    /// Lists of the cycle that is being packed.
+    /// Lists of the cycle being packed.
     query_parts: QueryParts,
     status: Arc<Status>,
     timeline: Arc<Timeline>,
@@ -42,20 +41,20 @@ pub struct CudaBackend {
     submitted: u64,
     /// The epoch of the next cycle.
     epoch_next: u64,
-    /// Regions after the submitted cycles, at most.
+    /// Upper bound of the continuous queries after the submitted cycles.
     regions_max: usize,
-    /// Whether a region was set that keeps membership states.
+    /// Whether a continuous query with membership states was ever set.
     keeps_states: bool,
-    /// Outputs received before their ticket was waited for.
+    /// Outputs received before a wait for their ticket.
     received_outputs: BTreeMap<u64, Result<Finished, EngineError>>,
-    /// Tickets that were not waited for.
+    /// Tickets without a wait yet.
     owed: Vec<u64>,
     received: u64,
     failed: Option<EngineError>,
 }
 
 impl CudaBackend {
-    /// An engine without objects on a device, which may take all that its fleets may take together.
+    /// An engine without objects on a device, whose budget is that of all fleets.
     ///
     /// # Errors
     /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
@@ -63,14 +62,14 @@ impl CudaBackend {
         Self::with_budget(gpu, options, Self::usual_budget_bytes(gpu))
     }
 
-    /// The default budget of an engine: all that fleets may take together.
+    /// The default budget of an engine: that of all fleets together.
     #[must_use]
     pub fn usual_budget_bytes(gpu: &Gpu) -> u64 {
         gpu.budget_bytes()
     }
 
-    /// An engine that takes at most `budget_bytes` of what all fleets of a device may take
-    /// together, [`Gpu::budget_bytes`].
+    /// An engine with a budget of `budget_bytes`, out of the budget that all fleets of a device
+    /// share, [`Gpu::budget_bytes`].
     ///
     /// # Errors
     /// As [`CudaBackend::new`].
@@ -85,7 +84,7 @@ impl CudaBackend {
     /// As [`CudaBackend::with_budget`], with settings for experiments.
     ///
     /// # Errors
-    /// As [`CudaBackend::new`], and [`EngineError::Limit`] for a grid that cannot be.
+    /// As [`CudaBackend::new`], and [`EngineError::Limit`] for an invalid grid.
     pub fn with_tuning(
         gpu: &Gpu,
         options: EngineOptions,
@@ -155,14 +154,14 @@ impl CudaBackend {
         }
         let changes = crate::pipeline::file(&self.options.space, changes);
         if self.spare.is_none() {
-            // One arena more than cycles in flight: one is here or will be returned.
-            self.spare = Some(self.arenas.recv().map_err(|_| self.gone())?);
+            // One arena more than cycles in flight: one is idle or will be returned.
+            self.spare = Some(self.arenas.recv().map_err(|_| self.disconnected())?);
         }
         let (at, spare) = ((&*self.timeline, self.epoch_next), &mut self.spare);
         let (stream, query_parts) = (&self.copy_in, &mut self.query_parts);
         let staged = crate::pipeline::stage(&self.memory, stream, at, spare, input, query_parts);
         if staged.is_err() && self.spare.is_none() {
-            // The arena that could not grow is gone; without another the next cycle would wait
+            // The arena that could not grow was dropped; without another the next cycle would wait
             // forever.
             self.spare = Some(Arena::new(&self.memory)?);
         }
@@ -171,17 +170,17 @@ impl CudaBackend {
 
     fn send(&mut self, command: Command) -> Result<(), EngineError> {
         let sent = self.commands.as_ref().map(|commands| commands.send(command));
-        if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
+        if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.disconnected()) }
     }
 
-    /// Checks a cycle's changes of regions. Requests the list of regions from the driver only when
+    /// Checks a cycle's changes of continuous queries. Requests the list from the driver only if
     /// they may be too many.
     fn check_regions(&mut self, input: &CycleInput) -> Result<(), EngineError> {
         let added = input.subscriptions.len();
         if self.regions_max + added > limits::REGIONS_MAX {
             let (reply, answer) = channel();
             self.send(Command::Regions(reply))?;
-            let regions = answer.recv().map_err(|_| self.gone())?;
+            let regions = answer.recv().map_err(|_| self.disconnected())?;
             input.check_regions(regions.len(), |region| regions.contains(&region))?;
             self.regions_max = regions.len();
         }
@@ -189,12 +188,12 @@ impl CudaBackend {
         Ok(())
     }
 
-    /// That nothing has ended this engine.
+    /// Fails if an earlier error ended the engine.
     fn is_running(&self) -> Result<(), EngineError> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Takes note of an error that ends the engine.
+    /// Records an error that ends the engine.
     fn note(&mut self, error: EngineError) -> EngineError {
         if matches!(error, EngineError::Device(_)) {
             self.failed.get_or_insert_with(|| error.clone());
@@ -202,9 +201,9 @@ impl CudaBackend {
         error
     }
 
-    /// Why there is no driver any more.
-    fn gone(&mut self) -> EngineError {
-        // It has hung up: this ends with its last word.
+    /// The error that ended the driver.
+    fn disconnected(&mut self) -> EngineError {
+        // The channel is closed, so its last message ends this loop.
         while let Ok(output) = self.outputs.recv() {
             self.store(output);
         }
@@ -223,7 +222,7 @@ impl CudaBackend {
         self.received_outputs.insert(self.received, output);
     }
 
-    /// Takes outputs until that of `ticket` is there.
+    /// Receives outputs until that of `ticket` is received.
     fn receive(&mut self, ticket: u64) -> Result<Finished, EngineError> {
         loop {
             if let Some(output) = self.received_outputs.remove(&ticket) {
@@ -232,13 +231,13 @@ impl CudaBackend {
             self.is_running()?;
             match self.outputs.recv() {
                 Ok(output) => self.store(output),
-                Err(_) => return Err(self.gone()),
+                Err(_) => return Err(self.disconnected()),
             }
         }
     }
 }
 
-/// What was recorded of some cycles.
+/// The recording of some cycles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {
     /// When each stage of each cycle ran.
@@ -268,7 +267,7 @@ impl Recorder {
         self.timeline.start(&self.stream)
     }
 
-    /// Ends recording and gives what was recorded; waits for the stages.
+    /// Ends the recording and returns it; waits for the stages.
     ///
     /// # Errors
     /// [`EngineError::Device`].
@@ -318,7 +317,7 @@ impl Backend for CudaBackend {
         self.is_running()?;
         let (reply, answer) = channel();
         self.send(Command::Export(reply))?;
-        let snapshot = answer.recv().map_err(|_| self.gone())?;
+        let snapshot = answer.recv().map_err(|_| self.disconnected())?;
         snapshot.map_err(|error| self.note(error))
     }
 
@@ -327,7 +326,7 @@ impl Backend for CudaBackend {
         let (reply, answer) = channel();
         let epoch = snapshot.epoch;
         self.send(Command::Import(snapshot, reply))?;
-        let imported = answer.recv().map_err(|_| self.gone())?;
+        let imported = answer.recv().map_err(|_| self.disconnected())?;
         imported.map_err(|error| self.note(error))?;
         self.epoch_next = epoch + 1;
         Ok(())
@@ -340,8 +339,8 @@ impl Backend for CudaBackend {
             let oldest_ms = oldest_ms.filter(|_| objects > 0)?;
             Some(oldest_ms.saturating_add(ttl_ms).saturating_add(1))
         };
-        let stands_ms = self.keeps_states.then(|| self.status.due_after(self.submitted)).flatten();
-        [expiry_ms(), stands_ms].into_iter().flatten().min()
+        let states_ms = self.keeps_states.then(|| self.status.due_after(self.submitted)).flatten();
+        [expiry_ms(), states_ms].into_iter().flatten().min()
     }
 
     fn objects(&self) -> u64 {
@@ -357,7 +356,7 @@ impl Drop for CudaBackend {
     fn drop(&mut self) {
         self.commands = None;
         if let Some(thread) = self.thread.take() {
-            // A driver that panicked has said so already.
+            // A driver that panicked has reported it.
             let _ = thread.join();
         }
     }

@@ -1,12 +1,12 @@
 //! The devices of this machine, by ordinal.
 //!
 //! A missing driver or device is a value, never a panic. All fleets on a device share its context;
-//! each fleet has streams and memory of its own. A machine with several GPUs opens one [`Gpu`] for
-//! each, and a fleet runs on one of them.
+//! each fleet has its own streams and memory. A process opens one [`Gpu`] per GPU, and a fleet runs
+//! on one of them.
 
 use thiserror::Error;
 
-/// Why there is no device to run on.
+/// The reason why a device cannot be opened.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum Unavailable {
     /// The library was built without feature `cuda`.
@@ -15,7 +15,7 @@ pub enum Unavailable {
     /// No driver on this machine.
     #[error("there is no NVIDIA driver: libcuda could not be loaded")]
     NoDriver,
-    /// The driver opens no such device, or the kernels were not built for it.
+    /// The driver has no such device, or the kernels were not built for it.
     #[error("no CUDA device could be opened: {0}")]
     NoDevice(String),
 }
@@ -50,7 +50,7 @@ mod present {
     pub struct Gpu {
         pub(crate) context: Arc<CudaContext>,
         pub(crate) kernels: Arc<Kernels>,
-        /// What all fleets may take together.
+        /// The budget of all fleets together.
         pub(crate) account: Arc<Account>,
         name: String,
         memory_bytes: u64,
@@ -72,10 +72,10 @@ mod present {
             static OPENED: Mutex<BTreeMap<usize, Result<Gpu, Unavailable>>> =
                 Mutex::new(BTreeMap::new());
             let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-            opened.entry(ordinal).or_insert_with(|| Self::open_anew(ordinal)).clone()
+            opened.entry(ordinal).or_insert_with(|| Self::open_new(ordinal)).clone()
         }
 
-        fn open_anew(ordinal: usize) -> Result<Self, Unavailable> {
+        fn open_new(ordinal: usize) -> Result<Self, Unavailable> {
             if !crate::launch::has_driver() {
                 return Err(Unavailable::NoDriver);
             }
@@ -92,11 +92,11 @@ mod present {
             Ok(Self { context, kernels, account, name, memory_bytes })
         }
 
-        /// A copy of some bytes in page-locked memory: a block made of it travels to the device
-        /// from where it lies. For callers that receive blocks into memory of their own.
+        /// A copy of some bytes in page-locked memory: the device copies a block made of it in
+        /// place. For callers that receive blocks into memory of their own.
         ///
         /// # Errors
-        /// [`EngineError::Device`] when there is no such memory left.
+        /// [`EngineError::Device`] when there is no such memory.
         pub fn pinned_bytes(&self, bytes: &[u8]) -> Result<Bytes, EngineError> {
             let memory = self.memory(0);
             let mut buffer = PinnedBuffer::<u8>::new(&memory, bytes.len())?;
@@ -104,38 +104,38 @@ mod present {
             Ok(Bytes::from_owner(Pinned(buffer)).slice(..bytes.len()))
         }
 
-        /// The same device with kernels that are launched narrower; see
+        /// The same device with narrower launches; see
         /// [`crate::Tuning::resident_threads`].
         pub(crate) fn narrow(&self, resident_threads: u32) -> Result<Self, EngineError> {
             let kernels = Kernels::narrow(&self.context, resident_threads).map_err(fault)?;
             Ok(Self { kernels: Arc::new(kernels), ..self.clone() })
         }
 
-        /// The same device as one of an older generation, whose blocks form no clusters.
+        /// The same device treated as one of an older generation, without clusters.
         #[cfg(test)]
         pub(crate) fn without_clusters(&self) -> Self {
             let kernels = Kernels::load(&self.context).unwrap().without_clusters();
             Self { kernels: Arc::new(kernels), ..self.clone() }
         }
 
-        /// The same device with an account of its own, for so many bytes.
+        /// The same device with a separate account of this number of bytes.
         #[cfg(test)]
         pub(crate) fn with_share(&self, budget_bytes: u64) -> Self {
             Self { account: Arc::new(Account::of_device(budget_bytes)), ..self.clone() }
         }
 
-        /// The memory of a new fleet, which may take so many bytes of the device's.
+        /// The memory of a new fleet with a budget of this number of bytes.
         pub(crate) fn memory(&self, budget_bytes: u64) -> Memory {
             Memory::new(self.context.clone(), Accounts::new(self.account.clone(), budget_bytes))
         }
 
-        /// Bytes that all fleets may take together.
+        /// Budget of all fleets together, bytes.
         #[must_use]
         pub fn budget_bytes(&self) -> u64 {
             self.account.budget_bytes()
         }
 
-        /// Name and number of multiprocessors, for people.
+        /// Name and number of multiprocessors, for display.
         #[must_use]
         pub fn name(&self) -> &str {
             &self.name

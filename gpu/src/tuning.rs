@@ -1,42 +1,41 @@
-//! Settings for experiments, in place of what is chosen from the data.
+//! Settings for experiments, which override choices made from the data.
 //!
 //! No setting changes an answer, only its time. A narrow launch uses the same kernel: every block
 //! requests so much shared memory that only the wanted number of blocks fits on a multiprocessor.
-//! Settings that are not set cost nothing.
+//! Unset settings cost nothing.
 
 use shoal_engine::EngineError;
 
 use crate::pipeline::UpdateMethod;
 
-/// Threads of a block, of every kernel that does not say otherwise; fewer only in narrow launches.
+/// Threads of a block, unless a kernel defines its own number; fewer only in narrow launches.
 pub(crate) const BLOCK_THREADS: u32 = 256;
 const WARP_THREADS: u32 = 32;
-/// Shared memory is given out in pieces of so many bytes, on every device that we compile for.
+/// Allocation granularity of shared memory, bytes, on every supported device.
 const SHARED_PIECE_BYTES: u32 = 128;
 
 /// Settings of one engine on a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// Cells along each axis of the grid, 1 to [`Tuning::SIDE_MAX`], instead of as many as the
-    /// objects call for. The grid still spans where nearly all objects are.
+    /// Cells along each axis of the grid, 1 to [`Tuning::SIDE_MAX`], instead of a number chosen by
+    /// the objects. The extent is still that of nearly all objects.
     pub side: Option<u32>,
-    /// The method that brings grids up to a cycle, instead of the cheaper one. A grid that
-    /// cannot be applied to (new, outgrown, more than two cycles behind) is built anew all the
-    /// same.
+    /// The method of updating grids, instead of the cheaper one. A grid that moves cannot be
+    /// applied to (new, outgrown, more than two cycles behind) is rebuilt in any case.
     pub update_method: Option<UpdateMethod>,
-    /// Threads of our kernels that are on the device at a time, instead of as many as fit: the
+    /// Threads of our kernels that are resident on the device, instead of as many as fit: the
     /// paper's number of threads. Rounded down to whole warps on each multiprocessor, from 256
     /// threads each to whole blocks of 256; at least one warp on each.
     ///
-    /// Counts the kernels of all stages together, for they share the multiprocessors' memory. Does
-    /// not limit sorts, scans and copies. A kernel still has one thread an item: a block
-    /// that has ended gives way to the next, where the paper's threads loop. What blocks
-    /// request is taken from the first-level cache, so a narrow launch also has less of that.
+    /// Counts the kernels of all stages together, because they share the multiprocessors' memory.
+    /// Does not limit sorts, scans and copies. A kernel still has one thread an item: the next
+    /// block starts when one has ended, where the paper's threads loop. Shared memory that blocks
+    /// request reduces the first-level cache, so a narrow launch also has less cache.
     pub resident_threads: Option<u32>,
 }
 
 impl Tuning {
-    /// Cells along an axis at most; a grid has at most 2^26.
+    /// Most cells along an axis; a grid has at most 2^26.
     pub const SIDE_MAX: u32 = 1 << 13;
 
     pub(crate) fn check(&self) -> Result<(), EngineError> {
@@ -51,23 +50,23 @@ impl Tuning {
     }
 }
 
-/// What a device has for its launches.
+/// Limits of a device for launches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaunchLimits {
     pub(crate) multiprocessors: u32,
     /// Shared memory of one multiprocessor.
     pub(crate) shared_bytes: u32,
-    /// The most that one block may have.
+    /// Shared memory of one block at most.
     pub(crate) block_shared_bytes_max: u32,
-    /// What the device itself takes of it for each block.
+    /// Shared memory of each block that the device reserves.
     pub(crate) block_reserved_bytes: u32,
 }
 
-/// How wide launches are.
+/// The width of launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Width {
     pub(crate) block_threads: u32,
-    /// Shared memory of a block, what the kernel itself declares included; 0 leaves it at that.
+    /// Shared memory of a block, including the kernel's own; 0 adds none.
     block_shared_bytes: u32,
 }
 
@@ -75,12 +74,12 @@ impl Width {
     /// As many threads as fit.
     pub(crate) const FULL: Self = Self { block_threads: BLOCK_THREADS, block_shared_bytes: 0 };
 
-    /// As many blocks of so many threads as fit.
+    /// As many blocks of `threads` threads as fit.
     pub(crate) const fn of_blocks(block_threads: u32) -> Self {
         Self { block_threads, block_shared_bytes: 0 }
     }
 
-    /// As many blocks of so many threads as fit, each with shared memory given at its launch.
+    /// As many blocks of `threads` threads as fit, each with shared memory allocated at launch.
     pub(crate) const fn with_shared(block_threads: u32, block_shared_bytes: u32) -> Self {
         Self { block_threads, block_shared_bytes }
     }
@@ -96,7 +95,7 @@ impl Width {
         Self { block_threads, block_shared_bytes: piece.min(limits.block_shared_bytes_max) }
     }
 
-    /// What a launch requests beyond what its kernel declares.
+    /// Shared memory that a launch requests beyond the kernel's own.
     pub(crate) fn dynamic_shared_bytes(&self, declared_bytes: u32) -> u32 {
         self.block_shared_bytes.saturating_sub(declared_bytes)
     }
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_threads_fit_as_were_asked_for() {
+    fn requested_threads_fit() {
         for limits in &DEVICES {
             for each in [32, 64, 96, 128, 224, 256, 512, 768, 1_024, 1_280, 1_536] {
                 let width = Width::narrow(each * limits.multiprocessors, limits);

@@ -12,7 +12,7 @@ use shoal_engine::{
 };
 use shoal_gpu::{CudaBackend, Gpu};
 
-/// 2024-01-01T00:00:00Z, where a trial's clocks begin.
+/// 2024-01-01T00:00:00Z, the initial clock of a trial.
 const START_MS: i64 = 1_704_067_200_000;
 const OBJECTS: u64 = 60;
 
@@ -21,7 +21,7 @@ fn cuda(options: EngineOptions) -> Box<dyn Backend> {
     Box::new(CudaBackend::new(&gpu, options).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// A place where the trial's objects are: near the middle, or near a border.
+/// The place of a trial's objects: near the middle, or near a border.
 fn place(random: &mut Random, space: &Space) -> (i32, i32) {
     let bounds = space.bounds();
     let (x_mid, reach) = (if space.is_geographic() { 0 } else { bounds.x_max / 2 }, 40_000);
@@ -119,8 +119,8 @@ fn requests(random: &mut Random, space: &Space, turn: i64) -> Vec<Request> {
         (0..random.below(30)).for_each(|_| columns.push_row(row(random, space, turn)));
         requests.push(Request::Fixes(columns));
         if random.once_in(3) {
-            let gone = (0..random.below(4)).map(|_| random.below(OBJECTS) + 1);
-            requests.push(Request::Remove(gone.collect()));
+            let removed = (0..random.below(4)).map(|_| random.below(OBJECTS) + 1);
+            requests.push(Request::Remove(removed.collect()));
         }
         if random.once_in(20) {
             requests.push(Request::Clear);
@@ -175,8 +175,8 @@ churns! {
         (24, 6_000, 1_500);
 }
 
-/// Members that left the cells of their region are looked at though slots get other places: while
-/// a fleet outgrows its memory, and when most of its objects are gone.
+/// Members that left the cells of their region are evaluated although slots are renumbered: while a
+/// fleet outgrows its memory, and when most of its objects have been removed.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn members_are_watched_while_a_fleet_grows() {
@@ -199,15 +199,15 @@ fn members_are_watched_while_a_fleet_grows() {
         Request::Fixes(columns)
     };
     trial.events(vec![rows(1..3, 0, 10_000)]);
-    let mut told = 0;
+    let mut reported = 0;
     for turn in 1..=6 {
         // Inside, beyond the cells of the region and near enough, too far.
         let x = [10_000, 90_000, 180_000][turn as usize % 3];
         let first = 1_000 + 6_000 * turn as u64;
         let others = rows(first..first + 6_000, turn, 150_000);
-        let gone = (first - 6_000..first).collect();
-        let events = trial.events(vec![rows(1..3, turn, x), others, Request::Remove(gone)]);
-        told += events.events();
+        let removed = (first - 6_000..first).collect();
+        let events = trial.events(vec![rows(1..3, turn, x), others, Request::Remove(removed)]);
+        reported += events.events();
     }
-    assert!(told >= 10, "{told} events");
+    assert!(reported >= 10, "{reported} events");
 }

@@ -20,7 +20,7 @@ fn tuned(options: EngineOptions, tuning: Tuning) -> Box<dyn Backend> {
     Box::new(open(options, tuning).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// Planar and geographic, with and without a TTL; many objects gather and spread.
+/// Planar and geographic, with and without a TTL; many objects gather and disperse.
 fn check(make: Make) {
     for seed in [1, 2, 4] {
         random_operations(make, seed, 20_000);

@@ -1,11 +1,11 @@
-// Grouped order by counting (FORMAT.md, section 6.13), for codes that are few enough for a counter of
-// each in every two or four warps. Clusters of blocks; counters in shared memory.
+// Grouped order by counting (FORMAT.md, section 6.13), for codes with a counter each in every two
+// or four warps. Clusters of blocks; counters in shared memory.
 //
-// Warps count rows in their order, so a counter shows the rows of its code that come before. Blocks
-// tell each other their sums through device memory, which is faster than reading each other's shared
-// memory (19 GB/s a block, measured); each computes by itself where codes and its own rows begin.
-// Bytes count where a dictionary's codes are many: sums fall short where one overflows, and the
-// digits of order.cuh take their place.
+// Warps count rows in their order, so a counter shows the preceding rows of its code. Blocks
+// exchange their sums through device memory, which is faster than reading each other's shared
+// memory (19 GB/s a block, measured); each computes where codes and its own rows begin. Counters
+// are bytes if a dictionary has many codes: if one overflows, the sums are too small, and the
+// digits of order.cuh replace them.
 #pragma once
 #include "codec/order.cuh"
 #include "codec/rank.cuh"
@@ -15,7 +15,7 @@ static const u32 COUNTED_BITS = CODEC_COUNTED_BITS;
 static const u32 COUNTED_BITS_FEW = CODEC_COUNTED_BITS - 1;
 static const u32 COUNTED_BITS_LEAST = CODEC_COUNTED_BITS - 2;
 
-// C counts the rows of each of so many codes.
+// C counts the rows of each code.
 template <class COUNTER, u32 BITS, u32 COUNT>
 struct CountMemory {
     typedef COUNTER C;
@@ -31,10 +31,10 @@ struct CountMemory {
     static const u32 THREAD_CODES = EACH * OF_WORD;
     static const bool IS_IN_PLACE = sizeof(C) == sizeof(u16);
 
-    // By code: rows of each, then those that are before.
+    // By code: rows of each counter, then the preceding rows.
     u32 counters[COUNTERS][CODES / OF_WORD];
-    // By code: rows of the block, if they are not kept where its `starts` will be, by the same
-    // thread in the same words.
+    // By code: rows of the block, unless they are in the memory of `starts`, where the same thread
+    // uses the same words.
     u32 totals_apart[IS_IN_PLACE ? 1 : CODES / OF_WORD];
     // By code: where the block's rows begin in the segment.
     alignas(16) u16 starts[CODES];
@@ -70,9 +70,9 @@ __device__ __forceinline__ void store_words(u32* to, const u32 (&words)[EACH]) {
         ((uint4*)to)[at / 4] = make_uint4(words[at - 3], words[at - 2], words[at - 1], words[at]);
 }
 
-// Counts of a thread's codes, two in a word: of bytes those of every other code, so that no work
-// is needed to separate them. All rows of a segment may be of one code: it has count 0 then, and
-// there is no other whose place would be wrong.
+// Counts of a thread's codes, two in a word: for bytes those of every other code, so that no work
+// is needed to separate them. If all rows of a segment have one code, its count is 0, and there is
+// no other code whose place would be wrong.
 template <class C, u32 EACH>
 struct CodeCounts {
     static const u32 OF_WORD = sizeof(u32) / sizeof(C);
@@ -104,8 +104,8 @@ struct CodeCounts {
     }
 };
 
-// Counts a warp's rows by code, above whose bits an item then has how many rows of it come before in
-// the warp. Where there is no row, the code is one more than there are.
+// Counts a warp's rows by code; above the code an item then has the number of preceding rows of it
+// in the warp. Without a row, the code is the number of codes.
 template <class Memory>
 __device__ __forceinline__ void count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) {
     const u32 mask = (1ull << Memory::WIDTH) - 1;
@@ -148,13 +148,14 @@ __device__ __forceinline__ void count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) 
     }
 }
 
-// Counters that count any rows.
+// Counters for any number of rows.
 template <class Memory>
 __device__ __forceinline__ u32 counters_of(const Share& share) {
     return (share.rows + Memory::COUNTER_ROWS - 1) / Memory::COUNTER_ROWS;
 }
 
-// Sums up counters: leaves rows of earlier warps and of the block, which it tells the others.
+// Sums up counters: leaves the rows of earlier warps and of the block, and publishes those of the
+// block.
 template <class Memory>
 __device__ __forceinline__ void sum_warps(const Share& share, u32* published, Memory& memory) {
     const u32 EACH = Memory::EACH;
@@ -171,9 +172,10 @@ __device__ __forceinline__ void sum_warps(const Share& share, u32* published, Me
     else store_words(published + share.block * EACH * ORDER_THREADS + first, sums);
 }
 
-// Sums up the rows of all blocks: leaves where the block's begin, and its heads.
+// Sums up the rows of all blocks: leaves the start of the block's rows, and its heads.
 template <class Memory>
-__device__ __forceinline__ void sum_blocks(const Share& share, const u32* published, Memory& memory) {
+__device__ __forceinline__ void sum_blocks(const Share& share, const u32* published,
+                                           Memory& memory) {
     typedef typename Memory::C C;
     // Words of a thread, and blocks whose loads are in flight together.
     const u32 EACH = Memory::EACH, TOGETHER = EACH > 4 ? 2 : 4;
@@ -195,7 +197,7 @@ __device__ __forceinline__ void sum_blocks(const Share& share, const u32* publis
         }
     }
     u32 sum = counts.sum(), position = sum_before(sum, memory.sums);
-    // What a counter that overflows passes on counts less than what it loses; two bytes hold all.
+    // The carry of an overflowing counter is less than its loss; two bytes hold all.
     if (threadIdx.x == ORDER_THREADS - 1)
         memory.is_crowded = sizeof(C) == 1 && position + sum != share.segment.rows ? 1 : 0;
     u16* starts = memory.starts + threadIdx.x * Memory::THREAD_CODES;
@@ -215,7 +217,7 @@ __device__ __forceinline__ void sum_blocks(const Share& share, const u32* publis
     }
 }
 
-// Zeroes what rows are counted in.
+// Zeroes the counters.
 template <class Memory>
 __device__ __forceinline__ void clear(const Share& share, Memory& memory) {
     u32 all = counters_of<Memory>(share) * sizeof(memory.counters[0]) / sizeof(uint4);
@@ -224,9 +226,9 @@ __device__ __forceinline__ void clear(const Share& share, Memory& memory) {
     if (threadIdx.x < ORDER_ROWS / 32) memory.heads[threadIdx.x] = 0;
 }
 
-// Finds the order by codes of `items`, which are in the order of `Share::place`, in memory that is
-// cleared. Items are then positions in the segment; `published` has a word for each row, if there are
-// more than those of one block. False if there are too many rows of one code for what counts them.
+// Finds the order by codes of `items`, which are in the order of `Share::place`, in cleared memory.
+// Items are then positions in the segment; `published` has a word for each row if there are several
+// blocks. False if the counters cannot count the rows of one code.
 template <class Memory>
 __device__ __forceinline__ bool count_codes(const Share& share, u32* published, Memory& memory,
                                             u32 (&items)[ORDER_ITEMS]) {

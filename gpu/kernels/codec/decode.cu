@@ -2,8 +2,8 @@
 // column's steps.
 #include "codec/tree.cuh"
 
-// Checks what concerns a whole column before its tiles: that the counts of a sparse child add up,
-// that a dictionary ascends, which is unpacked here. One block of threads a task.
+// Checks a whole column before its tiles: that the counts of a sparse child add up, or that a
+// dictionary, which is unpacked, ascends. One block of threads a task.
 extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS)
     codec_open(Codec codec, const CodecOpen* tasks) {
     let_next_begin();
@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS)
     bool is_wrong = false;
     if (task.table == NO_COLUMN) {
         __shared__ u32 sums[DECODE_WARPS];
-        // Of all tiles of a column by one block, so eight at a time and many loads in flight.
+        // All tiles of a column by one block: eight at a time, with many loads in flight.
         const uint4* eights = (const uint4*)(codec.input + task.source);
         u32 sum = 0, left = task.count / 8 * 8 + threadIdx.x;
 #pragma unroll 8
@@ -65,9 +65,9 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_BLOCKS_32
     decode_plain<u32>(codec, columns, length, tiles);
 }
 
-// The same where a launch has so few tiles that registers are there for more loads at once.
-extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_FEW_BLOCKS_32)
-    codec_few_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
+// The same for launches of so few tiles that each may use more registers for loads.
+extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_SMALL_BLOCKS_32)
+    codec_small_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_plain<u32>(codec, columns, length, tiles);
 }
 

@@ -5,7 +5,7 @@
 #include "codec/encode_nodes.cuh"
 #include "codec/encode_patch.cuh"
 
-// The tile's values as the column has them.
+// Loads the tile's values from the column.
 template <class T>
 __device__ inline void load(Tile<T>& tile) {
     const EncodeTask& task = tile.task;
@@ -19,7 +19,7 @@ __device__ inline void load(Tile<T>& tile) {
     __syncthreads();
 }
 
-// One node. True for leaves: what waits a level below is next.
+// One node. True for leaves: the values a level below are next.
 template <class T>
 __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
     switch (step.kind) {
@@ -30,7 +30,7 @@ __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
         case CODEC_PATCH: encode_patch(tile, step); return false;
         case CODEC_KEYED_DELTA: encode_keyed(tile, step, false); return false;
         case CODEC_KEYED_DELTA2: encode_keyed(tile, step, true); return false;
-        case CODEC_KEEP: encode_keep(tile, step); return true;
+        case CODEC_STORE: encode_store(tile, step); return true;
         case CODEC_CONST: encode_const(tile, step); return true;
         case CODEC_GFC: encode_gfc(tile, step); return true;
         case CODEC_DELTA2: encode_delta2(tile, step); return false;
@@ -69,11 +69,11 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) encode_tiles_wide(Enc
     encode_tile(memory, task);
 }
 
-// Threads that sum up a section, and tiles that each of them takes at a time.
+// Threads that sum up a section, and tiles of a thread at a time.
 static const u32 OFFSETS_THREADS = ENCODE_OFFSETS_THREADS;
 
-// Where each tile begins in each section of words: sums of `sizes` before it in `offsets`, their
-// sum in the summary. One block a section; a warp takes neighbours, a lane every 32nd of them.
+// Where each tile begins in each section of words: prefix sums of `sizes` in `offsets`, their sum
+// in the summary. One block a section; a warp takes neighbours, a lane every 32nd of them.
 extern "C" __global__ void __launch_bounds__(OFFSETS_THREADS)
     encode_offsets(const u32* sizes, u32* offsets, u32 tiles, u64* totals) {
     __shared__ u32 warps[OFFSETS_THREADS / 32];
@@ -107,7 +107,7 @@ static_assert(OFFSETS_THREADS == 32 * 32, "a lane a warp");
 static const u32 SECTION_ALIGN = 64;
 static_assert(ENCODE_SECTIONS < 32, "a lane a section, and one behind them");
 
-// Copies so many words by a warp, all loads of a round in flight at once.
+// Copies `length` words by a warp, all loads of a round in flight at once.
 __device__ __forceinline__ void copy_words(const u32* from, u32 length, u32* to) {
     u32 found[PLACED_WORDS], whole = length / (32 * PLACED_WORDS), rest = length % (32 * PLACED_WORDS);
     from += lane();

@@ -1,4 +1,4 @@
-// Bits of one value, wherever it is encoded: width, storage, division, reading, packing.
+// Bits of one value: width, storage, division, reading, packing.
 #pragma once
 #include "codec/policy.cuh"
 #include "primitives/warp.cuh"
@@ -17,7 +17,7 @@ __device__ inline T mask_of(u32 bits) {
     return bits == 0 ? (T)0 : (T)(~(T)0 >> (8 * sizeof(T) - bits));
 }
 
-// A difference as it is stored; `mode` is the format's.
+// A difference in stored form; `mode` is the format's.
 template <class T>
 __device__ inline T stored(T difference, u32 mode, u32 bits) {
     T mask = mask_of<T>(bits);
@@ -63,7 +63,7 @@ __device__ inline void write_pattern(u64 values, u32 bits, u64 at, u64 value) {
     }
 }
 
-// Says that the tree does not hold the values.
+// Marks that the tree does not hold the values.
 __device__ inline void refuse(const EncodeTask& task) { atomicOr((u64*)task.summary, 1ull); }
 
 // The exact quotient of a value by the step's divisor in `quotient`; false if there is none. By

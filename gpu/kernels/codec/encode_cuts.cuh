@@ -2,15 +2,15 @@
 #pragma once
 #include "codec/encode_lanes.cuh"
 
-// Where a group is cut: the width of what stays, and how many values exceed it.
+// The cut of a group: the width of the remaining bits, and how many values exceed it.
 struct Cut {
     u32 width;
     u32 exceeding;
 };
 
-// The width of least cost for a lane's group, of whose lengths `lengths` has the numbers, 32 words
-// apart, from length 1 on; none is below `least` but 0. Only lengths that occur can be of least cost: between them the cost grows
-// with the width. The greater width wins where costs are equal.
+// The width of least cost for a lane's group; `lengths` has the number of its values by length, 32
+// words apart, from length 1 on; none is below `least` but 0. Only lengths that occur can have the
+// least cost: between them the cost grows with the width. Of equal costs the greater width wins.
 __device__ __forceinline__ Cut choose_cut(const u32* lengths, u32 values, u32 least, u32 greatest,
                                           u32 penalty) {
     Cut cut = {0, 0};
@@ -31,17 +31,17 @@ __device__ __forceinline__ Cut choose_cut(const u32* lengths, u32 values, u32 le
     return cut;
 }
 
-// Writes the exceptions that stand in shared memory, positions as words and then what is added.
+// Writes the exceptions in shared memory, positions as words and then the cut bits.
 template <class T>
 __device__ __forceinline__ void write_exceptions(Lanes<T>& lanes, const EncodeStep& step,
                                                  u32 count, u32 shift, u32 width) {
     const u32* positions = (const u32*)(lanes.memory + TILE_VALUES);
     const T* additions = lanes.memory + TILE_VALUES + EXCEPTIONS_MAX;
     u32 first = words_of(count, POSITION_BITS), words = first + words_of(count, width);
-    u32* room = lanes.room();
+    u32* scratch = lanes.scratch();
     __syncwarp();
     for (u32 word = lane(); word < words; word += 32)
-        room[word] = word < first ? packed_word(positions, count, POSITION_BITS, word)
+        scratch[word] = word < first ? packed_word(positions, count, POSITION_BITS, word)
                                   : packed_word(additions, count, width, word - first);
     lanes.close(step, words, count | shift << 8 | width << 16);
 }
@@ -68,7 +68,7 @@ __device__ __forceinline__ void encode_patch(Lanes<T>& lanes, const EncodeStep& 
         if (width > 0) atomicAdd(&lengths[32 * (width - 1)], 1u);
     }
     // The first of five rounds with few enough counts. A greater penalty never cuts lower, so the
-    // last round comes second: where even that cuts off too many, all do.
+    // last round is tried second: if it cuts off too many, all do.
     Cut cut;
 #pragma unroll 1
     for (u32 tried = 0; tried < 6; tried++) {
@@ -83,9 +83,9 @@ __device__ __forceinline__ void encode_patch(Lanes<T>& lanes, const EncodeStep& 
     u32* positions = (u32*)(lanes.memory + TILE_VALUES);
     T *additions = lanes.memory + TILE_VALUES + EXCEPTIONS_MAX, added = 0;
     T mask = mask_of<T>(cut.width);
-    // Lengths are not looked at any more.
+    // The lengths are no longer used.
     __syncwarp();
-    keep_range(lanes);
+    store_range(lanes);
     u32 left = 0;
 #pragma unroll
     for (u32 index = 0; index < LANE_VALUES; index++) {

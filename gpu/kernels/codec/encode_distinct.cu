@@ -1,11 +1,11 @@
-// Numbers the different values of a column, for dictionaries, and finds heads in grouped order, for
+// Numbers the distinct values of a column, for dictionaries, and finds heads in grouped order, for
 // keyed trees. CUB sorts between the launches. One thread a value; no shared memory.
 #include "codec/encode_tile.cuh"
 
 __device__ inline u32 thread_number() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Values as 64-bit keys, close together, and the row of each. `before` tells where each tile of a
-// sparse node begins among them. One block a tile.
+// Values as dense 64-bit keys, and the row of each. `before` has the start of each tile of a sparse
+// node among them. One block a tile.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     encode_keys(EncodeTask task, const u32* before, u64* keys, u32* rows) {
     u32 first = blockIdx.x * TILE_VALUES;
@@ -30,8 +30,8 @@ extern "C" __global__ void encode_begins(const u64* keys, u32* begins, u32 lengt
     if (at < length) begins[at] = at == 0 || keys[at] != keys[at - 1] ? 1 : 0;
 }
 
-// The different keys and where the run of each begins, in `numbers` of them; `before` counts the
-// runs that begin before each key.
+// The distinct keys and the start of each key's run, `numbers` of them; `before` counts the runs
+// that begin before each key.
 extern "C" __global__ void encode_distinct(const u64* keys, const u32* begins, const u32* before,
                                            u32 length, u64* distinct, u32* starts, u64* numbers) {
     u32 at = thread_number();
@@ -47,7 +47,7 @@ extern "C" __global__ void encode_distinct(const u64* keys, const u32* begins, c
     }
 }
 
-// Sort keys by which the most frequent different values come first, and their numbers.
+// Sort keys that order distinct values by descending frequency, and their numbers.
 extern "C" __global__ void encode_frequencies(const u32* starts, u32 numbers, u32* keys,
                                               u32* values) {
     u32 number = thread_number();
@@ -62,8 +62,8 @@ extern "C" __global__ void encode_enter(const u32* listed, u32 limit, u32* enter
     if (at < limit) entered[listed[at]] = 1;
 }
 
-// Entries of the dictionary and the code of every different value: `rank` among those that entered,
-// `limit` for the others. Without `entered` all have.
+// Entries of the dictionary and the code of every distinct value: its `rank` among the entries,
+// `limit` for the others. Without `entered` all are entries.
 extern "C" __global__ void encode_entries(const u64* distinct, const u32* entered, const u32* rank,
                                           u32 numbers, u32 limit, u64* entries, u32* code_of) {
     u32 number = thread_number();
@@ -96,9 +96,9 @@ extern "C" __global__ void encode_dictionary(const u64* entries, u32 limit, u32 
     words[word] = packed;
 }
 
-// A bit for each position of the grouped order that is a head: first of its tile, or of another key
-// than the one before. Items of `order` have rows, and above 16 bits keys of segments whose keys
-// take no more than that. One thread a position, whole warps.
+// A bit for each position of the grouped order that is a head: the first of its tile, or of another
+// key than the previous one. Items of `order` have rows, and above 16 bits the keys of segments
+// whose keys fit. One thread a position, whole warps.
 extern "C" __global__ void encode_heads(EncodeTask task, const u32* order,
                                         const CodecRange* ranges, u32* heads) {
     u32 at = thread_number();

@@ -1,6 +1,6 @@
-// Brings the values of a column into grouped order. One block a segment.
+// Permutes the values of a column to grouped order. One block a segment.
 //
-// Values move within shared memory, 16 bits of each at a time because a whole segment fits so. In
+// Values move within shared memory, 16 bits of each at a time, so that a whole segment fits. In
 // device memory each scattered value would move a sector of 32 bytes.
 #include <cuda_pipeline_primitives.h>
 
@@ -9,7 +9,7 @@
 // Fours of rows, or of places, of a thread.
 static const u32 FOURS = SEGMENT_ROWS / 4 / SEGMENT_THREADS;
 
-// Lays as many bits of each value as L has, from bit `shift` on, where its row is placed.
+// Stores as many bits of each value as L has, from bit `shift` on, at the place of its row.
 template <class V, bool IS_WHOLE, class L>
 __device__ __forceinline__ void lay_rows(const V* values, const u16* places, u32 rows, u32 shift,
                                          L* laid) {
@@ -42,7 +42,7 @@ struct GroupMemory {
 };
 static_assert(sizeof(GroupMemory) == ENCODE_GROUP_BYTES, "the host gives so much");
 
-// Begins to load a thread's next four values and places, or places alone.
+// Starts to load a thread's next four values and places, or only places.
 __device__ __forceinline__ void copy_values(const u32* values, u32 index, GroupMemory& memory) {
     uint4* to = &memory.values[index % GROUP_AHEAD][threadIdx.x];
     u32 at = index * SEGMENT_THREADS + threadIdx.x;
@@ -54,7 +54,7 @@ __device__ __forceinline__ void copy_places(const u16* places, u32 index, GroupM
     if (index < FOURS) __pipeline_memcpy_async(to, (const uint2*)places + at, sizeof(uint2));
 }
 
-// Lays 16 bits of four values.
+// Stores 16 bits of four values.
 __device__ __forceinline__ void lay_four(u16* laid, uint2 to, uint2 halves) {
     laid[to.x & 0xffff] = (u16)halves.x;
     laid[to.x >> 16] = (u16)(halves.x >> 16);
@@ -67,11 +67,12 @@ __device__ __forceinline__ uint2 halves_of(uint4 v, u32 selector) {
     return make_uint2(__byte_perm(v.x, v.y, selector), __byte_perm(v.z, v.w, selector));
 }
 
-// Fours of each thread whose low halves wait in registers, and those that wait where its values
-// came through, two in the place of one.
+// Fours of each thread whose low halves are in registers, and those that are in the buffer of its
+// values, two in the place of one.
 static const u32 HELD = FOURS - 2 * GROUP_AHEAD;
 
-// Values of 32 bits of a whole segment. Low halves are laid first and wait while high ones are.
+// Values of 32 bits of a whole segment. Low halves are permuted first and stored until the high
+// ones follow.
 __device__ __forceinline__ void group_words(const u32* values, const u16* places,
                                             GroupMemory& memory, u32* to) {
     const uint2* fours = (const uint2*)memory.laid;
@@ -130,7 +131,7 @@ __device__ __forceinline__ void group_words(const u32* values, const u16* places
     }
 }
 
-// Any values, 16 bits of each at a time. Places and grouped values are as long as whole tiles.
+// Any values, 16 bits of each at a time. Places and grouped values are padded to whole tiles.
 template <class V, bool IS_WHOLE>
 __device__ __forceinline__ void group_halves(const V* values, const u16* places, u32 rows,
                                              u16* laid, V* to) {
@@ -175,8 +176,8 @@ __device__ __forceinline__ void group_values(const EncodeTask& task, const u16* 
     else group_segment<V, false>(task, places, rows, to);
 }
 
-// The values of the task; `places` of its rows within their segments. Nothing of segments of which
-// these could not be found.
+// The values of the task; `places` of its rows within their segments. Skips segments without
+// places.
 extern "C" __global__ void __launch_bounds__(SEGMENT_THREADS, 1)
     encode_group(EncodeTask task, const u16* places, const u64* failed, u8* to) {
     if (failed[blockIdx.x] != 0) return;

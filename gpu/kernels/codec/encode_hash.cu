@@ -1,8 +1,8 @@
-// Numbers the different values of a column without sorting all of them: a hash table finds them, only
-// they are sorted, and every row looks its code up. Threads of a launch of any width.
+// Numbers the distinct values of a column with a hash table, so that only they are sorted; every
+// row then looks up its code. Threads of a launch of any width.
 //
-// Open addressing, claimed by compare-and-swap. All bits set mark a free place; that value itself
-// has a place of its own behind the table.
+// Open addressing, claimed by compare-and-swap. All bits set mark a free place; that value has a
+// separate place behind the table.
 #include "codec/encode_bits.cuh"
 
 static const u64 FREE = ~0ull;
@@ -23,7 +23,7 @@ __device__ inline void claim(const Table& table, u64 key) {
     }
     u32 place = first_place(table, key);
     for (u32 tried = 0; tried < TRIED_MAX; tried++) {
-        // May be older than it is; then the exchange fails.
+        // May be stale; then the exchange fails.
         u64 there = table.keys[place];
         if (there == FREE) {
             if (*(volatile u32*)(table.found + 1) != 0) return;
@@ -51,7 +51,7 @@ extern "C" __global__ void hash_values(EncodeTask task, Table table) {
     }
 }
 
-// Lists what was found with its places, in any order; `ends` are the least and the greatest. One
+// Lists the values with their places, in any order; `ends` are the least and the greatest. One
 // thread a place and one more, whole warps.
 extern "C" __global__ void hash_list(Table table, u64* keys, u32* places, u32* length, u64* ends) {
     u32 place = this_thread();

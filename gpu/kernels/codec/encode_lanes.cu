@@ -1,12 +1,12 @@
-// Encodes tiles of columns whose trees have common nodes alone. One warp a tile, which it holds in
-// registers; shared memory for what several lanes see.
+// Encodes tiles of columns whose trees have only common nodes. One warp a tile, in registers;
+// shared memory for data of several lanes.
 #include "codec/encode_cuts.cuh"
-#include "codec/encode_few.cuh"
+#include "codec/encode_sparse.cuh"
 
 // Tiles of a block.
 static const u32 LANES_WARPS = ENCODE_LANES_TILES;
 
-// One node. True for leaves: values that wait are next.
+// One node. True for leaves: waiting values are next.
 template <class T>
 __device__ __forceinline__ bool encode_step(Lanes<T>& lanes, const EncodeStep& step) {
     switch (step.kind) {
@@ -30,8 +30,8 @@ __device__ __forceinline__ void encode_tiles(const EncodeTask& task) {
     __shared__ Memory memories[LANES_WARPS];
     u32 index = blockIdx.x * LANES_WARPS + threadIdx.x / 32, heads = 0;
     if (index >= task.tiles) return;
-    // The last tiles first: the second-level cache has what was written last, which is how grouped
-    // values come and staged words go.
+    // The last tiles first: the second-level cache has the last written values, such as grouped
+    // values.
     u32 number = task.tiles - 1 - index;
     Memory& memory = memories[threadIdx.x / 32];
     Lanes<T> lanes = {task, number, 0, 0, 0, memory.tile, memory.waiting};
@@ -44,7 +44,7 @@ __device__ __forceinline__ void encode_tiles(const EncodeTask& task) {
             heads = encode_keyed(lanes, step);
         } else if (encode_step(lanes, step) && IS_KEYED) {
             const EncodeStep *rest = steps + at + 1, *end = steps + task.steps_count;
-            if (are_few(heads, rest, end)) return encode_few(lanes, heads, rest, end);
+            if (are_sparse(heads, rest, end)) return encode_sparse(lanes, heads, rest, end);
             take_heads(lanes, heads);
         }
     }

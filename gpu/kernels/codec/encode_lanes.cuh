@@ -1,7 +1,7 @@
 // Encodes a tile of a column by one warp, with 32 neighbours a lane, which are one group of afl, in
-// registers. Shared memory only for what several lanes see.
+// registers. Shared memory only for data of several lanes.
 //
-// Common nodes alone: leaves raw and afl, and above them delta, scale, divisor, patch and keyed
+// Only common nodes: leaves raw and afl, and above them delta, scale, divisor, patch and keyed
 // differences. Values beyond `count` are 0. Every function is called by a whole warp.
 #pragma once
 #include "codec/encode_bits.cuh"
@@ -11,12 +11,12 @@ template <class T>
 struct Lanes {
     const EncodeTask& task;
     u32 number;
-    // Values of the tile, and of them this lane's.
+    // Values of the tile, and this lane's.
     u32 count;
     u32 mine;
-    // Words that are staged already.
+    // Words already staged.
     u32 staged;
-    // A tile that passes through with its exceptions behind it, and one that waits for its turn.
+    // A tile that is rearranged with its exceptions behind it, and a waiting one.
     T* memory;
     T* waiting;
     // v[i][j] is place 32 lane + 4 i + j.
@@ -36,10 +36,10 @@ struct Lanes {
         for (u32 index = 0; index < LANE_VALUES; index++)
             if (index >= mine) at(index) = 0;
     }
-    __device__ __forceinline__ u32* room() {
+    __device__ __forceinline__ u32* scratch() {
         return (u32*)task.staged + (u64)number * task.staged_words + staged;
     }
-    // Keeps the words that were just written to `room` as the tile's part of a section.
+    // Commits the words just written to `scratch` as the tile's part of a section.
     __device__ __forceinline__ void close(const EncodeStep& step, u32 words, u32 entry) {
         if (lane() == 0) {
             u64 at = (u64)step.variable * task.tiles + number;
@@ -55,7 +55,7 @@ __device__ __forceinline__ u32 warp_least(u32 value) {
 }
 __device__ __forceinline__ u64 warp_least(u64 value) { return warp_min(value); }
 
-// The tile's values as the column has them.
+// Loads the tile's values from the column.
 template <class T>
 __device__ __forceinline__ void load(Lanes<T>& lanes) {
     const EncodeTask& task = lanes.task;
@@ -89,18 +89,18 @@ __device__ __forceinline__ void encode_raw(Lanes<T>& lanes, const EncodeStep& st
     store_tile(to, lanes.count, step.bits, lanes.tile);
 }
 
-// Where a word is kept in shared memory: words of lanes side by side are in different banks.
+// The place of a word in shared memory: words of neighbouring lanes are in different banks.
 __device__ __forceinline__ u32 bank_of(u32 word) { return word ^ (word / 32 & 31); }
 
-// Where `keep_range` leaves the value of this lane at `index`.
+// Where `store_range` leaves the value of this lane at `index`.
 template <class T>
 __device__ __forceinline__ u32 kept_at(u32 index) {
     return lane() * LANE_VALUES + (index ^ 16 / (u32)sizeof(T) * (lane() & 7));
 }
 
-// Copies a lane's values to shared memory, for those that it looks up there by number.
+// Copies a lane's values to shared memory, for lookups by number.
 template <class T>
-__device__ __forceinline__ void keep_range(Lanes<T>& lanes) {
+__device__ __forceinline__ void store_range(Lanes<T>& lanes) {
 #pragma unroll
     for (u32 i = 0; i < RUNS; i++) put_range(lanes.memory, i, lanes.tile.v[i]);
 }
@@ -109,7 +109,7 @@ __device__ __forceinline__ void keep_range(Lanes<T>& lanes) {
 struct Packer {
     u32* words;
     u32 word;
-    // Bits so far; those of words that are complete count.
+    // Bits so far; complete words included.
     u32 filled;
     u32 packed;
 
@@ -120,7 +120,7 @@ struct Packer {
         filled += width;
         if (((filled ^ bit) & 32) != 0) {
             words[bank_of(word++)] = packed;
-            // What is above the word; nothing of a value that ends with it.
+            // The bits above the word; none of a value that ends with it.
             packed = __funnelshift_l(value, 0, bit);
         }
     }
@@ -131,14 +131,14 @@ struct Packer {
     }
 };
 
-// Copies words from shared memory to the tile's room.
+// Copies words from shared memory to the tile's scratch memory.
 template <class T>
 __device__ __forceinline__ void stage(Lanes<T>& lanes, u32 words) {
     const u32* from = (const u32*)lanes.memory;
-    u32* room = lanes.room();
+    u32* scratch = lanes.scratch();
     __syncwarp();
 #pragma unroll 4
-    for (u32 word = lane(); word < words; word += 32) room[word] = from[bank_of(word)];
+    for (u32 word = lane(); word < words; word += 32) scratch[word] = from[bank_of(word)];
 }
 
 // FORMAT.md, section 6.2.
@@ -148,7 +148,7 @@ __device__ __forceinline__ void encode_afl(Lanes<T>& lanes, const EncodeStep& st
     T any = 0;
 #pragma unroll
     for (u32 index = 0; index < LANE_VALUES; index++) any |= lanes.at(index);
-    // Varied widths where they save words.
+    // Varied widths if they save words.
     u32 width = bits_of(any), groups = (lanes.count + 31) / 32;
     bool is_there = lanes.mine > 0;
     u32 wide = __reduce_max_sync(WHOLE_WARP, width);
@@ -169,8 +169,8 @@ __device__ __forceinline__ void encode_afl(Lanes<T>& lanes, const EncodeStep& st
         if (bit % 32 + bits > 32) atomicOr(&packed[bit / 32 + 1], more >> (32 - bit % 32));
     }
     Packer packer = {packed, first + to - own, 0, 0};
-    // Of a group that is not full the zeros behind it too, which are beyond all words: so 32 values
-    // always end with a word.
+    // The zeros behind a partial group too, which are beyond all words: so 32 values always end
+    // with a word.
     u32 put = is_there ? width : 0;
 #pragma unroll
     for (u32 index = 0; index < LANE_VALUES; index++) packer.put_wide(lanes.at(index), put);
@@ -242,8 +242,7 @@ __device__ __forceinline__ void encode_divisor(Lanes<T>& lanes, const EncodeStep
     if (!fits) refuse(lanes.task);
 }
 
-// Replaces every value by its difference to the one before it, heads by 0: they are so far from
-// where they begin anew.
+// Replaces every value by its difference to the previous one, heads by 0.
 template <class T>
 __device__ __forceinline__ void subtract_before(Lanes<T>& lanes, u32 heads) {
     T last = __shfl_up_sync(WHOLE_WARP, lanes.at(LANE_VALUES - 1), 1);
@@ -255,7 +254,7 @@ __device__ __forceinline__ void subtract_before(Lanes<T>& lanes, u32 heads) {
     }
 }
 
-// FORMAT.md, sections 6.14 and 6.15. Values of heads wait for their turn; gives how many.
+// FORMAT.md, sections 6.14 and 6.15. Moves the values of heads to `waiting`; returns their number.
 template <class T>
 __device__ __forceinline__ u32 encode_keyed(Lanes<T>& lanes, const EncodeStep& step) {
     bool is_second = step.kind == CODEC_KEYED_DELTA2;
@@ -263,7 +262,7 @@ __device__ __forceinline__ u32 encode_keyed(Lanes<T>& lanes, const EncodeStep& s
     u32 heads = lanes.mine > 0 ? words[lane()] : 0, own = __popc(heads);
     u32 to = warp_sum_to(own), rank = to - own, all = __shfl_sync(WHOLE_WARP, to, 31);
     __syncwarp();
-    keep_range(lanes);
+    store_range(lanes);
 #pragma unroll 1
     for (u32 left = heads; left != 0; left &= left - 1)
         lanes.waiting[bank_of(rank++)] = lanes.memory[kept_at<T>(__ffs((int)left) - 1)];
@@ -277,7 +276,7 @@ __device__ __forceinline__ u32 encode_keyed(Lanes<T>& lanes, const EncodeStep& s
     return all;
 }
 
-// Takes the values of heads, so many.
+// Loads the waiting values of heads.
 template <class T>
 __device__ __forceinline__ void take_heads(Lanes<T>& lanes, u32 heads) {
     __syncwarp();

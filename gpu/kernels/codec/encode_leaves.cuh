@@ -1,5 +1,5 @@
-// Leaves of a tree as they write a tile: raw, afl, gfc and const as in FORMAT.md, section 6, and
-// `keep`, which puts values by for a node that looks at whole columns.
+// Encoding leaves of a tree: raw, afl, gfc and const as in FORMAT.md, section 6, and `store`, which
+// stores values for a node that needs whole columns.
 #pragma once
 #include "codec/encode_tile.cuh"
 
@@ -12,14 +12,14 @@ __device__ inline void encode_raw(Tile<T>& tile, const EncodeStep& step) {
                       tile.values()[at]);
 }
 
-// Values of a tile in memory of its own, and how many.
+// Values of a tile in separate memory, and their number.
 template <class T>
-__device__ inline void encode_keep(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void encode_store(Tile<T>& tile, const EncodeStep& step) {
     encode_raw(tile, step);
     if (threadIdx.x == 0) ((unsigned short*)step.second)[tile.number] = tile.count();
 }
 
-// FORMAT.md, section 6.11: the least and the greatest value must be one in the end.
+// FORMAT.md, section 6.11: the least and the greatest value must be equal.
 template <class T>
 __device__ inline void encode_const(Tile<T>& tile, const EncodeStep& step) {
     u32 count = tile.count();
@@ -38,9 +38,9 @@ __device__ inline void encode_const(Tile<T>& tile, const EncodeStep& step) {
     }
 }
 
-// Chooses widths from `memory.widths`, of the first warp's lanes one a group: varied ones where
-// they save words. Leaves each group's width above the least in `groups`, its words' place in
-// `offsets`; in `chosen` the least width, the bits of the others, and the words of all.
+// Chooses widths from `memory.widths`, one group per lane of the first warp: varied ones if they
+// save words. Leaves each group's width above the least in `groups`, its words' place in `offsets`;
+// in `chosen` the least width, the bits of the others, and the words of all.
 template <class T>
 __device__ inline void choose_widths(TileMemory<T>& memory, u32 count) {
     u32 groups = (count + 31) / 32, group = lane();
@@ -99,21 +99,21 @@ __device__ inline void encode_afl(Tile<T>& tile, const EncodeStep& step) {
     __syncthreads();
     u32 low = memory.chosen[0], bits = memory.chosen[1], groups = (count + 31) / 32;
     u32 first = words_of(groups, bits), words = first + memory.offsets[TILE_GROUPS];
-    u32* room = tile.room();
+    u32* scratch = tile.scratch();
     for (u32 word = threadIdx.x; word < words; word += TILE_THREADS) {
         if (word < first) {
-            room[word] = packed_word(memory.groups, groups, bits, word);
+            scratch[word] = packed_word(memory.groups, groups, bits, word);
             continue;
         }
         u32 group = group_of_word(memory, word - first);
         u32 in_group = word - first - memory.offsets[group];
-        room[word] = packed_word(values + group * 32, group_count(count, group),
+        scratch[word] = packed_word(values + group * 32, group_count(count, group),
                                  memory.widths[group], in_group);
     }
     tile.close(step, words, count | low << 16 | bits << 24);
 }
 
-// Code of so many bytes, and the bytes that it stands for.
+// Code of a number of bytes, and the number that it represents.
 __device__ inline u32 gfc_code(u32 bytes, u32 bits) {
     return bits == 64 && bytes > 3 ? (bytes == 4 ? 4 : bytes - 1) : bytes;
 }
@@ -146,8 +146,8 @@ __device__ inline void encode_gfc(Tile<T>& tile, const EncodeStep& step) {
     sum_groups(memory);
     u32 first = (count + 7) / 8, length = memory.offsets[TILE_GROUPS];
     u32 words = first + (length + 3) / 4;
-    u32* room = tile.room();
-    unsigned char* out = (unsigned char*)(room + first);
+    u32* scratch = tile.scratch();
+    unsigned char* out = (unsigned char*)(scratch + first);
     if (threadIdx.x < ((0u - length) % 4)) out[length + threadIdx.x] = 0;
 #pragma unroll
     for (u32 item = 0; item < TILE_EACH; item++) {
@@ -158,7 +158,7 @@ __device__ inline void encode_gfc(Tile<T>& tile, const EncodeStep& step) {
         u32 word = nibbles[item] << (4 * (lane() & 7));
         for (int near = 4; near > 0; near /= 2)
             word |= __shfl_xor_sync(WHOLE_WARP, word, near);
-        if ((lane() & 7) == 0 && place_of(item) < count) room[place_of(item) / 8] = word;
+        if ((lane() & 7) == 0 && place_of(item) < count) scratch[place_of(item) / 8] = word;
     }
     tile.close(step, words, count);
 }

@@ -1,13 +1,7 @@
-// Inner nodes of a tree as they change a tile (FORMAT.md, section 6, "writer"). All threads read their
-// values into registers before any is overwritten.
+// Inner nodes of a tree, which transform a tile (FORMAT.md, section 6, "writer"). All threads read
+// their values into registers before any is overwritten.
 #pragma once
 #include "codec/encode_tile.cuh"
-
-// Value at `at`, 0 before the tile.
-template <class T>
-__device__ inline T value_before(const T* values, u32 at, u32 back) {
-    return at >= back ? values[at - back] : (T)0;
-}
 
 // Replaces the tile's values, from registers.
 template <class T>
@@ -83,14 +77,14 @@ __device__ inline void encode_scale(Tile<T>& tile, const EncodeStep& step) {
     replace(values, count, made);
 }
 
-// Bit pattern of the float that an integer pattern stands for.
+// Bit pattern of the float that an integer pattern represents.
 __device__ inline u64 to_float(u64 integer, u32 bits, double power) {
     if (bits == 64) return (u64)__double_as_longlong((double)(i64)integer / power);
     return (u64)__float_as_uint((float)((double)(int)(u32)integer / power));
 }
 
-// The integer pattern that gives back a float's, in `integer`; false if there is none. -0.0, NaN
-// and what is beyond the integers never have one.
+// The integer pattern that yields a float's, in `integer`; false if there is none. -0.0, NaN and
+// values beyond the integers never have one.
 __device__ inline bool to_integer(u64 value, u32 bits, double power, u64& integer) {
     double number = bits == 64 ? __longlong_as_double((i64)value)
                                : (double)__uint_as_float((u32)value);
@@ -121,7 +115,7 @@ __device__ inline void encode_quotients(Tile<T>& tile, const EncodeStep& step, b
     __syncthreads();
 }
 
-// Two children take the place of the tile's values: the first one level above the second.
+// Two children replace the tile's values: the first one level above the second.
 template <class T>
 __device__ inline void split(Tile<T>& tile, const EncodeStep& step, u32 first, u32 second) {
     __syncthreads();

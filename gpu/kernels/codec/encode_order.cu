@@ -1,14 +1,14 @@
-// Finds the grouped order of the rows of segments whose keys are close together: the place of each row
-// and the heads (FORMAT.md, section 6.13). One block a segment.
+// Finds the grouped order of the rows of segments whose keys are close together: the place of each
+// row and the heads (FORMAT.md, section 6.13). One block a segment.
 //
-// A counting sort in one pass: a counter of each key fits shared memory several times, so the warps
-// that rank the rows of a part have counters of their own. The step of a counter shows the rows of
-// one key that an instruction counts together; only those are ordered by lane.
+// A counting sort in one pass: the counters of all keys fit shared memory several times, so the
+// warps that rank the rows of a part have separate counters. The advance of a counter shows the
+// rows of one key that an instruction counts together; only those are ordered by lane.
 #include "codec/encode_segment.cuh"
 #include "codec/rank.cuh"
 
 static const u32 ORDER_WARPS = ENCODE_ORDER_THREADS / 32;
-// Different keys at most, of which two counters are in a word.
+// Distinct keys at most, two counters in a word.
 static const u32 KEYS_MAX = ENCODE_ORDER_KEYS;
 static const u32 COUNTER_WORDS = KEYS_MAX / 2;
 // Rows that are counted or ranked together, and those of a ranker, but for the last one.
@@ -26,7 +26,7 @@ struct OrderMemory {
 static_assert(sizeof(OrderMemory) == ENCODE_ORDER_BYTES, "the host gives so much");
 static_assert(BATCH_ROWS == 2 * ENCODE_ORDER_THREADS, "one load of a block is of one ranker");
 
-// No row is counted, and every tile begins with a head.
+// Counts nothing; every tile begins with a head.
 __device__ __forceinline__ void clear(OrderMemory& memory) {
     uint4* counters = (uint4*)memory.counters;
     for (u32 at = threadIdx.x; at < ORDER_RANKERS * COUNTER_WORDS / 4; at += ENCODE_ORDER_THREADS)
@@ -36,13 +36,13 @@ __device__ __forceinline__ void clear(OrderMemory& memory) {
     __syncthreads();
 }
 
-// Low bits of a key tell it from all others of its segment.
+// Low bits of a key that distinguish it within its segment.
 __device__ __forceinline__ u32 counter_of(u64 key) { return (u32)key & (KEYS_MAX - 1); }
 
 // 1 in the half of its word that a counter has.
 __device__ __forceinline__ u32 one_of(u32 counter) { return 1 + counter % 2 * 0xffff; }
 
-// Counts all keys, leaves the counter of each row in `places` and gives the least key, made even.
+// Counts all keys, leaves the counter of each row in `places` and returns the least key, made even.
 // False if they are too far apart.
 template <class K, bool IS_WHOLE>
 __device__ __forceinline__ bool count_keys(const K* keys, u32 rows, u16* places,
@@ -62,7 +62,7 @@ __device__ __forceinline__ bool count_keys(const K* keys, u32 rows, u16* places,
             u32 batch = start + index * BATCH_ROWS, row = batch + 2 * threadIdx.x;
             u64 one = two[index].v[0] - base, other = two[index].v[1] - base;
             u32 low = counter_of(two[index].v[0]), high = counter_of(two[index].v[1]);
-            // Those of the next round come while others are counted.
+            // Loads those of the next round while others are counted.
             u32 following = batch + ORDER_PAIRS * BATCH_ROWS;
             if (following < rows)
                 two[index] = load_rows<K, 2, IS_WHOLE>(keys, following + 2 * threadIdx.x, rows);
@@ -71,14 +71,14 @@ __device__ __forceinline__ bool count_keys(const K* keys, u32 rows, u16* places,
             most = max(most, max((u32)one, (u32)other));
             u32* counters = memory.counters[batch / RANKER_ROWS];
             if (IS_WHOLE || row < rows) {
-                // As long as whole tiles.
+                // Padded to whole tiles.
                 ((u32*)places)[row / 2] = low | high << 16;
                 atomicAdd(counters + low / 2, one_of(low));
             }
             if (IS_WHOLE || row + 1 < rows)
                 atomicAdd(counters + high / 2, one_of(high));
         }
-        // Most that are too far apart are so early on.
+        // Most keys that are too far apart are detected early.
         if (__syncthreads_or(far != 0 || most >= 2 * KEYS_MAX)) return false;
     }
     least = __reduce_min_sync(WHOLE_WARP, least);
@@ -94,8 +94,8 @@ __device__ __forceinline__ bool count_keys(const K* keys, u32 rows, u16* places,
     return most - least < KEYS_MAX;
 }
 
-// Replaces counts by where the rows of each key and ranker begin, from counter `first` on and
-// around; marks heads.
+// Replaces counts by the starts of the rows of each key and ranker, from counter `first` on,
+// cyclically; marks heads.
 __device__ __forceinline__ void start_keys(OrderMemory& memory, u32 first) {
     u32 before = 0, warp = threadIdx.x / 32;
     for (u32 start = 0; start < COUNTER_WORDS; start += ENCODE_ORDER_THREADS) {
@@ -126,7 +126,7 @@ __device__ __forceinline__ void start_keys(OrderMemory& memory, u32 first) {
     }
 }
 
-// Counters of the rows that a ranker takes at once, and none where there are no more.
+// Counters of the rows that a ranker takes at once, and none behind the last row.
 template <bool IS_WHOLE>
 __device__ __forceinline__ void load_counters(const u16* places, u32 start, u32 rows,
                                               u32 (&counters)[ORDER_COUNTED]) {
@@ -149,7 +149,7 @@ __device__ __forceinline__ void rank_rows(u32* counters, u32 from, u32 rows, u16
         u32 counter[ORDER_COUNTED], place[ORDER_COUNTED], now[ORDER_COUNTED], shared[ORDER_COUNTED], sharing = 0;
 #pragma unroll
         for (u32 index = 0; index < ORDER_COUNTED; index++) counter[index] = next[index];
-        // They come while these are counted.
+        // Loaded while these are counted.
         u32 following = start + BATCH_ROWS;
         load_counters<IS_WHOLE>(places, following < end ? following : from, rows, next);
 #pragma unroll
@@ -217,7 +217,7 @@ __device__ __forceinline__ void order_keys(const EncodeTask& task, u16* places, 
     else order_segment<K, false>(keys, rows, places, heads, failed);
 }
 
-// Keys are the values of the task; `failed` tells of which segments they are too far apart.
+// Keys are the values of the task; `failed` is 1 for segments whose keys are too far apart.
 extern "C" __global__ void __launch_bounds__(ENCODE_ORDER_THREADS, 2)
     encode_order(EncodeTask task, u16* places, u32* heads, u64* failed) {
     if (task.bits == 64) order_keys<u64>(task, places, heads, failed);

@@ -1,9 +1,9 @@
-// The exceptions of a tile, and what is left without them (FORMAT.md, section 6.8): high bits where
-// that makes groups cheaper, or values that a given divisor or number of decimals does not fit.
+// The exceptions of a tile, and the values without them (FORMAT.md, section 6.8): high bits if that
+// makes groups cheaper, or values that a given divisor or number of decimals does not fit.
 #pragma once
 #include "codec/encode_nodes.cuh"
 
-// Writes the exceptions that stand in shared memory, `count` of them, all written.
+// Writes the exceptions in shared memory, `count` of them, all written.
 template <class T>
 __device__ inline void write_exceptions(Tile<T>& tile, const EncodeStep& step, u32 count,
                                         u32 shift) {
@@ -15,16 +15,16 @@ __device__ inline void write_exceptions(Tile<T>& tile, const EncodeStep& step, u
     }
     u32 width = warp_max_u32(bits), first = words_of(count, POSITION_BITS);
     u32 words = first + words_of(count, width);
-    u32* room = tile.room();
+    u32* scratch = tile.scratch();
     for (u32 word = threadIdx.x; word < words; word += TILE_THREADS)
-        room[word] = word < first
+        scratch[word] = word < first
             ? packed_word(memory.positions, count, POSITION_BITS, word)
             : packed_word(memory.additions, count, width, word - first);
     tile.close(step, words, count | shift << 8 | width << 16);
     __syncthreads();
 }
 
-// How many lanes of the warp have more bits than this one.
+// The number of lanes of the warp with more bits than this one.
 template <class T>
 __device__ inline u32 lanes_above(u32 bits) {
     u32 equal = WHOLE_WARP, greater = 0;
@@ -39,7 +39,7 @@ __device__ inline u32 lanes_above(u32 bits) {
 }
 
 // The width of least cost for each of the thread's groups, and how many values exceed it. Only
-// lengths that occur can be of least cost: between them the cost grows with the width.
+// lengths that occur can have the least cost: between them the cost grows with the width.
 __device__ inline void choose_cuts(const u32 (&bits)[TILE_EACH], const u32 (&above)[TILE_EACH],
                                    u32 count, u32 greatest, u32 penalty, u32 (&widths)[TILE_EACH],
                                    u32 (&exceeding)[TILE_EACH]) {
@@ -49,7 +49,7 @@ __device__ inline void choose_cuts(const u32 (&bits)[TILE_EACH], const u32 (&abo
         u32 values = group_count(count, group_of(item));
         u32 each = POSITION_BITS + greatest - bits[item] + penalty;
         u32 cost = values * bits[item] + above[item] * each;
-        // The greater width wins where costs are equal.
+        // Of equal costs the greater width wins.
         u32 key = is_there ? cost << 7 | (127 - bits[item]) : ~0u;
         widths[item] = 127 - (warp_min_u32(key) & 127u);
         u32 votes = __ballot_sync(WHOLE_WARP, is_there && bits[item] > widths[item]);

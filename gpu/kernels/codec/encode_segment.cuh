@@ -1,13 +1,13 @@
 // The rows of a segment by a block of threads, in their order.
 //
-// Neighbours by thread, so that loads are wide. Beyond the rows of a segment the last one is loaded,
-// since loads under conditions wait for each other; callers skip those when they write.
+// Neighbours by thread, so that loads are wide. Beyond the rows of a segment the last row is
+// loaded, because conditional loads wait for each other; callers skip these values.
 #pragma once
 #include "codec/tile.cuh"
 
 static const u32 SEGMENT_THREADS = ENCODE_SEGMENT_THREADS;
 
-// `COUNT` values side by side.
+// `COUNT` contiguous values.
 template <class V, u32 COUNT>
 struct alignas(sizeof(V) * COUNT) Neighbours {
     V v[COUNT];

@@ -1,8 +1,8 @@
-// One tile of a column while a block encodes it: bit patterns of up to 32 (T is u32) or 64 bits (u64)
-// in shared memory, where nodes change them one after another.
+// One tile of a column that a block encodes: bit patterns of up to 32 (T is u32) or 64 bits (u64)
+// in shared memory, where nodes transform them one after another.
 //
 // A node with two children leaves the second one's values a level below the first one's. Every
-// function is called by all threads of the block; at its beginning all have written their part.
+// function is called by all threads of the block, after a barrier.
 #pragma once
 #include "codec/encode_bits.cuh"
 
@@ -31,15 +31,15 @@ struct Tile {
     const EncodeTask& task;
     u32 number;
     u32 level;
-    // Words of this tile that are staged already.
+    // Words of this tile already staged.
     u32 staged;
 
     __device__ T* values() { return memory.values[level]; }
     __device__ u32 count() { return memory.counts[level]; }
-    __device__ u32* room() {
+    __device__ u32* scratch() {
         return (u32*)task.staged + (u64)number * task.staged_words + staged;
     }
-    // Keeps the words that were just written to `room` as the tile's part of a section.
+    // Commits the words just written to `scratch` as the tile's part of a section.
     __device__ void close(const EncodeStep& step, u32 words, u32 entry) {
         if (threadIdx.x == 0) {
             u64 at = (u64)step.variable * task.tiles + number;
@@ -100,7 +100,7 @@ __device__ inline void sum_groups(TileMemory<T>& memory) {
     __syncthreads();
 }
 
-// Numbers the values with `flags` in their order: place of each in `at`, all of them as result.
+// Numbers the values with `flags` in their order: place of each in `at`; returns their number.
 template <class T>
 __device__ inline u32 number_flags(TileMemory<T>& memory, const bool (&flags)[TILE_EACH],
                                    u32 (&at)[TILE_EACH]) {

@@ -1,4 +1,4 @@
-// Finds the grouped order of the rows of segments by launches of their own, a digit a pass. Blocks of
+// Finds the grouped order of the rows of segments by separate launches, a digit a pass. Blocks of
 // GROUP_THREADS threads, one a part; digits are counted in shared memory.
 #include "codec/group.cuh"
 
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_range(Grouping
     ((CodecRange*)(grouping.output + segment.column.ranges))[segment.number] = range;
 }
 
-// Counts the digits of all passes. One block a part; a part that is alone needs no counts.
+// Counts the digits of all passes. One block a part; a single part needs no counts.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_count(Grouping grouping) {
     __shared__ u32 counts[DIGITS_MAX * CODEC_DIGITS];
     u32 part;
@@ -93,14 +93,14 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_count(Grouping
 struct MoveMemory {
     // Digits of each warp: counts, then places within the part.
     u32 counts[GROUP_WARPS][CODEC_DIGITS];
-    // Digits of the part, then what is added to a place within it.
+    // Digits of the part, then the offset of a place within it.
     u32 starts[CODEC_DIGITS];
     u32 sums[GROUP_WARPS];
     u32 items[PART_ROWS];
 };
 
-// Rows in order of the pass before, with 16 bits of their keys above; all loads are in flight
-// at once. Where there are no rows, the segment's last is loaded.
+// Rows in order of the previous pass, with 16 bits of their keys above; all loads are in flight at
+// once. Beyond the last row, the segment's last row is loaded.
 __device__ __forceinline__ void load_items(const Segment& segment, const Digits& digits, u32 pass,
                                            u32 first, const u32* from, u32 (&items)[ITEMS]) {
     u32 last = segment.rows - 1;
@@ -133,8 +133,8 @@ __device__ __forceinline__ void load_items(const Segment& segment, const Digits&
     }
 }
 
-// How many rows of the same digit are before each row of a thread within its warp, two in a word;
-// leaves the digits of the warp in `own`.
+// The number of preceding rows of the same digit for each row of a thread within its warp, two in a
+// word; leaves the digits of the warp in `own`.
 __device__ __forceinline__ void rank_items(const Digits& digits, u32 pass, u32 rows_left,
                                            const u32 (&items)[ITEMS], u32* own,
                                            u32 (&ranks)[ITEMS / 2]) {
@@ -154,7 +154,7 @@ __device__ __forceinline__ void rank_items(const Digits& digits, u32 pass, u32 r
 }
 
 // Moves rows to their places by one digit: first within the part, so that rows of equal digits are
-// written side by side. One block a part.
+// written contiguously. One block a part.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     codec_move(Grouping grouping, u32 pass) {
     __shared__ MoveMemory memory;
@@ -176,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     __syncthreads();
     u32* published = published_of(grouping, segment, part);
     if (pass > 0 && parts > 1) {
-        // Those behind wait for it.
+        // Later parts wait for it.
 #pragma unroll
         for (u32 index = 0; index < ITEMS; index++)
             if (index * 32 + lane() < rows_left)

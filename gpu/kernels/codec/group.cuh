@@ -1,9 +1,9 @@
 // Grouped order by a stable radix sort of each segment's rows (FORMAT.md, section 6.13), for devices
 // without clusters and for encoding; order.cuh has the other algorithm.
 //
-// A digit a pass: blocks count the digits of their parts for all passes, then move their rows behind
-// lesser digits, earlier parts and earlier warps. Blocks, which run already, publish the counts of
-// earlier parts (Adinolfi, Merrill 2022: "Onesweep"). An item carries its row and 16 bits of its
+// A digit a pass: blocks count the digits of their parts for all passes, then move their rows
+// behind lesser digits, earlier parts and earlier warps. Running blocks publish the counts of their
+// parts to later ones (Adinolfi, Merrill 2022: "Onesweep"). An item has its row and 16 bits of its
 // key: all of a code.
 #pragma once
 #include "codec/tile.cuh"
@@ -55,7 +55,7 @@ __device__ __forceinline__ Segment segment_in(const Grouping& grouping, u32 colu
     return segment;
 }
 
-// The segment that has part `part` of all; gives which of its parts it is.
+// The segment of part `part` of all parts; also the number of the part within it.
 __device__ __forceinline__ Segment segment_of(const Grouping& grouping, u32 part, u32* number) {
     auto first_part = [&](u32 at) { return grouping.keys[at].first_part; };
     u32 column = warp_last_not_above(grouping.length, part, first_part);
@@ -64,7 +64,7 @@ __device__ __forceinline__ Segment segment_of(const Grouping& grouping, u32 part
     return segment_in(grouping, column, part / CODEC_PARTS);
 }
 
-// Keys of so many rows, all loads in flight at once.
+// Keys of a thread's rows, all loads in flight at once.
 template <class K, u32 COUNT>
 __device__ __forceinline__ void load_keys(const u8* keys, const u32 (&rows)[COUNT],
                                           u64 (&loaded)[COUNT]) {
@@ -82,14 +82,14 @@ __device__ __forceinline__ void load_keys(const Segment& segment, const u32 (&ro
     else load_keys<u8>(segment.keys, rows, loaded);
 }
 
-// How the keys of a segment are taken apart.
+// How the keys of a segment are split into digits.
 struct Digits {
     u64 least;
     u32 bits;
     u32 passes;
     bool are_codes;
 
-    // The 16 bits of a key that are taken along from an even pass on.
+    // The 16 bits of a key that an item has from an even pass on.
     __device__ u32 window(u64 key, u32 pass) const {
         return (u32)((key - least) >> pass * WIDE_DIGIT_BITS) & 0xffff;
     }
@@ -121,16 +121,16 @@ __device__ __forceinline__ u32* counts_of(const Grouping& grouping, const Segmen
     return (u32*)(grouping.output + column.counts) + number * column.passes * CODEC_DIGITS;
 }
 
-// Digits of one part as the pass under way finds them, with its number above 16 bits; without
-// them of no pass that would ask.
+// Digits of one part in the running pass, with the number of the pass above 16 bits; later parts wait
+// for that number.
 __device__ __forceinline__ u32* published_of(const Grouping& grouping, const Segment& segment,
-                                        u32 part) {
+                                             u32 part) {
     const CodecKeys& column = segment.column;
     u64 number = (u64)segment.number * CODEC_PARTS + part;
-    return (u32*)(grouping.output + column.told) + number * CODEC_DIGITS;
+    return (u32*)(grouping.output + column.published) + number * CODEC_DIGITS;
 }
 
-// The lanes whose digit is the same. Lanes without a row are no peers of others.
+// The lanes with the same digit. Lanes without a row are no peers of others.
 __device__ __forceinline__ u32 peers_of(u32 digit, u32 bits, bool has_row, bool is_whole) {
     u32 peers = WHOLE_WARP;
 #pragma unroll
@@ -161,21 +161,21 @@ __device__ __forceinline__ u32 sum_before(u32 value, u32 (&sums)[WARPS]) {
     return before;
 }
 
-// Rows of the thread's digit in the parts before this one, once all of them have published; `published` is
-// this part's.
+// Rows of the thread's digit in the parts before this one; waits until all of them have published.
+// `published` is this part's.
 __device__ __forceinline__ u32 look_back(const u32* published, u32 part, u32 pass) {
     while (true) {
         u32 sum = 0;
-        bool are_told = true;
+        bool are_published = true;
 #pragma unroll
         for (u32 back = 1; back < CODEC_PARTS; back++) {
-            // The first part's own once more where there are no more parts before.
+            // The first part's own again if there are no more parts before.
             u32 found = *(volatile const u32*)(published - (back <= part ? back : 0) * CODEC_DIGITS
                                                + threadIdx.x);
-            are_told = are_told && found >> 16 == pass;
+            are_published = are_published && found >> 16 == pass;
             sum += back <= part ? found & 0xffff : 0;
         }
-        if (are_told) return sum;
+        if (are_published) return sum;
         __nanosleep(50);
     }
 }

@@ -1,8 +1,8 @@
-// Runs of one key in a tile: where they begin, and sums of differences along them (FORMAT.md, sections
+// Runs of one key in a tile: their starts, and sums of differences along them (FORMAT.md, sections
 // 6.13 to 6.15).
 //
-// Sums are taken with 32 neighbours a lane, which needs shuffles for one number a lane only; tiles
-// pass through shared memory.
+// Sums use 32 neighbours a lane, which needs shuffles for only one number a lane; tiles are
+// rearranged through shared memory.
 #pragma once
 #include "codec/tile.cuh"
 
@@ -12,7 +12,8 @@ static const u32 LANE_VALUES = 32;
 struct Heads {
     u32 words[32];
 
-    // Takes a tile's part of the heads, of which `count` places count; gives how many there are.
+    // Takes a tile's part of the heads, of which the first `count` places are valid; returns the
+    // number of heads.
     __device__ __forceinline__ u32 find(const u32* heads, u32 count) {
         u32 word = heads[lane()], first = lane() * LANE_VALUES;
         if (count < first + LANE_VALUES) word = count > first ? word & low_mask<u32>(count - first) : 0;
@@ -21,8 +22,8 @@ struct Heads {
     }
 };
 
-// The four values of a lane beside those that other lanes have of the same places: unit u of four
-// lies at u ^ (u / 8 mod 8), so that neither side meets in a bank.
+// Places of four values of a lane in shared memory: unit u of four is at u ^ (u / 8 mod 8), so that
+// neither access has bank conflicts.
 __device__ __forceinline__ void put_four(u32* memory, u32 k, const u32 (&v)[4]) {
     u32 unit = 32 * k + lane();
     ((uint4*)memory)[unit ^ (unit / 8 & 7)] = make_uint4(v[0], v[1], v[2], v[3]);
@@ -64,7 +65,7 @@ __device__ __forceinline__ void get_range(const u64* memory, u32 i, u64 (&v)[4])
     v[0] = low.x, v[1] = low.y, v[2] = high.x, v[3] = high.y;
 }
 
-// Gives every lane the values of 32 places behind each other: v[i][j] is place 32 lane + 4 i + j.
+// Gives every lane the values of 32 contiguous places: v[i][j] is place 32 lane + 4 i + j.
 template <class T>
 __device__ __forceinline__ void to_ranges(T* memory, Tile<T>& tile) {
     __syncwarp();
@@ -86,13 +87,13 @@ __device__ __forceinline__ void from_ranges(T* memory, Tile<T>& tile) {
     for (u32 k = 0; k < RUNS; k++) get_four(memory, k, tile.v[k]);
 }
 
-// What a lane knows of the heads.
+// The heads of a tile as a lane sees them.
 struct LaneRange {
     // Of its own places.
     u32 heads;
     // Heads of the lanes below.
     u32 rank;
-    // How many lanes below have no head but in the last of them.
+    // The number of lanes below without a head except in the last of them.
     u32 reach;
 
     __device__ __forceinline__ LaneRange(u32 word) {
@@ -105,7 +106,7 @@ struct LaneRange {
     }
 };
 
-// Running sums of a tile in ranges that begin anew at every head, with what is there.
+// Running sums of a tile in ranges that restart at every head, with the present values.
 template <class T>
 __device__ __forceinline__ void scan_runs(const LaneRange& range, Tile<T>& tile) {
     u32 heads = range.heads;
@@ -128,7 +129,7 @@ __device__ __forceinline__ void scan_runs(const LaneRange& range, Tile<T>& tile)
         if (at < first) tile.v[at / 4][at % 4] += before;
 }
 
-// Sums along runs that begin with the next of `values`; of a second kind, sums of sums that begin
+// Sums along runs that begin with the next of `values`; of the second kind, sums of sums that begin
 // with 0. `memory` holds a tile.
 template <class T>
 __device__ __forceinline__ void sum_runs(const T* values, const Heads& heads, bool is_second,

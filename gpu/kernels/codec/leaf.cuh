@@ -1,7 +1,7 @@
-// Leaves of a tree as they give the values of a tile (FORMAT.md, sections 6.1, 6.2, 6.11, 6.12).
+// Decoding leaves of a tree (FORMAT.md, sections 6.1, 6.2, 6.11, 6.12).
 //
-// Each function reads what its tile's directory entry and words say and nothing outside of the
-// section, whatever they contain. False means that the format refuses the tile.
+// Each function reads only within its section, whatever the tile's directory entry and words
+// contain. False means that the format refuses the tile.
 #pragma once
 #include "codec/tile.cuh"
 
@@ -15,7 +15,7 @@ struct TileWords {
 };
 
 __device__ __forceinline__ TileWords tile_words(const u8* input, const CodecStep& step, u32 tiles,
-                                       u32 tile) {
+                                                u32 tile) {
     const uint2* directory = (const uint2*)(input + step.first);
     uint2 entry = directory[tile];
     u32 end = tile + 1 < tiles ? directory[tile + 1].x : step.words;
@@ -27,8 +27,8 @@ __device__ __forceinline__ TileWords tile_words(const u8* input, const CodecStep
     return found;
 }
 
-// Unpacks the groups of a whole tile, whose places and widths the lanes of `group` know; without
-// branches, so that all loads are on their way at once. Groups of no bits read the first word.
+// Unpacks the groups of a whole tile, whose places and widths the lanes of `group` have; without
+// branches, so that all loads are issued together. Groups of no bits read the first word.
 template <class T>
 __device__ __forceinline__ void unpack_groups(const u32* words, u32 group, Tile<T>& out) {
 #pragma unroll
@@ -64,8 +64,8 @@ __device__ __forceinline__ void unpack_some(const u32* words, u32 group, u32 cou
     }
 }
 
-// Lane g is told the width of group g, and above 8 bits the word where it begins; `is_right` turns
-// false where the format refuses the tile.
+// Gives lane g the width of group g, and above 8 bits the word where it begins; `is_right` becomes
+// false if the format refuses the tile.
 __device__ __forceinline__ u32 afl_group(TileWords& at, u32 bits, u32 count) {
     u32 least = at.fields >> 16 & 0xff, width_bits = at.fields >> 24;
     u32 groups = (count + 31) / 32, width_words = (groups * width_bits + 31) / 32;
@@ -82,22 +82,22 @@ __device__ __forceinline__ u32 afl_group(TileWords& at, u32 bits, u32 count) {
 }
 
 template <class T>
-__device__ __forceinline__ bool read_afl(const u8* input, const CodecStep& step, u32 tiles, u32 tile,
-                                u32 count, Tile<T>& out) {
+__device__ __forceinline__ bool read_afl(const u8* input, const CodecStep& step, u32 tiles,
+                                         u32 tile, u32 count, Tile<T>& out) {
     TileWords at = tile_words(input, step, tiles, tile);
     u32 group = afl_group(at, step.bits, count);
     if (!at.is_right) return false;
-    // The first group's words follow the widths; without any, all values are 0.
+    // The first group's words follow the widths; without words, all values are 0.
     bool has_words = at.length > __shfl_sync(WHOLE_WARP, group, 0) >> 8;
     if (count == TILE_VALUES && has_words) unpack_groups(at.words, group, out);
     else unpack_some(at.words, group, count, out);
     return true;
 }
 
-// Sections end at multiples of 64 bytes, so four values may be read where one is due.
+// Sections end at multiples of 64 bytes, so reading four values is safe where one is needed.
 template <class T>
-__device__ __forceinline__ void read_raw(const u8* input, const CodecStep& step, u32 tile, u32 count,
-                                Tile<T>& out) {
+__device__ __forceinline__ void read_raw(const u8* input, const CodecStep& step, u32 tile,
+                                         u32 count, Tile<T>& out) {
     const u8* from = input + step.first + (u64)tile * TILE_VALUES * (step.bits / 8);
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) {
@@ -118,7 +118,7 @@ __device__ __forceinline__ void read_const(T value, Tile<T>& out) {
         for (u32 j = 0; j < 4; j++) out.v[k][j] = value;
 }
 
-// Bytes that code `code` stands for in values of `bits`; above 8 if it is none.
+// Bytes of code `code` in values of `bits`; above 8 if it is none.
 __device__ __forceinline__ u32 gfc_bytes(u32 code, u32 bits) {
     if (bits == 64) return code + (code > 3 ? 1 : 0);
     return code > 4 ? 9 : code;
@@ -145,8 +145,8 @@ __device__ __forceinline__ void gfc_sum(Tile<T>& out) {
 }
 
 template <class T>
-__device__ __forceinline__ bool read_gfc(const u8* input, const CodecStep& step, u32 tiles, u32 tile,
-                                u32 count, Tile<T>& out) {
+__device__ __forceinline__ bool read_gfc(const u8* input, const CodecStep& step, u32 tiles,
+                                         u32 tile, u32 count, Tile<T>& out) {
     TileWords at = tile_words(input, step, tiles, tile);
     u32 nibble_words = (count + 7) / 8;
     if (!at.is_right || at.fields != count || nibble_words > at.length) return false;

@@ -1,11 +1,11 @@
-// Inner nodes of a tree as they change the values of a tile (FORMAT.md, sections 6.3 to 6.10).
+// Decoding inner nodes of a tree (FORMAT.md, sections 6.3 to 6.10).
 //
-// A node works in place on its child's values, in registers. Values beyond `count` may be anything;
-// nothing is read or written for them. False means that the format refuses the tile.
+// A node transforms its child's values in place, in registers. Values beyond `count` may be
+// anything; nothing is read or written for them. False means that the format refuses the tile.
 #pragma once
 #include "codec/leaf.cuh"
 
-// Back from stored differences; they are cut to the node's width.
+// Restores stored differences, truncated to the node's width.
 template <class T>
 __device__ __forceinline__ void unstore(Tile<T>& tile, u32 mode) {
     if (mode == 0) return;
@@ -28,14 +28,14 @@ __device__ __forceinline__ T section_value(const u8* input, const CodecStep& ste
 
 template <class T>
 __device__ __forceinline__ void apply_delta(const u8* input, const CodecStep& step, u32 tile_number,
-                                   Tile<T>& tile) {
+                                            Tile<T>& tile) {
     unstore(tile, step.extra);
     scan(tile, section_value<T>(input, step, tile_number));
 }
 
 template <class T>
-__device__ __forceinline__ void apply_delta2(const u8* input, const CodecStep& step, u32 tile_number,
-                                    Tile<T>& tile) {
+__device__ __forceinline__ void apply_delta2(const u8* input, const CodecStep& step,
+                                             u32 tile_number, Tile<T>& tile) {
     T base = section_value<T>(input, step, 2 * tile_number);
     T slope = section_value<T>(input, step, 2 * tile_number + 1);
     unstore(tile, step.extra);
@@ -84,7 +84,7 @@ struct Exceptions {
     u32 positions[2];
     const u32* additions;
 
-    // False where the format refuses the tile.
+    // False if the format refuses the tile.
     __device__ __forceinline__ bool read(const TileWords& at, u32 bits, u32 values) {
         count = at.fields & 0xff, shift = at.fields >> 8 & 0xff, width = at.fields >> 16 & 0xff;
         u32 position_words = (count * 10 + 31) / 32;
@@ -117,9 +117,9 @@ struct Exceptions {
     }
 };
 
-// Adds the exceptions of a tile: those of `AT_ONCE` places lie side by side in `memory`, with
-// nothing for others. Where those of a whole tile do, less is left of the first-level cache, which
-// lookups in dictionaries need.
+// Adds the exceptions of a tile: those of `AT_ONCE` places are contiguous in `memory`, with zeros
+// for others. More shared memory would reduce the first-level cache, which lookups in dictionaries
+// need.
 template <class T, u32 AT_ONCE>
 __device__ __forceinline__ bool apply_patch(const u8* input, const CodecStep& step, u32 tiles,
                                    u32 tile_number, u32 count, T (&memory)[AT_ONCE],
@@ -181,10 +181,11 @@ __device__ __forceinline__ bool apply_dict(const T* table, u32 entries, u32 coun
     return true;
 }
 
-// The same where code `entries` means the next of `exceptions` values in `others`.
+// The same, where code `entries` is the next of `exceptions` values in `others`.
 template <class T>
-__device__ __forceinline__ bool apply_dict_or(const T* table, u32 entries, const T* others, u32 exceptions,
-                                     u32 count, Places& places, Tile<T>& tile) {
+__device__ __forceinline__ bool apply_dict_or(const T* table, u32 entries, const T* others,
+                                              u32 exceptions, u32 count, Places& places,
+                                              Tile<T>& tile) {
     bool is_wrong = false;
     places.clear();
 #pragma unroll
@@ -213,7 +214,7 @@ __device__ __forceinline__ bool apply_dict_or(const T* table, u32 entries, const
 // Lengths less one, of `runs` runs, become `count` values of `values`.
 template <class T>
 __device__ __forceinline__ bool apply_rle(const T* values, u32 runs, u32 count, Places& places,
-                                 Tile<T>& tile) {
+                                          Tile<T>& tile) {
     // Sums are below 2^26: lengths have 16 bits.
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++)

@@ -1,15 +1,16 @@
-// Finds the grouped order of the rows of segments, by a cluster of blocks each that holds the rows in
-// shared memory: by codes, or by keys, whose distances from the least of a segment are codes where
+// Finds the grouped order of the rows of segments, by a cluster of blocks each that holds the rows
+// in shared memory: by codes, or by keys, whose distances from the least of a segment are codes if
 // they are small.
 #include "codec/count.cuh"
 
-// What rows are ordered by: how far their keys are above the least, in so many bits.
+// Sort keys of rows: their distance above the least, and its bits.
 struct Codes {
     u64 least;
     u32 bits;
 };
 
-// Least and most keys of a block, which the others read while it continues: behind what it continues with.
+// Least and greatest keys of a block; the other blocks read them while it continues, so they lie
+// behind its working memory.
 struct RangeMemory {
     u64 least[ORDER_WARPS];
     u64 most[ORDER_WARPS];
@@ -27,8 +28,8 @@ __device__ __forceinline__ void load_from(const Segment& segment, const u32 (&ro
     load_keys(segment, some, keys);
 }
 
-// Codes from bit `shift` on of so many rows; of those that are no wider than two bytes, IS_WIDE is
-// false.
+// Codes from bit `shift` on of a thread's rows; IS_WIDE is false if no code is wider than two
+// bytes.
 template <bool IS_WIDE>
 __device__ __forceinline__ void load_codes(const Share& share, const Codes& codes, u32 shift,
                                            const u32 (&rows)[ORDER_ITEMS],
@@ -49,7 +50,7 @@ __device__ __forceinline__ void load_codes(const Share& share, const Codes& code
     }
 }
 
-// Orders by codes that Memory counts; false if there are too many rows of one.
+// Orders by codes that Memory counts; false if there are too many rows of one code.
 template <bool IS_WIDE, class Memory>
 __device__ __forceinline__ bool order_counted(const Grouping& grouping, const Share& share,
                                               const Codes& codes, void* shared) {
@@ -79,11 +80,11 @@ __device__ __forceinline__ void order_by_digits(const Grouping& grouping, const 
 #pragma unroll
             for (u32 index = 0; index < ORDER_ITEMS; index++) {
                 items[index] = memory.items[share.place(index)];
-                // Where there is no row, items may be anything.
+                // Without a row, items may be anything.
                 rows[index] = share.has_row(index) ? items[index] & 0xffff : 0;
             }
         }
-        // An item takes the digits of two passes along.
+        // An item has the digits of two passes.
         if (pass == 0 || (IS_WIDE && pass % 2 == 0)) {
             load_codes<IS_WIDE>(share, codes, pass * bits, rows, items);
 #pragma unroll
@@ -96,14 +97,14 @@ __device__ __forceinline__ void order_by_digits(const Grouping& grouping, const 
     else write_order<false>(grouping, share, memory);
 }
 
-// The same of wide keys as a call, which leaves more registers to what is not called: measured on an
-// H200. With codes it is slower.
+// The same of wide keys as a call, which leaves more registers to the caller: measured on an H200.
+// With codes it is slower.
 __device__ __noinline__ void order_wide_by_digits(const Grouping& grouping, const Share& share,
                                                   const Codes& codes, OrderMemory& memory) {
     order_by_digits<true>(grouping, share, codes, memory);
 }
 
-// Orders by counters where they are enough.
+// Orders by counters if they suffice.
 template <bool IS_WIDE>
 __device__ __forceinline__ void order_rows(const Grouping& grouping, const Share& share,
                                            const Codes& codes, void* shared) {
@@ -116,20 +117,20 @@ __device__ __forceinline__ void order_rows(const Grouping& grouping, const Share
         is_ordered = order_counted<IS_WIDE, Least>(grouping, share, codes, shared);
     else if (codes.bits <= COUNTED_BITS_FEW)
         is_ordered = order_counted<IS_WIDE, Few>(grouping, share, codes, shared);
-    // Where keys have gaps, many rows are of one.
+    // If keys have gaps, many rows have the same code.
     else if (codes.bits <= COUNTED_BITS && IS_WIDE)
         is_ordered = order_counted<IS_WIDE, Wide>(grouping, share, codes, shared);
     else if (codes.bits <= COUNTED_BITS)
         is_ordered = order_counted<IS_WIDE, Bytes>(grouping, share, codes, shared);
     if (is_ordered) return;
-    // All have seen that it is not.
+    // All threads have read that it is not.
     __syncthreads();
     OrderMemory& memory = *(OrderMemory*)shared;
     if (IS_WIDE) order_wide_by_digits(grouping, share, codes, memory);
     else order_by_digits<false>(grouping, share, codes, memory);
 }
 
-// How keys of a segment that are no codes become codes.
+// Converts keys of a segment to codes.
 __device__ __forceinline__ Codes codes_of(const Share& share, RangeMemory& memory) {
     u64 least = ~0ull, most = 0;
     u32 rows[ORDER_ITEMS], warp = threadIdx.x / 32;
@@ -173,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(ORDER_THREADS, ORDER_BLOCKS)
     order_rows<false>(grouping, share, codes, shared);
 }
 
-// The same where some columns are no codes.
+// The same if some columns are not codes.
 extern "C" __global__ void __launch_bounds__(ORDER_THREADS, ORDER_BLOCKS)
     codec_order_keys(Grouping grouping) {
     extern __shared__ uint4 shared[];

@@ -2,8 +2,8 @@
 // section 6.13).
 //
 // A stable radix sort as in group.cuh, in one launch: a block orders its rows by one digit, all
-// exchange their counts, and every row moves to the block that has its place. Blocks of a cluster
-// run together, so a waiting block keeps none from running.
+// exchange their counts, and every row moves to the block of its place. Blocks of a cluster run
+// together, so a waiting block blocks no other.
 #pragma once
 #include "primitives/cluster.cuh"
 #include "codec/group.cuh"
@@ -25,12 +25,12 @@ struct OrderMemory {
     u16 counts[ORDER_WARPS][CODEC_DIGITS];
     // Digits of the block, which the others read.
     u32 digits[CODEC_DIGITS];
-    // By digit: what is added to a place within the block.
+    // By digit: the offset of a place within the block.
     u32 added[CODEC_DIGITS];
     u32 sums[ORDER_WARPS];
 };
 
-// What one block of a cluster works on.
+// The work of one block of a cluster.
 struct Share {
     Segment segment;
     u32 block;
@@ -41,14 +41,14 @@ struct Share {
     // Rows of the warp.
     u32 warp_rows;
 
-    // Place `index` of a thread within its block, when a warp's rows lie side by side.
+    // Place `index` of a thread within its block, where a warp's rows are contiguous.
     __device__ __forceinline__ u32 place(u32 index) const {
         return threadIdx.x / 32 * ORDER_WARP_ROWS + index * 32 + lane();
     }
     __device__ __forceinline__ bool has_row(u32 index) const {
         return index * 32 + lane() < warp_rows;
     }
-    // The thread's rows, in the order of `place`; where there are none, the segment's last.
+    // The thread's rows, in the order of `place`; beyond the last, the segment's last row.
     __device__ __forceinline__ void rows_of(u32 (&rows)[ORDER_ITEMS]) const {
         u32 last = segment.rows - 1;
 #pragma unroll
@@ -59,7 +59,7 @@ struct Share {
     }
 };
 
-// The segment that cluster `number` works on.
+// The segment of cluster `number`.
 __device__ __forceinline__ Share share_of(const Grouping& grouping, u32 number) {
     auto first_segment = [&](u32 at) { return grouping.keys[at].first_segment; };
     u32 column = warp_last_not_above(grouping.length, number, first_segment);
@@ -67,7 +67,7 @@ __device__ __forceinline__ Share share_of(const Grouping& grouping, u32 number) 
     Segment& segment = share.segment;
     segment = segment_in(grouping, column, number - grouping.keys[column].first_segment);
     share.block = cluster_block();
-    // More have nothing to do, and nobody waits for those that have ended.
+    // Surplus blocks have no work, and no block waits for them.
     share.blocks = (segment.rows + ORDER_ROWS - 1) / ORDER_ROWS;
     share.first = share.block * ORDER_ROWS;
     u32 left = segment.rows > share.first ? segment.rows - share.first : 0;
@@ -77,8 +77,8 @@ __device__ __forceinline__ Share share_of(const Grouping& grouping, u32 number) 
     return share;
 }
 
-// How many rows of the same digit are before each row of a thread within its warp; leaves the
-// digits of the warp in `own`.
+// The number of preceding rows of the same digit for each row of a thread within its warp; leaves
+// the digits of the warp in `own`.
 __device__ __forceinline__ void rank_share(const Share& share, u32 shift, u32 bits,
                                            const u32 (&items)[ORDER_ITEMS], u16* own,
                                            u32 (&ranks)[ORDER_ITEMS / 2]) {
@@ -99,7 +99,7 @@ __device__ __forceinline__ void rank_share(const Share& share, u32 shift, u32 bi
     }
 }
 
-// Brings the items of a block in order by one digit, and if there are more blocks, those of all.
+// Sorts the items of a block by one digit, and those of all blocks if there are several.
 __device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits,
                                          OrderMemory& memory, u32 (&items)[ORDER_ITEMS]) {
     u32 mask = (1u << bits) - 1, ranks[ORDER_ITEMS / 2];
@@ -137,7 +137,7 @@ __device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits
 #pragma unroll
     for (u32 index = 0; index < ORDER_ITEMS; index++)
         items[index] = memory.items[index * ORDER_THREADS + threadIdx.x];
-    // All have published theirs, and no block needs what is about to be overwritten.
+    // All have published their counts, and no block needs the memory that is overwritten next.
     cluster_sync();
     u32 total = 0, before = 0;
     if (has_digit) {
@@ -166,7 +166,7 @@ __device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits
 // Parts of keys of positions that are compared together.
 static const u32 COMPARED = 4;
 
-// What tells the keys of so many items apart: what they take along, or where that is not all, the
+// The parts of keys that distinguish positions: those in the items, or if they are incomplete, the
 // keys themselves, all loads in flight at once.
 template <bool IS_WIDE>
 __device__ __forceinline__ void load_compared(const Segment& segment, const u32 (&items)[COMPARED],
@@ -182,8 +182,8 @@ __device__ __forceinline__ void load_compared(const Segment& segment, const u32 
     }
 }
 
-// Writes heads by position, and positions by row: those of its own rows a block picks from a list that
-// all have written, for one by one each would move 32 bytes of the device's memory.
+// Writes heads by position, and positions by row: a block selects its own rows from a list that all
+// have written, because one by one each would move 32 bytes of the device's memory.
 template <bool IS_WIDE>
 __device__ __forceinline__ void write_order(const Grouping& grouping, const Share& share,
                                             OrderMemory& memory) {
@@ -201,7 +201,7 @@ __device__ __forceinline__ void write_order(const Grouping& grouping, const Shar
             items_before[index] = memory.items[at > 0 ? at - 1 : 0];
         }
         load_compared<IS_WIDE>(segment, items, keys);
-        // The others' are with the lane below.
+        // Those of the other positions are in the lane below.
         if (lane() == 0) load_compared<IS_WIDE>(segment, items_before, keys_before);
 #pragma unroll
         for (u32 index = 0; index < COMPARED; index++) {
@@ -219,7 +219,7 @@ __device__ __forceinline__ void write_order(const Grouping& grouping, const Shar
     if (share.blocks > 1) cluster_sync();
     else __syncthreads();
     u16* mine = (u16*)memory.items;
-    // As long as whole tiles.
+    // Padded to whole tiles.
     u32 fours = (segment.rows + 3) / 4;
 #pragma unroll 4
     for (u32 at = threadIdx.x; at < fours; at += ORDER_THREADS) {

@@ -8,16 +8,16 @@
 static const u32 DECODE_WARPS = 4;
 static const u32 DECODE_BLOCKS_32 = 8;
 static const u32 DECODE_BLOCKS_64 = 4;
-static const u32 DECODE_FEW_BLOCKS_32 = 4;
+static const u32 DECODE_SMALL_BLOCKS_32 = 4;
 // Decoding with slots: blocks of one warp that must fit a multiprocessor. Measured on an H200.
 static const u32 SLOT_BLOCKS_32 = 20;
 static const u32 SLOT_BLOCKS_64 = 12;
-static const u32 FEW_SLOT_BLOCKS_32 = 16;
+static const u32 SMALL_SLOT_BLOCKS_32 = 16;
 // Common trees: warps of a block, and blocks that must fit a multiprocessor.
 static const u32 RUNS_WARPS = 4;
 static const u32 RUNS_BLOCKS = 6;
 static const u32 REPEATS_BLOCKS = 8;
-// Packed words of runs that wait in shared memory; few tiles have more.
+// Packed words of runs in shared memory; few tiles have more.
 static const u32 PACKED_WORDS = 384;
 
 // Grouped order by digits: threads of a block, blocks that must fit a multiprocessor, and rows of a
@@ -27,8 +27,8 @@ static const u32 GROUP_BLOCKS = 3;
 static const u32 GROUP_KEYS = 8;
 // Grouped order by clusters: blocks that must fit a multiprocessor.
 static const u32 ORDER_BLOCKS = 2;
-// Counters of each code, and where two bytes count as many codes as bytes may: no count is too much
-// for them, but more warps wait for each other.
+// Counters of each code, for bytes and, with as many codes, for two bytes: no count overflows them,
+// but more warps wait for each other.
 static const u32 COUNTERS_MANY = 8;
 static const u32 COUNTERS_WIDE = 4;
 // Rows of a thread that are counted before any is settled, and lanes among those that share codes from
@@ -36,25 +36,25 @@ static const u32 COUNTERS_WIDE = 4;
 static const u32 COUNT_ROWS = 8;
 static const u32 COUNT_SHARED = 3 * COUNT_ROWS;
 // Neighbouring rows that a thread stores at once.
-static const u32 SPREAD_NEIGHBOURS = 4;
+static const u32 SCATTER_NEIGHBOURS = 4;
 
 // Encoding of a tile by a block: its threads.
 static const u32 TILE_THREADS = 256;
 // Groups of heads at most that one warp encodes by rows of lanes.
-static const u32 FEW_GROUPS = 4;
+static const u32 SPARSE_GROUPS = 4;
 // Tiles whose sizes a thread sums up at a time.
 static const u32 OFFSETS_EACH = 16;
 // Words of a lane that are copied to a section together.
 static const u32 PLACED_WORDS = 8;
-// Values into grouped order: fours of rows that a thread loads together, and fours of each thread on
-// their way to shared memory, for which there are no registers.
+// Values to grouped order: fours of rows that a thread loads together, and fours of each thread that
+// are copied to shared memory without registers.
 static const u32 GROUP_BATCH = 2;
 static const u32 GROUP_AHEAD = 4;
-// Places of the hash table that are tried before there are too many values.
+// Places of the hash table that are probed before there are too many values.
 static const u32 TRIED_MAX = 256;
 // Warps that rank rows, as many as two blocks of a multiprocessor have counters for.
 static const u32 ORDER_RANKERS = 6;
-// Pairs of rows whose loads are under way together, and rows that are counted so.
+// Pairs of rows whose loads are in flight together, and rows that are counted together.
 static const u32 ORDER_PAIRS = 16;
 static const u32 ORDER_COUNTED = 16;
 // Lanes among those of a batch that share keys, from which on all are compared by bits.

@@ -1,12 +1,12 @@
 // The order, by lane, of rows of one counter that one instruction counted.
 //
-// The counter behind an instruction shows all rows that it has counted; lanes whose counter advanced
+// The counter after an instruction shows all rows that it has counted; lanes whose counter advanced
 // by more than one share it with others.
 #pragma once
 #include "primitives/warp.cuh"
 
-// `shared` are lanes that share their counter, all but one of each counter at least, and `now` is
-// where it stands: replaces how many rows of it come before.
+// `shared` are lanes that share their counter, all except one of each counter at least, and `now`
+// is its value: replaces it by the number of preceding rows.
 __device__ __forceinline__ void settle(u32 counter, u32 now, u32 shared, u32& rank) {
     while (shared != 0) {
         u32 leader = __shfl_sync(WHOLE_WARP, counter, __ffs((int)shared) - 1);

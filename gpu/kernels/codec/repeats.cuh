@@ -1,8 +1,8 @@
 // Decodes a tile of repeated codes, dict(rle(afl, afl), scale?(afl)?) (FORMAT.md, sections 6.9 and
 // 6.10).
 //
-// Entries are looked up once a run and listed behind the exceptions, so a row needs two bit sets
-// only: exceptions, and first rows of runs. A generic list of steps looks each row up and ranks it
+// Entries are looked up once a run and listed behind the exceptions, so a row needs only two bit
+// sets: exceptions, and first rows of runs. A generic list of steps looks each row up and ranks it
 // twice, and waits for packed words one by one.
 #pragma once
 #include <cuda_pipeline_primitives.h>
@@ -16,9 +16,9 @@ enum {
 };
 static_assert(REPEATS_DICT + 1 == CODEC_RUN_STEPS, "as the host has them");
 
-// Words before the first group of a leaf, 7 at most, and one that is read beyond a group.
+// Words before the first group of a leaf, 7 at most, and one read beyond a group.
 static const u32 WIDTH_WORDS = 8;
-// Rows up to a run are counted in so many bits, entries above them.
+// Bits of the count of rows up to a run, entries above them.
 static const u32 ROWS_BITS = 21;
 static_assert(TILE_VALUES * (TILE_VALUES + 1) < 1u << ROWS_BITS, "lengths are cut to a tile's");
 static_assert(TILE_VALUES < 1u << (32 - ROWS_BITS), "a run has an entry at most");
@@ -26,23 +26,24 @@ static_assert(TILE_VALUES < 1u << (32 - ROWS_BITS), "a run has an entry at most"
 // Shared memory of one warp.
 struct RepeatsMemory {
     alignas(16) CodecStep steps[CODEC_RUN_STEPS];
-    // Exceptions, then entries by run; before that exceptions as they are packed, from the start.
+    // Exceptions, then entries by run; before that packed exceptions, from the start.
     alignas(16) u32 list[WIDTH_WORDS + TILE_VALUES];
     u32 packed[PACKED_WORDS];
-    // By word of the tile's places: exceptions, where runs of entries begin, and how many of both
-    // are in lower words, of entries in the upper half. At first where runs of exceptions begin.
+    // By word of the tile's places: exceptions, the starts of runs of entries, and the numbers of
+    // both in lower words, of entries in the upper half. Initially the starts of runs of
+    // exceptions.
     alignas(16) u32 sets[TILE_WORDS][4];
 };
 
-// Has packed words brought to shared memory.
+// Prefetches packed words to shared memory.
 __device__ __forceinline__ void stage(TileWords& at, u32* to) {
     for (u32 index = lane(); index < at.length; index += 32)
         __pipeline_memcpy_async(to + index, at.words + index, sizeof(u32));
     at.words = to;
 }
 
-// Unpacks the four values of a lane; beyond `count`, at least 1, the last one comes once more. Of
-// staged words one more may be read.
+// Unpacks the four values of a lane; beyond `count`, at least 1, the last one repeats. Of staged
+// words one more may be read.
 template <bool STAGED>
 __device__ __forceinline__ void unpack_four(const u32* words, u32 group, u32 k, u32 count,
                                             u32 (&v)[4]) {
@@ -75,7 +76,7 @@ __device__ __forceinline__ void unpack_others(u32 group, u32 base, u32 mask, u32
     }
 }
 
-// What is known of the runs of a tile.
+// The runs of a tile.
 struct Repeats {
     TileWords lengths;
     TileWords values;
@@ -88,9 +89,9 @@ struct Repeats {
     // The greatest code.
     u32 most;
 
-    // Lists entries behind `others` exceptions and marks where runs begin. Gives how many rows the
-    // runs have; false where there is no such code, or a run is longer than a tile. Words are read
-    // from shared memory if they are `STAGED`, with those of lengths first.
+    // Lists entries behind `others` exceptions and marks where runs begin. Returns the number of
+    // rows of the runs; false if there is no such code, or a run is longer than a tile. Words are
+    // read from shared memory if they are `STAGED`, with those of lengths first.
     template <bool STAGED>
     __device__ __forceinline__ bool find(u32 others, RepeatsMemory& memory, u32& rows) const {
         const u32* codes = STAGED ? memory.packed + lengths.length : values.words;
@@ -120,7 +121,7 @@ struct Repeats {
             for (u32 j = 0; j < 4; j++) {
                 if (place_of(k) + j >= count) continue;
                 bool is_entry = code[j] != entries;
-                // Cut, for what is beyond a tile is refused later on.
+                // Truncated, because excess rows are refused later.
                 u32 place = (start + before[j]) % TILE_VALUES;
                 u32 at = (others + ((start + before[j]) >> ROWS_BITS)) % TILE_VALUES;
                 atomicOr(&memory.sets[place / 32][is_entry], 1u << place % 32);
@@ -132,10 +133,10 @@ struct Repeats {
     }
 };
 
-// Fills the sets up for all rows; false if there are not `others` exceptions among them.
+// Extends the sets to all rows; false if there are not `others` exceptions among them.
 __device__ __forceinline__ bool fill_sets(u32 count, u32 others, u32 (&sets)[TILE_WORDS][4]) {
     u32 others_begin = sets[lane()][0], entries_begin = sets[lane()][1];
-    // Exceptions go on until entries begin, as carries of a sum go on until two zeros meet.
+    // Exceptions extend until entries begin, as carries of a sum propagate until two zeros meet.
     u32 known = __ballot_sync(WHOLE_WARP, (others_begin | entries_begin) != 0) & lanes_below();
     u32 ends_with_others = __ballot_sync(WHOLE_WARP, others_begin > entries_begin);
     u64 carry = known != 0 ? ends_with_others >> (31 - __clz(known)) & 1 : 0;
@@ -148,7 +149,7 @@ __device__ __forceinline__ bool fill_sets(u32 count, u32 others, u32 (&sets)[TIL
     return (__shfl_sync(WHOLE_WARP, to, 31) & 0xffff) == others;
 }
 
-// Gives the four values of a lane.
+// Returns the four values of a lane.
 __device__ __forceinline__ void take_four(const RepeatsMemory& memory, u32 others, u32 k,
                                           u32 (&v)[4]) {
     u32 place = place_of(k), shift = place % 32, below = (1u << shift) - 1;

@@ -1,4 +1,4 @@
-// Decodes columns of common trees. One warp a tile; values wait in shared memory between steps.
+// Decodes columns of common trees. One warp a tile; values are in shared memory between steps.
 #include "codec/repeats.cuh"
 #include "codec/runs.cuh"
 
@@ -16,7 +16,7 @@ struct Work {
     }
 
     __device__ __forceinline__ void fail(const Codec& codec) const {
-        // It may not have reached its wait.
+        // The previous launch may not have ended.
         wait_for_previous();
         if (lane() == 0) codec.failed[(u64)column.request * codec.stride] = 1;
     }
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(32 * RUNS_WARPS, RUNS_BLOCKS)
     if (!decode_runs(codec, work.column, work.number, work.count, memory)) return work.fail(codec);
     if (work.column.output == NO_COLUMN) return;
     __syncwarp();
-    // Grouped values are as long as whole tiles.
+    // Grouped values are padded to whole tiles.
     u8* to = work.output(codec);
 #pragma unroll 2
     for (u32 k = 0; k < RUNS; k++) {

@@ -1,9 +1,9 @@
 // Decodes the tile of a common keyed tree, divisor?(keyed(patch?(afl), scale?(afl))) (FORMAT.md,
 // sections 6.13 to 6.15).
 //
-// Steps have one order, with none where a node is missing, and values lie in shared memory between
-// them. A kernel for any list of steps and slots has 23,000 instructions: three times as many are
-// executed, and warps wait for them to be fetched.
+// Steps have one order, with code 0 for missing nodes, and values are in shared memory between
+// them. A kernel for any list of steps and slots has 23,000 instructions: it executes three times
+// as many, and warps wait for instruction fetches.
 #pragma once
 #include "codec/tree.cuh"
 
@@ -11,7 +11,7 @@
 enum { RUNS_COUNT, RUNS_HEADS, RUNS_SCALE, RUNS_RESIDUALS, RUNS_PATCH, RUNS_KEYED, RUNS_DIVISOR };
 static_assert(RUNS_DIVISOR + 1 == CODEC_RUN_STEPS, "as the host has them");
 
-// Widths and values of a tile of the most bits, and a group more that may be read.
+// Widths and values of a tile with the most bits, and one more group that may be read.
 static const u32 WORDS_MAX = 8 + TILE_VALUES + 32;
 
 // Shared memory of one warp.
@@ -20,21 +20,21 @@ struct RunsMemory {
     // Values in the order of `put_four`.
     alignas(16) u32 tile[TILE_VALUES];
     union {
-        // Residuals as they are packed.
+        // Packed residuals.
         u32 words[WORDS_MAX];
         // Places of the heads.
         u16 places[TILE_VALUES];
     };
 };
 
-// Where a value lies in `tile`.
+// The place of a value in `tile`.
 __device__ __forceinline__ u32 word_of(u32 place) {
     u32 unit = place / 4;
     return (unit ^ (unit / 8 & 7)) * 4 + place % 4;
 }
 
-// What three lanes know of the words of residuals, heads and exceptions.
-__device__ __forceinline__ TileWords told_by(const TileWords& at, u32 from) {
+// The words that lane `from` describes: of residuals, heads or exceptions.
+__device__ __forceinline__ TileWords words_of_lane(const TileWords& at, u32 from) {
     TileWords shown;
     shown.fields = __shfl_sync(WHOLE_WARP, at.fields, from);
     shown.words = (const u32*)__shfl_sync(WHOLE_WARP, (u64)at.words, from);
@@ -43,7 +43,7 @@ __device__ __forceinline__ TileWords told_by(const TileWords& at, u32 from) {
     return shown;
 }
 
-// Brings packed residuals to shared memory, many loads in flight at once.
+// Copies packed residuals to shared memory, many loads in flight at once.
 __device__ __forceinline__ void stage_words(const TileWords& at, u32* words) {
 #pragma unroll 1
     for (u32 start = lane(); start < at.length; start += 8 * 32) {
@@ -75,7 +75,7 @@ __device__ __forceinline__ void unpack_residuals(const u32* words, u32 group, u3
     }
 }
 
-// Puts the values of heads where residuals do not count, as residuals that stand for them.
+// Replaces the residuals of heads, which have no meaning, by residuals that yield their values.
 __device__ __forceinline__ void put_heads(const u32* words, u32 group, u32 base, u32 count,
                                           const u16* places, u32* tile) {
 #pragma unroll 1
@@ -88,7 +88,7 @@ __device__ __forceinline__ void put_heads(const u32* words, u32 group, u32 base,
     }
 }
 
-// Sums along runs in ranges; of a second kind, sums of sums.
+// Sums along runs in ranges; of the second kind, sums of sums.
 template <bool IS_SECOND>
 __device__ __forceinline__ void sum_ranges(const LaneRange& range, Tile<u32>& tile) {
     u32 heads = range.heads, slope = 0, sum = 0;
@@ -109,7 +109,7 @@ __device__ __forceinline__ void sum_ranges(const LaneRange& range, Tile<u32>& ti
         u32 below = __shfl_up_sync(WHOLE_WARP, sum, step);
         u32 slope_below = IS_SECOND ? __shfl_up_sync(WHOLE_WARP, slope, step) : 0;
         if (range.reach < step) continue;
-        // The lanes that `sum` is of have no heads.
+        // The lanes included in `sum` have no heads.
         sum += below + slope_below * LANE_VALUES * step;
         slope += slope_below;
     }
@@ -123,7 +123,7 @@ __device__ __forceinline__ void sum_ranges(const LaneRange& range, Tile<u32>& ti
     }
 }
 
-// Decodes a tile into `memory.tile`; false means that the format refuses it, or a limit.
+// Decodes a tile into `memory.tile`; false if the format or a limit refuses it.
 __device__ __forceinline__ bool decode_runs(const Codec& codec, const CodecColumn& column,
                                             u32 number, u32 count, RunsMemory& memory) {
     const u8* input = codec.input;
@@ -131,7 +131,7 @@ __device__ __forceinline__ bool decode_runs(const Codec& codec, const CodecColum
     const uint4* loads = (const uint4*)(codec.steps + column.first_step);
     if (lane() < 3 * CODEC_RUN_STEPS) ((uint4*)memory.steps)[lane()] = loads[lane()];
     __syncwarp();
-    // Whatever waits for a load is asked for at once.
+    // All loads are issued together.
     u32 which = lane() == 0 ? RUNS_RESIDUALS : lane() == 1 ? RUNS_HEADS : RUNS_PATCH;
     TileWords mine = {0, (const u32*)input, 0, true};
     if (lane() < 3 && steps[which].code != 0)
@@ -140,7 +140,8 @@ __device__ __forceinline__ bool decode_runs(const Codec& codec, const CodecColum
     u32 base = steps[RUNS_SCALE].code != 0
         ? section_value<u32>(input, steps[RUNS_SCALE], number) : 0;
     bool is_right = !__any_sync(WHOLE_WARP, !mine.is_right);
-    TileWords residuals = told_by(mine, 0), values = told_by(mine, 1), patch = told_by(mine, 2);
+    TileWords residuals = words_of_lane(mine, 0), values = words_of_lane(mine, 1);
+    TileWords patch = words_of_lane(mine, 2);
     if (!is_right) return false;
     stage_words(residuals, memory.words);
     u32 group = afl_group(residuals, steps[RUNS_RESIDUALS].bits, count);

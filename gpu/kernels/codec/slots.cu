@@ -14,9 +14,9 @@ extern "C" __global__ void __launch_bounds__(32, SLOT_BLOCKS_32)
     decode_slots<u32, 1>(codec, columns, length, tiles);
 }
 
-// The same where a launch has so few tiles that registers are there for more loads at once.
-extern "C" __global__ void __launch_bounds__(32, FEW_SLOT_BLOCKS_32)
-    codec_few_slot_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
+// The same for launches of so few tiles that each may use more registers for loads.
+extern "C" __global__ void __launch_bounds__(32, SMALL_SLOT_BLOCKS_32)
+    codec_small_slot_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_slots<u32, 1>(codec, columns, length, tiles);
 }
 

@@ -3,12 +3,13 @@
 // of a launch of any width, one atomic a block.
 #include "codec/encode_nodes.cuh"
 
-// Threads of the whole launch; each looks at every so manieth value.
+// Threads of the whole launch, the stride of each.
 __device__ inline u32 all_threads() { return gridDim.x * blockDim.x; }
 __device__ inline u32 this_thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Least and greatest value with the sign bit turned by `sign`, how many equal the one before and
-// how many are less, in four numbers; the first begins as the greatest number, the others as 0.
+// Least and greatest value with the sign bit flipped by `sign`, the number of values equal to the
+// previous one and of those less, in four numbers; the first is initially the greatest number, the
+// others 0.
 extern "C" __global__ void statistics_bounds(EncodeTask task, u64 sign, u64* found) {
     u64 least = ~0ull, greatest = 0, equal = 0, less = 0;
     for (u32 at = this_thread(); at < task.rows; at += all_threads()) {
@@ -73,8 +74,8 @@ extern "C" __global__ void statistics_divisor(EncodeTask task, u32 width, u32 is
     }
 }
 
-// Which numbers of decimals suit all floats of `width` bits: bit k of one number, which begins as all bits that
-// are asked for. `powers` holds the powers of ten.
+// The numbers of decimals that suit all floats of `width` bits: bit k of one number, which
+// initially has all requested bits. `powers` holds the powers of ten.
 extern "C" __global__ void statistics_decimals(EncodeTask task, u32 width, const double* powers,
                                                u64* found) {
     u64 fitting = *(volatile u64*)found;

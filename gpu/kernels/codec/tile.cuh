@@ -62,7 +62,7 @@ __device__ __forceinline__ u64 unpack(const u32* words, u32 bit, u32 width, u64)
     return unpack64(words, bit, width);
 }
 
-// What lies from bit `bit` to bit `last` of words, as low bits; others may be anything. No branch,
+// The bits from bit `bit` to bit `last` of words, as low bits; others may be anything. No branch,
 // and no other word is read.
 __device__ __forceinline__ u32 unpack_near(const u32* words, u32 bit, u32 last, u32) {
     return __funnelshift_r(words[bit / 32], words[last / 32], bit);
@@ -125,7 +125,7 @@ __device__ __forceinline__ void load_four(const u8* from, u32 place, u32 bits, u
     }
 }
 
-// Stores one value in the width that `bits` says.
+// Stores one value in the width of `bits`.
 template <class T>
 __device__ __forceinline__ void store_one(u8* to, u32 place, u32 bits, T value) {
     if (bits == 64) ((u64*)to)[place] = value;
@@ -134,7 +134,7 @@ __device__ __forceinline__ void store_one(u8* to, u32 place, u32 bits, T value) 
     else to[place] = (u8)value;
 }
 
-// Stores the four values of a lane; the twin of `load_four`.
+// Stores the four values of a lane; the inverse of `load_four`.
 __device__ __forceinline__ void store_four(u8* to, u32 place, u32 bits, const u32 (&v)[4]) {
     if (bits == 32) {
         ((uint4*)to)[place / 4] = make_uint4(v[0], v[1], v[2], v[3]);
@@ -178,7 +178,8 @@ __device__ __forceinline__ void store_tile(u8* to, u32 count, u32 bits, const Ti
     for (u32 k = 0; k < RUNS; k++) store_some(to, k, count, bits, tile.v[k]);
 }
 
-// A set of places of a tile: one word a lane, in shared memory, and how many are in lower words.
+// A set of places of a tile: one word a lane, in shared memory, and the number of places in lower
+// words.
 struct Places {
     u32 words[TILE_WORDS];
     u32 before[TILE_WORDS];
@@ -191,7 +192,7 @@ struct Places {
 
     __device__ void add(u32 place) { atomicOr(&words[place / 32], 1u << place % 32); }
 
-    // Must be called before ranks are asked for. Gives the number of places.
+    // Must precede reading ranks. Returns the number of places.
     __device__ u32 count() {
         __syncwarp();
         u32 mine = __popc(words[lane()]), sum = warp_sum_to(mine);
@@ -200,10 +201,10 @@ struct Places {
         return __shfl_sync(WHOLE_WARP, sum, 31);
     }
 
-    // Which of the four places from `place` on are in the set, as four bits.
+    // The four places from `place` on that are in the set, as four bits.
     __device__ u32 four(u32 place) const { return words[place / 32] >> place % 32 & 15u; }
 
-    // How many places of the set are below `place`.
+    // The number of places of the set below `place`.
     __device__ u32 rank(u32 place) const {
         return before[place / 32] + __popc(words[place / 32] & ((1u << place % 32) - 1u));
     }

@@ -1,9 +1,9 @@
-// Decodes a tile by a whole tree: a list of steps that the host made of the plan, leaf first, each on
-// one tile in the registers of a warp.
+// Decodes a tile by a whole tree: a list of steps that the host compiled from the plan, leaf first,
+// each on one tile in the registers of a warp.
 //
-// A node with two children keeps one of them in a slot, a tile in shared memory. Any kernel may call
-// `decode_tile`. The host has checked plans, places and lengths of sections; everything else is
-// checked here.
+// A node with two children stores one of them in a slot, a tile in shared memory. Any kernel may
+// call `decode_tile`. The host has checked plans, places and lengths of sections; everything else
+// is checked here.
 #pragma once
 #include "codec/keyed.cuh"
 #include "codec/node.cuh"
@@ -14,7 +14,7 @@ template <class T, int SLOTS>
 struct TileMemory {
     alignas(16) CodecStep steps[CODEC_STEPS];
     alignas(16) T slots[SLOTS][TILE_VALUES];
-    // For whatever passes through.
+    // For rearranging tiles.
     alignas(16) T tile[TILE_VALUES];
     Places places;
     Heads heads;
@@ -28,11 +28,11 @@ struct TileMemory<T, 0> {
 };
 
 template <class T>
-__device__ __forceinline__ void keep(T* slot, u32 count, const Tile<T>& tile) {
+__device__ __forceinline__ void store_slot(T* slot, u32 count, const Tile<T>& tile) {
     __syncwarp();
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) {
-        // Slots are whole tiles, so others may be written beside.
+        // Slots are whole tiles, so values beyond `count` may be written.
         if (k * RUN_VALUES < count) store_four((u8*)slot, place_of(k), 8 * sizeof(T), tile.v[k]);
     }
     __syncwarp();
@@ -53,7 +53,7 @@ struct Counts {
         now = (u32)parents & 0xffff;
         parents >>= 16;
     }
-    __device__ void keep(u32 slot) {
+    __device__ void store(u32 slot) {
         kept = (kept & ~(0xffffull << 16 * slot)) | (u64)now << 16 * slot;
     }
     __device__ u32 of(u32 slot) const { return (u32)(kept >> 16 * slot) & 0xffff; }
@@ -115,15 +115,16 @@ __device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn
 // Steps that take slots.
 template <class T, int SLOTS>
 __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn& column,
-                                 const CodecStep& step, u32 number, TileMemory<T, SLOTS>& memory,
-                                 Counts& counts, Tile<T>& tile) {
+                                          const CodecStep& step, u32 number,
+                                          TileMemory<T, SLOTS>& memory, Counts& counts,
+                                          Tile<T>& tile) {
     const u8* input = codec.input;
     switch (step.code) {
         case CODEC_COUNT:
             return enter_sparse(codec, column, step, number, memory, counts);
-        case CODEC_KEEP:
-            keep(memory.slots[step.slot], counts.now, tile);
-            counts.keep(step.slot);
+        case CODEC_STORE:
+            store_slot(memory.slots[step.slot], counts.now, tile);
+            counts.store(step.slot);
             if (step.extra != 0) counts.leave();
             return true;
         case CODEC_RLE: {
@@ -152,20 +153,21 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
 
 template <class T>
 __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn& column,
-                                 const CodecStep& step, u32 number, TileMemory<T, 0>& memory,
-                                 Counts& counts, Tile<T>& tile) {
+                                          const CodecStep& step, u32 number,
+                                          TileMemory<T, 0>& memory, Counts& counts, Tile<T>& tile) {
     return plain_step(codec, column, step, number, counts.now, memory.tile, tile);
 }
 
-// Decodes one tile of a column; gives how many values it has. False means that the format refuses
-// it, and nothing of the tile is of use. Called by a whole warp with memory of its own.
+// Decodes one tile of a column; returns its number of values. False means that the format refuses
+// it, and its values are invalid. Called by a whole warp with separate memory.
 template <class T, int SLOTS>
-__device__ __forceinline__ bool decode_tile(const Codec& codec, const CodecColumn& column, u32 number,
-                                   TileMemory<T, SLOTS>& memory, u32& count, Tile<T>& tile) {
+__device__ __forceinline__ bool decode_tile(const Codec& codec, const CodecColumn& column,
+                                            u32 number, TileMemory<T, SLOTS>& memory, u32& count,
+                                            Tile<T>& tile) {
     u32 left = column.rows - number * TILE_VALUES;
     count = left < TILE_VALUES ? left : TILE_VALUES;
     Counts counts = {count, 0, 0};
-    // Loaded together, for every step waits for the one before.
+    // Loaded together, because every step waits for the previous one.
     static_assert(sizeof(CodecStep) == 3 * sizeof(uint4), "three loads a step");
     const CodecStep* steps = codec.steps + column.first_step;
     u32 loads = 3 * (column.steps < CODEC_STEPS ? column.steps : CODEC_STEPS);
@@ -184,7 +186,7 @@ __device__ __forceinline__ u32 column_of(const CodecColumn* columns, u32 length,
     return warp_last_not_above(length, tile, [&](u32 at) { return columns[at].first_tile; });
 }
 
-// Whether one of a lane's four values that count lies outside the column's limits.
+// Whether one of a lane's four valid values lies outside the column's limits.
 template <class T>
 __device__ __forceinline__ bool are_outside(const CodecColumn& column, u32 k, u32 count,
                                             const T (&v)[4]) {
@@ -197,14 +199,15 @@ __device__ __forceinline__ bool are_outside(const CodecColumn& column, u32 k, u3
 
 // Whether one of the first `count` values does.
 template <class T>
-__device__ __forceinline__ bool is_outside(const CodecColumn& column, u32 count, const Tile<T>& tile) {
+__device__ __forceinline__ bool is_outside(const CodecColumn& column, u32 count,
+                                           const Tile<T>& tile) {
     bool outside = false;
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) outside |= are_outside(column, k, count, tile.v[k]);
     return __any_sync(WHOLE_WARP, outside);
 }
 
-// Stores codes and the entries that they stand for, where they are wanted; false if there is no entry
+// Stores codes and their entries, where they are requested; false if there is no entry
 // for one of them.
 __device__ __forceinline__ bool store_entries(const Codec& codec, const CodecColumn& column,
                                               u32 number, u32 count, const Tile<u32>& tile) {
@@ -239,10 +242,10 @@ __device__ __forceinline__ bool store_entries(const Codec&, const CodecColumn&, 
     return false;
 }
 
-// Decodes tile `tile` of a launch to where its column wants it.
+// Decodes tile `tile` of a launch to the place of its column.
 template <class T, int SLOTS>
-__device__ __forceinline__ void decode_one(const Codec& codec, const CodecColumn* columns, u32 length,
-                                  u32 tile, TileMemory<T, SLOTS>& memory) {
+__device__ __forceinline__ void decode_one(const Codec& codec, const CodecColumn* columns,
+                                           u32 length, u32 tile, TileMemory<T, SLOTS>& memory) {
     let_next_begin();
     const CodecColumn& column = columns[column_of(columns, length, tile)];
     u32 number = tile - column.first_tile, count;

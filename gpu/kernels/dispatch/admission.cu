@@ -1,11 +1,12 @@
-// Admission: the rows of a cycle that may bring one object more than the limit.
+// Admission: lists the rows that may exceed the object limit for the host, which decides in order of
+// arrival, and marks the rows that the host refuses.
 //
-// Lists them for the host, which decides in order of arrival, and marks the rows that it refuses. Runs
-// only in cycles that may exceed the object limit, behind decoding and before slots are claimed.
+// Runs only in cycles that may exceed the limit, after decoding and before slots are claimed.
 // One thread an arrival unless said otherwise; no shared memory.
 #include "dispatch/dispatch.cuh"
 
-// Marks the objects that the cycle removes. Its rows are taken one by one, which clears the marks.
+// Marks the objects that the cycle removes. Such a cycle settles rows one by one, which resets the
+// marks.
 extern "C" __global__ void admission_mark(Input input, Rules rules, Rows rows, Index index) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     if (arrival >= rules.rows) return;
@@ -16,8 +17,8 @@ extern "C" __global__ void admission_mark(Input input, Rules rules, Rows rows, I
     if (slot != NO_SLOT) rows.best[slot] = 1;
 }
 
-// Lists removals, and rows that pass the judge and whose object may not exist when they arrive: it
-// did not at the start, the cycle removes it, or the row arrives at `cleared_from` or after.
+// Lists removals, and valid rows whose object may not exist when they arrive: it did not exist at the
+// start, the cycle removes it, or the row arrives at `cleared_from` or later.
 extern "C" __global__ void admission_list(Input input, Rules rules, Rows rows, Index index,
                                           Records records, u32 cleared_from,
                                           Candidate* candidates, u32* length) {
@@ -31,8 +32,8 @@ extern "C" __global__ void admission_list(Input input, Rules rules, Rows rows, I
         u64 object = read_object(input, request, row);
         bool is_removal = request.kind == REQUEST_REMOVE, counts = object != NO_OBJECT;
         if (!is_removal) {
-            Row read = read_judged(input, rules, request, row, object);
-            counts = judge(rules, read, read_optional(input, request, row)) == 0;
+            Row read = read_validated(input, rules, request, row, object);
+            counts = validate(rules, read, read_optional(input, request, row)) == 0;
         }
         if (counts) {
             u32 slot = find(index, object, rules.hash_key);
@@ -50,8 +51,8 @@ extern "C" __global__ void admission_list(Input input, Rules rules, Rows rows, I
     if (is_listed) candidates[place] = candidate;
 }
 
-// Refuses rows before they are judged: of a dictionary by their entry, for the limit refuses all
-// rows of an object in one block or none. One thread a refused row.
+// Refuses rows before validation, those of a dictionary by their entry: the limit refuses all rows of
+// an object in one block or none. One thread a refused row.
 extern "C" __global__ void admission_refuse(Input input, Rules rules, Rows rows,
                                             const u32* refused, u32 length) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;

@@ -2,7 +2,7 @@
 // said otherwise. Where a block counts together, all of its threads run to the end.
 #include "dispatch/dispatch.cuh"
 
-// Blocks with a row outside their header's ranges fail as a whole, before anything counts.
+// Fails blocks with a row outside their header's ranges as a whole, before any row counts.
 extern "C" __global__ void dispatch_verify(Input input, Rules rules) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     if (arrival >= rules.rows) return;
@@ -17,8 +17,8 @@ extern "C" __global__ void dispatch_verify(Input input, Rules rules) {
         input.outcomes[number].failed = 1;
 }
 
-// Counts the rows, entries of dictionaries and removals whose ids have no slot: no more slots than
-// that are drawn. For cycles that might bring more than there are; blocks are decoded.
+// Counts the rows, entries of dictionaries and removals whose ids have no slot: an upper bound of the
+// slots that the cycle allocates. For cycles that may exceed the capacity; blocks are decoded.
 extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index index,
                                               u32* newcomers) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
@@ -36,12 +36,13 @@ extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index in
     count_where(is_new, newcomers);
 }
 
-// What of an object's rows counts, which are of one block; `claimed` is what the index gives.
-__device__ inline DictionarySlot know(const Rules& rules, const Records& records, const RequestDescriptor& request,
-                             u32 claimed) {
-    DictionarySlot known = {claimed, 0};
-    if (rules.is_ordered != 0) return known;
-    // What is claimed by another thread is new.
+// The slot of a dictionary's entry and the least time of its rows that are not late; `claimed` is the
+// result of the index.
+__device__ inline DictionarySlot entry_slot(const Rules& rules, const Records& records,
+                                            const RequestDescriptor& request, u32 claimed) {
+    DictionarySlot found = {claimed, 0};
+    if (rules.is_ordered != 0) return found;
+    // A slot that another thread claims is new.
     bool existed = false;
     i64 least = 0;
     if ((claimed & SLOT_PENDING) == 0) {
@@ -49,33 +50,33 @@ __device__ inline DictionarySlot know(const Rules& rules, const Records& records
         existed = start->alive != 0;
         least = start->time_ms - request.base_ms;
     }
-    if (!existed) return known;
-    if (least > 0xffffffffll) return {NO_SLOT, 0};
-    known.least = least > 0 ? (u32)least : 0;
-    return known;
+    if (!existed) return found;
+    if (least > (i64)0xffffffffll) return {NO_SLOT, 0};
+    found.least = least > 0 ? (u32)least : 0;
+    return found;
 }
 
-// Finds the slots of dictionaries' ids, and what of their rows counts. One thread an entry.
+// Finds the slots of the entries of dictionaries. One thread an entry.
 extern "C" __global__ void dispatch_entries(Input input, Rules rules, Rows rows, Index index,
                                             Records records, u64* objects, u32 entries) {
     u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
     if (entry >= entries) return;
     u32 number = request_of_entry(input, rules.requests, entry);
     if (input.outcomes[number].failed != 0) return;
-    // Draws no slot where its rows are refused.
+    // An entry whose rows are refused allocates no slot.
     if (rules.is_limited != 0 && rows.entry_slots[entry].least == REFUSED_OBJECT_LIMIT) return;
     const RequestDescriptor& request = input.requests[number];
     u64 object = at<u64>(input, request.entries_at, entry - request.first_entry);
-    DictionarySlot known = {NO_SLOT, REFUSED_OBJECT};
+    DictionarySlot found = {NO_SLOT, REFUSED_OBJECT};
     if (object != NO_OBJECT) {
         u32 claimed = claim(index, object, rules.hash_key, objects, &rows.report->slots);
-        known = know(rules, records, request, claimed);
+        found = entry_slot(rules, records, request, claimed);
     }
-    rows.entry_slots[entry] = known;
+    rows.entry_slots[entry] = found;
 }
 
-// Judges the rows of dictionaries; in cycles of fixes alone, sorts out late ones and lets the others
-// of one object compete.
+// Validates the rows of dictionaries; in cycles of fixes alone, drops late rows and lets the others of
+// an object compete.
 extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, Index index) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     bool is_row = arrival < rules.rows;
@@ -87,16 +88,17 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
     if (is_row && has_codes(request)) {
         u32 row = arrival - request.first_arrival, slot = NO_SLOT;
         if (input.outcomes[number].failed == 0) {
-            DictionarySlot known = rows.entry_slots[request.first_entry + read_code(input, request, row)];
-            bool has_slot = known.slot != NO_SLOT, has_object = known.least != REFUSED_OBJECT;
+            u32 entry = request.first_entry + read_code(input, request, row);
+            DictionarySlot found = rows.entry_slots[entry];
+            bool has_slot = found.slot != NO_SLOT, has_object = found.least != REFUSED_OBJECT;
             u64 object = has_slot || has_object ? 0 : NO_OBJECT;
-            Row read = read_judged(input, rules, request, row, object);
-            refusal = judge(rules, read, read_optional(input, request, row));
+            Row read = read_validated(input, rules, request, row, object);
+            refusal = validate(rules, read, read_optional(input, request, row));
             if (refusal == 0) {
-                if (!has_slot) refusal = known.least;
+                if (!has_slot) refusal = found.least;
                 if (refusal == 0) time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
-                late = has_slot ? read.time_ms - request.base_ms < known.least : refusal == 0;
-                if (refusal == 0 && !late) slot = resolve(index, known.slot);
+                late = has_slot ? read.time_ms - request.base_ms < found.least : refusal == 0;
+                if (refusal == 0 && !late) slot = resolve(index, found.slot);
             }
             competes = slot != NO_SLOT && rules.is_ordered == 0;
             if (competes) atomicMax(rows.best + slot, key_of(read.time_ms, arrival));
@@ -106,13 +108,13 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
     }
     count_together(refusal != 0, number, &input.outcomes[number].refused);
     count_together(late, number, &input.outcomes[number].late);
-    // Winners are taken off again.
+    // `dispatch_settle_entries` subtracts the winners.
     count_together(competes, number, &input.outcomes[number].superseded);
     count_together(refusal != 0, 0, &rows.report->refused);
     raise_together(time, (u64*)&rows.report->time_max);
 }
 
-// Judges the other rows and finds their slots.
+// Validates the other rows and finds their slots.
 extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, Index index,
                                          u64* objects) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
@@ -126,8 +128,8 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
         if (input.outcomes[number].failed == 0) {
             u64 object = read_object(input, request, row);
             if (request.kind != REQUEST_REMOVE) {
-                Row read = read_judged(input, rules, request, row, object);
-                refusal = judge(rules, read, read_optional(input, request, row));
+                Row read = read_validated(input, rules, request, row, object);
+                refusal = validate(rules, read, read_optional(input, request, row));
                 if (refusal == 0 && rules.is_limited != 0) refusal = rows.refusals[arrival];
                 if (refusal == 0) time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
             }
@@ -142,7 +144,7 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
     raise_together(time, (u64*)&rows.report->time_max);
 }
 
-// Sorts out late rows of those and lets the others of one object compete. For cycles of fixes alone.
+// Drops late rows among those and lets the others of an object compete. For cycles of fixes alone.
 extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, Index index,
                                           Records records) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
@@ -165,7 +167,7 @@ extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, I
     count_together(late, number, &input.outcomes[number].late);
 }
 
-// Makes the row that won its object's record; a thread that reads after this sees that it has not won.
+// Makes the winning row its object's record. Threads that read `best` afterwards have not won.
 __device__ inline Settled settle(const Input& input, const Rules& rules, const Rows& rows,
                                  const Records& records, u32 slot, const RequestDescriptor& request,
                                  u32 at_row, const Row& row) {
@@ -181,20 +183,21 @@ extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Row
     u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
     bool is_entry = entry < entries, wins = false;
     u32 number = is_entry ? request_of_entry(input, rules.requests, entry) : 0, slot = NO_SLOT;
-    if (is_entry && input.outcomes[number].failed == 0) slot = resolve(index, rows.entry_slots[entry].slot);
+    if (is_entry && input.outcomes[number].failed == 0)
+        slot = resolve(index, rows.entry_slots[entry].slot);
     Settled settled = {};
     if (slot != NO_SLOT) {
         const RequestDescriptor& request = input.requests[number];
         u64 best = rows.best[slot];
         u32 at_row = arrival_of(best) - request.first_arrival;
-        // Of this request the entry has all rows of the object.
+        // All rows of the object in this request are the entry's.
         wins = best != 0 && at_row < request.rows;
         if (wins)
             settled = settle(input, rules, rows, records, slot, request, at_row,
                              read_row(input, request, at_row));
     }
     count_together(wins, number, &input.outcomes[number].superseded, ~0u);
-    book(rows, rules, slot, settled, number, input.outcomes);
+    record_outcome(rows, rules, slot, settled, number, input.outcomes);
 }
 
 // Writes the winners among the other rows. For cycles of fixes alone.
@@ -213,10 +216,10 @@ extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, 
         if (!beaten) settled = settle(input, rules, rows, records, slot, request, at_row, row);
     }
     count_together(beaten, number, &input.outcomes[number].superseded);
-    book(rows, rules, slot, settled, number, input.outcomes);
+    record_outcome(rows, rules, slot, settled, number, input.outcomes);
 }
 
-// Keys that bring the rows and removals of one object together, in order of arrival.
+// Sort keys that group the rows and removals of an object, in order of arrival.
 extern "C" __global__ void ordered_keys(Rules rules, Rows rows, Index index, u32* keys,
                                         u32* arrivals) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
@@ -225,8 +228,8 @@ extern "C" __global__ void ordered_keys(Rules rules, Rows rows, Index index, u32
     arrivals[arrival] = arrival;
 }
 
-// Takes one object through its rows, removals and the cycle's clears, as the contract has it. One
-// thread an entry of the sorted lists; the first of an object works.
+// Applies an object's rows, removals and the cycle's clears in order of arrival, as the contract
+// defines. One thread an entry of the sorted lists; the thread of an object's first entry works.
 extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, Records records,
                                           const u32* keys, const u32* arrivals,
                                           const u32* clear_arrivals, const u32* clear_requests) {
@@ -239,33 +242,33 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
         rows.best[slot] = 1;
         u32 old = newest(records, slot);
         Version start = load(records.versions + 2ull * slot + old);
-        bool existed = start.alive != 0, gone = false, has_winner = false;
+        bool existed = start.alive != 0, removed = false, has_winner = false;
         u32 winner = 0, clear = 0, ended = EVENT_REMOVED;
         i64 winner_ms = 0;
         for (u32 next = entry;; next++) {
             bool more = next < rules.rows && keys[next] == slot;
-            u32 arrival = more ? arrivals[next] : 0xffffffffu;
+            u32 arrival = more ? arrivals[next] : ~0u;
             for (; clear < rules.clears && clear_arrivals[clear] <= arrival; clear++) {
                 if (has_winner) atomicAdd(&input.outcomes[winner_request].superseded, 1u);
-                if (has_winner || (existed && !gone)) {
+                if (has_winner || (existed && !removed)) {
                     atomicAdd(&input.outcomes[clear_requests[clear]].removed, 1u);
                     ended = EVENT_CLEARED;
                 }
                 has_winner = false;
-                gone = true;
+                removed = true;
             }
             if (!more) break;
             u32 number = request_of(input, rules.requests, arrival);
             const RequestDescriptor& request = input.requests[number];
             RowOutcomeCounts* outcomes = input.outcomes + number;
-            bool starts = existed && !gone;
+            bool starts = existed && !removed;
             if (request.kind == REQUEST_REMOVE) {
                 bool alive = has_winner || starts;
                 atomicAdd(alive ? &outcomes->removed : &outcomes->missing, 1u);
                 if (alive) ended = EVENT_REMOVED;
                 if (has_winner) atomicAdd(&input.outcomes[winner_request].superseded, 1u);
                 has_winner = false;
-                gone = true;
+                removed = true;
                 continue;
             }
             i64 time_ms = read_time(input, request, arrival - request.first_arrival);
@@ -287,16 +290,16 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
             settled = settle_winner(records, rules, time_min_of(rules, rows.report), slot,
                                     read_row(input, request, at_row),
                                     read_state(input, request, at_row),
-                                    read_optional(input, request, at_row), !gone);
-        } else if (existed && gone) {
+                                    read_optional(input, request, at_row), !removed);
+        } else if (existed && removed) {
             settled = end_object(records, rules, slot, old, start,
                                  optional_of(records, slot, old), ended);
         }
     }
-    book(rows, rules, slot, settled, winner_request, input.outcomes);
+    record_outcome(rows, rules, slot, settled, winner_request, input.outcomes);
 }
 
-// Counts removals of ids that no object can have.
+// Counts removals of the reserved id.
 extern "C" __global__ void ordered_missing(Input input, Rules rules, Rows rows) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     bool missing = false;
@@ -308,8 +311,8 @@ extern "C" __global__ void ordered_missing(Input input, Rules rules, Rows rows) 
     count_by_group(missing, number, &input.outcomes[number].missing);
 }
 
-// Ends the objects that a cycle has not touched but its first clear removed; forgets which were
-// touched. One thread a slot.
+// Ends the objects without rows or removals that the cycle's first clear removed; resets the marks of
+// the others. One thread a slot.
 extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Records records,
                                          const u32* clear_requests, u32 slots) {
     u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
@@ -317,9 +320,9 @@ extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Re
     u32 request = rules.clears > 0 ? clear_requests[0] : 0;
     bool cleared = false;
     if (slot < slots) {
-        bool touched = rows.best[slot] != 0;
+        bool is_marked = rows.best[slot] != 0;
         rows.best[slot] = 0;
-        if (rules.clears > 0 && !touched) {
+        if (rules.clears > 0 && !is_marked) {
             u32 old = newest(records, slot);
             Version was = load(records.versions + 2ull * slot + old);
             cleared = was.alive != 0;
@@ -329,7 +332,7 @@ extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Re
         }
     }
     count_by_group(cleared, request, &input.outcomes[request].removed);
-    book(rows, rules, slot, settled, request, input.outcomes);
+    record_outcome(rows, rules, slot, settled, request, input.outcomes);
 }
 
 // Ends objects whose record is too old and finds the oldest of the others. One thread a slot.
@@ -342,7 +345,7 @@ extern "C" __global__ void dispatch_expire(Input input, Rules rules, Rows rows, 
         u32 old = newest(records, slot);
         Version was = load(records.versions + 2ull * slot + old);
         if (was.alive != 0) {
-            // A record of this cycle was judged by age when it was written.
+            // A record of this cycle was compared with the TTL when it was written.
             if (was.epoch != rules.epoch && was.time_ms < time_min_of(rules, rows.report)) {
                 settled = end_object(records, rules, slot, old, was,
                                      optional_of(records, slot, old), EVENT_EXPIRED);
@@ -353,5 +356,5 @@ extern "C" __global__ void dispatch_expire(Input input, Rules rules, Rows rows, 
     }
     time = warp_min(time);
     if (lane() == 0 && time != ~0ull) atomicMin((u64*)&rows.report->time_min, time);
-    book(rows, rules, slot, settled, 0, input.outcomes);
+    record_outcome(rows, rules, slot, settled, 0, input.outcomes);
 }

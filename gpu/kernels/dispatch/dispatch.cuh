@@ -1,10 +1,10 @@
 // Stage dispatch: validates rows, finds the slots of their objects, selects the newest fix of each
 // object and lists the slots that move in the grid.
 //
-// Rows are read where they arrived, in the columns of their requests. Ids of a dictionary are looked
-// up in the index once an entry, together with the record that rows are judged against; a row only
-// has its code, so an encoded block costs less than a raw one. Rows whose header's box lies in the
-// space need no judgement by place, and columns that only the newest fix of an object needs may stay
+// Rows are read in place, from the columns of their requests. Each entry of a dictionary of ids is
+// looked up in the index once, together with the record that its rows are compared with; a row has
+// only its code, so an encoded block costs less than a raw one. If the header's box lies in the
+// space, no row needs a position check, and columns that only the newest fix of an object needs stay
 // in grouped order. No result depends on the order of threads: fixes of one object compete by
 // (time, arrival) in one 64-bit maximum.
 #pragma once
@@ -35,7 +35,7 @@ __device__ inline u32 request_of_entry(const Input& input, u32 requests, u32 ent
     return last_not_above(requests, entry, [&](u32 at) { return input.requests[at].first_entry; });
 }
 
-// By what fixes of one object compete: the later wins, of equals the one that arrived later. Not 0.
+// The key by which fixes of one object compete: the later time wins, then the later arrival. Not 0.
 __device__ inline u64 key_of(i64 time_ms, u32 arrival) {
     return (u64)(time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | (arrival + 1);
 }
@@ -61,7 +61,8 @@ __device__ inline i64 read_time(const Input& input, const RequestDescriptor& req
 }
 
 // Where a column has the value of a row; `column` is one of the GROUPED_ bits.
-__device__ inline u32 place_in(const Input& input, const RequestDescriptor& request, u32 column, u32 row) {
+__device__ inline u32 place_in(const Input& input, const RequestDescriptor& request, u32 column,
+                               u32 row) {
     if ((request.grouped & column) == 0) return row;
     u32 segment = row / CODEC_SEGMENT_ROWS * CODEC_SEGMENT_ROWS;
     return segment + at<unsigned short>(input, request.places_at, row);
@@ -85,7 +86,8 @@ __device__ inline u32 read_state(const Input& input, const RequestDescriptor& re
     return at<u32>(input, request.state_at, place_in(input, request, GROUPED_STATE, row));
 }
 
-__device__ inline Optional read_optional(const Input& input, const RequestDescriptor& request, u32 row) {
+__device__ inline Optional read_optional(const Input& input, const RequestDescriptor& request,
+                                         u32 row) {
     Optional read = unknown();
     if (request.speed_at != NO_COLUMN) read.speed_mm_s = at<u32>(input, request.speed_at, row);
     if (request.altitude_at != NO_COLUMN)
@@ -95,17 +97,17 @@ __device__ inline Optional read_optional(const Input& input, const RequestDescri
     return read;
 }
 
-// Whether all rows of a request lie in the space: a block's do where its box does, for rows outside
-// that have failed it.
+// Whether all rows of a request lie in the space: those of a block do if its box does, because a row
+// outside the box fails the block.
 __device__ inline bool lies_inside(const Rules& rules, const RequestDescriptor& request) {
-    return request.kind == REQUEST_BLOCK && request.x_min != (i32)0x80000000u
+    return request.kind == REQUEST_BLOCK && request.x_min != POISON_NOT_FINITE
         && request.x_min >= rules.x_min && request.x_max <= rules.x_max
         && request.y_min >= rules.y_min && request.y_max <= rules.y_max;
 }
 
-// A row as it is judged: where all lie in the space, a corner of their box stands for its place.
-__device__ inline Row read_judged(const Input& input, const Rules& rules, const RequestDescriptor& request,
-                                  u32 row, u64 object) {
+// A row for validation: if all rows lie in the space, a corner of their box replaces the position.
+__device__ inline Row read_validated(const Input& input, const Rules& rules,
+                                     const RequestDescriptor& request, u32 row, u64 object) {
     Row read = {object, read_time(input, request, row), request.x_min, request.y_min};
     if (!lies_inside(rules, request)) {
         read.x = read_x(input, request, row);
@@ -114,8 +116,8 @@ __device__ inline Row read_judged(const Input& input, const Rules& rules, const 
     return read;
 }
 
-// The first fault of a row, 0 without one; the twin of the engine's `RowValidator`.
-__device__ inline u32 judge(const Rules& rules, const Row& row, const Optional& optional) {
+// The first fault of a row, 0 without one; equals the engine's `RowValidator`.
+__device__ inline u32 validate(const Rules& rules, const Row& row, const Optional& optional) {
     if (row.object == NO_OBJECT) return REFUSED_OBJECT;
     if (row.x == POISON_NOT_FINITE) return REFUSED_NOT_FINITE;
     if (row.x < rules.x_min || row.x > rules.x_max || row.y < rules.y_min || row.y > rules.y_max)
@@ -123,14 +125,14 @@ __device__ inline u32 judge(const Rules& rules, const Row& row, const Optional& 
     if (row.time_ms < TIME_ORIGIN_MS) return REFUSED_TIME_TOO_EARLY;
     if (row.time_ms > rules.time_max_ms) return REFUSED_TIME_TOO_LATE;
     if (optional.speed_mm_s == POISON_SPEED) return REFUSED_SPEED;
-    if (optional.heading_cdeg >= HEADING_END_CDEG && optional.heading_cdeg != 0xffffu)
+    if (optional.heading_cdeg >= HEADING_END_CDEG && optional.heading_cdeg != HEADING_UNKNOWN)
         return REFUSED_HEADING;
     if (optional.altitude_mm == POISON_ALTITUDE) return REFUSED_ALTITUDE;
     return 0;
 }
 
-// The clock of the running cycle, once all rows have been judged.
-__device__ inline i64 clock_of(const Rules& rules, const Report* report) {
+// The clock of the running cycle, valid once all rows are validated.
+__device__ inline i64 clock_of(const Rules& rules, const DispatchReport* report) {
     i64 now = rules.system_ms;
     if (rules.event_clock != 0) {
         if (report->time_max == 0) return rules.clock_ms;
@@ -140,15 +142,15 @@ __device__ inline i64 clock_of(const Rules& rules, const Report* report) {
 }
 
 // Event times below this expire.
-__device__ inline i64 time_min_of(const Rules& rules, const Report* report) {
+__device__ inline i64 time_min_of(const Rules& rules, const DispatchReport* report) {
     i64 clock = clock_of(rules, report);
     const i64 least = (i64)0x8000000000000000ll;
-    return rules.ttl_ms == 0x7fffffffffffffffll || clock < least + rules.ttl_ms
+    return rules.ttl_ms == TTL_NONE_MS || clock < least + rules.ttl_ms
         ? least
         : clock - rules.ttl_ms;
 }
 
-// What settling one object changes; the caller books it.
+// What settling one object changes; the caller adds it to the report.
 struct Settled {
     bool moved;
     int objects;
@@ -162,8 +164,9 @@ __device__ inline void write(const Records& records, u32 slot, u32 place, const 
     if (records.optional != nullptr) records.optional[2ull * slot + place] = optional;
 }
 
-// Ends an object that existed at the start of the cycle. What was removed or cleared keeps that
-// event in place of its time, which no record has; what expired is as it was last.
+// Ends an object that existed at the start of the cycle. The version of a removed or cleared object
+// stores the event in place of the time, below the earliest time of a record; that of an expired
+// object has its last values.
 __device__ inline Settled end_object(const Records& records, const Rules& rules, u32 slot,
                                      u32 old, Version last, const Optional& optional, u32 event) {
     Settled settled = {};
@@ -204,10 +207,11 @@ __device__ inline Settled settle_winner(const Records& records, const Rules& rul
     return settled;
 }
 
-// Books what became of an object; called by all threads of a block.
-__device__ inline void book(const Rows& rows, const Rules& rules, u32 slot, const Settled& settled,
-                            u32 request, RowOutcomeCounts* outcomes) {
-    Report* report = rows.report;
+// Adds the outcome of an object to the lists and counters; called by all threads of a block.
+__device__ inline void record_outcome(const Rows& rows, const Rules& rules, u32 slot,
+                                      const Settled& settled, u32 request,
+                                      RowOutcomeCounts* outcomes) {
+    DispatchReport* report = rows.report;
     u32 place = append_together(settled.moved, &report->moves);
     if (settled.moved) {
         rows.moved[place] = slot;

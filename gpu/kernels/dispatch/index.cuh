@@ -1,11 +1,11 @@
 // The secondary index, from object to slot: open addressing over 16-byte places.
 //
-// Objects are claimed by compare-and-swap on their id; only the claiming thread draws the slot. No
-// entry is removed: a dead object keeps its place and slot until the table is built anew.
+// Compare-and-swap on the id claims a place; only the claiming thread allocates the slot. No entry is
+// removed: a dead object keeps its place and slot until the table is rebuilt.
 #pragma once
 #include "layout.cuh"
 
-// Keyed, so that nobody can choose ids that collide (finaliser of MurmurHash3).
+// Keyed, so that clients cannot choose ids that collide (finaliser of MurmurHash3).
 __device__ inline u32 home_of(const Index& index, u64 object, u64 key) {
     u64 hash = object ^ key;
     hash ^= hash >> 33;
@@ -30,8 +30,8 @@ __device__ inline u32 find(const Index& index, u64 object, u64 key) {
     }
 }
 
-// The slot of an object that is entered if it is not yet: or SLOT_PENDING and the place where the
-// slot will be when this kernel is done.
+// The slot of an object, which is inserted if it is absent; or SLOT_PENDING and the place that has
+// the slot when this kernel has ended.
 __device__ inline u32 claim(const Index& index, u64 object, u64 key, u64* objects, u32* slots) {
     for (u32 at = home_of(index, object, key);; at = (at + 1) & index.mask) {
         Place* place = index.places + at;
@@ -51,7 +51,7 @@ __device__ inline u32 claim(const Index& index, u64 object, u64 key, u64* object
     }
 }
 
-// The slot behind what `claim` gave, in a later kernel.
+// The slot for a result of `claim`, in a later kernel.
 __device__ inline u32 resolve(const Index& index, u32 claimed) {
     if (claimed == NO_SLOT || (claimed & SLOT_PENDING) == 0) return claimed;
     return index.places[claimed & ~SLOT_PENDING].slot;

@@ -4,15 +4,15 @@
 
 #define PUT(value)                                     \
     {                                                  \
-        if (at < room) numbers[at] = (u32)(value);     \
+        if (at < capacity) numbers[at] = (u32)(value); \
         at++;                                          \
     }
 #define PUT_RECORD(name) PUT(sizeof(name)) PUT(alignof(name))
 #define PUT_FIELD(name, field) PUT(offsetof(name, field))
 
 // Of every record its size, its alignment and the offsets of its fields. One thread; writes how many
-// numbers there are, more than `room` or not.
-extern "C" __global__ void probe_layout(u32* numbers, u32 room, u32* length) {
+// numbers there are, even if there are more than `capacity`.
+extern "C" __global__ void probe_layout(u32* numbers, u32 capacity, u32* length) {
     u32 at = 0;
     LAYOUT(PUT_RECORD, PUT_FIELD)
     *length = at;
@@ -24,7 +24,7 @@ extern "C" __global__ void probe_cells(Cells cells, u32 length, Cell* seen) {
     if (at < length) seen[at] = cells.cells[at];
 }
 
-// The entries of a grid, rooms that are free included. One thread an entry.
+// The entries of a grid, spare capacity included. One thread an entry.
 extern "C" __global__ void probe_entries(Cells cells, u32 length, Entry* seen) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < length) seen[at] = cells.entries[at];

@@ -37,8 +37,8 @@ __device__ __forceinline__ u32 warp_last_not_above(u32 length, u32 value, Bound 
     return low;
 }
 
-// As `last_not_above` for a value of each thread of a warp, where each has one of the bounds. Those
-// are fewer than twice `widest`, a power of two, and the rest of the threads have the greatest
+// As `last_not_above` for a value of each thread of a warp, each of which holds one of the bounds.
+// There are fewer than twice `widest` bounds, a power of two; the other threads hold the greatest
 // number.
 __device__ __forceinline__ u32 last_lane_not_above(u32 bound, u32 value, u32 widest = 16) {
     u32 last = 0;

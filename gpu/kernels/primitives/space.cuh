@@ -1,6 +1,6 @@
 // Geometry of positions: cell, distance from a centre, membership in a shape.
 //
-// The twin of the engine's grid.rs, sphere.rs and region/: the same operations in the same order. The
+// Equals the engine's cpu/grid.rs, sphere.rs and region/: the same operations in the same order. The
 // build forbids contraction to fused multiply-add, so results agree to the bit.
 #pragma once
 #include "layout.cuh"
@@ -88,7 +88,7 @@ __device__ inline bool polygon_holds_at(const Shape& shape, Polygons polygons, i
             inside ^= below_high;
             continue;
         }
-        // A part ends here; the box of its end holds every point, so only near edges are asked.
+        // The mark between two polygons; its box contains every point, so that no test precedes it.
         if (apart(edge.y_low, edge.y_high) == PART_END_HEIGHT) {
             if (inside) return true;
             continue;

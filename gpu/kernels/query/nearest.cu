@@ -1,17 +1,17 @@
-// Ranks the neighbours of nearest queries and takes the first k of each. Its circles hold them all;
+// Ranks the candidates of nearest queries and takes the first k of each. The circles contain them all;
 // the input is ordered by query, then object. One thread a candidate; no shared memory.
 #include "dispatch/record.cuh"
 #include "primitives/search.cuh"
 #include "primitives/space.cuh"
 
-// The query to whose range a place belongs: the last that begins not behind it.
+// The query whose range contains a place: the last that begins at or before it.
 __device__ inline u32 query_at(const u64* bounds, u32 queries, u64 place) {
     return last_not_above(queries, place, [&](u32 at) { return bounds[at]; });
 }
 
 // The rank of every candidate from its query's centre. One thread a candidate.
 extern "C" __global__ void nearest_rank(const Shape* centres, const u64* bounds, u32 queries,
-                                        const Answered* candidates, u32 length, u64* ranks,
+                                        const AnswerRecord* candidates, u32 length, u64* ranks,
                                         u32* places) {
     u32 place = blockIdx.x * blockDim.x + threadIdx.x;
     if (place >= length) return;
@@ -30,10 +30,11 @@ extern "C" __global__ void nearest_owners(const u64* bounds, u32 queries, const 
     if (at < length) owners[at] = query_at(bounds, queries, places[at]);
 }
 
-// The first candidates of every query, as many as `takes` sums up. One thread a neighbour.
+// Writes the first candidates of every query; `takes` has the sums of their numbers. One thread a
+// neighbour.
 extern "C" __global__ void nearest_take(const u64* bounds, const u64* takes, u32 queries,
-                                        const u32* places, const Answered* candidates,
-                                        const u64* ranks, u32 length, Answered* neighbours,
+                                        const u32* places, const AnswerRecord* candidates,
+                                        const u64* ranks, u32 length, AnswerRecord* neighbours,
                                         u64* neighbour_ranks) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length) return;

@@ -8,7 +8,7 @@ static const u32 QUERY_THREADS = 256;
 static const u32 QUERY_BLOCKS = 6;
 // Warps of a block that answers whole queries, at most.
 static const u32 WARP_QUERY_WARPS = 8;
-// Candidates of a whole query that a thread has under way at a time: their loads overlap.
+// Candidates of a warp query that a thread loads at a time: their loads overlap.
 static const u32 VISIT_ITEMS = 2;
 // Threads of a block that sorts; `BLOCK_THREADS` of the host.
 static const u32 SORT_THREADS = 256;

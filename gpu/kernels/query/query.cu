@@ -24,9 +24,8 @@ extern "C" __global__ void query_items(Grid grid, const Part* parts, u32 length,
     for (u32 at = lane(); at < count; at += 32) items[first + at] = {number, row + at};
 }
 
-// Counts the matches of every item and keeps the first few, so that few items are visited twice.
-// Items of parts that want but a number add to their query's total and take no room. One warp an
-// item. Six blocks a multiprocessor hide the misses; tests of curved regions and of filters, which
+// Counts the matches of every item and stores the first ITEM_MATCHES, so that few items are visited twice.
+// Items of parts that count only add to their query's total and take no space. One warp an item. Six blocks a multiprocessor hide the misses; tests of curved regions and of filters, which
 // few items need, would take registers for five.
 extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     query_count(View view, Queries batch, u32* counts, u64* totals, u32* kept) {
@@ -37,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     visit(view, batch, item, [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
         u32 at = count + __popc(votes & lanes_below());
-        if (matches && at < KEPT) kept[(u64)number * KEPT + at] = entry.slot;
+        if (matches && at < ITEM_MATCHES) kept[(u64)number * ITEM_MATCHES + at] = entry.slot;
         count += __popc(votes);
     });
     if (lane() != 0) return;
@@ -65,15 +64,15 @@ extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queri
 }
 
 // Writes the matches of the items from `first` on, those at `offsets[first]` to place 0. A group of
-// KEPT threads an item.
+// ITEM_MATCHES threads an item.
 extern "C" __global__ void query_write(Records records, u32 items, const u64* offsets, u32 first,
                                        const u32* kept, u64* objects, u32* slots) {
     u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 number = first + thread / KEPT, at = thread % KEPT;
+    u32 number = first + thread / ITEM_MATCHES, at = thread % ITEM_MATCHES;
     if (number >= items) return;
     u64 place = offsets[number], count = offsets[number + 1] - place;
-    if (count > KEPT || at >= count) return;
-    u32 slot = kept[(u64)number * KEPT + at];
+    if (count > ITEM_MATCHES || at >= count) return;
+    u32 slot = kept[(u64)number * ITEM_MATCHES + at];
     objects[place - offsets[first] + at] = records.objects[slot];
     slots[place - offsets[first] + at] = slot;
 }
@@ -86,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     u32 number = first + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= batch.length) return;
     u64 place = offsets[number] - offsets[first];
-    if (offsets[number + 1] - offsets[number] <= KEPT) return;
+    if (offsets[number + 1] - offsets[number] <= ITEM_MATCHES) return;
     visit(view, batch, batch.items[number], [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
         if (matches) {
@@ -98,32 +97,33 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     });
 }
 
-__device__ inline Answered answered(const Records& records, u32 slot, u64 epoch) {
+__device__ inline AnswerRecord answered(const Records& records, u32 slot, u64 epoch) {
     u32 held = held_at(records, slot, epoch);
-    Answered answer = record_at(records, slot, held);
+    AnswerRecord answer = record_at(records, slot, held);
     if (records.versions[2ull * slot + held].epoch > epoch) answer.found = 0;
     return answer;
 }
 
 // The records of a list of slots. One thread a slot.
 extern "C" __global__ void query_fixes(Records records, u64 epoch, const u32* slots, u32 length,
-                                       Answered* fixes) {
+                                       AnswerRecord* fixes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < length) fixes[at] = answered(records, slots[at], epoch);
 }
 
 // The records of a list of ids. One thread an id.
 extern "C" __global__ void query_get(Records records, Index index, u64 key, u64 epoch,
-                                     const u64* objects, u32 length, Answered* fixes) {
+                                     const u64* objects, u32 length, AnswerRecord* fixes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length) return;
     u32 slot = objects[at] == NO_OBJECT ? NO_SLOT : find(index, objects[at], key);
-    Answered none = {};
+    AnswerRecord none = {};
     fixes[at] = slot == NO_SLOT ? none : answered(records, slot, epoch);
 }
 
 // The records of all slots after the last cycle, for export. One thread a slot.
-extern "C" __global__ void query_export(Records records, u32 slots, u64 epoch, Answered* fixes) {
+extern "C" __global__ void query_export(Records records, u32 slots, u64 epoch,
+                                        AnswerRecord* fixes) {
     u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
     if (slot < slots) fixes[slot] = answered(records, slot, epoch);
 }

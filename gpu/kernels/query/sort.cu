@@ -2,7 +2,7 @@
 // SORT_THREADS threads with SortMemory.
 #include "query/sort.cuh"
 
-// Lists that no warp is too small for (bitonic). One warp a query.
+// Sorts lists of at most 32 matches (bitonic). One warp a query.
 extern "C" __global__ void sort_short(const u64* bounds, u32 queries, Matches from, Matches to) {
     u32 query = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (query >= queries) return;
@@ -31,7 +31,7 @@ extern "C" __global__ void sort_short(const u64* bounds, u32 queries, Matches fr
     }
 }
 
-// The first `length` listed queries, none with more than SORT_TILE matches. One block a query.
+// Sorts the first `length` listed queries, of at most SORT_TILE matches each. One block a query.
 extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     sort_long(const u64* bounds, const u32* queries, u32 length, Matches from, Matches to) {
     __shared__ SortMemory memory;
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     sort_block(memory, from, to, list.first, (u32)list.count);
 }
 
-// The tiles of longer lists, each by itself. One block a tile of the longest, for each list.
+// Sorts the tiles of longer lists. One block a tile of the longest list, for each list.
 extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     sort_tiles(const u64* bounds, const u32* queries, u32 tiles, u32 length, Matches from,
                Matches to) {
@@ -54,8 +54,8 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     sort_block(memory, from, to, list.first + start, rest < SORT_TILE ? (u32)rest : SORT_TILE);
 }
 
-// Merges runs of `run` sorted matches of longer lists two by two; a run without another is copied.
-// Blocks as for `sort_tiles`, each for one tile of what comes out.
+// Merges pairs of runs of `run` sorted matches of longer lists; copies a run without a partner.
+// Blocks as for `sort_tiles`, each for one tile of the output.
 extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     sort_merge(const u64* bounds, const u32* queries, u32 tiles, u32 length, u64 run, Matches from,
                Matches to) {

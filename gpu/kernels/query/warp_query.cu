@@ -1,18 +1,18 @@
-// Whole queries by a warp each, for cycles whose queries all want ids and mostly find few.
+// Queries answered by a warp each, for cycles whose queries all request ids and have short answers.
 //
-// Nothing is cut into items: the warp finds a query's matches and orders their ids before they are
-// written, so that answers are only moved together. Longer answers are listed and written by a block
-// each. Blocks of WARP_QUERY_WARPS warps, whose kept ids are in shared memory.
+// Queries are not cut into items: the warp finds a query's matches and sorts their ids before it
+// writes them, so that answers only need compaction. Longer answers are listed and written by a block
+// each. Blocks of WARP_QUERY_WARPS warps, with the matches in shared memory.
 #include "query/query.cuh"
 
-// As `visit`, for all rows of cells of a part: few steps lead to the candidates, since most parts
-// have few.
+// As `visit`, for all rows of cells of a part. Most parts have few candidates, so the search takes few
+// steps.
 template <class Each>
 __device__ inline void visit_whole(const View& view, const Queries& batch, const Part& part,
                                    Each each) {
     u32 row = row_of(view.grid, part.y_min), rows = row_of(view.grid, part.y_max) - row + 1;
     u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
-    // Ranges of neighbouring entries: cells, or whole rows where no cell has room to spare.
+    // Ranges of neighbouring entries: cells, or whole rows if no cell has spare capacity.
     bool is_tight = view.is_tight != 0;
     u32 columns = is_tight ? 1 : last - first + 1, ranges = rows * columns;
     for (u32 range = 0; range < ranges; range += 32) {
@@ -28,7 +28,7 @@ __device__ inline void visit_whole(const View& view, const Queries& batch, const
                 count = cell.start + cell.count - start;
             }
         }
-        // Sums up to and with each, in no more steps than there are ranges.
+        // Inclusive sums, in as many steps as the ranges need.
         u32 sum = count;
         for (u32 step = 1; step < length; step *= 2) {
             u32 below = __shfl_up_sync(WHOLE_WARP, sum, step);
@@ -58,13 +58,13 @@ __device__ inline void visit_whole(const View& view, const Queries& batch, const
     }
 }
 
-// Counts the matches of every query. Few are kept in the order of their ids; queries with more are
-// listed, from the front those that a block sorts, from the back those with more. One warp a query,
-// and one for the end.
+// Counts the matches of every query. Up to WARP_QUERY_MATCHES are stored in the order of their ids;
+// queries with more are listed, from the front those that a block sorts, from the back longer ones.
+// One warp a query, and one for the end.
 extern "C" __global__ void __launch_bounds__(32 * WARP_QUERY_WARPS, QUERY_BLOCKS)
     warp_query_count(View view, Queries batch, u32 parts, u32 queries, u32* counts, u64* kept,
-                Lengths* lengths, u32* long_queries) {
-    __shared__ u32 found[WARP_QUERY_WARPS][BRIEF];
+                     Lengths* lengths, u32* long_queries) {
+    __shared__ u32 found[WARP_QUERY_WARPS][WARP_QUERY_MATCHES];
     u32 query = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (query > queries) return;
     u32* slots = found[threadIdx.x / 32];
@@ -76,12 +76,12 @@ extern "C" __global__ void __launch_bounds__(32 * WARP_QUERY_WARPS, QUERY_BLOCKS
         visit_whole(view, batch, part, [&](const Entry& entry, bool matches) {
             u32 votes = __ballot_sync(WHOLE_WARP, matches);
             u32 place = count + __popc(votes & lanes_below());
-            if (matches && place < BRIEF) slots[place] = entry.slot;
+            if (matches && place < WARP_QUERY_MATCHES) slots[place] = entry.slot;
             count += __popc(votes);
         });
     }
     if (lane() == 0) counts[query] = count;
-    if (count > BRIEF) {
+    if (count > WARP_QUERY_MATCHES) {
         if (lane() != 0) return;
         bool is_longer = count > SORT_TILE;
         u32* length = is_longer ? &lengths->longer_queries : &lengths->long_queries;
@@ -96,27 +96,27 @@ extern "C" __global__ void __launch_bounds__(32 * WARP_QUERY_WARPS, QUERY_BLOCKS
     u32 rank = 0;
     for (u32 other = 0; other < count; other++)
         rank += __shfl_sync(WHOLE_WARP, object, other) < object ? 1u : 0u;
-    if (lane() < count) kept[(u64)query * BRIEF + rank] = object;
+    if (lane() < count) kept[(u64)query * WARP_QUERY_MATCHES + rank] = object;
 }
 
-// Writes the matches that were kept. A group of half as many threads as may be kept a query.
+// Writes the stored matches. A group of WARP_QUERY_MATCHES / 2 threads a query.
 extern "C" __global__ void warp_query_write(const u64* bounds, u32 queries, const u64* kept,
-                                       u64* objects) {
-    const u32 threads = BRIEF / 2;
+                                            u64* objects) {
+    const u32 threads = WARP_QUERY_MATCHES / 2;
     u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     u32 query = thread / threads;
     if (query >= queries) return;
     u64 first = bounds[query], count = bounds[query + 1] - first;
-    if (count > BRIEF) return;
+    if (count > WARP_QUERY_MATCHES) return;
     for (u32 at = thread % threads; at < count; at += threads)
-        objects[first + at] = kept[(u64)query * BRIEF + at];
+        objects[first + at] = kept[(u64)query * WARP_QUERY_MATCHES + at];
 }
 
-// Finds the matches of listed queries once more and writes them in no particular order. One block a
+// Finds the matches of listed queries again and writes them in no particular order. One block a
 // query, one warp a row of cells at a time.
 extern "C" __global__ void warp_query_write_many(View view, Queries batch, u32 parts,
-                                            const u64* bounds, const u32* listed, u32 length,
-                                            u64* objects, u32* slots) {
+                                                 const u64* bounds, const u32* listed, u32 length,
+                                                 u64* objects, u32* slots) {
     __shared__ u32 written;
     if (blockIdx.x >= length) return;
     if (threadIdx.x == 0) written = 0;

@@ -3,10 +3,10 @@
 #pragma once
 #include "layout.cuh"
 
-// Threads of a block that judges regions, and blocks that must fit a multiprocessor.
-static const u32 JUDGE_THREADS = 256;
-static const u32 JUDGE_BLOCKS = 4;
+// Threads of a block that evaluates regions, and blocks that must fit a multiprocessor.
+static const u32 EVALUATE_THREADS = 256;
+static const u32 EVALUATE_BLOCKS = 4;
 // Threads that share the bins of one object where these are long; `MANY` of the host.
 static const u32 OBJECT_THREADS = 8;
-// Cells of a level beyond which a trajectory counts as touching. A guess.
+// Cells of a level beyond which a trajectory counts as crossing a region. A guess.
 static const u32 TRAJECTORY_CELLS = 256;

@@ -1,27 +1,27 @@
 // The kernels of stage subscription: the tables of cells, then the events of a cycle's records. One
-// thread an object, or OBJECT_THREADS of them where bins are long.
+// thread an object, or OBJECT_THREADS threads if bins are long.
 #include "subscription/subscription.cuh"
 
 // Claims the bins of added references. One thread a reference.
 extern "C" __global__ void subscription_claim(const u64* cells, const u32* references, u32 length,
                                               const u32* numbers, NewBins table, u32* claimed) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < length && renumbered(numbers, references[at]) != 0xffffffffu)
+    if (at < length && renumbered(numbers, references[at]) != NO_REFERENCE)
         claim_bin(table, cells[at], claimed);
 }
 
-// Claims the bins of what an older table has. One thread a bin.
+// Claims the bins of an older table. One thread a bin.
 extern "C" __global__ void subscription_claim_bins(Bins old, const u32* numbers, NewBins table,
                                                    u32* claimed) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at > old.mask || old.bins[at].cell == NO_CELL) return;
     Bin bin = old.bins[at];
     for (u32 next = 0; next < bin.count; next++)
-        if (renumbered(numbers, old.references[bin.start + next]) != 0xffffffffu)
+        if (renumbered(numbers, old.references[bin.start + next]) != NO_REFERENCE)
             claim_bin(table, bin.cell, claimed);
 }
 
-// How many references each bin has, and 0 behind the last. One thread a bin and one more.
+// References of each bin, and 0 behind the last. One thread a bin and one more.
 extern "C" __global__ void subscription_counts(NewBins table, u32* counts) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at > table.mask + 1) return;
@@ -29,7 +29,7 @@ extern "C" __global__ void subscription_counts(NewBins table, u32* counts) {
     counts[at] = counts_some ? table.bins[at].count + 1 : 0;
 }
 
-// Where the references of each bin begin; none is filed yet. One thread a bin.
+// Sets where the references of each bin begin and resets their count. One thread a bin.
 extern "C" __global__ void subscription_starts(NewBins table, const u32* starts) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at > table.mask) return;
@@ -41,35 +41,35 @@ extern "C" __global__ void subscription_starts(NewBins table, const u32* starts)
 extern "C" __global__ void subscription_file(const u64* cells, const u32* references, u32 length,
                                              const u32* numbers, NewBins table) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 reference = at < length ? renumbered(numbers, references[at]) : 0xffffffffu;
-    if (reference != 0xffffffffu) file_reference(table, cells[at], reference);
+    u32 reference = at < length ? renumbered(numbers, references[at]) : NO_REFERENCE;
+    if (reference != NO_REFERENCE) file_reference(table, cells[at], reference);
 }
 
-// Files what an older table has. One thread a bin.
+// Files the references of an older table. One thread a bin.
 extern "C" __global__ void subscription_file_bins(Bins old, const u32* numbers, NewBins table) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at > old.mask || old.bins[at].cell == NO_CELL) return;
     Bin bin = old.bins[at];
     for (u32 next = 0; next < bin.count; next++) {
         u32 reference = renumbered(numbers, old.references[bin.start + next]);
-        if (reference != 0xffffffffu) file_reference(table, bin.cell, reference);
+        if (reference != NO_REFERENCE) file_reference(table, bin.cell, reference);
     }
 }
 
-// Lets regions end, or be silent for a cycle. One thread a region; a number is twice the region's,
-// and one more when it ends.
-extern "C" __global__ void subscription_mark(Standing* standing, const u32* marks, u32 length,
+// Ends queries, or suppresses their events for a cycle. One thread a mark: twice the query's number,
+// plus 1 if the query ends.
+extern "C" __global__ void subscription_mark(DeviceQuery* queries, const u32* marks, u32 length,
                                              u32 epoch) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length) return;
-    Standing* marked = standing + marks[at] / 2;
-    marked->silent = epoch;
+    DeviceQuery* marked = queries + marks[at] / 2;
+    marked->suppressed_epoch = epoch;
     if ((marks[at] & 1u) != 0) marked->flags = 0;
 }
 
 // Adds a slot to the list of the cycle's objects, for threads with `yes`; called by all threads of a
 // block.
-__device__ inline void gather(bool yes, u32 slot, const Records& records, Gathered* gathered,
+__device__ inline void gather(bool yes, u32 slot, const Records& records, WrittenObjects* gathered,
                               u64* objects, u32* slots) {
     u64 object = yes ? records.objects[slot] : 0;
     u32 place = append_together(yes, &gathered->length);
@@ -82,11 +82,11 @@ __device__ inline void gather(bool yes, u32 slot, const Records& records, Gather
         atomicOr((u64*)&gathered->bits, bits);
 }
 
-// Lists the objects that the cycle's rows and removals name, but for late rows; those of several
-// rows repeat. Whether their record was written shows later. One thread an arrival.
+// Lists the objects of the cycle's rows, except late ones, and removals, with repetitions. Evaluation
+// skips those whose record was not written. One thread an arrival.
 extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, Index index,
-                                               Records records, Gathered* gathered, u64* objects,
-                                               u32* slots) {
+                                               Records records, WrittenObjects* gathered,
+                                               u64* objects, u32* slots) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     u32 slot = arrival < rows ? resolve(index, arrived[arrival]) : NO_SLOT;
     gather(slot != NO_SLOT, slot, records, gathered, objects, slots);
@@ -94,8 +94,8 @@ extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, Ind
 
 // Adds the objects that a cycle ended without a row of their own, some once more. As many threads
 // as there are, each for several of the slots that moved.
-extern "C" __global__ void subscription_gather_ended(const u32* moved, const Report* report,
-                                                     Records records, Gathered* gathered,
+extern "C" __global__ void subscription_gather_ended(const u32* moved, const DispatchReport* report,
+                                                     Records records, WrittenObjects* gathered,
                                                      u64* objects, u32* slots) {
     u32 moves = report->moves, threads = gridDim.x * blockDim.x;
     u32 first = blockIdx.x * blockDim.x + threadIdx.x;
@@ -109,17 +109,16 @@ extern "C" __global__ void subscription_gather_ended(const u32* moved, const Rep
     }
 }
 
-// Counts the events of each object, 0 behind the last, and lists the objects with events;
-// how many of all want records, and how many references were followed. A group of threads an
-// object.
+// Counts the events of each object, 0 behind the last, and lists the objects with events; sums the
+// events with records and the visited references. A group of threads an object.
 template <u32 GROUP>
 __device__ inline void count_events(const Scene& scene, u32* counts, u32* busy,
-                                    Happened* happened) {
+                                    EventCounts* event_counts) {
     u32 entry = group_entry<GROUP>(), count = 0, fixes = 0, visited = 0;
     if (entry < scene.length) {
-        visited = judge_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+        visited = evaluate_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
             count += kind != 0;
-            fixes += kind != 0 && (flags & STANDING_FIXES) != 0;
+            fixes += kind != 0 && (flags & QUERY_FIXES) != 0;
         });
     }
     __syncwarp();
@@ -128,32 +127,32 @@ __device__ inline void count_events(const Scene& scene, u32* counts, u32* busy,
     bool is_first = threadIdx.x % GROUP == 0;
     if (entry <= scene.length && is_first) counts[entry] = count;
     bool is_busy = is_first && count != 0;
-    u32 place = append_together(is_busy, &happened->busy);
+    u32 place = append_together(is_busy, &event_counts->busy);
     if (is_busy) busy[place] = entry;
     u64 sum = warp_sum(fixes);
-    if (lane() == 0 && sum != 0) atomicAdd((u64*)&happened->fixes, sum);
-    // One warp of many speaks for all.
-    if (blockIdx.x % 16 != 0) return;
+    if (lane() == 0 && sum != 0) atomicAdd((u64*)&event_counts->fixes, sum);
+    // A sample of the blocks counts.
+    if (blockIdx.x % SAMPLED_BLOCKS != 0) return;
     sum = warp_sum(is_first ? visited : 0);
-    if (lane() == 0 && sum != 0) atomicAdd((u64*)&happened->visited, sum);
+    if (lane() == 0 && sum != 0) atomicAdd((u64*)&event_counts->visited, sum);
 }
 
-// Waits for memory most of the time: as many threads as the registers allow.
-extern "C" __global__ void __launch_bounds__(JUDGE_THREADS, JUDGE_BLOCKS)
-    subscription_count(Scene scene, u32* counts, u32* busy, Happened* happened) {
-    count_events<1>(scene, counts, busy, happened);
+// Bound by memory latency: as many threads as the registers allow.
+extern "C" __global__ void __launch_bounds__(EVALUATE_THREADS, EVALUATE_BLOCKS)
+    subscription_count(Scene scene, u32* counts, u32* busy, EventCounts* event_counts) {
+    count_events<1>(scene, counts, busy, event_counts);
 }
 
 extern "C" __global__ void subscription_count_many(Scene scene, u32* counts, u32* busy,
-                                                   Happened* happened) {
-    count_events<OBJECT_THREADS>(scene, counts, busy, happened);
+                                                   EventCounts* event_counts) {
+    count_events<OBJECT_THREADS>(scene, counts, busy, event_counts);
 }
 
 // Counts the events of each region. A group of threads an object.
 extern "C" __global__ void subscription_tally(Scene scene, u32* tallies) {
     u32 entry = group_entry<OBJECT_THREADS>();
     if (entry >= scene.length) return;
-    judge_object<OBJECT_THREADS>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+    evaluate_object<OBJECT_THREADS>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
         if (kind != 0) atomicAdd(tallies + number, 1u);
     });
 }
@@ -167,7 +166,7 @@ __device__ inline void write_events(const Scene& scene, const u32* busy, u32 len
     if (at_list >= length) return;
     u32 entry = busy[at_list], member = threadIdx.x % GROUP;
     u64 place = offsets[entry];
-    judge_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+    evaluate_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
         u32 votes = group_votes<GROUP>(kind != 0);
         if (kind != 0) {
             u64 at = place + __popc(votes & ((1u << member) - 1u));
@@ -178,7 +177,7 @@ __device__ inline void write_events(const Scene& scene, const u32* busy, u32 len
     });
 }
 
-extern "C" __global__ void __launch_bounds__(JUDGE_THREADS, JUDGE_BLOCKS)
+extern "C" __global__ void __launch_bounds__(EVALUATE_THREADS, EVALUATE_BLOCKS)
     subscription_write(Scene scene, const u32* busy, u32 length, const u64* offsets, u32* keys,
                        u32* entries) {
     write_events<1>(scene, busy, length, offsets, keys, entries);
@@ -191,37 +190,37 @@ extern "C" __global__ void subscription_write_many(Scene scene, const u32* busy,
 
 __device__ inline u32 number_of(u32 key) { return key & ((1u << EVENT_KIND_SHIFT) - 1u); }
 
-// Marks the first event of each region in two trajectories: whether it is one, and whether it wants a
-// record; 0 behind the last. One thread an event and one more.
+// Marks the first event of each region in `heads`, and events with a record in `fixes`; 0 behind the
+// last. One thread an event and one more.
 extern "C" __global__ void subscription_heads(const u32* keys, u32 length,
-                                              const Standing* standing, u32* heads, u32* fixes) {
+                                              const DeviceQuery* queries, u32* heads, u32* fixes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at > length) return;
     u32 number = at < length ? number_of(keys[at]) : 0;
     heads[at] = at < length && (at == 0 || number_of(keys[at - 1]) != number);
     if (fixes != nullptr)
-        fixes[at] = at < length && (standing[number].flags & STANDING_FIXES) != 0;
+        fixes[at] = at < length && (queries[number].flags & QUERY_FIXES) != 0;
 }
 
-// Writes the sorted events as columns, and where each region's begin. One thread an event.
+// Writes the sorted events as columns, and the first event of each region. One thread an event.
 extern "C" __global__ void subscription_columns(const u32* keys, const u32* entries, u32 length,
                                                 const u64* written, const u32* heads,
-                                                const Standing* standing, const u64* regions,
-                                                u64* objects, u8* kinds, Told* told) {
+                                                const DeviceQuery* queries, const u64* regions,
+                                                u64* objects, u8* kinds, RegionHead* region_heads) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length) return;
     u32 key = keys[at], number = number_of(key);
     objects[at] = written[entries[at]];
     kinds[at] = (u8)(key >> EVENT_KIND_SHIFT);
     if (heads[at + 1] != heads[at])
-        told[heads[at]] = {regions[number], at, standing[number].flags};
+        region_heads[heads[at]] = {regions[number], at, queries[number].flags};
 }
 
-// Writes the records of those events that want one: as it is after the event, the last one of an
-// object that ended. One thread an event.
+// Writes the records of events with a record: the one after the event, or the last one of an object
+// that ended. One thread an event.
 extern "C" __global__ void subscription_fixes(const u32* entries, u32 length, const u32* places,
                                               const u32* slots, Records records, u64 epoch,
-                                              Answered* fixes) {
+                                              AnswerRecord* fixes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length || places[at + 1] == places[at]) return;
     u32 slot = slots[entries[at]];
@@ -231,45 +230,47 @@ extern "C" __global__ void subscription_fixes(const u32* entries, u32 length, co
     fixes[places[at]] = record_at(records, slot, place);
 }
 
-// What became of an object in a cycle: `found` while it lives, then `reserved` is 1 where the cycle
-// wrote the record; else `reserved` is the event that ended it in this cycle.
-__device__ inline Answered stand_of(const Records& records, u32 slot, u64 epoch) {
+// The outcome of an object in a cycle. `found` is 1 if it exists; then `reserved` is 1 if the cycle
+// wrote the record. Otherwise `reserved` is the event that ended it in this cycle, or 0.
+__device__ inline AnswerRecord outcome_of(const Records& records, u32 slot, u64 epoch) {
     u32 place = newest(records, slot);
     Version now = load(records.versions + 2ull * slot + place);
     u32 event = now.alive != 0 || now.epoch != epoch ? 0 : event_of(now);
     if (event != 0 && event != EVENT_EXPIRED) place = 1 - place;
-    Answered answer = record_at(records, slot, place);
+    AnswerRecord answer = record_at(records, slot, place);
     answer.found = now.alive;
     answer.reserved = event != 0 ? event : (now.epoch == epoch ? 1u : 0u);
     return answer;
 }
 
-// What became of the objects of some slots. One thread a slot.
-extern "C" __global__ void subscription_stands(Records records, u64 epoch, const u32* slots,
-                                               u32 length, Answered* stands) {
+// The outcomes of the objects of a list of slots. One thread a slot.
+extern "C" __global__ void subscription_outcomes(Records records, u64 epoch, const u32* slots,
+                                                 u32 length, AnswerRecord* outcomes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < length) stands[at] = stand_of(records, slots[at], epoch);
+    if (at < length) outcomes[at] = outcome_of(records, slots[at], epoch);
 }
 
-// Marks the objects that the host looks at, each once, 0 behind the last: those that it watches,
-// those that were or are in a cell of a region that it judges, and with `trajectories` those whose way may
-// have led through one that judges every fix; these get a bit of `passing` too, by slot. A group of
-// threads an object.
-extern "C" __global__ void subscription_touched(Scene scene, const u32* watched, Trajectories trajectories,
-                                                u32* passing, u32* marks) {
+// Marks the objects that the host evaluates, each once, 0 behind the last: those that it watches,
+// those before or after the cycle in a cell of a region that it evaluates, and with `trajectories`
+// those that may have crossed a region that evaluates every fix; then `passing` has a bit for each, by
+// slot. A group of threads an object.
+extern "C" __global__ void subscription_mark_observed(Scene scene, const u32* watched,
+                                                      Trajectories trajectories, u32* passing,
+                                                      u32* marks) {
     u32 entry = group_entry<OBJECT_THREADS>();
-    bool touched = false;
+    bool observed = false;
     if (entry < scene.length) {
-        judge_object<OBJECT_THREADS>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
-            touched |= (flags & STANDING_STATEFUL) != 0;
+        evaluate_object<OBJECT_THREADS>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+            observed |= (flags & QUERY_STATEFUL) != 0;
         });
         u32 slot = scene.slots[entry];
-        touched |= (watched[slot / 32] >> slot % 32 & 1u) != 0;
-        if (trajectories.boxes != nullptr) touched |= way_touches<OBJECT_THREADS>(scene, trajectories, slot);
-        if (entry > 0 && scene.slots[entry - 1] == slot) touched = false;
+        observed |= (watched[slot / 32] >> slot % 32 & 1u) != 0;
+        if (trajectories.boxes != nullptr)
+            observed |= trajectory_meets<OBJECT_THREADS>(scene, trajectories, slot);
+        if (entry > 0 && scene.slots[entry - 1] == slot) observed = false;
     }
     __syncwarp();
-    u32 votes = group_votes<OBJECT_THREADS>(touched);
+    u32 votes = group_votes<OBJECT_THREADS>(observed);
     if (entry > scene.length || threadIdx.x % OBJECT_THREADS != 0) return;
     marks[entry] = votes != 0 ? 1u : 0u;
     if (votes == 0 || trajectories.boxes == nullptr) return;
@@ -277,10 +278,10 @@ extern "C" __global__ void subscription_touched(Scene scene, const u32* watched,
     atomicOr(passing + slot / 32, 1u << slot % 32);
 }
 
-// Writes how marked objects were before the cycle, and what became of them: `length` of them from
-// the `first` on. One thread an object.
-extern "C" __global__ void subscription_touches(Scene scene, const u32* places, u32 first,
-                                                u32 length, Answered* touches) {
+// Writes the records of marked objects before the cycle and their outcomes, `length` objects from the
+// `first` on. One thread an object.
+extern "C" __global__ void subscription_observe(Scene scene, const u32* places, u32 first,
+                                                u32 length, AnswerRecord* observed) {
     u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
     if (entry >= scene.length) return;
     u32 at = place_in_piece(places, entry, first, length);
@@ -288,11 +289,11 @@ extern "C" __global__ void subscription_touches(Scene scene, const u32* places, 
     u32 slot = scene.slots[entry], place = newest(scene.records, slot);
     u64 epoch = scene.records.versions[2ull * slot + place].epoch;
     u32 before = epoch == scene.epoch ? 1 - place : place;
-    touches[2ull * at] = record_at(scene.records, slot, before);
-    touches[2ull * at + 1] = stand_of(scene.records, slot, scene.epoch);
+    observed[2ull * at] = record_at(scene.records, slot, before);
+    observed[2ull * at + 1] = outcome_of(scene.records, slot, scene.epoch);
 }
 
-// Begins or ends to watch objects: the number of a change is 1 where it begins. One thread a change.
+// Starts (1) or stops (0) watching objects. One thread a change.
 extern "C" __global__ void subscription_watch(Index index, u64 key, const u64* objects,
                                               const u32* begins, u32 length, u32* watched) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;

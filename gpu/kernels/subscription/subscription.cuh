@@ -1,11 +1,11 @@
 // Stage subscription: the events of written records, by the regions of continuous queries.
 //
-// Every region is filed in the cells that it meets, on the level whose cells are a sixth to a twelfth
-// of its width; cells that lie in the region whole are marked. The cells of all levels are bins of
-// one hash table, each with references to its regions. There are two tables: a large one, and a
-// small one with recent additions. A thread, or OBJECT_THREADS of them where bins are long, takes an
-// object through the bins of its position before and after the cycle. While both are one bin, only
-// regions that it meets in part are tested; whole ones matter where moves are reported.
+// A region is filed in the cells that it intersects, on the level whose cells are a sixth to a
+// twelfth of its width; cells that lie within the region are marked. The cells of all levels are bins
+// of one hash table, each with references to its regions. There are two tables: a large one, and a
+// small one with recent additions. A thread, or OBJECT_THREADS threads if bins are long, evaluates an
+// object by the bins of its positions before and after the cycle. If both are the same bin, only
+// regions that do not contain it are tested; the others matter only if they report moves.
 #pragma once
 #include "dispatch/index.cuh"
 #include "dispatch/record.cuh"
@@ -13,7 +13,15 @@
 #include "subscription/policy.cuh"
 #include "primitives/warp.cuh"
 
-// Finaliser of MurmurHash3. Not keyed: cells are those of regions, whose number is limited.
+// No reference, and no number of a region.
+static const u32 NO_REFERENCE = 0xffffffffu;
+// Set in the count of claimed bins when the table is too full.
+static const u32 TABLE_FULL = 0x80000000u;
+
+// A coordinate as unsigned, in the same order.
+__device__ inline u32 biased(i32 value) { return (u32)value ^ 0x80000000u; }
+
+// Finaliser of MurmurHash3. Not keyed: the number of regions is limited.
 __device__ inline u32 home_of_cell(u64 cell) {
     cell ^= cell >> 33;
     cell *= 0xff51afd7ed558ccdull;
@@ -23,9 +31,9 @@ __device__ inline u32 home_of_cell(u64 cell) {
     return (u32)cell;
 }
 
-// The cell of a level that a point lies in; the twin of cells.rs.
+// The cell of a level that contains a point; equals subscription/cells.rs.
 __device__ inline u64 cell_at(u32 level, i32 x, i32 y) {
-    u64 column = ((u32)x ^ 0x80000000u) >> level, row = ((u32)y ^ 0x80000000u) >> level;
+    u64 column = biased(x) >> level, row = biased(y) >> level;
     return (u64)level << 2 * CELL_BITS | row << CELL_BITS | column;
 }
 
@@ -38,16 +46,15 @@ __device__ inline Bin find_bin(const Bin* bins, u32 mask, u64 cell) {
     }
 }
 
-__device__ inline Standing load(const Standing* standing) {
-    const int4* words = (const int4*)standing;
+__device__ inline DeviceQuery load(const DeviceQuery* query) {
+    const int4* words = (const int4*)query;
     int4 both[2] = {words[0], words[1]};
-    return *(Standing*)both;
+    return *(DeviceQuery*)both;
 }
 
 // Whether a point lies in a shape. A rectangle whose west is beyond its east wraps around. Not
-// inlined: most regions are plain circles, and their path stays short.
-__device__ __noinline__ bool standing_shape_holds(const Shape* of, Polygons polygons, i32 x,
-                                                  i32 y) {
+// inlined: most regions are plain circles, whose path is short.
+__device__ __noinline__ bool query_shape_holds(const Shape* of, Polygons polygons, i32 x, i32 y) {
     const Shape& shape = *of;
     if (shape.kind != SHAPE_RECTANGLE) return shape_holds(shape, polygons, x, y);
     bool east = x >= shape.x, west = x <= shape.x_max;
@@ -55,17 +62,17 @@ __device__ __noinline__ bool standing_shape_holds(const Shape* of, Polygons poly
         && (shape.x <= shape.x_max ? east && west : east || west);
 }
 
-// The twin of `Region::contains`.
-__device__ inline bool region_holds(const Regions& regions, const Standing& standing, i32 x,
+// Equals `Region::contains`.
+__device__ inline bool region_holds(const Regions& regions, const DeviceQuery& query, i32 x,
                                     i32 y) {
-    if (standing.shape == STANDING_CIRCLE)
-        return squared_quanta(standing.x, standing.y, x, y) <= standing.rank_max;
-    return standing_shape_holds(regions.shapes + standing.shape, regions.polygons, x, y);
+    if (query.shape == QUERY_CIRCLE)
+        return squared_quanta(query.x, query.y, x, y) <= query.rank_max;
+    return query_shape_holds(regions.shapes + query.shape, regions.polygons, x, y);
 }
 
-// Whether a shape's filter, which has no age, lets a record pass.
-__device__ __noinline__ bool standing_filter_passes(const Shape* of, Records records, u32 slot,
-                                                    u32 place, u32 state) {
+// Whether a record passes a shape's filter, which has no age.
+__device__ __noinline__ bool query_filter_passes(const Shape* of, Records records, u32 slot,
+                                                 u32 place, u32 state) {
     const Shape& shape = *of;
     if (shape.filter == 0) return true;
     if ((shape.filter & FILTER_STATE) && (state & shape.state_mask) != shape.state_value)
@@ -74,10 +81,10 @@ __device__ __noinline__ bool standing_filter_passes(const Shape* of, Records rec
     return attributes_pass(shape, optional_of(records, slot, place));
 }
 
-__device__ inline bool region_passes(const Regions& regions, const Standing& standing,
+__device__ inline bool region_passes(const Regions& regions, const DeviceQuery& query,
                                      const Records& records, u32 slot, u32 place, u32 state) {
-    return standing.shape == STANDING_CIRCLE
-        || standing_filter_passes(regions.shapes + standing.shape, records, slot, place, state);
+    return query.shape == QUERY_CIRCLE
+        || query_filter_passes(regions.shapes + query.shape, records, slot, place, state);
 }
 
 // One object of a scene: its record before the cycle and after it.
@@ -89,22 +96,22 @@ struct Subject {
     Version now;
 };
 
-// What the object's stay in one region came to, 0 for nothing. `whole` means that it was and is in
-// a cell that lies in the region.
-__device__ inline u32 judge_region(const Scene& scene, const Subject& subject,
-                                   const Standing& standing, bool whole, bool is_one,
-                                   bool from_before) {
+// The event of the object in one region, 0 for none. `whole`: the object was and is in a cell that
+// lies within the region.
+__device__ inline u32 evaluate_region(const Scene& scene, const Subject& subject,
+                                      const DeviceQuery& query, bool whole, bool is_one,
+                                      bool from_before) {
     const Version &was = subject.was, &now = subject.now;
     bool lived = was.alive != 0, lives = now.alive != 0;
-    bool was_in = lived && (whole || region_holds(scene.regions, standing, was.x, was.y));
-    bool is_in = lives && (whole || region_holds(scene.regions, standing, now.x, now.y));
+    bool was_in = lived && (whole || region_holds(scene.regions, query, was.x, was.y));
+    bool is_in = lives && (whole || region_holds(scene.regions, query, now.x, now.y));
     bool before = was_in
-        && region_passes(scene.regions, standing, scene.records, subject.slot, 1 - subject.place,
+        && region_passes(scene.regions, query, scene.records, subject.slot, 1 - subject.place,
                          was.state);
     bool after = is_in
-        && region_passes(scene.regions, standing, scene.records, subject.slot, subject.place,
+        && region_passes(scene.regions, query, scene.records, subject.slot, subject.place,
                          now.state);
-    // A region that meets both cells is reported once: for members where the object was.
+    // A region that both cells refer to reports once: a member in the cell before the cycle.
     if (!is_one && before != from_before) return 0;
     if (after) return before ? EVENT_MOVE : EVENT_ENTER;
     if (!before) return 0;
@@ -113,11 +120,11 @@ __device__ inline u32 judge_region(const Scene& scene, const Subject& subject,
 }
 
 // Calls `each(kind, number, flags)` for the regions of one bin, all threads of a group together;
-// kind 0 is nothing.
+// kind 0 is no event.
 template <u32 GROUP, class Each>
-__device__ inline void judge_bin(const Scene& scene, const Subject& subject,
-                                 const u32* references, u32 count, bool is_one, bool from_before,
-                                 Each each) {
+__device__ inline void evaluate_bin(const Scene& scene, const Subject& subject,
+                                    const u32* references, u32 count, bool is_one, bool from_before,
+                                    Each each) {
     u32 member = threadIdx.x % GROUP;
     for (u32 base = 0; base < count; base += GROUP) {
         u32 kind = 0, number = 0, flags = 0;
@@ -126,11 +133,12 @@ __device__ inline void judge_bin(const Scene& scene, const Subject& subject,
             bool whole = is_one && (reference & REFERENCE_WHOLE) != 0;
             if (!whole || (reference & REFERENCE_QUIET) == 0) {
                 number = reference >> REFERENCE_BITS;
-                Standing standing = load(scene.regions.standing + number);
-                flags = standing.flags;
-                bool reports = (flags & STANDING_ALIVE) != 0 && standing.silent != (u32)scene.epoch;
+                DeviceQuery query = load(scene.regions.queries + number);
+                flags = query.flags;
+                bool reports = (flags & QUERY_ACTIVE) != 0
+                    && query.suppressed_epoch != (u32)scene.epoch;
                 if (reports)
-                    kind = judge_region(scene, subject, standing, whole, is_one, from_before);
+                    kind = evaluate_region(scene, subject, query, whole, is_one, from_before);
                 if ((flags >> kind & 1u) == 0) kind = 0;
             }
         }
@@ -138,8 +146,8 @@ __device__ inline void judge_bin(const Scene& scene, const Subject& subject,
     }
 }
 
-// The bin of an object on a level, one of four: of both tables, before and after the cycle. Where
-// it stayed in its cell, the one before is that of both.
+// The bin of an object on a level, one of four: of both tables, before and after the cycle. If the
+// cell is the same, the bin before serves for both.
 __device__ inline Bin bin_of(const Scene& scene, const Subject& subject, u32 level, u32 lookup,
                              bool is_one) {
     bool is_recent = (lookup & 1) != 0, is_after = (lookup & 2) != 0;
@@ -152,10 +160,10 @@ __device__ inline Bin bin_of(const Scene& scene, const Subject& subject, u32 lev
     return find_bin(bins, mask, cell_at(level, x, y));
 }
 
-// Calls `each(kind, number, flags)` for all that the object at `entry` may have come to, all
-// threads of a group together; how many references there were.
+// Calls `each(kind, number, flags)` for all possible events of the object at `entry`, all threads of a
+// group together; returns the number of references.
 template <u32 GROUP, class Each>
-__device__ inline u32 judge_object(const Scene& scene, u32 entry, Each each) {
+__device__ inline u32 evaluate_object(const Scene& scene, u32 entry, Each each) {
     Subject subject;
     subject.slot = scene.slots[entry];
     if (entry > 0 && scene.slots[entry - 1] == subject.slot) return 0;
@@ -188,8 +196,8 @@ __device__ inline u32 judge_object(const Scene& scene, u32 entry, Each each) {
             const u32* references =
                 (lookup & 1) != 0 ? scene.recent.references : scene.base.references;
             visited += count;
-            judge_bin<GROUP>(scene, subject, references + start, count, is_one, (lookup & 2) == 0,
-                             each);
+            evaluate_bin<GROUP>(scene, subject, references + start, count, is_one,
+                                (lookup & 2) == 0, each);
         }
     }
     return visited;
@@ -200,16 +208,17 @@ __device__ inline bool bin_is_stepped(const Scene& scene, const Bins& bins, u32 
     Bin bin = find_bin(bins.bins, bins.mask, cell);
     for (u32 at = 0; at < bin.count; at++) {
         u32 number = bins.references[bin.start + at] >> REFERENCE_BITS;
-        u32 flags = scene.regions.standing[number].flags;
-        if ((flags & STANDING_ALIVE) != 0 && (flags & STANDING_STEPPED) != 0) return true;
+        u32 flags = scene.regions.queries[number].flags;
+        if ((flags & QUERY_ACTIVE) != 0 && (flags & QUERY_STEPPED) != 0) return true;
     }
     return false;
 }
 
-// Whether an object's way through the cycle, from where it was before to where it is, may have led
-// through a cell of a region that judges every fix: this thread's share of the cells.
+// Whether an object's trajectory through the cycle, including the positions before and after it, may
+// cross a cell of a region that evaluates every fix: this thread's share of the cells.
 template <u32 GROUP>
-__device__ inline bool way_touches(const Scene& scene, const Trajectories& trajectories, u32 slot) {
+__device__ inline bool trajectory_meets(const Scene& scene, const Trajectories& trajectories,
+                                        u32 slot) {
     uint4 box = *(const uint4*)(trajectories.boxes + 4ull * slot);
     u32 west = box.x, south = box.y, east = ~box.z, north = ~box.w;
     u32 place = newest(scene.records, slot);
@@ -218,7 +227,7 @@ __device__ inline bool way_touches(const Scene& scene, const Trajectories& traje
     for (u32 step = 0; step < (is_written ? 2u : 1u); step++) {
         Version version = load(both + (step == 0 ? place : 1 - place));
         if (version.alive == 0) continue;
-        u32 column = (u32)version.x ^ 0x80000000u, row = (u32)version.y ^ 0x80000000u;
+        u32 column = biased(version.x), row = biased(version.y);
         west = min(west, column);
         east = max(east, column);
         south = min(south, row);
@@ -244,7 +253,7 @@ __device__ inline bool way_touches(const Scene& scene, const Trajectories& traje
     return false;
 }
 
-// Which of the group's threads have `yes`, from the lowest bit.
+// A bit for each thread of the group with `yes`, from the lowest.
 template <u32 GROUP>
 __device__ inline u32 group_votes(bool yes) {
     if (GROUP == 1) return yes ? 1u : 0u;
@@ -258,8 +267,8 @@ __device__ inline u32 group_entry() {
     return (u32)(((u64)blockIdx.x * blockDim.x + threadIdx.x) / GROUP);
 }
 
-// The bin of a cell, claimed if it is not there yet; counts one reference more. Counts begin below
-// 0, as bins are filled with ones. A table that is too full is given up: `claimed` says so.
+// Claims the bin of a cell if it is absent, and counts one reference. Counts begin at -1, as bins are
+// filled with ones. A table that is too full sets TABLE_FULL in `claimed`.
 __device__ inline void claim_bin(const NewBins& table, u64 cell, u32* claimed) {
     u32 home = home_of_cell(cell);
     for (u32 step = 0; step <= table.mask; step++) {
@@ -279,10 +288,10 @@ __device__ inline void claim_bin(const NewBins& table, u64 cell, u32* claimed) {
             return;
         }
     }
-    atomicOr(claimed, 0x80000000u);
+    atomicOr(claimed, TABLE_FULL);
 }
 
-// Puts a reference behind its bin, which is there.
+// Appends a reference to its bin, which exists.
 __device__ inline void file_reference(const NewBins& table, u64 cell, u32 reference) {
     for (u32 at = home_of_cell(cell) & table.mask;; at = (at + 1) & table.mask) {
         if (table.bins[at].cell != cell) continue;
@@ -292,18 +301,18 @@ __device__ inline void file_reference(const NewBins& table, u64 cell, u32 refere
     }
 }
 
-// A reference under the new number of its region, ~0 when it has none.
+// A reference with the new number of its region, NO_REFERENCE if it has none.
 __device__ inline u32 renumbered(const u32* numbers, u32 reference) {
     if (numbers == nullptr) return reference;
     u32 number = numbers[reference >> REFERENCE_BITS];
     u32 flags = reference & ((1u << REFERENCE_BITS) - 1u);
-    return number == 0xffffffffu ? number : number << REFERENCE_BITS | flags;
+    return number == NO_REFERENCE ? number : number << REFERENCE_BITS | flags;
 }
 
-// Not in the piece.
+// Place of an item outside the piece.
 static const u32 NO_PLACE = 0xffffffffu;
 
-// The place of what is marked within a piece of `length` that are, from the `first` on; `places` are
+// The place of a marked item in the piece of `length` marked items from the `first` on; `places` are
 // the sums of the marks.
 __device__ inline u32 place_in_piece(const u32* places, u32 number, u32 first, u32 length) {
     u32 before = places[number];

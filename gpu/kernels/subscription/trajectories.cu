@@ -1,4 +1,4 @@
-// Trajectories for regions that judge every fix: the box of each object's rows in a cycle, and the rows
+// Trajectories for regions that evaluate every fix: the box of each object's rows in a cycle, and the rows
 // that the host reads. One thread an arrival; no shared memory.
 #include "dispatch/dispatch.cuh"
 #include "subscription/subscription.cuh"
@@ -9,7 +9,7 @@ __device__ inline void lower(u32* least, u32 value) {
 
 // Widens the box of every object by the places of its rows.
 extern "C" __global__ void trajectories_widen(Input input, Rules rules, Rows rows, Index index,
-                                      u32* boxes) {
+                                              u32* boxes) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     if (arrival >= rules.rows) return;
     u32 slot = resolve(index, rows.slots[arrival]);
@@ -17,8 +17,8 @@ extern "C" __global__ void trajectories_widen(Input input, Rules rules, Rows row
     const RequestDescriptor& request = input.requests[request_of(input, rules.requests, arrival)];
     if (request.kind == REQUEST_REMOVE) return;
     u32 row = arrival - request.first_arrival;
-    u32 x = (u32)read_x(input, request, row) ^ 0x80000000u;
-    u32 y = (u32)read_y(input, request, row) ^ 0x80000000u;
+    u32 x = biased(read_x(input, request, row));
+    u32 y = biased(read_y(input, request, row));
     u32* box = boxes + 4ull * slot;
     lower(box, x);
     lower(box + 1, y);
@@ -26,10 +26,10 @@ extern "C" __global__ void trajectories_widen(Input input, Rules rules, Rows row
     lower(box + 3, ~y);
 }
 
-// Marks the arrivals of objects with a bit; 0 behind the last. One thread more. What was refused has
-// no slot.
+// Marks the arrivals of objects with a bit; 0 behind the last. One thread more. Refused rows have no
+// slot.
 extern "C" __global__ void trajectories_mark(u32 length, Rows rows, Index index, const u32* passing,
-                                     u32* marks) {
+                                             u32* marks) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     if (arrival > length) return;
     u32 slot = NO_SLOT;
@@ -37,17 +37,17 @@ extern "C" __global__ void trajectories_mark(u32 length, Rows rows, Index index,
     marks[arrival] = slot != NO_SLOT && (passing[slot / 32] >> slot % 32 & 1u) != 0 ? 1u : 0u;
 }
 
-// Writes marked arrivals, `length` of them from the `first` on, with their numbers: rows are found,
-// removals have but their object.
+// Writes `length` marked arrivals from the `first` on, with their numbers. `found` is 1 for rows; a
+// removal has only its object.
 extern "C" __global__ void trajectories_rows(Input input, Rules rules, const u32* places, u32 first,
-                                     u32 length, Answered* rows) {
+                                             u32 length, AnswerRecord* rows) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     if (arrival >= rules.rows) return;
     u32 place = place_in_piece(places, arrival, first, length);
     if (place == NO_PLACE) return;
     const RequestDescriptor& request = input.requests[request_of(input, rules.requests, arrival)];
     u32 number = arrival - request.first_arrival;
-    Answered answer = {};
+    AnswerRecord answer = {};
     answer.reserved = arrival;
     if (request.kind == REQUEST_REMOVE) {
         answer.object = at<u64>(input, request.object_at, number);

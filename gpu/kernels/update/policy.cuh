@@ -2,7 +2,7 @@
 #pragma once
 #include "layout.cuh"
 
-// Standard deviations of a Poisson count, and entries, that a cell has room for beyond its own: a
-// cell of chance occupancy seldom outgrows it. The bound of all rooms in cells.rs has the same.
-static const float ROOM_DEVIATIONS = 4.0f;
-static const float ROOM_MORE = 4.0f;
+// Capacity of a cell beyond its entries: standard deviations of a Poisson count, and a constant. A
+// randomly occupied cell rarely outgrows it. `entries_max` of update_cells.rs has the same numbers.
+static const float CAPACITY_DEVIATIONS = 4.0f;
+static const float CAPACITY_EXTRA = 4.0f;

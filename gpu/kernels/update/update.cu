@@ -1,9 +1,9 @@
-// The kernels of stage update: moves applied to a grid, or a grid built anew. One thread an operation,
+// The kernels of stage update: moves applied to a grid, or a grid rebuilt. One thread an operation,
 // slot or cell unless said otherwise; no shared memory.
 #include "update/update.cuh"
 
-// A deletion and an insertion for every object that changes cell; moves inside a cell are done
-// here, in place. One thread a moved slot; two keys each, NO_KEY where there is nothing.
+// Makes a deletion and an insertion for every object that changes cell; applies moves inside a cell in
+// place. One thread a moved slot; two keys each, NO_KEY for no operation.
 extern "C" __global__ void update_keys(Cells cells, Moved moved, Records records, Entry* current,
                                        u32* keys, u32* slots) {
     u32 number = blockIdx.x * blockDim.x + threadIdx.x;
@@ -11,7 +11,7 @@ extern "C" __global__ void update_keys(Cells cells, Moved moved, Records records
     bool is_old = number < moved.before_length;
     u32 slot = is_old ? moved.before[number] : moved.now[number - moved.before_length];
     u32 delete_key = NO_KEY, insert_key = NO_KEY;
-    // A slot that moved in both cycles stands in both lists.
+    // A slot that moved in both cycles is in both lists.
     if (!is_old || moved.stamps[slot] != (u32)moved.epoch) {
         u32 place = cells.places[slot];
         Entry to = is_old ? current[slot] : publish(records, current, slot, moved.epoch);
@@ -31,7 +31,7 @@ extern "C" __global__ void update_keys(Cells cells, Moved moved, Records records
     slots[2ull * number + 1] = slot;
 }
 
-// The newest positions of the slots that moved in this cycle, for a grid that is built anew. One
+// Copies the newest positions of the slots that moved in this cycle, for a grid that is rebuilt. One
 // thread a slot.
 extern "C" __global__ void update_publish(Moved moved, Records records, Entry* current) {
     u32 number = moved.before_length + blockIdx.x * blockDim.x + threadIdx.x;
@@ -39,7 +39,7 @@ extern "C" __global__ void update_publish(Moved moved, Records records, Entry* c
         publish(records, current, moved.now[number - moved.before_length], moved.epoch);
 }
 
-// Finds each touched cell's operations and whether they fit. One thread a sorted key.
+// Finds the operations of each cell. One thread a sorted key.
 extern "C" __global__ void update_spans(const u32* keys, u32 length, Span* spans) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length) return;
@@ -58,8 +58,8 @@ extern "C" __global__ void update_spans(const u32* keys, u32 length, Span* spans
     }
 }
 
-// Notes where in its cell each deletion makes its hole; lists the cells that outgrow their room.
-// One thread a sorted key.
+// Records the place of each deletion in its cell; lists the cells that outgrow their capacity. One
+// thread a sorted key.
 extern "C" __global__ void update_holes(Cells cells, const u32* keys, const u32* slots,
                                         u32 length, const Span* spans, u32* holes,
                                         Outgrown* outgrown, u32* list) {
@@ -81,8 +81,8 @@ extern "C" __global__ void update_holes(Cells cells, const u32* keys, const u32*
     if (outgrows) list[place] = key >> 1;
 }
 
-// Moves the listed cells behind all others, with room for later insertions. A block a cell at a
-// time. Objects that have just been taken out have no place and get none.
+// Moves the listed cells behind all others, with capacity for later insertions. A block a cell at a
+// time. Objects that were just deleted have no place and get none.
 extern "C" __global__ void update_grow(Cells cells, const Span* spans, Outgrown* outgrown,
                                        const u32* list, Spare spare) {
     __shared__ u64 start;
@@ -91,11 +91,11 @@ extern "C" __global__ void update_grow(Cells cells, const Span* spans, Outgrown*
         Span span = spans[list[number]];
         Cell was = *cell;
         u32 change = span.end - span.first_insertion - (span.first_insertion - span.first);
-        u32 room = room_of(was.count + change, spare.mean);
+        u32 capacity = capacity_of(was.count + change, spare.mean);
         __syncthreads();
-        if (threadIdx.x == 0) start = atomicAdd(spare.first, (u64)room);
+        if (threadIdx.x == 0) start = atomicAdd(spare.first, (u64)capacity);
         __syncthreads();
-        if (start + room > spare.end) {
+        if (start + capacity > spare.end) {
             if (threadIdx.x == 0) outgrown->failed = 1;
             continue;
         }
@@ -104,13 +104,13 @@ extern "C" __global__ void update_grow(Cells cells, const Span* spans, Outgrown*
             cells.entries[start + at] = entry;
             if (cells.places[entry.slot] != NO_SLOT) cells.places[entry.slot] = (u32)start + at;
         }
-        if (threadIdx.x == 0) *cell = {(u32)start, was.count, room, 0};
+        if (threadIdx.x == 0) *cell = {(u32)start, was.count, capacity, 0};
     }
 }
 
-// Inserts: into the holes, then behind the last entry; marks the holes that no insertion fills. This
-// and what follows does nothing when there was no room for a cell: the grid is built anew then. One
-// thread a sorted key.
+// Inserts into the holes, then behind the last entry; marks the holes that no insertion fills. This
+// kernel and the next do nothing if a cell could not grow: then the grid is rebuilt. One thread a
+// sorted key.
 extern "C" __global__ void update_insert(Cells cells, const Entry* current, const u32* keys,
                                          const u32* slots, u32 length, const Span* spans,
                                          const u32* holes, const Outgrown* outgrown) {
@@ -133,8 +133,8 @@ extern "C" __global__ void update_insert(Cells cells, const Entry* current, cons
     cells.places[slots[at]] = place;
 }
 
-// Settles the counts; fills the holes that are left with the last entries of the cell. One thread a
-// sorted key, of which the first of a cell works.
+// Updates the counts; fills the remaining holes with the last entries of the cell. One thread a sorted
+// key; the first of a cell works.
 extern "C" __global__ void update_close(Cells cells, const u32* keys, u32 length,
                                         const Span* spans, const u32* holes,
                                         const Outgrown* outgrown) {
@@ -171,8 +171,8 @@ extern "C" __global__ void rebuild_keys(Grid grid, const Entry* current, u32 slo
     values[slot] = slot;
 }
 
-// Where each cell's objects begin and end among the sorted keys; `spans` is zero before. One thread
-// a sorted key.
+// Finds where each cell's objects begin and end among the sorted keys; `spans` is zero before. One
+// thread a sorted key.
 extern "C" __global__ void rebuild_spans(const u32* keys, u32 length, Span* spans) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length) return;
@@ -182,27 +182,27 @@ extern "C" __global__ void rebuild_spans(const u32* keys, u32 length, Span* span
     if (at + 1 == length || keys[at + 1] != key) spans[key].end = at + 1;
 }
 
-// The room of every cell, none to spare when it will not be applied to, and how uneven they are:
-// the sum of the squares of their counts.
-extern "C" __global__ void rebuild_rooms(const Span* spans, u32 cells, float mean, u32 is_tight,
-                                         u32* rooms, u64* squares) {
+// The capacity of every cell, without spare if the next update rebuilds the grid, and the sum of the
+// squares of the counts, a measure of how uneven they are.
+extern "C" __global__ void rebuild_capacities(const Span* spans, u32 cells, float mean,
+                                              u32 is_tight, u32* capacities, u64* squares) {
     u32 cell = blockIdx.x * blockDim.x + threadIdx.x;
     u64 square = 0;
     if (cell < cells) {
         u32 count = spans[cell].end - spans[cell].first;
-        rooms[cell] = is_tight != 0 ? count : room_of(count, mean);
+        capacities[cell] = is_tight != 0 ? count : capacity_of(count, mean);
         square = (u64)count * count;
     }
     sum_together(square, squares);
 }
 
-// The finished cells, and what is behind the last. One thread a cell.
+// Writes the cells, and the first entry behind the last. One thread a cell.
 extern "C" __global__ void rebuild_cells(Cells cells, const Span* spans, const u32* starts,
-                                         const u32* rooms, u32 length, u64* spare_first) {
+                                         const u32* capacities, u32 length, u64* spare_first) {
     u32 cell = blockIdx.x * blockDim.x + threadIdx.x;
     if (cell >= length) return;
-    if (cell == length - 1) *spare_first = (u64)starts[cell] + rooms[cell];
-    cells.cells[cell] = {starts[cell], spans[cell].end - spans[cell].first, rooms[cell], 0};
+    if (cell == length - 1) *spare_first = (u64)starts[cell] + capacities[cell];
+    cells.cells[cell] = {starts[cell], spans[cell].end - spans[cell].first, capacities[cell], 0};
 }
 
 // Puts the objects into their cells. One thread a sorted key.
@@ -215,7 +215,7 @@ extern "C" __global__ void rebuild_fill(Cells cells, const Entry* current, const
     cells.entries[cells.cells[key].start + (at - spans[key].first)] = current[values[at]];
 }
 
-// Learns where every object is in a grid that was built anew. One warp a cell.
+// Records the place of every object in a rebuilt grid. One warp a cell.
 extern "C" __global__ void update_locate(Cells cells, u32 length) {
     u32 cell = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (cell >= length) return;
@@ -224,7 +224,7 @@ extern "C" __global__ void update_locate(Cells cells, u32 length) {
         cells.places[cells.entries[found.start + at].slot] = found.start + at;
 }
 
-// Every so many positions, for choosing an extent. One thread a sample.
+// Samples every `step`th position, to choose an extent. One thread a sample.
 extern "C" __global__ void update_sample(const Entry* current, u32 slots, u32 step, Entry* sample,
                                          u32 length) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -233,7 +233,7 @@ extern "C" __global__ void update_sample(const Entry* current, u32 slots, u32 st
     sample[at] = slot < slots ? current[slot] : Entry{0, 0, NO_SLOT, 0};
 }
 
-// Optional values that nobody has given. One thread a version.
+// Sets optional values to unknown. One thread a version.
 extern "C" __global__ void dispatch_unknown(Optional* optional, u64 first, u64 end) {
     u64 at = first + blockIdx.x * (u64)blockDim.x + threadIdx.x;
     if (at < end) optional[at] = unknown();

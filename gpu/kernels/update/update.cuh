@@ -1,11 +1,11 @@
-// Stage update: brings the cells of one of the two grids up to a cycle.
+// Stage update: updates the cells of one of the two grids to a cycle.
 //
-// A cell is one run of entries with room to grow, in place of the paper's chained buckets. A grid is
-// brought up every second cycle. Either the moves of both cycles are applied, clustered by
-// (cell, kind): deletions make holes at known places, insertions fill them or append, the last
-// entries fill what holes are left, and a cell that outgrows its room moves behind all others first.
-// Or the grid is built anew from the newest positions. Every entry has one writer, so there are no
-// locks, and one thread takes one operation, however crowded the cell.
+// A cell is one contiguous run of entries with spare capacity, in place of the paper's chained
+// buckets. A grid is updated every second cycle. Either the moves of both cycles are applied,
+// clustered by (cell, kind): deletions leave holes at recorded places, insertions fill them or append,
+// and the last entries fill the remaining holes; a cell that outgrows its capacity first moves behind
+// all others. Or the grid is rebuilt from the newest positions. Every entry has one writer, so there
+// are no locks, and one thread performs one operation, however crowded the cell.
 #pragma once
 #include "dispatch/record.cuh"
 #include "primitives/space.cuh"
@@ -15,9 +15,8 @@
 static const u32 NO_KEY = 0xffffffffu;
 static const u32 HOLE = NO_SLOT;
 
-// Takes the position of a slot that moved in this cycle into the newest positions, its `slot`
-// NO_SLOT when the object is no more. Dispatch of the next cycle may be running: it writes the
-// other version.
+// Copies the position of a slot that moved in this cycle to the newest positions; `slot` is NO_SLOT if
+// the object ended. Dispatch of the next cycle may be running: it writes the other version.
 __device__ inline Entry publish(const Records& records, Entry* current, u32 slot, u64 epoch) {
     Version version = load(records.versions + 2ull * slot + held_at(records, slot, epoch));
     Entry entry = {version.x, version.y, version.alive != 0 ? slot : NO_SLOT, version.state};
@@ -25,9 +24,9 @@ __device__ inline Entry publish(const Records& records, Entry* current, u32 slot
     return entry;
 }
 
-// Room for a cell: enough that a cell of chance occupancy (Poisson) seldom outgrows it.
-__device__ inline u32 room_of(u32 count, float mean) {
+// Capacity of a cell: a randomly occupied cell (Poisson) rarely outgrows it.
+__device__ inline u32 capacity_of(u32 count, float mean) {
     float expected = fmaxf((float)count, mean);
-    return (u32)(expected + ROOM_DEVIATIONS * sqrtf(expected) + ROOM_MORE);
+    return (u32)(expected + CAPACITY_DEVIATIONS * sqrtf(expected) + CAPACITY_EXTRA);
 }
 

@@ -18,11 +18,9 @@ use thiserror::Error;
 
 use super::decoding::{ChunkSource, Decoding, Form, List, OutputRequest, Place};
 use crate::device::Gpu;
-use crate::launch::{
-    ByteRange, CodecStretches, DeviceBuffer, Failed, Memory, Plain, bytes_of, fault,
-};
+use crate::launch::{ByteRange, CodecRanges, DeviceBuffer, Failed, Memory, Plain, bytes_of, fault};
 
-/// Every list begins at a multiple of this.
+/// Alignment of lists, bytes.
 const ALIGN: usize = 256;
 
 /// Failure of a decoder.
@@ -50,7 +48,7 @@ pub struct Decoder {
 /// Content of the device's buffer.
 #[derive(Debug, Default)]
 struct Loaded {
-    lists: CodecStretches,
+    lists: CodecRanges,
     /// By request, the place of each column of its block.
     places: Vec<Vec<Place>>,
 }
@@ -87,7 +85,7 @@ pub struct EncodedColumn<'a> {
 }
 
 impl EncodedColumn<'_> {
-    /// Checks everything but the tiles.
+    /// Checks everything except the tiles.
     fn check(&self) -> Result<(), BlockError> {
         if let Some(key) = self.key {
             let root = key.plan.root();
@@ -267,7 +265,7 @@ impl Decoder {
                 .iter()
                 .map(|(id, plan, sections)| ChunkSource { id: *id, plan, sections })
                 .collect();
-            // Keys are not read back, so raw ones may stay in the input.
+            // Keys are not read back, so raw ones may remain in the input.
             let output = |form| OutputRequest { form, request, limits: None };
             let mut outputs = vec![output(Form::Rows); sources.len()];
             outputs[sources.len() - 1] = output(Form::Decoded);
@@ -289,7 +287,7 @@ impl Decoder {
                 List::Steps(list) => input.push(list),
                 List::Opens(list) => input.push(list),
                 List::Keys(list) => input.push(list),
-                List::Spreads(list) => input.push(list),
+                List::Scatters(list) => input.push(list),
                 List::Columns(list) => input.push(list),
             };
             ByteRange { at: front + range.at, ..range }
@@ -303,7 +301,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes the input on the device; returns milliseconds by its clock. Results stay there.
+    /// Decodes the input on the device; returns milliseconds by its clock. Results remain there.
     ///
     /// # Errors
     /// [`EngineError::Device`].

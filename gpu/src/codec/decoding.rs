@@ -1,5 +1,5 @@
-//! The lists of a decode: columns of any number of blocks by the kernel that takes their trees, so
-//! that the number of launches does not depend on the number of blocks.
+//! The lists of a decode: columns of any number of blocks by kernel, so that the number of launches
+//! does not depend on the number of blocks.
 //!
 //! This file allocates places in input and output; it copies and launches nothing.
 
@@ -9,21 +9,20 @@ use shoal_codec::encoding::dict::entries;
 use shoal_codec::tile::{SEGMENT_ROWS, TILE_VALUES, tiles};
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
-    CODEC_DIGITS, CODEC_PARTS, CODEC_SEGMENT_ROWS, CODEC_SLOTS, CODEC_SPREAD_EACH,
-    CODEC_SPREAD_THREADS, CodecColumn, CodecKeys, CodecOpen, CodecRange, CodecSpread, CodecStep,
-    NO_COLUMN,
+    CODEC_DIGITS, CODEC_PARTS, CODEC_SCATTER_EACH, CODEC_SCATTER_THREADS, CODEC_SEGMENT_ROWS,
+    CODEC_SLOTS, CodecColumn, CodecKeys, CodecOpen, CodecRange, CodecScatter, CodecStep, NO_COLUMN,
 };
 
 use super::runs;
 use super::steps::{Compiler, take};
-use crate::launch::{ByteRange, CodecStretches};
+use crate::launch::{ByteRange, CodecRanges};
 
-/// Every list of the output begins at a multiple of this.
+/// Alignment of lists of the output, bytes.
 pub(super) const ALIGN: u64 = 256;
 
 const _: () = assert!(SEGMENT_ROWS == CODEC_SEGMENT_ROWS as usize, "the format's");
 
-/// A chunk that a block's bytes hold.
+/// An encoded chunk of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkSource<'a> {
     /// Number of its column.
@@ -39,11 +38,11 @@ pub(crate) enum Form {
     /// By row.
     #[default]
     Decoded,
-    /// By row; a column of plan raw stays where it is.
+    /// By row; a column of plan raw remains in the input.
     Rows,
     /// As rows, but in grouped order if they are keyed by this column.
     Grouped(u16),
-    /// As rows, but codes if they are a dictionary's of no more entries than there are rows.
+    /// As rows, but codes if they have a dictionary with no more entries than rows.
     Codes,
 }
 
@@ -53,7 +52,7 @@ pub(crate) struct OutputRequest {
     pub(crate) form: Form,
     /// The request that fails with it.
     pub(crate) request: u32,
-    /// Least value and how far others may be above it, of 32-bit columns.
+    /// Least value and greatest distance above it, of 32-bit columns.
     pub(crate) limits: Option<(u32, u32)>,
 }
 
@@ -67,15 +66,15 @@ pub(crate) enum Place {
     /// Bytes from the start of the output: of values in grouped order, and by row of their places
     /// within segments, of 16 bits.
     Grouped { values: u64, places: u64 },
-    /// Bytes from the start of the output: of codes of 16 bits by row, and of the 64-bit entries
-    /// that they stand for, so many.
+    /// Bytes from the start of the output: of codes of 16 bits by row, and of their 64-bit entries;
+    /// number of entries.
     Codes { codes: u64, table: u64, entries: u32 },
 }
 
 /// Kernel of a tree, by the width of its arithmetic and the slots that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Of 32 bits: 0 slots, 1 or as many as there are.
+    /// Of 32 bits: 0, 1 or any number of slots.
     Narrow(u32),
     /// The same of 64 bits.
     Wide(u32),
@@ -119,12 +118,12 @@ pub(crate) struct Decoding {
     pub(crate) steps: Vec<CodecStep>,
     pub(crate) opens: Vec<CodecOpen>,
     pub(crate) keys: Vec<CodecKeys>,
-    pub(crate) spreads: Vec<CodecSpread>,
+    pub(crate) scatters: Vec<CodecScatter>,
     /// Parts of all keys, and pieces of all keyed columns.
     pub parts: u32,
     pub pieces: u32,
     /// Bytes of the longest segment of a keyed column.
-    pub spread_bytes: u32,
+    pub scatter_bytes: u32,
     /// Segments of all keys, and rows of the longest.
     pub segments: u32,
     pub segment_rows: u32,
@@ -143,7 +142,7 @@ pub(crate) enum List<'a> {
     Steps(&'a [CodecStep]),
     Opens(&'a [CodecOpen]),
     Keys(&'a [CodecKeys]),
-    Spreads(&'a [CodecSpread]),
+    Scatters(&'a [CodecScatter]),
     Columns(&'a [CodecColumn]),
 }
 
@@ -160,7 +159,7 @@ struct Compiled {
     first_step: u32,
     /// See [`Columns`].
     class: usize,
-    /// The dictionary whose codes they give, `NO_COLUMN` without one, and its entries.
+    /// The dictionary of the codes, `NO_COLUMN` without one, and its entries.
     table: u64,
     entries: u32,
 }
@@ -196,7 +195,7 @@ impl Decoding {
         places
     }
 
-    /// Adds one column; returns its place, and that of its codes if they are kept.
+    /// Adds one column; returns its place, and that of its codes if they are stored.
     fn add(
         &mut self,
         start: u64,
@@ -299,13 +298,13 @@ impl Decoding {
         let output = take(&mut self.bytes, u64::from(rows) * bytes);
         if rows > 0 {
             let (first_piece, bytes) = (self.pieces, bytes as u32);
-            self.pieces += rows.div_ceil(CODEC_SPREAD_EACH * CODEC_SPREAD_THREADS);
+            self.pieces += rows.div_ceil(CODEC_SCATTER_EACH * CODEC_SCATTER_THREADS);
             let segment_rows = whole.min(SEGMENT_ROWS as u64) as u32;
-            self.spread_bytes = self.spread_bytes.max(segment_rows * bytes);
+            self.scatter_bytes = self.scatter_bytes.max(segment_rows * bytes);
             let grouped = values;
-            let spread =
-                CodecSpread { grouped, places, output, first_piece, rows, bytes, reserved: 0 };
-            self.spreads.push(spread);
+            let scatter =
+                CodecScatter { grouped, places, output, first_piece, rows, bytes, reserved: 0 };
+            self.scatters.push(scatter);
         }
         (values, Place::Output(output))
     }
@@ -325,7 +324,7 @@ impl Decoding {
         class
     }
 
-    /// Adds a key column that orders the rows of a block, by its codes if they are kept.
+    /// Adds a key column that orders the rows of a block, by its codes if they are stored.
     fn group(&mut self, chunk: &ChunkSource<'_>, place: Place, codes: u64) -> Grouped {
         let root = chunk.plan.root();
         let rows = root.values;
@@ -345,7 +344,7 @@ impl Decoding {
         let [places, heads] = [2 * whole, whole / 8].map(|bytes| take(&mut self.bytes, bytes));
         let segments = rows.div_ceil(SEGMENT_ROWS as u32);
         let parts = rows.div_ceil(SEGMENT_ROWS as u32 / CODEC_PARTS);
-        let [counts, told] = [parts * passes, parts]
+        let [counts, published] = [parts * passes, parts]
             .map(|lists| take(&mut self.bytes, 4 * u64::from(lists * CODEC_DIGITS)));
         let ranges = take(&mut self.bytes, u64::from(segments) * size_of::<CodecRange>() as u64);
         if rows > 0 {
@@ -357,7 +356,7 @@ impl Decoding {
                 work,
                 other,
                 counts,
-                told,
+                published,
                 ranges,
                 first_part: self.parts,
                 rows,
@@ -379,14 +378,11 @@ impl Decoding {
 
     /// Passes all lists to `push`, which returns the place of each on the device behind the
     /// output.
-    pub(crate) fn place<'a>(
-        &'a self,
-        push: &mut impl FnMut(List<'a>) -> ByteRange,
-    ) -> CodecStretches {
+    pub(crate) fn place<'a>(&'a self, push: &mut impl FnMut(List<'a>) -> ByteRange) -> CodecRanges {
         let columns = self.columns.each_ref().map(|classes| {
             classes.each_ref().map(|list| (push(List::Columns(&list.columns)), list.tiles))
         });
-        CodecStretches {
+        CodecRanges {
             front: self.bytes as usize,
             steps: push(List::Steps(&self.steps)),
             opens: push(List::Opens(&self.opens)),
@@ -394,9 +390,9 @@ impl Decoding {
             parts: self.parts,
             segments: self.segments,
             segment_rows: self.segment_rows,
-            spreads: push(List::Spreads(&self.spreads)),
+            scatters: push(List::Scatters(&self.scatters)),
             pieces: self.pieces,
-            spread_bytes: self.spread_bytes,
+            scatter_bytes: self.scatter_bytes,
             passes: self.passes,
             has_wide_keys: self.has_wide_keys,
             columns,

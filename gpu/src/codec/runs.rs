@@ -6,8 +6,8 @@
 
 use shoal_codec::Encoding;
 use shoal_engine::layout::{
-    CODEC_COUNT, CODEC_DICT_OR, CODEC_EXCEPTIONS, CODEC_HEADS, CODEC_KEEP, CODEC_RUN_STEPS,
-    CODEC_RUNS, CodecStep,
+    CODEC_COUNT, CODEC_DICT_OR, CODEC_EXCEPTIONS, CODEC_HEADS, CODEC_RUN_STEPS, CODEC_RUNS,
+    CODEC_STORE, CodecStep,
 };
 
 use super::code;
@@ -27,7 +27,7 @@ pub(super) fn keyed(compiled: &[CodecStep]) -> Option<Steps> {
     let count = take(&[CODEC_COUNT]).filter(|step| step.extra == CODEC_HEADS)?;
     let heads = take(&[AFL])?;
     let scale = take(&[SCALE]).unwrap_or_default();
-    take(&[CODEC_KEEP])?;
+    take(&[CODEC_STORE])?;
     let residuals = take(&[AFL])?;
     let patch = take(&[code(Encoding::Patch)]).unwrap_or_default();
     let keyed = take(&[Encoding::KeyedDelta, Encoding::KeyedDelta2].map(code))?;
@@ -45,11 +45,11 @@ pub(super) fn repeats(compiled: &[CodecStep]) -> Option<Steps> {
     if count.extra == CODEC_EXCEPTIONS {
         (other_count, others) = (count, take(&[AFL])?);
         scale = take(&[SCALE]).unwrap_or_default();
-        take(&[CODEC_KEEP])?;
+        take(&[CODEC_STORE])?;
         count = take(&[CODEC_COUNT])?;
     }
     let values = take(&[AFL]).filter(|_| count.extra == CODEC_RUNS)?;
-    take(&[CODEC_KEEP])?;
+    take(&[CODEC_STORE])?;
     let lengths = take(&[AFL])?;
     take(&[code(Encoding::Rle)])?;
     let dictionary = take(&[code(Encoding::Dict), CODEC_DICT_OR])?;

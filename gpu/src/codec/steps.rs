@@ -1,7 +1,7 @@
 //! Compiles a plan to the steps that decode a tile: the plan's nodes, leaf first.
 //!
 //! A node with one child follows it and transforms the tile in place. Of two children the sparse
-//! one is first and its tile is kept in a slot; so are runs until their lengths are decoded. The
+//! one is first and its tile is stored in a slot; so are runs until their lengths are decoded. The
 //! plan has been checked: children, sections and parameters are those of its encodings.
 
 use std::ops::Range;
@@ -11,8 +11,8 @@ use shoal_codec::encoding::float_to_int::power_of_ten;
 use shoal_codec::tile::tiles;
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
-    CODEC_COUNT, CODEC_DICT_OR, CODEC_ENTRIES, CODEC_EXCEPTIONS, CODEC_HEADS, CODEC_KEEP,
-    CODEC_RUNS, CodecOpen, CodecStep, NO_COLUMN,
+    CODEC_COUNT, CODEC_DICT_OR, CODEC_ENTRIES, CODEC_EXCEPTIONS, CODEC_HEADS, CODEC_RUNS,
+    CODEC_STORE, CodecOpen, CodecStep, NO_COLUMN,
 };
 
 use super::code;
@@ -81,7 +81,7 @@ impl<'a> Compiler<'a> {
         (dictionary.first, dictionary.extra)
     }
 
-    /// Appends the steps of the next subtree, which may take slots from `slot` on.
+    /// Appends the steps of the next subtree, which may use slots from `slot` on.
     pub(super) fn subtree(&mut self, slot: u32) {
         let (node, section) = (self.plan.nodes()[self.next], self.section);
         self.next += 1;
@@ -120,7 +120,7 @@ impl<'a> Compiler<'a> {
         let full = self.skip();
         self.count(step, self.plan.nodes()[self.next].values);
         self.subtree(slot);
-        self.keep(slot, true);
+        self.store(slot, true);
         let end = (self.next, self.section);
         (self.next, self.section) = full;
         end
@@ -131,7 +131,7 @@ impl<'a> Compiler<'a> {
         let count = CodecStep { extra: CODEC_RUNS, ..step };
         self.count(count, self.plan.nodes()[self.next].values);
         self.subtree(slot);
-        self.keep(slot, false);
+        self.store(slot, false);
         self.sum(&count, self.plan.nodes()[self.next].values);
         self.subtree(slot + 1);
         self.steps.push(CodecStep { code: code(Encoding::Rle), slot, ..step });
@@ -215,10 +215,11 @@ impl<'a> Compiler<'a> {
         self.opens.push(CodecOpen { request, ..task });
     }
 
-    /// Keeps the tile in a slot.
-    fn keep(&mut self, slot: u32, ends: bool) {
+    /// Stores the tile in a slot.
+    fn store(&mut self, slot: u32, ends: bool) {
         self.slots = self.slots.max(slot + 1);
-        let step = CodecStep { code: CODEC_KEEP, slot, extra: ends.into(), ..CodecStep::default() };
+        let step =
+            CodecStep { code: CODEC_STORE, slot, extra: ends.into(), ..CodecStep::default() };
         self.steps.push(step);
     }
 }

@@ -1,5 +1,4 @@
-//! Devices of older generations sort rows with other
-//! kernels and the same result.
+//! Devices of older generations sort rows with other kernels and the same result.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -12,7 +11,7 @@ use crate::device::Gpu;
 fn samples() -> Vec<(EncodedTree, EncodedTree, Values)> {
     let mut samples = Vec::new();
     for rows in [1_u64, 31, 1024, 5000, 8192, 8193, 40_000, 65_536, 70_001] {
-        // Objects, how far apart, and how often the same one comes between.
+        // Number of objects, their distance, and repetitions of the same one.
         let cases = [
             (1, 1, 0),
             (7, 1_000_003, 0),
@@ -45,7 +44,7 @@ fn samples() -> Vec<(EncodedTree, EncodedTree, Values)> {
                 (Values::U64(ids.clone()), Tree::Raw),
                 (Values::U64(ids.clone()), Tree::Dict(65_536, afl(), None)),
             ];
-            // In as few bytes as hold them.
+            // In as few bytes as possible.
             let most = ids.iter().max().copied().unwrap_or(0);
             if u32::try_from(most).is_ok() {
                 let narrow = ids.iter().map(|id| *id as u32).collect();
@@ -77,7 +76,7 @@ fn rows_come_in_the_same_order_with_clusters_and_without() {
         samples.iter().map(|(key, encoded, _)| EncodedColumn { encoded, key: Some(key) }).collect();
     for gpu in [gpu.without_clusters(), gpu] {
         let mut decoder = Decoder::new(&gpu, 8 << 30).unwrap();
-        // Together, and each alone, for the longest says how large clusters are.
+        // Together, and each alone, because the longest determines the size of clusters.
         let together = decoder.columns(&columns).unwrap();
         for ((column, (_, _, expected)), found) in columns.iter().zip(&samples).zip(together) {
             assert!(found.unwrap() == *expected);

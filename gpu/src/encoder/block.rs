@@ -31,7 +31,7 @@ pub struct Encoder {
     workers: Vec<Worker>,
 }
 
-/// A column of a block that is being encoded.
+/// A column of a block during encoding.
 struct Chunk {
     source: Source,
     /// `None` if it stays raw.
@@ -49,7 +49,7 @@ impl Encoder {
         Self::with(gpu, memory_bytes, EncodeKernels::load(&gpu.context).map_err(fault)?)
     }
 
-    /// An encoder as on a device whose blocks of threads cannot hold segments.
+    /// An encoder as on a device without enough shared memory for segments.
     #[cfg(test)]
     pub(super) fn without_segments(gpu: &Gpu, memory_bytes: u64) -> Result<Self, EngineError> {
         let kernels = EncodeKernels::load(&gpu.context).map_err(fault)?;
@@ -306,7 +306,7 @@ fn plan_is_keyed(plan: &BlockPlan, frame: &Frame<'_>) -> bool {
     frame.set().iter().any(|column| plan.tree(column).is_keyed())
 }
 
-/// Runs `work` for every worker on a thread of its own, which mostly waits for the device; returns
+/// Runs `work` for every worker on a separate thread, which mostly waits for the device; returns
 /// the results in order.
 fn on_threads<T: Send>(
     workers: &mut [Worker],
@@ -358,10 +358,10 @@ fn smallest(
 /// Uploads a column of values.
 fn uploaded(worker: &mut Worker, values: &Values) -> Result<Source, EngineError> {
     let bytes = values.to_le_bytes();
-    let room = worker.arena.room::<u8>(bytes.len())?;
-    room.upload(&worker.stream, &bytes)?;
+    let slice = worker.arena.allocate::<u8>(bytes.len())?;
+    slice.upload(&worker.stream, &bytes)?;
     worker.wait()?;
-    Ok(Source::column(room, values.value_type(), values.len() as u32))
+    Ok(Source::column(slice, values.value_type(), values.len() as u32))
 }
 
 /// Uploads a column of fixes in its wire form.
@@ -383,9 +383,9 @@ fn upload(
             bytes_of(&offsets)
         }
     };
-    let room = worker.arena.room::<u8>(bytes.len())?;
-    room.upload(&worker.stream, bytes)?;
+    let slice = worker.arena.allocate::<u8>(bytes.len())?;
+    slice.upload(&worker.stream, bytes)?;
     // `offsets` is dropped on return.
     worker.wait()?;
-    Ok(room)
+    Ok(slice)
 }

@@ -1,7 +1,8 @@
 //! Encoding of one column on the device: runs programs, collects nodes and sections.
 //!
-//! Programs run one after another, separated by nodes that need all values. Sections stay in place
-//! until all are final; those of a single program are placed before the host reads their lengths.
+//! Programs run one after another, separated by nodes that need all values. Sections remain in
+//! place until all are final; those of a single program are placed before the host reads their
+//! lengths.
 
 use shoal_codec::assemble::ChunkShape;
 use shoal_codec::encoding::float_to_int::{DECIMALS_MAX, power_of_ten};
@@ -19,7 +20,7 @@ use crate::launch::{DeviceSlice, Places};
 const DEPTH_MAX: usize = shoal_codec::limits::PLAN_DEPTH_MAX;
 const NODES_MAX: usize = shoal_codec::limits::PLAN_NODES_MAX;
 
-/// Sections are padded to multiples of so many bytes.
+/// Alignment of sections, bytes.
 const SECTION_ALIGN_BYTES: usize = shoal_codec::limits::SECTION_ALIGN_BYTES;
 
 /// Location of a section before it is placed.
@@ -45,7 +46,7 @@ pub(crate) struct Sections {
     bytes: Vec<u64>,
     from: Vec<Origin>,
     runs: Vec<Run>,
-    /// All of them one behind the other, if they were placed.
+    /// All sections, contiguous, if they were placed.
     placed: Option<DeviceSlice<u8>>,
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn encode(
     sections(Writer::new(worker, key_column, true), source, tree)
 }
 
-/// The shape of what [`encode`] makes, without the sections.
+/// The shape of the result of [`encode`], without the sections.
 pub(crate) fn measure(
     worker: &mut Worker,
     source: &Source,
@@ -189,9 +190,10 @@ impl<'a> Writer<'a> {
         summary.resize(totals_at + variables, 0);
         let numbers = worker.upload(&summary)?;
         let steps = worker.upload(&listed)?;
-        let [sizes, entries, offsets] = [0; 3].map(|_| worker.arena.room::<u32>(variables * tiles));
+        let [sizes, entries, offsets] =
+            [0; 3].map(|_| worker.arena.allocate::<u32>(variables * tiles));
         let (sizes, entries, offsets) = (sizes?, entries?, offsets?);
-        let staged = worker.arena.room::<u32>(task.staged_words as usize * tiles)?;
+        let staged = worker.arena.allocate::<u32>(task.staged_words as usize * tiles)?;
         task.steps = steps.address();
         task.steps_count = steps.len() as u32;
         (task.sizes, task.entries) = (sizes.address(), entries.address());
@@ -235,7 +237,7 @@ impl<'a> Writer<'a> {
         let run = outcome.run;
         for part in &draft.parts {
             match *part {
-                Part::Bytes(room) => self.section(room.len() as u64, Origin::Bytes(room)),
+                Part::Bytes(slice) => self.section(slice.len() as u64, Origin::Bytes(slice)),
                 Part::Directory(variable) => {
                     let bytes = 8 * u64::from(source.tiles());
                     self.section(bytes, Origin::Directory { run, variable });
@@ -248,7 +250,7 @@ impl<'a> Writer<'a> {
         }
         for child in &draft.children {
             match child {
-                Child::Here(child) => self.append(child, outcome, source)?,
+                Child::Inline(child) => self.append(child, outcome, source)?,
                 Child::Stored(stored) => {
                     let length = outcome.count(stored.count);
                     let is_sparse =
@@ -320,20 +322,20 @@ impl Run {
     ) -> Result<DeviceSlice<u8>, EngineError> {
         let tiles = self.task.tiles as usize;
         let bytes = |part: &Part| match part {
-            Part::Bytes(room) => room.len(),
+            Part::Bytes(slice) => slice.len(),
             Part::Directory(_) => 8 * tiles,
             Part::Words(_) => 0,
         };
         let fixed: usize = parts.iter().map(|part| padded(bytes(part))).sum();
         let most = 4 * self.task.staged_words as usize * tiles;
-        let payload = worker.arena.room(fixed + most + self.variables * SECTION_ALIGN_BYTES)?;
+        let payload = worker.arena.allocate(fixed + most + self.variables * SECTION_ALIGN_BYTES)?;
         let mut places = Places::moving(totals);
         let (mut start, mut behind) = (0, 0);
         for part in parts {
             let to = payload.part(start, bytes(part));
             start += padded(to.len());
             match *part {
-                Part::Bytes(room) => places.copy(room, to, behind),
+                Part::Bytes(slice) => places.copy(slice, to, behind),
                 Part::Directory(variable) => places.directory(variable, to),
                 Part::Words(variable) => {
                     assert_eq!(variable, behind, "words come in their order");
@@ -357,14 +359,14 @@ impl Sections {
         if let Some(placed) = self.placed {
             return Ok(placed.part(0, shape.payload_bytes()));
         }
-        let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
+        let payload = worker.arena.allocate::<u8>(shape.payload_bytes())?;
         let mut of_runs: Vec<Places> =
             self.runs.iter().map(|run| Places::new(run.variables)).collect();
         for ((from, bytes), place) in self.from.iter().zip(&self.bytes).zip(shape.section_places())
         {
             let to = payload.part(place, *bytes as usize);
             match *from {
-                Origin::Bytes(room) => of_runs[0].copy(room, to, 0),
+                Origin::Bytes(slice) => of_runs[0].copy(slice, to, 0),
                 Origin::Directory { run, variable } => of_runs[run].directory(variable, to),
                 Origin::Words { run, variable } => of_runs[run].words(variable, to),
             }
@@ -382,7 +384,7 @@ fn padded(bytes: usize) -> usize {
 }
 
 impl Worker {
-    /// The divisor that the values of a dense source share.
+    /// The common divisor of the values of a dense source.
     pub(crate) fn common(&mut self, source: &Source) -> Result<Option<DivisorChoice>, EngineError> {
         if source.rows == 0 || source.value_type.is_float() {
             return Ok(None);

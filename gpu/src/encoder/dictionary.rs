@@ -12,7 +12,7 @@ use crate::launch::{DeviceSlice, HashTable, Runs, TILE_VALUES};
 
 /// Codes at most.
 const CODES_MAX: u32 = 65_536;
-/// Slots of a hash table for each value that it may hold.
+/// Slots of a hash table per value.
 const SLOTS_PER_VALUE: usize = 4;
 const TOO_MANY: &str = "more different values than the dictionary may have";
 
@@ -58,7 +58,7 @@ impl Worker {
         let Numbered { entries, codes, ends: [base, greatest] } = numbered;
         let length = entries.len();
         let bits = u64::BITS - (greatest - base).leading_zeros();
-        let words = self.arena.room::<u32>((length * bits as usize).div_ceil(32))?;
+        let words = self.arena.allocate::<u32>((length * bits as usize).div_ceil(32))?;
         self.kernels.encode_dictionary(&self.stream, entries, bits, words)?;
         let none = length as u32;
         let parameters = (none | bits << 24, base);
@@ -83,7 +83,7 @@ impl Worker {
         }
         let (entries, code_of) = self.entries(&runs, numbers, limit)?;
         let slots = source.tiles() as usize * TILE_VALUES;
-        let codes = self.arena.room::<u16>(slots)?;
+        let codes = self.arena.allocate::<u16>(slots)?;
         self.kernels.encode_codes(&self.stream, &runs, code_of, codes)?;
         let length = entries.len();
         let mut ends = [[0_u64; 1]; 2];
@@ -101,8 +101,8 @@ impl Worker {
         let limit = CODES_MAX.min(source.rows);
         let slots = (SLOTS_PER_VALUE * limit as usize).next_power_of_two();
         let table = HashTable {
-            keys: self.arena.room(slots + 1)?,
-            codes: self.arena.room(slots + 1)?,
+            keys: self.arena.allocate(slots + 1)?,
+            codes: self.arena.allocate(slots + 1)?,
             found: self.upload(&[0, 0, 0])?,
             limit,
         };
@@ -110,7 +110,7 @@ impl Worker {
         let task = source.task();
         self.kernels.hash_values(&self.stream, &task, &table)?;
         let (keys, places) =
-            (self.arena.room(limit as usize)?, self.arena.room::<u32>(limit as usize)?);
+            (self.arena.allocate(limit as usize)?, self.arena.allocate::<u32>(limit as usize)?);
         let length = self.upload(&[0_u32])?;
         let ends = self.upload(&[u64::MAX, 0])?;
         self.kernels.hash_list(&self.stream, &table, (keys, places), (length, ends))?;
@@ -125,12 +125,12 @@ impl Worker {
         let mut listed = (keys.part(0, numbers), places.part(0, numbers));
         let bits = u64::BITS - (ends[0] ^ ends[1]).leading_zeros();
         if bits > 0 {
-            let sorted = (self.arena.room(numbers)?, self.arena.room(numbers)?);
+            let sorted = (self.arena.allocate(numbers)?, self.arena.allocate(numbers)?);
             self.scratch.sort_pairs(&self.stream, listed, sorted, counted[0], bits)?;
             listed = sorted;
         }
         self.kernels.hash_number(&self.stream, &table, listed.1)?;
-        let codes = self.arena.room::<u16>(source.tiles() as usize * TILE_VALUES)?;
+        let codes = self.arena.allocate::<u16>(source.tiles() as usize * TILE_VALUES)?;
         self.kernels.hash_codes(&self.stream, (&task, &table), codes)?;
         Ok(Some(Numbered { entries: listed.0, codes, ends: [ends[0], ends[1]] }))
     }
@@ -143,13 +143,13 @@ impl Worker {
         limit: u32,
     ) -> Result<(DeviceSlice<u64>, DeviceSlice<u32>), EngineError> {
         let length = numbers as usize;
-        let entries = self.arena.room(length.min(limit as usize))?;
-        let code_of = self.arena.room(length)?;
+        let entries = self.arena.allocate(length.min(limit as usize))?;
+        let code_of = self.arena.allocate(length)?;
         let mut marks = (DeviceSlice::none(), DeviceSlice::none());
         if numbers > limit {
-            let [keys, listed] = [self.arena.room(length)?, self.arena.room(length)?];
-            let [sorted, most] = [self.arena.room(length)?, self.arena.room(length)?];
-            marks = (self.arena.room(length)?, self.arena.room(length)?);
+            let [keys, listed] = [self.arena.allocate(length)?, self.arena.allocate(length)?];
+            let [sorted, most] = [self.arena.allocate(length)?, self.arena.allocate(length)?];
+            marks = (self.arena.allocate(length)?, self.arena.allocate(length)?);
             self.kernels.encode_frequencies(&self.stream, runs, numbers, (keys, listed))?;
             // The sort is stable: the lesser of equally frequent values is first.
             let pairs = ((keys, listed), (sorted, most));

@@ -1,11 +1,10 @@
-//! Errors of the device's
-//! encoder.
+//! Errors of the device's encoder.
 
 use shoal_codec::{BlockError, NotApplicable};
 use shoal_engine::EngineError;
 use thiserror::Error;
 
-/// Why the device encoded nothing.
+/// The reason why the device encoded nothing.
 #[derive(Debug, Error)]
 pub enum EncodeError {
     /// The tree does not hold the values, or the format does not allow it.

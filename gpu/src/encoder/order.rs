@@ -34,7 +34,7 @@ impl Order {
         Self::by_parts(worker, keys)
     }
 
-    /// The same with the values of a column in this order, queued while the order is found.
+    /// The same with the values of a column in this order, queued during the ordering.
     pub(crate) fn with(
         worker: &mut Worker,
         keys: &Source,
@@ -57,18 +57,18 @@ impl Order {
     pub(crate) fn of(&self, worker: &mut Worker, column: &Source) -> Result<Source, EngineError> {
         let width = column.bits as usize / 8;
         let whole = (column.rows as usize).next_multiple_of(TILE_VALUES);
-        let values = worker.arena.room(whole * width)?;
+        let values = worker.arena.allocate(whole * width)?;
         let places = (self.places, self.failed);
         worker.kernels.encode_group(&worker.stream, &column.task(), places, values)?;
         Ok(Source { values, heads: self.heads, ..*column })
     }
 
-    /// By a block of threads per segment; fails where the span of keys is too large.
+    /// By a block of threads per segment; fails if the span of keys is too large.
     fn by_segments(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
         assert!(keys.counts.is_none() && keys.heads.address() == 0, "keys are in row order");
         let whole = (keys.rows as usize).next_multiple_of(TILE_VALUES);
-        let (places, heads) = (worker.arena.room(whole)?, worker.arena.room(whole / 32)?);
-        let failed = worker.arena.room((keys.rows as usize).div_ceil(SEGMENT_ROWS))?;
+        let (places, heads) = (worker.arena.allocate(whole)?, worker.arena.allocate(whole / 32)?);
+        let failed = worker.arena.allocate((keys.rows as usize).div_ceil(SEGMENT_ROWS))?;
         let found = (places, heads, failed);
         worker.kernels.encode_order(&worker.stream, &keys.task(), found)?;
         Ok(Self { places, failed, heads })
@@ -84,13 +84,13 @@ impl Order {
             keys: keys.values,
             key_bytes: keys.bits / 8,
             rows: keys.rows,
-            order: worker.arena.room(whole)?,
-            places: worker.arena.room(whole)?,
-            work: worker.arena.room(whole)?,
-            other: worker.arena.room(whole)?,
-            counts: worker.arena.room(digits * (keys.bits / 8) as usize)?,
-            told: worker.arena.room(digits)?,
-            ranges: worker.arena.room(rows.div_ceil(SEGMENT_ROWS))?,
+            order: worker.arena.allocate(whole)?,
+            places: worker.arena.allocate(whole)?,
+            work: worker.arena.allocate(whole)?,
+            other: worker.arena.allocate(whole)?,
+            counts: worker.arena.allocate(digits * (keys.bits / 8) as usize)?,
+            published: worker.arena.allocate(digits)?,
+            ranges: worker.arena.allocate(rows.div_ceil(SEGMENT_ROWS))?,
         };
         let record = worker.upload(&[ordering.record()])?;
         worker.kernels.range_keys(&worker.stream, &ordering, record)?;
@@ -100,9 +100,9 @@ impl Order {
         let bits = ranges.iter().map(|range| range.bits as u32).max().unwrap_or(0);
         let passes = bits.div_ceil(8).max(1);
         worker.kernels.order_keys(&worker.stream, &ordering, record, passes)?;
-        let heads = worker.arena.room(whole / 32)?;
+        let heads = worker.arena.allocate(whole / 32)?;
         worker.kernels.encode_heads(&worker.stream, (&keys.task(), &ordering), heads)?;
-        let failed = worker.arena.room(ordering.ranges.len())?;
+        let failed = worker.arena.allocate(ordering.ranges.len())?;
         failed.fill(&worker.stream, 0)?;
         Ok(Self { places: ordering.places, failed, heads })
     }

@@ -1,6 +1,6 @@
 //! Programs: the steps of a tree that one launch runs for every tile.
 //!
-//! Steps are in pre-order, as sections lie in a chunk. Nodes that need the whole column end a
+//! Steps are in pre-order, as sections are in a chunk. Nodes that need the whole column end a
 //! program: it stores their values, and further programs follow. Nothing runs here.
 
 use shoal_codec::encoding::float_to_int::{DECIMALS_MAX, integer_type, power_of_ten};
@@ -44,18 +44,19 @@ pub(super) struct Draft<'t> {
 }
 
 impl Draft<'_> {
-    /// Appends its sections and those of all nodes below; false if some are of other programs.
+    /// Appends its sections and those of all nodes below; false if some belong to other programs.
     pub(super) fn list(&self, parts: &mut Vec<Part>) -> bool {
         parts.extend(&self.parts);
-        let is_here = |child: &Child<'_>| matches!(child, Child::Here(draft) if draft.list(parts));
-        self.children.iter().all(is_here)
+        let is_inline =
+            |child: &Child<'_>| matches!(child, Child::Inline(draft) if draft.list(parts));
+        self.children.iter().all(is_inline)
     }
 }
 
 /// A subtree.
 #[derive(Debug)]
 pub(super) enum Child<'t> {
-    Here(Draft<'t>),
+    Inline(Draft<'t>),
     /// In programs of its own, from stored values.
     Stored(Stored<'t>),
 }
@@ -113,7 +114,7 @@ impl<'a> Program<'a> {
     pub(super) fn root<'t>(&mut self, tree: &'t Tree) -> Result<Draft<'t>, EncodeError> {
         let at = self.source_at();
         match self.subtree(tree, at)? {
-            Child::Here(draft) => Ok(draft),
+            Child::Inline(draft) => Ok(draft),
             Child::Stored(_) => unreachable!("the caller handles such roots"),
         }
     }
@@ -174,10 +175,10 @@ impl<'a> Program<'a> {
             };
             children.push(self.subtree(child, At { value_type, ..below })?);
         }
-        Ok(Child::Here(Draft { node, count: at.count, bounds_at, parts, children }))
+        Ok(Child::Inline(Draft { node, count: at.count, bounds_at, parts, children }))
     }
 
-    /// The step of a node without its sections, and parameters of the encoding's own meaning.
+    /// The step of a node without its sections, and parameters of the encoding.
     fn step(&self, tree: &Tree, at: At) -> Result<(EncodeStep, (u32, u64)), EncodeError> {
         let (kind, bits) = (code(tree.encoding()), width_bits(at.value_type));
         let plain = EncodeStep { kind, bits, ..EncodeStep::default() };
@@ -247,7 +248,7 @@ impl<'a> Program<'a> {
                 }
                 SectionSpec::Own => unreachable!("dictionaries are built apart"),
             };
-            let slice = self.arena.room::<u8>(bytes)?;
+            let slice = self.arena.allocate::<u8>(bytes)?;
             step.section = slice.address();
             parts.push(Part::Bytes(slice));
         }
@@ -258,12 +259,12 @@ impl<'a> Program<'a> {
     fn store<'t>(&mut self, tree: &'t Tree, at: At) -> Result<Child<'t>, EncodeError> {
         let tiles = self.source.tiles() as usize;
         let At { value_type, count } = at;
-        let values = self.arena.room::<u8>(tiles * TILE_VALUES * value_type.width_bytes())?;
-        let counts = self.arena.room::<u16>(tiles)?;
+        let values = self.arena.allocate::<u8>(tiles * TILE_VALUES * value_type.width_bytes())?;
+        let counts = self.arena.allocate::<u16>(tiles)?;
         self.steps.push(EncodeStep {
             section: values.address(),
             second: counts.address(),
-            kind: layout::CODEC_KEEP,
+            kind: layout::CODEC_STORE,
             bits: width_bits(value_type),
             ..EncodeStep::default()
         });
@@ -320,7 +321,7 @@ fn divisor_step(choice: DivisorChoice, value_type: ValueType) -> Result<EncodeSt
     })
 }
 
-/// A step that makes integers of floats with so many decimals.
+/// A step that converts floats with a number of decimals to integers.
 fn decimals_step(decimals: u8, value_type: ValueType) -> Result<EncodeStep, EncodeError> {
     if !value_type.is_float() {
         return EncodeError::because("float_to_int takes floats");

@@ -1,5 +1,4 @@
-//! Columns in the memory of the device, and the
-//! results of encoding them there.
+//! Columns in the memory of the device, and the results of encoding them.
 
 use shoal_codec::ValueType;
 use shoal_engine::EngineError;

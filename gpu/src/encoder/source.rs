@@ -1,6 +1,6 @@
 //! Values of a node in device memory: the column itself, codes of a dictionary, or stored values.
 //!
-//! Values lie by tile; a sparse node has fewer than 1,024 of them per tile.
+//! Values are ordered by tile; a sparse node has fewer than 1,024 of them per tile.
 
 use std::ops::Range;
 

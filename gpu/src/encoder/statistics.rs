@@ -1,5 +1,4 @@
-//! The planner's statistics of a column,
-//! computed on the device.
+//! The planner's statistics of a column, computed on the device.
 
 use shoal_codec::planner::{DISTINCT_MAX, ONE_Q16};
 use shoal_codec::{Statistics, Values};

@@ -1,5 +1,4 @@
-//! Devices with little shared memory per block group rows with
-//! other kernels and the same result.
+//! Devices with little shared memory per block group rows with other kernels and the same result.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -8,7 +7,7 @@ use shoal_codec::{Grouping, Keys, Mode, Tree, Values, encode_column};
 use super::Encoder;
 use crate::device::Gpu;
 
-/// Pseudo-random, the same every time.
+/// Pseudo-random and deterministic.
 fn mix(row: u64) -> u64 {
     row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 17
 }

@@ -1,7 +1,7 @@
 //! Device state for one column at a time: a stream, memory, and scratch of sorts.
 //!
-//! Operations on whole columns are here: bounds, keys, distinct values. Slices are valid until the
-//! arena is cleared. Trees do not matter here.
+//! Implements operations on whole columns: bounds, keys, distinct values. Slices are valid until
+//! the arena is cleared. Independent of trees.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct Worker {
     pub(crate) memory: Memory,
     pub(crate) kernels: Arc<EncodeKernels>,
     pub(crate) stream: Arc<CudaStream>,
-    /// Carries small copies in both directions beside the work of `stream`.
+    /// Copies small data in both directions beside the work of `stream`.
     copies: Arc<CudaStream>,
     /// Orders one of the two streams behind the other.
     reached: CudaEvent,
@@ -83,11 +83,11 @@ impl Worker {
 
     /// A slice with these values for work queued from now on; the copy overlaps earlier work.
     pub(crate) fn upload<T: Plain>(&mut self, values: &[T]) -> Result<DeviceSlice<T>, EngineError> {
-        let room = self.arena.room(values.len())?;
-        room.upload(&self.copies, values)?;
+        let slice = self.arena.allocate(values.len())?;
+        slice.upload(&self.copies, values)?;
         self.reached.record(&self.copies).map_err(fault)?;
         self.stream.wait(&self.reached).map_err(fault)?;
-        Ok(room)
+        Ok(slice)
     }
 
     /// Least and greatest value as patterns in the order of the type, then the numbers of values
@@ -106,11 +106,11 @@ impl Worker {
         source: &Source,
     ) -> Result<(DeviceSlice<u64>, DeviceSlice<u32>), EngineError> {
         let length = source.length() as usize;
-        let (keys, rows) = (self.arena.room(length)?, self.arena.room(length)?);
+        let (keys, rows) = (self.arena.allocate(length)?, self.arena.allocate(length)?);
         let mut before = DeviceSlice::none();
         if let Some((counts, _)) = source.counts {
-            let wide = self.arena.room(counts.len())?;
-            before = self.arena.room(counts.len())?;
+            let wide = self.arena.allocate(counts.len())?;
+            before = self.arena.allocate(counts.len())?;
             self.kernels.encode_widen(&self.stream, counts, wide)?;
             self.scratch.sum_before(&self.stream, wide, before, counts.len() as u32)?;
         }
@@ -148,7 +148,7 @@ impl Worker {
             return Ok((keys, rows));
         }
         let length = keys.len();
-        let sorted = (self.arena.room(length)?, self.arena.room(length)?);
+        let sorted = (self.arena.allocate(length)?, self.arena.allocate(length)?);
         self.scratch.sort_pairs(&self.stream, (keys, rows), sorted, length as u32, bits)?;
         Ok(sorted)
     }
@@ -160,13 +160,13 @@ impl Worker {
         let runs = Runs {
             keys,
             rows,
-            begins: self.arena.room(length)?,
-            before: self.arena.room(length)?,
-            distinct: self.arena.room(length)?,
-            starts: self.arena.room(length + 1)?,
+            begins: self.arena.allocate(length)?,
+            before: self.arena.allocate(length)?,
+            distinct: self.arena.allocate(length)?,
+            starts: self.arena.allocate(length + 1)?,
             length: length as u32,
         };
-        let numbers = self.arena.room(1)?;
+        let numbers = self.arena.allocate(1)?;
         self.kernels.encode_begins(&self.stream, &runs)?;
         self.scratch.sum_before(&self.stream, runs.begins, runs.before, runs.length)?;
         self.kernels.encode_distinct(&self.stream, &runs, numbers)?;

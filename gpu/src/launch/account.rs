@@ -1,25 +1,25 @@
-//! Budgets of device memory: bytes that may still be taken.
+//! Budgets of device memory: the bytes that may still be allocated.
 //!
-//! A fleet takes memory from two accounts, its own and the one that all fleets of a device share,
-//! so that no byte is promised twice. A request is granted by both or by neither. Accounts count
-//! only; the allocation shows whether the bytes exist.
+//! A fleet charges two accounts, its own and the one that all fleets of a device share, so that no
+//! byte is granted twice. Both grant a request or neither does. Accounts only count; the allocation
+//! shows whether the bytes exist.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shoal_engine::EngineError;
 
-/// Bytes taken of a limited number.
+/// Bytes used of a limit.
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// Whose it is, as an error says it.
+    /// The owner, for errors.
     name: &'static str,
     budget_bytes: u64,
     used_bytes: AtomicU64,
 }
 
 impl Account {
-    /// What all fleets of a device may take together.
+    /// The account of all fleets of a device.
     pub(crate) fn of_device(budget_bytes: u64) -> Self {
         Self::new("the device's memory for all fleets", budget_bytes)
     }
@@ -40,8 +40,7 @@ impl Account {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives `old_bytes` back and takes `new_bytes`; nothing changes when those are more and are
-    /// not there.
+    /// Replaces `old_bytes` by `new_bytes`; without capacity for them, nothing changes.
     fn exchange(&self, old_bytes: u64, new_bytes: u64) -> Result<(), EngineError> {
         let after = |used: u64| {
             let after = (used - old_bytes).checked_add(new_bytes)?;
@@ -59,7 +58,7 @@ impl Account {
     }
 }
 
-/// The accounts that a fleet takes from. Cloning shares them.
+/// The accounts that a fleet charges. Cloning shares them.
 #[derive(Clone, Debug)]
 pub(crate) struct Accounts {
     device: Arc<Account>,
@@ -67,28 +66,28 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Those of a new fleet, which may take `budget_bytes` of the device's account.
+    /// Those of a new fleet with a budget of `budget_bytes` out of the device's account.
     pub(crate) fn new(device: Arc<Account>, budget_bytes: u64) -> Self {
         Self { device, fleet: Arc::new(Account::of_fleet(budget_bytes)) }
     }
 
-    /// Bytes that the fleet has taken.
+    /// Bytes that the fleet uses.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.fleet.used_bytes()
     }
 
-    /// Gives `old_bytes` back and takes `new_bytes`, from both accounts or from neither.
+    /// Replaces `old_bytes` by `new_bytes`, in both accounts or in neither.
     pub(crate) fn exchange(&self, old_bytes: u64, new_bytes: u64) -> Result<(), EngineError> {
         self.device.exchange(old_bytes, new_bytes)?;
         self.fleet.exchange(old_bytes, new_bytes).inspect_err(|_| {
-            // Less than before is always granted.
+            // A decrease is always granted.
             let _ = self.device.exchange(new_bytes, old_bytes);
         })
     }
 
-    /// Gives bytes back.
+    /// Returns bytes.
     pub(crate) fn give_back(&self, bytes: u64) {
-        // Nothing is taken, so nothing can be missing.
+        // The request takes nothing, so it cannot fail.
         let _ = self.exchange(bytes, 0);
     }
 }
@@ -118,7 +117,7 @@ mod tests {
         assert_eq!(left(small.exchange(0, 30)), None);
         let of_fleet = ("the fleet's memory on the device", 1, 0);
         assert_eq!(left(small.exchange(0, 1)), Some(of_fleet));
-        // What a fleet is refused is there for the other.
+        // Bytes refused to one fleet are available to the other.
         assert_eq!(left(large.exchange(0, 70)), None);
         let of_device = ("the device's memory for all fleets", 1, 0);
         assert_eq!(left(large.exchange(0, 1)), Some(of_device));

@@ -7,8 +7,8 @@
 use std::marker::PhantomData;
 
 use super::layout::{
-    self, Bin, Cell, CodecKeys, CodecStep, DictionarySlot, Edge, Entry, Grid, Item, Optional, Part,
-    Place, Report, RequestDescriptor, RowOutcomeCounts, Shape, Standing, Version,
+    self, Bin, Cell, CodecKeys, CodecStep, DeviceQuery, DictionarySlot, DispatchReport, Edge,
+    Entry, Grid, Item, Optional, Part, Place, RequestDescriptor, RowOutcomeCounts, Shape, Version,
 };
 
 /// The address of values on the device; 0 where there are none.
@@ -41,7 +41,7 @@ impl<T> Pointer<T> {
     }
 }
 
-/// What build.rs knows of a structure.
+/// A structure, for rendering by build.rs.
 #[allow(dead_code, reason = "build.rs reads it")]
 pub(super) struct ArgumentLayout {
     /// Its name in C++.
@@ -111,16 +111,16 @@ macro_rules! argument_layouts {
 }
 
 argument_layouts! {
-    /// The requests of a cycle and the bytes that they came in.
+    /// The requests of a cycle and their bytes.
     InputArgument {
         bytes: (const u8),
         requests: (const RequestDescriptor),
         first_arrivals: (const u32),
         outcomes: (mut RowOutcomeCounts),
     }
-    /// Scratch of a cycle, by arrival unless said otherwise.
+    /// Scratch memory of a cycle, by arrival unless said otherwise.
     RowsArgument {
-        /// The claim of the row's object; later its slot, NO_SLOT for rows that do not count.
+        /// The claim of the row's object; later its slot, NO_SLOT for rows without effect.
         slots: (mut u32),
         refusals: (mut u8),
         /// By entry of all dictionaries of ids.
@@ -131,14 +131,14 @@ argument_layouts! {
         moved: (mut u32),
         /// By slot: the lower bits of the last epoch in which it moved.
         stamps: (mut u32),
-        report: (mut Report),
+        report: (mut DispatchReport),
     }
     /// The state of one fleet, by slot.
     RecordsArgument {
         objects: (mut u64),
         /// Two of each slot.
         versions: (mut Version),
-        /// Two of each slot; null until a row brings a speed, heading or altitude.
+        /// Two of each slot; null until a row has a speed, heading or altitude.
         optional: (mut Optional),
     }
     /// The secondary index.
@@ -158,20 +158,20 @@ argument_layouts! {
     }
     /// Free entries behind all cells, for cells that outgrow theirs.
     SpareArgument {
-        /// The first entry that no cell has.
+        /// The first free entry.
         first: (mut u64),
         end: (u64),
         /// Objects of a cell on average.
         mean: (f32),
         reserved: (u32),
     }
-    /// What came of cells that outgrew their entries.
+    /// The cells that outgrew their entries.
     Outgrown {
         count: (u32),
-        /// Not 0 where the spare entries did not suffice: the grid must be built anew.
+        /// Not 0 if the spare entries did not suffice: the grid must be rebuilt.
         failed: (u32),
     }
-    /// The slots that moved since the grid was brought up: in the cycle before and in this one.
+    /// The slots that moved since the grid was updated: in the previous cycle and in this one.
     MovedArgument {
         before: (const u32),
         now: (const u32),
@@ -195,7 +195,7 @@ argument_layouts! {
         slabs: (const u32),
         edges: (const Edge),
     }
-    /// What queries of a cycle read: one grid and the records as they were after `epoch`.
+    /// The view of a cycle's queries: one grid and the records after `epoch`.
     ViewArgument {
         grid: (Grid),
         cells: (const Cell),
@@ -203,16 +203,16 @@ argument_layouts! {
         records: (RecordsArgument),
         epoch: (u64),
         clock_ms: (i64),
-        /// Not 0 where the entries of neighbouring cells of a row follow each other.
+        /// Not 0 if the entries of neighbouring cells of a row are contiguous.
         is_tight: (u32),
         reserved: (u32),
     }
-    /// Two lists of matches, ids and their slots beside them.
+    /// Matches: parallel lists of ids and slots.
     MatchesArgument {
         objects: (mut u64),
         slots: (mut u32),
     }
-    /// The queries of a cycle, as parts and, where they are cut, as items.
+    /// The queries of a cycle, as parts and, for item kernels, as items.
     QueriesArgument {
         parts: (const Part),
         shapes: (const Shape),
@@ -224,7 +224,7 @@ argument_layouts! {
         length: (u32),
         reserved: (u32),
     }
-    /// A table of bins: the cells that regions meet.
+    /// A table of bins: the cells that regions intersect.
     BinsArgument {
         bins: (const Bin),
         references: (const u32),
@@ -233,53 +233,53 @@ argument_layouts! {
         /// Levels with regions, by bit.
         levels: (u32),
     }
-    /// A table of bins that is being filled.
+    /// A table of bins under construction.
     NewBinsArgument {
         bins: (mut Bin),
         references: (mut u32),
         mask: (u32),
-        /// Bins in use at most; with more, the table must be made larger.
+        /// Bins in use at most; with more, the table must grow.
         most: (u32),
     }
     /// The regions of all continuous queries, by number.
     RegionsArgument {
-        standing: (const Standing),
+        queries: (const DeviceQuery),
         shapes: (const Shape),
         polygons: (PolygonsArgument),
     }
-    /// What a cycle's events are found in.
+    /// The input of event evaluation.
     SceneArgument {
         base: (BinsArgument),
         recent: (BinsArgument),
         regions: (RegionsArgument),
         records: (RecordsArgument),
         epoch: (u64),
-        /// Objects that the cycle named or ended, ascending; some repeat.
+        /// Objects with rows or removals, or that the cycle ended; ascending, with repetitions.
         objects: (const u64),
         slots: (const u32),
         length: (u32),
         reserved: (u32),
     }
-    /// By slot the box of its places in the cycle, for regions that judge every fix.
+    /// By slot the box of its positions in the cycle, for regions that evaluate every fix.
     TrajectoriesArgument {
         boxes: (mut u32),
-        /// Columns at least so far apart may be nearer over the antimeridian.
+        /// Columns further apart than this may be nearer across the antimeridian.
         turn: (u32),
         reserved: (u32),
     }
-    /// What all launches that decode share.
+    /// Shared by all launches that decode.
     CodecArgument {
         /// The blocks.
         input: (const u8),
         /// Decoded columns, dictionaries, orders.
         output: (mut u8),
         steps: (const CodecStep),
-        /// Not 0 where a request or column fails; `stride` words apart.
+        /// Not 0 if a request or column fails; `stride` words apart.
         failed: (mut u32),
         stride: (u32),
         reserved: (u32),
     }
-    /// What all key columns of a launch share.
+    /// Shared by all key columns of a launch.
     GroupingArgument {
         /// Undecoded keys lie from here, decoded ones from `output`.
         input: (const u8),
@@ -293,15 +293,15 @@ argument_layouts! {
         /// `slots` values, a power of two, and one more; the code of each.
         keys: (mut u64),
         codes: (mut u32),
-        /// Values claimed; 1 where there were too many; 1 where the free pattern is a value.
+        /// Values claimed; 1 if there were too many; 1 if the free pattern is a value.
         found: (mut u32),
         slots: (u32),
         /// Different values at most.
         limit: (u32),
     }
-    /// Places of sections: of words, each with its directory, and of bytes that lie somewhere
-    /// already. Zeros follow a section up to a multiple of its alignment. With totals, whose words
-    /// were just counted, sections move on by all words before them.
+    /// Places of sections: of words, each with its directory, and of bytes that are copied. Zeros
+    /// pad a section to a multiple of its alignment. With totals, sections are shifted by the words
+    /// counted before them.
     SectionPlacesArgument {
         totals: (u64),
         directories: (u64; ENCODE_SECTIONS),

@@ -1,13 +1,13 @@
 //! Launches that decode columns of blocks; their number does not depend on the number of blocks.
 //!
 //! Blocks, lists and output share one buffer: decoded columns first, then the input. The code that
-//! makes the lists asserts that places lie inside.
+//! builds the lists asserts that places lie inside.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{
-    CODEC_ORDER_BYTES, CODEC_ORDER_ROWS, CODEC_SPREAD_BYTES, CODEC_SPREAD_EACH,
-    CODEC_SPREAD_THREADS, CodecColumn, CodecKeys, CodecOpen, CodecSpread, CodecStep,
+    CODEC_ORDER_BYTES, CODEC_ORDER_ROWS, CODEC_SCATTER_BYTES, CODEC_SCATTER_EACH,
+    CODEC_SCATTER_THREADS, CodecColumn, CodecKeys, CodecOpen, CodecScatter, CodecStep,
     RowOutcomeCounts,
 };
 
@@ -22,23 +22,23 @@ pub(super) const DECODE_THREADS: u32 = 128;
 /// Threads of a block of the kernels with slots.
 pub(super) const SLOT_THREADS: u32 = 32;
 
-/// Tiles of a launch that run at once even with kernels of more registers: 16 on each of 132
+/// Greatest number of tiles that run at once even with kernels of more registers: 16 on each of 132
 /// multiprocessors.
-const FEW_TILES: u32 = 2112;
+const SMALL_TILES: u32 = 2112;
 
 /// Places of the lists of a decode in the buffer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CodecStretches {
+pub(crate) struct CodecRanges {
     /// Bytes before the input.
     pub(crate) front: usize,
     pub(crate) steps: ByteRange,
     pub(crate) opens: ByteRange,
     pub(crate) keys: ByteRange,
     /// Keyed columns to scatter to their rows, and pieces of all.
-    pub(crate) spreads: ByteRange,
+    pub(crate) scatters: ByteRange,
     pub(crate) pieces: u32,
     /// Bytes of the longest segment of a keyed column.
-    pub(crate) spread_bytes: u32,
+    pub(crate) scatter_bytes: u32,
     /// Parts of all keys, and digits of the longest.
     pub(crate) parts: u32,
     pub(crate) passes: u32,
@@ -77,7 +77,7 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         buffer: &DeviceBuffer<u8>,
-        lists: &CodecStretches,
+        lists: &CodecRanges,
         failed: Failed,
     ) -> Result<(), EngineError> {
         assert!(lists.front <= buffer.len(), "the output lies in the buffer");
@@ -96,27 +96,27 @@ impl Kernels {
         let grouping = GroupingArgument { input, output, keys, length, reserved: 0 };
         self.order_rows(stream, &grouping, lists)?;
         self.decode_columns(stream, buffer, &codec, keyed)?;
-        let columns = lists.spreads.address::<CodecSpread>(buffer);
-        self.spread_rows(stream, (buffer.address(), columns), lists)
+        let columns = lists.scatters.address::<CodecScatter>(buffer);
+        self.scatter_rows(stream, (buffer.address(), columns), lists)
     }
 
     /// Scatters values of keyed columns to their rows.
-    fn spread_rows(
+    fn scatter_rows(
         &self,
         stream: &CudaStream,
         (output, columns): (u64, u64),
-        lists: &CodecStretches,
+        lists: &CodecRanges,
     ) -> Result<(), EngineError> {
-        let kernel = &self.codec_spread;
-        let chunk_bytes = lists.spread_bytes.min(CODEC_SPREAD_BYTES);
-        let chunks = lists.spread_bytes.div_ceil(CODEC_SPREAD_BYTES);
-        let buffers = chunks.min(kernel.dynamic_shared_bytes / CODEC_SPREAD_BYTES);
-        let threads = lists.segment_rows.div_ceil(CODEC_SPREAD_EACH).next_multiple_of(WARP as u32);
+        let kernel = &self.codec_scatter;
+        let chunk_bytes = lists.scatter_bytes.min(CODEC_SCATTER_BYTES);
+        let chunks = lists.scatter_bytes.div_ceil(CODEC_SCATTER_BYTES);
+        let buffers = chunks.min(kernel.dynamic_shared_bytes / CODEC_SCATTER_BYTES);
+        let threads = lists.segment_rows.div_ceil(CODEC_SCATTER_EACH).next_multiple_of(WARP as u32);
         let run = Run {
-            threads: Some(threads.min(CODEC_SPREAD_THREADS)),
+            threads: Some(threads.min(CODEC_SCATTER_THREADS)),
             ..self.following(lists.pieces)
         };
-        let length = lists.spreads.length as u32;
+        let length = lists.scatters.length as u32;
         let arguments = arguments![output, columns, length, chunk_bytes, buffers];
         launch_run(kernel, stream, run, chunk_bytes * buffers, arguments)
     }
@@ -132,7 +132,7 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         grouping: &GroupingArgument,
-        lists: &CodecStretches,
+        lists: &CodecRanges,
     ) -> Result<(), EngineError> {
         let grouping = *grouping;
         if self.has_clusters {
@@ -166,9 +166,9 @@ impl Kernels {
         let codec = *codec;
         for (class, (columns, tiles)) in Class::ALL.iter().zip(lists) {
             let kernel = match class {
-                Class::Narrow(0) if *tiles <= FEW_TILES => &self.codec_few_plain_32,
+                Class::Narrow(0) if *tiles <= SMALL_TILES => &self.codec_small_plain_32,
                 Class::Narrow(0) => &self.codec_plain_32,
-                Class::Narrow(1) if *tiles <= FEW_TILES => &self.codec_few_slot_32,
+                Class::Narrow(1) if *tiles <= SMALL_TILES => &self.codec_small_slot_32,
                 Class::Narrow(1) => &self.codec_slot_32,
                 Class::Narrow(_) => &self.codec_slots_32,
                 Class::Wide(0) => &self.codec_plain_64,

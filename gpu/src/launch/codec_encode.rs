@@ -1,6 +1,6 @@
 //! Launches that encode columns: tiles, distinct values of a column, the order of keyed trees.
 //!
-//! Addresses inside a task come from slices; the code that makes the task asserts their lengths.
+//! Addresses in a task come from slices; the code that builds the task asserts their lengths.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ macro_rules! encode_kernels {
         #[derive(Debug)]
         pub(crate) struct EncodeKernels {
             $($(pub(super) $name: Kernel,)+)+
-            /// Shared memory that a block may have.
+            /// Shared memory of a block at most.
             shared_bytes: u32,
         }
 
@@ -121,14 +121,15 @@ impl EncodeKernels {
         self.shared_bytes >= layout::ENCODE_ORDER_BYTES.max(layout::ENCODE_GROUP_BYTES)
     }
 
-    /// Encodes all tiles of a task into staged words and sections; `steps` are those at `room`.
+    /// Encodes all tiles of a task into staged words and sections; `steps` are uploaded to
+    /// `target`.
     pub(crate) fn encode_tiles(
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        (steps, room): (&[EncodeStep], DeviceSlice<EncodeStep>),
+        (steps, target): (&[EncodeStep], DeviceSlice<EncodeStep>),
     ) -> Result<(), EngineError> {
-        assert_eq!((task.steps, task.steps_count as usize), (room.address(), room.len()));
+        assert_eq!((task.steps, task.steps_count as usize), (target.address(), target.len()));
         let are_common = steps.iter().all(|step| COMMON.contains(&step.kind));
         let is_wide = task.bits == 64;
         if task.counts == 0 && are_common {

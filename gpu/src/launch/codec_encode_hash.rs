@@ -1,6 +1,6 @@
-//! Launches that number the few different values of a column by a hash table.
+//! Launches that number the distinct values of a column with few of them by a hash table.
 //!
-//! A table is cleared by its maker: free places have all bits set, numbers are 0.
+//! The caller clears the table: free places have all bits set, numbers are 0.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -11,16 +11,16 @@ use super::codec_encode::{EncodeKernels, strided};
 use super::codec_encode_memory::DeviceSlice;
 use super::module::{WARP, arguments, launch};
 
-/// Different values on the device.
+/// A hash table of distinct values on the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HashTable {
-    /// A power of two and one, and a code each.
+    /// A power of two plus one, and a code each.
     pub(crate) keys: DeviceSlice<u64>,
     pub(crate) codes: DeviceSlice<u32>,
-    /// How many were claimed; 1 where there were too many; 1 where the pattern of free places is
-    /// a value.
+    /// Number of claimed values; 1 if there were too many; 1 if the pattern of free places is a
+    /// value.
     pub(crate) found: DeviceSlice<u32>,
-    /// Different values at most.
+    /// Distinct values at most.
     pub(crate) limit: u32,
 }
 
@@ -40,7 +40,7 @@ impl HashTable {
 }
 
 impl EncodeKernels {
-    /// Finds all values of a task; tells in the table if there are too many.
+    /// Finds all values of a task; sets a flag of the table if there are too many.
     pub(crate) fn hash_values(
         &self,
         stream: &CudaStream,
@@ -52,7 +52,8 @@ impl EncodeKernels {
         launch(&self.hash_values, stream, strided(task), arguments)
     }
 
-    /// Lists them in any order with their places; their number, the least and the greatest.
+    /// Lists the values in any order with their places; also their number, the least and the
+    /// greatest.
     pub(crate) fn hash_list(
         &self,
         stream: &CudaStream,
@@ -70,7 +71,7 @@ impl EncodeKernels {
         launch(&self.hash_list, stream, threads, arguments)
     }
 
-    /// Numbers places, which are listed in the order of their values.
+    /// Numbers the places, which are listed in the order of their values.
     pub(crate) fn hash_number(
         &self,
         stream: &CudaStream,

@@ -1,8 +1,8 @@
-//! Slices of device memory, and the arena of one encoding at a time: pieces of large allocations,
-//! handed out one after another and taken back all at once.
+//! Slices of device memory, and the arena of one encoding at a time, which allocates slices from
+//! large pieces and frees all at once.
 //!
-//! A slice knows its length, so launches can assert it, and what lent it its memory: using a slice
-//! whose memory was taken back or freed panics.
+//! A slice has its length, so that launches can assert it, and its owner: using a slice whose
+//! memory was released panics.
 
 use std::marker::PhantomData;
 use std::sync::Mutex;
@@ -15,20 +15,20 @@ use super::host::{CopySource, CopyTarget, Staging, lock};
 use super::memory::{DeviceBuffer, Memory, fault, is_allocated};
 use super::plain::Plain;
 
-/// Every slice of an arena begins at a multiple of so many bytes: sections of blocks do at 64.
+/// Alignment of slices of an arena, bytes; sections of blocks need 64.
 const ALIGN_BYTES: usize = 256;
-/// The least that is allocated.
+/// Least size of a piece.
 const PIECE_BYTES: usize = 1 << 22;
 
-/// What lent a slice its memory.
+/// The owner of a slice's memory.
 #[derive(Clone, Copy, Debug)]
-enum Lender {
-    /// Nothing: there are no values.
+enum Owner {
+    /// None: there are no values.
     Nothing,
     /// An allocation, by its number.
     Buffer(u64),
-    /// An arena, and the number of the loan.
-    Arena(&'static Loans, u64),
+    /// An arena, and the number of the allocation.
+    Arena(&'static Allocations, u64),
 }
 
 /// Values on the device, of an arena or a buffer.
@@ -36,7 +36,7 @@ enum Lender {
 pub(crate) struct DeviceSlice<T> {
     address: u64,
     length: usize,
-    lender: Lender,
+    owner: Owner,
     values: PhantomData<T>,
 }
 
@@ -51,26 +51,26 @@ impl<T> Copy for DeviceSlice<T> {}
 impl<T: Plain> DeviceSlice<T> {
     /// All of a buffer.
     pub(crate) fn of(buffer: &DeviceBuffer<T>) -> Self {
-        let lender = Lender::Buffer(buffer.number());
-        Self { address: buffer.address(), length: buffer.len(), lender, values: PhantomData }
+        let owner = Owner::Buffer(buffer.number());
+        Self { address: buffer.address(), length: buffer.len(), owner, values: PhantomData }
     }
 
     /// No values, at no address.
     pub(crate) fn none() -> Self {
-        Self { address: 0, length: 0, lender: Lender::Nothing, values: PhantomData }
+        Self { address: 0, length: 0, owner: Owner::Nothing, values: PhantomData }
     }
 
-    /// Where the values lie.
+    /// The address of the values.
     ///
     /// # Panics
-    /// When the memory was taken back.
+    /// When the memory was released.
     pub(crate) fn address(self) -> u64 {
-        let is_lent = match self.lender {
-            Lender::Nothing => true,
-            Lender::Buffer(number) => is_allocated(number),
-            Lender::Arena(loans, number) => loans.has(number),
+        let is_live = match self.owner {
+            Owner::Nothing => true,
+            Owner::Buffer(number) => is_allocated(number),
+            Owner::Arena(allocations, number) => allocations.has(number),
         };
-        assert!(is_lent, "the memory of a slice was taken back");
+        assert!(is_live, "the memory of a slice was released");
         self.address
     }
 
@@ -92,8 +92,8 @@ impl<T: Plain> DeviceSlice<T> {
 
     /// The same memory as bytes.
     pub(crate) fn bytes(self) -> DeviceSlice<u8> {
-        let Self { address, length, lender, .. } = self;
-        DeviceSlice { address, length: length * size_of::<T>(), lender, values: PhantomData }
+        let Self { address, length, owner, .. } = self;
+        DeviceSlice { address, length: length * size_of::<T>(), owner, values: PhantomData }
     }
 
     /// Sets every byte.
@@ -102,12 +102,12 @@ impl<T: Plain> DeviceSlice<T> {
             return Ok(());
         }
         let bytes = self.length * size_of::<T>();
-        // SAFETY: the slice lies within memory that is still lent; ordered by the stream.
+        // SAFETY: the slice lies within live memory, as `address` asserts; ordered by the stream.
         unsafe { result::memset_d8_async(self.address(), byte, bytes, stream.cu_stream()) }
             .map_err(fault)
     }
 
-    /// Copies values to its start, through a staging buffer of its arena or its fleet's.
+    /// Copies values to its start, through a staging buffer of its arena or its own.
     pub(crate) fn upload<'a>(
         self,
         stream: &CudaStream,
@@ -119,16 +119,16 @@ impl<T: Plain> DeviceSlice<T> {
             return Ok(());
         }
         let alone;
-        let staging = match self.lender {
-            Lender::Arena(loans, _) => &loans.staging,
-            Lender::Nothing | Lender::Buffer(_) => {
+        let staging = match self.owner {
+            Owner::Arena(allocations, _) => &allocations.staging,
+            Owner::Nothing | Owner::Buffer(_) => {
                 alone = Mutex::new(None);
                 &alone
             }
         };
         let mut staging = lock(staging);
         let staging = staging.get_or_insert_with(|| Staging::new(stream.context()));
-        // SAFETY: the values lie within memory that is still lent.
+        // SAFETY: the values lie within live memory, as `address` asserts.
         unsafe { values.copy_to(stream, self.address(), staging) }
     }
 
@@ -144,7 +144,7 @@ impl<T: Plain> DeviceSlice<T> {
         if values.len() == 0 {
             return Ok(());
         }
-        // SAFETY: the values lie within memory that is still lent.
+        // SAFETY: the values lie within live memory, as `address` asserts.
         unsafe { values.copy_from(stream, self.address()) }
     }
 }
@@ -172,53 +172,53 @@ impl<T: Plain> OnDevice for &DeviceBuffer<T> {
     }
 }
 
-/// What an arena has lent. It outlives the arena, so that slices can ask for it ever after, and
-/// then serves another arena.
+/// The live allocations of an arena. Outlives the arena, so that slices can always check their
+/// allocation, and then serves another arena.
 #[derive(Debug, Default)]
-struct Loans {
+struct Allocations {
     numbers: Mutex<Numbers>,
-    /// Made when it is needed first.
+    /// Allocated on first use.
     staging: Mutex<Option<Staging>>,
 }
 
 #[derive(Debug, Default)]
 struct Numbers {
-    /// Of the loans that hold, ascending.
-    lent: Vec<u64>,
-    /// Of the last loan; no number is given twice.
+    /// Numbers of live allocations, ascending.
+    live: Vec<u64>,
+    /// Number of the last allocation; numbers are unique.
     last: u64,
 }
 
-/// Loans without an arena.
-static SPARE: Mutex<Vec<&'static Loans>> = Mutex::new(Vec::new());
+/// Idle registers of allocations, for new arenas.
+static SPARE: Mutex<Vec<&'static Allocations>> = Mutex::new(Vec::new());
 
-impl Loans {
+impl Allocations {
     fn new() -> &'static Self {
         lock(&SPARE).pop().unwrap_or_else(|| Box::leak(Box::default()))
     }
 
     fn has(&self, number: u64) -> bool {
-        lock(&self.numbers).lent.binary_search(&number).is_ok()
+        lock(&self.numbers).live.binary_search(&number).is_ok()
     }
 
-    fn lend(&self) -> u64 {
+    fn begin(&self) -> u64 {
         let mut numbers = lock(&self.numbers);
         numbers.last += 1;
         let number = numbers.last;
-        numbers.lent.push(number);
+        numbers.live.push(number);
         number
     }
 
-    /// Ends all loans but the first `length`.
+    /// Ends all allocations except the first `length`.
     fn truncate(&self, length: usize) {
-        lock(&self.numbers).lent.truncate(length);
+        lock(&self.numbers).live.truncate(length);
     }
 }
 
-/// A state of an arena to go back to.
+/// A state of an arena to return to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    loans: usize,
+    allocations: usize,
     pieces: usize,
     used_bytes: usize,
 }
@@ -228,11 +228,11 @@ pub(crate) struct Mark {
 pub(crate) struct Arena {
     memory: Memory,
     pieces: Vec<DeviceBuffer<u8>>,
-    /// Bytes of the last piece that are handed out.
+    /// Allocated bytes of the last piece.
     used_bytes: usize,
-    /// Bytes of the pieces before it.
+    /// Bytes of the earlier pieces.
     before_bytes: usize,
-    loans: &'static Loans,
+    allocations: &'static Allocations,
 }
 
 impl Arena {
@@ -242,38 +242,41 @@ impl Arena {
             pieces: Vec::new(),
             used_bytes: 0,
             before_bytes: 0,
-            loans: Loans::new(),
+            allocations: Allocations::new(),
         }
     }
 
     /// A slice for `length` values of any content; has an address even without values.
-    pub(crate) fn room<T: Plain>(&mut self, length: usize) -> Result<DeviceSlice<T>, EngineError> {
+    pub(crate) fn allocate<T: Plain>(
+        &mut self,
+        length: usize,
+    ) -> Result<DeviceSlice<T>, EngineError> {
         let bytes = length.max(1) * size_of::<T>();
-        let bytes = self.memory.roomy(bytes, bytes.next_multiple_of(ALIGN_BYTES));
+        let bytes = self.memory.preferred(bytes, bytes.next_multiple_of(ALIGN_BYTES));
         let left = self.pieces.last().map_or(0, |piece| piece.len() - self.used_bytes);
         if left < bytes || self.memory.is_exact {
-            let piece = DeviceBuffer::new(&self.memory, self.memory.roomy(bytes, PIECE_BYTES))?;
+            let piece = DeviceBuffer::new(&self.memory, self.memory.preferred(bytes, PIECE_BYTES))?;
             self.before_bytes += self.pieces.last().map_or(0, DeviceBuffer::len);
             self.pieces.push(piece);
             self.used_bytes = 0;
         }
-        let piece = self.pieces.last().expect("there is one now");
+        let piece = self.pieces.last().expect("a piece exists");
         let address = piece.address() + self.used_bytes as u64;
         self.used_bytes += bytes;
-        let lender = Lender::Arena(self.loans, self.loans.lend());
-        Ok(DeviceSlice { address, length, lender, values: PhantomData })
+        let owner = Owner::Arena(self.allocations, self.allocations.begin());
+        Ok(DeviceSlice { address, length, owner, values: PhantomData })
     }
 
-    /// How much is handed out.
+    /// The present state.
     pub(crate) fn mark(&self) -> Mark {
-        let loans = lock(&self.loans.numbers).lent.len();
-        Mark { loans, pieces: self.pieces.len(), used_bytes: self.used_bytes }
+        let allocations = lock(&self.allocations.numbers).live.len();
+        Mark { allocations, pieces: self.pieces.len(), used_bytes: self.used_bytes }
     }
 
-    /// Takes back what was handed out since. What was queued on the stream comes before what will
-    /// be queued with the same memory.
+    /// Releases all allocations after the mark. Work that is queued on the stream precedes later
+    /// work with the same memory.
     pub(crate) fn release(&mut self, mark: Mark) {
-        self.loans.truncate(mark.loans);
+        self.allocations.truncate(mark.allocations);
         while self.pieces.len() > mark.pieces.max(1) {
             self.pieces.pop();
             self.before_bytes -= self.pieces.last().map_or(0, DeviceBuffer::len);
@@ -281,9 +284,9 @@ impl Arena {
         self.used_bytes = if mark.pieces == 0 { 0 } else { mark.used_bytes };
     }
 
-    /// Takes everything back. What was in several pieces will be in one.
+    /// Releases all allocations. Replaces several pieces by one.
     pub(crate) fn clear(&mut self) -> Result<(), EngineError> {
-        self.loans.truncate(0);
+        self.allocations.truncate(0);
         if self.pieces.len() > 1 {
             let bytes = self.before_bytes + self.pieces.last().map_or(0, DeviceBuffer::len);
             self.pieces.clear();
@@ -296,10 +299,10 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        self.loans.truncate(0);
-        // Waits for what was staged.
-        *lock(&self.loans.staging) = None;
-        lock(&SPARE).push(self.loans);
+        self.allocations.truncate(0);
+        // Waits for staged copies.
+        *lock(&self.allocations.staging) = None;
+        lock(&SPARE).push(self.allocations);
     }
 }
 
@@ -309,13 +312,18 @@ mod tests {
 
     #[test]
     fn loans_end_with_their_mark_and_numbers_never_return() {
-        let loans = Loans::default();
-        let (first, second) = (loans.lend(), loans.lend());
-        loans.truncate(1);
-        let third = loans.lend();
-        assert_eq!([first, second, third].map(|it| loans.has(it)), [true, false, true]);
-        loans.truncate(0);
-        let fourth = loans.lend();
-        assert!(fourth > third && loans.has(fourth) && !loans.has(first) && !loans.has(third));
+        let allocations = Allocations::default();
+        let (first, second) = (allocations.begin(), allocations.begin());
+        allocations.truncate(1);
+        let third = allocations.begin();
+        assert_eq!([first, second, third].map(|it| allocations.has(it)), [true, false, true]);
+        allocations.truncate(0);
+        let fourth = allocations.begin();
+        assert!(
+            fourth > third
+                && allocations.has(fourth)
+                && !allocations.has(first)
+                && !allocations.has(third)
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! Launches that bring rows into grouped order while columns are encoded: the kernels that
-//! decoding takes for it, and one that finds heads.
+//! Launches that compute the grouped order of rows while columns are encoded: the kernels of
+//! decoding, and one that finds heads.
 //!
-//! One column of keys at a time, wherever it lies: places are addresses.
+//! One column of keys at a time, with places as addresses.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -17,28 +17,28 @@ const SEGMENT_ROWS: usize = shoal_codec::tile::SEGMENT_ROWS;
 /// Rows of a block of threads.
 const PART_ROWS: usize = SEGMENT_ROWS / CODEC_PARTS as usize;
 
-/// What ordering a column of keys takes.
+/// The buffers of ordering a column of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordering {
     /// Bit patterns of whole bytes, in order of rows.
     pub(crate) keys: DeviceSlice<u8>,
     pub(crate) key_bytes: u32,
     pub(crate) rows: u32,
-    /// By position, row and bits of its key; as long as whole tiles, like the next three.
+    /// By position, row and bits of its key; padded to whole tiles, like the next three.
     pub(crate) order: DeviceSlice<u32>,
     /// By row, its position.
     pub(crate) places: DeviceSlice<u16>,
     pub(crate) work: DeviceSlice<u32>,
     pub(crate) other: DeviceSlice<u32>,
-    /// Digits of each part, of every byte of a key, and once.
+    /// Digits of each part, for every byte of a key, and for one pass.
     pub(crate) counts: DeviceSlice<u32>,
-    pub(crate) told: DeviceSlice<u32>,
+    pub(crate) published: DeviceSlice<u32>,
     /// By segment.
     pub(crate) ranges: DeviceSlice<CodecRange>,
 }
 
 impl Ordering {
-    /// Words of the digits of so many rows.
+    /// Words of the digits of a number of rows.
     pub(crate) fn digits(rows: usize) -> usize {
         rows.div_ceil(PART_ROWS) * CODEC_DIGITS as usize
     }
@@ -51,7 +51,7 @@ impl Ordering {
         let shortest = self.order.len().min(self.work.len()).min(self.other.len());
         assert!(shortest.min(self.places.len()) >= whole, "whole tiles");
         assert!(self.counts.len() >= Self::digits(rows) * bytes, "digits of every byte");
-        assert!(self.told.len() >= Self::digits(rows), "digits of a pass");
+        assert!(self.published.len() >= Self::digits(rows), "digits of a pass");
         assert!(self.ranges.len() >= rows.div_ceil(SEGMENT_ROWS), "a range a segment");
         CodecKeys {
             keys: self.keys.address(),
@@ -61,7 +61,7 @@ impl Ordering {
             work: self.work.address(),
             other: self.other.address(),
             counts: self.counts.address(),
-            told: self.told.address(),
+            published: self.published.address(),
             ranges: self.ranges.address(),
             first_part: 0,
             rows: self.rows,
@@ -92,7 +92,7 @@ impl EncodeKernels {
         launch(&self.codec_range, stream, ordering.threads(), arguments![grouping])
     }
 
-    /// Sorts by keys of at most so many digits; the ranges have been computed.
+    /// Sorts by keys of at most `passes` digits; the ranges have been computed.
     pub(crate) fn order_keys(
         &self,
         stream: &CudaStream,

@@ -1,8 +1,8 @@
 //! The launch that moves the sections of an encoded column to their places.
 //!
-//! One launch moves staged words and all other sections, because separate copies would wait longer
-//! than they copy. The host need not have the lengths of words: the device shifts the sections
-//! behind them.
+//! One launch moves staged words and all other sections, because separate copies have more latency
+//! than work. The host need not have the lengths of words: the device shifts the sections behind
+//! them.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -14,7 +14,7 @@ use super::codec_encode_memory::DeviceSlice;
 use super::module::{WARP, arguments, launch};
 
 impl Places {
-    /// Places of so many sections of words, not set.
+    /// Places of `sections` sections of words, not set.
     pub(crate) fn new(sections: usize) -> Self {
         assert!(sections <= layout::ENCODE_SECTIONS as usize, "{sections} sections of words");
         let (addresses, copies) = (<[u64; 16]>::default(), <[u64; 32]>::default());
@@ -25,8 +25,8 @@ impl Places {
         Self { totals, directories, words, from, to, bytes, shares, behind, sections, copies }
     }
 
-    /// The same, set as if sections of words, which are in order, had no length; the lengths will
-    /// be at `totals`.
+    /// Sets the places as if sections of words, which are in order, had no length; `totals` has the
+    /// lengths later.
     pub(crate) fn moving(totals: DeviceSlice<u64>) -> Self {
         Self { totals: totals.address(), ..Self::new(totals.len()) }
     }
@@ -41,7 +41,7 @@ impl Places {
         self.words[section] = to.address();
     }
 
-    /// Adds a section at `from`, behind so many sections of words; padding follows it.
+    /// Adds a section at `from`, behind `behind` sections of words; padding follows it.
     pub(crate) fn copy(&mut self, from: DeviceSlice<u8>, to: DeviceSlice<u8>, behind: usize) {
         assert_eq!(from.len(), to.len(), "a section of the same length");
         let at = self.copies as usize;

@@ -1,6 +1,6 @@
-//! Launches that find a grouped order and bring values into it, a block of threads a segment.
+//! Launches that find a grouped order and permute values to it, one block of threads per segment.
 //!
-//! Not all devices have as much shared memory for a block; callers ask.
+//! Only for devices with enough shared memory per block; callers check.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -12,13 +12,13 @@ use super::module::{arguments, launch};
 
 /// Rows of a block.
 const SEGMENT_ROWS: usize = shoal_codec::tile::SEGMENT_ROWS;
-/// Loads of neighbouring rows take so many bytes at once.
+/// Bytes of the loads of neighbouring rows.
 const ALIGN_BYTES: u64 = 32;
 
 impl EncodeKernels {
-    /// The place of each row within its segment, and a bit for each that is a head; the values of
-    /// `task` are keys. What tells of each segment becomes 1 if keys of it are too far apart, else
-    /// 0. Only where the device holds segments.
+    /// The place of each row within its segment, and a bit for each head; the values of `task` are
+    /// keys. `failed` is 1 for segments whose keys are too far apart, else 0. Only if the device
+    /// holds segments.
     pub(crate) fn encode_order(
         &self,
         stream: &CudaStream,
@@ -34,7 +34,7 @@ impl EncodeKernels {
         launch(&self.encode_order, stream, threads, arguments![*task, places, heads, failed])
     }
 
-    /// The values of a task by their `places`, but for segments whose places were not found.
+    /// The values of a task by their `places`, except segments without places.
     pub(crate) fn encode_group(
         &self,
         stream: &CudaStream,

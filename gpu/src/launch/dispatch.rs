@@ -10,7 +10,7 @@ use super::argument_layout::{IndexArgument, InputArgument, RecordsArgument, Rows
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, enqueue};
 
-/// The arguments that every kernel of the stage takes.
+/// The common arguments of the stage's kernels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CycleRows {
     pub(crate) input: InputArgument,
@@ -27,7 +27,7 @@ pub(crate) struct CycleRows {
 pub(crate) struct Ordered<'a> {
     pub(crate) keys: &'a DeviceBuffer<u32>,
     pub(crate) arrivals: &'a DeviceBuffer<u32>,
-    /// By clear: the arrival that it stands before.
+    /// By clear: the arrival that it precedes.
     pub(crate) clear_arrivals: &'a DeviceBuffer<u32>,
     /// By clear: its request.
     pub(crate) clear_requests: &'a DeviceBuffer<u32>,
@@ -54,8 +54,8 @@ impl Kernels {
             cycle.index, newcomers)
     }
 
-    /// Finds the slots of `entries` of dictionaries, judges their rows and, in cycles of fixes
-    /// alone, lets those of one object compete.
+    /// Finds the slots of `entries` of dictionaries, validates their rows and, in cycles of fixes
+    /// alone, lets the rows of an object compete.
     pub(crate) fn dispatch_dictionaries(
         &self,
         stream: &CudaStream,
@@ -63,7 +63,7 @@ impl Kernels {
         objects: &DeviceBuffer<u64>,
         entries: u32,
     ) -> Result<(), EngineError> {
-        assert!(objects.len() >= cycle.slots as usize, "every new slot has room");
+        assert!(objects.len() >= cycle.slots as usize, "every new slot fits");
         assert!(entries <= cycle.rules.rows, "an entry has a row");
         let CycleRows { input, rules, rows, index, records, .. } = *cycle;
         enqueue!(self.dispatch_entries, stream, entries; input, rules, rows, index, records,
@@ -71,19 +71,19 @@ impl Kernels {
         enqueue!(self.dispatch_match, stream, rules.rows; input, rules, rows, index)
     }
 
-    /// Judges other rows and finds their slots.
+    /// Validates other rows and finds their slots.
     pub(crate) fn dispatch_find(
         &self,
         stream: &CudaStream,
         cycle: &CycleRows,
         objects: &DeviceBuffer<u64>,
     ) -> Result<(), EngineError> {
-        assert!(objects.len() >= cycle.slots as usize, "every new slot has room");
+        assert!(objects.len() >= cycle.slots as usize, "every new slot fits");
         enqueue!(self.dispatch_find, stream, cycle.rules.rows; cycle.input, cycle.rules, cycle.rows,
             cycle.index, objects)
     }
 
-    /// Lets such rows of one object compete.
+    /// Lets those rows of an object compete.
     pub(crate) fn dispatch_order(
         &self,
         stream: &CudaStream,
@@ -115,7 +115,7 @@ impl Kernels {
             cycle.rows, cycle.records)
     }
 
-    /// Ends what is too old.
+    /// Ends objects whose record is too old.
     pub(crate) fn dispatch_expire(
         &self,
         stream: &CudaStream,
@@ -138,7 +138,7 @@ impl Kernels {
             keys, arrivals)
     }
 
-    /// Takes every object through its rows, removals and clears.
+    /// Applies every object's rows, removals and clears.
     pub(crate) fn ordered_settle(
         &self,
         stream: &CudaStream,
@@ -153,7 +153,7 @@ impl Kernels {
             cycle.records, lists.keys, lists.arrivals, lists.clear_arrivals, lists.clear_requests)
     }
 
-    /// Counts removals of what cannot exist.
+    /// Counts removals of the reserved id.
     pub(crate) fn ordered_missing(
         &self,
         stream: &CudaStream,
@@ -163,7 +163,7 @@ impl Kernels {
             cycle.rows)
     }
 
-    /// Ends untouched objects that a clear removed.
+    /// Ends objects without rows that a clear removed.
     pub(crate) fn ordered_clear(
         &self,
         stream: &CudaStream,

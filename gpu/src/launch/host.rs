@@ -1,9 +1,9 @@
-//! Host memory of copies: page-locked buffers that track the copies they take part in, and staging
-//! for lists of ordinary memory.
+//! Host memory of copies: page-locked buffers that track their copies, and staging for lists of
+//! ordinary memory.
 //!
-//! Invariant: no copy in flight reads or writes memory that is freed, and none writes
-//! memory that a reference points to. A buffer waits for its copies before it gives out references
-//! that would conflict, and before it is freed.
+//! Invariant: no copy in flight reads or writes memory that is freed, and none writes memory that a
+//! reference points to. A buffer waits for its copies before it returns references that would
+//! conflict, and before it is freed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -21,7 +21,7 @@ use super::plain::{Plain, bytes_of};
 /// Start and bytes of each page-locked buffer.
 static PINNED: RwLock<BTreeMap<usize, usize>> = RwLock::new(BTreeMap::new());
 
-/// Whether bytes lie in page-locked memory, which the device copies from without packing.
+/// Whether bytes lie in page-locked memory, which the device copies without staging.
 pub(crate) fn is_pinned(bytes: &[u8]) -> bool {
     let pinned = PINNED.read().unwrap_or_else(PoisonError::into_inner);
     let start = bytes.as_ptr() as usize;
@@ -29,7 +29,7 @@ pub(crate) fn is_pinned(bytes: &[u8]) -> bool {
     below.is_some_and(|(from, length)| start + bytes.len() <= from + length)
 }
 
-/// Locks what a panic elsewhere cannot leave half-changed.
+/// Locks data that a panic cannot leave inconsistent.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -47,7 +47,7 @@ pub(crate) struct PinnedBuffer<T> {
     context: Arc<CudaContext>,
     pointer: *mut T,
     length: usize,
-    /// What copies in flight do; 2 only while the buffer was borrowed mutably for the copy.
+    /// The state of copies in flight; 2 only while the buffer was borrowed mutably for the copy.
     pending: AtomicU8,
     /// Recorded behind the last copy.
     passed: Mutex<Option<CudaEvent>>,
@@ -79,7 +79,7 @@ impl<T: Plain> PinnedBuffer<T> {
         Ok(Self { context: context.clone(), pointer, length, pending, passed })
     }
 
-    /// Makes room for `length` values if there is less; what was in it is lost then.
+    /// Grows to `length` values; loses its values if it does.
     pub(crate) fn fit(&mut self, memory: &Memory, length: usize) -> Result<(), EngineError> {
         if length > self.length {
             *self = Self::new(memory, length + length / 4)?;
@@ -91,7 +91,7 @@ impl<T: Plain> PinnedBuffer<T> {
         self.length
     }
 
-    /// The values, once no copy writes them any more.
+    /// The values, after copies that write them.
     pub(crate) fn as_slice(&self) -> &[T] {
         if self.pending.load(Ordering::Acquire) == WRITTEN {
             self.wait();
@@ -101,7 +101,7 @@ impl<T: Plain> PinnedBuffer<T> {
         unsafe { std::slice::from_raw_parts(self.pointer, self.length) }
     }
 
-    /// The values, once no copy uses them any more.
+    /// The values, after all copies.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         self.wait();
         // SAFETY: allocated with this length, initialised, plain, borrowed mutably; no copy is
@@ -109,7 +109,7 @@ impl<T: Plain> PinnedBuffer<T> {
         unsafe { std::slice::from_raw_parts_mut(self.pointer, self.length) }
     }
 
-    /// As [`PinnedBuffer::as_mut_slice`] without waiting: none while a copy is in flight.
+    /// As [`PinnedBuffer::as_mut_slice`] without waiting: `None` while a copy is in flight.
     pub(crate) fn ready_mut_slice(&mut self) -> Option<&mut [T]> {
         self.is_idle().then(|| self.as_mut_slice())
     }
@@ -140,13 +140,13 @@ impl<T> PinnedBuffer<T> {
         }
         let passed = lock(&self.passed);
         if let Some(event) = &*passed {
-            // A device that failed copies no more; the pipeline reports the error where it waits.
+            // A failed device copies no more; the pipeline reports the error when it waits.
             let _ = event.synchronize();
         }
         self.pending.store(IDLE, Ordering::Release);
     }
 
-    /// Queues a copy behind those in flight, and records the event of its end.
+    /// Queues a copy after those in flight, and records its end.
     fn queue(
         &self,
         stream: &CudaStream,
@@ -157,7 +157,7 @@ impl<T> PinnedBuffer<T> {
         let event = match &mut *passed {
             Some(event) => {
                 if self.pending.load(Ordering::Acquire) != IDLE {
-                    // One event covers all copies, whichever streams they are in.
+                    // One event covers all copies, on any stream.
                     stream.wait(event)?;
                 }
                 event
@@ -167,7 +167,7 @@ impl<T> PinnedBuffer<T> {
         self.pending.fetch_max(pending, Ordering::AcqRel);
         let copied = copy().and_then(|()| event.record(stream));
         if copied.is_err() {
-            // Without a record of the copy its end must be waited for.
+            // Without a recorded event, waits for the copy.
             let _ = stream.synchronize();
         }
         copied
@@ -189,7 +189,7 @@ impl<T> Drop for PinnedBuffer<T> {
 pub(crate) enum CopySource<'a, T> {
     /// Copied to a staging buffer before the call returns.
     Ordinary(&'a [T]),
-    /// Read where it lies, beside other work.
+    /// Read in place, concurrently.
     Pinned(&'a PinnedBuffer<T>, Range<usize>),
 }
 
@@ -323,7 +323,7 @@ const STAGING_BYTES: (usize, usize) = (1 << 16, 1 << 22);
 #[derive(Debug)]
 pub(super) struct Staging {
     context: Arc<CudaContext>,
-    /// The one that was used longest ago first.
+    /// The least recently used is first.
     buffers: VecDeque<PinnedBuffer<u8>>,
 }
 
@@ -360,7 +360,7 @@ impl Staging {
         Ok(())
     }
 
-    /// A buffer for so many bytes: an idle one, a new one, or the one that is idle next.
+    /// A buffer for `bytes` bytes: an idle one, a new one, or the next to become idle.
     fn take(&mut self, bytes: usize) -> Result<PinnedBuffer<u8>, EngineError> {
         let fits = |buffer: &PinnedBuffer<u8>| buffer.len() >= bytes;
         let idle = self.buffers.iter().position(|buffer| fits(buffer) && buffer.is_idle());
@@ -386,7 +386,7 @@ pub(super) struct HeldBlocks {
 }
 
 impl HeldBlocks {
-    /// Queues copies of blocks from where they lie, each to an address.
+    /// Queues copies of blocks, each in place to an address.
     ///
     /// # Safety
     /// As many bytes as each block has lie at its address on the device.

@@ -1,4 +1,4 @@
-//! Memory of the device, counted against the budgets of its fleet and of all fleets.
+//! Device memory, counted against the budgets of its fleet and of all fleets.
 //!
 //! Plain allocations. Freeing first waits for the device, so no running kernel loses its memory.
 
@@ -19,7 +19,7 @@ use super::plain::Plain;
 /// For tests: see [`Memory::is_exact`].
 const EXACT_MEMORY: &str = "SHOAL_TEST_EXACT_MEMORY";
 
-/// The device's memory as one fleet sees it.
+/// The device's memory for one fleet.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     context: Arc<CudaContext>,
@@ -29,11 +29,12 @@ pub(crate) struct Memory {
     staging: Arc<Mutex<Staging>>,
     /// Owns blocks during their copy.
     held: Arc<Mutex<Vec<HeldBlocks>>>,
-    /// Allocates exactly what is needed, so that compute-sanitizer sees accesses beyond the end.
+    /// Allocates exactly the required bytes, so that compute-sanitizer detects accesses beyond the
+    /// end.
     pub(super) is_exact: bool,
 }
 
-/// Bytes that went over the bus since counting began.
+/// Bytes copied over the bus since counting began.
 #[derive(Debug, Default)]
 struct Copied {
     in_bytes: AtomicU64,
@@ -51,8 +52,8 @@ impl Memory {
         &self.context
     }
 
-    /// What to allocate for `needed`, where `wanted` might save allocating again.
-    pub(super) fn roomy(&self, needed: usize, wanted: usize) -> usize {
+    /// The length to allocate: `wanted`, or `needed` if allocations are exact.
+    pub(super) fn preferred(&self, needed: usize, wanted: usize) -> usize {
         if self.is_exact { needed } else { wanted.max(needed) }
     }
 
@@ -67,25 +68,25 @@ impl Memory {
         (take(&self.copied.in_bytes), take(&self.copied.out_bytes))
     }
 
-    /// Makes the device current on this thread.
+    /// Makes the device's context current on this thread.
     pub(crate) fn bind(&self) -> Result<(), EngineError> {
         self.context.bind_to_thread().map_err(fault)
     }
 
-    /// Whether so many bytes more may be taken now.
+    /// Whether the budgets allow `bytes` more.
     pub(crate) fn has(&self, bytes: u64) -> Result<(), EngineError> {
         self.accounts.exchange(0, bytes)?;
         self.accounts.give_back(bytes);
         Ok(())
     }
 
-    /// Memory of the device, zero; it must be accounted for already.
+    /// Allocates zeroed memory, which is accounted for.
     fn allocate(&self, bytes: usize) -> Result<u64, EngineError> {
         self.bind()?;
         // SAFETY: the context is current; the memory is set right after.
         let made = unsafe {
             result::malloc_sync(bytes).and_then(|address| {
-                // On the default stream, for which ours do not wait: so it is waited for here.
+                // On the default stream, which ours do not wait for; so the call waits.
                 result::memset_d8_sync(address, 0, bytes)?;
                 result::stream::synchronize(result::stream::null())?;
                 Ok(address)
@@ -97,17 +98,17 @@ impl Memory {
         })
     }
 
-    /// Frees what `allocate` gave.
+    /// Frees an allocation.
     fn release(&self, address: u64) {
-        // A context that cannot be made current is gone with all its memory. An error here is one
-        // of earlier work, which the pipeline reports where it waits.
+        // If the context cannot be made current, its memory is already freed. An error of earlier
+        // work is reported by the pipeline when it waits.
         let _ = self.context.synchronize();
-        // SAFETY: callers forget the address; nothing that was queued still runs.
+        // SAFETY: callers forget the address; no queued work still runs.
         let _ = unsafe { result::free_sync(address) };
     }
 }
 
-/// The error of a device without memory that the budgets allow: others use it too.
+/// The error of a device without memory that the budgets allow: other processes use it.
 fn full(bytes: usize) -> EngineError {
     let (left, all) = result::mem_get_info().unwrap_or_default();
     EngineError::OutOfMemory {
@@ -118,7 +119,7 @@ fn full(bytes: usize) -> EngineError {
     }
 }
 
-/// A failed call of the driver as the engine's error.
+/// Converts a failed call of the driver to the engine's error.
 pub(crate) fn fault(error: DriverError) -> EngineError {
     EngineError::Device(error.to_string())
 }
@@ -137,13 +138,13 @@ pub(crate) struct DeviceBuffer<T> {
     memory: Memory,
     address: u64,
     length: usize,
-    /// The number of its allocation, which no other has.
+    /// The unique number of its allocation.
     number: u64,
     values: PhantomData<T>,
 }
 
 impl<T: Plain> DeviceBuffer<T> {
-    /// Room for `length` values; at least one, so that every buffer has an address.
+    /// A buffer of `length` values; at least one, so that every buffer has an address.
     pub(crate) fn new(memory: &Memory, length: usize) -> Result<Self, EngineError> {
         let mut buffer =
             Self { memory: memory.clone(), address: 0, length: 0, number: 0, values: PhantomData };
@@ -151,27 +152,27 @@ impl<T: Plain> DeviceBuffer<T> {
         Ok(buffer)
     }
 
-    /// Makes room for `length` values if there is less; what was in it is lost then. True when it
-    /// was replaced. Grows by a quarter more than `length`, if there is so much. A budget that
-    /// does not allow it leaves everything as it was.
+    /// Grows to `length` values; loses its values if it does, and returns true. Grows by a quarter
+    /// more than `length` if the budget allows. If the budget does not allow `length`, nothing
+    /// changes.
     pub(crate) fn fit(&mut self, length: usize) -> Result<bool, EngineError> {
         let length = length.max(1);
         if length <= self.length {
             return Ok(false);
         }
-        match self.replace(self.memory.roomy(length, length + length / 4)) {
+        match self.replace(self.memory.preferred(length, length + length / 4)) {
             Err(EngineError::OutOfMemory { .. }) => self.replace(length)?,
             other => other?,
         }
         Ok(true)
     }
 
-    /// Gives nearly all of its memory back; what was in it is lost.
+    /// Frees nearly all of its memory; loses its values.
     pub(crate) fn shrink(&mut self) -> Result<(), EngineError> {
         if self.length > 1 { self.replace(1) } else { Ok(()) }
     }
 
-    /// Other memory for `length` values in place of what there is.
+    /// Replaces its memory by memory for `length` values.
     fn replace(&mut self, length: usize) -> Result<(), EngineError> {
         let bytes = length * size_of::<T>();
         self.memory.accounts.exchange(self.bytes(), bytes as u64)?;
@@ -290,7 +291,7 @@ impl<T: Plain> DeviceBuffer<T> {
 }
 
 impl DeviceBuffer<u8> {
-    /// Copies blocks from where they lie, which is best pinned memory, each to its place.
+    /// Copies blocks in place, best from pinned memory, each to its place.
     pub(crate) fn upload_blocks(
         &self,
         stream: &CudaStream,
@@ -315,7 +316,7 @@ impl DeviceBuffer<u8> {
         Ok(())
     }
 
-    /// Copies the first `length` values of a pinned list, of whatever type, to byte `at`.
+    /// Copies the first `length` values of a pinned list, of any type, to byte `at`.
     pub(crate) fn upload_list<U: Plain>(
         &self,
         stream: &CudaStream,
@@ -338,7 +339,7 @@ impl<T> DeviceBuffer<T> {
         (self.length * size_of::<T>()) as u64
     }
 
-    /// Frees the memory, if any; the accounts are the caller's.
+    /// Frees the memory, if any; the caller settles the accounts.
     fn release(&mut self) {
         if self.address != 0 {
             let mut allocated = ALLOCATED.write().unwrap_or_else(PoisonError::into_inner);

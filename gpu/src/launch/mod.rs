@@ -1,9 +1,9 @@
 //! The crate's only `unsafe`: device memory, copies, kernel launches and CUB's functions.
 //!
-//! No exported function lets the host touch memory that a copy uses or that is freed: host buffers
-//! and slices of arenas check that themselves. Launches assert every length that the host knows.
-//! Kernels touch device memory alone. That streams take turns at it, and that arguments are made
-//! anew once their buffers grew, is the pipeline's part; a fault there ends the device's context.
+//! No exported function lets the host access memory that a copy uses or that is freed: host buffers
+//! and slices of arenas check that themselves. Launches assert every length that the host has.
+//! Kernels access only device memory. The pipeline orders streams and rebuilds arguments after
+//! their buffers have grown; a fault there ends the device's context.
 
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
 
@@ -42,7 +42,7 @@ pub(crate) use argument_layout::{
     NewBinsArgument, Outgrown, QueriesArgument, RecordsArgument, RegionsArgument, RowsArgument,
     SceneArgument, Span, SpareArgument, TrajectoriesArgument, ViewArgument,
 };
-pub(crate) use codec_decode::{CodecStretches, Failed};
+pub(crate) use codec_decode::{CodecRanges, Failed};
 pub(crate) use codec_encode::{EncodeKernels, Runs, TILE_VALUES};
 pub(crate) use codec_encode_hash::HashTable;
 pub(crate) use codec_encode_memory::{Arena, DeviceSlice};

@@ -1,6 +1,6 @@
-//! The compiled kernels, and how one is launched: as wide as fits, or narrower for an experiment.
+//! The compiled kernels and their launches: as wide as fits, or narrower for an experiment.
 //!
-//! The width is a property of loaded kernels, so launches take no notice of it.
+//! The width is a property of loaded kernels, so launches do not depend on it.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -10,8 +10,8 @@ use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, result,
 use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{
-    CODEC_ORDER_BYTES, CODEC_ORDER_THREADS, CODEC_SPREAD_BUFFERS, CODEC_SPREAD_BYTES,
-    CODEC_SPREAD_THREADS, Grid, Rules,
+    CODEC_ORDER_BYTES, CODEC_ORDER_THREADS, CODEC_SCATTER_BUFFERS, CODEC_SCATTER_BYTES,
+    CODEC_SCATTER_THREADS, Grid, Rules,
 };
 
 use super::argument_layout::{
@@ -27,10 +27,10 @@ use crate::tuning::{LaunchLimits, Width};
 
 /// Threads of a warp.
 pub(super) const WARP: u64 = 32;
-/// Blocks of a cluster that every device with clusters runs.
+/// Blocks of a cluster that every device with clusters supports.
 const CLUSTER_BLOCKS_MAX: u32 = 8;
 
-/// What a block may have of a multiprocessor's shared memory.
+/// Shared memory of a multiprocessor that a block may use.
 pub(super) const SHARED_BYTES_MAX: sys::CUdevice_attribute =
     sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
 
@@ -47,12 +47,12 @@ macro_rules! kernels {
         pub(crate) struct Kernels {
             $($(pub(super) $name: Kernel,)+)+
             /// Whether blocks may run in clusters that read each other's shared memory, of which
-            /// there is enough, and launches begin while those before them run.
+            /// there is enough, and launches may begin while earlier ones run.
             pub(super) has_clusters: bool,
         }
 
         impl Kernels {
-            /// Loads the fatbins that the build embedded, for launches so wide.
+            /// Loads the embedded fatbins, for launches of this width.
             fn load_for(context: &Arc<CudaContext>, width: Width) -> Result<Self, DriverError> {
                 // SAFETY: the engine's own events order its streams; cudarc's would add to every
                 // copy.
@@ -88,7 +88,7 @@ kernels! {
         dispatch_expire, ordered_keys, ordered_settle, ordered_missing, ordered_clear;
     "update/update": update_keys, update_spans, update_holes, update_grow, update_insert,
         update_close, update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans,
-        rebuild_rooms, rebuild_cells, rebuild_fill, dispatch_unknown;
+        rebuild_capacities, rebuild_cells, rebuild_fill, dispatch_unknown;
     "query/query": query_rows, query_items, query_count, query_bounds, query_write,
         query_write_many, query_fixes, query_get, query_export, index_fill;
     "query/warp_query": warp_query_count, warp_query_write, warp_query_write_many;
@@ -97,28 +97,28 @@ kernels! {
         subscription_starts, subscription_file, subscription_file_bins, subscription_mark,
         subscription_gather, subscription_gather_ended, subscription_count,
         subscription_count_many, subscription_tally, subscription_write, subscription_write_many,
-        subscription_heads, subscription_columns, subscription_fixes, subscription_stands,
-        subscription_touched, subscription_touches, subscription_watch;
+        subscription_heads, subscription_columns, subscription_fixes, subscription_outcomes,
+        subscription_mark_observed, subscription_observe, subscription_watch;
     "subscription/trajectories": trajectories_widen, trajectories_mark, trajectories_rows;
     "query/sort": sort_short, sort_long, sort_tiles, sort_merge;
-    "codec/decode": codec_open, codec_plain_32, codec_few_plain_32, codec_plain_64;
-    "codec/slots": codec_slot_32, codec_few_slot_32, codec_slot_64, codec_slots_32,
+    "codec/decode": codec_open, codec_plain_32, codec_small_plain_32, codec_plain_64;
+    "codec/slots": codec_slot_32, codec_small_slot_32, codec_slot_64, codec_slots_32,
         codec_slots_64;
     "codec/runs": codec_runs_32, codec_repeats_32;
-    "codec/spread": codec_spread;
+    "codec/scatter": codec_scatter;
     "codec/group": codec_range, codec_count, codec_move, codec_heads;
     "codec/order": codec_order_codes, codec_order_keys;
 }
 
-/// How wide the kernels of a file are launched where a block may have so much shared memory.
-/// Blocks that sort or decode are made for one number of threads; what needs more is not launched.
+/// The width of a file's kernels on a device with this shared memory per block. Blocks that sort or
+/// decode have one number of threads; those that need more memory are not launched.
 fn width_of(file: &str, width: Width, shared_bytes: u32) -> Width {
     match file {
         "query/sort" | "codec/group" => Width::FULL,
         "codec/decode" | "codec/runs" => Width::of_blocks(DECODE_THREADS),
-        "codec/spread" => {
-            let buffers = CODEC_SPREAD_BUFFERS.min(shared_bytes / CODEC_SPREAD_BYTES);
-            Width::with_shared(CODEC_SPREAD_THREADS, buffers * CODEC_SPREAD_BYTES)
+        "codec/scatter" => {
+            let buffers = CODEC_SCATTER_BUFFERS.min(shared_bytes / CODEC_SCATTER_BYTES);
+            Width::with_shared(CODEC_SCATTER_THREADS, buffers * CODEC_SCATTER_BYTES)
         }
         "codec/slots" => Width::of_blocks(SLOT_THREADS),
         "codec/order" => {
@@ -128,7 +128,7 @@ fn width_of(file: &str, width: Width, shared_bytes: u32) -> Width {
     }
 }
 
-/// A kernel, and how wide its launches are.
+/// A kernel and the width of its launches.
 #[derive(Debug)]
 pub(super) struct Kernel {
     function: CudaFunction,
@@ -157,18 +157,18 @@ impl Kernel {
 }
 
 impl Kernels {
-    /// The kernels as a fleet uses them.
+    /// The kernels of a fleet.
     pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
         Self::load_for(context, Width::FULL)
     }
 
-    /// As of a device of an older generation.
+    /// The kernels as on a device of an older generation.
     #[cfg(test)]
     pub(crate) fn without_clusters(self) -> Self {
         Self { has_clusters: false, ..self }
     }
 
-    /// The kernels once more, launched so that about `resident_threads` threads run at a time; see
+    /// The kernels with launches that keep about `resident_threads` threads resident; see
     /// [`crate::Tuning::resident_threads`].
     pub(crate) fn narrow(
         context: &Arc<CudaContext>,
@@ -207,8 +207,8 @@ pub(super) fn launch(
         value: threads,
         limit: u64::from(u32::MAX) * u64::from(kernel.block_threads),
     })?;
-    // SAFETY: the typed wrappers give the parameters of this very kernel, and buffers as long as
-    // the kernel reads and writes.
+    // SAFETY: the typed wrappers pass the parameters of this kernel, and buffers as long as the
+    // kernel reads and writes.
     unsafe {
         result::launch_kernel(
             kernel.function.cu_function(),
@@ -222,21 +222,20 @@ pub(super) fn launch(
     .map_err(fault)
 }
 
-/// How the blocks of a launch run beside each other and beside the launch before.
+/// How the blocks of a launch run relative to each other and to the previous launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) blocks: u32,
-    /// Threads of a block, if they are less than the kernel's.
+    /// Threads of a block, if fewer than the kernel's.
     pub(super) threads: Option<u32>,
     /// Blocks of a cluster, which divides them; 1 without.
     pub(super) cluster: u32,
-    /// Whether it may begin while the launch before it in its stream still runs: its kernel waits
-    /// for what that writes.
+    /// Whether it may begin while the previous launch in its stream runs: its kernel waits for that
+    /// launch's writes.
     pub(super) follows: bool,
 }
 
-/// Launches blocks as `run` says, each with so much of the shared memory that is given at a
-/// launch.
+/// Launches blocks as `run` defines, each with `shared_bytes` of dynamic shared memory.
 pub(super) fn launch_run(
     kernel: &Kernel,
     stream: &CudaStream,
@@ -287,7 +286,7 @@ pub(super) fn launch_run(
     .map_err(fault)
 }
 
-/// A value as a kernel takes it: itself, or the address of a buffer.
+/// A value in the form that a kernel takes: itself, or the address of a buffer.
 pub(super) trait Parameter {
     type Value;
 
@@ -354,10 +353,10 @@ parameters!(
     ViewArgument,
 );
 
-/// Launches threads of a kernel with its parameters, in the order of its declaration.
+/// Launches threads of a kernel with its parameters, in the order of declaration.
 macro_rules! enqueue {
     ($kernel:expr, $stream:expr, $threads:expr; $($parameter:expr),+) => {
-        // The values live until the call has returned.
+        // The values live until the call returns.
         $crate::launch::module::launch(&$kernel, $stream, u64::from($threads), &mut [$(
             (&raw const *&$crate::launch::module::Parameter::value(&$parameter))
                 .cast_mut()
@@ -367,8 +366,8 @@ macro_rules! enqueue {
 }
 pub(super) use enqueue;
 
-/// Pointers to arguments, which must be places: a temporary would be gone when they are used, and
-/// the compiler refuses one.
+/// Pointers to arguments, which must be places: a temporary would be dropped before use, and the
+/// compiler refuses one.
 macro_rules! arguments {
     ($($value:expr),+ $(,)?) => {
         &mut [$((&raw const $value).cast_mut().cast::<std::ffi::c_void>(),)+]
@@ -382,7 +381,7 @@ mod tests {
 
     use super::*;
 
-    /// Threads of a kernel that the driver would let run on one multiprocessor at a time.
+    /// Threads of a kernel that the driver allows on one multiprocessor.
     fn resident(kernel: &Kernel) -> u32 {
         let (threads, bytes) = (kernel.block_threads, kernel.dynamic_shared_bytes as usize);
         let function = &kernel.function;
@@ -392,7 +391,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
-    fn the_driver_lets_no_more_threads_run_than_were_asked_for() {
+    fn the_driver_limits_threads_as_requested() {
         let context = crate::Gpu::open(crate::Gpu::FIRST).unwrap().context;
         let count = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let multiprocessors = context.attribute(count).unwrap().unsigned_abs();

@@ -4,15 +4,15 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Shape};
+use shoal_engine::layout::{AnswerRecord, Shape};
 
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, enqueue};
 
-/// Candidates of all queries, by query: their records, and the first of each query and the end.
+/// Candidates of all queries, by query: their records, and the first candidate of each query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidates<'a> {
-    pub(crate) fixes: &'a DeviceBuffer<Answered>,
+    pub(crate) fixes: &'a DeviceBuffer<AnswerRecord>,
     pub(crate) length: u32,
     pub(crate) bounds: &'a DeviceBuffer<u64>,
     pub(crate) queries: u32,
@@ -26,7 +26,7 @@ impl Candidates<'_> {
 }
 
 impl Kernels {
-    /// Ranks from the queries' centres, and the candidates' own places beside them.
+    /// Ranks from the queries' centres, and the places of the candidates.
     pub(crate) fn nearest_rank(
         &self,
         stream: &CudaStream,
@@ -56,23 +56,23 @@ impl Kernels {
         enqueue!(self.nearest_owners, stream, length; of.bounds, queries, places, length, owners)
     }
 
-    /// The first candidates of each query with their ranks, `taken` in all; `takes` are those of
-    /// all queries before each.
+    /// The first candidates of each query with their ranks, `taken` in all; `takes` has the sums of
+    /// the queries before each.
     pub(crate) fn nearest_take(
         &self,
         stream: &CudaStream,
         of: Candidates<'_>,
         (takes, taken): (&DeviceBuffer<u64>, u32),
         (places, ranks): (&DeviceBuffer<u32>, &DeviceBuffer<u64>),
-        (neighbours, neighbour_ranks): (&DeviceBuffer<Answered>, &DeviceBuffer<u64>),
+        (neighbours, neighbour_ranks): (&DeviceBuffer<AnswerRecord>, &DeviceBuffer<u64>),
     ) -> Result<(), EngineError> {
         of.check();
         let queries = of.queries;
-        assert!(taken <= of.length, "no more than there are");
+        assert!(taken <= of.length, "at most all candidates");
         assert!(takes.len() > queries as usize, "a sum a query and one more");
         assert!(places.len().min(ranks.len()) >= of.length as usize, "a rank a candidate");
         let shortest = neighbours.len().min(neighbour_ranks.len());
-        assert!(shortest >= taken as usize, "room for every neighbour");
+        assert!(shortest >= taken as usize, "capacity for every neighbour");
         enqueue!(self.nearest_take, stream, taken; of.bounds, takes, queries, places, of.fixes,
             ranks, taken, neighbours, neighbour_ranks)
     }

@@ -1,10 +1,10 @@
-//! The arguments that kernels take by value, made from buffers.
+//! Builds the arguments that kernels take by value from buffers.
 //!
-//! The constructors assert what kernels rely on: lists with a common index are equally long.
+//! The constructors assert the kernels' preconditions: lists with a common index are equally long.
 
 use shoal_engine::layout::{
-    Cell, DictionarySlot, Edge, Entry, Grid, Item, Optional, Place, Report, RowOutcomeCounts,
-    Version,
+    Cell, DictionarySlot, DispatchReport, Edge, Entry, Grid, Item, Optional, Place,
+    RowOutcomeCounts, Version,
 };
 
 use super::argument_layout::{
@@ -19,7 +19,7 @@ use super::plain::Plain;
 pub(crate) struct ByteRange {
     /// Bytes from the start of the input.
     pub(crate) at: usize,
-    /// Values.
+    /// Number of values.
     pub(crate) length: usize,
 }
 
@@ -67,7 +67,7 @@ impl RowsArgument {
         best: &DeviceBuffer<u64>,
         moved: &DeviceBuffer<u32>,
         stamps: &DeviceBuffer<u32>,
-        report: &DeviceBuffer<Report>,
+        report: &DeviceBuffer<DispatchReport>,
     ) -> Self {
         assert!(stamps.len() >= best.len(), "every slot has a stamp");
         Self {
@@ -114,7 +114,10 @@ impl CellsArgument {
         entries: &DeviceBuffer<Entry>,
         places: &DeviceBuffer<u32>,
     ) -> Self {
-        assert!(grid.columns as usize * grid.rows as usize <= cells.len(), "every cell is there");
+        assert!(
+            grid.columns as usize * grid.rows as usize <= cells.len(),
+            "every cell is in range"
+        );
         let (cells, entries, places) = (cells.pointer(), entries.pointer(), places.pointer());
         Self { grid: *grid, cells, entries, places }
     }
@@ -126,9 +129,9 @@ impl CellsArgument {
 }
 
 impl SpareArgument {
-    /// What is behind all cells, for cells that are as full as `mean` on average.
+    /// Free entries behind all cells, for cells of `mean` objects on average.
     pub(crate) fn new(first: &DeviceBuffer<u64>, entries: &DeviceBuffer<Entry>, mean: f32) -> Self {
-        // Places are 32-bit numbers, of which the last means none.
+        // Places are 32-bit numbers; the last one means none.
         let end = (entries.len() as u64).min(u64::from(u32::MAX));
         Self { first: first.pointer(), end, mean, reserved: 0 }
     }
@@ -141,7 +144,7 @@ impl Outgrown {
         self.count
     }
 
-    /// Whether the grid must be built anew.
+    /// Whether the grid must be rebuilt.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed != 0
     }
@@ -173,7 +176,7 @@ impl MovedArgument {
         self.length
     }
 
-    /// Slots that moved in this cycle.
+    /// Number of slots that moved in this cycle.
     pub(crate) fn now_length(&self) -> u32 {
         self.length - self.before_length
     }
@@ -186,7 +189,7 @@ impl PolygonsArgument {
 }
 
 impl ViewArgument {
-    /// `is_tight`: no cell has room to spare.
+    /// `is_tight`: no cell has spare capacity.
     pub(crate) fn new(
         (cells, is_tight): (&CellsArgument, bool),
         records: RecordsArgument,
@@ -214,7 +217,7 @@ impl MatchesArgument {
         slots: &DeviceBuffer<u32>,
         length: usize,
     ) -> Self {
-        assert!(objects.len().min(slots.len()) >= length, "room for {length} matches");
+        assert!(objects.len().min(slots.len()) >= length, "capacity for {length} matches");
         Self { objects: objects.pointer(), slots: slots.pointer() }
     }
 }
@@ -257,7 +260,7 @@ impl QueriesArgument {
         length: u32,
     ) -> Self {
         assert!(first_items.len() > at.parts.length, "every part has a first item");
-        assert!(items.len() >= length as usize, "every item is there");
+        assert!(items.len() >= length as usize, "every item is in range");
         let (first_items, items) = (first_items.pointer(), items.pointer());
         Self { first_items, items, length, ..Self::whole(input, at) }
     }

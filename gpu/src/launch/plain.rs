@@ -1,4 +1,4 @@
-//! Values that are nothing but their bytes.
+//! Values defined by their bytes alone.
 
 use shoal_engine::layout;
 
@@ -32,24 +32,24 @@ plain!(
     layout::Candidate,
     layout::DictionarySlot,
     layout::RowOutcomeCounts,
-    layout::Report,
+    layout::DispatchReport,
     layout::Cell,
     layout::Part,
     layout::Item,
     layout::Lengths,
     layout::Shape,
     layout::Edge,
-    layout::Answered,
-    layout::Standing,
+    layout::AnswerRecord,
+    layout::DeviceQuery,
     layout::Bin,
-    layout::Gathered,
-    layout::Happened,
-    layout::Told,
+    layout::WrittenObjects,
+    layout::EventCounts,
+    layout::RegionHead,
     layout::CodecStep,
     layout::CodecColumn,
     layout::CodecOpen,
     layout::CodecKeys,
-    layout::CodecSpread,
+    layout::CodecScatter,
     layout::CodecRange,
     layout::EncodeStep,
     super::argument_layout::Span,

@@ -1,6 +1,6 @@
 //! CUB's sorts and scans, with their scratch memory.
 //!
-//! One scratch a stream: what one call has queued is done before the next uses it.
+//! One scratch buffer per stream: earlier calls have ended before the next uses it.
 
 use std::ffi::{c_int, c_void};
 
@@ -74,7 +74,7 @@ impl Scratch {
         Ok(Self { memory: DeviceBuffer::new(memory, 1 << 20)? })
     }
 
-    /// Asks how much is needed, makes room, runs.
+    /// Queries the size of the scratch memory, allocates it and runs the function.
     fn run(
         &mut self,
         what: &str,
@@ -86,16 +86,17 @@ impl Scratch {
         };
         let mut bytes = 0_usize;
         check(call(std::ptr::null_mut(), &raw mut bytes))?;
-        // Freeing waits for the device, so running work keeps its scratch.
+        // Freeing waits for the device, so running work retains its scratch memory.
         self.memory.fit(bytes)?;
         let mut bytes = self.memory.len();
         check(call(self.memory.address() as *mut c_void, &raw mut bytes))
     }
 
-    /// Makes room for sorting `length` pairs by so many bits, so that the sort allocates nothing.
+    /// Reserves scratch memory for sorting `length` pairs by `bits` bits, so that the sort
+    /// allocates nothing.
     pub(crate) fn fit_pairs(&mut self, length: u32, bits: u32) -> Result<(), EngineError> {
         let mut bytes = 0_usize;
-        // SAFETY: without scratch only the bytes are written; nothing is queued.
+        // SAFETY: without scratch memory only the size is written; nothing is queued.
         let status = unsafe {
             let (nothing, stream) = (std::ptr::null_mut(), std::ptr::null_mut());
             let bits = bits.min(32) as c_int;
@@ -137,7 +138,7 @@ impl Scratch {
         })
     }
 
-    /// Sums of all values before each, in the type of `sums`.
+    /// Exclusive prefix sums, in the type of `sums`.
     pub(crate) fn sum_before<S: Number>(
         &mut self,
         stream: &CudaStream,

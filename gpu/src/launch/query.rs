@@ -4,7 +4,7 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Item, KEPT, Lengths, Part};
+use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Lengths, Part};
 
 use super::argument_layout::{IndexArgument, QueriesArgument, RecordsArgument, ViewArgument};
 use super::memory::DeviceBuffer;
@@ -53,7 +53,10 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         let length = batch.length();
         assert!(counts.len() >= length as usize, "a count an item");
-        assert!(kept.len() >= KEPT as usize * length as usize, "room for some matches an item");
+        assert!(
+            kept.len() >= ITEM_MATCHES as usize * length as usize,
+            "capacity for some matches an item"
+        );
         enqueue!(self.query_count, stream, u64::from(length) * WARP; view, batch, counts,
             totals, kept)
     }
@@ -77,7 +80,7 @@ impl Kernels {
             first_items, offsets, bounds, lengths, long_queries)
     }
 
-    /// Writes the matches of items `first` on; there are `matches` of them.
+    /// Writes the matches of items from `first` on; there are `matches` of them.
     pub(crate) fn query_write(
         &self,
         stream: &CudaStream,
@@ -89,11 +92,14 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         let length = batch.length();
         assert!(offsets.len() > length as usize, "an offset an item and one more");
-        assert!(objects.len().min(slots.len()) >= matches, "room for every match");
-        assert!(kept.len() >= KEPT as usize * length as usize, "the matches that were kept");
+        assert!(objects.len().min(slots.len()) >= matches, "capacity for every match");
+        assert!(
+            kept.len() >= ITEM_MATCHES as usize * length as usize,
+            "the matches that were kept"
+        );
         let (records, _) = view.records();
         let items = u64::from(length - first);
-        let threads = items * u64::from(KEPT);
+        let threads = items * u64::from(ITEM_MATCHES);
         enqueue!(self.query_write, stream, threads; records, length, offsets, first, kept, objects,
             slots)?;
         let threads = items * WARP;
@@ -108,21 +114,21 @@ impl Kernels {
         view: &ViewArgument,
         slots: &DeviceBuffer<u32>,
         length: u32,
-        fixes: &DeviceBuffer<Answered>,
+        fixes: &DeviceBuffer<AnswerRecord>,
     ) -> Result<(), EngineError> {
         assert!(slots.len().min(fixes.len()) >= length as usize, "a record a slot");
         let (records, epoch) = view.records();
         enqueue!(self.query_fixes, stream, length; records, epoch, slots, length, fixes)
     }
 
-    /// The records of some ids.
+    /// The records of a list of ids.
     pub(crate) fn query_get(
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
         (index, key): (&IndexArgument, u64),
         (input, ids): (&DeviceBuffer<u8>, ByteRange),
-        fixes: &DeviceBuffer<Answered>,
+        fixes: &DeviceBuffer<AnswerRecord>,
     ) -> Result<(), EngineError> {
         assert!(fixes.len() >= ids.length, "a record an id");
         let (records, epoch) = view.records();
@@ -137,7 +143,7 @@ impl Kernels {
         stream: &CudaStream,
         records: &RecordsArgument,
         (slots, epoch): (u32, u64),
-        fixes: &DeviceBuffer<Answered>,
+        fixes: &DeviceBuffer<AnswerRecord>,
     ) -> Result<(), EngineError> {
         assert!(fixes.len() >= slots as usize, "a record a slot");
         enqueue!(self.query_export, stream, slots; records, slots, epoch, fixes)

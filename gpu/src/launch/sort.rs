@@ -1,6 +1,6 @@
 //! Launches that sort the matches of queries; part of stage query.
 //!
-//! Which kernels a cycle needs depends on how long its answers are.
+//! The kernels of a cycle depend on the lengths of its answers.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -14,7 +14,7 @@ use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
 const SORT_THREADS: u64 = BLOCK_THREADS as u64;
 
 impl Kernels {
-    /// Brings the matches of every query into the order of their ids. `found` overwrites itself.
+    /// Sorts the matches of every query by id. `found` is overwritten.
     pub(crate) fn sort(
         &self,
         stream: &CudaStream,
@@ -55,7 +55,7 @@ impl Kernels {
         let tiles = longest.div_ceil(u64::from(SORT_TILE));
         let threads = u64::from(longer) * tiles * SORT_THREADS;
         let merges = tiles.next_power_of_two().trailing_zeros();
-        // Every merge changes sides; the last one ends in `sorted`.
+        // Every merge swaps the buffers; the last one ends in `sorted`.
         let side = |merges_left: u32| if merges_left.is_multiple_of(2) { to } else { from };
         let into = side(merges);
         let tiles = tiles as u32;

@@ -5,7 +5,8 @@
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{
-    Answered, Bin, Edge, Gathered, Happened, Report, Shape, Standing, Told,
+    AnswerRecord, Bin, DeviceQuery, DispatchReport, Edge, EventCounts, RegionHead, Shape,
+    WrittenObjects,
 };
 
 use super::argument_layout::{
@@ -15,9 +16,9 @@ use super::argument_layout::{
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, enqueue};
 
-/// Threads that share the bins of one object where these are long.
+/// Threads that share the bins of one object if these are long; `OBJECT_THREADS` of the kernels.
 const MANY: u64 = 8;
-/// Threads that look through the slots that moved.
+/// Threads that scan the slots that moved.
 const ENDED_THREADS: u64 = 1 << 18;
 
 impl BinsArgument {
@@ -28,7 +29,7 @@ impl BinsArgument {
         levels: u32,
     ) -> Self {
         assert!(capacity.is_power_of_two(), "bins are found by masking");
-        assert!(capacity <= bins.len() && length <= references.len(), "everything is there");
+        assert!(capacity <= bins.len() && length <= references.len(), "lists are long enough");
         let mask = (capacity - 1) as u32;
         Self { bins: bins.pointer(), references: references.pointer(), mask, levels }
     }
@@ -41,12 +42,12 @@ impl NewBinsArgument {
         (references, length): (&DeviceBuffer<u32>, usize),
     ) -> Self {
         assert!(capacity.is_power_of_two(), "bins are found by masking");
-        assert!(capacity <= bins.len() && length <= references.len(), "everything has room");
+        assert!(capacity <= bins.len() && length <= references.len(), "everything fits");
         let (bins, references) = (bins.pointer(), references.pointer());
         Self { bins, references, mask: (capacity - 1) as u32, most: Self::most(capacity) }
     }
 
-    /// Bins in use from which a table is too full: probing gets long.
+    /// Bins in use beyond which a table is too full: probing takes long.
     pub(crate) fn most(capacity: usize) -> u32 {
         (capacity / 8 * 5) as u32
     }
@@ -58,30 +59,30 @@ impl NewBinsArgument {
 
 impl RegionsArgument {
     pub(crate) fn new(
-        standing: &DeviceBuffer<Standing>,
+        queries: &DeviceBuffer<DeviceQuery>,
         shapes: &DeviceBuffer<Shape>,
         slabs: &DeviceBuffer<u32>,
         edges: &DeviceBuffer<Edge>,
     ) -> Self {
         let polygons = PolygonsArgument::new(slabs, edges);
-        Self { standing: standing.pointer(), shapes: shapes.pointer(), polygons }
+        Self { queries: queries.pointer(), shapes: shapes.pointer(), polygons }
     }
 }
 
-/// References that are added to a table: their cells beside them.
+/// References that are added to a table, with their cells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Added<'a> {
     pub(crate) cells: &'a DeviceBuffer<u64>,
     pub(crate) references: &'a DeviceBuffer<u32>,
     pub(crate) length: usize,
-    /// New numbers of all regions, where they change.
+    /// New numbers of all regions, if they change.
     pub(crate) numbers: Option<&'a DeviceBuffer<u32>>,
 }
 
 impl Added<'_> {
     fn arguments(&self) -> (u64, u64, u32, u64) {
-        let room = self.cells.len().min(self.references.len());
-        assert!(self.length <= room, "every reference has a cell");
+        let capacity = self.cells.len().min(self.references.len());
+        assert!(self.length <= capacity, "every reference has a cell");
         let numbers = self.numbers.map_or(0, DeviceBuffer::address);
         (self.cells.address(), self.references.address(), self.length as u32, numbers)
     }
@@ -105,14 +106,13 @@ impl SceneArgument {
         u64::from(self.length) * if is_long { MANY } else { 1 }
     }
 
-    /// Objects of it.
+    /// Number of objects.
     pub(crate) fn length(&self) -> u32 {
         self.length
     }
 }
 
-/// Lists of sorted events: by event its key and its object's place, and the sums of what precedes
-/// it.
+/// Lists of sorted events: by event its key and its object's place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed<'a> {
     pub(crate) keys: &'a DeviceBuffer<u32>,
@@ -158,7 +158,7 @@ impl Kernels {
         enqueue!(self.subscription_counts, stream, threads; table, counts)
     }
 
-    /// Files added references and those of an older table, from where each bin's begin.
+    /// Files added references and those of an older table, with the start of each bin.
     pub(crate) fn subscription_file(
         &self,
         stream: &CudaStream,
@@ -178,56 +178,59 @@ impl Kernels {
             table)
     }
 
-    /// Lets regions end or be silent in this cycle; see the kernel for what a mark is.
+    /// Ends queries or suppresses their events in this cycle; the kernel defines marks.
     pub(crate) fn subscription_mark(
         &self,
         stream: &CudaStream,
-        standing: &DeviceBuffer<Standing>,
+        queries: &DeviceBuffer<DeviceQuery>,
         (marks, length): (&DeviceBuffer<u32>, usize),
         epoch: u64,
     ) -> Result<(), EngineError> {
-        assert!(length <= marks.len(), "every mark is there");
+        assert!(length <= marks.len(), "every mark is in range");
         let (length, epoch) = (length as u32, epoch as u32);
-        enqueue!(self.subscription_mark, stream, length; standing, marks, length, epoch)
+        enqueue!(self.subscription_mark, stream, length; queries, marks, length, epoch)
     }
 
-    /// Lists the objects that rows and removals name, whose slots are in `arrived`, and of the
-    /// slots that the report counts those that `ended`.
+    /// Lists the objects of rows and removals, whose slots are in `arrived`, and those that `ended`
+    /// of the slots that the report counts.
     pub(crate) fn subscription_gather(
         &self,
         stream: &CudaStream,
         (arrived, rows): (&DeviceBuffer<u32>, u32),
-        ended: Option<(&DeviceBuffer<u32>, &DeviceBuffer<Report>)>,
+        ended: Option<(&DeviceBuffer<u32>, &DeviceBuffer<DispatchReport>)>,
         (index, records): (&IndexArgument, &RecordsArgument),
-        gathered: &DeviceBuffer<Gathered>,
+        written_objects: &DeviceBuffer<WrittenObjects>,
         (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
     ) -> Result<(), EngineError> {
         let others = ended.map_or(0, |(moved, _)| moved.len().min(u32::MAX as usize));
-        let room = objects.len().min(slots.len());
-        assert!(arrived.len() >= rows as usize && room >= rows as usize, "room for every row");
-        assert!(ended.is_none() || room >= others, "and for everything that moved");
-        enqueue!(self.subscription_gather, stream, rows; arrived, rows, index, records, gathered,
-            objects, slots)?;
+        let capacity = objects.len().min(slots.len());
+        assert!(
+            arrived.len() >= rows as usize && capacity >= rows as usize,
+            "capacity for every row"
+        );
+        assert!(ended.is_none() || capacity >= others, "and for everything that moved");
+        enqueue!(self.subscription_gather, stream, rows; arrived, rows, index, records,
+            written_objects, objects, slots)?;
         if let Some((moved, report)) = ended {
             enqueue!(self.subscription_gather_ended, stream, ENDED_THREADS; moved, report, records,
-                gathered, objects, slots)?;
+                written_objects, objects, slots)?;
         }
         Ok(())
     }
 
-    /// Counts the events of every object, 0 behind the last, and lists those with some; `is_long`
-    /// says that many threads are to share the bins of one.
+    /// Counts the events of every object, 0 behind the last, and lists the objects with events;
+    /// `is_long`: several threads share the bins of an object.
     pub(crate) fn subscription_count(
         &self,
         stream: &CudaStream,
         (scene, is_long): (&SceneArgument, bool),
         (counts, busy): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
-        happened: &DeviceBuffer<Happened>,
+        event_counts: &DeviceBuffer<EventCounts>,
     ) -> Result<(), EngineError> {
         assert!(counts.len() > scene.length as usize, "a count an object and one more");
         assert!(busy.len() >= scene.length as usize, "all may have events");
         let kernel = if is_long { &self.subscription_count_many } else { &self.subscription_count };
-        enqueue!(kernel, stream, scene.threads(is_long) + MANY; scene, counts, busy, happened)
+        enqueue!(kernel, stream, scene.threads(is_long) + MANY; scene, counts, busy, event_counts)
     }
 
     /// Counts the events of every region.
@@ -241,7 +244,7 @@ impl Kernels {
         enqueue!(self.subscription_tally, stream, scene.threads(true); scene, tallies)
     }
 
-    /// Writes the events that were counted, of the first `length` objects that have some.
+    /// Writes the events that were counted, of the first `length` objects with events.
     pub(crate) fn subscription_write(
         &self,
         stream: &CudaStream,
@@ -251,7 +254,7 @@ impl Kernels {
         events: &Listed<'_>,
     ) -> Result<(), EngineError> {
         assert!(offsets.len() > scene.length as usize, "an offset an object and one more");
-        assert!(events.keys.len().min(events.entries.len()) >= events.length, "room for all");
+        assert!(events.keys.len().min(events.entries.len()) >= events.length, "capacity for all");
         assert!(busy.len() >= length as usize, "every object is listed");
         let (kernel, each) = if is_long {
             (&self.subscription_write_many, MANY)
@@ -262,20 +265,20 @@ impl Kernels {
             events.keys, events.entries)
     }
 
-    /// Marks the first event of each region, and with `fixes` those that want a record.
+    /// Marks the first event of each region, and with `fixes` the events with a record.
     pub(crate) fn subscription_heads(
         &self,
         stream: &CudaStream,
         events: &Listed<'_>,
-        standing: &DeviceBuffer<Standing>,
+        queries: &DeviceBuffer<DeviceQuery>,
         (heads, fixes): (&DeviceBuffer<u32>, Option<&DeviceBuffer<u32>>),
     ) -> Result<(), EngineError> {
-        let room = fixes.map_or(heads.len(), |fixes| fixes.len().min(heads.len()));
-        assert!(room > events.length && events.keys.len() >= events.length, "a mark an event");
+        let capacity = fixes.map_or(heads.len(), |fixes| fixes.len().min(heads.len()));
+        assert!(capacity > events.length && events.keys.len() >= events.length, "a mark an event");
         let length = events.length as u32;
         let fixes = fixes.map_or(0, DeviceBuffer::address);
         enqueue!(self.subscription_heads, stream, u64::from(length) + 1; events.keys, length,
-            standing, heads, fixes)
+            queries, heads, fixes)
     }
 
     /// Writes sorted events as columns. `heads` has the sums of the marks.
@@ -284,28 +287,28 @@ impl Kernels {
         stream: &CudaStream,
         (scene, events): (&SceneArgument, &Listed<'_>),
         heads: &DeviceBuffer<u32>,
-        (standing, regions): (&DeviceBuffer<Standing>, &DeviceBuffer<u64>),
+        (queries, regions): (&DeviceBuffer<DeviceQuery>, &DeviceBuffer<u64>),
         (objects, kinds): (&DeviceBuffer<u64>, &DeviceBuffer<u8>),
-        (told, numbers): (&DeviceBuffer<Told>, usize),
+        (region_heads, numbers): (&DeviceBuffer<RegionHead>, usize),
     ) -> Result<(), EngineError> {
-        let room = objects.len().min(kinds.len()).min(heads.len().saturating_sub(1));
-        assert!(room >= events.length, "room for every event");
-        assert!(told.len() >= events.length.min(numbers), "room for every region");
-        assert!(standing.len().min(regions.len()) >= numbers, "every region is there");
+        let capacity = objects.len().min(kinds.len()).min(heads.len().saturating_sub(1));
+        assert!(capacity >= events.length, "capacity for every event");
+        assert!(region_heads.len() >= events.length.min(numbers), "capacity for every region");
+        assert!(queries.len().min(regions.len()) >= numbers, "every region is in range");
         let (length, written) = (events.length as u32, scene.objects);
         enqueue!(self.subscription_columns, stream, length; events.keys, events.entries, length,
-            written, heads, standing, regions, objects, kinds, told)
+            written, heads, queries, regions, objects, kinds, region_heads)
     }
 
-    /// Writes the records of events that want one; `places` has the sums of their marks.
+    /// Writes the records of events with a record; `places` has the sums of their marks.
     pub(crate) fn subscription_fixes(
         &self,
         stream: &CudaStream,
         (scene, events): (&SceneArgument, &Listed<'_>),
         places: &DeviceBuffer<u32>,
-        (fixes, wanted): (&DeviceBuffer<Answered>, usize),
+        (fixes, wanted): (&DeviceBuffer<AnswerRecord>, usize),
     ) -> Result<(), EngineError> {
-        assert!(places.len() > events.length && fixes.len() >= wanted, "room for every record");
+        assert!(places.len() > events.length && fixes.len() >= wanted, "capacity for every record");
         let length = events.length as u32;
         let slots = scene.slots;
         let (records, epoch) = (scene.records, scene.epoch);
@@ -313,22 +316,23 @@ impl Kernels {
             records, epoch, fixes)
     }
 
-    /// What became of the objects of the first `length` slots in cycle `epoch`.
-    pub(crate) fn subscription_stands(
+    /// The outcomes of the objects of the first `length` slots in cycle `epoch`.
+    pub(crate) fn subscription_outcomes(
         &self,
         stream: &CudaStream,
         (records, epoch): (&RecordsArgument, u64),
         slots: &DeviceBuffer<u32>,
-        (stands, length): (&DeviceBuffer<Answered>, usize),
+        (outcomes, length): (&DeviceBuffer<AnswerRecord>, usize),
     ) -> Result<(), EngineError> {
-        assert!(slots.len().min(stands.len()) >= length, "a record a slot");
+        assert!(slots.len().min(outcomes.len()) >= length, "a record a slot");
         let length = length as u32;
-        enqueue!(self.subscription_stands, stream, length; records, epoch, slots, length, stands)
+        enqueue!(self.subscription_outcomes, stream, length; records, epoch, slots, length,
+            outcomes)
     }
 
-    /// Marks the objects that the host looks at, 0 behind the last. `watched` has a bit a slot, and
-    /// `passing` where there are trajectories.
-    pub(crate) fn subscription_touched(
+    /// Marks the objects that the host evaluates, 0 behind the last. `watched` has a bit a slot,
+    /// and `passing` if there are trajectories.
+    pub(crate) fn subscription_mark_observed(
         &self,
         stream: &CudaStream,
         scene: &SceneArgument,
@@ -344,25 +348,25 @@ impl Kernels {
         });
         let trajectories =
             trajectories.map_or(TrajectoriesArgument::NONE, |(trajectories, _)| trajectories);
-        enqueue!(self.subscription_touched, stream, scene.threads(true) + MANY; scene, watched,
-            trajectories, passing, marks)
+        enqueue!(self.subscription_mark_observed, stream, scene.threads(true) + MANY; scene,
+            watched, trajectories, passing, marks)
     }
 
     /// Writes two records for each of `length` marked objects from the `first` on.
-    pub(crate) fn subscription_touches(
+    pub(crate) fn subscription_observe(
         &self,
         stream: &CudaStream,
         scene: &SceneArgument,
         places: &DeviceBuffer<u32>,
-        (touches, first, length): (&DeviceBuffer<Answered>, u32, u32),
+        (observed, first, length): (&DeviceBuffer<AnswerRecord>, u32, u32),
     ) -> Result<(), EngineError> {
         assert!(places.len() > scene.length as usize, "a place an object and one more");
-        assert!(touches.len() >= 2 * length as usize, "two records an object");
-        enqueue!(self.subscription_touches, stream, scene.length; scene, places, first, length,
-            touches)
+        assert!(observed.len() >= 2 * length as usize, "two records an object");
+        enqueue!(self.subscription_observe, stream, scene.length; scene, places, first, length,
+            observed)
     }
 
-    /// Begins (1) or ends (0) to watch the first `length` objects.
+    /// Starts (1) or stops (0) watching the first `length` objects.
     pub(crate) fn subscription_watch(
         &self,
         stream: &CudaStream,
@@ -370,7 +374,7 @@ impl Kernels {
         (objects, begins, length): (&DeviceBuffer<u64>, &DeviceBuffer<u32>, usize),
         (watched, slots): (&DeviceBuffer<u32>, usize),
     ) -> Result<(), EngineError> {
-        assert!(objects.len().min(begins.len()) >= length, "every change is there");
+        assert!(objects.len().min(begins.len()) >= length, "every change is in range");
         assert!(32 * watched.len() >= slots, "a bit a slot");
         let length = length as u32;
         enqueue!(self.subscription_watch, stream, length; index, key, objects, begins, length,

@@ -1,10 +1,10 @@
-//! Launches for regions that judge every fix; part of stage subscription.
+//! Launches for regions that evaluate every fix; part of stage subscription.
 //!
 //! One safe function a kernel.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 
 use super::argument_layout::{Pointer, TrajectoriesArgument};
 use super::dispatch::CycleRows;
@@ -12,10 +12,11 @@ use super::memory::DeviceBuffer;
 use super::module::{Kernels, enqueue};
 
 impl TrajectoriesArgument {
-    /// No region judges every fix.
+    /// No region evaluates every fix.
     pub(crate) const NONE: Self = Self { boxes: Pointer::NULL, turn: 0, reserved: 0 };
 
-    /// Boxes of so many slots; columns more than `turn` apart may be nearer over the antimeridian.
+    /// Boxes of a number of slots; columns more than `turn` apart may be nearer across the
+    /// antimeridian.
     pub(crate) fn new(boxes: &DeviceBuffer<u32>, slots: usize, turn: u32) -> Self {
         assert!(boxes.len() >= 4 * slots, "a box a slot");
         Self { boxes: boxes.pointer(), turn, reserved: 0 }
@@ -23,7 +24,7 @@ impl TrajectoriesArgument {
 }
 
 impl Kernels {
-    /// Widens the boxes of a cycle's objects by the places of its rows.
+    /// Widens the boxes of a cycle's objects by the positions of its rows.
     pub(crate) fn trajectories_widen(
         &self,
         stream: &CudaStream,
@@ -57,11 +58,11 @@ impl Kernels {
         stream: &CudaStream,
         cycle: &CycleRows,
         places: &DeviceBuffer<u32>,
-        (rows, first, length): (&DeviceBuffer<Answered>, u32, u32),
+        (rows, first, length): (&DeviceBuffer<AnswerRecord>, u32, u32),
     ) -> Result<(), EngineError> {
         let CycleRows { input, rules, .. } = *cycle;
         assert!(places.len() > rules.rows as usize, "a place an arrival and one more");
-        assert!(rows.len() >= length as usize, "room for all");
+        assert!(rows.len() >= length as usize, "capacity for all");
         enqueue!(self.trajectories_rows, stream, rules.rows; input, rules, places, first, length,
             rows)
     }

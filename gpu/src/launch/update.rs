@@ -12,13 +12,14 @@ use super::argument_layout::{
 use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
 
-/// By cell its first entry and its room, and the first entry behind them all.
-pub(crate) type Rooms<'a> = (&'a DeviceBuffer<u32>, &'a DeviceBuffer<u32>, &'a DeviceBuffer<u64>);
+/// By cell its first entry and its capacity, and the first entry behind all cells.
+pub(crate) type CellCapacities<'a> =
+    (&'a DeviceBuffer<u32>, &'a DeviceBuffer<u32>, &'a DeviceBuffer<u64>);
 
 /// Threads of a kernel that takes its work from a list on the device.
 const LIST_THREADS: u64 = 1024 * BLOCK_THREADS as u64;
 
-/// Operations sorted by (cell, kind), or objects sorted by cell, and what belongs to them.
+/// Operations sorted by (cell, kind), or objects sorted by cell, with their lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clustered<'a> {
     pub(crate) keys: &'a DeviceBuffer<u32>,
@@ -28,7 +29,7 @@ pub(crate) struct Clustered<'a> {
     pub(crate) spans: &'a DeviceBuffer<Span>,
     /// By key.
     pub(crate) holes: &'a DeviceBuffer<u32>,
-    /// Cells that outgrow their room, and which.
+    /// Cells that outgrow their capacity: their number, and a list.
     pub(crate) outgrown: &'a DeviceBuffer<Outgrown>,
     pub(crate) outgrown_cells: &'a DeviceBuffer<u32>,
 }
@@ -37,12 +38,12 @@ impl Clustered<'_> {
     fn check(&self) {
         let length = self.length as usize;
         assert!(self.keys.len().min(self.slots.len()) >= length, "a slot a key");
-        assert!(self.holes.len() >= length, "room for a hole a key");
+        assert!(self.holes.len() >= length, "capacity for a hole a key");
     }
 }
 
 impl Kernels {
-    /// Keys of what moved; two for each slot. Brings the newest positions up to the cycle.
+    /// Keys of moves, two for each slot. Updates the newest positions to the cycle.
     pub(crate) fn update_keys(
         &self,
         stream: &CudaStream,
@@ -56,7 +57,7 @@ impl Kernels {
             slots)
     }
 
-    /// Brings the newest positions up to the cycle.
+    /// Updates the newest positions to the cycle.
     pub(crate) fn update_publish(
         &self,
         stream: &CudaStream,
@@ -66,7 +67,7 @@ impl Kernels {
         enqueue!(self.update_publish, stream, moved.now_length(); moved, records, current)
     }
 
-    /// Applies sorted operations, unless there is no room for a cell that outgrows its own.
+    /// Applies sorted operations, unless a cell that outgrows its capacity cannot move.
     pub(crate) fn update_apply(
         &self,
         stream: &CudaStream,
@@ -75,7 +76,7 @@ impl Kernels {
         sorted: &Clustered<'_>,
     ) -> Result<(), EngineError> {
         sorted.check();
-        assert!(sorted.outgrown_cells.len() >= cells.length(), "any cell may outgrow its room");
+        assert!(sorted.outgrown_cells.len() >= cells.length(), "any cell may outgrow its capacity");
         let (length, threads) = (sorted.length, sorted.length);
         enqueue!(self.update_spans, stream, threads; sorted.keys, length, sorted.spans)?;
         enqueue!(self.update_holes, stream, threads; cells, sorted.keys, sorted.slots, length,
@@ -88,7 +89,7 @@ impl Kernels {
             sorted.holes, sorted.outgrown)
     }
 
-    /// Learns where every object is.
+    /// Records the place of every object.
     pub(crate) fn update_locate(
         &self,
         stream: &CudaStream,
@@ -125,22 +126,22 @@ impl Kernels {
         enqueue!(self.rebuild_keys, stream, slots; grid, current, slots, keys, values)
     }
 
-    /// Counts the objects of every cell and finds its room.
-    pub(crate) fn rebuild_rooms(
+    /// Counts the objects of every cell and computes its capacity.
+    pub(crate) fn rebuild_capacities(
         &self,
         stream: &CudaStream,
         sorted: &Clustered<'_>,
         (cells, mean, is_tight): (u32, f32, bool),
-        rooms: &DeviceBuffer<u32>,
+        capacities: &DeviceBuffer<u32>,
         squares: &DeviceBuffer<u64>,
     ) -> Result<(), EngineError> {
-        assert!(sorted.keys.len() >= sorted.length as usize, "the keys are there");
-        assert!(sorted.spans.len().min(rooms.len()) >= cells as usize, "a room a cell");
+        assert!(sorted.keys.len() >= sorted.length as usize, "every key is in range");
+        assert!(sorted.spans.len().min(capacities.len()) >= cells as usize, "a capacity a cell");
         let length = sorted.length;
         enqueue!(self.rebuild_spans, stream, length; sorted.keys, length, sorted.spans)?;
         let is_tight = u32::from(is_tight);
-        enqueue!(self.rebuild_rooms, stream, cells; sorted.spans, cells, mean, is_tight, rooms,
-            squares)
+        enqueue!(self.rebuild_capacities, stream, cells; sorted.spans, cells, mean, is_tight,
+            capacities, squares)
     }
 
     /// Lays the cells out and fills them.
@@ -151,12 +152,12 @@ impl Kernels {
         length: u32,
         current: &DeviceBuffer<Entry>,
         sorted: &Clustered<'_>,
-        (starts, rooms, spare_first): Rooms<'_>,
+        (starts, capacities, spare_first): CellCapacities<'_>,
     ) -> Result<(), EngineError> {
-        assert!(starts.len().min(rooms.len()) >= length as usize, "a start a cell");
+        assert!(starts.len().min(capacities.len()) >= length as usize, "a start a cell");
         assert!(sorted.keys.len().min(sorted.slots.len()) >= sorted.length as usize, "the keys");
-        enqueue!(self.rebuild_cells, stream, length; cells, sorted.spans, starts, rooms, length,
-            spare_first)?;
+        enqueue!(self.rebuild_cells, stream, length; cells, sorted.spans, starts, capacities,
+            length, spare_first)?;
         let count = sorted.length;
         enqueue!(self.rebuild_fill, stream, count; cells, current, sorted.keys, sorted.slots, count,
             sorted.spans)

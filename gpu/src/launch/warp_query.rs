@@ -1,10 +1,10 @@
-//! Launches that answer whole queries; part of stage query.
+//! Launches of warp queries; part of stage query.
 //!
-//! One safe function a kernel. What is counted is read back before it is written, as for items.
+//! One safe function a kernel. Counts are read back before matches are written, as for items.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{BRIEF, Lengths};
+use shoal_engine::layout::{Lengths, WARP_QUERY_MATCHES};
 
 use super::argument_layout::{QueriesArgument, ViewArgument};
 use super::memory::DeviceBuffer;
@@ -12,20 +12,24 @@ use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
 use super::parameters::QueryRanges;
 
 /// The queries of a cycle: the input and its ranges.
-type Asked<'a> = (&'a DeviceBuffer<u8>, &'a QueryRanges);
+type BatchInput<'a> = (&'a DeviceBuffer<u8>, &'a QueryRanges);
 
 impl Kernels {
-    /// Counts the matches of every query, keeps the few of most and lists the others.
+    /// Counts the matches of every query, stores those of short answers and lists the other
+    /// queries.
     pub(crate) fn warp_query_count(
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        (input, at): Asked<'_>,
+        (input, at): BatchInput<'_>,
         (counts, kept): (&DeviceBuffer<u32>, &DeviceBuffer<u64>),
         (lengths, long_queries): (&DeviceBuffer<Lengths>, &DeviceBuffer<u32>),
     ) -> Result<(), EngineError> {
         assert!(counts.len() > at.queries, "a count a query and one more");
-        assert!(kept.len() >= BRIEF as usize * at.queries, "room for some matches a query");
+        assert!(
+            kept.len() >= WARP_QUERY_MATCHES as usize * at.queries,
+            "capacity for some matches a query"
+        );
         assert!(long_queries.len() >= at.queries, "all queries may be long");
         let batch = QueriesArgument::whole(input, at);
         let (parts, queries) = (at.parts.length as u32, at.queries as u32);
@@ -33,7 +37,7 @@ impl Kernels {
             parts, queries, counts, kept, lengths, long_queries)
     }
 
-    /// Writes what was kept of `queries` queries, `matches` with those that were not.
+    /// Writes the stored matches of `queries` queries; `matches` counts all matches.
     pub(crate) fn warp_query_write(
         &self,
         stream: &CudaStream,
@@ -42,11 +46,11 @@ impl Kernels {
         (objects, matches): (&DeviceBuffer<u64>, usize),
     ) -> Result<(), EngineError> {
         assert!(bounds.len() > queries, "a bound a query and one more");
-        assert!(kept.len() >= BRIEF as usize * queries, "the matches that were kept");
-        assert!(objects.len() >= matches, "room for every match");
+        assert!(kept.len() >= WARP_QUERY_MATCHES as usize * queries, "the matches that were kept");
+        assert!(objects.len() >= matches, "capacity for every match");
         let queries = queries as u32;
-        enqueue!(self.warp_query_write, stream, u64::from(queries) * u64::from(BRIEF / 2); bounds,
-            queries, kept, objects)
+        let threads = u64::from(queries) * u64::from(WARP_QUERY_MATCHES / 2);
+        enqueue!(self.warp_query_write, stream, threads; bounds, queries, kept, objects)
     }
 
     /// Writes the matches of the listed queries, in no particular order.
@@ -54,7 +58,7 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        (input, at): Asked<'_>,
+        (input, at): BatchInput<'_>,
         bounds: &DeviceBuffer<u64>,
         (lengths, long_queries): (&Lengths, &DeviceBuffer<u32>),
         (objects, slots, matches): (&DeviceBuffer<u64>, &DeviceBuffer<u32>, usize),
@@ -62,7 +66,7 @@ impl Kernels {
         let Lengths { long_queries: long, longer_queries: longer, .. } = *lengths;
         assert!(bounds.len() > at.queries, "a bound a query and one more");
         assert!(long_queries.len() >= at.queries, "all queries may be long");
-        assert!(objects.len().min(slots.len()) >= matches, "room for every match");
+        assert!(objects.len().min(slots.len()) >= matches, "capacity for every match");
         assert!((long + longer) as usize <= at.queries, "a query is in one list");
         let batch = QueriesArgument::whole(input, at);
         let parts = at.parts.length as u32;

@@ -10,8 +10,8 @@ use shoal_engine::{AnswerSet, CycleOutput, EngineError};
 use super::subscription::Events;
 use crate::launch::{CopyTarget, Memory, PinnedBuffer, Plain, fault};
 
-/// Pinned buffers that are kept for the next answers.
-const KEPT: usize = 8;
+/// Pinned buffers that a pool retains.
+const ITEM_MATCHES: usize = 8;
 
 /// A pool of pinned memory for answers.
 #[derive(Clone, Debug)]
@@ -25,17 +25,17 @@ impl<T: Plain> Pool<T> {
         Self { memory: memory.clone(), free: Arc::default() }
     }
 
-    /// Room for `length` values.
+    /// A buffer for `length` values.
     pub(crate) fn take(&self, length: usize) -> Result<PooledBuffer<T>, EngineError> {
         let mut free = self.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The smallest that fits, so that large ones are there for large answers.
+        // The smallest that fits, so that large buffers serve large answers.
         let sizes = free.iter().map(PinnedBuffer::len).enumerate();
         let fitting = sizes.filter(|(_, size)| *size >= length);
         let at = fitting.min_by_key(|(_, size)| *size).map(|(at, _)| at);
         let buffer = match at.map(|at| free.swap_remove(at)) {
             Some(buffer) => buffer,
             None => {
-                if free.len() == KEPT {
+                if free.len() == ITEM_MATCHES {
                     free.remove(0);
                 }
                 PinnedBuffer::new(&self.memory, length + length / 4)?
@@ -45,7 +45,7 @@ impl<T: Plain> Pool<T> {
     }
 }
 
-/// Values in a buffer of a pool, which gets it back on drop.
+/// Values in a pooled buffer, which returns to its pool on drop.
 #[derive(Debug)]
 pub(crate) struct PooledBuffer<T: Plain = u64> {
     buffer: Option<PinnedBuffer<T>>,
@@ -80,7 +80,7 @@ impl<T: Plain> AsRef<[T]> for PooledBuffer<T> {
 impl<T: Plain> Drop for PooledBuffer<T> {
     fn drop(&mut self) {
         let mut free = self.pool.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if free.len() < KEPT {
+        if free.len() < ITEM_MATCHES {
             free.extend(self.buffer.take());
         }
     }
@@ -88,19 +88,19 @@ impl<T: Plain> Drop for PooledBuffer<T> {
 
 /// Answers, perhaps still being copied.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one a cycle, moved a few times")]
+#[allow(clippy::large_enum_variant, reason = "one per cycle, moved a few times")]
 pub(crate) enum Answers {
-    /// All there.
-    Here(AnswerSet),
+    /// Complete.
+    Ready(AnswerSet),
     /// Ids of range queries.
     Coming {
-        /// Set when they are there.
+        /// Set when they are copied.
         copied: Arc<CudaEvent>,
         /// By query its first id, and the end.
         bounds: PooledBuffer,
         /// Ids of all queries.
         objects: PooledBuffer,
-        /// By query the most ids to return; empty when nothing is cut.
+        /// By query the most ids to return; empty without limits.
         limits: Vec<u64>,
     },
 }
@@ -109,7 +109,7 @@ impl Answers {
     /// Waits for them.
     pub(crate) fn wait(self) -> Result<AnswerSet, EngineError> {
         match self {
-            Self::Here(answers) => Ok(answers),
+            Self::Ready(answers) => Ok(answers),
             Self::Coming { copied, bounds, objects, limits } => {
                 copied.synchronize().map_err(fault)?;
                 Ok(AnswerSet::of_ids(Arc::new(bounds), Arc::new(objects), limits))
@@ -118,10 +118,10 @@ impl Answers {
     }
 }
 
-/// A cycle that the driver is done with.
+/// The result of a cycle, from the driver.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// Everything but the answers and the events.
+    /// Everything except the answers and the events.
     pub(crate) output: CycleOutput,
     pub(crate) answers: Answers,
     pub(crate) events: Events,

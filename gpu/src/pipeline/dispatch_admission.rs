@@ -1,17 +1,17 @@
-//! Admission: refuses the rows of a cycle that bring one object more than the limit.
+//! Admission: refuses the rows of a cycle that exceed the object limit.
 //!
-//! Runs only in cycles that may exceed the object limit. The device lists what can change the
-//! number of objects, the host walks the list in order of arrival as the CPU backend does
-//! ([`shoal_engine::stage::admission`]), and the device takes the refused rows back before it
-//! judges any.
+//! Runs only in cycles that may exceed the object limit. The device lists the rows and removals
+//! that may change the number of objects, the host applies the rules of
+//! [`shoal_engine::stage::admission`] to the list in order of arrival, as the CPU backend does, and
+//! the device marks the refused rows before it validates any.
 
 use rayon::prelude::*;
 use shoal_engine::EngineError;
 use shoal_engine::layout::Candidate;
 use shoal_engine::stage::admission;
 
+use super::dispatch_staging::Staged;
 use super::driver::Driver;
-use super::staging::Staged;
 use crate::launch::{CycleRows, fault};
 
 impl Driver {
@@ -21,7 +21,7 @@ impl Driver {
         admission::may_exceed(self.objects, fixes.into(), self.options.objects_max)
     }
 
-    /// Refuses the rows of a cycle that would bring one object too many; whether there are any.
+    /// Refuses the rows of a cycle that exceed the object limit; returns whether there are any.
     /// Blocks are decoded, and no slot of the cycle is claimed. Waits for the device.
     pub(super) fn admit(
         &mut self,
@@ -38,14 +38,14 @@ impl Driver {
         }
         self.refusals.fill(&stream, 0, staged.rows as usize)?;
         self.entry_slots.fill(&stream, 0, staged.entries as usize)?;
-        // The list of slots is not in use before the cycle's rows are looked up.
+        // The list of slots is unused until the cycle's rows are looked up.
         self.slots.upload(&stream, 0, &refused)?;
         kernels.admission_refuse(&stream, cycle, &self.slots, refused.len() as u32)?;
         stream.synchronize().map_err(fault)?;
         Ok(true)
     }
 
-    /// What may change the number of objects, ascending by arrival.
+    /// Candidates, ascending by arrival.
     fn candidates(
         &self,
         staged: &Staged,

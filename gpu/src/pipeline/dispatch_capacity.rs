@@ -1,24 +1,25 @@
-//! Memory for a cycle's changes, reserved before any of them happens.
+//! Reserves memory for a cycle's changes before any of them takes effect.
 //!
-//! Lists grow with the cycle's rows; records grow where it may bring more objects than there are
-//! slots, and only where the grids of as many objects fit as well. A cycle without memory is
-//! refused whole and the engine continues. Memory for answers is not reserved here: their size is
-//! known only when matches are counted.
+//! Lists grow with the cycle's rows. Records grow if the cycle may create more objects than there
+//! are slots, and only if the grids of as many objects fit as well. A cycle without memory is
+//! refused as a whole and the engine continues. Memory for answers is reserved later, when matches
+//! are counted.
 
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Cell, Entry};
 
+use super::dispatch_staging::Staged;
 use super::driver::Driver;
-use super::staging::Staged;
 use super::update_grid::CELL_OBJECTS;
 use crate::launch::{DeviceBuffer, Failed, fault};
 
-/// Entries of one grid for each object when they are spread evenly: with a cell for 8 objects, the
-/// bound of all rooms is 2 n + 2 n + n / 2 for n objects, and half as many lie behind.
+/// Entries of one grid per object when objects are evenly distributed: with a cell for 8 objects,
+/// the bound of all capacities is 2 n + 2 n + n / 2 for n objects, plus half as many behind the
+/// cells.
 const ENTRIES_EACH: usize = 5;
 
-/// Bytes of both grids for so many slots; buffers are made a quarter larger than they must be. A
-/// guess: grids that turn out larger are built with less room to spare.
+/// Bytes of both grids for a number of slots; buffers are a quarter larger than required. A guess:
+/// grids that turn out larger are built with less spare capacity.
 fn grids_bytes(slots: usize) -> u64 {
     let places = slots * size_of::<u32>();
     let cells = slots / CELL_OBJECTS as usize;
@@ -27,10 +28,10 @@ fn grids_bytes(slots: usize) -> u64 {
 }
 
 impl Driver {
-    /// Makes room for all changes of a cycle; waits for the device only when records must grow.
+    /// Reserves memory for all changes of a cycle; waits for the device only if records must grow.
     ///
     /// # Errors
-    /// [`EngineError::OutOfMemory`] and [`EngineError::Limit`]: nothing of the cycle has happened.
+    /// [`EngineError::OutOfMemory`] and [`EngineError::Limit`]: the cycle has no effect.
     pub(super) fn reserve(&mut self, staged: &Staged) -> Result<(), EngineError> {
         match self.fit(staged) {
             Err(EngineError::OutOfMemory { .. }) => {
@@ -54,21 +55,22 @@ impl Driver {
         self.fit_subscriptions(staged)
     }
 
-    /// Room for so many more slots, and for attributes.
+    /// Reserves memory for `more` slots, and for attributes.
     fn fit_records(&mut self, more: usize, has_optional: bool) -> Result<(), EngineError> {
         let needs_optional = has_optional && !self.records.has_optional();
         if self.records.fits(more) && !needs_optional {
             return Ok(());
         }
         let with_optional = needs_optional || self.records.has_optional();
-        let capacity = self.records.room((more, self.objects, with_optional), grids_bytes)?;
+        let capacity =
+            self.records.capacity_for((more, self.objects, with_optional), grids_bytes)?;
         self.conclude_update()?;
         self.settle()?;
         let stream = self.dispatch.clone();
         if !self.records.fits(more) && self.records.packs(self.objects) {
             self.records.pack(&stream, self.epoch)?;
             self.subscriptions.forget_slots();
-            // Slots have new numbers: grids are built anew when it is their turn.
+            // Slots have new numbers: each grid is rebuilt at its next update.
             self.cells.iter_mut().for_each(|cells| cells.epoch = None);
             self.moved_in(self.epoch).1 = 0;
         }
@@ -83,11 +85,11 @@ impl Driver {
     pub(super) fn newcomers(&mut self, staged: &Staged) -> Result<usize, EngineError> {
         let (stream, kernels) = (self.dispatch.clone(), self.gpu.kernels.clone());
         stream.wait(&staged.copied).map_err(fault)?;
-        // Ids may have to be decoded, which dispatch does once more.
+        // Decodes ids if necessary; dispatch decodes them again.
         self.outcomes.fill(&stream, 0, staged.kinds.len())?;
         let failed = Failed::outcomes(&self.outcomes);
         kernels.codec_decode(&stream, &staged.arena.device, &staged.codec, failed)?;
-        // The list of slots is not in use before the cycle's rows are looked up.
+        // The list of slots is unused until the cycle's rows are looked up.
         let (cycle, counter) = (self.arguments(staged), &self.slots);
         counter.fill(&stream, 0, 1)?;
         kernels.dispatch_newcomers(&stream, &cycle, counter)?;
@@ -97,18 +99,18 @@ impl Driver {
         Ok(newcomers[0] as usize)
     }
 
-    /// Lets go of a cycle that there is no room for, and of what was made for it but records.
+    /// Drops a cycle without memory, and what was reserved for it except records.
     pub(super) fn refuse(&mut self, staged: Staged) -> Result<(), EngineError> {
         let Staged { mut arena, copied, .. } = staged;
         copied.synchronize().map_err(fault)?;
         arena.device.shrink()?;
-        // The backend may be gone.
+        // The backend may be dropped.
         let _ = self.arenas.send(arena);
         self.slots.shrink()?;
         self.refusals.shrink()?;
         self.entry_slots.shrink()?;
         self.candidates.shrink()?;
-        // The list that the next cycle will write.
+        // The list that the next cycle writes.
         self.moved_in(self.epoch + 1).0.shrink()?;
         self.ordered.iter_mut().try_for_each(DeviceBuffer::shrink)?;
         self.status.set(|now| {

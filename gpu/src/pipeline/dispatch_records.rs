@@ -1,13 +1,13 @@
 //! The records of objects on the device, by slot, and the secondary index from object to slot.
 //!
-//! Grows before a cycle that might need it. While cycles run, a slot is never given to another
-//! object, so what queries read remains true. When most slots are dead, growth packs the living.
+//! Grows before a cycle that might need it. While cycles run, a slot is never reassigned, so
+//! queries read consistent records. When most slots are dead, growth compacts the live ones.
 
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Entry, NO_SLOT, Optional, Place, Version};
+use shoal_engine::layout::{AnswerRecord, Entry, NO_SLOT, Optional, Place, Version};
 
 use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgument, fault};
 
@@ -15,7 +15,7 @@ use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgumen
 const SLOTS_MAX: usize = 1 << 30;
 const SLOTS_MIN: usize = 1 << 12;
 
-/// Everything by slot but the grids' places.
+/// Everything by slot except the places of the grids.
 #[derive(Debug)]
 pub(crate) struct Records {
     memory: Memory,
@@ -25,8 +25,8 @@ pub(crate) struct Records {
     pub(crate) objects: DeviceBuffer<u64>,
     versions: DeviceBuffer<Version>,
     optional: Option<DeviceBuffer<Optional>>,
-    /// The newest positions, `slot` NO_SLOT for objects that are no more. Stage update owns them:
-    /// dispatch of the next cycle may run beside it.
+    /// The newest positions, `slot` NO_SLOT without an object. Stage update owns them: dispatch of
+    /// the next cycle may run concurrently.
     pub(crate) current: DeviceBuffer<Entry>,
     /// The winners of a running cycle; 0 between cycles.
     pub(crate) best: DeviceBuffer<u64>,
@@ -67,7 +67,7 @@ impl Records {
         self.key
     }
 
-    /// Slots that there is room for.
+    /// Capacity in slots.
     pub(crate) fn capacity(&self) -> usize {
         self.objects.len()
     }
@@ -85,7 +85,7 @@ impl Records {
         self.optional.is_some()
     }
 
-    /// Makes room for attributes. Nothing may run on the device.
+    /// Allocates attributes. Nothing may run on the device.
     pub(crate) fn fit_optional(&mut self, stream: &CudaStream) -> Result<(), EngineError> {
         if self.optional.is_none() {
             let optional = DeviceBuffer::new(&self.memory, 2 * self.capacity())?;
@@ -96,23 +96,23 @@ impl Records {
         Ok(())
     }
 
-    /// Whether so many more slots have room.
+    /// Whether the capacity suffices for `more` slots.
     pub(crate) fn fits(&self, more: usize) -> bool {
         self.slots as usize + more <= self.capacity()
     }
 
-    /// Whether growth is to give the slots in use new numbers; `objects` of them are alive.
+    /// Whether growth should renumber the slots in use; `objects` of them are alive.
     pub(crate) fn packs(&self, objects: u64) -> bool {
         let dead = u64::from(self.slots).saturating_sub(objects);
         dead > objects.max(SLOTS_MIN as u64)
     }
 
-    /// Slots to grow to for `more`: half as many again as there must be, or fewer where memory
-    /// ends. `others` gives the bytes of everything else for so many slots. Changes nothing.
+    /// Capacity to grow to for `more` slots: half as many again as required, or less if memory
+    /// ends. `others` gives the bytes of everything else for a number of slots. Changes nothing.
     ///
     /// # Errors
     /// [`EngineError::Limit`] and [`EngineError::OutOfMemory`].
-    pub(crate) fn room(
+    pub(crate) fn capacity_for(
         &self,
         (more, objects, with_optional): (usize, u64, bool),
         others: impl Fn(usize) -> u64,
@@ -122,11 +122,11 @@ impl Records {
         let mut beside = 0;
         if needed > present && self.packs(objects) {
             // The records of all slots, copied to the host.
-            beside += self.slots as usize * size_of::<Answered>();
+            beside += self.slots as usize * size_of::<AnswerRecord>();
             needed = objects as usize + more;
         }
         if needed > present {
-            // While a list grows it is there twice.
+            // While a list grows, it exists twice.
             let places = self.places.len() * size_of::<Place>();
             beside += places.max(2 * present * size_of::<Version>());
         }
@@ -148,8 +148,8 @@ impl Records {
         granted(needed / 2).or_else(|_| granted(needed / 8)).or_else(|_| granted(0))
     }
 
-    /// Makes room for `capacity` slots in all. What failed half-way has changed no record, and may
-    /// be tried again. Nothing may run on the device.
+    /// Grows to `capacity` slots in all. A failure half-way has changed no record, and the call may
+    /// be repeated. Nothing may run on the device.
     pub(crate) fn grow(&mut self, stream: &CudaStream, capacity: usize) -> Result<(), EngineError> {
         let (memory, slots) = (self.memory.clone(), self.slots as usize);
         if self.current.len() < capacity {
@@ -190,36 +190,36 @@ impl Records {
         &self,
         stream: &CudaStream,
         epoch: u64,
-    ) -> Result<Vec<Answered>, EngineError> {
+    ) -> Result<Vec<AnswerRecord>, EngineError> {
         let fixes = DeviceBuffer::new(&self.memory, self.slots as usize)?;
         let of = (self.slots, epoch);
         self.kernels.query_export(stream, &self.argument(), of, &fixes)?;
-        let mut rows = vec![Answered::default(); self.slots as usize];
+        let mut rows = vec![AnswerRecord::default(); self.slots as usize];
         fixes.download(stream, 0, &mut rows)?;
         stream.synchronize().map_err(fault)?;
         rows.retain(|row| row.found != 0);
         Ok(rows)
     }
 
-    /// Gives the living new slots, the first ones, after cycle `epoch`. Nothing may run on the
+    /// Renumbers the slots of live objects from 0, after cycle `epoch`. Nothing may run on the
     /// device.
     pub(crate) fn pack(&mut self, stream: &CudaStream, epoch: u64) -> Result<(), EngineError> {
         let rows = self.export(stream, epoch)?;
         self.replace(stream, &rows)
     }
 
-    /// Takes these records instead of all others. Nothing may run on the device.
+    /// Replaces all records by these. Nothing may run on the device.
     pub(crate) fn replace(
         &mut self,
         stream: &CudaStream,
-        rows: &[Answered],
+        rows: &[AnswerRecord],
     ) -> Result<(), EngineError> {
         self.slots = 0;
         if rows.len() > self.capacity() {
-            let capacity = self.room((rows.len(), 0, self.has_optional()), |_| 0)?;
+            let capacity = self.capacity_for((rows.len(), 0, self.has_optional()), |_| 0)?;
             self.grow(stream, capacity)?;
         }
-        let is_known = |row: &Answered| optional(row) != optional(&UNKNOWN);
+        let is_known = |row: &AnswerRecord| optional(row) != optional(&UNKNOWN);
         if rows.iter().any(is_known) {
             self.fit_optional(stream)?;
         }
@@ -233,8 +233,12 @@ impl Records {
             let values = rows.iter().flat_map(|row| [optional(row), optional(&UNKNOWN)]);
             buffer.upload(stream, 0, &values.collect::<Vec<_>>())?;
         }
-        let entry =
-            |(slot, row): (u32, &Answered)| Entry { x: row.x, y: row.y, slot, state: row.state };
+        let entry = |(slot, row): (u32, &AnswerRecord)| Entry {
+            x: row.x,
+            y: row.y,
+            slot,
+            state: row.state,
+        };
         let current: Vec<Entry> = (0..NO_SLOT).zip(rows).map(entry).collect();
         self.current.upload(stream, 0, &current)?;
         self.slots = rows.len() as u32;
@@ -242,7 +246,7 @@ impl Records {
     }
 }
 
-/// Bytes of everything by slot, and of the index of so many.
+/// Bytes of everything by slot, and of the index, for a number of slots.
 fn bytes_of(slots: usize, with_optional: bool) -> u64 {
     let optional = if with_optional { 2 * size_of::<Optional>() } else { 0 };
     let lists = 2 * size_of::<u64>() + 2 * size_of::<u32>();
@@ -251,7 +255,7 @@ fn bytes_of(slots: usize, with_optional: bool) -> u64 {
     (places + slots * each) as u64
 }
 
-const UNKNOWN: Answered = Answered {
+const UNKNOWN: AnswerRecord = AnswerRecord {
     object: 0,
     time_ms: 0,
     x: 0,
@@ -264,7 +268,7 @@ const UNKNOWN: Answered = Answered {
     reserved: 0,
 };
 
-fn optional(row: &Answered) -> Optional {
+fn optional(row: &AnswerRecord) -> Optional {
     Optional {
         speed_mm_s: row.speed_mm_s,
         altitude_mm: row.altitude_mm,
@@ -274,12 +278,12 @@ fn optional(row: &Answered) -> Optional {
 }
 
 /// A record as the first version of its slot.
-fn versions(row: &Answered) -> [Version; 2] {
-    let Answered { time_ms, x, y, state, .. } = *row;
+fn versions(row: &AnswerRecord) -> [Version; 2] {
+    let AnswerRecord { time_ms, x, y, state, .. } = *row;
     [Version { time_ms, epoch: 0, x, y, state, alive: 1 }, Version::default()]
 }
 
-/// Makes room for `capacity` values; keeps the first `length`.
+/// Grows to `capacity` values; preserves the first `length`.
 pub(super) fn widen<T: crate::launch::Plain>(
     memory: &Memory,
     stream: &CudaStream,
@@ -293,7 +297,7 @@ pub(super) fn widen<T: crate::launch::Plain>(
     replace_by(stream, buffer, DeviceBuffer::new(memory, capacity)?, length)
 }
 
-/// Puts the first `length` values of `buffer` into `into`, which takes its place.
+/// Copies the first `length` values of `buffer` to `into`, which replaces it.
 fn replace_by<T: crate::launch::Plain>(
     stream: &CudaStream,
     buffer: &mut DeviceBuffer<T>,

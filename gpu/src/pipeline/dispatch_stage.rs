@@ -1,18 +1,18 @@
-//! Stage dispatch as the driver queues it: judge and find rows, then settle them, and read what
-//! became of them.
+//! Stage dispatch as the driver queues it: validates and finds rows, settles them, and reads their
+//! outcomes.
 //!
-//! What writes records waits for the queries and the update that read them; what does not, runs
-//! beside both.
+//! Kernels that write records wait for the queries and the update that read them; the others run
+//! concurrently with both.
 
-use shoal_engine::layout::{Report, RowOutcomeCounts, Rules, TIME_ORIGIN_MS};
+use shoal_engine::layout::{DispatchReport, RowOutcomeCounts, Rules, TIME_ORIGIN_MS, TTL_NONE_MS};
 use shoal_engine::{Clock, EngineError, Refusal, Request, RequestOutcome};
 
+use super::dispatch_staging::{Kind, Staged};
 use super::driver::Driver;
-use super::staging::{Kind, Staged};
 use crate::launch::{CycleRows, Failed, InputArgument, Ordered, RowsArgument, fault};
 
 impl Driver {
-    /// Lists of a cycle, by its rows and requests: all that dispatch writes but the records.
+    /// Lists of a cycle, by its rows and requests: all output of dispatch except the records.
     pub(super) fn fit_lists(&mut self, staged: &Staged) -> Result<(), EngineError> {
         let rows = staged.rows as usize;
         self.slots.fit(rows)?;
@@ -22,10 +22,10 @@ impl Driver {
             self.candidates.fit(rows)?;
         }
         self.outcomes.fit(staged.kinds.len())?;
-        self.outcomes_here.fit(&self.memory, staged.kinds.len())?;
+        self.outcomes_host.fit(&self.memory, staged.kinds.len())?;
         let others = self.options.ttl_ms.is_some() || !staged.clears.is_empty();
         let others = if others { self.records.slots as usize } else { 0 };
-        // The list of three cycles ago is not needed any more.
+        // The list of three cycles ago is unused.
         self.moved_in(self.epoch + 1).0.fit(rows + others)?;
         if staged.is_ordered() {
             let clears = staged.clears.len();
@@ -40,7 +40,7 @@ impl Driver {
 
     pub(super) fn arguments(&self, staged: &Staged) -> CycleRows {
         let bounds = self.options.space.bounds();
-        // Fewer than there are rows where room was made for new objects alone.
+        // Fewer than the rows if memory was reserved for new objects alone.
         let slots = (self.records.slots + staged.rows).min(self.records.capacity() as u32);
         let (moved, _) = &self.moved[self.epoch as usize % 3];
         let stamps = &self.records.stamps[self.epoch as usize % 2];
@@ -55,7 +55,7 @@ impl Driver {
                 epoch: self.epoch,
                 clock_ms: self.clock_ms,
                 system_ms: staged.system_ms,
-                ttl_ms: self.options.ttl_ms.unwrap_or(i64::MAX),
+                ttl_ms: self.options.ttl_ms.unwrap_or(TTL_NONE_MS),
                 time_max_ms: staged.time_max_ms.min(shoal_engine::limits::TIME_MAX_MS),
                 hash_key: self.records.key(),
                 x_min: bounds.x_min,
@@ -83,14 +83,18 @@ impl Driver {
         }
     }
 
-    /// Queues what of dispatch writes no record.
+    /// Queues the kernels of dispatch that write no record.
     pub(super) fn begin_dispatch(&mut self, staged: &Staged) -> Result<CycleRows, EngineError> {
         let stream = self.dispatch.clone();
         let kernels = self.gpu.kernels.clone();
         self.outcomes.fill(&stream, 0, staged.kinds.len())?;
-        let report = Report { time_min: u64::MAX, slots: self.records.slots, ..Report::default() };
-        self.report_here.as_mut_slice()[0] = report;
-        self.report.upload(&stream, 0, self.report_here.part(0..1))?;
+        let report = DispatchReport {
+            time_min: u64::MAX,
+            slots: self.records.slots,
+            ..DispatchReport::default()
+        };
+        self.report_host.as_mut_slice()[0] = report;
+        self.report.upload(&stream, 0, self.report_host.part(0..1))?;
         let mut cycle = self.arguments(staged);
         let failed = Failed::outcomes(&self.outcomes);
         kernels.codec_decode(&stream, &staged.arena.device, &staged.codec, failed)?;
@@ -113,9 +117,9 @@ impl Driver {
         Ok(cycle)
     }
 
-    /// Queues what of dispatch writes records: after the queries of the cycle before, which read
-    /// the versions that are overwritten, and after the update before last, which read the list of
-    /// moves and the stamps that are. The last update may still run.
+    /// Queues the kernels of dispatch that write records: after the queries of the previous cycle,
+    /// which read the overwritten versions, and after the update before last, which reads the
+    /// overwritten moves and stamps. The last update may still run.
     pub(super) fn finish_dispatch(
         &mut self,
         staged: &Staged,
@@ -139,8 +143,8 @@ impl Driver {
         if self.options.ttl_ms.is_some() {
             kernels.dispatch_expire(&stream, cycle)?;
         }
-        self.report.download(&stream, 0, self.report_here.first(1))?;
-        self.outcomes.download(&stream, 0, self.outcomes_here.first(staged.kinds.len()))
+        self.report.download(&stream, 0, self.report_host.first(1))?;
+        self.outcomes.download(&stream, 0, self.outcomes_host.first(staged.kinds.len()))
     }
 
     pub(super) fn settle_ordered(
@@ -173,8 +177,8 @@ impl Driver {
     pub(super) fn read_report(
         &mut self,
         staged: &Staged,
-    ) -> Result<(Report, Vec<RequestOutcome>), EngineError> {
-        let report = self.report_here.as_slice()[0];
+    ) -> Result<(DispatchReport, Vec<RequestOutcome>), EngineError> {
+        let report = self.report_host.as_slice()[0];
         self.records.slots = report.slots;
         self.objects = self.objects.wrapping_add(report.objects);
         let now_ms = match self.options.clock {
@@ -194,7 +198,7 @@ impl Driver {
             now.oldest_ms = oldest;
         });
         debug_assert!(epoch > 0, "a cycle is running");
-        let outcomes = self.outcomes_here.as_slice();
+        let outcomes = self.outcomes_host.as_slice();
         let outcomes = staged.kinds.iter().zip(outcomes).zip(refused);
         let outcomes = outcomes.enumerate().map(|(number, ((kind, outcomes), refused))| {
             let end = staged.first_arrivals.get(number + 1).copied().unwrap_or(staged.rows);
@@ -226,7 +230,7 @@ impl Driver {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 fn outcome(
     kind: &Kind,
     outcomes: RowOutcomeCounts,
@@ -237,7 +241,7 @@ fn outcome(
         && let Kind::Block(requests, number) = kind
         && let Request::Block(block) = &requests[*number]
     {
-        // The device only reports that a row is wrong; the codec finds which and why.
+        // The device only reports that a row is wrong; the codec finds the row and the reason.
         return RequestOutcome { block_error: block.decode().err(), ..RequestOutcome::default() };
     }
     let (duplicate, superseded) = (u64::from(outcomes.duplicate), u64::from(outcomes.superseded));

@@ -1,24 +1,23 @@
-//! The thread that takes a fleet's cycles through the stages, each on a stream of its own.
+//! The thread that runs a fleet's cycles through the stages, each on a separate stream.
 //!
 //! Cycle k: dispatch reads and writes the records, beside the update of k - 1; queries read the
-//! grid and the records as they were after k - 1; update brings the other grid up to k. Streams
-//! wait for each other by events; the host waits for numbers only (moves, matches), while streams
-//! work.
+//! grid and the records after k - 1; update updates the other grid to k. Streams wait for each
+//! other by events; the host waits only for counts (moves, matches), while streams work.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use cudarc::driver::{CudaEvent, CudaStream};
-use shoal_engine::layout::{Candidate, DictionarySlot, Report, RowOutcomeCounts};
+use shoal_engine::layout::{Candidate, DictionarySlot, DispatchReport, RowOutcomeCounts};
 use shoal_engine::{
     AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, RegionId, Snapshot,
 };
 
 use super::answers::{Answers, Finished, Pool};
 use super::dispatch_records::Records;
+use super::dispatch_staging::{Arena, Staged};
 use super::query_batch::{QueryBatch, Sorted};
-use super::staging::{Arena, Staged};
 use super::subscription::Subscriptions;
 use super::timeline::Timeline;
 use super::update_cells::Cells;
@@ -36,13 +35,13 @@ pub(crate) enum Command {
     Cycle(Box<Staged>),
     /// Copy the state out.
     Export(Sender<Result<Snapshot, EngineError>>),
-    /// List the regions.
+    /// List the continuous queries.
     Regions(Sender<BTreeSet<RegionId>>),
-    /// Take this state.
+    /// Import this state.
     Import(Snapshot, Sender<Result<(), EngineError>>),
 }
 
-/// What callers read without waiting for a cycle's answers.
+/// Status that callers read without waiting for a cycle's answers.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     now: Mutex<Now>,
@@ -51,7 +50,7 @@ pub(crate) struct Status {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Now {
-    /// Cycles whose stage dispatch is done.
+    /// Cycles whose stage dispatch has ended.
     pub(super) dispatched: u64,
     pub(super) ended: bool,
     pub(super) objects: u64,
@@ -59,12 +58,12 @@ pub(super) struct Now {
     pub(super) oldest_ms: Option<i64>,
     /// Cycles whose events are reported.
     pub(super) reported: u64,
-    /// When time alone may change a membership.
+    /// The next time at which time alone may change a membership.
     pub(super) due_ms: Option<i64>,
 }
 
 impl Status {
-    /// Objects and oldest event time once `cycles` cycles have been dispatched.
+    /// Sets the number of objects and the oldest event time after `cycles` dispatched cycles.
     pub(crate) fn after(&self, cycles: u64) -> (u64, Option<i64>) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         while now.dispatched < cycles && !now.ended {
@@ -73,7 +72,8 @@ impl Status {
         (now.objects, now.oldest_ms)
     }
 
-    /// When time alone may change a membership, once the events of `cycles` cycles are reported.
+    /// Sets the time at which time alone may change a membership, after the events of `cycles`
+    /// cycles.
     pub(crate) fn due_after(&self, cycles: u64) -> Option<i64> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         while now.reported < cycles && !now.ended {
@@ -88,7 +88,7 @@ impl Status {
     }
 }
 
-/// The outcome of queries: a lack of memory concerns the caller, other errors end the engine.
+/// The outcome of queries: a lack of memory is reported to the caller, other errors end the engine.
 fn unless_ended<T>(outcome: Result<T, EngineError>) -> Result<Result<T, EngineError>, EngineError> {
     match outcome {
         Err(error) if !matches!(error, EngineError::OutOfMemory { .. }) => Err(error),
@@ -96,7 +96,7 @@ fn unless_ended<T>(outcome: Result<T, EngineError>) -> Result<Result<T, EngineEr
     }
 }
 
-/// Wakes waiting callers when the driver ends, also by a panic.
+/// Wakes waiting callers when the driver ends, even by a panic.
 struct End(Arc<Status>);
 
 impl Drop for End {
@@ -129,21 +129,21 @@ pub(crate) struct Driver {
     /// Of cycles that may exceed the object limit.
     pub(super) candidates: DeviceBuffer<Candidate>,
     pub(super) outcomes: DeviceBuffer<RowOutcomeCounts>,
-    pub(super) report: DeviceBuffer<Report>,
-    /// Slots that moved, of the last three cycles, and how many: dispatch writes one while an
-    /// update reads two.
+    pub(super) report: DeviceBuffer<DispatchReport>,
+    /// Slots that moved, of the last three cycles, and their numbers: dispatch writes one list
+    /// while an update reads two.
     pub(super) moved: [(DeviceBuffer<u32>, u32); 3],
     pub(super) ordered: [DeviceBuffer<u32>; 6],
     pub(super) ordered_scratch: Scratch,
-    pub(super) report_here: PinnedBuffer<Report>,
-    pub(super) outcomes_here: PinnedBuffer<RowOutcomeCounts>,
-    pub(super) outgrown_here: PinnedBuffer<Outgrown>,
-    pub(super) squares_here: PinnedBuffer<u64>,
+    pub(super) report_host: PinnedBuffer<DispatchReport>,
+    pub(super) outcomes_host: PinnedBuffer<RowOutcomeCounts>,
+    pub(super) outgrown_host: PinnedBuffer<Outgrown>,
+    pub(super) squares_host: PinnedBuffer<u64>,
     pub(super) cells: [Cells; 2],
     pub(super) tables: Tables,
     pub(super) chosen: GridChoice,
     pub(super) cost: Cost,
-    /// What memory a grid lacked that could not be built.
+    /// The memory that a grid lacked.
     pub(super) lacking: Option<EngineError>,
     pub(super) query_batch: QueryBatch,
     pub(super) sorted: [Sorted; 2],
@@ -151,7 +151,7 @@ pub(crate) struct Driver {
     /// Pinned memory for bounds of answers, and for their ids.
     pub(super) bounds: Pool,
     pub(super) ids: Pool,
-    /// The update that was queued last, until it is confirmed as applied.
+    /// The last queued update, until it is confirmed as applied.
     pub(super) updating: Option<Update>,
     /// The last update that is confirmed as applied.
     pub(super) updated: Option<CudaEvent>,
@@ -200,10 +200,10 @@ impl Driver {
             moved: [(buffer()?, 0), (buffer()?, 0), (buffer()?, 0)],
             ordered: [buffer()?, buffer()?, buffer()?, buffer()?, buffer()?, buffer()?],
             ordered_scratch: Scratch::new(memory)?,
-            report_here: PinnedBuffer::new(memory, 1)?,
-            outcomes_here: PinnedBuffer::new(memory, 1)?,
-            outgrown_here: PinnedBuffer::new(memory, 1)?,
-            squares_here: PinnedBuffer::new(memory, 1)?,
+            report_host: PinnedBuffer::new(memory, 1)?,
+            outcomes_host: PinnedBuffer::new(memory, 1)?,
+            outgrown_host: PinnedBuffer::new(memory, 1)?,
+            squares_host: PinnedBuffer::new(memory, 1)?,
             cells: [Cells::new(memory, &chosen.grid)?, Cells::new(memory, &chosen.grid)?],
             tables: Tables::new(memory)?,
             chosen,
@@ -226,7 +226,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Runs until the backend is gone or the device fails.
+    /// Runs until the backend is dropped or the device fails.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) {
         let _end = End(self.status.clone());
         while let Ok(command) = commands.recv() {
@@ -240,16 +240,16 @@ impl Driver {
                 break;
             }
         }
-        // What is queued names buffers that are dropped next.
+        // Queued work uses buffers that are dropped next.
         let _ = self.gpu.context.synchronize();
     }
 
-    /// The list of a cycle's moves, of one of the last three.
+    /// The list of moves of one of the last three cycles.
     pub(super) fn moved_in(&mut self, epoch: u64) -> &mut (DeviceBuffer<u32>, u32) {
         &mut self.moved[epoch as usize % 3]
     }
 
-    /// Waits for everything that was queued.
+    /// Waits for all queued work.
     pub(super) fn settle(&mut self) -> Result<(), EngineError> {
         self.gpu.context.synchronize().map_err(fault)
     }
@@ -265,7 +265,7 @@ impl Driver {
                 Err(fault) => Err(fault),
             },
         };
-        // Changes are being made: whatever it is, it ends the engine.
+        // Changes are partly applied: any error ends the engine.
         let result = result.map_err(|error| match error {
             EngineError::Device(_) => error,
             other => EngineError::Device(format!("in the middle of a cycle: {other}")),
@@ -274,7 +274,7 @@ impl Driver {
         self.outputs.send(result).is_ok() && !failed
     }
 
-    /// Runs a cycle whose changes have room.
+    /// Runs a cycle whose memory is reserved.
     fn cycle(&mut self, mut staged: Staged) -> Result<Finished, EngineError> {
         self.epoch += 1;
         let epoch = self.epoch;
@@ -292,7 +292,7 @@ impl Driver {
         self.bring_up()?;
         self.wait_for_query_input(&staged)?;
         let querying = timeline.begin(&query)?;
-        // Counted beside dispatch: the host waits for the cut alone.
+        // Counted beside dispatch: the host waits only for the items.
         let counted = unless_ended(self.begin_queries(&staged))?;
         dispatched.synchronize().map_err(fault)?;
         let (report, outcomes) = self.read_report(&staged)?;
@@ -306,7 +306,7 @@ impl Driver {
             Ok(answers) => (answers, None),
             Err(error) => {
                 self.release_answers()?;
-                (Answers::Here(AnswerSet::default()), Some(error))
+                (Answers::Ready(AnswerSet::default()), Some(error))
             }
         };
         timeline.end((epoch, "query"), querying, &query)?;
@@ -316,7 +316,7 @@ impl Driver {
         let mut arena = staged.arena;
         arena.idle = Some(queried.clone());
         self.queried = Some(queried);
-        // The backend may be gone.
+        // The backend may be dropped.
         let _ = self.arenas.send(arena);
         let output = CycleOutput {
             epoch: self.epoch,

@@ -1,13 +1,14 @@
-//! The framework: what a fleet has on the device, and the thread that takes cycles through the
+//! The pipeline: the state of a fleet on the device, and the thread that runs cycles through the
 //! stages on concurrent streams.
 
 mod answers;
 mod dispatch_admission;
 mod dispatch_capacity;
+mod dispatch_packing;
 mod dispatch_records;
 mod dispatch_stage;
+mod dispatch_staging;
 mod driver;
-mod packing;
 mod query_answers;
 mod query_batch;
 mod query_nearest;
@@ -15,7 +16,6 @@ mod query_parts;
 mod query_stage;
 mod query_warp;
 mod snapshot;
-mod staging;
 mod subscription;
 #[cfg(test)]
 mod tests;
@@ -27,9 +27,9 @@ mod update_stage;
 mod update_tables;
 
 pub(crate) use answers::Finished;
+pub(crate) use dispatch_staging::{Arena, Staged, stage};
 pub(crate) use driver::{Command, Driver, Status};
 pub(crate) use query_parts::QueryParts;
-pub(crate) use staging::{Arena, Staged, stage};
 pub(crate) use subscription::file;
 pub use timeline::StageSpan;
 pub(crate) use timeline::Timeline;

@@ -1,21 +1,21 @@
-//! Builds answers of every kind from what the device found.
+//! Builds answers of every kind from the device's results.
 //!
 //! Ranges arrive sorted by id, neighbours by rank (`query_nearest.rs`), gets as records, which the
-//! engine's own filter selects from.
+//! engine's filter selects from.
 
 use shoal_codec::FixRow;
-use shoal_engine::layout::{Answered, Part};
+use shoal_engine::layout::{AnswerRecord, Part};
 use shoal_engine::query::{AnswerHead, AnswerPage};
 use shoal_engine::{AnswerSet, EngineError, Projection, Query, QueryKind, Space};
 
-use super::packing::Packing;
+use super::dispatch_packing::Packing;
+use super::dispatch_staging::{Staged, distinct};
 use super::query_batch::{QueryBatch, Sorted};
 use super::query_nearest::Neighbours;
 use super::query_parts::Shapes;
-use super::staging::{Staged, distinct};
 use crate::launch::{DeviceBuffer, IndexArgument, QueryRanges, ViewArgument, fault};
 
-/// What answers are made of.
+/// The inputs of answers.
 pub(crate) struct AnswerBuilder<'a> {
     pub(crate) space: &'a Space,
     pub(crate) query_batch: &'a mut QueryBatch,
@@ -23,12 +23,12 @@ pub(crate) struct AnswerBuilder<'a> {
     pub(crate) view: ViewArgument,
     pub(crate) index: (IndexArgument, u64),
     pub(crate) clock_ms: i64,
-    /// Objects of the fleet, for a first guess of distances.
+    /// Objects of the fleet, for an initial estimate of distances.
     pub(crate) objects: u64,
 }
 
-/// A record as rows are.
-pub(crate) fn row(answered: &Answered) -> FixRow {
+/// A record as a row.
+pub(crate) fn row(answered: &AnswerRecord) -> FixRow {
     FixRow {
         object: answered.object,
         time_ms: answered.time_ms,
@@ -42,8 +42,8 @@ pub(crate) fn row(answered: &Answered) -> FixRow {
 }
 
 impl AnswerBuilder<'_> {
-    /// Answers of a cycle whose matches are counted: `bounds` by query, `totals` of those that want
-    /// but a number.
+    /// Answers of a cycle whose matches are counted: `bounds` by query, `totals` of queries that
+    /// only count.
     pub(crate) fn make(
         &mut self,
         staged: &Staged,
@@ -100,7 +100,7 @@ impl AnswerBuilder<'_> {
     }
 }
 
-/// Puts questions that are not part of a cycle's input on the device.
+/// Uploads queries that are not part of a cycle's input.
 pub(super) fn upload(
     query_batch: &QueryBatch,
     (parts, queries): (&[Part], usize),

@@ -1,14 +1,14 @@
 //! Stage query on the device: from parts to sorted ids, counted before anything is written.
 //!
-//! Three steps with a number read back after each of the first two: cut parts into items, count
-//! matches, write and sort. Cycles that want ids alone, few of each query, are not cut
-//! (`query_warp.rs`). The host waits for numbers only; ids are copied on request.
+//! Three steps, with a count read back after each of the first two: cut parts into items, count
+//! matches, write and sort. Cycles with ids alone and short answers are not cut (`query_warp.rs`).
+//! The host waits for counts only; ids are copied on request.
 
 use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Item, KEPT, Lengths, Shape};
+use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Lengths, Shape};
 
 use super::query_nearest::{Neighbours, Ranking};
 use crate::launch::{
@@ -38,22 +38,22 @@ pub(crate) struct QueryBatch {
     pub(crate) bounds: DeviceBuffer<u64>,
     pub(super) objects: DeviceBuffer<u64>,
     pub(super) slots: DeviceBuffer<u32>,
-    fixes: DeviceBuffer<Answered>,
+    fixes: DeviceBuffer<AnswerRecord>,
     pub(super) lengths: DeviceBuffer<Lengths>,
     pub(super) long_queries: DeviceBuffer<u32>,
     last_item: PinnedBuffer<u32>,
-    pub(super) lengths_here: PinnedBuffer<Lengths>,
+    pub(super) lengths_host: PinnedBuffer<Lengths>,
     items_used: u32,
-    /// Queries whose answers were counted last.
+    /// Number of queries whose answers were counted last.
     pub(super) queries_counted: usize,
     ranking: Box<Ranking>,
 }
 
-/// Sorted ids on the device, and their slots beside them.
+/// Sorted ids on the device, with their slots.
 #[derive(Debug)]
 pub(crate) struct Sorted {
     pub(crate) objects: DeviceBuffer<u64>,
-    /// Warp queries write none.
+    /// Empty after warp queries.
     pub(crate) slots: DeviceBuffer<u32>,
 }
 
@@ -96,14 +96,14 @@ impl QueryBatch {
             lengths: DeviceBuffer::new(memory, 1)?,
             long_queries: DeviceBuffer::new(memory, 1)?,
             last_item: PinnedBuffer::new(memory, 1)?,
-            lengths_here: PinnedBuffer::new(memory, 1)?,
+            lengths_host: PinnedBuffer::new(memory, 1)?,
             items_used: 0,
             queries_counted: 0,
         })
     }
 
     /// Counts the rows of cells of every part. [`QueryBatch::count`] needs the number, which is
-    /// there after the event.
+    /// valid after the event.
     pub(crate) fn cut(
         &mut self,
         view: &ViewArgument,
@@ -119,8 +119,8 @@ impl QueryBatch {
         self.stream.record_event(None).map_err(fault)
     }
 
-    /// Counts the matches of every query into `bounds`, summed up; totals of queries that want only
-    /// a number into `totals`. Both are complete once the stream has reached this point.
+    /// Counts the matches of every query, as prefix sums into `bounds`; totals of queries that only
+    /// count into `totals`. Both are complete once the stream has reached this point.
     pub(crate) fn count<'a>(
         &mut self,
         view: &ViewArgument,
@@ -136,7 +136,7 @@ impl QueryBatch {
         self.counts.fit(items as usize + 1)?;
         self.offsets.fit(items as usize + 1)?;
         self.totals.fit(queries)?;
-        self.kept.fit(KEPT as usize * items as usize)?;
+        self.kept.fit(ITEM_MATCHES as usize * items as usize)?;
         self.bounds.fit(queries + 1)?;
         self.long_queries.fit(queries)?;
         let stream = &self.stream;
@@ -153,7 +153,7 @@ impl QueryBatch {
         let lengths = (&self.lengths, &self.long_queries);
         let (first_items, bounds_there) = (&self.first_items, &self.bounds);
         self.kernels.query_bounds(stream, at, first_items, &self.offsets, bounds_there, lengths)?;
-        self.lengths.download(stream, 0, self.lengths_here.first(1))?;
+        self.lengths.download(stream, 0, self.lengths_host.first(1))?;
         self.bounds.download(stream, 0, bounds)?;
         match totals {
             Some(totals) => self.totals.download(stream, 0, totals),
@@ -165,7 +165,7 @@ impl QueryBatch {
         QueriesArgument::new(input, at, &self.first_items, &self.items, items)
     }
 
-    /// Writes all `matches` and sorts the ids of each query. What was counted must be here.
+    /// Writes all `matches` and sorts the ids of each query. The counts must be complete.
     pub(crate) fn write(
         &mut self,
         view: &ViewArgument,
@@ -182,7 +182,7 @@ impl QueryBatch {
         let batch = self.argument(at, self.items_used);
         let (counted, lists) = ((&self.offsets, &self.kept), (&self.objects, &self.slots));
         self.kernels.query_write(stream, view, &batch, counted, (0, matches), lists)?;
-        let long = (&self.lengths_here.as_slice()[0], &self.long_queries);
+        let long = (&self.lengths_host.as_slice()[0], &self.long_queries);
         let found = MatchesArgument::new(&self.objects, &self.slots, matches);
         let into = MatchesArgument::new(&sorted.objects, &sorted.slots, matches);
         self.kernels.sort(stream, (&self.bounds, queries), long, &found, &into)
@@ -194,7 +194,7 @@ impl QueryBatch {
         view: &ViewArgument,
         sorted: &Sorted,
         matches: usize,
-    ) -> Result<Vec<Answered>, EngineError> {
+    ) -> Result<Vec<AnswerRecord>, EngineError> {
         self.fixes.fit(matches)?;
         let length = matches as u32;
         self.kernels.query_fixes(&self.stream, view, &sorted.slots, length, &self.fixes)?;
@@ -221,14 +221,14 @@ impl QueryBatch {
         view: &ViewArgument,
         index: (&crate::launch::IndexArgument, u64),
         ids: (&DeviceBuffer<u8>, crate::launch::ByteRange),
-    ) -> Result<Vec<Answered>, EngineError> {
+    ) -> Result<Vec<AnswerRecord>, EngineError> {
         self.fixes.fit(ids.1.length)?;
         self.kernels.query_get(&self.stream, view, index, ids, &self.fixes)?;
         self.take_fixes(ids.1.length)
     }
 
-    fn take_fixes(&self, length: usize) -> Result<Vec<Answered>, EngineError> {
-        let mut rows = vec![Answered::default(); length];
+    fn take_fixes(&self, length: usize) -> Result<Vec<AnswerRecord>, EngineError> {
+        let mut rows = vec![AnswerRecord::default(); length];
         self.fixes.download(&self.stream, 0, &mut rows)?;
         self.stream.synchronize().map_err(fault)?;
         Ok(rows)
@@ -246,7 +246,7 @@ impl QueryBatch {
         Ok(objects)
     }
 
-    /// Gives the memory of matches and records back. What is queued is done before it is gone.
+    /// Frees the memory of matches and records, after queued work.
     pub(crate) fn shrink(&mut self) -> Result<(), EngineError> {
         self.objects.shrink()?;
         self.slots.shrink()?;

@@ -1,21 +1,21 @@
-//! The k nearest objects: circles that hold enough and not many more, counted and ranked on the
+//! The k nearest objects: circles that hold at least k and not many more, counted and ranked on the
 //! device.
 //!
-//! An object outside of a circle that holds k passing objects is farther than k inside: that proves
+//! An object outside a circle that holds k passing objects is farther than those k: that proves
 //! completeness, ties included. No circle exceeds the rank that its query allows. The host only
-//! moves radii between counts.
+//! adjusts radii between counts.
 
 use cudarc::driver::CudaStream;
-use shoal_engine::layout::{Answered, Shape};
+use shoal_engine::layout::{AnswerRecord, Shape};
 use shoal_engine::{Circle, EngineError, Filter, Query, QueryKind, Ranker, Region, Space};
 
 use super::query_answers::{AnswerBuilder, upload};
 use super::query_parts::{Shapes, of_circle};
 use crate::launch::{Candidates, DeviceBuffer, Kernels, Memory, Scratch, fault};
 
-/// How much wider a circle gets at a time that holds too few: aimed at what is missing.
+/// Factor on the estimated radius of a circle that holds too few objects.
 const WIDER: (f64, f64) = (2.0, 8.0);
-/// How much narrower a circle gets at least at a time that holds far too many.
+/// Least factor by which a circle with far too many objects shrinks.
 const NARROWER: f64 = 0.75;
 /// Radii so near each other count as equal.
 const SAME: f64 = 1.0625;
@@ -24,7 +24,7 @@ const SAME: f64 = 1.0625;
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
     pub(super) ranks: Vec<u64>,
-    pub(super) fixes: Vec<Answered>,
+    pub(super) fixes: Vec<AnswerRecord>,
     /// By query its first neighbour, and the end.
     pub(super) bounds: Vec<u64>,
 }
@@ -33,20 +33,19 @@ pub(super) struct Neighbours {
 struct Search<'a> {
     ranker: Ranker,
     k: u64,
-    /// Objects beyond are not wanted.
+    /// Objects beyond are not requested.
     rank_max: u64,
     filter: Option<&'a Filter>,
     radius_m: f64,
     /// [`Circle::bounded`].
     circle: Circle,
-    /// The widest radius found too narrow, and the narrowest found wide enough with its
-    /// circle.
+    /// The widest radius that was too small, and the least that was large enough with its circle.
     narrow_m: f64,
     wide: Option<(f64, Circle)>,
 }
 
 impl<'a> Search<'a> {
-    /// The search of a nearest query, which begins with the circle of this radius.
+    /// The search of a nearest query, beginning with this radius.
     fn new(space: &Space, query: &'a Query, first_radius_m: impl Fn(u32) -> f64) -> Option<Self> {
         let QueryKind::Nearest { x, y, k, rank_max } = query.kind else { return None };
         let ranker = Ranker::new(space, x, y);
@@ -58,13 +57,13 @@ impl<'a> Search<'a> {
         Some(search)
     }
 
-    /// Draws the circle of its radius.
+    /// Sets the circle of its radius.
     fn draw(&mut self, space: &Space) {
         self.circle = Circle::bounded(space, &self.ranker, self.radius_m, self.rank_max);
         self.stay_within(space);
     }
 
-    /// A radius beyond the bound becomes that of the bound, so that it narrows from there.
+    /// A radius beyond the bound becomes that of the bound, from which it can shrink.
     fn stay_within(&mut self, space: &Space) {
         if self.is_widest() {
             self.radius_m = self.radius_m.min(space.distance_m(self.rank_max));
@@ -76,8 +75,8 @@ impl<'a> Search<'a> {
         self.circle.rank_max() >= self.rank_max
     }
 
-    /// Takes note of how many its circle holds; false when that is settled. Radii that differ by
-    /// less than `unit_m` are the same.
+    /// Records the count of its circle; false when the search has ended. Radii that differ by less
+    /// than `unit_m` are equal.
     fn continues(&mut self, total: u64, unit_m: f64) -> bool {
         let aim = (2.0 * self.k as f64 / total.max(1) as f64).sqrt();
         if total < self.k && !self.is_widest() {
@@ -98,7 +97,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Candidates up to which ranking them costs less than another count. A guess.
+/// Candidates up to which ranking costs less than another count. A guess.
 fn enough(k: u64) -> u64 {
     4 * k + 64
 }
@@ -115,7 +114,7 @@ pub(super) struct Ranking {
     by_rank: DeviceBuffer<u32>,
     owners: DeviceBuffer<u32>,
     sorted_owners: DeviceBuffer<u32>,
-    neighbours: DeviceBuffer<Answered>,
+    neighbours: DeviceBuffer<AnswerRecord>,
     scratch: Scratch,
 }
 
@@ -138,12 +137,12 @@ impl Ranking {
         })
     }
 
-    /// The first `ks[query]` of each query's candidates, of which `bounds` gives the places
-    /// in `fixes`, ascending by object. Waits.
+    /// The first `ks[query]` of each query's candidates, whose places in `fixes`, ascending by
+    /// object, are in `bounds`. Waits.
     pub(super) fn rank(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
-        fixes: &DeviceBuffer<Answered>,
+        fixes: &DeviceBuffer<AnswerRecord>,
         bounds: &[u64],
         (centres, ks): (&[Shape], &[u64]),
     ) -> Result<Neighbours, EngineError> {
@@ -160,7 +159,7 @@ impl Ranking {
         let bounds = &self.bounds;
         let of = Candidates { fixes, length, bounds, queries: queries as u32 };
         kernels.nearest_rank(stream, &self.centres, of, (&self.ranks, &self.places))?;
-        // By rank, then by query, both stably: what came by object ends as (query, rank, object).
+        // By rank, then by query, both stably: the order is (query, rank, object).
         let (from, to) = ((&self.ranks, &self.places), (&self.sorted_ranks, &self.by_rank));
         self.scratch.sort_pairs(stream, from, to, length, u64::BITS)?;
         kernels.nearest_owners(stream, of, &self.by_rank, &self.owners)?;
@@ -173,7 +172,7 @@ impl Ranking {
         kernels.nearest_take(stream, of, ranked, sorted, into)?;
         let mut found = Neighbours {
             ranks: vec![0; taken],
-            fixes: vec![Answered::default(); taken],
+            fixes: vec![AnswerRecord::default(); taken],
             bounds: takes,
         };
         self.sorted_ranks.download(stream, 0, &mut found.ranks)?;
@@ -195,7 +194,7 @@ impl Ranking {
         self.neighbours.fit(taken).map(drop)
     }
 
-    /// Gives the memory back that grows with candidates.
+    /// Frees the memory that grows with candidates.
     pub(super) fn shrink(&mut self) -> Result<(), EngineError> {
         self.ranks.shrink()?;
         self.sorted_ranks.shrink()?;
@@ -241,7 +240,7 @@ impl AnswerBuilder<'_> {
         self.query_batch.rank(&self.view, self.sorted, (&bounds, matches), (&centres, &ks))
     }
 
-    /// Moves the radii of `open` searches until each circle holds enough, or everything.
+    /// Adjusts the radii of `open` searches until each circle holds enough objects, or all.
     fn settle_circles(
         &mut self,
         searches: &mut [Search<'_>],
@@ -265,12 +264,12 @@ impl AnswerBuilder<'_> {
         Ok(())
     }
 
-    /// About what one quantum is.
+    /// Approximate length of one quantum.
     fn unit_m(&self) -> f64 {
         if self.space.is_geographic() { 0.011 } else { self.space.quantum() }
     }
 
-    /// The radius that would hold `k` objects all but surely if they were spread evenly over the
+    /// The radius that almost surely holds `k` objects if objects are evenly distributed over the
     /// space.
     fn first_radius_m(&self, k: u32) -> f64 {
         let (bounds, unit_m) = (self.space.bounds(), self.unit_m());

@@ -1,7 +1,7 @@
 //! Turns queries into rectangles (parts) and shapes of the device.
 //!
-//! A range query becomes parts, one for each rectangle of its region's cover; what a part is tested
-//! against beyond its rectangle is a shape. Gets and nearest queries keep their place with no part.
+//! A range query becomes one part for each rectangle of its region's cover; the test of a part
+//! beyond its rectangle is a shape. Gets and nearest queries have their number but no part.
 //! Polygons share one list of slabs and one of edges.
 
 use rayon::prelude::*;
@@ -18,10 +18,10 @@ use crate::launch::{Memory, PinnedBuffer};
 
 /// Queries of one chunk of the work.
 const CHUNK: usize = 1 << 13;
-/// Queries from which it is worth waking other threads.
+/// Least number of queries for several threads.
 const MANY: usize = 1 << 15;
 
-/// What parts are tested against, in the order of the queries.
+/// The shapes of parts, in the order of the queries.
 #[derive(Debug, Default)]
 pub(crate) struct Shapes {
     /// Counted from 1: number 0 means no test.
@@ -30,19 +30,19 @@ pub(crate) struct Shapes {
     pub(crate) edges: Vec<Edge>,
 }
 
-/// The queries of a cycle, listed in chunks that follow each other.
+/// The queries of a cycle, in consecutive chunks.
 #[derive(Debug, Default)]
 pub(crate) struct QueryParts {
-    /// Those in use come first; allocations live from cycle to cycle.
+    /// Those in use are first; allocations are reused by later cycles.
     chunks: Vec<Shapes>,
     used: usize,
     /// Parts of all queries.
     pub(crate) parts: usize,
     /// In place of shape number 0, which means no test.
     pub(crate) no_shape: [Shape; 1],
-    /// By query the most ids to return; empty when none is limited.
+    /// By query the most ids to return; empty without limits.
     pub(crate) limits: Vec<u64>,
-    /// All are ranges that want ids: nothing is left to make on the host.
+    /// All queries are ranges that request ids: the host builds no answers.
     pub(crate) are_plain: bool,
 }
 
@@ -71,17 +71,17 @@ impl QueryParts {
             self.chunks.resize_with(self.used, Shapes::default);
         }
         parts.fit(memory, queries.len())?;
-        // Most regions have one part, so they are written as if all had; lists that do not follow
-        // each other then are written again where they belong.
-        let mut rooms: Vec<usize> = queries.chunks(CHUNK).map(<[Query]>::len).collect();
-        let mut listed = self.list_into(queries, parts.as_mut_slice(), &rooms)?;
-        if listed.iter().zip(&rooms).any(|(listed, room)| listed.parts != *room) {
-            rooms = listed.iter().map(|listed| listed.parts).collect();
-            parts.fit(memory, rooms.iter().sum())?;
-            listed = self.list_into(queries, parts.as_mut_slice(), &rooms)?;
+        // Most regions have one part, so lists are first written as if all had; lists that are not
+        // contiguous then are written again.
+        let mut capacities: Vec<usize> = queries.chunks(CHUNK).map(<[Query]>::len).collect();
+        let mut listed = self.list_into(queries, parts.as_mut_slice(), &capacities)?;
+        if listed.iter().zip(&capacities).any(|(listed, capacity)| listed.parts != *capacity) {
+            capacities = listed.iter().map(|listed| listed.parts).collect();
+            parts.fit(memory, capacities.iter().sum())?;
+            listed = self.list_into(queries, parts.as_mut_slice(), &capacities)?;
         }
-        self.parts = rooms.iter().sum();
-        self.shift(parts.as_mut_slice(), &rooms);
+        self.parts = capacities.iter().sum();
+        self.shift(parts.as_mut_slice(), &capacities);
         self.are_plain = listed.iter().all(|listed| listed.are_plain);
         self.limits.clear();
         if listed.iter().any(|listed| listed.are_limited) {
@@ -90,14 +90,14 @@ impl QueryParts {
         Ok(())
     }
 
-    /// Lists all chunks, each with room for so many parts; those beyond are counted only.
+    /// Lists all chunks, each with its capacity in parts; parts beyond it are only counted.
     fn list_into(
         &mut self,
         queries: &[Query],
         parts: &mut [Part],
-        rooms: &[usize],
+        capacities: &[usize],
     ) -> Result<Vec<Listed>, EngineError> {
-        let places = split(parts, rooms);
+        let places = split(parts, capacities);
         let chunks = self.chunks[..self.used].iter_mut();
         let work = chunks.zip(places).zip(queries.chunks(CHUNK)).enumerate();
         let work: Vec<_> = work.collect();
@@ -111,10 +111,10 @@ impl QueryParts {
         }
     }
 
-    /// Shifts every chunk by what precedes it.
-    fn shift(&mut self, parts: &mut [Part], rooms: &[usize]) {
+    /// Shifts every chunk by the lengths before it.
+    fn shift(&mut self, parts: &mut [Part], capacities: &[usize]) {
         let mut base = Base::default();
-        for (shapes, parts) in self.chunks[..self.used].iter_mut().zip(split(parts, rooms)) {
+        for (shapes, parts) in self.chunks[..self.used].iter_mut().zip(split(parts, capacities)) {
             let next = base.after(shapes);
             shapes.shift(base, parts);
             base = next;
@@ -127,7 +127,7 @@ impl QueryParts {
     }
 }
 
-/// Ranges of such lengths that follow each other.
+/// Consecutive ranges of these lengths.
 fn split<'a>(mut parts: &'a mut [Part], lengths: &[usize]) -> Vec<&'a mut [Part]> {
     let mut ranges = Vec::with_capacity(lengths.len());
     for length in lengths {
@@ -138,7 +138,7 @@ fn split<'a>(mut parts: &'a mut [Part], lengths: &[usize]) -> Vec<&'a mut [Part]
     ranges
 }
 
-/// What precedes a chunk.
+/// The lengths before a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Base {
     shapes: u32,
@@ -157,7 +157,7 @@ impl Base {
 }
 
 impl Shapes {
-    /// Lists a chunk, its parts in `parts` as far as there is room.
+    /// Lists a chunk, its parts in `parts` up to its capacity.
     fn list(
         &mut self,
         chunk: usize,
@@ -199,7 +199,7 @@ impl Shapes {
         Ok(listed)
     }
 
-    /// Shifts it by what precedes it.
+    /// Shifts it by the lengths before it.
     fn shift(&mut self, base: Base, parts: &mut [Part]) {
         if base.shapes > 0 && !self.shapes.is_empty() {
             for part in parts.iter_mut().filter(|part| part.shape & !PART_COUNT != 0) {
@@ -233,7 +233,7 @@ impl Shapes {
         (0..cover.as_slice().len()).map(move |at| part(&cover.as_slice()[at], number, shape))
     }
 
-    /// What a region and a filter are tested against; adds what a polygon needs.
+    /// The shape of a region and a filter; adds the lists of a polygon.
     pub(super) fn shape(&mut self, region: &Region, filter: Option<&Filter>) -> Shape {
         let shape = filter.map_or_else(Shape::default, filtered);
         match region {
@@ -279,7 +279,7 @@ pub(super) fn of_circle(circle: &Circle, shape: Shape) -> Shape {
     Shape { kind, x, y, vector_x, vector_y, vector_z, rank_max: circle.rank_max(), ..shape }
 }
 
-/// A shape of no kind with the conditions of a filter.
+/// A shape without a kind, with the conditions of a filter.
 fn filtered(filter: &Filter) -> Shape {
     let mut shape = Shape {
         state_mask: filter.state_mask,

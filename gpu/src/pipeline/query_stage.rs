@@ -1,5 +1,5 @@
-//! Stage query as the driver queues it: cut, count, then write or build, with a number read back in
-//! between; count and write alone where a warp answers a whole query.
+//! Stage query as the driver queues it: cut, count, then write or build, with a count read back
+//! after each; warp queries are only counted and written.
 
 use std::sync::Arc;
 
@@ -7,39 +7,39 @@ use cudarc::driver::CudaEvent;
 use shoal_engine::{AnswerSet, EngineError};
 
 use super::answers::{Answers, PooledBuffer};
+use super::dispatch_staging::Staged;
 use super::driver::Driver;
 use super::query_answers::AnswerBuilder;
 use super::query_batch::Sorted;
-use super::staging::Staged;
 use crate::launch::{ViewArgument, fault};
 
-/// What queries of a cycle read and what was counted; none without queries.
+/// The view of a cycle's queries and their counts; none without queries.
 pub(super) type Counted = Option<(ViewArgument, QueryProgress)>;
 
-/// How far the queries of a running cycle are.
+/// Progress of the queries of a running cycle.
 pub(super) enum QueryProgress {
-    /// There is nothing to count.
+    /// Without queries to count.
     None,
-    /// Counted; the numbers are being copied.
+    /// Counted; the counts are being copied.
     Counting { bounds: PooledBuffer, totals: Vec<u64> },
-    /// Counted without a cut.
+    /// Counted as warp queries.
     CountedByWarp { bounds: PooledBuffer },
 }
 
 impl Driver {
-    /// The state after cycle `epoch`, the running one or that before it, which queries read; ages
-    /// are judged at `clock_ms`. Not there when its grid had no room.
+    /// The state after cycle `epoch`, the running one or the previous one, which queries read; ages
+    /// are relative to `clock_ms`. An error if its grid lacked memory.
     pub(super) fn view(&self, epoch: u64, clock_ms: i64) -> Result<ViewArgument, EngineError> {
         let cells = &self.cells[epoch as usize % 2];
         if cells.epoch != Some(epoch) {
-            let unknown = || EngineError::Device("a grid was not brought up".to_owned());
+            let unknown = || EngineError::Device("a grid was not updated".to_owned());
             return Err(self.lacking.clone().unwrap_or_else(unknown));
         }
         let of = (&cells.argument(), cells.is_tight);
         Ok(ViewArgument::new(of, self.records.argument(), epoch, clock_ms))
     }
 
-    /// Lets the query stream wait for the queries and for the grid that they read.
+    /// Makes the query stream wait for the queries and for the grid that they read.
     pub(super) fn wait_for_query_input(&mut self, staged: &Staged) -> Result<(), EngineError> {
         let stream = &self.query_batch.stream;
         stream.wait(&staged.copied).map_err(fault)?;
@@ -73,7 +73,7 @@ impl Driver {
         Ok(Some((view, counting)))
     }
 
-    /// Gives the memory of earlier answers back, where it is wanted for something else.
+    /// Frees the memory of earlier answers if other work needs it.
     pub(super) fn release_answers(&mut self) -> Result<(), EngineError> {
         self.query_batch.shrink()?;
         self.sorted.iter_mut().try_for_each(Sorted::shrink)
@@ -101,7 +101,7 @@ impl Driver {
         counted: Counted,
     ) -> Result<Answers, EngineError> {
         let Some((view, progress)) = counted else {
-            return Ok(Answers::Here(AnswerSet::default()));
+            return Ok(Answers::Ready(AnswerSet::default()));
         };
         let stream = self.query_batch.stream.clone();
         stream.synchronize().map_err(fault)?;
@@ -121,7 +121,7 @@ impl Driver {
                 let (bounds, totals) = match &other {
                     QueryProgress::Counting { bounds, totals } => (bounds.as_ref(), &totals[..]),
                     QueryProgress::None | QueryProgress::CountedByWarp { .. } => {
-                        // Without parts nothing was counted: every range is empty.
+                        // Without parts, nothing was counted: every range is empty.
                         none = vec![0; staged.queries.len() + 1];
                         (&none[..], &none[..])
                     }
@@ -135,11 +135,11 @@ impl Driver {
                     clock_ms: self.answer_clock_ms,
                     objects: self.objects_before,
                 };
-                maker.make(staged, bounds, totals).map(Answers::Here)
+                maker.make(staged, bounds, totals).map(Answers::Ready)
             }
         }
     }
-    /// Starts copying out the answers of queries that all want ids.
+    /// Starts copying the answers of queries that all request ids.
     fn write_plain(
         &mut self,
         staged: &Staged,

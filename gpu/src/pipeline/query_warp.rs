@@ -1,30 +1,29 @@
-//! Stage query where all queries want ids and mostly find few: a warp answers a whole query, so
-//! nothing is cut into items, and its matches are in order before they are written.
+//! Stage query for cycles whose queries all request ids and have short answers: a warp answers a
+//! whole query without items, and sorts its matches before they are written.
 //!
 //! The choice never changes an answer: blocks write longer ones. Warp queries are cheaper while the
-//! answers of the cycle before were not long.
+//! answers of the previous cycle were short.
 
 use shoal_engine::EngineError;
-use shoal_engine::layout::{BRIEF, Lengths};
+use shoal_engine::layout::{Lengths, WARP_QUERY_MATCHES};
 
 use super::query_batch::{QueryBatch, QueryInput, Sorted};
 use crate::launch::{CopyTarget, MatchesArgument, ViewArgument};
 
-/// Matches of the longest answer up to which one warp finds them all in time. A guess: 128 times
-/// over the warp's lanes.
+/// Greatest number of matches that one warp finds in time. A guess: 128 per lane.
 const LONGEST: u64 = 4_096;
-/// Queries for each whose answer is not short: those are looked up twice. A guess.
+/// Queries for each long answer, which is searched twice. A guess.
 const QUERIES_EACH_LONG: u64 = 64;
 
 impl QueryBatch {
-    /// Whether the answers that were counted last let expect that a warp a query is enough.
+    /// Whether warp queries are likely to be cheaper, by the answers that were counted last.
     pub(super) fn prefers_warp_queries(&self) -> bool {
-        let Lengths { longest, long_queries, longer_queries } = self.lengths_here.as_slice()[0];
+        let Lengths { longest, long_queries, longer_queries } = self.lengths_host.as_slice()[0];
         let long = u64::from(long_queries) + u64::from(longer_queries);
         longest <= LONGEST && long * QUERIES_EACH_LONG <= self.queries_counted as u64
     }
 
-    /// Counts the matches of every query into `bounds`, and keeps those of short answers. Complete
+    /// Counts the matches of every query into `bounds`, and stores those of short answers. Complete
     /// once the stream has reached this point.
     pub(super) fn count_by_warp(
         &mut self,
@@ -35,7 +34,7 @@ impl QueryBatch {
         let queries = at.1.queries;
         self.queries_counted = queries;
         self.counts.fit(queries + 1)?;
-        self.kept_objects.fit(BRIEF as usize * queries)?;
+        self.kept_objects.fit(WARP_QUERY_MATCHES as usize * queries)?;
         self.bounds.fit(queries + 1)?;
         self.long_queries.fit(queries)?;
         let stream = &self.stream;
@@ -45,12 +44,11 @@ impl QueryBatch {
         self.kernels.warp_query_count(stream, view, at, kept, long)?;
         let length = queries as u32 + 1;
         self.scratch.sum_before(stream, &self.counts, &self.bounds, length)?;
-        self.lengths.download(stream, 0, self.lengths_here.first(1))?;
+        self.lengths.download(stream, 0, self.lengths_host.first(1))?;
         self.bounds.download(stream, 0, bounds)
     }
 
-    /// Writes all `matches` in the order of their ids, without slots. What was counted must be
-    /// here.
+    /// Writes all `matches` in the order of their ids, without slots. The counts must be complete.
     pub(super) fn write_by_warp(
         &mut self,
         view: &ViewArgument,
@@ -63,7 +61,7 @@ impl QueryBatch {
         let (stream, bounds) = (&self.stream, &self.bounds);
         let into = (&sorted.objects, matches);
         self.kernels.warp_query_write(stream, (bounds, queries), &self.kept_objects, into)?;
-        let lengths: Lengths = self.lengths_here.as_slice()[0];
+        let lengths: Lengths = self.lengths_host.as_slice()[0];
         if lengths.long_queries + lengths.longer_queries == 0 {
             return Ok(());
         }

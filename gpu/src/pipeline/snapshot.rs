@@ -1,7 +1,7 @@
 //! Export and import of the whole state. Rare: waits for everything that runs.
 
 use shoal_codec::FixRow;
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 use shoal_engine::{EngineError, Snapshot};
 
 use super::driver::Driver;
@@ -20,7 +20,7 @@ impl Driver {
     pub(super) fn import(&mut self, snapshot: &Snapshot) -> Result<(), EngineError> {
         snapshot.check(&self.options, self.epoch)?;
         self.settle()?;
-        let answered = |row: FixRow| Answered {
+        let answered = |row: FixRow| AnswerRecord {
             object: row.object,
             time_ms: row.time_ms,
             x: row.x,

@@ -24,7 +24,7 @@ pub struct StageSpan {
     pub end_ms: f32,
 }
 
-/// Marks stages while it is on.
+/// Marks stages while recording is on.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     is_on: AtomicBool,
@@ -37,13 +37,13 @@ struct Marks {
     stages: Vec<(u64, &'static str, CudaEvent, CudaEvent)>,
 }
 
-/// An event that times can be read from.
+/// An event with a timestamp.
 pub(super) fn timestamp(stream: &Arc<CudaStream>) -> Result<CudaEvent, EngineError> {
     stream.record_event(Some(sys::CUevent_flags::CU_EVENT_DEFAULT)).map_err(fault)
 }
 
 impl Timeline {
-    /// Begins anew.
+    /// Restarts the recording.
     pub(crate) fn start(&self, stream: &Arc<CudaStream>) -> Result<(), EngineError> {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         *marks = Marks { base: Some(timestamp(stream)?), stages: Vec::new() };

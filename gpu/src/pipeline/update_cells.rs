@@ -1,6 +1,6 @@
-//! One of the two grids: cells with their room, brought up to every second cycle.
+//! One of the two grids: cells with spare capacity, updated every second cycle.
 //!
-//! Both are worked on with the same tables, one after the other, on the update stream.
+//! Both grids use the same tables, one after the other, on the update stream.
 
 use std::sync::Arc;
 
@@ -20,20 +20,20 @@ pub(crate) struct Cells {
     grid: Grid,
     cells: DeviceBuffer<Cell>,
     entries: DeviceBuffer<Entry>,
-    /// The first entry behind all cells, and how full cells were on average.
+    /// The first entry behind all cells, and the mean number of objects of a cell.
     spare_first: DeviceBuffer<u64>,
     mean: f32,
-    /// By slot: the place of its entry; true only when `is_located`.
+    /// By slot: the place of its entry; valid only when `is_located`.
     places: DeviceBuffer<u32>,
     pub(crate) is_located: bool,
-    /// No cell has room to spare: it is read fastest, but cannot be applied to.
+    /// No cell has spare capacity: reads are fastest, but moves cannot be applied.
     pub(crate) is_tight: bool,
-    /// The cycle that it was brought up to; `None` when it must be built anew.
+    /// The cycle that it was updated to; `None` when it must be rebuilt.
     pub(crate) epoch: Option<u64>,
 }
 
 impl Cells {
-    /// A grid without objects, brought up to nothing.
+    /// A grid without objects, which no cycle updated.
     pub(crate) fn new(memory: &Memory, grid: &Grid) -> Result<Self, EngineError> {
         Ok(Self {
             grid: *grid,
@@ -60,8 +60,8 @@ impl Cells {
         self.grid.columns * self.grid.rows
     }
 
-    /// Builds it anew over `grid` from the newest positions of `slots` slots, `objects` of which
-    /// are alive; tight or with room in every cell.
+    /// Rebuilds it over `grid` from the newest positions of `slots` slots, `objects` of which are
+    /// alive; tight or with spare capacity in every cell.
     pub(crate) fn rebuild(
         &mut self,
         kernels: &Arc<Kernels>,
@@ -79,8 +79,9 @@ impl Cells {
         tables.fit_keys(slots as usize)?;
         tables.fit_cells(length as usize)?;
         self.cells.fit(length as usize)?;
-        let room = if is_tight { slots as usize } else { room_max(length.into(), objects as f64) };
-        self.entries.fit(room)?;
+        let capacity =
+            if is_tight { slots as usize } else { entries_max(length.into(), objects as f64) };
+        self.entries.fit(capacity)?;
         self.is_located = false;
         self.is_tight = is_tight;
         tables.spans.fill(stream, 0, length as usize)?;
@@ -89,17 +90,17 @@ impl Cells {
         kernels.rebuild_keys(stream, grid, current, slots, unsorted)?;
         tables.sort(stream, slots, bits_of(length))?;
         let sorted = tables.sorted(slots);
-        let (rooms, starts) = (&tables.rooms, &tables.starts);
+        let (capacities, starts) = (&tables.capacities, &tables.starts);
         let of = (length, mean, is_tight);
-        kernels.rebuild_rooms(stream, &sorted, of, rooms, &tables.squares)?;
-        tables.scratch.sum_before(stream, rooms, starts, length)?;
+        kernels.rebuild_capacities(stream, &sorted, of, capacities, &tables.squares)?;
+        tables.scratch.sum_before(stream, capacities, starts, length)?;
         let sorted = tables.sorted(slots);
-        let rooms = (&tables.starts, &tables.rooms, &self.spare_first);
-        kernels.rebuild_fill(stream, &self.argument(), length, current, &sorted, rooms)
+        let capacities = (&tables.starts, &tables.capacities, &self.spare_first);
+        kernels.rebuild_fill(stream, &self.argument(), length, current, &sorted, capacities)
     }
 
-    /// Applies what moved. Tells on the device when there was no room for a cell that outgrew its
-    /// own; nothing is applied then.
+    /// Applies the moves. If a cell that outgrew its capacity could not move, the device sets a
+    /// flag and nothing is applied.
     pub(crate) fn apply(
         &mut self,
         kernels: &Arc<Kernels>,
@@ -120,7 +121,7 @@ impl Cells {
         kernels.update_apply(stream, (&self.argument(), &spare), current, &sorted)
     }
 
-    /// Learns where every object is, for `capacity` slots.
+    /// Records the place of every object, for `capacity` slots.
     pub(crate) fn locate(
         &mut self,
         kernels: &Arc<Kernels>,
@@ -134,7 +135,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Whether the places have room for `capacity` slots.
+    /// Whether the places suffice for `capacity` slots.
     pub(crate) fn has_places(&self, capacity: usize) -> bool {
         self.is_located && self.places.len() >= capacity
     }
@@ -145,12 +146,12 @@ fn bits_of(end: u32) -> u32 {
     (32 - end.leading_zeros()).max(1)
 }
 
-/// A bound of all rooms together, and as much again as half the objects for cells that outgrow
-/// theirs: with c objects in a cell and mean m, a room is at most max(c, m) + 4 sqrt(max(c, m)) +
-/// 4, and the sum of roots is at most the root of cells times the sum.
-fn room_max(cells: f64, objects: f64) -> usize {
-    let rooms = 2.0 * objects + 4.0 * (cells * 2.0 * objects).sqrt() + 4.0 * cells;
-    (rooms + objects / 2.0) as usize + 4096
+/// A bound of all capacities together, plus half the objects for cells that outgrow theirs: with c
+/// objects in a cell and mean m, a capacity is at most max(c, m) + 4 sqrt(max(c, m)) + 4, and the
+/// sum of roots is at most the root of cells times the sum.
+fn entries_max(cells: f64, objects: f64) -> usize {
+    let capacities = 2.0 * objects + 4.0 * (cells * 2.0 * objects).sqrt() + 4.0 * cells;
+    (capacities + objects / 2.0) as usize + 4096
 }
 
 #[cfg(test)]
@@ -167,18 +168,21 @@ mod tests {
     }
 
     #[test]
-    fn rooms_are_bounded() {
+    fn capacities_are_bounded() {
         for counts in
             [vec![0_u32; 64], vec![10; 1_000], vec![0, 0, 0, 1_000_000], vec![7, 0, 99, 3]]
         {
             let objects: u32 = counts.iter().sum();
             let mean = f64::from(objects) / counts.len() as f64;
-            let room = |count: &u32| {
+            let capacity = |count: &u32| {
                 let expected = f64::from(*count).max(mean);
                 (expected + 4.0 * expected.sqrt() + 4.0) as usize
             };
-            let rooms: usize = counts.iter().map(room).sum();
-            assert!(rooms <= room_max(counts.len() as f64, f64::from(objects)), "{counts:?}");
+            let capacities: usize = counts.iter().map(capacity).sum();
+            assert!(
+                capacities <= entries_max(counts.len() as f64, f64::from(objects)),
+                "{counts:?}"
+            );
         }
     }
 }

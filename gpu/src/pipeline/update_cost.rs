@@ -1,5 +1,4 @@
-//! Chooses the cheaper method of bringing a grid up to a cycle: applying the moves, or rebuilding
-//! it.
+//! Chooses the cheaper method of updating a grid: applying the moves, or rebuilding it.
 //!
 //! The cost of both is proportional to numbers that are available beforehand. The cost of a unit is
 //! measured with events at every update; the initial values are those of an H200 beside other
@@ -7,9 +6,9 @@
 
 /// Weight of the newest measurement.
 const NEWEST: f64 = 0.2;
-/// The most that one measurement may change an estimate, as a factor. The host is delayed between
-/// launches now and then (memory is made, the driver is busy): one such rebuild of 10 ms made
-/// updates be applied for a whole run, at half the rate.
+/// The most that one measurement may change an estimate, as a factor. Launches are occasionally
+/// delayed (allocations, a busy driver): one rebuild of 10 ms made a whole run apply updates, at
+/// half the rate.
 const NEWEST_MAX: f64 = 2.0;
 
 /// Nanoseconds a unit, by what was measured.
@@ -20,16 +19,16 @@ pub(crate) struct Cost {
     apply_ns: f64,
     rebuild_ns: f64,
     locate_ns: f64,
-    /// Taken whatever it costs.
+    /// The forced method.
     forced: Option<UpdateMethod>,
 }
 
-/// A method of bringing a grid up.
+/// A method of updating a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateMethod {
-    /// Delete, insert and move what moved.
+    /// Deletes, inserts and moves.
     Apply,
-    /// From the newest positions.
+    /// Rebuilds from the newest positions.
     Rebuild,
 }
 
@@ -38,8 +37,8 @@ impl Cost {
         Self { launch_ns: 40_000.0, apply_ns: 0.4, rebuild_ns: 0.1, locate_ns: 0.16, forced }
     }
 
-    /// The cheaper method: `moved` slots of two cycles, or all `slots`; a grid that was built anew
-    /// must first be located to be applied to. The forced method if there is one.
+    /// The forced method, or the cheaper one for `moved` slots of two cycles, or all `slots`; a
+    /// rebuilt grid must be located before moves can be applied.
     pub(crate) fn cheaper(&self, moved: u32, slots: u32, is_located: bool) -> UpdateMethod {
         if let Some(method) = self.forced {
             return method;
@@ -50,7 +49,7 @@ impl Cost {
         if apply <= rebuild { UpdateMethod::Apply } else { UpdateMethod::Rebuild }
     }
 
-    /// Learns what a method took for so many units.
+    /// Records the time of a method for a number of units.
     pub(crate) fn learn(&mut self, method: UpdateMethod, units: u32, took_ms: f32) {
         // Small work measures launches only.
         if units < 1 << 16 {
@@ -64,7 +63,7 @@ impl Cost {
         *estimate += (each.min(NEWEST_MAX * *estimate) - *estimate) * NEWEST;
     }
 
-    /// Learns that `units` could not be applied, so that all `slots` were built anew after all.
+    /// Records that `units` could not be applied, so that all `slots` were rebuilt.
     pub(crate) fn learn_failure(&mut self, units: u32, slots: u32) {
         let rebuild_ns = self.rebuild_ns * f64::from(slots);
         self.learn(

@@ -1,57 +1,57 @@
-//! Chooses the grid: as many cells as the objects call for, over the extent of nearly all of them.
+//! Chooses the grid: cells by the number of objects, over the extent of nearly all of them.
 //!
-//! Chosen anew when the number of objects has changed by much or the cells have become uneven, so
-//! its cost is a small share of the work that caused it. Never changes an answer.
+//! Chosen again when the number of objects has changed much or the cells have become uneven, so its
+//! cost is a small share of the work that caused it. Never changes an answer.
 
 use shoal_engine::layout::{Entry, Grid, NO_SLOT};
 use shoal_engine::{QuantaRect, Space, extent};
 
-/// Objects a cell when they are spread evenly. Measured on an H200 by the sketch of the design:
-/// 1,024 x 1,024 cells beat 512 x 512 for 10 M objects.
+/// Objects per cell when they are evenly distributed. Measured on an H200 with the prototype: 1,024
+/// x 1,024 cells beat 512 x 512 for 10 M objects.
 pub(super) const CELL_OBJECTS: u64 = 8;
-/// Objects a cell at least, however unevenly they are spread: most cells are empty then, and every
-/// one costs a little when a grid is built.
+/// Least objects per cell, however uneven their distribution: then most cells are empty, and every
+/// cell costs a little in a rebuild.
 const CELL_OBJECTS_MIN: u64 = 2;
 const CELLS_MIN: u64 = 64;
-/// Cells at most: (cell, kind) is a 32-bit key with room for "none".
+/// Most cells: (cell, kind) is a 32-bit key with a value for "none".
 const CELLS_MAX: u64 = 1 << 26;
-/// Positions looked at to find the extent.
+/// Sampled positions, to find the extent.
 pub(crate) const SAMPLE: usize = 1 << 14;
-/// Objects that share a cell with an object, over the mean, from which cells are too coarse.
+/// Objects in the cell of an object, relative to the mean, beyond which cells are too coarse.
 const UNEVEN: f64 = 4.0;
 
-/// When the present grid was chosen, in numbers.
+/// Properties of the present grid when it was chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GridChoice {
     pub(crate) grid: Grid,
     objects: u64,
-    /// Cells for every cell that evenly spread objects call for.
+    /// Cells relative to those for evenly distributed objects.
     finer: u64,
     /// Cells along each axis, where they are fixed.
     side: Option<u32>,
 }
 
 impl GridChoice {
-    /// One cell over the whole space, or as many along each axis as are fixed.
+    /// One cell over the whole space, or the fixed number along each axis.
     pub(crate) fn first(space: &Space, side: Option<u32>) -> Self {
         let first = side.unwrap_or(1);
         Self { grid: new(&space.bounds(), first, first), objects: 0, finer: 1, side }
     }
 
-    /// Whether the number of objects calls for another grid.
+    /// Whether the number of objects requires another grid.
     pub(crate) fn is_outgrown(&self, objects: u64) -> bool {
         objects > self.objects + self.objects / 2 + CELLS_MIN || objects < self.objects / 4
     }
 
-    /// Takes note of how uneven the cells are (the sum of the squares of their counts); true when a
-    /// finer grid would do better.
+    /// Records how uneven the cells are (the sum of the squares of their counts); true when a finer
+    /// grid is better.
     pub(crate) fn refine(&mut self, squares: u64) -> bool {
         if self.side.is_some() {
             return false;
         }
         let objects = self.objects.max(1) as f64;
         let cells = f64::from(self.grid.columns) * f64::from(self.grid.rows);
-        // The objects that an object finds in its cell, if all were spread evenly: mean + 1.
+        // The objects in the cell of an object, if all were evenly distributed: mean + 1.
         let even = objects / cells + 1.0;
         let unevenness = squares as f64 / objects / even;
         let finest = self.cells(self.finer * 2) == self.cells(self.finer);
@@ -72,7 +72,7 @@ impl GridChoice {
         fewer.map_or(cells, |pass| cells.min(pass - 1))
     }
 
-    /// A grid for so many objects, of which `sample` is a part.
+    /// A grid for a number of objects, of which `sample` is a part.
     pub(crate) fn choose(&mut self, space: &Space, sample: &[Entry], objects: u64) {
         if self.is_outgrown(objects) {
             self.objects = objects;

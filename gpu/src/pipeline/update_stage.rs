@@ -1,9 +1,9 @@
-//! Stage update as the driver queues it: brings one of the two grids up to the cycle, by the
-//! cheaper method.
+//! Stage update as the driver queues it: updates one of the two grids to the cycle, by the cheaper
+//! method.
 
 use cudarc::driver::CudaEvent;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Entry, Report};
+use shoal_engine::layout::{DispatchReport, Entry};
 
 use super::driver::Driver;
 use super::timeline::timestamp;
@@ -11,7 +11,7 @@ use super::update_cost::UpdateMethod;
 use super::update_grid::SAMPLE;
 use crate::launch::{DeviceBuffer, MovedArgument, fault};
 
-/// An update that was queued.
+/// A queued update.
 #[derive(Debug)]
 pub(super) struct Update {
     epoch: u64,
@@ -21,13 +21,13 @@ pub(super) struct Update {
     end: CudaEvent,
     /// Whether it may not have been applied.
     checks: bool,
-    /// Whether it was like others: no memory was made and no grid chosen.
+    /// Whether its time is representative: nothing was allocated and no grid chosen.
     is_usual: bool,
 }
 
 impl Driver {
-    /// Queues bringing the grid of this cycle's parity up, by the cheaper method.
-    pub(super) fn begin_update(&mut self, report: &Report) -> Result<(), EngineError> {
+    /// Queues updating the grid of this cycle's parity, by the cheaper method.
+    pub(super) fn begin_update(&mut self, report: &DispatchReport) -> Result<(), EngineError> {
         let parity = self.epoch as usize % 2;
         self.moved_in(self.epoch).1 = report.moves;
         let stream = self.update.clone();
@@ -45,7 +45,7 @@ impl Driver {
         let applies = can_apply && !self.chosen.is_outgrown(self.objects);
         let is_applied = if applies && cheaper == UpdateMethod::Apply {
             let applied = if moved == 0 { Ok(()) } else { self.apply(parity, is_located) };
-            self.has_room(applied)?
+            self.has_memory(applied)?
         } else {
             false
         };
@@ -66,7 +66,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What moved in this cycle and the one before.
+    /// The moves of this cycle and the previous one.
     fn moves(&self) -> MovedArgument {
         let list = |epoch: u64| {
             let (slots, length) = &self.moved[epoch as usize % 3];
@@ -76,7 +76,7 @@ impl Driver {
         MovedArgument::new(list(self.epoch - 1), list(self.epoch), stamps, self.epoch)
     }
 
-    /// Queues taking this cycle's moves into the newest positions, for a grid that is built anew.
+    /// Queues copying this cycle's moves to the newest positions, for a grid that is rebuilt.
     fn publish(&mut self, moves: u32) -> Result<(), EngineError> {
         if moves == 0 {
             return Ok(());
@@ -95,19 +95,19 @@ impl Driver {
         let (tables, current) = (&mut self.tables, &self.records.current);
         let from = (&moved, &records);
         self.cells[parity].apply(&kernels, &stream, tables, current, from)?;
-        self.tables.outgrown.download(&stream, 0, self.outgrown_here.first(1))
+        self.tables.outgrown.download(&stream, 0, self.outgrown_host.first(1))
     }
 
-    /// Builds the grid of a cycle anew from the newest positions, which are as they were after that
-    /// cycle; over a new choice of cells if it is time. Tight when it will not be applied to.
+    /// Rebuilds the grid of a cycle from the newest positions, which are those after that cycle;
+    /// over a new choice of cells if due. Tight if moves will not be applied to it.
     pub(super) fn rebuild(&mut self, epoch: u64, is_tight: bool) -> Result<(), EngineError> {
         let parity = epoch as usize % 2;
         let (stream, kernels) = (self.update.clone(), self.gpu.kernels.clone());
         let slots = self.records.slots;
         let is_uneven = {
-            // Read once, though building may have to be tried again. Not waited for: a copy that is
-            // in flight is read at the next rebuild.
-            let squares = self.squares_here.ready_mut_slice();
+            // Read once, although the rebuild may be repeated. Not waited for: a copy in flight is
+            // read at the next rebuild.
+            let squares = self.squares_host.ready_mut_slice();
             let squares = squares.map_or(0, |squares| std::mem::take(&mut squares[0]));
             squares > 0 && self.chosen.refine(squares)
         };
@@ -125,24 +125,24 @@ impl Driver {
         let grid = (&self.chosen.grid, is_tight);
         self.cells[parity].rebuild(&kernels, &stream, tables, grid, current, of)?;
         self.cells[parity].epoch = Some(epoch);
-        self.tables.squares.download(&stream, 0, self.squares_here.first(1))
+        self.tables.squares.download(&stream, 0, self.squares_host.first(1))
     }
 
-    /// Builds a grid anew, without room to spare where memory ends; or leaves it to be built
-    /// later, for the queries that read it.
+    /// Rebuilds a grid, without spare capacity if memory ends; or leaves the rebuild to the queries
+    /// that read it.
     pub(super) fn build(&mut self, epoch: u64, is_tight: bool) -> Result<(), EngineError> {
         self.cells[epoch as usize % 2].epoch = None;
         for is_tight in [is_tight, true] {
             let built = self.rebuild(epoch, is_tight);
-            if self.has_room(built)? {
+            if self.has_memory(built)? {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Whether what was to be made had room; takes note of what it lacked.
-    fn has_room(&mut self, made: Result<(), EngineError>) -> Result<bool, EngineError> {
+    /// Whether there was memory; records the memory that it lacked.
+    fn has_memory(&mut self, made: Result<(), EngineError>) -> Result<bool, EngineError> {
         match made {
             Ok(()) => Ok(true),
             Err(error @ EngineError::OutOfMemory { .. }) => {
@@ -153,7 +153,7 @@ impl Driver {
         }
     }
 
-    /// Tries again to build the grid that queries of the running cycle read, if it is not there.
+    /// Retries to build the grid that queries of the running cycle read, if it is missing.
     pub(super) fn bring_up(&mut self) -> Result<(), EngineError> {
         let epoch = self.epoch - 1;
         if self.cells[epoch as usize % 2].epoch != Some(epoch) {
@@ -163,7 +163,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Brings up the grid of the running cycle, whose update was queued, for queries that read it
+    /// Completes the grid of the running cycle, whose update was queued, for queries that read it
     /// now.
     pub(super) fn bring_up_now(&mut self) -> Result<(), EngineError> {
         self.conclude_update()?;
@@ -174,8 +174,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Finds out whether the last grid was brought up: not when its cells had no room for what was
-    /// to be applied. Learns what it cost.
+    /// Confirms whether the last grid was updated: not if a cell could not grow. Records its cost.
     pub(super) fn conclude_update(&mut self) -> Result<(), EngineError> {
         let Some(update) = self.updating.take() else {
             return Ok(());
@@ -183,12 +182,12 @@ impl Driver {
         if update.checks {
             update.end.synchronize().map_err(fault)?;
         }
-        // Without a check it was not waited for.
+        // Without a check, the host has not waited for it.
         if update.is_usual && update.end.is_complete() {
             let took_ms = update.begin.elapsed_ms(&update.end).map_err(fault)?;
             self.cost.learn(update.method, update.units, took_ms);
         }
-        if update.checks && self.outgrown_here.as_slice()[0].has_failed() {
+        if update.checks && self.outgrown_host.as_slice()[0].has_failed() {
             self.cost.learn_failure(update.units, self.records.slots);
             self.cells[update.epoch as usize % 2].epoch = None;
         }

@@ -14,7 +14,7 @@ pub(crate) struct Tables {
     sorted_slots: DeviceBuffer<u32>,
     holes: DeviceBuffer<u32>,
     pub(crate) spans: DeviceBuffer<Span>,
-    pub(crate) rooms: DeviceBuffer<u32>,
+    pub(crate) capacities: DeviceBuffer<u32>,
     pub(crate) starts: DeviceBuffer<u32>,
     pub(crate) squares: DeviceBuffer<u64>,
     pub(crate) outgrown: DeviceBuffer<Outgrown>,
@@ -30,7 +30,7 @@ impl Tables {
             sorted_slots: DeviceBuffer::new(memory, 1)?,
             holes: DeviceBuffer::new(memory, 1)?,
             spans: DeviceBuffer::new(memory, 1)?,
-            rooms: DeviceBuffer::new(memory, 1)?,
+            capacities: DeviceBuffer::new(memory, 1)?,
             starts: DeviceBuffer::new(memory, 1)?,
             squares: DeviceBuffer::new(memory, 1)?,
             outgrown: DeviceBuffer::new(memory, 1)?,
@@ -53,7 +53,7 @@ impl Tables {
 
     pub(crate) fn fit_cells(&mut self, length: usize) -> Result<(), EngineError> {
         self.spans.fit(length)?;
-        self.rooms.fit(length)?;
+        self.capacities.fit(length)?;
         self.starts.fit(length)?;
         Ok(())
     }
@@ -78,8 +78,8 @@ impl Tables {
             spans: &self.spans,
             holes: &self.holes,
             outgrown: &self.outgrown,
-            // Rooms are of use only while a grid is built anew.
-            outgrown_cells: &self.rooms,
+            // Only rebuilds use capacities.
+            outgrown_cells: &self.capacities,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::sample::{ROWS, SHAPES, TYPES, column, tree, trees, typed};
 
 const SEED: u64 = 81;
-/// Columns that go to the device together.
+/// Columns that are copied to the device together.
 const BATCH: usize = 500;
 
 /// A column, the keys that order it, and their origin.
@@ -129,7 +129,7 @@ fn damage(chance: &mut Random, encoded: &mut EncodedTree) {
     }
 }
 
-/// Checks that device and CPU accept and refuse the same and give the same values.
+/// Checks that device and CPU accept and refuse the same columns and return the same values.
 fn check_damaged(samples: &[Sample], mutants: &[(usize, EncodedTree)]) -> [usize; 2] {
     let columns: Vec<EncodedColumn<'_>> = mutants
         .iter()

@@ -28,7 +28,7 @@ fn ids_of(block: &Block) -> &Chunk {
 
 /// A block with a flipped bit in the codes of its ids, if it still parses.
 fn recoded(chance: &mut Random) -> Option<Block> {
-    // Few rows of an object, so that it is soon without any.
+    // Few rows per object, so that some soon have none.
     let rows = 100 + chance.below(200);
     let columns = walks(chance, rows, rows as u64 / 2);
     let mut bytes = encode(&columns, &BlockPlan::fixes());

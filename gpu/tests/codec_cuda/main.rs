@@ -22,7 +22,7 @@ mod walk;
 
 use shoal_gpu::{Decoder, Gpu};
 
-/// Memory that the tests may take.
+/// Device memory of the tests.
 const BUDGET_BYTES: u64 = 8 << 30;
 
 fn decoder() -> Decoder {
@@ -30,7 +30,7 @@ fn decoder() -> Decoder {
     Decoder::new(&gpu, BUDGET_BYTES).unwrap()
 }
 
-/// A count that a variable of the environment may set.
+/// A count, which an environment variable may override.
 fn count(variable: &str, usual: usize) -> usize {
     let set = std::env::var(variable).ok();
     set.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))

@@ -33,7 +33,7 @@ fn walk(chance: &mut Random, rows: usize, keys: &[u64]) -> Vec<i32> {
         .collect()
 }
 
-/// Headings like recorded ones: short runs of few directions between others.
+/// Headings similar to recorded ones: short runs of few directions between others.
 fn headings(chance: &mut Random, rows: usize) -> Vec<u16> {
     let mut headings = Vec::with_capacity(rows);
     while headings.len() < rows {
@@ -122,7 +122,7 @@ fn rates_of_common_trees() {
     }
 }
 
-/// Cycles of blocks of fixes, `rows` each, of objects that move on from cycle to cycle.
+/// Cycles of blocks of fixes, `rows` each, of objects that move from cycle to cycle.
 fn cycles(plan: &BlockPlan, space: &Space, rows: usize) -> Vec<Vec<Block>> {
     let mut chance = Random::new(3);
     let mut places: Vec<(i32, i32)> =

@@ -9,7 +9,7 @@ use shoal_gpu::{EncodeError, Encoder, Gpu};
 use crate::random::Random;
 use crate::sample::{ROWS, SHAPES, TYPES, column, trees};
 
-/// Random columns that are tried where `SHOAL_TEST_COLUMNS` does not say how many.
+/// Random columns, unless `SHOAL_TEST_COLUMNS` overrides the number.
 const COLUMNS: usize = 1_000;
 
 pub(crate) fn encoder() -> Encoder {
@@ -17,13 +17,13 @@ pub(crate) fn encoder() -> Encoder {
     Encoder::new(&gpu, 8 << 30).unwrap()
 }
 
-/// How many random columns to try.
+/// The number of random columns.
 fn columns() -> usize {
     let given = std::env::var("SHOAL_TEST_COLUMNS");
     given.map_or(COLUMNS, |given| given.parse().expect("SHOAL_TEST_COLUMNS is a number"))
 }
 
-/// What the device made, or that it would not.
+/// The device's result.
 fn on_device(
     encoder: &mut Encoder,
     values: &Values,
@@ -79,7 +79,7 @@ fn every_type_shape_and_size_is_encoded_as_on_the_cpu() {
         for value_type in TYPES {
             for shape in SHAPES {
                 let values = column(&mut chance, value_type, shape, rows);
-                // Each column takes a few trees, small ones more.
+                // Each column is encoded with a few trees, small ones with more.
                 let step = if rows > 3000 { 41 } else { 7 };
                 for index in (chance.below(step)..trees.len()).step_by(step) {
                     let tree = &trees[index];
@@ -142,7 +142,7 @@ fn keys_of_any_type_and_distance_are_grouped_as_on_the_cpu() {
     let seed = 65;
     let (mut chance, mut encoder) = (Random::new(seed), encoder());
     let trees: Vec<Tree> = trees().into_iter().filter(Tree::is_keyed).collect();
-    // A counter a key is for 8192 neighbours; these begin anywhere, and some go beyond.
+    // A counter per key suits 8192 neighbouring keys; these begin anywhere, and some exceed it.
     let spans = [(0, 1), (5, 2), (8190, 8192), (8191, 8192), (3, 8193), (1000, 60_000)];
     for rows in [1, 1000, 65_536, 70_001, 131_072] {
         for (least, span) in spans {

@@ -95,12 +95,18 @@ pub const ENUMERATIONS: &[EnumLayout] =
 constants! { CONSTANTS:
     /// No slot: the object is unknown, or the row has no effect.
     NO_SLOT: u32 = u32::MAX;
-    /// In place of a slot: the lower bits are the place in the secondary index where it will be.
+    /// In place of a slot: the lower bits are the place in the secondary index that receives it.
     SLOT_PENDING: u32 = 1 << 31;
     /// The object of a free place of the secondary index; refused as an id.
     NO_OBJECT: u64 = u64::MAX;
     /// Bits of an arrival in the key that decides between fixes of one object.
     ARRIVAL_BITS: u32 = 22;
+    /// A speed, altitude or heading that the row does not have; as in the codec.
+    SPEED_UNKNOWN: u32 = u32::MAX;
+    ALTITUDE_UNKNOWN: i32 = i32::MIN;
+    HEADING_UNKNOWN: u16 = u16::MAX;
+    /// The TTL that keeps all records.
+    TTL_NONE_MS: i64 = i64::MAX;
     /// Earliest event time, Unix milliseconds.
     TIME_ORIGIN_MS: i64 = 946_684_800_000;
     /// Kind of a request: rows whose times are 8 bytes.
@@ -111,7 +117,7 @@ constants! { CONSTANTS:
     REQUEST_REMOVE: u32 = 2;
     /// Kind of a request: removes all objects.
     REQUEST_CLEAR: u32 = 3;
-    /// The offset of a column that is not there.
+    /// The offset of an absent column.
     NO_COLUMN: u64 = u64::MAX;
     /// Flag of a candidate: its object existed at the start of the cycle.
     CANDIDATE_EXISTED: u32 = 1;
@@ -133,12 +139,12 @@ constants! { CONSTANTS:
     SHAPE_POLYGON_180: u32 = 4;
     /// Height of the mark between the edges of two polygons of one shape; no edge is so high.
     PART_END_HEIGHT: u32 = u32::MAX;
-    /// Flag of a part: only the number of objects is wanted.
+    /// Flag of a part: the query requests only the number of objects.
     PART_COUNT: u32 = 1 << 31;
-    /// Matches of one row of cells that are kept between counting and writing.
-    KEPT: u32 = 16;
-    /// Matches of one query that a warp puts in order while it finds them.
-    BRIEF: u32 = 32;
+    /// Matches of one item, a row of cells, that are stored between counting and writing.
+    ITEM_MATCHES: u32 = 16;
+    /// Matches of one query at most that a warp sorts while it finds them.
+    WARP_QUERY_MATCHES: u32 = 32;
     /// Matches that a block sorts in its shared memory.
     SORT_TILE: u32 = 4096;
     /// Conditions of a filter that hold, as bits.
@@ -149,26 +155,28 @@ constants! { CONSTANTS:
     FILTER_ALTITUDE: u32 = 16;
     /// See `Filter`; of a query only.
     FILTER_OBJECT: u32 = 32;
-    /// The shape of a continuous query that is a planar circle without a filter.
-    STANDING_CIRCLE: u32 = u32::MAX;
-    /// Flag of a continuous query above the bits of the kinds that it wants: it is in force.
-    STANDING_ALIVE: u32 = 1 << 16;
+    /// The shape of a continuous query: a planar circle without a filter.
+    QUERY_CIRCLE: u32 = u32::MAX;
+    /// Flag of a continuous query, above the bits of its requested kinds of events: it is in force.
+    QUERY_ACTIVE: u32 = 1 << 16;
     /// Flag of a continuous query: its events have records.
-    STANDING_FIXES: u32 = 1 << 17;
+    QUERY_FIXES: u32 = 1 << 17;
     /// Flag of a continuous query: the host evaluates it.
-    STANDING_STATEFUL: u32 = 1 << 18;
+    QUERY_STATEFUL: u32 = 1 << 18;
     /// Flag of a continuous query: it evaluates every fix.
-    STANDING_STEPPED: u32 = 1 << 19;
+    QUERY_STEPPED: u32 = 1 << 19;
     /// The cell of a free bin; no level has it.
     NO_CELL: u64 = u64::MAX;
     /// Bits of a column and of a row in the number of a cell; above them is its level.
     CELL_BITS: u32 = 28;
-    /// Lowest bit of a region's number in a reference.
+    /// Lowest bit of a query's number in a reference.
     REFERENCE_BITS: u32 = 2;
     /// Flag of a reference: all of the cell lies in the region.
     REFERENCE_WHOLE: u32 = 1;
-    /// Flag of a reference: where the cell is whole, objects that remain in it cause no events.
+    /// Flag of a reference: in a whole cell, objects that remain in it cause no events.
     REFERENCE_QUIET: u32 = 2;
+    /// One in so many blocks of threads counts the references that it visits.
+    SAMPLED_BLOCKS: u32 = 16;
     /// Lowest bit of an event's kind in its key; below it is the region's number.
     EVENT_KIND_SHIFT: u32 = 28;
 }
@@ -208,7 +216,7 @@ records! { RECORDS:
         state_at: u64,
         /// Ids of a dictionary.
         entries_at: u64,
-        /// By row: where columns in grouped order have it within their segment, in 16 bits.
+        /// By row: its place within its segment in columns in grouped order, in 16 bits.
         places_at: u64,
         base_ms: i64,
         first_arrival: u32,
@@ -258,7 +266,7 @@ records! { RECORDS:
     }
 
     /// The results of dispatch for the host.
-    Report {
+    DispatchReport {
         /// Greatest event time that was not refused, milliseconds since the origin, plus 1; 0
         /// without rows.
         time_max: u64,
@@ -304,7 +312,7 @@ records! { RECORDS:
         clock_ms: i64,
         /// The system's clock.
         system_ms: i64,
-        /// The TTL; the greatest value keeps all records.
+        /// The TTL, or `TTL_NONE_MS`.
         ttl_ms: i64,
         time_max_ms: i64,
         hash_key: u64,
@@ -315,11 +323,11 @@ records! { RECORDS:
         rows: u32,
         requests: u32,
         clears: u32,
-        /// 1 when rows or entries of dictionaries are marked that the object limit refuses.
+        /// 1 when the object limit refuses marked rows or entries of dictionaries.
         is_limited: u32,
         /// 1 when the rows drive the clock, 0 when the system does.
         event_clock: u32,
-        /// 1 when rows of one object are settled one by one, because of removals.
+        /// 1 when the rows of an object are settled one by one, because of removals.
         is_ordered: u32,
     }
 
@@ -347,7 +355,7 @@ records! { RECORDS:
         longer_queries: u32,
     }
 
-    /// What a rectangle of a cover is tested against: a region and a filter.
+    /// A region and a filter, which the candidates of a cover's rectangles are tested against.
     Shape {
         /// Centre of a geographic circle.
         vector_x: f64,
@@ -380,43 +388,43 @@ records! { RECORDS:
     /// One edge of a polygon, its lower end first.
     Edge { x_low: i32, y_low: i32, x_high: i32, y_high: i32, }
 
-    /// A continuous query: a planar circle, or a shape. 32 bytes, which the device reads at once.
-    Standing {
+    /// A continuous query: a planar circle or a shape. The device loads its 32 bytes at once.
+    DeviceQuery {
         rank_max: u64,
         x: i32,
         y: i32,
-        /// Place among the shapes of continuous queries, STANDING_CIRCLE without one.
+        /// Place among the shapes of continuous queries, QUERY_CIRCLE without one.
         shape: u32,
-        /// Wanted kinds of events, by bit, and flags.
+        /// Requested kinds of events, by bit, and flags.
         flags: u32,
         /// The lower bits of the last epoch in which its events are suppressed.
-        silent: u32,
+        suppressed_epoch: u32,
         reserved: u32,
     }
 
     /// The regions of one cell, in a table found by hash.
     Bin { cell: u64, start: u32, count: u32, }
 
-    /// The objects whose record a cycle wrote.
-    Gathered {
-        /// Every bit that is set in one of the objects.
+    /// The list of objects whose records a cycle wrote.
+    WrittenObjects {
+        /// Disjunction of the ids.
         bits: u64,
         length: u32,
         reserved: u32,
     }
 
     /// Counts of the events of continuous queries.
-    Happened {
+    EventCounts {
         events: u64,
         /// Events with a record.
         fixes: u64,
-        /// References of a sample of the objects.
+        /// References visited for a sample of the objects, see `SAMPLED_BLOCKS`.
         visited: u64,
         /// Objects with events.
         busy: u32,
         reserved: u32,
     }
 
-    /// The first event of a region.
-    Told { region: u64, first: u32, flags: u32, }
+    /// The first of the events of a region.
+    RegionHead { region: u64, first: u32, flags: u32, }
 }

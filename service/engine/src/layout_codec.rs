@@ -8,7 +8,7 @@ use super::RecordLayout;
 constants! { CODEC_CONSTANTS:
     /// Slots of the steps of a tree at most: a tree has four levels.
     CODEC_SLOTS: u32 = 3;
-    /// Steps of a column that are kept in shared memory; few trees have more.
+    /// Steps of a column in shared memory; few trees have more.
     CODEC_STEPS: u32 = 12;
     /// Steps of a common keyed tree; absent nodes have code 0.
     CODEC_RUN_STEPS: u32 = 7;
@@ -17,9 +17,9 @@ constants! { CODEC_CONSTANTS:
     CODEC_DICT_OR: u32 = 32;
     /// A sparse child begins; `extra` is its kind.
     CODEC_COUNT: u32 = 33;
-    /// The tile goes into `slot`; `extra` is 1 if the sparse child ends. An encoder stores the
-    /// values of a node that takes the whole column.
-    CODEC_KEEP: u32 = 34;
+    /// Stores the tile in `slot`; `extra` is 1 if the sparse child ends. An encoder stores the
+    /// values of a node that needs the whole column.
+    CODEC_STORE: u32 = 34;
     /// A patch whose exceptions the child's divisor does not fit; encoding only.
     CODEC_PATCH_DIVISOR: u32 = 35;
     /// A patch whose exceptions have other decimals than the child; encoding only.
@@ -29,11 +29,11 @@ constants! { CODEC_CONSTANTS:
     /// Entries of a dictionary that a block unpacks.
     CODEC_ENTRIES: u32 = 512;
     /// Rows of a keyed column that a thread scatters, and threads of a block at most.
-    CODEC_SPREAD_EACH: u32 = 16;
-    CODEC_SPREAD_THREADS: u32 = 1024;
+    CODEC_SCATTER_EACH: u32 = 16;
+    CODEC_SCATTER_THREADS: u32 = 1024;
     /// Bytes of a buffer of such a column in shared memory, and buffers at most.
-    CODEC_SPREAD_BYTES: u32 = 65_536;
-    CODEC_SPREAD_BUFFERS: u32 = 3;
+    CODEC_SCATTER_BYTES: u32 = 65_536;
+    CODEC_SCATTER_BUFFERS: u32 = 3;
     /// Digits of one pass of the sort of rows.
     CODEC_DIGITS: u32 = 256;
     /// Rows of a segment, the unit of grouped order.
@@ -94,7 +94,7 @@ records! { CODEC_RECORDS:
         /// Heads of the grouped order, as `CodecKeys` has them, `NO_COLUMN` for columns in order
         /// of rows.
         heads: u64,
-        /// Where codes are kept, which order rows as their values do; else `NO_COLUMN`.
+        /// Place of the codes, which order rows as their values do; else `NO_COLUMN`.
         codes: u64,
         /// A dictionary of 8 bytes an entry that gives the values, where the steps give its codes;
         /// else `NO_COLUMN`.
@@ -121,12 +121,13 @@ records! { CODEC_RECORDS:
     CodecOpen {
         /// Counts of 16 bits or a packed dictionary, bytes from the start of the input.
         source: u64,
-        /// Where the dictionary goes, bytes from the start of the output; `NO_COLUMN` for counts.
+        /// Place of the unpacked dictionary, bytes from the start of the output; `NO_COLUMN` for
+        /// counts.
         table: u64,
         base: u64,
         /// Entries or counts.
         count: u32,
-        /// What the counts add up to.
+        /// Sum of the counts.
         expected: u32,
         /// The first of at most `CODEC_ENTRIES` entries that are unpacked.
         first: u32,
@@ -152,9 +153,10 @@ records! { CODEC_RECORDS:
         /// As `order`, between passes; the second only of wide keys.
         work: u64,
         other: u64,
-        /// Digits of each part, by pass as rows stand, and of one pass as it finds them.
+        /// Digits of each part in the initial order of rows, by pass, and in the order of the
+        /// running pass, which publishes them to later parts.
         counts: u64,
-        told: u64,
+        published: u64,
         /// Of wide keys: least key and number of bits by segment.
         ranges: u64,
         /// Its first part among all; a segment has `CODEC_PARTS`, the last one those with rows.
@@ -173,7 +175,7 @@ records! { CODEC_RECORDS:
 
     /// A keyed column whose values are scattered to their rows; places are bytes from the start of
     /// the output.
-    CodecSpread {
+    CodecScatter {
         /// In grouped order.
         grouped: u64,
         /// See `CodecKeys`.
@@ -190,8 +192,8 @@ records! { CODEC_RECORDS:
     /// Least key and number of bits of a segment's wide keys.
     CodecRange { least: u64, bits: u64, }
 
-    /// A whole record of an answer.
-    Answered {
+    /// A record of an object, as answers and events have it.
+    AnswerRecord {
         object: u64,
         time_ms: i64,
         x: i32,
@@ -221,7 +223,7 @@ records! { CODEC_RECORDS:
         entries: u64,
         /// Words of all sections, tile by tile.
         staged: u64,
-        /// What is counted over all tiles; bit 0 of the first number refuses the tree.
+        /// Counts over all tiles; bit 0 of the first number refuses the tree.
         summary: u64,
         rows: u32,
         tiles: u32,
@@ -234,8 +236,8 @@ records! { CODEC_RECORDS:
 
     /// One node of a tree; `kind` is the identifier of its encoding or a `CODEC_` constant.
     EncodeStep {
-        /// Address of a section that has something for every tile, or of values kept, and of
-        /// their numbers.
+        /// Address of a section with a value for every tile, or of stored values, and of their
+        /// numbers.
         section: u64,
         second: u64,
         /// The power of ten, as the bits of a double.
@@ -251,9 +253,9 @@ records! { CODEC_RECORDS:
         mode: u32,
         /// Place in the summary.
         summary: u32,
-        /// Which of the sections of words.
+        /// Number of its section of words.
         variable: u32,
-        /// What a divisor leaves, what stands for an exception before all others, or the code of
+        /// A divisor's remainder, the value of an exception before all others, or the code of
         /// exceptions.
         remainder: u32,
         /// Powers of two in a divisor.

@@ -1,5 +1,5 @@
-//! What every test on the device begins with: the device, memory with a budget of its own, a
-//! stream; and lists that go there and come back.
+//! The setup of device tests: the device, memory with its own budget, a stream, and copies of lists
+//! in both directions.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::launch::{DeviceBuffer, Memory, Plain};
 /// Lengths around which launches differ: nothing, one, a warp, and four blocks of threads.
 pub(crate) const BOUNDARIES: [usize; 8] = [0, 1, 31, 32, 33, 1_023, 1_024, 1_025];
 
-/// A device to try things on.
+/// A device for tests.
 pub(crate) struct Bench {
     pub(crate) gpu: Gpu,
     pub(crate) memory: Memory,
@@ -19,7 +19,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Panics without a device: only tests that are ignored by default come here.
+    /// Panics without a device: only tests that are ignored by default call it.
     pub(crate) fn new() -> Self {
         let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
         gpu.context.bind_to_thread().expect("the device can be made current");
@@ -32,21 +32,21 @@ impl Bench {
         self.stream.synchronize().expect("the device works");
     }
 
-    /// Room for `length` values, zero.
-    pub(crate) fn room<T: Plain>(&self, length: usize) -> DeviceBuffer<T> {
+    /// A list of `length` zeros.
+    pub(crate) fn zeros<T: Plain>(&self, length: usize) -> DeviceBuffer<T> {
         DeviceBuffer::new(&self.memory, length).expect("there is memory")
     }
 
-    /// A list on the device.
-    pub(crate) fn there<T: Plain>(&self, values: &[T]) -> DeviceBuffer<T> {
-        let buffer = self.room(values.len());
+    /// A copy of a list on the device.
+    pub(crate) fn upload<T: Plain>(&self, values: &[T]) -> DeviceBuffer<T> {
+        let buffer = self.zeros(values.len());
         buffer.upload(&self.stream, 0, values).expect("values can be copied");
         self.wait();
         buffer
     }
 
-    /// The first `length` values of a list on the device, once the stream has come so far.
-    pub(crate) fn here<T: Plain + Default>(
+    /// The first `length` values of a list on the device, after the work queued on the stream.
+    pub(crate) fn download<T: Plain + Default>(
         &self,
         buffer: &DeviceBuffer<T>,
         length: usize,

@@ -1,7 +1,7 @@
-//! Cycles beyond a memory budget: input, objects and answers without room are refused, and the
+//! Cycles beyond a memory budget: input, objects and answers without memory are refused, and the
 //! engine continues.
 //!
-//! The twin is the model, which never sees what was refused.
+//! The reference is the model, which never receives refused requests.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::launch::DeviceBuffer;
 
 const NOW_MS: i64 = 1_704_067_200_000;
 const MIB: u64 = 1 << 20;
-/// Enough for an engine, not for much in it.
+/// Enough for an engine with little data.
 const BUDGET_BYTES: u64 = 64 * MIB;
-/// Rows whose columns alone are more.
+/// Rows whose columns alone exceed the budget.
 const ROWS_MANY: u64 = 3_000_000;
-/// Rows that get to the device, where their records find no room.
+/// Rows whose columns fit, but not their records.
 const ROWS_SEVERAL: u64 = 700_000;
-/// Rows of which there is room for several times as many.
+/// Rows that fit several times.
 const ROWS_FEW: u64 = 20_000;
 const FLEET: &str = "the fleet's memory on the device";
 
@@ -36,7 +36,7 @@ fn options() -> EngineOptions {
     EngineOptions::new(Space::geographic())
 }
 
-/// New objects `first` on.
+/// New objects from `first` on.
 fn cycle(first: u64, rows: u64) -> CycleInput {
     let mut random = Random::new(first);
     let mut columns = FixColumns::with_capacity(rows as usize);
@@ -56,13 +56,13 @@ fn cycle(first: u64, rows: u64) -> CycleInput {
     }
 }
 
-/// What asks for all objects.
+/// A query for all objects.
 fn everything(projection: Projection) -> Query {
     let all = Region::rectangle(&Space::geographic(), -180.0, -90.0, 180.0, 90.0).unwrap();
     Query { kind: QueryKind::Range(all), filter: None, projection, limit: None }
 }
 
-/// Compares the whole state, and what is told of it.
+/// Compares the whole state and its answers.
 fn is_as(engine: &mut CudaBackend, model: &mut Model) {
     let snapshot = engine.export().unwrap();
     let rows = snapshot.batches.iter().flat_map(|batch| (0..batch.len()).map(|row| batch.row(row)));
@@ -70,7 +70,7 @@ fn is_as(engine: &mut CudaBackend, model: &mut Model) {
     answers_as(engine, model, vec![everything(Projection::Fixes), everything(Projection::Ids)]);
 }
 
-/// Compares answers, in a cycle of both without changes.
+/// Compares answers, in a cycle of both engines without changes.
 fn answers_as(engine: &mut CudaBackend, model: &mut Model, queries: Vec<Query>) {
     let input = CycleInput { queries, requests: Arc::default(), ..cycle(0, 0) };
     let (found, expected) = (engine.run(input.clone()).unwrap(), model.run(input).unwrap());
@@ -78,12 +78,12 @@ fn answers_as(engine: &mut CudaBackend, model: &mut Model, queries: Vec<Query>) 
     assert_eq!((found.epoch, found.answer_epoch), (expected.epoch, expected.epoch - 1));
     for (found, expected) in found.answers.iter().zip(expected.answers.iter()) {
         assert_eq!((found.total, found.objects), (expected.total, expected.objects));
-        assert!(found.fixes == expected.fixes, "records that answers tell");
+        assert!(found.fixes == expected.fixes, "records of answers");
     }
     assert_eq!(found.answers.len(), expected.answers.len());
 }
 
-/// The text of an error that is of memory.
+/// The text of an error, which must concern memory.
 fn text<T: std::fmt::Debug>(result: Result<T, EngineError>, of: &str) -> String {
     match result {
         Err(error @ EngineError::OutOfMemory { needed_bytes, budget_bytes, left_bytes, .. }) => {
@@ -98,7 +98,7 @@ fn text<T: std::fmt::Debug>(result: Result<T, EngineError>, of: &str) -> String 
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn input_without_room_is_refused_and_the_engine_goes_on() {
+fn input_without_memory_is_refused_and_the_engine_continues() {
     let gpu = gpu();
     let mut engine = CudaBackend::with_budget(&gpu, options(), BUDGET_BYTES).unwrap();
     assert_eq!(engine.run(cycle(0, 3)).unwrap().objects, 3);
@@ -111,14 +111,14 @@ fn input_without_room_is_refused_and_the_engine_goes_on() {
         let output = engine.run(cycle(3 * turn, 3)).unwrap();
         assert_eq!((output.epoch, output.objects), (turn + 1, 3 * turn + 3), "nothing is lost");
         let known: Vec<u64> = (0..10.min(3 * turn)).collect();
-        assert_eq!(output.answers.get(0).objects, known, "nor of what is asked");
+        assert_eq!(output.answers.get(0).objects, known, "nor of answers");
     }
     assert!(engine.memory_bytes() <= used_bytes + MIB, "nor is any memory");
 }
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn objects_without_room_are_refused_and_the_engine_goes_on() {
+fn objects_without_memory_are_refused_and_the_engine_continues() {
     let gpu = gpu();
     let mut engine = CudaBackend::with_budget(&gpu, options(), BUDGET_BYTES).unwrap();
     let mut model = Model::new(options());
@@ -151,7 +151,7 @@ fn an_engine_fills_its_budget_and_still_answers() {
     };
     text(Err::<(), _>(refused), FLEET);
     assert!(objects >= 2 * ROWS_FEW, "{objects} objects is little for {BUDGET_BYTES} bytes");
-    // Whom it knows, it goes on following, from rows as from blocks; and lets go.
+    // Objects with records still accept rows and blocks, and removals.
     let mut known = cycle(0, ROWS_FEW / 2);
     let requests = Arc::get_mut(&mut known.requests).unwrap();
     if let Some(Request::Fixes(columns)) = requests.first_mut() {
@@ -164,8 +164,8 @@ fn an_engine_fills_its_budget_and_still_answers() {
     }
     known.time_max_ms += 1;
     let removals = vec![Request::Remove((10..1_010).collect())];
-    let gone = CycleInput { requests: removals.into(), ..cycle(0, 0) };
-    for input in [known, gone, cycle(0, ROWS_FEW)] {
+    let removed = CycleInput { requests: removals.into(), ..cycle(0, 0) };
+    for input in [known, removed, cycle(0, ROWS_FEW)] {
         let (found, expected) = (engine.run(input.clone()).unwrap(), model.run(input).unwrap());
         assert_eq!(found.requests, expected.requests);
         assert_eq!((found.epoch, found.objects), (expected.epoch, expected.objects));
@@ -176,7 +176,7 @@ fn an_engine_fills_its_budget_and_still_answers() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn answers_without_room_are_refused_and_changes_stand() {
+fn answers_without_memory_are_refused_and_changes_apply() {
     let gpu = gpu();
     let mut engine = CudaBackend::with_budget(&gpu, options(), BUDGET_BYTES).unwrap();
     let mut model = Model::new(options());
@@ -201,7 +201,7 @@ fn answers_without_room_are_refused_and_changes_stand() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn a_grid_without_room_is_built_when_there_is_some() {
+fn a_grid_without_memory_is_built_later() {
     const SHARE_BYTES: u64 = 256 * MIB;
     const ROWS: u64 = 3_000;
     let gpu = gpu().with_share(SHARE_BYTES);
@@ -213,7 +213,7 @@ fn a_grid_without_room_is_built_when_there_is_some() {
         assert_eq!((found.epoch, found.objects), (expected.epoch, expected.objects));
         found.unanswered
     };
-    // Lists get their length from rows of one object, whose grid is small.
+    // The lists grow by rows of one object, whose grid is small.
     for _ in 0..5 {
         let mut one = cycle(0, ROWS);
         if let Some(Request::Fixes(columns)) = Arc::make_mut(&mut one.requests).first_mut() {
@@ -223,7 +223,7 @@ fn a_grid_without_room_is_built_when_there_is_some() {
     }
     let left = SHARE_BYTES - engine.memory_bytes();
     let rest = DeviceBuffer::<u8>::new(&gpu.memory(SHARE_BYTES), left as usize).unwrap();
-    assert_eq!(run(&mut engine, &mut model, cycle(1, ROWS)), None, "asked of the grid before");
+    assert_eq!(run(&mut engine, &mut model, cycle(1, ROWS)), None, "answers of the previous grid");
     for turn in 1..5 {
         let unanswered = run(&mut engine, &mut model, cycle(ROWS + 3 * turn, 3));
         text(unanswered.map_or(Ok(()), Err), "the device's memory for all fleets");
@@ -240,12 +240,12 @@ fn fleets_of_a_device_are_not_promised_the_same_bytes() {
         let mut engine = CudaBackend::new(gpu, options())?;
         engine.run(cycle(0, ROWS_SEVERAL)).map(|output| (output.objects, engine))
     };
-    // What one such fleet takes, and a device whose share is enough for one and not for two.
+    // The memory of one such fleet, and a device whose budget is enough for one and not for two.
     let needed_bytes = run(&gpu()).unwrap().1.memory_bytes();
     let gpu = gpu().with_share(needed_bytes / 2 * 3);
     let (objects, one) = run(&gpu).unwrap();
     assert_eq!(objects, ROWS_SEVERAL);
     text(run(&gpu), "the device's memory for all fleets");
     drop(one);
-    assert_eq!(run(&gpu).unwrap().0, ROWS_SEVERAL, "what was given back is there");
+    assert_eq!(run(&gpu).unwrap().0, ROWS_SEVERAL, "released memory is available");
 }

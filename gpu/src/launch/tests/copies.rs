@@ -1,12 +1,12 @@
 //! Copies whose host memory is changed, dropped or read right after they were queued.
 //!
 //! A long fill on the same stream delays every copy, so a copy that did not own its memory would
-//! see the change.
+//! read the change.
 
 use super::bench::Bench;
 use crate::launch::{Arena, DeviceBuffer, DeviceSlice, PinnedBuffer};
 
-/// Lengths in values: nothing, one, a staging buffer's least, and more than its most.
+/// Lengths in values: nothing, one, a staging buffer's least, and more than its greatest.
 const LENGTHS: [usize; 4] = [0, 1, 1 << 14, (1 << 20) + 7];
 
 /// Bytes of a fill.
@@ -23,11 +23,11 @@ fn delay(bench: &Bench, filled: &DeviceBuffer<u8>) {
 #[ignore = "needs an NVIDIA GPU"]
 fn lists_of_ordinary_memory_are_taken_before_an_upload_returns() {
     let bench = Bench::new();
-    let filled = bench.room(FILLED);
+    let filled = bench.zeros(FILLED);
     for length in LENGTHS {
         let values: Vec<u32> = (0..length as u32).collect();
         let mut changed = values.clone();
-        let to = bench.room::<u32>(length);
+        let to = bench.zeros::<u32>(length);
         delay(&bench, &filled);
         // More uploads than the ring has buffers.
         for _ in 0..12 {
@@ -35,7 +35,7 @@ fn lists_of_ordinary_memory_are_taken_before_an_upload_returns() {
         }
         changed.fill(0);
         drop(changed);
-        assert_eq!(bench.here(&to, length), values, "{length} values");
+        assert_eq!(bench.download(&to, length), values, "{length} values");
     }
 }
 
@@ -43,10 +43,10 @@ fn lists_of_ordinary_memory_are_taken_before_an_upload_returns() {
 #[ignore = "needs an NVIDIA GPU"]
 fn pinned_values_are_written_and_read_behind_their_copies() {
     let bench = Bench::new();
-    let filled = bench.room(FILLED);
+    let filled = bench.zeros(FILLED);
     for length in LENGTHS {
         let values: Vec<u32> = (1..=length as u32).collect();
-        let device = bench.room::<u32>(length);
+        let device = bench.zeros::<u32>(length);
         let mut pinned = PinnedBuffer::<u32>::new(&bench.memory, length).unwrap();
         pinned.as_mut_slice()[..length].copy_from_slice(&values);
         delay(&bench, &filled);
@@ -63,11 +63,11 @@ fn pinned_values_are_written_and_read_behind_their_copies() {
 fn a_slice_is_of_no_use_once_its_memory_was_taken_back() {
     let bench = Bench::new();
     let mut arena = Arena::new(&bench.memory);
-    let kept = arena.room::<u32>(10).unwrap();
+    let kept = arena.allocate::<u32>(10).unwrap();
     let mark = arena.mark();
-    let released = arena.room::<u32>(10).unwrap();
+    let released = arena.allocate::<u32>(10).unwrap();
     arena.release(mark);
-    let later = arena.room::<u32>(10).unwrap();
+    let later = arena.allocate::<u32>(10).unwrap();
     let is_stale = |slice: DeviceSlice<u32>| std::panic::catch_unwind(|| slice.address()).is_err();
     assert!(!is_stale(kept) && is_stale(released) && !is_stale(later));
     arena.clear().unwrap();

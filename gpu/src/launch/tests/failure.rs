@@ -1,7 +1,7 @@
 //! Engines on a device that fails.
 //!
-//! A failed kernel ends the context for its whole process, so the test starts itself in a process
-//! of its own; a hang of that process is a failure.
+//! A failed kernel ends the context for its whole process, so the test starts itself in a separate
+//! process; a hang of that process is a failure.
 
 use std::env;
 use std::fmt::Debug;
@@ -18,11 +18,11 @@ use super::bench::Bench;
 use super::probe::Probe;
 use crate::backend::CudaBackend;
 
-/// Set in the process that fails.
+/// Set in the failing process.
 const FAILS: &str = "SHOAL_TEST_DEVICE_FAILS";
 const NAME: &str = "launch::tests::failure::a_failed_device_ends_its_engines";
 const NOW_MS: i64 = 1_704_067_200_000;
-/// Longer than anything here takes on any machine.
+/// Longer than the process takes on any machine.
 const HANG: Duration = Duration::from_secs(120);
 
 #[test]
@@ -40,10 +40,10 @@ fn a_failed_device_ends_its_engines() {
         .spawn()
         .unwrap();
     let output = ended(child).wait_with_output().unwrap();
-    let (told, errors) =
+    let (printed, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}\n{told}\n{errors}", output.status);
-    assert!(told.contains("1 passed"), "the process ran the test: {told}");
+    assert!(output.status.success(), "{}\n{printed}\n{errors}", output.status);
+    assert!(printed.contains("1 passed"), "the process ran the test: {printed}");
 }
 
 /// The process once it has ended; ends it if it hangs.
@@ -87,9 +87,9 @@ fn on_a_device_that_fails() {
     idle.run(cycle(1)).unwrap();
     let flying = busy.submit(cycle(2)).unwrap();
     Probe::load(&bench).fail(&bench);
-    // What had ended before the fault may still be given out.
+    // Results from before the fault may still be returned.
     let _ = busy.wait(flying);
-    // All the more often than there is memory for cycles in flight, so that none is waited for.
+    // More often than there is memory for cycles in flight, so that none is waited for.
     for turn in 0..8 {
         is_device(&busy.run(cycle(3)), &format!("cycle {turn} after the fault"));
         is_device(&idle.run(cycle(3)), &format!("cycle {turn} of an idle engine"));
@@ -102,7 +102,7 @@ fn on_a_device_that_fails() {
     is_device(&start(), "another engine");
     is_device(&gpu.pinned_bytes(&[1, 2, 3]), "pinned memory");
     for engine in [&busy, &idle, &fresh] {
-        // These have no error to give; they must return.
+        // These return no errors; they must return.
         let _ = (engine.objects(), engine.due_ms(), engine.memory_bytes());
     }
     drop((busy, idle, fresh));

@@ -1,6 +1,6 @@
-//! Host and device agree on the place of every byte of a shared record.
+//! Host and device agree on every offset of shared records.
 //!
-//! The build asserts this for the host's compiler of device code; here the device itself answers.
+//! The build asserts this at compile time; this test asks the device.
 
 use shoal_engine::layout::{CODEC_RECORDS, RECORDS};
 
@@ -18,7 +18,7 @@ fn every_record_lies_as_on_the_host() {
         let name = record.name;
         assert_eq!(next(name), record.bytes, "size of {name}");
         let align = [16, 8].into_iter().find(|align| record.bytes.is_multiple_of(*align));
-        // Loaded 16 bytes at a time where that is possible.
+        // Loaded 16 bytes at a time if possible.
         assert_eq!(next(name), align.unwrap_or(4), "alignment of {name}");
         for (field, _, offset) in record.fields {
             assert_eq!(next(field), *offset, "offset of {name}.{field}");

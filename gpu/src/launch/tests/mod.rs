@@ -1,5 +1,5 @@
-//! The launches and the memory below the pipeline, each against a twin on the host. On a machine
-//! with an NVIDIA GPU run them with `--include-ignored`.
+//! The launches and the memory below the pipeline, each against a reference on the host. Run on a
+//! machine with an NVIDIA GPU with `--include-ignored`.
 
 mod bench;
 mod budget;

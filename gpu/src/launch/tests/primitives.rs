@@ -24,24 +24,24 @@ seeds!(pairs_are_sorted_stably);
 fn pairs_are_sorted_stably(seed: u64) {
     let bench = Bench::new();
     let mut random = Random::new(seed);
-    // One scratch for all: it must serve small calls after large ones.
+    // One scratch buffer for all: it must serve small calls after large ones.
     let mut scratch = Scratch::new(&bench.memory).unwrap();
     for length in lengths(&mut random) {
         let bits = *random.pick(&[1, 7, 20, 32]);
         let keys = keys(&mut random, length, bits);
-        // Above the bits that are sorted by, keys may hold anything.
+        // Above the sorted bits, keys may hold anything.
         let rest = if bits < 32 { (seed as u32) << bits } else { 0 };
         let keys: Vec<u32> = keys.into_iter().map(|key| key | rest).collect();
         let values: Vec<u32> = (0..length as u32).collect();
-        let from = (bench.there(&keys), bench.there(&values));
-        let to = (bench.room(length), bench.room(length));
+        let from = (bench.upload(&keys), bench.upload(&values));
+        let to = (bench.zeros(length), bench.zeros(length));
         let pairs = ((&from.0, &from.1), (&to.0, &to.1));
         scratch.sort_pairs(&bench.stream, pairs.0, pairs.1, length as u32, bits).unwrap();
         let mut sorted: Vec<(u32, u32)> = keys.into_iter().zip(values).collect();
         sorted.sort_by_key(|(key, _)| *key);
         let (keys, values): (Vec<u32>, Vec<u32>) = sorted.into_iter().unzip();
-        assert_eq!(bench.here(&to.0, length), keys, "{length} keys of {bits} bits");
-        assert_eq!(bench.here(&to.1, length), values, "values of {length} keys of {bits} bits");
+        assert_eq!(bench.download(&to.0, length), keys, "{length} keys of {bits} bits");
+        assert_eq!(bench.download(&to.1, length), values, "values of {length} keys of {bits} bits");
     }
 }
 
@@ -53,21 +53,21 @@ fn values_are_summed_up(seed: u64) {
     for length in lengths(&mut random) {
         let end = *random.pick(&[1, 2, 100, 1 << 14]);
         let mut values: Vec<u32> = (0..length).map(|_| random.below(end) as u32).collect();
-        let there = bench.there(&values);
-        let sums = bench.room::<u32>(length);
+        let there = bench.upload(&values);
+        let sums = bench.zeros::<u32>(length);
         scratch.sum_before(&bench.stream, &there, &sums, length as u32).unwrap();
         let expected: Vec<u32> = before(&values).map(|sum| sum as u32).collect();
-        assert_eq!(bench.here(&sums, length), expected, "{length} values below {end}");
-        // The wide sums go beyond 32 bits.
+        assert_eq!(bench.download(&sums, length), expected, "{length} values below {end}");
+        // The wide sums exceed 32 bits.
         values.iter_mut().for_each(|value| *value |= 0xffff_0000);
-        let (there, sums) = (bench.there(&values), bench.room::<u64>(length));
+        let (there, sums) = (bench.upload(&values), bench.zeros::<u64>(length));
         scratch.sum_before(&bench.stream, &there, &sums, length as u32).unwrap();
         let expected: Vec<u64> = before(&values).collect();
-        assert_eq!(bench.here(&sums, length), expected, "{length} wide values");
+        assert_eq!(bench.download(&sums, length), expected, "{length} wide values");
     }
 }
 
-/// The sums of all values before each.
+/// Exclusive prefix sums.
 fn before(values: &[u32]) -> impl Iterator<Item = u64> {
     values.iter().scan(0, |sum, value| {
         let before = *sum;
@@ -76,7 +76,7 @@ fn before(values: &[u32]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The queries that a warp does not sort, as stage query lists them: longer ones from the back.
+/// The queries that a warp does not sort, in the order of stage query: longer ones from the back.
 fn long_queries(bounds: &[u64]) -> (Lengths, Vec<u32>) {
     let counts: Vec<u64> = bounds.windows(2).map(|bound| bound[1] - bound[0]).collect();
     let mut list = vec![0; counts.len()];
@@ -119,10 +119,10 @@ fn matches_of_each_query_are_sorted(seed: u64) {
             bounds.push(pairs.len() as u64);
         }
         let (objects, slots): (Vec<u64>, Vec<u32>) = pairs.iter().copied().unzip();
-        let from = (bench.there(&objects), bench.there(&slots));
-        let to = (bench.room(pairs.len()), bench.room(pairs.len()));
+        let from = (bench.upload(&objects), bench.upload(&slots));
+        let to = (bench.zeros(pairs.len()), bench.zeros(pairs.len()));
         let (lengths, list) = long_queries(&bounds);
-        let (there, list) = (bench.there(&bounds), bench.there(&list));
+        let (there, list) = (bench.upload(&bounds), bench.upload(&list));
         let found = MatchesArgument::new(&from.0, &from.1, pairs.len());
         let sorted = MatchesArgument::new(&to.0, &to.1, pairs.len());
         let (kernels, of) = (&bench.gpu.kernels, (&there, queries));
@@ -131,7 +131,7 @@ fn matches_of_each_query_are_sorted(seed: u64) {
             pairs[bound[0] as usize..bound[1] as usize].sort_unstable();
         }
         let (objects, slots): (Vec<u64>, Vec<u32>) = pairs.iter().copied().unzip();
-        assert_eq!(bench.here(&to.0, objects.len()), objects, "ids of {queries} queries");
-        assert_eq!(bench.here(&to.1, slots.len()), slots, "slots of {queries} queries");
+        assert_eq!(bench.download(&to.0, objects.len()), objects, "ids of {queries} queries");
+        assert_eq!(bench.download(&to.1, slots.len()), slots, "slots of {queries} queries");
     }
 }

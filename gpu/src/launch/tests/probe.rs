@@ -1,5 +1,4 @@
-//! The kernels of probe.cu: what the
-//! device says of itself.
+//! The kernels of probe.cu: the device's view of shared records and grids.
 
 use std::ffi::c_void;
 
@@ -11,8 +10,8 @@ use super::bench::Bench;
 use crate::launch::module::arguments;
 use crate::launch::{CellsArgument, DeviceBuffer};
 
-/// Numbers that a probe has room for.
-const ROOM: usize = 1 << 12;
+/// Capacity for numbers of a probe.
+const CAPACITY: usize = 1 << 12;
 
 /// See the file's head.
 pub(crate) struct Probe {
@@ -23,11 +22,11 @@ pub(crate) struct Probe {
     fail: CudaFunction,
 }
 
-/// A grid as the device sees it.
+/// A grid on the device.
 #[derive(Debug)]
 pub(crate) struct SeenCells {
     pub(crate) cells: Vec<Cell>,
-    /// Up to the end of the last room.
+    /// Up to the end of the last cell's capacity.
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -46,37 +45,37 @@ impl Probe {
         }
     }
 
-    /// Of every record its size, its alignment and the offsets of its fields.
+    /// The size, alignment and offsets of every record.
     pub(crate) fn layout(&self, bench: &Bench) -> Vec<u32> {
         numbers(bench, &self.layout)
     }
 
-    /// The first `length` cells of a grid, and the entries of all their rooms.
+    /// The first `length` cells of a grid, and the entries of all cells with their spare capacity.
     pub(crate) fn cells(&self, bench: &Bench, argument: &CellsArgument, length: u32) -> SeenCells {
-        let seen: DeviceBuffer<Cell> = bench.room(length as usize);
+        let seen: DeviceBuffer<Cell> = bench.zeros(length as usize);
         let address = seen.address();
         let threads = length.into();
         let arguments = arguments![*argument, length, address];
         launch(&self.cells, &bench.stream, threads, arguments);
-        let cells = bench.here(&seen, length as usize);
+        let cells = bench.download(&seen, length as usize);
         let end = cells.iter().map(|cell| cell.start + cell.capacity).max().unwrap_or(0);
-        let seen: DeviceBuffer<Entry> = bench.room(end as usize);
+        let seen: DeviceBuffer<Entry> = bench.zeros(end as usize);
         let address = seen.address();
         let arguments = arguments![*argument, end, address];
         launch(&self.entries, &bench.stream, end.into(), arguments);
-        SeenCells { cells, entries: bench.here(&seen, end as usize) }
+        SeenCells { cells, entries: bench.download(&seen, end as usize) }
     }
 
-    /// The places of the first `slots` slots of a grid that was located.
+    /// The places of the first `slots` slots of a located grid.
     pub(crate) fn places(&self, bench: &Bench, argument: &CellsArgument, slots: u32) -> Vec<u32> {
-        let seen: DeviceBuffer<u32> = bench.room(slots as usize);
+        let seen: DeviceBuffer<u32> = bench.zeros(slots as usize);
         let address = seen.address();
         let arguments = arguments![*argument, slots, address];
         launch(&self.places, &bench.stream, slots.into(), arguments);
-        bench.here(&seen, slots as usize)
+        bench.download(&seen, slots as usize)
     }
 
-    /// Ends the device for this process.
+    /// Fails the device for this process.
     pub(crate) fn fail(&self, bench: &Bench) {
         launch(&self.fail, &bench.stream, 1, &mut []);
         assert!(bench.stream.synchronize().is_err(), "the kernel failed");
@@ -92,7 +91,7 @@ fn launch(function: &CudaFunction, stream: &CudaStream, threads: u64, to: &mut [
         return;
     }
     let (grid, block) = ((blocks, 1, 1), (BLOCK_THREADS, 1, 1));
-    // SAFETY: each caller gives the parameters of its kernel, and buffers as long as it writes.
+    // SAFETY: each caller passes the parameters of its kernel, and buffers as long as it writes.
     let launched = unsafe {
         result::launch_kernel(function.cu_function(), grid, block, 0, stream.cu_stream(), to)
     };
@@ -100,12 +99,12 @@ fn launch(function: &CudaFunction, stream: &CudaStream, threads: u64, to: &mut [
 }
 
 fn numbers(bench: &Bench, kernel: &CudaFunction) -> Vec<u32> {
-    let (seen, length) = (bench.room::<u32>(ROOM), bench.room::<u32>(1));
-    let (address, room, length_address) = (seen.address(), ROOM as u32, length.address());
-    let arguments = arguments![address, room, length_address];
-    // A block of threads that all write the same.
+    let (seen, length) = (bench.zeros::<u32>(CAPACITY), bench.zeros::<u32>(1));
+    let (address, capacity, length_address) = (seen.address(), CAPACITY as u32, length.address());
+    let arguments = arguments![address, capacity, length_address];
+    // All threads of a block write the same.
     launch(kernel, &bench.stream, 1, arguments);
-    let length = bench.here(&length, 1)[0] as usize;
-    assert!(length <= ROOM, "{length} numbers, room for {ROOM}");
-    bench.here(&seen, length)
+    let length = bench.download(&length, 1)[0] as usize;
+    assert!(length <= CAPACITY, "{length} numbers, capacity for {CAPACITY}");
+    bench.download(&seen, length)
 }

@@ -1,19 +1,19 @@
 //! The changes of each object in a cycle, for queries that evaluate every fix.
 //!
-//! Refused rows and those of failed blocks never get here; late rows are dropped by comparing them
-//! with the record at the start.
+//! Refused rows and those of failed blocks are not part of the input; late rows are dropped by
+//! comparing them with the record at the start.
 
 use rayon::prelude::*;
 use shoal_codec::FixRow;
 use shoal_engine::EventKind;
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 use shoal_engine::stage::settle;
 use shoal_engine::stage::subscription::{ObjectChange, Observation};
 
 use super::host_evaluation::ObservedObject;
 use crate::pipeline::query_answers::row;
 
-/// Objects that a thread takes at a time at least.
+/// Least number of objects of a thread.
 const MANY: usize = 1 << 10;
 
 /// One row or removal.
@@ -26,8 +26,8 @@ struct Arrival {
 
 /// Fills in the changes of each object: `arrived` are rows, and removals, which are not found;
 /// `reserved` is the number of the arrival. `clears` are the arrivals before which all was cleared.
-pub(super) fn fill(objects: &mut [ObservedObject], arrived: &[Answered], clears: &[u32]) {
-    let arrival = |arrived: &Answered| {
+pub(super) fn fill(objects: &mut [ObservedObject], arrived: &[AnswerRecord], clears: &[u32]) {
+    let arrival = |arrived: &AnswerRecord| {
         let removed = ObjectChange::End(EventKind::Removed);
         let change = if arrived.found == 0 { removed } else { ObjectChange::Row(row(arrived)) };
         Arrival { object: arrived.object, number: arrived.reserved, change }

@@ -1,5 +1,5 @@
-//! The tables in which the device finds the queries of a cell: a large one, and a small one with
-//! later additions.
+//! The tables that map a cell to its continuous queries on the device: a large one, and a small one
+//! with later additions.
 //!
 //! Additions are a list, from which the small table is rebuilt whenever it grows, and which is
 //! merged into the large one when it is long. Ended queries remain in both until then; the device
@@ -16,11 +16,11 @@ use crate::launch::{
 };
 use crate::pipeline::dispatch_records::widen;
 
-/// Additions up to which a new large table does not pay.
+/// Additions up to which a new large table does not pay off.
 const RECENT_MIN: usize = 1 << 17;
-/// References of the large table for each addition from which it is rebuilt.
+/// References of the large table per addition: with fewer, it is rebuilt.
 const RECENT_SHARE: usize = 4;
-/// Bins at least.
+/// Least number of bins.
 const BINS_MIN: usize = 1 << 10;
 
 /// One table.
@@ -70,7 +70,7 @@ pub(super) struct Index {
     scratch: Scratch,
 }
 
-/// Bins that suffice for this number of cells.
+/// Bins for a number of cells.
 fn capacity_for(cells: usize) -> usize {
     (2 * cells).next_power_of_two().max(BINS_MIN)
 }
@@ -98,27 +98,27 @@ impl Index {
         (self.base.argument(), self.recent.argument())
     }
 
-    /// Reserves memory for additions; nothing may run that reads the tables.
+    /// Reserves memory for additions; nothing that reads the tables may run.
     ///
     /// # Errors
     /// [`EngineError::OutOfMemory`]: nothing has changed.
     pub(super) fn fit(&mut self, stream: &CudaStream, more: usize) -> Result<(), EngineError> {
         let length = self.added + more;
-        let roomy = length + length / 2;
+        let grown = length + length / 2;
         if self.cells.len() < length {
-            widen(&self.memory, stream, &mut self.cells, roomy, self.added)?;
+            widen(&self.memory, stream, &mut self.cells, grown, self.added)?;
         }
         if self.references.len() < length {
-            widen(&self.memory, stream, &mut self.references, roomy, self.added)?;
+            widen(&self.memory, stream, &mut self.references, grown, self.added)?;
         }
         let capacity = capacity_for(length);
-        // The small table is made anew with every addition.
+        // The small table is rebuilt with every addition.
         self.counts.fit(capacity + 1)?;
         self.starts.fit(capacity + 1)?;
         if self.recent.bins.len() < capacity || self.recent.references.len() < length {
             let mut wider = Filed::new(&self.memory)?;
             wider.bins.fit(capacity)?;
-            wider.references.fit(roomy)?;
+            wider.references.fit(grown)?;
             wider.levels = self.recent.levels;
             self.recent = wider;
             self.make_recent(stream)?;
@@ -145,7 +145,7 @@ impl Index {
         self.added > RECENT_MIN.max(self.base.length / RECENT_SHARE)
     }
 
-    /// Makes the small table from the list.
+    /// Builds the small table from the list.
     fn make_recent(&mut self, stream: &CudaStream) -> Result<(), EngineError> {
         let (kernels, table) = (&self.kernels, &mut self.recent);
         (table.capacity, table.length) = (capacity_for(self.added), self.added);
@@ -156,7 +156,7 @@ impl Index {
         let (filling, length) = (table.filling(), self.added);
         let (cells, references) = (&self.cells, &self.references);
         let added = Added { cells, references, length, numbers: None };
-        // Half of the bins stay free, so nothing has to be counted again.
+        // Half of the bins are free, so nothing has to be counted again.
         self.claimed.fill(stream, 0, 1)?;
         kernels.subscription_claim(stream, &added, &filling, &self.claimed)?;
         kernels.subscription_counts(stream, &filling, &self.counts)?;
@@ -166,7 +166,7 @@ impl Index {
     }
 
     /// Merges both tables into a new large one, without ended queries: `numbers` has the new number
-    /// of every query. Waits. Changes nothing when memory is short.
+    /// of every query. Waits. Changes nothing when memory ends.
     pub(super) fn merge(
         &mut self,
         stream: &CudaStream,
@@ -201,13 +201,13 @@ impl Index {
         stream.synchronize().map_err(fault)
     }
 
-    /// The list of additions under their new numbers.
+    /// The list of additions with their new numbers.
     fn list(&self) -> Added<'_> {
         let (cells, references, length) = (&self.cells, &self.references, self.added);
         Added { cells, references, length, numbers: Some(&self.numbers) }
     }
 
-    /// Fills in the references that were counted.
+    /// Files the references that were counted.
     fn fill_merged(&mut self, stream: &CudaStream, table: &mut Filed) -> Result<(), EngineError> {
         let bins = table.capacity;
         self.counts.fit(bins + 1)?;

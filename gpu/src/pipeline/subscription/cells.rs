@@ -1,17 +1,17 @@
 //! The cells of a continuous query's region.
 //!
-//! Cells are squares of a power of two quanta. A region is indexed on the level where it is some
-//! six to eleven cells wide, in every cell that may have a point of it, so that an object finds all
-//! regions at its position in one cell a level. A cell is marked as whole only where it certainly
-//! lies in the region ([`Region::covers`]).
+//! Cells are squares of a power of two quanta. A region is indexed on the level where it is about
+//! six to eleven cells wide, in every cell that may contain a point of it, so that an object finds
+//! all regions at its position in one cell per level. A cell is marked as whole only if it
+//! certainly lies in the region ([`Region::covers`]).
 
 use shoal_engine::layout::{CELL_BITS, REFERENCE_QUIET, REFERENCE_WHOLE};
 use shoal_engine::{QuantaRect, Region, Space};
 
 /// The finest level: a column has as many bits as a cell's number.
 const LEVEL_MIN: u32 = 32 - CELL_BITS;
-/// Sixteenths of a cell's side that a region is wide at least, on any level but the finest: the
-/// square root of 32 cells, twice as many at most.
+/// Least width of a region in sixteenths of a cell's side, on any level but the finest: the square
+/// root of 32 cells; at most twice as many.
 const WIDTH_MIN: u64 = 90;
 
 /// The number of a column or row: quanta from the least, in cells.
@@ -68,7 +68,7 @@ pub(super) fn file(
         }
     }
     if rects.len() > 1 {
-        // The halves of a region that the antimeridian cuts may meet in one wide cell.
+        // The halves of a region that the antimeridian cuts may share a wide cell.
         cells[first..].sort_unstable();
         let mut kept = first;
         for at in first..cells.len() {
@@ -82,7 +82,7 @@ pub(super) fn file(
     Some(level)
 }
 
-/// Whether a region certainly has no point in a cell that meets its cover.
+/// Whether a region certainly has no point in a cell that its cover intersects.
 fn misses(region: &Region, cell: &QuantaRect) -> bool {
     match region {
         Region::Circle(circle) if !circle.ranker().is_geographic() => {
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// The cell of a point, as the kernels find it.
+    /// The cell of a point; equals the kernels' `cell_at`.
     fn cell_at(level: u32, x: i32, y: i32) -> u64 {
         u64::from(level) << 56 | u64::from(place(level, y)) << 28 | u64::from(place(level, x))
     }

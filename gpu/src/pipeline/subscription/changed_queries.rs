@@ -1,7 +1,6 @@
-//! The events of queries that are new, change or want a snapshot.
-//!
-//! A new query has what is inside as members; a changed one compares the members before the cycle
-//! with the state after it, by the engine's rules. A snapshot reports all members and nothing else.
+//! The events of queries that are new, change or request a snapshot.
+//! The objects inside become members of a new query; a changed one compares the members before the
+//! cycle with the state after it, by the engine's rules. A snapshot only reports all members.
 
 use shoal_codec::FixRow;
 use shoal_engine::stage::region_changes::{FormerMember, transfer_members};
@@ -25,13 +24,13 @@ pub(super) enum Former {
     Memberships(Vec<(FixRow, MembershipState)>),
 }
 
-/// A query that a change names and that exists after the cycle.
+/// A query of a change that exists after the cycle.
 #[derive(Debug)]
 pub(super) struct ChangedQuery {
     pub(super) region: RegionId,
-    /// The subscription from now on, where it was set.
+    /// The new subscription, if it was set.
     pub(super) set: Option<Box<Subscription>>,
-    /// The query before, where it was changed.
+    /// The query before, if it was changed.
     pub(super) former: Option<Former>,
     pub(super) is_snapshot: bool,
     /// Whether the device evaluates it alone.
@@ -39,7 +38,7 @@ pub(super) struct ChangedQuery {
 }
 
 impl ChangedQuery {
-    /// Whether former members matter: not where all members are reported and none are stored.
+    /// Whether former members matter: not if all members are reported and none are stored.
     fn is_comparison(&self) -> bool {
         self.former.is_some() && !(self.is_plain && self.is_snapshot)
     }

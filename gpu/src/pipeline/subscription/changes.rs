@@ -1,4 +1,4 @@
-//! The subscription changes of a cycle with the cells of the regions that they add.
+//! The subscription changes of a cycle, with the cells of the regions that they add.
 //!
 //! The caller's thread finds the cells, on all cores.
 
@@ -18,10 +18,10 @@ pub(crate) struct Filing {
     pub(super) levels: u32,
 }
 
-/// Changes, each with the cells of what it adds.
+/// Changes, each with the cells that it adds.
 pub(crate) type Changes = Vec<(SubscriptionChange, Filing)>;
 
-/// Finds the cells of what changes add.
+/// Finds the cells that changes add.
 pub(crate) fn file(space: &Space, changes: Vec<SubscriptionChange>) -> Changes {
     let filed = |change: SubscriptionChange| {
         let mut filing = Filing::default();

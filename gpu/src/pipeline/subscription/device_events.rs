@@ -1,4 +1,4 @@
-//! The lists in which the device finds a cycle's events.
+//! The lists of a cycle's events on the device.
 //!
 //! Written objects are gathered and sorted; their events are counted, written in that order and
 //! stably sorted by region, so that they are ordered by (region, object). Columns are copied from
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Gathered, Happened, Told};
+use shoal_engine::layout::{AnswerRecord, EventCounts, RegionHead, SAMPLED_BLOCKS, WrittenObjects};
 
 use super::events::Columns;
 use super::on_device::OnDevice;
@@ -17,21 +17,18 @@ use crate::launch::{
 };
 use crate::pipeline::answers::Pool;
 
-/// References of an object from which several threads share them, and below which one takes them
-/// again; a guess.
+/// References of an object from which several threads share them, and below which one thread visits
+/// them again; a guess.
 const LONG: u64 = 8;
 const LONG_AGAIN: u64 = 6;
-/// One in so many blocks of threads counts the references that it followed. A cycle of few blocks
-/// is overestimated, which several threads an object do not slow down.
-const SAMPLED_BLOCKS: u64 = 16;
 
 /// Columns on the device.
 #[derive(Debug)]
 struct Out {
     objects: DeviceBuffer<u64>,
     kinds: DeviceBuffer<u8>,
-    told: DeviceBuffer<Told>,
-    fixes: DeviceBuffer<Answered>,
+    region_heads: DeviceBuffer<RegionHead>,
+    fixes: DeviceBuffer<AnswerRecord>,
     /// Regions with events before each event; behind the last, all of them.
     heads: DeviceBuffer<u32>,
     copied: Option<Arc<CudaEvent>>,
@@ -40,21 +37,21 @@ struct Out {
 /// See the file's head; grows, never shrinks.
 #[derive(Debug)]
 pub(super) struct DeviceEvents {
-    pub(super) gathered: DeviceBuffer<Gathered>,
-    pub(super) gathered_here: PinnedBuffer<Gathered>,
+    pub(super) written_objects: DeviceBuffer<WrittenObjects>,
+    pub(super) written_objects_host: PinnedBuffer<WrittenObjects>,
     pub(super) objects: DeviceBuffer<u64>,
     pub(super) slots: DeviceBuffer<u32>,
     sorted_objects: DeviceBuffer<u64>,
     pub(super) sorted_slots: DeviceBuffer<u32>,
     counts: DeviceBuffer<u32>,
-    /// Objects with events, in no order that means anything.
+    /// Objects with events, in no particular order.
     busy: DeviceBuffer<u32>,
     offsets: DeviceBuffer<u64>,
-    happened: DeviceBuffer<Happened>,
-    happened_here: PinnedBuffer<Happened>,
-    /// Whether bins are long enough for many threads to share.
+    event_counts: DeviceBuffer<EventCounts>,
+    event_counts_host: PinnedBuffer<EventCounts>,
+    /// Whether bins are so long that several threads share them.
     is_long: bool,
-    events_here: PinnedBuffer<u64>,
+    events_host: PinnedBuffer<u64>,
     keys: DeviceBuffer<u32>,
     entries: DeviceBuffer<u32>,
     sorted_keys: DeviceBuffer<u32>,
@@ -67,9 +64,9 @@ pub(super) struct DeviceEvents {
     scratch: Scratch,
     pub(super) words: Pool<u64>,
     pub(super) bytes: Pool<u8>,
-    told: Pool<Told>,
+    region_heads: Pool<RegionHead>,
     numbers: Pool<u32>,
-    answered: Pool<Answered>,
+    answered: Pool<AnswerRecord>,
 }
 
 impl DeviceEvents {
@@ -80,15 +77,15 @@ impl DeviceEvents {
             Ok(Out {
                 objects: words()?,
                 kinds: DeviceBuffer::new(memory, 1)?,
-                told: DeviceBuffer::new(memory, 1)?,
+                region_heads: DeviceBuffer::new(memory, 1)?,
                 fixes: DeviceBuffer::new(memory, 1)?,
                 heads: numbers()?,
                 copied: None,
             })
         };
         Ok(Self {
-            gathered: DeviceBuffer::new(memory, 1)?,
-            gathered_here: PinnedBuffer::new(memory, 1)?,
+            written_objects: DeviceBuffer::new(memory, 1)?,
+            written_objects_host: PinnedBuffer::new(memory, 1)?,
             objects: words()?,
             slots: numbers()?,
             sorted_objects: words()?,
@@ -96,10 +93,10 @@ impl DeviceEvents {
             counts: numbers()?,
             busy: numbers()?,
             offsets: words()?,
-            happened: DeviceBuffer::new(memory, 1)?,
-            happened_here: PinnedBuffer::new(memory, 1)?,
+            event_counts: DeviceBuffer::new(memory, 1)?,
+            event_counts_host: PinnedBuffer::new(memory, 1)?,
             is_long: false,
-            events_here: PinnedBuffer::new(memory, 1)?,
+            events_host: PinnedBuffer::new(memory, 1)?,
             keys: numbers()?,
             entries: numbers()?,
             sorted_keys: numbers()?,
@@ -112,7 +109,7 @@ impl DeviceEvents {
             scratch: Scratch::new(memory)?,
             words: Pool::new(memory),
             bytes: Pool::new(memory),
-            told: Pool::new(memory),
+            region_heads: Pool::new(memory),
             numbers: Pool::new(memory),
             answered: Pool::new(memory),
         })
@@ -126,7 +123,7 @@ impl DeviceEvents {
 
     /// Sorts the gathered objects.
     pub(super) fn sort(&mut self, stream: &CudaStream) -> Result<(), EngineError> {
-        let Gathered { bits, length, .. } = self.gathered_here.as_slice()[0];
+        let WrittenObjects { bits, length, .. } = self.written_objects_host.as_slice()[0];
         self.sorted_objects.fit(length as usize)?;
         self.sorted_slots.fit(length as usize)?;
         let from = (DeviceSlice::of(&self.objects), DeviceSlice::of(&self.slots));
@@ -136,7 +133,7 @@ impl DeviceEvents {
 
     /// The gathered objects in order, and their number.
     pub(super) fn sorted(&self) -> (&DeviceBuffer<u64>, &DeviceBuffer<u32>, u32) {
-        let length = self.gathered_here.as_slice()[0].length;
+        let length = self.written_objects_host.as_slice()[0].length;
         (&self.sorted_objects, &self.sorted_slots, length)
     }
 
@@ -147,30 +144,34 @@ impl DeviceEvents {
         stream: &CudaStream,
         scene: &SceneArgument,
     ) -> Result<(), EngineError> {
-        let length = self.gathered_here.as_slice()[0].length as usize;
+        let length = self.written_objects_host.as_slice()[0].length as usize;
         self.counts.fit(length + 1)?;
         self.busy.fit(length)?;
         self.offsets.fit(length + 1)?;
-        self.happened.fill(stream, 0, 1)?;
+        self.event_counts.fill(stream, 0, 1)?;
         let how = (scene, self.is_long);
         let lists = (&self.counts, &self.busy);
-        kernels.subscription_count(stream, how, lists, &self.happened)?;
+        kernels.subscription_count(stream, how, lists, &self.event_counts)?;
         let entries = length as u32 + 1;
         self.scratch.sum_before(stream, &self.counts, &self.offsets, entries)?;
-        self.happened.download(stream, 0, self.happened_here.first(1))?;
-        self.offsets.download(stream, length, self.events_here.first(1))
+        self.event_counts.download(stream, 0, self.event_counts_host.first(1))?;
+        self.offsets.download(stream, length, self.events_host.first(1))
     }
 
-    /// Chooses for the next cycle whether threads share references, by those that were counted.
+    /// Chooses for the next cycle whether threads share references, by the visited ones.
     pub(super) fn learn(&mut self, scene: &SceneArgument) {
-        let visited = self.happened_here.as_slice()[0].visited * SAMPLED_BLOCKS;
+        // Overestimates cycles of few blocks, which several threads an object do not slow down.
+        let visited = self.event_counts_host.as_slice()[0].visited * u64::from(SAMPLED_BLOCKS);
         let most = u64::from(scene.length()) * if self.is_long { LONG_AGAIN } else { LONG };
         self.is_long = visited > most;
     }
 
-    /// What was counted.
-    pub(super) fn counted(&self) -> Happened {
-        Happened { events: self.events_here.as_slice()[0], ..self.happened_here.as_slice()[0] }
+    /// The counts.
+    pub(super) fn counted(&self) -> EventCounts {
+        EventCounts {
+            events: self.events_host.as_slice()[0],
+            ..self.event_counts_host.as_slice()[0]
+        }
     }
 
     /// The events of each number; waits.
@@ -200,13 +201,13 @@ impl DeviceEvents {
         (regions, numbers): (&OnDevice, usize),
         (parity, others): (usize, usize),
     ) -> Result<(Box<Columns>, CudaEvent), EngineError> {
-        let Happened { events, fixes, busy, .. } = self.counted();
+        let EventCounts { events, fixes, busy, .. } = self.counted();
         let (events, fixes) = (events as usize, fixes as usize);
         self.fit_events(events, numbers, (parity, fixes))?;
-        // All of the pinned memory is there before anything is queued.
+        // All pinned memory is allocated before anything is queued.
         let mut objects = self.words.take(events + others)?;
         let mut kinds = self.bytes.take(events + others)?;
-        let mut told = self.told.take(events.min(numbers))?;
+        let mut region_heads = self.region_heads.take(events.min(numbers))?;
         let mut count = self.numbers.take(1)?;
         let mut answered = self.answered.take(fixes)?;
         let written = Listed { keys: &self.keys, entries: &self.entries, length: events };
@@ -221,17 +222,17 @@ impl DeviceEvents {
         let sorted =
             Listed { keys: &self.sorted_keys, entries: &self.sorted_entries, length: events };
         let marks = (&self.marks, (fixes > 0).then_some(&self.fix_marks));
-        kernels.subscription_heads(stream, &sorted, &regions.standing, marks)?;
+        kernels.subscription_heads(stream, &sorted, &regions.queries, marks)?;
         let length = events as u32 + 1;
         let out = &mut self.out[parity];
         if let Some(copied) = &out.copied {
             stream.wait(copied).map_err(fault)?;
         }
         self.scratch.sum_before(stream, &self.marks, &out.heads, length)?;
-        let (what, columns) = ((&regions.standing, &regions.ids), (&out.objects, &out.kinds));
-        let told_there = (&out.told, numbers);
+        let (what, columns) = ((&regions.queries, &regions.ids), (&out.objects, &out.kinds));
+        let heads_device = (&out.region_heads, numbers);
         let of = (scene, &sorted);
-        kernels.subscription_columns(stream, of, &out.heads, what, columns, told_there)?;
+        kernels.subscription_columns(stream, of, &out.heads, what, columns, heads_device)?;
         if fixes > 0 {
             self.scratch.sum_before(stream, &self.fix_marks, &self.fix_places, length)?;
             let places = &self.fix_places;
@@ -241,13 +242,14 @@ impl DeviceEvents {
         copy_out.wait(&stream.record_event(None).map_err(fault)?).map_err(fault)?;
         out.objects.download(copy_out, 0, objects.first(events))?;
         out.kinds.download(copy_out, 0, kinds.first(events))?;
-        out.told.download(copy_out, 0, told.target())?;
+        out.region_heads.download(copy_out, 0, region_heads.target())?;
         out.fixes.download(copy_out, 0, answered.target())?;
         out.heads.download(copy_out, events, count.target())?;
         let copied = Arc::new(copy_out.record_event(None).map_err(fault)?);
         out.copied = Some(copied.clone());
         let (regions, fixes) = (count, answered);
-        let columns = Columns { copied, events, objects, kinds, heads: told, regions, fixes };
+        let columns =
+            Columns { copied, events, objects, kinds, heads: region_heads, regions, fixes };
         Ok((Box::new(columns), done))
     }
 
@@ -275,7 +277,7 @@ impl DeviceEvents {
         out.heads.fit(events + 1)?;
         out.objects.fit(events)?;
         out.kinds.fit(events)?;
-        out.told.fit(events.min(numbers))?;
+        out.region_heads.fit(events.min(numbers))?;
         out.fixes.fit(fixes).map(drop)
     }
 }

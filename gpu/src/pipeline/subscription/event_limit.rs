@@ -1,7 +1,7 @@
-//! Applies the event limit of a cycle: decides which regions lag.
+//! Applies the event limit of a cycle: decides which continuous queries lag.
 //!
 //! Regions are admitted in the order of their ids; one whose events do not fit beside those of
-//! lower ids is lagged, and the next may fit again. Only then are events counted by region.
+//! lower ids lags, and the next may fit again. Only in this case are events counted by region.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::launch::{SceneArgument, fault};
 use crate::pipeline::driver::Driver;
 
 impl Driver {
-    /// Makes the regions lag whose events do not fit beside those of lower ids; returns the host's
-    /// events of the others. Waits.
+    /// Marks the regions whose events do not fit beside those of lower ids as lagging; returns the
+    /// host's events of the others. Waits.
     pub(super) fn limit_events(
         &mut self,
         scene: Option<&SceneArgument>,
@@ -44,13 +44,13 @@ impl Driver {
         }
         if let (Some(scene), false) = (scene, marks.is_empty()) {
             for mark in &marks {
-                table.standing[(mark >> 1) as usize].silent = self.epoch as u32;
+                table.queries[(mark >> 1) as usize].suppressed_epoch = self.epoch as u32;
             }
             subscriptions.marks.fit(marks.len())?;
             subscriptions.marks.upload(stream, 0, &marks)?;
-            let (standing, marked) =
-                (&subscriptions.on_device.standing, (&subscriptions.marks, marks.len()));
-            kernels.subscription_mark(stream, standing, marked, self.epoch)?;
+            let (queries, marked) =
+                (&subscriptions.on_device.queries, (&subscriptions.marks, marks.len()));
+            kernels.subscription_mark(stream, queries, marked, self.epoch)?;
             found.count(kernels, stream, scene)?;
             stream.synchronize().map_err(fault)?;
         }

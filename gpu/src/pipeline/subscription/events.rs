@@ -1,14 +1,14 @@
 //! The events of a cycle, while those of the device may still be copied to the host.
 //!
 //! The device's events are columns, region by region; the host's own events (of its queries, of
-//! snapshots and changes) follow them in the same lists. Where one region has very many, they
-//! remain in lists of their own: copying them would delay the cycle.
+//! snapshots and changes) follow them in the same lists. Very many events of one region remain in
+//! separate lists: copying them would delay the cycle.
 
 use std::sync::Arc;
 
 use cudarc::driver::CudaEvent;
 use shoal_codec::FixRow;
-use shoal_engine::layout::{Answered, STANDING_FIXES, Told};
+use shoal_engine::layout::{AnswerRecord, QUERY_FIXES, RegionHead};
 use shoal_engine::stage::registry::ContinuousQuery;
 use shoal_engine::{EngineError, EventHead, EventKind, EventSet, RegionId};
 
@@ -16,7 +16,7 @@ use crate::launch::fault;
 use crate::pipeline::answers::PooledBuffer;
 use crate::pipeline::query_answers::row;
 
-/// Events from which those of one region remain in lists of their own.
+/// Events from which those of one region remain in separate lists.
 const APART_MIN: usize = 1 << 16;
 
 /// The host's events of one region.
@@ -27,7 +27,7 @@ pub(super) struct HostEvents {
     pub(super) is_lagged: bool,
     pub(super) objects: Vec<u64>,
     pub(super) kinds: Vec<u8>,
-    /// Beside them where records are wanted.
+    /// Parallel records, if requested.
     pub(super) fixes: Vec<FixRow>,
 }
 
@@ -37,7 +37,7 @@ impl HostEvents {
         Self { region, is_lagged: true, ..Self::default() }
     }
 
-    /// Events that go into the common lists.
+    /// Events for the common lists.
     pub(super) fn common(&self) -> usize {
         if self.is_apart() { 0 } else { self.objects.len() }
     }
@@ -46,7 +46,7 @@ impl HostEvents {
         self.objects.len() >= APART_MIN
     }
 
-    /// The events in lists of their own.
+    /// The events in separate lists.
     fn into_set(self) -> EventSet {
         let head = EventHead {
             region: self.region,
@@ -58,7 +58,7 @@ impl HostEvents {
         EventSet::new(vec![head], self.objects, self.kinds, self.fixes)
     }
 
-    /// The events of a query that it reports, if there are any.
+    /// The events of a query that it reports, if any.
     pub(super) fn wanted(
         query: &ContinuousQuery,
         events: Vec<(EventKind, FixRow)>,
@@ -90,12 +90,12 @@ pub(crate) struct Columns {
     pub(super) events: usize,
     pub(super) objects: PooledBuffer<u64>,
     pub(super) kinds: PooledBuffer<u8>,
-    /// Where each region's begin.
-    pub(super) heads: PooledBuffer<Told>,
+    /// The first event of each region.
+    pub(super) heads: PooledBuffer<RegionHead>,
     /// Number of these regions.
     pub(super) regions: PooledBuffer<u32>,
-    /// Records of the events that want one.
-    pub(super) fixes: PooledBuffer<Answered>,
+    /// Records of the events with a record.
+    pub(super) fixes: PooledBuffer<AnswerRecord>,
 }
 
 /// A cycle's events.
@@ -104,12 +104,12 @@ pub(crate) enum Events {
     /// Complete.
     Ready(EventSet),
     /// Those of the device may still be copied; heads of the host's with their records; those in
-    /// lists of their own.
+    /// separate lists.
     Copying(Box<Columns>, Vec<EventHead>, Vec<FixRow>, Vec<EventSet>),
 }
 
 impl Events {
-    /// Events of the host alone.
+    /// Events of the host only.
     pub(super) fn of_host(host: Vec<HostEvents>) -> Self {
         let (mut objects, mut kinds) = (Vec::new(), Vec::new());
         let (host, mut sets) = split(host);
@@ -149,7 +149,7 @@ impl Events {
             let end =
                 device_heads.get(number + 1).map_or(columns.events, |next| next.first as usize);
             let events = (of.first as usize, end);
-            let with_fixes = of.flags & STANDING_FIXES != 0;
+            let with_fixes = of.flags & QUERY_FIXES != 0;
             let fixes = if with_fixes { events.1 - events.0 } else { 0 };
             let region = RegionId(of.region);
             let fixes = (first_fix, first_fix + fixes);
@@ -168,7 +168,7 @@ impl Events {
     }
 }
 
-/// Separates the events for the common lists from those in lists of their own.
+/// Separates the events for the common lists from those in separate lists.
 fn split(host: Vec<HostEvents>) -> (Vec<HostEvents>, Vec<EventSet>) {
     let (apart, beside) = host.into_iter().partition::<Vec<_>, _>(HostEvents::is_apart);
     (beside, apart.into_iter().map(HostEvents::into_set).collect())

@@ -1,7 +1,7 @@
 //! Evaluates the host's queries for the objects of a cycle.
 //!
-//! Every object that the device names is evaluated in the queries near it and in those that it has
-//! a membership in; then the memberships that are due. The engine's state machine decides.
+//! Evaluates every object that the device lists in the queries near it and in those that have a
+//! membership of it, then the memberships that are due, by the engine's state machine.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ pub(super) struct ObservedObject {
     pub(super) object: u64,
     /// Its record before the cycle.
     pub(super) before: Option<FixRow>,
-    /// What the cycle left of it; `None` where it was created and removed within the cycle.
+    /// Its outcome; `None` if it was created and removed within the cycle.
     pub(super) after: Option<Observation>,
-    /// Its changes, where every fix is evaluated; evaluation loses their order.
+    /// Its changes, if every fix is evaluated; evaluation loses their order.
     pub(super) changes: Vec<ObjectChange>,
 }
 
@@ -37,7 +37,7 @@ impl ObservedObject {
         }
     }
 
-    /// The object after the cycle, unless the cycle left its record alone.
+    /// The object after the cycle, unless its record is unchanged.
     fn changed(&self) -> Option<&Observation> {
         let is_left_alone =
             |it: &Observation| matches!(it, Observation::Live { is_written: false, .. });
@@ -107,7 +107,7 @@ fn evaluate_some(
     evaluated
 }
 
-/// Evaluates one object in one query; `None` where it has and gets no membership and no event.
+/// Evaluates one object in one query; `None` without a membership and an event.
 fn evaluate_one(
     queries: &HostQueries,
     now: &CycleTime<'_>,
@@ -124,9 +124,9 @@ fn evaluate_one(
     let state = evaluate(of, now, before, object.changed(), steps, |kind, row| {
         events.push((kind, *row));
     });
-    // An object that is gone without an observation has no membership.
-    let gone = FixRow::new(object.object, 0, 0, 0);
-    let row = object.after.map_or(gone, |after| *after.row());
+    // An object that ended without an observation has no membership.
+    let unobserved = FixRow::new(object.object, 0, 0, 0);
+    let row = object.after.map_or(unobserved, |after| *after.row());
     let matters = held.is_some() || state.is_some() || !events.is_empty();
     let place = held.map(|held| held.place);
     matters.then_some(Evaluated { number, place, row, state, events })

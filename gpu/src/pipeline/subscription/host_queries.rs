@@ -1,8 +1,8 @@
 //! The queries that the host evaluates, and the memberships of objects in them.
 //!
-//! Queries that the records before and after a cycle do not decide. The engine's registry and
-//! membership store hold them; here objects get the slots of that store, and the objects with
-//! memberships are listed for the device to watch. Knows no device.
+//! Holds the queries that the records before and after a cycle do not decide, in the engine's
+//! registry and membership store. Assigns the slots of that store to objects and lists the objects
+//! with memberships for the device to watch. Makes no calls to a device.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
@@ -23,7 +23,7 @@ pub(super) struct HostQueries {
     /// By slot the object's record.
     rows: Vec<FixRow>,
     free: Vec<u32>,
-    /// Objects that the device begins or ceases to watch.
+    /// Objects that the device starts or stops watching.
     watches: BTreeMap<u64, bool>,
 }
 
@@ -80,8 +80,8 @@ impl HostQueries {
         }
     }
 
-    /// Stores what the state of an object, whose record is `row`, has become; `place` is that of
-    /// the membership that it had.
+    /// Stores the new state of an object, whose record is `row`; `place` is that of its former
+    /// membership.
     pub(super) fn update(
         &mut self,
         number: u32,
@@ -135,7 +135,7 @@ impl HostQueries {
         self.members.due_ms()
     }
 
-    /// Objects that the device begins (true) or ceases to watch since the last call.
+    /// Objects that the device starts (true) or stops watching since the last call.
     pub(super) fn take_watches(&mut self) -> BTreeMap<u64, bool> {
         std::mem::take(&mut self.watches)
     }

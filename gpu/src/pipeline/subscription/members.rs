@@ -1,9 +1,9 @@
-//! The members of regions at an epoch, found through the tables of stage query.
+//! The members of regions at an epoch, found with the tables of stage query.
 //!
-//! Members before the cycle or after it, and what the cycle left of them. Waits for the device;
-//! rare compared with fixes.
+//! Lists members before or after the cycle, and their outcomes. Waits for the device; rare compared
+//! with fixes.
 
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 use shoal_engine::subscription::tick_ms;
 use shoal_engine::{EngineError, Filter, Region};
 
@@ -12,11 +12,11 @@ use crate::pipeline::driver::Driver;
 use crate::pipeline::query_answers::upload;
 use crate::pipeline::query_parts::Shapes;
 
-/// What to return of members.
+/// The data to return of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Ids,
-    /// What the running cycle left of them.
+    /// Their outcomes in the running cycle.
     Outcomes,
     /// As `Outcomes`, and their records at the epoch.
     Records,
@@ -28,10 +28,10 @@ pub(super) struct Members {
     /// By region its first member, and the end.
     bounds: Vec<u64>,
     pub(super) objects: Vec<u64>,
-    /// What the cycle left of them.
-    pub(super) outcomes: Vec<Answered>,
+    /// Their outcomes.
+    pub(super) outcomes: Vec<AnswerRecord>,
     /// Their records at the epoch.
-    pub(super) records: Vec<Answered>,
+    pub(super) records: Vec<AnswerRecord>,
 }
 
 impl Members {
@@ -39,7 +39,7 @@ impl Members {
         self.bounds[region] as usize..self.bounds[region + 1] as usize
     }
 
-    /// Takes the objects of one region; those of the only one are moved, others copied.
+    /// Takes the objects of one region; moves those of a single region, copies others.
     pub(super) fn take_objects(&mut self, range: std::ops::Range<usize>) -> Vec<u64> {
         if range.len() == self.objects.len() {
             return std::mem::take(&mut self.objects);
@@ -49,7 +49,7 @@ impl Members {
 }
 
 impl Driver {
-    /// The members of regions after cycle `epoch`, the running one or that before it.
+    /// The members of regions after cycle `epoch`, the running one or the previous one.
     pub(super) fn members(
         &mut self,
         of: &[(&Region, Option<&Filter>)],
@@ -90,8 +90,8 @@ impl Driver {
             let outcomes = DeviceBuffer::new(&self.memory, found)?;
             let records = (&self.records.argument(), self.epoch);
             let (kernels, slots) = (&self.gpu.kernels, &sorted.slots);
-            kernels.subscription_stands(&stream, records, slots, (&outcomes, found))?;
-            members.outcomes = vec![Answered::default(); found];
+            kernels.subscription_outcomes(&stream, records, slots, (&outcomes, found))?;
+            members.outcomes = vec![AnswerRecord::default(); found];
             outcomes.download(&stream, 0, &mut members.outcomes)?;
             stream.synchronize().map_err(fault)?;
         }

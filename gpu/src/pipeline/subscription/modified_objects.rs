@@ -1,10 +1,11 @@
-//! The objects of a cycle that the host evaluates, and what the cycle left of them.
+//! The objects of a cycle that the host evaluates, with their outcomes.
 //!
-//! Those that were or are in a cell of a host's query, may have passed through one that evaluates
-//! every fix (`trajectories.rs`), or have a membership: the device watches a bit of each slot.
+//! Objects before or after the cycle in a cell of a host's query, that may have crossed one that
+//! evaluates every fix (`trajectories.rs`), or with a membership: the device watches a bit per
+//! slot.
 
 use cudarc::driver::CudaStream;
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 use shoal_engine::stage::subscription::Observation;
 use shoal_engine::{EngineError, EventKind};
 
@@ -20,10 +21,10 @@ use crate::pipeline::query_answers::row;
 pub(super) struct ModifiedObjects {
     /// A bit a slot.
     watched: DeviceBuffer<u32>,
-    /// Slots that there are bits for.
+    /// Number of slots with a bit.
     slots: usize,
-    /// Of each object its record before the cycle and after it.
-    touches: Pieces,
+    /// Of each object its record before the cycle and its outcome.
+    observed: Pieces,
     objects: DeviceBuffer<u64>,
     begins: DeviceBuffer<u32>,
 }
@@ -33,7 +34,7 @@ impl ModifiedObjects {
         Ok(Self {
             watched: DeviceBuffer::new(memory, 1)?,
             slots: 0,
-            touches: Pieces::new(memory, 2)?,
+            observed: Pieces::new(memory, 2)?,
             objects: DeviceBuffer::new(memory, 1)?,
             begins: DeviceBuffer::new(memory, 1)?,
         })
@@ -41,19 +42,19 @@ impl ModifiedObjects {
 
     /// Reserves memory for a cycle with `written` listed objects on `slots` slots.
     pub(super) fn fit(&mut self, written: usize, slots: usize) -> Result<(), EngineError> {
-        self.touches.fit(written)?;
+        self.observed.fit(written)?;
         if self.watched.fit(slots.div_ceil(32))? {
             self.forget();
         }
         Ok(())
     }
 
-    /// Takes note that slots are now those of other objects.
+    /// Invalidates the bits after slots were renumbered.
     pub(super) fn forget(&mut self) {
         self.slots = 0;
     }
 
-    /// Has the device watch the objects with memberships; there are `slots` slots.
+    /// Uploads the changes of the watched objects; there are `slots` slots.
     pub(super) fn watch(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
@@ -81,17 +82,24 @@ impl ModifiedObjects {
         Ok(())
     }
 
-    /// Queues counting the objects of a scene that the host evaluates; with `ways` also those that
-    /// may have passed through a region that evaluates every fix.
+    /// Queues counting the objects of a scene that the host evaluates; with `trajectories` also
+    /// those that may have crossed a region that evaluates every fix.
     pub(super) fn count(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
         (scene, length): (&SceneArgument, u32),
-        ways: Option<&Trajectories>,
+        trajectories: Option<&Trajectories>,
     ) -> Result<(), EngineError> {
-        let (watched, ways) = ((&self.watched, self.slots), ways.map(Trajectories::argument));
-        kernels.subscription_touched(stream, scene, watched, ways, &self.touches.marks)?;
-        self.touches.count(stream, length)
+        let (watched, trajectories) =
+            ((&self.watched, self.slots), trajectories.map(Trajectories::argument));
+        kernels.subscription_mark_observed(
+            stream,
+            scene,
+            watched,
+            trajectories,
+            &self.observed.marks,
+        )?;
+        self.observed.count(stream, length)
     }
 
     /// The objects that were counted, ascending. Waits.
@@ -101,21 +109,21 @@ impl ModifiedObjects {
         scene: &SceneArgument,
     ) -> Result<Vec<ObservedObject>, EngineError> {
         let write = |piece: Piece<'_>| {
-            let touches = (piece.records, piece.first, piece.length);
-            kernels.subscription_touches(stream, scene, piece.places, touches)
+            let observed = (piece.records, piece.first, piece.length);
+            kernels.subscription_observe(stream, scene, piece.places, observed)
         };
-        self.touches.take(stream, write, |touch| object_of(&touch[0], &touch[1]))
+        self.observed.take(stream, write, |pair| object_of(&pair[0], &pair[1]))
     }
 }
 
-fn object_of(before: &Answered, after: &Answered) -> ObservedObject {
+fn object_of(before: &AnswerRecord, after: &AnswerRecord) -> ObservedObject {
     let before = (before.found != 0).then(|| row(before));
     let (object, after) = (after.object, observation_of(after));
     ObservedObject { object, before, after, changes: Vec::new() }
 }
 
-/// What the cycle left of an object; `None` where it neither existed nor exists.
-pub(super) fn observation_of(object: &Answered) -> Option<Observation> {
+/// The outcome of an object; `None` if it existed neither before nor after the cycle.
+pub(super) fn observation_of(object: &AnswerRecord) -> Option<Observation> {
     if object.found != 0 {
         return Some(Observation::Live { row: row(object), is_written: object.reserved != 0 });
     }

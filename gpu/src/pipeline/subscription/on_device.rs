@@ -1,7 +1,7 @@
-//! The continuous queries as the device reads them: a record by number, and their shapes.
+//! The continuous queries on the device: a record by number, and their shapes.
 
 use cudarc::driver::CudaStream;
-use shoal_engine::layout::{Edge, Shape, Standing};
+use shoal_engine::layout::{DeviceQuery, Edge, Shape};
 use shoal_engine::{EngineError, Region};
 
 use super::changes::Changes;
@@ -19,7 +19,7 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Those of a table.
+    /// The lengths of a table.
     pub(super) fn of(table: &QueryTable) -> Self {
         Self {
             regions: table.numbers(),
@@ -48,7 +48,7 @@ impl Lengths {
 #[derive(Debug)]
 pub(super) struct OnDevice {
     memory: Memory,
-    pub(super) standing: DeviceBuffer<Standing>,
+    pub(super) queries: DeviceBuffer<DeviceQuery>,
     pub(super) ids: DeviceBuffer<u64>,
     shapes: DeviceBuffer<Shape>,
     slabs: DeviceBuffer<u32>,
@@ -59,7 +59,7 @@ impl OnDevice {
     pub(super) fn new(memory: &Memory) -> Result<Self, EngineError> {
         Ok(Self {
             memory: memory.clone(),
-            standing: DeviceBuffer::new(memory, 1)?,
+            queries: DeviceBuffer::new(memory, 1)?,
             ids: DeviceBuffer::new(memory, 1)?,
             shapes: DeviceBuffer::new(memory, 1)?,
             slabs: DeviceBuffer::new(memory, 1)?,
@@ -68,7 +68,7 @@ impl OnDevice {
     }
 
     pub(super) fn argument(&self) -> RegionsArgument {
-        RegionsArgument::new(&self.standing, &self.shapes, &self.slabs, &self.edges)
+        RegionsArgument::new(&self.queries, &self.shapes, &self.slabs, &self.edges)
     }
 
     /// Reserves memory for additions.
@@ -79,22 +79,22 @@ impl OnDevice {
         added: Lengths,
     ) -> Result<(), EngineError> {
         let memory = &self.memory;
-        let room = |present: usize, added: usize, length: usize| {
+        let capacity = |present: usize, added: usize, length: usize| {
             let needed = present + added;
             if needed > length { needed + needed / 2 } else { needed }
         };
-        let regions = room(present.regions, added.regions, self.standing.len());
-        widen(memory, stream, &mut self.standing, regions, present.regions)?;
+        let regions = capacity(present.regions, added.regions, self.queries.len());
+        widen(memory, stream, &mut self.queries, regions, present.regions)?;
         widen(memory, stream, &mut self.ids, regions, present.regions)?;
-        let shapes = room(present.shapes, added.shapes, self.shapes.len());
+        let shapes = capacity(present.shapes, added.shapes, self.shapes.len());
         widen(memory, stream, &mut self.shapes, shapes, present.shapes)?;
-        let slabs = room(present.slabs, added.slabs, self.slabs.len());
+        let slabs = capacity(present.slabs, added.slabs, self.slabs.len());
         widen(memory, stream, &mut self.slabs, slabs, present.slabs)?;
-        let edges = room(present.edges, added.edges, self.edges.len());
+        let edges = capacity(present.edges, added.edges, self.edges.len());
         widen(memory, stream, &mut self.edges, edges, present.edges)
     }
 
-    /// Uploads what a table has from these lengths on; memory for it is reserved.
+    /// Uploads the entries of a table from these lengths on; memory for them is reserved.
     pub(super) fn take(
         &self,
         stream: &CudaStream,
@@ -102,7 +102,7 @@ impl OnDevice {
         from: Lengths,
     ) -> Result<(), EngineError> {
         let shapes = &table.shapes;
-        self.standing.upload(stream, from.regions, &table.standing[from.regions..])?;
+        self.queries.upload(stream, from.regions, &table.queries[from.regions..])?;
         self.ids.upload(stream, from.regions, &table.ids[from.regions..])?;
         self.shapes.upload(stream, from.shapes, &shapes.shapes[from.shapes..])?;
         self.slabs.upload(stream, from.slabs, &shapes.slabs[from.slabs..])?;

@@ -5,11 +5,11 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 
 use crate::launch::{DeviceBuffer, Memory, PinnedBuffer, Scratch, fault};
 
-/// Most that is marked in one piece.
+/// Marked items of one piece at most.
 pub(super) const PIECE: usize = 1 << 16;
 
 /// See the file's head.
@@ -19,33 +19,33 @@ pub(super) struct Pieces {
     pub(super) marks: DeviceBuffer<u32>,
     places: DeviceBuffer<u32>,
     /// Of one piece.
-    records: DeviceBuffer<Answered>,
-    /// Records of each that is marked.
+    records: DeviceBuffer<AnswerRecord>,
+    /// Records of each marked item.
     each: usize,
-    length_here: PinnedBuffer<u32>,
+    length_host: PinnedBuffer<u32>,
     scratch: Scratch,
 }
 
-/// Where the records of one piece are to be written.
+/// The target of the records of one piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'a> {
-    /// By mark: how many are marked before it.
+    /// By mark: the number of marks before it.
     pub(super) places: &'a DeviceBuffer<u32>,
-    pub(super) records: &'a DeviceBuffer<Answered>,
-    /// Place of the first that is marked in the piece.
+    pub(super) records: &'a DeviceBuffer<AnswerRecord>,
+    /// Number of the first marked item in the piece.
     pub(super) first: u32,
     pub(super) length: u32,
 }
 
 impl Pieces {
-    /// With `each` records of everything that is marked.
+    /// With `each` records of every marked item.
     pub(super) fn new(memory: &Memory, each: usize) -> Result<Self, EngineError> {
         Ok(Self {
             marks: DeviceBuffer::new(memory, 1)?,
             places: DeviceBuffer::new(memory, 1)?,
             records: DeviceBuffer::new(memory, 1)?,
             each,
-            length_here: PinnedBuffer::new(memory, 1)?,
+            length_host: PinnedBuffer::new(memory, 1)?,
             scratch: Scratch::new(memory)?,
         })
     }
@@ -57,11 +57,11 @@ impl Pieces {
         self.records.fit(self.each * PIECE).map(drop)
     }
 
-    /// Queues counting what is marked among so many.
+    /// Queues counting the marked items among `marks` marks.
     pub(super) fn count(&mut self, stream: &CudaStream, marks: u32) -> Result<(), EngineError> {
         self.scratch.sum_before(stream, &self.marks, &self.places, marks + 1)?;
-        let here = self.length_here.first(1);
-        self.places.download(stream, marks as usize, here)
+        let host = self.length_host.first(1);
+        self.places.download(stream, marks as usize, host)
     }
 
     /// The result of `read` for the records of each marked item, in order; `write` queues writing
@@ -70,19 +70,19 @@ impl Pieces {
         &self,
         stream: &CudaStream,
         write: impl Fn(Piece<'_>) -> Result<(), EngineError>,
-        read: impl Fn(&[Answered]) -> T,
+        read: impl Fn(&[AnswerRecord]) -> T,
     ) -> Result<Vec<T>, EngineError> {
         stream.synchronize().map_err(fault)?;
-        let all = self.length_here.as_slice()[0];
+        let all = self.length_host.as_slice()[0];
         let mut taken = Vec::with_capacity(all as usize);
-        let mut here = vec![Answered::default(); self.each * PIECE.min(all as usize)];
+        let mut host = vec![AnswerRecord::default(); self.each * PIECE.min(all as usize)];
         for first in (0..all).step_by(PIECE) {
             let length = (all - first).min(PIECE as u32);
             write(Piece { places: &self.places, records: &self.records, first, length })?;
-            let here = &mut here[..self.each * length as usize];
-            self.records.download(stream, 0, &mut *here)?;
+            let host = &mut host[..self.each * length as usize];
+            self.records.download(stream, 0, &mut *host)?;
             stream.synchronize().map_err(fault)?;
-            taken.extend(here.chunks_exact(self.each).map(&read));
+            taken.extend(host.chunks_exact(self.each).map(&read));
         }
         Ok(taken)
     }

@@ -1,14 +1,14 @@
-//! All continuous queries under the numbers that the device knows them by.
+//! All continuous queries by their number on the device.
 //!
-//! Numbers are given in order and end with their query; a changed query gets a new one. When many
-//! have ended, all are renumbered in the order of their ids, so that numbers nearly ascend with
-//! ids. Holds the device's record of each query, but knows no device.
+//! Numbers are assigned in order and end with their query; a changed query gets a new one. When
+//! many have ended, all are renumbered in the order of their ids, so that numbers nearly ascend
+//! with ids. Holds the device's record of each query, but makes no calls to a device.
 
 use std::collections::BTreeMap;
 
 use shoal_engine::layout::{
-    SHAPE_RECTANGLE, STANDING_ALIVE, STANDING_CIRCLE, STANDING_FIXES, STANDING_STATEFUL,
-    STANDING_STEPPED, Shape, Standing,
+    DeviceQuery, QUERY_ACTIVE, QUERY_CIRCLE, QUERY_FIXES, QUERY_STATEFUL, QUERY_STEPPED,
+    SHAPE_RECTANGLE, Shape,
 };
 use shoal_engine::stage::subscription::Class;
 use shoal_engine::{
@@ -17,7 +17,7 @@ use shoal_engine::{
 
 use crate::pipeline::query_parts::Shapes;
 
-/// Ended numbers, beside as many in use, before all are renumbered.
+/// Ended numbers, in addition to as many in use, before all are renumbered.
 const ENDED_MIN: usize = 1 << 14;
 
 /// A query under its number; without a subscription when it has ended.
@@ -33,10 +33,10 @@ pub(super) struct QueryTable {
     numbers: BTreeMap<RegionId, u32>,
     regions: Vec<NumberedQuery>,
     /// By number.
-    pub(super) standing: Vec<Standing>,
+    pub(super) queries: Vec<DeviceQuery>,
     /// By number.
     pub(super) ids: Vec<u64>,
-    /// What regions other than circles without a filter are tested against.
+    /// The shapes of regions other than circles without a filter.
     pub(super) shapes: Shapes,
 }
 
@@ -58,7 +58,7 @@ impl QueryTable {
         self.numbers.len()
     }
 
-    /// Numbers given so far.
+    /// Numbers assigned so far.
     pub(super) fn numbers(&self) -> usize {
         self.regions.len()
     }
@@ -94,15 +94,15 @@ impl QueryTable {
         if self.numbers.get(&region.id) == Some(&number) {
             self.numbers.remove(&region.id);
         }
-        self.standing[number as usize].flags = 0;
+        self.queries[number as usize].flags = 0;
         Some(subscription)
     }
 
-    /// Adds a query, silent in cycle `epoch`; returns its number.
+    /// Adds a query, whose events are suppressed in cycle `epoch`; returns its number.
     pub(super) fn add(&mut self, id: RegionId, subscription: Box<Subscription>, epoch: u64) -> u32 {
         let number = self.regions.len() as u32;
-        let standing = standing_of(&subscription, &mut self.shapes);
-        self.standing.push(Standing { silent: epoch as u32, ..standing });
+        let query = device_query(&subscription, &mut self.shapes);
+        self.queries.push(DeviceQuery { suppressed_epoch: epoch as u32, ..query });
         self.ids.push(id.0);
         self.numbers.insert(id, number);
         self.regions.push(NumberedQuery { id, subscription: Some(subscription) });
@@ -133,33 +133,33 @@ impl QueryTable {
             let Some(NumberedQuery { id, subscription: Some(subscription) }) = old else {
                 continue;
             };
-            // A query that was silent in this cycle has events from the next one on.
-            let silent = before.standing[number as usize].silent;
-            self.add(id, subscription, silent.into());
+            // A query whose events were suppressed in this cycle has events from the next one on.
+            let epoch = before.queries[number as usize].suppressed_epoch;
+            self.add(id, subscription, epoch.into());
         }
     }
 }
 
 /// The device's record of a query.
-fn standing_of(subscription: &Subscription, shapes: &mut Shapes) -> Standing {
-    let mut flags = STANDING_ALIVE;
+fn device_query(subscription: &Subscription, shapes: &mut Shapes) -> DeviceQuery {
+    let mut flags = QUERY_ACTIVE;
     if subscription.with_fixes {
-        flags |= STANDING_FIXES;
+        flags |= QUERY_FIXES;
     }
     if is_plain(subscription) {
         flags |= u32::from(subscription.wanted.0 & EventKinds::ALL.0);
     } else {
-        flags |= STANDING_STATEFUL;
+        flags |= QUERY_STATEFUL;
     }
     if subscription.judging != EvaluationMode::Cycle {
-        flags |= STANDING_STEPPED;
+        flags |= QUERY_STEPPED;
     }
     let filter = subscription.filter.as_deref();
-    let standing = Standing { flags, shape: STANDING_CIRCLE, ..Standing::default() };
+    let query = DeviceQuery { flags, shape: QUERY_CIRCLE, ..DeviceQuery::default() };
     match &subscription.region {
         Region::Circle(circle) if !circle.ranker().is_geographic() && filter.is_none() => {
             let (x, y) = circle.ranker().centre();
-            Standing { rank_max: circle.rank_max(), x, y, ..standing }
+            DeviceQuery { rank_max: circle.rank_max(), x, y, ..query }
         }
         region => {
             let mut shape = shapes.shape(region, filter);
@@ -167,7 +167,7 @@ fn standing_of(subscription: &Subscription, shapes: &mut Shapes) -> Standing {
                 boxed(&mut shape, region.cover().as_slice());
             }
             shapes.shapes.push(shape);
-            Standing { shape: shapes.shapes.len() as u32 - 1, ..standing }
+            DeviceQuery { shape: shapes.shapes.len() as u32 - 1, ..query }
         }
     }
 }

@@ -2,14 +2,15 @@
 //! of the cycle's records.
 //!
 //! Runs on its own stream after dispatch, beside update and queries; the next cycle writes no
-//! record before it is done. Without continuous queries nothing is queued. Events that do not fit
-//! memory become lagged: memberships follow from the records, so none is lost.
+//! Runs on its own stream after dispatch, beside update and queries; the next cycle writes no
+//! record before it has ended. Without continuous queries nothing is queued. Events without memory
+//! make queries lag: memberships follow from the records, so none is lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
-use shoal_engine::layout::{Happened, REFERENCE_BITS};
+use shoal_engine::layout::{EventCounts, REFERENCE_BITS};
 use shoal_engine::stage::region_changes::RegionChanges;
 use shoal_engine::stage::subscription::CycleTime;
 use shoal_engine::{EngineError, EventSet, RegionId, Space};
@@ -29,9 +30,9 @@ use super::trajectories::Trajectories;
 use crate::launch::{
     CycleRows, DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument, fault,
 };
+use crate::pipeline::dispatch_staging::Staged;
 use crate::pipeline::driver::Driver;
 use crate::pipeline::query_batch::Sorted;
-use crate::pipeline::staging::Staged;
 
 /// The continuous queries of a fleet on the device.
 #[derive(Debug)]
@@ -43,13 +44,13 @@ pub(crate) struct Subscriptions {
     pub(super) found: DeviceEvents,
     pub(super) members: Sorted,
     pub(super) marks: DeviceBuffer<u32>,
-    /// Queries that the host evaluates.
+    /// Queries evaluated by the host.
     host: HostQueries,
     modified: ModifiedObjects,
     trajectories: Trajectories,
-    /// Whether the objects that the running cycle wrote are listed.
+    /// Whether the written objects of the running cycle are listed.
     gathers: bool,
-    /// Set when nothing of the stage reads records any more.
+    /// Set when the stage no longer reads records.
     done: Option<CudaEvent>,
 }
 
@@ -57,13 +58,14 @@ pub(crate) struct Subscriptions {
 #[derive(Debug, Default)]
 pub(crate) struct Begun {
     changed: Vec<ChangedQuery>,
-    /// The host had queries before the cycle and evaluates the objects near them.
+    /// The host had queries before the cycle, so it evaluates the objects near them.
     has_host: bool,
-    /// The host had queries that evaluate every fix: the rows and removals of the objects.
+    /// The host had queries that evaluate every fix, so it reads the rows and removals of the
+    /// objects.
     steps: Option<CycleRows>,
-    /// What events are counted in; `None` when there can be none, an error where memory is short.
+    /// The input of counting; `None` if there can be no events, an error if memory ended.
     scene: Option<Result<SceneArgument, EngineError>>,
-    /// When the stage began, if the timeline is recorded.
+    /// The start of the stage, if the timeline is recorded.
     began: Option<CudaEvent>,
 }
 
@@ -95,17 +97,17 @@ impl Subscriptions {
         self.table.iter().map(|(region, _)| region).collect()
     }
 
-    /// Makes a stream that writes records wait for the cycle before.
+    /// Makes a stream that writes records wait for the previous cycle.
     pub(crate) fn wait(&self, stream: &CudaStream) -> Result<(), EngineError> {
         self.done.as_ref().map_or(Ok(()), |done| stream.wait(done)).map_err(fault)
     }
 
-    /// Takes note that slots are now those of other objects.
+    /// Invalidates the watched objects after slots were renumbered.
     pub(crate) fn forget_slots(&mut self) {
         self.modified.forget();
     }
 
-    /// Reserves memory for what changes add, and for a list of so many objects on so many slots.
+    /// Reserves memory for the additions of changes, and for `written` objects on `slots` slots.
     fn fit(&mut self, changes: &Changes, written: usize, slots: usize) -> Result<(), EngineError> {
         if self.table.len() > 0 {
             self.found.fit(written)?;
@@ -162,7 +164,7 @@ impl Subscriptions {
                     number
                 }
                 (None, Some(number)) => {
-                    self.table.standing[number as usize].silent = epoch as u32;
+                    self.table.queries[number as usize].suppressed_epoch = epoch as u32;
                     marks.push(number << 1);
                     number
                 }
@@ -176,8 +178,8 @@ impl Subscriptions {
         }
         self.on_device.take(&self.stream, &self.table, from)?;
         self.marks.upload(&self.stream, 0, &marks)?;
-        let (standing, marked) = (&self.on_device.standing, (&self.marks, marks.len()));
-        kernels.subscription_mark(&self.stream, standing, marked, epoch)?;
+        let (queries, marked) = (&self.on_device.queries, (&self.marks, marks.len()));
+        kernels.subscription_mark(&self.stream, queries, marked, epoch)?;
         if !cells.is_empty() {
             self.index.add(&self.stream, (&cells, &references), levels)?;
         }
@@ -192,7 +194,7 @@ impl Subscriptions {
         let numbers = self.table.numbering();
         match self.index.merge(&self.stream, &numbers) {
             Ok(()) => {}
-            // Tried again when there is memory.
+            // Repeated when there is memory.
             Err(EngineError::OutOfMemory { .. }) => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -201,7 +203,7 @@ impl Subscriptions {
         self.stream.synchronize().map_err(fault)
     }
 
-    /// Has the device watch the objects with memberships; memory for these slots is reserved.
+    /// Uploads the watched objects; memory for these slots is reserved.
     fn watch(
         &mut self,
         kernels: &Kernels,
@@ -211,7 +213,7 @@ impl Subscriptions {
         self.modified.watch((kernels, &self.stream), &mut self.host, index, slots)
     }
 
-    /// Queues counting the events of what was gathered.
+    /// Queues counting the events of the listed objects.
     fn count(
         &mut self,
         kernels: &Kernels,
@@ -224,8 +226,8 @@ impl Subscriptions {
         let scene = SceneArgument::new(tables, regions, records, (objects, slots), length);
         self.found.count(kernels, &self.stream, &scene)?;
         if has_host {
-            let ways = has_steps.then_some(&self.trajectories);
-            self.modified.count((kernels, &self.stream), (&scene, length), ways)?;
+            let trajectories = has_steps.then_some(&self.trajectories);
+            self.modified.count((kernels, &self.stream), (&scene, length), trajectories)?;
         }
         Ok(scene)
     }
@@ -243,7 +245,7 @@ impl Driver {
         self.subscriptions.fit(&staged.changes, written, slots)
     }
 
-    /// Queues listing the objects that the cycle may have written, behind dispatch.
+    /// Queues listing the objects that the cycle may have written, after dispatch.
     pub(in crate::pipeline) fn gather(
         &mut self,
         staged: &Staged,
@@ -256,20 +258,27 @@ impl Driver {
         }
         let (stream, kernels) = (&self.dispatch, &self.gpu.kernels);
         let found = &mut subscriptions.found;
-        found.gathered.fill(stream, 0, 1)?;
+        found.written_objects.fill(stream, 0, 1)?;
         let others = self.options.ttl_ms.is_some() || !staged.clears.is_empty();
         let (moved, _) = &self.moved[self.epoch as usize % 3];
         let ended = others.then_some((moved, &self.report));
         let records = (&cycle.index, &cycle.records);
         let (arrived, lists) = ((&self.slots, staged.rows), (&found.objects, &found.slots));
-        kernels.subscription_gather(stream, arrived, ended, records, &found.gathered, lists)?;
+        kernels.subscription_gather(
+            stream,
+            arrived,
+            ended,
+            records,
+            &found.written_objects,
+            lists,
+        )?;
         if subscriptions.host.has_every_fix() {
             subscriptions.trajectories.widen((kernels, stream), cycle)?;
         }
-        found.gathered.download(stream, 0, found.gathered_here.first(1))
+        found.written_objects.download(stream, 0, found.written_objects_host.first(1))
     }
 
-    /// Applies the cycle's changes and queues counting its events, once dispatch is done.
+    /// Applies the cycle's changes and queues counting its events, after dispatch.
     pub(in crate::pipeline) fn begin_events(
         &mut self,
         staged: &mut Staged,
@@ -284,8 +293,8 @@ impl Driver {
             begun.began = self.timeline.begin(&subscriptions.stream)?;
         }
         if begun.has_host {
-            // Slots may have new numbers, and more of them. Before changes, for the host evaluates
-            // the members of a changed query once more.
+            // Slots may have been renumbered, and there may be more. Precedes the changes, because
+            // the host evaluates the members of a changed query again.
             let index = (&self.records.index(), self.records.key());
             subscriptions.watch(&kernels, index, self.records.capacity())?;
         }
@@ -334,7 +343,7 @@ impl Driver {
         Ok(events)
     }
 
-    /// Takes note that what was queued so far is all that reads records.
+    /// Records that no later work reads records.
     fn mark_done(&mut self) -> Result<(), EngineError> {
         let done = self.subscriptions.stream.record_event(None).map_err(fault)?;
         self.subscriptions.done = Some(done);
@@ -342,7 +351,7 @@ impl Driver {
     }
 
     /// Evaluates the host's queries for the cycle's objects, and the changed queries. The inner
-    /// error is that of events alone.
+    /// error concerns events only.
     fn host_events(
         &mut self,
         staged: &Staged,
@@ -399,7 +408,7 @@ impl Driver {
         let host = host?;
         let scene = begun.scene.transpose()?;
         let stream = self.subscriptions.stream.clone();
-        let mut counted = Happened::default();
+        let mut counted = EventCounts::default();
         if let Some(scene) = &scene {
             stream.synchronize().map_err(fault)?;
             counted = self.subscriptions.found.counted();

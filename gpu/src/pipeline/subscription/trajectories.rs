@@ -1,11 +1,11 @@
-//! The rows of a cycle that the host reads, where queries evaluate every fix.
+//! The rows of a cycle that the host reads for queries that evaluate every fix.
 //!
-//! Those of the objects whose trajectory may touch a cell of such a query: the device keeps the
-//! box of each object's rows, marks the objects to evaluate (`modified_objects.rs`), and returns
-//! their rows alone.
+//! These are the rows of objects whose trajectory may cross a cell of such a query: the device
+//! stores the box of each object's rows, marks the objects to evaluate (`modified_objects.rs`), and
+//! returns only their rows.
 
 use cudarc::driver::CudaStream;
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 use shoal_engine::{EngineError, Space, space};
 
 use super::pieces::{Piece, Pieces};
@@ -14,7 +14,7 @@ use crate::launch::{CycleRows, DeviceBuffer, Kernels, Memory, TrajectoriesArgume
 /// See the file's head.
 #[derive(Debug)]
 pub(super) struct Trajectories {
-    /// Greatest distance of columns that does not cross the antimeridian on the shorter way.
+    /// Greatest distance of columns whose shorter path does not cross the antimeridian.
     turn: u32,
     /// By slot the box of its rows.
     boxes: DeviceBuffer<u32>,
@@ -22,7 +22,7 @@ pub(super) struct Trajectories {
     slots: usize,
     /// By slot a bit: the host evaluates its object.
     passing: DeviceBuffer<u32>,
-    /// One of each marked arrival.
+    /// One record of each marked arrival.
     rows: Pieces,
 }
 
@@ -47,7 +47,7 @@ impl Trajectories {
         self.rows.fit(arrivals)
     }
 
-    /// Queues finding the boxes of a cycle's rows.
+    /// Queues computing the boxes of a cycle's rows.
     pub(super) fn widen(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
@@ -58,17 +58,17 @@ impl Trajectories {
         kernels.trajectories_widen(stream, cycle, &self.boxes)
     }
 
-    /// The boxes, and the bits that mark objects whose trajectory touches a region.
+    /// The boxes, and the bits that mark objects whose trajectory may cross a region.
     pub(super) fn argument(&self) -> (TrajectoriesArgument, &DeviceBuffer<u32>) {
         (TrajectoriesArgument::new(&self.boxes, self.slots, self.turn), &self.passing)
     }
 
-    /// The rows and removals of all marked objects in the order in which they arrived. Waits.
+    /// The rows and removals of all marked objects in order of arrival. Waits.
     pub(super) fn take(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
         cycle: &CycleRows,
-    ) -> Result<Vec<Answered>, EngineError> {
+    ) -> Result<Vec<AnswerRecord>, EngineError> {
         kernels.trajectories_mark(stream, cycle, &self.passing, &self.rows.marks)?;
         self.rows.count(stream, cycle.rules.rows)?;
         let write = |piece: Piece<'_>| {

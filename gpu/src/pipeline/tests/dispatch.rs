@@ -1,7 +1,7 @@
-//! Stage dispatch against twins on the host: outcomes, refusals, clock, records and
-//! the list of moves.
+//! Stage dispatch against models on the host: outcomes, refusals, clock, records and the list of
+//! moves.
 //!
-//! The twins are the engine's `RowValidator`, row by row, and its model, cycle by cycle.
+//! The models are the engine's `RowValidator`, row by row, and its model, cycle by cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use shoal_codec::{
     Mode, Tree,
 };
 use shoal_engine::conformance::random::Random;
-use shoal_engine::layout::{NO_SLOT, Report};
+use shoal_engine::layout::{DispatchReport, NO_SLOT};
 use shoal_engine::limits::TIME_MIN_MS;
 use shoal_engine::{
     Backend as _, Clock, CycleInput, EngineOptions, Model, Refusal, Request, RequestOutcome,
@@ -21,20 +21,20 @@ use shoal_engine::{
 
 use super::scene::Scene;
 use crate::launch::tests::{BOUNDARIES, Bench, seeds};
+use crate::pipeline::dispatch_staging::{Arena, stage};
 use crate::pipeline::driver::{Driver, Status};
 use crate::pipeline::query_answers;
 use crate::pipeline::query_parts::QueryParts;
-use crate::pipeline::staging::{Arena, stage};
 use crate::pipeline::timeline::Timeline;
 use crate::tuning::Tuning;
 
 const START_MS: i64 = 1_704_067_200_000;
 const CYCLES: usize = 24;
 
-/// Draws what a cycle is told.
+/// Draws the input of cycles.
 struct Sender {
     scene: Scene,
-    /// Ids are drawn from so many.
+    /// Ids are drawn from this number.
     ids: u64,
     now_ms: i64,
 }
@@ -145,8 +145,8 @@ impl Sender {
     }
 }
 
-/// The plan of fixes, by chance with ids that are no dictionary's, with keyed columns in order of
-/// rows, and with others that are keyed.
+/// The plan of fixes, randomly with ids without a dictionary, with keyed columns in order of rows,
+/// and with others that are keyed.
 fn plan(random: &mut Random) -> BlockPlan {
     let afl = || Box::new(Tree::Afl);
     let delta = || Tree::Delta(Mode::Zigzag, afl());
@@ -165,7 +165,7 @@ fn plan(random: &mut Random) -> BlockPlan {
     })
 }
 
-/// Ids that dispatch looks up: of a dictionary each once.
+/// Ids that dispatch looks up: those of a dictionary each once.
 fn ids(block: &Block) -> Vec<u64> {
     let mut ids = block.decode().unwrap().object;
     let chunk = block.chunks().iter().find(|chunk| chunk.column == Column::Object).unwrap();
@@ -185,9 +185,9 @@ struct Trial {
     spare: Option<Arena>,
 }
 
-/// What dispatch told of a cycle.
-struct Told {
-    report: Report,
+/// The results of dispatch.
+struct Dispatched {
+    report: DispatchReport,
     outcomes: Vec<RequestOutcome>,
 }
 
@@ -195,7 +195,7 @@ impl Trial {
     fn new(options: &EngineOptions) -> Self {
         let bench = Bench::new();
         let shared = (Arc::new(Status::default()), Arc::new(Timeline::default()));
-        // Nobody listens: the driver's own loop does not run.
+        // Without a listener: the driver's own loop does not run.
         let ((arenas, _), (outputs, _)) = (channel(), channel());
         let (gpu, memory) = (&bench.gpu, &bench.memory);
         let driver =
@@ -205,8 +205,9 @@ impl Trial {
         Self { bench, driver, model, query_parts, spare }
     }
 
-    /// One cycle through the stage, and the update that takes its moves into the newest positions.
-    fn dispatch(&mut self, input: CycleInput) -> Told {
+    /// Runs one cycle through the stage, and the update that copies its moves to the newest
+    /// positions.
+    fn dispatch(&mut self, input: CycleInput) -> Dispatched {
         let (memory, stream) = (self.bench.memory.clone(), self.driver.dispatch.clone());
         let newcomers = self.unknown(&input);
         let (timeline, spare) = (self.driver.timeline.clone(), &mut self.spare);
@@ -224,13 +225,13 @@ impl Trial {
         self.driver.conclude_update().unwrap();
         self.driver.settle().unwrap();
         self.spare = Some(staged.arena);
-        Told { report, outcomes }
+        Dispatched { report, outcomes }
     }
 
-    /// Rows, entries of dictionaries and removals of objects that no slot was drawn for.
+    /// Rows, entries of dictionaries and removals of objects without a slot.
     fn unknown(&self, input: &CycleInput) -> usize {
         let records = &self.driver.records;
-        let known = self.bench.here(&records.objects, records.slots as usize);
+        let known = self.bench.download(&records.objects, records.slots as usize);
         let known: BTreeSet<u64> = known.into_iter().chain([u64::MAX]).collect();
         let ids = input.requests.iter().flat_map(|request| match request {
             Request::Fixes(columns) => columns.object.clone(),
@@ -244,18 +245,18 @@ impl Trial {
     fn cycle(&mut self, input: CycleInput) {
         let what = format!("cycle {}", self.driver.epoch + 1);
         let before = self.model.records().clone();
-        let told = self.dispatch(input.clone());
-        let judge = RowValidator::new(&self.driver.options.space, input.time_max_ms);
-        for (request, outcome) in input.requests.iter().zip(&told.outcomes) {
-            check_refusals(&judge, request, outcome, &what);
+        let found = self.dispatch(input.clone());
+        let validator = RowValidator::new(&self.driver.options.space, input.time_max_ms);
+        for (request, outcome) in input.requests.iter().zip(&found.outcomes) {
+            check_refusals(&validator, request, outcome, &what);
         }
         let expected = self.model.run(input).unwrap();
-        assert_eq!(told.outcomes, expected.requests, "{what}: outcomes");
-        assert_eq!(told.report.expired, expected.expired, "{what}: expired");
+        assert_eq!(found.outcomes, expected.requests, "{what}: outcomes");
+        assert_eq!(found.report.expired, expected.expired, "{what}: expired");
         assert_eq!(self.driver.objects, expected.objects, "{what}: objects");
         assert_eq!(self.driver.clock_ms, expected.clock_ms, "{what}: clock");
         self.check_records(&what);
-        self.check_moves(&before, told.report.moves, &what);
+        self.check_moves(&before, found.report.moves, &what);
     }
 
     /// The records after the cycle are the model's, and so are the newest positions.
@@ -267,10 +268,10 @@ impl Trial {
         let expected: Vec<FixRow> = self.model.records().values().copied().collect();
         assert_eq!(found, expected, "{what}: records");
         let slots = records.slots as usize;
-        let objects = self.bench.here(&records.objects, slots);
+        let objects = self.bench.download(&records.objects, slots);
         let distinct: BTreeSet<u64> = objects.iter().copied().collect();
         assert_eq!(distinct.len(), slots, "{what}: a slot an object");
-        let current = self.bench.here(&records.current, slots);
+        let current = self.bench.download(&records.current, slots);
         for ((slot, object), entry) in (0..).zip(&objects).zip(current) {
             let expected = self.model.records().get(object);
             let expected = expected.map(|row| (row.x, row.y, slot, row.state));
@@ -278,18 +279,18 @@ impl Trial {
                 (entry.slot != NO_SLOT).then_some((entry.x, entry.y, entry.slot, entry.state));
             assert_eq!(found, expected, "{what}: position of {object}");
         }
-        let best = self.bench.here(&records.best, records.capacity());
+        let best = self.bench.download(&records.best, records.capacity());
         assert!(best.iter().all(|key| *key == 0), "{what}: no winner is left over");
     }
 
-    /// The objects that came, went or changed place or state are listed, each once.
+    /// The list has the objects that were created, ended or changed position or state, each once.
     fn check_moves(&self, before: &BTreeMap<u64, FixRow>, moves: u32, what: &str) {
         let records = &self.driver.records;
-        let objects = self.bench.here(&records.objects, records.slots as usize);
+        let objects = self.bench.download(&records.objects, records.slots as usize);
         let stamps = &records.stamps[self.driver.epoch as usize % 2];
-        let stamps = self.bench.here(stamps, records.slots as usize);
+        let stamps = self.bench.download(stamps, records.slots as usize);
         let (list, _) = &self.driver.moved[self.driver.epoch as usize % 3];
-        let list = self.bench.here(list, moves as usize);
+        let list = self.bench.download(list, moves as usize);
         let slots: BTreeSet<u32> = list.iter().copied().collect();
         assert_eq!(slots.len(), list.len(), "{what}: a slot is listed once");
         let stamped = (0..).zip(&stamps).filter(|(_, at)| **at == self.driver.epoch as u32);
@@ -304,18 +305,23 @@ impl Trial {
     }
 }
 
-/// Rows that the judge refuses are refused for its reason; others only where there is no room.
-fn check_refusals(judge: &RowValidator, request: &Request, outcome: &RequestOutcome, what: &str) {
+/// Rows that the validator refuses are refused for its reason; others only at the object limit.
+fn check_refusals(
+    validator: &RowValidator,
+    request: &Request,
+    outcome: &RequestOutcome,
+    what: &str,
+) {
     let columns = match request {
         Request::Fixes(columns) => columns.clone(),
         Request::Block(block) => block.decode().unwrap(),
         Request::Remove(_) | Request::Clear => FixColumns::default(),
     };
-    let judged =
-        |row: u32| judge.validate_row(&columns.row(row as usize)).map(|fault| (row, fault));
-    let expected: Vec<(u32, Refusal)> = (0..columns.len() as u32).filter_map(judged).collect();
-    let is_judged = |fault: &&(u32, Refusal)| fault.1 != Refusal::ObjectLimit;
-    let found: Vec<(u32, Refusal)> = outcome.refused.iter().filter(is_judged).copied().collect();
+    let faults =
+        |row: u32| validator.validate_row(&columns.row(row as usize)).map(|fault| (row, fault));
+    let expected: Vec<(u32, Refusal)> = (0..columns.len() as u32).filter_map(faults).collect();
+    let is_validated = |fault: &&(u32, Refusal)| fault.1 != Refusal::ObjectLimit;
+    let found: Vec<(u32, Refusal)> = outcome.refused.iter().filter(is_validated).copied().collect();
     assert_eq!(found, expected, "{what}: refusals");
 }
 

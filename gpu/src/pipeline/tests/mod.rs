@@ -1,5 +1,5 @@
-//! Each stage on the device against its twin on the host, one by one: the same input, every output
-//! compared. On a machine with an NVIDIA GPU run them with `--include-ignored`.
+//! Each stage on the device against its model on the host: the same input, every output compared.
+//! Run on a machine with an NVIDIA GPU with `--include-ignored`.
 
 mod dispatch;
 mod query;

@@ -1,13 +1,13 @@
 //! Range and nearest queries against a linear scan, in all shapes, under all filters.
 //!
-//! From parts to sorted ids and records, through the steps that the driver queues. The twin is
+//! From parts to sorted ids and records, through the steps that the driver queues. The model is
 //! `Region::contains` and `Filter::passes`, row by row.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
 
 use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 use shoal_engine::sphere::EARTH_RADIUS_M;
 use shoal_engine::{CycleInput, Filter, Projection, Query, QueryKind, Ranker, Region, Space};
 
@@ -15,10 +15,10 @@ use super::scene::Scene;
 use crate::launch::ViewArgument;
 use crate::launch::tests::{BOUNDARIES, Bench, seeds};
 use crate::pipeline::dispatch_records::Records;
+use crate::pipeline::dispatch_staging::{Arena, Staged, stage};
 use crate::pipeline::query_answers::{self, AnswerBuilder};
 use crate::pipeline::query_batch::{QueryBatch, Sorted};
 use crate::pipeline::query_parts::QueryParts;
-use crate::pipeline::staging::{Arena, Staged, stage};
 use crate::pipeline::timeline::Timeline;
 use crate::pipeline::update_cells::Cells;
 use crate::pipeline::update_tables::Tables;
@@ -27,11 +27,11 @@ const NOW_MS: i64 = 1_704_067_200_000;
 /// Objects of which one answer is longer than a block sorts.
 const MANY: usize = 6_000;
 
-fn known(scene: &mut Scene, object: u64) -> Answered {
+fn known(scene: &mut Scene, object: u64) -> AnswerRecord {
     let (x, y) = scene.point();
     let random = &mut scene.random;
     let has = |random: &mut shoal_engine::conformance::random::Random| random.once_in(2);
-    Answered {
+    AnswerRecord {
         object,
         time_ms: NOW_MS - random.between(0, 30_000),
         x,
@@ -49,8 +49,8 @@ fn known(scene: &mut Scene, object: u64) -> Answered {
     }
 }
 
-/// Objects with ids of every size, in no order, some in one crowd and some in another.
-fn objects(scene: &mut Scene, length: usize) -> Vec<Answered> {
+/// Objects with ids of every size, in no order, in two crowds.
+fn objects(scene: &mut Scene, length: usize) -> Vec<AnswerRecord> {
     let mut rows = BTreeMap::new();
     while rows.len() < length {
         if scene.random.once_in(100) {
@@ -60,15 +60,15 @@ fn objects(scene: &mut Scene, length: usize) -> Vec<Answered> {
         let object = scene.random.word() >> (64 - bits);
         rows.insert(object, known(scene, object));
     }
-    let mut rows: Vec<Answered> = rows.into_values().collect();
+    let mut rows: Vec<AnswerRecord> = rows.into_values().collect();
     scene.shuffle(&mut rows);
     rows
 }
 
-/// What is asked of: records and one grid, and the lists of the stage.
+/// The state that queries read: records, one grid and the lists of the stage.
 struct Stage {
     bench: Bench,
-    rows: Vec<Answered>,
+    rows: Vec<AnswerRecord>,
     records: Records,
     cells: Cells,
     query_batch: QueryBatch,
@@ -110,8 +110,8 @@ impl Stage {
         ViewArgument::new(cells, self.records.argument(), 0, NOW_MS)
     }
 
-    /// Asks all queries in one cycle and compares what is counted and found.
-    fn ask(&mut self, queries: &[Query], what: &str) {
+    /// Runs all queries in one cycle and compares the counts and matches.
+    fn run(&mut self, queries: &[Query], what: &str) {
         let input = CycleInput { queries: queries.to_vec(), ..CycleInput::default() };
         let (memory, stream) = (&self.bench.memory, &self.bench.stream);
         let (timeline, spare) = (Timeline::default(), &mut self.spare);
@@ -137,8 +137,8 @@ impl Stage {
         self.spare = Some(staged.arena);
     }
 
-    /// Asks the ranges among the queries for ids alone, which a warp answers each.
-    fn ask_briefly(&mut self, queries: &[Query], what: &str) {
+    /// Runs the ranges among the queries with ids alone, as warp queries.
+    fn run_by_warp(&mut self, queries: &[Query], what: &str) {
         let ranges = queries.iter().filter(|query| matches!(query.kind, QueryKind::Range(_)));
         let plain = |query: &Query| Query { projection: Projection::Ids, ..query.clone() };
         let queries: Vec<Query> = ranges.map(plain).collect();
@@ -162,13 +162,13 @@ impl Stage {
             for (query, bound) in queries.iter().zip(bounds.windows(2)) {
                 let ids: Vec<u64> = self.scan(query).iter().map(|row| row.object).collect();
                 let found = &objects[bound[0] as usize..bound[1] as usize];
-                assert_eq!(found, ids, "{what}: ids of {query:?}, briefly");
+                assert_eq!(found, ids, "{what}: ids of {query:?}, by warp");
             }
         }
         self.spare = Some(staged.arena);
     }
 
-    /// Bounds of what is listed, and totals of what is counted, by query.
+    /// Bounds of listed matches, and totals of counted ones, by query.
     fn count(&mut self, staged: &Staged) -> (Vec<u64>, Vec<u64>) {
         let queries = staged.queries.len();
         let (mut bounds, mut totals) = (vec![0; queries + 1], vec![0; queries]);
@@ -200,7 +200,7 @@ impl Stage {
         }
     }
 
-    /// Records of every id that is asked for, known or not.
+    /// Records of every requested id, with or without an object.
     fn get(&mut self, staged: &Staged, queries: &[Query], what: &str) {
         if staged.gets.length == 0 {
             return;
@@ -221,7 +221,7 @@ impl Stage {
         assert_eq!(found, expected, "{what}: gets");
     }
 
-    /// Asks nearest queries in one cycle.
+    /// Runs nearest queries in one cycle.
     fn ask_nearest(&mut self, space: &Space, queries: &[Query], what: &str) {
         let view = self.view();
         let mut maker = AnswerBuilder {
@@ -237,13 +237,13 @@ impl Stage {
         for (query, bound) in queries.iter().zip(found.bounds.windows(2)) {
             let range = bound[0] as usize..bound[1] as usize;
             let seen = found.ranks[range.clone()].iter().zip(&found.fixes[range]);
-            let seen: Vec<(u64, Answered)> = seen.map(|(rank, row)| (*rank, *row)).collect();
+            let seen: Vec<(u64, AnswerRecord)> = seen.map(|(rank, row)| (*rank, *row)).collect();
             assert_eq!(seen, self.neighbours(space, query), "{what}: {query:?}");
         }
     }
 
     /// The first `k` by (rank, object) of all that pass.
-    fn neighbours(&self, space: &Space, query: &Query) -> Vec<(u64, Answered)> {
+    fn neighbours(&self, space: &Space, query: &Query) -> Vec<(u64, AnswerRecord)> {
         let QueryKind::Nearest { x, y, k, rank_max } = query.kind else { return Vec::new() };
         let ranker = Ranker::new(space, x, y);
         let passing = self.rows.iter().filter(|row| query.passes(&query_answers::row(row), NOW_MS));
@@ -255,19 +255,19 @@ impl Stage {
     }
 
     /// The rows that match, ascending by object.
-    fn scan(&self, query: &Query) -> Vec<Answered> {
+    fn scan(&self, query: &Query) -> Vec<AnswerRecord> {
         let QueryKind::Range(region) = &query.kind else { return Vec::new() };
         let passes = |row: &FixRow| query.passes(row, NOW_MS);
         let matches =
-            |row: &&Answered| region.contains(row.x, row.y) && passes(&query_answers::row(row));
-        let mut found: Vec<Answered> = self.rows.iter().filter(matches).copied().collect();
+            |row: &&AnswerRecord| region.contains(row.x, row.y) && passes(&query_answers::row(row));
+        let mut found: Vec<AnswerRecord> = self.rows.iter().filter(matches).copied().collect();
         found.sort_unstable_by_key(|row| row.object);
         found
     }
 }
 
-/// Where an object is, or may be.
-fn place(scene: &mut Scene, rows: &[Answered]) -> (i32, i32) {
+/// The position of an object, or a random one.
+fn place(scene: &mut Scene, rows: &[AnswerRecord]) -> (i32, i32) {
     if rows.is_empty() || scene.random.once_in(3) {
         return scene.point();
     }
@@ -304,7 +304,7 @@ fn circle(scene: &mut Scene, a: (i32, i32), b: (i32, i32)) -> Option<Region> {
 
 /// Rings which may cross each other and themselves: even-odd decides in one polygon, the union
 /// among several.
-fn polygon(scene: &mut Scene, rows: &[Answered]) -> Option<Region> {
+fn polygon(scene: &mut Scene, rows: &[AnswerRecord]) -> Option<Region> {
     let rings = 1 + scene.random.below(4);
     let mut ring = |_| {
         let count = 3 + scene.random.below(12);
@@ -322,7 +322,7 @@ fn polygon(scene: &mut Scene, rows: &[Answered]) -> Option<Region> {
     Region::multi_polygon(&scene.space, &parts).ok()
 }
 
-fn region(scene: &mut Scene, rows: &[Answered]) -> Region {
+fn region(scene: &mut Scene, rows: &[AnswerRecord]) -> Region {
     loop {
         let (a, b) = (place(scene, rows), place(scene, rows));
         let region = match scene.random.below(3) {
@@ -359,7 +359,7 @@ fn filter(scene: &mut Scene) -> Filter {
     filter
 }
 
-fn query(scene: &mut Scene, rows: &[Answered]) -> Query {
+fn query(scene: &mut Scene, rows: &[AnswerRecord]) -> Query {
     let kind = if scene.random.once_in(8) {
         let count = scene.random.below(40);
         let mut id = |_| match rows.len() {
@@ -386,13 +386,13 @@ fn ranges_find_what_a_scan_finds(seed: u64) {
     for objects in BOUNDARIES.into_iter().chain([MANY]) {
         scene.turn();
         let mut stage = Stage::new(&mut scene, objects);
-        for asked in [1, *scene.random.pick(&BOUNDARIES)] {
-            let queries: Vec<Query> = (0..asked).map(|_| query(&mut scene, &stage.rows)).collect();
-            let what = format!("{objects} objects, {asked} queries");
-            stage.ask(&queries, &what);
-            stage.ask_briefly(&queries, &what);
+        for length in [1, *scene.random.pick(&BOUNDARIES)] {
+            let queries: Vec<Query> = (0..length).map(|_| query(&mut scene, &stage.rows)).collect();
+            let what = format!("{objects} objects, {length} queries");
+            stage.run(&queries, &what);
+            stage.run_by_warp(&queries, &what);
         }
-        // Everything, on its own: the longest answer there is.
+        // Everything in one query: the longest possible answer.
         let bounds = scene.space.bounds();
         let (west, south) = scene.space.to_api(bounds.x_min, bounds.y_min);
         let (east, north) = scene.space.to_api(bounds.x_max, bounds.y_max);
@@ -402,8 +402,8 @@ fn ranges_find_what_a_scan_finds(seed: u64) {
         let everything = Query { kind, filter, projection, limit: None };
         assert_eq!(stage.scan(&everything).len(), objects, "everything is inside");
         let what = format!("all of {objects} objects");
-        stage.ask(std::slice::from_ref(&everything), &what);
-        stage.ask_briefly(&[everything], &what);
+        stage.run(std::slice::from_ref(&everything), &what);
+        stage.run_by_warp(&[everything], &what);
     }
 }
 
@@ -413,20 +413,20 @@ fn neighbours_are_those_of_a_scan(seed: u64) {
     for objects in BOUNDARIES.into_iter().chain([MANY]) {
         scene.turn();
         let mut stage = Stage::new(&mut scene, objects);
-        for asked in [1, *scene.random.pick(&BOUNDARIES)] {
+        for length in [1, *scene.random.pick(&BOUNDARIES)] {
             let nearest = |scene: &mut Scene| {
                 let (x, y) = place(scene, &stage.rows);
                 let k = *scene.random.pick(&[0, 1, 2, 7, 33, 600, 4_096]);
                 let filter = if scene.random.once_in(3) { filter(scene).boxed() } else { None };
-                // Through an object, in the middle of them, or none.
+                // Through an object, among the objects, or through none.
                 let (to_x, to_y) = place(scene, &stage.rows);
                 let rank = Ranker::new(&scene.space, x, y).rank(to_x, to_y);
                 let rank_max = *scene.random.pick(&[u64::MAX, u64::MAX, rank, rank / 2, 0]);
                 let kind = QueryKind::Nearest { x, y, k, rank_max };
                 Query { kind, filter, projection: Projection::Fixes, limit: None }
             };
-            let queries: Vec<Query> = (0..asked).map(|_| nearest(&mut scene)).collect();
-            let what = format!("{objects} objects, {asked} nearest queries");
+            let queries: Vec<Query> = (0..length).map(|_| nearest(&mut scene)).collect();
+            let what = format!("{objects} objects, {length} nearest queries");
             stage.ask_nearest(&scene.space, &queries, &what);
         }
     }

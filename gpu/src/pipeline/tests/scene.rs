@@ -1,11 +1,11 @@
-//! Where do the objects of a test gather? Everywhere, on one point, around it, along a border: what
-//! makes cells empty, even and crowded.
+//! Random scenes: the objects of a test lie everywhere, on one point, around it or along a border,
+//! so that cells are empty, even and crowded.
 
 use shoal_engine::Space;
 use shoal_engine::conformance::random::Random;
 use shoal_engine::layout::Grid;
 
-/// How objects are spread; changes at will.
+/// The distribution of objects; can be changed.
 #[derive(Clone, Copy, Debug)]
 enum Crowd {
     Uniform,
@@ -41,7 +41,7 @@ impl Scene {
         Self { random, space, crowd: Crowd::Uniform, middle }
     }
 
-    /// Gathers elsewhere from now on.
+    /// Chooses another distribution.
     pub(super) fn turn(&mut self) {
         let crowds = [Crowd::Uniform, Crowd::Point, Crowd::Cluster, Crowd::Border];
         self.crowd = *self.random.pick(&crowds);

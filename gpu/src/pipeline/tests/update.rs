@@ -1,4 +1,4 @@
-//! The cells of a grid after a rebuild and after moves were applied, against a twin on the host.
+//! The cells of a grid after a rebuild and after moves were applied, against a model on the host.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::pipeline::update_tables::Tables;
 const NO_KEY: u32 = u32::MAX;
 const NOBODY: Entry = Entry { x: 0, y: 0, slot: NO_SLOT, state: 0 };
 
-/// The cell of a position, by the words of the layout: scales are cells per quantum in 32.32 fixed
-/// point, positions outside the extent belong to its rim.
+/// The cell of a position, by the definition of the layout: scales are cells per quantum in 32.32
+/// fixed point, positions outside the extent belong to its rim.
 fn cell_of(grid: &Grid, entry: &Entry) -> u32 {
     let along = |value: i32, min: i32, max: i32, scale: u64| {
         ((u64::from(value.clamp(min, max).abs_diff(min)) * scale) >> 32) as u32
@@ -23,7 +23,7 @@ fn cell_of(grid: &Grid, entry: &Entry) -> u32 {
     along(entry.y, grid.y_min, grid.y_max, grid.scale_y) * grid.columns + column
 }
 
-/// A grid on the device and its twin.
+/// A grid on the device and its model.
 struct Trial {
     bench: Bench,
     probe: Probe,
@@ -31,7 +31,7 @@ struct Trial {
     grid: Grid,
     cells: Cells,
     tables: Tables,
-    /// By slot, here: the newest positions, and those that the grid was brought up to.
+    /// By slot, on the host: the newest positions, and those that the grid was updated to.
     newest: Vec<Entry>,
     held: Vec<Entry>,
     current: DeviceBuffer<Entry>,
@@ -52,9 +52,9 @@ impl Trial {
             tables: Tables::new(&bench.memory).unwrap(),
             newest: vec![NOBODY; slots],
             held: vec![NOBODY; slots],
-            current: bench.room(slots),
-            versions: bench.room(2 * slots.max(1)),
-            objects: bench.room(slots),
+            current: bench.zeros(slots),
+            versions: bench.zeros(2 * slots.max(1)),
+            objects: bench.zeros(slots),
             stamps: vec![0; slots],
             epoch: 0,
             bench,
@@ -69,14 +69,14 @@ impl Trial {
         trial
     }
 
-    /// Gives a slot a place in the present crowd.
+    /// Gives a slot a position in the present crowd.
     fn put(&mut self, slot: u32) {
         let (x, y) = self.scene.point();
         let state = self.scene.random.below(4) as u32;
         self.newest[slot as usize] = Entry { x, y, slot, state };
     }
 
-    /// Puts the newest positions on the device: as they are published, and as records are.
+    /// Uploads the newest positions: as published, and as records.
     fn upload(&self, published: &[Entry]) {
         let epoch = self.epoch;
         let version = |entry: &Entry| {
@@ -119,7 +119,7 @@ impl Trial {
         self.check_places("locate");
     }
 
-    /// Rooms follow each other, and each holds the objects whose position maps to its cell.
+    /// Cells are disjoint and ascend, and each holds the objects whose position maps to it.
     fn check(&self, after: &str, is_in_order: bool) {
         let what = format!("{after}, epoch {}, {} slots", self.epoch, self.slots());
         let seen = self.probe.cells(&self.bench, &self.cells.argument(), self.length());
@@ -130,9 +130,9 @@ impl Trial {
         let mut end = 0;
         for (number, (cell, expected)) in seen.cells.iter().zip(expected).enumerate() {
             if is_in_order {
-                assert!(cell.start >= end, "{what}: cell {number} begins in another's room");
+                assert!(cell.start >= end, "{what}: cell {number} overlaps the previous one");
             }
-            assert!(cell.count <= cell.capacity, "{what}: cell {number} outgrew its room");
+            assert!(cell.count <= cell.capacity, "{what}: cell {number} outgrew its capacity");
             end = cell.start + cell.capacity;
             let range = cell.start as usize..(cell.start + cell.count) as usize;
             let mut found = seen.entries[range].to_vec();
@@ -143,7 +143,7 @@ impl Trial {
         }
     }
 
-    /// Every object's place is where its entry is; whoever is in no cell has none.
+    /// Every object's place is that of its entry; objects in no cell have none.
     fn check_places(&self, after: &str) {
         let what = format!("{after}, epoch {}, {} slots", self.epoch, self.slots());
         let argument = self.cells.argument();
@@ -158,7 +158,7 @@ impl Trial {
         assert_eq!(places, expected, "{what}");
     }
 
-    /// What happens in one cycle; the slots that moved, in no particular order.
+    /// The changes of one cycle; returns the slots that moved, in no particular order.
     fn cycle(&mut self) -> Vec<u32> {
         self.epoch += 1;
         self.scene.turn();
@@ -171,7 +171,7 @@ impl Trial {
             0 => chosen.into_iter().for_each(|slot| self.step(slot)),
             1 => chosen.into_iter().for_each(|slot| self.put(slot)),
             2 => {
-                // Everybody leaves the cell of one of them.
+                // All objects leave the cell of one of them.
                 let left = self.newest.iter().find(|entry| alive(entry)).copied();
                 let left = left.map(|entry| cell_of(&self.grid, &entry));
                 let is_there =
@@ -196,7 +196,7 @@ impl Trial {
         moved
     }
 
-    /// Moves a slot's object by little, or changes its state alone.
+    /// Moves a slot's object slightly, or changes only its state.
     fn step(&mut self, slot: u32) {
         let entry = self.newest[slot as usize];
         if entry.slot == NO_SLOT {
@@ -207,7 +207,7 @@ impl Trial {
         self.newest[slot as usize] = Entry { x, y, slot, state };
     }
 
-    /// The cells that would outgrow their room.
+    /// The cells that would outgrow their capacity.
     fn outgrown(&self) -> BTreeSet<u32> {
         let seen = self.probe.cells(&self.bench, &self.cells.argument(), self.length());
         let mut counts: Vec<i64> = seen.cells.iter().map(|cell| cell.count.into()).collect();
@@ -223,7 +223,7 @@ impl Trial {
         over.map(|(number, _)| number).collect()
     }
 
-    /// Two cycles and the update that takes them in.
+    /// Two cycles and the update that applies them.
     fn bring_up(&mut self) {
         let before = self.cycle();
         let published = self.newest.clone();
@@ -232,8 +232,8 @@ impl Trial {
             return;
         }
         self.upload(&published);
-        let lists = (self.bench.there(&before), self.bench.there(&now));
-        let stamps = self.bench.there(&self.stamps);
+        let lists = (self.bench.upload(&before), self.bench.upload(&now));
+        let stamps = self.bench.upload(&self.stamps);
         let (before_list, now_list) =
             ((&lists.0, before.len() as u32), (&lists.1, now.len() as u32));
         let moved = MovedArgument::new(before_list, now_list, &stamps, self.epoch);
@@ -243,9 +243,9 @@ impl Trial {
         let (kernels, stream) = (&self.bench.gpu.kernels, &self.bench.stream);
         let from = (&moved, &self.records());
         self.cells.apply(kernels, stream, &mut self.tables, &self.current, from).unwrap();
-        let outgrown = self.bench.here(&self.tables.outgrown, 1)[0];
+        let outgrown = self.bench.download(&self.tables.outgrown, 1)[0];
         assert_eq!(outgrown.count() as usize, expected.len(), "epoch {}: {expected:?}", self.epoch);
-        assert_eq!(self.bench.here(&self.current, self.newest.len()), self.newest, "published");
+        assert_eq!(self.bench.download(&self.current, self.newest.len()), self.newest, "published");
         if outgrown.has_failed() {
             return self.rebuild();
         }
@@ -257,7 +257,7 @@ impl Trial {
     /// Every slot that moved is a deletion, an insertion, both, or moves inside its cell.
     fn classify(&self, moved: &MovedArgument, before: &[u32], now: &[u32]) {
         let length = 2 * (before.len() + now.len());
-        let (keys, slots) = (self.bench.room(length), self.bench.room(length));
+        let (keys, slots) = (self.bench.zeros(length), self.bench.zeros(length));
         let (kernels, stream) = (&self.bench.gpu.kernels, &self.bench.stream);
         let lists = (&keys, &slots);
         let from = (moved, &self.records());
@@ -276,9 +276,9 @@ impl Trial {
             let keys = if counts && !stays { [deletion, insertion] } else { [NO_KEY; 2] };
             expected.extend(keys);
         }
-        assert_eq!(self.bench.here(&keys, length), expected, "keys of epoch {}", self.epoch);
+        assert_eq!(self.bench.download(&keys, length), expected, "keys of epoch {}", self.epoch);
         let expected: Vec<u32> = before.iter().chain(now).flat_map(|slot| [*slot, *slot]).collect();
-        assert_eq!(self.bench.here(&slots, length), expected, "slots of epoch {}", self.epoch);
+        assert_eq!(self.bench.download(&slots, length), expected, "slots of epoch {}", self.epoch);
     }
 }
 

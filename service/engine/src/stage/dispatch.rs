@@ -6,12 +6,15 @@
 
 use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 
-use crate::layout::{HEADING_END_CDEG, Refusal, TIME_ORIGIN_MS};
+use crate::layout::{self, HEADING_END_CDEG, Refusal, TIME_ORIGIN_MS};
 use crate::limits::{TIME_MAX_MS, TIME_MIN_MS};
 use crate::space::{QuantaRect, Space};
 
 const _: () = {
     assert!(TIME_ORIGIN_MS == TIME_MIN_MS, "host and device refuse the same times");
+    assert!(layout::SPEED_UNKNOWN == SPEED_UNKNOWN, "the codec's unknown values");
+    assert!(layout::HEADING_UNKNOWN == HEADING_UNKNOWN, "the codec's unknown values");
+    assert!(layout::ALTITUDE_UNKNOWN == ALTITUDE_UNKNOWN, "the codec's unknown values");
     assert!(Refusal::POISON_SPEED != SPEED_UNKNOWN, "a poisoned speed is not an unknown one");
     assert!(Refusal::POISON_HEADING != HEADING_UNKNOWN, "nor is a heading");
     assert!(Refusal::POISON_ALTITUDE != ALTITUDE_UNKNOWN, "nor is an altitude");

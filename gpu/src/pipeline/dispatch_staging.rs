@@ -1,8 +1,8 @@
-//! Stages a cycle's input: packed into pinned memory by the caller's thread on all cores, copied on
-//! a stream of its own while earlier cycles run.
+//! Stages a cycle's input: the caller's thread packs it into pinned memory on all cores, and a
+//! separate stream copies it while earlier cycles run.
 //!
-//! Columns travel as they arrived: blocks as their own bytes, rows as theirs. On the device,
-//! decoded columns lie first, then what was packed.
+//! Columns are not converted: blocks and rows are sent as their own bytes. On the device, decoded
+//! columns precede the packed lists.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use shoal_engine::layout::{
 };
 use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
 
-use super::packing::Packing;
+use super::dispatch_packing::Packing;
 use super::query_parts::QueryParts;
 use super::subscription::Changes;
 use super::timeline::Timeline;
 use crate::codec::{Decoding, Form, List, OutputRequest, Place, of_block};
 use crate::launch::{
-    ByteRange, CodecStretches, DeviceBuffer, Memory, PinnedBuffer, Plain, QueryRanges, fault,
+    ByteRange, CodecRanges, DeviceBuffer, Memory, PinnedBuffer, Plain, QueryRanges, fault,
 };
 
-/// Bytes of a query's lists, at a guess: two parts. More only means that rows are copied once more.
+/// Bytes of a query's lists, a guess: two parts. More only means that rows are copied again.
 const QUERY_BYTES: usize = 2 * size_of::<Part>() + 8;
 
 /// Memory of one cycle's input, on both sides.
 #[derive(Debug)]
 pub(crate) struct Arena {
     pinned: PinnedBuffer<u8>,
-    /// The queries' parts, made where the device copies them from.
+    /// The queries' parts, in memory that the device copies from.
     parts: PinnedBuffer<Part>,
     pub(crate) device: DeviceBuffer<u8>,
     /// The last work that read the device's side.
@@ -44,12 +44,12 @@ impl Arena {
     }
 }
 
-/// What of a request is needed after its rows have been copied.
+/// The part of a request that is needed after its rows have been copied.
 #[derive(Debug)]
 pub(crate) enum Kind {
     /// Rows.
     Fixes,
-    /// A block, kept with its cycle's requests to name what is wrong with it.
+    /// A block, retained with its cycle's requests to report what is wrong with it.
     Block(Arc<Vec<Request>>, usize),
     /// Removals.
     Remove,
@@ -67,43 +67,43 @@ pub(crate) struct Staged {
     pub(crate) rows: u32,
     pub(crate) requests: ByteRange,
     pub(crate) arrivals: ByteRange,
-    /// What dispatch decodes before anything else.
-    pub(crate) codec: CodecStretches,
-    /// Blocks whose rows are checked where they lie.
+    /// The columns that dispatch decodes first.
+    pub(crate) codec: CodecRanges,
+    /// Blocks whose rows are checked in place.
     pub(crate) has_raw_blocks: bool,
     /// Entries of all dictionaries of ids.
     pub(crate) entries: u32,
-    /// Rows and removals whose ids are no dictionary's.
+    /// Rows and removals without a dictionary of ids.
     pub(crate) has_ids: bool,
     pub(crate) query_ranges: QueryRanges,
     /// Ids of all gets, query by query.
     pub(crate) gets: ByteRange,
-    /// Given back with the answers.
+    /// Returned with the answers.
     pub(crate) queries: Vec<Query>,
-    /// All are ranges that want ids.
+    /// All queries are ranges that request ids.
     pub(crate) are_plain: bool,
-    /// By query the most ids to return; empty when none is limited.
+    /// By query the most ids to return; empty without limits.
     pub(crate) limits: Vec<u64>,
     /// By clear: the arrival that it precedes, and its request.
     pub(crate) clears: Vec<(u32, u32)>,
-    /// How many of the rows are removals.
+    /// Number of removals among the rows.
     pub(crate) removals: u32,
     pub(crate) has_optional: bool,
-    /// Changes of regions.
+    /// Changes of continuous queries.
     pub(crate) changes: Changes,
     pub(crate) system_ms: i64,
     pub(crate) time_max_ms: i64,
 }
 
 impl Staged {
-    /// Whether rows of one object must be taken one by one.
+    /// Whether rows of an object must be settled one by one.
     pub(crate) fn is_ordered(&self) -> bool {
         self.removals > 0 || !self.clears.is_empty()
     }
 }
 
-/// Packs a cycle and starts its copy to the device. Rows that need no packing travel while the
-/// queries are checked and listed in `query_parts`; a query beyond a limit gives the arena back.
+/// Packs a cycle and starts its copy to the device. Rows that need no packing are copied while the
+/// queries are checked and listed in `query_parts`; a query beyond a limit returns the arena.
 pub(crate) fn stage(
     memory: &Memory,
     stream: &Arc<CudaStream>,
@@ -113,7 +113,7 @@ pub(crate) fn stage(
     query_parts: &mut QueryParts,
 ) -> Result<Staged, EngineError> {
     let Some(mut arena) = spare.take() else {
-        return Err(EngineError::Device("there is no memory for a cycle's input".to_owned()));
+        return Err(EngineError::Device("no memory for a cycle's input".to_owned()));
     };
     if let Some(idle) = arena.idle.take() {
         idle.synchronize().map_err(fault)?;
@@ -176,19 +176,19 @@ pub(crate) fn stage(
     })
 }
 
-/// Adds the lists of what is decoded to the packing.
-fn place_decoding<'a>(packing: &mut Packing<'a>, decoding: &'a Decoding) -> CodecStretches {
+/// Adds the lists of decoding to the packing.
+fn place_decoding<'a>(packing: &mut Packing<'a>, decoding: &'a Decoding) -> CodecRanges {
     decoding.place(&mut |list| match list {
         List::Steps(list) => packing.push(list),
         List::Opens(list) => packing.push(list),
         List::Keys(list) => packing.push(list),
-        List::Spreads(list) => packing.push(list),
+        List::Scatters(list) => packing.push(list),
         List::Columns(list) => packing.push(list),
     })
 }
 
-/// Adds the columns of all requests to the packing and what of them is encoded to the decoding,
-/// behind which the packing will lie; gives their places and the number of rows.
+/// Adds the columns of all requests to the packing and the encoded ones to the decoding, whose
+/// output precedes the packing; returns their places and the number of rows.
 fn place_requests<'a>(
     packing: &mut Packing<'a>,
     decoding: &mut Decoding,
@@ -207,10 +207,10 @@ fn place_requests<'a>(
     (placed, rows)
 }
 
-/// Set in the offsets of columns that are decoded: they do not lie in the packing.
+/// Set in the offsets of decoded columns, which are not part of the packing.
 const DECODED: u64 = 1 << 62;
 
-/// Counts the offsets of columns from the start of the device's side, where `front` bytes are
+/// Makes the offsets of columns relative to the start of the device's side, where `front` bytes are
 /// decoded.
 fn shift(arrived: &mut RequestDescriptor, front: u64) {
     let columns = [
@@ -241,7 +241,7 @@ fn clears(requests: &[RequestDescriptor]) -> Vec<(u32, u32)> {
     clears.map(|(number, arrived)| (arrived.first_arrival, number)).collect()
 }
 
-/// Whether a request brings attributes.
+/// Whether a request has attributes.
 fn has_optional(arrived: &RequestDescriptor) -> bool {
     let columns = [arrived.speed_at, arrived.heading_at, arrived.altitude_at];
     columns.iter().any(|column| *column != NO_COLUMN)
@@ -286,7 +286,7 @@ fn gets(queries: &[Query]) -> Vec<u64> {
     ids
 }
 
-/// The ids of one get as the device looks them up.
+/// The ids of one get, in the order in which the device looks them up.
 pub(crate) fn distinct(objects: &[u64]) -> Vec<u64> {
     let mut ids = objects.to_vec();
     ids.sort_unstable();
@@ -389,8 +389,8 @@ fn place_block<'a>(
     placed.fold(empty, |arrived, (chunk, place)| with_column(arrived, chunk.column, place))
 }
 
-/// How dispatch takes a column: of ids each entry of a dictionary is looked up once, and what of a
-/// row is read only if it becomes its object's record may remain in the order of its objects.
+/// How dispatch reads a column: each entry of a dictionary of ids is looked up once, and values
+/// that are read only for the row that becomes the record may remain in the order of their objects.
 fn form(column: Column) -> Form {
     match column {
         Column::Object => Form::Codes,
@@ -399,7 +399,7 @@ fn form(column: Column) -> Form {
     }
 }
 
-/// A request with one more of its columns.
+/// A request with one more column.
 fn with_column(mut arrived: RequestDescriptor, column: Column, place: Place) -> RequestDescriptor {
     let at = match place {
         Place::Input(at) => at,

@@ -1,4 +1,4 @@
-// Brings decoded values in grouped order to their rows.
+// Scatters decoded values in grouped order to their rows.
 //
 // A block takes a piece of a column's rows and passes the values of the whole segment through its
 // shared memory, chunk by chunk. Fetched one by one from device memory, each value would move a
@@ -8,9 +8,9 @@
 #include "codec/tile.cuh"
 #include "primitives/search.cuh"
 
-static const u32 SPREAD_STEPS = CODEC_SPREAD_EACH / SPREAD_NEIGHBOURS;
+static const u32 SCATTER_STEPS = CODEC_SCATTER_EACH / SCATTER_NEIGHBOURS;
 
-// What a block works on.
+// The work of a block.
 struct Piece {
     const u16* places;
     u32 rows;
@@ -21,7 +21,7 @@ struct Piece {
     u32 chunk_bytes;
     u32 buffers;
 
-    // Lets chunk `number` come, if there is one.
+    // Starts the copy of chunk `number`, if there is one.
     __device__ __forceinline__ void fetch(u32 number, uint4* shared) const {
         u32 each = chunk_bytes / sizeof(uint4), first = number * each;
         u32 all = (bytes + sizeof(uint4) - 1) / sizeof(uint4), left = all > first ? all - first : 0;
@@ -34,16 +34,16 @@ struct Piece {
 
 // U holds a value.
 template <class U>
-__device__ __forceinline__ void spread(const Piece& piece, uint4* shared, U* to) {
-    struct alignas(SPREAD_NEIGHBOURS * sizeof(U) < 16 ? SPREAD_NEIGHBOURS * sizeof(U) : 16) Four {
-        U v[SPREAD_NEIGHBOURS];
-    } values[SPREAD_STEPS] = {};
-    uint2 places[SPREAD_STEPS];
+__device__ __forceinline__ void scatter(const Piece& piece, uint4* shared, U* to) {
+    struct alignas(SCATTER_NEIGHBOURS * sizeof(U) < 16 ? SCATTER_NEIGHBOURS * sizeof(U) : 16) Four {
+        U v[SCATTER_NEIGHBOURS];
+    } values[SCATTER_STEPS] = {};
+    uint2 places[SCATTER_STEPS];
     for (u32 number = 0; number < piece.buffers; number++) piece.fetch(number, shared);
 #pragma unroll
-    for (u32 step = 0; step < SPREAD_STEPS; step++) {
-        u32 row = (step * blockDim.x + threadIdx.x) * SPREAD_NEIGHBOURS;
-        // As long as whole tiles.
+    for (u32 step = 0; step < SCATTER_STEPS; step++) {
+        u32 row = (step * blockDim.x + threadIdx.x) * SCATTER_NEIGHBOURS;
+        // The places are padded to whole tiles.
         places[step] = row < piece.rows ? *(const uint2*)(piece.places + row) : make_uint2(0, 0);
     }
     u32 chunk_bytes = piece.chunk_bytes, each = chunk_bytes / sizeof(U);
@@ -54,9 +54,9 @@ __device__ __forceinline__ void spread(const Piece& piece, uint4* shared, U* to)
         __syncthreads();
         const U* chunk = (const U*)shared + number % piece.buffers * each;
 #pragma unroll
-        for (u32 step = 0; step < SPREAD_STEPS; step++)
+        for (u32 step = 0; step < SCATTER_STEPS; step++)
 #pragma unroll
-            for (u32 j = 0; j < SPREAD_NEIGHBOURS; j++) {
+            for (u32 j = 0; j < SCATTER_NEIGHBOURS; j++) {
                 u32 place = (j < 2 ? places[step].x : places[step].y) >> j % 2 * 16 & 0xffff;
                 u32 at = place - number * each;
                 if (at < each) values[step].v[j] = chunk[at];
@@ -66,26 +66,27 @@ __device__ __forceinline__ void spread(const Piece& piece, uint4* shared, U* to)
         piece.fetch(number + piece.buffers, shared);
     }
 #pragma unroll
-    for (u32 step = 0; step < SPREAD_STEPS; step++) {
-        u32 row = (step * blockDim.x + threadIdx.x) * SPREAD_NEIGHBOURS;
-        if (row + SPREAD_NEIGHBOURS <= piece.rows) {
+    for (u32 step = 0; step < SCATTER_STEPS; step++) {
+        u32 row = (step * blockDim.x + threadIdx.x) * SCATTER_NEIGHBOURS;
+        if (row + SCATTER_NEIGHBOURS <= piece.rows) {
             *(Four*)(to + row) = values[step];
         } else {
 #pragma unroll
-            for (u32 j = 0; j < SPREAD_NEIGHBOURS; j++)
+            for (u32 j = 0; j < SCATTER_NEIGHBOURS; j++)
                 if (row + j < piece.rows) to[row + j] = values[step].v[j];
         }
     }
 }
 
-// CODEC_SPREAD_EACH rows of one keyed column a thread.
-extern "C" __global__ void __launch_bounds__(CODEC_SPREAD_THREADS)
-    codec_spread(u8* output, const CodecSpread* columns, u32 length, u32 chunk_bytes, u32 buffers) {
-    const u32 ROWS = CODEC_SPREAD_EACH * CODEC_SPREAD_THREADS;
+// CODEC_SCATTER_EACH rows of one keyed column a thread.
+extern "C" __global__ void __launch_bounds__(CODEC_SCATTER_THREADS)
+    codec_scatter(u8* output, const CodecScatter* columns, u32 length, u32 chunk_bytes,
+                  u32 buffers) {
+    const u32 ROWS = CODEC_SCATTER_EACH * CODEC_SCATTER_THREADS;
     static_assert(SEGMENT_ROWS % ROWS == 0, "of one segment");
     extern __shared__ uint4 shared[];
     auto first_piece = [&](u32 at) { return columns[at].first_piece; };
-    const CodecSpread column = columns[warp_last_not_above(length, blockIdx.x, first_piece)];
+    const CodecScatter column = columns[warp_last_not_above(length, blockIdx.x, first_piece)];
     u64 begin = (u64)(blockIdx.x - column.first_piece) * ROWS, left = column.rows - begin;
     u64 segment = begin / SEGMENT_ROWS * SEGMENT_ROWS, all = column.rows - segment;
     Piece piece;
@@ -97,8 +98,8 @@ extern "C" __global__ void __launch_bounds__(CODEC_SPREAD_THREADS)
     piece.buffers = buffers;
     u8* to = output + column.output + begin * column.bytes;
     wait_for_previous();
-    if (column.bytes == 8) spread(piece, shared, (u64*)to);
-    else if (column.bytes == 4) spread(piece, shared, (u32*)to);
-    else if (column.bytes == 2) spread(piece, shared, (u16*)to);
-    else spread(piece, shared, to);
+    if (column.bytes == 8) scatter(piece, shared, (u64*)to);
+    else if (column.bytes == 4) scatter(piece, shared, (u32*)to);
+    else if (column.bytes == 2) scatter(piece, shared, (u16*)to);
+    else scatter(piece, shared, to);
 }

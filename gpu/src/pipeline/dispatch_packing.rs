@@ -1,8 +1,7 @@
 //! Packs the lists of a cycle into one range of bytes on the device.
 //!
-//! Lists are named first; once their places are fixed they are copied side by side into pinned
-//! memory and cross the bus in few copies. Lists that are pinned already are copied from where they
-//! lie.
+//! Lists are registered first. Once their places are fixed, they are copied side by side into
+//! pinned memory and cross the bus in few copies. Pinned lists are copied in place.
 
 use bytes::Bytes;
 use cudarc::driver::CudaStream;
@@ -17,7 +16,7 @@ const ALIGN: usize = 256;
 /// Bytes that one core copies at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// Lists and where they go.
+/// Lists and their places.
 #[derive(Default)]
 pub(super) struct Packing<'a> {
     /// Bytes of the device's side before it.
@@ -25,11 +24,11 @@ pub(super) struct Packing<'a> {
     pieces: Vec<(usize, &'a [u8])>,
     /// Blocks in page-locked memory, which need no packing.
     blocks: Vec<(usize, &'a Bytes)>,
-    /// How many of those are on their way.
+    /// The number of blocks whose copy is queued.
     pub(super) uploaded: usize,
-    /// The parts of queries, which are in page-locked memory as well, and how many.
+    /// The parts of queries, also in page-locked memory, and their number.
     parts: Option<(usize, (&'a PinnedBuffer<Part>, usize))>,
-    /// How long it is.
+    /// Length in bytes.
     pub(super) bytes: usize,
 }
 
@@ -38,7 +37,7 @@ impl<'a> Packing<'a> {
         self.push_all([values])
     }
 
-    /// Lists that follow each other as one.
+    /// Registers contiguous lists as one.
     pub(super) fn push_all<T: Plain>(
         &mut self,
         lists: impl IntoIterator<Item = &'a [T]>,
@@ -55,7 +54,7 @@ impl<'a> Packing<'a> {
         ByteRange { at, length }
     }
 
-    /// A whole block; gives where it begins.
+    /// Registers a whole block; returns its place.
     pub(super) fn push_block(&mut self, bytes: &'a Bytes) -> usize {
         if !is_pinned(bytes) {
             return self.push::<u8>(bytes).at;
@@ -64,13 +63,13 @@ impl<'a> Packing<'a> {
         self.skip(bytes.len()).at
     }
 
-    /// The first `length` of the queries' parts; once, behind all blocks.
+    /// Registers the first `length` of the queries' parts; once, behind all blocks.
     pub(super) fn push_parts(&mut self, parts: &'a PinnedBuffer<Part>, length: usize) -> ByteRange {
         self.parts = Some((self.bytes, (parts, length)));
         ByteRange { length, ..self.skip(length * size_of::<Part>()) }
     }
 
-    /// Leaves out bytes that are not packed.
+    /// Skips bytes that are not packed.
     fn skip(&mut self, bytes: usize) -> ByteRange {
         let at = self.bytes;
         self.bytes = (at + bytes).next_multiple_of(ALIGN);
@@ -83,17 +82,17 @@ impl<'a> Packing<'a> {
         let (mut rest, mut done) = (into, 0);
         for (at, bytes) in &self.pieces {
             let (_, tail) = rest.split_at_mut(at - done);
-            let (mut room, tail) = tail.split_at_mut(bytes.len());
+            let (mut space, tail) = tail.split_at_mut(bytes.len());
             (rest, done) = (tail, at + bytes.len());
             let mut from = *bytes;
             while from.len() > COPY_BYTES {
-                let (head, more) = room.split_at_mut(COPY_BYTES);
+                let (head, more) = space.split_at_mut(COPY_BYTES);
                 work.push((head, &from[..COPY_BYTES]));
-                (room, from) = (more, &from[COPY_BYTES..]);
+                (space, from) = (more, &from[COPY_BYTES..]);
             }
-            work.push((room, from));
+            work.push((space, from));
         }
-        let copy = |(room, from): &mut (&mut [u8], &[u8])| room.copy_from_slice(from);
+        let copy = |(space, from): &mut (&mut [u8], &[u8])| space.copy_from_slice(from);
         if self.bytes <= COPY_BYTES {
             work.iter_mut().for_each(copy);
         } else {
@@ -101,7 +100,7 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Copies pinned blocks to the device, from where they lie; each once.
+    /// Copies pinned blocks to the device, each once and in place.
     pub(super) fn upload_blocks(
         &mut self,
         stream: &CudaStream,
@@ -114,7 +113,7 @@ impl<'a> Packing<'a> {
         Ok(())
     }
 
-    /// Copies the queries' parts to the device, from where they lie.
+    /// Copies the queries' parts to the device, in place.
     pub(super) fn upload_parts(
         &self,
         stream: &CudaStream,
