@@ -1,4 +1,6 @@
 //! Any backend of the engine's contract as a contender.
+//!
+//! Its answers while the clock runs and at rest are hashed for the comparison.
 
 use std::sync::mpsc::Receiver;
 

@@ -1,4 +1,6 @@
-//! The flags of `shoal-bench glfpp`. Flags of one backend begin with its name.
+//! The flags of `shoal-bench glfpp`.
+//!
+//! Flags of one backend begin with its name.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -78,7 +80,11 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) windows_follow: bool,
     /// Cells along an axis of the baseline, instead of tuning; needs `--pgrid-bucket-lines`.
-    #[arg(long, requires = "pgrid_bucket_lines", value_parser = clap::value_parser!(u32).range(1..=32_768))]
+    #[arg(
+        long,
+        requires = "pgrid_bucket_lines",
+        value_parser = clap::value_parser!(u32).range(1..=32_768)
+    )]
     pub(super) pgrid_side: Option<u32>,
     /// Cache lines of a bucket of the baseline; 1 holds 3 objects, 4 hold 15, 16 hold 63.
     #[arg(

@@ -1,4 +1,4 @@
-//! A hash of answers (FNV-1a, 64 bits over 64-bit words). Runs with equal hashes gave equal answers.
+//! A hash of answers: FNV-1a, 64 bits over 64-bit words.
 
 use shoal_engine::AnswerSet;
 

@@ -1,4 +1,6 @@
-//! The flags of `shoal-bench subscription`. The defaults are the sizes of the project's bar.
+//! The flags of `shoal-bench subscription`.
+//!
+//! The defaults are the sizes of the project's bar.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;

@@ -1,4 +1,6 @@
 //! A result: one row of the table and of the files.
+//!
+//! Files have more columns than the printed table.
 
 use serde::Serialize;
 

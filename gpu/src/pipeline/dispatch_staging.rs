@@ -148,7 +148,6 @@ pub(crate) fn stage(
     timeline.end((epoch, "copy in"), copying, stream)?;
     let copied = stream.record_event(None).map_err(fault)?;
     drop(packing);
-    let kinds = (0..input.requests.len()).map(|number| kind(&input.requests, number)).collect();
     let (are_plain, limits) = (query_parts.are_plain, query_parts.limits.clone());
     Ok(Staged {
         arena,
@@ -172,7 +171,7 @@ pub(crate) fn stage(
         changes: Changes::new(),
         system_ms: input.system_ms,
         time_max_ms: input.time_max_ms,
-        kinds,
+        kinds: (0..input.requests.len()).map(|number| kind(&input.requests, number)).collect(),
     })
 }
 

@@ -24,9 +24,9 @@ fn walk(chance: &mut Random, rows: usize, keys: &[u64]) -> Vec<i32> {
     (0..rows)
         .map(|row| {
             let place = &mut places[keys.get(row).copied().unwrap_or(0) as usize];
-            *place += (chance.next() % 4001) as i32 - 2000;
+            *place = place.wrapping_add((chance.next() % 4001) as i32 - 2000);
             if chance.below(200) == 0 {
-                *place += 1_000_000;
+                *place = place.wrapping_add(1_000_000);
             }
             *place
         })

@@ -25,8 +25,8 @@ pub struct CycleInput {
     /// Latest acceptable event time, Unix milliseconds; later rows are refused.
     pub time_max_ms: i64,
     /// Changes in order of arrival; at most [`crate::limits::CYCLE_REQUESTS_MAX`], with at most
-    /// [`crate::limits::CYCLE_FIXES_MAX`] rows and removals together. Shared, so that a log can hold
-    /// what the engine holds.
+    /// [`crate::limits::CYCLE_FIXES_MAX`] rows and removals together. Shared, so that a log can
+    /// hold what the engine holds.
     pub requests: Arc<Vec<Request>>,
     /// Queries; at most [`crate::limits::CYCLE_QUERIES_MAX`].
     pub queries: Vec<Query>,
