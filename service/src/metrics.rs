@@ -17,18 +17,16 @@ use shoal_engine::{CycleOutput, Query, QueryKind, Refusal, RequestOutcome};
 use crate::fleet::{FleetView, QueueDepth};
 use crate::subscription::SubscriptionDepth;
 
-/// Names of the reasons in labels, by number: those of `RefusalReason` without its prefix.
-const REFUSALS: [&str; Refusal::ALL.len()] = [
-    "object",
-    "not_finite",
-    "outside_space",
-    "time_too_early",
-    "time_too_late",
-    "speed",
-    "heading",
-    "altitude",
-    "object_limit",
-];
+/// Labels of refused rows, by reason.
+const REFUSALS: [&str; Refusal::ALL.len()] = {
+    let mut names = [""; Refusal::ALL.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = Refusal::ALL[index].name();
+        index += 1;
+    }
+    names
+};
 
 /// Labels of a series: the fleet, then what the metric distinguishes.
 type Labels = Vec<(&'static str, String)>;
