@@ -1,6 +1,6 @@
 //! Bit patterns of 8, 16, 32 or 64 bits, the form in which all values are encoded.
 //!
-//! Arithmetic wraps (FORMAT.md, section 5.1). Only the four unsigned types implement [`Word`].
+//! Arithmetic wraps (FORMAT.md, section 5.1). Only the four unsigned types implement `Word`.
 
 use std::fmt::Debug;
 use std::ops::{BitAnd, BitOr};
