@@ -1,8 +1,8 @@
 //! Stored units of speed, heading and altitude.
 //!
-//! The only conversion from doubles, rounded half to even. A value that cannot be stored becomes
-//! the poison value of its reason, so that the engine refuses that row alone. The server and the
-//! block encoder of the client share it, so that rows and blocks give the same records.
+//! Doubles are rounded half to even. A value that cannot be stored becomes the poison value of its
+//! reason, so that the engine refuses that row alone. `Quantizer` of the client library converts
+//! in the same way, so that rows and blocks give the same records.
 
 use shoal_engine::Refusal;
 

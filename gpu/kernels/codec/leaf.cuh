@@ -118,7 +118,7 @@ __device__ __forceinline__ void read_const(T value, Tile<T>& out) {
         for (u32 j = 0; j < 4; j++) out.v[k][j] = value;
 }
 
-// Bytes of code `code` in values of `bits`; above 8 if it is none.
+// Bytes of the width code `code` in values of `bits`. An invalid code gives more than 8.
 __device__ __forceinline__ u32 gfc_bytes(u32 code, u32 bits) {
     if (bits == 64) return code + (code > 3 ? 1 : 0);
     return code > 4 ? 9 : code;

@@ -1,38 +1,27 @@
-//! `google.protobuf.Duration` as whole milliseconds, the unit of the engine.
-//!
-//! A negative duration and a fraction of a millisecond are errors; nothing is rounded.
+//! `google.protobuf.Duration` of a request as whole milliseconds, the unit of the engine.
 
 use prost_types::Duration;
+use shoal_client::duration::to_millis;
 
 use crate::error::ServiceError;
-
-const NANOS_PER_MS: i32 = 1_000_000;
-/// The longest duration of the type by its definition: 10,000 years.
-const SECONDS_MAX: i64 = 315_576_000_000;
 
 /// The milliseconds of a field; `None` if it is absent.
 ///
 /// # Errors
-/// [`ServiceError::Field`].
+/// [`ServiceError::Field`] for a duration that [`to_millis`] refuses.
 pub(super) fn millis(field: &str, sent: Option<&Duration>) -> Result<Option<i64>, ServiceError> {
-    let Some(&Duration { seconds, nanos }) = sent else {
-        return Ok(None);
+    let convert = |duration| {
+        to_millis(duration).map_err(|error| ServiceError::field(field, error.to_string()))
     };
-    let problem = if seconds < 0 || nanos < 0 {
-        "is negative"
-    } else if seconds > SECONDS_MAX || nanos >= 1_000 * NANOS_PER_MS {
-        "is not a valid google.protobuf.Duration"
-    } else if nanos % NANOS_PER_MS != 0 {
-        "is not a whole number of milliseconds"
-    } else {
-        return Ok(Some(seconds * 1_000 + i64::from(nanos / NANOS_PER_MS)));
-    };
-    Err(ServiceError::field(field, format!("{seconds} s and {nanos} ns {problem}")))
+    sent.map(convert).transpose()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The longest duration of the type by its definition: 10,000 years.
+    const SECONDS_MAX: i64 = 315_576_000_000;
 
     #[test]
     fn only_whole_milliseconds_are_accepted() {
