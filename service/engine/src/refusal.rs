@@ -16,6 +16,8 @@ macro_rules! refusals {
             pub const COUNT: usize = [$($number),+].len() + 1;
             /// All reasons, in the order of their numbers.
             pub const ALL: [Self; Self::COUNT - 1] = [$(Self::$variant),+];
+            /// Their names, see [`Refusal::name`].
+            pub const NAMES: [&str; Self::COUNT - 1] = [$($name),+];
 
             /// Name in metrics, that of `RefusalReason` without its prefix. The kernels have it in
             /// upper case behind `REFUSED_`.
