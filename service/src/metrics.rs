@@ -17,19 +17,6 @@ use shoal_engine::{CycleOutput, Query, QueryKind, Refusal, RequestOutcome};
 use crate::fleet::{FleetView, QueueDepth};
 use crate::subscription::SubscriptionDepth;
 
-/// Names of the reasons in labels, by number: those of `RefusalReason` without its prefix.
-const REFUSALS: [&str; Refusal::ALL.len()] = [
-    "object",
-    "not_finite",
-    "outside_space",
-    "time_too_early",
-    "time_too_late",
-    "speed",
-    "heading",
-    "altitude",
-    "object_limit",
-];
-
 /// Labels of a series: the fleet, then what the metric distinguishes.
 type Labels = Vec<(&'static str, String)>;
 type Series<M> = Family<Labels, M, fn() -> M>;
@@ -152,7 +139,7 @@ macro_rules! metrics {
 metrics! {
     labelled {
         rows: "outcome" in ["applied", "duplicate", "superseded", "late"], "Rows by outcome";
-        rows_refused: "reason" in REFUSALS, "Refused rows by reason";
+        rows_refused: "reason" in Refusal::NAMES, "Refused rows by reason";
         objects_removed: "reason" in ["request", "expired"], "Objects removed by cause";
         messages: "outcome" in ["applied", "duplicate", "failed"], "Report messages and removals";
         queries: "kind" in ["get", "range", "nearest"], "Queries answered by kind";
