@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Each package and the workspace packages that it may use.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("shoal-codec", &[]),
+    ("shoal-position-log", &["shoal-codec"]),
     ("shoal-table", &["shoal-codec"]),
     ("shoal-workload", &["shoal-table"]),
     ("shoal-engine", &["shoal-codec"]),
@@ -18,7 +19,15 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("shoal-gpu", &["shoal-codec", "shoal-engine"]),
     (
         "shoal-service",
-        &["shoal-client", "shoal-codec", "shoal-engine", "shoal-gpu", "shoal-proto", "shoal-table"],
+        &[
+            "shoal-client",
+            "shoal-codec",
+            "shoal-engine",
+            "shoal-gpu",
+            "shoal-position-log",
+            "shoal-proto",
+            "shoal-table",
+        ],
     ),
     (
         "shoal-loadgen",
@@ -32,11 +41,12 @@ const ALLOWED: [(&str, &[&str]); 11] = [
 ];
 
 /// Each package and its forbidden dependencies.
-const NEVER: [(&str, &[&str]); 6] = [
+const NEVER: [(&str, &[&str]); 7] = [
     ("shoal-client", &["clap", "comfy-table", "tracing"]),
     ("shoal-codec", &["tokio", "tonic", "prost", "clap"]),
     ("shoal-engine", &["tokio", "tonic", "prost", "clap", "cudarc"]),
     ("shoal-gpu", &["tokio", "tonic", "prost", "clap"]),
+    ("shoal-position-log", &["tokio", "tonic", "prost", "clap"]),
     ("shoal-table", &["tokio", "tonic", "prost", "clap", "indicatif"]),
     ("shoal-workload", &["tokio", "tonic", "prost", "clap"]),
 ];

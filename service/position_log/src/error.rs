@@ -1,0 +1,189 @@
+//! Errors of the log, by what the caller can do.
+//!
+//! A message names the file, the place, what is wrong and what the operator can do.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why the log cannot do what was asked.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// The disk or the file system failed. Final for a writer: it accepts nothing afterwards.
+    #[error(
+        "cannot {operation} {file}: {source}. Check the disk, the mount and the permissions, then \
+         restart"
+    )]
+    Storage {
+        /// What failed, as a verb.
+        operation: &'static str,
+        /// The file or folder.
+        file: String,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// An earlier error of the disk stopped this writer for good.
+    #[error("the log has stopped after an error: {reason}")]
+    Stopped {
+        /// The message of that error.
+        reason: String,
+    },
+    /// Not enough free space for another segment or checkpoint. Nothing was written; the call may
+    /// be repeated when there is space.
+    #[error(
+        "{file}: {free_bytes} bytes are free, {needed_bytes} are needed with the reserve. Free \
+         space on this disk, or let the log retain less"
+    )]
+    Space {
+        /// The file to be created.
+        file: String,
+        /// Free bytes.
+        free_bytes: u64,
+        /// Bytes of the file and the reserve.
+        needed_bytes: u64,
+    },
+    /// Bytes that were synced are damaged or absent.
+    #[error(
+        "{file} is damaged at byte {offset}: {reason}. The log is whole up to epoch {epoch}; {lost}. \
+         Restore the file from a copy, or truncate the log here with `shoal log repair`"
+    )]
+    Corrupt {
+        /// The segment.
+        file: String,
+        /// Where the damage begins.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+        /// Last epoch before the damage.
+        epoch: u64,
+        /// What a repair would lose.
+        lost: String,
+    },
+    /// Checksums are right, but the content is none that this version writes.
+    #[error("{file}, byte {offset}: {reason}. Use the version of Shoal that wrote this log")]
+    Content {
+        /// The file.
+        file: String,
+        /// Where the content begins.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The file has another format version.
+    #[error(
+        "{file} has format version {found}, this program reads version {supported}. Use the \
+         version of Shoal that wrote it"
+    )]
+    Version {
+        /// The file.
+        file: String,
+        /// Its major version.
+        found: u16,
+        /// The major version that is read.
+        supported: u16,
+    },
+    /// The file belongs to another fleet.
+    #[error(
+        "{file} belongs to fleet {found}, not to {expected}. Move it back to the folder of its \
+         fleet"
+    )]
+    Fleet {
+        /// The file.
+        file: String,
+        /// Name and id in the file.
+        found: String,
+        /// Name and id of this fleet.
+        expected: String,
+    },
+    /// Cycles that are needed are in no segment.
+    #[error(
+        "{folder}: cycles after epoch {needed} are needed, the log has none before epoch {first}. \
+         Restore the missing segments, or use a newer checkpoint"
+    )]
+    Gap {
+        /// The folder of the log.
+        folder: String,
+        /// The cycles after this epoch are needed.
+        needed: u64,
+        /// First epoch of the log, or of the log after the gap.
+        first: u64,
+    },
+    /// The log ends before a position that was synced.
+    #[error(
+        "{folder}: the log ends at epoch {end}, although epoch {needed} was synced. Restore the \
+         missing segments, or accept the loss with `shoal log repair`"
+    )]
+    Behind {
+        /// The folder of the log.
+        folder: String,
+        /// Last epoch of the log.
+        end: u64,
+        /// Epoch of the checkpoint.
+        needed: u64,
+    },
+    /// The caller's input breaks a rule or a limit; nothing was changed.
+    #[error("{0}")]
+    Input(String),
+    /// A checkpoint or the manifest is damaged or incomplete.
+    #[error("{file} is damaged at byte {offset}: {reason}. Restore it from a copy")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where the damage was found.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Another process uses the folder.
+    #[error("{file} is held by {holder}. Stop that server, or use another folder")]
+    Locked {
+        /// The lock file.
+        file: String,
+        /// The process that holds it, if it is known.
+        holder: String,
+    },
+}
+
+impl LogError {
+    /// For `map_err`: an error of the operating system.
+    pub(crate) fn storage(
+        operation: &'static str,
+        file: impl Into<String>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let file = file.into();
+        move |source| Self::Storage { operation, file, source }
+    }
+
+    pub(crate) fn content(file: impl Into<String>, offset: u64, reason: impl Into<String>) -> Self {
+        Self::Content { file: file.into(), offset, reason: reason.into() }
+    }
+
+    pub(crate) fn damaged(file: impl Into<String>, offset: u64, reason: impl Into<String>) -> Self {
+        Self::Damaged { file: file.into(), offset, reason: reason.into() }
+    }
+
+    /// Whether the same call can succeed later without a restart.
+    #[must_use]
+    pub fn is_recoverable(&self) -> bool {
+        matches!(self, Self::Space { .. } | Self::Input(_))
+    }
+}
+
+/// What a header cannot be read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderFault {
+    /// Another major version.
+    Version(u16),
+    /// Not a header, or a damaged one.
+    Damaged(&'static str),
+}
+
+impl HeaderFault {
+    /// The error of a checkpoint or the manifest.
+    pub(crate) fn of_file(self, file: impl Into<String>, supported: u16) -> LogError {
+        match self {
+            Self::Version(found) => LogError::Version { file: file.into(), found, supported },
+            Self::Damaged(reason) => LogError::damaged(file, 0, reason),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The durable log of a fleet: cycles in segments, checkpoints of the state, and recovery.
+//!
+//! `LOG.md` beside this crate gives every byte and argues every crash. The log stores the input of
+//! the engine and knows neither engine nor codec: blocks are opaque bytes.
+
+mod aligned_buffer;
+mod checkpoint;
+mod cycle_source;
+mod directory_lock;
+mod error;
+mod fleet_identity;
+mod frame;
+mod group;
+pub mod limits;
+mod log_reader;
+mod log_writer;
+mod manifest;
+mod position;
+mod record;
+mod recovered;
+mod repair;
+mod retention;
+mod segment;
+mod segment_list;
+mod segment_pool;
+mod segment_window;
+mod spare;
+mod storage;
+mod tail;
+mod terms;
+mod wire;
+
+pub use aligned_buffer::AlignedBuffer;
+pub use checkpoint::{
+    CheckpointHeader, CheckpointReader, CheckpointSummary, CheckpointWriter, Checkpoints,
+    ProducerState, Rejected, Section, decode_producers, open_newest,
+};
+pub use cycle_source::CycleSource;
+pub use directory_lock::DirectoryLock;
+pub use error::LogError;
+pub use fleet_identity::FleetIdentity;
+pub use frame::{FrameHeader, FrameKind};
+pub use group::Group;
+pub use log_reader::{Frame, LogReader, ReadMode, ReadOptions};
+pub use log_writer::{LogOptions, LogWriter};
+pub use manifest::{Manifest, ManifestEntry};
+pub use position::{Position, SegmentInfo};
+pub use record::{CycleHeader, LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch, RequestBody};
+pub use recovered::{ReadCounts, Recovered, TornTail};
+pub use repair::{RepairReport, list_segments, repair};
+pub use retention::Retention;
+pub use segment::SegmentHeader;
+pub use spare::{Spare, SpareJob};
+pub use storage::{Fault, FileStorage, SimulatedDisk, Storage, StorageFile};
+pub use terms::{EpochState, PastTerm, Terms};

@@ -1,0 +1,74 @@
+//! Limits of segments, frames, records and checkpoints. Relations between them are asserted at
+//! compile time.
+
+/// Unit of every write and read, and alignment of every frame: the largest logical block of disks.
+pub const PAGE_BYTES: usize = 4096;
+/// Unit that a disk writes whole or not at all at best; the simulated disk tears writes here.
+pub const SECTOR_BYTES: usize = 512;
+/// Bytes of a segment unless the options say otherwise: few rotations, fast recycling.
+pub const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
+/// Least bytes of a segment: header, a start mark, one small group and a seal.
+pub const SEGMENT_BYTES_MIN: u64 = 4 * PAGE_BYTES as u64;
+/// Most bytes of a segment, one that holds a single large group included.
+pub const SEGMENT_BYTES_MAX: u64 = 4 << 30;
+/// Bytes of a frame's header.
+pub const FRAME_HEADER_BYTES: usize = 128;
+/// Bytes of all cycles of one group: the largest cycle of the engine takes about 150 MiB.
+pub const GROUP_BYTES_MAX: usize = 1 << 30;
+/// Memory that an empty group keeps for the next one.
+pub const GROUP_BYTES_KEPT: usize = 8 << 20;
+/// Bytes of a cycle record before its requests.
+pub const RECORD_HEADER_BYTES: usize = 40;
+/// Bytes of a request before the name of its producer and its body.
+pub const REQUEST_HEADER_BYTES: usize = 16;
+/// Records, producers' names and bodies begin at multiples of this many bytes.
+pub const RECORD_ALIGN_BYTES: usize = 8;
+/// Bytes of a producer's name: the limit of the server.
+pub const PRODUCER_BYTES_MAX: usize = 128;
+/// Open numbers of one producer in a checkpoint; the server keeps at most 16.
+pub const PRODUCER_OPEN_MAX: usize = 255;
+/// Bytes of a fleet's name.
+pub const FLEET_NAME_BYTES_MAX: usize = 64;
+/// Bytes that a reader takes from a file at once: large enough for the disk's full rate.
+pub const READ_BYTES: usize = 4 << 20;
+/// Bytes that writing zeros and checkpoints passes to the disk at once.
+pub const WRITE_BYTES: usize = 1 << 20;
+/// Prepared segments that wait for use; more are removed.
+pub const SPARES_MAX: usize = 2;
+/// Free space that remains when the log refuses to grow, unless the options say otherwise: space
+/// for a checkpoint's start, marks at shutdown, and an operator's work.
+pub const RESERVE_BYTES_DEFAULT: u64 = 256 << 20;
+/// Checkpoints kept: the newest, and the one before in case the newest is damaged.
+pub const CHECKPOINTS_KEPT: usize = 2;
+/// Bytes of one section of a checkpoint.
+pub const SECTION_BYTES_MAX: usize = 1 << 30;
+/// Sections begin at multiples of this many bytes, as the codec's blocks do.
+pub const SECTION_ALIGN_BYTES: usize = 64;
+/// Past terms remembered; older ones are forgotten, and their tokens are unknown.
+pub const PAST_TERMS_MAX: usize = 1024;
+/// Bytes of the manifest of fleets.
+pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a lock file that are read for the name of its holder.
+pub const LOCK_HOLDER_BYTES_MAX: usize = 256;
+
+// Every write is whole sectors, every segment, read and buffer whole pages.
+const _: () = assert!(PAGE_BYTES.is_multiple_of(SECTOR_BYTES));
+const _: () = assert!(SEGMENT_BYTES_DEFAULT.is_multiple_of(PAGE_BYTES as u64));
+const _: () = assert!(READ_BYTES.is_multiple_of(PAGE_BYTES));
+const _: () = assert!(WRITE_BYTES.is_multiple_of(PAGE_BYTES));
+const _: () = assert!(GROUP_BYTES_KEPT.is_multiple_of(PAGE_BYTES));
+// A frame's header lies in one sector, so it is whole or absent; its records are aligned.
+const _: () = assert!(FRAME_HEADER_BYTES <= SECTOR_BYTES);
+const _: () = assert!(FRAME_HEADER_BYTES.is_multiple_of(RECORD_ALIGN_BYTES));
+const _: () = assert!(RECORD_HEADER_BYTES.is_multiple_of(RECORD_ALIGN_BYTES));
+const _: () = assert!(REQUEST_HEADER_BYTES.is_multiple_of(RECORD_ALIGN_BYTES));
+// A segment holds its header, the largest group and a seal, and lengths fit 32 bits.
+const _: () =
+    assert!((GROUP_BYTES_MAX + FRAME_HEADER_BYTES + 3 * PAGE_BYTES) as u64 <= SEGMENT_BYTES_MAX);
+const _: () = assert!(GROUP_BYTES_MAX <= u32::MAX as usize);
+const _: () = assert!(SEGMENT_BYTES_MIN <= SEGMENT_BYTES_DEFAULT);
+// Lengths of names are one byte.
+const _: () = assert!(PRODUCER_BYTES_MAX <= u8::MAX as usize);
+const _: () = assert!(PRODUCER_OPEN_MAX <= u8::MAX as usize);
+const _: () = assert!(FLEET_NAME_BYTES_MAX <= u8::MAX as usize);
+const _: () = assert!(CHECKPOINTS_KEPT >= 2);

@@ -1,0 +1,493 @@
+//! Reads a log in order and verifies every frame: for recovery, followers and inspection.
+//!
+//! The first invalid frame ends the log if no later frame states that it was synced (a torn tail);
+//! otherwise it is damage, and an error. LOG.md, section 7, argues every case.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::cycle_source::CycleSource;
+use crate::error::LogError;
+use crate::fleet_identity::FleetIdentity;
+use crate::frame::{FrameHeader, FrameKind};
+use crate::limits::{FRAME_HEADER_BYTES, PAGE_BYTES};
+use crate::position::{Position, SegmentInfo};
+use crate::record::LoggedCycle;
+use crate::recovered::{Cursor, ReadCounts, Recovered, TornTail};
+use crate::segment_list::SegmentList;
+use crate::segment_window::SegmentWindow;
+use crate::storage::Storage;
+use crate::tail::Tail;
+use crate::terms::PastTerm;
+
+/// What a reader is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// To continue the log afterwards: syncs what it reads before it returns it.
+    Recover,
+    /// To show or check the log: changes nothing.
+    Inspect,
+    /// Beside a writer, up to this sequence, which the writer has synced; see
+    /// [`LogReader::read_through`].
+    Through(u64),
+    /// As `Recover`, but damage ends the log instead of being an error; see [`crate::repair()`].
+    Repair,
+}
+
+impl ReadMode {
+    /// Whether a writer trusts what was read.
+    pub(crate) fn is_synced(self) -> bool {
+        matches!(self, Self::Recover | Self::Repair)
+    }
+}
+
+/// What to read.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// The fleet that the log must belong to; any if absent.
+    pub fleet: Option<FleetIdentity>,
+    /// The cycles after this epoch are needed.
+    pub after_epoch: u64,
+    /// The purpose.
+    pub mode: ReadMode,
+}
+
+/// A valid frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Offset in its segment.
+    pub offset: u64,
+    /// Its header.
+    pub header: FrameHeader,
+    payload: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Its cycles; an error says why the rest cannot be read.
+    pub fn cycles(&self) -> impl Iterator<Item = Result<LoggedCycle<'a>, String>> + use<'a> {
+        let (term, mut rest) = (self.header.term, self.payload);
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let cycle = LoggedCycle::parse(term, rest);
+            rest = cycle.as_ref().map_or(&[], |cycle| &rest[cycle.encoded().len()..]);
+            Some(cycle)
+        })
+    }
+}
+
+/// Reads the log in a folder.
+#[derive(Debug)]
+pub struct LogReader {
+    list: SegmentList,
+    options: ReadOptions,
+    /// Index of the current segment in the list.
+    current: usize,
+    window: Option<SegmentWindow>,
+    cursor: Cursor,
+    /// The state before the last frame.
+    before: Cursor,
+    frame: Option<FrameHeader>,
+    /// Offset of the next record in the payload of the frame.
+    record_at: usize,
+    /// Epoch of the last record.
+    record_epoch: u64,
+    ended_terms: Vec<PastTerm>,
+    counts: ReadCounts,
+    end: Option<(Tail, Option<TornTail>)>,
+}
+
+impl LogReader {
+    /// Opens the log in `folder`, from the last segment that has all cycles after the epoch.
+    ///
+    /// # Errors
+    /// [`LogError::Gap`] if the first segment begins later; errors of a damaged, foreign or newer
+    /// file, and of the disk.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        folder: &str,
+        options: ReadOptions,
+    ) -> Result<Self, LogError> {
+        let list = SegmentList::read(storage, folder, &options)?;
+        let mut reader = Self {
+            list,
+            options,
+            current: 0,
+            window: None,
+            cursor: Cursor::default(),
+            before: Cursor::default(),
+            frame: None,
+            record_at: 0,
+            record_epoch: 0,
+            ended_terms: Vec::new(),
+            counts: ReadCounts::default(),
+            end: None,
+        };
+        if let Some(first) = reader.list.start(&reader.options)? {
+            reader.enter(first)?;
+        } else if reader.options.after_epoch > 0 && reader.options.mode == ReadMode::Recover {
+            return Err(reader.behind());
+        } else {
+            reader.end = Some((Tail::default(), None));
+        }
+        Ok(reader)
+    }
+
+    fn enter(&mut self, index: usize) -> Result<(), LogError> {
+        let entry = &self.list.entries[index];
+        let window = self.list.open_window(entry)?;
+        if self.window.is_none()
+            && let Ok(header) = &entry.header
+        {
+            self.cursor = Cursor::at_start_of(header);
+        } else {
+            self.cursor.offset = PAGE_BYTES as u64;
+        }
+        (self.window, self.current) = (Some(window), index);
+        Ok(())
+    }
+
+    /// Lets a reader of [`ReadMode::Through`] read on to a later sequence.
+    pub fn read_through(&mut self, sequence: u64) {
+        self.options.mode = ReadMode::Through(sequence);
+        // The writer has written behind the last frame since that was read.
+        if let Some(window) = &mut self.window {
+            window.forget_from(self.cursor.offset);
+        }
+    }
+
+    /// The segments of the log whose headers are valid, ascending.
+    #[must_use]
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.list.infos(usize::MAX)
+    }
+
+    /// The end of the last frame that was read.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        let segment = self.list.entries.get(self.current).map_or(0, |entry| entry.number);
+        self.cursor.position(segment)
+    }
+
+    /// What was read so far.
+    #[must_use]
+    pub fn counts(&self) -> ReadCounts {
+        self.counts
+    }
+
+    /// Bytes of the segments that were not entered yet, and of the rest of the current one: the
+    /// most that remains to be read.
+    #[must_use]
+    pub fn remaining_bytes(&self) -> u64 {
+        let all: u64 = self.list.infos(usize::MAX).iter().map(|info| info.bytes).sum();
+        let done: u64 = self.list.infos(self.current).iter().map(|info| info.bytes).sum();
+        all.saturating_sub(done).saturating_sub(self.cursor.offset)
+    }
+
+    /// The next frame, marks included; nothing at the end of the log.
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`], [`LogError::Content`], or of the disk. Final.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, LogError> {
+        if !self.advance()? {
+            return Ok(None);
+        }
+        let (Some(header), Some(window)) = (self.frame, &self.window) else { return Ok(None) };
+        self.record_at = header.payload_bytes as usize;
+        let offset = self.before.offset;
+        let start = FRAME_HEADER_BYTES;
+        let bytes = window.bytes(offset, start + header.payload_bytes as usize);
+        Ok(Some(Frame { offset, header, payload: &bytes[start..] }))
+    }
+
+    /// Reads the rest of the log and returns its end, for [`crate::LogWriter::open`].
+    ///
+    /// # Errors
+    /// As [`Self::next_frame`]; [`LogError::Behind`] if the log ends before the epoch after which
+    /// cycles are needed.
+    pub fn finish(mut self) -> Result<Recovered, LogError> {
+        while self.advance()? {}
+        if self.cursor.epoch < self.options.after_epoch && self.options.mode != ReadMode::Repair {
+            return Err(self.behind());
+        }
+        let (tail, torn) = self.end.take().unwrap_or_default();
+        let segment = self.list.entries.get(self.current);
+        let segment = segment.and_then(|entry| entry.header.clone().ok());
+        let behind = self.list.entries.iter().skip(self.current + 1);
+        Ok(Recovered {
+            orphan_segments: behind.map(|entry| entry.number).collect(),
+            segments: self.list.infos(self.current + 1),
+            segment,
+            cursor: self.cursor,
+            orphans: tail.orphans,
+            torn,
+            ended_terms: self.ended_terms,
+            counts: self.counts,
+        })
+    }
+
+    fn behind(&self) -> LogError {
+        LogError::Behind {
+            folder: self.list.display_folder(),
+            end: self.cursor.epoch,
+            needed: self.options.after_epoch,
+        }
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.frame.map_or(0, |frame| frame.payload_bytes as usize)
+    }
+
+    /// Goes to the next frame and verifies it; false at the end.
+    fn advance(&mut self) -> Result<bool, LogError> {
+        let is_through = matches!(self.options.mode, ReadMode::Through(last)
+            if self.cursor.sequence >= last);
+        if self.end.is_some() || is_through {
+            return Ok(false);
+        }
+        if self.cursor.kind == Some(FrameKind::Seal) && !self.enter_next()? {
+            return Ok(false);
+        }
+        match self.read_frame()? {
+            Ok((header, crc)) => {
+                self.accept(header, crc)?;
+                Ok(true)
+            }
+            Err(reason) => {
+                self.stop(reason)?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// The frame at the cursor, or why it is not valid.
+    fn read_frame(&mut self) -> Result<Result<(FrameHeader, u32), &'static str>, LogError> {
+        let (entry, cursor) = (&self.list.entries[self.current], self.cursor);
+        let failed = || LogError::storage("read", self.list.display(entry.number));
+        let (Ok(segment), Some(window)) = (&entry.header, &mut self.window) else {
+            return Ok(Err("the segment has no header"));
+        };
+        if cursor.offset >= segment.bytes
+            || !window.load(cursor.offset, PAGE_BYTES).map_err(failed())?
+        {
+            return Ok(Err("the segment ends without a seal"));
+        }
+        let parsed = FrameHeader::parse(window.bytes(cursor.offset, PAGE_BYTES));
+        let checked = parsed.and_then(|(frame, crc)| {
+            frame.continues(segment, cursor.sequence, cursor.crc, cursor.offset)?;
+            Ok((frame, crc))
+        });
+        let Ok((frame, crc)) = checked else { return Ok(checked) };
+        if !window.load(cursor.offset, frame.frame_bytes() as usize).map_err(failed())? {
+            return Ok(Err("the file ends within the frame"));
+        }
+        let payload_bytes = frame.payload_bytes as usize;
+        let bytes = window.bytes(cursor.offset, FRAME_HEADER_BYTES + payload_bytes);
+        if crc32c::crc32c(&bytes[FRAME_HEADER_BYTES..]) != frame.payload_crc {
+            return Ok(Err("the checksum of the cycles differs"));
+        }
+        Ok(Ok((frame, crc)))
+    }
+
+    /// Checks the content of a valid frame and moves the cursor behind it.
+    fn accept(&mut self, frame: FrameHeader, crc: u32) -> Result<(), LogError> {
+        let cursor = self.cursor;
+        let display = || self.list.display(self.list.entries[self.current].number);
+        let wrong = |reason: String| Err(LogError::content(display(), cursor.offset, reason));
+        let Some(kind) = FrameKind::of(frame.kind) else {
+            return wrong(format!("unknown kind of frame: {}", frame.kind));
+        };
+        let is_mark = frame.cycles == 0 && frame.payload_bytes == 0;
+        let is_right = match kind {
+            FrameKind::Cycles => {
+                !is_mark
+                    && frame.term == cursor.term
+                    && cursor.epoch < frame.epoch_first
+                    && frame.epoch_first <= frame.epoch_last
+            }
+            FrameKind::Start => is_mark && frame.epoch_last >= cursor.epoch,
+            FrameKind::Seal | FrameKind::Clean => {
+                is_mark && frame.epoch_last == cursor.epoch && frame.term == cursor.term
+            }
+        };
+        if !is_right {
+            return wrong(format!(
+                "a frame of kind {kind:?} with term, epochs or size not allowed"
+            ));
+        }
+        let is_checked = matches!(self.options.mode, ReadMode::Recover | ReadMode::Through(_));
+        if kind == FrameKind::Start
+            && frame.epoch_last > cursor.epoch
+            && self.options.after_epoch < frame.epoch_last
+            && is_checked
+        {
+            return Err(LogError::Gap {
+                folder: self.list.display_folder(),
+                needed: self.options.after_epoch.max(cursor.epoch),
+                first: frame.epoch_last.saturating_add(1),
+            });
+        }
+        if frame.term != cursor.term {
+            let last_epoch = frame.epoch_last;
+            self.ended_terms.push(PastTerm { term: cursor.term, last_epoch });
+        }
+        self.before = cursor;
+        self.cursor = Cursor {
+            offset: cursor.offset + frame.frame_bytes(),
+            sequence: frame.sequence,
+            crc,
+            epoch: frame.epoch_last,
+            term: frame.term,
+            system_ms: frame.system_ms,
+            kind: Some(kind),
+        };
+        (self.frame, self.record_at, self.record_epoch) = (Some(frame), 0, cursor.epoch);
+        self.counts.frames += 1;
+        self.counts.cycles += u64::from(frame.cycles);
+        self.counts.bytes += frame.frame_bytes();
+        Ok(())
+    }
+
+    /// Enters the segment after a seal; false if it is damaged and the log is repaired.
+    fn enter_next(&mut self) -> Result<bool, LogError> {
+        let number = self.list.entries[self.current].number + 1;
+        if matches!(self.options.mode, ReadMode::Through(_)) {
+            self.list.refresh(&self.options)?;
+            self.current = self.list.entries.partition_point(|entry| entry.number < number - 1);
+        }
+        let next = self.list.entries.get(self.current + 1).filter(|it| it.number == number);
+        let reason = match next.map(|entry| &entry.header) {
+            None => "the segment is missing, the one before is sealed".to_owned(),
+            Some(Err(reason)) => reason.clone(),
+            Some(Ok(header)) => {
+                let start = Cursor { kind: self.cursor.kind, ..Cursor::at_start_of(header) };
+                let is_next = Cursor { offset: start.offset, ..self.cursor } == start;
+                if is_next {
+                    self.enter(self.current + 1)?;
+                    // The kind of the seal is done with.
+                    self.cursor.kind = None;
+                    return Ok(true);
+                }
+                "the segment does not continue the one before".to_owned()
+            }
+        };
+        if self.options.mode == ReadMode::Repair {
+            // The seal says that a segment follows, so the log must end before the seal.
+            self.cursor = self.before;
+            self.end_here(reason)?;
+            return Ok(false);
+        }
+        let later = self.list.entries.iter().rev().find_map(|entry| entry.header.as_ref().ok());
+        let last = later.map_or(0, |header| header.epoch_before);
+        Err(self.corrupt(number, 0, reason, last))
+    }
+
+    /// Judges an invalid frame at the cursor.
+    fn stop(&mut self, reason: &'static str) -> Result<(), LogError> {
+        let tail = self.scan_tail()?;
+        let mut synced = tail.synced_sequence;
+        if let ReadMode::Through(last) = self.options.mode {
+            synced = synced.max(last);
+        }
+        if synced > self.cursor.sequence && self.options.mode != ReadMode::Repair {
+            let number = self.list.entries[self.current].number;
+            return Err(self.corrupt(number, self.cursor.offset, reason.into(), tail.last_epoch));
+        }
+        self.end_at(reason.into(), tail);
+        Ok(())
+    }
+
+    fn end_here(&mut self, reason: String) -> Result<(), LogError> {
+        let tail = self.scan_tail()?;
+        self.end_at(reason, tail);
+        Ok(())
+    }
+
+    fn end_at(&mut self, reason: String, tail: Tail) {
+        let torn = (!tail.orphans.is_empty()).then(|| TornTail {
+            segment: self.list.entries[self.current].number,
+            offset: self.cursor.offset,
+            reason,
+            frames: tail.orphans.len(),
+        });
+        if self.options.mode == ReadMode::Repair {
+            // What a repair cuts off is lost, whatever precedes it.
+            self.cursor.kind = None;
+        }
+        self.end = Some((tail, torn));
+        (self.frame, self.record_at) = (None, 0);
+    }
+
+    /// What the frames and segments behind the cursor say.
+    fn scan_tail(&mut self) -> Result<Tail, LogError> {
+        let mut tail = Tail::default();
+        for (index, entry) in self.list.entries.iter().enumerate().skip(self.current) {
+            let is_end = index == self.current;
+            let failed = LogError::storage("read", self.list.display(entry.number));
+            match (&entry.header, is_end, &mut self.window) {
+                (Ok(header), true, Some(window)) => {
+                    tail.scan(window, header, self.cursor.offset, true).map_err(failed)?;
+                }
+                (Ok(header), _, _) => {
+                    tail.synced_sequence = tail.synced_sequence.max(header.synced_sequence);
+                    let mut window = self.list.open_window(entry)?;
+                    tail.scan(&mut window, header, PAGE_BYTES as u64, false).map_err(failed)?;
+                }
+                // A segment gets its name when its header is synced, so this is damage.
+                (Err(_), _, _) => tail.synced_sequence = u64::MAX,
+            }
+        }
+        Ok(tail)
+    }
+
+    fn corrupt(&self, number: u64, offset: u64, reason: String, last_epoch: u64) -> LogError {
+        let lost = if last_epoch > self.cursor.epoch {
+            format!("epochs {} to {last_epoch} and any later ones are lost", self.cursor.epoch + 1)
+        } else {
+            "synced frames behind it are lost".to_owned()
+        };
+        let (file, epoch) = (self.list.display(number), self.cursor.epoch);
+        LogError::Corrupt { file, offset, reason, epoch, lost }
+    }
+
+    /// Verifies the next record of the current frame and takes it: its place in the frame.
+    fn take_record(&mut self) -> Result<Range<usize>, LogError> {
+        let (Some(frame), Some(window)) = (self.frame, &self.window) else { return Ok(0..0) };
+        let start = FRAME_HEADER_BYTES + self.record_at;
+        let end = FRAME_HEADER_BYTES + self.payload_bytes();
+        let bytes = &window.bytes(self.before.offset, end)[start..];
+        let parsed = LoggedCycle::parse(frame.term, bytes).and_then(|cycle| {
+            let (epoch, length) = (cycle.header.epoch, cycle.encoded().len());
+            let is_placed = epoch > self.record_epoch
+                && (self.record_at == 0) == (epoch == frame.epoch_first)
+                && (length == bytes.len()) == (epoch == frame.epoch_last);
+            if is_placed { Ok((epoch, length)) } else { Err(format!("epoch {epoch} is misplaced")) }
+        });
+        let (epoch, length) = parsed.map_err(|reason| {
+            let file = self.list.display(self.list.entries[self.current].number);
+            LogError::content(file, self.before.offset + start as u64, reason)
+        })?;
+        self.record_at += length;
+        self.record_epoch = epoch;
+        Ok(start..start + length)
+    }
+}
+
+impl CycleSource for LogReader {
+    fn next_cycle(&mut self) -> Result<Option<LoggedCycle<'_>>, LogError> {
+        let record = loop {
+            if self.record_at < self.payload_bytes() {
+                let record = self.take_record()?;
+                if self.record_epoch > self.options.after_epoch {
+                    break record;
+                }
+            } else if !self.advance()? {
+                return Ok(None);
+            }
+        };
+        let (Some(frame), Some(window)) = (self.frame, &self.window) else { return Ok(None) };
+        let bytes = window.bytes(self.before.offset, record.end);
+        Ok(Some(LoggedCycle::of_checked(frame.term, &bytes[record])))
+    }
+}

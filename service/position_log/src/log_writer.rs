@@ -1,0 +1,410 @@
+//! Writes groups of cycles to segments: one aligned write for each group, one sync for any number.
+//!
+//! A writer has one thread. While it writes and syncs, another thread fills the next [`Group`], so
+//! the disk waits for no encoding; LOG.md, section 8, has the measurement behind this choice. Every
+//! error of the disk is final, because what a failed sync has lost is not known.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::aligned_buffer::AlignedBuffer;
+use crate::error::LogError;
+use crate::fleet_identity::FleetIdentity;
+use crate::frame::{FrameHeader, FrameKind};
+use crate::group::Group;
+use crate::limits::{
+    PAGE_BYTES, RESERVE_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+};
+use crate::position::{Position, SegmentInfo};
+use crate::recovered::{Cursor, Recovered};
+use crate::retention::Retention;
+use crate::segment::SegmentHeader;
+use crate::segment_pool::SegmentPool;
+use crate::spare::{Spare, SpareJob};
+use crate::storage::{Storage, StorageFile};
+
+/// How a log is written.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// The fleet.
+    pub fleet: FleetIdentity,
+    /// Bytes of a new segment, whole pages.
+    pub segment_bytes: u64,
+    /// Free bytes of the disk that the log leaves; only marks of start and end may use them.
+    pub reserve_bytes: u64,
+    /// Random and secret: clients must not be able to guess the salts of segments.
+    pub seed: u64,
+}
+
+impl LogOptions {
+    /// Segments and reserve of the default sizes.
+    #[must_use]
+    pub fn new(fleet: FleetIdentity, seed: u64) -> Self {
+        Self {
+            fleet,
+            segment_bytes: SEGMENT_BYTES_DEFAULT,
+            reserve_bytes: RESERVE_BYTES_DEFAULT,
+            seed,
+        }
+    }
+
+    fn check(&self) -> Result<(), LogError> {
+        let bytes = self.segment_bytes;
+        if bytes.is_multiple_of(PAGE_BYTES as u64)
+            && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes)
+        {
+            return Ok(());
+        }
+        Err(LogError::Input(format!(
+            "segments of {bytes} bytes: they must have {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}, \
+             a multiple of {PAGE_BYTES}"
+        )))
+    }
+}
+
+/// Writes the log in a folder.
+#[derive(Debug)]
+pub struct LogWriter {
+    options: LogOptions,
+    pool: SegmentPool,
+    file: Box<dyn StorageFile>,
+    segment: SegmentHeader,
+    cursor: Cursor,
+    synced: Position,
+    segments: VecDeque<SegmentInfo>,
+    mark: AlignedBuffer,
+    stopped: Option<String>,
+}
+
+impl LogWriter {
+    /// Continues a log that was read to its end with [`crate::ReadMode::Recover`], or begins a new
+    /// one. Erases incomplete frames behind the end and writes a mark of the start.
+    ///
+    /// `epoch` is the engine's epoch, at least the log's last one. `fresh_term` is the term of this
+    /// run unless the log ended in order: then the former term continues.
+    ///
+    /// # Errors
+    /// [`LogError::Input`] if the options or the epoch are not allowed; [`LogError::Space`];
+    /// [`LogError::Storage`].
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        folder: &str,
+        options: LogOptions,
+        recovered: Recovered,
+        epoch: u64,
+        fresh_term: u64,
+    ) -> Result<Self, LogError> {
+        options.check()?;
+        let end = recovered.cursor.epoch;
+        if epoch < end {
+            return Err(LogError::Input(format!("epoch {epoch} is before the log's end, {end}")));
+        }
+        let is_continued = recovered.was_clean() && epoch == end;
+        let term = if is_continued { recovered.cursor.term } else { fresh_term };
+        let mut pool = SegmentPool::open(storage, folder, options.segment_bytes)?;
+        let (segment, file, cursor, segments) = match recovered.segment.clone() {
+            None => {
+                let segment = first_segment(&options, epoch, term);
+                pool.ensure(segment.bytes, options.reserve_bytes)?;
+                let file = pool.create(&segment)?;
+                let cursor = Cursor::at_start_of(&segment);
+                (segment.clone(), file, cursor, VecDeque::from([SegmentInfo::of(&segment)]))
+            }
+            Some(segment) => {
+                let file = pool.open_segment(segment.number)?;
+                erase(&pool, &*file, &recovered)?;
+                (segment, file, recovered.cursor, recovered.segments.into())
+            }
+        };
+        let synced = cursor.position(segment.number);
+        let mark = AlignedBuffer::zeroed(PAGE_BYTES);
+        let mut writer =
+            Self { options, pool, file, segment, cursor, synced, segments, mark, stopped: None };
+        writer.write_mark(FrameKind::Start, epoch, term)?;
+        writer.sync_file()?;
+        Ok(writer)
+    }
+
+    /// Writes a group as one frame and empties it. It is durable after [`Self::sync`]. A group
+    /// without cycles changes nothing.
+    ///
+    /// # Errors
+    /// [`LogError::Space`]: nothing was written, the same group can be written later.
+    /// [`LogError::Input`] if its first epoch is not above the last one. All others are final.
+    pub fn write(&mut self, group: &mut Group) -> Result<Position, LogError> {
+        self.check_running()?;
+        let Some((first, _)) = group.epochs() else { return Ok(self.written()) };
+        if first <= self.cursor.epoch {
+            let last = self.cursor.epoch;
+            return Err(LogError::Input(format!("epoch {first} is written after epoch {last}")));
+        }
+        let result = self.write_group(group);
+        self.finish(result)
+    }
+
+    fn write_group(&mut self, group: &mut Group) -> Result<Position, LogError> {
+        let bytes = group.frame_bytes() as u64;
+        self.ensure_capacity(bytes, self.options.reserve_bytes)?;
+        let mut header = self.next_header();
+        group.describe(&mut header);
+        let (frame, crc) = group.seal(&header);
+        let failed = LogError::storage("write", self.display());
+        self.file.write_at(self.cursor.offset, frame).map_err(failed)?;
+        self.advance(&header, crc, FrameKind::Cycles);
+        group.clear();
+        Ok(self.written())
+    }
+
+    /// Makes everything written durable and returns its end.
+    ///
+    /// # Errors
+    /// Final.
+    pub fn sync(&mut self) -> Result<Position, LogError> {
+        self.check_running()?;
+        let result = self.sync_file();
+        self.finish(result)
+    }
+
+    fn sync_file(&mut self) -> Result<Position, LogError> {
+        if self.synced != self.written() {
+            self.file.sync_data().map_err(LogError::storage("sync", self.display()))?;
+            self.synced = self.written();
+        }
+        Ok(self.synced)
+    }
+
+    /// Syncs and marks a clean end: the next start keeps the term.
+    ///
+    /// # Errors
+    /// As [`Self::sync`]; then the next start begins a new term.
+    pub fn close(mut self) -> Result<(), LogError> {
+        self.check_running()?;
+        self.sync_file()?;
+        self.write_mark(FrameKind::Clean, self.cursor.epoch, self.cursor.term)?;
+        self.sync_file().map(|_| ())
+    }
+
+    /// Retires segments that have no cycle after `needed_epoch`, which is the epoch of the *older*
+    /// checkpoint that is kept, or the position of a follower if that is before. Their files are
+    /// recycled or removed. Returns their number.
+    ///
+    /// # Errors
+    /// Final.
+    pub fn retire(
+        &mut self,
+        needed_epoch: u64,
+        retention: &Retention,
+        now_ms: i64,
+    ) -> Result<usize, LogError> {
+        self.check_running()?;
+        let count = retention.retired(&self.segments, needed_epoch, now_ms);
+        let result = (0..count).try_for_each(|_| self.retire_first());
+        self.finish(result.map(|()| count))
+    }
+
+    fn retire_first(&mut self) -> Result<(), LogError> {
+        // One at a time: entries may become durable in any order, and a log must have no hole.
+        if let Some(first) = self.segments.front() {
+            self.pool.retire(first.number, first.bytes)?;
+            self.segments.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The preparation of the next segment, if none is ready: to be run on another thread, so that
+    /// the writer does not wait for it.
+    pub fn spare_job(&mut self) -> Option<SpareJob> {
+        let (bytes, reserve_bytes) = (self.options.segment_bytes, self.options.reserve_bytes);
+        (!self.pool.has_spare()).then(|| self.pool.job(bytes, reserve_bytes))
+    }
+
+    /// Takes a prepared segment.
+    pub fn add_spare(&mut self, spare: Spare) {
+        self.pool.add(spare);
+    }
+
+    /// The end of what is written.
+    #[must_use]
+    pub fn written(&self) -> Position {
+        self.cursor.position(self.segment.number)
+    }
+
+    /// The end of what is durable.
+    #[must_use]
+    pub fn synced(&self) -> Position {
+        self.synced
+    }
+
+    /// The term of this run.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.cursor.term
+    }
+
+    /// The segments of the log, ascending.
+    pub fn segments(&self) -> impl Iterator<Item = &SegmentInfo> {
+        self.segments.iter()
+    }
+
+    /// Bytes of all segments, without prepared ones.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// Why the writer has stopped, if it has.
+    #[must_use]
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
+    }
+
+    fn check_running(&self) -> Result<(), LogError> {
+        match &self.stopped {
+            Some(reason) => Err(LogError::Stopped { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops the writer after an error that is final.
+    fn finish<T>(&mut self, result: Result<T, LogError>) -> Result<T, LogError> {
+        if let Err(error) = &result
+            && !error.is_recoverable()
+        {
+            self.stopped = Some(error.to_string());
+        }
+        result
+    }
+
+    /// Ensures that a frame of this size and a seal fit the segment; rotates if not.
+    fn ensure_capacity(&mut self, frame_bytes: u64, reserve_bytes: u64) -> Result<(), LogError> {
+        let needed_bytes = frame_bytes + PAGE_BYTES as u64;
+        if self.cursor.offset + needed_bytes <= self.segment.bytes {
+            return Ok(());
+        }
+        // A larger frame gets a segment of its own size.
+        let bytes = self.options.segment_bytes.max(needed_bytes + PAGE_BYTES as u64);
+        self.rotate(bytes, reserve_bytes)
+    }
+
+    /// Seals the segment and begins the next. LOG.md, section 7.3, argues the order.
+    fn rotate(&mut self, bytes: u64, reserve_bytes: u64) -> Result<(), LogError> {
+        self.pool.ensure(bytes, reserve_bytes)?;
+        self.sync_file()?;
+        let header = FrameHeader { kind: FrameKind::Seal as u16, ..self.next_header() };
+        let crc = header.encode(&mut self.mark);
+        let number = self.segment.number + 1;
+        let next = SegmentHeader {
+            number,
+            bytes,
+            salt: salt(self.options.seed, number),
+            first_sequence: header.sequence + 1,
+            synced_sequence: self.cursor.sequence,
+            term: self.cursor.term,
+            epoch_before: self.cursor.epoch,
+            system_ms_before: self.cursor.system_ms,
+            previous_crc: crc,
+            fleet: self.options.fleet.clone(),
+        };
+        let display = self.display();
+        let failed = |operation| LogError::storage(operation, display.clone());
+        let file = self.pool.create(&next)?;
+        self.file.write_at(self.cursor.offset, &self.mark).map_err(failed("seal"))?;
+        self.file.sync_data().map_err(failed("sync"))?;
+        self.advance(&header, crc, FrameKind::Seal);
+        self.cursor.offset = PAGE_BYTES as u64;
+        self.segments.push_back(SegmentInfo::of(&next));
+        (self.file, self.segment) = (file, next);
+        self.synced = self.written();
+        Ok(())
+    }
+
+    /// Header of the next frame, as a mark.
+    fn next_header(&self) -> FrameHeader {
+        FrameHeader {
+            kind: 0,
+            cycles: 0,
+            segment: self.segment.number,
+            salt: self.segment.salt,
+            sequence: self.cursor.sequence + 1,
+            synced_sequence: self.synced.sequence,
+            term: self.cursor.term,
+            epoch_first: self.cursor.epoch,
+            epoch_last: self.cursor.epoch,
+            system_ms: self.cursor.system_ms,
+            payload_bytes: 0,
+            payload_crc: 0,
+            previous_crc: self.cursor.crc,
+        }
+    }
+
+    fn write_mark(&mut self, kind: FrameKind, epoch: u64, term: u64) -> Result<(), LogError> {
+        self.ensure_capacity(PAGE_BYTES as u64, 0)?;
+        let next = self.next_header();
+        let (kind_number, epoch_first, epoch_last) = (kind as u16, epoch, epoch);
+        let header = FrameHeader { kind: kind_number, term, epoch_first, epoch_last, ..next };
+        let crc = header.encode(&mut self.mark);
+        let failed = LogError::storage("write", self.display());
+        self.file.write_at(self.cursor.offset, &self.mark).map_err(failed)?;
+        self.advance(&header, crc, kind);
+        Ok(())
+    }
+
+    fn advance(&mut self, header: &FrameHeader, crc: u32, kind: FrameKind) {
+        self.cursor = Cursor {
+            offset: self.cursor.offset + header.frame_bytes(),
+            sequence: header.sequence,
+            crc,
+            epoch: header.epoch_last,
+            term: header.term,
+            system_ms: header.system_ms,
+            kind: Some(kind),
+        };
+    }
+
+    fn display(&self) -> String {
+        self.pool.display(self.segment.number)
+    }
+}
+
+fn first_segment(options: &LogOptions, epoch: u64, term: u64) -> SegmentHeader {
+    SegmentHeader {
+        number: 1,
+        bytes: options.segment_bytes,
+        salt: salt(options.seed, 1),
+        first_sequence: 1,
+        synced_sequence: 0,
+        term,
+        epoch_before: epoch,
+        system_ms_before: 0,
+        previous_crc: 0,
+        fleet: options.fleet.clone(),
+    }
+}
+
+/// Removes what lies behind the end of the log; segments from the last one on, so that no crash
+/// leaves a hole.
+fn erase(
+    pool: &SegmentPool,
+    file: &dyn StorageFile,
+    recovered: &Recovered,
+) -> Result<(), LogError> {
+    recovered.orphan_segments.iter().rev().try_for_each(|&number| pool.remove(number))?;
+    if recovered.orphans.is_empty() {
+        return Ok(());
+    }
+    let display = pool.display(recovered.end().segment);
+    let failed = |operation| LogError::storage(operation, display.clone());
+    let zeros = AlignedBuffer::zeroed(PAGE_BYTES);
+    for &offset in &recovered.orphans {
+        file.write_at(offset, &zeros).map_err(failed("write"))?;
+    }
+    file.sync_data().map_err(failed("sync"))
+}
+
+/// The salt of a segment: a step of SplitMix64 (Steele, Lea, Flood 2014) from seed and number.
+fn salt(seed: u64, number: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

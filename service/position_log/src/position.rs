@@ -1,0 +1,40 @@
+//! Places in the log, and what is known of a segment.
+
+use crate::segment::SegmentHeader;
+
+/// The end of a frame: what is written, synced or read up to here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Segment of the frame.
+    pub segment: u64,
+    /// Byte in the segment after the frame.
+    pub offset: u64,
+    /// Sequence of the frame.
+    pub sequence: u64,
+    /// Last epoch up to here.
+    pub epoch: u64,
+}
+
+/// A segment of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Its number.
+    pub number: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Last epoch before the segment.
+    pub epoch_before: u64,
+    /// System clock of the last cycle before the segment, Unix milliseconds.
+    pub system_ms_before: i64,
+}
+
+impl SegmentInfo {
+    pub(crate) fn of(header: &SegmentHeader) -> Self {
+        Self {
+            number: header.number,
+            bytes: header.bytes,
+            epoch_before: header.epoch_before,
+            system_ms_before: header.system_ms_before,
+        }
+    }
+}

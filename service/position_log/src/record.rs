@@ -1,0 +1,339 @@
+//! The record of one cycle: the engine's input, byte for byte as it arrived (LOG.md, section 6).
+//!
+//! Reading borrows: a parsed record is a view of its bytes, checked whole before its first request
+//! is returned.
+
+use std::fmt;
+
+use crate::error::LogError;
+use crate::limits::{
+    GROUP_BYTES_MAX, PRODUCER_BYTES_MAX, RECORD_ALIGN_BYTES, RECORD_HEADER_BYTES,
+    REQUEST_HEADER_BYTES,
+};
+use crate::wire::{i64_at, put, u16_at, u32_at, u64_at};
+
+const CYCLE: u16 = 1;
+
+/// Epoch and clocks of a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CycleHeader {
+    /// Epoch of the cycle; epochs of a log ascend.
+    pub epoch: u64,
+    /// The system clock that the cycle ran with, Unix milliseconds.
+    pub system_ms: i64,
+    /// Latest event time that the cycle accepted, Unix milliseconds.
+    pub time_max_ms: i64,
+}
+
+/// The number that a producer gave a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerBatch<'a> {
+    /// Name of the producer, 1 to 128 bytes.
+    pub producer: &'a str,
+    /// Number of the message, from 1.
+    pub batch_seq: u64,
+}
+
+/// Ids of objects: of the caller, or as the log stores them.
+#[derive(Clone, Copy)]
+pub enum ObjectIds<'a> {
+    /// Numbers.
+    Ids(&'a [u64]),
+    /// Little-endian numbers of 8 bytes each.
+    Encoded(&'a [u8]),
+}
+
+impl<'a> ObjectIds<'a> {
+    /// Number of ids.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Ids(ids) => ids.len(),
+            Self::Encoded(bytes) => bytes.len() / 8,
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The ids in order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + use<'a> {
+        let (ids, encoded): (&[u64], &[u8]) = match *self {
+            Self::Ids(ids) => (ids, &[]),
+            Self::Encoded(bytes) => (&[], bytes),
+        };
+        ids.iter().copied().chain(encoded.as_chunks().0.iter().map(|id| u64::from_le_bytes(*id)))
+    }
+}
+
+impl fmt::Debug for ObjectIds<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl PartialEq for ObjectIds<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+/// What a request changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RequestBody<'a> {
+    /// A client's block, byte for byte.
+    Block(&'a [u8]),
+    /// Plain rows, encoded as a block by the server.
+    Rows(&'a [u8]),
+    /// Removal of these objects.
+    Remove(ObjectIds<'a>),
+    /// Removal of all objects.
+    Clear,
+}
+
+impl RequestBody<'_> {
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Block(_) => 1,
+            Self::Rows(_) => 2,
+            Self::Remove(_) => 3,
+            Self::Clear => 4,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Block(bytes) | Self::Rows(bytes) => bytes.len(),
+            Self::Remove(ids) => ids.len() * 8,
+            Self::Clear => 0,
+        }
+    }
+}
+
+/// One request of a cycle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoggedRequest<'a> {
+    /// What it changes.
+    pub body: RequestBody<'a>,
+    /// The number that its producer gave it, if any.
+    pub batch: Option<ProducerBatch<'a>>,
+}
+
+impl LoggedRequest<'_> {
+    /// Bytes of the encoded request.
+    fn encoded_bytes(&self) -> usize {
+        let producer = self.batch.map_or(0, |batch| batch.producer.len());
+        REQUEST_HEADER_BYTES
+            + producer.next_multiple_of(RECORD_ALIGN_BYTES)
+            + self.body.bytes().next_multiple_of(RECORD_ALIGN_BYTES)
+    }
+
+    fn check(&self) -> Result<(), LogError> {
+        let Some(batch) = self.batch else { return Ok(()) };
+        let length = batch.producer.len();
+        if length == 0 || length > PRODUCER_BYTES_MAX || batch.batch_seq == 0 {
+            return Err(LogError::Input(format!(
+                "batch {} of a producer whose name has {length} bytes: numbers begin at 1, names \
+                 have 1 to {PRODUCER_BYTES_MAX} bytes",
+                batch.batch_seq
+            )));
+        }
+        Ok(())
+    }
+
+    /// Writes the request over any bytes and returns its length.
+    fn encode(&self, out: &mut [u8]) -> usize {
+        let producer = self.batch.map_or("", |batch| batch.producer);
+        put(out, 0, &(self.body.bytes() as u32).to_le_bytes());
+        put(out, 4, &[self.body.kind(), producer.len() as u8, 0, 0]);
+        put(out, 8, &self.batch.map_or(0, |batch| batch.batch_seq).to_le_bytes());
+        let mut at = put_padded(out, REQUEST_HEADER_BYTES, producer.as_bytes());
+        match self.body {
+            RequestBody::Block(bytes)
+            | RequestBody::Rows(bytes)
+            | RequestBody::Remove(ObjectIds::Encoded(bytes)) => at = put_padded(out, at, bytes),
+            RequestBody::Remove(ObjectIds::Ids(ids)) => {
+                for id in ids {
+                    put(out, at, &id.to_le_bytes());
+                    at += 8;
+                }
+            }
+            RequestBody::Clear => {}
+        }
+        at
+    }
+
+    /// The request at the start of `bytes`, and its length.
+    fn parse(bytes: &[u8]) -> Result<(LoggedRequest<'_>, usize), String> {
+        let Some(header) = bytes.get(..REQUEST_HEADER_BYTES) else {
+            return Err("a request exceeds its record".into());
+        };
+        let (body_bytes, batch_seq) = (u32_at(header, 0) as usize, u64_at(header, 8));
+        let name_end = REQUEST_HEADER_BYTES + usize::from(header[5]);
+        let body_at = name_end.next_multiple_of(RECORD_ALIGN_BYTES);
+        let end = body_at.saturating_add(body_bytes).next_multiple_of(RECORD_ALIGN_BYTES);
+        if end > bytes.len() {
+            return Err("a request exceeds its record".into());
+        }
+        let (producer, body) =
+            (&bytes[REQUEST_HEADER_BYTES..name_end], &bytes[body_at..body_at + body_bytes]);
+        let body = match header[4] {
+            1 => RequestBody::Block(body),
+            2 => RequestBody::Rows(body),
+            3 if body_bytes.is_multiple_of(8) => RequestBody::Remove(ObjectIds::Encoded(body)),
+            3 => return Err(format!("a removal has {body_bytes} bytes, not 8 for each object")),
+            4 if body_bytes == 0 => RequestBody::Clear,
+            4 => return Err(format!("a clear has {body_bytes} bytes, it must have none")),
+            kind => return Err(format!("unknown kind of request: {kind}")),
+        };
+        let batch = match (producer, batch_seq) {
+            ([], 0) => None,
+            ([], _) | (_, 0) => return Err("a batch number without a producer".into()),
+            (name, _) if name.len() > PRODUCER_BYTES_MAX => {
+                return Err(format!("a producer's name has {} bytes", name.len()));
+            }
+            (name, batch_seq) => {
+                let producer = std::str::from_utf8(name);
+                let producer = producer.map_err(|_| "a producer's name is not UTF-8")?;
+                Some(ProducerBatch { producer, batch_seq })
+            }
+        };
+        Ok((LoggedRequest { body, batch }, end))
+    }
+}
+
+/// Writes bytes and zeros up to the alignment; returns the offset after them.
+fn put_padded(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
+    put(out, at, bytes);
+    let end = at + bytes.len();
+    let aligned = end.next_multiple_of(RECORD_ALIGN_BYTES);
+    out[end..aligned].fill(0);
+    aligned
+}
+
+/// Bytes of the record of a cycle with these requests.
+pub(crate) fn record_bytes<'a>(
+    requests: impl Iterator<Item = LoggedRequest<'a>>,
+) -> Result<usize, LogError> {
+    let mut bytes = RECORD_HEADER_BYTES;
+    for request in requests {
+        request.check()?;
+        bytes = bytes.saturating_add(request.encoded_bytes());
+    }
+    if bytes > GROUP_BYTES_MAX {
+        let limit = GROUP_BYTES_MAX;
+        return Err(LogError::Input(format!("a cycle of {bytes} bytes, the limit is {limit}")));
+    }
+    Ok(bytes)
+}
+
+/// Writes the record of a cycle to bytes of exactly its length.
+pub(crate) fn encode_record<'a>(
+    cycle: CycleHeader,
+    requests: impl Iterator<Item = LoggedRequest<'a>>,
+    out: &mut [u8],
+) {
+    let (mut count, mut at) = (0_u32, RECORD_HEADER_BYTES);
+    for request in requests {
+        at += request.encode(&mut out[at..]);
+        count += 1;
+    }
+    assert_eq!(at, out.len(), "the requests changed between two passes");
+    put(out, 0, &(at as u32).to_le_bytes());
+    put(out, 4, &CYCLE.to_le_bytes());
+    put(out, 6, &[0, 0]);
+    put(out, 8, &cycle.epoch.to_le_bytes());
+    put(out, 16, &cycle.system_ms.to_le_bytes());
+    put(out, 24, &cycle.time_max_ms.to_le_bytes());
+    put(out, 32, &count.to_le_bytes());
+    put(out, 36, &[0; 4]);
+}
+
+/// A cycle as it is read from a log or a leader's stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct LoggedCycle<'a> {
+    /// Its term.
+    pub term: u64,
+    /// Its epoch and clocks.
+    pub header: CycleHeader,
+    requests: u32,
+    encoded: &'a [u8],
+}
+
+impl<'a> LoggedCycle<'a> {
+    /// Reads the record at the start of `bytes` and checks all of its requests. Allocates nothing.
+    ///
+    /// # Errors
+    /// What is wrong with it, an unknown kind by its number.
+    pub fn parse(term: u64, bytes: &'a [u8]) -> Result<Self, String> {
+        if bytes.len() < RECORD_HEADER_BYTES {
+            return Err(format!("{} bytes are too few for a record", bytes.len()));
+        }
+        let (length, kind) = (u32_at(bytes, 0) as usize, u16_at(bytes, 4));
+        if kind != CYCLE {
+            return Err(format!("unknown kind of record: {kind}"));
+        }
+        let is_valid = length >= RECORD_HEADER_BYTES && length.is_multiple_of(RECORD_ALIGN_BYTES);
+        let encoded = bytes.get(..length).filter(|_| is_valid);
+        let encoded = encoded.ok_or_else(|| format!("a record of {length} bytes"))?;
+        let cycle = Self::of_checked(term, encoded);
+        let mut at = RECORD_HEADER_BYTES;
+        for _ in 0..cycle.requests {
+            at += LoggedRequest::parse(&encoded[at..])?.1;
+        }
+        if at != length {
+            return Err(format!("a record of {length} bytes with requests of {at}"));
+        }
+        Ok(cycle)
+    }
+
+    /// The view of a record that [`Self::parse`] has accepted.
+    pub(crate) fn of_checked(term: u64, encoded: &'a [u8]) -> Self {
+        let header = CycleHeader {
+            epoch: u64_at(encoded, 8),
+            system_ms: i64_at(encoded, 16),
+            time_max_ms: i64_at(encoded, 24),
+        };
+        Self { term, header, requests: u32_at(encoded, 32), encoded }
+    }
+
+    /// The record's bytes, for a stream to followers; [`Self::parse`] reads them.
+    #[must_use]
+    pub fn encoded(&self) -> &'a [u8] {
+        self.encoded
+    }
+
+    /// Number of requests.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.requests as usize
+    }
+
+    /// Whether there is no request.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests == 0
+    }
+
+    /// The requests in order.
+    pub fn requests(&self) -> impl Iterator<Item = LoggedRequest<'a>> + use<'a> {
+        let encoded = self.encoded;
+        let mut at = RECORD_HEADER_BYTES;
+        (0..self.requests).map_while(move |_| {
+            let (request, bytes) = LoggedRequest::parse(&encoded[at..]).ok()?;
+            at += bytes;
+            Some(request)
+        })
+    }
+}
+
+impl fmt::Debug for LoggedCycle<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("LoggedCycle");
+        debug.field("term", &self.term).field("header", &self.header);
+        debug.field("requests", &self.requests().collect::<Vec<_>>()).finish()
+    }
+}

@@ -1,0 +1,144 @@
+//! What a reader found: the verified end of a log, from which a writer continues.
+
+use crate::frame::FrameKind;
+use crate::position::{Position, SegmentInfo};
+use crate::segment::SegmentHeader;
+use crate::terms::PastTerm;
+
+/// Progress of a reader: the state after a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    /// Offset of the next frame.
+    pub(crate) offset: u64,
+    /// Sequence of the last frame.
+    pub(crate) sequence: u64,
+    /// CRC of its header.
+    pub(crate) crc: u32,
+    /// Last epoch.
+    pub(crate) epoch: u64,
+    /// Current term.
+    pub(crate) term: u64,
+    /// System clock of the last cycle.
+    pub(crate) system_ms: i64,
+    /// Kind of the last frame.
+    pub(crate) kind: Option<FrameKind>,
+}
+
+impl Cursor {
+    pub(crate) fn at_start_of(header: &SegmentHeader) -> Self {
+        Self {
+            offset: crate::limits::PAGE_BYTES as u64,
+            sequence: header.first_sequence - 1,
+            crc: header.previous_crc,
+            epoch: header.epoch_before,
+            term: header.term,
+            system_ms: header.system_ms_before,
+            kind: None,
+        }
+    }
+
+    pub(crate) fn position(&self, segment: u64) -> Position {
+        Position { segment, offset: self.offset, sequence: self.sequence, epoch: self.epoch }
+    }
+}
+
+/// What a reader has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadCounts {
+    /// Frames, marks included.
+    pub frames: u64,
+    /// Cycles.
+    pub cycles: u64,
+    /// Bytes of frames.
+    pub bytes: u64,
+}
+
+/// The end of the last run, where its frames were not complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    /// The segment.
+    pub segment: u64,
+    /// Where the log ends.
+    pub offset: u64,
+    /// Why the frame there is not valid.
+    pub reason: String,
+    /// Incomplete or unconnected frames behind the end; none of them was stated to be synced.
+    pub frames: usize,
+}
+
+/// A log read to its end.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// The segment in which the log ends; nothing for a log without segments.
+    pub(crate) segment: Option<SegmentHeader>,
+    pub(crate) cursor: Cursor,
+    pub(crate) orphans: Vec<u64>,
+    /// Segments behind the end.
+    pub(crate) orphan_segments: Vec<u64>,
+    pub(crate) segments: Vec<SegmentInfo>,
+    pub(crate) torn: Option<TornTail>,
+    pub(crate) ended_terms: Vec<PastTerm>,
+    pub(crate) counts: ReadCounts,
+}
+
+impl Recovered {
+    /// Whether the log has no segment yet.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.segment.is_none()
+    }
+
+    /// Whether the last writer was closed in order, so that nothing visible is missing.
+    #[must_use]
+    pub fn was_clean(&self) -> bool {
+        self.cursor.kind == Some(FrameKind::Clean)
+    }
+
+    /// Where the log ends.
+    #[must_use]
+    pub fn end(&self) -> Position {
+        self.cursor.position(self.segment.as_ref().map_or(0, |segment| segment.number))
+    }
+
+    /// The last term in the log; nothing for a new log.
+    #[must_use]
+    pub fn term(&self) -> Option<u64> {
+        self.segment.as_ref().map(|_| self.cursor.term)
+    }
+
+    /// System clock of the last cycle, Unix milliseconds.
+    #[must_use]
+    pub fn system_ms(&self) -> i64 {
+        self.cursor.system_ms
+    }
+
+    /// Terms that ended within the part that was read, oldest first.
+    #[must_use]
+    pub fn ended_terms(&self) -> &[PastTerm] {
+        &self.ended_terms
+    }
+
+    /// The term of the next run: the same after a clean end, else `fresh`.
+    #[must_use]
+    pub fn next_term(&self, fresh: u64) -> u64 {
+        if self.was_clean() { self.cursor.term } else { fresh }
+    }
+
+    /// The incomplete frames at the end, if any.
+    #[must_use]
+    pub fn torn_tail(&self) -> Option<&TornTail> {
+        self.torn.as_ref()
+    }
+
+    /// The segments of the log, ascending.
+    #[must_use]
+    pub fn segments(&self) -> &[SegmentInfo] {
+        &self.segments
+    }
+
+    /// What was read.
+    #[must_use]
+    pub fn counts(&self) -> ReadCounts {
+        self.counts
+    }
+}

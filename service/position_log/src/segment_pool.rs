@@ -1,0 +1,155 @@
+//! Creates, recycles and removes the files of a log's segments.
+//!
+//! Every change is durable when its call returns, and none is half visible after a crash.
+
+use std::sync::Arc;
+
+use crate::aligned_buffer::AlignedBuffer;
+use crate::error::LogError;
+use crate::limits::{PAGE_BYTES, SPARES_MAX};
+use crate::segment::{LogFile, SegmentHeader};
+use crate::spare::{Spare, SpareJob};
+use crate::storage::{Storage, StorageFile};
+
+/// The folder of a log and its prepared files.
+#[derive(Debug)]
+pub(crate) struct SegmentPool {
+    storage: Arc<dyn Storage>,
+    folder: String,
+    /// Bytes of an ordinary segment.
+    segment_bytes: u64,
+    spares: Vec<Spare>,
+    /// Number of the next spare.
+    spare_number: u64,
+}
+
+impl SegmentPool {
+    /// Takes over the prepared files of the last run and removes unfinished ones.
+    pub(crate) fn open(
+        storage: Arc<dyn Storage>,
+        folder: &str,
+        segment_bytes: u64,
+    ) -> Result<Self, LogError> {
+        let display = storage.display(folder);
+        let failed = |operation| LogError::storage(operation, display.clone());
+        let names = storage.list(folder).map_err(failed("list"))?;
+        let mut pool = Self {
+            storage,
+            folder: folder.to_owned(),
+            segment_bytes,
+            spares: Vec::new(),
+            spare_number: 1,
+        };
+        for file in names.iter().filter_map(|name| LogFile::parse(name)) {
+            let (LogFile::Spare(number) | LogFile::New(number)) = file else { continue };
+            pool.spare_number = pool.spare_number.max(number.saturating_add(1));
+            let path = file.path(folder);
+            let is_spare = matches!(file, LogFile::Spare(_)) && pool.spares.len() < SPARES_MAX;
+            let length = || pool.storage.open(&path).and_then(|file| file.length());
+            if is_spare && length().map_err(failed("open a spare in"))? == segment_bytes {
+                pool.spares.push(Spare { number, bytes: segment_bytes });
+            } else {
+                pool.storage.remove(&path).map_err(failed("remove a spare from"))?;
+            }
+        }
+        pool.sync_folder()?;
+        Ok(pool)
+    }
+
+    /// Whether a prepared file of the ordinary size is ready.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.spares.iter().any(|spare| spare.bytes == self.segment_bytes)
+    }
+
+    pub(crate) fn add(&mut self, spare: Spare) {
+        self.spares.push(spare);
+    }
+
+    pub(crate) fn job(&mut self, bytes: u64, reserve_bytes: u64) -> SpareJob {
+        let number = self.next_spare_number();
+        let (storage, folder) = (self.storage.clone(), self.folder.clone());
+        SpareJob { storage, folder, number, bytes, reserve_bytes }
+    }
+
+    fn next_spare_number(&mut self) -> u64 {
+        self.spare_number += 1;
+        self.spare_number - 1
+    }
+
+    /// Ensures that a file of this size is ready: nothing of the log has changed if it fails.
+    pub(crate) fn ensure(&mut self, bytes: u64, reserve_bytes: u64) -> Result<(), LogError> {
+        if !self.spares.iter().any(|spare| spare.bytes == bytes) {
+            let spare = self.job(bytes, reserve_bytes).run()?;
+            self.spares.push(spare);
+        }
+        Ok(())
+    }
+
+    /// Makes a ready file the segment of this header.
+    pub(crate) fn create(
+        &mut self,
+        segment: &SegmentHeader,
+    ) -> Result<Box<dyn StorageFile>, LogError> {
+        self.ensure(segment.bytes, 0)?;
+        let ready = self.spares.iter().position(|spare| spare.bytes == segment.bytes);
+        let spare = self.spares.swap_remove(ready.expect("a file is ready"));
+        let from = LogFile::Spare(spare.number).path(&self.folder);
+        let display = self.storage.display(&from);
+        let failed = |operation| LogError::storage(operation, display.clone());
+        let file = self.storage.open(&from).map_err(failed("open"))?;
+        let mut page = AlignedBuffer::zeroed(PAGE_BYTES);
+        segment.encode(&mut page);
+        file.write_at(0, &page).map_err(failed("write"))?;
+        file.sync_data().map_err(failed("sync"))?;
+        let to = LogFile::Segment(segment.number).path(&self.folder);
+        self.storage.rename(&from, &to).map_err(failed("rename"))?;
+        self.sync_folder()?;
+        Ok(file)
+    }
+
+    pub(crate) fn open_segment(&self, number: u64) -> Result<Box<dyn StorageFile>, LogError> {
+        let failed = LogError::storage("open", self.display(number));
+        self.storage.open(&LogFile::Segment(number).path(&self.folder)).map_err(failed)
+    }
+
+    /// Recycles or removes a segment of this size.
+    pub(crate) fn retire(&mut self, number: u64, bytes: u64) -> Result<(), LogError> {
+        if bytes != self.segment_bytes || self.spares.len() >= SPARES_MAX {
+            return self.remove(number);
+        }
+        let spare = Spare { number: self.next_spare_number(), bytes };
+        let from = LogFile::Segment(number).path(&self.folder);
+        let to = LogFile::Spare(spare.number).path(&self.folder);
+        let failed = LogError::storage("rename", self.display(number));
+        self.storage.rename(&from, &to).map_err(failed)?;
+        self.sync_folder()?;
+        self.spares.push(spare);
+        Ok(())
+    }
+
+    /// Removes a segment.
+    pub(crate) fn remove(&self, number: u64) -> Result<(), LogError> {
+        let failed = LogError::storage("remove", self.display(number));
+        self.storage.remove(&LogFile::Segment(number).path(&self.folder)).map_err(failed)?;
+        self.sync_folder()
+    }
+
+    /// Takes a segment out of the log under another name.
+    pub(crate) fn set_aside(&self, number: u64) -> Result<String, LogError> {
+        let from = LogFile::Segment(number).path(&self.folder);
+        let to = format!("{from}.damaged");
+        let failed = LogError::storage("rename", self.display(number));
+        self.storage.rename(&from, &to).map_err(failed)?;
+        self.sync_folder()?;
+        Ok(self.storage.display(&to))
+    }
+
+    pub(crate) fn sync_folder(&self) -> Result<(), LogError> {
+        let failed = LogError::storage("sync", self.storage.display(&self.folder));
+        self.storage.sync_dir(&self.folder).map_err(failed)
+    }
+
+    pub(crate) fn display(&self, number: u64) -> String {
+        self.storage.display(&LogFile::Segment(number).path(&self.folder))
+    }
+}

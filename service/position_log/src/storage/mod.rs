@@ -1,0 +1,10 @@
+//! The disk as the log uses it: a small trait, real files, and a simulated disk for tests.
+
+mod file_storage;
+mod simulated_disk;
+mod simulated_file;
+mod storage_trait;
+
+pub use file_storage::FileStorage;
+pub use simulated_disk::{Fault, SimulatedDisk};
+pub use storage_trait::{Storage, StorageFile};

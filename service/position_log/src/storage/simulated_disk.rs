@@ -1,0 +1,410 @@
+//! A disk in memory that fails as disks do: at every operation, by a seed.
+//!
+//! After a crash, each sector of each write that was not synced is old, new, zeros or garbage;
+//! lengths of files and entries of folders are durable independently of data. A rename is atomic;
+//! folders themselves are durable at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::simulated_file::{Chance, SimulatedFile};
+use super::{Storage, StorageFile};
+use crate::limits::{PAGE_BYTES, SECTOR_BYTES};
+
+/// What one operation does instead of its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It and all later operations fail until [`SimulatedDisk::restart`].
+    Crash,
+    /// It fails with EIO; of a write or sync, a part may be done.
+    InputOutput,
+    /// It fails with ENOSPC, if it writes or creates.
+    NoSpace,
+    /// A write reports success and changes nothing.
+    Phantom,
+    /// A write reports success and changes another place of its file.
+    Misdirected,
+}
+
+/// A change of folder entries.
+#[derive(Clone, Debug)]
+enum EntryChange {
+    Create(String, u64),
+    Rename(String, String),
+    Remove(String),
+}
+
+#[derive(Debug)]
+struct State {
+    chance: Chance,
+    files: BTreeMap<u64, SimulatedFile>,
+    folders: BTreeSet<String>,
+    seen: BTreeMap<String, u64>,
+    durable: BTreeMap<String, u64>,
+    pending: Vec<EntryChange>,
+    next_file: u64,
+    operations: u64,
+    faults: BTreeMap<u64, Fault>,
+    has_crashed: bool,
+    capacity_bytes: u64,
+}
+
+/// A disk in memory; clones are the same disk.
+#[derive(Clone, Debug)]
+pub struct SimulatedDisk(Arc<Mutex<State>>);
+
+impl SimulatedDisk {
+    /// An empty disk, whose failures follow from the seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            chance: Chance(seed),
+            files: BTreeMap::new(),
+            folders: BTreeSet::from([String::new()]),
+            seen: BTreeMap::new(),
+            durable: BTreeMap::new(),
+            pending: Vec::new(),
+            next_file: 0,
+            operations: 0,
+            faults: BTreeMap::new(),
+            has_crashed: false,
+            capacity_bytes: u64::MAX,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The operations so far; reads count too.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// Lets the operation of this number, counted from 0, fail.
+    pub fn inject(&self, operation: u64, fault: Fault) {
+        self.state().faults.insert(operation, fault);
+    }
+
+    /// Changes the size of the disk.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.state().capacity_bytes = bytes;
+    }
+
+    /// Flips a bit of a file, on the disk.
+    ///
+    /// # Panics
+    /// If the file does not have it.
+    pub fn flip(&self, path: &str, bit: usize) {
+        let mut state = self.state();
+        let file = state.seen[path];
+        state.files.get_mut(&file).expect("entries have files").flip(bit);
+    }
+
+    /// The bytes of a file as reads return them.
+    #[must_use]
+    pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        let state = self.state();
+        let file = state.seen.get(path)?;
+        state.files.get(file).map(|file| file.seen.clone())
+    }
+
+    /// Puts a file on the disk, durably.
+    pub fn put(&self, path: &str, bytes: &[u8]) {
+        let mut state = self.state();
+        state.next_file += 1;
+        let number = state.next_file;
+        let mut file = SimulatedFile::default();
+        file.write(0, bytes);
+        file.sync();
+        state.files.insert(number, file);
+        state.seen.insert(path.to_owned(), number);
+        state.durable.insert(path.to_owned(), number);
+    }
+
+    /// Turns the power off and on: what was not synced is lost in part. Removes planned faults.
+    pub fn restart(&self) {
+        let mut state = self.state();
+        let State { chance, files, pending, durable, .. } = &mut *state;
+        for file in files.values_mut() {
+            file.crash(chance);
+        }
+        for change in std::mem::take(pending) {
+            if chance.below(2) == 0 {
+                change.apply(durable);
+            }
+        }
+        let entries = state.durable.clone();
+        state.files.retain(|file, _| entries.values().any(|used| used == file));
+        state.seen = entries;
+        state.faults.clear();
+        state.has_crashed = false;
+    }
+
+    /// A copy of the disk with its state, for another course of events.
+    #[must_use]
+    pub fn fork(&self, seed: u64) -> Self {
+        let state = self.state();
+        Self(Arc::new(Mutex::new(State {
+            chance: Chance(seed),
+            files: state.files.clone(),
+            folders: state.folders.clone(),
+            seen: state.seen.clone(),
+            durable: state.durable.clone(),
+            pending: state.pending.clone(),
+            next_file: state.next_file,
+            operations: state.operations,
+            faults: BTreeMap::new(),
+            has_crashed: state.has_crashed,
+            capacity_bytes: state.capacity_bytes,
+        })))
+    }
+}
+
+impl EntryChange {
+    /// Applies the change if the entry that it is about exists.
+    fn apply(self, entries: &mut BTreeMap<String, u64>) {
+        match self {
+            Self::Create(path, file) => {
+                entries.insert(path, file);
+            }
+            Self::Rename(from, to) => {
+                if let Some(file) = entries.remove(&from) {
+                    entries.insert(to, file);
+                }
+            }
+            Self::Remove(path) => {
+                entries.remove(&path);
+            }
+        }
+    }
+
+    fn folder(&self) -> &str {
+        let (Self::Create(path, _) | Self::Rename(path, _) | Self::Remove(path)) = self;
+        folder_of(path)
+    }
+}
+
+fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+fn missing() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}
+
+impl State {
+    /// Counts an operation; the fault that it must show, after a crash always an error.
+    fn begin(&mut self) -> io::Result<Option<Fault>> {
+        let operation = self.operations;
+        self.operations += 1;
+        let fault = self.faults.get(&operation).copied();
+        if self.has_crashed {
+            return Err(io::Error::other("the simulated machine has crashed"));
+        }
+        self.has_crashed = fault == Some(Fault::Crash);
+        Ok(fault)
+    }
+
+    /// As [`Self::begin`] for operations without partial effect.
+    fn begin_whole(&mut self, takes_space: bool) -> io::Result<()> {
+        match self.begin()? {
+            Some(Fault::Crash) => Err(io::Error::other("the simulated machine crashes")),
+            Some(Fault::InputOutput) => Err(io::Error::other("simulated input/output error")),
+            Some(Fault::NoSpace) if takes_space => Err(io::ErrorKind::StorageFull.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn used_bytes(&self) -> u64 {
+        let files = self.seen.values().filter_map(|file| self.files.get(file));
+        files.map(|file| file.seen.len() as u64).sum()
+    }
+
+    fn change(&mut self, change: EntryChange) {
+        change.clone().apply(&mut self.seen);
+        self.pending.push(change);
+    }
+
+    /// A write with a fault, or without.
+    fn write(&mut self, number: u64, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        let fault = self.begin()?;
+        let used_bytes = self.used_bytes();
+        let Self { files, chance, capacity_bytes, .. } = self;
+        let Some(file) = files.get_mut(&number) else { return Ok(()) };
+        let longer_bytes = (offset + bytes.len()).saturating_sub(file.seen.len()) as u64;
+        if fault == Some(Fault::NoSpace) || used_bytes + longer_bytes > *capacity_bytes {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let sectors = (bytes.len() / SECTOR_BYTES) as u64;
+        let part = chance.below(sectors + 1) as usize * SECTOR_BYTES;
+        match fault {
+            Some(Fault::Crash) => {
+                file.write(offset, bytes);
+                Err(io::Error::other("the simulated machine crashes"))
+            }
+            Some(Fault::InputOutput) => {
+                file.write(offset, &bytes[..part]);
+                Err(io::Error::other("simulated input/output error"))
+            }
+            Some(Fault::Phantom) => Ok(()),
+            Some(Fault::Misdirected) => {
+                let pages = (file.seen.len() / PAGE_BYTES) as u64 + 1;
+                file.write(chance.below(pages) as usize * PAGE_BYTES, bytes);
+                Ok(())
+            }
+            _ => {
+                file.write(offset, bytes);
+                Ok(())
+            }
+        }
+    }
+
+    fn sync(&mut self, number: u64) -> io::Result<()> {
+        let fault = self.begin()?;
+        let Self { files, chance, .. } = self;
+        let Some(file) = files.get_mut(&number) else { return Ok(()) };
+        match fault {
+            Some(Fault::Crash) => Err(io::Error::other("the simulated machine crashes")),
+            Some(Fault::InputOutput | Fault::NoSpace) => {
+                file.fail_sync(chance);
+                Err(io::Error::other("simulated input/output error"))
+            }
+            _ => {
+                file.sync();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Storage for SimulatedDisk {
+    fn create_dir(&self, folder: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.begin_whole(true)?;
+        let ends = folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]);
+        for end in ends {
+            state.folders.insert(folder[..end].to_owned());
+        }
+        Ok(())
+    }
+
+    fn remove_dir(&self, folder: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.begin_whole(false)?;
+        let inside = format!("{folder}/");
+        let is_kept = |path: &str| path != folder && !path.starts_with(&inside);
+        state.folders.retain(|path| is_kept(path));
+        state.seen.retain(|path, _| is_kept(path));
+        state.durable.retain(|path, _| is_kept(path));
+        Ok(())
+    }
+
+    fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
+        let mut state = self.state();
+        state.begin_whole(true)?;
+        if state.seen.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if !state.folders.contains(folder_of(path)) {
+            return Err(missing());
+        }
+        state.next_file += 1;
+        let number = state.next_file;
+        state.files.insert(number, SimulatedFile::default());
+        state.change(EntryChange::Create(path.to_owned(), number));
+        Ok(Box::new(OpenFile { disk: self.clone(), number }))
+    }
+
+    fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
+        let mut state = self.state();
+        state.begin_whole(false)?;
+        let number = *state.seen.get(path).ok_or_else(missing)?;
+        Ok(Box::new(OpenFile { disk: self.clone(), number }))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let mut state = self.state();
+        state.begin_whole(false)?;
+        if !state.folders.contains(folder) {
+            return Err(missing());
+        }
+        let inside = state.seen.keys().filter(|path| folder_of(path) == folder);
+        Ok(inside.map(|path| path.rsplit('/').next().unwrap_or(path).to_owned()).collect())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.begin_whole(false)?;
+        if !state.seen.contains_key(from) {
+            return Err(missing());
+        }
+        state.change(EntryChange::Rename(from.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.begin_whole(false)?;
+        if !state.seen.contains_key(path) {
+            return Err(missing());
+        }
+        state.change(EntryChange::Remove(path.to_owned()));
+        Ok(())
+    }
+
+    fn sync_dir(&self, folder: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.begin_whole(false)?;
+        let State { pending, durable, .. } = &mut *state;
+        let (synced, rest) = std::mem::take(pending).into_iter().partition(|change| {
+            let change: &EntryChange = change;
+            change.folder() == folder
+        });
+        *pending = rest;
+        let synced: Vec<EntryChange> = synced;
+        synced.into_iter().for_each(|change| change.apply(durable));
+        Ok(())
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let mut state = self.state();
+        state.begin_whole(false)?;
+        Ok(state.capacity_bytes.saturating_sub(state.used_bytes()))
+    }
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    disk: SimulatedDisk,
+    number: u64,
+}
+
+impl StorageFile for OpenFile {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        state.begin_whole(false)?;
+        let Some(file) = state.files.get(&self.number) else { return Ok(0) };
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = file.seen.get(offset..).unwrap_or_default();
+        let count = rest.len().min(bytes.len());
+        bytes[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.state().write(self.number, offset as usize, bytes)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.state().sync(self.number)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        let mut state = self.disk.state();
+        state.begin_whole(false)?;
+        Ok(state.files.get(&self.number).map_or(0, |file| file.seen.len() as u64))
+    }
+}

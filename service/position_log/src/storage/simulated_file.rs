@@ -1,0 +1,110 @@
+//! A file of the simulated disk: what the program sees, and what a crash may leave of it.
+
+use crate::limits::SECTOR_BYTES;
+
+/// A seeded source of numbers: SplitMix64 (Steele, Lea, Flood 2014).
+#[derive(Debug)]
+pub(super) struct Chance(pub(super) u64);
+
+impl Chance {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+/// A write that is not synced.
+#[derive(Clone, Debug)]
+struct PendingWrite {
+    offset: usize,
+    bytes: Vec<u8>,
+}
+
+/// Contents of a file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SimulatedFile {
+    /// What reads return.
+    pub(super) seen: Vec<u8>,
+    /// What is on the disk for certain.
+    durable: Vec<u8>,
+    pending: Vec<PendingWrite>,
+}
+
+fn store(bytes: &mut Vec<u8>, offset: usize, new: &[u8]) {
+    if bytes.len() < offset + new.len() {
+        bytes.resize(offset + new.len(), 0);
+    }
+    bytes[offset..offset + new.len()].copy_from_slice(new);
+}
+
+impl SimulatedFile {
+    pub(super) fn write(&mut self, offset: usize, bytes: &[u8]) {
+        store(&mut self.seen, offset, bytes);
+        self.pending.push(PendingWrite { offset, bytes: bytes.to_vec() });
+    }
+
+    pub(super) fn sync(&mut self) {
+        for write in self.pending.drain(..) {
+            store(&mut self.durable, write.offset, &write.bytes);
+        }
+    }
+
+    /// A sync that fails: each write is durable or lost, and no later sync writes it again.
+    pub(super) fn fail_sync(&mut self, chance: &mut Chance) {
+        for write in std::mem::take(&mut self.pending) {
+            if chance.below(2) == 0 {
+                keep_part(&mut self.durable, &write, chance);
+            }
+        }
+    }
+
+    /// Changes a bit on the disk.
+    pub(super) fn flip(&mut self, bit: usize) {
+        self.seen[bit / 8] ^= 1 << (bit % 8);
+        if let Some(byte) = self.durable.get_mut(bit / 8) {
+            *byte ^= 1 << (bit % 8);
+        }
+    }
+
+    /// What is on the disk after a crash.
+    pub(super) fn crash(&mut self, chance: &mut Chance) {
+        for write in std::mem::take(&mut self.pending) {
+            keep_part(&mut self.durable, &write, chance);
+        }
+        self.seen.clone_from(&self.durable);
+    }
+}
+
+/// Leaves some of the sectors of a write: all, none, a part in front, or each one old, new, zeros
+/// or garbage.
+fn keep_part(durable: &mut Vec<u8>, write: &PendingWrite, chance: &mut Chance) {
+    let sectors = write.bytes.len() / SECTOR_BYTES;
+    let front = chance.below(sectors as u64 + 1) as usize;
+    match chance.below(5) {
+        0 => store(durable, write.offset, &write.bytes),
+        1 => {}
+        2 => store(durable, write.offset, &write.bytes[..front * SECTOR_BYTES]),
+        mode => {
+            for (index, new) in write.bytes.chunks(SECTOR_BYTES).enumerate() {
+                let offset = write.offset + index * SECTOR_BYTES;
+                // Garbage and zeros are rarer in one of the modes: most sectors are whole.
+                match chance.below(if mode == 3 { 4 } else { 40 }) {
+                    0 => {}
+                    1 => store(durable, offset, &[0; SECTOR_BYTES][..new.len()]),
+                    2 => {
+                        let garbage: Vec<u8> = new.iter().map(|_| chance.next() as u8).collect();
+                        store(durable, offset, &garbage);
+                    }
+                    _ => store(durable, offset, new),
+                }
+            }
+        }
+    }
+}

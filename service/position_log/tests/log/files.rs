@@ -1,0 +1,119 @@
+//! Real files: a log and its checkpoint across restarts, and a folder that is used twice.
+
+use std::fs;
+use std::sync::Arc;
+
+use shoal_position_log::{
+    CheckpointHeader, CheckpointWriter, DirectoryLock, EpochState, FileStorage, Group, LogError,
+    Manifest, ManifestEntry, PastTerm, ProducerState, ReadMode, Retention, Section, Storage, Terms,
+    decode_producers, open_newest,
+};
+
+use crate::random::Random;
+use crate::sample::{CHECKPOINT, LOG, cycle, fleet, open, options, reader, recover};
+
+#[test]
+fn a_log_continues_across_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    let _lock = DirectoryLock::acquire(folder.path(), "test").unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(FileStorage::new(folder.path()));
+    storage.create_dir(LOG).unwrap();
+    let mut chance = Random::new(1);
+    let cycles: Vec<_> = (1..=300).map(|epoch| cycle(&mut chance, epoch, 9_000)).collect();
+    let mut group = Group::new();
+    for (run, part) in cycles.chunks(100).enumerate() {
+        let mut log = open(&storage, options(256 << 10), 10 + run as u64).unwrap();
+        assert_eq!(log.term(), [10, 10, 12][run]);
+        for some in part.chunks(7) {
+            some.iter().for_each(|cycle| cycle.append_to(&mut group));
+            let written = log.write(&mut group).unwrap();
+            assert_eq!(log.sync().unwrap(), written);
+        }
+        if run == 0 {
+            log.close().unwrap();
+        }
+    }
+    let mut read = 0;
+    let recovered = recover(&storage, 0, |it| {
+        assert!(cycles[read].is(it), "cycle {read}");
+        read += 1;
+    });
+    let recovered = recovered.unwrap();
+    assert_eq!((read, recovered.end().epoch), (300, 300));
+    assert_eq!(recovered.ended_terms(), [PastTerm { term: 10, last_epoch: 200 }]);
+    assert!(!recovered.was_clean() && recovered.torn_tail().is_none());
+    assert!(recovered.segments().len() > 3);
+    let mut terms = Terms::new(10, Vec::new());
+    terms.extend(recovered.ended_terms(), 13);
+    assert_eq!(terms.judge(10, 201), EpochState::Lost { last_epoch: 200 });
+}
+
+#[test]
+fn a_checkpoint_and_the_rest_of_the_log_are_the_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(FileStorage::new(folder.path()));
+    storage.create_dir(LOG).unwrap();
+    storage.create_dir(CHECKPOINT).unwrap();
+    let mut log = open(&storage, options(64 << 10), 1).unwrap();
+    let (mut chance, mut group) = (Random::new(2), Group::new());
+    let producer = |number: u64| ProducerState {
+        producer: format!("p{number}"),
+        greatest: 100 + number,
+        open: (0..number % 4).collect(),
+    };
+    let blob: Vec<u8> = (0..3_000_000).map(|_| chance.next() as u8).collect();
+    for epoch in 1..=90 {
+        cycle(&mut chance, epoch, 9_000).append_to(&mut group);
+        log.write(&mut group).unwrap();
+        if epoch % 30 == 0 {
+            let position = log.sync().unwrap();
+            let header =
+                CheckpointHeader { fleet: fleet(), term: 1, epoch, clock_ms: -5, position };
+            let past = [PastTerm { term: 9, last_epoch: 3 }];
+            let mut file =
+                CheckpointWriter::create(storage.clone(), CHECKPOINT, &header, &past, 0).unwrap();
+            file.producers((0..50_000).map(producer)).unwrap();
+            file.section(16, &blob).unwrap();
+            file.section(17, &[]).unwrap();
+            let summary = file.finish().unwrap();
+            assert_eq!(summary.needed_epoch, [0, 30, 60][epoch as usize / 30 - 1]);
+            log.retire(summary.needed_epoch, &Retention::default(), 0).unwrap();
+        }
+    }
+    log.close().unwrap();
+    let found = open_newest(&storage, CHECKPOINT, Some(&fleet())).unwrap();
+    let mut checkpoint = found.newest.unwrap();
+    assert_eq!((checkpoint.header().epoch, found.needed_epoch), (90, 60));
+    assert_eq!(checkpoint.past_terms(), [PastTerm { term: 9, last_epoch: 3 }]);
+    let (mut producers, mut sections) = (Vec::new(), Vec::new());
+    while let Some(section) = checkpoint.next_section().unwrap() {
+        match section {
+            Section::Producers(bytes) => producers.extend(decode_producers(bytes)),
+            Section::Server { kind, bytes } => sections.push((kind, bytes.to_vec())),
+        }
+    }
+    assert!(producers.into_iter().map(Result::unwrap).eq((0..50_000).map(producer)));
+    assert_eq!(sections, [(16, blob), (17, Vec::new())]);
+    let mut epochs = Vec::new();
+    let recovered = recover(&storage, 60, |it| epochs.push(it.header.epoch)).unwrap();
+    assert!(epochs.into_iter().eq(61..=90) && recovered.was_clean());
+    assert!(matches!(reader(&storage, 0, ReadMode::Recover), Err(LogError::Gap { .. })));
+    let names: Vec<_> = fs::read_dir(folder.path().join(LOG)).unwrap().collect();
+    assert!(names.len() < 12, "{names:?}");
+}
+
+#[test]
+fn the_manifest_is_replaced_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = FileStorage::new(folder.path());
+    assert_eq!(Manifest::load(&storage).unwrap(), None);
+    let entry = ManifestEntry { fleet: fleet(), description: b"options".to_vec() };
+    for count in [0, 1, 63, 2] {
+        let manifest = Manifest { fleets: vec![entry.clone(); count] };
+        manifest.store(&storage).unwrap();
+        assert_eq!(Manifest::load(&storage).unwrap(), Some(manifest));
+    }
+    fs::write(folder.path().join("fleets.manifest"), b"junk").unwrap();
+    let error = Manifest::load(&storage).unwrap_err().to_string();
+    assert!(error.contains("fleets.manifest"), "{error}");
+}

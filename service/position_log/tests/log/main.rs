@@ -1,0 +1,7 @@
+//! The log on simulated and real disks: round trips, crashes, faults and hostile bytes.
+//!
+//! One binary, one file for each hazard. Everything is seeded; a failing assertion names its seed.
+
+mod files;
+mod random;
+mod sample;
