@@ -1,0 +1,184 @@
+//! Writes and reads checkpoints: the state of a fleet as blocks, and its producers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use crossbeam_channel::{Sender, unbounded};
+use shoal_codec::{BlockCodec as _, BlockPlan, CpuCodec, FixColumns, SpaceTag};
+use shoal_engine::Snapshot;
+use shoal_position_log::{
+    CheckpointHeader, CheckpointReader, CheckpointWriter, LogError, ProducerState, Section, Terms,
+    decode_producers,
+};
+use tracing::{error, info};
+
+use super::data_folder::FleetFolder;
+use super::fleet_log::FleetLog;
+use super::rows_body;
+use crate::error::ServiceError;
+use crate::metrics::FleetMetrics;
+
+/// Section of a checkpoint: rows as [`rows_body`] encodes them, ascending by object.
+const ROWS: u16 = 16;
+
+/// A state and the producers at that state.
+type State = (Snapshot, Vec<ProducerState>);
+
+/// Writes the checkpoints of one fleet.
+pub(super) struct CheckpointThread {
+    states: Option<Sender<State>>,
+    is_busy: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread needs.
+pub(super) struct CheckpointTools {
+    pub(super) folder: FleetFolder,
+    pub(super) space: SpaceTag,
+    pub(super) terms: Terms,
+    pub(super) reserve_bytes: u64,
+    pub(super) log: Arc<FleetLog>,
+    /// Receives the epoch after which the log must keep its cycles.
+    pub(super) needed: Sender<u64>,
+    pub(super) metrics: FleetMetrics,
+}
+
+impl CheckpointThread {
+    pub(super) fn start(tools: CheckpointTools) -> Result<Self, ServiceError> {
+        // At most one: the next is begun when none is written.
+        let (states, receiver) = unbounded::<State>();
+        let is_busy = Arc::new(AtomicBool::new(false));
+        let busy = is_busy.clone();
+        let name = format!("checkpoint-{}", tools.folder.identity.name);
+        let work = move || {
+            for (state, producers) in receiver {
+                tools.write(&state, producers);
+                busy.store(false, Ordering::SeqCst);
+            }
+        };
+        let thread = thread::Builder::new().name(name).spawn(work).map_err(|source| {
+            ServiceError::Io { what: "starting the thread of checkpoints".into(), source }
+        })?;
+        Ok(Self { states: Some(states), is_busy, thread: Some(thread) })
+    }
+
+    /// Whether none is written.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_busy.load(Ordering::SeqCst)
+    }
+
+    /// Writes a checkpoint.
+    pub(super) fn begin(&self, state: Snapshot, producers: Vec<ProducerState>) {
+        self.is_busy.store(true, Ordering::SeqCst);
+        if let Some(states) = &self.states
+            && states.send((state, producers)).is_err()
+        {
+            error!("the thread of checkpoints has ended");
+        }
+    }
+
+    /// Waits for the checkpoint that is written.
+    pub(super) fn end(&mut self) {
+        self.states = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was printed; the log is whole without the checkpoint.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl CheckpointTools {
+    fn write(&self, state: &Snapshot, producers: Vec<ProducerState>) {
+        let started = Instant::now();
+        let fleet = &self.folder.identity.name;
+        match self.try_write(state, producers) {
+            Ok((epoch, bytes)) => {
+                let seconds = started.elapsed().as_secs_f64();
+                self.metrics.checkpoint_seconds.observe(seconds);
+                let objects = state.rows();
+                info!(fleet, epoch, objects, bytes, seconds, "checkpoint written");
+            }
+            Err(error) => error!(fleet, %error, "no checkpoint was written"),
+        }
+    }
+
+    fn try_write(
+        &self,
+        state: &Snapshot,
+        producers: Vec<ProducerState>,
+    ) -> Result<(u64, u64), LogError> {
+        let position = match self.log.wait_durable(state.epoch) {
+            Some(reading) => reading.position,
+            None => return Err(LogError::Stopped { reason: "the log has failed".into() }),
+        };
+        let header = CheckpointHeader {
+            fleet: self.folder.identity.clone(),
+            term: self.terms.current(),
+            // The epochs after the last logged one have changed nothing.
+            epoch: state.epoch.min(position.epoch),
+            clock_ms: state.clock_ms,
+            position,
+        };
+        let storage = self.folder.storage.clone();
+        let folder = self.folder.checkpoint();
+        let past = self.terms.past();
+        let mut writer =
+            CheckpointWriter::create(storage, &folder, &header, past, self.reserve_bytes)?;
+        writer.producers(producers)?;
+        let (plan, mut scratch) = (BlockPlan::fixes(), Vec::new());
+        for batch in &state.batches {
+            let rows = rows_body::encode(&CpuCodec, &plan, &self.space, batch, &mut scratch);
+            writer.section(ROWS, &rows)?;
+        }
+        let summary = writer.finish()?;
+        self.log.publish(|reading| reading.checkpoint_epoch = summary.epoch);
+        // An error means that the log has ended.
+        let _ = self.needed.send(summary.needed_epoch);
+        Ok((summary.epoch, summary.bytes))
+    }
+}
+
+/// The state and the producers of a checkpoint.
+///
+/// # Errors
+/// [`LogError`]; [`LogError::Content`] for sections that this version does not write.
+pub(super) fn read(reader: &mut CheckpointReader) -> Result<State, LogError> {
+    let header = reader.header();
+    let (term, epoch, clock_ms) = (header.term, header.epoch, header.clock_ms);
+    let mut producers = Vec::new();
+    let mut batches = Vec::new();
+    let mut wrong = None;
+    while let Some(section) = reader.next_section()? {
+        let read = match section {
+            Section::Producers(bytes) => decode_producers(bytes)
+                .try_for_each(|producer| producer.map(|producer| producers.push(producer))),
+            Section::Server { kind: ROWS, bytes } => {
+                decode_rows(bytes).map(|batch| batches.push(batch))
+            }
+            Section::Server { kind, .. } => Err(format!("unknown kind of section: {kind}")),
+        };
+        if let Err(reason) = read {
+            wrong = Some(reason);
+            break;
+        }
+    }
+    if let Some(reason) = wrong {
+        let file = format!("the checkpoint of epoch {epoch}");
+        return Err(LogError::Content { file, offset: reader.progress().1, reason });
+    }
+    Ok((Snapshot { term, epoch, clock_ms, batches }, producers))
+}
+
+fn decode_rows(body: &[u8]) -> Result<FixColumns, String> {
+    match rows_body::decode(body)? {
+        shoal_engine::Request::Fixes(columns) => Ok(columns),
+        shoal_engine::Request::Block(block) => {
+            let mut columns = FixColumns::new();
+            let decoded = CpuCodec.decode_rows(&block, 0..block.rows(), &mut columns);
+            decoded.map(|()| columns).map_err(|error| error.to_string())
+        }
+        _ => Err("rows are neither a block nor raw".into()),
+    }
+}

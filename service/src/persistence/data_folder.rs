@@ -1,0 +1,165 @@
+//! The data folder of a server: its lock, its list of fleets, and the folders of their logs.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shoal_position_log::{
+    DirectoryLock, FileStorage, FleetIdentity, LogError, Manifest, ManifestEntry, Storage,
+};
+
+use super::fleet_record;
+use crate::error::ServiceError;
+use crate::fleet::{FleetName, FleetSpec};
+
+/// See the file's head.
+#[derive(Clone)]
+pub struct DataFolder(Arc<Inner>);
+
+struct Inner {
+    storage: Arc<dyn Storage>,
+    manifest: Mutex<Manifest>,
+    /// Released when the folder is dropped.
+    _lock: Option<DirectoryLock>,
+}
+
+/// The folders of one fleet.
+#[derive(Clone, Debug)]
+pub(crate) struct FleetFolder {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) identity: FleetIdentity,
+}
+
+impl FleetFolder {
+    fn root(&self) -> String {
+        format!("fleets/{}", self.identity.name)
+    }
+
+    pub(super) fn log(&self) -> String {
+        format!("{}/log", self.root())
+    }
+
+    pub(super) fn checkpoint(&self) -> String {
+        format!("{}/checkpoint", self.root())
+    }
+}
+
+impl DataFolder {
+    /// Locks a folder of files and reads its list of fleets; creates what is missing.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub fn open(folder: &Path) -> Result<Self, ServiceError> {
+        std::fs::create_dir_all(folder).map_err(|source| ServiceError::Io {
+            what: format!("creating the data folder {}", folder.display()),
+            source,
+        })?;
+        let holder = format!("process {}", std::process::id());
+        let lock = DirectoryLock::acquire(folder, &holder)?;
+        Self::with_storage(Arc::new(FileStorage::new(folder)), Some(lock))
+    }
+
+    /// As [`DataFolder::open`] on any storage.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub fn with_storage(
+        storage: Arc<dyn Storage>,
+        lock: Option<DirectoryLock>,
+    ) -> Result<Self, ServiceError> {
+        let manifest = Mutex::new(Manifest::load(&*storage)?.unwrap_or_default());
+        Ok(Self(Arc::new(Inner { storage, manifest, _lock: lock })))
+    }
+
+    /// The fleets in the list, with their folders.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`] for a description that cannot be read.
+    pub(crate) fn fleets(&self) -> Result<Vec<(FleetName, FleetSpec, FleetFolder)>, ServiceError> {
+        let fleets = self.manifest(|manifest| manifest.fleets.clone());
+        let read = |entry: ManifestEntry| {
+            let (name, spec) = fleet_record::decode(&entry.description)?;
+            Ok((name, spec, self.folder(entry.fleet)))
+        };
+        fleets.into_iter().map(read).collect()
+    }
+
+    /// Adds a fleet to the list and creates its folders.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) fn add(
+        &self,
+        name: &FleetName,
+        spec: &FleetSpec,
+    ) -> Result<FleetFolder, ServiceError> {
+        let id = u128::from(random()?) << 64 | u128::from(random()?);
+        let identity = FleetIdentity::new(id, name.as_str())?;
+        let folder = self.folder(identity.clone());
+        // A server that crashed while it deleted a fleet of this name may have left its files.
+        self.remove_files(&folder)?;
+        for path in [folder.log(), folder.checkpoint()] {
+            let created = folder.storage.create_dir(&path);
+            created.map_err(|source| self.failed("create", &path, source))?;
+        }
+        let entry = ManifestEntry { fleet: identity, description: fleet_record::encode(name, spec) };
+        self.change(|manifest| manifest.fleets.push(entry))?;
+        Ok(folder)
+    }
+
+    /// Removes a fleet from the list, then its files.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) fn remove(&self, name: &FleetName) -> Result<(), ServiceError> {
+        let mut removed = None;
+        self.change(|manifest| {
+            let place = manifest.fleets.iter().position(|it| it.fleet.name == name.as_str());
+            removed = place.map(|place| manifest.fleets.remove(place));
+        })?;
+        removed.map_or(Ok(()), |entry| self.remove_files(&self.folder(entry.fleet)))
+    }
+
+    fn folder(&self, identity: FleetIdentity) -> FleetFolder {
+        FleetFolder { storage: self.0.storage.clone(), identity }
+    }
+
+    fn remove_files(&self, folder: &FleetFolder) -> Result<(), ServiceError> {
+        let root = folder.root();
+        let removed = folder.storage.remove_dir(&root);
+        removed.map_err(|source| self.failed("remove", &root, source))
+    }
+
+    fn failed(&self, operation: &'static str, path: &str, source: std::io::Error) -> ServiceError {
+        LogError::Storage { operation, file: self.0.storage.display(path), source }.into()
+    }
+
+    fn manifest<T>(&self, use_list: impl FnOnce(&mut Manifest) -> T) -> T {
+        use_list(&mut self.0.manifest.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the list on disk, then in memory.
+    fn change(&self, change: impl FnOnce(&mut Manifest)) -> Result<(), ServiceError> {
+        self.manifest(|manifest| {
+            let mut changed = manifest.clone();
+            change(&mut changed);
+            changed.store(&*self.0.storage)?;
+            *manifest = changed;
+            Ok(())
+        })
+    }
+}
+
+/// A random number of the operating system.
+pub(crate) fn random() -> Result<u64, ServiceError> {
+    getrandom::u64().map_err(|error| ServiceError::Io {
+        what: "drawing a random number".into(),
+        source: std::io::Error::other(error),
+    })
+}
+
+impl fmt::Debug for DataFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataFolder").field("storage", &self.0.storage).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,148 @@
+//! Writes groups to the log and syncs them; recycles segments; ends the log in order.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, select};
+use shoal_position_log::{LogError, LogWriter, Retention, Spare};
+use tracing::{error, info, warn};
+
+use super::fleet_log::{FleetLog, LogCondition};
+use super::group_thread::PendingGroup;
+use crate::fleet::WallClock;
+use crate::limits::LOG_RETRY_MS;
+use crate::metrics::FleetMetrics;
+
+/// See the file's head.
+pub(super) struct DiskThread {
+    pub(super) fleet: String,
+    pub(super) writer: LogWriter,
+    pub(super) log: Arc<FleetLog>,
+    pub(super) groups: Receiver<PendingGroup>,
+    /// Returns written groups.
+    pub(super) empty: Sender<PendingGroup>,
+    /// Wakes the engine's thread after a write.
+    pub(super) written: Sender<()>,
+    /// Epochs after which the log must keep its cycles; sent after each checkpoint.
+    pub(super) needed: Receiver<u64>,
+    pub(super) retention: Retention,
+    pub(super) wall: WallClock,
+    pub(super) metrics: FleetMetrics,
+}
+
+/// A segment that another thread prepares.
+type Preparing = Option<Receiver<Result<Spare, LogError>>>;
+
+impl DiskThread {
+    /// Runs until no group can follow; then ends the log in order.
+    pub(super) fn run(mut self) {
+        if let Err(error) = self.write_all() {
+            error!(fleet = self.fleet, %error, "the log failed; the fleet takes no more reports");
+            let why: Arc<str> = error.to_string().into();
+            self.log.publish(|reading| reading.condition = LogCondition::Failed(why));
+            self.wake();
+            return;
+        }
+        let fleet = self.fleet;
+        match self.writer.close() {
+            Ok(()) => info!(fleet, "the log is closed"),
+            Err(error) => error!(fleet, %error, "the log was not closed in order"),
+        }
+    }
+
+    fn write_all(&mut self) -> Result<(), LogError> {
+        let mut preparing = None;
+        loop {
+            select! {
+                recv(self.groups) -> group => match group {
+                    Ok(group) => self.write(group, &mut preparing)?,
+                    Err(_) => return Ok(()),
+                },
+                recv(self.needed) -> needed => if let Ok(epoch) = needed {
+                    self.retire(epoch)?;
+                } else {
+                    // Its sender ends with the sink; the groups end soon after.
+                    self.needed = crossbeam_channel::never();
+                },
+            }
+        }
+    }
+
+    fn write(&mut self, mut group: PendingGroup, preparing: &mut Preparing) -> Result<(), LogError> {
+        self.take_spare(preparing)?;
+        let started = Instant::now();
+        while let Err(error) = self.writer.write(&mut group.group) {
+            if !matches!(error, LogError::Space { .. }) || self.log.is_ending() {
+                return Err(error);
+            }
+            self.wait_for_space(&error);
+        }
+        let position = self.writer.sync()?;
+        self.metrics.log_sync_seconds.observe(started.elapsed().as_secs_f64());
+        self.metrics.log_groups.inc();
+        let PendingGroup { cycles, bytes, .. } = group;
+        self.log.synced(position, cycles, bytes, self.writer.bytes());
+        self.wake();
+        group = PendingGroup { group: group.group, ..PendingGroup::default() };
+        // An error means that there is an empty group already, or that none will be needed.
+        let _ = self.empty.try_send(group);
+        self.prepare_spare(preparing);
+        Ok(())
+    }
+
+    fn wait_for_space(&self, error: &LogError) {
+        if self.log.check().is_ok() {
+            warn!(fleet = self.fleet, %error, "the log has no space; reports are refused");
+        }
+        let why: Arc<str> = error.to_string().into();
+        self.log.publish(|reading| reading.condition = LogCondition::NoSpace(why));
+        thread::sleep(Duration::from_millis(LOG_RETRY_MS));
+    }
+
+    /// Prepares the next segment on a thread of its own.
+    fn prepare_spare(&mut self, preparing: &mut Preparing) {
+        if preparing.is_some() {
+            return;
+        }
+        if let Some(job) = self.writer.spare_job() {
+            let (sender, receiver) = bounded(1);
+            let name = format!("spare-{}", self.fleet);
+            let work = move || drop(sender.send(job.run()));
+            // Without a thread the writer prepares the segment itself.
+            if thread::Builder::new().name(name).spawn(work).is_ok() {
+                *preparing = Some(receiver);
+            }
+        }
+    }
+
+    fn take_spare(&mut self, preparing: &mut Preparing) -> Result<(), LogError> {
+        let Some(spare) = preparing.as_ref().and_then(|receiver| receiver.try_recv().ok()) else {
+            return Ok(());
+        };
+        *preparing = None;
+        match spare {
+            Ok(spare) => self.writer.add_spare(spare),
+            // The writer reports it when it needs the segment.
+            Err(LogError::Space { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn retire(&mut self, needed_epoch: u64) -> Result<(), LogError> {
+        let now_ms = self.wall.now_ms();
+        let count = self.writer.retire(needed_epoch, &self.retention, now_ms)?;
+        if count > 0 {
+            info!(fleet = self.fleet, segments = count, "segments of the log are retired");
+        }
+        let bytes = self.writer.bytes();
+        self.log.publish(|reading| reading.bytes = bytes);
+        Ok(())
+    }
+
+    fn wake(&self) {
+        // An error means that a message is there already.
+        let _ = self.written.try_send(());
+    }
+}

@@ -1,0 +1,236 @@
+//! The log of a fleet as its callers see it: what is durable, and whether it accepts reports.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use shoal_position_log::Position;
+use tokio::sync::watch;
+
+use crate::error::ServiceError;
+
+/// Whether a log accepts cycles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LogCondition {
+    /// It does.
+    #[default]
+    Running,
+    /// The disk is full; the text has the free and the needed bytes. Writing is tried again.
+    NoSpace(Arc<str>),
+    /// An error of the disk ended it; the text is that error.
+    Failed(Arc<str>),
+}
+
+/// The state of a log after its last write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogReading {
+    /// Every cycle up to this one is durable.
+    pub durable_epoch: u64,
+    /// The end of what is durable in the log.
+    pub position: Position,
+    /// Epoch of the newest checkpoint, 0 without one.
+    pub checkpoint_epoch: u64,
+    /// Bytes of the segments.
+    pub bytes: u64,
+    /// Whether it accepts cycles.
+    pub condition: LogCondition,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct FleetLog {
+    fleet: String,
+    reading: watch::Sender<LogReading>,
+    /// The last cycle that the engine has settled.
+    settled_epoch: AtomicU64,
+    /// Cycles handed to the log that are not durable.
+    pending_cycles: AtomicU64,
+    /// Their bytes.
+    pending_bytes: AtomicU64,
+    /// The fleet ends: a full disk is no longer waited for.
+    is_ending: AtomicBool,
+}
+
+impl FleetLog {
+    pub(super) fn new(fleet: &str, reading: LogReading) -> Self {
+        Self {
+            fleet: fleet.to_owned(),
+            settled_epoch: AtomicU64::new(reading.durable_epoch),
+            reading: watch::Sender::new(reading),
+            pending_cycles: AtomicU64::new(0),
+            pending_bytes: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
+        }
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn reading(&self) -> LogReading {
+        self.reading.borrow().clone()
+    }
+
+    /// Bytes that are not durable.
+    #[must_use]
+    pub fn pending_bytes(&self) -> u64 {
+        self.pending_bytes.load(Ordering::SeqCst)
+    }
+
+    /// Confirms that the fleet takes changes.
+    ///
+    /// # Errors
+    /// [`ServiceError::LogSpace`], [`ServiceError::LogFailed`].
+    pub fn check(&self) -> Result<(), ServiceError> {
+        self.error_of(&self.reading.borrow().condition).map_or(Ok(()), Err)
+    }
+
+    /// Waits until a cycle is durable. While the disk is full it waits for space.
+    ///
+    /// # Errors
+    /// [`ServiceError::LogFailed`].
+    pub async fn durable(&self, epoch: u64) -> Result<(), ServiceError> {
+        let mut readings = self.reading.subscribe();
+        let is_decided = |reading: &LogReading| {
+            reading.durable_epoch >= epoch || matches!(reading.condition, LogCondition::Failed(_))
+        };
+        // An error cannot occur: this holds the sender.
+        let Ok(reading) = readings.wait_for(is_decided).await else { return Ok(()) };
+        if reading.durable_epoch >= epoch {
+            return Ok(());
+        }
+        self.error_of(&reading.condition).map_or(Ok(()), Err)
+    }
+
+    /// Blocks until a cycle is durable; nothing if the log fails before.
+    pub(super) fn wait_durable(&self, epoch: u64) -> Option<LogReading> {
+        const POLL: Duration = Duration::from_millis(5);
+        loop {
+            let reading = self.reading();
+            if reading.durable_epoch >= epoch {
+                return Some(reading);
+            }
+            if self.has_failed() {
+                return None;
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Marks that the fleet ends.
+    pub(super) fn end(&self) {
+        self.is_ending.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the fleet ends.
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
+    }
+
+    fn error_of(&self, condition: &LogCondition) -> Option<ServiceError> {
+        let fleet = || self.fleet.clone();
+        match condition {
+            LogCondition::Running => None,
+            LogCondition::NoSpace(why) => {
+                Some(ServiceError::LogSpace { fleet: fleet(), why: why.to_string() })
+            }
+            LogCondition::Failed(why) => {
+                Some(ServiceError::LogFailed { fleet: fleet(), why: why.to_string() })
+            }
+        }
+    }
+
+    /// A cycle is on its way to the log.
+    pub(super) fn add_pending(&self, epoch: u64, bytes: u64) {
+        self.pending_cycles.fetch_add(1, Ordering::SeqCst);
+        self.pending_bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.settled_epoch.store(epoch, Ordering::SeqCst);
+    }
+
+    /// A cycle without changes was settled; it is durable with the cycles before it.
+    pub(super) fn pass(&self, epoch: u64) {
+        self.settled_epoch.store(epoch, Ordering::SeqCst);
+        if self.pending_cycles.load(Ordering::SeqCst) == 0 {
+            self.publish(|reading| reading.durable_epoch = reading.durable_epoch.max(epoch));
+        }
+    }
+
+    /// Cycles up to `position` are durable: so many, of so many bytes.
+    pub(super) fn synced(&self, position: Position, cycles: u64, bytes: u64, log_bytes: u64) {
+        // Read first: cycles up to this one were counted as pending before it was stored, so none
+        // of them is pending if none is left after the subtraction.
+        let settled = self.settled_epoch.load(Ordering::SeqCst);
+        self.pending_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        let left = self.pending_cycles.fetch_sub(cycles, Ordering::SeqCst) - cycles;
+        let durable = if left == 0 { settled.max(position.epoch) } else { position.epoch };
+        self.publish(|reading| {
+            reading.durable_epoch = reading.durable_epoch.max(durable);
+            reading.position = position;
+            reading.bytes = log_bytes;
+            reading.condition = LogCondition::Running;
+        });
+    }
+
+    /// The last cycle that the engine has settled.
+    pub(super) fn settled_epoch(&self) -> u64 {
+        self.settled_epoch.load(Ordering::SeqCst)
+    }
+
+    /// Changes the state; a log that has failed remains failed.
+    pub(super) fn publish(&self, change: impl FnOnce(&mut LogReading)) {
+        self.reading.send_if_modified(|reading| {
+            let before = reading.clone();
+            change(reading);
+            if matches!(before.condition, LogCondition::Failed(_)) {
+                reading.condition = before.condition.clone();
+            }
+            *reading != before
+        });
+    }
+
+    /// Whether an error of the disk ended it.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.reading.borrow().condition, LogCondition::Failed(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(epoch: u64) -> Position {
+        Position { epoch, ..Position::default() }
+    }
+
+    #[tokio::test]
+    async fn a_cycle_is_durable_once_all_before_it_are() {
+        let log = FleetLog::new("f", LogReading { durable_epoch: 4, ..LogReading::default() });
+        log.pass(5);
+        assert_eq!(log.reading().durable_epoch, 5);
+        log.add_pending(6, 10);
+        log.pass(7);
+        assert_eq!(log.reading().durable_epoch, 5);
+        log.add_pending(8, 20);
+        log.synced(at(6), 1, 10, 100);
+        assert_eq!(log.reading().durable_epoch, 6);
+        log.pass(9);
+        log.synced(at(8), 1, 20, 100);
+        assert_eq!((log.reading().durable_epoch, log.pending_bytes()), (9, 0));
+        log.durable(9).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn failure_is_final_and_a_full_disk_is_not() {
+        let log = FleetLog::new("f", LogReading::default());
+        log.publish(|reading| reading.condition = LogCondition::NoSpace("full".into()));
+        assert!(matches!(log.check(), Err(ServiceError::LogSpace { .. })));
+        log.add_pending(1, 1);
+        log.synced(at(1), 1, 1, 1);
+        log.check().unwrap();
+        log.add_pending(2, 1);
+        log.publish(|reading| reading.condition = LogCondition::Failed("bad".into()));
+        log.publish(|reading| reading.condition = LogCondition::Running);
+        assert!(matches!(log.check(), Err(ServiceError::LogFailed { .. })));
+        assert!(matches!(log.durable(2).await, Err(ServiceError::LogFailed { .. })));
+        log.durable(1).await.unwrap();
+    }
+}

@@ -1,0 +1,28 @@
+//! The description of a fleet in the list of a data folder: the request that created it.
+
+use prost::Message as _;
+use shoal_position_log::LogError;
+use shoal_proto::v1::CreateFleetRequest;
+
+use crate::error::ServiceError;
+use crate::fleet::{FleetName, FleetSpec};
+use crate::limits::ServerLimits;
+use crate::rpc::{create_request, fleet_spec};
+
+pub(super) fn encode(name: &FleetName, spec: &FleetSpec) -> Vec<u8> {
+    create_request(name, spec).encode_to_vec()
+}
+
+pub(super) fn decode(description: &[u8]) -> Result<(FleetName, FleetSpec), ServiceError> {
+    let invalid = |reason: String| {
+        let file = "fleets.manifest".to_owned();
+        ServiceError::from(LogError::Content { file, offset: 0, reason })
+    };
+    let request = CreateFleetRequest::decode(description);
+    let request = request.map_err(|error| invalid(error.to_string()))?;
+    // The limits of this run may be lower than those under which the fleet was created.
+    let limits =
+        ServerLimits { fleet_objects_max: shoal_engine::limits::OBJECTS_MAX, ..Default::default() };
+    let spec = fleet_spec(&request, &limits).map_err(|error| invalid(error.to_string()))?;
+    Ok((FleetName::new("name", &request.name)?, spec))
+}

@@ -1,0 +1,145 @@
+//! Encodes cycles and collects them in groups while the disk writes the group before.
+//!
+//! A group goes to the disk as soon as the disk is idle; under load it grows with the time that a
+//! write and a sync take, up to its limit. So there is no timer, and at most two groups exist.
+
+use crossbeam_channel::{Receiver, Select, Sender};
+use shoal_codec::{BlockCodec, BlockPlan, CpuCodec, SpaceTag};
+use shoal_engine::Request;
+use shoal_position_log::{
+    CycleHeader, Group, LogError, LoggedRequest, ObjectIds, ProducerBatch, RequestBody,
+};
+
+use super::rows_body;
+use crate::fleet::{BatchId, CycleRecord};
+use crate::limits::LOG_GROUP_BYTES_MAX;
+
+/// A cycle on its way to the log.
+#[derive(Debug)]
+pub(super) struct LogCycle {
+    pub(super) cycle: CycleRecord,
+    /// Its share of the pending bytes.
+    pub(super) bytes: u64,
+}
+
+/// A group with its number of cycles and their pending bytes.
+#[derive(Debug, Default)]
+pub(super) struct PendingGroup {
+    pub(super) group: Group,
+    pub(super) cycles: u64,
+    pub(super) bytes: u64,
+}
+
+/// See the file's head.
+pub(super) struct GroupThread {
+    pub(super) cycles: Receiver<LogCycle>,
+    pub(super) groups: Sender<PendingGroup>,
+    /// Groups that were written, empty.
+    pub(super) written: Receiver<PendingGroup>,
+    pub(super) space: SpaceTag,
+}
+
+impl GroupThread {
+    /// Runs until no sink is left and the last group was taken, or the disk's thread ended.
+    ///
+    /// # Errors
+    /// [`LogError::Input`] for a cycle that the log cannot hold.
+    pub(super) fn run(self) -> Result<(), LogError> {
+        let mut encoder = CycleEncoder::new(self.space);
+        let mut pending = PendingGroup::default();
+        loop {
+            let is_open = if pending.group.is_empty() {
+                match self.cycles.recv() {
+                    Ok(cycle) => encoder.append(&mut pending, &cycle)?,
+                    Err(_) => return Ok(()),
+                }
+                true
+            } else {
+                self.collect(&mut encoder, &mut pending)?
+            };
+            if !is_open {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Adds the next cycle, or hands the group over, whichever is possible first. False once the
+    /// receiver is gone.
+    fn collect(
+        &self,
+        encoder: &mut CycleEncoder,
+        pending: &mut PendingGroup,
+    ) -> Result<bool, LogError> {
+        let mut select = Select::new_biased();
+        let handing = select.send(&self.groups);
+        // A closed channel is always ready; then only the disk is waited for.
+        let is_full = pending.group.bytes() >= LOG_GROUP_BYTES_MAX;
+        let receiving = (!is_full).then(|| select.recv(&self.cycles));
+        let ready = select.select();
+        if Some(ready.index()) == receiving {
+            return match ready.recv(&self.cycles) {
+                Ok(cycle) => encoder.append(pending, &cycle).map(|()| true),
+                Err(_) => Ok(self.groups.send(std::mem::take(pending)).is_ok()),
+            };
+        }
+        debug_assert_eq!(ready.index(), handing);
+        let next = self.written.try_recv().unwrap_or_default();
+        Ok(ready.send(&self.groups, std::mem::replace(pending, next)).is_ok())
+    }
+}
+
+/// Encodes cycles.
+struct CycleEncoder {
+    space: SpaceTag,
+    plan: BlockPlan,
+    scratch: Vec<u8>,
+    /// Encoded rows of the requests of a cycle that are plain rows.
+    rows: Vec<Vec<u8>>,
+}
+
+impl CycleEncoder {
+    fn new(space: SpaceTag) -> Self {
+        let (plan, scratch, rows) = (BlockPlan::fixes(), Vec::new(), Vec::new());
+        Self { space, plan, scratch, rows }
+    }
+
+    fn append(&mut self, pending: &mut PendingGroup, cycle: &LogCycle) -> Result<(), LogError> {
+        let LogCycle { cycle, bytes } = cycle;
+        self.rows.clear();
+        for request in cycle.requests.iter() {
+            if let Request::Fixes(columns) = request {
+                let codec: &dyn BlockCodec = &CpuCodec;
+                let (plan, scratch) = (&self.plan, &mut self.scratch);
+                let encoded = rows_body::encode(codec, plan, &self.space, columns, scratch);
+                self.rows.push(encoded);
+            }
+        }
+        let CycleRecord { epoch, system_ms, time_max_ms, .. } = *cycle;
+        let header = CycleHeader { epoch, system_ms, time_max_ms };
+        pending.group.append(header, logged(cycle, &self.rows))?;
+        pending.cycles += 1;
+        pending.bytes += bytes;
+        Ok(())
+    }
+}
+
+/// The requests of a cycle as the log holds them; `rows` has the encoded plain rows in order.
+fn logged<'a>(
+    cycle: &'a CycleRecord,
+    rows: &'a [Vec<u8>],
+) -> impl Iterator<Item = LoggedRequest<'a>> + Clone {
+    let mut rows = rows.iter();
+    cycle.requests.iter().zip(&cycle.batches).map(move |(request, batch)| {
+        let body = match request {
+            Request::Block(block) => RequestBody::Block(block.bytes()),
+            Request::Fixes(_) => RequestBody::Rows(rows.next().map_or(&[], |rows| &rows[..])),
+            Request::Remove(objects) => RequestBody::Remove(ObjectIds::Values(objects)),
+            Request::Clear => RequestBody::Clear,
+        };
+        let batch = batch.as_ref().map(|BatchId { producer, batch_seq }| ProducerBatch {
+            producer,
+            batch_seq: *batch_seq,
+        });
+        LoggedRequest { body, batch }
+    })
+}

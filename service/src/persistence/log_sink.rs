@@ -1,0 +1,128 @@
+//! Hands the settled cycles of a fleet to its log.
+//!
+//! A cycle is logged when it has settled: one that fails has no place in the log. Cycles that
+//! change nothing are not logged; recovery runs empty cycles in their place.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender};
+use shoal_engine::{Clock, EngineError, Request, Snapshot};
+use shoal_position_log::ProducerState;
+
+use super::checkpoint::CheckpointThread;
+use super::fleet_log::FleetLog;
+use super::group_thread::LogCycle;
+use crate::fleet::{CycleRecord, CycleSink, SettledCycle, SinkCapacity};
+
+/// See the file's head.
+pub(crate) struct LogSink {
+    pub(super) log: Arc<FleetLog>,
+    pub(super) clock: Clock,
+    /// Submitted, in order.
+    pub(super) submitted: VecDeque<CycleRecord>,
+    /// `None` once the log is closed.
+    pub(super) cycles: Option<Sender<LogCycle>>,
+    /// A message after a write.
+    pub(super) written: Receiver<()>,
+    pub(super) pending_bytes_max: u64,
+    /// The last cycle that was handed to the log.
+    pub(super) logged_epoch: u64,
+    /// The clock after the last settled cycle.
+    pub(super) clock_ms: i64,
+    /// Bytes logged since the last checkpoint was begun.
+    pub(super) bytes_since_checkpoint: u64,
+    pub(super) checkpoint_bytes: u64,
+    pub(super) checkpoints: CheckpointThread,
+    pub(super) threads: Vec<JoinHandle<()>>,
+}
+
+/// Bytes of a cycle or request beside its rows.
+const OVERHEAD_BYTES: usize = 128;
+
+/// Bytes that a request takes in memory and, about, in the log.
+fn request_bytes(request: &Request) -> u64 {
+    const ROW_BYTES: usize = 40;
+    let rows = match request {
+        Request::Fixes(columns) => columns.len() * ROW_BYTES,
+        Request::Block(block) => block.bytes().len(),
+        Request::Remove(objects) => size_of_val(&objects[..]),
+        Request::Clear => 0,
+    };
+    (OVERHEAD_BYTES + rows) as u64
+}
+
+impl CycleSink for LogSink {
+    fn submitted(&mut self, cycle: CycleRecord) -> SinkCapacity {
+        self.submitted.push_back(cycle);
+        if self.log.pending_bytes() < self.pending_bytes_max || self.log.has_failed() {
+            return SinkCapacity::Available;
+        }
+        // An earlier message may be left: then one more cycle follows before the next wait.
+        SinkCapacity::Full(self.written.clone())
+    }
+
+    fn settled(&mut self, outcome: Result<SettledCycle<'_>, &EngineError>) {
+        let Some(mut cycle) = self.submitted.pop_front() else { return };
+        let Ok(settled) = outcome else { return };
+        self.clock_ms = settled.clock_ms;
+        if cycle.requests.is_empty() && settled.expired == 0 {
+            self.log.pass(settled.epoch);
+            return;
+        }
+        cycle.epoch = settled.epoch;
+        if self.clock == Clock::System {
+            // Cycles that are not logged may have advanced the clock further than this one.
+            cycle.system_ms = settled.clock_ms;
+        }
+        self.send(cycle);
+    }
+
+    fn wants_checkpoint(&self) -> bool {
+        self.bytes_since_checkpoint >= self.checkpoint_bytes && self.checkpoints.is_idle()
+    }
+
+    fn checkpoint(&mut self, state: Snapshot, producers: Vec<ProducerState>) {
+        self.bytes_since_checkpoint = 0;
+        self.checkpoints.begin(state, producers);
+    }
+}
+
+impl LogSink {
+    fn send(&mut self, cycle: CycleRecord) {
+        if self.log.has_failed() {
+            return;
+        }
+        let requests: u64 = cycle.requests.iter().map(request_bytes).sum();
+        let bytes = OVERHEAD_BYTES as u64 + requests;
+        self.bytes_since_checkpoint += bytes;
+        self.logged_epoch = cycle.epoch;
+        self.log.add_pending(cycle.epoch, bytes);
+        if let Some(cycles) = &self.cycles {
+            // An error means that the thread ended by a failure, which the log reports.
+            let _ = cycles.send(LogCycle { cycle, bytes });
+        }
+    }
+}
+
+impl Drop for LogSink {
+    /// Ends the log in order: everything settled becomes durable.
+    fn drop(&mut self) {
+        self.log.end();
+        self.checkpoints.end();
+        let epoch = self.log.settled_epoch();
+        if epoch > self.logged_epoch {
+            // The last epochs changed nothing, but clients have seen them: the term continues only
+            // if the log reaches them.
+            let (system_ms, time_max_ms) = (self.clock_ms, self.clock_ms);
+            let (requests, batches) = (Arc::default(), Vec::new());
+            self.send(CycleRecord { epoch, system_ms, time_max_ms, requests, batches });
+        }
+        drop(self.cycles.take());
+        for thread in self.threads.drain(..) {
+            // A panic of the thread was reported by its own guard.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Keeps fleets across restarts: every cycle goes to a log, checkpoints shorten recovery.
+//!
+//! The formats and the files are those of `shoal_position_log`; this folder drives them.
+
+mod checkpoint;
+mod data_folder;
+mod disk_thread;
+mod fleet_log;
+mod fleet_record;
+mod group_thread;
+mod log_sink;
+mod recovery;
+mod rows_body;
+
+pub use data_folder::DataFolder;
+pub use fleet_log::{FleetLog, LogCondition, LogReading};
+pub(crate) use log_sink::LogSink;
+pub(crate) use recovery::{RecoveredFleet, recover};

@@ -1,0 +1,363 @@
+//! Brings a fleet back: the newest checkpoint, then the cycles of the log through the same engine.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{bounded, unbounded};
+use shoal_codec::SpaceTag;
+use shoal_engine::{Backend, CycleInput, EngineOptions, Request};
+use shoal_position_log::{
+    CycleSource as _, LogError, LogOptions, LogReader, LogWriter, LoggedCycle, LoggedRequest,
+    PastTerm, ReadMode, ReadOptions, Recovered, RequestBody, Retention, Terms, open_newest,
+};
+use tracing::{info, warn};
+
+use super::checkpoint::{self, CheckpointThread, CheckpointTools};
+use super::data_folder::{FleetFolder, random};
+use super::disk_thread::DiskThread;
+use super::fleet_log::{FleetLog, LogCondition, LogReading};
+use super::group_thread::GroupThread;
+use super::log_sink::LogSink;
+use super::rows_body;
+use crate::error::ServiceError;
+use crate::fleet::{Producers, WallClock};
+use crate::limits::{LOG_GAP_CYCLES_MAX, RECOVERY_PROGRESS_MS, ServerLimits};
+use crate::metrics::FleetMetrics;
+
+/// Starts the engine of a fleet.
+type StartEngine<'a> = &'a dyn Fn() -> Result<Box<dyn Backend>, ServiceError>;
+
+/// What recovery needs.
+pub(crate) struct RecoveryTools<'a> {
+    pub(crate) folder: &'a FleetFolder,
+    pub(crate) options: &'a EngineOptions,
+    pub(crate) start: StartEngine<'a>,
+    pub(crate) limits: &'a ServerLimits,
+    pub(crate) wall: &'a WallClock,
+    pub(crate) metrics: &'a FleetMetrics,
+}
+
+/// A fleet with the state that its log holds.
+pub(crate) struct RecoveredFleet {
+    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) producers: Producers,
+    pub(crate) epoch: u64,
+    pub(crate) clock_ms: i64,
+    pub(crate) terms: Terms,
+    pub(crate) sink: LogSink,
+    pub(crate) log: Arc<FleetLog>,
+}
+
+/// See the file's head.
+///
+/// # Errors
+/// [`ServiceError::Log`]; those of the engine.
+pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, ServiceError> {
+    let started = Instant::now();
+    let mut replay = Replay::new(tools)?;
+    let checkpoint = replay.load_checkpoint(tools)?;
+    let read = ReadOptions {
+        fleet: Some(tools.folder.identity.clone()),
+        after_epoch: replay.epoch,
+        mode: ReadMode::Recover,
+    };
+    let mut reader = LogReader::open(tools.folder.storage.clone(), &tools.folder.log(), read)?;
+    let mut progress = Progress::new(&tools.folder.identity.name);
+    while let Some(cycle) = reader.next_cycle()? {
+        progress.rows += replay.apply(&cycle, tools)?;
+        progress.show(|| reader.remaining_bytes());
+    }
+    let recovered = reader.finish()?;
+    if let Some(torn) = recovered.torn_tail() {
+        let (segment, offset) = (torn.segment, torn.offset);
+        info!(segment, offset, reason = torn.reason, "the log ends in an incomplete write");
+    }
+    replay.skip_to(recovered.end().epoch, tools)?;
+    let rows = progress.rows;
+    let seconds = started.elapsed().as_secs_f64();
+    tools.metrics.recovery_seconds.set(seconds);
+    info!(
+        fleet = tools.folder.identity.name, objects = replay.backend.objects(), rows, seconds,
+        epoch = replay.epoch, "recovered"
+    );
+    open_log(tools, replay, checkpoint, recovered)
+}
+
+/// What a checkpoint says about the log.
+struct CheckpointInfo {
+    epoch: u64,
+    /// The log must keep the cycles after this epoch.
+    needed_epoch: u64,
+    term: u64,
+    past_terms: Vec<PastTerm>,
+}
+
+/// An engine that repeats the cycles of a log.
+struct Replay {
+    backend: Box<dyn Backend>,
+    producers: Producers,
+    epoch: u64,
+    /// System clock of the last cycle.
+    system_ms: i64,
+    clock_ms: i64,
+}
+
+impl Replay {
+    fn new(tools: &RecoveryTools<'_>) -> Result<Self, ServiceError> {
+        let producers = Producers::with_limit(tools.limits.producers_max);
+        let backend = (tools.start)()?;
+        Ok(Self { backend, producers, epoch: 0, system_ms: 0, clock_ms: 0 })
+    }
+
+    fn load_checkpoint(
+        &mut self,
+        tools: &RecoveryTools<'_>,
+    ) -> Result<CheckpointInfo, ServiceError> {
+        let folder = tools.folder;
+        let identity = Some(&folder.identity);
+        let found = open_newest(&folder.storage, &folder.checkpoint(), identity)?;
+        for rejected in &found.rejected {
+            warn!(epoch = rejected.epoch, error = %rejected.error, "a checkpoint is set aside");
+            rejected.set_aside(&*folder.storage, &folder.checkpoint())?;
+        }
+        let needed_epoch = found.needed_epoch;
+        let Some(mut reader) = found.newest else {
+            let past_terms = Vec::new();
+            return Ok(CheckpointInfo { epoch: 0, needed_epoch, term: 0, past_terms });
+        };
+        let (state, producers) = checkpoint::read(&mut reader)?;
+        (self.epoch, self.clock_ms, self.system_ms) = (state.epoch, state.clock_ms, state.clock_ms);
+        self.backend.import(state)?;
+        producers.into_iter().for_each(|producer| self.producers.restore_state(producer));
+        Ok(CheckpointInfo {
+            epoch: self.epoch,
+            needed_epoch,
+            term: reader.header().term,
+            past_terms: reader.past_terms().to_vec(),
+        })
+    }
+
+    /// Applies a cycle; returns its rows and removals.
+    fn apply(
+        &mut self,
+        cycle: &LoggedCycle<'_>,
+        tools: &RecoveryTools<'_>,
+    ) -> Result<u64, ServiceError> {
+        let header = cycle.header;
+        self.skip_to(header.epoch - 1, tools)?;
+        let invalid = |reason: String| {
+            let file = format!("the cycle of epoch {}", header.epoch);
+            ServiceError::from(LogError::Content { file, offset: 0, reason })
+        };
+        let requests: Result<Vec<Request>, String> = cycle.requests().map(request).collect();
+        let requests = requests.map_err(invalid)?;
+        let rows = requests.iter().map(Request::rows).sum::<usize>() as u64;
+        let (system_ms, time_max_ms) = (header.system_ms, header.time_max_ms);
+        let requests = Arc::new(requests);
+        let input = CycleInput { system_ms, time_max_ms, requests, ..CycleInput::default() };
+        let output = self.backend.run(input)?;
+        for (request, outcome) in cycle.requests().zip(&output.requests) {
+            if let Some(batch) = request.batch {
+                let is_applied = outcome.block_error.is_none();
+                self.producers.restore(batch.producer, batch.batch_seq, is_applied);
+            }
+        }
+        (self.epoch, self.clock_ms, self.system_ms) = (output.epoch, output.clock_ms, system_ms);
+        Ok(rows)
+    }
+
+    /// Runs empty cycles up to `epoch` in place of those that were not logged. The clock of the
+    /// last cycle has expired everything that it can, so they change nothing.
+    fn skip_to(&mut self, epoch: u64, tools: &RecoveryTools<'_>) -> Result<(), ServiceError> {
+        if epoch.saturating_sub(self.epoch) > LOG_GAP_CYCLES_MAX {
+            let mut state = self.backend.export()?;
+            state.epoch = epoch;
+            let mut backend = (tools.start)()?;
+            backend.import(state)?;
+            (self.backend, self.epoch) = (backend, epoch);
+        }
+        while self.epoch < epoch {
+            let (system_ms, time_max_ms) = (self.system_ms, self.system_ms);
+            let input = CycleInput { system_ms, time_max_ms, ..CycleInput::default() };
+            self.epoch = self.backend.run(input)?.epoch;
+        }
+        Ok(())
+    }
+}
+
+/// A request as the engine takes it.
+fn request(logged: LoggedRequest<'_>) -> Result<Request, String> {
+    match logged.body {
+        RequestBody::Block(bytes) => rows_body::block(bytes).map(Request::Block),
+        RequestBody::Rows(body) => rows_body::decode(body),
+        RequestBody::Remove(objects) => Ok(Request::Remove(objects.iter().collect())),
+        RequestBody::Clear => Ok(Request::Clear),
+    }
+}
+
+/// Shows how far recovery is.
+struct Progress<'a> {
+    fleet: &'a str,
+    rows: u64,
+    started: Instant,
+    shown: Instant,
+    shown_rows: u64,
+}
+
+impl<'a> Progress<'a> {
+    fn new(fleet: &'a str) -> Self {
+        let now = Instant::now();
+        Self { fleet, rows: 0, started: now, shown: now, shown_rows: 0 }
+    }
+
+    fn show(&mut self, remaining_bytes: impl FnOnce() -> u64) {
+        let since = self.shown.elapsed();
+        if since < Duration::from_millis(RECOVERY_PROGRESS_MS) {
+            return;
+        }
+        let rows_per_s = ((self.rows - self.shown_rows) as f64 / since.as_secs_f64()) as u64;
+        let (rows, remaining_bytes) = (self.rows, remaining_bytes());
+        let seconds = self.started.elapsed().as_secs();
+        info!(fleet = self.fleet, rows, rows_per_s, remaining_bytes, seconds, "recovering");
+        (self.shown, self.shown_rows) = (Instant::now(), self.rows);
+    }
+}
+
+/// Continues the log of a fleet and starts its threads.
+fn open_log(
+    tools: &RecoveryTools<'_>,
+    replay: Replay,
+    checkpoint: CheckpointInfo,
+    recovered: Recovered,
+) -> Result<RecoveredFleet, ServiceError> {
+    let Replay { backend, producers, epoch, clock_ms, .. } = replay;
+    let limits = tools.limits;
+    let options = LogOptions {
+        segment_bytes: limits.log_segment_bytes,
+        reserve_bytes: limits.log_reserve_bytes,
+        ..LogOptions::new(tools.folder.identity.clone(), random()?)
+    };
+    let (former, ended) = (recovered.term(), recovered.ended_terms().to_vec());
+    let last_epoch = recovered.end().epoch.max(checkpoint.epoch);
+    let (storage, folder) = (tools.folder.storage.clone(), tools.folder.log());
+    let writer = LogWriter::open(storage, &folder, options, recovered, epoch, random()?)?;
+    let first = if checkpoint.term == 0 { writer.term() } else { checkpoint.term };
+    let mut terms = Terms::new(first, checkpoint.past_terms);
+    terms.extend(&ended, writer.term());
+    if let Some(term) = former
+        && term != writer.term()
+    {
+        terms.extend(&[PastTerm { term, last_epoch }], writer.term());
+    }
+    let reading = LogReading {
+        durable_epoch: epoch,
+        position: writer.synced(),
+        checkpoint_epoch: checkpoint.epoch,
+        bytes: writer.bytes(),
+        condition: LogCondition::Running,
+    };
+    let log = Arc::new(FleetLog::new(&tools.folder.identity.name, reading));
+    let start = LogStart { tools, writer, log: log.clone(), terms: terms.clone() };
+    let sink = start.sink(epoch, clock_ms, checkpoint.needed_epoch)?;
+    Ok(RecoveredFleet { backend, producers, epoch, clock_ms, terms, sink, log })
+}
+
+/// An open log without threads.
+struct LogStart<'a> {
+    tools: &'a RecoveryTools<'a>,
+    writer: LogWriter,
+    log: Arc<FleetLog>,
+    terms: Terms,
+}
+
+impl LogStart<'_> {
+    fn sink(
+        self,
+        epoch: u64,
+        clock_ms: i64,
+        needed_epoch: u64,
+    ) -> Result<LogSink, ServiceError> {
+        let Self { tools, writer, log, terms } = self;
+        let (limits, space) = (tools.limits, tools.options.space.tag());
+        let fleet = tools.folder.identity.name.clone();
+        let (cycle_sender, cycles) = unbounded();
+        let (group_sender, groups) = bounded(0);
+        let (empty_sender, empty) = bounded(2);
+        let (written_sender, written) = bounded(1);
+        let (needed_sender, needed) = unbounded();
+        let disk = DiskThread {
+            fleet: fleet.clone(),
+            writer,
+            log: log.clone(),
+            groups,
+            empty: empty_sender,
+            written: written_sender,
+            needed,
+            retention: Retention {
+                keep_bytes: limits.log_keep_bytes,
+                keep_ms: limits.log_keep_ms,
+            },
+            wall: tools.wall.clone(),
+            metrics: tools.metrics.clone(),
+        };
+        // An error cannot occur: the receiver is in `disk`.
+        let _ = needed_sender.send(needed_epoch);
+        let checkpoints = CheckpointThread::start(CheckpointTools {
+            folder: tools.folder.clone(),
+            space,
+            terms,
+            reserve_bytes: limits.log_reserve_bytes,
+            log: log.clone(),
+            needed: needed_sender,
+            metrics: tools.metrics.clone(),
+        })?;
+        let threads = vec![
+            spawn("group", &fleet, group_work(cycles, group_sender, empty, space, log.clone()))?,
+            spawn("disk", &fleet, move || disk.run())?,
+        ];
+        Ok(LogSink {
+            log,
+            clock: tools.options.clock,
+            submitted: VecDeque::new(),
+            cycles: Some(cycle_sender),
+            written,
+            pending_bytes_max: limits.log_pending_bytes_max,
+            logged_epoch: epoch,
+            clock_ms,
+            bytes_since_checkpoint: 0,
+            checkpoint_bytes: limits.checkpoint_log_bytes,
+            checkpoints,
+            threads,
+        })
+    }
+}
+
+fn group_work(
+    cycles: crossbeam_channel::Receiver<super::group_thread::LogCycle>,
+    groups: crossbeam_channel::Sender<super::group_thread::PendingGroup>,
+    written: crossbeam_channel::Receiver<super::group_thread::PendingGroup>,
+    space: SpaceTag,
+    log: Arc<FleetLog>,
+) -> impl FnOnce() + Send + 'static {
+    let thread = GroupThread { cycles, groups, written, space };
+    move || {
+        if let Err(error) = thread.run() {
+            let why: Arc<str> = error.to_string().into();
+            log.publish(|reading| reading.condition = LogCondition::Failed(why));
+        }
+    }
+}
+
+fn spawn(
+    what: &str,
+    fleet: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, ServiceError> {
+    let spawned = thread::Builder::new().name(format!("{what}-{fleet}")).spawn(work);
+    spawned.map_err(|source| ServiceError::Io {
+        what: format!("starting the log's threads of fleet {fleet}"),
+        source,
+    })
+}

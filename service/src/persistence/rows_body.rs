@@ -1,0 +1,147 @@
+//! Plain rows in the log: a block, or raw columns where a block cannot hold their times.
+//!
+//! A body begins with 8 bytes: the form as a number of 32 bits, little-endian, and zeros. LOG.md of
+//! the position log treats it as opaque.
+
+use bytes::Bytes;
+use shoal_codec::{Block, BlockCodec, BlockPlan, Budget, FixColumns, FixRow, SpaceTag};
+use shoal_engine::Request;
+
+/// A block follows.
+const BLOCK: u32 = 0;
+/// Rows follow, [`RAW_ROW_BYTES`] each.
+const RAW: u32 = 1;
+const HEAD_BYTES: usize = 8;
+const RAW_ROW_BYTES: usize = 40;
+
+/// Encodes rows; `scratch` is reused.
+pub(super) fn encode(
+    codec: &dyn BlockCodec,
+    plan: &BlockPlan,
+    space: &SpaceTag,
+    columns: &FixColumns,
+    scratch: &mut Vec<u8>,
+) -> Vec<u8> {
+    let encoded = codec.encode_planned(columns, plan, space, 0, scratch);
+    let (form, payload) = match encoded {
+        Ok(_) => (BLOCK, &scratch[..]),
+        // A block spans 49 days at most; the rows of one message may span more.
+        Err(_) => {
+            scratch.clear();
+            (0..columns.len()).for_each(|row| put_row(&columns.row(row), scratch));
+            (RAW, &scratch[..])
+        }
+    };
+    let mut body = Vec::with_capacity(HEAD_BYTES + payload.len());
+    body.extend_from_slice(&u64::from(form).to_le_bytes());
+    body.extend_from_slice(payload);
+    body
+}
+
+fn put_row(row: &FixRow, out: &mut Vec<u8>) {
+    out.extend_from_slice(&row.object.to_le_bytes());
+    out.extend_from_slice(&row.time_ms.to_le_bytes());
+    out.extend_from_slice(&row.x.to_le_bytes());
+    out.extend_from_slice(&row.y.to_le_bytes());
+    out.extend_from_slice(&row.speed_mm_s.to_le_bytes());
+    out.extend_from_slice(&row.altitude_mm.to_le_bytes());
+    out.extend_from_slice(&row.state.to_le_bytes());
+    out.extend_from_slice(&u32::from(row.heading_cdeg).to_le_bytes());
+}
+
+/// The request of a body.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn decode(body: &[u8]) -> Result<Request, String> {
+    let Some((head, payload)) = body.split_first_chunk::<HEAD_BYTES>() else {
+        return Err(format!("plain rows of {} bytes", body.len()));
+    };
+    match u64::from_le_bytes(*head) {
+        form if form == u64::from(BLOCK) => block(payload).map(Request::Block),
+        form if form == u64::from(RAW) => {
+            let (rows, rest) = payload.as_chunks::<RAW_ROW_BYTES>();
+            if !rest.is_empty() {
+                return Err(format!("raw rows of {} bytes", payload.len()));
+            }
+            let mut columns = FixColumns::with_capacity(rows.len());
+            rows.iter().for_each(|row| columns.push_row(raw_row(row)));
+            Ok(Request::Fixes(columns))
+        }
+        form => Err(format!("unknown form of plain rows: {form}")),
+    }
+}
+
+/// A block that the log holds; its size was checked when it was received.
+pub(super) fn block(bytes: &[u8]) -> Result<Block, String> {
+    let budget = Budget {
+        rows_max: crate::limits::MESSAGE_ROWS_MAX as u32,
+        bytes_max: bytes.len(),
+        ..Budget::default()
+    };
+    Block::parse(Bytes::copy_from_slice(bytes), &budget).map_err(|error| error.to_string())
+}
+
+fn raw_row(bytes: &[u8; RAW_ROW_BYTES]) -> FixRow {
+    let word = |at: usize| {
+        let mut word = [0; 4];
+        word.copy_from_slice(&bytes[at..at + 4]);
+        u32::from_le_bytes(word)
+    };
+    let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+    FixRow {
+        speed_mm_s: word(24),
+        altitude_mm: word(28).cast_signed(),
+        state: word(32),
+        heading_cdeg: word(36) as u16,
+        ..FixRow::new(long(0), long(8).cast_signed(), word(16).cast_signed(), word(20).cast_signed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shoal_codec::CpuCodec;
+    use shoal_engine::Space;
+
+    use super::*;
+
+    fn round_trip(times_ms: &[i64]) -> (u64, Request, FixColumns) {
+        let mut columns = FixColumns::new();
+        for (object, &time_ms) in times_ms.iter().enumerate() {
+            let row = FixRow::new(object as u64, time_ms, -7, i32::MIN);
+            columns.push_row(FixRow { state: 9, altitude_mm: -5, heading_cdeg: 12, ..row });
+        }
+        let plan = BlockPlan::raw();
+        let tag = Space::geographic().tag();
+        let body = encode(&CpuCodec, &plan, &tag, &columns, &mut Vec::new());
+        let form = u64::from_le_bytes(body[..8].try_into().unwrap());
+        (form, decode(&body).unwrap(), columns)
+    }
+
+    #[test]
+    fn rows_read_back_from_blocks_and_from_raw_columns() {
+        let (form, request, columns) = round_trip(&[1_700_000_000_000, 1_700_000_000_500]);
+        assert_eq!(form, 0);
+        let Request::Block(block) = request else { panic!("not a block") };
+        let mut decoded = FixColumns::new();
+        block.decode_rows(0..2, &mut decoded).unwrap();
+        assert_eq!(decoded, columns);
+
+        let (form, request, columns) = round_trip(&[i64::MIN, 0, i64::MAX]);
+        assert_eq!(form, 1);
+        let Request::Fixes(decoded) = request else { panic!("not raw") };
+        for row in 0..3 {
+            assert_eq!(decoded.row(row), columns.row(row));
+        }
+    }
+
+    #[test]
+    fn foreign_bodies_are_refused() {
+        for body in [&[][..], &[0; 7], &[2, 0, 0, 0, 0, 0, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0, 5]] {
+            assert!(decode(body).is_err(), "{body:?}");
+        }
+        let mut damaged = [0; 100];
+        damaged[20] = 7;
+        assert!(decode(&damaged).is_err());
+    }
+}
