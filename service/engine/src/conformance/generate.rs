@@ -11,7 +11,7 @@ use super::builders::{fixes, invalid_block, planned_block};
 use super::random::Random;
 use crate::cycle::{Refusal, Request};
 use crate::model::Model;
-use crate::query::{Filter, Projection, Query, QueryKind};
+use crate::query::{Filter, Projection, Query, QueryKind, RowLimit};
 use crate::region::Region;
 use crate::space::Space;
 use crate::sphere::EARTH_RADIUS_M;
@@ -229,7 +229,11 @@ impl Generator {
         };
         let projection =
             *self.random.pick(&[Projection::Ids, Projection::Fixes, Projection::Count]);
-        let limit = self.random.once_in(4).then(|| self.random.below(40));
+        let limit = self.random.once_in(3).then(|| {
+            let rows = *self.random.pick(&[40, 20_000]);
+            let rows = self.random.below(rows);
+            if self.random.once_in(2) { RowLimit::First(rows) } else { RowLimit::AllOrNone(rows) }
+        });
         let mut filter = if self.random.once_in(3) { self.filter() } else { Filter::default() };
         filter.object_after = self.random.once_in(6).then(|| self.id());
         Query { kind, filter: filter.boxed(), projection, limit }
