@@ -70,10 +70,14 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=kernels");
     println!("cargo::rerun-if-changed=src/launch/argument_layout.rs");
-    for table in ["layout.rs", "layout_codec.rs", "refusal.rs", "event_kind.rs"] {
+    for table in
+        ["layout.rs", "layout_codec.rs", "layout_measures.rs", "refusal.rs", "event_kind.rs"]
+    {
         println!("cargo::rerun-if-changed=../service/engine/src/{table}");
     }
-    println!("cargo::rerun-if-changed=../service/codec/src/encoding/table.rs");
+    for table in ["encoding/table.rs", "measure_table.rs"] {
+        println!("cargo::rerun-if-changed=../service/codec/src/{table}");
+    }
     println!("cargo::rerun-if-env-changed=CUDA_HOME");
     println!("cargo::rerun-if-env-changed=SHOAL_CUDA_ARCHITECTURES");
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
@@ -222,7 +226,7 @@ fn header() -> String {
         writeln!(text, "static const u32 CODEC_{} = {id};", name.to_uppercase())
             .expect("a string takes everything");
     }
-    for record in layout::RECORDS.iter().chain(layout::CODEC_RECORDS) {
+    for record in layout::RECORD_LISTS.into_iter().flatten() {
         // Records of whole 16 bytes are loaded 16 bytes at a time.
         let align = [16, 8].into_iter().find(|align| record.bytes.is_multiple_of(*align));
         let align = format!("alignas({}) ", align.unwrap_or(4));
@@ -238,6 +242,7 @@ fn header() -> String {
         structure(&mut text, ("", name, argument.bytes), fields);
     }
     text.push_str(&layout_list());
+    text.push_str(&measure_list());
     text
 }
 
@@ -261,12 +266,30 @@ fn structure<'a>(
 /// All records and fields as one macro, so that the probe's kernel forgets none.
 fn layout_list() -> String {
     let mut text = String::from("#define LAYOUT(RECORD, FIELD)");
-    for record in layout::RECORDS.iter().chain(layout::CODEC_RECORDS) {
+    for record in layout::RECORD_LISTS.into_iter().flatten() {
         let name = record.name;
         text.push_str(&format!(" \\\n    RECORD({name})"));
         for (field, _, _) in record.fields {
             text.push_str(&format!(" FIELD({name}, {field})"));
         }
+    }
+    text.push('\n');
+    text
+}
+
+/// All measures as one macro that calls another with what the table has of each.
+fn measure_list() -> String {
+    let mut text = String::from("#define MEASURES(DO)");
+    for (index, measure) in layout::MEASURES.iter().enumerate() {
+        let layout::MeasureLayout { field, column_type, at, range: [min, max], .. } = measure;
+        let bit = layout::FILTER_MEASURE << index;
+        let refusal = measure.column.to_uppercase();
+        let [unknown, least, greatest] = measure.values;
+        let is_circular = measure.is_circular;
+        text.push_str(&format!(
+            " \\\n    DO({field}, {column_type}, {at}, REFUSED_{refusal}, {bit}u, {min}, {max}, \
+             {unknown}ll, {least}ll, {greatest}ll, {is_circular})"
+        ));
     }
     text.push('\n');
     text

@@ -19,7 +19,6 @@ pub mod replay;
 pub mod rpc;
 pub mod server;
 pub mod status;
-mod stored;
 pub mod subscription;
 
 pub use engine_choice::EngineChoice;

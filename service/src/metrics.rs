@@ -17,17 +17,6 @@ use shoal_engine::{CycleOutput, Query, QueryKind, Refusal, RequestOutcome};
 use crate::fleet::{FleetView, QueueDepth};
 use crate::subscription::SubscriptionDepth;
 
-/// Labels of refused rows, by reason.
-const REFUSALS: [&str; Refusal::ALL.len()] = {
-    let mut names = [""; Refusal::ALL.len()];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = Refusal::ALL[index].name();
-        index += 1;
-    }
-    names
-};
-
 /// Labels of a series: the fleet, then what the metric distinguishes.
 type Labels = Vec<(&'static str, String)>;
 type Series<M> = Family<Labels, M, fn() -> M>;
@@ -150,7 +139,7 @@ macro_rules! metrics {
 metrics! {
     labelled {
         rows: "outcome" in ["applied", "duplicate", "superseded", "late"], "Rows by outcome";
-        rows_refused: "reason" in REFUSALS, "Refused rows by reason";
+        rows_refused: "reason" in Refusal::NAMES, "Refused rows by reason";
         objects_removed: "reason" in ["request", "expired"], "Objects removed by cause";
         messages: "outcome" in ["applied", "duplicate", "failed"], "Report messages and removals";
         queries: "kind" in ["get", "range", "nearest"], "Queries answered by kind";

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use shoal_codec::{FixColumns, SpaceTag, Values};
+use shoal_codec::{Column, FixColumns, SpaceTag, Values};
 
 use super::values::bytes;
 
@@ -39,22 +39,9 @@ impl Block {
     /// A block of fixes; times count from the least of them.
     pub(super) fn of_fixes(fixes: FixColumns, space: SpaceTag) -> Self {
         let base_ms = fixes.time_ms.iter().copied().min().unwrap_or(0);
-        let offset = |time_ms: &i64| time_ms.wrapping_sub(base_ms) as u32;
-        let mut columns = vec![
-            BlockColumn::new("object", Values::U64(fixes.object.clone())),
-            BlockColumn::new("time", Values::U32(fixes.time_ms.iter().map(offset).collect())),
-            BlockColumn::new("x", Values::I32(fixes.x.clone())),
-            BlockColumn::new("y", Values::I32(fixes.y.clone())),
-        ];
-        let optional = [
-            ("speed", fixes.speed_mm_s.clone().map(Values::U32)),
-            ("heading", fixes.heading_cdeg.clone().map(Values::U16)),
-            ("altitude", fixes.altitude_mm.clone().map(Values::I32)),
-            ("state", fixes.state.clone().map(Values::U32)),
-        ];
-        for (name, values) in optional {
-            columns.extend(values.map(|values| BlockColumn::new(name, values)));
-        }
+        let column =
+            |column: Column| Some(BlockColumn::new(column.name(), fixes.values(column, base_ms)?));
+        let columns = Column::ALL.into_iter().filter_map(column).collect();
         Self { columns, fixes: Some((fixes, space)) }
     }
 

@@ -48,7 +48,7 @@ impl DataSet {
             match &self.content {
                 Content::Fixes(fixes, space) => {
                     end = start + span_rows(&fixes.time_ms[start..end]);
-                    blocks.push(Block::of_fixes(rows_of(fixes, start..end), *space));
+                    blocks.push(Block::of_fixes(fixes.slice(start..end), *space));
                 }
                 Content::Columns(columns) => blocks.push(Block::of_columns(columns, start..end)),
             }
@@ -69,20 +69,6 @@ fn span_rows(times_ms: &[i64]) -> usize {
         }
     }
     times_ms.len()
-}
-
-/// A range of rows as separate columns.
-fn rows_of(fixes: &FixColumns, rows: std::ops::Range<usize>) -> FixColumns {
-    FixColumns {
-        object: fixes.object[rows.clone()].to_vec(),
-        time_ms: fixes.time_ms[rows.clone()].to_vec(),
-        x: fixes.x[rows.clone()].to_vec(),
-        y: fixes.y[rows.clone()].to_vec(),
-        speed_mm_s: fixes.speed_mm_s.as_ref().map(|values| values[rows.clone()].to_vec()),
-        heading_cdeg: fixes.heading_cdeg.as_ref().map(|values| values[rows.clone()].to_vec()),
-        altitude_mm: fixes.altitude_mm.as_ref().map(|values| values[rows.clone()].to_vec()),
-        state: fixes.state.as_ref().map(|values| values[rows.clone()].to_vec()),
-    }
 }
 
 #[cfg(test)]

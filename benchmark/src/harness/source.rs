@@ -2,7 +2,7 @@
 //!
 //! Rows keep the order of the workload. A workload that ends or leaves its space is an error.
 
-use shoal_codec::{FixColumns, SPEED_UNKNOWN};
+use shoal_codec::{Column, FixColumns, SPEED_UNKNOWN, Values};
 use shoal_engine::{Query, Region, Space};
 use shoal_workload::{Fix, Params, Workload, WorkloadSpace};
 
@@ -21,7 +21,7 @@ pub(crate) enum Attributes {
     None,
     /// Speed and heading: 26 bytes a row.
     Motion,
-    /// Speed, heading, altitude and state: 34 bytes a row.
+    /// All that a row can have.
     All,
 }
 
@@ -82,11 +82,20 @@ impl Source {
             columns.heading_cdeg = Some(self.fixes.iter().map(heading).collect());
         }
         if self.attributes == Attributes::All {
-            // Generators have no altitude or state; any values cost the same.
-            let altitude = |fix: &Fix| (fix.time_ms % 10_000_000) as i32;
-            columns.altitude_mm = Some(self.fixes.iter().map(altitude).collect());
             let state = |fix: &Fix| (fix.object & STATE_BITS) as u32;
             columns.state = Some(self.fixes.iter().map(state).collect());
+            // Generators have no others; any values cost the same.
+            for column in Column::ATTRIBUTES {
+                if columns.column(column).is_none() {
+                    let value_type = column.value_type();
+                    let bytes = |fix: &Fix| {
+                        let value = fix.time_ms % 10_000_000;
+                        value.to_le_bytes().into_iter().take(value_type.width_bytes())
+                    };
+                    let bytes: Vec<u8> = self.fixes.iter().flat_map(bytes).collect();
+                    columns.set_column(column, Values::from_le_bytes(value_type, &bytes), 0);
+                }
+            }
         }
         Ok(columns)
     }

@@ -89,11 +89,10 @@ __device__ inline u32 read_state(const Input& input, const RequestDescriptor& re
 __device__ inline Optional read_optional(const Input& input, const RequestDescriptor& request,
                                          u32 row) {
     Optional read = unknown();
-    if (request.speed_at != NO_COLUMN) read.speed_mm_s = at<u32>(input, request.speed_at, row);
-    if (request.altitude_at != NO_COLUMN)
-        read.altitude_mm = at<i32>(input, request.altitude_at, row);
-    if (request.heading_at != NO_COLUMN)
-        read.heading_cdeg = at<unsigned short>(input, request.heading_at, row);
+#define MEASURE(field, type, place, ...) \
+    if (request.place != NO_COLUMN) read.field = at<type>(input, request.place, row);
+    MEASURES(MEASURE)
+#undef MEASURE
     return read;
 }
 
@@ -124,11 +123,7 @@ __device__ inline u32 validate(const Rules& rules, const Row& row, const Optiona
         return REFUSED_OUTSIDE_SPACE;
     if (row.time_ms < TIME_ORIGIN_MS) return REFUSED_TIME_TOO_EARLY;
     if (row.time_ms > rules.time_max_ms) return REFUSED_TIME_TOO_LATE;
-    if (optional.speed_mm_s == POISON_SPEED) return REFUSED_SPEED;
-    if (optional.heading_cdeg >= HEADING_END_CDEG && optional.heading_cdeg != HEADING_UNKNOWN)
-        return REFUSED_HEADING;
-    if (optional.altitude_mm == POISON_ALTITUDE) return REFUSED_ALTITUDE;
-    return 0;
+    return refusal_of(optional);
 }
 
 // The clock of the running cycle, valid once all rows are validated.

@@ -37,7 +37,11 @@ __device__ inline void store(Version* version, Version value) {
 }
 
 __device__ inline Optional unknown() {
-    return {SPEED_UNKNOWN, ALTITUDE_UNKNOWN, HEADING_UNKNOWN, 0u};
+    Optional all = {};
+#define MEASURE(field, type, place, refused, bit, min, max, absent, ...) all.field = (type)absent;
+    MEASURES(MEASURE)
+#undef MEASURE
+    return all;
 }
 
 __device__ inline Optional optional_of(const Records& records, u32 slot, u32 version) {
@@ -45,32 +49,42 @@ __device__ inline Optional optional_of(const Records& records, u32 slot, u32 ver
 }
 
 __device__ inline bool equal(const Optional& a, const Optional& b) {
-    return a.speed_mm_s == b.speed_mm_s && a.altitude_mm == b.altitude_mm
-        && a.heading_cdeg == b.heading_cdeg;
+#define MEASURE(field, ...) && a.field == b.field
+    return true MEASURES(MEASURE);
+#undef MEASURE
+}
+
+// Whether a value is known and lies in a closed range.
+template <class T>
+__device__ inline bool is_within(T value, T from, T to, T absent, bool is_circular) {
+    if (value == absent) return false;
+    if (is_circular && from > to) return value >= from || value <= to;
+    return from <= value && value <= to;
 }
 
 // Whether a filter's conditions on optional values hold.
 __device__ inline bool attributes_pass(const Shape& shape, const Optional& optional) {
-    if (shape.filter & FILTER_SPEED) {
-        u32 speed = optional.speed_mm_s;
-        if (speed == SPEED_UNKNOWN || speed < shape.speed_min || speed > shape.speed_max)
-            return false;
-    }
-    if (shape.filter & FILTER_HEADING) {
-        u32 heading = optional.heading_cdeg;
-        u32 from = shape.heading_range & 0xffffu, to = shape.heading_range >> 16;
-        if (heading == HEADING_UNKNOWN) return false;
-        bool within = from <= to ? from <= heading && heading <= to
-                                 : heading >= from || heading <= to;
-        if (!within) return false;
-    }
-    if (shape.filter & FILTER_ALTITUDE) {
-        i32 altitude = optional.altitude_mm;
-        if (altitude == ALTITUDE_UNKNOWN || altitude < shape.altitude_min
-            || altitude > shape.altitude_max)
-            return false;
-    }
+#define MEASURE(field, type, place, refused, bit, min, max, absent, least, greatest, is_circular) \
+    if ((shape.filter & bit)                                                                      \
+        && !is_within(optional.field, shape.min, shape.max, decltype(optional.field)(absent),     \
+                      is_circular))                                                               \
+        return false;
+    MEASURES(MEASURE)
+#undef MEASURE
     return true;
+}
+
+// The first fault of optional values, 0 without one.
+__device__ inline u32 refusal_of(const Optional& optional) {
+#define MEASURE(field, type, place, refused, bit, min, max, absent, least, greatest, is_circular) \
+    if (optional.field != decltype(optional.field)(absent)                                        \
+        && !is_within(optional.field, decltype(optional.field)(least),                            \
+                      decltype(optional.field)(greatest), decltype(optional.field)(absent),       \
+                      false))                                                                     \
+        return refused;
+    MEASURES(MEASURE)
+#undef MEASURE
+    return 0;
 }
 
 // The event that ended an object, by its last version; see `end_object`.
@@ -78,10 +92,24 @@ __device__ inline u32 event_of(const Version& dead) {
     return dead.time_ms < TIME_ORIGIN_MS ? (u32)dead.time_ms : EVENT_EXPIRED;
 }
 
+// A record with these optional values; all else is 0.
+__device__ inline AnswerRecord answered(const Optional& optional) {
+    AnswerRecord answer = {};
+#define MEASURE(field, ...) answer.field = optional.field;
+    MEASURES(MEASURE)
+#undef MEASURE
+    return answer;
+}
+
 // One version of a record, in the form of answers.
 __device__ inline AnswerRecord record_at(const Records& records, u32 slot, u32 place) {
     Version version = load(records.versions + 2ull * slot + place);
-    Optional optional = optional_of(records, slot, place);
-    return {records.objects[slot], version.time_ms, version.x, version.y, optional.speed_mm_s,
-            optional.altitude_mm, optional.heading_cdeg, version.state, version.alive, 0u};
+    AnswerRecord answer = answered(optional_of(records, slot, place));
+    answer.object = records.objects[slot];
+    answer.time_ms = version.time_ms;
+    answer.x = version.x;
+    answer.y = version.y;
+    answer.state = version.state;
+    answer.found = version.alive;
+    return answer;
 }

@@ -48,21 +48,18 @@ extern "C" __global__ void trajectories_rows(Input input, Rules rules, const u32
     const RequestDescriptor& request = input.requests[request_of(input, rules.requests, arrival)];
     u32 number = arrival - request.first_arrival;
     AnswerRecord answer = {};
-    answer.reserved = arrival;
     if (request.kind == REQUEST_REMOVE) {
         answer.object = at<u64>(input, request.object_at, number);
     } else {
         Row row = read_row(input, request, number);
-        Optional optional = read_optional(input, request, number);
+        answer = answered(read_optional(input, request, number));
         answer.object = row.object;
         answer.time_ms = row.time_ms;
         answer.x = row.x;
         answer.y = row.y;
-        answer.speed_mm_s = optional.speed_mm_s;
-        answer.altitude_mm = optional.altitude_mm;
-        answer.heading_cdeg = optional.heading_cdeg;
         answer.state = read_state(input, request, number);
         answer.found = 1;
     }
+    answer.reserved = arrival;
     rows[place] = answer;
 }

@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
+use shoal_codec::FixRow;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{AnswerRecord, Entry, NO_SLOT, Optional, Place, Version};
 
+use super::query_answers::{answered, optional};
 use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgument, fault};
 
 /// Slots at most: one bit of a slot marks it as pending.
@@ -219,7 +221,8 @@ impl Records {
             let capacity = self.capacity_for((rows.len(), 0, self.has_optional()), |_| 0)?;
             self.grow(stream, capacity)?;
         }
-        let is_known = |row: &AnswerRecord| optional(row) != optional(&UNKNOWN);
+        let unknown = optional(&answered(&FixRow::new(0, 0, 0, 0)));
+        let is_known = |row: &AnswerRecord| optional(row) != unknown;
         if rows.iter().any(is_known) {
             self.fit_optional(stream)?;
         }
@@ -230,7 +233,7 @@ impl Records {
         let versions: Vec<Version> = rows.iter().flat_map(versions).collect();
         self.versions.upload(stream, 0, &versions)?;
         if let Some(buffer) = &self.optional {
-            let values = rows.iter().flat_map(|row| [optional(row), optional(&UNKNOWN)]);
+            let values = rows.iter().flat_map(|row| [optional(row), unknown]);
             buffer.upload(stream, 0, &values.collect::<Vec<_>>())?;
         }
         let entry = |(slot, row): (u32, &AnswerRecord)| Entry {
@@ -253,28 +256,6 @@ fn bytes_of(slots: usize, with_optional: bool) -> u64 {
     let each = 2 * size_of::<Version>() + size_of::<Entry>() + lists + optional;
     let places = (2 * slots).next_power_of_two() * size_of::<Place>();
     (places + slots * each) as u64
-}
-
-const UNKNOWN: AnswerRecord = AnswerRecord {
-    object: 0,
-    time_ms: 0,
-    x: 0,
-    y: 0,
-    speed_mm_s: shoal_codec::SPEED_UNKNOWN,
-    altitude_mm: shoal_codec::ALTITUDE_UNKNOWN,
-    heading_cdeg: shoal_codec::HEADING_UNKNOWN as u32,
-    state: 0,
-    found: 0,
-    reserved: 0,
-};
-
-fn optional(row: &AnswerRecord) -> Optional {
-    Optional {
-        speed_mm_s: row.speed_mm_s,
-        altitude_mm: row.altitude_mm,
-        heading_cdeg: row.heading_cdeg,
-        reserved: 0,
-    }
 }
 
 /// A record as the first version of its slot.

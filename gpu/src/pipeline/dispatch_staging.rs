@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
-use shoal_codec::{Block, Chunk, Column, Encoding, FixColumns};
+use shoal_codec::{Block, Chunk, Column, ColumnValues, Encoding, FixColumns};
 use shoal_engine::layout::{
     GROUPED_STATE, GROUPED_X, GROUPED_Y, NO_COLUMN, Part, REQUEST_BLOCK, REQUEST_CLEAR,
     REQUEST_FIXES, REQUEST_REMOVE, RequestDescriptor,
@@ -20,7 +20,7 @@ use super::subscription::Changes;
 use super::timeline::Timeline;
 use crate::codec::{Decoding, Form, List, OutputRequest, Place, of_block};
 use crate::launch::{
-    ByteRange, CodecRanges, DeviceBuffer, Memory, PinnedBuffer, Plain, QueryRanges, fault,
+    ByteRange, CodecRanges, DeviceBuffer, Memory, PinnedBuffer, QueryRanges, fault,
 };
 
 /// Bytes of a query's lists, a guess: two parts. More only means that rows are copied again.
@@ -212,25 +212,16 @@ const DECODED: u64 = 1 << 62;
 /// Makes the offsets of columns relative to the start of the device's side, where `front` bytes are
 /// decoded.
 fn shift(arrived: &mut RequestDescriptor, front: u64) {
-    let columns = [
-        &mut arrived.object_at,
-        &mut arrived.time_at,
-        &mut arrived.x_at,
-        &mut arrived.y_at,
-        &mut arrived.speed_at,
-        &mut arrived.heading_at,
-        &mut arrived.altitude_at,
-        &mut arrived.state_at,
-        &mut arrived.entries_at,
-        &mut arrived.places_at,
-    ];
-    for at in columns {
+    let shift = |at: &mut u64| {
         *at = match *at {
             NO_COLUMN => NO_COLUMN,
             decoded if decoded & DECODED != 0 => decoded & !DECODED,
             packed => packed + front,
         };
-    }
+    };
+    Column::ALL.into_iter().for_each(|column| shift(place_of(arrived, column)));
+    shift(&mut arrived.entries_at);
+    shift(&mut arrived.places_at);
 }
 
 /// By clear: the arrival that it precedes, and its request.
@@ -240,11 +231,30 @@ fn clears(requests: &[RequestDescriptor]) -> Vec<(u32, u32)> {
     clears.map(|(number, arrived)| (arrived.first_arrival, number)).collect()
 }
 
-/// Whether a request has attributes.
-fn has_optional(arrived: &RequestDescriptor) -> bool {
-    let columns = [arrived.speed_at, arrived.heading_at, arrived.altitude_at];
-    columns.iter().any(|column| *column != NO_COLUMN)
+macro_rules! render {
+    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident {
+        [$word:ident $at:ident $min:ident $max:ident] $($storage:tt)+
+    };)+) => {
+        /// Whether a request has attributes.
+        fn has_optional(arrived: &RequestDescriptor) -> bool {
+            false $(|| arrived.$at != NO_COLUMN)+
+        }
+
+        /// The place of one column of a request.
+        fn place_of(arrived: &mut RequestDescriptor, column: Column) -> &mut u64 {
+            match column {
+                Column::Object => &mut arrived.object_at,
+                Column::Time => &mut arrived.time_at,
+                Column::X => &mut arrived.x_at,
+                Column::Y => &mut arrived.y_at,
+                $(Column::$column => &mut arrived.$at,)+
+                Column::State => &mut arrived.state_at,
+            }
+        }
+    };
 }
+
+shoal_codec::measures!(render);
 
 /// Adds the lists of all queries to the packing.
 fn place_queries<'a>(
@@ -300,21 +310,14 @@ fn place<'a>(
     (request, number): (&'a Request, u32),
     first_arrival: u32,
 ) -> RequestDescriptor {
-    let nothing = RequestDescriptor {
-        object_at: NO_COLUMN,
-        time_at: NO_COLUMN,
-        x_at: NO_COLUMN,
-        y_at: NO_COLUMN,
-        speed_at: NO_COLUMN,
-        heading_at: NO_COLUMN,
-        altitude_at: NO_COLUMN,
-        state_at: NO_COLUMN,
+    let mut nothing = RequestDescriptor {
         entries_at: NO_COLUMN,
         places_at: NO_COLUMN,
         first_arrival,
         rows: request.rows() as u32,
         ..RequestDescriptor::default()
     };
+    Column::ALL.into_iter().for_each(|column| *place_of(&mut nothing, column) = NO_COLUMN);
     match request {
         Request::Fixes(columns) => place_columns(packing, columns, nothing),
         Request::Block(block) => place_block(packing, decoding, (block, number), nothing),
@@ -332,21 +335,19 @@ fn place_columns<'a>(
     columns: &'a FixColumns,
     nothing: RequestDescriptor,
 ) -> RequestDescriptor {
-    fn optional<'a, T: Plain>(packing: &mut Packing<'a>, column: &'a Option<Vec<T>>) -> u64 {
-        column.as_ref().map_or(NO_COLUMN, |values| packing.push(values).at as u64)
+    let mut placed = RequestDescriptor { kind: REQUEST_FIXES, ..nothing };
+    for column in Column::ALL {
+        let Some(values) = columns.column(column) else { continue };
+        let range = match values {
+            ColumnValues::U16(values) => packing.push(values),
+            ColumnValues::U32(values) => packing.push(values),
+            ColumnValues::U64(values) => packing.push(values),
+            ColumnValues::I32(values) => packing.push(values),
+            ColumnValues::I64(values) => packing.push(values),
+        };
+        *place_of(&mut placed, column) = range.at as u64;
     }
-    RequestDescriptor {
-        kind: REQUEST_FIXES,
-        object_at: packing.push(&columns.object).at as u64,
-        time_at: packing.push(&columns.time_ms).at as u64,
-        x_at: packing.push(&columns.x).at as u64,
-        y_at: packing.push(&columns.y).at as u64,
-        speed_at: optional(packing, &columns.speed_mm_s),
-        heading_at: optional(packing, &columns.heading_cdeg),
-        altitude_at: optional(packing, &columns.altitude_mm),
-        state_at: optional(packing, &columns.state),
-        ..nothing
-    }
+    placed
 }
 
 fn place_block<'a>(
@@ -418,16 +419,6 @@ fn with_column(mut arrived: RequestDescriptor, column: Column, place: Place) -> 
             codes | DECODED
         }
     };
-    let place = match column {
-        Column::Object => &mut arrived.object_at,
-        Column::Time => &mut arrived.time_at,
-        Column::X => &mut arrived.x_at,
-        Column::Y => &mut arrived.y_at,
-        Column::Speed => &mut arrived.speed_at,
-        Column::Heading => &mut arrived.heading_at,
-        Column::Altitude => &mut arrived.altitude_at,
-        Column::State => &mut arrived.state_at,
-    };
-    *place = at;
+    *place_of(&mut arrived, column) = at;
     arrived
 }

@@ -4,7 +4,7 @@
 //! engine's filter selects from.
 
 use shoal_codec::FixRow;
-use shoal_engine::layout::{AnswerRecord, Part};
+use shoal_engine::layout::{AnswerRecord, Optional, Part};
 use shoal_engine::query::{AnswerHead, AnswerPage};
 use shoal_engine::{AnswerSet, EngineError, Projection, Query, QueryKind, Space};
 
@@ -27,19 +27,32 @@ pub(crate) struct AnswerBuilder<'a> {
     pub(crate) objects: u64,
 }
 
-/// A record as a row.
-pub(crate) fn row(answered: &AnswerRecord) -> FixRow {
-    FixRow {
-        object: answered.object,
-        time_ms: answered.time_ms,
-        x: answered.x,
-        y: answered.y,
-        speed_mm_s: answered.speed_mm_s,
-        heading_cdeg: answered.heading_cdeg as u16,
-        altitude_mm: answered.altitude_mm,
-        state: answered.state,
-    }
+macro_rules! render {
+    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+        /// A record as a row.
+        pub(crate) fn row(answered: &AnswerRecord) -> FixRow {
+            FixRow {
+                $($field: answered.$field as $type,)+
+                state: answered.state,
+                ..FixRow::new(answered.object, answered.time_ms, answered.x, answered.y)
+            }
+        }
+
+        /// A row as a record.
+        pub(crate) fn answered(row: &FixRow) -> AnswerRecord {
+            let FixRow { object, time_ms, x, y, state, .. } = *row;
+            let measured = AnswerRecord { $($field: row.$field.into(),)+ ..AnswerRecord::default() };
+            AnswerRecord { object, time_ms, x, y, state, found: 1, ..measured }
+        }
+
+        /// The optional values of a record.
+        pub(crate) fn optional(answered: &AnswerRecord) -> Optional {
+            Optional { $($field: answered.$field,)+ ..Optional::default() }
+        }
+    };
 }
+
+shoal_codec::measures!(render);
 
 impl AnswerBuilder<'_> {
     /// Answers of a cycle whose matches are counted: `bounds` by query, `totals` of answers without

@@ -6,9 +6,9 @@
 
 use rayon::prelude::*;
 use shoal_engine::layout::{
-    Edge, FILTER_AGE, FILTER_ALTITUDE, FILTER_HEADING, FILTER_OBJECT, FILTER_SPEED, FILTER_STATE,
-    PART_COUNT, Part, SHAPE_CIRCLE_GEOGRAPHIC, SHAPE_CIRCLE_PLANAR, SHAPE_POLYGON,
-    SHAPE_POLYGON_180, SHAPE_RECTANGLE, Shape,
+    Edge, FILTER_AGE, FILTER_MEASURE, FILTER_OBJECT, FILTER_STATE, PART_COUNT, Part,
+    SHAPE_CIRCLE_GEOGRAPHIC, SHAPE_CIRCLE_PLANAR, SHAPE_POLYGON, SHAPE_POLYGON_180,
+    SHAPE_RECTANGLE, Shape,
 };
 use shoal_engine::{
     Circle, EngineError, Filter, Polygon, Projection, QuantaRect, Query, QueryKind, Region,
@@ -294,21 +294,30 @@ fn filtered(filter: &Filter) -> Shape {
         shape.filter |= FILTER_AGE;
         shape.age_max_ms = age_max_ms;
     }
-    if let Some((min, max)) = filter.speed_mm_s {
-        shape.filter |= FILTER_SPEED;
-        (shape.speed_min, shape.speed_max) = (min, max);
-    }
-    if let Some((from, to)) = filter.heading_cdeg {
-        shape.filter |= FILTER_HEADING;
-        shape.heading_range = u32::from(from) | u32::from(to) << 16;
-    }
-    if let Some((min, max)) = filter.altitude_mm {
-        shape.filter |= FILTER_ALTITUDE;
-        (shape.altitude_min, shape.altitude_max) = (min, max);
-    }
+    add_measures(&mut shape, filter);
     if let Some(object) = filter.object_after {
         shape.filter |= FILTER_OBJECT;
         shape.object_after = object;
     }
     shape
 }
+
+macro_rules! render {
+    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident {
+        [$word:ident $at:ident $min:ident $max:ident] $($storage:tt)+
+    };)+) => {
+        /// Adds a filter's conditions on measures.
+        fn add_measures(shape: &mut Shape, filter: &Filter) {
+            let mut bit = FILTER_MEASURE >> 1;
+            $(
+                bit <<= 1;
+                if let Some((min, max)) = filter.$field {
+                    shape.filter |= bit;
+                    (shape.$min, shape.$max) = (min.into(), max.into());
+                }
+            )+
+        }
+    };
+}
+
+shoal_codec::measures!(render);

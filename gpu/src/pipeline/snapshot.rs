@@ -1,7 +1,5 @@
 //! Export and import of the whole state. Rare: waits for everything that runs.
 
-use shoal_codec::FixRow;
-use shoal_engine::layout::AnswerRecord;
 use shoal_engine::{EngineError, Snapshot};
 
 use super::driver::Driver;
@@ -20,21 +18,9 @@ impl Driver {
     pub(super) fn import(&mut self, snapshot: &Snapshot) -> Result<(), EngineError> {
         snapshot.check(&self.options, self.epoch)?;
         self.settle()?;
-        let answered = |row: FixRow| AnswerRecord {
-            object: row.object,
-            time_ms: row.time_ms,
-            x: row.x,
-            y: row.y,
-            speed_mm_s: row.speed_mm_s,
-            altitude_mm: row.altitude_mm,
-            heading_cdeg: row.heading_cdeg.into(),
-            state: row.state,
-            found: 1,
-            reserved: 0,
-        };
         let batches = snapshot.batches.iter();
         let rows: Vec<_> = batches
-            .flat_map(|batch| (0..batch.len()).map(|row| answered(batch.row(row))))
+            .flat_map(|batch| (0..batch.len()).map(|row| query_answers::answered(&batch.row(row))))
             .collect();
         self.records.replace(&self.dispatch, &rows)?;
         self.objects = rows.len() as u64;

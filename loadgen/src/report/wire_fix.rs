@@ -17,8 +17,7 @@ pub fn wire_fix(fix: &Fix) -> v1::Fix {
         y: fix.y,
         speed_mps: fix.speed_mps.map(|speed| speed as f32),
         heading_deg: fix.heading_deg.map(wire_heading),
-        altitude_m: None,
-        state: 0,
+        ..v1::Fix::default()
     }
 }
 

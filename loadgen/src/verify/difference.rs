@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use shoal_client::Answer as ServerAnswer;
-use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
+use shoal_codec::{FixRow, MEASURES};
 use shoal_engine::query::Answer;
 use shoal_engine::{RequestOutcome, Space};
 use shoal_proto::v1::{FixRecord, RefusedCount, RefusedRow, RemoveResponse, ReportAck, RowCounts};
@@ -65,20 +65,19 @@ fn object_difference(expected: &[u64], got: &ServerAnswer) -> String {
     )
 }
 
-/// A stored record in the units of the API.
-fn api_record(space: &Space, row: &FixRow) -> FixRecord {
-    let (x, y) = space.to_api(row.x, row.y);
-    let known = |is_known: bool, value: f64| is_known.then_some(value);
-    FixRecord {
-        time_ms: row.time_ms,
-        x,
-        y,
-        speed_mps: known(row.speed_mm_s != SPEED_UNKNOWN, f64::from(row.speed_mm_s) / 1e3),
-        heading_deg: known(row.heading_cdeg != HEADING_UNKNOWN, f64::from(row.heading_cdeg) / 1e2),
-        altitude_m: known(row.altitude_mm != ALTITUDE_UNKNOWN, f64::from(row.altitude_mm) / 1e3),
-        state: row.state,
-    }
+macro_rules! render {
+    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+        /// A stored record in the units of the API.
+        fn api_record(space: &Space, row: &FixRow) -> FixRecord {
+            let (x, y) = space.to_api(row.x, row.y);
+            let FixRow { time_ms, state, .. } = *row;
+            let measure = MEASURES;
+            FixRecord { time_ms, x, y, $($api: measure.$field.value(row.$field),)+ state }
+        }
+    };
 }
+
+shoal_codec::measures!(render);
 
 /// The difference between a removal's response and its outcome, if any.
 #[must_use]

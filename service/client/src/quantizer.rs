@@ -3,7 +3,7 @@
 //! Blocks hold these integers. A value that cannot be stored becomes the poison value of its
 //! reason, so that the server refuses that row and no other.
 
-use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN, SpaceKind, SpaceTag};
+use shoal_codec::{FixRow, MEASURES, SpaceKind, SpaceTag};
 use shoal_proto::v1::{self, space::Kind};
 
 /// The quantum of a planar space that names none, in metres.
@@ -12,16 +12,11 @@ const PLANAR_QUANTUM_M: f64 = 0.01;
 const HALF_TURN: i32 = 1_800_000_000;
 /// Latitude 90 in quanta.
 const QUARTER_TURN: i32 = 900_000_000;
-/// Hundredths of a degree in a full turn.
-const TURN_CDEG: f64 = 36_000.0;
 
 /// `x` of a position with a coordinate that is NaN or infinite.
 const POISON_NOT_FINITE: i32 = i32::MIN;
 /// `x` of a position outside the space.
 const POISON_OUTSIDE: i32 = i32::MIN + 1;
-const POISON_SPEED: u32 = u32::MAX - 1;
-const POISON_HEADING: u16 = u16::MAX - 1;
-const POISON_ALTITUDE: i32 = i32::MIN + 1;
 
 /// Converts fixes of one fleet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,16 +65,7 @@ impl Quantizer {
     #[must_use]
     pub fn row(&self, fix: &v1::Fix) -> FixRow {
         let (x, y) = self.position(fix.x, fix.y);
-        FixRow {
-            object: fix.object,
-            time_ms: fix.time_ms,
-            x,
-            y,
-            speed_mm_s: fix.speed_mps.map_or(SPEED_UNKNOWN, speed_mm_s),
-            heading_cdeg: fix.heading_deg.map_or(HEADING_UNKNOWN, heading_cdeg),
-            altitude_mm: fix.altitude_m.map_or(ALTITUDE_UNKNOWN, altitude_mm),
-            state: fix.state,
-        }
+        measured(fix, x, y)
     }
 
     /// The quanta of a position, rounded half to even.
@@ -106,24 +92,21 @@ impl Quantizer {
     }
 }
 
-fn speed_mm_s(speed_mps: f32) -> u32 {
-    let speed = (f64::from(speed_mps) * 1e3).round_ties_even();
-    if (0.0..f64::from(POISON_SPEED)).contains(&speed) { speed as u32 } else { POISON_SPEED }
+macro_rules! render {
+    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+        /// The row of `fix` at a position.
+        #[inline]
+        fn measured(fix: &v1::Fix, x: i32, y: i32) -> FixRow {
+            FixRow {
+                $($field: MEASURES.$field.store_optional(fix.$api),)+
+                state: fix.state,
+                ..FixRow::new(fix.object, fix.time_ms, x, y)
+            }
+        }
+    };
 }
 
-fn heading_cdeg(heading_deg: f32) -> u16 {
-    if !(0.0..360.0).contains(&heading_deg) {
-        return POISON_HEADING;
-    }
-    let heading = (f64::from(heading_deg) * 1e2).round_ties_even();
-    if heading < TURN_CDEG { heading as u16 } else { 0 }
-}
-
-fn altitude_mm(altitude_m: f64) -> i32 {
-    let altitude = (altitude_m * 1e3).round_ties_even();
-    let is_stored = (f64::from(POISON_ALTITUDE + 1)..=f64::from(i32::MAX)).contains(&altitude);
-    if is_stored { altitude as i32 } else { POISON_ALTITUDE }
-}
+shoal_codec::measures!(render);
 
 #[cfg(test)]
 mod tests {
@@ -164,32 +147,6 @@ mod tests {
                     assert_eq!(quantizer.position(x, y), expected, "({x}, {y}) in {space}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn attributes_are_stored_or_poisoned_at_their_borders() {
-        for (speed, stored) in
-            [(0.0, 0), (-0.0, 0), (1.25, 1_250), (4_294_967.0, 4_294_967_000), (-0.0001, 0)]
-        {
-            assert_eq!(speed_mm_s(speed), stored, "{speed}");
-        }
-        for bad in [-0.001, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 4_294_968.0] {
-            assert_eq!(speed_mm_s(bad), Refusal::POISON_SPEED, "{bad}");
-        }
-        for (heading, stored) in [(359.99, 35_999), (359.999_9, 0), (0.0, 0)] {
-            assert_eq!(heading_cdeg(heading), stored, "{heading}");
-        }
-        for bad in [-0.01, 360.0, f32::NAN, f32::INFINITY] {
-            assert_eq!(heading_cdeg(bad), Refusal::POISON_HEADING, "{bad}");
-        }
-        for (altitude, stored) in
-            [(-12.345_6, -12_346), (2_147_483.647, i32::MAX), (-2_147_483.646, i32::MIN + 2)]
-        {
-            assert_eq!(altitude_mm(altitude), stored, "{altitude}");
-        }
-        for bad in [-2_147_483.647, 2_147_483.648, f64::NAN, f64::INFINITY] {
-            assert_eq!(altitude_mm(bad), Refusal::POISON_ALTITUDE, "{bad}");
         }
     }
 }

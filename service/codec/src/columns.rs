@@ -108,6 +108,21 @@ macro_rules! columns {
                 }
             }
 
+            /// Some rows as columns of their own.
+            ///
+            /// # Panics
+            /// If a column has fewer rows.
+            #[must_use]
+            pub fn slice(&self, rows: std::ops::Range<usize>) -> Self {
+                Self {
+                    $($field: self.$field[rows.clone()].to_vec(),)+
+                    $($attribute_field: self
+                        .$attribute_field
+                        .as_ref()
+                        .map(|values| values[rows.clone()].to_vec()),)+
+                }
+            }
+
             /// Drops the rows from `rows` on; does nothing if there are no more than that.
             pub fn truncate(&mut self, rows: usize) {
                 $(self.$field.truncate(rows);)+
@@ -162,6 +177,23 @@ macro_rules! columns {
                     })+
                     (column, _) => unreachable!("{} has one type", column.name()),
                 }
+            }
+
+            /// Values of one column as they stand on the wire, where times count from
+            /// `base_time_ms`; `None` if it is absent.
+            pub fn values(&self, column: Column, base_time_ms: i64) -> Option<Values> {
+                Some(match column {
+                    Column::Time => {
+                        let offset = |time_ms: &i64| time_ms.wrapping_sub(base_time_ms) as u32;
+                        Values::U32(self.time_ms.iter().map(offset).collect())
+                    }
+                    Column::Object => Values::U64(self.object.clone()),
+                    Column::X => Values::I32(self.x.clone()),
+                    Column::Y => Values::I32(self.y.clone()),
+                    $(Column::$attribute => {
+                        Values::$attribute_wire(self.$attribute_field.clone()?)
+                    })+
+                })
             }
 
             /// Bit patterns of a column that is present, as they stand on the wire.

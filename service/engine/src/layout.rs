@@ -64,12 +64,18 @@ macro_rules! constants {
 mod codec;
 #[path = "event_kind.rs"]
 mod event_kind;
+#[path = "layout_measures.rs"]
+mod measures;
 #[path = "refusal.rs"]
 mod refusal;
 
 pub use codec::*;
 pub use event_kind::*;
+pub use measures::*;
 pub use refusal::*;
+
+/// All records, list by list.
+pub const RECORD_LISTS: [&[RecordLayout]; 3] = [RECORDS, CODEC_RECORDS, MEASURED_RECORDS];
 
 /// Number and name of each value of an enumeration, whose constants begin with a prefix.
 pub type EnumLayout = (&'static str, &'static [(u8, &'static str)]);
@@ -101,10 +107,6 @@ constants! { CONSTANTS:
     NO_OBJECT: u64 = u64::MAX;
     /// Bits of an arrival in the key that decides between fixes of one object.
     ARRIVAL_BITS: u32 = 22;
-    /// A speed, altitude or heading that the row does not have; as in the codec.
-    SPEED_UNKNOWN: u32 = u32::MAX;
-    ALTITUDE_UNKNOWN: i32 = i32::MIN;
-    HEADING_UNKNOWN: u16 = u16::MAX;
     /// The TTL that keeps all records.
     TTL_NONE_MS: i64 = i64::MAX;
     /// Earliest event time, Unix milliseconds.
@@ -150,11 +152,10 @@ constants! { CONSTANTS:
     /// Conditions of a filter that hold, as bits.
     FILTER_STATE: u32 = 1;
     FILTER_AGE: u32 = 2;
-    FILTER_SPEED: u32 = 4;
-    FILTER_HEADING: u32 = 8;
-    FILTER_ALTITUDE: u32 = 16;
     /// See `Filter`; of a query only.
-    FILTER_OBJECT: u32 = 32;
+    FILTER_OBJECT: u32 = 4;
+    /// Bit of the first measure; others follow in the order of their table.
+    FILTER_MEASURE: u32 = 8;
     /// The shape of a continuous query: a planar circle without a filter.
     QUERY_CIRCLE: u32 = u32::MAX;
     /// Flag of a continuous query, above the bits of its requested kinds of events: it is in force.
@@ -197,48 +198,8 @@ records! { RECORDS:
         alive: u32,
     }
 
-    /// Optional values of one version, with their unknown values.
-    Optional { speed_mm_s: u32, altitude_mm: i32, heading_cdeg: u32, reserved: u32, }
-
     /// A place of the secondary index.
     Place { object: u64, slot: u32, reserved: u32, }
-
-    /// One request of a cycle; offsets count bytes from the start of the cycle's input.
-    RequestDescriptor {
-        /// Ids by row; of a dictionary their codes, of 16 bits.
-        object_at: u64,
-        time_at: u64,
-        x_at: u64,
-        y_at: u64,
-        speed_at: u64,
-        heading_at: u64,
-        altitude_at: u64,
-        state_at: u64,
-        /// Ids of a dictionary.
-        entries_at: u64,
-        /// By row: its place within its segment in columns in grouped order, in 16 bits.
-        places_at: u64,
-        base_ms: i64,
-        first_arrival: u32,
-        rows: u32,
-        kind: u32,
-        /// Of a block: the range of its time offsets and its box.
-        time_min: u32,
-        time_max: u32,
-        x_min: i32,
-        x_max: i32,
-        y_min: i32,
-        y_max: i32,
-        /// 1 when the rows are checked against these while they are decoded.
-        is_decoded: u32,
-        /// Its first entry among those of all dictionaries.
-        first_entry: u32,
-        /// Entries of a dictionary of ids, not more than there are rows; 0 without one.
-        entries: u32,
-        /// Columns in grouped order, by `GROUPED_` bits.
-        grouped: u32,
-        reserved: u32,
-    }
 
     /// A row or a removal that may change how many objects exist.
     Candidate { object: u64, arrival: u32, flags: u32, }
@@ -353,36 +314,6 @@ records! { RECORDS:
         long_queries: u32,
         /// Queries with more.
         longer_queries: u32,
-    }
-
-    /// A region and a filter, which the candidates of a cover's rectangles are tested against.
-    Shape {
-        /// Centre of a geographic circle.
-        vector_x: f64,
-        vector_y: f64,
-        vector_z: f64,
-        rank_max: u64,
-        age_max_ms: i64,
-        object_after: u64,
-        /// Centre of a planar circle; box of a polygon.
-        x: i32,
-        y: i32,
-        x_max: i32,
-        y_max: i32,
-        kind: u32,
-        /// A polygon's first slab boundary and first edge among all.
-        slabs_at: u32,
-        edges_at: u32,
-        slab_shift: u32,
-        filter: u32,
-        state_mask: u32,
-        state_value: u32,
-        speed_min: u32,
-        speed_max: u32,
-        /// From in the lower half, to in the upper.
-        heading_range: u32,
-        altitude_min: i32,
-        altitude_max: i32,
     }
 
     /// One edge of a polygon, its lower end first.

@@ -192,21 +192,6 @@ records! { CODEC_RECORDS:
     /// Least key and number of bits of a segment's wide keys.
     CodecRange { least: u64, bits: u64, }
 
-    /// A record of an object, as answers and events have it.
-    AnswerRecord {
-        object: u64,
-        time_ms: i64,
-        x: i32,
-        y: i32,
-        speed_mm_s: u32,
-        altitude_mm: i32,
-        heading_cdeg: u32,
-        state: u32,
-        /// 1 when the object exists.
-        found: u32,
-        reserved: u32,
-    }
-
     /// A column, or the values of a node, and the places of its sections; addresses or 0.
     EncodeTask {
         /// Bit patterns of `bits` bits by row.

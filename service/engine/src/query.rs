@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use shoal_codec::FixRow;
+use shoal_codec::{FixRow, MEASURES};
 
 use crate::region::Region;
 
@@ -112,26 +112,42 @@ impl QueryKind {
     }
 }
 
-/// Conditions on the record and its object; all must hold. The default passes everything.
-/// An unknown attribute matches no range.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Filter {
-    /// Bits of the state that are compared.
-    pub state_mask: u32,
-    /// Their wanted value: `state & state_mask == state_value`.
-    pub state_value: u32,
-    /// Largest age in milliseconds: `clock_ms - time_ms <= age_max_ms`.
-    pub age_max_ms: Option<i64>,
-    /// Closed range of speed, millimetres a second.
-    pub speed_mm_s: Option<(u32, u32)>,
-    /// Closed range of heading, hundredths of a degree; from > to passes through north.
-    pub heading_cdeg: Option<(u16, u16)>,
-    /// Closed range of altitude, millimetres.
-    pub altitude_mm: Option<(i32, i32)>,
-    /// Only objects above this id, to continue a listing that a limit truncated. Not allowed in the
-    /// filter of a continuous query.
-    pub object_after: Option<u64>,
+macro_rules! filter {
+    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+        /// Conditions on the record and its object; all must hold. The default passes everything.
+        /// An unknown attribute matches no range.
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        pub struct Filter {
+            /// Bits of the state that are compared.
+            pub state_mask: u32,
+            /// Their wanted value: `state & state_mask == state_value`.
+            pub state_value: u32,
+            /// Largest age in milliseconds: `clock_ms - time_ms <= age_max_ms`.
+            pub age_max_ms: Option<i64>,
+            $(
+                #[doc = concat!("Closed range of [`shoal_codec::Column::", stringify!($column), "`]; of a")]
+                /// circular measure, from > to passes through its least value.
+                pub $field: Option<($type, $type)>,
+            )+
+            /// Only objects above this id, to continue a listing that a limit truncated. Not
+            /// allowed in the filter of a continuous query.
+            pub object_after: Option<u64>,
+        }
+
+        impl Filter {
+            /// Whether a record passes at the answer's clock.
+            #[must_use]
+            pub fn passes(&self, row: &FixRow, clock_ms: i64) -> bool {
+                row.state & self.state_mask == self.state_value
+                    && self.object_after.is_none_or(|object| row.object > object)
+                    && self.age_max_ms.is_none_or(|age| clock_ms.saturating_sub(row.time_ms) <= age)
+                    $(&& self.$field.is_none_or(|range| MEASURES.$field.is_within(row.$field, range)))+
+            }
+        }
+    };
 }
+
+shoal_codec::measures!(filter);
 
 impl Filter {
     /// True when every record passes.
@@ -144,34 +160,6 @@ impl Filter {
     #[must_use]
     pub fn boxed(self) -> Option<Box<Self>> {
         (!self.is_empty()).then(|| Box::new(self))
-    }
-
-    /// Whether a record passes at the answer's clock.
-    #[must_use]
-    pub fn passes(&self, row: &FixRow, clock_ms: i64) -> bool {
-        let in_heading = |(from, to): (u16, u16)| {
-            let heading = row.heading_cdeg;
-            heading != shoal_codec::HEADING_UNKNOWN
-                && if from <= to {
-                    from <= heading && heading <= to
-                } else {
-                    heading >= from || heading <= to
-                }
-        };
-        row.state & self.state_mask == self.state_value
-            && self.object_after.is_none_or(|object| row.object > object)
-            && self.age_max_ms.is_none_or(|age| clock_ms.saturating_sub(row.time_ms) <= age)
-            && self.speed_mm_s.is_none_or(|(min, max)| {
-                row.speed_mm_s != shoal_codec::SPEED_UNKNOWN
-                    && min <= row.speed_mm_s
-                    && row.speed_mm_s <= max
-            })
-            && self.heading_cdeg.is_none_or(in_heading)
-            && self.altitude_mm.is_none_or(|(min, max)| {
-                row.altitude_mm != shoal_codec::ALTITUDE_UNKNOWN
-                    && min <= row.altitude_mm
-                    && row.altitude_mm <= max
-            })
     }
 }
 

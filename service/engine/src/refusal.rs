@@ -16,6 +16,8 @@ macro_rules! refusals {
             pub const COUNT: usize = [$($number),+].len() + 1;
             /// All reasons, in the order of their numbers.
             pub const ALL: [Self; Self::COUNT - 1] = [$(Self::$variant),+];
+            /// Their names, see [`Refusal::name`].
+            pub const NAMES: [&str; Self::COUNT - 1] = [$($name),+];
 
             /// Name in metrics, that of `RefusalReason` without its prefix. The kernels have it in
             /// upper case behind `REFUSED_`.
@@ -61,17 +63,7 @@ constants! { REFUSAL_CONSTANTS:
     POISON_NOT_FINITE: i32 = i32::MIN;
     /// See [`Refusal::POISON_OUTSIDE`].
     POISON_OUTSIDE: i32 = i32::MIN + 1;
-    /// See [`Refusal::POISON_SPEED`].
-    POISON_SPEED: u32 = u32::MAX - 1;
-    /// See [`Refusal::POISON_HEADING`].
-    POISON_HEADING: u16 = u16::MAX - 1;
-    /// See [`Refusal::POISON_ALTITUDE`].
-    POISON_ALTITUDE: i32 = i32::MIN + 1;
-    /// Headings are below a full turn, hundredths of a degree.
-    HEADING_END_CDEG: u16 = 36_000;
 }
-
-const _: () = assert!(POISON_HEADING >= HEADING_END_CDEG, "a poisoned heading is refused");
 
 impl Refusal {
     /// The `x` of a row whose coordinates were not finite.
@@ -79,11 +71,11 @@ impl Refusal {
     /// The `x` of a row whose coordinates do not fit quanta.
     pub const POISON_OUTSIDE: i32 = POISON_OUTSIDE;
     /// The speed of a row whose speed could not be stored.
-    pub const POISON_SPEED: u32 = POISON_SPEED;
+    pub const POISON_SPEED: u32 = u32::MAX - 1;
     /// The heading of a row whose heading could not be stored.
-    pub const POISON_HEADING: u16 = POISON_HEADING;
+    pub const POISON_HEADING: u16 = u16::MAX - 1;
     /// The altitude of a row whose altitude could not be stored.
-    pub const POISON_ALTITUDE: i32 = POISON_ALTITUDE;
+    pub const POISON_ALTITUDE: i32 = i32::MIN + 1;
 
     /// The position of a row whose coordinates are refused when they are converted to quanta.
     #[must_use]

@@ -91,8 +91,7 @@ pub fn to_wire(fix: &Fix) -> v1::Fix {
         y: fix.y,
         speed_mps: fix.speed_mps.map(|speed| speed as f32),
         heading_deg: fix.heading_deg.map(|heading| heading as f32),
-        altitude_m: None,
-        state: 0,
+        ..v1::Fix::default()
     }
 }
 

@@ -12,8 +12,9 @@ use shoal_client::{AnswerStream, Client, duration};
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
+use super::measures::MeasureRanges;
 use super::output::{AnswerWriter, GeoJsonWriter, JsonWriter, LinesWriter, TableWriter, stdout};
-use super::values::{bits, circle, interval, metres, object, point, rectangle, span};
+use super::values::{bits, circle, metres, object, point, rectangle, span};
 use super::{fleet_space, polygon};
 
 /// Rows that a table shows unless `--limit` is given.
@@ -101,15 +102,8 @@ pub struct FilterArgs {
     /// Last report at most this old at the fleet's clock, as in 90s
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub max_age: Option<Duration>,
-    /// Speed in metres per second
-    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true, value_parser = interval)]
-    pub speed: Option<v1::Interval>,
-    /// Heading in degrees clockwise from north; 350..10 passes through north
-    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true, value_parser = interval)]
-    pub heading: Option<v1::Interval>,
-    /// Altitude in metres
-    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true, value_parser = interval)]
-    pub altitude: Option<v1::Interval>,
+    #[command(flatten)]
+    pub(crate) measures: MeasureRanges,
 }
 
 impl FilterArgs {
@@ -121,9 +115,7 @@ impl FilterArgs {
             state_mask,
             state_value: self.state_value.unwrap_or(state_mask),
             age_max: self.max_age.map(duration::from_std),
-            speed_mps: self.speed,
-            heading_deg: self.heading,
-            altitude_m: self.altitude,
+            ..self.measures.filter()
         };
         (filter != v1::Filter::default()).then_some(filter)
     }

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use super::connection::FleetArgs;
 use super::csv_rows::{self, RowBatch};
 use super::error::{CliError, Exit};
+use super::measures::MeasureArgs;
 use super::output::stdout;
 use super::report_summary::Summary;
 use super::timestamp;
@@ -66,15 +67,8 @@ pub struct SingleArgs {
     /// Event time: Unix milliseconds, RFC 3339, or now
     #[arg(long, default_value = "now", value_parser = timestamp::parse)]
     pub time: i64,
-    /// Speed in metres per second
-    #[arg(long, value_name = "M_S", allow_hyphen_values = true, requires = "object")]
-    pub speed: Option<f32>,
-    /// Heading in degrees clockwise from north, below 360
-    #[arg(long, value_name = "DEG", allow_hyphen_values = true, requires = "object")]
-    pub heading: Option<f32>,
-    /// Altitude in metres
-    #[arg(long, value_name = "M", allow_hyphen_values = true, requires = "object")]
-    pub altitude: Option<f64>,
+    #[command(flatten)]
+    pub(crate) measures: MeasureArgs,
     /// State bits, decimal or 0x...
     #[arg(long, value_name = "BITS", value_parser = bits, requires = "object")]
     pub state: Option<u32>,
@@ -111,10 +105,8 @@ impl ReportArgs {
                 time_ms: single.time,
                 x,
                 y,
-                speed_mps: single.speed,
-                heading_deg: single.heading,
-                altitude_m: single.altitude,
                 state: single.state.unwrap_or(0),
+                ..single.measures.fix()
             }))),
             _ => Err(CliError::Usage("give a FILE, or --object with --x and --y".to_owned())),
         }
@@ -194,11 +186,16 @@ mod tests {
     #[test]
     fn flags_of_one_position_have_their_own_heading() {
         let command = ReportArgs::augment_args(clap::Command::new("report"));
-        let of_one = ["object", "x", "y", "time", "speed", "heading", "altitude", "state"];
+        let single = SingleArgs::augment_args(clap::Command::new("single"));
+        let of_one: Vec<_> = single.get_arguments().map(clap::Arg::get_id).collect();
         for argument in command.get_arguments() {
             let name = argument.get_id().as_str();
             let heading = argument.get_help_heading();
-            assert_eq!(heading.is_some(), of_one.contains(&name), "{name}: {heading:?}");
+            assert_eq!(
+                heading.is_some(),
+                of_one.contains(&argument.get_id()),
+                "{name}: {heading:?}"
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A row with a value that cannot be stored is listed as refused and does not reach the columns.
 //! Records the coordinate at fault for the first refused rows.
 
-use shoal_codec::{ALTITUDE_UNKNOWN, FixColumns, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
+use shoal_codec::{FixColumns, FixRow, MEASURES};
 use shoal_engine::{Refusal, Request, RowValidator, Space};
 use shoal_proto::fields::fix;
 
@@ -13,18 +13,16 @@ use super::report_message::Fixes;
 use crate::error::ServiceError;
 use crate::fleet::{ConvertedRequest, ReceiptRefusal};
 use crate::limits::REFUSED_ROWS_TOLD_MAX;
-use crate::stored::{altitude_mm, heading_cdeg, speed_mm_s};
 
 /// Bytes of the four mandatory fields, which nearly always come first and in order.
 const PLAIN_BYTES: usize = 36;
 /// Keys of those fields, at every ninth byte.
-const PLAIN_KEYS: [u8; 4] =
-    [fixed64_key(fix::OBJECT), fixed64_key(fix::TIME_MS), fixed64_key(fix::X), fixed64_key(fix::Y)];
-/// Keys of the optional fields.
-const SPEED_KEY: u8 = fixed32_key(fix::SPEED_MPS);
-const HEADING_KEY: u8 = fixed32_key(fix::HEADING_DEG);
-const ALTITUDE_KEY: u8 = fixed64_key(fix::ALTITUDE_M);
-const STATE_KEY: u8 = fixed32_key(fix::STATE);
+const PLAIN_KEYS: [u8; 4] = [
+    key_of::<u64>(fix::OBJECT),
+    key_of::<u64>(fix::TIME_MS),
+    key_of::<f64>(fix::X),
+    key_of::<f64>(fix::Y),
+];
 
 /// Converts the fixes of one message, some at a time.
 pub(super) struct FixReader {
@@ -37,16 +35,107 @@ pub(super) struct FixReader {
     faults: Faults,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Fix {
-    object: u64,
-    time_ms: i64,
-    x: f64,
-    y: f64,
-    speed_mps: Option<f32>,
-    heading_deg: Option<f32>,
-    altitude_m: Option<f64>,
-    state: u32,
+macro_rules! render {
+    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        struct Fix {
+            object: u64,
+            time_ms: i64,
+            x: f64,
+            y: f64,
+            $($api: Option<$api_type>,)+
+            state: u32,
+        }
+
+        impl Fix {
+            /// The row at this position.
+            #[inline]
+            fn row(&self, (x, y): (i32, i32)) -> FixRow {
+                FixRow {
+                    object: self.object,
+                    time_ms: self.time_ms,
+                    x,
+                    y,
+                    $($field: MEASURES.$field.store_optional(self.$api),)+
+                    state: self.state,
+                }
+            }
+
+            /// Reads the optional field with this key from the bytes behind it; gives the rest.
+            #[inline]
+            fn read<'a>(&mut self, key: u8, bytes: &'a [u8]) -> Option<&'a [u8]> {
+                $(if key == key_of::<$api_type>(fix::$number) {
+                    let (value, rest) = <$api_type>::split(bytes)?;
+                    self.$api = Some(value);
+                    return Some(rest);
+                })+
+                if key != key_of::<u32>(fix::STATE) {
+                    return None;
+                }
+                let (state, rest) = u32::split(bytes)?;
+                self.state = state;
+                Some(rest)
+            }
+
+            /// Sets one field; `None` if the value has another type.
+            fn set(&mut self, number: u32, value: Value<'_>) -> Option<()> {
+                match number {
+                    fix::OBJECT => self.object = u64::of(value)?,
+                    fix::TIME_MS => self.time_ms = u64::of(value)? as i64,
+                    fix::X => self.x = f64::of(value)?,
+                    fix::Y => self.y = f64::of(value)?,
+                    $(fix::$number => self.$api = Some(<$api_type>::of(value)?),)+
+                    fix::STATE => self.state = u32::of(value)?,
+                    _ => {}
+                }
+                Some(())
+            }
+        }
+    };
+}
+
+shoal_codec::measures!(render);
+
+/// A value of fixed width.
+trait Fixed: Sized {
+    /// Its wire type.
+    const WIRE_TYPE: u8;
+    /// The value that the bytes begin with, and the rest.
+    fn split(bytes: &[u8]) -> Option<(Self, &[u8])>;
+    /// The value of a field, `None` if it has another width.
+    fn of(value: Value<'_>) -> Option<Self>;
+}
+
+macro_rules! fixed {
+    ($($type:ty = $wire_type:literal $variant:ident;)+) => {
+        $(impl Fixed for $type {
+            const WIRE_TYPE: u8 = $wire_type;
+
+            #[inline]
+            fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
+                let (value, rest) = bytes.split_first_chunk()?;
+                Some((Self::from_le_bytes(*value), rest))
+            }
+
+            fn of(value: Value<'_>) -> Option<Self> {
+                let Value::$variant(bits) = value else { return None };
+                Some(Self::from_le_bytes(bits.to_le_bytes()))
+            }
+        })+
+    };
+}
+
+fixed! {
+    u32 = 5 Fixed32;
+    f32 = 5 Fixed32;
+    u64 = 1 Fixed64;
+    f64 = 1 Fixed64;
+}
+
+/// The key of a field, which takes one byte.
+const fn key_of<T: Fixed>(field: u32) -> u8 {
+    assert!(field < 16);
+    (field as u8) << 3 | T::WIRE_TYPE
 }
 
 impl FixReader {
@@ -95,19 +184,8 @@ impl FixReader {
 
     #[inline]
     fn convert(&self, fix: &Fix) -> Result<FixRow, Refusal> {
-        let (x, y) = self.space.quantise(fix.x, fix.y)?;
-        let row = FixRow {
-            object: fix.object,
-            time_ms: fix.time_ms,
-            x,
-            y,
-            speed_mm_s: fix.speed_mps.map_or(SPEED_UNKNOWN, speed_mm_s),
-            heading_cdeg: fix.heading_deg.map_or(HEADING_UNKNOWN, heading_cdeg),
-            altitude_mm: fix.altitude_m.map_or(ALTITUDE_UNKNOWN, altitude_mm),
-            state: fix.state,
-        };
-        let (speed, heading, altitude) = (row.speed_mm_s, row.heading_cdeg, row.altitude_mm);
-        self.validator.validate_attributes(speed, heading, altitude).map_or(Ok(row), Err)
+        let row = fix.row(self.space.quantise(fix.x, fix.y)?);
+        self.validator.validate_attributes(&row.attributes()).map_or(Ok(row), Err)
     }
 
     /// Lists a row that cannot be converted, by the first of its faults.
@@ -146,22 +224,8 @@ fn plain(bytes: &[u8]) -> Option<Fix> {
         y: f64::from_le_bytes(value(&fields[3])),
         ..Fix::default()
     };
-    while let Some(&key) = tail.first() {
-        if key == ALTITUDE_KEY {
-            let (field, rest) = tail.split_first_chunk::<9>()?;
-            fix.altitude_m = Some(f64::from_le_bytes(value(field)));
-            tail = rest;
-            continue;
-        }
-        let (field, rest) = tail.split_first_chunk::<5>()?;
-        let bits = u32::from_le_bytes([field[1], field[2], field[3], field[4]]);
-        match key {
-            SPEED_KEY => fix.speed_mps = Some(f32::from_bits(bits)),
-            HEADING_KEY => fix.heading_deg = Some(f32::from_bits(bits)),
-            STATE_KEY => fix.state = bits,
-            _ => return None,
-        }
-        tail = rest;
+    while let Some((&key, rest)) = tail.split_first() {
+        tail = fix.read(key, rest)?;
     }
     Some(fix)
 }
@@ -174,37 +238,12 @@ fn value(field: &[u8; 9]) -> [u8; 8] {
     value
 }
 
-/// The key of a 64-bit field, which takes one byte.
-const fn fixed64_key(field: u32) -> u8 {
-    assert!(field < 16);
-    (field << 3 | 1) as u8
-}
-
-/// The key of a 32-bit field, which takes one byte.
-const fn fixed32_key(field: u32) -> u8 {
-    assert!(field < 16);
-    (field << 3 | 5) as u8
-}
-
 /// Reads a fix of any form.
 fn parse(bytes: &[u8], base: usize) -> Result<Fix, ServiceError> {
     let mut reader = ProtobufReader::new("Fix", bytes, base);
     let mut row = Fix::default();
-    while let Some(field) = reader.field()? {
-        match field {
-            (fix::OBJECT, Value::Fixed64(bits)) => row.object = bits,
-            (fix::TIME_MS, Value::Fixed64(bits)) => row.time_ms = bits as i64,
-            (fix::X, Value::Fixed64(bits)) => row.x = f64::from_bits(bits),
-            (fix::Y, Value::Fixed64(bits)) => row.y = f64::from_bits(bits),
-            (fix::SPEED_MPS, Value::Fixed32(bits)) => row.speed_mps = Some(f32::from_bits(bits)),
-            (fix::HEADING_DEG, Value::Fixed32(bits)) => {
-                row.heading_deg = Some(f32::from_bits(bits));
-            }
-            (fix::ALTITUDE_M, Value::Fixed64(bits)) => row.altitude_m = Some(f64::from_bits(bits)),
-            (fix::STATE, Value::Fixed32(bits)) => row.state = bits,
-            (fix::OBJECT..=fix::STATE, _) => return Err(reader.malformed("wrong wire type")),
-            _ => {}
-        }
+    while let Some((number, value)) = reader.field()? {
+        row.set(number, value).ok_or_else(|| reader.malformed("wrong wire type"))?;
     }
     Ok(row)
 }

@@ -2,14 +2,14 @@
 //!
 //! Converts quanta and stored units to degrees, metres and seconds; unknown attributes are absent.
 
-use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
+use shoal_codec::{Column, FixRow, MEASURES};
 use shoal_engine::{Answer, Space};
 use shoal_proto::v1::FixRecord;
 
 /// Encoded bytes of an id and of a distance.
 const NUMBER_BYTES: usize = 8;
-/// Most encoded bytes of a record: 7 fields of at most 9 bytes, and their frame.
-pub(crate) const RECORD_BYTES_MAX: usize = 65;
+/// Most encoded bytes of a record: time, position and attributes of at most 9 bytes, and their frame.
+pub(crate) const RECORD_BYTES_MAX: usize = (3 + Column::ATTRIBUTES.len()) * 9 + 2;
 
 /// Some rows of one answer, as lists of a message.
 #[derive(Debug, Default)]
@@ -40,20 +40,23 @@ pub(super) fn row_bytes_max(answer: &Answer<'_>) -> usize {
     NUMBER_BYTES + fix + rank
 }
 
-/// A record in degrees, metres and seconds.
-pub(crate) fn record(space: &Space, row: &FixRow) -> FixRecord {
-    let (x, y) = space.to_api(row.x, row.y);
-    let unless = |is_unknown: bool, value: f64| (!is_unknown).then_some(value);
-    FixRecord {
-        time_ms: row.time_ms,
-        x,
-        y,
-        speed_mps: unless(row.speed_mm_s == SPEED_UNKNOWN, f64::from(row.speed_mm_s) / 1e3),
-        heading_deg: unless(row.heading_cdeg == HEADING_UNKNOWN, f64::from(row.heading_cdeg) / 1e2),
-        altitude_m: unless(row.altitude_mm == ALTITUDE_UNKNOWN, f64::from(row.altitude_mm) / 1e3),
-        state: row.state,
-    }
+macro_rules! render {
+    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+        /// A record in degrees, metres and seconds.
+        pub(crate) fn record(space: &Space, row: &FixRow) -> FixRecord {
+            let (x, y) = space.to_api(row.x, row.y);
+            FixRecord {
+                time_ms: row.time_ms,
+                x,
+                y,
+                $($api: MEASURES.$field.value(row.$field),)+
+                state: row.state,
+            }
+        }
+    };
 }
+
+shoal_codec::measures!(render);
 
 #[cfg(test)]
 mod tests {

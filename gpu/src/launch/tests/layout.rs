@@ -2,7 +2,7 @@
 //!
 //! The build asserts this at compile time; this test asks the device.
 
-use shoal_engine::layout::{CODEC_RECORDS, RECORDS};
+use shoal_engine::layout::RECORD_LISTS;
 
 use super::bench::Bench;
 use super::probe::Probe;
@@ -14,7 +14,7 @@ fn every_record_lies_as_on_the_host() {
     let seen = Probe::load(&bench).layout(&bench);
     let mut numbers = seen.iter().map(|number| *number as usize);
     let mut next = |what: &str| numbers.next().unwrap_or_else(|| panic!("{what} is missing"));
-    for record in RECORDS.iter().chain(CODEC_RECORDS) {
+    for record in RECORD_LISTS.into_iter().flatten() {
         let name = record.name;
         assert_eq!(next(name), record.bytes, "size of {name}");
         let align = [16, 8].into_iter().find(|align| record.bytes.is_multiple_of(*align));

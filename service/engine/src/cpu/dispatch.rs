@@ -8,10 +8,10 @@
 
 use std::ops::Range;
 
-use shoal_codec::{Block, BlockError, FixColumns, FixRow};
+use shoal_codec::{Attributes, Block, BlockError, FixColumns, FixRow};
 
 use super::parallel;
-use super::record::{Attributes, RoutedRow};
+use super::record::RoutedRow;
 use super::shard::{ObjectHash, SHARDS};
 use crate::cycle::{Refusal, Request};
 use crate::stage::dispatch::RowValidator;
@@ -270,9 +270,7 @@ impl Lane {
         rows: Range<usize>,
         arrival: u32,
     ) {
-        let has_attributes = columns.speed_mm_s.is_some()
-            || columns.heading_cdeg.is_some()
-            || columns.altitude_mm.is_some();
+        let has_attributes = columns.has_attributes();
         if has_attributes {
             let known = (arrival - self.first_arrival) as usize;
             self.attributes.resize(known, Attributes::UNKNOWN);
@@ -292,15 +290,9 @@ impl Lane {
             };
             let mut refusal = router.validator.validate(row.object, row.time_ms, row.x, row.y);
             if has_attributes {
-                let attributes = attributes_of(columns, rows.start + at);
+                let attributes = columns.attributes(rows.start + at);
                 self.attributes.push(attributes);
-                refusal = refusal.or_else(|| {
-                    router.validator.validate_attributes(
-                        attributes.speed_mm_s,
-                        attributes.heading_cdeg,
-                        attributes.altitude_mm,
-                    )
-                });
+                refusal = refusal.or_else(|| router.validator.validate_attributes(&attributes));
             }
             if let Some(reason) = refusal {
                 self.refused.push((row.arrival, reason));
@@ -310,14 +302,5 @@ impl Lane {
             self.routed[router.hash.shard_and_hash(row.object).0].push(row);
         }
         self.time_max_ms = (time_max_ms != i64::MIN).then_some(time_max_ms);
-    }
-}
-
-fn attributes_of(columns: &FixColumns, row: usize) -> Attributes {
-    let unknown = Attributes::UNKNOWN;
-    Attributes {
-        speed_mm_s: columns.speed_mm_s.as_ref().map_or(unknown.speed_mm_s, |list| list[row]),
-        heading_cdeg: columns.heading_cdeg.as_ref().map_or(unknown.heading_cdeg, |list| list[row]),
-        altitude_mm: columns.altitude_mm.as_ref().map_or(unknown.altitude_mm, |list| list[row]),
     }
 }

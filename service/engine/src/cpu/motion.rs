@@ -5,10 +5,10 @@
 
 use std::sync::atomic::AtomicU64;
 
-use shoal_codec::FixRow;
+use shoal_codec::{Attributes, FixRow};
 
 use super::query_table::{Plan, QueryTable};
-use super::record::{Attributes, Record, RoutedRow};
+use super::record::{Record, RoutedRow};
 use crate::backend::EngineOptions;
 use crate::stage::membership::MembershipStore;
 use crate::stage::subscription::CycleTime;

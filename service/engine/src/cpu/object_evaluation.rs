@@ -4,14 +4,13 @@
 //! evaluated; then the memberships that time alone may have changed. The rules are those of
 //! `stage/subscription.rs`.
 
-use shoal_codec::FixRow;
+use shoal_codec::{Attributes, FixRow};
 
 use super::motion::{
     Arrival, ArrivedChange, Event, EventContext, Motion, MotionOutcome, ShardEvents, fix_of,
 };
 use super::prefetch;
 use super::query_table::{Position, QueryHead, Role};
-use super::record::Attributes;
 use super::shard::Shard;
 use crate::stage::subscription::{
     Class, MembershipState, ObjectChange, Observation, Step, evaluate, split_into_steps, transition,

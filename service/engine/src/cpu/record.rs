@@ -3,7 +3,7 @@
 //! A record is half a cache line, so reading one costs one miss. Attributes are stored apart: most
 //! fleets send none.
 
-use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
+use shoal_codec::{Attributes, FixRow};
 
 /// Marks a record that no row of the running cycle has touched.
 pub(super) const UNTOUCHED: u32 = u32::MAX;
@@ -27,35 +27,11 @@ pub(super) struct Record {
 
 const _: () = assert!(size_of::<Record>() == 32, "two records a cache line");
 
-/// Speed, heading and altitude with their unknown values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Attributes {
-    pub(super) speed_mm_s: u32,
-    pub(super) altitude_mm: i32,
-    pub(super) heading_cdeg: u16,
-}
-
-impl Attributes {
-    pub(super) const UNKNOWN: Self = Self {
-        speed_mm_s: SPEED_UNKNOWN,
-        altitude_mm: ALTITUDE_UNKNOWN,
-        heading_cdeg: HEADING_UNKNOWN,
-    };
-}
-
 impl Record {
     /// The record and its attributes as one row.
     pub(super) fn row(&self, attributes: Attributes) -> FixRow {
-        FixRow {
-            object: self.object,
-            time_ms: self.time_ms,
-            x: self.x,
-            y: self.y,
-            speed_mm_s: attributes.speed_mm_s,
-            heading_cdeg: attributes.heading_cdeg,
-            altitude_mm: attributes.altitude_mm,
-            state: self.state,
-        }
+        let row = FixRow::new(self.object, self.time_ms, self.x, self.y);
+        FixRow { state: self.state, ..row }.with_attributes(attributes)
     }
 }
 

@@ -5,14 +5,14 @@
 //! end of the cycle the winners are written and their cell operations listed. Until then records
 //! hold the state at the start of the cycle, which decides late and duplicate rows.
 
+use shoal_codec::Attributes;
+
 use super::grid::Grid;
 use super::index::Index;
 use super::motion::{
     Arrival, ArrivedChange, AttributesOf, EventContext, Motion, MotionOutcome, ShardEvents,
 };
-use super::record::{
-    Attributes, EXPIRING, NO_OBJECT, Record, RoutedRow, RowNote, RowOutcome, UNTOUCHED,
-};
+use super::record::{EXPIRING, NO_OBJECT, Record, RoutedRow, RowNote, RowOutcome, UNTOUCHED};
 use super::update::CellOperation;
 use crate::stage::settle;
 use crate::subscription::EventKind;

@@ -4,21 +4,13 @@
 //! their numbers, so a row with several faults has the first. [`Refusal::ObjectLimit`] depends on
 //! the state and is decided by [`super::admission`].
 
-use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
+use shoal_codec::{Attributes, FixRow, MEASURES};
 
-use crate::layout::{self, HEADING_END_CDEG, Refusal, TIME_ORIGIN_MS};
+use crate::layout::{Refusal, TIME_ORIGIN_MS};
 use crate::limits::{TIME_MAX_MS, TIME_MIN_MS};
 use crate::space::{QuantaRect, Space};
 
-const _: () = {
-    assert!(TIME_ORIGIN_MS == TIME_MIN_MS, "host and device refuse the same times");
-    assert!(layout::SPEED_UNKNOWN == SPEED_UNKNOWN, "the codec's unknown values");
-    assert!(layout::HEADING_UNKNOWN == HEADING_UNKNOWN, "the codec's unknown values");
-    assert!(layout::ALTITUDE_UNKNOWN == ALTITUDE_UNKNOWN, "the codec's unknown values");
-    assert!(Refusal::POISON_SPEED != SPEED_UNKNOWN, "a poisoned speed is not an unknown one");
-    assert!(Refusal::POISON_HEADING != HEADING_UNKNOWN, "nor is a heading");
-    assert!(Refusal::POISON_ALTITUDE != ALTITUDE_UNKNOWN, "nor is an altitude");
-};
+const _: () = assert!(TIME_ORIGIN_MS == TIME_MIN_MS, "host and device refuse the same times");
 
 /// Validates the rows of one cycle.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,33 +53,34 @@ impl RowValidator {
         }
     }
 
-    /// The first fault of a row's optional values; unknown ones are valid.
+    /// The first fault of a row's attributes; unknown ones are valid.
     #[inline]
     #[must_use]
-    pub fn validate_attributes(
-        &self,
-        speed_mm_s: u32,
-        heading_cdeg: u16,
-        altitude_mm: i32,
-    ) -> Option<Refusal> {
-        if speed_mm_s == Refusal::POISON_SPEED {
-            Some(Refusal::Speed)
-        } else if heading_cdeg >= HEADING_END_CDEG && heading_cdeg != HEADING_UNKNOWN {
-            Some(Refusal::Heading)
-        } else if altitude_mm == Refusal::POISON_ALTITUDE {
-            Some(Refusal::Altitude)
-        } else {
-            None
-        }
+    pub fn validate_attributes(&self, attributes: &Attributes) -> Option<Refusal> {
+        first_invalid(attributes)
     }
 
     /// The first fault of a whole row.
     #[must_use]
     pub fn validate_row(&self, row: &FixRow) -> Option<Refusal> {
         self.validate(row.object, row.time_ms, row.x, row.y)
-            .or_else(|| self.validate_attributes(row.speed_mm_s, row.heading_cdeg, row.altitude_mm))
+            .or_else(|| self.validate_attributes(&row.attributes()))
     }
 }
+
+macro_rules! render {
+    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+        #[inline]
+        fn first_invalid(attributes: &Attributes) -> Option<Refusal> {
+            $(if !MEASURES.$field.is_valid(attributes.$field) {
+                return Some(Refusal::$column);
+            })+
+            None
+        }
+    };
+}
+
+shoal_codec::measures!(render);
 
 #[cfg(test)]
 mod tests {

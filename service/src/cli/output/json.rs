@@ -49,38 +49,45 @@ pub struct RowJson {
     record: Option<RecordJson>,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct RecordJson {
-    time_ms: i64,
-    time: String,
-    age_ms: i64,
-    x: f64,
-    y: f64,
-    speed_mps: Option<f64>,
-    heading_deg: Option<f64>,
-    altitude_m: Option<f64>,
-    state: u32,
+macro_rules! render {
+    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+        #[derive(Clone, Debug, Serialize)]
+        struct RecordJson {
+            time_ms: i64,
+            time: String,
+            age_ms: i64,
+            x: f64,
+            y: f64,
+            $($api: Option<f64>,)+
+            state: u32,
+        }
+
+        impl RecordJson {
+            fn new(fix: &v1::FixRecord, clock_ms: i64) -> Self {
+                Self {
+                    time_ms: fix.time_ms,
+                    time: rfc3339(fix.time_ms),
+                    age_ms: clock_ms.saturating_sub(fix.time_ms),
+                    x: fix.x,
+                    y: fix.y,
+                    $($api: fix.$api,)+
+                    state: fix.state,
+                }
+            }
+        }
+    };
 }
+
+shoal_codec::measures!(render);
 
 impl RowJson {
     /// `row` with its age at the answer's clock.
     #[must_use]
     pub fn new(row: &AnswerRow, clock_ms: i64) -> Self {
-        let record = |fix: &v1::FixRecord| RecordJson {
-            time_ms: fix.time_ms,
-            time: rfc3339(fix.time_ms),
-            age_ms: clock_ms.saturating_sub(fix.time_ms),
-            x: fix.x,
-            y: fix.y,
-            speed_mps: fix.speed_mps,
-            heading_deg: fix.heading_deg,
-            altitude_m: fix.altitude_m,
-            state: fix.state,
-        };
         Self {
             object: row.object.to_string(),
             distance_m: row.distance_m,
-            record: row.fix.as_ref().map(record),
+            record: row.fix.as_ref().map(|fix| RecordJson::new(fix, clock_ms)),
         }
     }
 }

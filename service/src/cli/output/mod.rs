@@ -15,5 +15,5 @@ pub use fleet::{FleetJson, counts_json, fleet_details, fleet_table};
 pub use geojson::GeoJsonWriter;
 pub use json::{HeaderJson, JsonWriter, RowJson};
 pub use lines::LinesWriter;
-pub use table::{TableWriter, plain_table};
+pub use table::{TableColumn, TableWriter, plain_table};
 pub use writer::{AnswerWriter, Stdout, stdout};

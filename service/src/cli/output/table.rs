@@ -9,6 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use shoal_client::{AnswerRow, v1};
 
 use super::writer::AnswerWriter;
+use crate::cli::measures::MEASURE_COLUMNS;
 use crate::cli::timestamp::{age, rfc3339};
 
 /// An empty table in the style of this program; columns that are not in `left` are right-aligned.
@@ -29,7 +30,7 @@ pub fn plain_table(header: &[&str], left: &[&str]) -> Table {
 }
 
 /// One possible column: its name, and its text in a row.
-type TableColumn = (&'static str, fn(&AnswerRow, i64) -> Option<String>);
+pub type TableColumn = (&'static str, fn(&AnswerRow, i64) -> Option<String>);
 
 /// Collects rows and writes one table.
 #[derive(Clone, Debug)]
@@ -59,20 +60,19 @@ impl TableWriter {
             ]
         };
         let mut columns: Vec<TableColumn> = vec![("object", |row, _| Some(row.object.to_string()))];
-        columns.extend(position);
-        columns.extend(ATTRIBUTES);
+        columns.extend(position.iter().chain(&TIME).chain(MEASURE_COLUMNS).chain(&LAST));
         columns.retain(|(_, text)| self.rows.iter().any(|row| text(row, 0).is_some()));
         columns
     }
 }
 
-/// Columns after the position.
-const ATTRIBUTES: [TableColumn; 7] = [
+const TIME: [TableColumn; 2] = [
     ("time", |row, _| row.fix.as_ref().map(|fix| rfc3339(fix.time_ms))),
     ("age", |row, clock_ms| row.fix.as_ref().map(|fix| age(clock_ms.saturating_sub(fix.time_ms)))),
-    ("speed m/s", |row, _| row.fix.as_ref()?.speed_mps.map(|speed| format!("{speed:.3}"))),
-    ("heading °", |row, _| row.fix.as_ref()?.heading_deg.map(|deg| format!("{deg:.2}"))),
-    ("altitude m", |row, _| row.fix.as_ref()?.altitude_m.map(|metres| format!("{metres:.3}"))),
+];
+
+/// Columns after the measures.
+const LAST: [TableColumn; 2] = [
     ("state", |row, _| {
         let state = row.fix.as_ref()?.state;
         (state != 0).then(|| format!("0x{state:x}"))
