@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     if (only_count && count != 0) atomicAdd(totals + part.query, (u64)count);
 }
 
-// Sets the counts of queries to 0 whose rows are withheld: those with a total here. One thread an item.
+// Sets to 0 the counts of items whose query has a total in `withheld`. One thread an item.
 extern "C" __global__ void query_withhold(Queries batch, const u64* withheld, u32* counts) {
     u32 number = blockIdx.x * blockDim.x + threadIdx.x;
     if (number >= batch.length) return;
