@@ -28,7 +28,9 @@ pub(crate) struct AnswerBuilder<'a> {
 }
 
 macro_rules! render {
-    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+    ($(
+        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
+    )+) => {
         /// A record as a row.
         pub(crate) fn row(answered: &AnswerRecord) -> FixRow {
             FixRow {
@@ -41,7 +43,8 @@ macro_rules! render {
         /// A row as a record.
         pub(crate) fn answered(row: &FixRow) -> AnswerRecord {
             let FixRow { object, time_ms, x, y, state, .. } = *row;
-            let measured = AnswerRecord { $($field: row.$field.into(),)+ ..AnswerRecord::default() };
+            let measured =
+                AnswerRecord { $($field: row.$field.into(),)+ ..AnswerRecord::default() };
             AnswerRecord { object, time_ms, x, y, state, found: 1, ..measured }
         }
 

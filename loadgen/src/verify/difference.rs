@@ -66,7 +66,9 @@ fn object_difference(expected: &[u64], got: &ServerAnswer) -> String {
 }
 
 macro_rules! render {
-    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+    ($(
+        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
+    )+) => {
         /// A stored record in the units of the API.
         fn api_record(space: &Space, row: &FixRow) -> FixRecord {
             let (x, y) = space.to_api(row.x, row.y);

@@ -93,7 +93,9 @@ impl Quantizer {
 }
 
 macro_rules! render {
-    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+    ($(
+        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
+    )+) => {
         /// The row of `fix` at a position.
         #[inline]
         fn measured(fix: &v1::Fix, x: i32, y: i32) -> FixRow {

@@ -108,7 +108,9 @@ impl<T: Stored> Measure<T> {
 
 macro_rules! render {
     ($($column:ident $field:ident: $type:ident, $api:ident: $api_type:ident, $number:ident {
-        [$($device:ident)+] $unknown:ident, $least:expr, $greatest:expr, $per_unit:literal, is_circular: $circular:literal
+        [$($device:ident)+]
+        $unknown:ident, $least:expr, $greatest:expr, $per_unit:literal,
+        is_circular: $circular:literal
     };)+) => {
         /// Every measure by the field of a row.
         #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,18 +5,21 @@
 
 /// Calls `$render!` with the table. A row has the column, field and type as stored, field, type and
 /// field number as users report it; then on a device its type in records, the place of its column,
-/// least and greatest value of a filter; then how it is stored: the value where it is unknown, least
-/// and greatest value, stored units in one of the user, and whether values are on a circle.
+/// least and greatest value of a filter; then how it is stored: the value where it is unknown,
+/// least and greatest value, stored units in one of the user, whether values are on a circle.
 #[macro_export]
 macro_rules! measures {
     ($render:ident) => {
         $render! {
             Speed speed_mm_s: u32, speed_mps: f32, SPEED_MPS
-                { [u32 speed_at speed_min speed_max] SPEED_UNKNOWN, 0, u32::MAX - 2, 1e3, is_circular: false };
+                { [u32 speed_at speed_min speed_max]
+                    SPEED_UNKNOWN, 0, u32::MAX - 2, 1e3, is_circular: false };
             Heading heading_cdeg: u16, heading_deg: f32, HEADING_DEG
-                { [u32 heading_at heading_min heading_max] HEADING_UNKNOWN, 0, 35_999, 1e2, is_circular: true };
+                { [u32 heading_at heading_min heading_max]
+                    HEADING_UNKNOWN, 0, 35_999, 1e2, is_circular: true };
             Altitude altitude_mm: i32, altitude_m: f64, ALTITUDE_M
-                { [i32 altitude_at altitude_min altitude_max] ALTITUDE_UNKNOWN, i32::MIN + 2, i32::MAX, 1e3, is_circular: false };
+                { [i32 altitude_at altitude_min altitude_max]
+                    ALTITUDE_UNKNOWN, i32::MIN + 2, i32::MAX, 1e3, is_circular: false };
         }
     };
 }

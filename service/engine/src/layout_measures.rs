@@ -1,4 +1,6 @@
 //! Records with the measures of a fix, rendered from their table; a part of `layout.rs`.
+//!
+//! The build of the GPU package includes it by path.
 
 use super::RecordLayout;
 
@@ -28,7 +30,8 @@ pub struct MeasureLayout {
 macro_rules! measured {
     ($($column:ident $field:ident: $type:ident, $api:ident: $api_type:ident, $number:ident {
         [$word:ident $at:ident $min:ident $max:ident]
-        $unknown:ident, $least:expr, $greatest:expr, $per_unit:literal, is_circular: $circular:literal
+        $unknown:ident, $least:expr, $greatest:expr, $per_unit:literal,
+        is_circular: $circular:literal
     };)+) => {
         records! { MEASURED_RECORDS:
             /// Optional values of one version, with their unknown values.
@@ -82,7 +85,7 @@ macro_rules! measured {
                 reserved: u32,
             }
 
-            /// A region and a filter, which the candidates of a cover's rectangles are tested against.
+            /// A region and a filter, against which the candidates of a cover are tested.
             Shape {
                 /// Centre of a geographic circle.
                 vector_x: f64,

@@ -113,7 +113,9 @@ impl QueryKind {
 }
 
 macro_rules! filter {
-    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+    ($(
+        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
+    )+) => {
         /// Conditions on the record and its object; all must hold. The default passes everything.
         /// An unknown attribute matches no range.
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -125,7 +127,7 @@ macro_rules! filter {
             /// Largest age in milliseconds: `clock_ms - time_ms <= age_max_ms`.
             pub age_max_ms: Option<i64>,
             $(
-                #[doc = concat!("Closed range of [`shoal_codec::Column::", stringify!($column), "`]; of a")]
+                #[doc = concat!("Closed range of `Column::", stringify!($column), "`; of a")]
                 /// circular measure, from > to passes through its least value.
                 pub $field: Option<($type, $type)>,
             )+
@@ -141,7 +143,9 @@ macro_rules! filter {
                 row.state & self.state_mask == self.state_value
                     && self.object_after.is_none_or(|object| row.object > object)
                     && self.age_max_ms.is_none_or(|age| clock_ms.saturating_sub(row.time_ms) <= age)
-                    $(&& self.$field.is_none_or(|range| MEASURES.$field.is_within(row.$field, range)))+
+                    $(&& self
+                        .$field
+                        .is_none_or(|range| MEASURES.$field.is_within(row.$field, range)))+
             }
         }
     };

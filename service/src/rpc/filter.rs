@@ -11,7 +11,9 @@ use super::duration::millis;
 use crate::error::ServiceError;
 
 macro_rules! render {
-    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+    ($(
+        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
+    )+) => {
         /// The filter in stored units; without one, every record passes.
         ///
         /// # Errors

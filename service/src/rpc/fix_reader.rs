@@ -36,7 +36,9 @@ pub(super) struct FixReader {
 }
 
 macro_rules! render {
-    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+    ($(
+        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
+    )+) => {
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
         struct Fix {
             object: u64,

@@ -8,7 +8,8 @@ use shoal_proto::v1::FixRecord;
 
 /// Encoded bytes of an id and of a distance.
 const NUMBER_BYTES: usize = 8;
-/// Most encoded bytes of a record: time, position and attributes of at most 9 bytes, and their frame.
+/// Most encoded bytes of a record: time, position and attributes of at most 9 bytes, and their
+/// frame.
 pub(crate) const RECORD_BYTES_MAX: usize = (3 + Column::ATTRIBUTES.len()) * 9 + 2;
 
 /// Some rows of one answer, as lists of a message.
@@ -41,7 +42,9 @@ pub(super) fn row_bytes_max(answer: &Answer<'_>) -> usize {
 }
 
 macro_rules! render {
-    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+    ($(
+        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
+    )+) => {
         /// A record in degrees, metres and seconds.
         pub(crate) fn record(space: &Space, row: &FixRow) -> FixRecord {
             let (x, y) = space.to_api(row.x, row.y);

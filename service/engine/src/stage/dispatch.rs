@@ -69,7 +69,9 @@ impl RowValidator {
 }
 
 macro_rules! render {
-    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+    ($(
+        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
+    )+) => {
         #[inline]
         fn first_invalid(attributes: &Attributes) -> Option<Refusal> {
             $(if !MEASURES.$field.is_valid(attributes.$field) {

@@ -50,7 +50,9 @@ pub struct RowJson {
 }
 
 macro_rules! render {
-    ($($column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;)+) => {
+    ($(
+        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
+    )+) => {
         #[derive(Clone, Debug, Serialize)]
         struct RecordJson {
             time_ms: i64,
