@@ -2,8 +2,8 @@
 //!
 //! The first attempt caps the rows of each query, so that the request fits a small share of the
 //! budget; most answers do. The engine only counts an answer beyond its cap: by these totals the
-//! rest is reserved, and the request runs again, alone in its cycle, so that all its queries see one
-//! epoch.
+//! rest is reserved, and the request runs again, alone in its cycle, so that all its queries see
+//! one epoch.
 
 use std::time::Instant;
 
