@@ -217,7 +217,7 @@ fn header() -> String {
         }
     }
     let tables = [layout::CONSTANTS, layout::CODEC_CONSTANTS];
-    let tables = [&tables[..], &[layout::REFUSAL_CONSTANTS, layout::EVENT_CONSTANTS]].concat();
+    let tables = [&tables[..], &[layout::EVENT_CONSTANTS]].concat();
     for (name, kind, value) in tables.into_iter().flatten() {
         let suffix = if *value < 0 { "ll" } else { "ull" };
         line!(text, "static const {kind} {name} = ({kind}){value}{suffix};");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use shoal_client::{Answer, ServerError};
 use shoal_codec::{FixColumns, FixRow};
-use shoal_engine::{EngineOptions, Model, Projection, Query, QueryKind, Space};
+use shoal_engine::{EngineOptions, Model, Projection, Query, QueryKind, RowLimit, Space};
 use shoal_loadgen::measure::Counters;
 use shoal_loadgen::verify::{Acked, Answered, Removed, SentRows, Verdict, Verifier, VerifierLink};
 use shoal_proto::v1::{
@@ -278,7 +278,8 @@ fn a_wrong_removal_is_a_mismatch() {
 fn every_kind_of_wrong_answer_is_a_mismatch() {
     let rows: Vec<FixRow> = (0..10).map(|id| FixRow::new(id, START_MS, id as i32, 7)).collect();
     let kind = QueryKind::nearest(0, 0, 4);
-    let nearest = Query { kind, filter: None, projection: Projection::Fixes, limit: Some(3) };
+    let limit = Some(RowLimit::First(3));
+    let nearest = Query { kind, filter: None, projection: Projection::Fixes, limit };
     let right = Answer {
         total: 4,
         truncated: true,

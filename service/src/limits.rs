@@ -85,7 +85,7 @@ pub const SHUTDOWN_GRACE_MS: u64 = 7_000;
 pub const BUSY_RETRY_MS: u64 = 100;
 /// Interval at which an idle engine checks for expiry, milliseconds; the contract is 1 s.
 pub const IDLE_CYCLE_MS: u64 = 500;
-/// Rows reserved for a query of unknown size; see `rpc/held_answer.rs`.
+/// Rows reserved for a query of unknown size; see `rpc/budgeted_answer.rs`.
 pub const PROBE_ROWS_MAX: u64 = 64 << 10;
 /// Bytes reserved for the answers of one request of unknown size.
 pub const PROBE_BYTES_MAX: u64 = 8 << 20;

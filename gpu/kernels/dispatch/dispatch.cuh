@@ -99,7 +99,7 @@ __device__ inline Optional read_optional(const Input& input, const RequestDescri
 // Whether all rows of a request lie in the space: those of a block do if its box does, because a row
 // outside the box fails the block.
 __device__ inline bool lies_inside(const Rules& rules, const RequestDescriptor& request) {
-    return request.kind == REQUEST_BLOCK && request.x_min != POISON_NOT_FINITE
+    return request.kind == REQUEST_BLOCK && request.x_min != NOT_FINITE_X
         && request.x_min >= rules.x_min && request.x_max <= rules.x_max
         && request.y_min >= rules.y_min && request.y_max <= rules.y_max;
 }
@@ -118,7 +118,7 @@ __device__ inline Row read_validated(const Input& input, const Rules& rules,
 // The first fault of a row, 0 without one; equals the engine's `RowValidator`.
 __device__ inline u32 validate(const Rules& rules, const Row& row, const Optional& optional) {
     if (row.object == NO_OBJECT) return REFUSED_OBJECT;
-    if (row.x == POISON_NOT_FINITE) return REFUSED_NOT_FINITE;
+    if (row.x == NOT_FINITE_X) return REFUSED_NOT_FINITE;
     if (row.x < rules.x_min || row.x > rules.x_max || row.y < rules.y_min || row.y > rules.y_max)
         return REFUSED_OUTSIDE_SPACE;
     if (row.time_ms < TIME_ORIGIN_MS) return REFUSED_TIME_TOO_EARLY;

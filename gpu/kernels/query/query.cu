@@ -46,6 +46,14 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     if (only_count && count != 0) atomicAdd(totals + part.query, (u64)count);
 }
 
+// Sets to 0 the counts of items whose query has a total in `withheld`. One thread an item.
+extern "C" __global__ void query_withhold(Queries batch, const u64* withheld, u32* counts) {
+    u32 number = blockIdx.x * blockDim.x + threadIdx.x;
+    if (number >= batch.length) return;
+    u32 query = batch.parts[batch.items[number].part].query;
+    if (withheld[query] != 0) counts[number] = 0;
+}
+
 // The first match of every query, and the lists of long answers. One thread a query, and one for the
 // end.
 extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queries,

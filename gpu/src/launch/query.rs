@@ -61,6 +61,20 @@ impl Kernels {
             totals, kept)
     }
 
+    /// Sets the counts of items to 0 whose query, of `queries`, has a total in `withheld`.
+    pub(crate) fn query_withhold(
+        &self,
+        stream: &CudaStream,
+        (batch, queries): (&QueriesArgument, usize),
+        withheld: &DeviceBuffer<u64>,
+        counts: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        let length = batch.length();
+        assert!(withheld.len() >= queries, "a total a query");
+        assert!(counts.len() >= length as usize, "a count an item");
+        enqueue!(self.query_withhold, stream, length; batch, withheld, counts)
+    }
+
     /// The first match of every query, and the end.
     pub(crate) fn query_bounds(
         &self,

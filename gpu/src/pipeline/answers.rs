@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use cudarc::driver::CudaEvent;
-use shoal_engine::{AnswerSet, CycleOutput, EngineError};
+use shoal_engine::{AnswerSet, CycleOutput, EngineError, RowLimit};
 
 use super::subscription::Events;
 use crate::launch::{CopyTarget, Memory, PinnedBuffer, Plain, fault};
@@ -100,8 +100,8 @@ pub(crate) enum Answers {
         bounds: PooledBuffer,
         /// Ids of all queries.
         objects: PooledBuffer,
-        /// By query the most ids to return; empty without limits.
-        limits: Vec<u64>,
+        /// By query the limit of its rows; empty without limits.
+        limits: Vec<Option<RowLimit>>,
     },
 }
 

@@ -12,7 +12,7 @@ use shoal_engine::layout::{
     GROUPED_STATE, GROUPED_X, GROUPED_Y, NO_COLUMN, Part, REQUEST_BLOCK, REQUEST_CLEAR,
     REQUEST_FIXES, REQUEST_REMOVE, RequestDescriptor,
 };
-use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
+use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request, RowLimit};
 
 use super::dispatch_packing::Packing;
 use super::query_parts::QueryParts;
@@ -82,8 +82,8 @@ pub(crate) struct Staged {
     pub(crate) queries: Vec<Query>,
     /// All queries are ranges that request ids.
     pub(crate) are_plain: bool,
-    /// By query the most ids to return; empty without limits.
-    pub(crate) limits: Vec<u64>,
+    /// By query the limit of its rows; empty without limits.
+    pub(crate) limits: Vec<Option<RowLimit>>,
     /// By clear: the arrival that it precedes, and its request.
     pub(crate) clears: Vec<(u32, u32)>,
     /// Number of removals among the rows.

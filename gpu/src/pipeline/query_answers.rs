@@ -58,8 +58,8 @@ macro_rules! render {
 shoal_codec::measures!(render);
 
 impl AnswerBuilder<'_> {
-    /// Answers of a cycle whose matches are counted: `bounds` by query, `totals` of queries that
-    /// only count.
+    /// Answers of a cycle whose matches are counted: `bounds` by query, `totals` of answers without
+    /// rows: counts, and those that are withheld.
     pub(crate) fn make(
         &mut self,
         staged: &Staged,
@@ -89,14 +89,11 @@ impl AnswerBuilder<'_> {
         let (mut next_get, mut next_nearest) = (0, neighbours.bounds.windows(2));
         for (number, query) in staged.queries.iter().enumerate() {
             match &query.kind {
-                QueryKind::Range(_) if query.projection == Projection::Count => {
-                    let total = totals[number];
-                    page.heads.push(AnswerHead { total, ..AnswerHead::default() });
-                }
                 QueryKind::Range(_) => {
                     let range = bounds[number] as usize..bounds[number + 1] as usize;
+                    let total = totals[number] + range.len() as u64;
                     let rows = fixes.get(range.clone()).unwrap_or(&[]).iter().map(row);
-                    append(&mut page, query, &objects[range], rows);
+                    append(&mut page, (query, total), &objects[range], rows);
                 }
                 QueryKind::Get(wanted) => {
                     let count = distinct(wanted).len();
@@ -138,20 +135,21 @@ pub(super) fn upload(
     Ok((input, at))
 }
 
-/// Appends an answer: ids, and rows with [`Projection::Fixes`].
+/// Appends an answer with this total: ids, and rows with [`Projection::Fixes`]. One that returns no
+/// row needs none.
 fn append(
     page: &mut AnswerPage,
-    query: &Query,
+    (query, total): (&Query, u64),
     objects: &[u64],
     rows: impl Iterator<Item = FixRow>,
 ) {
-    let mut head = AnswerHead { total: objects.len() as u64, ..AnswerHead::default() };
-    let returned = query.returned(objects.len());
+    let mut head = AnswerHead { total, ..AnswerHead::default() };
+    let returned = query.returned(total as usize);
     head.objects.0 = page.objects.len();
     head.fixes.0 = page.fixes.len();
     if query.projection != Projection::Count {
         page.objects.extend_from_slice(&objects[..returned]);
-        head.truncated = returned < objects.len();
+        head.truncated = (returned as u64) < total;
     }
     if query.projection == Projection::Fixes {
         page.fixes.extend(rows.take(returned));
@@ -163,7 +161,7 @@ fn append(
 
 fn append_rows(page: &mut AnswerPage, query: &Query, rows: &[FixRow]) {
     let objects: Vec<u64> = rows.iter().map(|row| row.object).collect();
-    append(page, query, &objects, rows.iter().copied());
+    append(page, (query, rows.len() as u64), &objects, rows.iter().copied());
 }
 
 fn append_nearest(

@@ -32,6 +32,8 @@ pub(crate) struct QueryBatch {
     pub(super) counts: DeviceBuffer<u32>,
     offsets: DeviceBuffer<u64>,
     pub(super) totals: DeviceBuffer<u64>,
+    /// By query the total of an answer whose rows are withheld, else 0.
+    withheld: DeviceBuffer<u64>,
     kept: DeviceBuffer<u32>,
     /// Of warp queries.
     pub(super) kept_objects: DeviceBuffer<u64>,
@@ -43,6 +45,8 @@ pub(crate) struct QueryBatch {
     pub(super) long_queries: DeviceBuffer<u32>,
     last_item: PinnedBuffer<u32>,
     pub(super) lengths_host: PinnedBuffer<Lengths>,
+    /// The lengths that were counted last, if answers were withheld since.
+    pub(super) lengths_counted: Option<Lengths>,
     items_used: u32,
     /// Number of queries whose answers were counted last.
     pub(super) queries_counted: usize,
@@ -87,6 +91,7 @@ impl QueryBatch {
             counts: DeviceBuffer::new(memory, 1)?,
             offsets: DeviceBuffer::new(memory, 1)?,
             totals: DeviceBuffer::new(memory, 1)?,
+            withheld: DeviceBuffer::new(memory, 1)?,
             kept: DeviceBuffer::new(memory, 1)?,
             kept_objects: DeviceBuffer::new(memory, 1)?,
             bounds: DeviceBuffer::new(memory, 1)?,
@@ -97,6 +102,7 @@ impl QueryBatch {
             long_queries: DeviceBuffer::new(memory, 1)?,
             last_item: PinnedBuffer::new(memory, 1)?,
             lengths_host: PinnedBuffer::new(memory, 1)?,
+            lengths_counted: None,
             items_used: 0,
             queries_counted: 0,
         })
@@ -132,6 +138,7 @@ impl QueryBatch {
         let queries = at.1.queries;
         self.items_used = items;
         self.queries_counted = queries;
+        self.lengths_counted = None;
         self.items.fit(items as usize)?;
         self.counts.fit(items as usize + 1)?;
         self.offsets.fit(items as usize + 1)?;
@@ -148,17 +155,44 @@ impl QueryBatch {
         let batch = self.argument(at, items);
         let numbers = (&self.counts, &self.totals);
         self.kernels.query_count(stream, view, &batch, numbers, &self.kept)?;
-        self.scratch.sum_before(stream, &self.counts, &self.offsets, items + 1)?;
+        self.sum_counts(at, bounds.into())?;
+        match totals {
+            Some(totals) => self.totals.download(&self.stream, 0, totals),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the matches of the queries that have a total in `withheld`. The counts must be
+    /// complete; `bounds` is complete once the stream has reached this point.
+    pub(super) fn withhold(
+        &mut self,
+        at: QueryInput<'_>,
+        withheld: &[u64],
+        bounds: CopyTarget<'_, u64>,
+    ) -> Result<(), EngineError> {
+        self.lengths_counted = Some(self.lengths_host.as_slice()[0]);
+        self.withheld.fit(withheld.len())?;
+        self.withheld.upload(&self.stream, 0, withheld)?;
+        let batch = (&self.argument(at, self.items_used), withheld.len());
+        self.kernels.query_withhold(&self.stream, batch, &self.withheld, &self.counts)?;
+        self.sum_counts(at, bounds)
+    }
+
+    /// The places of all matches, by item and, into `bounds`, by query; lists the long answers.
+    fn sum_counts(
+        &mut self,
+        at: QueryInput<'_>,
+        bounds: CopyTarget<'_, u64>,
+    ) -> Result<(), EngineError> {
+        let stream = &self.stream;
+        let length = self.items_used + 1;
+        self.scratch.sum_before(stream, &self.counts, &self.offsets, length)?;
         self.lengths.fill(stream, 0, 1)?;
         let lengths = (&self.lengths, &self.long_queries);
         let (first_items, bounds_there) = (&self.first_items, &self.bounds);
         self.kernels.query_bounds(stream, at, first_items, &self.offsets, bounds_there, lengths)?;
         self.lengths.download(stream, 0, self.lengths_host.first(1))?;
-        self.bounds.download(stream, 0, bounds)?;
-        match totals {
-            Some(totals) => self.totals.download(stream, 0, totals),
-            None => Ok(()),
-        }
+        self.bounds.download(stream, 0, bounds)
     }
 
     fn argument(&self, (input, at): QueryInput<'_>, items: u32) -> QueriesArgument {

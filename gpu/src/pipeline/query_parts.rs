@@ -12,6 +12,7 @@ use shoal_engine::layout::{
 };
 use shoal_engine::{
     Circle, EngineError, Filter, Polygon, Projection, QuantaRect, Query, QueryKind, Region,
+    RowLimit,
 };
 
 use crate::launch::{Memory, PinnedBuffer};
@@ -40,8 +41,8 @@ pub(crate) struct QueryParts {
     pub(crate) parts: usize,
     /// In place of shape number 0, which means no test.
     pub(crate) no_shape: [Shape; 1],
-    /// By query the most ids to return; empty without limits.
-    pub(crate) limits: Vec<u64>,
+    /// By query the limit of its rows; empty without limits.
+    pub(crate) limits: Vec<Option<RowLimit>>,
     /// All queries are ranges that request ids: the host builds no answers.
     pub(crate) are_plain: bool,
 }
@@ -85,7 +86,7 @@ impl QueryParts {
         self.are_plain = listed.iter().all(|listed| listed.are_plain);
         self.limits.clear();
         if listed.iter().any(|listed| listed.are_limited) {
-            self.limits.extend(queries.iter().map(|query| query.limit.unwrap_or(u64::MAX)));
+            self.limits.extend(queries.iter().map(|query| query.limit));
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaEvent;
-use shoal_engine::{AnswerSet, EngineError};
+use shoal_engine::{AnswerSet, EngineError, RowLimit};
 
 use super::answers::{Answers, PooledBuffer};
 use super::dispatch_staging::Staged;
@@ -13,6 +13,9 @@ use super::query_answers::AnswerBuilder;
 use super::query_batch::Sorted;
 use crate::launch::{ViewArgument, fault};
 
+/// Rows that are written rather than counted a second time, though no answer returns them. A guess.
+const UNUSED_ROWS_MAX: u64 = 1 << 13;
+
 /// The view of a cycle's queries and their counts; none without queries.
 pub(super) type Counted = Option<(ViewArgument, QueryProgress)>;
 
@@ -20,7 +23,8 @@ pub(super) type Counted = Option<(ViewArgument, QueryProgress)>;
 pub(super) enum QueryProgress {
     /// Without queries to count.
     None,
-    /// Counted; the counts are being copied.
+    /// Counted; the counts are being copied. Totals, if the host builds the answers, are those of
+    /// answers without rows.
     Counting { bounds: PooledBuffer, totals: Vec<u64> },
     /// Counted as warp queries.
     CountedByWarp { bounds: PooledBuffer },
@@ -109,11 +113,11 @@ impl Driver {
         if let Some(copied) = &self.copied_out[parity] {
             stream.wait(copied).map_err(fault)?;
         }
-        match progress {
+        match self.withhold(staged, &view, progress)? {
             QueryProgress::CountedByWarp { bounds } => {
                 self.write_plain(staged, &view, (bounds, true))
             }
-            QueryProgress::Counting { bounds, .. } if staged.are_plain => {
+            QueryProgress::Counting { bounds, totals } if totals.is_empty() => {
                 self.write_plain(staged, &view, (bounds, false))
             }
             other => {
@@ -139,6 +143,43 @@ impl Driver {
             }
         }
     }
+
+    /// Turns answers beyond a limit of all rows or none into totals, if they have many rows.
+    fn withhold(
+        &mut self,
+        staged: &Staged,
+        view: &ViewArgument,
+        mut progress: QueryProgress,
+    ) -> Result<QueryProgress, EngineError> {
+        let (QueryProgress::Counting { bounds, .. } | QueryProgress::CountedByWarp { bounds }) =
+            &progress
+        else {
+            return Ok(progress);
+        };
+        let bounds = bounds.as_ref();
+        if bounds.last().is_none_or(|matches| *matches <= UNUSED_ROWS_MAX) {
+            return Ok(progress);
+        }
+        let withheld = withheld(&staged.limits, bounds);
+        if withheld.iter().sum::<u64>() <= UNUSED_ROWS_MAX {
+            return Ok(progress);
+        }
+        let stream = self.query_batch.stream.clone();
+        let at = (&staged.arena.device, &staged.query_ranges);
+        if matches!(progress, QueryProgress::CountedByWarp { .. }) {
+            let cut = self.query_batch.cut(view, at)?;
+            progress = self.count(staged, view, &cut)?;
+            stream.synchronize().map_err(fault)?;
+        }
+        if let QueryProgress::Counting { bounds, totals } = &mut progress {
+            totals.resize(withheld.len(), 0);
+            totals.iter_mut().zip(&withheld).for_each(|(total, withheld)| *total += withheld);
+            self.query_batch.withhold(at, &withheld, bounds.target())?;
+            stream.synchronize().map_err(fault)?;
+        }
+        Ok(progress)
+    }
+
     /// Starts copying the answers of queries that all request ids.
     fn write_plain(
         &mut self,
@@ -168,4 +209,16 @@ impl Driver {
         self.copied_out[parity] = Some(copied.clone());
         Ok(Answers::Coming { copied, bounds, objects, limits: staged.limits.clone() })
     }
+}
+
+/// By query the total of an answer beyond its limit of all rows or none, else 0.
+fn withheld(limits: &[Option<RowLimit>], bounds: &[u64]) -> Vec<u64> {
+    let withheld = |(limit, bounds): (&Option<RowLimit>, &[u64])| {
+        let found = bounds[1] - bounds[0];
+        match limit {
+            Some(RowLimit::AllOrNone(rows_max)) if found > *rows_max => found,
+            _ => 0,
+        }
+    };
+    limits.iter().zip(bounds.windows(2)).map(withheld).collect()
 }

@@ -18,7 +18,8 @@ const QUERIES_EACH_LONG: u64 = 64;
 impl QueryBatch {
     /// Whether warp queries are likely to be cheaper, by the answers that were counted last.
     pub(super) fn prefers_warp_queries(&self) -> bool {
-        let Lengths { longest, long_queries, longer_queries } = self.lengths_host.as_slice()[0];
+        let counted = self.lengths_counted.unwrap_or(self.lengths_host.as_slice()[0]);
+        let Lengths { longest, long_queries, longer_queries } = counted;
         let long = u64::from(long_queries) + u64::from(longer_queries);
         longest <= LONGEST && long * QUERIES_EACH_LONG <= self.queries_counted as u64
     }
@@ -33,6 +34,7 @@ impl QueryBatch {
     ) -> Result<(), EngineError> {
         let queries = at.1.queries;
         self.queries_counted = queries;
+        self.lengths_counted = None;
         self.counts.fit(queries + 1)?;
         self.kept_objects.fit(WARP_QUERY_MATCHES as usize * queries)?;
         self.bounds.fit(queries + 1)?;

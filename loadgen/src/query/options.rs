@@ -4,7 +4,7 @@
 //! same integers.
 
 use shoal_client::duration;
-use shoal_engine::{Filter, Projection};
+use shoal_engine::{Filter, Projection, RowLimit};
 use shoal_proto::v1::{self as proto, Interval, QueryOptions};
 
 use super::chooser::Random;
@@ -20,7 +20,7 @@ pub struct Conditions {
     /// For the oracle.
     pub projection: Projection,
     /// For the oracle.
-    pub limit: Option<u64>,
+    pub limit: Option<RowLimit>,
 }
 
 impl Conditions {
@@ -45,7 +45,7 @@ impl Conditions {
             }
             if random.below(8) == 0 {
                 let limit = 1 + random.below(20);
-                conditions.limit = Some(limit);
+                conditions.limit = Some(RowLimit::First(limit));
                 conditions.options.limit = limit;
             }
         }

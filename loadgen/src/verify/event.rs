@@ -7,7 +7,7 @@ use shoal_codec::FixColumns;
 use shoal_engine::Query;
 use shoal_proto::v1::{AnswerHeader, FixRecord, RemoveResponse, ReportAck};
 
-/// The rows of one message as the server stores them, with the poison values of refused rows.
+/// The rows of one message as the server stores them; refused ones as in a block.
 #[derive(Clone, Debug)]
 pub struct SentRows {
     /// The rows; shared, because a prepared block is sent repeatedly.

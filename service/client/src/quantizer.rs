@@ -1,7 +1,7 @@
 //! Rounds fixes to the integers that a fleet stores, as the server does.
 //!
-//! Blocks hold these integers. A value that cannot be stored becomes the poison value of its
-//! reason, so that the server refuses that row and no other.
+//! Blocks hold these integers. A value that cannot be stored becomes one that the server refuses,
+//! with the same reason and no other row.
 
 use shoal_codec::{FixRow, MEASURES, SpaceKind, SpaceTag};
 use shoal_proto::v1::{self, space::Kind};
@@ -14,9 +14,9 @@ const HALF_TURN: i32 = 1_800_000_000;
 const QUARTER_TURN: i32 = 900_000_000;
 
 /// `x` of a position with a coordinate that is NaN or infinite.
-const POISON_NOT_FINITE: i32 = i32::MIN;
+const NOT_FINITE_X: i32 = i32::MIN;
 /// `x` of a position outside the space.
-const POISON_OUTSIDE: i32 = i32::MIN + 1;
+const OUTSIDE_X: i32 = i32::MIN + 1;
 
 /// Converts fixes of one fleet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,7 +72,7 @@ impl Quantizer {
     #[inline]
     fn position(&self, x: f64, y: f64) -> (i32, i32) {
         if !(x.is_finite() && y.is_finite()) {
-            return (POISON_NOT_FINITE, 0);
+            return (NOT_FINITE_X, 0);
         }
         let (x, y) = (self.round(x), self.round(y));
         // The casts saturate; the comparison of doubles decides at the borders of i32.
@@ -83,7 +83,7 @@ impl Quantizer {
         let fits = x <= f64::from(i32::MAX) && y <= f64::from(i32::MAX);
         let is_inside =
             (self.x.0..=self.x.1).contains(&x_quanta) && (self.y.0..=self.y.1).contains(&y_quanta);
-        if fits && is_inside { (x_quanta, y_quanta) } else { (POISON_OUTSIDE, 0) }
+        if fits && is_inside { (x_quanta, y_quanta) } else { (OUTSIDE_X, 0) }
     }
 
     fn round(&self, value: f64) -> f64 {
@@ -123,6 +123,11 @@ mod tests {
         (Quantizer::new(Some(&v1::Space { kind })), space)
     }
 
+    /// What a block has in place of a position that the engine refuses.
+    fn marked(refusal: Refusal) -> (i32, i32) {
+        (if refusal == Refusal::NotFinite { NOT_FINITE_X } else { OUTSIDE_X }, 0)
+    }
+
     #[test]
     fn positions_are_those_of_the_engine() {
         let geographic = (Quantizer::new(None), Space::geographic());
@@ -145,7 +150,7 @@ mod tests {
             xs.extend([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e300, 90.0, -90.0]);
             for &x in &xs {
                 for &y in &xs {
-                    let expected = space.quantise(x, y).unwrap_or_else(Refusal::poison);
+                    let expected = space.quantise(x, y).unwrap_or_else(marked);
                     assert_eq!(quantizer.position(x, y), expected, "({x}, {y}) in {space}");
                 }
             }

@@ -82,7 +82,8 @@ pub enum Clock {
 ///    *start* in every field is a *duplicate* and changes nothing.
 /// 5. **Expire**: remove every record with `clock_ms - time_ms > ttl_ms`.
 /// 6. **Answer**: all queries see the state after epoch `epoch - answer_lag()`; ages are measured
-///    at that epoch's clock. Answers ascend by object; nearest by (rank, object).
+///    at that epoch's clock. Answers ascend by object; nearest by (rank, object). The total of an
+///    answer counts every match, whatever its [`crate::RowLimit`].
 /// 7. **Report events** of the continuous queries, at the cycle's own epoch on every backend.
 ///
 /// The output depends on the inputs alone: not on threads, timing or earlier growth.

@@ -121,8 +121,8 @@ fn within(what: &'static str, value: usize, limit: usize) -> Result<(), EngineEr
 /// One change; applied whole in one epoch.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Rows in quanta, as columns of equal length. Values that could not be converted are poison
-    /// values of [`Refusal`], so that row numbers are those of the client.
+    /// Rows in quanta, as columns of equal length. Rows that cannot be converted to quanta are not
+    /// among them: the caller numbers the refused rows.
     Fixes(FixColumns),
     /// An encoded block whose checksums and space were checked on receipt; the backend decodes it.
     Block(Block),

@@ -103,6 +103,8 @@ constants! { CONSTANTS:
     NO_SLOT: u32 = u32::MAX;
     /// In place of a slot: the lower bits are the place in the secondary index that receives it.
     SLOT_PENDING: u32 = 1 << 31;
+    /// The `x` with which writers of blocks mark a position that is not finite.
+    NOT_FINITE_X: i32 = i32::MIN;
     /// The object of a free place of the secondary index; refused as an id.
     NO_OBJECT: u64 = u64::MAX;
     /// Bits of an arrival in the key that decides between fixes of one object.

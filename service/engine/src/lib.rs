@@ -32,7 +32,7 @@ pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes};
 pub use layout::{EventKind, Refusal};
 pub use model::Model;
 pub use query::{
-    Answer, AnswerSet, DeferredAnswer, Filter, Projection, Query, QueryKind, SharedFixes,
+    Answer, AnswerSet, DeferredAnswer, Filter, Projection, Query, QueryKind, RowLimit, SharedFixes,
     SharedWords,
 };
 pub use rank::Ranker;

@@ -21,8 +21,37 @@ pub struct Query {
     pub filter: Option<Box<Filter>>,
     /// What to return of each object.
     pub projection: Projection,
-    /// Most rows to return; `None` returns all. The total is counted regardless.
-    pub limit: Option<u64>,
+    /// The rows to return of those that were found; `None` returns all. The total is counted
+    /// regardless.
+    pub limit: Option<RowLimit>,
+}
+
+/// A limit on the rows of an answer; has no effect with [`Projection::Count`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowLimit {
+    /// The first so many in the order of the answer.
+    First(u64),
+    /// All rows if there are at most so many, else none: a larger answer is counted, and its rows
+    /// are not computed. For a caller that reserves the memory of an answer by its total.
+    AllOrNone(u64),
+}
+
+impl RowLimit {
+    /// Number of rows to return of those that were found.
+    #[inline]
+    #[must_use]
+    pub fn returned(self, found: u64) -> u64 {
+        match self {
+            Self::First(limit) => found.min(limit),
+            Self::AllOrNone(limit) => {
+                if found <= limit {
+                    found
+                } else {
+                    0
+                }
+            }
+        }
+    }
 }
 
 // A cycle may have millions.
@@ -39,7 +68,18 @@ impl Query {
     /// Number of rows to return of those that were found, whatever the projection.
     #[must_use]
     pub fn returned(&self, found: usize) -> usize {
-        self.limit.map_or(found, |limit| found.min(usize::try_from(limit).unwrap_or(usize::MAX)))
+        self.limit.map_or(found, |limit| limit.returned(found as u64) as usize)
+    }
+
+    /// The greatest number of matches with which the answer has rows: 0 for a count.
+    #[inline]
+    #[must_use]
+    pub fn matches_max(&self) -> usize {
+        match (self.projection, self.limit) {
+            (Projection::Count, _) => 0,
+            (_, Some(RowLimit::AllOrNone(limit))) => usize::try_from(limit).unwrap_or(usize::MAX),
+            (_, Some(RowLimit::First(_)) | None) => usize::MAX,
+        }
     }
 }
 
@@ -144,7 +184,7 @@ pub enum Projection {
 pub struct Answer<'a> {
     /// Objects that match, whether returned or not; nearest: at most `k`.
     pub total: u64,
-    /// True when `limit` dropped rows; never with [`Projection::Count`].
+    /// True when `limit` dropped rows, some or all; never with [`Projection::Count`].
     pub truncated: bool,
     /// Ids, ascending; nearest: by (rank, object). Empty for `Count`.
     pub objects: &'a [u64],
@@ -252,7 +292,7 @@ enum Store {
     Pages(Vec<AnswerPage>, Vec<(u32, u32)>),
     /// Concatenated ids of all queries: where each query's begin and the end, the ids, the limits
     /// of the queries (empty: none).
-    Ids(SharedWords, SharedWords, Vec<u64>),
+    Ids(SharedWords, SharedWords, Vec<Option<RowLimit>>),
 }
 
 impl Default for Store {
@@ -290,7 +330,11 @@ impl AnswerSet {
     /// where in `objects` each query's ids begin, and the end. `limits` is empty or has the limit
     /// of each query.
     #[must_use]
-    pub fn of_ids(bounds: SharedWords, objects: SharedWords, limits: Vec<u64>) -> Self {
+    pub fn of_ids(
+        bounds: SharedWords,
+        objects: SharedWords,
+        limits: Vec<Option<RowLimit>>,
+    ) -> Self {
         Self { store: Store::Ids(bounds, objects, limits), deferred: Vec::new() }
     }
 
@@ -344,7 +388,7 @@ impl AnswerSet {
 #[derive(Clone, Copy)]
 enum View<'a> {
     Pages(&'a [AnswerPage], &'a [(u32, u32)]),
-    Ids(&'a [u64], &'a [u64], &'a [u64]),
+    Ids(&'a [u64], &'a [u64], &'a [Option<RowLimit>]),
 }
 
 impl<'a> View<'a> {
@@ -365,7 +409,8 @@ impl<'a> View<'a> {
             Self::Ids(bounds, objects, limits) => {
                 let (first, end) = (bounds[index], bounds[index + 1]);
                 let total = end - first;
-                let returned = limits.get(index).map_or(total, |limit| total.min(*limit));
+                let limit = limits.get(index).copied().flatten();
+                let returned = limit.map_or(total, |limit| limit.returned(total));
                 Answer {
                     total,
                     truncated: returned < total,

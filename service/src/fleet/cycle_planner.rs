@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_engine::{CycleInput, Query, Request, SubscriptionChange};
+use shoal_engine::{CycleInput, Query, Request, RequestOutcome, SubscriptionChange};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -17,6 +17,7 @@ use super::cycle_sink::CycleRecord;
 use super::job_queue::QueueReceivers;
 use super::jobs::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryReply};
 use super::producers::{BatchId, Producers, Verdict};
+use super::receipt_refusals::{self, ConvertedRequest, ReceiptRefusal};
 use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
 use crate::error::ServiceError;
 use crate::limits::{MESSAGE_ROWS_MAX, ServerLimits};
@@ -28,6 +29,8 @@ pub(super) struct PlannedChange {
     pub(super) batch: Option<BatchId>,
     /// False for a resend: it has no request in the cycle.
     pub(super) is_fresh: bool,
+    /// Rows that its request lacks.
+    refused: Vec<ReceiptRefusal>,
     pub(super) reply: oneshot::Sender<ChangeReply>,
     pub(super) _permit: ChangePermit,
 }
@@ -58,6 +61,14 @@ impl CyclePlan {
         let queries = std::mem::take(&mut self.queries);
         let subscriptions = std::mem::take(&mut self.subscriptions);
         CycleInput { system_ms, time_max_ms, requests, queries, subscriptions }
+    }
+
+    /// Adds the rows that the engine did not receive to the outcomes of its requests.
+    pub(super) fn add_receipt_refusals(&self, outcomes: &mut [RequestOutcome], time_max_ms: i64) {
+        let fresh = self.changes.iter().filter(|change| change.is_fresh);
+        for (change, outcome) in fresh.zip(outcomes) {
+            receipt_refusals::add_to(outcome, &change.refused, time_max_ms);
+        }
     }
 
     /// The record of the cycle with this input.
@@ -150,7 +161,7 @@ impl CyclePlanner {
         {
             let next = self.change_left.take().or_else(|| self.receivers.changes.try_recv().ok());
             let Some(job) = next else { break };
-            let more = job.request.rows();
+            let more = job.converted.request.rows();
             debug_assert!(more <= MESSAGE_ROWS_MAX, "larger messages are refused on receipt");
             if rows > 0 && rows + more > self.rows_max {
                 self.change_left = Some(job);
@@ -180,11 +191,12 @@ impl CyclePlanner {
             }
             Verdict::Fresh | Verdict::Duplicate => {
                 let is_fresh = verdict == Verdict::Fresh;
+                let ConvertedRequest { request, refused } = job.converted;
                 if is_fresh {
-                    plan.requests.push(job.request);
+                    plan.requests.push(request);
                 }
                 let (batch, reply, _permit) = (job.batch, job.reply, job.permit);
-                plan.changes.push(PlannedChange { batch, is_fresh, reply, _permit });
+                plan.changes.push(PlannedChange { batch, is_fresh, refused, reply, _permit });
             }
         }
     }

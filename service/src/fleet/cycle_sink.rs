@@ -51,7 +51,7 @@ pub struct SettledCycle<'a> {
     pub epoch: u64,
     /// The fleet's clock after it.
     pub clock_ms: i64,
-    /// One outcome per request, in order.
+    /// One outcome per request, in order, without the rows that were refused on receipt.
     pub outcomes: &'a [RequestOutcome],
 }
 

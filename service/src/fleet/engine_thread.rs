@@ -44,6 +44,8 @@ pub(super) struct EngineOutputs {
 struct CycleInFlight {
     ticket: Ticket,
     plan: CyclePlan,
+    /// That of its input.
+    time_max_ms: i64,
     started: Instant,
 }
 
@@ -191,7 +193,7 @@ impl EngineThread {
         match self.engine.backend.submit(input) {
             Ok(ticket) => {
                 self.epoch_submitted = epoch;
-                self.in_flight.push_back(CycleInFlight { ticket, plan, started });
+                self.in_flight.push_back(CycleInFlight { ticket, plan, time_max_ms, started });
                 if let Some((sink, record)) = self.engine.sink.as_mut().zip(record)
                     && let SinkCapacity::Full(available) = sink.submitted(record)
                 {
@@ -230,14 +232,15 @@ impl EngineThread {
     }
 
     fn settle_oldest(&mut self) -> Result<(), EngineError> {
-        let Some(CycleInFlight { ticket, plan, started }) = self.in_flight.pop_front() else {
+        let Some(CycleInFlight { ticket, plan, time_max_ms, started }) = self.in_flight.pop_front()
+        else {
             return Ok(());
         };
         let output = self.engine.backend.wait(ticket);
         if let Some(sink) = &mut self.engine.sink {
             sink.settled(output.as_ref().map(SettledCycle::new));
         }
-        let output = match output {
+        let mut output = match output {
             Ok(output) => output,
             Err(fault) => {
                 self.refuse(plan, &fault);
@@ -246,6 +249,7 @@ impl EngineThread {
                 return unless_recoverable(fault);
             }
         };
+        plan.add_receipt_refusals(&mut output.requests, time_max_ms);
         let memory_bytes = self.engine.backend.memory_bytes();
         let cycles_in_flight = self.in_flight.len() as u64;
         // Before the replies: a client that has this cycle's token may query its epoch at once.
@@ -270,7 +274,7 @@ impl EngineThread {
             let _ = fan_out.send(FanOutInput::Events(stamp, output.events));
         }
         let mut outcomes = output.requests.into_iter();
-        for PlannedChange { batch, is_fresh, reply, _permit } in plan.changes {
+        for PlannedChange { batch, is_fresh, reply, _permit, .. } in plan.changes {
             let answer = if is_fresh {
                 let outcome = outcomes.next().expect("a backend gives one outcome per request");
                 if let Some(batch) = &batch {

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use shoal_engine::{EngineOptions, Query, Request, Space};
+use shoal_engine::{EngineOptions, Query, Space};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -21,6 +21,7 @@ use super::jobs::{
     ChangeJob, ChangePermit, ChangeReply, QueryJob, SubscriptionJob, SubscriptionReply,
 };
 use super::producers::BatchId;
+use super::receipt_refusals::ConvertedRequest;
 use super::token::Token;
 use crate::error::ServiceError;
 use crate::metrics::FleetMetrics;
@@ -218,11 +219,12 @@ impl Fleet {
     pub fn change(
         self: &Arc<Self>,
         permit: ChangePermit,
-        request: Request,
+        request: impl Into<ConvertedRequest>,
         batch: Option<BatchId>,
     ) -> PendingChange {
         let (reply, receiver) = oneshot::channel();
-        self.queue.send_change(ChangeJob { request, batch, reply, permit });
+        let converted = request.into();
+        self.queue.send_change(ChangeJob { converted, batch, reply, permit });
         self.drain_if_ended();
         PendingChange { receiver, fleet: self.clone() }
     }

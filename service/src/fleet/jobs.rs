@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use shoal_engine::{Query, Request, RequestOutcome};
+use shoal_engine::{Query, RequestOutcome};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use super::job_answers::JobAnswers;
 use super::producers::BatchId;
+use super::receipt_refusals::ConvertedRequest;
 use crate::error::ServiceError;
 use crate::subscription::{RegionChange, Session};
 
@@ -24,7 +25,7 @@ pub struct ChangePermit {
 /// A change that waits for its cycle.
 #[derive(Debug)]
 pub(super) struct ChangeJob {
-    pub(super) request: Request,
+    pub(super) converted: ConvertedRequest,
     pub(super) batch: Option<BatchId>,
     pub(super) reply: oneshot::Sender<ChangeReply>,
     pub(super) permit: ChangePermit,

@@ -1,12 +1,13 @@
 //! Answers whose memory is taken from the answer budget before the engine runs.
 //!
 //! The first attempt caps the rows of each query, so that the request fits a small share of the
-//! budget; most answers do. If a cap cut an answer, its total states the true size: that much is
-//! reserved, and the request runs again, alone in its cycle, so that all its queries see one epoch.
+//! budget; most answers do. The engine only counts an answer beyond its cap: by these totals the
+//! rest is reserved, and the request runs again, alone in its cycle, so that all its queries see
+//! one epoch.
 
 use std::time::Instant;
 
-use shoal_engine::{Projection, Query, QueryKind};
+use shoal_engine::{Projection, Query, QueryKind, RowLimit};
 
 use super::deadline::Deadline;
 use super::query_context::QueryContext;
@@ -84,7 +85,7 @@ fn rows_max(query: &Query) -> u64 {
     };
     match query.projection {
         Projection::Count => 0,
-        Projection::Ids | Projection::Fixes => kind.min(query.limit.unwrap_or(u64::MAX)),
+        Projection::Ids | Projection::Fixes => query.limit.map_or(kind, |it| it.returned(kind)),
     }
 }
 
@@ -118,17 +119,17 @@ fn probe_caps(queries: &[Query]) -> Vec<u64> {
     caps
 }
 
-/// The queries with their rows capped.
+/// The queries, each for a total alone if its answer has more rows than its cap.
 fn capped(queries: &[Query], caps: &[u64]) -> Vec<Query> {
     let cap = |(query, &cap): (&Query, &u64)| {
-        // A limit of 0 would mark the answer of a count as cut.
-        let limit = if cap == 0 { query.limit } else { Some(cap) };
+        let is_capped = cap < rows_max(query);
+        let limit = if is_capped { Some(RowLimit::AllOrNone(cap)) } else { query.limit };
         Query { limit, ..query.clone() }
     };
     queries.iter().zip(caps).map(cap).collect()
 }
 
-/// Rows that each query returns without a cap.
+/// Rows that each query returns without its cap.
 fn wanted_rows(queries: &[Query], answered: &JobAnswers) -> Vec<u64> {
     let wanted = queries.iter().zip(answered.iter());
     wanted.map(|(query, answer)| answer.total.min(rows_max(query))).collect()
@@ -147,6 +148,7 @@ mod tests {
     use super::*;
 
     fn range(projection: Projection, limit: Option<u64>) -> Query {
+        let limit = limit.map(RowLimit::First);
         let region = Region::rectangle(&Space::geographic(), -1.0, -1.0, 1.0, 1.0).unwrap();
         Query { kind: QueryKind::Range(region), filter: None, projection, limit }
     }
@@ -179,7 +181,11 @@ mod tests {
         assert_eq!(probe_caps(&many)[4095], PROBE_ROWS_MAX);
         let limits: Vec<_> =
             capped(&queries, &[10, 0, 7]).iter().map(|query| query.limit).collect();
-        assert_eq!(limits, [Some(10), Some(3), Some(7)]);
+        let as_sent = [10, 3].map(RowLimit::First);
+        assert_eq!(limits, [as_sent[0], as_sent[1], RowLimit::AllOrNone(7)].map(Some));
+        // A limit beyond the cap: nothing of it is computed before its memory is reserved.
+        let beyond = capped(&[range(Projection::Fixes, Some(100_000))], &[50_000]);
+        assert_eq!(beyond[0].limit, Some(RowLimit::AllOrNone(50_000)));
         assert_eq!(with_margin(&queries, &[10, 0, 800]), [10, 0, 964]);
     }
 }

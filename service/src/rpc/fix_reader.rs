@@ -1,16 +1,17 @@
 //! Reads the fixes of a report message into columns of quanta.
 //!
-//! A position that cannot be stored gets the poison value of its reason, so that the row keeps its
-//! number and the engine refuses it; attributes likewise (`MEASURES`). Records the coordinate at
-//! fault for the first refused rows.
+//! A row with a value that cannot be stored is listed as refused and does not reach the columns.
+//! Records the coordinate at fault for the first refused rows.
 
 use shoal_codec::{FixColumns, FixRow, MEASURES};
-use shoal_engine::{Refusal, Space};
+use shoal_engine::{Refusal, Request, RowValidator, Space};
 use shoal_proto::fields::fix;
 
+use super::ack_range::Faults;
 use super::protobuf_reader::{ProtobufReader, Value};
 use super::report_message::Fixes;
 use crate::error::ServiceError;
+use crate::fleet::{ConvertedRequest, ReceiptRefusal};
 use crate::limits::REFUSED_ROWS_TOLD_MAX;
 
 /// Bytes of the four mandatory fields, which nearly always come first and in order.
@@ -26,9 +27,12 @@ const PLAIN_KEYS: [u8; 4] = [
 /// Converts the fixes of one message, some at a time.
 pub(super) struct FixReader {
     space: Space,
+    /// Without the latest event time, which the cycle decides.
+    validator: RowValidator,
     columns: FixColumns,
+    refused: Vec<ReceiptRefusal>,
     /// Rows whose position was refused, and the coordinate at fault.
-    faults: Vec<(u32, &'static str)>,
+    faults: Faults,
 }
 
 macro_rules! render {
@@ -139,7 +143,9 @@ const fn key_of<T: Fixed>(field: u32) -> u8 {
 impl FixReader {
     /// Columns with capacity for exactly `rows`.
     pub(super) fn new(space: Space, rows: usize) -> Self {
-        Self { space, columns: FixColumns::with_capacity(rows), faults: Vec::new() }
+        let (validator, columns) =
+            (RowValidator::new(&space, i64::MAX), FixColumns::with_capacity(rows));
+        Self { space, validator, columns, refused: Vec::new(), faults: Faults::new() }
     }
 
     /// Reads at most `rows_max` fixes; false after the last.
@@ -165,28 +171,42 @@ impl FixReader {
     }
 
     /// All rows, and the coordinates at fault.
-    pub(super) fn finish(self) -> (FixColumns, Vec<(u32, &'static str)>) {
-        (self.columns, self.faults)
+    pub(super) fn finish(self) -> (ConvertedRequest, Faults) {
+        let Self { columns, refused, faults, .. } = self;
+        (ConvertedRequest { request: Request::Fixes(columns), refused }, faults)
     }
 
     #[inline]
     fn push(&mut self, fix: &Fix) {
-        let position = match self.space.quantise(fix.x, fix.y) {
-            Ok(quanta) => quanta,
-            Err(refusal) => self.poison(fix, refusal),
-        };
-        self.columns.push_row(fix.row(position));
+        match self.convert(fix) {
+            Ok(row) => self.columns.push_row(row),
+            Err(refusal) => self.refuse(fix, refusal),
+        }
     }
 
+    #[inline]
+    fn convert(&self, fix: &Fix) -> Result<FixRow, Refusal> {
+        let row = fix.row(self.space.quantise(fix.x, fix.y)?);
+        self.validator.validate_attributes(&row.attributes()).map_or(Ok(row), Err)
+    }
+
+    /// Lists a row that cannot be converted, by the first of its faults.
     #[cold]
-    fn poison(&mut self, fix: &Fix, refusal: Refusal) -> (i32, i32) {
-        if self.faults.len() < REFUSED_ROWS_TOLD_MAX {
+    fn refuse(&mut self, fix: &Fix, refusal: Refusal) {
+        let row = (self.columns.len() + self.refused.len()) as u32;
+        let position = self.space.quantise(fix.x, fix.y);
+        if position.is_err() && self.faults.len() < REFUSED_ROWS_TOLD_MAX {
             // 0 lies in every space.
             let x_is_right = self.space.quantise(fix.x, 0.0) != Err(refusal);
-            let row = self.columns.len() as u32;
             self.faults.push((row, if x_is_right { "y" } else { "x" }));
         }
-        refusal.poison()
+        let Fix { object, time_ms, .. } = *fix;
+        let first = match position {
+            Ok((x, y)) => self.validator.validate(object, time_ms, x, y),
+            Err(_) => (object == u64::MAX).then_some(Refusal::Object),
+        };
+        let refusal = first.unwrap_or(refusal);
+        self.refused.push(ReceiptRefusal { row, refusal, time_ms });
     }
 }
 
@@ -270,5 +290,42 @@ mod tests {
             assert!(plain(&unknown).is_none());
             assert_eq!(parse(&unknown, 0).unwrap(), quick);
         }
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_converted_is_listed_by_its_first_fault() {
+        use Refusal::{Altitude, Heading, NotFinite, Object, OutsideSpace, Speed};
+        use Refusal::{TimeTooEarly, TimeTooLate};
+        let good = Fix { object: 7, time_ms: 1_704_067_200_000, ..Fix::default() };
+        let fast = Fix { speed_mps: Some(-1.0), ..good };
+        // The engine refuses the first four for what needs no conversion.
+        let rows = [
+            (good, None),
+            (Fix { object: u64::MAX, ..good }, None),
+            (Fix { time_ms: 0, ..good }, None),
+            (Fix { time_ms: i64::MAX, ..good }, None),
+            (Fix { x: f64::NAN, ..good }, Some(NotFinite)),
+            (Fix { y: 90.1, ..fast }, Some(OutsideSpace)),
+            (Fix { object: u64::MAX, y: f64::INFINITY, ..good }, Some(Object)),
+            (fast, Some(Speed)),
+            (Fix { heading_deg: Some(360.0), altitude_m: Some(1e9), ..good }, Some(Heading)),
+            (Fix { altitude_m: Some(f64::NAN), ..good }, Some(Altitude)),
+            (Fix { object: u64::MAX, ..fast }, Some(Object)),
+            (Fix { time_ms: 0, ..fast }, Some(TimeTooEarly)),
+            (Fix { time_ms: i64::MAX, ..fast }, Some(TimeTooLate)),
+            (good, None),
+        ];
+        let mut reader = FixReader::new(Space::geographic(), rows.len());
+        rows.iter().for_each(|(fix, _)| reader.push(fix));
+        let (converted, faults) = reader.finish();
+        let expected: Vec<_> = (0..)
+            .zip(&rows)
+            .filter_map(|(row, (fix, refusal))| {
+                refusal.map(|refusal| ReceiptRefusal { row, refusal, time_ms: fix.time_ms })
+            })
+            .collect();
+        assert_eq!(converted.refused, expected);
+        assert_eq!(converted.request.rows(), 5);
+        assert_eq!(faults, [(4, "x"), (5, "y"), (6, "y")]);
     }
 }

@@ -19,7 +19,8 @@ use super::fix_reader::FixReader;
 use super::report_message::{Payload, ReportMessage};
 use crate::error::ServiceError;
 use crate::fleet::{
-    BatchId, ChangePermit, ChangeReply, Fleet, FleetState, PendingChange, Registry,
+    BatchId, ChangePermit, ChangeReply, ConvertedRequest, Fleet, FleetState, PendingChange,
+    Registry,
 };
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, READ_ROWS_AT_ONCE};
 
@@ -144,13 +145,13 @@ impl Report {
     /// # Errors
     /// [`ServiceError::Malformed`].
     pub(super) async fn send(self, permit: ChangePermit) -> Result<PendingReport, ServiceError> {
-        let (request, faults) = match self.block {
-            Some(block) => (Request::Block(block), Faults::new()),
+        let (converted, faults) = match self.block {
+            Some(block) => (Request::Block(block).into(), Faults::new()),
             None => read_rows(&self.message, &self.fleet)
                 .await
                 .inspect_err(|_| self.fleet.metrics().count_failed())?,
         };
-        let pending = self.fleet.change(permit, request, self.batch);
+        let pending = self.fleet.change(permit, converted, self.batch);
         Ok(PendingReport { pending, faults, arrived: self.arrived })
     }
 }
@@ -158,17 +159,16 @@ impl Report {
 async fn read_rows(
     message: &ReportMessage,
     fleet: &Fleet,
-) -> Result<(Request, Faults), ServiceError> {
+) -> Result<(ConvertedRequest, Faults), ServiceError> {
     let Payload::Rows { count, from } = message.payload else {
-        return Ok((Request::Fixes(Default::default()), Faults::new()));
+        return Ok((Request::Fixes(Default::default()).into(), Faults::new()));
     };
     let mut reader = FixReader::new(*fleet.space(), count);
     let mut fixes = message.fixes(from);
     while reader.read(&mut fixes, READ_ROWS_AT_ONCE)? {
         tokio::task::yield_now().await;
     }
-    let (columns, faults) = reader.finish();
-    Ok((Request::Fixes(columns), faults))
+    Ok(reader.finish())
 }
 
 impl PendingReport {

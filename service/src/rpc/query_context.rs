@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use shoal_engine::limits::{GET_OBJECTS_MAX, NEAREST_MAX};
-use shoal_engine::{Filter, Projection, Query, QueryKind};
+use shoal_engine::{Filter, Projection, Query, QueryKind, RowLimit};
 use shoal_proto::v1;
 
 use super::filter::filter;
@@ -22,7 +22,7 @@ pub(super) struct QueryContext {
     pub(super) epoch_min: u64,
     filter: Option<Box<Filter>>,
     projection: Projection,
-    limit: Option<u64>,
+    limit: Option<RowLimit>,
 }
 
 impl QueryContext {
@@ -50,7 +50,7 @@ impl QueryContext {
             };
             let filter = filter(options.filter.as_ref()).map_err(|error| error.under("filter"))?;
             let filter = Filter { object_after: options.after_object, ..filter }.boxed();
-            let limit = Some(options.limit).filter(|&limit| limit > 0);
+            let limit = Some(options.limit).filter(|&limit| limit > 0).map(RowLimit::First);
             Ok(Self { fleet, epoch_min, filter, projection, limit })
         };
         convert().map_err(|error: ServiceError| error.under(path))

@@ -9,6 +9,7 @@ use crate::running::{Running, START_MS, fix, objects_in, report, rows, sums, wor
 fn bad_rows() -> Vec<(v1::Fix, &'static str, RefusalReason)> {
     let good = fix(7, START_MS, 1.0, 2.0);
     let far = START_MS + 200 * 365 * 86_400_000;
+    let (early, late) = (fix(7, 0, 1.0, 2.0), fix(7, far, 1.0, 2.0));
     vec![
         (fix(u64::MAX, START_MS, 1.0, 2.0), "object", RefusalReason::Object),
         (fix(7, START_MS, f64::NAN, 2.0), "x", RefusalReason::NotFinite),
@@ -29,6 +30,11 @@ fn bad_rows() -> Vec<(v1::Fix, &'static str, RefusalReason)> {
         (v1::Fix { heading_deg: Some(-0.1), ..good }, "heading_deg", RefusalReason::Heading),
         (v1::Fix { altitude_m: Some(3e6), ..good }, "altitude_m", RefusalReason::Altitude),
         (v1::Fix { altitude_m: Some(f64::NAN), ..good }, "altitude_m", RefusalReason::Altitude),
+        // Of several faults the first, whether it is found on receipt or in the cycle.
+        (fix(u64::MAX, i64::MAX, f64::NAN, 2.0), "object", RefusalReason::Object),
+        (fix(7, i64::MAX, 180.1, 2.0), "x", RefusalReason::OutsideSpace),
+        (v1::Fix { speed_mps: Some(-1.0), ..late }, "time_ms", RefusalReason::TimeTooLate),
+        (v1::Fix { altitude_m: Some(3e6), ..early }, "time_ms", RefusalReason::TimeTooEarly),
     ]
 }
 

@@ -12,7 +12,7 @@ use shoal_codec::{
     Mode, Tree,
 };
 use shoal_engine::conformance::random::Random;
-use shoal_engine::layout::{DispatchReport, NO_SLOT};
+use shoal_engine::layout::{DispatchReport, NO_SLOT, NOT_FINITE_X};
 use shoal_engine::limits::TIME_MIN_MS;
 use shoal_engine::{
     Backend as _, Clock, CycleInput, EngineOptions, Model, Refusal, Request, RequestOutcome,
@@ -85,14 +85,14 @@ impl Sender {
         loop {
             match self.scene.random.below(9) {
                 0 => row.object = u64::MAX,
-                1 => row.x = Refusal::POISON_NOT_FINITE,
-                2 => row.x = Refusal::POISON_OUTSIDE,
+                1 => row.x = NOT_FINITE_X,
+                2 => row.x = i32::MIN + 1,
                 3 => row.y = i32::MIN,
                 4 => row.time_ms = TIME_MIN_MS - 1,
                 5 => row.time_ms = self.now_ms + 60_001,
-                6 => row.speed_mm_s = Refusal::POISON_SPEED,
+                6 => row.speed_mm_s = u32::MAX - 1,
                 7 => row.heading_cdeg = 36_000,
-                _ => row.altitude_mm = Refusal::POISON_ALTITUDE,
+                _ => row.altitude_mm = i32::MIN + 1,
             }
             if !self.scene.random.once_in(3) {
                 return row;

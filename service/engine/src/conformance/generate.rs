@@ -9,9 +9,10 @@ use shoal_codec::{BlockPlan, FixRow};
 
 use super::builders::{fixes, invalid_block, planned_block};
 use super::random::Random;
-use crate::cycle::{Refusal, Request};
+use crate::cycle::Request;
+use crate::layout::NOT_FINITE_X;
 use crate::model::Model;
-use crate::query::{Filter, Projection, Query, QueryKind};
+use crate::query::{Filter, Projection, Query, QueryKind, RowLimit};
 use crate::region::Region;
 use crate::space::Space;
 use crate::sphere::EARTH_RADIUS_M;
@@ -142,7 +143,7 @@ impl Generator {
             row.state = self.random.below(16) as u32;
         }
         if self.random.once_in(3) {
-            row.speed_mm_s = *self.random.pick(&[0, 1, 500, 13_900, Refusal::POISON_SPEED - 1]);
+            row.speed_mm_s = *self.random.pick(&[0, 1, 500, 13_900, u32::MAX - 2]);
             row.heading_cdeg = self.random.below(36_000) as u16;
         }
         if self.random.once_in(4) {
@@ -167,14 +168,14 @@ impl Generator {
     fn spoil(&mut self, mut row: FixRow) -> FixRow {
         match self.random.below(10) {
             0 => row.object = u64::MAX,
-            1 => row.x = Refusal::POISON_NOT_FINITE,
-            2 => row.x = Refusal::POISON_OUTSIDE,
+            1 => row.x = NOT_FINITE_X,
+            2 => row.x = i32::MIN + 1,
             3 => row.y = i32::MAX,
             4 => row.time_ms = crate::limits::TIME_MIN_MS - 1,
             5 => row.time_ms = self.now_ms + 1_000_000_000_000,
-            6 => row.speed_mm_s = Refusal::POISON_SPEED,
+            6 => row.speed_mm_s = u32::MAX - 1,
             7 => row.heading_cdeg = 36_000 + self.random.below(29_000) as u16,
-            8 => row.altitude_mm = Refusal::POISON_ALTITUDE,
+            8 => row.altitude_mm = i32::MIN + 1,
             _ => row.y = i32::MIN,
         }
         row
@@ -229,7 +230,11 @@ impl Generator {
         };
         let projection =
             *self.random.pick(&[Projection::Ids, Projection::Fixes, Projection::Count]);
-        let limit = self.random.once_in(4).then(|| self.random.below(40));
+        let limit = self.random.once_in(3).then(|| {
+            let rows = *self.random.pick(&[40, 20_000]);
+            let rows = self.random.below(rows);
+            if self.random.once_in(2) { RowLimit::First(rows) } else { RowLimit::AllOrNone(rows) }
+        });
         let mut filter = if self.random.once_in(3) { self.filter() } else { Filter::default() };
         filter.object_after = self.random.once_in(6).then(|| self.id());
         Query { kind, filter: filter.boxed(), projection, limit }

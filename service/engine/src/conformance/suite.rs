@@ -49,7 +49,8 @@ macro_rules! conformance_cases {
                 the_same_input_gives_the_same_output
             }
             large_regions {
-                large_regions_list_their_members, large_answers_are_whole
+                large_regions_list_their_members, large_answers_are_whole,
+                answers_beyond_their_limit_are_counted
             }
             limits {
                 objects_of_a_get, objects_of_a_removal, neighbours_of_a_query,

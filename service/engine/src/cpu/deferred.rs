@@ -2,9 +2,11 @@
 //!
 //! The cycle copies them unordered: from the cells of the region, or from the records themselves,
 //! shard by shard, where the region holds a large part of all objects. Sorting millions of ids
-//! takes longer than the cycle, so the first reader does it; the copy does not change any more. A
-//! limited answer keeps little more than it returns.
+//! takes longer than the cycle, so the first reader does it; the copy does not change any more. An
+//! answer of the first rows keeps little more than it returns; one of all rows or none keeps none
+//! beyond its limit.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
@@ -13,7 +15,7 @@ use shoal_codec::FixRow;
 use super::query::View;
 use super::record::{NO_OBJECT, Record};
 use super::shard::Shard;
-use crate::query::{DeferredAnswer, Filter, Projection, Query};
+use crate::query::{DeferredAnswer, Filter, Projection, Query, RowLimit};
 use crate::region::{Cover, Region};
 use crate::space::QuantaRect;
 use crate::subscription::{EventKind, Subscription};
@@ -63,12 +65,18 @@ pub(super) struct DeferredRows {
     ordered: OnceLock<Ordered>,
 }
 
+impl Lists {
+    fn len(&self) -> usize {
+        match self {
+            Self::Ids(lists) => count(lists),
+            Self::Fixes(lists) => count(lists),
+        }
+    }
+}
+
 impl DeferredRows {
     fn new(lists: Lists) -> Self {
-        let (count, with_fixes) = match &lists {
-            Lists::Ids(lists) => (count(lists), false),
-            Lists::Fixes(lists) => (count(lists), true),
-        };
+        let (count, with_fixes) = (lists.len(), matches!(lists, Lists::Fixes(_)));
         Self { count, with_fixes, unordered: Mutex::new(lists), ordered: OnceLock::new() }
     }
 
@@ -197,35 +205,46 @@ impl View<'_> {
     /// The answer to a query for a region that holds a large part of all objects.
     pub(super) fn answer_deferred(&self, query: &Query, region: &Region) -> DeferredAnswer {
         let test = RegionTest::new(region, query.filter.as_deref(), self.clock_ms);
-        let is_cut = query.limit.is_some_and(|limit| limit < self.objects());
-        match query.projection {
-            Projection::Count => {
+        let most = query.matches_max();
+        let lists = match (query.projection, query.limit) {
+            (Projection::Count, _) => {
                 let counted = self.collect(&test, None, |_, _| Some(()));
-                DeferredAnswer::count(count(&counted) as u64)
+                return DeferredAnswer::count(count(&counted) as u64);
             }
-            Projection::Fixes if !is_cut => {
-                let lists = self.collect(&test, None, |row, _| Some(row()));
-                deferred(count(&lists), query, Lists::Fixes(lists))
+            (_, Some(RowLimit::First(limit))) if limit < self.objects() => {
+                return self.answer_first(query, &test);
             }
-            Projection::Ids | Projection::Fixes => {
-                let mut ids = self.collect(&test, None, |_, object| Some(object));
-                let total = count(&ids);
-                let bound = bound(&ids, total, query.returned(total));
-                let is_wanted = |object: u64| bound.is_none_or(|bound| object <= bound);
-                if query.projection == Projection::Ids {
-                    if bound.is_some() {
-                        ids.par_iter_mut().for_each(|list| {
-                            list.retain(|object| is_wanted(*object));
-                            list.shrink_to_fit();
-                        });
-                    }
-                    return deferred(total, query, Lists::Ids(ids));
-                }
-                drop(ids);
-                let row = |row: &dyn Fn() -> FixRow, object| is_wanted(object).then(row);
-                deferred(total, query, Lists::Fixes(self.collect(&test, None, row)))
+            (Projection::Fixes, _) => {
+                self.collect_up_to(&test, most, |row, _| Some(row())).map(Lists::Fixes)
             }
+            (Projection::Ids, _) => {
+                self.collect_up_to(&test, most, |_, object| Some(object)).map(Lists::Ids)
+            }
+        };
+        match lists {
+            Ok(lists) => deferred(lists.len(), query, lists),
+            Err(total) => deferred(total, query, Lists::Ids(Vec::new())),
         }
+    }
+
+    /// The answer to a query that returns the first of many rows.
+    fn answer_first(&self, query: &Query, test: &RegionTest<'_>) -> DeferredAnswer {
+        let mut ids = self.collect(test, None, |_, object| Some(object));
+        let total = count(&ids);
+        let bound = bound(&ids, total, query.returned(total));
+        let is_wanted = |object: u64| bound.is_none_or(|bound| object <= bound);
+        if query.projection == Projection::Ids {
+            if bound.is_some() {
+                ids.par_iter_mut().for_each(|list| {
+                    list.retain(|object| is_wanted(*object));
+                    list.shrink_to_fit();
+                });
+            }
+            return deferred(total, query, Lists::Ids(ids));
+        }
+        drop(ids);
+        let row = |row: &dyn Fn() -> FixRow, object| is_wanted(object).then(row);
+        deferred(total, query, Lists::Fixes(self.collect(test, None, row)))
     }
 
     fn objects(&self) -> u64 {
@@ -250,6 +269,32 @@ impl View<'_> {
     fn holds(&self, test: &RegionTest<'_>, slot: u32) -> bool {
         let (shard, slot) = self.shard_of(slot);
         test.passes(shard, slot, &shard.records[slot])
+    }
+
+    /// What `each` makes of everything that passes a test, or its number if that exceeds `most`:
+    /// once it does, shards are only counted.
+    fn collect_up_to<T: Send>(
+        &self,
+        test: &RegionTest<'_>,
+        most: usize,
+        each: impl Fn(&dyn Fn() -> FixRow, u64) -> Option<T> + Sync,
+    ) -> Result<Vec<Vec<T>>, usize> {
+        let found = AtomicUsize::new(0);
+        let list = |shard: &Shard| {
+            if found.load(Ordering::Relaxed) > most {
+                let counted = collect_shard(shard, test, |_, _, _| Some(()));
+                found.fetch_add(counted.len(), Ordering::Relaxed);
+                return Vec::new();
+            }
+            let list = collect_shard(shard, test, |shard, slot, record| {
+                each(&|| record.row(shard.attributes_of(slot)), record.object)
+            });
+            let before = found.fetch_add(list.len(), Ordering::Relaxed);
+            if before + list.len() > most { Vec::new() } else { list }
+        };
+        let lists = self.shards.par_iter().map(list).collect();
+        let found = found.into_inner();
+        if found > most { Err(found) } else { Ok(lists) }
     }
 
     /// What `each` makes of everything that passes a test, by record and object. The region's slots

@@ -267,10 +267,12 @@ impl Page {
 
     fn finish(&mut self, view: &View<'_>, query: &Query, range: std::ops::Range<usize>) {
         let mut head = AnswerHead::default();
-        if query.projection == Projection::Count && query.filter.is_none() {
+        let most = query.matches_max();
+        if query.filter.is_none() && range.len() > most {
             head.total = range.len() as u64;
             return self.close(head, query, 0);
         }
+        let mut found = 0;
         self.rows.clear();
         for at in range {
             if let Some(ahead) = self.slots.get(at + RECORDS_AHEAD) {
@@ -278,12 +280,18 @@ impl Page {
             }
             let slot = self.slots[at];
             if view.passes(query.filter.as_deref(), slot) {
-                self.rows.push((view.record(slot).object, slot));
+                found += 1;
+                if found <= most {
+                    self.rows.push((view.record(slot).object, slot));
+                }
             }
         }
+        head.total = found as u64;
+        if found > most {
+            return self.close(head, query, 0);
+        }
         sort(&mut self.rows, |row| *row);
-        head.total = self.rows.len() as u64;
-        let returned = query.returned(self.rows.len());
+        let returned = query.returned(found);
         self.append(view, query, &mut head, returned);
     }
 

@@ -6,7 +6,7 @@
 
 use shoal_codec::{Attributes, FixRow, MEASURES};
 
-use crate::layout::{Refusal, TIME_ORIGIN_MS};
+use crate::layout::{NOT_FINITE_X, Refusal, TIME_ORIGIN_MS};
 use crate::limits::{TIME_MAX_MS, TIME_MIN_MS};
 use crate::space::{QuantaRect, Space};
 
@@ -42,7 +42,7 @@ impl RowValidator {
     fn fault(&self, object: u64, time_ms: i64, x: i32, y: i32) -> Refusal {
         if object == u64::MAX {
             Refusal::Object
-        } else if x == Refusal::POISON_NOT_FINITE {
+        } else if x == NOT_FINITE_X {
             Refusal::NotFinite
         } else if !self.bounds.contains(x, y) {
             Refusal::OutsideSpace
@@ -116,12 +116,12 @@ mod tests {
         let right = FixRow::new(1, LATE_MS, 0, 0);
         assert_eq!(validator.validate_row(&right), None);
         let rows = [
-            (FixRow { speed_mm_s: Refusal::POISON_SPEED, ..right }, Some(Refusal::Speed)),
-            (FixRow { speed_mm_s: Refusal::POISON_SPEED - 1, ..right }, None),
+            (FixRow { speed_mm_s: u32::MAX - 1, ..right }, Some(Refusal::Speed)),
+            (FixRow { speed_mm_s: u32::MAX - 2, ..right }, None),
             (FixRow { heading_cdeg: 36_000, ..right }, Some(Refusal::Heading)),
-            (FixRow { heading_cdeg: Refusal::POISON_HEADING, ..right }, Some(Refusal::Heading)),
+            (FixRow { heading_cdeg: u16::MAX - 1, ..right }, Some(Refusal::Heading)),
             (FixRow { heading_cdeg: 35_999, ..right }, None),
-            (FixRow { altitude_mm: Refusal::POISON_ALTITUDE, ..right }, Some(Refusal::Altitude)),
+            (FixRow { altitude_mm: i32::MIN + 1, ..right }, Some(Refusal::Altitude)),
             (FixRow { altitude_mm: i32::MIN + 2, ..right }, None),
         ];
         for (row, refusal) in rows {

@@ -130,13 +130,13 @@ pub fn all_rows_of_a_refused_object_are_refused(make: Make) {
 /// Rows refused for another reason use no capacity and keep their reason.
 pub fn faulty_rows_take_no_capacity(make: Make) {
     let mut trial = limited(make, 2);
-    let mut poisoned = fix(7, 0, 1, 1);
-    poisoned.speed_mm_s = Refusal::POISON_SPEED;
+    let mut too_fast = fix(7, 0, 1, 1);
+    too_fast.speed_mm_s = u32::MAX - 1;
     let rows = [
         fix(5, 0, -1, 1),
         fix(u64::MAX, 0, 1, 1),
         fix(1, 0, 1, 1),
-        poisoned,
+        too_fast,
         fix(2, 0, 1, 1),
         fix(6, 0, 1, 1),
         fix(6, 0, -1, 1),

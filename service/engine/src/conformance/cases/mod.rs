@@ -30,11 +30,12 @@ use crate::conformance::trial::{Make, Trial};
 use crate::cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
 use crate::events::EventSet;
+use crate::layout::NOT_FINITE_X;
 use crate::limits::{
     CYCLE_FIXES_MAX, CYCLE_QUERIES_MAX, CYCLE_REQUESTS_MAX, CYCLES_IN_FLIGHT_MAX, GET_OBJECTS_MAX,
     NEAREST_MAX, SNAPSHOT_BATCH_ROWS, TIME_MIN_MS,
 };
-use crate::query::{Filter, Projection, Query, QueryKind};
+use crate::query::{Filter, Projection, Query, QueryKind, RowLimit};
 use crate::region::Region;
 use crate::space::{HALF_TURN, QUARTER_TURN, Space};
 use crate::subscription::{

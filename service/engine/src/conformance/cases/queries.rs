@@ -65,17 +65,21 @@ pub fn limits_cut_and_set_truncated(make: Make) {
     let mut trial = crowd(make);
     let kinds = [QueryKind::Get((0..20).collect()), everything(), QueryKind::nearest(0, 500, 10)];
     for kind in kinds {
-        for (limit, returned) in [(0, 0), (1, 1), (9, 9), (10, 10), (11, 10), (u64::MAX, 10)] {
-            for projection in [Projection::Ids, Projection::Fixes] {
-                let limited = Query { limit: Some(limit), projection, ..query(kind.clone()) };
-                let answer = trial.answer(&limited);
-                assert_eq!((answer.total, answer.truncated), (10, returned < 10));
-                assert_eq!(answer.objects, (0..returned).collect::<Vec<_>>());
+        for (limit, first) in [(0, 0), (1, 1), (9, 9), (10, 10), (11, 10), (u64::MAX, 10)] {
+            let all_or_none = if limit < 10 { 0 } else { 10 };
+            for (limit, returned) in
+                [(RowLimit::First(limit), first), (RowLimit::AllOrNone(limit), all_or_none)]
+            {
+                let limited = Query { limit: Some(limit), ..query(kind.clone()) };
+                let projection = Projection::Ids;
+                for limited in [Query { projection, ..limited.clone() }, limited.clone()] {
+                    let answer = trial.answer(&limited);
+                    assert_eq!((answer.total, answer.truncated), (10, returned < 10));
+                    assert_eq!(answer.objects, (0..returned).collect::<Vec<_>>());
+                }
+                let answer = trial.answer(&Query { projection: Projection::Count, ..limited });
+                assert_eq!((answer.total, answer.truncated), (10, false), "count is never cut");
             }
-            let projection = Projection::Count;
-            let limited = Query { limit: Some(limit), projection, ..query(kind.clone()) };
-            let answer = trial.answer(&limited);
-            assert_eq!((answer.total, answer.truncated), (10, false), "count is never cut");
         }
     }
 }
@@ -84,8 +88,10 @@ pub fn limits_cut_and_set_truncated(make: Make) {
 pub fn nothing_is_never_truncated(make: Make) {
     let mut trial = Trial::planar(make);
     for kind in [QueryKind::Get(vec![1]), everything(), QueryKind::nearest(0, 0, 3)] {
-        let answer = trial.answer(&Query { limit: Some(0), ..query(kind) });
-        assert_eq!((answer.total, answer.truncated), (0, false));
+        for limit in [RowLimit::First(0), RowLimit::AllOrNone(0)].map(Some) {
+            let answer = trial.answer(&Query { limit, ..query(kind.clone()) });
+            assert_eq!((answer.total, answer.truncated), (0, false));
+        }
     }
 }
 
@@ -209,7 +215,8 @@ pub fn a_listing_resumes_after_an_object(make: Make) {
         for projection in [Projection::Ids, Projection::Fixes, Projection::Count] {
             for (object, first) in [(0, 1), (4, 5), (8, 9), (9, 10), (u64::MAX, 10)] {
                 let filter = after(object).boxed();
-                let limited = Query { filter, projection, limit: Some(3), ..query(kind.clone()) };
+                let limit = Some(RowLimit::First(3));
+                let limited = Query { filter, projection, limit, ..query(kind.clone()) };
                 let answer = trial.answer(&limited);
                 let expected: Vec<u64> = (first..10).collect();
                 assert_eq!(answer.total, expected.len() as u64, "{limited:?}");
@@ -224,7 +231,8 @@ pub fn a_listing_resumes_after_an_object(make: Make) {
     let (mut seen, mut last) = (Vec::<u64>::new(), None);
     loop {
         let filter = Filter { object_after: last, state_mask: 1, state_value: 1, ..after(0) };
-        let limited = Query { filter: filter.boxed(), limit: Some(2), ..query(everything()) };
+        let (filter, limit) = (filter.boxed(), Some(RowLimit::First(2)));
+        let limited = Query { filter, limit, ..query(everything()) };
         let page = trial.answer(&limited);
         seen.extend(&page.objects);
         last = page.objects.last().copied();
@@ -247,7 +255,7 @@ pub fn answers_follow_the_order_of_the_queries(make: Make) {
         queries.push(match at % 3 {
             0 => query(QueryKind::Get(vec![at % 10])),
             1 => query(QueryKind::nearest((at % 1_000) as i32, 0, 2)),
-            _ => Query { limit: Some(at % 12), ..query(everything()) },
+            _ => Query { limit: Some(RowLimit::First(at % 12)), ..query(everything()) },
         });
     }
     let rows = [fix(50, 500, 1, 1), fix(3, 500, 900, 900)];

@@ -16,8 +16,8 @@ type Change = fn(&mut FixRow, i64);
 const CHANGES: [(Option<Refusal>, Change); 21] = [
     (None, |_, _| {}),
     (Some(Object), |row, _| row.object = u64::MAX),
-    (Some(NotFinite), |row, _| row.x = Refusal::POISON_NOT_FINITE),
-    (Some(OutsideSpace), |row, _| row.x = Refusal::POISON_OUTSIDE),
+    (Some(NotFinite), |row, _| row.x = NOT_FINITE_X),
+    (Some(OutsideSpace), |row, _| row.x = i32::MIN + 1),
     (Some(OutsideSpace), |row, _| row.x = -1),
     (Some(OutsideSpace), |row, _| row.x = 1_001),
     (Some(OutsideSpace), |row, _| row.y = -1),
@@ -28,12 +28,12 @@ const CHANGES: [(Option<Refusal>, Change); 21] = [
     (None, |row, _| row.time_ms = TIME_MIN_MS),
     (Some(TimeTooLate), |row, max_ms| row.time_ms = max_ms + 1),
     (None, |row, max_ms| row.time_ms = max_ms),
-    (Some(Speed), |row, _| row.speed_mm_s = Refusal::POISON_SPEED),
-    (None, |row, _| row.speed_mm_s = Refusal::POISON_SPEED - 1),
+    (Some(Speed), |row, _| row.speed_mm_s = u32::MAX - 1),
+    (None, |row, _| row.speed_mm_s = u32::MAX - 2),
     (Some(Heading), |row, _| row.heading_cdeg = 36_000),
-    (Some(Heading), |row, _| row.heading_cdeg = Refusal::POISON_HEADING),
+    (Some(Heading), |row, _| row.heading_cdeg = u16::MAX - 1),
     (None, |row, _| row.heading_cdeg = 35_999),
-    (Some(Altitude), |row, _| row.altitude_mm = Refusal::POISON_ALTITUDE),
+    (Some(Altitude), |row, _| row.altitude_mm = i32::MIN + 1),
     (None, |row, _| row.altitude_mm = i32::MIN + 2),
 ];
 
@@ -67,9 +67,9 @@ pub fn every_reason_is_reported_by_row(make: Make) {
 pub fn the_first_fault_is_named(make: Make) {
     let mut trial = Trial::planar(make);
     let mut row = fix(u64::MAX, i64::MIN / 2, i32::MIN, -5);
-    row.speed_mm_s = Refusal::POISON_SPEED;
-    row.heading_cdeg = Refusal::POISON_HEADING;
-    row.altitude_mm = Refusal::POISON_ALTITUDE;
+    row.speed_mm_s = u32::MAX - 1;
+    row.heading_cdeg = u16::MAX - 1;
+    row.altitude_mm = i32::MIN + 1;
     let repairs: [fn(&mut FixRow); 7] = [
         |row| row.object = 1,
         |row| row.x = 5,

@@ -122,12 +122,12 @@ pub fn wrong_snapshots_are_refused(make: Make) {
     let mut unequal = right.clone();
     unequal.x.pop();
     let outside = columns(&[fix(1, 0, 1, 1), fix(2, 0, 1_001, 2)]);
-    let mut poisoned = fix(1, 0, 1, 1);
-    poisoned.speed_mm_s = Refusal::POISON_SPEED;
+    let mut too_fast = fix(1, 0, 1, 1);
+    too_fast.speed_mm_s = u32::MAX - 1;
     let wrong = [
         vec![unequal],
         vec![outside],
-        vec![columns(&[poisoned])],
+        vec![columns(&[too_fast])],
         vec![columns(&[fix(u64::MAX, 0, 1, 1)])],
         vec![columns(&[fix(1, 0, 1, 1), fix(1, 0, 1, 1)])],
         vec![columns(&[fix(2, 0, 1, 1), fix(1, 0, 1, 1)])],
