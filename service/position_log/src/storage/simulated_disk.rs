@@ -88,6 +88,17 @@ impl SimulatedDisk {
         self.state().faults.insert(operation, fault);
     }
 
+    /// Whether a [`Fault::Crash`] has happened since the last restart.
+    #[must_use]
+    pub fn has_crashed(&self) -> bool {
+        self.state().has_crashed
+    }
+
+    /// Removes planned faults.
+    pub fn clear_faults(&self) {
+        self.state().faults.clear();
+    }
+
     /// Changes the size of the disk.
     pub fn set_capacity(&self, bytes: u64) {
         self.state().capacity_bytes = bytes;
