@@ -128,6 +128,9 @@ impl World {
         assert_eq!(state, self.state(epoch), "the state after the replay");
         let recovered = reader.finish()?;
         assert_eq!(recovered.end().epoch, epoch);
+        let numbers: Vec<u64> = recovered.segments().iter().map(|info| info.number).collect();
+        let is_whole = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+        assert!(is_whole, "a hole in the segments: {numbers:?}");
         assert!(epoch >= self.synced, "synced up to {}, recovered up to {epoch}", self.synced);
         assert!(epoch <= self.written, "written up to {}, recovered {epoch}", self.written);
         assert!(self.is_closing || !recovered.was_clean(), "an end that was not in order");
@@ -175,7 +178,8 @@ impl World {
             Step::Sync => self.synced = log.sync()?.epoch,
             Step::Checkpoint => self.take_checkpoint()?,
             Step::Retire => {
-                let retention = Retention { keep_bytes: 40 << 10, keep_ms: 0 };
+                let keep_bytes = self.chance.below(160 << 10) as u64;
+                let retention = Retention { keep_bytes, keep_ms: 0 };
                 log.retire(self.needed_epoch, &retention, 0)?;
             }
             Step::Spare => {
