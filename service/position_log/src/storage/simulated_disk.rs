@@ -128,7 +128,7 @@ impl SimulatedDisk {
     pub fn put(&self, path: &str, bytes: &[u8]) {
         let mut state = self.state();
         state.next_file += 1;
-        let number = state.next_file;
+        let number = state.seen.get(path).copied().unwrap_or(state.next_file);
         let mut file = SimulatedFile::default();
         file.write(0, bytes);
         file.sync();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shoal_position_log::{
-    CheckpointHeader, CheckpointWriter, CycleSource, Group, LogError, LogOptions, LogWriter,
+    CheckpointHeader, CheckpointWriter, CycleSource, Fault, Group, LogError, LogOptions, LogWriter,
     ReadMode, Retention, Section, SimulatedDisk, Storage, open_newest,
 };
 
@@ -67,6 +67,8 @@ pub(crate) struct World {
     is_closed: bool,
     runs: u64,
     term: u64,
+    /// The operation that the disk only pretends to do, and what was synced before it.
+    lie: Option<(u64, u64)>,
 }
 
 impl World {
@@ -87,6 +89,28 @@ impl World {
             is_closed: false,
             runs: 0,
             term: 0,
+            lie: None,
+        }
+    }
+
+    /// Lets the disk report success for a write that vanishes or lands elsewhere. What is written
+    /// from then on may be lost if nothing is synced behind it.
+    pub(crate) fn lie(&mut self, at: u64, fault: Fault) {
+        self.disk.inject(at, fault);
+        self.lie = Some((at, 0));
+    }
+
+    /// Whether the disk has lied.
+    pub(crate) fn was_deceived(&self) -> bool {
+        self.lie.is_some_and(|(at, _)| self.disk.operations() > at)
+    }
+
+    fn set_synced(&mut self, epoch: u64) {
+        self.synced = epoch;
+        if let Some((at, certain)) = &mut self.lie
+            && self.disk.operations() <= *at
+        {
+            *certain = epoch;
         }
     }
 
@@ -102,10 +126,13 @@ impl World {
     pub(crate) fn start(&mut self) -> Result<(), LogError> {
         self.log = None;
         self.group.clear();
+        if let Some((_, certain)) = self.lie.filter(|_| self.was_deceived()) {
+            (self.synced, self.checkpoint, self.is_closed) = (certain, 0, false);
+        }
         self.storage.create_dir(LOG).map_err(storage_error)?;
         self.storage.create_dir(CHECKPOINT).map_err(storage_error)?;
         let found = open_newest(&self.storage, CHECKPOINT, Some(&fleet()))?;
-        assert!(found.rejected.is_empty(), "{:?}", found.rejected);
+        assert!(found.rejected.is_empty() || self.was_deceived(), "{:?}", found.rejected);
         self.needed_epoch = found.needed_epoch;
         let (mut epoch, mut state) = (0, 0);
         if let Some(mut checkpoint) = found.newest {
@@ -133,18 +160,20 @@ impl World {
         assert!(is_whole, "a hole in the segments: {numbers:?}");
         assert!(epoch >= self.synced, "synced up to {}, recovered up to {epoch}", self.synced);
         assert!(epoch <= self.written, "written up to {}, recovered {epoch}", self.written);
-        assert!(self.is_closing || !recovered.was_clean(), "an end that was not in order");
+        let may_be_clean = self.is_closing || self.was_deceived();
+        assert!(may_be_clean || !recovered.was_clean(), "an end that was not in order");
         assert!(!self.is_closed || recovered.was_clean(), "the orderly end is lost");
         // From now on the recovered cycles must stay, and the others must stay lost.
         self.cycles.retain(|other, _| *other <= epoch);
-        (self.synced, self.written) = (epoch, epoch);
+        self.set_synced(epoch);
+        self.written = epoch;
         let was_clean = recovered.was_clean();
         // The start that follows may be half done.
         self.is_closed = false;
         self.runs += 1;
         let storage = self.storage.clone();
         let log = LogWriter::open(storage, LOG, Self::options(), recovered, epoch, self.runs)?;
-        if was_clean {
+        if was_clean && !self.was_deceived() {
             assert_eq!(log.term(), self.term, "an orderly restart keeps the term");
         }
         (self.term, self.is_closing) = (log.term(), false);
@@ -175,7 +204,10 @@ impl World {
                 self.written = self.group.epochs().map_or(self.written, |(_, last)| last);
                 log.write(&mut self.group)?;
             }
-            Step::Sync => self.synced = log.sync()?.epoch,
+            Step::Sync => {
+                let epoch = log.sync()?.epoch;
+                self.set_synced(epoch);
+            }
             Step::Checkpoint => self.take_checkpoint()?,
             Step::Retire => {
                 let keep_bytes = self.chance.below(160 << 10) as u64;
@@ -203,7 +235,7 @@ impl World {
     fn take_checkpoint(&mut self) -> Result<(), LogError> {
         let Some(log) = &mut self.log else { return Ok(()) };
         let position = log.sync()?;
-        self.synced = position.epoch;
+        self.set_synced(position.epoch);
         let span = self.synced - self.checkpoint;
         let epoch = self.synced - self.chance.below(span as usize + 1) as u64;
         let header = CheckpointHeader { fleet: fleet(), term: 1, epoch, clock_ms: 0, position };
