@@ -33,7 +33,11 @@ impl FileStorage {
             // The file system has no direct input and output.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 // A refused open may have created the file.
-                options.create_new(false).custom_flags(0).create(true).open(&path)?
+                let file = options.create_new(false).custom_flags(0).create(true).open(&path)?;
+                // Pages whose write failed look written: the disk's own are read instead.
+                file.sync_data()?;
+                rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+                file
             }
             other => other?,
         };

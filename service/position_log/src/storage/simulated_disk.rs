@@ -27,12 +27,14 @@ pub enum Fault {
     Misdirected,
 }
 
-/// A change of folder entries.
+/// A change of the entries of a file.
 #[derive(Clone, Debug)]
-enum EntryChange {
-    Create(String, u64),
-    Rename(String, String),
-    Remove(String),
+struct EntryChange {
+    file: u64,
+    /// The entry that is removed, unless it is another file's by then.
+    from: Option<String>,
+    /// The entry that is created or replaced.
+    to: Option<String>,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,17 @@ impl SimulatedDisk {
         self.state().faults.insert(operation, fault);
     }
 
+    /// Whether a [`Fault::Crash`] has happened since the last restart.
+    #[must_use]
+    pub fn has_crashed(&self) -> bool {
+        self.state().has_crashed
+    }
+
+    /// Removes planned faults.
+    pub fn clear_faults(&self) {
+        self.state().faults.clear();
+    }
+
     /// Changes the size of the disk.
     pub fn set_capacity(&self, bytes: u64) {
         self.state().capacity_bytes = bytes;
@@ -115,7 +128,7 @@ impl SimulatedDisk {
     pub fn put(&self, path: &str, bytes: &[u8]) {
         let mut state = self.state();
         state.next_file += 1;
-        let number = state.next_file;
+        let number = state.seen.get(path).copied().unwrap_or(state.next_file);
         let mut file = SimulatedFile::default();
         file.write(0, bytes);
         file.sync();
@@ -164,26 +177,19 @@ impl SimulatedDisk {
 }
 
 impl EntryChange {
-    /// Applies the change if the entry that it is about exists.
     fn apply(self, entries: &mut BTreeMap<String, u64>) {
-        match self {
-            Self::Create(path, file) => {
-                entries.insert(path, file);
-            }
-            Self::Rename(from, to) => {
-                if let Some(file) = entries.remove(&from) {
-                    entries.insert(to, file);
-                }
-            }
-            Self::Remove(path) => {
-                entries.remove(&path);
-            }
+        if let Some(from) = self.from
+            && entries.get(&from) == Some(&self.file)
+        {
+            entries.remove(&from);
+        }
+        if let Some(to) = self.to {
+            entries.insert(to, self.file);
         }
     }
 
     fn folder(&self) -> &str {
-        let (Self::Create(path, _) | Self::Rename(path, _) | Self::Remove(path)) = self;
-        folder_of(path)
+        self.from.as_deref().or(self.to.as_deref()).map_or("", folder_of)
     }
 }
 
@@ -223,7 +229,9 @@ impl State {
         files.map(|file| file.seen.len() as u64).sum()
     }
 
-    fn change(&mut self, change: EntryChange) {
+    fn change(&mut self, file: u64, from: Option<&str>, to: Option<&str>) {
+        let (from, to) = (from.map(str::to_owned), to.map(str::to_owned));
+        let change = EntryChange { file, from, to };
         change.clone().apply(&mut self.seen);
         self.pending.push(change);
     }
@@ -314,7 +322,7 @@ impl Storage for SimulatedDisk {
         state.next_file += 1;
         let number = state.next_file;
         state.files.insert(number, SimulatedFile::default());
-        state.change(EntryChange::Create(path.to_owned(), number));
+        state.change(number, None, Some(path));
         Ok(Box::new(OpenFile { disk: self.clone(), number }))
     }
 
@@ -338,20 +346,16 @@ impl Storage for SimulatedDisk {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
         state.begin_whole(false)?;
-        if !state.seen.contains_key(from) {
-            return Err(missing());
-        }
-        state.change(EntryChange::Rename(from.to_owned(), to.to_owned()));
+        let file = *state.seen.get(from).ok_or_else(missing)?;
+        state.change(file, Some(from), Some(to));
         Ok(())
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
         let mut state = self.state();
         state.begin_whole(false)?;
-        if !state.seen.contains_key(path) {
-            return Err(missing());
-        }
-        state.change(EntryChange::Remove(path.to_owned()));
+        let file = *state.seen.get(path).ok_or_else(missing)?;
+        state.change(file, Some(path), None);
         Ok(())
     }
 

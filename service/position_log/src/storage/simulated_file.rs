@@ -56,13 +56,15 @@ impl SimulatedFile {
         }
     }
 
-    /// A sync that fails: each write is durable or lost, and no later sync writes it again.
+    /// A sync that fails: each write is durable in part or lost, no later sync writes it again, and
+    /// direct reads show what the disk has.
     pub(super) fn fail_sync(&mut self, chance: &mut Chance) {
         for write in std::mem::take(&mut self.pending) {
             if chance.below(2) == 0 {
                 keep_part(&mut self.durable, &write, chance);
             }
         }
+        self.seen.clone_from(&self.durable);
     }
 
     /// Changes a bit on the disk.

@@ -2,6 +2,18 @@
 //!
 //! One binary, one file for each hazard. Everything is seeded; a failing assertion names its seed.
 
+mod bit_flips;
+mod bound;
+mod built;
+mod crash_points;
+mod damage;
+mod faults;
 mod files;
+mod follow;
+mod fuzz;
 mod random;
+mod random_programs;
 mod sample;
+mod scale;
+mod seal;
+mod world;

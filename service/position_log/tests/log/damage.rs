@@ -1,0 +1,215 @@
+//! Files that are absent, exchanged, old, foreign or of another version; and the repair of a log.
+
+use std::sync::Arc;
+
+use shoal_position_log::{
+    FleetIdentity, Group, LogError, LogOptions, LogReader, LogWriter, ReadMode, Storage,
+    list_segments, repair,
+};
+
+use crate::built::Built;
+use crate::random::Random;
+use crate::sample::{LOG, cycle, open, options, reader, recover};
+use crate::seal::{seal_segment, set};
+
+fn assert_says(text: &str, parts: &[&str]) {
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}\nlacks one of {parts:?}");
+}
+
+#[test]
+fn a_segment_that_is_absent_is_named() {
+    for removed in 0..4 {
+        let built = Built::new(1, 20, 1_000, false);
+        let segments = built.segments();
+        assert!(segments.len() > 5);
+        // The first, two others, and the last.
+        let path = &segments[[0, 1, 3, segments.len() - 1][removed]];
+        built.storage.remove(path).unwrap();
+        let number = path.trim_end_matches(".segment").rsplit('/').next().unwrap();
+        let expected = if removed == 0 { "are needed" } else { number };
+        assert_says(&built.error(), &[expected, "estore the"]);
+    }
+}
+
+#[test]
+fn an_exchanged_segment_is_found() {
+    let built = Built::new(2, 20, 3_000, true);
+    let segments = built.segments();
+    let (one, other) = (&segments[1], &segments[3]);
+    let swap = format!("{LOG}/swap");
+    for (from, to) in [(one, &swap), (other, one), (&swap, other)] {
+        built.storage.rename(from, to).unwrap();
+    }
+    assert_says(&built.error(), &[one, "another segment"]);
+}
+
+#[test]
+fn an_old_copy_of_a_segment_is_found() {
+    let built = Built::new(3, 5, 3_000, false);
+    let path = built.segments().last().unwrap().clone();
+    let old = built.disk.bytes(&path).unwrap();
+    let (mut group, mut log) = (Group::new(), open(&built.storage, options(16 << 10), 2).unwrap());
+    for epoch in 100..110 {
+        cycle(&mut Random::new(epoch), epoch, 3_000).append_to(&mut group);
+        log.write(&mut group).unwrap();
+        log.sync().unwrap();
+    }
+    drop(log);
+    built.disk.put(&path, &old);
+    assert_says(&built.error(), &[&path, "truncate the log here"]);
+}
+
+#[test]
+fn a_frame_of_another_history_is_found() {
+    // Equal seeds give equal salts: only the chain of checksums tells the two logs apart.
+    let (one, other) = (Built::new(4, 6, 900, true), Built::new(7, 6, 900, true));
+    let path = &one.segments()[0];
+    let (mut bytes, foreign) = (one.disk.bytes(path).unwrap(), other.disk.bytes(path).unwrap());
+    assert_ne!(bytes[8192..12288], foreign[8192..12288]);
+    set(&mut bytes, 8192, &foreign[8192..12288]);
+    one.disk.put(path, &bytes);
+    // The foreign frame itself continues the frame before it; the next one shows the exchange.
+    let error = recover(&one.storage, 0, |_| {}).unwrap_err().to_string();
+    assert_says(&error, &[path, "byte 12288", "does not continue"]);
+}
+
+#[test]
+fn a_short_file_is_found() {
+    let built = Built::new(6, 20, 3_000, true);
+    let path = &built.segments()[2];
+    let bytes = built.disk.bytes(path).unwrap();
+    for length in [0, 100, 4096, bytes.len() - 4096] {
+        built.disk.put(path, &bytes[..length]);
+        assert_says(&built.error(), &[path, "the file"]);
+    }
+}
+
+#[test]
+fn another_version_and_another_fleet_are_refused() {
+    let built = Built::new(7, 2, 500, true);
+    let path = built.segments()[0].clone();
+    let mut bytes = built.disk.bytes(&path).unwrap();
+    bytes[8] = 2;
+    seal_segment(&mut bytes, 0);
+    built.disk.put(&path, &bytes);
+    assert_says(&built.error(), &[&path, "version 2", "version 1"]);
+
+    let fleet = FleetIdentity::new(9, "tram").unwrap();
+    let built = Built::with(8, 2, 500, true, LogOptions { fleet, ..options(16 << 10) });
+    assert_says(&built.error(), &["tram", "bus", "Move it back"]);
+}
+
+#[test]
+fn unknown_content_with_right_checksums_is_named() {
+    // Offsets of the kind of frame, the kind of record and the kind of a request.
+    for (at, value, text) in
+        [(8192 + 8, 77, "kind of frame: 77"), (8192 + 132, 78, "kind of record: 78")]
+    {
+        let built = Built::new(9, 1, 500, false);
+        let path = built.segments()[0].clone();
+        let mut bytes = built.disk.bytes(&path).unwrap();
+        bytes[at] = value;
+        seal_segment(&mut bytes, 0);
+        built.disk.put(&path, &bytes);
+        assert_says(&built.error(), &[&path, text, "byte"]);
+    }
+}
+
+#[test]
+fn a_checkpoint_beyond_the_log_is_an_error_until_the_loss_is_accepted() {
+    let built = Built::new(10, 3, 500, false);
+    let end = built.cycles.len() as u64;
+    let behind = || reader(&built.storage, end + 5, ReadMode::Recover)?.finish();
+    assert!(matches!(behind(), Err(LogError::Behind { .. })));
+    repair(built.storage.clone(), LOG, options(16 << 10), end + 5, 9).unwrap();
+    let recovered = behind().unwrap();
+    assert_eq!((recovered.end().epoch, recovered.term()), (end + 5, Some(9)));
+    // With an older checkpoint cycles are missing.
+    let older = reader(&built.storage, end, ReadMode::Recover).and_then(LogReader::finish);
+    assert!(matches!(older, Err(LogError::Gap { .. })), "{older:?}");
+}
+
+/// Damages one byte in each page of a log; a repair must make a log of the cycles before.
+#[test]
+fn a_repaired_log_holds_what_was_before_the_damage() {
+    let count = Built::new(11, 12, 3_000, true).segments().len();
+    assert!(count > 3);
+    for (segment, page) in (0..count).flat_map(|it| (0..4).map(move |page| (it, page))) {
+        let built = Built::new(11, 12, 3_000, true);
+        let path = &built.segments()[segment];
+        built.disk.flip(path, page * 4096 * 8 + 16 * 8);
+        let before = built.read(ReadMode::Recover);
+        let report = repair(built.storage.clone(), LOG, options(16 << 10), 0, 5);
+        let Ok(report) = report else {
+            assert_eq!((segment, page), (0, 0), "{report:?}");
+            continue;
+        };
+        let after = built.read(ReadMode::Recover);
+        assert_eq!(after.cycles, before.cycles, "{path} page {page}: {report:?}");
+        let recovered = after.end.unwrap();
+        assert_eq!(recovered.term(), Some(5));
+        assert_eq!(recovered.end().epoch as usize, after.cycles);
+        assert!(before.end.is_err() == (after.cycles < built.cycles.len()) || page > 0);
+        continue_log(&built.storage, after.cycles as u64 + 1);
+        for (_, header) in list_segments(built.storage.clone(), LOG).unwrap() {
+            header.unwrap();
+        }
+    }
+}
+
+fn continue_log(storage: &Arc<dyn Storage>, epoch: u64) {
+    let (mut group, mut log) = (Group::new(), open(storage, options(16 << 10), 2).unwrap());
+    let cycles: Vec<_> =
+        (epoch..epoch + 9).map(|epoch| cycle(&mut Random::new(epoch), epoch, 4_000)).collect();
+    for cycle in &cycles {
+        cycle.append_to(&mut group);
+        log.write(&mut group).unwrap();
+    }
+    log.close().unwrap();
+    let mut read = cycles.iter();
+    recover(storage, epoch - 1, |it| assert!(read.next().unwrap().is(it))).unwrap();
+    assert!(read.next().is_none());
+}
+
+#[test]
+fn a_full_disk_is_reported_before_anything_is_written() {
+    let built = Built::new(12, 1, 500, true);
+    let mut log = open(&built.storage, options(16 << 10), 2).unwrap();
+    let (mut group, mut epoch) = (Group::new(), 100);
+    built.disk.set_capacity(64 << 10);
+    let error = loop {
+        cycle(&mut Random::new(epoch), epoch, 3_000).append_to(&mut group);
+        epoch += 1;
+        if let Err(error) = log.write(&mut group) {
+            break error;
+        }
+    };
+    assert_says(&error.to_string(), &["bytes are free", "Free space"]);
+    assert!(error.is_recoverable() && log.stopped().is_none() && group.cycles() == 1);
+    assert_eq!(log.sync().unwrap().epoch, epoch - 2);
+    built.disk.set_capacity(u64::MAX);
+    assert_eq!(log.write(&mut group).unwrap().epoch, epoch - 1);
+    log.close().unwrap();
+}
+
+#[test]
+fn wrong_input_changes_nothing() {
+    let built = Built::new(13, 1, 500, true);
+    let epoch = built.cycles.len() as u64;
+    let mut log = open(&built.storage, options(16 << 10), 2).unwrap();
+    let mut group = Group::new();
+    let again = cycle(&mut Random::new(1), epoch, 10);
+    again.append_to(&mut group);
+    assert!(group.append(again.header, again.views()).is_err() && group.cycles() == 1);
+    assert!(matches!(log.write(&mut group), Err(LogError::Input(_))) && group.cycles() == 1);
+    group.clear();
+    cycle(&mut Random::new(1), epoch + 1, 10).append_to(&mut group);
+    log.write(&mut group).unwrap();
+    log.close().unwrap();
+    let recovered = recover(&built.storage, 0, |_| {}).unwrap();
+    let storage = built.storage.clone();
+    let opened = LogWriter::open(storage, LOG, options(4096), recovered.clone(), epoch + 1, 1);
+    assert_says(&opened.unwrap_err().to_string(), &["4096"]);
+    let opened = LogWriter::open(built.storage, LOG, options(16 << 10), recovered, epoch, 1);
+    assert_says(&opened.unwrap_err().to_string(), &["before the log's end"]);
+}

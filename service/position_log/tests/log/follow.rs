@@ -1,0 +1,93 @@
+//! Reading beside a writer, as a follower does; and groups larger than a segment.
+
+use shoal_position_log::{CycleSource, Group, LoggedCycle, ReadMode, Retention, RequestBody};
+
+use crate::built::Built;
+use crate::random::Random;
+use crate::sample::{OwnedBody, OwnedCycle, OwnedRequest, cycle, open, options, reader, recover};
+
+#[test]
+fn a_reader_follows_a_writer_across_segments() {
+    let built = Built::new(1, 0, 1, false);
+    let mut log = open(&built.storage, options(16 << 10), 2).unwrap();
+    let mut follower = reader(&built.storage, 0, ReadMode::Through(0)).unwrap();
+    let (mut chance, mut group, mut read) = (Random::new(3), Group::new(), 0);
+    let mut cycles: Vec<OwnedCycle> = Vec::new();
+    for round in 0..200 {
+        for _ in 0..chance.below(4) {
+            let cycle = cycle(&mut chance, cycles.len() as u64 + 1, 2_500);
+            cycle.append_to(&mut group);
+            cycles.push(cycle);
+        }
+        let written = log.write(&mut group).unwrap();
+        // What is written and not synced must not be read.
+        follower.read_through(log.synced().sequence);
+        if chance.below(2) == 0 {
+            follower.read_through(log.sync().unwrap().sequence);
+            assert_eq!(log.synced(), written);
+        }
+        // Sometimes only a part of what there is.
+        let limit = if chance.below(3) == 0 { 1 } else { usize::MAX };
+        for _ in 0..limit {
+            let Some(cycle) = follower.next_cycle().unwrap() else { break };
+            assert!(cycles[read].is(&cycle), "round {round} cycle {read}");
+            read += 1;
+        }
+        assert!(read as u64 <= log.synced().epoch);
+        log.retire(read as u64, &Retention::default(), 0).unwrap();
+    }
+    follower.read_through(log.sync().unwrap().sequence);
+    while let Some(cycle) = follower.next_cycle().unwrap() {
+        assert!(cycles[read].is(&cycle));
+        read += 1;
+    }
+    assert_eq!(read, cycles.len());
+}
+
+#[test]
+fn a_stream_of_records_gives_the_same_log() {
+    let (leader, follower) = (Built::new(4, 10, 2_000, true), Built::new(1, 0, 1, false));
+    let mut log = open(&follower.storage, options(64 << 10), 7).unwrap();
+    let mut group = Group::new();
+    let each = |cycle: &LoggedCycle<'_>| {
+        let sent = cycle.encoded().to_vec();
+        group.append_logged(&LoggedCycle::parse(cycle.term, &sent).unwrap()).unwrap();
+    };
+    recover(&leader.storage, 0, each).unwrap();
+    log.write(&mut group).unwrap();
+    log.close().unwrap();
+    let mut read = leader.cycles.iter();
+    recover(&follower.storage, 0, |cycle| assert!(read.next().unwrap().is(cycle))).unwrap();
+    assert!(read.next().is_none());
+}
+
+#[test]
+fn a_group_larger_than_a_segment_gets_its_own() {
+    let built = Built::new(2, 1, 100, false);
+    let mut log = open(&built.storage, options(16 << 10), 2).unwrap();
+    let (mut group, mut epoch) = (Group::new(), built.cycles.len() as u64);
+    let mut sizes = Vec::new();
+    for bytes in [10, 5_000_000, 10, 70_000, 20_000] {
+        epoch += 1;
+        let body = OwnedBody::Block(vec![epoch as u8; bytes]);
+        let header = cycle(&mut Random::new(1), epoch, 2).header;
+        let requests = vec![OwnedRequest { body, batch: None }];
+        OwnedCycle { header, requests }.append_to(&mut group);
+        log.write(&mut group).unwrap();
+        sizes.push(bytes);
+    }
+    log.sync().unwrap();
+    let mut read = Vec::new();
+    let each = |cycle: &LoggedCycle<'_>| {
+        for request in cycle.requests() {
+            let RequestBody::Block(bytes) = request.body else { panic!("{request:?}") };
+            assert!(bytes.iter().all(|byte| u64::from(*byte) == cycle.header.epoch));
+            read.push(bytes.len());
+        }
+    };
+    recover(&built.storage, built.cycles.len() as u64, each).unwrap();
+    assert_eq!(read, sizes);
+    // Only segments of the usual size are recycled.
+    log.retire(u64::MAX, &Retention::default(), 0).unwrap();
+    assert!(log.bytes() <= 32 << 10);
+}

@@ -1,0 +1,278 @@
+//! A server's use of the log on a simulated disk, beside a model of what it must find after a
+//! crash: a prefix of the cycles, with every synced one, none twice, none altered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use shoal_position_log::{
+    CheckpointHeader, CheckpointWriter, CycleSource, Fault, Group, LogError, LogOptions, LogWriter,
+    ReadMode, Retention, Section, SimulatedDisk, Storage, open_newest,
+};
+
+use crate::random::Random;
+use crate::sample::{CHECKPOINT, LOG, OwnedCycle, cycle, fleet, options, reader};
+
+/// One step of a program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// Appends so many cycles with requests up to this size.
+    Append(usize, usize),
+    Write,
+    Sync,
+    Checkpoint,
+    Retire,
+    /// Prepares a segment beside the log.
+    Spare,
+    /// Ends in order and starts again.
+    Restart,
+}
+
+/// A program of so many steps.
+pub(crate) fn program(chance: &mut Random, steps: usize) -> Vec<Step> {
+    let step = |chance: &mut Random| match chance.below(20) {
+        0..5 => Step::Append(1 + chance.below(3), 1 + chance.below(9_000)),
+        5..10 => Step::Write,
+        10..14 => Step::Sync,
+        14..16 => Step::Checkpoint,
+        16 => Step::Retire,
+        17 => Step::Spare,
+        18 => Step::Restart,
+        _ => Step::Append(1, 30_000),
+    };
+    (0..steps).map(|_| step(chance)).collect()
+}
+
+/// The state that a fleet has after a cycle, as one number.
+fn digest(before: u64, cycle: &OwnedCycle) -> u64 {
+    let text = format!("{before} {cycle:?}");
+    u64::from(crc32c::crc32c(text.as_bytes())) << 32 | cycle.header.epoch
+}
+
+pub(crate) struct World {
+    pub(crate) disk: SimulatedDisk,
+    storage: Arc<dyn Storage>,
+    chance: Random,
+    group: Group,
+    log: Option<LogWriter>,
+    /// Cycles by epoch, and the state after each.
+    cycles: BTreeMap<u64, (OwnedCycle, u64)>,
+    /// Greatest epoch that may be on the disk, and that must be.
+    written: u64,
+    pub(crate) synced: u64,
+    /// Epoch of the last finished checkpoint.
+    checkpoint: u64,
+    needed_epoch: u64,
+    /// Whether the log was being closed, and whether that was reported done.
+    is_closing: bool,
+    is_closed: bool,
+    runs: u64,
+    term: u64,
+    /// The operation that the disk only pretends to do, and what was synced before it.
+    lie: Option<(u64, u64)>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let disk = SimulatedDisk::new(seed);
+        Self {
+            storage: Arc::new(disk.clone()),
+            disk,
+            chance: Random::new(seed),
+            group: Group::new(),
+            log: None,
+            cycles: BTreeMap::new(),
+            written: 0,
+            synced: 0,
+            checkpoint: 0,
+            needed_epoch: 0,
+            is_closing: false,
+            is_closed: false,
+            runs: 0,
+            term: 0,
+            lie: None,
+        }
+    }
+
+    /// Lets the disk report success for a write that vanishes or lands elsewhere. What is written
+    /// from then on may be lost if nothing is synced behind it.
+    pub(crate) fn lie(&mut self, at: u64, fault: Fault) {
+        self.disk.inject(at, fault);
+        self.lie = Some((at, 0));
+    }
+
+    /// Whether the disk has lied.
+    pub(crate) fn was_deceived(&self) -> bool {
+        self.lie.is_some_and(|(at, _)| self.disk.operations() > at)
+    }
+
+    fn set_synced(&mut self, epoch: u64) {
+        self.synced = epoch;
+        if let Some((at, certain)) = &mut self.lie
+            && self.disk.operations() <= *at
+        {
+            *certain = epoch;
+        }
+    }
+
+    fn options() -> LogOptions {
+        options(32 << 10)
+    }
+
+    fn state(&self, epoch: u64) -> u64 {
+        self.cycles.get(&epoch).map_or(0, |(_, state)| *state)
+    }
+
+    /// Starts the server: loads the checkpoint, replays the log, compares both with the model.
+    pub(crate) fn start(&mut self) -> Result<(), LogError> {
+        self.log = None;
+        self.group.clear();
+        if let Some((_, certain)) = self.lie.filter(|_| self.was_deceived()) {
+            (self.synced, self.checkpoint, self.is_closed) = (certain, 0, false);
+        }
+        self.storage.create_dir(LOG).map_err(storage_error)?;
+        self.storage.create_dir(CHECKPOINT).map_err(storage_error)?;
+        let found = open_newest(&self.storage, CHECKPOINT, Some(&fleet()))?;
+        assert!(found.rejected.is_empty() || self.was_deceived(), "{:?}", found.rejected);
+        self.needed_epoch = found.needed_epoch;
+        let (mut epoch, mut state) = (0, 0);
+        if let Some(mut checkpoint) = found.newest {
+            epoch = checkpoint.header().epoch;
+            while let Some(section) = checkpoint.next_section()? {
+                let Section::Server { kind: 16, bytes } = section else { panic!("{section:?}") };
+                state = u64::from_le_bytes(bytes.try_into().expect("a digest"));
+            }
+            assert_eq!(state, self.state(epoch), "the state of the checkpoint");
+        }
+        assert!(epoch >= self.checkpoint, "checkpoint {} became {epoch}", self.checkpoint);
+        let mut reader = reader(&self.storage, epoch, ReadMode::Recover)?;
+        while let Some(read) = reader.next_cycle()? {
+            epoch += 1;
+            assert_eq!(read.header.epoch, epoch, "a cycle is missing or repeated");
+            let (expected, after) = &self.cycles[&epoch];
+            assert!(expected.is(&read), "cycle {epoch} is altered");
+            state = *after;
+        }
+        assert_eq!(state, self.state(epoch), "the state after the replay");
+        let recovered = reader.finish()?;
+        assert_eq!(recovered.end().epoch, epoch);
+        let numbers: Vec<u64> = recovered.segments().iter().map(|info| info.number).collect();
+        let is_whole = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+        assert!(is_whole, "a hole in the segments: {numbers:?}");
+        assert!(epoch >= self.synced, "synced up to {}, recovered up to {epoch}", self.synced);
+        assert!(epoch <= self.written, "written up to {}, recovered {epoch}", self.written);
+        let may_be_clean = self.is_closing || self.was_deceived();
+        assert!(may_be_clean || !recovered.was_clean(), "an end that was not in order");
+        assert!(!self.is_closed || recovered.was_clean(), "the orderly end is lost");
+        // From now on the recovered cycles must stay, and the others must stay lost.
+        self.cycles.retain(|other, _| *other <= epoch);
+        self.set_synced(epoch);
+        self.written = epoch;
+        let was_clean = recovered.was_clean();
+        // The start that follows may be half done.
+        self.is_closed = false;
+        self.runs += 1;
+        let storage = self.storage.clone();
+        let log = LogWriter::open(storage, LOG, Self::options(), recovered, epoch, self.runs)?;
+        if was_clean && !self.was_deceived() {
+            assert_eq!(log.term(), self.term, "an orderly restart keeps the term");
+        }
+        (self.term, self.is_closing) = (log.term(), false);
+        self.log = Some(log);
+        Ok(())
+    }
+
+    fn last_epoch(&self) -> u64 {
+        self.cycles.last_key_value().map_or(0, |(epoch, _)| *epoch)
+    }
+
+    fn append(&mut self, cycles: usize, bytes_max: usize) {
+        for _ in 0..cycles {
+            let epoch = self.last_epoch() + 1;
+            let cycle = cycle(&mut self.chance, epoch, bytes_max);
+            cycle.append_to(&mut self.group);
+            let state = digest(self.state(epoch - 1), &cycle);
+            self.cycles.insert(epoch, (cycle, state));
+        }
+    }
+
+    /// Performs a step of a started server.
+    pub(crate) fn step(&mut self, step: Step) -> Result<(), LogError> {
+        let Some(log) = &mut self.log else { return self.start() };
+        match step {
+            Step::Append(cycles, bytes_max) => self.append(cycles, bytes_max),
+            Step::Write => {
+                self.written = self.group.epochs().map_or(self.written, |(_, last)| last);
+                log.write(&mut self.group)?;
+            }
+            Step::Sync => {
+                let epoch = log.sync()?.epoch;
+                self.set_synced(epoch);
+            }
+            Step::Checkpoint => self.take_checkpoint()?,
+            Step::Retire => {
+                let keep_bytes = self.chance.below(160 << 10) as u64;
+                let retention = Retention { keep_bytes, keep_ms: 0 };
+                log.retire(self.needed_epoch, &retention, 0)?;
+            }
+            Step::Spare => {
+                if let Some(job) = log.spare_job() {
+                    log.add_spare(job.run()?);
+                }
+            }
+            Step::Restart => {
+                self.step(Step::Write)?;
+                self.is_closing = true;
+                self.synced = self.written;
+                let log = self.log.take().expect("it is started");
+                log.close().inspect_err(|_| self.synced = 0)?;
+                self.is_closed = true;
+                self.start()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_checkpoint(&mut self) -> Result<(), LogError> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let position = log.sync()?;
+        self.set_synced(position.epoch);
+        let span = self.synced - self.checkpoint;
+        let epoch = self.synced - self.chance.below(span as usize + 1) as u64;
+        let header = CheckpointHeader { fleet: fleet(), term: 1, epoch, clock_ms: 0, position };
+        let storage = self.storage.clone();
+        let mut file = CheckpointWriter::create(storage, CHECKPOINT, &header, &[], 0)?;
+        file.section(16, &self.state(epoch).to_le_bytes())?;
+        let summary = file.finish()?;
+        (self.checkpoint, self.needed_epoch) = (epoch, summary.needed_epoch);
+        Ok(())
+    }
+
+    /// After an error that is not a crash: a log that has stopped must refuse everything.
+    pub(crate) fn check_stopped(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        if log.stopped().is_some() {
+            assert!(matches!(log.sync(), Err(LogError::Stopped { .. })));
+            assert!(matches!(log.write(&mut self.group), Err(LogError::Stopped { .. })));
+            assert!(log.retire(0, &Retention::default(), 0).is_err());
+            self.log = None;
+        }
+    }
+
+    /// Starts until no planned fault disturbs; `plan` may plan one before each attempt.
+    pub(crate) fn start_after_faults(&mut self, mut plan: impl FnMut(&SimulatedDisk, usize)) {
+        for attempt in 0.. {
+            plan(&self.disk, attempt);
+            match self.start() {
+                Ok(()) => return,
+                Err(error) => assert!(attempt < 20, "it does not start: {error}"),
+            }
+            if self.disk.has_crashed() {
+                self.disk.restart();
+            }
+        }
+    }
+}
+
+fn storage_error(source: std::io::Error) -> LogError {
+    LogError::Storage { operation: "create", file: "folder".into(), source }
+}
