@@ -145,6 +145,10 @@ pub struct RunArgs {
     /// Time to live of the fresh fleet's records at its event clock, milliseconds; 0 keeps them.
     #[arg(long, default_value_t = 0)]
     pub ttl_ms: i64,
+    /// What acknowledgements of the fresh fleet stand for: applied, or logged (synced in its log);
+    /// default: logged if the server has a data folder.
+    #[arg(long, value_name = "LEVEL", value_parser = shoal_client::parse_durability)]
+    pub durability: Option<shoal_client::v1::Durability>,
     /// Query kinds by weight: range, circle, polygon, nearest, get; for instance
     /// range:80,nearest:10,get:10.
     #[arg(long, default_value = "range:1", value_name = "MIX")]

@@ -139,6 +139,7 @@ async fn create(
         clock: proto::Clock::Event.into(),
         ttl: Some(duration::from_millis(plan.flags.ttl_ms.unsigned_abs())),
         limits: None,
+        durability: plan.flags.durability.unwrap_or_default().into(),
     };
     client.create_fleet(request).await.map_err(LoadError::call("CreateFleet"))
 }

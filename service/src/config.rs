@@ -76,6 +76,7 @@ impl ServeConfig {
             insecure: settings.insecure.unwrap_or(default.insecure),
             time_ahead_max_ms,
             threads: settings.threads.unwrap_or(default.threads),
+            data: settings.data,
             limits: merge_limits(limits, settings.limit)?,
         };
         options.check().map_err(|error| CliError::Usage(error.to_string()))?;
@@ -99,6 +100,7 @@ impl ServeConfig {
             time_ahead_max_ms = options.time_ahead_max_ms,
             insecure = options.insecure,
             threads = options.threads,
+            data = ?options.data,
             replay = ?self.replay,
             limits = ?options.limits,
             "configuration in effect"
@@ -264,7 +266,7 @@ mod tests {
     /// Each setting of the file with a value, as TOML.
     const FILE: &str = "listen = '127.0.0.1:9'\nmetrics_listen = '127.0.0.1:8'\nengine = 'cpu'
         gpu_fleet_memory = '2GiB'\nspace = 'planar:10x20'\nclock = 'event'\nttl = '5m'
-        time_ahead = '1s'\ninsecure = true\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
+        time_ahead = '1s'\ninsecure = true\ndata = 'shoal-data'\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
         speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
 
     #[test]

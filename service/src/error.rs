@@ -174,6 +174,44 @@ pub enum ServiceError {
         /// Its term.
         term: u64,
     },
+    /// A crash lost the epoch of a token.
+    #[error(
+        "epoch {epoch} of fleet {fleet:?} was lost when the server crashed; epoch {last_epoch} is \
+         the last of that term that survived"
+    )]
+    TokenLost {
+        /// Name of the fleet of the request.
+        fleet: String,
+        /// The epoch of the token.
+        epoch: u64,
+        /// The last epoch of its term that survived.
+        last_epoch: u64,
+    },
+    /// The disk of the log is full; reports are accepted again when there is space.
+    #[error("fleet {fleet:?} takes no reports until its log has space: {why}")]
+    LogSpace {
+        /// The fleet.
+        fleet: String,
+        /// Free and needed bytes.
+        why: String,
+    },
+    /// The log of the fleet failed; it answers queries and takes no more changes.
+    #[error("fleet {fleet:?} takes no changes: its log failed: {why}")]
+    LogFailed {
+        /// The fleet.
+        fleet: String,
+        /// The error of the disk, and what to do.
+        why: String,
+    },
+    /// A data folder, a log or a checkpoint cannot be used.
+    #[error(transparent)]
+    Log(shoal_position_log::LogError),
+    /// The fleets are not recovered yet.
+    #[error("the server is recovering its fleets; retry in {retry_ms} ms")]
+    Recovering {
+        /// Delay before the next attempt, milliseconds.
+        retry_ms: u64,
+    },
     /// The session ended or never existed.
     #[error(
         "session not found: it was closed, or was without a stream for longer, or for more \
@@ -240,10 +278,24 @@ pub enum ServiceError {
     ShuttingDown,
 }
 
+impl From<shoal_position_log::LogError> for ServiceError {
+    fn from(error: shoal_position_log::LogError) -> Self {
+        Self::Log(error)
+    }
+}
+
 impl ServiceError {
     /// A field of a request that breaks a rule.
     pub fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Field { field: field.into(), problem: problem.into() }
+    }
+
+    /// A field that asks for a log on a server without one.
+    pub(crate) fn no_data(field: &str) -> Self {
+        Self::field(
+            field,
+            "DURABILITY_LOGGED needs a server with a data folder (shoal serve --data)",
+        )
     }
 
     /// A path that no method has.

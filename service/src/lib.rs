@@ -15,6 +15,7 @@ pub mod limits;
 pub mod logs;
 pub mod metrics;
 mod monitoring;
+pub mod persistence;
 pub mod replay;
 pub mod rpc;
 pub mod server;

@@ -122,6 +122,16 @@ pub const SESSION_RETENTION_MS_MAX: u64 = 86_400_000;
 /// Most that `fleet_polygon_vertices_max` may be.
 pub const FLEET_POLYGON_VERTICES_MAX: usize = 1 << 28;
 
+/// Bytes of a group of the log, after which the next cycle waits for the disk.
+pub const LOG_GROUP_BYTES_MAX: usize = 2 << 20;
+/// Delay before a full disk is tried again, milliseconds.
+pub const LOG_RETRY_MS: u64 = 500;
+/// Empty cycles that recovery runs in place of cycles that were not logged. For a longer gap it
+/// copies the state to a new engine, which takes as long as about so many cycles.
+pub const LOG_GAP_CYCLES_MAX: u64 = 20_000;
+/// Interval between lines that show the progress of a recovery.
+pub const RECOVERY_PROGRESS_MS: u64 = 1_000;
+
 /// Bytes that one row takes in an answer held for a client.
 pub(crate) const ROW_ANSWER_BYTES: RowAnswerBytes =
     RowAnswerBytes { id: size_of::<u64>() as u64, fix: size_of::<shoal_codec::FixRow>() as u64 };
@@ -261,6 +271,19 @@ server_limits! {
     session_messages_max: usize = 64 << 10, 16..=1 << 24;
     /// Longest life of a session without a reader, milliseconds.
     session_retention_ms_max: u64 = 60_000, 0..=SESSION_RETENTION_MS_MAX;
+    /// Bytes of cycles that wait for the log, per fleet; beyond them senders are throttled.
+    log_pending_bytes_max: u64 = 256 << 20, 1 << 20..=1 << 40;
+    /// Bytes of a segment of the log.
+    log_segment_bytes: u64 = shoal_position_log::limits::SEGMENT_BYTES_DEFAULT,
+        shoal_position_log::limits::SEGMENT_BYTES_MIN..=shoal_position_log::limits::SEGMENT_BYTES_MAX;
+    /// Free bytes of the disk that logs and checkpoints leave.
+    log_reserve_bytes: u64 = shoal_position_log::limits::RESERVE_BYTES_DEFAULT, 0..=1 << 50;
+    /// Segments that recovery does not need are kept while a log has at most this many bytes.
+    log_keep_bytes: u64 = 0, 0..=1 << 60;
+    /// Segments that recovery does not need are kept while they are at most this old, milliseconds.
+    log_keep_ms: u64 = 0, 0..=1 << 50;
+    /// Bytes that reach the log before the next checkpoint is written.
+    checkpoint_log_bytes: u64 = 1 << 30, 1..=1 << 50;
     /// Bytes that all sessions hold together before each is limited to a sixteenth of
     /// `session_bytes_max`, server-wide.
     subscription_bytes_max: usize = 1 << 30, 0..=1 << 40;

@@ -15,8 +15,10 @@ use prometheus_client::registry::{Metric, Registry};
 use shoal_engine::{CycleOutput, Query, QueryKind, Refusal, RequestOutcome};
 
 use crate::fleet::{FleetView, QueueDepth};
+use crate::persistence::LogDepth;
 use crate::subscription::SubscriptionDepth;
 
+type FloatGauge = Gauge<f64, std::sync::atomic::AtomicU64>;
 /// Labels of a series: the fleet, then what the metric distinguishes.
 type Labels = Vec<(&'static str, String)>;
 type Series<M> = Family<Labels, M, fn() -> M>;
@@ -46,12 +48,14 @@ pub struct FleetReading {
     pub depth: QueueDepth,
     /// Of its sessions.
     pub subscriptions: SubscriptionDepth,
+    /// Of its log; zeros without one.
+    pub log: LogDepth,
 }
 
 /// Name, help and value of a gauge of a fleet.
 type FleetGauge = (&'static str, &'static str, fn(&FleetReading) -> u64);
 
-const FLEET_GAUGES: [FleetGauge; 11] = [
+const FLEET_GAUGES: [FleetGauge; 15] = [
     ("objects", "Objects after the last cycle", |fleet| fleet.view.objects),
     ("epoch", "Last cycle applied", |fleet| fleet.view.epoch),
     ("clock_milliseconds", "The fleet's clock, Unix milliseconds", |fleet| {
@@ -67,6 +71,10 @@ const FLEET_GAUGES: [FleetGauge; 11] = [
     ("session_bytes", "Bytes of messages that sessions hold, read and unread", |fleet| {
         fleet.subscriptions.bytes
     }),
+    ("log_bytes", "Bytes of the segments of the log", |fleet| fleet.log.bytes),
+    ("log_pending_bytes", "Bytes of cycles that wait for the log", |fleet| fleet.log.pending_bytes),
+    ("log_durable_epoch", "Last epoch that a crash does not lose", |fleet| fleet.log.durable_epoch),
+    ("checkpoint_epoch", "Epoch of the newest checkpoint", |fleet| fleet.log.checkpoint_epoch),
 ];
 
 macro_rules! metrics {
@@ -151,6 +159,10 @@ metrics! {
         sessions_lagged: Counter = Counter::default,
             "Times that a session lost messages and received its members again";
         cycle_seconds: Histogram = seconds, "Time from the start of a cycle to its output";
+        pub log_groups: Counter = Counter::default, "Groups of cycles written to the log and synced";
+        pub log_sync_seconds: Histogram = seconds, "Time to write and sync a group of the log";
+        pub checkpoint_seconds: Histogram = seconds, "Time to write a checkpoint";
+        pub recovery_seconds: FloatGauge = FloatGauge::default, "Duration of the last recovery";
         pub ack_seconds: Histogram = seconds,
             "Time from a message's arrival to its acknowledgement";
         pub query_seconds: Histogram = seconds, "Time from a request's arrival to its answers";

@@ -61,7 +61,8 @@ pub(crate) async fn serve_http(listener: TcpListener, monitored: Monitored) {
 async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
     for fleet in monitored.registry.list() {
         let (view, depth) = (fleet.view(), fleet.depth());
-        let reading = FleetReading { view, depth, subscriptions: fleet.subscriptions() };
+        let log = fleet.log().map(|log| log.depth()).unwrap_or_default();
+        let reading = FleetReading { view, depth, subscriptions: fleet.subscriptions(), log };
         monitored.metrics.show_fleet(fleet.name().as_str(), &reading);
     }
     ([(header::CONTENT_TYPE, METRICS_TYPE)], monitored.metrics.text())

@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,7 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::monitoring::{Monitored, serve_http, watch_health};
+use crate::persistence::DataFolder;
 use crate::rpc::{ErrorDetails, MessageBudget, ServiceContext};
 
 /// Settings of a server.
@@ -62,6 +64,8 @@ pub struct ServerOptions {
     /// Threads of the engines' shared pool, and of the runtime that the caller builds for this
     /// server; 0 means one per core. The first server of a process decides.
     pub threads: usize,
+    /// Folder that keeps the fleets across restarts; without one a restart loses them.
+    pub data: Option<PathBuf>,
     /// Bounds of queues, buffers and counts.
     pub limits: ServerLimits,
 }
@@ -79,6 +83,7 @@ impl Default for ServerOptions {
             insecure: false,
             time_ahead_max_ms: 60_000,
             threads: 0,
+            data: None,
             limits: ServerLimits::default(),
         }
     }
@@ -158,7 +163,7 @@ pub async fn run_in(
     }
     EngineChoice::build_pool(options.threads);
     let metrics = Arc::new(Metrics::default());
-    let registry = open_registry(environment, &options, metrics.clone()).await?;
+    let registry = open_registry(environment, &options, metrics.clone())?;
     let (stop, stopping) = watch::channel(false);
     let monitored = Monitored { registry: registry.clone(), metrics, stopping };
     let mut tasks = JoinSet::new();
@@ -168,7 +173,17 @@ pub async fn run_in(
     let (health, health_service) = tonic_health::server::health_reporter();
     tasks.spawn(watch_health(health, monitored.clone()));
     let routes = add_routes(Routes::new(health_service), &options.limits, monitored.clone())?;
-    let served = serve(listener, &options.limits, monitored, routes, &stop, shutdown).await;
+    if options.data.is_none() {
+        open_fleets(&registry, &options).await?;
+        registry.set_ready();
+    }
+    let recovering = recover(registry.clone(), options.clone());
+    let served = serve(listener, &options.limits, monitored, routes, &stop, shutdown);
+    let served = tokio::select! {
+        served = served => served,
+        // Ends only with an error; the fleets that were recovered are closed below.
+        error = recovering => Err(error),
+    };
     let end = Duration::from_millis(ENGINE_END_MS_MAX);
     if tokio::time::timeout(end, registry.shut_down()).await.is_err() {
         warn!("an engine did not finish its cycle in time; the server stops without it");
@@ -177,22 +192,47 @@ pub async fn run_in(
     served
 }
 
-async fn open_registry(
+fn open_registry(
     environment: Environment,
     options: &ServerOptions,
     metrics: Arc<Metrics>,
 ) -> Result<Arc<Registry>, ServiceError> {
     let Environment { wall, engines, sinks } = environment;
     let (limits, ahead_ms) = (options.limits.clone(), options.time_ahead_max_ms);
-    let registry = Registry::new(engines, sinks, limits, wall, ahead_ms, metrics);
+    let data = options.data.as_deref().map(DataFolder::open).transpose()?;
+    Ok(Arc::new(Registry::new(engines, sinks, data, limits, wall, ahead_ms, metrics)))
+}
+
+/// Recovers the fleets and creates `default` if it is missing; returns only an error.
+async fn recover(registry: Arc<Registry>, options: ServerOptions) -> ServiceError {
+    if registry.check_ready().is_ok() {
+        return std::future::pending().await;
+    }
+    match open_fleets(&registry, &options).await {
+        Ok(()) => registry.set_ready(),
+        Err(error) => return error,
+    }
+    std::future::pending().await
+}
+
+async fn open_fleets(registry: &Registry, options: &ServerOptions) -> Result<(), ServiceError> {
+    registry.recover().await?;
+    let name = FleetName::new("name", DEFAULT)?;
+    if registry.list().iter().any(|fleet| *fleet.name() == name) {
+        return Ok(());
+    }
     let spec = FleetSpec {
         space: options.default_space,
         clock: options.default_clock,
         ttl_ms: options.default_ttl_ms,
         objects_max: options.limits.fleet_objects_max,
+        durability: None,
     };
-    registry.create(FleetName::new("name", DEFAULT)?, spec).await?;
-    Ok(Arc::new(registry))
+    match registry.create(name, spec).await {
+        // A client created it in the meantime.
+        Ok(_) | Err(ServiceError::FleetExists(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Serves gRPC. After `shutdown` calls have a grace period to end; then their connections are cut.

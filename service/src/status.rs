@@ -78,6 +78,13 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         E::TokenTerm { fleet, term } => {
             (FailedPrecondition, R::TokenTerm, metadata! { fleet: fleet, term: term })
         }
+        E::TokenLost { fleet, last_epoch, .. } => {
+            (FailedPrecondition, R::Lost, metadata! { fleet: fleet, last_epoch: last_epoch })
+        }
+        E::LogSpace { fleet, .. } => (ResourceExhausted, R::LogSpace, metadata! { fleet: fleet }),
+        E::LogFailed { fleet, .. } => (Unavailable, R::LogFailed, metadata! { fleet: fleet }),
+        E::Log(_) => (Unavailable, R::LogFailed, vec![]),
+        E::Recovering { .. } => (Unavailable, R::Recovering, vec![]),
         E::SessionGone => (NotFound, R::SessionGone, vec![]),
         E::SessionOtherFleet { fleet, session_fleet } => {
             let metadata = metadata! { fleet: fleet, session_fleet: session_fleet };
@@ -164,7 +171,7 @@ impl From<ServiceError> for Status {
             ServiceError::Block(_) | ServiceError::SpaceMismatch { .. } => {
                 details.add_bad_request_violation("block", &message);
             }
-            ServiceError::Busy { retry_ms, .. } => {
+            ServiceError::Busy { retry_ms, .. } | ServiceError::Recovering { retry_ms } => {
                 details.set_retry_info(Some(Duration::from_millis(retry_ms)));
             }
             _ => {}

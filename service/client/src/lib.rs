@@ -20,7 +20,7 @@ pub use block::{BlockEncoder, block_rows};
 pub use client::{Client, ConnectOptions};
 pub use error::{Error, ServerError};
 pub use quantizer::Quantizer;
-pub use report::{Payload, ReportOptions, ReportStream};
+pub use report::{Payload, ReportOptions, ReportStream, parse_durability};
 pub use shoal_codec::PlanChoice;
 /// The messages and services of `shoal.v1`.
 pub use shoal_proto::v1;

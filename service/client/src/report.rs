@@ -28,6 +28,18 @@ pub enum Payload {
     Block(Bytes),
 }
 
+/// A level by its name: `applied` or `logged`.
+///
+/// # Errors
+/// Any other text.
+pub fn parse_durability(text: &str) -> Result<v1::Durability, String> {
+    match text {
+        "applied" => Ok(v1::Durability::Applied),
+        "logged" => Ok(v1::Durability::Logged),
+        _ => Err(format!("durability `{text}` is neither applied nor logged")),
+    }
+}
+
 /// Settings of a stream of reports.
 #[derive(Clone, Debug)]
 pub struct ReportOptions {
@@ -43,6 +55,8 @@ pub struct ReportOptions {
     pub in_flight_max: usize,
     /// How long to try to connect again after a broken connection.
     pub retry_for: Duration,
+    /// What acknowledgements stand for; `Unspecified` for the default of the fleet.
+    pub durability: v1::Durability,
 }
 
 impl Default for ReportOptions {
@@ -54,6 +68,7 @@ impl Default for ReportOptions {
             first_batch_seq: 1,
             in_flight_max: 64,
             retry_for: Duration::from_secs(30),
+            durability: v1::Durability::Unspecified,
         }
     }
 }

@@ -171,7 +171,7 @@ impl Worker {
 
     /// The request of a message, which is in flight from now on.
     fn request(&mut self, mut message: Message) -> v1::ReportRequest {
-        let ReportOptions { fleet, producer, first_batch_seq, .. } = &self.options;
+        let ReportOptions { fleet, producer, first_batch_seq, durability, .. } = &self.options;
         let payload = match producer {
             Some(_) => message.payload.clone(),
             None => message.payload.take(),
@@ -189,6 +189,7 @@ impl Worker {
                 Payload::Rows(fixes) => report_request::Payload::Rows(v1::Rows { fixes }),
                 Payload::Block(block) => report_request::Payload::Block(block),
             }),
+            durability: (*durability).into(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use shoal_client::{Client, duration, v1};
+use shoal_client::{Client, duration, parse_durability, v1};
 use shoal_engine::{Clock, Space};
 
 use super::error::{CliError, Exit};
@@ -68,6 +68,10 @@ pub struct CreateArgs {
     /// Most objects; 0 for the server's default
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub objects_max: u64,
+    /// What acknowledgements stand for unless a message says otherwise: applied, or logged (synced
+    /// in the log) [default: logged if the server has --data]
+    #[arg(long, value_name = "LEVEL", value_parser = parse_durability)]
+    pub durability: Option<v1::Durability>,
 }
 
 impl CreateArgs {
@@ -82,6 +86,7 @@ impl CreateArgs {
             clock: clock.into(),
             ttl: Some(duration::from_std(self.ttl)),
             limits: Some(v1::FleetLimits { objects_max: self.objects_max }),
+            durability: self.durability.unwrap_or_default().into(),
         }
     }
 }

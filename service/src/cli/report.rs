@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use shoal_client::{BlockEncoder, Client, Payload, PlanChoice, ReportOptions, v1};
+use shoal_client::{
+    BlockEncoder, Client, Payload, PlanChoice, ReportOptions, parse_durability, v1,
+};
 use shoal_table::{CsvReader, SpeedUnit};
 use tokio::sync::mpsc;
 
@@ -36,6 +38,10 @@ pub struct ReportArgs {
     /// trees for every block), or raw
     #[arg(long, value_name = "PLAN", default_value_t = PlanChoice::Planned)]
     pub block_plan: PlanChoice,
+    /// What acknowledgements stand for: applied, or logged (synced in the log of the fleet)
+    /// [default: that of the fleet]
+    #[arg(long, value_name = "LEVEL", value_parser = parse_durability)]
+    pub durability: Option<v1::Durability>,
     /// Rows of a message
     #[arg(long, value_name = "ROWS", default_value_t = 4096,
           value_parser = clap::value_parser!(u32).range(1..=262_144))]
@@ -128,7 +134,10 @@ pub async fn run(client: &Client, args: &ReportArgs, source: Source) -> Result<E
         Source::Single(fix) => one_batch(*fix),
     };
     let (started, bar) = (Instant::now(), bar());
-    let mut stream = client.report(ReportOptions::unnumbered(&fleet.name));
+    let mut stream = client.report(ReportOptions {
+        durability: args.durability.unwrap_or_default(),
+        ..ReportOptions::unnumbered(&fleet.name)
+    });
     let mut summary = Summary::new(&fleet.name);
     while let Some(batch) = batches.recv().await {
         summary.unreadable(&batch);

@@ -64,6 +64,9 @@ pub struct Settings {
     #[arg(long, env = "SHOAL_INSECURE", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub insecure: Option<bool>,
+    /// Keep the fleets in this folder, across restarts and crashes [default: a restart loses them]
+    #[arg(long, value_name = "DIR", env = "SHOAL_DATA")]
+    pub data: Option<PathBuf>,
     /// Threads of the network side, 0 for one per core [default: 0]
     #[arg(long, value_name = "N", env = "SHOAL_THREADS")]
     pub threads: Option<usize>,

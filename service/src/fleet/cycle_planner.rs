@@ -5,7 +5,6 @@
 //! the first of the next cycle. Resends are judged here.
 
 use std::collections::VecDeque;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
@@ -108,11 +107,11 @@ impl CyclePlanner {
         receivers: QueueReceivers,
         limits: &ServerLimits,
         sessions: Arc<Sessions>,
+        producers: Producers,
     ) -> Self {
-        let producers_max = NonZeroUsize::new(limits.producers_max).unwrap_or(NonZeroUsize::MIN);
         Self {
             receivers,
-            producers: Producers::new(producers_max),
+            producers,
             rows_max: limits.cycle_rows_max,
             requests_max: shoal_engine::limits::CYCLE_REQUESTS_MAX,
             queries_max: limits.cycle_queries_max,

@@ -9,7 +9,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
-use shoal_engine::{CycleInput, CycleOutput, EngineError, EngineOptions, Request, RequestOutcome};
+use shoal_engine::{
+    CycleInput, CycleOutput, EngineError, EngineOptions, Request, RequestOutcome, Snapshot,
+};
+use shoal_position_log::ProducerState;
 
 use super::fleet_name::FleetName;
 use super::producers::BatchId;
@@ -53,11 +56,14 @@ pub struct SettledCycle<'a> {
     pub clock_ms: i64,
     /// One outcome per request, in order, without the rows that were refused on receipt.
     pub outcomes: &'a [RequestOutcome],
+    /// Objects that it removed by age.
+    pub expired: u64,
 }
 
 impl<'a> SettledCycle<'a> {
     pub(super) fn new(output: &'a CycleOutput) -> Self {
-        Self { epoch: output.epoch, clock_ms: output.clock_ms, outcomes: &output.requests }
+        let CycleOutput { epoch, clock_ms, expired, .. } = *output;
+        Self { epoch, clock_ms, outcomes: &output.requests, expired }
     }
 }
 
@@ -81,6 +87,15 @@ pub trait CycleSink: Send {
     /// The oldest cycle that is not settled was applied; or failed, and changed nothing: then the
     /// next cycle takes its epoch.
     fn settled(&mut self, outcome: Result<SettledCycle<'_>, &EngineError>);
+
+    /// Whether [`CycleSink::checkpoint`] is to be called as soon as no cycle is in flight.
+    fn wants_checkpoint(&self) -> bool {
+        false
+    }
+
+    /// The state after the last settled cycle, and the producers that reported until then, the
+    /// least recent first.
+    fn checkpoint(&mut self, _state: Snapshot, _producers: Vec<ProducerState>) {}
 }
 
 /// Opens the sinks of a server's fleets.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Select, TryRecvError, select};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 use shoal_engine::{Backend, Clock, CycleOutput, EngineError, Ticket};
-use tracing::error;
+use tracing::{error, warn};
 
 use super::cycle_planner::{CyclePlan, CyclePlanner, PlannedChange};
 use super::cycle_sink::{CycleSink, SettledCycle, SinkCapacity};
@@ -38,6 +38,8 @@ pub(super) struct EngineOutputs {
     pub(super) sink: Option<Box<dyn CycleSink>>,
     /// Receives the events.
     pub(super) fan_out: FanOutSender,
+    /// The last cycle of the state that the engine begins with.
+    pub(super) epoch: u64,
 }
 
 /// A cycle that was submitted.
@@ -98,7 +100,7 @@ impl EngineThread {
     ) -> Self {
         let in_flight_max = if engine.backend.answer_lag() == 0 { 1 } else { CYCLES_IN_FLIGHT_MAX };
         let in_flight = VecDeque::with_capacity(in_flight_max);
-        let (epoch_submitted, sink_full) = (0, None);
+        let (epoch_submitted, sink_full) = (engine.epoch, None);
         Self {
             engine,
             planner,
@@ -134,6 +136,27 @@ impl EngineThread {
                 && (self.sink_full.is_some() || !self.planner.has_work()))
         {
             self.settle_oldest()?;
+        }
+        if self.engine.sink.as_ref().is_some_and(|sink| sink.wants_checkpoint()) {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Hands the state to the sink.
+    fn checkpoint(&mut self) -> Result<(), EngineError> {
+        while !self.in_flight.is_empty() {
+            self.settle_oldest()?;
+        }
+        let state = match self.engine.backend.export() {
+            Ok(state) => state,
+            Err(fault) => {
+                warn!(fleet = %self.shared.name, %fault, "no checkpoint: the state was not copied");
+                return unless_recoverable(fault);
+            }
+        };
+        if let Some(sink) = &mut self.engine.sink {
+            sink.checkpoint(state, self.planner.producers.states());
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use shoal_engine::{EngineOptions, Query, Space};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
+use super::durability::Durability;
 use super::fleet_name::FleetName;
 use super::fleet_shared::{FleetShared, FleetState};
 use super::fleet_view::FleetView;
@@ -25,6 +26,7 @@ use super::receipt_refusals::ConvertedRequest;
 use super::token::Token;
 use crate::error::ServiceError;
 use crate::metrics::FleetMetrics;
+use crate::persistence::FleetLog;
 use crate::subscription::{RegionRequest, Session, Sessions, SubscriptionDepth};
 
 /// A handle of a fleet.
@@ -82,6 +84,45 @@ impl Fleet {
     #[must_use]
     pub fn term(&self) -> u64 {
         self.shared.options.term
+    }
+
+    /// Its log, if the server keeps one.
+    #[must_use]
+    pub fn log(&self) -> Option<&Arc<FleetLog>> {
+        self.shared.persistence.log.as_ref()
+    }
+
+    /// What its acknowledgements stand for unless a message says otherwise.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        self.shared.persistence.durability
+    }
+
+    /// The level of a change that asks for `requested`.
+    ///
+    /// # Errors
+    /// [`ServiceError::Field`] for `Logged` without a log; [`ServiceError::LogSpace`] and
+    /// [`ServiceError::LogFailed`] while the log takes no changes.
+    pub fn accept(&self, requested: Option<Durability>) -> Result<Durability, ServiceError> {
+        let Some(log) = self.log() else {
+            return match requested {
+                Some(Durability::Logged) => Err(ServiceError::no_data("durability")),
+                _ => Ok(Durability::Applied),
+            };
+        };
+        log.check()?;
+        Ok(requested.unwrap_or(self.durability()))
+    }
+
+    /// Waits until the changes up to `epoch` survive at this level.
+    ///
+    /// # Errors
+    /// [`ServiceError::LogFailed`].
+    pub async fn survives(&self, durability: Durability, epoch: u64) -> Result<(), ServiceError> {
+        match (durability, self.log()) {
+            (Durability::Logged, Some(log)) => log.durable(epoch).await,
+            _ => Ok(()),
+        }
     }
 
     /// Its state after the last cycle.
@@ -176,20 +217,37 @@ impl Fleet {
     /// The epoch of this fleet in a client's token; 0 without a token.
     ///
     /// # Errors
-    /// [`ServiceError::Token`], [`ServiceError::TokenTerm`].
+    /// [`ServiceError::Token`], [`ServiceError::TokenTerm`], [`ServiceError::TokenLost`].
     pub fn epoch_min(&self, token: &[u8]) -> Result<u64, ServiceError> {
         if token.is_empty() {
             return Ok(0);
         }
-        let epoch = Token::parse(token)?.epoch_of(self.term()).ok_or_else(|| {
-            let fleet = self.name().as_str().to_owned();
-            ServiceError::TokenTerm { fleet, term: self.term() }
-        })?;
+        let token = Token::parse(token)?;
+        let Some(epoch) = token.epoch_of(self.term()) else {
+            return self.check_past_terms(&token).map(|()| 0);
+        };
         // The server issues a token after its epoch was applied, so a later one is forged.
         if epoch > self.view().epoch {
             return Err(ServiceError::Token("its epoch is in the future"));
         }
         Ok(epoch)
+    }
+
+    /// Confirms that the state contains the epochs of a token of earlier terms.
+    fn check_past_terms(&self, token: &Token) -> Result<(), ServiceError> {
+        let fleet = || self.name().as_str().to_owned();
+        let mut error = Err(ServiceError::TokenTerm { fleet: fleet(), term: self.term() });
+        for past in self.shared.persistence.terms.past() {
+            match token.epoch_of(past.term) {
+                Some(epoch) if epoch > past.last_epoch => {
+                    let last_epoch = past.last_epoch;
+                    return Err(ServiceError::TokenLost { fleet: fleet(), epoch, last_epoch });
+                }
+                Some(_) => error = Ok(()),
+                None => {}
+            }
+        }
+        error
     }
 
     fn reserve_error(&self, error: ReserveError) -> ServiceError {

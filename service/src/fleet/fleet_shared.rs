@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shoal_engine::EngineOptions;
+use shoal_position_log::Terms;
 
+use super::durability::Durability;
 use super::fleet_name::FleetName;
 use super::fleet_view::FleetView;
 use crate::error::ServiceError;
 use crate::metrics::FleetMetrics;
+use crate::persistence::FleetLog;
 use crate::subscription::Sessions;
 
 /// Whether a fleet accepts requests.
@@ -28,6 +31,17 @@ pub enum FleetState {
     ShutDown = 3,
 }
 
+/// What a fleet keeps across restarts.
+#[derive(Debug)]
+pub(super) struct FleetPersistence {
+    /// Its log, if the server keeps one.
+    pub(super) log: Option<Arc<FleetLog>>,
+    /// Its term and those of earlier runs.
+    pub(super) terms: Terms,
+    /// What acknowledgements stand for unless a message says otherwise.
+    pub(super) durability: Durability,
+}
+
 /// See the file's head.
 #[derive(Debug)]
 pub(super) struct FleetShared {
@@ -35,6 +49,7 @@ pub(super) struct FleetShared {
     pub(super) options: EngineOptions,
     pub(super) metrics: FleetMetrics,
     pub(super) sessions: Arc<Sessions>,
+    pub(super) persistence: FleetPersistence,
     state: AtomicU8,
     view: Mutex<FleetView>,
 }
@@ -45,9 +60,11 @@ impl FleetShared {
         options: EngineOptions,
         metrics: FleetMetrics,
         sessions: Arc<Sessions>,
+        persistence: FleetPersistence,
+        view: FleetView,
     ) -> Self {
-        let (state, view) = (AtomicU8::new(FleetState::Running as u8), Mutex::default());
-        Self { name, options, metrics, sessions, state, view }
+        let (state, view) = (AtomicU8::new(FleetState::Running as u8), Mutex::new(view));
+        Self { name, options, metrics, sessions, persistence, state, view }
     }
 
     pub(super) fn state(&self) -> FleetState {

@@ -6,6 +6,7 @@
 
 mod cycle_planner;
 mod cycle_sink;
+mod durability;
 mod engine_thread;
 #[allow(clippy::module_inception, reason = "a file's main type bears the file's name")]
 mod fleet;
@@ -23,6 +24,7 @@ mod token;
 mod wall_clock;
 
 pub use cycle_sink::{CycleRecord, CycleSink, SettledCycle, SinkCapacity, SinkFactory};
+pub use durability::Durability;
 pub use fleet::{Fleet, PendingChange, QueryRequest};
 pub use fleet_name::{DEFAULT, FleetName};
 pub use fleet_shared::FleetState;
@@ -31,6 +33,7 @@ pub use job_answers::JobAnswers;
 pub use job_queue::QueueDepth;
 pub use jobs::{ChangePermit, ChangeReply};
 pub use producers::BatchId;
+pub(crate) use producers::Producers;
 pub use receipt_refusals::{ConvertedRequest, ReceiptRefusal};
 pub use registry::{FleetSpec, Registry};
 pub use token::Token;

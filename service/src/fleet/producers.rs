@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use lru::LruCache;
+use shoal_position_log::ProducerState;
 
 use crate::limits::OPEN_NUMBERS_MAX;
 
@@ -100,12 +101,17 @@ impl Numbers {
 
 /// The numbers of the producers that reported last.
 #[derive(Debug)]
-pub(super) struct Producers {
+pub(crate) struct Producers {
     numbers: LruCache<Arc<str>, Numbers>,
 }
 
 impl Producers {
-    pub(super) fn new(producers_max: NonZeroUsize) -> Self {
+    /// Remembers so many producers, at least one.
+    pub(crate) fn with_limit(producers_max: usize) -> Self {
+        Self::new(NonZeroUsize::new(producers_max).unwrap_or(NonZeroUsize::MIN))
+    }
+
+    fn new(producers_max: NonZeroUsize) -> Self {
         // Unbounded inside, trimmed here: the cache would otherwise allocate its bound at once.
         let mut numbers = LruCache::unbounded();
         numbers.resize(producers_max);
@@ -122,6 +128,37 @@ impl Producers {
         }
         let numbers = self.numbers.get_or_insert_mut(id.producer.clone(), Numbers::default);
         numbers.judge(id.batch_seq)
+    }
+
+    /// Repeats the outcome of a fresh message of a log. Numbers that it skips failed before it.
+    pub(crate) fn restore(&mut self, producer: &str, number: u64, applied: bool) {
+        if !applied {
+            return;
+        }
+        let numbers = self.numbers.get_or_insert_mut(producer.into(), Numbers::default);
+        if let Ok(place) = numbers.open.binary_search(&number) {
+            numbers.open.remove(place);
+        } else if number > numbers.greatest {
+            numbers.open.extend(numbers.greatest + 1..number);
+            numbers.greatest = number;
+        }
+    }
+
+    /// Sets the numbers of a producer, the most recent one so far.
+    pub(crate) fn restore_state(&mut self, state: ProducerState) {
+        let ProducerState { producer, greatest, open } = state;
+        let numbers = Numbers { greatest, in_progress: VecDeque::new(), open };
+        self.numbers.put(producer.into(), numbers);
+    }
+
+    /// The numbers of all producers while none is in progress, the least recent first.
+    pub(super) fn states(&self) -> Vec<ProducerState> {
+        let state = |(producer, numbers): (&Arc<str>, &Numbers)| ProducerState {
+            producer: producer.to_string(),
+            greatest: numbers.greatest,
+            open: numbers.open.clone(),
+        };
+        self.numbers.iter().rev().map(state).collect()
     }
 
     /// A fresh message was applied, or failed as a whole.
@@ -220,6 +257,35 @@ mod tests {
         for number in 41..=100 {
             apply(&mut producers, &id("a", number));
         }
+    }
+
+    #[test]
+    fn numbers_are_restored_by_outcomes_and_by_states() {
+        let mut live = producers(10);
+        for number in 1..=6 {
+            assert_eq!(live.judge(&id("a", number)), Verdict::Fresh);
+        }
+        for number in 1..=6 {
+            live.settle(&id("a", number), ![2, 3, 6].contains(&number));
+        }
+        assert_eq!(live.judge(&id("a", 3)), Verdict::Fresh);
+        live.settle(&id("a", 3), true);
+        let mut restored = producers(10);
+        for (number, applied) in
+            [(1, true), (2, false), (3, false), (4, true), (5, true), (6, false), (3, true)]
+        {
+            restored.restore("a", number, applied);
+        }
+        assert_eq!(restored.states(), live.states());
+        let expected = ProducerState { producer: "a".into(), greatest: 5, open: vec![2] };
+        assert_eq!(restored.states(), [expected]);
+        let mut copy = producers(10);
+        restored.restore("b", 1, true);
+        restored.states().into_iter().for_each(|state| copy.restore_state(state));
+        assert_eq!(copy.states(), restored.states());
+        assert_eq!(copy.judge(&id("a", 2)), Verdict::Fresh);
+        assert_eq!(copy.judge(&id("a", 6)), Verdict::Fresh);
+        assert_eq!(copy.judge(&id("b", 1)), Verdict::Duplicate);
     }
 
     #[test]

@@ -5,28 +5,34 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use shoal_engine::{Clock, EngineOptions, Space};
-use tokio::sync::{Mutex, oneshot, watch};
+use shoal_engine::{Backend, Clock, EngineOptions, Space};
+use shoal_position_log::Terms;
+use tokio::sync::{Mutex, watch};
 use tracing::info;
 
 use super::cycle_planner::CyclePlanner;
-use super::cycle_sink::SinkFactory;
+use super::cycle_sink::{CycleSink, SinkFactory};
+use super::durability::Durability;
 use super::engine_thread::{CycleClock, EngineOutputs, EngineThread};
 use super::fleet::Fleet;
 use super::fleet_name::FleetName;
-use super::fleet_shared::{FleetShared, FleetState};
-use super::job_queue::{JobQueue, QueueReceivers};
+use super::fleet_shared::{FleetPersistence, FleetShared, FleetState};
+use super::fleet_view::FleetView;
+use super::job_queue::JobQueue;
+use super::producers::Producers;
 use super::wall_clock::WallClock;
 use crate::answer_budget::AnswerBudget;
 use crate::engine_choice::EngineFactory;
 use crate::error::ServiceError;
-use crate::limits::ServerLimits;
+use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::{FleetMetrics, Metrics};
-use crate::subscription::{
-    FanOut, FanOutSender, PendingChanges, Pool, SessionHandle, SessionTools, Sessions,
+use crate::persistence::{
+    DataFolder, FleetFolder, FleetLog, RecoveredFleet, RecoveryTools, random, recover,
 };
+use crate::subscription::{FanOut, PendingChanges, Pool, SessionHandle, SessionTools, Sessions};
 
 /// The properties of a new fleet.
 #[derive(Clone, Debug)]
@@ -39,6 +45,19 @@ pub struct FleetSpec {
     pub ttl_ms: Option<i64>,
     /// Objects at most.
     pub objects_max: u64,
+    /// What acknowledgements stand for unless a message says otherwise; `None` for the most that
+    /// the server offers.
+    pub durability: Option<Durability>,
+}
+
+/// The state that a fleet begins with.
+struct FleetStart {
+    backend: Box<dyn Backend>,
+    sink: Option<Box<dyn CycleSink>>,
+    producers: Producers,
+    view: FleetView,
+    terms: Terms,
+    log: Option<Arc<FleetLog>>,
 }
 
 /// All fleets of a server.
@@ -46,6 +65,10 @@ pub struct FleetSpec {
 pub struct Registry {
     engines: EngineFactory,
     sinks: Option<SinkFactory>,
+    /// Where fleets are kept across restarts, if anywhere.
+    data: Option<DataFolder>,
+    /// Set once the fleets of `data` are recovered and `default` exists.
+    is_ready: AtomicBool,
     limits: ServerLimits,
     clock: CycleClock,
     metrics: Arc<Metrics>,
@@ -62,6 +85,7 @@ impl Registry {
     pub fn new(
         engines: EngineFactory,
         sinks: Option<SinkFactory>,
+        data: Option<DataFolder>,
         limits: ServerLimits,
         wall: WallClock,
         time_ahead_max_ms: i64,
@@ -72,7 +96,20 @@ impl Registry {
         let gauge = metrics.answer_bytes.clone();
         let answers = Arc::new(AnswerBudget::new(limits.answer_bytes_max as u64, gauge));
         let pool = Pool::new(limits.subscription_bytes_max as u64);
-        Self { engines, sinks, limits, clock, metrics, answers, pool, fleets, changing }
+        let is_ready = AtomicBool::new(false);
+        Self {
+            engines,
+            sinks,
+            data,
+            is_ready,
+            limits,
+            clock,
+            metrics,
+            answers,
+            pool,
+            fleets,
+            changing,
+        }
     }
 
     /// The memory for answers and large snapshots of all fleets.
@@ -122,7 +159,26 @@ impl Registry {
             let (value, limit) = (count as u64 + 1, self.limits.fleets_max as u64);
             return Err(ServiceError::Limit { what: "the number of fleets", value, limit });
         }
-        let fleet = self.start(name.clone(), spec).await?;
+        let folder = match &self.data {
+            Some(data) => Some(
+                blocking({
+                    let (data, name, spec) = (data.clone(), name.clone(), spec.clone());
+                    move || data.add(&name, &spec)
+                })
+                .await?,
+            ),
+            None => None,
+        };
+        let started = self.start(name.clone(), spec, folder).await;
+        let fleet = match (started, &self.data) {
+            (Ok(fleet), _) => fleet,
+            (Err(error), Some(data)) => {
+                let (data, name) = (data.clone(), name.clone());
+                blocking(move || data.remove(&name)).await?;
+                return Err(error);
+            }
+            (Err(error), None) => return Err(error),
+        };
         info!(
             fleet = %name, space = %fleet.space(), clock = ?fleet.options().clock,
             ttl_ms = fleet.options().ttl_ms, term = fleet.term(), "fleet created"
@@ -131,67 +187,126 @@ impl Registry {
         Ok(fleet)
     }
 
-    async fn start(&self, name: FleetName, spec: FleetSpec) -> Result<Arc<Fleet>, ServiceError> {
-        let FleetSpec { space, clock, ttl_ms, objects_max } = spec;
-        let io = |what: String| move |source| ServiceError::Io { what, source };
-        let term = getrandom::u64()
-            .map_err(|error| io("drawing a term".into())(std::io::Error::other(error)))?;
+    /// Starts the fleets in the data folder.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`]; those of [`Registry::create`].
+    pub async fn recover(&self) -> Result<(), ServiceError> {
+        let _changing = self.changing.lock().await;
+        let Some(data) = self.data.clone() else { return Ok(()) };
+        for (name, spec, folder) in blocking(move || data.fleets()).await? {
+            let fleet = self.start(name.clone(), spec, Some(folder)).await?;
+            self.write(|fleets| fleets.insert(name, fleet));
+        }
+        Ok(())
+    }
+
+    /// Whether fleets are kept across restarts.
+    #[must_use]
+    pub fn has_data(&self) -> bool {
+        self.data.is_some()
+    }
+
+    /// Accepts requests from now on.
+    pub fn set_ready(&self) {
+        self.is_ready.store(true, Ordering::SeqCst);
+    }
+
+    /// Confirms that the fleets are recovered.
+    ///
+    /// # Errors
+    /// [`ServiceError::Recovering`].
+    pub fn check_ready(&self) -> Result<(), ServiceError> {
+        if self.is_ready.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        Err(ServiceError::Recovering { retry_ms: RECOVERY_PROGRESS_MS })
+    }
+
+    async fn start(
+        &self,
+        name: FleetName,
+        spec: FleetSpec,
+        folder: Option<FleetFolder>,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        let FleetSpec { space, clock, ttl_ms, objects_max, durability } = spec;
         let events_max = self.limits.cycle_events_max;
+        let term = random()?;
         let options = EngineOptions { space, clock, ttl_ms, objects_max, events_max, term };
         let metrics = self.metrics.fleet(name.as_str());
+        let start = self.fleet_start(&name, options.clone(), metrics.clone(), folder).await?;
+        let options = EngineOptions { term: start.terms.current(), ..options };
         let (wake, wakeups) = crossbeam_channel::bounded(1);
         let sessions = self.sessions(&options, metrics.clone(), PendingChanges::new(wake));
         let (handing, works) = FanOut::works(sessions.clone());
-        let shared = Arc::new(FleetShared::new(name.clone(), options, metrics, sessions));
+        let level = durability.unwrap_or(match start.log {
+            Some(_) => Durability::Logged,
+            None => Durability::Applied,
+        });
+        let persistence =
+            FleetPersistence { log: start.log, terms: start.terms, durability: level };
+        let view = start.view;
+        let shared = FleetShared::new(name.clone(), options, metrics, sessions, persistence, view);
+        let shared = Arc::new(shared);
         let (queue, receivers) = JobQueue::new(&self.limits, wakeups);
+        let engine = EngineOutputs {
+            backend: start.backend,
+            sink: start.sink,
+            fan_out: handing,
+            epoch: view.epoch,
+        };
+        let (sessions, producers) = (shared.sessions.clone(), start.producers);
+        let planner = CyclePlanner::new(receivers, &self.limits, sessions, producers);
+        let body = EngineThread::new(engine, planner, self.clock.clone(), shared.clone());
         let (ended_sender, ended) = watch::channel(false);
-        let (started_sender, started) = oneshot::channel();
-        let body = self.thread_body(shared.clone(), receivers, handing, started_sender);
-        let thread = |what: &str| std::thread::Builder::new().name(format!("{what}-{name}"));
         for (what, work) in works {
-            thread(what)
-                .spawn(work)
-                .map_err(io(format!("starting the event threads of fleet {name}")))?;
+            spawn(format!("{what}-{name}"), work)?;
         }
-        let thread = thread("fleet");
-        thread
-            .spawn(move || {
-                body();
-                // An error means that nothing waits for the end.
-                let _ = ended_sender.send(true);
-            })
-            .map_err(io(format!("starting the thread of fleet {name}")))?;
-        match started.await {
-            Ok(result) => result.map(|()| Arc::new(Fleet::new(shared, queue, ended))),
-            Err(_) => Err(ServiceError::FleetFailed(name.as_str().into())),
-        }
+        spawn(format!("fleet-{name}"), move || {
+            body.run();
+            // An error means that nothing waits for the end.
+            let _ = ended_sender.send(true);
+        })?;
+        Ok(Arc::new(Fleet::new(shared, queue, ended)))
     }
 
-    /// The engine starts on its own thread: that may take a while and touch much memory.
-    fn thread_body(
+    /// Starts the engine, which may take a while and touch much memory; recovers its state.
+    async fn fleet_start(
         &self,
-        shared: Arc<FleetShared>,
-        receivers: QueueReceivers,
-        fan_out: FanOutSender,
-        started: oneshot::Sender<Result<(), ServiceError>>,
-    ) -> impl FnOnce() + Send + 'static {
+        name: &FleetName,
+        options: EngineOptions,
+        metrics: FleetMetrics,
+        folder: Option<FleetFolder>,
+    ) -> Result<FleetStart, ServiceError> {
         let (start, sinks) = (self.engines.start.clone(), self.sinks.clone());
-        let clock = self.clock.clone();
-        let planner = CyclePlanner::new(receivers, &self.limits, shared.sessions.clone());
-        let start = move |shared: &FleetShared| {
-            let backend = start(shared.options.clone())?;
-            let sink = sinks.map(|sinks| sinks.open(&shared.name, &shared.options)).transpose()?;
-            Ok(EngineOutputs { backend, sink, fan_out })
-        };
-        move || match start(&shared) {
-            Ok(engine) => {
-                if started.send(Ok(())).is_ok() {
-                    EngineThread::new(engine, planner, clock, shared).run();
-                }
-            }
-            // A closed channel means that the caller left.
-            Err(error) => drop(started.send(Err(error))),
-        }
+        let (name, limits, wall) = (name.clone(), self.limits.clone(), self.clock.wall.clone());
+        blocking(move || {
+            let Some(folder) = folder else {
+                return Ok(FleetStart {
+                    backend: start(options.clone())?,
+                    sink: sinks.map(|sinks| sinks.open(&name, &options)).transpose()?,
+                    producers: Producers::with_limit(limits.producers_max),
+                    view: FleetView::default(),
+                    terms: Terms::new(options.term, Vec::new()),
+                    log: None,
+                });
+            };
+            let recovered = recover(&RecoveryTools {
+                folder: &folder,
+                options: &options,
+                start: &|| start(options.clone()),
+                limits: &limits,
+                wall: &wall,
+                metrics: &metrics,
+            })?;
+            let RecoveredFleet { backend, producers, epoch, clock_ms, terms, sink, log } =
+                recovered;
+            let (objects, memory_bytes) = (backend.objects(), backend.memory_bytes());
+            let view = FleetView { epoch, clock_ms, objects, memory_bytes, ..FleetView::default() };
+            let sink: Option<Box<dyn CycleSink>> = Some(Box::new(sink));
+            Ok(FleetStart { backend, sink, producers, view, terms, log: Some(log) })
+        })
+        .await
     }
 
     /// The fleet of that name.
@@ -199,6 +314,7 @@ impl Registry {
     /// # Errors
     /// [`ServiceError::FleetUnknown`].
     pub fn find(&self, name: &FleetName) -> Result<Arc<Fleet>, ServiceError> {
+        self.check_ready()?;
         let fleet = self.read(|fleets| fleets.get(name).cloned());
         fleet.ok_or_else(|| ServiceError::FleetUnknown(name.as_str().into()))
     }
@@ -255,9 +371,14 @@ impl Registry {
     /// [`ServiceError::FleetUnknown`].
     pub async fn delete(&self, name: &FleetName) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
+        self.check_ready()?;
         let fleet = self.write(|fleets| fleets.remove(name));
         let fleet = fleet.ok_or_else(|| ServiceError::FleetUnknown(name.as_str().into()))?;
         fleet.end(FleetState::Deleted).await;
+        if let Some(data) = self.data.clone() {
+            let name = name.clone();
+            blocking(move || data.remove(&name)).await?;
+        }
         self.metrics.forget(name.as_str());
         info!(fleet = %name, "fleet deleted");
         Ok(())
@@ -271,11 +392,13 @@ impl Registry {
         }
     }
 
-    /// True unless the engine of some fleet failed.
+    /// True unless fleets are being recovered, or the engine or the log of a fleet failed.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
-        let failed = |fleet: &Arc<Fleet>| fleet.state() == FleetState::Failed;
-        self.read(|fleets| !fleets.values().any(failed))
+        let failed = |fleet: &Arc<Fleet>| {
+            fleet.state() == FleetState::Failed || fleet.log().is_some_and(|log| log.has_failed())
+        };
+        self.check_ready().is_ok() && self.read(|fleets| !fleets.values().any(failed))
     }
 
     // A panic while the lock is held leaves the map consistent: each change is one call.
@@ -286,4 +409,19 @@ impl Registry {
     fn write<T>(&self, use_map: impl FnOnce(&mut BTreeMap<FleetName, Arc<Fleet>>) -> T) -> T {
         use_map(&mut self.fleets.write().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Runs work that blocks beside the tasks.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
+) -> Result<T, ServiceError> {
+    // An error means that the work panicked or that the runtime ends.
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(ServiceError::ShuttingDown))
+}
+
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), ServiceError> {
+    let spawned = std::thread::Builder::new().name(name.clone()).spawn(work);
+    spawned
+        .map(drop)
+        .map_err(|source| ServiceError::Io { what: format!("starting the thread {name}"), source })
 }

@@ -102,7 +102,8 @@ impl DataFolder {
             let created = folder.storage.create_dir(&path);
             created.map_err(|source| self.failed("create", &path, source))?;
         }
-        let entry = ManifestEntry { fleet: identity, description: fleet_record::encode(name, spec) };
+        let entry =
+            ManifestEntry { fleet: identity, description: fleet_record::encode(name, spec) };
         self.change(|manifest| manifest.fleets.push(entry))?;
         Ok(folder)
     }

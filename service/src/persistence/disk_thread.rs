@@ -69,7 +69,11 @@ impl DiskThread {
         }
     }
 
-    fn write(&mut self, mut group: PendingGroup, preparing: &mut Preparing) -> Result<(), LogError> {
+    fn write(
+        &mut self,
+        mut group: PendingGroup,
+        preparing: &mut Preparing,
+    ) -> Result<(), LogError> {
         self.take_spare(preparing)?;
         let started = Instant::now();
         while let Err(error) = self.writer.write(&mut group.group) {

@@ -37,6 +37,19 @@ pub struct LogReading {
     pub condition: LogCondition,
 }
 
+/// The numbers of a log for gauges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogDepth {
+    /// See [`LogReading::bytes`].
+    pub bytes: u64,
+    /// See [`FleetLog::pending_bytes`].
+    pub pending_bytes: u64,
+    /// See [`LogReading::durable_epoch`].
+    pub durable_epoch: u64,
+    /// See [`LogReading::checkpoint_epoch`].
+    pub checkpoint_epoch: u64,
+}
+
 /// See the file's head.
 #[derive(Debug)]
 pub struct FleetLog {
@@ -68,6 +81,13 @@ impl FleetLog {
     #[must_use]
     pub fn reading(&self) -> LogReading {
         self.reading.borrow().clone()
+    }
+
+    /// Its numbers.
+    #[must_use]
+    pub fn depth(&self) -> LogDepth {
+        let LogReading { bytes, durable_epoch, checkpoint_epoch, .. } = self.reading();
+        LogDepth { bytes, pending_bytes: self.pending_bytes(), durable_epoch, checkpoint_epoch }
     }
 
     /// Bytes that are not durable.
@@ -188,7 +208,8 @@ impl FleetLog {
     }
 
     /// Whether an error of the disk ended it.
-    pub(super) fn has_failed(&self) -> bool {
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
         matches!(self.reading.borrow().condition, LogCondition::Failed(_))
     }
 }

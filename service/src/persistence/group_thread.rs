@@ -133,7 +133,7 @@ fn logged<'a>(
         let body = match request {
             Request::Block(block) => RequestBody::Block(block.bytes()),
             Request::Fixes(_) => RequestBody::Rows(rows.next().map_or(&[], |rows| &rows[..])),
-            Request::Remove(objects) => RequestBody::Remove(ObjectIds::Values(objects)),
+            Request::Remove(objects) => RequestBody::Remove(ObjectIds::Ids(objects)),
             Request::Clear => RequestBody::Clear,
         };
         let batch = batch.as_ref().map(|BatchId { producer, batch_seq }| ProducerBatch {

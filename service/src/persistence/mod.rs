@@ -13,6 +13,6 @@ mod recovery;
 mod rows_body;
 
 pub use data_folder::DataFolder;
-pub use fleet_log::{FleetLog, LogCondition, LogReading};
-pub(crate) use log_sink::LogSink;
-pub(crate) use recovery::{RecoveredFleet, recover};
+pub(crate) use data_folder::{FleetFolder, random};
+pub use fleet_log::{FleetLog, LogCondition, LogDepth, LogReading};
+pub(crate) use recovery::{RecoveredFleet, RecoveryTools, recover};

@@ -79,8 +79,12 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     let seconds = started.elapsed().as_secs_f64();
     tools.metrics.recovery_seconds.set(seconds);
     info!(
-        fleet = tools.folder.identity.name, objects = replay.backend.objects(), rows, seconds,
-        epoch = replay.epoch, "recovered"
+        fleet = tools.folder.identity.name,
+        objects = replay.backend.objects(),
+        rows,
+        seconds,
+        epoch = replay.epoch,
+        "recovered"
     );
     open_log(tools, replay, checkpoint, recovered)
 }
@@ -273,12 +277,7 @@ struct LogStart<'a> {
 }
 
 impl LogStart<'_> {
-    fn sink(
-        self,
-        epoch: u64,
-        clock_ms: i64,
-        needed_epoch: u64,
-    ) -> Result<LogSink, ServiceError> {
+    fn sink(self, epoch: u64, clock_ms: i64, needed_epoch: u64) -> Result<LogSink, ServiceError> {
         let Self { tools, writer, log, terms } = self;
         let (limits, space) = (tools.limits, tools.options.space.tag());
         let fleet = tools.folder.identity.name.clone();
@@ -295,10 +294,7 @@ impl LogStart<'_> {
             empty: empty_sender,
             written: written_sender,
             needed,
-            retention: Retention {
-                keep_bytes: limits.log_keep_bytes,
-                keep_ms: limits.log_keep_ms,
-            },
+            retention: Retention { keep_bytes: limits.log_keep_bytes, keep_ms: limits.log_keep_ms },
             wall: tools.wall.clone(),
             metrics: tools.metrics.clone(),
         };

@@ -94,7 +94,12 @@ fn raw_row(bytes: &[u8; RAW_ROW_BYTES]) -> FixRow {
         altitude_mm: word(28).cast_signed(),
         state: word(32),
         heading_cdeg: word(36) as u16,
-        ..FixRow::new(long(0), long(8).cast_signed(), word(16).cast_signed(), word(20).cast_signed())
+        ..FixRow::new(
+            long(0),
+            long(8).cast_signed(),
+            word(16).cast_signed(),
+            word(20).cast_signed(),
+        )
     }
 }
 

@@ -6,8 +6,9 @@
 use shoal_engine::{Refusal, RequestOutcome};
 use shoal_proto::v1::{FailedMessage, RefusedCount, RefusedRow, ReportAck, RowCounts};
 
+use super::report_message::durability_value;
 use crate::error::ServiceError;
-use crate::fleet::{RowTotals, Token};
+use crate::fleet::{Durability, RowTotals, Token};
 use crate::limits::{FAILED_MESSAGES_TOLD_MAX, REFUSED_ROWS_TOLD_MAX};
 use crate::status::rpc_status;
 
@@ -18,9 +19,15 @@ pub(super) type Faults = Vec<(u32, &'static str)>;
 #[derive(Debug)]
 pub(super) enum Settled {
     /// Applied in this epoch of the engine of this term.
-    Applied { term: u64, epoch: u64, outcome: RequestOutcome, faults: Faults },
+    Applied {
+        term: u64,
+        epoch: u64,
+        outcome: RequestOutcome,
+        faults: Faults,
+        durability: Durability,
+    },
     /// Applied before; visible at this epoch.
-    Duplicate { term: u64, epoch: u64 },
+    Duplicate { term: u64, epoch: u64, durability: Durability },
     /// Not applied.
     Failed(ServiceError),
 }
@@ -39,6 +46,8 @@ pub(super) struct AckRange {
     first_epoch: u64,
     epoch: u64,
     term: u64,
+    /// The least of the messages.
+    durability: Option<Durability>,
     token: Token,
 }
 
@@ -55,12 +64,12 @@ impl AckRange {
         }
         self.last_message = message;
         match settled {
-            Settled::Applied { term, epoch, outcome, faults } => {
-                self.visible(term, epoch);
+            Settled::Applied { term, epoch, outcome, faults, durability } => {
+                self.visible(term, epoch, durability);
                 self.add_outcome(message, &outcome, &faults);
             }
-            Settled::Duplicate { term, epoch } => {
-                self.visible(term, epoch);
+            Settled::Duplicate { term, epoch, durability } => {
+                self.visible(term, epoch, durability);
                 self.duplicate_messages += 1;
             }
             Settled::Failed(error) => {
@@ -73,11 +82,12 @@ impl AckRange {
         }
     }
 
-    fn visible(&mut self, term: u64, epoch: u64) {
+    fn visible(&mut self, term: u64, epoch: u64, durability: Durability) {
         if self.first_epoch == 0 {
             self.first_epoch = epoch;
         }
         (self.term, self.epoch) = (term, epoch);
+        self.durability = Some(self.durability.map_or(durability, |least| least.min(durability)));
         self.token.add(term, epoch);
     }
 
@@ -112,6 +122,7 @@ impl AckRange {
             token: self.token.to_bytes(),
             first_epoch: self.first_epoch,
             term: self.term,
+            durability: self.durability.map(durability_value).unwrap_or_default().into(),
         }
     }
 }
@@ -142,7 +153,8 @@ mod tests {
 
     fn applied(epoch: u64, refused: Vec<(u32, Refusal)>) -> Settled {
         let outcome = RequestOutcome { applied: 2, late: 1, refused, ..Default::default() };
-        Settled::Applied { term: 9, epoch, outcome, faults: vec![(4, "y")] }
+        let (faults, durability) = (vec![(4, "y")], Durability::Logged);
+        Settled::Applied { term: 9, epoch, outcome, faults, durability }
     }
 
     #[test]
@@ -150,11 +162,12 @@ mod tests {
         let mut range = AckRange::default();
         range.add(7, Settled::Failed(ServiceError::Deadline));
         range.add(8, applied(3, vec![(1, Refusal::Speed), (4, Refusal::NotFinite)]));
-        range.add(9, Settled::Duplicate { term: 9, epoch: 4 });
+        range.add(9, Settled::Duplicate { term: 9, epoch: 4, durability: Durability::Applied });
         range.add(10, applied(5, vec![(2, Refusal::OutsideSpace)]));
         let ack = range.into_ack();
         assert_eq!((ack.first_message, ack.last_message), (7, 10));
         assert_eq!((ack.first_epoch, ack.epoch), (3, 5));
+        assert_eq!(ack.durability(), shoal_proto::v1::Durability::Applied);
         assert_eq!((ack.failed_messages, ack.duplicate_messages), (1, 1));
         let rows = ack.rows.unwrap();
         assert_eq!((rows.applied, rows.late, rows.refused), (4, 2, 3));

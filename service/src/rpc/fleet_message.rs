@@ -10,15 +10,17 @@ use shoal_proto::v1::space::Kind;
 
 use super::ack_range::row_counts;
 use super::duration::millis;
+use super::report_message::{durability_of, durability_value};
 use crate::error::ServiceError;
-use crate::fleet::{Fleet, FleetSpec};
+use crate::fleet::{Fleet, FleetName, FleetSpec};
 use crate::limits::ServerLimits;
+use crate::persistence::{FleetLog, LogCondition, LogReading};
 
 /// The specification of a new fleet.
 ///
 /// # Errors
 /// [`ServiceError::Field`].
-pub(super) fn spec(
+pub(crate) fn spec(
     request: &v1::CreateFleetRequest,
     limits: &ServerLimits,
 ) -> Result<FleetSpec, ServiceError> {
@@ -36,11 +38,13 @@ pub(super) fn spec(
         let problem = format!("{objects_max} exceeds the limit of {}", limits.fleet_objects_max);
         return Err(ServiceError::field("limits.objects_max", problem));
     }
+    let durability = durability_of(request.durability.cast_unsigned().into())?;
     Ok(FleetSpec {
         space: space(request.space.as_ref())?,
         clock,
         ttl_ms,
         objects_max: if objects_max == 0 { limits.fleet_objects_max } else { objects_max },
+        durability,
     })
 }
 
@@ -59,16 +63,12 @@ fn space(sent: Option<&v1::Space>) -> Result<Space, ServiceError> {
 /// The current state of a fleet.
 pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
     let (view, options) = (fleet.view(), fleet.options());
-    let clock = match options.clock {
-        Clock::System => v1::Clock::System,
-        Clock::Event => v1::Clock::Event,
-    };
-    let ttl = options.ttl_ms.map(|ttl_ms| Duration::from_millis(ttl_ms.unsigned_abs()));
+    let clock = clock_value(options.clock);
     v1::Fleet {
         name: fleet.name().as_str().to_owned(),
         space: Some(space_message(&options.space)),
         clock: clock.into(),
-        ttl: ttl.and_then(|ttl| ttl.try_into().ok()),
+        ttl: ttl_message(options.ttl_ms),
         limits: Some(v1::FleetLimits { objects_max: options.objects_max }),
         term: options.term,
         epoch: view.epoch,
@@ -78,6 +78,48 @@ pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
         engine: engine.to_owned(),
         row_counts: Some(row_counts(&view.rows)),
         query_count: view.queries,
+        durability: durability_value(fleet.durability()).into(),
+        log: fleet.log().map(|log| log_message(log)),
+    }
+}
+
+/// The request that creates a fleet of this specification.
+pub(crate) fn create_request(name: &FleetName, spec: &FleetSpec) -> v1::CreateFleetRequest {
+    v1::CreateFleetRequest {
+        name: name.as_str().to_owned(),
+        space: Some(space_message(&spec.space)),
+        clock: clock_value(spec.clock).into(),
+        ttl: ttl_message(spec.ttl_ms),
+        limits: Some(v1::FleetLimits { objects_max: spec.objects_max }),
+        durability: spec.durability.map(durability_value).unwrap_or_default().into(),
+    }
+}
+
+fn clock_value(clock: Clock) -> v1::Clock {
+    match clock {
+        Clock::System => v1::Clock::System,
+        Clock::Event => v1::Clock::Event,
+    }
+}
+
+fn ttl_message(ttl_ms: Option<i64>) -> Option<prost_types::Duration> {
+    let ttl = Duration::from_millis(ttl_ms?.unsigned_abs());
+    ttl.try_into().ok()
+}
+
+fn log_message(log: &FleetLog) -> v1::FleetLog {
+    let LogReading { durable_epoch, position, checkpoint_epoch, bytes, condition } = log.reading();
+    v1::FleetLog {
+        durable_epoch,
+        segment: position.segment,
+        offset: position.offset,
+        checkpoint_epoch,
+        byte_count: bytes,
+        pending_byte_count: log.pending_bytes(),
+        problem: match condition {
+            LogCondition::Running => String::new(),
+            LogCondition::NoSpace(why) | LogCondition::Failed(why) => why.to_string(),
+        },
     }
 }
 

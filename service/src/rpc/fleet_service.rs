@@ -15,7 +15,7 @@ use super::deadline::Deadline;
 use super::fleet_message::{message, spec};
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
-use crate::fleet::{ChangeReply, FleetName, Token};
+use crate::fleet::{ChangeReply, Durability, FleetName, Token};
 use crate::limits::{FLEET_PAGE_DEFAULT, FLEET_PAGE_MAX};
 
 #[tonic::async_trait]
@@ -27,6 +27,10 @@ impl FleetService for ServiceContext {
         let request = request.into_inner();
         let name = FleetName::new("name", &request.name)?;
         let spec = spec(&request, &self.limits)?;
+        if spec.durability == Some(Durability::Logged) && !self.registry.has_data() {
+            return Err(ServiceError::no_data("durability").into());
+        }
+        self.registry.check_ready()?;
         let context = self.clone();
         let created = whole(async move {
             let fleet = context.registry.create(name, spec).await?;
@@ -85,6 +89,7 @@ fn list_fleets(
     context: &ServiceContext,
     request: &ListFleetsRequest,
 ) -> Result<ListFleetsResponse, ServiceError> {
+    context.registry.check_ready()?;
     let page_size = match usize::try_from(request.page_size) {
         Ok(0) => FLEET_PAGE_DEFAULT,
         Ok(page_size) => page_size.min(FLEET_PAGE_MAX),
@@ -115,6 +120,7 @@ async fn clear_fleet(
 ) -> Result<ClearFleetResponse, ServiceError> {
     // A call that destroys names its fleet: an empty name is not the default here.
     let fleet = context.registry.find(&FleetName::new("name", &request.name)?)?;
+    let durability = fleet.accept(None)?;
     let permit = fleet.try_reserve(0)?;
     let (epoch, removed_count) = match fleet.change(permit, EngineRequest::Clear, None).await? {
         ChangeReply::Settled { epoch, outcome } => (epoch, outcome.removed),
@@ -122,6 +128,7 @@ async fn clear_fleet(
         ChangeReply::Duplicate { epoch } => (epoch, 0),
         ChangeReply::Refused(error) => return Err(error),
     };
+    fleet.survives(durability, epoch).await?;
     let term = fleet.term();
     let token = Token::new(term, epoch).to_bytes();
     Ok(ClearFleetResponse { removed_count, epoch, token, term })

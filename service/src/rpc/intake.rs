@@ -19,8 +19,8 @@ use super::fix_reader::FixReader;
 use super::report_message::{Payload, ReportMessage};
 use crate::error::ServiceError;
 use crate::fleet::{
-    BatchId, ChangePermit, ChangeReply, ConvertedRequest, Fleet, FleetState, PendingChange,
-    Registry,
+    BatchId, ChangePermit, ChangeReply, ConvertedRequest, Durability, Fleet, FleetState,
+    PendingChange, Registry,
 };
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, READ_ROWS_AT_ONCE};
 
@@ -45,6 +45,7 @@ pub(super) struct Report {
     block: Option<Block>,
     batch: Option<BatchId>,
     pub(super) fleet: Arc<Fleet>,
+    durability: Durability,
     arrived: Instant,
 }
 
@@ -53,6 +54,7 @@ pub(super) struct Report {
 pub(super) struct PendingReport {
     pending: PendingChange,
     faults: Faults,
+    durability: Durability,
     arrived: Instant,
 }
 
@@ -69,13 +71,14 @@ impl Intake {
         let arrived = Instant::now();
         let message = ReportMessage::parse(bytes)?;
         let fleet = self.fleet(message.fleet())?;
+        let durability = fleet.accept(message.durability)?;
         let block = match &message.payload {
             Payload::Block(bytes) => Some(parse_block(bytes.clone(), &fleet)),
             _ => None,
         };
         let block = block.transpose().inspect_err(|_| fleet.metrics().count_failed())?;
         let batch = self.batch(&message);
-        Ok(Report { message, block, batch, fleet, arrived })
+        Ok(Report { message, block, batch, fleet, durability, arrived })
     }
 
     /// Completes when a fleet that the stream has reported to ends, with the reason.
@@ -152,7 +155,7 @@ impl Report {
                 .inspect_err(|_| self.fleet.metrics().count_failed())?,
         };
         let pending = self.fleet.change(permit, converted, self.batch);
-        Ok(PendingReport { pending, faults, arrived: self.arrived })
+        Ok(PendingReport { pending, faults, durability: self.durability, arrived: self.arrived })
     }
 }
 
@@ -175,19 +178,22 @@ impl PendingReport {
     /// Waits for the outcome.
     ///
     /// # Errors
-    /// That the fleet ended; the message may or may not have been applied.
+    /// That the fleet ended, or its log failed; the message may or may not have been applied.
     pub(super) async fn settled(self) -> Result<Settled, ServiceError> {
-        let Self { mut pending, faults, arrived } = self;
+        let Self { mut pending, faults, durability, arrived } = self;
         let reply = (&mut pending).await?;
         let fleet = pending.fleet();
+        if let ChangeReply::Settled { epoch, .. } | ChangeReply::Duplicate { epoch } = reply {
+            fleet.survives(durability, epoch).await?;
+        }
         fleet.metrics().ack_seconds.observe(arrived.elapsed().as_secs_f64());
         let term = fleet.term();
         Ok(match reply {
             ChangeReply::Settled { epoch, mut outcome } => match outcome.block_error.take() {
-                None => Settled::Applied { term, epoch, outcome, faults },
+                None => Settled::Applied { term, epoch, outcome, faults, durability },
                 Some(error) => Settled::Failed(error.into()),
             },
-            ChangeReply::Duplicate { epoch } => Settled::Duplicate { term, epoch },
+            ChangeReply::Duplicate { epoch } => Settled::Duplicate { term, epoch, durability },
             ChangeReply::Refused(error) => Settled::Failed(error),
         })
     }

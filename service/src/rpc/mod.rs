@@ -39,6 +39,7 @@ pub use ack_log::AckStream;
 pub use batch_answer::BatchStream;
 pub use chunk_stream::ChunkStream;
 pub use error_details::ErrorDetails;
+pub(crate) use fleet_message::{create_request, spec as fleet_spec};
 pub use message_budget::MessageBudget;
 pub use service_context::ServiceContext;
 pub use session_stream::SessionStream;

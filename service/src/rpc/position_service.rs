@@ -76,6 +76,7 @@ async fn remove(
     // As in Get, repeated ids count once.
     objects.sort_unstable();
     objects.dedup();
+    let durability = fleet.accept(None)?;
     let permit = fleet.try_reserve(objects.len())?;
     let change = fleet.change(permit, EngineRequest::Remove(objects), batch);
     let (epoch, outcome) = match change.await? {
@@ -83,6 +84,7 @@ async fn remove(
         ChangeReply::Duplicate { epoch } => (epoch, None),
         ChangeReply::Refused(error) => return Err(error),
     };
+    fleet.survives(durability, epoch).await?;
     let term = fleet.term();
     let token = Token::new(term, epoch).to_bytes();
     let duplicate = outcome.is_none();

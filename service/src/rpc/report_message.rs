@@ -6,9 +6,11 @@
 
 use bytes::Bytes;
 use shoal_proto::fields::{report_once_request, report_request, rows};
+use shoal_proto::v1;
 
 use super::protobuf_reader::{ProtobufReader, Value};
 use crate::error::ServiceError;
+use crate::fleet::Durability;
 use crate::limits::{MESSAGE_ROWS_MAX, PRODUCER_BYTES_MAX};
 
 const WHAT: &str = "ReportRequest";
@@ -18,7 +20,8 @@ const _: () = assert!(
         && report_request::PRODUCER == report_once_request::PRODUCER
         && report_request::BATCH_SEQ == report_once_request::BATCH_SEQ
         && report_request::ROWS == report_once_request::ROWS
-        && report_request::BLOCK == report_once_request::BLOCK,
+        && report_request::BLOCK == report_once_request::BLOCK
+        && report_request::DURABILITY == report_once_request::DURABILITY,
     "one parser reads the requests of Report and ReportOnce"
 );
 
@@ -30,6 +33,8 @@ pub(super) struct ReportMessage {
     producer: (usize, usize),
     pub(super) batch_seq: u64,
     pub(super) payload: Payload,
+    /// `None` for the default of the fleet.
+    pub(super) durability: Option<Durability>,
 }
 
 /// The rows.
@@ -50,10 +55,10 @@ impl ReportMessage {
     /// [`ServiceError::Malformed`], [`ServiceError::Field`] for a producer's name that is too long,
     /// [`ServiceError::Limit`] for more rows than a message may have.
     pub(super) fn parse(bytes: Bytes) -> Result<Self, ServiceError> {
-        use report_request::{BATCH_SEQ, BLOCK, FLEET, PRODUCER, ROWS};
+        use report_request::{BATCH_SEQ, BLOCK, DURABILITY, FLEET, PRODUCER, ROWS};
         let mut reader = ProtobufReader::new(WHAT, &bytes, 0);
         let (mut fleet, mut producer) = ((0, 0), (0, 0));
-        let (mut batch_seq, mut payload) = (0, Payload::None);
+        let (mut batch_seq, mut payload, mut durability) = (0, Payload::None, 0);
         loop {
             let at = reader.offset();
             let Some(field) = reader.field()? else { break };
@@ -74,13 +79,15 @@ impl ReportMessage {
                 (BLOCK, Value::Bytes(block)) => {
                     payload = Payload::Block(bytes.slice(end - block.len()..end));
                 }
-                (FLEET | PRODUCER | BATCH_SEQ | ROWS | BLOCK, _) => {
+                (DURABILITY, Value::Varint(number)) => durability = number,
+                (FLEET | PRODUCER | BATCH_SEQ | ROWS | BLOCK | DURABILITY, _) => {
                     return Err(reader.malformed("wrong wire type"));
                 }
                 _ => {}
             }
         }
-        let message = Self { bytes, fleet, producer, batch_seq, payload };
+        let durability = durability_of(durability)?;
+        let message = Self { bytes, fleet, producer, batch_seq, payload, durability };
         message.check()?;
         Ok(message)
     }
@@ -117,6 +124,31 @@ impl ReportMessage {
     pub(super) fn fixes(&self, from: usize) -> Fixes<'_> {
         let outer = ProtobufReader::new(WHAT, &self.bytes[from..], from);
         Fixes { outer, inner: ProtobufReader::new(WHAT, &[], from) }
+    }
+}
+
+/// The level of a field.
+///
+/// # Errors
+/// [`ServiceError::Field`] for an unknown number.
+pub(super) fn durability_of(number: u64) -> Result<Option<Durability>, ServiceError> {
+    let value = i32::try_from(number).ok().and_then(|value| v1::Durability::try_from(value).ok());
+    match value {
+        Some(v1::Durability::Unspecified) => Ok(None),
+        Some(v1::Durability::Applied) => Ok(Some(Durability::Applied)),
+        Some(v1::Durability::Logged) => Ok(Some(Durability::Logged)),
+        None => {
+            let number = number.cast_signed();
+            Err(ServiceError::field("durability", format!("unknown durability: {number}")))
+        }
+    }
+}
+
+/// A level as a message has it.
+pub(super) fn durability_value(durability: Durability) -> v1::Durability {
+    match durability {
+        Durability::Applied => v1::Durability::Applied,
+        Durability::Logged => v1::Durability::Logged,
     }
 }
 
@@ -212,14 +244,14 @@ mod tests {
 
     fn request(payload: Option<Sent>) -> ReportRequest {
         let (fleet, producer) = ("f".into(), "näme".into());
-        ReportRequest { fleet, producer, batch_seq: 300, payload }
+        ReportRequest { fleet, producer, batch_seq: 300, payload, durability: 2 }
     }
 
     #[test]
     fn generated_messages_are_parsed() {
         let message = ReportMessage::parse(request(Some(rows(3))).encode_to_vec().into()).unwrap();
         assert_eq!((message.fleet(), message.producer()), ("f", "näme"));
-        assert_eq!(message.batch_seq, 300);
+        assert_eq!((message.batch_seq, message.durability), (300, Some(Durability::Logged)));
         let Payload::Rows { count, from } = message.payload else { panic!("no rows") };
         assert_eq!(count, 3);
         let mut fixes = message.fixes(from);

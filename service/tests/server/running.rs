@@ -207,12 +207,12 @@ impl ReportsOnce for PositionServiceClient<Channel> {
         use v1::report_once_request::Payload as Once;
         use v1::report_request::Payload;
         let request = request.into_request().map(|request| {
-            let v1::ReportRequest { fleet, producer, batch_seq, payload } = request;
+            let v1::ReportRequest { fleet, producer, batch_seq, payload, durability } = request;
             let payload = payload.map(|payload| match payload {
                 Payload::Rows(rows) => Once::Rows(rows),
                 Payload::Block(block) => Once::Block(block),
             });
-            v1::ReportOnceRequest { fleet, producer, batch_seq, payload }
+            v1::ReportOnceRequest { fleet, producer, batch_seq, payload, durability }
         });
         Ok(self.report_once(request).await?.map(|response| response.ack.unwrap()))
     }

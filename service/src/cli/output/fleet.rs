@@ -27,6 +27,8 @@ pub struct FleetJson {
     engine: String,
     rows: Value,
     queries: u64,
+    durability: &'static str,
+    log: Option<Value>,
 }
 
 impl FleetJson {
@@ -47,6 +49,8 @@ impl FleetJson {
             engine: fleet.engine.clone(),
             rows: counts_json(&fleet.row_counts.unwrap_or_default()),
             queries: fleet.query_count,
+            durability: durability_name(fleet),
+            log: fleet.log.as_ref().map(log_json),
         }
     }
 
@@ -73,6 +77,40 @@ pub fn counts_json(rows: &v1::RowCounts) -> Value {
         "late": late,
         "refused": refused,
     })
+}
+
+fn log_json(log: &v1::FleetLog) -> Value {
+    json!({
+        "durable_epoch": log.durable_epoch,
+        "segment": log.segment,
+        "offset": log.offset,
+        "checkpoint_epoch": log.checkpoint_epoch,
+        "bytes": log.byte_count,
+        "pending_bytes": log.pending_byte_count,
+        "problem": log.problem,
+    })
+}
+
+fn durability_name(fleet: &v1::Fleet) -> &'static str {
+    match fleet.durability() {
+        v1::Durability::Logged => "logged",
+        v1::Durability::Applied | v1::Durability::Unspecified => "applied",
+    }
+}
+
+/// The properties of a log, one a row.
+fn log_rows(log: &v1::FleetLog) -> Vec<(&'static str, String)> {
+    let mut rows = vec![
+        ("log durable epoch", log.durable_epoch.to_string()),
+        ("log end", format!("segment {}, byte {}", log.segment, log.offset)),
+        ("log size", bytes_text(log.byte_count)),
+        ("log pending", bytes_text(log.pending_byte_count)),
+        ("checkpoint epoch", log.checkpoint_epoch.to_string()),
+    ];
+    if !log.problem.is_empty() {
+        rows.push(("log problem", log.problem.clone()));
+    }
+    rows
 }
 
 fn clock_name(fleet: &v1::Fleet) -> &'static str {
@@ -131,7 +169,7 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
     };
     let rows = fleet.row_counts.unwrap_or_default();
     let objects_max = fleet.limits.unwrap_or_default().objects_max;
-    for (name, text) in [
+    let properties = [
         ("space", space_name(fleet)),
         ("clock", clock),
         ("ttl", ttl_text(fleet)),
@@ -146,7 +184,10 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
         ("rows late", rows.late.to_string()),
         ("rows refused", rows.refused.to_string()),
         ("queries", fleet.query_count.to_string()),
-    ] {
+        ("durability", durability_name(fleet).to_owned()),
+    ];
+    let log = fleet.log.iter().flat_map(log_rows);
+    for (name, text) in properties.into_iter().chain(log) {
         table.add_row([name.to_owned(), text]);
     }
     table
