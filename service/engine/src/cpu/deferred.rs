@@ -441,6 +441,35 @@ mod tests {
     }
 
     #[test]
+    fn rows_beyond_the_limit_are_counted_without_being_computed() {
+        let space = Space::planar(1_000.0, 1_000.0, 1.0).unwrap();
+        let mut engine = CpuBackend::new(EngineOptions::new(space));
+        let mut columns = shoal_codec::FixColumns::new();
+        for object in 0..6_400 {
+            columns.push_row(FixRow::new(object, 1_704_067_200_000, object as i32 % 1_000, 5));
+        }
+        let requests = vec![Request::Fixes(columns)].into();
+        engine.run(CycleInput { time_max_ms: i64::MAX, requests, ..Default::default() }).unwrap();
+        let region = Region::rectangle(&space, 0.0, 0.0, 999.0, 999.0).unwrap();
+        let (view, test) = (engine.view(), RegionTest::new(&region, None, 0));
+        let computed = AtomicUsize::new(0);
+        let each = |_: &dyn Fn() -> FixRow, object| {
+            computed.fetch_add(1, Ordering::Relaxed);
+            Some(object)
+        };
+        let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        one_thread.install(|| {
+            assert_eq!(view.collect_up_to(&test, 6_399, each), Err(6_400));
+            assert_eq!(view.collect_up_to(&test, 6_400, each).map(|it| count(&it)), Ok(6_400));
+            computed.store(0, Ordering::Relaxed);
+            assert_eq!(view.collect_up_to(&test, 640, each), Err(6_400));
+        });
+        // The rest of the shard in which the limit is exceeded, at most.
+        let largest = view.shards.iter().map(|shard| shard.records.len()).max().unwrap();
+        assert!((641..=640 + largest).contains(&computed.into_inner()) && largest < 640);
+    }
+
+    #[test]
     fn a_bound_leaves_what_is_wanted_and_little_more() {
         let lists: Vec<Vec<u64>> = (0..64)
             .map(|list| (0..2_000).map(|at| (at * 64 + list) * 0x9e37_79b9 % 1_000_003).collect())
