@@ -16,11 +16,12 @@ use crate::segment_window::SegmentWindow;
 use crate::storage::Storage;
 
 /// A file with the name of a segment.
-#[derive(Debug)]
-pub(crate) struct SegmentEntry {
-    pub(crate) number: u64,
+#[derive(Clone, Debug)]
+pub struct SegmentEntry {
+    /// The number in its name.
+    pub number: u64,
     /// The header, or what is wrong with it.
-    pub(crate) header: Result<SegmentHeader, String>,
+    pub header: Result<SegmentHeader, String>,
 }
 
 /// The segments, ascending by number.

@@ -1,6 +1,6 @@
 //! Reading beside a writer, as a follower does; and groups larger than a segment.
 
-use shoal_position_log::{CycleSource, Group, LoggedCycle, ReadMode, Retention, RequestBody};
+use shoal_position_log::{CycleSource, Group, LoggedCycle, ReadMode, RequestBody, Retention};
 
 use crate::built::Built;
 use crate::random::Random;

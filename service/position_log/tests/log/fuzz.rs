@@ -169,7 +169,8 @@ fn fuzz_records_and_manifests() {
         if chance.below(4) == 0 {
             let mut bytes = whole.clone();
             mutate(&mut chance, &mut bytes);
-            let end = u32::from_le_bytes(bytes.get(16..20).map_or([0; 4], |it| it.try_into().unwrap()));
+            let end =
+                u32::from_le_bytes(bytes.get(16..20).map_or([0; 4], |it| it.try_into().unwrap()));
             if let Some(body) = bytes.get(32..end as usize) {
                 let crc = crc32c::crc32c(body).to_le_bytes();
                 set(&mut bytes, 20, &crc);
