@@ -14,6 +14,7 @@ mod files;
 mod follow;
 mod fuzz;
 mod golden;
+mod hostile;
 mod random;
 mod random_programs;
 mod sample;
