@@ -63,6 +63,32 @@ impl LogOptions {
 }
 
 /// Writes the log in a folder.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use shoal_position_log::*;
+/// # fn main() -> Result<(), LogError> {
+/// # let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
+/// # storage.create_dir("fleets/bus/log").unwrap();
+/// let (log, fleet) = ("fleets/bus/log", FleetIdentity::new(7, "bus")?);
+/// let read = ReadOptions { fleet: Some(fleet.clone()), after_epoch: 0, mode: ReadMode::Recover };
+/// let mut reader = LogReader::open(storage.clone(), log, read)?;
+/// while let Some(cycle) = reader.next_cycle()? {
+///     // Replay `cycle.requests()` through the engine.
+/// }
+/// let recovered = reader.finish()?;
+/// let (epoch, options) = (recovered.end().epoch, LogOptions::new(fleet, 42));
+/// let mut writer = LogWriter::open(storage, log, options, recovered, epoch, 99)?;
+///
+/// let mut group = Group::new();
+/// let cycle = CycleHeader { epoch: epoch + 1, system_ms: 0, time_max_ms: 0 };
+/// let request = LoggedRequest { body: RequestBody::Block(b"a block"), batch: None };
+/// group.append(cycle, [request])?;
+/// writer.write(&mut group)?;
+/// assert_eq!(writer.sync()?.epoch, 1);
+/// writer.close()
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct LogWriter {
     options: LogOptions,
