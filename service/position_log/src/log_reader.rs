@@ -317,11 +317,10 @@ impl LogReader {
                 "a frame of kind {kind:?} with term, epochs or size not allowed"
             ));
         }
-        let is_checked = matches!(self.options.mode, ReadMode::Recover | ReadMode::Through(_));
         if kind == FrameKind::Start
             && frame.epoch_last > cursor.epoch
             && self.options.after_epoch < frame.epoch_last
-            && is_checked
+            && self.options.mode != ReadMode::Inspect
         {
             return Err(LogError::Gap {
                 folder: self.list.display_folder(),
