@@ -214,9 +214,9 @@ impl LogWriter {
         self.sync_file().map(|_| ())
     }
 
-    /// Retires segments that have no cycle from `needed_epoch` on, which is the epoch of the *older*
-    /// checkpoint that is kept, or the position of a follower if that is before. Their files are
-    /// recycled or removed. Returns their number.
+    /// Retires segments that have no cycle from `needed_epoch` on: the epoch that the checkpoints
+    /// need ([`crate::CheckpointSummary::needed_epoch`]), or that of a follower if it is before.
+    /// Their files are recycled or removed. Returns their number.
     ///
     /// # Errors
     /// Final.
