@@ -129,8 +129,7 @@ impl LogWriter {
         if epoch < end {
             return Err(LogError::Input(format!("epoch {epoch} is before the log's end, {end}")));
         }
-        let is_continued = recovered.was_clean() && epoch == end;
-        let term = if is_continued { recovered.cursor.term } else { fresh_term };
+        let term = if epoch == end { recovered.next_term(fresh_term) } else { fresh_term };
         let mut pool = SegmentPool::open(storage, folder, options.segment_bytes)?;
         let (segment, file, cursor, segments) = match recovered.segment.clone() {
             None => {
