@@ -28,7 +28,7 @@ pub enum ReadMode {
     /// To show or check the log: changes nothing.
     Inspect,
     /// Beside a writer, up to this sequence, which the writer has synced; see
-    /// [`LogReader::read_through`].
+    /// [`LogReader::read_through`]. The writer must not retire what is still to be read.
     Through(u64),
     /// As `Recover`, but damage ends the log instead of being an error; see [`crate::repair()`].
     Repair,
@@ -99,7 +99,7 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Opens the log in `folder`, from the last segment that has all cycles after the epoch.
+    /// Opens the log in `folder`, from the last segment that has the epoch and all cycles after it.
     ///
     /// # Errors
     /// [`LogError::Gap`] if the first segment begins later; errors of a damaged, foreign or newer
@@ -224,6 +224,7 @@ impl LogReader {
             torn,
             ended_terms: self.ended_terms,
             counts: self.counts,
+            is_synced: self.options.mode.is_synced(),
         })
     }
 
@@ -316,11 +317,10 @@ impl LogReader {
                 "a frame of kind {kind:?} with term, epochs or size not allowed"
             ));
         }
-        let is_checked = matches!(self.options.mode, ReadMode::Recover | ReadMode::Through(_));
         if kind == FrameKind::Start
             && frame.epoch_last > cursor.epoch
             && self.options.after_epoch < frame.epoch_last
-            && is_checked
+            && self.options.mode != ReadMode::Inspect
         {
             return Err(LogError::Gap {
                 folder: self.list.display_folder(),
@@ -351,10 +351,9 @@ impl LogReader {
 
     /// Enters the segment after a seal; false if it is damaged and the log is repaired.
     fn enter_next(&mut self) -> Result<bool, LogError> {
-        let number = self.list.entries[self.current].number + 1;
+        let number = self.list.entries[self.current].number.wrapping_add(1);
         if matches!(self.options.mode, ReadMode::Through(_)) {
             self.list.refresh(&self.options)?;
-            self.current = self.list.entries.partition_point(|entry| entry.number < number - 1);
         }
         let next = self.list.entries.get(self.current + 1).filter(|it| it.number == number);
         let reason = match next.map(|entry| &entry.header) {
