@@ -10,7 +10,7 @@ use shoal_codec::SpaceTag;
 use shoal_engine::{Backend, CycleInput, EngineOptions, Request};
 use shoal_position_log::{
     CycleSource as _, LogError, LogOptions, LogReader, LogWriter, LoggedCycle, LoggedRequest,
-    PastTerm, ReadMode, ReadOptions, Recovered, RequestBody, Retention, Terms, open_newest,
+    ReadMode, ReadOptions, Recovered, RequestBody, Retention, Terms, open_newest,
 };
 use tracing::{info, warn};
 
@@ -94,8 +94,7 @@ struct CheckpointInfo {
     epoch: u64,
     /// The log must keep the cycles after this epoch.
     needed_epoch: u64,
-    term: u64,
-    past_terms: Vec<PastTerm>,
+    terms: Option<Terms>,
 }
 
 /// An engine that repeats the cycles of a log.
@@ -128,8 +127,7 @@ impl Replay {
         }
         let needed_epoch = found.needed_epoch;
         let Some(mut reader) = found.newest else {
-            let past_terms = Vec::new();
-            return Ok(CheckpointInfo { epoch: 0, needed_epoch, term: 0, past_terms });
+            return Ok(CheckpointInfo { epoch: 0, needed_epoch, terms: None });
         };
         let (state, producers) = checkpoint::read(&mut reader)?;
         (self.epoch, self.clock_ms, self.system_ms) = (state.epoch, state.clock_ms, state.clock_ms);
@@ -138,8 +136,7 @@ impl Replay {
         Ok(CheckpointInfo {
             epoch: self.epoch,
             needed_epoch,
-            term: reader.header().term,
-            past_terms: reader.past_terms().to_vec(),
+            terms: Some(Terms::new(reader.header().term, reader.past_terms().to_vec())),
         })
     }
 
@@ -243,18 +240,10 @@ fn open_log(
         reserve_bytes: limits.log_reserve_bytes,
         ..LogOptions::new(tools.folder.identity.clone(), random()?)
     };
-    let (former, ended) = (recovered.term(), recovered.ended_terms().to_vec());
-    let last_epoch = recovered.end().epoch.max(checkpoint.epoch);
+    let read = recovered.clone();
     let (storage, folder) = (tools.folder.storage.clone(), tools.folder.log());
     let writer = LogWriter::open(storage, &folder, options, recovered, epoch, random()?)?;
-    let first = if checkpoint.term == 0 { writer.term() } else { checkpoint.term };
-    let mut terms = Terms::new(first, checkpoint.past_terms);
-    terms.extend(&ended, writer.term());
-    if let Some(term) = former
-        && term != writer.term()
-    {
-        terms.extend(&[PastTerm { term, last_epoch }], writer.term());
-    }
+    let terms = read.terms(checkpoint.terms, writer.term());
     let reading = LogReading {
         durable_epoch: epoch,
         position: writer.synced(),
