@@ -89,8 +89,10 @@ async fn send(
                     break;
                 }
                 Err(status) => {
-                    let unavailable = [tonic::Code::Unavailable, tonic::Code::Unknown];
-                    assert!(unavailable.contains(&status.code()), "{status:?}");
+                    // The connection broke, or the server is recovering.
+                    let broken =
+                        [tonic::Code::Unavailable, tonic::Code::Unknown, tonic::Code::Cancelled];
+                    assert!(broken.contains(&status.code()), "{status:?}");
                     client = None;
                 }
             }
