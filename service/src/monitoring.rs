@@ -84,7 +84,8 @@ pub(crate) async fn watch_health(health: HealthReporter, monitored: Monitored) {
         let is_serving = monitored.is_serving();
         if was_serving != Some(is_serving) {
             set_health(&health, is_serving).await;
-            if !is_serving {
+            // At the start it waits for the fleets, which is no fault.
+            if was_serving == Some(true) {
                 warn!("not serving");
             }
             was_serving = Some(is_serving);

@@ -12,7 +12,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shoal_engine::{Clock, Space};
+use shoal_engine::{Clock, EngineOptions, Space};
 use shoal_proto::raw::position_service_server::PositionServiceServer;
 use shoal_proto::raw::subscription_service_server::SubscriptionServiceServer;
 use shoal_proto::v1::fleet_service_server::FleetServiceServer;
@@ -223,7 +223,8 @@ async fn recover(registry: Arc<Registry>, options: ServerOptions) -> ServiceErro
 async fn open_fleets(registry: &Registry, options: &ServerOptions) -> Result<(), ServiceError> {
     registry.recover().await?;
     let name = FleetName::new("name", DEFAULT)?;
-    if registry.list().iter().any(|fleet| *fleet.name() == name) {
+    if let Some(kept) = registry.list().iter().find(|fleet| *fleet.name() == name) {
+        warn_of_ignored_settings(kept.options(), options);
         return Ok(());
     }
     let spec = FleetSpec {
@@ -237,6 +238,19 @@ async fn open_fleets(registry: &Registry, options: &ServerOptions) -> Result<(),
         // A client created it in the meantime.
         Ok(_) | Err(ServiceError::FleetExists(_)) => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// The fleet `default` of a data folder keeps the properties with which it was created.
+fn warn_of_ignored_settings(kept: &EngineOptions, options: &ServerOptions) {
+    for (setting, is_same) in [
+        ("--space", kept.space == options.default_space),
+        ("--clock", kept.clock == options.default_clock),
+        ("--ttl", kept.ttl_ms == options.default_ttl_ms),
+    ] {
+        if !is_same {
+            warn!("{setting} has no effect: the data folder has a fleet default already");
+        }
     }
 }
 

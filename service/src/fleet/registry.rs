@@ -69,6 +69,8 @@ pub struct Registry {
     data: Option<DataFolder>,
     /// Set once the fleets of `data` are recovered and `default` exists.
     is_ready: AtomicBool,
+    /// Set when the server shuts down.
+    is_stopping: Arc<AtomicBool>,
     limits: ServerLimits,
     clock: CycleClock,
     metrics: Arc<Metrics>,
@@ -96,12 +98,13 @@ impl Registry {
         let gauge = metrics.answer_bytes.clone();
         let answers = Arc::new(AnswerBudget::new(limits.answer_bytes_max as u64, gauge));
         let pool = Pool::new(limits.subscription_bytes_max as u64);
-        let is_ready = AtomicBool::new(false);
+        let (is_ready, is_stopping) = (AtomicBool::new(false), Arc::default());
         Self {
             engines,
             sinks,
             data,
             is_ready,
+            is_stopping,
             limits,
             clock,
             metrics,
@@ -280,6 +283,7 @@ impl Registry {
     ) -> Result<FleetStart, ServiceError> {
         let (start, sinks) = (self.engines.start.clone(), self.sinks.clone());
         let (name, limits, wall) = (name.clone(), self.limits.clone(), self.clock.wall.clone());
+        let is_stopping = self.is_stopping.clone();
         blocking(move || {
             let Some(folder) = folder else {
                 return Ok(FleetStart {
@@ -298,6 +302,7 @@ impl Registry {
                 limits: &limits,
                 wall: &wall,
                 metrics: &metrics,
+                is_stopping: &is_stopping,
             })?;
             let RecoveredFleet { backend, producers, epoch, clock_ms, terms, sink, log } =
                 recovered;
@@ -386,6 +391,7 @@ impl Registry {
 
     /// Ends all engines; the fleets stay listed.
     pub async fn shut_down(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
         let _changing = self.changing.lock().await;
         for fleet in self.list() {
             fleet.end(FleetState::ShutDown).await;

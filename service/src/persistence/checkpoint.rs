@@ -79,7 +79,7 @@ impl CheckpointThread {
         }
     }
 
-    /// Waits for the checkpoint that is written.
+    /// Abandons the checkpoint that is written, once the log is ending.
     pub(super) fn end(&mut self) {
         self.states = None;
         if let Some(thread) = self.thread.take() {
@@ -100,6 +100,7 @@ impl CheckpointTools {
                 let objects = state.rows();
                 info!(fleet, epoch, objects, bytes, seconds, "checkpoint written");
             }
+            Err(_) if self.log.is_ending() => info!(fleet, "a checkpoint is abandoned"),
             Err(error) => error!(fleet, %error, "no checkpoint was written"),
         }
     }
@@ -129,6 +130,9 @@ impl CheckpointTools {
         writer.producers(producers)?;
         let (plan, mut scratch) = (BlockPlan::fixes(), Vec::new());
         for batch in &state.batches {
+            if self.log.is_ending() {
+                return Err(LogError::Stopped { reason: "the fleet ends".into() });
+            }
             let rows = rows_body::encode(&CpuCodec, &plan, &self.space, batch, &mut scratch);
             writer.section(ROWS, &rows)?;
         }

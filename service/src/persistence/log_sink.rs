@@ -110,7 +110,6 @@ impl Drop for LogSink {
     /// Ends the log in order: everything settled becomes durable.
     fn drop(&mut self) {
         self.log.end();
-        self.checkpoints.end();
         let epoch = self.log.settled_epoch();
         if epoch > self.logged_epoch {
             // The last epochs changed nothing, but clients have seen them: the term continues only
@@ -121,8 +120,9 @@ impl Drop for LogSink {
         }
         drop(self.cycles.take());
         for thread in self.threads.drain(..) {
-            // A panic of the thread was reported by its own guard.
+            // A panic of the thread was printed.
             let _ = thread.join();
         }
+        self.checkpoints.end();
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded};
 use shoal_codec::SpaceTag;
-use shoal_engine::{Backend, CycleInput, EngineOptions, Request};
+use shoal_engine::{Backend, CycleInput, EngineOptions, Model, Request};
 use shoal_position_log::{
     CycleSource as _, LogError, LogOptions, LogReader, LogWriter, LoggedCycle, LoggedRequest,
     ReadMode, ReadOptions, Recovered, RequestBody, Retention, Terms, open_newest,
@@ -37,6 +38,8 @@ pub(crate) struct RecoveryTools<'a> {
     pub(crate) limits: &'a ServerLimits,
     pub(crate) wall: &'a WallClock,
     pub(crate) metrics: &'a FleetMetrics,
+    /// Set when the server shuts down.
+    pub(crate) is_stopping: &'a AtomicBool,
 }
 
 /// A fleet with the state that its log holds.
@@ -53,7 +56,7 @@ pub(crate) struct RecoveredFleet {
 /// See the file's head.
 ///
 /// # Errors
-/// [`ServiceError::Log`]; those of the engine.
+/// [`ServiceError::Log`]; those of the engine; [`ServiceError::ShuttingDown`].
 pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, ServiceError> {
     let started = Instant::now();
     let mut replay = Replay::new(tools)?;
@@ -68,6 +71,9 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     while let Some(cycle) = reader.next_cycle()? {
         progress.rows += replay.apply(&cycle, tools)?;
         progress.show(|| reader.remaining_bytes());
+        if tools.is_stopping.load(Ordering::SeqCst) {
+            return Err(ServiceError::ShuttingDown);
+        }
     }
     let recovered = reader.finish()?;
     if let Some(torn) = recovered.torn_tail() {
@@ -175,9 +181,11 @@ impl Replay {
         if epoch.saturating_sub(self.epoch) > LOG_GAP_CYCLES_MAX {
             let mut state = self.backend.export()?;
             state.epoch = epoch;
-            let mut backend = (tools.start)()?;
-            backend.import(state)?;
-            (self.backend, self.epoch) = (backend, epoch);
+            // The former engine ends first, so that the memory is never needed twice.
+            self.backend = Box::new(Model::new(tools.options.clone()));
+            self.backend = (tools.start)()?;
+            self.backend.import(state)?;
+            self.epoch = epoch;
         }
         while self.epoch < epoch {
             let (system_ms, time_max_ms) = (self.system_ms, self.system_ms);
