@@ -44,8 +44,8 @@ pub enum LogError {
     },
     /// Bytes that were synced are damaged or absent.
     #[error(
-        "{file} is damaged at byte {offset}: {reason}. The log is whole up to epoch {epoch}; {lost}. \
-         Restore the file from a copy, or truncate the log here with `shoal log repair`"
+        "{file} is damaged at byte {offset}: {reason}. The log is whole up to epoch {epoch}; \
+         {lost}. Restore the file from a copy, or truncate the log here with `shoal log repair`"
     )]
     Corrupt {
         /// The segment.

@@ -50,6 +50,7 @@ pub use recovered::{ReadCounts, Recovered, TornTail};
 pub use repair::{RepairReport, list_segments, repair};
 pub use retention::Retention;
 pub use segment::SegmentHeader;
+pub use segment_list::SegmentEntry;
 pub use spare::{Spare, SpareJob};
 pub use storage::{Fault, FileStorage, SimulatedDisk, Storage, StorageFile};
 pub use terms::{EpochState, PastTerm, Terms};

@@ -28,7 +28,7 @@ pub enum ReadMode {
     /// To show or check the log: changes nothing.
     Inspect,
     /// Beside a writer, up to this sequence, which the writer has synced; see
-    /// [`LogReader::read_through`].
+    /// [`LogReader::read_through`]. The writer must not retire what is still to be read.
     Through(u64),
     /// As `Recover`, but damage ends the log instead of being an error; see [`crate::repair()`].
     Repair,
@@ -224,6 +224,7 @@ impl LogReader {
             torn,
             ended_terms: self.ended_terms,
             counts: self.counts,
+            is_synced: self.options.mode.is_synced(),
         })
     }
 
@@ -354,7 +355,6 @@ impl LogReader {
         let number = self.list.entries[self.current].number + 1;
         if matches!(self.options.mode, ReadMode::Through(_)) {
             self.list.refresh(&self.options)?;
-            self.current = self.list.entries.partition_point(|entry| entry.number < number - 1);
         }
         let next = self.list.entries.get(self.current + 1).filter(|it| it.number == number);
         let reason = match next.map(|entry| &entry.header) {

@@ -95,6 +95,10 @@ impl LogWriter {
         fresh_term: u64,
     ) -> Result<Self, LogError> {
         options.check()?;
+        if !recovered.is_synced {
+            let reason = "a log is continued from what was read to recover it";
+            return Err(LogError::Input(reason.into()));
+        }
         let end = recovered.cursor.epoch;
         if epoch < end {
             return Err(LogError::Input(format!("epoch {epoch} is before the log's end, {end}")));
@@ -184,7 +188,7 @@ impl LogWriter {
         self.sync_file().map(|_| ())
     }
 
-    /// Retires segments that have no cycle after `needed_epoch`, which is the epoch of the *older*
+    /// Retires segments that have no cycle from `needed_epoch` on, which is the epoch of the *older*
     /// checkpoint that is kept, or the position of a follower if that is before. Their files are
     /// recycled or removed. Returns their number.
     ///

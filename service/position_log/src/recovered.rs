@@ -1,9 +1,11 @@
 //! What a reader found: the verified end of a log, from which a writer continues.
+//!
+//! Only a reader that syncs what it reads yields an end that a writer accepts.
 
 use crate::frame::FrameKind;
 use crate::position::{Position, SegmentInfo};
 use crate::segment::SegmentHeader;
-use crate::terms::PastTerm;
+use crate::terms::{PastTerm, Terms};
 
 /// Progress of a reader: the state after a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +81,8 @@ pub struct Recovered {
     pub(crate) torn: Option<TornTail>,
     pub(crate) ended_terms: Vec<PastTerm>,
     pub(crate) counts: ReadCounts,
+    /// Whether everything before the end is durable.
+    pub(crate) is_synced: bool,
 }
 
 impl Recovered {
@@ -118,10 +122,18 @@ impl Recovered {
         &self.ended_terms
     }
 
-    /// The term of the next run: the same after a clean end, else `fresh`.
+    /// The terms of the next run, whose term is that of its [`crate::LogWriter`]: those of the
+    /// checkpoint (`before`), if there is one, and those that have ended since.
     #[must_use]
-    pub fn next_term(&self, fresh: u64) -> u64 {
-        if self.was_clean() { self.cursor.term } else { fresh }
+    pub fn terms(&self, before: Option<Terms>, term: u64) -> Terms {
+        let last = self.term().unwrap_or(term);
+        let first = self.ended_terms.first().map_or(last, |ended| ended.term);
+        let mut terms = before.unwrap_or_else(|| Terms::new(first, Vec::new()));
+        terms.extend(&self.ended_terms, last);
+        if last != term {
+            terms.extend(&[PastTerm { term: last, last_epoch: self.cursor.epoch }], term);
+        }
+        terms
     }
 
     /// The incomplete frames at the end, if any.

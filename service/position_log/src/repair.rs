@@ -6,12 +6,11 @@ use crate::error::LogError;
 use crate::log_reader::{LogReader, ReadMode, ReadOptions};
 use crate::log_writer::{LogOptions, LogWriter};
 use crate::position::Position;
-use crate::segment::SegmentHeader;
-use crate::segment_list::SegmentList;
+use crate::segment_list::{SegmentEntry, SegmentList};
 use crate::segment_pool::SegmentPool;
 use crate::storage::Storage;
 
-/// The numbers of the segments in a folder, each with its header or what is wrong with it.
+/// The segments in a folder, ascending, each with its header or what is wrong with it.
 ///
 /// # Errors
 /// [`LogError::Fleet`] if they belong to different fleets; [`LogError::Version`];
@@ -19,10 +18,9 @@ use crate::storage::Storage;
 pub fn list_segments(
     storage: Arc<dyn Storage>,
     folder: &str,
-) -> Result<Vec<(u64, Result<SegmentHeader, String>)>, LogError> {
+) -> Result<Vec<SegmentEntry>, LogError> {
     let options = ReadOptions { fleet: None, after_epoch: 0, mode: ReadMode::Inspect };
-    let list = SegmentList::read(storage, folder, &options)?;
-    Ok(list.entries.into_iter().map(|entry| (entry.number, entry.header)).collect())
+    Ok(SegmentList::read(storage, folder, &options)?.entries)
 }
 
 /// What a repair has done.

@@ -14,7 +14,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Number of the oldest segments that can be retired: they have no cycle after `needed_epoch`,
+    /// Number of the oldest segments that can be retired: they have no cycle from `needed_epoch` on,
     /// and neither rule keeps them. The last segment is never retired.
     pub(crate) fn retired(
         &self,
@@ -27,7 +27,8 @@ impl Retention {
         for (segment, next) in segments.iter().zip(segments.iter().skip(1)) {
             let age_ms = now_ms.saturating_sub(next.system_ms_before);
             let is_young = u64::try_from(age_ms).unwrap_or(0) < self.keep_ms;
-            if next.epoch_before > needed_epoch || bytes <= self.keep_bytes || is_young {
+            // The segment of the epoch itself stays: a term may have ended right behind it.
+            if next.epoch_before >= needed_epoch || bytes <= self.keep_bytes || is_young {
                 break;
             }
             bytes -= segment.bytes;
@@ -54,8 +55,8 @@ mod tests {
             Retention { keep_bytes, keep_ms }.retired(&segments, needed_epoch, 5000)
         };
         assert_eq!(retired(0, 0, u64::MAX), 4);
-        assert_eq!(retired(0, 0, 30), 3);
-        assert_eq!(retired(0, 0, 29), 2);
+        assert_eq!(retired(0, 0, 31), 3);
+        assert_eq!(retired(0, 0, 30), 2);
         assert_eq!(retired(300, 0, u64::MAX), 2);
         assert_eq!(retired(1000, 0, u64::MAX), 0);
         assert_eq!(retired(0, 3001, u64::MAX), 1);

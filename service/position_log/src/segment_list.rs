@@ -16,11 +16,12 @@ use crate::segment_window::SegmentWindow;
 use crate::storage::Storage;
 
 /// A file with the name of a segment.
-#[derive(Debug)]
-pub(crate) struct SegmentEntry {
-    pub(crate) number: u64,
+#[derive(Clone, Debug)]
+pub struct SegmentEntry {
+    /// The number in its name.
+    pub number: u64,
     /// The header, or what is wrong with it.
-    pub(crate) header: Result<SegmentHeader, String>,
+    pub header: Result<SegmentHeader, String>,
 }
 
 /// The segments, ascending by number.
@@ -111,8 +112,9 @@ impl SegmentList {
 
     /// Index of the segment from which to read; nothing without segments.
     pub(crate) fn start(&self, options: &ReadOptions) -> Result<Option<usize>, LogError> {
+        // The segment of the epoch itself: a term may have ended right behind it.
         let covers = |entry: &SegmentEntry| {
-            entry.header.as_ref().is_ok_and(|header| header.epoch_before <= options.after_epoch)
+            entry.header.as_ref().is_ok_and(|header| header.epoch_before < options.after_epoch)
         };
         let first = match (self.entries.iter().rposition(covers), self.entries.first()) {
             (Some(index), _) => return Ok(Some(index)),
@@ -120,6 +122,7 @@ impl SegmentList {
             (None, Some(first)) => first,
         };
         match &first.header {
+            Ok(header) if header.epoch_before == options.after_epoch => Ok(Some(0)),
             Ok(_) if options.mode == ReadMode::Inspect => Ok(Some(0)),
             Ok(header) => Err(LogError::Gap {
                 folder: self.display_folder(),

@@ -1,4 +1,6 @@
 //! The checkpoints in a folder: their names, which is used, which are kept.
+//!
+//! The newest one that is whole is used; a damaged one is reported and never half loaded.
 
 use std::sync::Arc;
 

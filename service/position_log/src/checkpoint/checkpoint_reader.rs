@@ -1,4 +1,6 @@
 //! Reads a checkpoint section by section and verifies every byte that it returns.
+//!
+//! One section is in memory at a time. The file is whole once the last section was read.
 
 use std::sync::Arc;
 

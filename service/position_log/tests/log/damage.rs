@@ -151,8 +151,8 @@ fn a_repaired_log_holds_what_was_before_the_damage() {
         assert_eq!(recovered.end().epoch as usize, after.cycles);
         assert!(before.end.is_err() == (after.cycles < built.cycles.len()) || page > 0);
         continue_log(&built.storage, after.cycles as u64 + 1);
-        for (_, header) in list_segments(built.storage.clone(), LOG).unwrap() {
-            header.unwrap();
+        for entry in list_segments(built.storage.clone(), LOG).unwrap() {
+            entry.header.unwrap();
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! One binary, one file for each hazard. Everything is seeded; a failing assertion names its seed.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
+
 mod bit_flips;
 mod bound;
 mod built;
@@ -11,6 +13,8 @@ mod faults;
 mod files;
 mod follow;
 mod fuzz;
+mod golden;
+mod hostile;
 mod random;
 mod random_programs;
 mod sample;

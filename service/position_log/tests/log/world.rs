@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shoal_position_log::{
-    CheckpointHeader, CheckpointWriter, CycleSource, Fault, Group, LogError, LogOptions, LogWriter,
-    ReadMode, Retention, Section, SimulatedDisk, Storage, open_newest,
+    CheckpointHeader, CheckpointWriter, CycleSource, EpochState, Fault, Group, LogError,
+    LogOptions, LogWriter, ReadMode, Retention, Section, SimulatedDisk, Storage, Terms,
+    open_newest,
 };
 
 use crate::random::Random;
@@ -67,6 +68,9 @@ pub(crate) struct World {
     is_closed: bool,
     runs: u64,
     term: u64,
+    terms: Terms,
+    /// For each term the last epoch that survived.
+    ends: BTreeMap<u64, u64>,
     /// The operation that the disk only pretends to do, and what was synced before it.
     lie: Option<(u64, u64)>,
 }
@@ -89,6 +93,8 @@ impl World {
             is_closed: false,
             runs: 0,
             term: 0,
+            terms: Terms::new(0, Vec::new()),
+            ends: BTreeMap::new(),
             lie: None,
         }
     }
@@ -134,9 +140,11 @@ impl World {
         let found = open_newest(&self.storage, CHECKPOINT, Some(&fleet()))?;
         assert!(found.rejected.is_empty() || self.was_deceived(), "{:?}", found.rejected);
         self.needed_epoch = found.needed_epoch;
-        let (mut epoch, mut state) = (0, 0);
+        let (mut epoch, mut state, mut terms) = (0, 0, None);
         if let Some(mut checkpoint) = found.newest {
             epoch = checkpoint.header().epoch;
+            let past = checkpoint.past_terms().to_vec();
+            terms = Some(Terms::new(checkpoint.header().term, past));
             while let Some(section) = checkpoint.next_section()? {
                 let Section::Server { kind: 16, bytes } = section else { panic!("{section:?}") };
                 state = u64::from_le_bytes(bytes.try_into().expect("a digest"));
@@ -171,14 +179,28 @@ impl World {
         // The start that follows may be half done.
         self.is_closed = false;
         self.runs += 1;
-        let storage = self.storage.clone();
-        let log = LogWriter::open(storage, LOG, Self::options(), recovered, epoch, self.runs)?;
+        let (storage, read) = (self.storage.clone(), recovered.clone());
+        let log = LogWriter::open(storage, LOG, Self::options(), read, epoch, self.runs)?;
         if was_clean && !self.was_deceived() {
             assert_eq!(log.term(), self.term, "an orderly restart keeps the term");
         }
+        self.terms = recovered.terms(terms, log.term());
+        self.check_terms(epoch, log.term());
         (self.term, self.is_closing) = (log.term(), false);
         self.log = Some(log);
         Ok(())
+    }
+
+    /// Tokens of each earlier term are valid up to its last epoch that survived.
+    fn check_terms(&mut self, epoch: u64, term: u64) {
+        if self.term > 0 && self.term != term {
+            self.ends.insert(self.term, epoch);
+        }
+        for (&term, &last_epoch) in self.ends.iter().filter(|_| self.lie.is_none()) {
+            assert_eq!(self.terms.judge(term, last_epoch), EpochState::Valid, "term {term}");
+            let lost = self.terms.judge(term, last_epoch + 1);
+            assert_eq!(lost, EpochState::Lost { last_epoch }, "term {term}");
+        }
     }
 
     fn last_epoch(&self) -> u64 {
@@ -238,9 +260,10 @@ impl World {
         self.set_synced(position.epoch);
         let span = self.synced - self.checkpoint;
         let epoch = self.synced - self.chance.below(span as usize + 1) as u64;
-        let header = CheckpointHeader { fleet: fleet(), term: 1, epoch, clock_ms: 0, position };
-        let storage = self.storage.clone();
-        let mut file = CheckpointWriter::create(storage, CHECKPOINT, &header, &[], 0)?;
+        let term = self.terms.current();
+        let header = CheckpointHeader { fleet: fleet(), term, epoch, clock_ms: 0, position };
+        let (storage, past) = (self.storage.clone(), self.terms.past());
+        let mut file = CheckpointWriter::create(storage, CHECKPOINT, &header, past, 0)?;
         file.section(16, &self.state(epoch).to_le_bytes())?;
         let summary = file.finish()?;
         (self.checkpoint, self.needed_epoch) = (epoch, summary.needed_epoch);

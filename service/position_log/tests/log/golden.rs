@@ -1,0 +1,139 @@
+//! Released bytes, in `tests/golden`: they stay readable, and the writer still writes them.
+//!
+//! A test with SHOAL_WRITE_GOLDEN=yes writes a file once; a file that exists is never written
+//! again. A change that breaks these tests breaks the format.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use shoal_position_log::{
+    CheckpointHeader, CheckpointWriter, CycleHeader, FrameKind, Group, Manifest, ManifestEntry,
+    PastTerm, Position, ProducerState, ReadMode, Section, SimulatedDisk, Storage, decode_producers,
+    open_newest,
+};
+
+use crate::sample::{
+    CHECKPOINT, LOG, OwnedBody, OwnedCycle, OwnedRequest, fleet, open, options, reader, recover,
+};
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// Compares a file of the disk with the golden file of this name.
+fn assert_golden(name: &str, bytes: &[u8]) {
+    let path = path(name);
+    if !path.exists() && std::env::var("SHOAL_WRITE_GOLDEN").is_ok_and(|value| value == "yes") {
+        fs::write(&path, bytes).expect("the golden folder can be written");
+    }
+    let golden = fs::read(&path).expect("golden files are part of the tree");
+    assert!(bytes == golden, "{name}: the writer's bytes have changed");
+}
+
+/// Two cycles with every kind of request.
+fn cycles() -> Vec<OwnedCycle> {
+    let header = |epoch| CycleHeader {
+        epoch,
+        system_ms: 1_700_000_000_000 + epoch as i64,
+        time_max_ms: 1_700_000_005_000,
+    };
+    let batch = |name: &str, number| Some((name.to_owned(), number));
+    let request = |body, batch| OwnedRequest { body, batch };
+    let requests = vec![
+        request(OwnedBody::Block(b"a client's block".to_vec()), batch("depot-7", 1)),
+        request(OwnedBody::Rows(b"rows".to_vec()), None),
+        request(OwnedBody::Remove(vec![1, 0x0102_0304_0506_0708]), batch("bücher", 99)),
+        request(OwnedBody::Clear, None),
+    ];
+    vec![
+        OwnedCycle { header: header(41), requests },
+        OwnedCycle { header: header(43), requests: Vec::new() },
+    ]
+}
+
+#[test]
+fn log_version_1() {
+    let disk = SimulatedDisk::new(1);
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    storage.create_dir(LOG).unwrap();
+    let mut log = open(&storage, options(16 << 10), 0x7e57).unwrap();
+    let mut group = Group::new();
+    cycles().iter().for_each(|cycle| cycle.append_to(&mut group));
+    log.write(&mut group).unwrap();
+    log.close().unwrap();
+    for number in 1..=2 {
+        let bytes = disk.bytes(&format!("{LOG}/000000000000000{number}.segment")).unwrap();
+        assert_golden(&format!("log_v1_{number}.segment"), &bytes);
+    }
+}
+
+#[test]
+fn log_version_1_is_read() {
+    let disk = SimulatedDisk::new(1);
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    storage.create_dir(LOG).unwrap();
+    for number in 1..=2 {
+        let bytes = fs::read(path(&format!("log_v1_{number}.segment"))).unwrap();
+        disk.put(&format!("{LOG}/000000000000000{number}.segment"), &bytes);
+    }
+    let mut expected = cycles().into_iter();
+    let recovered = recover(&storage, 0, |cycle| assert!(expected.next().unwrap().is(cycle)));
+    let recovered = recovered.unwrap();
+    assert!(expected.next().is_none() && recovered.was_clean());
+    assert_eq!(recovered.term(), Some(0x7e57));
+    let mut frames = reader(&storage, 0, ReadMode::Inspect).unwrap();
+    let mut kinds = Vec::new();
+    while let Some(frame) = frames.next_frame().unwrap() {
+        kinds.push((frame.offset, frame.header.kind));
+    }
+    let expected = [
+        (4096, FrameKind::Start as u16),
+        (8192, FrameKind::Cycles as u16),
+        (12288, FrameKind::Seal as u16),
+        (4096, FrameKind::Clean as u16),
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn checkpoint_version_1() {
+    let disk = SimulatedDisk::new(1);
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    storage.create_dir(CHECKPOINT).unwrap();
+    let position = Position { segment: 3, offset: 8192, sequence: 17, epoch: 44 };
+    let header =
+        CheckpointHeader { fleet: fleet(), term: 5, epoch: 43, clock_ms: 1_700_000, position };
+    let past = [PastTerm { term: 2, last_epoch: 9 }, PastTerm { term: 3, last_epoch: 30 }];
+    let producers = [
+        ProducerState { producer: "depot-7".into(), greatest: 1, open: Vec::new() },
+        ProducerState { producer: "bücher".into(), greatest: 99, open: vec![7, 98] },
+    ];
+    let mut file =
+        CheckpointWriter::create(storage.clone(), CHECKPOINT, &header, &past, 0).unwrap();
+    file.producers(producers.clone()).unwrap();
+    file.section(16, b"rows of the first table").unwrap();
+    file.section(65535, &[]).unwrap();
+    file.finish().unwrap();
+    let path = format!("{CHECKPOINT}/0000000000000043.checkpoint");
+    assert_golden("state_v1.checkpoint", &disk.bytes(&path).unwrap());
+    let mut newest = open_newest(&storage, CHECKPOINT, Some(&fleet())).unwrap().newest.unwrap();
+    assert_eq!((newest.header(), newest.past_terms()), (&header, &past[..]));
+    let Some(Section::Producers(bytes)) = newest.next_section().unwrap() else { panic!() };
+    assert!(decode_producers(bytes).map(Result::unwrap).eq(producers));
+    let section = newest.next_section().unwrap();
+    assert_eq!(section, Some(Section::Server { kind: 16, bytes: b"rows of the first table" }));
+    let section = newest.next_section().unwrap();
+    assert_eq!(section, Some(Section::Server { kind: 65535, bytes: b"" }));
+    assert_eq!(newest.next_section().unwrap(), None);
+}
+
+#[test]
+fn manifest_version_1() {
+    let disk = SimulatedDisk::new(1);
+    let entry = ManifestEntry { fleet: fleet(), description: b"event_clock = true".to_vec() };
+    let manifest = Manifest { fleets: vec![entry] };
+    manifest.store(&disk).unwrap();
+    assert_golden("fleets_v1.manifest", &disk.bytes("fleets.manifest").unwrap());
+    assert_eq!(Manifest::load(&disk).unwrap(), Some(manifest));
+}
