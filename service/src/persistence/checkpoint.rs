@@ -9,8 +9,8 @@ use crossbeam_channel::{Sender, unbounded};
 use shoal_codec::{BlockCodec as _, BlockPlan, CpuCodec, FixColumns, SpaceTag};
 use shoal_engine::Snapshot;
 use shoal_position_log::{
-    CheckpointHeader, CheckpointReader, CheckpointWriter, LogError, PastTerm, ProducerState, Section,
-    Terms, decode_producers,
+    CheckpointHeader, CheckpointReader, CheckpointWriter, LogError, PastTerm, ProducerState,
+    Section, Terms, decode_producers,
 };
 use tracing::{error, info};
 

@@ -14,7 +14,6 @@ mod recovery;
 mod rows_body;
 mod stored_folder;
 
-pub(crate) use checkpoint::CheckpointContent;
 pub use data_folder::DataFolder;
 pub(crate) use data_folder::{FleetFolder, random};
 pub use fleet_log::{FleetLog, LogCondition, LogDepth, LogReading};

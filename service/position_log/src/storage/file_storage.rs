@@ -39,7 +39,10 @@ impl FileStorage {
 
     fn open_with(&self, path: &str, options: &mut OpenOptions) -> io::Result<Box<dyn StorageFile>> {
         let path = self.root.join(path);
-        options.read(true).write(!self.is_read_only).custom_flags(OFlags::DIRECT.bits().cast_signed());
+        options
+            .read(true)
+            .write(!self.is_read_only)
+            .custom_flags(OFlags::DIRECT.bits().cast_signed());
         let file = match options.open(&path) {
             // The file system has no direct input and output.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
