@@ -210,6 +210,7 @@ fn a_damaged_frame_is_named_and_repaired_on_demand() {
     assert!(refused.err.contains("--yes") && refused.err.contains("not changed"), "{refused:?}");
     let plan = refused.expect(5);
     assert!(plan.contains(&format!("segment {segment}, byte {offset}, epoch {good}")), "{plan}");
+    assert!(plan.contains(&format!("lose epochs {}", good + 1)), "{plan}");
     assert!(data.files() == before, "a repair without --yes changed the folder");
 
     let report = data.log("repair", "default --yes --json").json(0);

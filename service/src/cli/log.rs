@@ -13,9 +13,10 @@ use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::json;
+use shoal_position_log::LogError;
 
 pub use args::{InspectArgs, LogArgs, LogCommand, RepairArgs, StoredArgs, VerifyArgs};
-use check::{FleetCheck, damage_text, repair_command};
+use check::{FleetCheck, damage_text, lost_text, repair_command};
 use content_text::counted;
 
 use super::error::{CliError, Exit};
@@ -121,9 +122,9 @@ fn repair(args: &RepairArgs) -> Result<(), CliError> {
         ))
     })?;
     if args.yes {
-        return truncate(args, fleet, checkpoint_epoch);
+        return truncate(args, fleet, checkpoint_epoch, &fault);
     }
-    show_plan(args, &plan, checkpoint_epoch, &damage_text(&fault))?;
+    show_plan(args, &plan, checkpoint_epoch, &fault)?;
     let command = repair_command(&args.dir, &args.fleet);
     Err(CliError::Damaged(format!(
         "the log of fleet {} is damaged and was not changed; copy the folder, then run `{command}`",
@@ -152,8 +153,9 @@ fn show_plan(
     args: &RepairArgs,
     plan: &RepairPlan,
     checkpoint_epoch: u64,
-    fault: &str,
+    fault: &LogError,
 ) -> Result<(), CliError> {
+    let (reason, lost) = (damage_text(fault), lost_text(fault));
     let (fleet, end) = (&args.fleet, plan.kept.end());
     let frames = plan.kept.torn_tail().map_or(0, |torn| torn.frames);
     let mut out = stdout();
@@ -163,7 +165,8 @@ fn show_plan(
             "is_repaired": false,
             "is_repair_needed": true,
             "checkpoint_epoch": checkpoint_epoch,
-            "reason": fault,
+            "reason": reason,
+            "lost": lost,
             "end": content_json::position(end),
             "frames_erased": frames,
             "set_aside": plan.set_aside,
@@ -171,7 +174,7 @@ fn show_plan(
         writeln!(out, "{text}")?;
         return Ok(out.flush()?);
     }
-    writeln!(out, "fleet {fleet}: {fault}\n\nA repair would")?;
+    writeln!(out, "fleet {fleet}: {reason}\n\nA repair would")?;
     let (segment, offset) = (end.segment, end.offset);
     writeln!(out, "  end the log at segment {segment}, byte {offset}, epoch {}", end.epoch)?;
     let frames = counted(frames as u64, "frame");
@@ -182,10 +185,17 @@ fn show_plan(
     if checkpoint_epoch > end.epoch {
         writeln!(out, "  continue from the checkpoint of epoch {checkpoint_epoch}")?;
     }
+    writeln!(out, "  lose {lost}")?;
     Ok(out.flush()?)
 }
 
-fn truncate(args: &RepairArgs, fleet: &StoredFleet, checkpoint_epoch: u64) -> Result<(), CliError> {
+fn truncate(
+    args: &RepairArgs,
+    fleet: &StoredFleet,
+    checkpoint_epoch: u64,
+    fault: &LogError,
+) -> Result<(), CliError> {
+    let lost = lost_text(fault);
     let report = fleet.repair(checkpoint_epoch)?;
     let (name, end) = (&args.fleet, report.end);
     let epoch = end.epoch.max(checkpoint_epoch);
@@ -198,6 +208,7 @@ fn truncate(args: &RepairArgs, fleet: &StoredFleet, checkpoint_epoch: u64) -> Re
             "checkpoint_epoch": checkpoint_epoch,
             "end": content_json::position(end),
             "epoch": epoch,
+            "lost": lost,
             "frames_erased": report.frames_erased,
             "set_aside": report.set_aside,
         });
@@ -207,6 +218,7 @@ fn truncate(args: &RepairArgs, fleet: &StoredFleet, checkpoint_epoch: u64) -> Re
     let (segment, offset) = (end.segment, end.offset);
     writeln!(out, "fleet {name}: the log ends at segment {segment}, byte {offset}")?;
     writeln!(out, "  epoch {epoch} is the last one; a new term begins")?;
+    writeln!(out, "  lost: {lost}")?;
     writeln!(out, "  erased behind it: {}", counted(report.frames_erased as u64, "frame"))?;
     for file in &report.set_aside {
         writeln!(out, "  set aside as {file}")?;

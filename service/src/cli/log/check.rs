@@ -55,6 +55,18 @@ pub(super) fn damage_text(error: &LogError) -> String {
     }
 }
 
+/// What is lost by damage that keeps the server from starting.
+pub(super) fn lost_text(error: &LogError) -> String {
+    match error {
+        LogError::Corrupt { lost, .. } => lost.trim_end_matches(" are lost").to_owned(),
+        LogError::Behind { needed, .. } => {
+            format!("cycles after epoch {needed}, if there were any")
+        }
+        LogError::Content { .. } => "everything from here on, for this version of Shoal".to_owned(),
+        _ => "the server does not start with this log".to_owned(),
+    }
+}
+
 /// Whether two readers stopped at the same place.
 fn is_same(one: &LogError, other: &LogError) -> bool {
     match (place(one), place(other)) {
@@ -81,25 +93,20 @@ impl Finding {
     /// Damage that keeps the server from starting; `repair` is the command line that truncates the
     /// log, if it can.
     fn of_log(error: &LogError, repair: Option<&str>) -> Self {
-        let (lost, remedy) = match error {
-            LogError::Corrupt { file, lost, .. } => {
+        let remedy = match error {
+            LogError::Corrupt { file, .. } => {
                 let restore = format!("restore {file} from a copy");
-                let remedy = repair.map_or(restore.clone(), |repair| {
+                repair.map_or(restore.clone(), |repair| {
                     format!("{restore}; or copy the folder and truncate the log with `{repair}`")
-                });
-                (lost.trim_end_matches(" are lost").to_owned(), remedy)
+                })
             }
-            LogError::Behind { needed, .. } => {
-                (format!("cycles after epoch {needed}, if there were any"), String::new())
-            }
-            LogError::Content { .. } => (
-                "everything from here on, for this version of Shoal".to_owned(),
+            LogError::Content { .. } => {
                 "use the version of Shoal that wrote this log, or restore the file from a copy"
-                    .to_owned(),
-            ),
-            _ => ("the server does not start with this log".to_owned(), String::new()),
+                    .to_owned()
+            }
+            _ => String::new(),
         };
-        Self::new(error, lost, remedy)
+        Self::new(error, lost_text(error), remedy)
     }
 
     /// Damage in cycles that a checkpoint contains.
