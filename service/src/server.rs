@@ -119,15 +119,17 @@ pub struct Environment {
     pub wall: WallClock,
     /// Starts the engines.
     pub engines: EngineFactory,
-    /// Opens a sink for each engine, if any.
+    /// Opens a sink for each engine without a log, if any.
     pub sinks: Option<SinkFactory>,
+    /// Keeps the fleets in place of the folder of the options.
+    pub data: Option<DataFolder>,
 }
 
 impl Environment {
     /// The system clock, engines of a factory, no sinks.
     #[must_use]
     pub fn new(engines: EngineFactory) -> Self {
-        Self { wall: WallClock::system(), engines, sinks: None }
+        Self { wall: WallClock::system(), engines, sinks: None, data: None }
     }
 }
 
@@ -173,7 +175,7 @@ pub async fn run_in(
     let (health, health_service) = tonic_health::server::health_reporter();
     tasks.spawn(watch_health(health, monitored.clone()));
     let routes = add_routes(Routes::new(health_service), &options.limits, monitored.clone())?;
-    if options.data.is_none() {
+    if !registry.has_data() {
         open_fleets(&registry, &options).await?;
         registry.set_ready();
     }
@@ -197,9 +199,12 @@ fn open_registry(
     options: &ServerOptions,
     metrics: Arc<Metrics>,
 ) -> Result<Arc<Registry>, ServiceError> {
-    let Environment { wall, engines, sinks } = environment;
+    let Environment { wall, engines, sinks, data } = environment;
     let (limits, ahead_ms) = (options.limits.clone(), options.time_ahead_max_ms);
-    let data = options.data.as_deref().map(DataFolder::open).transpose()?;
+    let data = match (data, &options.data) {
+        (None, Some(folder)) => Some(DataFolder::open(folder)?),
+        (data, _) => data,
+    };
     Ok(Arc::new(Registry::new(engines, sinks, data, limits, wall, ahead_ms, metrics)))
 }
 

@@ -148,14 +148,16 @@ impl FrameHeader {
         if !self.belongs_to(segment) {
             return Err("the frame is of another segment or of an earlier use of the file");
         }
-        if self.sequence != sequence + 1 {
+        if self.sequence != sequence.wrapping_add(1) {
             return Err("the sequence of the frame is not the next one");
         }
         if self.previous_crc != crc {
             return Err("the frame does not continue the one before");
         }
-        if offset.saturating_add(self.frame_bytes()) > segment.bytes {
-            return Err("the frame exceeds its segment");
+        let is_seal = self.kind == FrameKind::Seal as u16;
+        let seal_bytes = if is_seal { 0 } else { PAGE_BYTES as u64 };
+        if offset.saturating_add(self.frame_bytes() + seal_bytes) > segment.bytes {
+            return Err("the frame leaves no page of its segment for the seal");
         }
         Ok(())
     }

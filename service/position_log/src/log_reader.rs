@@ -99,7 +99,7 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Opens the log in `folder`, from the last segment that has all cycles after the epoch.
+    /// Opens the log in `folder`, from the last segment that has the epoch and all cycles after it.
     ///
     /// # Errors
     /// [`LogError::Gap`] if the first segment begins later; errors of a damaged, foreign or newer
@@ -317,11 +317,10 @@ impl LogReader {
                 "a frame of kind {kind:?} with term, epochs or size not allowed"
             ));
         }
-        let is_checked = matches!(self.options.mode, ReadMode::Recover | ReadMode::Through(_));
         if kind == FrameKind::Start
             && frame.epoch_last > cursor.epoch
             && self.options.after_epoch < frame.epoch_last
-            && is_checked
+            && self.options.mode != ReadMode::Inspect
         {
             return Err(LogError::Gap {
                 folder: self.list.display_folder(),
@@ -352,7 +351,7 @@ impl LogReader {
 
     /// Enters the segment after a seal; false if it is damaged and the log is repaired.
     fn enter_next(&mut self) -> Result<bool, LogError> {
-        let number = self.list.entries[self.current].number + 1;
+        let number = self.list.entries[self.current].number.wrapping_add(1);
         if matches!(self.options.mode, ReadMode::Through(_)) {
             self.list.refresh(&self.options)?;
         }

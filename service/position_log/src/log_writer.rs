@@ -63,6 +63,32 @@ impl LogOptions {
 }
 
 /// Writes the log in a folder.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use shoal_position_log::*;
+/// # fn main() -> Result<(), LogError> {
+/// # let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
+/// # storage.create_dir("fleets/bus/log").unwrap();
+/// let (log, fleet) = ("fleets/bus/log", FleetIdentity::new(7, "bus")?);
+/// let read = ReadOptions { fleet: Some(fleet.clone()), after_epoch: 0, mode: ReadMode::Recover };
+/// let mut reader = LogReader::open(storage.clone(), log, read)?;
+/// while let Some(cycle) = reader.next_cycle()? {
+///     // Replay `cycle.requests()` through the engine.
+/// }
+/// let recovered = reader.finish()?;
+/// let (epoch, options) = (recovered.end().epoch, LogOptions::new(fleet, 42));
+/// let mut writer = LogWriter::open(storage, log, options, recovered, epoch, 99)?;
+///
+/// let mut group = Group::new();
+/// let cycle = CycleHeader { epoch: epoch + 1, system_ms: 0, time_max_ms: 0 };
+/// let request = LoggedRequest { body: RequestBody::Block(b"a block"), batch: None };
+/// group.append(cycle, [request])?;
+/// writer.write(&mut group)?;
+/// assert_eq!(writer.sync()?.epoch, 1);
+/// writer.close()
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct LogWriter {
     options: LogOptions,
@@ -103,8 +129,7 @@ impl LogWriter {
         if epoch < end {
             return Err(LogError::Input(format!("epoch {epoch} is before the log's end, {end}")));
         }
-        let is_continued = recovered.was_clean() && epoch == end;
-        let term = if is_continued { recovered.cursor.term } else { fresh_term };
+        let term = if epoch == end { recovered.next_term(fresh_term) } else { fresh_term };
         let mut pool = SegmentPool::open(storage, folder, options.segment_bytes)?;
         let (segment, file, cursor, segments) = match recovered.segment.clone() {
             None => {
@@ -188,9 +213,9 @@ impl LogWriter {
         self.sync_file().map(|_| ())
     }
 
-    /// Retires segments that have no cycle from `needed_epoch` on, which is the epoch of the *older*
-    /// checkpoint that is kept, or the position of a follower if that is before. Their files are
-    /// recycled or removed. Returns their number.
+    /// Retires segments that have no cycle from `needed_epoch` on: the epoch that the checkpoints
+    /// need ([`crate::CheckpointSummary::needed_epoch`]), or that of a follower if it is before.
+    /// Their files are recycled or removed. Returns their number.
     ///
     /// # Errors
     /// Final.

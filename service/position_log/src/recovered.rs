@@ -122,6 +122,12 @@ impl Recovered {
         &self.ended_terms
     }
 
+    /// The term of the next run: the same after a clean end, else `fresh`.
+    #[must_use]
+    pub fn next_term(&self, fresh: u64) -> u64 {
+        if self.was_clean() { self.cursor.term } else { fresh }
+    }
+
     /// The terms of the next run, whose term is that of its [`crate::LogWriter`]: those of the
     /// checkpoint (`before`), if there is one, and those that have ended since.
     #[must_use]

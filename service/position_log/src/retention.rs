@@ -14,8 +14,8 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Number of the oldest segments that can be retired: they have no cycle from `needed_epoch` on,
-    /// and neither rule keeps them. The last segment is never retired.
+    /// Number of the oldest segments that can be retired: they have no cycle from `needed_epoch`
+    /// on, and neither rule keeps them. The last segment is never retired.
     pub(crate) fn retired(
         &self,
         segments: &VecDeque<SegmentInfo>,

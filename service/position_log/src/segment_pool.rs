@@ -72,8 +72,9 @@ impl SegmentPool {
     }
 
     fn next_spare_number(&mut self) -> u64 {
-        self.spare_number += 1;
-        self.spare_number - 1
+        let number = self.spare_number;
+        self.spare_number = number.wrapping_add(1);
+        number
     }
 
     /// Ensures that a file of this size is ready: nothing of the log has changed if it fails.

@@ -78,3 +78,28 @@ impl SegmentWindow {
         &self.buffer[start..start + bytes]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{SimulatedDisk, Storage};
+
+    #[test]
+    fn memory_is_bounded_by_the_file() {
+        let disk = SimulatedDisk::new(1);
+        let mut bytes: Vec<u8> = (0..3 * PAGE_BYTES).map(|at| (at / PAGE_BYTES) as u8).collect();
+        bytes.extend([9; 100]);
+        disk.put("file", &bytes);
+        let mut window = SegmentWindow::new(disk.open("file").unwrap()).unwrap();
+        for bytes in [3 * PAGE_BYTES + 1, 1 << 30, usize::MAX] {
+            assert!(!window.load(0, bytes).unwrap());
+            assert!(!window.load(u64::MAX - 4095, bytes).unwrap());
+        }
+        assert_eq!(window.buffer.len(), 3 * PAGE_BYTES);
+        for page in [2, 0, 1, 2, 0] {
+            assert!(window.load((page * PAGE_BYTES) as u64, PAGE_BYTES).unwrap());
+            let loaded = window.bytes((page * PAGE_BYTES) as u64, PAGE_BYTES);
+            assert!(loaded.iter().all(|byte| usize::from(*byte) == page));
+        }
+    }
+}

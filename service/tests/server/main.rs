@@ -27,6 +27,7 @@ mod order;
 mod overload;
 mod raw_client;
 mod raw_http;
+mod restart;
 mod resumption;
 mod retry;
 mod running;

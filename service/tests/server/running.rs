@@ -68,8 +68,16 @@ impl Running {
             run(environment, listener, metrics_listener, options, shutdown).await
         });
         let running = Self { address, metrics_address, stop: Some(stop), task: Some(task) };
-        // The listeners are bound; this waits for the first answer.
-        running.fleets().await.list_fleets(v1::ListFleetsRequest::default()).await.unwrap();
+        // The listeners are bound; this waits for the recovery of the fleets.
+        let mut fleets = running.fleets().await;
+        until(async || match fleets.list_fleets(v1::ListFleetsRequest::default()).await {
+            Ok(_) => true,
+            Err(status) => {
+                assert_refused(&status, "RECOVERING");
+                false
+            }
+        })
+        .await;
         running
     }
 
@@ -352,7 +360,7 @@ const CODES: [(Code, &[&str]); 11] = [
     (Code::DeadlineExceeded, &["DEADLINE"]),
     (
         Code::FailedPrecondition,
-        &["OUT_OF_ORDER", "PRODUCER_UNKNOWN", "SESSION_OTHER_FLEET", "TOKEN_TERM"],
+        &["LOST", "OUT_OF_ORDER", "PRODUCER_UNKNOWN", "SESSION_OTHER_FLEET", "TOKEN_TERM"],
     ),
     (Code::Internal, &["FRAMING"]),
     (
@@ -361,8 +369,11 @@ const CODES: [(Code, &[&str]); 11] = [
     ),
     (Code::NotFound, &["DESCRIPTOR_UNKNOWN", "FLEET_UNKNOWN", "SERVICE_UNKNOWN", "SESSION_GONE"]),
     (Code::OutOfRange, &["MESSAGE_TOO_LARGE"]),
-    (Code::ResourceExhausted, &["BUSY", "ENGINE_MEMORY", "LIMIT"]),
-    (Code::Unavailable, &["ENGINE_DEVICE", "FLEET_FAILED", "SHUTTING_DOWN"]),
+    (Code::ResourceExhausted, &["BUSY", "ENGINE_MEMORY", "LIMIT", "LOG_SPACE"]),
+    (
+        Code::Unavailable,
+        &["ENGINE_DEVICE", "FLEET_FAILED", "LOG_FAILED", "RECOVERING", "SHUTTING_DOWN"],
+    ),
     (Code::Unimplemented, &["COMPRESSION_UNSUPPORTED", "METHOD_UNKNOWN"]),
 ];
 

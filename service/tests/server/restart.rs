@@ -1,0 +1,372 @@
+//! A server with a data folder keeps its fleets across restarts and crashes, and reports what its
+//! log cannot do. The disk is simulated: a fork of it is the disk of a server that crashed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
+use shoal_engine::{Clock, Space};
+use shoal_position_log::{Fault, SimulatedDisk, Storage as _};
+use shoal_proto::v1;
+use shoal_service::fleet::WallClock;
+use shoal_service::persistence::DataFolder;
+use shoal_service::server::Environment;
+use shoal_service::{ServerLimits, ServerOptions};
+
+use crate::running::{
+    Random, ReportsOnce as _, Running, START_MS, block, environment, fix, millis, options, refused,
+    report, rows, sums, until, whole, within, world,
+};
+
+/// Limits with small segments, and a checkpoint for so many bytes of the log.
+fn small(checkpoint_log_bytes: u64) -> ServerLimits {
+    let defaults = ServerLimits::default();
+    ServerLimits { log_segment_bytes: 64 << 10, checkpoint_log_bytes, ..defaults }
+}
+
+fn on(disk: &SimulatedDisk) -> Environment {
+    let data = DataFolder::with_storage(Arc::new(disk.clone()), None).unwrap();
+    Environment { data: Some(data), ..environment() }
+}
+
+async fn start(disk: &SimulatedDisk) -> Running {
+    start_with(disk, 1 << 30).await
+}
+
+async fn start_with(disk: &SimulatedDisk, checkpoint_log_bytes: u64) -> Running {
+    let limits = ServerLimits { log_reserve_bytes: 0, ..small(checkpoint_log_bytes) };
+    Running::start_in(on(disk), ServerOptions { limits, ..options() }).await
+}
+
+/// The disk of a server that crashes now.
+fn crashed(disk: &SimulatedDisk, seed: u64) -> SimulatedDisk {
+    let fork = disk.fork(seed);
+    fork.restart();
+    fork
+}
+
+fn range(min_token: Vec<u8>) -> v1::RangeRequest {
+    let projection = v1::Projection::Fixes.into();
+    let options = v1::QueryOptions { min_token, projection, ..v1::QueryOptions::default() };
+    v1::RangeRequest { options: Some(options), region: Some(world()) }
+}
+
+/// All records of the fleet `default` with their ids.
+async fn state(server: &Running) -> Vec<(u64, v1::FixRecord)> {
+    let answer = server.queries().await.range(range(Vec::new())).await.unwrap().into_inner();
+    let answer = whole(answer).await.unwrap();
+    answer.objects.into_iter().zip(answer.fixes).collect()
+}
+
+fn numbered(number: u64, fixes: Vec<v1::Fix>) -> v1::ReportRequest {
+    v1::ReportRequest { producer: "p".into(), batch_seq: number, ..rows(fixes) }
+}
+
+/// Random rows of 40 objects near the time of a round.
+fn fixes(random: &mut Random, round: u64) -> Vec<v1::Fix> {
+    let row = |random: &mut Random| {
+        let time_ms = START_MS + 100 * round as i64 - random.below(300) as i64;
+        let speed_mps = (random.below(2) == 0).then_some(2.5);
+        v1::Fix { speed_mps, ..fix(random.below(40), time_ms, random.between(-9.0, 9.0), 1.0) }
+    };
+    let count = 1 + random.below(20);
+    (0..count).map(|_| row(random)).collect()
+}
+
+fn encoded(random: &mut Random, round: u64) -> Vec<u8> {
+    let mut columns = FixColumns::new();
+    for _ in 0..=random.below(30) {
+        let (object, x) = (random.below(40), random.below(9_000_000) as i32);
+        columns.push_row(FixRow::new(object, START_MS + 100 * round as i64, x, 5));
+    }
+    let mut bytes = Vec::new();
+    CpuCodec.encode(&columns, &Space::geographic().tag(), 1, &mut bytes).unwrap();
+    bytes
+}
+
+/// Sends rows, blocks, removals and a clear, numbered from `first`; returns the last token.
+async fn drive(server: &Running, random: &mut Random, first: u64, count: u64) -> Vec<u8> {
+    let mut positions = server.positions().await;
+    let mut token = Vec::new();
+    for number in first..first + count {
+        let payload = if number.is_multiple_of(3) {
+            block(encoded(random, number)).payload
+        } else {
+            rows(fixes(random, number)).payload
+        };
+        let message = v1::ReportRequest { payload, ..numbered(number, Vec::new()) };
+        let ack = positions.once(message).await.unwrap().into_inner();
+        assert_eq!(ack.durability(), v1::Durability::Logged);
+        token = ack.token;
+        if number.is_multiple_of(7) {
+            let objects = (0..5).map(|_| random.below(50)).collect();
+            let request = v1::RemoveRequest { objects, ..Default::default() };
+            token = positions.remove(request).await.unwrap().into_inner().token;
+        }
+        if number == 50 {
+            let request = v1::ClearFleetRequest { name: "default".into() };
+            server.fleets().await.clear_fleet(request).await.unwrap();
+        }
+    }
+    token
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_in_order_keeps_state_term_tokens_and_producers() {
+    let disk = SimulatedDisk::new(1);
+    let server = start(&disk).await;
+    let mut random = Random(1);
+    drive(&server, &mut random, 1, 60).await;
+    // A query makes an epoch that the log does not hold as a cycle.
+    let before = state(&server).await;
+    let (old, fleet) = (server.fleet("").await.log.unwrap(), server.fleet("").await);
+    let token = shoal_service::fleet::Token::new(fleet.term, fleet.epoch).to_bytes();
+    assert!(old.checkpoint_epoch == 0 && old.segment >= 1);
+    server.stop().await;
+
+    let server = start(&disk).await;
+    let again = server.fleet("").await;
+    assert_eq!((again.term, again.epoch), (fleet.term, fleet.epoch));
+    assert_eq!((again.clock_ms, again.object_count), (fleet.clock_ms, fleet.object_count));
+    let answer = server.queries().await.range(range(token)).await.unwrap().into_inner();
+    let answer = whole(answer).await.unwrap();
+    assert_eq!(answer.objects.into_iter().zip(answer.fixes).collect::<Vec<_>>(), before);
+    let mut positions = server.positions().await;
+    let ack = positions.once(numbered(60, Vec::new())).await.unwrap().into_inner();
+    assert_eq!(ack.duplicate_messages, 1);
+    refused(positions.once(numbered(62, Vec::new())).await, "OUT_OF_ORDER");
+    positions.once(numbered(61, Vec::new())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_loses_nothing_that_was_acknowledged() {
+    for seed in 0..8 {
+        let disk = SimulatedDisk::new(seed);
+        let checkpoint_log_bytes = if seed % 2 == 0 { 1 << 30 } else { 20_000 };
+        let server = start_with(&disk, checkpoint_log_bytes).await;
+        let mut random = Random(seed);
+        let token = drive(&server, &mut random, 1, 20 + 10 * seed).await;
+        let last = 20 + 10 * seed;
+        let term = server.fleet("").await.term;
+        let after = crashed(&disk, seed);
+        let before = state(&server).await;
+
+        let server = start_with(&after, checkpoint_log_bytes).await;
+        assert_ne!(server.fleet("").await.term, term, "seed {seed}");
+        assert_eq!(state(&server).await, before, "seed {seed}");
+        // A token of the earlier term holds as far as its epoch survived.
+        let mut queries = server.queries().await;
+        whole(queries.range(range(token)).await.unwrap().into_inner()).await.unwrap();
+        let lost = shoal_service::fleet::Token::new(term, 1 << 40).to_bytes();
+        refused(queries.range(range(lost)).await, "LOST");
+        let ack = server.positions().await.once(numbered(last, Vec::new())).await.unwrap();
+        assert_eq!(ack.into_inner().duplicate_messages, 1, "seed {seed}");
+        // A crash of the recovered server, too.
+        drive(&server, &mut random, last + 1, 10).await;
+        let again = crashed(&after, seed + 100);
+        let before = state(&server).await;
+        let server = start(&again).await;
+        assert_eq!(state(&server).await, before, "seed {seed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checkpoints_bound_the_log() {
+    let disk = SimulatedDisk::new(3);
+    let server = start_with(&disk, 10_000).await;
+    let mut random = Random(3);
+    let mut number = 1;
+    // Past the third checkpoint segments before the second are retired.
+    let mut checkpoints = 0;
+    let mut last = 0;
+    within(async {
+        while checkpoints < 6 {
+            drive(&server, &mut random, number, 20).await;
+            number += 20;
+            let epoch = server.fleet("").await.log.unwrap().checkpoint_epoch;
+            checkpoints += u64::from(epoch != last);
+            last = epoch;
+        }
+    })
+    .await;
+    until(async || server.fleet("").await.log.unwrap().byte_count <= 4 * (64 << 10)).await;
+    assert!(server.metric("shoal_checkpoint_seconds_count{fleet=\"default\"}").await >= 6.0);
+    let before = state(&server).await;
+    let term = server.fleet("").await.term;
+    server.stop().await;
+    let server = start(&disk).await;
+    assert_eq!(state(&server).await, before);
+    assert_eq!(server.fleet("").await.term, term);
+    assert!(server.fleet("").await.log.unwrap().checkpoint_epoch >= last);
+    drive(&server, &mut random, number, 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expiry_and_the_system_clock_are_repeated() {
+    let disk = SimulatedDisk::new(4);
+    let now_ms = Arc::new(AtomicI64::new(START_MS));
+    let wall = || {
+        let now_ms = now_ms.clone();
+        WallClock::new(move || now_ms.load(Ordering::SeqCst))
+    };
+    let system = ServerOptions {
+        default_clock: Clock::System,
+        default_ttl_ms: Some(1_000),
+        limits: small(1 << 30),
+        ..options()
+    };
+    let server = Running::start_in(Environment { wall: wall(), ..on(&disk) }, system.clone()).await;
+    let mut positions = server.positions().await;
+    for object in 0..50 {
+        let at = START_MS + 100 * object as i64;
+        now_ms.store(at, Ordering::SeqCst);
+        positions.once(rows(vec![fix(object, at, 1.0, 1.0)])).await.unwrap();
+        if object == 30 {
+            // A query moves the clock, then the wall clock goes back.
+            now_ms.store(at + 600, Ordering::SeqCst);
+            state(&server).await;
+            now_ms.store(at, Ordering::SeqCst);
+        }
+    }
+    let (before, fleet) = (state(&server).await, server.fleet("").await);
+    server.stop().await;
+    let server = Running::start_in(Environment { wall: wall(), ..on(&disk) }, system).await;
+    let again = server.fleet("").await;
+    assert_eq!((again.clock_ms, again.epoch), (fleet.clock_ms, fleet.epoch));
+    assert_eq!(state(&server).await, before);
+    assert!(before.len() < 20, "objects expired: {}", before.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fleets_are_kept_and_a_deleted_one_does_not_return() {
+    let disk = SimulatedDisk::new(5);
+    let server = start(&disk).await;
+    let mut fleets = server.fleets().await;
+    let plane = v1::PlanarSpace { width_m: 50.0, height_m: 20.0, quantum_m: 0.5 };
+    let space = Some(v1::Space { kind: Some(v1::space::Kind::Planar(plane)) });
+    let request = v1::CreateFleetRequest {
+        name: "plane".into(),
+        space,
+        clock: v1::Clock::Event.into(),
+        ttl: Some(millis(90_000)),
+        limits: Some(v1::FleetLimits { objects_max: 77 }),
+        durability: v1::Durability::Applied.into(),
+    };
+    let created = fleets.create_fleet(request).await.unwrap().into_inner().fleet.unwrap();
+    let gone = v1::CreateFleetRequest { name: "gone".into(), ..Default::default() };
+    fleets.create_fleet(gone.clone()).await.unwrap();
+    let to_gone =
+        v1::ReportRequest { fleet: "gone".into(), ..rows(vec![fix(1, START_MS, 0.0, 0.0)]) };
+    server.positions().await.once(to_gone).await.unwrap();
+    fleets.delete_fleet(v1::DeleteFleetRequest { name: "gone".into() }).await.unwrap();
+    server.stop().await;
+
+    let server = start(&disk).await;
+    let kept = server.fleet("plane").await;
+    assert_eq!((kept.space, kept.clock, kept.ttl), (created.space, created.clock, created.ttl));
+    assert_eq!((kept.limits, kept.durability()), (created.limits, v1::Durability::Applied));
+    let mut fleets = server.fleets().await;
+    let request = v1::GetFleetRequest { name: "gone".into() };
+    refused(fleets.get_fleet(request).await, "FLEET_UNKNOWN");
+    let fresh = fleets.create_fleet(gone).await.unwrap().into_inner().fleet.unwrap();
+    assert_eq!((fresh.object_count, fresh.epoch), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_chooses_its_durability() {
+    let server = Running::start().await;
+    let mut positions = server.positions().await;
+    let with = |durability: v1::Durability| v1::ReportRequest {
+        durability: durability.into(),
+        ..rows(vec![fix(1, START_MS, 0.0, 0.0)])
+    };
+    let status = refused(positions.once(with(v1::Durability::Logged)).await, "FIELD");
+    assert!(status.message().contains("--data"), "{status:?}");
+    let ack = positions.once(with(v1::Durability::Unspecified)).await.unwrap().into_inner();
+    assert_eq!(ack.durability(), v1::Durability::Applied);
+    assert!(server.fleet("").await.log.is_none());
+
+    let disk = SimulatedDisk::new(6);
+    let server = start(&disk).await;
+    let mut positions = server.positions().await;
+    let ack = positions.once(with(v1::Durability::Applied)).await.unwrap().into_inner();
+    assert_eq!(ack.durability(), v1::Durability::Applied);
+    let mixed = vec![with(v1::Durability::Logged), with(v1::Durability::Logged)];
+    let acks = report(&mut positions, mixed).await;
+    assert_eq!(sums(&acks).2, 0);
+    assert!(acks.iter().all(|ack| ack.durability() == v1::Durability::Logged));
+    assert_eq!(server.fleet("").await.durability(), v1::Durability::Logged);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_disk_ends_reports_and_not_queries() {
+    let disk = SimulatedDisk::new(7);
+    let server = start(&disk).await;
+    let mut positions = server.positions().await;
+    let good = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
+    positions.once(good.clone()).await.unwrap();
+    for operation in disk.operations()..disk.operations() + 8 {
+        disk.inject(operation, Fault::InputOutput);
+    }
+    let status = refused(positions.once(good.clone()).await, "LOG_FAILED");
+    assert!(status.message().contains("restart"), "{status:?}");
+    disk.clear_faults();
+    // Final, although the disk works again.
+    refused(positions.once(good).await, "LOG_FAILED");
+    let request = v1::RemoveRequest { objects: vec![1], ..Default::default() };
+    refused(positions.remove(request).await, "LOG_FAILED");
+    assert_eq!(state(&server).await.len(), 1);
+    assert_eq!(server.http("/healthz").await.0, "HTTP/1.1 503 Service Unavailable");
+    assert!(!server.fleet("").await.log.unwrap().problem.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_reports_until_there_is_space() {
+    let disk = SimulatedDisk::new(8);
+    let server = start(&disk).await;
+    let mut random = Random(8);
+    drive(&server, &mut random, 1, 3).await;
+    let used_bytes = u64::MAX - disk.free_bytes().unwrap();
+    disk.set_capacity(used_bytes);
+    let mut positions = server.positions().await;
+    // Fills the segment; the message that needs the next one waits for space.
+    let fill = tokio::spawn({
+        let mut positions = server.positions().await;
+        async move {
+            for number in 4..200 {
+                let message = numbered(number, fixes(&mut Random(number), number));
+                if positions.once(message).await.is_err() {
+                    return number;
+                }
+            }
+            200
+        }
+    });
+    until(async || !server.fleet("").await.log.unwrap().problem.is_empty()).await;
+    let status = refused(positions.once(rows(vec![fix(9, START_MS, 0.0, 0.0)])).await, "LOG_SPACE");
+    assert!(status.message().contains("bytes are free"), "{status:?}");
+    assert!(!state(&server).await.is_empty());
+    disk.set_capacity(u64::MAX);
+    until(async || server.fleet("").await.log.unwrap().problem.is_empty()).await;
+    positions.once(rows(vec![fix(9, START_MS, 0.0, 0.0)])).await.unwrap();
+    within(fill).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_log_stops_the_start_with_its_place() {
+    let disk = SimulatedDisk::new(9);
+    let server = start(&disk).await;
+    drive(&server, &mut Random(9), 1, 30).await;
+    server.stop().await;
+    disk.flip("fleets/default/log/0000000000000001.segment", 8 * 9_000);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let limits = small(1 << 30);
+    let options = ServerOptions { limits, ..options() };
+    let run = shoal_service::server::run_in(on(&disk), listener, None, options, async {
+        std::future::pending::<()>().await;
+    });
+    let error = within(run).await.unwrap_err().to_string();
+    for part in ["0000000000000001.segment", "damaged at byte", "shoal log repair"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
