@@ -1,4 +1,6 @@
 //! Writes and reads checkpoints: the state of a fleet as blocks, and its producers.
+//!
+//! A checkpoint is written on a thread of its own, and only of cycles that the log holds durably.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

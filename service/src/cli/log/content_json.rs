@@ -1,4 +1,6 @@
-//! The content of a log as JSON. Terms are strings, as in all JSON of this program.
+//! The content of a log as JSON.
+//!
+//! Terms are strings, as in all JSON of this program.
 
 use serde_json::{Value, json};
 use shoal_position_log::{Frame, Position};
