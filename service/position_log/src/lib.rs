@@ -33,7 +33,8 @@ mod wire;
 pub use aligned_buffer::AlignedBuffer;
 pub use checkpoint::{
     CheckpointHeader, CheckpointReader, CheckpointSummary, CheckpointWriter, Checkpoints,
-    ProducerState, Rejected, Section, decode_producers, open_newest,
+    ProducerState, Rejected, Section, checkpoint_epochs, decode_producers, open_checkpoint,
+    open_newest,
 };
 pub use cycle_source::CycleSource;
 pub use directory_lock::DirectoryLock;
@@ -49,7 +50,7 @@ pub use record::{CycleHeader, LoggedCycle, LoggedRequest, ObjectIds, ProducerBat
 pub use recovered::{ReadCounts, Recovered, TornTail};
 pub use repair::{RepairReport, list_segments, repair};
 pub use retention::Retention;
-pub use segment::SegmentHeader;
+pub use segment::{SegmentHeader, segment_path};
 pub use segment_list::SegmentEntry;
 pub use spare::{Spare, SpareJob};
 pub use storage::{Fault, FileStorage, SimulatedDisk, Storage, StorageFile};

@@ -147,6 +147,12 @@ impl LogFile {
     }
 }
 
+/// The path of a segment below the root of the storage.
+#[must_use]
+pub fn segment_path(folder: &str, number: u64) -> String {
+    LogFile::Segment(number).path(folder)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

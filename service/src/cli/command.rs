@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use super::codec::CodecArgs;
 use super::connection::ConnectionArgs;
 use super::fleets::FleetsArgs;
+use super::log::LogArgs;
 use super::query::{GetArgs, NearestArgs, RangeArgs};
 use super::remove::RemoveArgs;
 use super::report::ReportArgs;
@@ -20,6 +21,7 @@ Exit codes:
   2  the command line, a file or a value is wrong
   3  some rows of a report were refused
   4  an object or a fleet does not exist
+  5  a log, a checkpoint or the list of fleets is damaged
 
 Coordinates are X,Y: longitude before latitude in degrees (WGS 84), or metres in a planar fleet.";
 
@@ -50,6 +52,8 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Compress tables into files of blocks, decompress them, and show their content
     Codec(Box<CodecArgs>),
+    /// Show, check and repair the logs in the data folder of a stopped server
+    Log(Box<LogArgs>),
     /// Use a server.
     #[command(flatten)]
     Client(Box<ClientCommand>),
@@ -123,6 +127,10 @@ mod tests {
             "shoal codec compress a.csv --key id --no-key",
             "shoal codec compress a.csv --separator \"",
             "shoal codec plan a.csv --block-rows 0",
+            "shoal log",
+            "shoal log inspect",
+            "shoal log verify data fleet --yes",
+            "shoal log repair data",
         ] {
             let parsed = Cli::try_parse_from(line.split(' '));
             assert_eq!(parsed.map(|_| ()).unwrap_err().exit_code(), 2, "{line}");

@@ -5,6 +5,7 @@
 use std::io;
 
 use shoal_client::Error;
+use shoal_position_log::LogError;
 use tonic::Code;
 
 use crate::ServiceError;
@@ -23,6 +24,8 @@ pub enum Exit {
     PartlyRefused = 3,
     /// An object or a fleet does not exist.
     NotFound = 4,
+    /// A log, a checkpoint or the list of fleets is damaged.
+    Damaged = 5,
 }
 
 impl From<Exit> for std::process::ExitCode {
@@ -51,9 +54,12 @@ pub enum CliError {
     /// The answer could not be written to standard output.
     #[error("cannot write the answer: {0}")]
     Output(#[from] io::Error),
-    /// The server could not start or ended early.
+    /// The server could not start or ended early, or its data folder cannot be used.
     #[error(transparent)]
     Serve(#[from] ServiceError),
+    /// A log is damaged; the text says which.
+    #[error("{0}")]
+    Damaged(String),
     /// This machine refused a thread, a socket or a signal handler.
     #[error("{what}: {source}")]
     Local {
@@ -62,6 +68,12 @@ pub enum CliError {
         /// The system's error.
         source: io::Error,
     },
+}
+
+impl From<LogError> for CliError {
+    fn from(error: LogError) -> Self {
+        Self::Serve(error.into())
+    }
 }
 
 impl CliError {
@@ -81,6 +93,15 @@ impl CliError {
                 Code::NotFound => Exit::NotFound,
                 _ => Exit::Failed,
             },
+            Self::Damaged(_)
+            | Self::Serve(ServiceError::Log(
+                LogError::Corrupt { .. }
+                | LogError::Damaged { .. }
+                | LogError::Content { .. }
+                | LogError::Gap { .. }
+                | LogError::Behind { .. },
+            )) => Exit::Damaged,
+            Self::Serve(ServiceError::FleetUnknown(_)) => Exit::NotFound,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             _ => Exit::Failed,
         }
@@ -90,6 +111,9 @@ impl CliError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         const VERSION: &str = "is this a Shoal server of the same version?";
+        if let Self::Serve(ServiceError::FleetUnknown(_)) = self {
+            return Some("`shoal log inspect DIR` lists the fleets of a data folder".to_owned());
+        }
         let Self::Client(error) = self else { return None };
         let hint = match error {
             Error::Connect { target, .. } => {

@@ -7,7 +7,7 @@ use tokio::runtime::Builder;
 
 use super::command::{Cli, ClientCommand, Command};
 use super::error::{CliError, Exit};
-use super::{codec, fleets, query, remove, report, serve, stats, watch};
+use super::{codec, fleets, log, query, remove, report, serve, stats, watch};
 
 /// Runs the command; prints its error to standard error and gives the exit code.
 #[must_use]
@@ -15,6 +15,7 @@ pub fn run() -> Exit {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Codec(args) => codec::run(&args),
+        Command::Log(args) => log::run(&args),
         Command::Client(command) => run_client(*command),
     };
     result.unwrap_or_else(|error| {

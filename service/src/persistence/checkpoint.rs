@@ -1,4 +1,6 @@
 //! Writes and reads checkpoints: the state of a fleet as blocks, and its producers.
+//!
+//! A checkpoint is written on a thread of its own, and only of cycles that the log holds durably.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +11,8 @@ use crossbeam_channel::{Sender, unbounded};
 use shoal_codec::{BlockCodec as _, BlockPlan, CpuCodec, FixColumns, SpaceTag};
 use shoal_engine::Snapshot;
 use shoal_position_log::{
-    CheckpointHeader, CheckpointReader, CheckpointWriter, LogError, ProducerState, Section, Terms,
-    decode_producers,
+    CheckpointHeader, CheckpointReader, CheckpointWriter, LogError, PastTerm, ProducerState,
+    Section, Terms, decode_producers,
 };
 use tracing::{error, info};
 
@@ -144,6 +146,30 @@ impl CheckpointTools {
     }
 }
 
+/// What a checkpoint holds.
+#[derive(Debug)]
+pub(crate) struct CheckpointContent {
+    pub(crate) header: CheckpointHeader,
+    pub(crate) past_terms: Vec<PastTerm>,
+    pub(crate) bytes: u64,
+    pub(crate) sections: u64,
+    pub(crate) producers: u64,
+    /// Objects.
+    pub(crate) rows: u64,
+}
+
+/// Reads a checkpoint to its end, one section at a time.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn content(reader: &mut CheckpointReader) -> Result<CheckpointContent, LogError> {
+    let (mut producers, mut rows) = (0, 0);
+    let sections = read_sections(reader, |_| producers += 1, |batch| rows += batch.len() as u64)?;
+    let (header, past_terms) = (reader.header().clone(), reader.past_terms().to_vec());
+    let (bytes, _) = reader.progress();
+    Ok(CheckpointContent { header, past_terms, bytes, sections, producers, rows })
+}
+
 /// The state and the producers of a checkpoint.
 ///
 /// # Errors
@@ -151,16 +177,26 @@ impl CheckpointTools {
 pub(super) fn read(reader: &mut CheckpointReader) -> Result<State, LogError> {
     let header = reader.header();
     let (term, epoch, clock_ms) = (header.term, header.epoch, header.clock_ms);
-    let mut producers = Vec::new();
-    let mut batches = Vec::new();
-    let mut wrong = None;
+    let (mut producers, mut batches) = (Vec::new(), Vec::new());
+    read_sections(reader, |producer| producers.push(producer), |batch| batches.push(batch))?;
+    Ok((Snapshot { term, epoch, clock_ms, batches }, producers))
+}
+
+/// Reads all sections and returns their number, past terms and end included.
+fn read_sections(
+    reader: &mut CheckpointReader,
+    mut on_producer: impl FnMut(ProducerState),
+    mut on_rows: impl FnMut(FixColumns),
+) -> Result<u64, LogError> {
+    let epoch = reader.header().epoch;
+    let (mut sections, mut wrong) = (2, None);
     while let Some(section) = reader.next_section()? {
+        sections += 1;
         let read = match section {
-            Section::Producers(bytes) => decode_producers(bytes)
-                .try_for_each(|producer| producer.map(|producer| producers.push(producer))),
-            Section::Server { kind: ROWS, bytes } => {
-                decode_rows(bytes).map(|batch| batches.push(batch))
+            Section::Producers(bytes) => {
+                decode_producers(bytes).try_for_each(|producer| producer.map(&mut on_producer))
             }
+            Section::Server { kind: ROWS, bytes } => decode_rows(bytes).map(&mut on_rows),
             Section::Server { kind, .. } => Err(format!("unknown kind of section: {kind}")),
         };
         if let Err(reason) = read {
@@ -172,7 +208,7 @@ pub(super) fn read(reader: &mut CheckpointReader) -> Result<State, LogError> {
         let file = format!("the checkpoint of epoch {epoch}");
         return Err(LogError::Content { file, offset: reader.progress().1, reason });
     }
-    Ok((Snapshot { term, epoch, clock_ms, batches }, producers))
+    Ok(sections)
 }
 
 fn decode_rows(body: &[u8]) -> Result<FixColumns, String> {

@@ -8,11 +8,15 @@ mod disk_thread;
 mod fleet_log;
 mod fleet_record;
 mod group_thread;
+mod log_content;
 mod log_sink;
 mod recovery;
 mod rows_body;
+mod stored_folder;
 
 pub use data_folder::DataFolder;
 pub(crate) use data_folder::{FleetFolder, random};
 pub use fleet_log::{FleetLog, LogCondition, LogDepth, LogReading};
+pub(crate) use log_content::{LogContent, ReadDepth, SegmentContent, SegmentState};
 pub(crate) use recovery::{RecoveredFleet, RecoveryTools, recover};
+pub(crate) use stored_folder::{RepairPlan, StoredCheckpoint, StoredFleet, StoredFolder};

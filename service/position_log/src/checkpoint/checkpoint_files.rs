@@ -70,8 +70,11 @@ pub struct Checkpoints {
     pub needed_epoch: u64,
 }
 
-/// Epochs of the checkpoints in a folder, ascending.
-fn epochs(storage: &dyn Storage, folder: &str) -> Result<Vec<u64>, LogError> {
+/// Epochs of the checkpoints in a folder, ascending, whole or not.
+///
+/// # Errors
+/// [`LogError::Storage`].
+pub fn checkpoint_epochs(storage: &dyn Storage, folder: &str) -> Result<Vec<u64>, LogError> {
     let failed = LogError::storage("list", storage.display(folder));
     let names = storage.list(folder).map_err(failed)?;
     let mut epochs: Vec<u64> =
@@ -93,7 +96,7 @@ pub fn open_newest(
 ) -> Result<Checkpoints, LogError> {
     let failed = LogError::storage("sync", storage.display(folder));
     storage.sync_dir(folder).map_err(failed)?;
-    let epochs = epochs(&**storage, folder)?;
+    let epochs = checkpoint_epochs(&**storage, folder)?;
     let mut found =
         Checkpoints { newest: None, rejected: Vec::new(), needed_epoch: needed_epoch(&epochs) };
     for &epoch in epochs.iter().rev() {
@@ -117,20 +120,35 @@ fn open_whole(
     folder: &str,
     fleet: Option<&FleetIdentity>,
 ) -> Result<CheckpointReader, LogError> {
+    let mut reader = open_checkpoint(storage, epoch, folder, fleet)?;
+    while reader.next_section()?.is_some() {}
+    open_checkpoint(storage, epoch, folder, fleet)
+}
+
+/// Opens the checkpoint of an epoch at its first section, whose bytes and those behind it are
+/// verified when they are read.
+///
+/// # Errors
+/// As [`CheckpointReader::open`]; [`LogError::Damaged`] if the file holds another epoch.
+pub fn open_checkpoint(
+    storage: &Arc<dyn Storage>,
+    epoch: u64,
+    folder: &str,
+    fleet: Option<&FleetIdentity>,
+) -> Result<CheckpointReader, LogError> {
     let path = CheckpointFile(epoch).path(folder);
-    let mut reader = CheckpointReader::open(storage, &path, fleet)?;
+    let reader = CheckpointReader::open(storage, &path, fleet)?;
     if reader.header().epoch != epoch {
         let reason = format!("the file holds epoch {}", reader.header().epoch);
         return Err(LogError::damaged(storage.display(&path), 0, reason));
     }
-    while reader.next_section()?.is_some() {}
-    CheckpointReader::open(storage, &path, fleet)
+    Ok(reader)
 }
 
 /// Removes all but the newest checkpoints up to `epoch`, and those beyond it, which a truncated log
 /// left behind. Returns the epoch after which the log must keep the cycles.
 pub(super) fn remove_old(storage: &dyn Storage, folder: &str, epoch: u64) -> Result<u64, LogError> {
-    let epochs = epochs(storage, folder)?;
+    let epochs = checkpoint_epochs(storage, folder)?;
     let valid = epochs.iter().filter(|&&other| other <= epoch).count();
     let kept = epochs[valid.saturating_sub(CHECKPOINTS_KEPT)..valid].to_vec();
     for &other in epochs.iter().filter(|other| !kept.contains(other)) {

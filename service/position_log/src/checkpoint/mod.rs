@@ -7,7 +7,9 @@ mod checkpoint_writer;
 mod producer_table;
 mod section;
 
-pub use checkpoint_files::{Checkpoints, Rejected, open_newest};
+pub use checkpoint_files::{
+    Checkpoints, Rejected, checkpoint_epochs, open_checkpoint, open_newest,
+};
 pub use checkpoint_header::CheckpointHeader;
 pub use checkpoint_reader::{CheckpointReader, Section};
 pub use checkpoint_writer::{CheckpointSummary, CheckpointWriter};

@@ -17,31 +17,48 @@ use crate::limits::PAGE_BYTES;
 #[derive(Clone, Debug)]
 pub struct FileStorage {
     root: PathBuf,
+    is_read_only: bool,
 }
 
 impl FileStorage {
     /// Files below `root`, which exists.
     #[must_use]
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_path_buf() }
+        Self { root: root.to_path_buf(), is_read_only: false }
+    }
+
+    /// Files below `root` for inspection: syncs do nothing, and every change fails.
+    #[must_use]
+    pub fn read_only(root: &Path) -> Self {
+        Self { is_read_only: true, ..Self::new(root) }
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.is_read_only { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
     fn open_with(&self, path: &str, options: &mut OpenOptions) -> io::Result<Box<dyn StorageFile>> {
         let path = self.root.join(path);
-        options.read(true).write(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
+        options
+            .read(true)
+            .write(!self.is_read_only)
+            .custom_flags(OFlags::DIRECT.bits().cast_signed());
         let file = match options.open(&path) {
             // The file system has no direct input and output.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 // A refused open may have created the file.
-                let file = options.create_new(false).custom_flags(0).create(true).open(&path)?;
+                options.create_new(false).custom_flags(0).create(!self.is_read_only);
+                let file = options.open(&path)?;
                 // Pages whose write failed look written: the disk's own are read instead.
-                file.sync_data()?;
+                if !self.is_read_only {
+                    file.sync_data()?;
+                }
                 rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
                 file
             }
             other => other?,
         };
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(RealFile { file, is_read_only: self.is_read_only }))
     }
 }
 
@@ -51,6 +68,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 
 impl Storage for FileStorage {
     fn create_dir(&self, folder: &str) -> io::Result<()> {
+        self.check_writable()?;
         let mut path = self.root.clone();
         for part in folder.split('/').filter(|part| !part.is_empty()) {
             let parent = path.clone();
@@ -66,6 +84,7 @@ impl Storage for FileStorage {
     }
 
     fn remove_dir(&self, folder: &str) -> io::Result<()> {
+        self.check_writable()?;
         let path = self.root.join(folder);
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -75,6 +94,7 @@ impl Storage for FileStorage {
     }
 
     fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
+        self.check_writable()?;
         self.open_with(path, OpenOptions::new().create_new(true))
     }
 
@@ -97,15 +117,17 @@ impl Storage for FileStorage {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.check_writable()?;
         fs::rename(self.root.join(from), self.root.join(to))
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
+        self.check_writable()?;
         fs::remove_file(self.root.join(path))
     }
 
     fn sync_dir(&self, folder: &str) -> io::Result<()> {
-        sync_folder(&self.root.join(folder))
+        if self.is_read_only { Ok(()) } else { sync_folder(&self.root.join(folder)) }
     }
 
     fn free_bytes(&self) -> io::Result<u64> {
@@ -119,7 +141,10 @@ impl Storage for FileStorage {
 }
 
 #[derive(Debug)]
-struct RealFile(File);
+struct RealFile {
+    file: File,
+    is_read_only: bool,
+}
 
 /// Whether a transfer is whole pages from an aligned buffer.
 fn is_aligned(offset: u64, bytes: &[u8]) -> bool {
@@ -133,7 +158,7 @@ impl StorageFile for RealFile {
         debug_assert!(is_aligned(offset, bytes), "reads are whole pages");
         let mut done = 0;
         while done < bytes.len() {
-            match self.0.read_at(&mut bytes[done..], offset + done as u64) {
+            match self.file.read_at(&mut bytes[done..], offset + done as u64) {
                 Ok(0) => break,
                 // A direct read ends within a page only at the end of the file.
                 Ok(count) if !count.is_multiple_of(PAGE_BYTES) => return Ok(done + count),
@@ -147,14 +172,43 @@ impl StorageFile for RealFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         debug_assert!(is_aligned(offset, bytes), "writes are whole pages");
-        self.0.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        if self.is_read_only { Ok(()) } else { self.file.sync_data() }
     }
 
     fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_only_storage_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a"), [7; PAGE_BYTES]).unwrap();
+        let storage = FileStorage::read_only(folder.path());
+        let file = storage.open("a").unwrap();
+        let mut page = crate::AlignedBuffer::zeroed(PAGE_BYTES);
+        assert_eq!(file.read_at(0, &mut page).unwrap(), PAGE_BYTES);
+        assert_eq!(page[PAGE_BYTES - 1], 7);
+        file.sync_data().unwrap();
+        storage.sync_dir("").unwrap();
+        assert!(file.write_at(0, &page).is_err());
+        for refused in [
+            storage.create("b").map(drop),
+            storage.create_dir("c"),
+            storage.remove("a"),
+            storage.remove_dir(""),
+            storage.rename("a", "b"),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
+        }
+        assert_eq!(storage.list("").unwrap(), ["a"]);
     }
 }

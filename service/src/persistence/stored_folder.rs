@@ -1,0 +1,190 @@
+//! A data folder that no server uses, for commands that show, check and repair its logs.
+//!
+//! Everything is read through a storage that changes and syncs nothing. Only a repair writes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use shoal_position_log::{
+    DirectoryLock, FileStorage, FleetIdentity, LogError, LogOptions, LogReader, Manifest, ReadMode,
+    ReadOptions, Recovered, RepairReport, Storage, checkpoint_epochs, list_segments,
+    open_checkpoint, repair, segment_path,
+};
+
+use super::checkpoint::{self, CheckpointContent};
+use super::data_folder::{FleetFolder, random};
+use super::fleet_record;
+use super::log_content::{FrameVisitor, LogContent, ReadDepth};
+use crate::error::ServiceError;
+use crate::fleet::FleetSpec;
+
+/// See the file's head.
+pub(crate) struct StoredFolder {
+    /// In the order of the list.
+    pub(crate) fleets: Vec<StoredFleet>,
+    /// Released when the folder is dropped.
+    _lock: Option<DirectoryLock>,
+}
+
+/// A fleet in a data folder.
+pub(crate) struct StoredFleet {
+    folder: FleetFolder,
+    description: Vec<u8>,
+    /// As `folder`, but for changes.
+    writable: Arc<dyn Storage>,
+}
+
+/// A checkpoint, or what is wrong with it.
+pub(crate) struct StoredCheckpoint {
+    /// By the name of its file.
+    pub(crate) epoch: u64,
+    pub(crate) content: Result<CheckpointContent, LogError>,
+}
+
+/// What a repair would do.
+pub(crate) struct RepairPlan {
+    /// The log as it would be.
+    pub(crate) kept: Recovered,
+    /// Segments that would be set aside.
+    pub(crate) set_aside: Vec<String>,
+}
+
+impl StoredFolder {
+    /// Opens a folder for reading, beside other readers; `None` if it has no list of fleets.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`], [`LogError::Locked`] among others.
+    pub(crate) fn open(folder: &Path) -> Result<Option<Self>, ServiceError> {
+        Self::with_lock(folder, DirectoryLock::share)
+    }
+
+    /// As [`Self::open`], but excludes every other process.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_to_repair(folder: &Path) -> Result<Option<Self>, ServiceError> {
+        Self::with_lock(folder, |folder| {
+            DirectoryLock::acquire(folder, "shoal log repair").map(Some)
+        })
+    }
+
+    fn with_lock(
+        folder: &Path,
+        lock: impl FnOnce(&Path) -> Result<Option<DirectoryLock>, LogError>,
+    ) -> Result<Option<Self>, ServiceError> {
+        let read_only: Arc<dyn Storage> = Arc::new(FileStorage::read_only(folder));
+        // Nothing is locked or created in a folder of something else.
+        if Manifest::load(&*read_only)?.is_none() {
+            return Ok(None);
+        }
+        let lock = lock(folder)?;
+        let writable: Arc<dyn Storage> = Arc::new(FileStorage::new(folder));
+        let manifest = Manifest::load(&*read_only)?.unwrap_or_default();
+        let fleets = manifest.fleets.into_iter().map(|entry| StoredFleet {
+            folder: FleetFolder { storage: read_only.clone(), identity: entry.fleet },
+            description: entry.description,
+            writable: writable.clone(),
+        });
+        Ok(Some(Self { fleets: fleets.collect(), _lock: lock }))
+    }
+
+    /// The fleet of this name, or all fleets.
+    ///
+    /// # Errors
+    /// [`ServiceError::FleetUnknown`].
+    pub(crate) fn select(&self, name: Option<&str>) -> Result<Vec<&StoredFleet>, ServiceError> {
+        let is_selected =
+            |fleet: &&StoredFleet| name.is_none_or(|name| fleet.identity().name == name);
+        let fleets: Vec<&StoredFleet> = self.fleets.iter().filter(is_selected).collect();
+        match name {
+            Some(name) if fleets.is_empty() => Err(ServiceError::FleetUnknown(name.to_owned())),
+            _ => Ok(fleets),
+        }
+    }
+}
+
+impl StoredFleet {
+    /// Name and id.
+    pub(crate) fn identity(&self) -> &FleetIdentity {
+        &self.folder.identity
+    }
+
+    /// The properties that it was created with.
+    ///
+    /// # Errors
+    /// [`LogError::Content`] in [`ServiceError::Log`].
+    pub(crate) fn spec(&self) -> Result<FleetSpec, ServiceError> {
+        fleet_record::decode(&self.description).map(|(_, spec)| spec)
+    }
+
+    /// Reads the whole log.
+    ///
+    /// # Errors
+    /// Those of the visitor. What is wrong with the log is part of its content.
+    pub(crate) fn content(
+        &self,
+        depth: ReadDepth,
+        visitor: &mut FrameVisitor<'_>,
+    ) -> std::io::Result<LogContent> {
+        LogContent::read(&self.folder, depth, visitor)
+    }
+
+    /// Reads all checkpoints, newest first.
+    ///
+    /// # Errors
+    /// [`LogError::Storage`] if they cannot be listed.
+    pub(crate) fn checkpoints(&self) -> Result<Vec<StoredCheckpoint>, LogError> {
+        let FleetFolder { storage, identity } = &self.folder;
+        let folder = self.folder.checkpoint();
+        let mut epochs = checkpoint_epochs(&**storage, &folder)?;
+        epochs.reverse();
+        let read = |epoch| {
+            let content = open_checkpoint(storage, epoch, &folder, Some(identity))
+                .and_then(|mut reader| checkpoint::content(&mut reader));
+            StoredCheckpoint { epoch, content }
+        };
+        Ok(epochs.into_iter().map(read).collect())
+    }
+
+    /// Reads the log as a server does at its start, from the newest whole checkpoint on.
+    ///
+    /// # Errors
+    /// Those with which a server refuses to start.
+    pub(crate) fn recover(&self, checkpoint_epoch: u64) -> Result<Recovered, LogError> {
+        self.read(checkpoint_epoch, ReadMode::Recover)
+    }
+
+    fn read(&self, after_epoch: u64, mode: ReadMode) -> Result<Recovered, LogError> {
+        let FleetFolder { storage, identity } = &self.folder;
+        let options = ReadOptions { fleet: Some(identity.clone()), after_epoch, mode };
+        LogReader::open(storage.clone(), &self.folder.log(), options)?.finish()
+    }
+
+    /// What [`Self::repair`] would do.
+    ///
+    /// # Errors
+    /// Those of a log of which no part can be read.
+    pub(crate) fn repair_plan(&self, checkpoint_epoch: u64) -> Result<RepairPlan, LogError> {
+        let kept = self.read(checkpoint_epoch, ReadMode::Repair)?;
+        let (storage, folder) = (&self.folder.storage, self.folder.log());
+        let segments = list_segments(storage.clone(), &folder)?;
+        let behind = segments.iter().map(|entry| entry.number).filter(|&n| n > kept.end().segment);
+        let set_aside = behind.map(|number| storage.display(&segment_path(&folder, number)));
+        Ok(RepairPlan { set_aside: set_aside.collect(), kept })
+    }
+
+    /// Truncates the log where its damage begins.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) fn repair(&self, checkpoint_epoch: u64) -> Result<RepairReport, ServiceError> {
+        let (folder, identity) = (self.folder.log(), self.identity().clone());
+        let mut options = LogOptions::new(identity, random()?);
+        // The size that the server has chosen; a single large group has a larger segment.
+        let segments = list_segments(self.folder.storage.clone(), &folder)?;
+        let bytes = segments.iter().filter_map(|entry| Some(entry.header.as_ref().ok()?.bytes));
+        options.segment_bytes = bytes.min().unwrap_or(options.segment_bytes);
+        let writable = self.writable.clone();
+        Ok(repair(writable, &folder, options, checkpoint_epoch, random()?)?)
+    }
+}
