@@ -39,7 +39,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<(), BenchmarkError> {
                 ..context.case_of(&content)
             };
             let measured = by_turns(options.runs, trials(options, folder, &content, &case)?)?;
-            context.report(&case, measured)?;
+            context.report(&case, &measured)?;
         }
     }
     Ok(())

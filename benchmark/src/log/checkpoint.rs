@@ -52,7 +52,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<(), BenchmarkError> {
             objects: Some(*objects),
             ..context.case(*objects, bytes)
         };
-        context.report(&case, measured)?;
+        context.report(&case, &measured)?;
     }
     Ok(())
 }

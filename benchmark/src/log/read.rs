@@ -42,7 +42,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<(), BenchmarkError> {
         ];
         let measured = by_turns(options.runs, trials)?;
         check(&measured[1].median.hash, &expected)?;
-        context.report(&case, measured)?;
+        context.report(&case, &measured)?;
     }
     Ok(())
 }

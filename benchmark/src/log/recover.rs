@@ -49,7 +49,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<(), BenchmarkError> {
         let measured = by_turns(options.runs, trials)?;
         let hash = measured[0].median.hash.clone();
         check(&hash, first.get_or_insert(hash.clone()))?;
-        context.report(&case, measured)?;
+        context.report(&case, &measured)?;
     }
     Ok(())
 }

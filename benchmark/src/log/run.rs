@@ -68,7 +68,7 @@ impl Context<'_> {
     pub(super) fn report(
         &mut self,
         case: &Case,
-        measured: Vec<Measured>,
+        measured: &[Measured],
     ) -> Result<(), BenchmarkError> {
         let references = measured.iter().filter(|measured| measured.contender.is_reference());
         let reference_s = references.map(|measured| measured.median.seconds).reduce(f64::min);

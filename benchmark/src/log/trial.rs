@@ -58,10 +58,13 @@ impl GroupTimes {
     }
 }
 
-/// A contender and how to run it once.
+/// Runs a contender once and records the times of its groups.
+type RunOnce<'a> = Box<dyn FnMut(&mut GroupTimes) -> Result<Run, BenchmarkError> + 'a>;
+
+/// A contender and how to run it.
 pub(super) struct Trial<'a> {
     contender: Contender,
-    run: Box<dyn FnMut(&mut GroupTimes) -> Result<Run, BenchmarkError> + 'a>,
+    run: RunOnce<'a>,
 }
 
 impl<'a> Trial<'a> {
