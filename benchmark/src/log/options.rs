@@ -67,7 +67,11 @@ pub(crate) struct Options {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "logged,applied")]
     pub(super) durability: Vec<Durability>,
     /// Rows of a block; less where a group would have fewer than four raw blocks.
-    #[arg(long, default_value_t = 8_192, value_parser = clap::value_parser!(u32).range(1..=250_000))]
+    #[arg(
+        long,
+        default_value_t = 8_192,
+        value_parser = clap::value_parser!(u32).range(1..=250_000)
+    )]
     pub(super) block_rows: u32,
     /// Bytes of a segment of the log. Segments are zeroed before the clock starts.
     #[arg(long, default_value = "64MiB", value_parser = byte_count)]
