@@ -44,6 +44,9 @@ pub(crate) enum BenchmarkError {
         /// The hash of the other backend's answers.
         others: String,
     },
+    /// The position log failed.
+    #[error(transparent)]
+    Log(#[from] shoal_position_log::LogError),
     /// Events and queries contradict each other.
     #[error("{0}")]
     Membership(String),

@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod glfpp;
 mod harness;
+mod log;
 mod pgrid;
 mod subscription;
 
@@ -33,6 +34,8 @@ enum Command {
     Glfpp(glfpp::Options),
     /// The cost of continuous queries: updates per second over the number of circles.
     Subscription(subscription::Options),
+    /// The position log: append, read and recover beside the limit of the disk.
+    Log(log::Options),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Command::Codec(options) => codec::run(&options),
         Command::Glfpp(options) => glfpp::run(&options),
         Command::Subscription(options) => subscription::run(&options),
+        Command::Log(options) => log::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -35,7 +35,14 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     ),
     (
         "shoal-benchmark",
-        &["shoal-codec", "shoal-engine", "shoal-gpu", "shoal-table", "shoal-workload"],
+        &[
+            "shoal-codec",
+            "shoal-engine",
+            "shoal-gpu",
+            "shoal-position-log",
+            "shoal-table",
+            "shoal-workload",
+        ],
     ),
     ("shoal-tidy", &[]),
 ];

@@ -30,6 +30,11 @@ pub(crate) fn failed(path: &Path, source: std::io::Error) -> BenchmarkError {
     BenchmarkError::Write { path: path.display().to_string(), source }
 }
 
+/// A file that could not be read.
+pub(crate) fn read_failed(path: &Path, source: std::io::Error) -> BenchmarkError {
+    BenchmarkError::Read { path: path.display().to_string(), source }
+}
+
 /// The name of a flag's value.
 pub(crate) fn value_name<E: ValueEnum>(value: &E) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())

@@ -1,0 +1,123 @@
+//! Runs of the contenders of one case, by turns, so that a disk that changes its speed treats all
+//! alike.
+
+use std::time::{Duration, Instant};
+
+use super::row::Contender;
+use crate::error::BenchmarkError;
+use crate::harness::CycleTimes;
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) seconds: f64,
+    /// Of what was written, read or restored.
+    pub(super) hash: String,
+    /// Bytes of blocks or of a file, if the case does not determine them.
+    pub(super) bytes: Option<u64>,
+    /// Shares of the time by name, seconds.
+    pub(super) parts: Vec<(&'static str, f64)>,
+}
+
+impl Run {
+    pub(super) fn new(seconds: f64, hash: String) -> Self {
+        Self { seconds, hash, bytes: None, parts: Vec::new() }
+    }
+}
+
+/// Times of the groups of all runs.
+pub(super) struct GroupTimes {
+    /// A sync.
+    pub(super) sync: CycleTimes,
+    /// A write, with its sync if it has one.
+    pub(super) group: CycleTimes,
+}
+
+impl GroupTimes {
+    pub(super) fn new() -> Result<Self, BenchmarkError> {
+        Ok(Self { sync: CycleTimes::new()?, group: CycleTimes::new()? })
+    }
+
+    /// Times a write, then a sync if there is one; returns both together.
+    pub(super) fn time<T, E>(
+        &mut self,
+        target: &mut T,
+        write: impl FnOnce(&mut T) -> Result<(), E>,
+        sync: Option<impl FnOnce(&mut T) -> Result<(), E>>,
+    ) -> Result<Duration, E> {
+        let start = Instant::now();
+        write(target)?;
+        let written = start.elapsed();
+        if let Some(sync) = sync {
+            sync(target)?;
+            self.sync.add(start.elapsed() - written);
+        }
+        let took = start.elapsed();
+        self.group.add(took);
+        Ok(took)
+    }
+}
+
+/// Runs a contender once and records the times of its groups.
+type RunOnce<'a> = Box<dyn FnMut(&mut GroupTimes) -> Result<Run, BenchmarkError> + 'a>;
+
+/// A contender and how to run it.
+pub(super) struct Trial<'a> {
+    contender: Contender,
+    run: RunOnce<'a>,
+}
+
+impl<'a> Trial<'a> {
+    pub(super) fn new(
+        contender: Contender,
+        run: impl FnMut(&mut GroupTimes) -> Result<Run, BenchmarkError> + 'a,
+    ) -> Self {
+        Self { contender, run: Box::new(run) }
+    }
+}
+
+/// All runs of a contender.
+pub(super) struct Measured {
+    pub(super) contender: Contender,
+    /// The median run by seconds.
+    pub(super) median: Run,
+    pub(super) seconds_min: f64,
+    pub(super) seconds_max: f64,
+    pub(super) times: GroupTimes,
+}
+
+/// Runs every contender `runs` times, by turns.
+///
+/// # Errors
+/// Of a contender; [`BenchmarkError::Disagreement`] if two runs of one contender differ.
+pub(super) fn by_turns(runs: u32, mut trials: Vec<Trial>) -> Result<Vec<Measured>, BenchmarkError> {
+    let mut all: Vec<(Vec<Run>, GroupTimes)> = trials
+        .iter()
+        .map(|_| Ok((Vec::new(), GroupTimes::new()?)))
+        .collect::<Result<_, BenchmarkError>>()?;
+    for _ in 0..runs {
+        for (trial, (done, times)) in trials.iter_mut().zip(&mut all) {
+            done.push((trial.run)(times)?);
+        }
+    }
+    let measured = trials.iter().zip(all).map(|(trial, (mut done, times))| {
+        if let Some(other) = done.iter().find(|run| run.hash != done[0].hash) {
+            return Err(BenchmarkError::Disagreement {
+                case: "two runs of one case".into(),
+                backend: trial.contender.name().into(),
+                answers: other.hash.clone(),
+                other: trial.contender.name().into(),
+                others: done[0].hash.clone(),
+            });
+        }
+        done.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));
+        Ok(Measured {
+            contender: trial.contender,
+            seconds_min: done[0].seconds,
+            seconds_max: done[done.len() - 1].seconds,
+            median: done.swap_remove(done.len() / 2),
+            times,
+        })
+    });
+    measured.collect()
+}
