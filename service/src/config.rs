@@ -266,7 +266,8 @@ mod tests {
     /// Each setting of the file with a value, as TOML.
     const FILE: &str = "listen = '127.0.0.1:9'\nmetrics_listen = '127.0.0.1:8'\nengine = 'cpu'
         gpu_fleet_memory = '2GiB'\nspace = 'planar:10x20'\nclock = 'event'\nttl = '5m'
-        time_ahead = '1s'\ninsecure = true\ndata = 'shoal-data'\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
+        time_ahead = '1s'\ninsecure = true\ndata = 'shoal-data'
+        threads = 3\nreplay = 'day.csv'\nspeedup = 2.5
         speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
 
     #[test]

@@ -5,6 +5,8 @@
 
 use std::ops::RangeInclusive;
 
+use shoal_position_log::limits as log_limits;
+
 use crate::error::ServiceError;
 
 /// Bytes of one report message: blocks and rows (architecture, section 5).
@@ -274,10 +276,10 @@ server_limits! {
     /// Bytes of cycles that wait for the log, per fleet; beyond them senders are throttled.
     log_pending_bytes_max: u64 = 256 << 20, 1 << 20..=1 << 40;
     /// Bytes of a segment of the log.
-    log_segment_bytes: u64 = shoal_position_log::limits::SEGMENT_BYTES_DEFAULT,
-        shoal_position_log::limits::SEGMENT_BYTES_MIN..=shoal_position_log::limits::SEGMENT_BYTES_MAX;
+    log_segment_bytes: u64 = log_limits::SEGMENT_BYTES_DEFAULT,
+        log_limits::SEGMENT_BYTES_MIN..=log_limits::SEGMENT_BYTES_MAX;
     /// Free bytes of the disk that logs and checkpoints leave.
-    log_reserve_bytes: u64 = shoal_position_log::limits::RESERVE_BYTES_DEFAULT, 0..=1 << 50;
+    log_reserve_bytes: u64 = log_limits::RESERVE_BYTES_DEFAULT, 0..=1 << 50;
     /// Segments that recovery does not need are kept while a log has at most this many bytes.
     log_keep_bytes: u64 = 0, 0..=1 << 60;
     /// Segments that recovery does not need are kept while they are at most this old, milliseconds.

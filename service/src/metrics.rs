@@ -159,7 +159,7 @@ metrics! {
         sessions_lagged: Counter = Counter::default,
             "Times that a session lost messages and received its members again";
         cycle_seconds: Histogram = seconds, "Time from the start of a cycle to its output";
-        pub log_groups: Counter = Counter::default, "Groups of cycles written to the log and synced";
+        pub log_groups: Counter = Counter::default, "Groups of cycles synced in the log";
         pub log_sync_seconds: Histogram = seconds, "Time to write and sync a group of the log";
         pub checkpoint_seconds: Histogram = seconds, "Time to write a checkpoint";
         pub recovery_seconds: FloatGauge = FloatGauge::default, "Duration of the last recovery";

@@ -78,13 +78,6 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         E::TokenTerm { fleet, term } => {
             (FailedPrecondition, R::TokenTerm, metadata! { fleet: fleet, term: term })
         }
-        E::TokenLost { fleet, last_epoch, .. } => {
-            (FailedPrecondition, R::Lost, metadata! { fleet: fleet, last_epoch: last_epoch })
-        }
-        E::LogSpace { fleet, .. } => (ResourceExhausted, R::LogSpace, metadata! { fleet: fleet }),
-        E::LogFailed { fleet, .. } => (Unavailable, R::LogFailed, metadata! { fleet: fleet }),
-        E::Log(_) => (Unavailable, R::LogFailed, vec![]),
-        E::Recovering { .. } => (Unavailable, R::Recovering, vec![]),
         E::SessionGone => (NotFound, R::SessionGone, vec![]),
         E::SessionOtherFleet { fleet, session_fleet } => {
             let metadata = metadata! { fleet: fleet, session_fleet: session_fleet };
@@ -106,10 +99,33 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         E::MessageStalled { .. } => (Aborted, R::MessageStalled, vec![]),
         E::Deadline => (DeadlineExceeded, R::Deadline, vec![]),
         E::ShuttingDown => (Unavailable, R::ShuttingDown, vec![]),
+        E::TokenLost { .. }
+        | E::LogSpace { .. }
+        | E::LogFailed { .. }
+        | E::Log(_)
+        | E::Recovering { .. } => describe_log(error),
         // Errors of a start. A client that sees one has found a fault of the server.
         E::Insecure { .. } | E::LimitRange { .. } | E::Io { .. } | E::Transport(_) => {
             (Internal, R::Internal, vec![])
         }
+    }
+}
+
+/// Errors of logs and of recovery.
+fn describe_log(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
+    match error {
+        ServiceError::TokenLost { fleet, last_epoch, .. } => {
+            let metadata = metadata! { fleet: fleet, last_epoch: last_epoch };
+            (Code::FailedPrecondition, ErrorReason::Lost, metadata)
+        }
+        ServiceError::LogSpace { fleet, .. } => {
+            (Code::ResourceExhausted, ErrorReason::LogSpace, metadata! { fleet: fleet })
+        }
+        ServiceError::LogFailed { fleet, .. } => {
+            (Code::Unavailable, ErrorReason::LogFailed, metadata! { fleet: fleet })
+        }
+        ServiceError::Recovering { .. } => (Code::Unavailable, ErrorReason::Recovering, vec![]),
+        _ => (Code::Unavailable, ErrorReason::LogFailed, vec![]),
     }
 }
 

@@ -1,4 +1,6 @@
 //! The data folder of a server: its lock, its list of fleets, and the folders of their logs.
+//!
+//! A change of the list is durable when the call returns.
 
 use std::fmt;
 use std::path::Path;
@@ -54,8 +56,7 @@ impl DataFolder {
             what: format!("creating the data folder {}", folder.display()),
             source,
         })?;
-        let holder = format!("process {}", std::process::id());
-        let lock = DirectoryLock::acquire(folder, &holder)?;
+        let lock = DirectoryLock::acquire(folder, "shoal serve")?;
         Self::with_storage(Arc::new(FileStorage::new(folder)), Some(lock))
     }
 

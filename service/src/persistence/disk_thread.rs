@@ -1,4 +1,6 @@
 //! Writes groups to the log and syncs them; recycles segments; ends the log in order.
+//!
+//! An error of the disk is final; a full disk is waited for.
 
 use std::sync::Arc;
 use std::thread;

@@ -1,4 +1,6 @@
 //! The log of a fleet as its callers see it: what is durable, and whether it accepts reports.
+//!
+//! The engine thread and the threads of the log write the state; nothing here blocks a task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,6 @@
 //! Brings a fleet back: the newest checkpoint, then the cycles of the log through the same engine.
+//!
+//! Nothing accepts requests before the end of the log has been read and verified.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
