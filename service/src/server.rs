@@ -18,7 +18,7 @@ use shoal_proto::raw::subscription_service_server::SubscriptionServiceServer;
 use shoal_proto::v1::fleet_service_server::FleetServiceServer;
 use shoal_proto::v1::query_service_server::QueryServiceServer;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 use tonic::transport::Server;
@@ -123,13 +123,15 @@ pub struct Environment {
     pub sinks: Option<SinkFactory>,
     /// Keeps the fleets in place of the folder of the options.
     pub data: Option<DataFolder>,
+    /// Notified once the fleets are recovered and calls are accepted.
+    pub ready: Option<Arc<Notify>>,
 }
 
 impl Environment {
     /// The system clock, engines of a factory, no sinks.
     #[must_use]
     pub fn new(engines: EngineFactory) -> Self {
-        Self { wall: WallClock::system(), engines, sinks: None, data: None }
+        Self { wall: WallClock::system(), engines, sinks: None, data: None, ready: None }
     }
 }
 
@@ -165,6 +167,7 @@ pub async fn run_in(
     }
     EngineChoice::build_pool(options.threads);
     let metrics = Arc::new(Metrics::default());
+    let ready = environment.ready.clone();
     let registry = open_registry(environment, &options, metrics.clone())?;
     let (stop, stopping) = watch::channel(false);
     let monitored = Monitored { registry: registry.clone(), metrics, stopping };
@@ -175,11 +178,17 @@ pub async fn run_in(
     let (health, health_service) = tonic_health::server::health_reporter();
     tasks.spawn(watch_health(health, monitored.clone()));
     let routes = add_routes(Routes::new(health_service), &options.limits, monitored.clone())?;
-    if !registry.has_data() {
-        open_fleets(&registry, &options).await?;
-        registry.set_ready();
+    let has_data = registry.has_data();
+    if !has_data {
+        open_fleets(&registry, &options, ready.as_deref()).await?;
     }
-    let recovering = recover(registry.clone(), options.clone());
+    // While fleets are recovered, health is served and calls fail with the reason.
+    let recovering = async {
+        if has_data && let Err(error) = open_fleets(&registry, &options, ready.as_deref()).await {
+            return error;
+        }
+        std::future::pending().await
+    };
     let served = serve(listener, &options.limits, monitored, routes, &stop, shutdown);
     let served = tokio::select! {
         served = served => served,
@@ -199,7 +208,7 @@ fn open_registry(
     options: &ServerOptions,
     metrics: Arc<Metrics>,
 ) -> Result<Arc<Registry>, ServiceError> {
-    let Environment { wall, engines, sinks, data } = environment;
+    let Environment { wall, engines, sinks, data, .. } = environment;
     let (limits, ahead_ms) = (options.limits.clone(), options.time_ahead_max_ms);
     let data = match (data, &options.data) {
         (None, Some(folder)) => Some(DataFolder::open(folder)?),
@@ -208,20 +217,22 @@ fn open_registry(
     Ok(Arc::new(Registry::new(engines, sinks, data, limits, wall, ahead_ms, metrics)))
 }
 
-/// Recovers the fleets and creates `default` if it is missing; returns only an error.
-async fn recover(registry: Arc<Registry>, options: ServerOptions) -> ServiceError {
-    if registry.check_ready().is_ok() {
-        return std::future::pending().await;
+/// Recovers the fleets and creates `default` if it is missing; then calls are accepted.
+async fn open_fleets(
+    registry: &Registry,
+    options: &ServerOptions,
+    ready: Option<&Notify>,
+) -> Result<(), ServiceError> {
+    registry.recover().await?;
+    open_default(registry, options).await?;
+    registry.set_ready();
+    if let Some(ready) = ready {
+        ready.notify_one();
     }
-    match open_fleets(&registry, &options).await {
-        Ok(()) => registry.set_ready(),
-        Err(error) => return error,
-    }
-    std::future::pending().await
+    Ok(())
 }
 
-async fn open_fleets(registry: &Registry, options: &ServerOptions) -> Result<(), ServiceError> {
-    registry.recover().await?;
+async fn open_default(registry: &Registry, options: &ServerOptions) -> Result<(), ServiceError> {
     let name = FleetName::new("name", DEFAULT)?;
     if let Some(kept) = registry.list().iter().find(|fleet| *fleet.name() == name) {
         warn_of_ignored_settings(kept.options(), options);

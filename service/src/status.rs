@@ -99,11 +99,10 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         E::MessageStalled { .. } => (Aborted, R::MessageStalled, vec![]),
         E::Deadline => (DeadlineExceeded, R::Deadline, vec![]),
         E::ShuttingDown => (Unavailable, R::ShuttingDown, vec![]),
-        E::TokenLost { .. }
-        | E::LogSpace { .. }
-        | E::LogFailed { .. }
-        | E::Log(_)
-        | E::Recovering { .. } => describe_log(error),
+        E::Recovering { .. } => (Unavailable, R::Recovering, vec![]),
+        E::TokenLost { .. } | E::LogSpace { .. } | E::LogFailed { .. } | E::Log(_) => {
+            describe_log(error)
+        }
         // Errors of a start. A client that sees one has found a fault of the server.
         E::Insecure { .. } | E::LimitRange { .. } | E::Io { .. } | E::Transport(_) => {
             (Internal, R::Internal, vec![])
@@ -111,7 +110,7 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
     }
 }
 
-/// Errors of logs and of recovery.
+/// Errors of logs.
 fn describe_log(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
     match error {
         ServiceError::TokenLost { fleet, last_epoch, .. } => {
@@ -124,7 +123,6 @@ fn describe_log(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         ServiceError::LogFailed { fleet, .. } => {
             (Code::Unavailable, ErrorReason::LogFailed, metadata! { fleet: fleet })
         }
-        ServiceError::Recovering { .. } => (Code::Unavailable, ErrorReason::Recovering, vec![]),
         _ => (Code::Unavailable, ErrorReason::LogFailed, vec![]),
     }
 }

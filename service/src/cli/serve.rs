@@ -1,14 +1,15 @@
 //! `shoal serve`: the settings of a server, and its life from binding to the last signal.
 //!
 //! A setting is one field of [`Settings`], which defines its flag, environment variable, key in the
-//! configuration file and help. The first line on standard output is `listening on ADDR:PORT`;
-//! scripts wait for it. Everything else on standard output comes from a replay. Logs go to standard
-//! error.
+//! configuration file and help. The first line on standard output is `listening on ADDR:PORT`, as
+//! soon as the fleets are recovered and calls are accepted; scripts wait for it. Everything else on
+//! standard output comes from a replay. Logs go to standard error.
 
 use std::future::Future;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -16,14 +17,15 @@ use shoal_engine::{Clock, Space};
 use shoal_table::SpeedUnit;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::error::{CliError, Exit};
 use super::values::{bytes, span};
+use crate::EngineChoice;
 use crate::config::ServeConfig;
 use crate::logs::{self, LogFormat};
 use crate::replay::Replayer;
-use crate::{EngineChoice, server};
+use crate::server::{self, Environment};
 
 /// Settings of a server. A key of the configuration file is the name of a field.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -177,23 +179,31 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
     };
     let address =
         listener.local_addr().map_err(CliError::local("reading the listener's address"))?;
-    writeln!(io::stdout(), "listening on {address}")?;
-    io::stdout().flush()?;
     if let Some(address) = metrics.as_ref().and_then(|listener| listener.local_addr().ok()) {
         tracing::info!(%address, "metrics");
     }
     let (sender, stopped) = watch::channel(false);
-    let replaying = replay.map(|replay| tokio::spawn(replay.run(address, stopped)));
+    let ready = Arc::new(Notify::new());
+    let engines = options.engine.factory(options.gpu_fleet_memory_bytes);
+    let environment = Environment { ready: Some(ready.clone()), ..Environment::new(engines) };
+    let started = async move {
+        ready.notified().await;
+        writeln!(io::stdout(), "listening on {address}")?;
+        io::stdout().flush()?;
+        if let Some(replay) = replay {
+            replay.run(address, stopped).await;
+        }
+        std::future::pending().await
+    };
     let shutdown = async move {
         stop.await;
         // An error means that there is no replay.
         let _ = sender.send(true);
     };
-    let served = server::run(listener, metrics, options, shutdown).await;
-    if let Some(replaying) = replaying {
-        replaying.abort();
+    tokio::select! {
+        served = server::run_in(environment, listener, metrics, options, shutdown) => Ok(served?),
+        failed = started => failed,
     }
-    Ok(served?)
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {

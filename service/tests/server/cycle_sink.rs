@@ -210,7 +210,9 @@ fn assert_coverage(recorder: &Recorder) {
     let sent = numbers.len();
     numbers.sort_unstable();
     numbers.dedup();
-    assert_eq!((numbers.len(), sent), (400, 400));
+    assert_eq!(numbers.len(), sent);
+    // The seven numbers after the one that fails have no cycle if its failure is found first.
+    assert!((393..=400).contains(&sent), "{sent} numbers");
 }
 
 #[tokio::test(flavor = "multi_thread")]
