@@ -38,7 +38,7 @@ macro_rules! refusals {
 refusals! {
     /// The id is `u64::MAX`.
     Object = 1 "object" Some("object"),
-    /// A coordinate was NaN or infinite; in a block `x` is [`NOT_FINITE_X`].
+    /// A coordinate was NaN or infinite; in a block `x` is [`crate::layout::NOT_FINITE_X`].
     NotFinite = 2 "not_finite" None,
     /// Outside the space.
     OutsideSpace = 3 "outside_space" None,
