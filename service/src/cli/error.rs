@@ -136,7 +136,9 @@ impl CliError {
                     Code::ResourceExhausted => {
                         "the server is busy or a limit is reached: try again later"
                     }
-                    Code::Unavailable => "the server is stopping or cannot be reached: try again",
+                    Code::Unavailable => {
+                        "the server starts, stops or cannot be reached, or its log failed: try again"
+                    }
                     Code::DeadlineExceeded => "wait longer with --timeout, or ask for less",
                     Code::Unimplemented => VERSION,
                     _ => return None,

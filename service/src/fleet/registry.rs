@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use shoal_engine::{Backend, Clock, EngineOptions, Space};
 use shoal_position_log::Terms;
 use tokio::sync::{Mutex, watch};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::cycle_planner::CyclePlanner;
 use super::cycle_sink::{CycleSink, SinkFactory};
@@ -177,7 +177,11 @@ impl Registry {
             (Ok(fleet), _) => fleet,
             (Err(error), Some(data)) => {
                 let (data, name) = (data.clone(), name.clone());
-                blocking(move || data.remove(&name)).await?;
+                blocking(move || match data.unlist(&name)? {
+                    Some(folder) => data.remove_files(&folder),
+                    None => Ok(()),
+                })
+                .await?;
                 return Err(error);
             }
             (Err(error), None) => return Err(error),
@@ -373,16 +377,24 @@ impl Registry {
     /// Ends a fleet and deletes it; returns when its memory is free.
     ///
     /// # Errors
-    /// [`ServiceError::FleetUnknown`].
+    /// [`ServiceError::FleetUnknown`]; [`ServiceError::Log`]: then the fleet is still there.
     pub async fn delete(&self, name: &FleetName) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
-        self.check_ready()?;
-        let fleet = self.write(|fleets| fleets.remove(name));
-        let fleet = fleet.ok_or_else(|| ServiceError::FleetUnknown(name.as_str().into()))?;
+        let fleet = self.find(name)?;
+        // First, so that a fleet whose deletion fails is still there.
+        let folder = match self.data.clone() {
+            Some(data) => {
+                let name = name.clone();
+                blocking(move || data.unlist(&name)).await?
+            }
+            None => None,
+        };
+        self.write(|fleets| fleets.remove(name));
         fleet.end(FleetState::Deleted).await;
-        if let Some(data) = self.data.clone() {
-            let name = name.clone();
-            blocking(move || data.remove(&name)).await?;
+        if let Some((data, folder)) = self.data.clone().zip(folder)
+            && let Err(error) = blocking(move || data.remove_files(&folder)).await
+        {
+            warn!(fleet = %name, %error, "files of the deleted fleet remain");
         }
         self.metrics.forget(name.as_str());
         info!(fleet = %name, "fleet deleted");

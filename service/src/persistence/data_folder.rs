@@ -57,6 +57,7 @@ impl DataFolder {
             source,
         })?;
         let lock = DirectoryLock::acquire(folder, "shoal serve")?;
+        check_list(folder)?;
         Self::with_storage(Arc::new(FileStorage::new(folder)), Some(lock))
     }
 
@@ -109,24 +110,28 @@ impl DataFolder {
         Ok(folder)
     }
 
-    /// Removes a fleet from the list, then its files.
+    /// Removes a fleet from the list; returns its folder. After an error the list is as before.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
-    pub(crate) fn remove(&self, name: &FleetName) -> Result<(), ServiceError> {
+    pub(crate) fn unlist(&self, name: &FleetName) -> Result<Option<FleetFolder>, ServiceError> {
         let mut removed = None;
         self.change(|manifest| {
             let place = manifest.fleets.iter().position(|it| it.fleet.name == name.as_str());
             removed = place.map(|place| manifest.fleets.remove(place));
         })?;
-        removed.map_or(Ok(()), |entry| self.remove_files(&self.folder(entry.fleet)))
+        Ok(removed.map(|entry| self.folder(entry.fleet)))
     }
 
     fn folder(&self, identity: FleetIdentity) -> FleetFolder {
         FleetFolder { storage: self.0.storage.clone(), identity }
     }
 
-    fn remove_files(&self, folder: &FleetFolder) -> Result<(), ServiceError> {
+    /// Removes the files of a fleet that is not in the list.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`]: the files remain until a fleet of this name is created.
+    pub(crate) fn remove_files(&self, folder: &FleetFolder) -> Result<(), ServiceError> {
         let root = folder.root();
         let removed = folder.storage.remove_dir(&root);
         removed.map_err(|source| self.failed("remove", &root, source))
@@ -150,6 +155,18 @@ impl DataFolder {
             Ok(())
         })
     }
+}
+
+/// Refuses a folder with fleets whose list is missing: a server that began a new list would remove
+/// their files.
+fn check_list(folder: &Path) -> Result<(), ServiceError> {
+    let (list, fleets) = (folder.join("fleets.manifest"), folder.join("fleets"));
+    let has_fleets = std::fs::read_dir(fleets).is_ok_and(|mut entries| entries.next().is_some());
+    if list.exists() || !has_fleets {
+        return Ok(());
+    }
+    let reason = "it is missing, but `fleets/` has files".to_owned();
+    Err(LogError::Damaged { file: list.display().to_string(), offset: 0, reason }.into())
 }
 
 /// A random number of the operating system.

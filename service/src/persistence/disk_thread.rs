@@ -31,6 +31,8 @@ pub(super) struct DiskThread {
     pub(super) retention: Retention,
     pub(super) wall: WallClock,
     pub(super) metrics: FleetMetrics,
+    /// False once a segment could not be prepared: the writer prepares the next itself.
+    pub(super) prepares: bool,
 }
 
 /// A segment that another thread prepares.
@@ -76,7 +78,7 @@ impl DiskThread {
         mut group: PendingGroup,
         preparing: &mut Preparing,
     ) -> Result<(), LogError> {
-        self.take_spare(preparing)?;
+        self.take_spare(preparing);
         let started = Instant::now();
         while let Err(error) = self.writer.write(&mut group.group) {
             if !matches!(error, LogError::Space { .. }) || self.log.is_ending() {
@@ -108,7 +110,7 @@ impl DiskThread {
 
     /// Prepares the next segment on a thread of its own.
     fn prepare_spare(&mut self, preparing: &mut Preparing) {
-        if preparing.is_some() {
+        if preparing.is_some() || !self.prepares {
             return;
         }
         if let Some(job) = self.writer.spare_job() {
@@ -122,18 +124,20 @@ impl DiskThread {
         }
     }
 
-    fn take_spare(&mut self, preparing: &mut Preparing) -> Result<(), LogError> {
+    fn take_spare(&mut self, preparing: &mut Preparing) {
         let Some(spare) = preparing.as_ref().and_then(|receiver| receiver.try_recv().ok()) else {
-            return Ok(());
+            return;
         };
         *preparing = None;
         match spare {
             Ok(spare) => self.writer.add_spare(spare),
             // The writer reports it when it needs the segment.
             Err(LogError::Space { .. }) => {}
-            Err(error) => return Err(error),
+            Err(error) => {
+                warn!(fleet = self.fleet, %error, "the next segment of the log is not prepared");
+                self.prepares = false;
+            }
         }
-        Ok(())
     }
 
     fn retire(&mut self, needed_epoch: u64) -> Result<(), LogError> {

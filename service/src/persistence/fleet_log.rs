@@ -197,14 +197,15 @@ impl FleetLog {
         self.settled_epoch.load(Ordering::SeqCst)
     }
 
-    /// Changes the state; a log that has failed remains failed.
+    /// Changes the state. That of a log that has failed no longer changes: cycles after the failure
+    /// are in no log, so nothing else becomes durable.
     pub(super) fn publish(&self, change: impl FnOnce(&mut LogReading)) {
         self.reading.send_if_modified(|reading| {
+            if matches!(reading.condition, LogCondition::Failed(_)) {
+                return false;
+            }
             let before = reading.clone();
             change(reading);
-            if matches!(before.condition, LogCondition::Failed(_)) {
-                reading.condition = before.condition.clone();
-            }
             *reading != before
         });
     }
@@ -254,6 +255,9 @@ mod tests {
         log.publish(|reading| reading.condition = LogCondition::Running);
         assert!(matches!(log.check(), Err(ServiceError::LogFailed { .. })));
         assert!(matches!(log.durable(2).await, Err(ServiceError::LogFailed { .. })));
+        log.synced(at(2), 1, 1, 1);
+        log.pass(3);
+        assert!(matches!(log.durable(3).await, Err(ServiceError::LogFailed { .. })));
         log.durable(1).await.unwrap();
     }
 }

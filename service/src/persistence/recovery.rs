@@ -296,6 +296,7 @@ impl LogStart<'_> {
             retention: Retention { keep_bytes: limits.log_keep_bytes, keep_ms: limits.log_keep_ms },
             wall: tools.wall.clone(),
             metrics: tools.metrics.clone(),
+            prepares: true,
         };
         // An error cannot occur: the receiver is in `disk`.
         let _ = needed_sender.send(needed_epoch);
@@ -309,8 +310,12 @@ impl LogStart<'_> {
             metrics: tools.metrics.clone(),
         })?;
         let threads = vec![
-            spawn("group", &fleet, group_work(cycles, group_sender, empty, space, log.clone()))?,
-            spawn("disk", &fleet, move || disk.run())?,
+            spawn(
+                ("group", &fleet),
+                &log,
+                group_work(cycles, group_sender, empty, space, log.clone()),
+            )?,
+            spawn(("disk", &fleet), &log, move || disk.run())?,
         ];
         Ok(LogSink {
             log,
@@ -345,12 +350,28 @@ fn group_work(
     }
 }
 
+/// Marks the log as failed if its thread panics: nothing that waits for it may wait for ever.
+struct PanicGuard(Arc<FleetLog>);
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let why: Arc<str> = "a thread of the log panicked; restart the server".into();
+            self.0.publish(|reading| reading.condition = LogCondition::Failed(why));
+        }
+    }
+}
+
 fn spawn(
-    what: &str,
-    fleet: &str,
+    (what, fleet): (&str, &str),
+    log: &Arc<FleetLog>,
     work: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, ServiceError> {
-    let spawned = thread::Builder::new().name(format!("{what}-{fleet}")).spawn(work);
+    let guard = PanicGuard(log.clone());
+    let spawned = thread::Builder::new().name(format!("{what}-{fleet}")).spawn(move || {
+        let _guard = guard;
+        work();
+    });
     spawned.map_err(|source| ServiceError::Io {
         what: format!("starting the log's threads of fleet {fleet}"),
         source,

@@ -273,6 +273,40 @@ async fn fleets_are_kept_and_a_deleted_one_does_not_return() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_the_disk_refuses_leaves_the_fleet() {
+    let disk = SimulatedDisk::new(11);
+    let server = start(&disk).await;
+    let mut fleets = server.fleets().await;
+    let request = v1::CreateFleetRequest { name: "f".into(), ..Default::default() };
+    fleets.create_fleet(request.clone()).await.unwrap();
+    let to_f = v1::ReportRequest { fleet: "f".into(), ..rows(vec![fix(1, START_MS, 0.0, 0.0)]) };
+    server.positions().await.once(to_f.clone()).await.unwrap();
+    for operation in disk.operations()..disk.operations() + 4 {
+        disk.inject(operation, Fault::NoSpace);
+    }
+    let delete = v1::DeleteFleetRequest { name: "f".into() };
+    refused(fleets.delete_fleet(delete.clone()).await, "LOG_FAILED");
+    disk.clear_faults();
+    assert_eq!(server.fleet("f").await.object_count, 1);
+    refused(fleets.create_fleet(request.clone()).await, "FLEET_EXISTS");
+    server.positions().await.once(to_f).await.unwrap();
+    fleets.delete_fleet(delete).await.unwrap();
+    fleets.create_fleet(request).await.unwrap();
+    server.stop().await;
+    let server = start(&disk).await;
+    assert_eq!(server.fleet("f").await.object_count, 0);
+}
+
+#[test]
+fn fleets_without_their_list_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(DataFolder::open(folder.path()).unwrap());
+    std::fs::create_dir_all(folder.path().join("fleets/f/log")).unwrap();
+    let error = DataFolder::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("fleets.manifest") && error.contains("missing"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_chooses_its_durability() {
     let server = Running::start().await;
     let mut positions = server.positions().await;
