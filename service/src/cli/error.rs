@@ -136,9 +136,7 @@ impl CliError {
                     Code::ResourceExhausted => {
                         "the server is busy or a limit is reached: try again later"
                     }
-                    Code::Unavailable => {
-                        "the server starts, stops or cannot be reached, or its log failed: try again"
-                    }
+                    Code::Unavailable => "the server starts, stops or is out of reach: try again",
                     Code::DeadlineExceeded => "wait longer with --timeout, or ask for less",
                     Code::Unimplemented => VERSION,
                     _ => return None,
