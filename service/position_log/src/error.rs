@@ -32,7 +32,7 @@ pub enum LogError {
     /// be repeated when there is space.
     #[error(
         "{file}: {free_bytes} bytes are free, {needed_bytes} are needed with the reserve. Free \
-         space on this disk, or let the log retain less"
+         space on this disk, or use smaller segments or a smaller reserve"
     )]
     Space {
         /// The file to be created.
