@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shoal_position_log::{
-    DirectoryLock, FileStorage, FleetIdentity, LogError, Manifest, ManifestEntry, Storage,
+    DirectoryLock, FileStorage, FleetIdentity, LogError, LogReader, Manifest, ManifestEntry,
+    ReadMode, ReadOptions, Storage,
 };
 
 use super::fleet_record;
@@ -43,6 +44,12 @@ impl FleetFolder {
 
     pub(super) fn checkpoint(&self) -> String {
         format!("{}/checkpoint", self.root())
+    }
+
+    /// Opens the log for reading; the cycles after the epoch are needed.
+    pub(super) fn read_log(&self, after_epoch: u64, mode: ReadMode) -> Result<LogReader, LogError> {
+        let options = ReadOptions { fleet: Some(self.identity.clone()), after_epoch, mode };
+        LogReader::open(self.storage.clone(), &self.log(), options)
     }
 }
 

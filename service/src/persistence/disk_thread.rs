@@ -43,8 +43,7 @@ impl DiskThread {
     pub(super) fn run(mut self) {
         if let Err(error) = self.write_all() {
             error!(fleet = self.fleet, %error, "the log failed; the fleet takes no more reports");
-            let why: Arc<str> = error.to_string().into();
-            self.log.publish(|reading| reading.condition = LogCondition::Failed(why));
+            self.log.fail(&error.to_string());
             self.wake();
             return;
         }

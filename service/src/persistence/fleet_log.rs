@@ -210,6 +210,11 @@ impl FleetLog {
         });
     }
 
+    /// Ends it, for the reason given.
+    pub(super) fn fail(&self, why: &str) {
+        self.publish(|reading| reading.condition = LogCondition::Failed(why.into()));
+    }
+
     /// Whether an error of the disk ended it.
     #[must_use]
     pub fn has_failed(&self) -> bool {
@@ -251,7 +256,7 @@ mod tests {
         log.synced(at(1), 1, 1, 1);
         log.check().unwrap();
         log.add_pending(2, 1);
-        log.publish(|reading| reading.condition = LogCondition::Failed("bad".into()));
+        log.fail("bad");
         log.publish(|reading| reading.condition = LogCondition::Running);
         assert!(matches!(log.check(), Err(ServiceError::LogFailed { .. })));
         assert!(matches!(log.durable(2).await, Err(ServiceError::LogFailed { .. })));

@@ -8,7 +8,7 @@ use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns};
 use shoal_engine::Request;
 use shoal_position_log::{
     Frame, FrameKind, LogError, LogReader, LoggedCycle, LoggedRequest, Position, ReadCounts,
-    ReadMode, ReadOptions, RequestBody, SegmentHeader, TornTail, list_segments, segment_path,
+    ReadMode, RequestBody, SegmentHeader, TornTail, list_segments, segment_path,
 };
 
 use super::data_folder::FleetFolder;
@@ -128,8 +128,7 @@ impl LogContent {
     }
 
     fn open(&mut self, fleet: &FleetFolder) -> Result<LogReader, LogError> {
-        let (storage, folder) = (&fleet.storage, fleet.log());
-        let segments = list_segments(storage.clone(), &folder)?;
+        let segments = list_segments(fleet.storage.clone(), &fleet.log())?;
         self.segments = segments
             .into_iter()
             .map(|entry| SegmentContent {
@@ -140,12 +139,7 @@ impl LogContent {
                 last_epoch: None,
             })
             .collect();
-        let options = ReadOptions {
-            fleet: Some(fleet.identity.clone()),
-            after_epoch: 0,
-            mode: ReadMode::Inspect,
-        };
-        LogReader::open(storage.clone(), &folder, options)
+        fleet.read_log(0, ReadMode::Inspect)
     }
 
     fn read_frames(

@@ -12,8 +12,8 @@ use crossbeam_channel::{bounded, unbounded};
 use shoal_codec::SpaceTag;
 use shoal_engine::{Backend, CycleInput, EngineOptions, Model, Request};
 use shoal_position_log::{
-    CycleSource as _, LogError, LogOptions, LogReader, LogWriter, LoggedCycle, LoggedRequest,
-    ReadMode, ReadOptions, Recovered, RequestBody, Retention, Terms, open_newest,
+    CycleSource as _, LogError, LogOptions, LogWriter, LoggedCycle, LoggedRequest, ReadMode,
+    Recovered, RequestBody, Retention, Terms, open_newest,
 };
 use tracing::{info, warn};
 
@@ -63,12 +63,7 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     let started = Instant::now();
     let mut replay = Replay::new(tools)?;
     let checkpoint = replay.load_checkpoint(tools)?;
-    let read = ReadOptions {
-        fleet: Some(tools.folder.identity.clone()),
-        after_epoch: replay.epoch,
-        mode: ReadMode::Recover,
-    };
-    let mut reader = LogReader::open(tools.folder.storage.clone(), &tools.folder.log(), read)?;
+    let mut reader = tools.folder.read_log(replay.epoch, ReadMode::Recover)?;
     let mut progress = Progress::new(&tools.folder.identity.name);
     while let Some(cycle) = reader.next_cycle()? {
         progress.rows += replay.apply(&cycle, tools)?;
@@ -344,8 +339,7 @@ fn group_work(
     let thread = GroupThread { cycles, groups, written, space };
     move || {
         if let Err(error) = thread.run() {
-            let why: Arc<str> = error.to_string().into();
-            log.publish(|reading| reading.condition = LogCondition::Failed(why));
+            log.fail(&error.to_string());
         }
     }
 }
@@ -356,8 +350,7 @@ struct PanicGuard(Arc<FleetLog>);
 impl Drop for PanicGuard {
     fn drop(&mut self) {
         if thread::panicking() {
-            let why: Arc<str> = "a thread of the log panicked; restart the server".into();
-            self.0.publish(|reading| reading.condition = LogCondition::Failed(why));
+            self.0.fail("a thread of the log panicked; restart the server");
         }
     }
 }

@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use shoal_position_log::{
-    DirectoryLock, FileStorage, FleetIdentity, LogError, LogOptions, LogReader, Manifest, ReadMode,
-    ReadOptions, Recovered, RepairReport, Storage, checkpoint_epochs, list_segments,
-    open_checkpoint, repair, segment_path,
+    DirectoryLock, FileStorage, FleetIdentity, LogError, LogOptions, Manifest, ReadMode, Recovered,
+    RepairReport, Storage, checkpoint_epochs, list_segments, open_checkpoint, repair, segment_path,
 };
 
 use super::checkpoint::{self, CheckpointContent};
@@ -155,9 +154,7 @@ impl StoredFleet {
     }
 
     fn read(&self, after_epoch: u64, mode: ReadMode) -> Result<Recovered, LogError> {
-        let FleetFolder { storage, identity } = &self.folder;
-        let options = ReadOptions { fleet: Some(identity.clone()), after_epoch, mode };
-        LogReader::open(storage.clone(), &self.folder.log(), options)?.finish()
+        self.folder.read_log(after_epoch, mode)?.finish()
     }
 
     /// What [`Self::repair`] would do.
