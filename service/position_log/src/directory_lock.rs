@@ -1,19 +1,23 @@
-//! Exclusive use of a data folder by one process: a lock on its file `lock`.
+//! Exclusive use of a data folder by one process: a lock on the folder itself.
 //!
-//! The operating system releases the lock when the process ends, however it ends. The text of the
-//! file names the holder for messages only.
+//! The operating system releases the lock when the process ends, however it ends. Nobody can remove
+//! the folder and leave its content, as with a lock file. The file `lock` in it names the holder,
+//! for messages only.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::Read;
 use std::path::Path;
 
 use crate::error::LogError;
 use crate::limits::LOCK_HOLDER_BYTES_MAX;
 
+/// The file that names the holder.
+const HOLDER: &str = "lock";
+
 /// Held while the server uses the folder; dropping it releases the lock.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    _file: File,
+    _folder: File,
 }
 
 impl DirectoryLock {
@@ -22,46 +26,41 @@ impl DirectoryLock {
     /// # Errors
     /// [`LogError::Locked`] if another process holds it; [`LogError::Storage`].
     pub fn acquire(folder: &Path, holder: &str) -> Result<Self, LogError> {
-        let path = folder.join("lock");
-        let display = path.display().to_string();
-        let failed = |operation| LogError::storage(operation, display.clone());
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(&path).map_err(failed("open"))?;
-        match file.try_lock() {
+        let display = folder.display().to_string();
+        let opened = File::open(folder).map_err(LogError::storage("open", &display))?;
+        match opened.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 // Readers do not write their name; only they let others share the lock.
-                let holder = match file.try_lock_shared() {
+                let holder = match opened.try_lock_shared() {
                     Ok(()) => "a command that reads the folder".to_owned(),
-                    Err(_) => holder_of(&file),
+                    Err(_) => holder_of(folder),
                 };
                 return Err(LogError::Locked { file: display, holder });
             }
-            Err(TryLockError::Error(error)) => return Err(failed("lock")(error)),
+            Err(TryLockError::Error(error)) => {
+                return Err(LogError::storage("lock", display)(error));
+            }
         }
-        file.set_len(0).map_err(failed("write"))?;
-        file.seek(SeekFrom::Start(0)).map_err(failed("write"))?;
-        writeln!(file, "process {} ({holder})", std::process::id()).map_err(failed("write"))?;
-        Ok(Self { _file: file })
+        let path = folder.join(HOLDER);
+        let text = format!("process {} ({holder})\n", std::process::id());
+        let failed = LogError::storage("write", path.display().to_string());
+        fs::write(&path, text).map_err(failed)?;
+        Ok(Self { _folder: opened })
     }
 
     /// Keeps servers from `folder` while it is read, and changes nothing; other readers share the
-    /// lock. `None` if no server has ever used the folder.
+    /// lock.
     ///
     /// # Errors
     /// [`LogError::Locked`] if a server holds it; [`LogError::Storage`].
-    pub fn share(folder: &Path) -> Result<Option<Self>, LogError> {
-        let path = folder.join("lock");
-        let display = path.display().to_string();
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(LogError::storage("open", display.clone()))?,
-        };
-        match file.try_lock_shared() {
-            Ok(()) => Ok(Some(Self { _file: file })),
+    pub fn share(folder: &Path) -> Result<Self, LogError> {
+        let display = folder.display().to_string();
+        let opened = File::open(folder).map_err(LogError::storage("open", &display))?;
+        match opened.try_lock_shared() {
+            Ok(()) => Ok(Self { _folder: opened }),
             Err(TryLockError::WouldBlock) => {
-                Err(LogError::Locked { file: display, holder: holder_of(&file) })
+                Err(LogError::Locked { file: display, holder: holder_of(folder) })
             }
             Err(TryLockError::Error(error)) => Err(LogError::storage("lock", display)(error)),
         }
@@ -69,9 +68,11 @@ impl DirectoryLock {
 }
 
 /// The holder that the file names. Best effort: its name is not worth another error.
-fn holder_of(file: &File) -> String {
+fn holder_of(folder: &Path) -> String {
     let mut text = Vec::new();
-    let _ = file.take(LOCK_HOLDER_BYTES_MAX as u64).read_to_end(&mut text);
+    if let Ok(file) = File::open(folder.join(HOLDER)) {
+        let _ = file.take(LOCK_HOLDER_BYTES_MAX as u64).read_to_end(&mut text);
+    }
     let text = String::from_utf8_lossy(&text);
     let holder = text.lines().next().filter(|text| !text.is_empty());
     holder.unwrap_or("another process").to_owned()
@@ -93,15 +94,37 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_outlives_the_file_that_names_its_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = DirectoryLock::acquire(folder.path(), "port 7070").unwrap();
+        let name = folder.path().join(HOLDER);
+        fs::remove_file(&name).unwrap();
+        for _ in 0..2 {
+            let error = DirectoryLock::acquire(folder.path(), "port 7071").unwrap_err();
+            assert!(matches!(error, LogError::Locked { .. }), "{error}");
+            assert!(DirectoryLock::share(folder.path()).is_err());
+            // Nor does another file of this name release it.
+            fs::write(&name, "").unwrap();
+        }
+        drop(held);
+        let read = DirectoryLock::share(folder.path()).unwrap();
+        fs::remove_file(&name).unwrap();
+        DirectoryLock::acquire(folder.path(), "port 7071").unwrap_err();
+        drop(read);
+        DirectoryLock::acquire(folder.path(), "port 7071").unwrap();
+        assert!(fs::read_to_string(&name).unwrap().contains("port 7071"));
+    }
+
+    #[test]
     fn readers_share_the_lock_and_keep_servers_out() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(DirectoryLock::share(folder.path()).unwrap().is_none());
+        drop(DirectoryLock::share(folder.path()).unwrap());
         let server = DirectoryLock::acquire(folder.path(), "port 7070").unwrap();
         let refused = DirectoryLock::share(folder.path()).unwrap_err().to_string();
         assert!(refused.contains("port 7070"), "{refused}");
         drop(server);
-        let first = DirectoryLock::share(folder.path()).unwrap().unwrap();
-        let second = DirectoryLock::share(folder.path()).unwrap().unwrap();
+        let first = DirectoryLock::share(folder.path()).unwrap();
+        let second = DirectoryLock::share(folder.path()).unwrap();
         let refused = DirectoryLock::acquire(folder.path(), "port 7071").unwrap_err().to_string();
         assert!(refused.contains("a command that reads"), "{refused}");
         drop((first, second));

@@ -22,7 +22,7 @@ pub(crate) struct StoredFolder {
     /// In the order of the list.
     pub(crate) fleets: Vec<StoredFleet>,
     /// Released when the folder is dropped.
-    _lock: Option<DirectoryLock>,
+    _lock: DirectoryLock,
 }
 
 /// A fleet in a data folder.
@@ -62,14 +62,12 @@ impl StoredFolder {
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn open_to_repair(folder: &Path) -> Result<Option<Self>, ServiceError> {
-        Self::with_lock(folder, |folder| {
-            DirectoryLock::acquire(folder, "shoal log repair").map(Some)
-        })
+        Self::with_lock(folder, |folder| DirectoryLock::acquire(folder, "shoal log repair"))
     }
 
     fn with_lock(
         folder: &Path,
-        lock: impl FnOnce(&Path) -> Result<Option<DirectoryLock>, LogError>,
+        lock: impl FnOnce(&Path) -> Result<DirectoryLock, LogError>,
     ) -> Result<Option<Self>, ServiceError> {
         let read_only: Arc<dyn Storage> = Arc::new(FileStorage::read_only(folder));
         // Nothing is locked or created in a folder of something else.
