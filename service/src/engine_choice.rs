@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use shoal_codec::{BlockCodec, CpuCodec};
 use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{Backend, EngineOptions};
 
@@ -59,7 +60,11 @@ impl EngineChoice {
             Self::Cuda => start_cuda(options, gpu_fleet_memory_bytes),
             Self::Auto | Self::Cpu => Ok(Box::new(CpuBackend::new(options)) as Box<dyn Backend>),
         };
-        EngineFactory { name: engine.engine_name(), start: Arc::new(start) }
+        let factory = EngineFactory::new(engine.engine_name(), Arc::new(start));
+        match engine {
+            Self::Cuda => EngineFactory { codec: Arc::new(cuda_codec), ..factory },
+            Self::Auto | Self::Cpu => factory,
+        }
     }
 
     /// Builds the pool that all engines of the process share, so that its threads are not named
@@ -115,6 +120,37 @@ fn start_cuda(
     Err(ServiceError::EngineUnavailable { engine: "cuda", cause })
 }
 
+/// A codec on the device, which is opened by the first request that is large enough for it.
+#[cfg(feature = "cuda")]
+fn cuda_codec() -> Box<dyn BlockCodec + Send> {
+    use shoal_gpu::{EncodeError, Encoder};
+
+    use crate::limits::DEVICE_ENCODE_BYTES_MAX;
+    use crate::persistence::{DeviceCodec, DeviceFault};
+    let open = || {
+        let gpu = cuda_device().map_err(|error| DeviceFault::Device(error.to_string()))?;
+        let opened = Encoder::new(&gpu, DEVICE_ENCODE_BYTES_MAX);
+        opened.map_err(|error| DeviceFault::Device(error.to_string()))
+    };
+    let mut opened: Option<Encoder> = None;
+    Box::new(DeviceCodec::new(move |columns, plan, space, sequence, out| {
+        let encoder = match &mut opened {
+            Some(encoder) => encoder,
+            None => opened.insert(open()?),
+        };
+        let encoded = encoder.encode_planned(columns, plan, space, sequence, out);
+        encoded.map_err(|error| match error {
+            EncodeError::Block(error) => DeviceFault::Block(error),
+            error => DeviceFault::Device(error.to_string()),
+        })
+    }))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda_codec() -> Box<dyn BlockCodec + Send> {
+    Box::new(CpuCodec)
+}
+
 /// Starts the engines of a server.
 #[derive(Clone)]
 pub struct EngineFactory {
@@ -122,6 +158,19 @@ pub struct EngineFactory {
     pub name: &'static str,
     /// Starts one, on the thread that will run it.
     pub start: StartEngine,
+    /// Opens the codec that encodes plain rows for the log of a fleet.
+    pub codec: OpenCodec,
+}
+
+/// See [`EngineFactory::codec`].
+pub type OpenCodec = Arc<dyn Fn() -> Box<dyn BlockCodec + Send> + Send + Sync>;
+
+impl EngineFactory {
+    /// Engines of this name, and the codec of the CPU.
+    #[must_use]
+    pub fn new(name: &'static str, start: StartEngine) -> Self {
+        Self { name, start, codec: Arc::new(|| Box::new(CpuCodec)) }
+    }
 }
 
 /// See [`EngineFactory::start`].

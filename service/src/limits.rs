@@ -124,10 +124,20 @@ pub const SESSION_RETENTION_MS_MAX: u64 = 86_400_000;
 /// Most that `fleet_polygon_vertices_max` may be.
 pub const FLEET_POLYGON_VERTICES_MAX: usize = 1 << 28;
 
+/// Rows of a request that a device encodes for the log; fewer are encoded on this core. A block
+/// takes the device some hundred launches, about the time in which a core encodes so many rows. An
+/// estimate.
+pub const DEVICE_ENCODE_ROWS_MIN: usize = 64 << 10;
+/// Device memory that the log's encoder of a fleet may take: some ten times the columns of the
+/// largest message, out of the memory of all fleets. It takes what the largest request needed.
+pub const DEVICE_ENCODE_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of a group of the log, after which the next cycle waits for the disk.
 pub const LOG_GROUP_BYTES_MAX: usize = 2 << 20;
 /// Delay before a full disk is tried again, milliseconds.
 pub const LOG_RETRY_MS: u64 = 500;
+/// Longest time that an acknowledgement waits for space on a full disk: a checkpoint that frees
+/// segments may be about to end. Then the client decides, and retries.
+pub const LOG_SPACE_WAIT_MS: u64 = 2_000;
 /// Empty cycles that recovery runs in place of cycles that were not logged. For a longer gap it
 /// copies the state to a new engine, which takes as long as about so many cycles.
 pub const LOG_GAP_CYCLES_MAX: u64 = 20_000;
@@ -167,6 +177,7 @@ const _: () = assert!(
     KEEPALIVE_INTERVAL_MS + KEEPALIVE_TIMEOUT_MS < DELIVERED_SNAPSHOT_MS_MAX,
     "a dead stream ends before the snapshots it lost are released"
 );
+const _: () = assert!(LOG_RETRY_MS < LOG_SPACE_WAIT_MS, "space is looked for while clients wait");
 const _: () = assert!(SESSION_SWEEP_MS <= PROGRESS_INTERVAL_MS);
 const _: () = assert!(
     2 * REGION_CHANGES_MAX <= shoal_engine::limits::SUBSCRIPTION_CHANGES_MAX,

@@ -285,7 +285,8 @@ impl Registry {
         metrics: FleetMetrics,
         folder: Option<FleetFolder>,
     ) -> Result<FleetStart, ServiceError> {
-        let (start, sinks) = (self.engines.start.clone(), self.sinks.clone());
+        let EngineFactory { start, codec, .. } = self.engines.clone();
+        let sinks = self.sinks.clone();
         let (name, limits, wall) = (name.clone(), self.limits.clone(), self.clock.wall.clone());
         let is_stopping = self.is_stopping.clone();
         blocking(move || {
@@ -303,6 +304,7 @@ impl Registry {
                 folder: &folder,
                 options: &options,
                 start: &|| start(options.clone()),
+                codec: &*codec,
                 limits: &limits,
                 wall: &wall,
                 metrics: &metrics,

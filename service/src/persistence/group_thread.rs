@@ -4,7 +4,7 @@
 //! write and a sync take, up to its limit. So there is no timer, and at most two groups exist.
 
 use crossbeam_channel::{Receiver, Select, Sender};
-use shoal_codec::{BlockCodec, BlockPlan, CpuCodec, SpaceTag};
+use shoal_codec::{BlockCodec, BlockPlan, SpaceTag};
 use shoal_engine::Request;
 use shoal_position_log::{
     CycleHeader, Group, LogError, LoggedRequest, ObjectIds, ProducerBatch, RequestBody,
@@ -37,6 +37,8 @@ pub(super) struct GroupThread {
     /// Groups that were written, empty.
     pub(super) written: Receiver<PendingGroup>,
     pub(super) space: SpaceTag,
+    /// Encodes plain rows.
+    pub(super) codec: Box<dyn BlockCodec + Send>,
 }
 
 impl GroupThread {
@@ -45,7 +47,7 @@ impl GroupThread {
     /// # Errors
     /// [`LogError::Input`] for a cycle that the log cannot hold.
     pub(super) fn run(self) -> Result<(), LogError> {
-        let mut encoder = CycleEncoder::new(self.space);
+        let mut encoder = CycleEncoder::new(&*self.codec, self.space);
         let mut pending = PendingGroup::default();
         loop {
             let is_open = if pending.group.is_empty() {
@@ -67,7 +69,7 @@ impl GroupThread {
     /// receiver is gone.
     fn collect(
         &self,
-        encoder: &mut CycleEncoder,
+        encoder: &mut CycleEncoder<'_>,
         pending: &mut PendingGroup,
     ) -> Result<bool, LogError> {
         let mut select = Select::new_biased();
@@ -89,7 +91,8 @@ impl GroupThread {
 }
 
 /// Encodes cycles.
-struct CycleEncoder {
+struct CycleEncoder<'a> {
+    codec: &'a dyn BlockCodec,
     space: SpaceTag,
     plan: BlockPlan,
     scratch: Vec<u8>,
@@ -97,10 +100,10 @@ struct CycleEncoder {
     rows: Vec<Vec<u8>>,
 }
 
-impl CycleEncoder {
-    fn new(space: SpaceTag) -> Self {
+impl<'a> CycleEncoder<'a> {
+    fn new(codec: &'a dyn BlockCodec, space: SpaceTag) -> Self {
         let (plan, scratch, rows) = (BlockPlan::fixes(), Vec::new(), Vec::new());
-        Self { space, plan, scratch, rows }
+        Self { codec, space, plan, scratch, rows }
     }
 
     fn append(&mut self, pending: &mut PendingGroup, cycle: &LogCycle) -> Result<(), LogError> {
@@ -108,9 +111,8 @@ impl CycleEncoder {
         self.rows.clear();
         for request in cycle.requests.iter() {
             if let Request::Fixes(columns) = request {
-                let codec: &dyn BlockCodec = &CpuCodec;
                 let (plan, scratch) = (&self.plan, &mut self.scratch);
-                let encoded = rows_body::encode(codec, plan, &self.space, columns, scratch);
+                let encoded = rows_body::encode(self.codec, plan, &self.space, columns, scratch);
                 self.rows.push(encoded);
             }
         }

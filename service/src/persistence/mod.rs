@@ -4,6 +4,8 @@
 
 mod checkpoint;
 mod data_folder;
+#[cfg(any(test, feature = "cuda"))]
+mod device_codec;
 mod disk_thread;
 mod fleet_log;
 mod fleet_record;
@@ -16,6 +18,8 @@ mod stored_folder;
 
 pub use data_folder::DataFolder;
 pub(crate) use data_folder::{FleetFolder, random};
+#[cfg(feature = "cuda")]
+pub(crate) use device_codec::{DeviceCodec, DeviceFault};
 pub use fleet_log::{FleetLog, LogCondition, LogDepth, LogReading};
 pub(crate) use log_content::{LogContent, ReadDepth, SegmentContent, SegmentState};
 pub(crate) use recovery::{RecoveredFleet, RecoveryTools, recover};

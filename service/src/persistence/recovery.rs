@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded};
-use shoal_codec::SpaceTag;
+use shoal_codec::{BlockCodec, SpaceTag};
 use shoal_engine::{Backend, CycleInput, EngineOptions, Model, Request};
 use shoal_position_log::{
     CycleSource as _, LogError, LogOptions, LogWriter, LoggedCycle, LoggedRequest, ReadMode,
@@ -37,6 +37,8 @@ pub(crate) struct RecoveryTools<'a> {
     pub(crate) folder: &'a FleetFolder,
     pub(crate) options: &'a EngineOptions,
     pub(crate) start: StartEngine<'a>,
+    /// Opens the codec of plain rows.
+    pub(crate) codec: &'a dyn Fn() -> Box<dyn BlockCodec + Send>,
     pub(crate) limits: &'a ServerLimits,
     pub(crate) wall: &'a WallClock,
     pub(crate) metrics: &'a FleetMetrics,
@@ -308,7 +310,7 @@ impl LogStart<'_> {
             spawn(
                 ("group", &fleet),
                 &log,
-                group_work(cycles, group_sender, empty, space, log.clone()),
+                group_work(cycles, group_sender, empty, (space, (tools.codec)()), log.clone()),
             )?,
             spawn(("disk", &fleet), &log, move || disk.run())?,
         ];
@@ -333,10 +335,10 @@ fn group_work(
     cycles: crossbeam_channel::Receiver<super::group_thread::LogCycle>,
     groups: crossbeam_channel::Sender<super::group_thread::PendingGroup>,
     written: crossbeam_channel::Receiver<super::group_thread::PendingGroup>,
-    space: SpaceTag,
+    (space, codec): (SpaceTag, Box<dyn BlockCodec + Send>),
     log: Arc<FleetLog>,
 ) -> impl FnOnce() + Send + 'static {
-    let thread = GroupThread { cycles, groups, written, space };
+    let thread = GroupThread { cycles, groups, written, space, codec };
     move || {
         if let Err(error) = thread.run() {
             log.fail(&error.to_string());

@@ -110,7 +110,7 @@ impl Gate {
             let engine = GatedEngine { inner: Some(make(options)), gate: gate.clone() };
             Ok(Box::new(engine) as Box<dyn Backend>)
         };
-        let engines = EngineFactory { name: "gated", start: Arc::new(start) };
+        let engines = EngineFactory::new("gated", Arc::new(start));
         Environment::new(engines)
     }
 }

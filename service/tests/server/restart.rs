@@ -404,3 +404,37 @@ async fn a_damaged_log_stops_the_start_with_its_place() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+#[cfg(feature = "cuda")]
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs an NVIDIA GPU"]
+async fn rows_that_a_device_encoded_are_recovered_on_the_cpu() {
+    use shoal_service::EngineChoice;
+    use shoal_service::limits::DEVICE_ENCODE_ROWS_MIN;
+    let disk = SimulatedDisk::new(12);
+    let limits = ServerLimits { log_reserve_bytes: 0, ..small(1 << 30) };
+    let options = ServerOptions { limits, ..options() };
+    let engines = EngineChoice::Cuda.factory(None);
+    let environment = Environment { engines, ..on(&disk) };
+    let server = Running::start_in(environment, options.clone()).await;
+    let mut random = Random(12);
+    drive(&server, &mut random, 1, 20).await;
+    let mut positions = server.positions().await;
+    // Below and above the number of rows that a device encodes.
+    for (number, rows) in (21..).zip([DEVICE_ENCODE_ROWS_MIN - 1, 2 * DEVICE_ENCODE_ROWS_MIN]) {
+        let row = |random: &mut Random| {
+            let (object, time_ms) = (random.below(5_000), START_MS + random.below(9_000) as i64);
+            let (x, y) = (random.between(-9.0, 9.0), random.between(-9.0, 9.0));
+            v1::Fix { speed_mps: Some(3.5), ..fix(object, time_ms, x, y) }
+        };
+        let fixes = (0..rows).map(|_| row(&mut random)).collect();
+        positions.once(numbered(number, fixes)).await.unwrap();
+    }
+    let (before, fleet) = (state(&server).await, server.fleet("").await);
+    assert_eq!((before.len() as u64, fleet.engine.as_str()), (fleet.object_count, "cuda"));
+    server.stop().await;
+    let server = Running::start_in(on(&disk), options).await;
+    let again = server.fleet("").await;
+    assert_eq!((again.engine.as_str(), again.term), ("cpu", fleet.term));
+    assert_eq!(state(&server).await, before);
+}
