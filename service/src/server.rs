@@ -139,7 +139,7 @@ impl Environment {
 ///
 /// # Errors
 /// Those of [`ServerOptions::check`] (also for the addresses that the listeners are really bound
-/// to), [`ServiceError::Io`], [`ServiceError::Transport`].
+/// to), [`ServiceError::Io`], [`ServiceError::Transport`], [`ServiceError::DurabilityLost`].
 pub async fn run(
     listener: TcpListener,
     metrics_listener: Option<TcpListener>,
@@ -200,7 +200,7 @@ pub async fn run_in(
         warn!("an engine did not finish its cycle in time; the server stops without it");
     }
     info!("the server has stopped");
-    served
+    served.and(registry.check_durable())
 }
 
 fn open_registry(

@@ -16,6 +16,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::error::ServiceError;
+use crate::limits::LOG_RETRY_MS;
 
 /// Domain of every ErrorInfo.
 pub const DOMAIN: &str = "shoal";
@@ -104,9 +105,11 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
             describe_log(error)
         }
         // Errors of a start. A client that sees one has found a fault of the server.
-        E::Insecure { .. } | E::LimitRange { .. } | E::Io { .. } | E::Transport(_) => {
-            (Internal, R::Internal, vec![])
-        }
+        E::Insecure { .. }
+        | E::LimitRange { .. }
+        | E::Io { .. }
+        | E::Transport(_)
+        | E::DurabilityLost { .. } => (Internal, R::Internal, vec![]),
     }
 }
 
@@ -122,6 +125,9 @@ fn describe_log(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         }
         ServiceError::LogFailed { fleet, .. } => {
             (Code::Unavailable, ErrorReason::LogFailed, metadata! { fleet: fleet })
+        }
+        ServiceError::Log(error) if error.is_full() => {
+            (Code::ResourceExhausted, ErrorReason::LogSpace, vec![])
         }
         _ => (Code::Unavailable, ErrorReason::LogFailed, vec![]),
     }
@@ -187,6 +193,9 @@ impl From<ServiceError> for Status {
             }
             ServiceError::Busy { retry_ms, .. } | ServiceError::Recovering { retry_ms } => {
                 details.set_retry_info(Some(Duration::from_millis(retry_ms)));
+            }
+            _ if reason == ErrorReason::LogSpace => {
+                details.set_retry_info(Some(Duration::from_millis(LOG_RETRY_MS)));
             }
             _ => {}
         }

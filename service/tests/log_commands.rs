@@ -346,3 +346,86 @@ fn other_folders_fleets_and_servers_are_refused() {
     flip(&data.path().join("fleets.manifest"), 40);
     assert!(data.log("verify", "").refused(5).contains("fleets.manifest"));
 }
+
+const COMMANDS: [&str; 3] = ["inspect", "verify", "repair"];
+
+#[test]
+fn exit_codes_are_those_of_the_table() {
+    let data = Data::new(true);
+    let manifest = data.path().join("fleets.manifest");
+    for command in COMMANDS {
+        for dir in [data.path().join("nowhere"), manifest.clone(), manifest.join("deeper")] {
+            let ran = Ran::command(shoal::shoal().args(["log", command]).arg(dir).arg("default"));
+            assert!(ran.refused(2).contains("not the data folder"), "{command}");
+        }
+        data.log(command, "nowhere").refused(4);
+        let help = Ran::command(shoal::shoal().args(["log", command, "--help"])).expect(0);
+        assert!((0..=5).all(|code| code == 3 || help.contains(&format!("\n  {code}  "))), "{help}");
+    }
+    let away = data.path().join("away");
+    let first = "fleets/default/log/0000000000000001.segment";
+    for part in ["fleets/default", "fleets/default/log", "fleets/default/checkpoint", first] {
+        let place = data.path().join(part);
+        fs::rename(&place, &away).unwrap();
+        for command in COMMANDS {
+            let ran = data.log(command, "default");
+            assert_eq!(ran.code, 5, "{command} without {part}: {ran:#?}");
+        }
+        let folder = data.path().display().to_string();
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--engine", "cpu", "--data", &folder];
+        let served = Ran::command(shoal::shoal().args(serve));
+        assert_eq!(served.code, 5, "serve without {part}: {served:#?}");
+        fs::rename(&away, &place).unwrap();
+    }
+    for command in COMMANDS {
+        data.log(command, "default").expect(0);
+    }
+}
+
+#[test]
+fn folders_that_the_list_does_not_name_are_reported() {
+    let data = Data::new(true);
+    let stray = data.path().join("fleets/stray");
+    fs::create_dir(&stray).unwrap();
+    let stray = stray.display().to_string();
+    assert!(data.log("inspect", "").expect(0).contains(&stray));
+    assert!(!data.log("inspect", "yard").expect(0).contains(&stray));
+    let lines = data.log("inspect", "--json").expect(0);
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!(last["unlisted_folder"], stray);
+
+    let messages = data.path().join("messages");
+    let mut command = shoal::shoal();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--engine", "cpu", "--data"]);
+    command.arg(data.path()).stderr(fs::File::create(&messages).unwrap());
+    let served = Served::spawn(&mut command);
+    assert_eq!(served.interrupt(), Some(0));
+    let messages = fs::read_to_string(messages).unwrap();
+    assert!(messages.contains("fleets/stray") && messages.contains("WARN"), "{messages}");
+}
+
+#[test]
+fn exchanged_files_are_named_with_their_places() {
+    let data = Data::new(true);
+    let swap = |one: &Path, other: &Path| {
+        let away = data.path().join("away");
+        fs::rename(one, &away).unwrap();
+        fs::rename(other, one).unwrap();
+        fs::rename(&away, other).unwrap();
+    };
+    swap(&data.segment(1), &data.segment(2));
+    let found = data.log("verify", "default").expect(5);
+    for part in ["0000000000000001.segment, byte 0", "that of 0000000000000002.segment"] {
+        assert!(found.contains(part), "{part} is not in\n{found}");
+    }
+    swap(&data.segment(1), &data.segment(2));
+    data.log("verify", "").expect(0);
+    let yard = data.path().join("fleets/yard/log/0000000000000001.segment");
+    swap(&data.segment(2), &yard);
+    let found = data.log("verify", "default").expect(5);
+    for part in ["0000000000000002.segment belongs to fleet yard", "0000000000000001.segment"] {
+        assert!(found.contains(part), "{part} is not in\n{found}");
+    }
+    swap(&data.segment(2), &yard);
+    data.log("verify", "").expect(0);
+}

@@ -10,10 +10,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum LogError {
     /// The disk or the file system failed. Final for a writer: it accepts nothing afterwards.
-    #[error(
-        "cannot {operation} {file}: {source}. Check the disk, the mount and the permissions, then \
-         restart"
-    )]
+    #[error("cannot {operation} {file}: {source}. {}", advice(source))]
     Storage {
         /// What failed, as a verb.
         operation: &'static str,
@@ -84,8 +81,8 @@ pub enum LogError {
     },
     /// The file belongs to another fleet.
     #[error(
-        "{file} belongs to fleet {found}, not to {expected}. Move it back to the folder of its \
-         fleet"
+        "{file} belongs to fleet {found}, not to {expected}: its header is that of {name}. Move it \
+         to the folder of its fleet under this name, and restore the file of this fleet"
     )]
     Fleet {
         /// The file.
@@ -94,6 +91,8 @@ pub enum LogError {
         found: String,
         /// Name and id of this fleet.
         expected: String,
+        /// The name that the file has in the folder of its fleet.
+        name: String,
     },
     /// Cycles that are needed are in no segment.
     #[error(
@@ -137,11 +136,24 @@ pub enum LogError {
     /// Another process uses the folder.
     #[error("{file} is held by {holder}. Stop that server, or use another folder")]
     Locked {
-        /// The lock file.
+        /// The folder.
         file: String,
         /// The process that holds it, if it is known.
         holder: String,
     },
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// What to do about an error of the operating system.
+fn advice(error: &io::Error) -> &'static str {
+    if is_full(error) {
+        "Free space on this disk; if a log has failed by this, restart"
+    } else {
+        "Check the disk, the mount and the permissions, then restart"
+    }
 }
 
 impl LogError {
@@ -160,6 +172,16 @@ impl LogError {
 
     pub(crate) fn damaged(file: impl Into<String>, offset: u64, reason: impl Into<String>) -> Self {
         Self::Damaged { file: file.into(), offset, reason: reason.into() }
+    }
+
+    /// Whether the disk, or a quota, has no space.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Space { .. } => true,
+            Self::Storage { source, .. } => is_full(source),
+            _ => false,
+        }
     }
 
     /// Whether the same call can succeed later without a restart.

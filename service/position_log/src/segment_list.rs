@@ -96,11 +96,15 @@ impl SegmentList {
             && header.fleet != *fleet
         {
             let (found, expected) = (header.fleet.to_string(), fleet.to_string());
-            return Err(LogError::Fleet { file: self.display(number), found, expected });
+            let name = LogFile::Segment(header.number).name();
+            return Err(LogError::Fleet { file: self.display(number), found, expected, name });
         }
         if header.number != number {
-            let other = header.number;
-            return Ok(Err(format!("the file has the name of another segment: it is {other}")));
+            let name = LogFile::Segment(header.number).name();
+            return Ok(Err(format!(
+                "the file has the name of another segment: its header is that of {name}. If files \
+                 were exchanged, give each the name in its header first"
+            )));
         }
         let bytes = file.length().map_err(failed("read the length of"))?;
         if bytes < header.bytes {

@@ -21,7 +21,7 @@ Exit codes:
   2  the command line, a file or a value is wrong
   3  some rows of a report were refused
   4  an object or a fleet does not exist
-  5  a log, a checkpoint or the list of fleets is damaged
+  5  a log, a checkpoint or the list of fleets is damaged, missing or unreadable
 
 Coordinates are X,Y: longitude before latitude in degrees (WGS 84), or metres in a planar fleet.";
 

@@ -24,7 +24,8 @@ pub enum Exit {
     PartlyRefused = 3,
     /// An object or a fleet does not exist.
     NotFound = 4,
-    /// A log, a checkpoint or the list of fleets is damaged.
+    /// A log, a checkpoint or the list of fleets is damaged, or a part of it is missing or cannot
+    /// be read.
     Damaged = 5,
 }
 
@@ -98,9 +99,17 @@ impl CliError {
                 LogError::Corrupt { .. }
                 | LogError::Damaged { .. }
                 | LogError::Content { .. }
+                | LogError::Version { .. }
+                | LogError::Fleet { .. }
                 | LogError::Gap { .. }
                 | LogError::Behind { .. },
             )) => Exit::Damaged,
+            // A file or a folder that the list of fleets, or another file, says is there.
+            Self::Serve(ServiceError::Log(LogError::Storage { source, .. }))
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                Exit::Damaged
+            }
             Self::Serve(ServiceError::FleetUnknown(_)) => Exit::NotFound,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             _ => Exit::Failed,

@@ -9,7 +9,8 @@ mod check;
 mod content_json;
 mod content_text;
 
-use std::io::Write as _;
+use std::fs;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use serde_json::json;
@@ -37,11 +38,20 @@ pub fn run(args: &LogArgs) -> Result<Exit, CliError> {
 }
 
 fn open(dir: &Path, is_repair: bool) -> Result<StoredFolder, CliError> {
+    let wrong = |reason: &str| {
+        let reason = format!("it is not the data folder of a server: {reason}");
+        CliError::Input { file: dir.display().to_string(), reason }
+    };
+    match fs::metadata(dir) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => return Err(wrong("it is not a folder")),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Err(wrong("it does not exist"));
+        }
+        Err(error) => return Err(CliError::local(format!("reading {}", dir.display()))(error)),
+    }
     let opened = if is_repair { StoredFolder::open_to_repair } else { StoredFolder::open };
-    opened(dir)?.ok_or_else(|| CliError::Input {
-        file: dir.display().to_string(),
-        reason: "it is not the data folder of a server: fleets.manifest is missing".to_owned(),
-    })
+    opened(dir)?.ok_or_else(|| wrong("fleets.manifest is missing"))
 }
 
 fn inspect(args: &InspectArgs) -> Result<(), CliError> {
@@ -61,7 +71,7 @@ fn inspect(args: &InspectArgs) -> Result<(), CliError> {
             }
             _ => content_text::frame(&mut out, frame),
         })?;
-        let checkpoints = fleet.checkpoints()?;
+        let checkpoints = fleet.checkpoints();
         if args.json {
             writeln!(out, "{}", content_json::fleet(fleet, &content, &checkpoints))?;
         } else {
@@ -70,8 +80,18 @@ fn inspect(args: &InspectArgs) -> Result<(), CliError> {
             }
             content_text::fleet(&mut out, fleet, &content, &checkpoints)?;
         }
-        if content.fault.is_some() || checkpoints.iter().any(|it| it.content.is_err()) {
+        let is_whole = checkpoints.is_ok_and(|all| all.iter().all(|it| it.content.is_ok()));
+        if content.fault.is_some() || !is_whole {
             damaged.push(name.as_str());
+        }
+    }
+    if args.stored.fleet.is_none() {
+        for folder in &stored.unlisted {
+            if args.json {
+                writeln!(out, "{}", json!({ "unlisted_folder": folder }))?;
+            } else {
+                writeln!(out, "\n{folder}: not in the list of fleets; no server uses it")?;
+            }
         }
     }
     out.flush()?;
@@ -109,7 +129,9 @@ fn repair(args: &RepairArgs) -> Result<(), CliError> {
     let stored = open(&args.dir, args.yes)?;
     let selected = stored.select(Some(&args.fleet))?;
     let Some(fleet) = selected.first() else { return Ok(()) };
-    let checkpoints = fleet.checkpoints()?;
+    let checkpoints = fleet.checkpoints().map_err(|error| {
+        CliError::Damaged(format!("the checkpoints of fleet {} are absent: {error}", args.fleet))
+    })?;
     let whole = checkpoints.iter().find(|checkpoint| checkpoint.content.is_ok());
     let checkpoint_epoch = whole.map_or(0, |checkpoint| checkpoint.epoch);
     let Err(fault) = fleet.recover(checkpoint_epoch) else {

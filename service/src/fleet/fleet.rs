@@ -117,7 +117,7 @@ impl Fleet {
     /// Waits until the changes up to `epoch` survive at this level.
     ///
     /// # Errors
-    /// [`ServiceError::LogFailed`].
+    /// [`ServiceError::LogFailed`], [`ServiceError::LogSpace`]; the changes are applied in memory.
     pub async fn survives(&self, durability: Durability, epoch: u64) -> Result<(), ServiceError> {
         match (durability, self.log()) {
             (Durability::Logged, Some(log)) => log.durable(epoch).await,

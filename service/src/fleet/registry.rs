@@ -30,7 +30,8 @@ use crate::error::ServiceError;
 use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::{FleetMetrics, Metrics};
 use crate::persistence::{
-    DataFolder, FleetFolder, FleetLog, RecoveredFleet, RecoveryTools, random, recover,
+    DataFolder, FleetFolder, FleetLog, LogCondition, LogReading, RecoveredFleet, RecoveryTools,
+    random, recover,
 };
 use crate::subscription::{FanOut, PendingChanges, Pool, SessionHandle, SessionTools, Sessions};
 
@@ -176,12 +177,14 @@ impl Registry {
         let fleet = match (started, &self.data) {
             (Ok(fleet), _) => fleet,
             (Err(error), Some(data)) => {
-                let (data, name) = (data.clone(), name.clone());
-                blocking(move || match data.unlist(&name)? {
+                let (data, listed) = (data.clone(), name.clone());
+                let removed = blocking(move || match data.unlist(&listed)? {
                     Some(folder) => data.remove_files(&folder),
                     None => Ok(()),
-                })
-                .await?;
+                });
+                if let Err(error) = removed.await {
+                    warn!(fleet = %name, %error, "files of a fleet that was not created remain");
+                }
                 return Err(error);
             }
             (Err(error), None) => return Err(error),
@@ -419,6 +422,23 @@ impl Registry {
             fleet.state() == FleetState::Failed || fleet.log().is_some_and(|log| log.has_failed())
         };
         self.check_ready().is_ok() && self.read(|fleets| !fleets.values().any(failed))
+    }
+
+    /// Confirms, after [`Registry::shut_down`], that the logs hold everything.
+    ///
+    /// # Errors
+    /// [`ServiceError::DurabilityLost`].
+    pub fn check_durable(&self) -> Result<(), ServiceError> {
+        let loss = |fleet: &Arc<Fleet>| {
+            let LogReading { durable_epoch, condition, .. } = fleet.log()?.reading();
+            let LogCondition::Failed(why) = condition else { return None };
+            Some(format!("fleet {:?} after epoch {durable_epoch}: {why}", fleet.name().as_str()))
+        };
+        let losses: Vec<String> = self.list().iter().filter_map(loss).collect();
+        if losses.is_empty() {
+            return Ok(());
+        }
+        Err(ServiceError::DurabilityLost { losses: losses.join("; ") })
     }
 
     // A panic while the lock is held leaves the map consistent: each change is one call.

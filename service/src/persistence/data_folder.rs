@@ -11,6 +11,8 @@ use shoal_position_log::{
     ReadMode, ReadOptions, Storage,
 };
 
+use tracing::warn;
+
 use super::fleet_record;
 use crate::error::ServiceError;
 use crate::fleet::{FleetName, FleetSpec};
@@ -65,7 +67,11 @@ impl DataFolder {
         })?;
         let lock = DirectoryLock::acquire(folder, "shoal serve")?;
         check_list(folder)?;
-        Self::with_storage(Arc::new(FileStorage::new(folder)), Some(lock))
+        let data = Self::with_storage(Arc::new(FileStorage::new(folder)), Some(lock))?;
+        for unlisted in data.manifest(|manifest| unlisted(folder, manifest)) {
+            warn!(folder = unlisted, "a folder that the list of fleets does not name is not used");
+        }
+        Ok(data)
     }
 
     /// As [`DataFolder::open`] on any storage.
@@ -113,7 +119,11 @@ impl DataFolder {
         }
         let entry =
             ManifestEntry { fleet: identity, description: fleet_record::encode(name, spec) };
-        self.change(|manifest| manifest.fleets.push(entry))?;
+        self.change(|manifest| {
+            // A creation that failed on a full disk may have left an entry.
+            manifest.fleets.retain(|other| other.fleet.name != entry.fleet.name);
+            manifest.fleets.push(entry);
+        })?;
         Ok(folder)
     }
 
@@ -174,6 +184,20 @@ fn check_list(folder: &Path) -> Result<(), ServiceError> {
     }
     let reason = "it is missing, but `fleets/` has files".to_owned();
     Err(LogError::Damaged { file: list.display().to_string(), offset: 0, reason }.into())
+}
+
+/// The folders below `fleets/` that the list does not name: never read, nor removed unless a fleet
+/// of their name is created. Best effort, for messages.
+pub(super) fn unlisted(folder: &Path, manifest: &Manifest) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder.join("fleets")) else { return Vec::new() };
+    let is_listed = |name: &str| manifest.fleets.iter().any(|entry| entry.fleet.name == name);
+    let mut paths: Vec<String> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| !is_listed(&entry.file_name().to_string_lossy()))
+        .map(|entry| entry.path().display().to_string())
+        .collect();
+    paths.sort_unstable();
+    paths
 }
 
 /// A random number of the operating system.

@@ -1,12 +1,12 @@
 //! Writes groups to the log and syncs them; recycles segments; ends the log in order.
 //!
-//! An error of the disk is final; a full disk is waited for.
+//! An error of the disk is final; on a full disk the write is repeated until there is space.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
 use shoal_position_log::{LogError, LogWriter, Retention, Spare};
 use tracing::{error, info, warn};
 
@@ -50,7 +50,10 @@ impl DiskThread {
         let fleet = self.fleet;
         match self.writer.close() {
             Ok(()) => info!(fleet, "the log is closed"),
-            Err(error) => error!(fleet, %error, "the log was not closed in order"),
+            Err(error) => {
+                error!(fleet, %error, "the log was not closed in order");
+                self.log.fail(&error.to_string());
+            }
         }
     }
 
@@ -83,7 +86,7 @@ impl DiskThread {
             if !matches!(error, LogError::Space { .. }) || self.log.is_ending() {
                 return Err(error);
             }
-            self.wait_for_space(&error);
+            self.wait_for_space(&error)?;
         }
         let position = self.writer.sync()?;
         self.metrics.log_sync_seconds.observe(started.elapsed().as_secs_f64());
@@ -98,13 +101,21 @@ impl DiskThread {
         Ok(())
     }
 
-    fn wait_for_space(&self, error: &LogError) {
+    /// Waits before the next attempt. A checkpoint that ends meanwhile frees segments.
+    fn wait_for_space(&mut self, error: &LogError) -> Result<(), LogError> {
         if self.log.check().is_ok() {
             warn!(fleet = self.fleet, %error, "the log has no space; reports are refused");
         }
         let why: Arc<str> = error.to_string().into();
         self.log.publish(|reading| reading.condition = LogCondition::NoSpace(why));
-        thread::sleep(Duration::from_millis(LOG_RETRY_MS));
+        match self.needed.recv_timeout(Duration::from_millis(LOG_RETRY_MS)) {
+            Ok(epoch) => self.retire(epoch),
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Err(RecvTimeoutError::Disconnected) => {
+                self.needed = crossbeam_channel::never();
+                Ok(())
+            }
+        }
     }
 
     /// Prepares the next segment on a thread of its own.

@@ -11,6 +11,7 @@ use shoal_position_log::Position;
 use tokio::sync::watch;
 
 use crate::error::ServiceError;
+use crate::limits::LOG_SPACE_WAIT_MS;
 
 /// Whether a log accepts cycles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,21 +107,35 @@ impl FleetLog {
         self.error_of(&self.reading.borrow().condition).map_or(Ok(()), Err)
     }
 
-    /// Waits until a cycle is durable. While the disk is full it waits for space.
+    /// Waits until a cycle is durable; on a full disk at most [`LOG_SPACE_WAIT_MS`].
     ///
     /// # Errors
+    /// [`ServiceError::LogSpace`]: the cycle is applied, and becomes durable when there is space;
+    /// a numbered message that is sent again is acknowledged as a duplicate then.
     /// [`ServiceError::LogFailed`].
     pub async fn durable(&self, epoch: u64) -> Result<(), ServiceError> {
+        const WAIT: Duration = Duration::from_millis(LOG_SPACE_WAIT_MS);
         let mut readings = self.reading.subscribe();
-        let is_decided = |reading: &LogReading| {
-            reading.durable_epoch >= epoch || matches!(reading.condition, LogCondition::Failed(_))
-        };
-        // An error cannot occur: this holds the sender.
-        let Ok(reading) = readings.wait_for(is_decided).await else { return Ok(()) };
-        if reading.durable_epoch >= epoch {
-            return Ok(());
+        loop {
+            let is_durable = |reading: &LogReading| reading.durable_epoch >= epoch;
+            let is_decided = |reading: &LogReading| {
+                is_durable(reading) || reading.condition != LogCondition::Running
+            };
+            // Errors cannot occur: this holds the sender.
+            let Ok(reading) = readings.wait_for(is_decided).await.map(|it| it.clone()) else {
+                return Ok(());
+            };
+            if is_durable(&reading) {
+                return Ok(());
+            }
+            let is_full = |reading: &LogReading| {
+                matches!(reading.condition, LogCondition::NoSpace(_)) && !is_durable(reading)
+            };
+            let has_space = readings.wait_for(|reading| !is_full(reading));
+            if !is_full(&reading) || tokio::time::timeout(WAIT, has_space).await.is_err() {
+                return self.error_of(&reading.condition).map_or(Ok(()), Err);
+            }
         }
-        self.error_of(&reading.condition).map_or(Ok(()), Err)
     }
 
     /// Blocks until a cycle is durable; nothing if the log fails before.
@@ -245,6 +260,45 @@ mod tests {
         log.synced(at(8), 1, 20, 100);
         assert_eq!((log.reading().durable_epoch, log.pending_bytes()), (9, 0));
         log.durable(9).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_disk_fails_those_that_wait_for_long() {
+        let log = FleetLog::new("f", LogReading::default());
+        log.add_pending(1, 1);
+        log.add_pending(2, 1);
+        let full = |why: &str| {
+            log.publish(|reading| reading.condition = LogCondition::NoSpace(why.into()));
+        };
+        full("1 byte");
+        // Another text is the same condition.
+        let change = async {
+            tokio::time::sleep(Duration::from_millis(LOG_SPACE_WAIT_MS / 2)).await;
+            full("2 bytes");
+        };
+        let (waited, ()) = tokio::join!(log.durable(1), change);
+        assert!(matches!(waited, Err(ServiceError::LogSpace { .. })), "{waited:?}");
+        // Space in time.
+        let space = async {
+            tokio::time::sleep(Duration::from_millis(LOG_SPACE_WAIT_MS / 2)).await;
+            log.synced(at(1), 1, 1, 1);
+        };
+        let (first, second, ()) = tokio::join!(log.durable(1), log.durable(2), async {
+            space.await;
+            full("3 bytes");
+        });
+        first.unwrap();
+        assert!(matches!(second, Err(ServiceError::LogSpace { .. })), "{second:?}");
+        log.synced(at(2), 1, 1, 1);
+        log.durable(2).await.unwrap();
+        log.add_pending(3, 1);
+        full("4 bytes");
+        let fail = async {
+            tokio::time::sleep(Duration::from_millis(LOG_SPACE_WAIT_MS / 2)).await;
+            log.fail("bad");
+        };
+        let (waited, ()) = tokio::join!(log.durable(3), fail);
+        assert!(matches!(waited, Err(ServiceError::LogFailed { .. })), "{waited:?}");
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use shoal_position_log::{
 };
 
 use super::checkpoint::{self, CheckpointContent};
-use super::data_folder::{FleetFolder, random};
+use super::data_folder::{FleetFolder, random, unlisted};
 use super::fleet_record;
 use super::log_content::{FrameVisitor, LogContent, ReadDepth};
 use crate::error::ServiceError;
@@ -21,6 +21,8 @@ use crate::fleet::FleetSpec;
 pub(crate) struct StoredFolder {
     /// In the order of the list.
     pub(crate) fleets: Vec<StoredFleet>,
+    /// Folders of fleets that are not in the list.
+    pub(crate) unlisted: Vec<String>,
     /// Released when the folder is dropped.
     _lock: DirectoryLock,
 }
@@ -77,12 +79,13 @@ impl StoredFolder {
         let lock = lock(folder)?;
         let writable: Arc<dyn Storage> = Arc::new(FileStorage::new(folder));
         let manifest = Manifest::load(&*read_only)?.unwrap_or_default();
+        let unlisted = unlisted(folder, &manifest);
         let fleets = manifest.fleets.into_iter().map(|entry| StoredFleet {
             folder: FleetFolder { storage: read_only.clone(), identity: entry.fleet },
             description: entry.description,
             writable: writable.clone(),
         });
-        Ok(Some(Self { fleets: fleets.collect(), _lock: lock }))
+        Ok(Some(Self { fleets: fleets.collect(), unlisted, _lock: lock }))
     }
 
     /// The fleet of this name, or all fleets.

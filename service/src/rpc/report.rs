@@ -91,10 +91,15 @@ async fn settle(mut receiver: mpsc::Receiver<Read>, acks: &AckLog) -> Result<(),
     Ok(())
 }
 
-/// The end of a fleet ends the streams that report to it; other errors concern one message.
+/// The end of a fleet ends the streams that report to it. So does a full disk, since a message that
+/// waits for it is applied: its client connects again and repeats what was not acknowledged. Other
+/// errors concern one message.
 fn ends_stream(error: &ServiceError) -> bool {
     matches!(
         error,
-        ServiceError::FleetDeleted(_) | ServiceError::FleetFailed(_) | ServiceError::ShuttingDown
+        ServiceError::FleetDeleted(_)
+            | ServiceError::FleetFailed(_)
+            | ServiceError::LogSpace { .. }
+            | ServiceError::ShuttingDown
     )
 }

@@ -20,6 +20,7 @@ mod hostile_rows;
 mod hostile_subscriptions;
 mod large_answers;
 mod listings;
+mod log_failures;
 mod model_agreement;
 mod object_limit;
 mod operations;

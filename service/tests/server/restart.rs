@@ -1,12 +1,12 @@
-//! A server with a data folder keeps its fleets across restarts and crashes, and reports what its
-//! log cannot do. The disk is simulated: a fork of it is the disk of a server that crashed.
+//! A server with a data folder keeps its fleets across restarts and crashes. The disk is simulated: a
+//! fork of it is the disk of a server that crashed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::{Clock, Space};
-use shoal_position_log::{Fault, SimulatedDisk, Storage as _};
+use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
 use shoal_service::fleet::WallClock;
 use shoal_service::persistence::DataFolder;
@@ -19,27 +19,27 @@ use crate::running::{
 };
 
 /// Limits with small segments, and a checkpoint for so many bytes of the log.
-fn small(checkpoint_log_bytes: u64) -> ServerLimits {
+pub(crate) fn small(checkpoint_log_bytes: u64) -> ServerLimits {
     let defaults = ServerLimits::default();
     ServerLimits { log_segment_bytes: 64 << 10, checkpoint_log_bytes, ..defaults }
 }
 
-fn on(disk: &SimulatedDisk) -> Environment {
+pub(crate) fn on(disk: &SimulatedDisk) -> Environment {
     let data = DataFolder::with_storage(Arc::new(disk.clone()), None).unwrap();
     Environment { data: Some(data), ..environment() }
 }
 
-async fn start(disk: &SimulatedDisk) -> Running {
+pub(crate) async fn start(disk: &SimulatedDisk) -> Running {
     start_with(disk, 1 << 30).await
 }
 
-async fn start_with(disk: &SimulatedDisk, checkpoint_log_bytes: u64) -> Running {
+pub(crate) async fn start_with(disk: &SimulatedDisk, checkpoint_log_bytes: u64) -> Running {
     let limits = ServerLimits { log_reserve_bytes: 0, ..small(checkpoint_log_bytes) };
     Running::start_in(on(disk), ServerOptions { limits, ..options() }).await
 }
 
 /// The disk of a server that crashes now.
-fn crashed(disk: &SimulatedDisk, seed: u64) -> SimulatedDisk {
+pub(crate) fn crashed(disk: &SimulatedDisk, seed: u64) -> SimulatedDisk {
     let fork = disk.fork(seed);
     fork.restart();
     fork
@@ -52,18 +52,18 @@ fn range(min_token: Vec<u8>) -> v1::RangeRequest {
 }
 
 /// All records of the fleet `default` with their ids.
-async fn state(server: &Running) -> Vec<(u64, v1::FixRecord)> {
+pub(crate) async fn state(server: &Running) -> Vec<(u64, v1::FixRecord)> {
     let answer = server.queries().await.range(range(Vec::new())).await.unwrap().into_inner();
     let answer = whole(answer).await.unwrap();
     answer.objects.into_iter().zip(answer.fixes).collect()
 }
 
-fn numbered(number: u64, fixes: Vec<v1::Fix>) -> v1::ReportRequest {
+pub(crate) fn numbered(number: u64, fixes: Vec<v1::Fix>) -> v1::ReportRequest {
     v1::ReportRequest { producer: "p".into(), batch_seq: number, ..rows(fixes) }
 }
 
 /// Random rows of 40 objects near the time of a round.
-fn fixes(random: &mut Random, round: u64) -> Vec<v1::Fix> {
+pub(crate) fn fixes(random: &mut Random, round: u64) -> Vec<v1::Fix> {
     let row = |random: &mut Random| {
         let time_ms = START_MS + 100 * round as i64 - random.below(300) as i64;
         let speed_mps = (random.below(2) == 0).then_some(2.5);
@@ -85,7 +85,12 @@ fn encoded(random: &mut Random, round: u64) -> Vec<u8> {
 }
 
 /// Sends rows, blocks, removals and a clear, numbered from `first`; returns the last token.
-async fn drive(server: &Running, random: &mut Random, first: u64, count: u64) -> Vec<u8> {
+pub(crate) async fn drive(
+    server: &Running,
+    random: &mut Random,
+    first: u64,
+    count: u64,
+) -> Vec<u8> {
     let mut positions = server.positions().await;
     let mut token = Vec::new();
     for number in first..first + count {
@@ -273,40 +278,6 @@ async fn fleets_are_kept_and_a_deleted_one_does_not_return() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_that_the_disk_refuses_leaves_the_fleet() {
-    let disk = SimulatedDisk::new(11);
-    let server = start(&disk).await;
-    let mut fleets = server.fleets().await;
-    let request = v1::CreateFleetRequest { name: "f".into(), ..Default::default() };
-    fleets.create_fleet(request.clone()).await.unwrap();
-    let to_f = v1::ReportRequest { fleet: "f".into(), ..rows(vec![fix(1, START_MS, 0.0, 0.0)]) };
-    server.positions().await.once(to_f.clone()).await.unwrap();
-    for operation in disk.operations()..disk.operations() + 4 {
-        disk.inject(operation, Fault::NoSpace);
-    }
-    let delete = v1::DeleteFleetRequest { name: "f".into() };
-    refused(fleets.delete_fleet(delete.clone()).await, "LOG_FAILED");
-    disk.clear_faults();
-    assert_eq!(server.fleet("f").await.object_count, 1);
-    refused(fleets.create_fleet(request.clone()).await, "FLEET_EXISTS");
-    server.positions().await.once(to_f).await.unwrap();
-    fleets.delete_fleet(delete).await.unwrap();
-    fleets.create_fleet(request).await.unwrap();
-    server.stop().await;
-    let server = start(&disk).await;
-    assert_eq!(server.fleet("f").await.object_count, 0);
-}
-
-#[test]
-fn fleets_without_their_list_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    drop(DataFolder::open(folder.path()).unwrap());
-    std::fs::create_dir_all(folder.path().join("fleets/f/log")).unwrap();
-    let error = DataFolder::open(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("fleets.manifest") && error.contains("missing"), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_message_chooses_its_durability() {
     let server = Running::start().await;
     let mut positions = server.positions().await;
@@ -330,79 +301,6 @@ async fn a_message_chooses_its_durability() {
     assert_eq!(sums(&acks).2, 0);
     assert!(acks.iter().all(|ack| ack.durability() == v1::Durability::Logged));
     assert_eq!(server.fleet("").await.durability(), v1::Durability::Logged);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_failed_disk_ends_reports_and_not_queries() {
-    let disk = SimulatedDisk::new(7);
-    let server = start(&disk).await;
-    let mut positions = server.positions().await;
-    let good = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
-    positions.once(good.clone()).await.unwrap();
-    for operation in disk.operations()..disk.operations() + 8 {
-        disk.inject(operation, Fault::InputOutput);
-    }
-    let status = refused(positions.once(good.clone()).await, "LOG_FAILED");
-    assert!(status.message().contains("restart"), "{status:?}");
-    disk.clear_faults();
-    // Final, although the disk works again.
-    refused(positions.once(good).await, "LOG_FAILED");
-    let request = v1::RemoveRequest { objects: vec![1], ..Default::default() };
-    refused(positions.remove(request).await, "LOG_FAILED");
-    assert_eq!(state(&server).await.len(), 1);
-    assert_eq!(server.http("/healthz").await.0, "HTTP/1.1 503 Service Unavailable");
-    assert!(!server.fleet("").await.log.unwrap().problem.is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_refuses_reports_until_there_is_space() {
-    let disk = SimulatedDisk::new(8);
-    let server = start(&disk).await;
-    let mut random = Random(8);
-    drive(&server, &mut random, 1, 3).await;
-    let used_bytes = u64::MAX - disk.free_bytes().unwrap();
-    disk.set_capacity(used_bytes);
-    let mut positions = server.positions().await;
-    // Fills the segment; the message that needs the next one waits for space.
-    let fill = tokio::spawn({
-        let mut positions = server.positions().await;
-        async move {
-            for number in 4..200 {
-                let message = numbered(number, fixes(&mut Random(number), number));
-                if positions.once(message).await.is_err() {
-                    return number;
-                }
-            }
-            200
-        }
-    });
-    until(async || !server.fleet("").await.log.unwrap().problem.is_empty()).await;
-    let status = refused(positions.once(rows(vec![fix(9, START_MS, 0.0, 0.0)])).await, "LOG_SPACE");
-    assert!(status.message().contains("bytes are free"), "{status:?}");
-    assert!(!state(&server).await.is_empty());
-    disk.set_capacity(u64::MAX);
-    until(async || server.fleet("").await.log.unwrap().problem.is_empty()).await;
-    positions.once(rows(vec![fix(9, START_MS, 0.0, 0.0)])).await.unwrap();
-    within(fill).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_log_stops_the_start_with_its_place() {
-    let disk = SimulatedDisk::new(9);
-    let server = start(&disk).await;
-    drive(&server, &mut Random(9), 1, 30).await;
-    server.stop().await;
-    disk.flip("fleets/default/log/0000000000000001.segment", 8 * 9_000);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let limits = small(1 << 30);
-    let options = ServerOptions { limits, ..options() };
-    let run = shoal_service::server::run_in(on(&disk), listener, None, options, async {
-        std::future::pending::<()>().await;
-    });
-    let error = within(run).await.unwrap_err().to_string();
-    for part in ["0000000000000001.segment", "damaged at byte", "shoal log repair"] {
-        assert!(error.contains(part), "{error}");
-    }
 }
 
 #[cfg(feature = "cuda")]

@@ -119,6 +119,12 @@ impl Running {
         within(self.task.take().unwrap()).await.unwrap().unwrap();
     }
 
+    /// Stops a server that cannot end in order, and returns its error.
+    pub(crate) async fn stop_with_error(mut self) -> ServiceError {
+        self.begin_stop();
+        within(self.task.take().unwrap()).await.unwrap().unwrap_err()
+    }
+
     /// Status line and body of a path at the monitoring address.
     pub(crate) async fn http(&self, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.metrics_address).await.unwrap();

@@ -67,7 +67,8 @@ impl CheckpointReader {
             && header.fleet != *fleet
         {
             let (found, expected) = (header.fleet.to_string(), fleet.to_string());
-            return Err(LogError::Fleet { file: display, found, expected });
+            let name = format!("{:016}.checkpoint", header.epoch);
+            return Err(LogError::Fleet { file: display, found, expected, name });
         }
         let mut reader = Self {
             display,

@@ -27,7 +27,13 @@ pub enum LogCommand {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Nothing is changed or synced. The command refuses a folder that a server uses.
-Exit code 5: a log or a checkpoint is damaged; everything before the damage is shown.")]
+Exit codes:
+  0  everything is whole
+  1  this machine failed, or another process uses the folder
+  2  wrong arguments, or DIR is not the data folder of a server
+  4  the data folder has no such fleet
+  5  a log, a checkpoint or the list of fleets is damaged, or a part of it is missing or
+     unreadable; everything before it is shown")]
 pub struct InspectArgs {
     #[command(flatten)]
     pub(super) stored: StoredArgs,
@@ -43,8 +49,14 @@ pub struct InspectArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Nothing is changed or synced. The command refuses a folder that a server uses.
-Exit code 0: everything is whole. Exit code 5: something is damaged; for each damage the command \
-shows the file and the byte, what is wrong, what is lost, and what to do.")]
+For each damage it shows the file and the byte, what is wrong, what is lost, and what to do.
+Exit codes:
+  0  everything is whole
+  1  this machine failed, or another process uses the folder
+  2  wrong arguments, or DIR is not the data folder of a server
+  4  the data folder has no such fleet
+  5  a log, a checkpoint or the list of fleets is damaged, or a part of it is missing or
+     unreadable")]
 pub struct VerifyArgs {
     #[command(flatten)]
     pub(super) stored: StoredArgs,
@@ -68,7 +80,12 @@ pub struct StoredArgs {
 Without --yes the command shows what it would do and changes nothing. A log that is whole behind \
 its newest checkpoint is never changed; this includes one that ends in an incomplete write.
 Copy the data folder before a repair: it cannot be undone.
-Exit code 0: the log is repaired, or needs no repair. Exit code 5: it needs one.")]
+Exit codes:
+  0  the log is repaired, or needs no repair
+  1  this machine failed, or another process uses the folder
+  2  wrong arguments, or DIR is not the data folder of a server
+  4  the data folder has no such fleet
+  5  the log needs a repair, or a part of it is missing or unreadable")]
 pub struct RepairArgs {
     /// Data folder, as of `shoal serve --data`
     pub dir: PathBuf,

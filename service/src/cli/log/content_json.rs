@@ -3,7 +3,7 @@
 //! Terms are strings, as in all JSON of this program.
 
 use serde_json::{Value, json};
-use shoal_position_log::{Frame, Position};
+use shoal_position_log::{Frame, LogError, Position};
 
 use super::content_text::{clock_name, frame_kind, segment_state};
 use crate::persistence::{LogContent, SegmentContent, StoredCheckpoint, StoredFleet};
@@ -41,8 +41,12 @@ pub(super) fn frame(fleet: &str, frame: &Frame<'_>) -> Value {
 pub(super) fn fleet(
     fleet: &StoredFleet,
     content: &LogContent,
-    checkpoints: &[StoredCheckpoint],
+    checkpoints: &Result<Vec<StoredCheckpoint>, LogError>,
 ) -> Value {
+    let (listed, checkpoint_fault) = match checkpoints {
+        Ok(listed) => (&listed[..], None),
+        Err(error) => (&[][..], Some(error.to_string())),
+    };
     let identity = fleet.identity();
     let LogContent { counts, requests, torn, .. } = content;
     let terms = content.terms.iter().map(|term| {
@@ -80,7 +84,8 @@ pub(super) fn fleet(
             "frames": torn.frames,
         })),
         "fault": content.fault.as_ref().map(ToString::to_string),
-        "checkpoints": checkpoints.iter().map(checkpoint).collect::<Vec<_>>(),
+        "checkpoints": listed.iter().map(checkpoint).collect::<Vec<_>>(),
+        "checkpoint_fault": checkpoint_fault,
     })
 }
 

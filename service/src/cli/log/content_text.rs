@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use comfy_table::Table;
 use shoal_engine::Clock;
-use shoal_position_log::{Frame, FrameKind};
+use shoal_position_log::{Frame, FrameKind, LogError};
 
 use super::check::damage_text;
 use crate::cli::output::plain_table;
@@ -82,7 +82,7 @@ pub(super) fn fleet(
     out: &mut impl Write,
     fleet: &StoredFleet,
     content: &LogContent,
-    checkpoints: &[StoredCheckpoint],
+    checkpoints: &Result<Vec<StoredCheckpoint>, LogError>,
 ) -> io::Result<()> {
     let identity = fleet.identity();
     writeln!(out, "fleet {} ({:032x})", identity.name, identity.id)?;
@@ -106,6 +106,13 @@ pub(super) fn fleet(
         write_table(out, &terms(content))?;
     }
     writeln!(out)?;
+    match checkpoints {
+        Ok(checkpoints) => write_checkpoints(out, checkpoints),
+        Err(error) => writeln!(out, "  checkpoints: {error}"),
+    }
+}
+
+fn write_checkpoints(out: &mut impl Write, checkpoints: &[StoredCheckpoint]) -> io::Result<()> {
     if checkpoints.is_empty() {
         return writeln!(out, "  no checkpoint");
     }
