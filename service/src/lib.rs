@@ -21,6 +21,7 @@ pub mod rpc;
 pub mod server;
 pub mod status;
 pub mod subscription;
+mod threads;
 
 pub use engine_choice::EngineChoice;
 pub use error::ServiceError;

@@ -55,7 +55,7 @@ pub struct FleetReading {
 /// Name, help and value of a gauge of a fleet.
 type FleetGauge = (&'static str, &'static str, fn(&FleetReading) -> u64);
 
-const FLEET_GAUGES: [FleetGauge; 15] = [
+const FLEET_GAUGES: [FleetGauge; 16] = [
     ("objects", "Objects after the last cycle", |fleet| fleet.view.objects),
     ("epoch", "Last cycle applied", |fleet| fleet.view.epoch),
     ("clock_milliseconds", "The fleet's clock, Unix milliseconds", |fleet| {
@@ -73,6 +73,9 @@ const FLEET_GAUGES: [FleetGauge; 15] = [
     }),
     ("log_bytes", "Bytes of the segments of the log", |fleet| fleet.log.bytes),
     ("log_pending_bytes", "Bytes of cycles that wait for the log", |fleet| fleet.log.pending_bytes),
+    ("log_pending_cycles", "Cycles with changes that wait for the log", |fleet| {
+        fleet.log.pending_cycles
+    }),
     ("log_durable_epoch", "Last epoch that a crash does not lose", |fleet| fleet.log.durable_epoch),
     ("checkpoint_epoch", "Epoch of the newest checkpoint", |fleet| fleet.log.checkpoint_epoch),
 ];

@@ -133,7 +133,7 @@ impl Group {
         self.last.map(|last| (self.epoch_first, last.epoch))
     }
 
-    /// Removes all cycles; memory beyond 8 MiB is freed.
+    /// Removes all cycles; a buffer above [`GROUP_BYTES_KEPT`] is freed.
     pub fn clear(&mut self) {
         if self.buffer.len() > GROUP_BYTES_KEPT {
             self.buffer = AlignedBuffer::zeroed(PAGE_BYTES);
@@ -161,5 +161,32 @@ impl Group {
         self.buffer[self.end..frame_bytes].fill(0);
         let crc = header.encode(&mut self.buffer);
         (&self.buffer[..frame_bytes], crc)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::RequestBody;
+
+    /// The memory of a group that was filled up to a number of bytes and emptied.
+    fn kept_bytes(bytes: usize) -> usize {
+        let (mut group, block) = (Group::new(), vec![7; 256 << 10]);
+        for epoch in 1.. {
+            let cycle = CycleHeader { epoch, system_ms: 0, time_max_ms: 0 };
+            let request = LoggedRequest { body: RequestBody::Block(&block), batch: None };
+            group.append(cycle, [request]).unwrap();
+            if group.bytes() >= bytes {
+                break;
+            }
+        }
+        group.clear();
+        group.buffer.len()
+    }
+
+    #[test]
+    fn memory_for_the_next_group_is_kept_up_to_a_limit() {
+        assert!((8 << 20..=GROUP_BYTES_KEPT).contains(&kept_bytes(8 << 20)));
+        assert_eq!(kept_bytes(GROUP_BYTES_KEPT + 1), PAGE_BYTES);
     }
 }

@@ -15,8 +15,9 @@ pub const SEGMENT_BYTES_MAX: u64 = 4 << 30;
 pub const FRAME_HEADER_BYTES: usize = 128;
 /// Bytes of all cycles of one group: the largest cycle of the engine takes about 150 MiB.
 pub const GROUP_BYTES_MAX: usize = 1 << 30;
-/// Memory that an empty group keeps for the next one.
-pub const GROUP_BYTES_KEPT: usize = 8 << 20;
+/// Memory that an empty group keeps for the next one: that of groups which are written at 8 MiB,
+/// the largest limit in use, since a buffer grows by doubling.
+pub const GROUP_BYTES_KEPT: usize = 16 << 20;
 /// Bytes of a cycle record before its requests.
 pub const RECORD_HEADER_BYTES: usize = 40;
 /// Bytes of a request before the name of its producer and its body.

@@ -34,6 +34,7 @@ use crate::persistence::{
     random, recover,
 };
 use crate::subscription::{FanOut, PendingChanges, Pool, SessionHandle, SessionTools, Sessions};
+use crate::threads::spawn;
 
 /// The properties of a new fleet.
 #[derive(Clone, Debug)]
@@ -270,9 +271,9 @@ impl Registry {
         let body = EngineThread::new(engine, planner, self.clock.clone(), shared.clone());
         let (ended_sender, ended) = watch::channel(false);
         for (what, work) in works {
-            spawn(&format!("{what}-{name}"), work)?;
+            spawn(format!("{what}-{name}"), work)?;
         }
-        spawn(&format!("fleet-{name}"), move || {
+        spawn(format!("fleet-{name}"), move || {
             body.run();
             // An error means that nothing waits for the end.
             let _ = ended_sender.send(true);
@@ -457,11 +458,4 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, ServiceError> {
     // An error means that the work panicked or that the runtime ends.
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(ServiceError::ShuttingDown))
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ServiceError> {
-    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    spawned
-        .map(drop)
-        .map_err(|source| ServiceError::Io { what: format!("starting the thread {name}"), source })
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crossbeam_channel::{Sender, unbounded};
@@ -20,7 +20,9 @@ use super::data_folder::FleetFolder;
 use super::fleet_log::FleetLog;
 use super::rows_body;
 use crate::error::ServiceError;
+use crate::fleet::WallClock;
 use crate::metrics::FleetMetrics;
+use crate::threads::spawn;
 
 /// Section of a checkpoint: rows as [`rows_body`] encodes them, ascending by object.
 const ROWS: u16 = 16;
@@ -60,10 +62,8 @@ impl CheckpointThread {
                 busy.store(false, Ordering::SeqCst);
             }
         };
-        let thread = thread::Builder::new().name(name).spawn(work).map_err(|source| {
-            ServiceError::Io { what: "starting the thread of checkpoints".into(), source }
-        })?;
-        Ok(Self { states: Some(states), is_busy, thread: Some(thread) })
+        let thread = Some(spawn(name, work)?);
+        Ok(Self { states: Some(states), is_busy, thread })
     }
 
     /// Whether none is written.
@@ -97,8 +97,13 @@ impl CheckpointTools {
         let fleet = &self.folder.identity.name;
         match self.try_write(state, producers) {
             Ok((epoch, bytes)) => {
-                let seconds = started.elapsed().as_secs_f64();
+                let time = started.elapsed();
+                let seconds = time.as_secs_f64();
                 self.metrics.checkpoint_seconds.observe(seconds);
+                let now_ms = WallClock::system().now_ms();
+                self.log.publish(|reading| {
+                    (reading.checkpoint_ms, reading.checkpoint_time) = (now_ms, time);
+                });
                 let objects = state.rows();
                 info!(fleet, epoch, objects, bytes, seconds, "checkpoint written");
             }

@@ -89,7 +89,9 @@ impl DiskThread {
             self.wait_for_space(&error)?;
         }
         let position = self.writer.sync()?;
-        self.metrics.log_sync_seconds.observe(started.elapsed().as_secs_f64());
+        let time = started.elapsed();
+        self.metrics.log_sync_seconds.observe(time.as_secs_f64());
+        self.log.count_sync(time);
         self.metrics.log_groups.inc();
         let PendingGroup { cycles, bytes, .. } = group;
         self.log.synced(position, cycles, bytes, self.writer.bytes());

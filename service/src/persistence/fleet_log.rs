@@ -10,6 +10,7 @@ use std::time::Duration;
 use shoal_position_log::Position;
 use tokio::sync::watch;
 
+use super::sync_times::SyncTimes;
 use crate::error::ServiceError;
 use crate::limits::LOG_SPACE_WAIT_MS;
 
@@ -38,6 +39,23 @@ pub struct LogReading {
     pub bytes: u64,
     /// Whether it accepts cycles.
     pub condition: LogCondition,
+    /// Duration of the fleet's recovery.
+    pub recovery: Duration,
+    /// When the newest checkpoint of this run was complete, Unix milliseconds; 0 without one.
+    pub checkpoint_ms: i64,
+    /// How long that checkpoint took.
+    pub checkpoint_time: Duration,
+}
+
+/// Times to write and sync a group since the start, to a factor of two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncReading {
+    /// Number of groups.
+    pub groups: u64,
+    /// Half of them took at most so long; nothing without groups.
+    pub p50: Option<Duration>,
+    /// Of a hundred, 99 took at most so long.
+    pub p99: Option<Duration>,
 }
 
 /// The numbers of a log for gauges.
@@ -47,6 +65,8 @@ pub struct LogDepth {
     pub bytes: u64,
     /// See [`FleetLog::pending_bytes`].
     pub pending_bytes: u64,
+    /// See [`FleetLog::pending_cycles`].
+    pub pending_cycles: u64,
     /// See [`LogReading::durable_epoch`].
     pub durable_epoch: u64,
     /// See [`LogReading::checkpoint_epoch`].
@@ -64,6 +84,7 @@ pub struct FleetLog {
     pending_cycles: AtomicU64,
     /// Their bytes.
     pending_bytes: AtomicU64,
+    sync_times: SyncTimes,
     /// The fleet ends: a full disk is no longer waited for.
     is_ending: AtomicBool,
 }
@@ -76,6 +97,7 @@ impl FleetLog {
             reading: watch::Sender::new(reading),
             pending_cycles: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
+            sync_times: SyncTimes::default(),
             is_ending: AtomicBool::new(false),
         }
     }
@@ -90,13 +112,32 @@ impl FleetLog {
     #[must_use]
     pub fn depth(&self) -> LogDepth {
         let LogReading { bytes, durable_epoch, checkpoint_epoch, .. } = self.reading();
-        LogDepth { bytes, pending_bytes: self.pending_bytes(), durable_epoch, checkpoint_epoch }
+        let (pending_bytes, pending_cycles) = (self.pending_bytes(), self.pending_cycles());
+        LogDepth { bytes, pending_bytes, pending_cycles, durable_epoch, checkpoint_epoch }
     }
 
     /// Bytes that are not durable.
     #[must_use]
     pub fn pending_bytes(&self) -> u64 {
         self.pending_bytes.load(Ordering::SeqCst)
+    }
+
+    /// Cycles with changes that are not durable.
+    #[must_use]
+    pub fn pending_cycles(&self) -> u64 {
+        self.pending_cycles.load(Ordering::SeqCst)
+    }
+
+    /// How long groups took.
+    #[must_use]
+    pub fn syncs(&self) -> SyncReading {
+        let percentile = |percent| self.sync_times.percentile(percent);
+        SyncReading { groups: self.sync_times.count(), p50: percentile(50), p99: percentile(99) }
+    }
+
+    /// A group was written and synced in this time.
+    pub(super) fn count_sync(&self, time: Duration) {
+        self.sync_times.record(time);
     }
 
     /// Confirms that the fleet takes changes.

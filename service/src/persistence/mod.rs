@@ -15,12 +15,13 @@ mod log_sink;
 mod recovery;
 mod rows_body;
 mod stored_folder;
+mod sync_times;
 
 pub use data_folder::DataFolder;
 pub(crate) use data_folder::{FleetFolder, random};
 #[cfg(feature = "cuda")]
 pub(crate) use device_codec::{DeviceCodec, DeviceFault};
-pub use fleet_log::{FleetLog, LogCondition, LogDepth, LogReading};
+pub use fleet_log::{FleetLog, LogCondition, LogDepth, LogReading, SyncReading};
 pub(crate) use log_content::{LogContent, ReadDepth, SegmentContent, SegmentState};
 pub(crate) use recovery::{RecoveredFleet, RecoveryTools, recover};
 pub(crate) use stored_folder::{RepairPlan, StoredCheckpoint, StoredFleet, StoredFolder};

@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use super::checkpoint::{self, CheckpointThread, CheckpointTools};
 use super::data_folder::{FleetFolder, random};
 use super::disk_thread::DiskThread;
-use super::fleet_log::{FleetLog, LogCondition, LogReading};
+use super::fleet_log::{FleetLog, LogReading};
 use super::group_thread::GroupThread;
 use super::log_sink::LogSink;
 use super::rows_body;
@@ -28,6 +28,7 @@ use crate::error::ServiceError;
 use crate::fleet::{Producers, WallClock};
 use crate::limits::{LOG_GAP_CYCLES_MAX, RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::FleetMetrics;
+use crate::threads::spawn;
 
 /// Starts the engine of a fleet.
 type StartEngine<'a> = &'a dyn Fn() -> Result<Box<dyn Backend>, ServiceError>;
@@ -81,7 +82,8 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     }
     replay.skip_to(recovered.end().epoch, tools)?;
     let rows = progress.rows;
-    let seconds = started.elapsed().as_secs_f64();
+    let recovery = started.elapsed();
+    let seconds = recovery.as_secs_f64();
     tools.metrics.recovery_seconds.set(seconds);
     info!(
         fleet = tools.folder.identity.name,
@@ -91,7 +93,9 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
         epoch = replay.epoch,
         "recovered"
     );
-    open_log(tools, replay, checkpoint, recovered)
+    let fleet = open_log(tools, replay, checkpoint, recovered)?;
+    fleet.log.publish(|reading| reading.recovery = recovery);
+    Ok(fleet)
 }
 
 /// What a checkpoint says about the log.
@@ -256,7 +260,7 @@ fn open_log(
         position: writer.synced(),
         checkpoint_epoch: checkpoint.epoch,
         bytes: writer.bytes(),
-        condition: LogCondition::Running,
+        ..LogReading::default()
     };
     let log = Arc::new(FleetLog::new(&tools.folder.identity.name, reading));
     let start = LogStart { tools, writer, log: log.clone(), terms: terms.clone() };
@@ -307,12 +311,12 @@ impl LogStart<'_> {
             metrics: tools.metrics.clone(),
         })?;
         let threads = vec![
-            spawn(
-                ("group", &fleet),
+            spawn_guarded(
+                format!("group-{fleet}"),
                 &log,
                 group_work(cycles, group_sender, empty, (space, (tools.codec)()), log.clone()),
             )?,
-            spawn(("disk", &fleet), &log, move || disk.run())?,
+            spawn_guarded(format!("disk-{fleet}"), &log, move || disk.run())?,
         ];
         Ok(LogSink {
             log,
@@ -357,18 +361,15 @@ impl Drop for PanicGuard {
     }
 }
 
-fn spawn(
-    (what, fleet): (&str, &str),
+/// Runs a part of the log on a thread.
+fn spawn_guarded(
+    name: String,
     log: &Arc<FleetLog>,
     work: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, ServiceError> {
     let guard = PanicGuard(log.clone());
-    let spawned = thread::Builder::new().name(format!("{what}-{fleet}")).spawn(move || {
+    spawn(name, move || {
         let _guard = guard;
         work();
-    });
-    spawned.map_err(|source| ServiceError::Io {
-        what: format!("starting the log's threads of fleet {fleet}"),
-        source,
     })
 }

@@ -108,7 +108,9 @@ fn ttl_message(ttl_ms: Option<i64>) -> Option<prost_types::Duration> {
 }
 
 fn log_message(log: &FleetLog) -> v1::FleetLog {
-    let LogReading { durable_epoch, position, checkpoint_epoch, bytes, condition } = log.reading();
+    let (reading, syncs) = (log.reading(), log.syncs());
+    let LogReading { durable_epoch, position, checkpoint_epoch, bytes, condition, .. } = reading;
+    let duration = |time: Duration| time.try_into().ok();
     v1::FleetLog {
         durable_epoch,
         segment: position.segment,
@@ -120,6 +122,14 @@ fn log_message(log: &FleetLog) -> v1::FleetLog {
             LogCondition::Running => String::new(),
             LogCondition::NoSpace(why) | LogCondition::Failed(why) => why.to_string(),
         },
+        pending_cycle_count: log.pending_cycles(),
+        group_count: syncs.groups,
+        sync_p50: syncs.p50.and_then(duration),
+        sync_p99: syncs.p99.and_then(duration),
+        recovery_duration: duration(reading.recovery),
+        checkpoint_ms: reading.checkpoint_ms,
+        checkpoint_duration: duration(reading.checkpoint_time)
+            .filter(|_| reading.checkpoint_ms > 0),
     }
 }
 

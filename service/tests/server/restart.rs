@@ -196,6 +196,11 @@ async fn checkpoints_bound_the_log() {
     .await;
     until(async || server.fleet("").await.log.unwrap().byte_count <= 4 * (64 << 10)).await;
     assert!(server.metric("shoal_checkpoint_seconds_count{fleet=\"default\"}").await >= 6.0);
+    let log = server.fleet("").await.log.unwrap();
+    assert!(log.checkpoint_ms > 0 && log.checkpoint_duration.is_some(), "{log:?}");
+    assert!(log.group_count > 0 && log.sync_p99.is_some(), "{log:?}");
+    assert_eq!((log.pending_cycle_count, log.pending_byte_count), (0, 0));
+    assert!(server.metric("shoal_log_pending_cycles{fleet=\"default\"}").await == 0.0);
     let before = state(&server).await;
     let term = server.fleet("").await.term;
     server.stop().await;

@@ -13,18 +13,23 @@ use rustix::fs::OFlags;
 use super::{Storage, StorageFile};
 use crate::limits::PAGE_BYTES;
 
+/// Opens a file with `O_DIRECT` in its options.
+type OpenDirect = fn(&OpenOptions, &Path) -> io::Result<File>;
+
 /// Files below a folder.
 #[derive(Clone, Debug)]
 pub struct FileStorage {
     root: PathBuf,
     is_read_only: bool,
+    open_direct: OpenDirect,
 }
 
 impl FileStorage {
     /// Files below `root`, which exists.
     #[must_use]
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_path_buf(), is_read_only: false }
+        let open_direct: OpenDirect = |options, path| options.open(path);
+        Self { root: root.to_path_buf(), is_read_only: false, open_direct }
     }
 
     /// Files below `root` for inspection: syncs do nothing, and every change fails.
@@ -43,7 +48,7 @@ impl FileStorage {
             .read(true)
             .write(!self.is_read_only)
             .custom_flags(OFlags::DIRECT.bits().cast_signed());
-        let file = match options.open(&path) {
+        let file = match (self.open_direct)(options, &path) {
             // The file system has no direct input and output.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 // A refused open may have created the file.
@@ -189,7 +194,13 @@ impl StorageFile for RealFile {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::{
+        CycleHeader, CycleSource as _, FleetIdentity, Group, LogOptions, LogReader, LogWriter,
+        LoggedRequest, ReadMode, ReadOptions, Recovered, RequestBody,
+    };
 
     #[test]
     fn read_only_storage_changes_nothing() {
@@ -213,5 +224,73 @@ mod tests {
             assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
         }
         assert_eq!(storage.list("").unwrap(), ["a"]);
+    }
+
+    /// A file system without direct input and output: it creates the file, then refuses.
+    fn refuse(options: &OpenOptions, path: &Path) -> io::Result<File> {
+        options.clone().custom_flags(0).open(path)?;
+        Err(io::ErrorKind::InvalidInput.into())
+    }
+
+    /// Writes a log of several segments.
+    fn write_log(storage: &Arc<dyn Storage>) {
+        storage.create_dir(LOG).unwrap();
+        let fleet = FleetIdentity::new(7, "bus").unwrap();
+        let options =
+            LogOptions { segment_bytes: 64 << 10, reserve_bytes: 0, ..LogOptions::new(fleet, 5) };
+        let recovered = read_log(storage, |_| {});
+        let mut log = LogWriter::open(storage.clone(), LOG, options, recovered, 0, 9).unwrap();
+        let mut group = Group::new();
+        for epoch in 1..=20 {
+            let cycle = CycleHeader { epoch, system_ms: 0, time_max_ms: 0 };
+            let block = vec![epoch as u8; 9_000];
+            let request = LoggedRequest { body: RequestBody::Block(&block), batch: None };
+            group.append(cycle, [request]).unwrap();
+            log.write(&mut group).unwrap();
+            log.sync().unwrap();
+        }
+        log.close().unwrap();
+    }
+
+    fn read_log(storage: &Arc<dyn Storage>, mut visit: impl FnMut(u64)) -> Recovered {
+        let options = ReadOptions { fleet: None, after_epoch: 0, mode: ReadMode::Recover };
+        let mut reader = LogReader::open(storage.clone(), LOG, options).unwrap();
+        while let Some(cycle) = reader.next_cycle().unwrap() {
+            visit(cycle.header.epoch);
+        }
+        reader.finish().unwrap()
+    }
+
+    const LOG: &str = "fleets/bus/log";
+
+    #[test]
+    fn the_page_cache_takes_the_place_of_direct_input_and_output() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let direct: Arc<dyn Storage> = Arc::new(FileStorage::new(folders[0].path()));
+        let cached = FileStorage { open_direct: refuse, ..FileStorage::new(folders[1].path()) };
+        let cached: Arc<dyn Storage> = Arc::new(cached);
+        write_log(&direct);
+        write_log(&cached);
+        let names = direct.list(LOG).unwrap();
+        assert!(names.len() > 3, "{names:?}");
+        assert_eq!(cached.list(LOG).unwrap(), names);
+        for name in &names {
+            let bytes = |of: usize| fs::read(folders[of].path().join(LOG).join(name)).unwrap();
+            assert!(bytes(0) == bytes(1), "{name}");
+        }
+        // Each reads what the other wrote.
+        for (reader, folder) in [(refuse as OpenDirect, 0), (|of, path| of.open(path), 1)] {
+            let root = folders[folder].path();
+            let storage = FileStorage { open_direct: reader, ..FileStorage::new(root) };
+            let (storage, mut epochs): (Arc<dyn Storage>, _) = (Arc::new(storage), Vec::new());
+            assert!(read_log(&storage, |epoch| epochs.push(epoch)).was_clean());
+            assert!(epochs.into_iter().eq(1..=20));
+        }
+        let missing = cached.open("missing").unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert_eq!(cached.list("").unwrap(), Vec::<String>::new());
+        let path = format!("{LOG}/{}", names[0]);
+        let existing = cached.create(&path).unwrap_err();
+        assert_eq!(existing.kind(), io::ErrorKind::AlreadyExists);
     }
 }

@@ -87,8 +87,33 @@ fn log_json(log: &v1::FleetLog) -> Value {
         "checkpoint_epoch": log.checkpoint_epoch,
         "bytes": log.byte_count,
         "pending_bytes": log.pending_byte_count,
+        "pending_cycles": log.pending_cycle_count,
+        "groups": log.group_count,
+        "sync_p50_ms": millis(log.sync_p50),
+        "sync_p99_ms": millis(log.sync_p99),
+        "recovery_ms": millis(log.recovery_duration),
+        "checkpoint_ms": log.checkpoint_ms,
+        "checkpoint_duration_ms": millis(log.checkpoint_duration),
         "problem": log.problem,
     })
+}
+
+/// Milliseconds with fractions, if there is a time.
+fn millis(time: Option<prost_types::Duration>) -> Option<f64> {
+    time.map(|time| time.seconds as f64 * 1e3 + f64::from(time.nanos) / 1e6)
+}
+
+fn time_text(time: Option<prost_types::Duration>) -> String {
+    match millis(time) {
+        None => "none".to_owned(),
+        Some(millis) if millis < 1_000.0 => format!("{millis:.2} ms"),
+        Some(millis) => format!("{:.2} s", millis / 1e3),
+    }
+}
+
+/// A time that is known to a factor of two.
+fn limit_text(time: Option<prost_types::Duration>) -> String {
+    time.map_or_else(|| "none".to_owned(), |time| format!("at most {}", time_text(Some(time))))
 }
 
 fn durability_name(fleet: &v1::Fleet) -> &'static str {
@@ -104,9 +129,20 @@ fn log_rows(log: &v1::FleetLog) -> Vec<(&'static str, String)> {
         ("log durable epoch", log.durable_epoch.to_string()),
         ("log end", format!("segment {}, byte {}", log.segment, log.offset)),
         ("log size", bytes_text(log.byte_count)),
-        ("log pending", bytes_text(log.pending_byte_count)),
+        (
+            "log pending",
+            format!("{}, {} cycles", bytes_text(log.pending_byte_count), log.pending_cycle_count),
+        ),
+        ("log groups", log.group_count.to_string()),
+        ("log sync p50", limit_text(log.sync_p50)),
+        ("log sync p99", limit_text(log.sync_p99)),
+        ("log recovery", time_text(log.recovery_duration)),
         ("checkpoint epoch", log.checkpoint_epoch.to_string()),
     ];
+    if log.checkpoint_ms > 0 {
+        let (at, time) = (rfc3339(log.checkpoint_ms), time_text(log.checkpoint_duration));
+        rows.push(("checkpoint", format!("complete at {at}, took {time}")));
+    }
     if !log.problem.is_empty() {
         rows.push(("log problem", log.problem.clone()));
     }
@@ -215,6 +251,54 @@ mod tests {
         );
         assert_eq!(line["term"], "18446744073709551615");
         assert!(fleet_details(&fleet).to_string().contains("planar:100x50"));
+        assert_eq!(line["log"], Value::Null);
         assert!(fleet_table(&[fleet]).to_string().contains("yard"));
+    }
+
+    #[test]
+    fn a_log_is_described_in_full() {
+        let time = |micros: i32| Some(prost_types::Duration { seconds: 0, nanos: micros * 1_000 });
+        let log = v1::FleetLog {
+            durable_epoch: 7,
+            byte_count: 64 << 20,
+            pending_byte_count: 2_048,
+            pending_cycle_count: 3,
+            group_count: 90,
+            sync_p50: time(400),
+            sync_p99: time(6_400),
+            recovery_duration: Some(prost_types::Duration { seconds: 4, nanos: 250_000_000 }),
+            checkpoint_epoch: 5,
+            checkpoint_ms: 1_577_836_800_000,
+            checkpoint_duration: time(125_000),
+            ..Default::default()
+        };
+        let fleet = v1::Fleet { log: Some(log), ..Default::default() };
+        let line: Value = serde_json::from_str(&FleetJson::new(&fleet).line()).unwrap();
+        let log = &line["log"];
+        for (key, value) in [
+            ("pending_cycles", json!(3)),
+            ("groups", json!(90)),
+            ("sync_p50_ms", json!(0.4)),
+            ("sync_p99_ms", json!(6.4)),
+            ("recovery_ms", json!(4_250.0)),
+            ("checkpoint_ms", json!(1_577_836_800_000_i64)),
+            ("checkpoint_duration_ms", json!(125.0)),
+        ] {
+            assert_eq!(log[key], value, "{key} of {log}");
+        }
+        let text = fleet_details(&fleet).to_string();
+        for part in [
+            "2.00 KiB, 3 cycles",
+            "at most 0.40 ms",
+            "at most 6.40 ms",
+            "4.25 s",
+            "complete at 2020-01-01T00:00:00",
+            "took 125.00 ms",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        let empty = v1::Fleet { log: Some(v1::FleetLog::default()), ..Default::default() };
+        let text = fleet_details(&empty).to_string();
+        assert!(text.contains("none") && !text.contains("complete"), "{text}");
     }
 }
