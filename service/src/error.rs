@@ -203,10 +203,10 @@ pub enum ServiceError {
         /// The error of the disk, and what to do.
         why: String,
     },
-    /// The server has stopped, and changes of fleets whose logs had failed are lost.
-    #[error("changes were lost when the server stopped: {losses}")]
+    /// The server has stopped, and logs had failed.
+    #[error("the server has stopped; {losses}")]
     DurabilityLost {
-        /// For each fleet its name, the last epoch that is durable, and why.
+        /// For each of their fleets its name, the last epoch that is durable, and why.
         losses: String,
     },
     /// A data folder, a log or a checkpoint cannot be used.

@@ -64,7 +64,7 @@ fn inspect(args: &InspectArgs) -> Result<(), CliError> {
         if args.frames && !args.json {
             content_text::frames_header(&mut out, name)?;
         }
-        let content = fleet.content(ReadDepth::Headers, &mut |frame| match args {
+        let mut content = fleet.content(ReadDepth::Headers, &mut |frame| match args {
             InspectArgs { frames: false, .. } => Ok(()),
             InspectArgs { json: true, .. } => {
                 writeln!(out, "{}", content_json::frame(name, frame))
@@ -72,6 +72,9 @@ fn inspect(args: &InspectArgs) -> Result<(), CliError> {
             _ => content_text::frame(&mut out, frame),
         })?;
         let checkpoints = fleet.checkpoints();
+        if let (None, Ok(checkpoints)) = (&content.fault, &checkpoints) {
+            content.fault = fleet.gap(&content, checkpoints);
+        }
         if args.json {
             writeln!(out, "{}", content_json::fleet(fleet, &content, &checkpoints))?;
         } else {

@@ -433,7 +433,8 @@ impl Registry {
         let loss = |fleet: &Arc<Fleet>| {
             let LogReading { durable_epoch, condition, .. } = fleet.log()?.reading();
             let LogCondition::Failed(why) = condition else { return None };
-            Some(format!("fleet {:?} after epoch {durable_epoch}: {why}", fleet.name().as_str()))
+            let fleet = fleet.name().as_str();
+            Some(format!("fleet {fleet:?} lost durability after epoch {durable_epoch}: {why}"))
         };
         let losses: Vec<String> = self.list().iter().filter_map(loss).collect();
         if losses.is_empty() {

@@ -146,6 +146,27 @@ impl StoredFleet {
         Ok(epochs.into_iter().map(read).collect())
     }
 
+    /// Why the log does not continue the newest whole checkpoint: its first or its last segments are
+    /// missing.
+    pub(crate) fn gap(
+        &self,
+        content: &LogContent,
+        checkpoints: &[StoredCheckpoint],
+    ) -> Option<LogError> {
+        let folder = self.folder.storage.display(&self.folder.log());
+        let whole = checkpoints.iter().find(|checkpoint| checkpoint.content.is_ok());
+        let (needed, end) = (whole.map_or(0, |checkpoint| checkpoint.epoch), content.end.epoch);
+        let first = content.segments.first().and_then(|segment| segment.header.as_ref().ok());
+        match first.map_or(0, |header| header.epoch_before) {
+            before if before > needed => {
+                let first = before.saturating_add(1);
+                Some(LogError::Gap { folder, needed, first })
+            }
+            _ if end < needed => Some(LogError::Behind { folder, end, needed }),
+            _ => None,
+        }
+    }
+
     /// Reads the log as a server does at its start, from the newest whole checkpoint on.
     ///
     /// # Errors

@@ -74,7 +74,7 @@ async fn a_failed_disk_ends_reports_and_not_queries() {
     assert_eq!(server.http("/healthz").await.0, "HTTP/1.1 503 Service Unavailable");
     assert!(!server.fleet("").await.log.unwrap().problem.is_empty());
     let error = server.stop_with_error().await.to_string();
-    assert!(error.contains("\"default\" after epoch 1: cannot"), "{error}");
+    assert!(error.contains("\"default\" lost durability after epoch 1: cannot"), "{error}");
 }
 
 /// Leaves no space for another segment; the last segment is not full.
@@ -137,7 +137,7 @@ async fn a_message_that_a_full_disk_held_back_survives_only_if_it_is_repeated() 
     // The server ends while the disk is full: it says what it loses.
     let error = server.stop_with_error().await;
     assert!(matches!(error, ServiceError::DurabilityLost { .. }), "{error}");
-    assert!(error.to_string().contains("\"default\" after epoch"), "{error}");
+    assert!(error.to_string().contains("\"default\" lost durability after epoch"), "{error}");
     disk.set_capacity(u64::MAX);
     let server = start(&disk).await;
     let ack = server.positions().await.once(message(last)).await.unwrap().into_inner();
