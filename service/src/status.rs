@@ -41,9 +41,7 @@ pub fn code_and_reason(error: &ServiceError) -> (Code, ErrorReason) {
 /// The table: code, reason and metadata of an error.
 #[allow(clippy::enum_glob_use, reason = "a table of three enums")]
 fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
-    use Code::*;
-    use ErrorReason as R;
-    use ServiceError as E;
+    use {Code::*, ErrorReason as R, ServiceError as E};
     match error {
         E::EngineUnavailable { .. } => (FailedPrecondition, R::EngineUnavailable, vec![]),
         E::FleetName { name, .. } => (InvalidArgument, R::FleetName, metadata! { fleet: name }),
@@ -104,12 +102,11 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         E::TokenLost { .. } | E::LogSpace { .. } | E::LogFailed { .. } | E::Log(_) => {
             describe_log(error)
         }
+        E::DurabilityLost { .. } => (Unavailable, R::LogFailed, vec![]),
         // Errors of a start. A client that sees one has found a fault of the server.
-        E::Insecure { .. }
-        | E::LimitRange { .. }
-        | E::Io { .. }
-        | E::Transport(_)
-        | E::DurabilityLost { .. } => (Internal, R::Internal, vec![]),
+        E::Insecure { .. } | E::LimitRange { .. } | E::Io { .. } | E::Transport(_) => {
+            (Internal, R::Internal, vec![])
+        }
     }
 }
 

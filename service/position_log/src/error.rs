@@ -82,7 +82,7 @@ pub enum LogError {
     /// The file belongs to another fleet.
     #[error(
         "{file} belongs to fleet {found}, not to {expected}: its header is that of {name}. Move it \
-         to the folder of its fleet under this name, and restore the file of this fleet"
+         back to the folder of its fleet under this name, and restore the file of this fleet"
     )]
     Fleet {
         /// The file.

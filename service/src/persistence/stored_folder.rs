@@ -146,8 +146,8 @@ impl StoredFleet {
         Ok(epochs.into_iter().map(read).collect())
     }
 
-    /// Why the log does not continue the newest whole checkpoint: its first or its last segments are
-    /// missing.
+    /// Why the log does not continue the newest whole checkpoint: its first or its last segments
+    /// are missing.
     pub(crate) fn gap(
         &self,
         content: &LogContent,

@@ -178,8 +178,8 @@ impl PendingReport {
     /// Waits for the outcome.
     ///
     /// # Errors
-    /// That the fleet ended, or that its log failed or has no space; the message may or may not have
-    /// been applied.
+    /// That the fleet ended, or that its log failed or has no space; the message may or may not
+    /// have been applied.
     pub(super) async fn settled(self) -> Result<Settled, ServiceError> {
         let Self { mut pending, faults, durability, arrived } = self;
         let reply = (&mut pending).await?;

@@ -1,5 +1,5 @@
-//! A server with a data folder keeps its fleets across restarts and crashes. The disk is simulated: a
-//! fork of it is the disk of a server that crashed.
+//! A server with a data folder keeps its fleets across restarts and crashes. The disk is simulated:
+//! a fork of it is the disk of a server that crashed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
