@@ -1,6 +1,6 @@
 //! Measures ratio and speed of the codec on one core.
 //!
-//! `measure FILE...` cuts gzip CSV files into blocks of 65,536 rows in file order, encodes each
+//! `measure AIM FILE...` cuts gzip CSV files into blocks of 65,536 rows in file order, encodes each
 //! with the trees of a planner, checks that it decodes to the same rows, and prints ratio (against
 //! 20 bytes a row), bits a row of each column, and speeds (bytes of raw columns, best of five
 //! runs). `measure --trees` times single trees on columns of 1 Mi values. No time is asserted.
@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use shoal_codec::limits::TIME_SPAN_MS_MAX;
 use shoal_codec::{
-    Block, BlockCodec, Budget, Column, CpuCodec, FixColumns, Grouping, Keys, Planner, SpaceKind,
-    SpaceTag, Tree, Values, decode_column, decode_column_into, encode_column,
+    Aim, Block, BlockCodec, Budget, Column, CpuCodec, FixColumns, Grouping, Keys, Planner,
+    SpaceKind, SpaceTag, Tree, Values, decode_column, decode_column_into, encode_column,
 };
 use shoal_table::{CsvReader, SpeedUnit};
 
@@ -29,9 +29,11 @@ fn main() {
         return trees();
     }
     let mut total = Sizes::default();
-    for file in &arguments {
+    let (aims, files) = arguments.split_at(arguments.len().min(1));
+    let aim = aims.first().map_or(Aim::Fast, |aim| aim.parse().unwrap());
+    for file in files {
         let mut sizes = Sizes::default();
-        let mut planner = Planner::new(1);
+        let mut planner = Planner::new(1, aim);
         for batch in batches(Path::new(file)) {
             sizes.add(&batch, &mut planner);
         }
@@ -153,6 +155,10 @@ fn trees() {
         (&steps, "divisor(delta(patch(afl)))"),
         (&floats, "float_to_int(delta.z(patch(afl)))"),
         (&floats, "gfc"),
+        (&walk, "delta.z(huffman)"),
+        (&walk, "keyed_delta.z(huffman, scale(afl))"),
+        (&wide, "delta.z(huffman)"),
+        (&ids, "dict.65536(huffman)"),
     ];
     for (values, text) in cases {
         let tree: Tree = text.parse().unwrap();

@@ -150,7 +150,8 @@ pub(crate) fn assemble(header: BlockHeader, chunks: &[ChunkBytes], out: &mut Vec
     seal(header, payload, chunks.iter().map(|chunk| (chunk.id, &chunk.shape)), out);
 }
 
-/// Writes header and directory of a block whose payload is filled in from `payload` on.
+/// Writes header and directory of a block whose payload is filled in from `payload` on. The minor
+/// version is that of the newest encoding, or the header's if that is greater.
 fn seal<'a>(
     mut header: BlockHeader,
     payload: usize,
@@ -160,6 +161,8 @@ fn seal<'a>(
     let mut directory = Vec::with_capacity(payload - HEADER_BYTES);
     let mut start = payload;
     for (id, shape) in chunks {
+        let encodings = shape.plan.nodes().iter().map(|node| node.encoding.version_minor());
+        header.version_minor = encodings.fold(header.version_minor, u16::max);
         let end = start + shape.payload_bytes();
         shape.write_entry(id, crc32c::crc32c(&out[start..end]), &mut directory);
         start = end;
@@ -219,8 +222,7 @@ impl<'a> Frame<'a> {
         sequence: u64,
         out: &mut [u8],
     ) -> Vec<ColumnOutcome> {
-        let is_raw = shapes.iter().all(|shape| !shape.is_planned());
-        let header = header_of(self.columns, self.times, is_raw, space, sequence);
+        let header = header_of(self.columns, self.times, space, sequence);
         let payload = HEADER_BYTES + directory_bytes(shapes.iter());
         seal(header, payload, self.set.iter().map(Column::id).zip(shapes), out);
         let outcome =

@@ -9,7 +9,7 @@ use crate::block_plan::BlockPlan;
 use crate::codec::BlockCodec;
 use crate::columns::FixColumns;
 use crate::error::BlockError;
-use crate::planner::Planner;
+use crate::planner::{Aim, Planner};
 use crate::space::SpaceTag;
 
 /// Seed of a stream's planner, which selects samples. The value is arbitrary.
@@ -22,8 +22,8 @@ pub enum PlanChoice {
     Raw,
     /// [`BlockPlan::fixes`] for every block.
     Fixes,
-    /// A [`Planner`], which adapts to the data.
-    Planned,
+    /// A [`Planner`], which adapts to the data, with this aim.
+    Planned(Aim),
 }
 
 /// A name without a [`PlanChoice`].
@@ -32,15 +32,23 @@ pub enum PlanChoice {
 pub struct UnknownPlan(String);
 
 impl PlanChoice {
-    /// Every choice.
-    pub const ALL: [Self; 3] = [Self::Raw, Self::Fixes, Self::Planned];
+    /// Every choice; of a planner the fast one.
+    pub const ALL: [Self; 3] = [Self::Raw, Self::Fixes, Self::Planned(Aim::Fast)];
+
+    /// The same with this aim, if a planner chooses.
+    #[must_use]
+    pub fn aiming(self, aim: Aim) -> Self {
+        if let Self::Planned(_) = self { Self::Planned(aim) } else { self }
+    }
 
     /// Its name in text.
     pub fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
             Self::Fixes => "fixes",
-            Self::Planned => "planned",
+            Self::Planned(Aim::Fast) => "planned",
+            Self::Planned(Aim::Balanced) => "planned, balanced",
+            Self::Planned(Aim::Small) => "planned, small",
         }
     }
 }
@@ -81,7 +89,7 @@ impl BlockStream {
         let plans = match choice {
             PlanChoice::Raw => Plans::Same(Box::new(BlockPlan::raw())),
             PlanChoice::Fixes => Plans::Same(Box::new(BlockPlan::fixes())),
-            PlanChoice::Planned => Plans::Learned(Planner::new(PLANNER_SEED)),
+            PlanChoice::Planned(aim) => Plans::Learned(Planner::new(PLANNER_SEED, aim)),
         };
         Self { space, plans, sequence: 0 }
     }

@@ -9,7 +9,7 @@ use crate::block_plan::BlockPlan;
 use crate::columns::{Column, ColumnSet, FixColumns};
 use crate::error::BlockError;
 use crate::grouping::Grouping;
-use crate::header::{BlockHeader, VERSION_MAJOR, VERSION_MINOR, VERSION_MINOR_RAW};
+use crate::header::{BlockHeader, VERSION_MAJOR};
 use crate::limits::{
     BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, CHUNK_ENTRY_BYTES, HEADER_BYTES, NODE_BYTES,
     SECTION_ALIGN_BYTES, SECTION_ENTRY_BYTES, TIME_SPAN_MS_MAX,
@@ -74,8 +74,7 @@ pub(crate) fn encode(
     };
     let chunks: Vec<ChunkBytes> = set.iter().map(chunk).collect();
 
-    let is_raw = chunks.iter().all(|chunk| !chunk.shape.is_planned());
-    let header = header_of(columns, times, is_raw, space, sequence);
+    let header = header_of(columns, times, space, sequence);
     assemble(header, &chunks, out);
     debug_assert!(out.len() <= encoded_size_max(columns.len(), set), "the bound of every block");
     let outcome =
@@ -101,7 +100,6 @@ pub(crate) fn within_limits(
 pub(crate) fn header_of(
     columns: &FixColumns,
     (base_time_ms, time_max_offset_ms): (i64, u32),
-    is_raw: bool,
     space: &SpaceTag,
     sequence: u64,
 ) -> BlockHeader {
@@ -109,7 +107,7 @@ pub(crate) fn header_of(
     let [y_min, y_max] = bounds(&columns.y).unwrap_or([0, 0]);
     BlockHeader {
         version_major: VERSION_MAJOR,
-        version_minor: if is_raw { VERSION_MINOR_RAW } else { VERSION_MINOR },
+        version_minor: 0,
         flags_required: 0,
         flags_optional: 0,
         directory_bytes: 0,

@@ -14,6 +14,7 @@ pub(crate) mod divisor;
 pub mod float_to_int;
 mod gfc;
 mod group;
+pub mod huffman;
 mod keyed_delta;
 mod keyed_delta_of_delta;
 mod patch;
@@ -177,6 +178,15 @@ impl Encoding {
     /// Its identifier on the wire.
     pub const fn id(self) -> u16 {
         self as u16
+    }
+
+    /// The minor version of the format that has it first.
+    pub const fn version_minor(self) -> u16 {
+        match self {
+            Self::Raw => 0,
+            Self::Huffman => 2,
+            _ => 1,
+        }
     }
 
     /// True if it makes its whole tree work in grouped order.

@@ -13,10 +13,8 @@ use crate::wire::{array_at, put};
 pub const MAGIC: [u8; 8] = *b"\x89SHOAL\r\n";
 /// Major version that this package writes and reads.
 pub const VERSION_MAJOR: u16 = 1;
-/// Minor version of blocks whose plans are all `raw`.
-pub const VERSION_MINOR_RAW: u16 = 0;
-/// Minor version of all other blocks that this package writes.
-pub const VERSION_MINOR: u16 = 1;
+/// Minor version of tables without newer encodings; other blocks have that of their encodings.
+pub const VERSION_MINOR_TABLE: u16 = 1;
 /// Required flag reserved for blocks that need state carried from earlier blocks; refused here.
 pub const FLAG_CROSS_BLOCK_STATE: u32 = 1;
 /// Required flag of tables: typed columns other than fixes (FORMAT.md, section 4.1).

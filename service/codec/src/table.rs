@@ -18,7 +18,7 @@ use crate::decode::sections_of;
 use crate::encode::smallest;
 use crate::error::BlockError;
 use crate::grouping::Grouping;
-use crate::header::{BlockHeader, FLAG_TABLE, VERSION_MAJOR, VERSION_MINOR, at};
+use crate::header::{BlockHeader, FLAG_TABLE, VERSION_MAJOR, VERSION_MINOR_TABLE, at};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, Budget, DIRECTORY_BYTES_MAX};
 use crate::space::{SpaceKind, SpaceTag};
 use crate::tree::Tree;
@@ -155,7 +155,7 @@ fn grouping_of(columns: &[TableColumn<'_>], key: u16) -> Result<Grouping, BlockE
 fn header(rows: u32, columns: usize, sequence: u64) -> BlockHeader {
     BlockHeader {
         version_major: VERSION_MAJOR,
-        version_minor: VERSION_MINOR,
+        version_minor: VERSION_MINOR_TABLE,
         flags_required: FLAG_TABLE,
         flags_optional: 0,
         directory_bytes: 0,

@@ -8,8 +8,8 @@
 mod random;
 
 use shoal_codec::{
-    Block, Budget, ColumnPlanner, CpuCodec, FixColumns, FixRow, SpaceKind, SpaceTag, Tree, Values,
-    encode_column,
+    Aim, Block, Budget, ColumnPlanner, CpuCodec, FixColumns, FixRow, SpaceKind, SpaceTag, Tree,
+    Values, encode_column,
 };
 
 use crate::random::Random;
@@ -37,24 +37,49 @@ fn noise(chance: &mut Random, rows: usize, limit: u64) -> Values {
 
 #[test]
 fn the_first_batch_is_explored_and_takes_what_it_finds() {
-    let mut planner = ColumnPlanner::new(1);
+    let mut planner = ColumnPlanner::new(1, Aim::Fast);
     let (tree, bytes) = run(&mut planner, &steps(50_000));
     assert!(bytes * 50 < 200_000, "{tree}: {bytes} bytes");
-    let mut planner = ColumnPlanner::new(1);
+    let mut planner = ColumnPlanner::new(1, Aim::Fast);
     let equal = Values::F64(vec![f64::NAN; 5000]);
     assert_eq!(run(&mut planner, &equal).0, Tree::Const);
-    let mut planner = ColumnPlanner::new(1);
+    let mut planner = ColumnPlanner::new(1, Aim::Fast);
     let all = noise(&mut Random::new(81), 5000, 1 << 32);
     assert_eq!(run(&mut planner, &all).0, Tree::Raw);
-    let mut planner = ColumnPlanner::new(1);
+    let mut planner = ColumnPlanner::new(1, Aim::Fast);
     assert_eq!(run(&mut planner, &Values::I8(Vec::new())).0, Tree::Const);
+}
+
+/// Values of any magnitude up to 14 bits, small ones more often.
+fn skewed(chance: &mut Random, rows: usize) -> Values {
+    let value = |_| (chance.next() % (2 << chance.next().trailing_zeros().min(13))) as u32;
+    Values::U32((0..rows).map(value).collect())
+}
+
+#[test]
+fn aims_weigh_bytes_against_speed() {
+    let planned = |aim, values: &Values| run(&mut ColumnPlanner::new(1, aim), values);
+    let values = skewed(&mut Random::new(85), 50_000);
+    let [fast, balanced, small] = Aim::ALL.map(|aim| planned(aim, &values));
+    assert!(!fast.0.to_string().contains("huffman"), "{}", fast.0);
+    assert_eq!(small.0, Tree::Huffman);
+    assert_eq!(small, balanced);
+    assert!(small.1 * 10 < fast.1 * 9, "{} bytes, {} without codes", small.1, fast.1);
+    // Codes save nothing where all values are equally frequent.
+    let even = noise(&mut Random::new(86), 50_000, 1 << 11);
+    let [fast, balanced, small] = Aim::ALL.map(|aim| planned(aim, &even));
+    assert_eq!((&balanced, small.1 <= fast.1), (&fast, true));
+    for aim in Aim::ALL {
+        assert_eq!(aim.to_string().parse(), Ok(aim));
+    }
+    assert!("smallest".parse::<Aim>().unwrap_err().to_string().contains("balanced"));
 }
 
 #[test]
 fn a_fallen_ratio_is_corrected_at_the_next_batch() {
     let seed = 82;
     let mut chance = Random::new(seed);
-    let mut planner = ColumnPlanner::new(1);
+    let mut planner = ColumnPlanner::new(1, Aim::Fast);
     // Too few rows to be looked at before.
     let (first, _) = run(&mut planner, &steps(5_000));
     let (kept, _) = run(&mut planner, &steps(5_000));
@@ -74,7 +99,7 @@ fn thousands(chance: &mut Random, rows: usize) -> Values {
 fn a_batch_of_another_character_has_another_tree_at_once() {
     let seed = 86;
     let mut chance = Random::new(seed);
-    let mut planner = ColumnPlanner::new(1);
+    let mut planner = ColumnPlanner::new(1, Aim::Fast);
     let mut trees = Vec::new();
     for turn in 0..8 {
         for batch in 0..3 {
@@ -94,7 +119,7 @@ fn a_batch_of_another_character_has_another_tree_at_once() {
 
 #[test]
 fn a_tree_that_no_longer_applies_is_corrected_at_once() {
-    let mut planner = ColumnPlanner::new(1);
+    let mut planner = ColumnPlanner::new(1, Aim::Fast);
     let equal = |value: u32| Values::U32(vec![value; 5000]);
     assert_eq!(run(&mut planner, &equal(7)).0, Tree::Const);
     let (tree, bytes) = run(&mut planner, &steps(5000));
@@ -103,7 +128,7 @@ fn a_tree_that_no_longer_applies_is_corrected_at_once() {
 
 #[test]
 fn a_later_exploration_takes_effect_eight_batches_on() {
-    let mut planner = ColumnPlanner::new(1);
+    let mut planner = ColumnPlanner::new(1, Aim::Fast);
     // Batches that do no worse than the sample promised, so nothing is corrected: the better tree
     // of batch 64 comes with batch 72.
     let mut chance = Random::new(83);
@@ -125,7 +150,7 @@ fn a_later_exploration_takes_effect_eight_batches_on() {
 fn equal_streams_give_equal_plans() {
     let run_all = || {
         let mut chance = Random::new(84);
-        let mut planner = ColumnPlanner::new(9);
+        let mut planner = ColumnPlanner::new(9, Aim::Fast);
         let batch = |chance: &mut Random, number: u64| match number % 10 {
             0..5 => noise(chance, 2000, 50 + number),
             _ => steps(2000),
@@ -139,7 +164,7 @@ fn equal_streams_give_equal_plans() {
 fn a_stream_of_fixes_shrinks_and_comes_back() {
     let seed = 85;
     let mut chance = Random::new(seed);
-    let mut planner = shoal_codec::Planner::new(1);
+    let mut planner = shoal_codec::Planner::new(1, Aim::Fast);
     let mut places = [(0_i32, 0_i32); 30];
     let mut bytes = Vec::new();
     for sequence in 0..12 {

@@ -28,6 +28,13 @@ constants! { CODEC_CONSTANTS:
     CODEC_PARTS: u32 = 16;
     /// Entries of a dictionary that a block unpacks.
     CODEC_ENTRIES: u32 = 512;
+    /// Entries of the table of a Huffman code: one for each pattern of its longest code's bits.
+    CODEC_CODE_ENTRIES: u32 = 4096;
+    /// Kinds of `CodecOpen`: a sum of counts to check, a dictionary to unpack, a table of codes to
+    /// fill.
+    CODEC_OPEN_COUNTS: u32 = 0;
+    CODEC_OPEN_DICTIONARY: u32 = 1;
+    CODEC_OPEN_CODE: u32 = 2;
     /// Rows of a keyed column that a thread scatters, and threads of a block at most.
     CODEC_SCATTER_EACH: u32 = 16;
     CODEC_SCATTER_THREADS: u32 = 1024;
@@ -119,24 +126,26 @@ records! { CODEC_RECORDS:
 
     /// A check of a column before its tiles.
     CodecOpen {
-        /// Counts of 16 bits or a packed dictionary, bytes from the start of the input.
+        /// Counts of 16 bits, a packed dictionary or packed lengths of codes, bytes from the start
+        /// of the input.
         source: u64,
-        /// Place of the unpacked dictionary, bytes from the start of the output; `NO_COLUMN` for
-        /// counts.
+        /// Place of the unpacked dictionary or the table of codes, bytes from the start of the
+        /// output.
         table: u64,
         base: u64,
-        /// Entries or counts.
+        /// Entries, counts or symbols.
         count: u32,
         /// Sum of the counts.
         expected: u32,
         /// The first of at most `CODEC_ENTRIES` entries that are unpacked.
         first: u32,
+        /// Width of the node's values; of a code the split of its buckets.
         bits: u32,
         entry_bits: u32,
         /// 1 when entries take 8 bytes, else they take 4.
         is_wide: u32,
         request: u32,
-        reserved: u32,
+        kind: u32,
     }
 
     /// A key column to order rows by; places are bytes from the start of the output.

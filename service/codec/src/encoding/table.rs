@@ -44,6 +44,8 @@ macro_rules! encoding_table {
             /// Differences of differences along each key: residuals, heads.
             15 "keyed_delta2" KeyedDelta2(mode: Mode, residuals: Box<Tree>, heads: Box<Tree>)
                 => keyed_delta_of_delta::KeyedDelta2<'a, T>;
+            /// A Huffman code for the magnitude of each value, its low bits as they are.
+            16 "huffman" Huffman => huffman::Huffman<'a>;
         }
     };
 }

@@ -4,12 +4,13 @@
 //! is bounded by `CANDIDATES_MAX`; trees that do not apply drop out in the trial.
 
 use crate::limits::PLAN_DEPTH_MAX;
+use crate::planner::aim::Aim;
 use crate::planner::statistics::Statistics;
 use crate::tree::{Tree, patched, scaled};
 use crate::word::Mode;
 
 /// Trees tried on one sample at most.
-pub(crate) const CANDIDATES_MAX: usize = 96;
+pub(crate) const CANDIDATES_MAX: usize = 192;
 /// Most frequent values in the dictionary of a tree with exceptions.
 const FREQUENT_ENTRIES: u32 = 255;
 
@@ -18,9 +19,22 @@ fn boxed(tree: Tree) -> Box<Tree> {
 }
 
 /// Trees for a column with these statistics; `raw` is the first.
-pub(crate) fn candidates(statistics: &Statistics, is_float: bool, has_keys: bool) -> Vec<Tree> {
+pub(crate) fn candidates(
+    statistics: &Statistics,
+    is_float: bool,
+    has_keys: bool,
+    aim: Aim,
+) -> Vec<Tree> {
     let mut trees = vec![Tree::Raw, Tree::Const];
-    let all = bodies(statistics, has_keys);
+    let mut all = bodies(statistics, has_keys);
+    if aim != Aim::Fast {
+        for body in all.clone() {
+            let coded = entropy_coded(&body);
+            if !all.contains(&coded) {
+                all.push(coded);
+            }
+        }
+    }
     if statistics.divisor.is_some() {
         trees.extend(all.iter().map(|body| Tree::Divisor(None, boxed(body.clone()))));
     }
@@ -40,6 +54,33 @@ pub(crate) fn candidates(statistics: &Statistics, is_float: bool, has_keys: bool
     trees.retain(|tree| tree.depth() <= PLAN_DEPTH_MAX);
     trees.truncate(CANDIDATES_MAX);
     trees
+}
+
+/// The tree with Huffman codes in place of packed values.
+fn entropy_coded(tree: &Tree) -> Tree {
+    let coded = |child: &Tree| boxed(entropy_coded(child));
+    match tree {
+        Tree::Afl => Tree::Huffman,
+        Tree::Patch(child) if **child == Tree::Afl => Tree::Huffman,
+        // Frames of reference serve short tiles, where a code costs more than it saves.
+        Tree::Scale(child) if **child == Tree::Afl => tree.clone(),
+        Tree::Patch(child) => Tree::Patch(coded(child)),
+        Tree::Scale(child) => Tree::Scale(coded(child)),
+        Tree::Group(child) => Tree::Group(coded(child)),
+        Tree::Delta(mode, child) => Tree::Delta(*mode, coded(child)),
+        Tree::Delta2(mode, child) => Tree::Delta2(*mode, coded(child)),
+        Tree::Rle(values, lengths) => Tree::Rle(coded(values), coded(lengths)),
+        Tree::Dict(limit, codes, rest) => {
+            Tree::Dict(*limit, coded(codes), rest.as_ref().map(|rest| coded(rest)))
+        }
+        Tree::KeyedDelta(mode, residuals, heads) => {
+            Tree::KeyedDelta(*mode, coded(residuals), heads.clone())
+        }
+        Tree::KeyedDelta2(mode, residuals, heads) => {
+            Tree::KeyedDelta2(*mode, coded(residuals), heads.clone())
+        }
+        other => other.clone(),
+    }
 }
 
 /// Trees of integers, or of bit patterns, without divisor.
@@ -109,7 +150,7 @@ mod tests {
         for values in columns {
             for value_type in [ValueType::I32, ValueType::F32] {
                 let statistics = Statistics::of(value_type, &values);
-                let trees = candidates(&statistics, value_type.is_float(), true);
+                let trees = candidates(&statistics, value_type.is_float(), true, Aim::Small);
                 assert!((10..=CANDIDATES_MAX).contains(&trees.len()), "{}", trees.len());
                 assert_eq!(trees[0], Tree::Raw);
                 assert!(trees.iter().all(|tree| tree.depth() <= PLAN_DEPTH_MAX));

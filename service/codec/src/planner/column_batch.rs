@@ -10,6 +10,7 @@ use std::ops::Range;
 use crate::assemble::ChunkBytes;
 use crate::encoding::divisor::common;
 use crate::grouping::Grouping;
+use crate::planner::aim::Aim;
 use crate::planner::candidates::candidates;
 use crate::planner::statistics::{Statistics, ratio_q16};
 use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
@@ -67,9 +68,10 @@ pub(super) fn part_of(sample: Range<usize>) -> Option<Range<usize>> {
 pub(super) fn candidates_for<B: ColumnBatch>(
     batch: &mut B,
     sample: Range<usize>,
+    aim: Aim,
 ) -> Result<Vec<Tree>, B::Error> {
     let statistics = batch.statistics(sample)?;
-    Ok(candidates(&statistics, batch.extent().0.is_float(), batch.has_keys()))
+    Ok(candidates(&statistics, batch.extent().0.is_float(), batch.has_keys(), aim))
 }
 
 /// Raw to encoded bytes of some rows in Q16; 0 if the tree does not apply.

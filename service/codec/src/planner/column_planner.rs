@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use crate::planner::aim::Aim;
 use crate::planner::candidates::CANDIDATES_MAX;
 use crate::planner::column_batch::{
     ColumnBatch, PatternBatch, SAMPLE_ROWS, candidates_for, part_of, ratio_on,
@@ -44,6 +45,7 @@ const _: () = assert!(2 + CORRECTION_TREES_MAX / 2 < CORRECTION_TREES_MAX);
 #[derive(Clone, Debug)]
 pub struct ColumnPlanner {
     seed: u64,
+    aim: Aim,
     /// Batches planned so far.
     batch: u64,
     tree: Tree,
@@ -66,9 +68,10 @@ pub struct ColumnPlanner {
 
 impl ColumnPlanner {
     /// A planner without history; `seed` selects samples.
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, aim: Aim) -> Self {
         Self {
             seed,
+            aim,
             batch: 0,
             tree: Tree::Raw,
             selected_q16: ONE_Q16,
@@ -191,7 +194,7 @@ impl ColumnPlanner {
         batch: &mut B,
         sample: Range<usize>,
     ) -> Result<(Tree, u64), B::Error> {
-        let trees = candidates_for(batch, sample.clone())?;
+        let trees = candidates_for(batch, sample.clone(), self.aim)?;
         self.best(batch, sample, trees)
     }
 
@@ -205,7 +208,7 @@ impl ColumnPlanner {
         let mut trees = vec![Tree::Raw, Tree::Const];
         let is_new = |tree: &Tree| ![Tree::Raw, Tree::Const].contains(tree);
         trees.extend(self.winners.iter().filter(|tree| is_new(tree)).cloned());
-        let mut others = candidates_for(batch, sample.clone())?;
+        let mut others = candidates_for(batch, sample.clone(), self.aim)?;
         others.retain(|tree| !trees.contains(tree));
         // Sorts are stable: of equal ranks the earlier candidate is tried.
         if let Some(part) = part_of(sample.clone()) {
@@ -239,7 +242,7 @@ impl ColumnPlanner {
             };
             let ratio_q16 = ratio_q16(raw_bytes, bytes);
             self.edges.learn(&tree, ratio_q16);
-            let cost = bytes + bytes / 512 * tree.depth();
+            let cost = bytes + bytes / 512 * tree.depth() + self.aim.penalty(&tree, bytes);
             if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
                 best = Some((cost, tree, ratio_q16));
             }

@@ -7,6 +7,7 @@ use crate::codec::BlockCodec;
 use crate::columns::{Column, FixColumns};
 use crate::encode::ColumnOutcome;
 use crate::error::BlockError;
+use crate::planner::aim::Aim;
 use crate::planner::column_planner::ColumnPlanner;
 use crate::space::SpaceTag;
 use crate::values::with_patterns;
@@ -20,8 +21,8 @@ pub struct Planner {
 
 impl Planner {
     /// A planner without history; `seed` selects samples.
-    pub fn new(seed: u64) -> Self {
-        let planner = |column: Column| ColumnPlanner::new(seed ^ u64::from(column.id()) << 32);
+    pub fn new(seed: u64, aim: Aim) -> Self {
+        let planner = |column: Column| ColumnPlanner::new(seed ^ u64::from(column.id()) << 32, aim);
         Self { columns: Column::ALL.map(planner).into() }
     }
 

@@ -3,6 +3,7 @@
 //! After Dzitkowski (2016): the planner tries trees on a sample, whole batches take the best one,
 //! statistics of edges correct it, and the exploration repeats at intervals.
 
+mod aim;
 mod candidates;
 mod column_batch;
 mod column_planner;
@@ -10,6 +11,7 @@ mod edges;
 mod fixes;
 mod statistics;
 
+pub use aim::{Aim, UnknownAim};
 pub use column_batch::ColumnBatch;
 pub use column_planner::ColumnPlanner;
 pub use fixes::Planner;

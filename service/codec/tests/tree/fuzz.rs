@@ -67,6 +67,7 @@ decoders! {
     fuzz_decoder_rle: Rle,
     fuzz_decoder_dict: Dict,
     fuzz_decoder_gfc: Gfc,
+    fuzz_decoder_huffman: Huffman,
     fuzz_decoder_group: Group,
     fuzz_decoder_keyed_delta: KeyedDelta,
     fuzz_decoder_keyed_delta2: KeyedDelta2,

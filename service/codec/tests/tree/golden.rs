@@ -43,7 +43,9 @@ fn compare(name: &str, plan: &BlockPlan, planned: &[Column]) {
     }
     assert_golden(name, &encoded);
     let block = Block::parse(Bytes::from(encoded), &Budget::default()).unwrap();
-    assert_eq!((block.header().version_major, block.header().version_minor), (1, 1));
+    let header = block.header();
+    let version = format!("v{}.{}.block", header.version_major, header.version_minor);
+    assert!(name.ends_with(&version), "{name}: {version}");
     assert_eq!(block.decode().as_ref(), Ok(&columns), "{name}");
 }
 
@@ -96,6 +98,20 @@ fn keyed_encodings_version_1_1() {
 }
 
 #[test]
+fn codes_version_1_2() {
+    let plan = plan([
+        (Column::Object, "dict.65536(huffman)"),
+        (Column::Time, "divisor(delta.z(huffman))"),
+        (Column::X, "keyed_delta2.z(huffman, scale(huffman))"),
+        (Column::Y, "patch(huffman)"),
+        (Column::Speed, "huffman"),
+        (Column::State, "rle(huffman, huffman)"),
+    ]);
+    let planned = [Column::Object, Column::Time, Column::X, Column::Y, Column::Speed];
+    compare("codes_v1.2.block", &plan, &planned);
+}
+
+#[test]
 fn the_examples_of_the_format_are_what_it_says() {
     let encode = |values| encode_column(&Values::U32(values), &Tree::Afl, None).unwrap().sections;
     let small = encode(vec![3, 1, 7, 0, 2]);
@@ -103,6 +119,11 @@ fn the_examples_of_the_format_are_what_it_says() {
     assert_eq!(small[1], [0xcb, 0x21, 0, 0]);
     let varied = encode([[1; 32], [5; 32]].concat());
     assert_eq!(varied[0], [0, 0, 0, 0, 0x40, 0, 1, 2]);
+    let bytes = Values::U8(vec![9, 9, 9, 2, 9]);
+    let coded = encode_column(&bytes, &Tree::Huffman, None).unwrap().sections;
+    assert_eq!(coded[0], [0, 1, 1, 0]);
+    assert_eq!(coded[1], [0, 0, 0, 0, 5, 0x90, 0, 0]);
+    assert_eq!(coded[2], [0x33, 0xc3, 0, 0]);
     let fives = [0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6];
     assert_eq!(varied[1], [&[8, 0, 0, 0, 0xff, 0xff, 0xff, 0xff][..], &fives].concat());
 }

@@ -112,6 +112,21 @@ fn changed_sections_are_refused() {
 }
 
 #[test]
+fn changed_codes_are_refused() {
+    // Lengths of codes; second entry of the directory: offset, values and sizes; words.
+    let changes: &[Change<'_>] = &[
+        (0, 0, &[0xff], "lengths of the codes"),
+        (0, 0, &[0; 4], "lengths of the codes"),
+        (1, 8, &[0xff; 4], "follow each other"),
+        (1, 12, &[77], "values, expected 76"),
+        (1, 15, &[14], "sizes of tile 1"),
+        (1, 7, &[13], "bytes of words"),
+        (2, 64, &[0xff; 12], "groups of tile 0 end"),
+    ];
+    assert_changes_refused(&encode(&values(), "huffman"), changes);
+}
+
+#[test]
 fn sections_of_other_lengths_are_refused() {
     let whole = encode(&values(), "afl");
     let changed = |change: fn(&mut EncodedTree)| {

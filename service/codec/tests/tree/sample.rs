@@ -116,7 +116,7 @@ fn strange(value_type: ValueType, chance: &mut Random) -> u64 {
 }
 
 /// Trees that try every encoding at every place that it may have.
-const TREES: [&str; 36] = [
+const TREES: [&str; 42] = [
     "raw",
     "afl",
     "const",
@@ -148,6 +148,12 @@ const TREES: [&str; 36] = [
     "dict.256(delta.z(afl), gfc)",
     "dict.7(group(afl), rle(afl, afl))",
     "dict.3(afl, dict.3(afl, afl))",
+    "huffman",
+    "patch(huffman)",
+    "scale(huffman)",
+    "rle(huffman, huffman)",
+    "dict.300(huffman)",
+    "float_to_int(keyed_delta.z(huffman, scale(huffman)))",
     "group(afl)",
     "group(raw)",
     "group(delta(scale(afl)))",
@@ -156,13 +162,15 @@ const TREES: [&str; 36] = [
 ];
 
 /// The same with `.m` for both modes of differences.
-const TREES_OF_MODES: [&str; 10] = [
+const TREES_OF_MODES: [&str; 12] = [
     "delta.m(afl)",
     "delta.m(raw)",
     "delta.m(rle(afl, afl))",
     "delta.m(delta2.m(patch(afl)))",
     "delta2.m(afl)",
     "delta2.m(scale(patch(afl)))",
+    "delta2.m(huffman)",
+    "keyed_delta2.m(huffman, scale(huffman))",
     "keyed_delta.m(afl, afl)",
     "keyed_delta.m(rle(afl, afl), delta.m(afl))",
     "keyed_delta2.m(patch(afl), scale(afl))",

@@ -1,0 +1,478 @@
+//! Encoding `huffman`: a canonical code for the bucket of each value, the rest of the value as it
+//! is (FORMAT.md, section 6.17).
+//!
+//! A bucket is a range of values that agree in their bit length and the next `split` bits; small
+//! values have a bucket each, so the greatest split of bytes codes each value.
+
+use crate::encoding::Encoding;
+pub use crate::huffman_code::SYMBOLS_MAX;
+use crate::huffman_code::{CODE_BITS_MAX, Code, DecodeTable, code_lengths, codes};
+use crate::node_spec::{NodeSpec, ParameterSpec, PlacedNode, SectionSpec};
+use crate::packed::{WORD_BYTES, pack, unpack, words};
+use crate::plan::{PlanFault, PlanNode, at};
+use crate::section::{Fault, Section, TileSections};
+use crate::tile::TILE_VALUES;
+use crate::tree_decode::{NodeInput, NodeReader, TileContext};
+use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
+use crate::word::Word;
+
+/// Bits of a code's length in the first section.
+const LENGTH_BITS: u32 = 4;
+/// Values of a whole group: a device decodes each group on one lane.
+const GROUP_VALUES: usize = 64;
+/// Groups of a whole tile.
+const TILE_GROUPS: usize = TILE_VALUES / GROUP_VALUES;
+/// Bits of the size of a group at most.
+const SIZE_BITS_MAX: u32 = 13;
+
+/// Rules of every `huffman` node.
+pub(crate) const SPEC: NodeSpec = NodeSpec {
+    sections: &[
+        SectionSpec::Own,
+        SectionSpec::Directory,
+        SectionSpec::Words {
+            tile_words_max: |bits| {
+                (TILE_GROUPS as u32 * SIZE_BITS_MAX).div_ceil(32)
+                    + TILE_VALUES as u32 / 32 * (CODE_BITS_MAX + bits)
+            },
+        },
+    ],
+    parameter_u32: ParameterSpec::Own,
+    check,
+    scratch_bytes: |_| 16_384,
+    ..NodeSpec::LEAF
+};
+
+/// Checks the number of symbols, the split and the length of the first section.
+fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
+    let node = placed.node;
+    let (buckets, symbols) = parameters(node.parameter_u32);
+    let limit = buckets.limit(8 * node.value_type.width_bytes() as u32);
+    if node.parameter_u32 >> 24 != 0 || symbols > limit.unwrap_or(0) {
+        let problem = format!(
+            "huffman has {symbols} symbols at split {}, its type has at most {}",
+            buckets.split,
+            limit.unwrap_or(0)
+        );
+        return placed.fault(at::PARAMETER_U32, problem);
+    }
+    if (symbols == 0) != (node.values == 0) {
+        let problem = format!("huffman has {symbols} symbols for {} values", node.values);
+        return placed.fault(at::PARAMETER_U32, problem);
+    }
+    placed.section_is(0, (words(symbols, LENGTH_BITS) * WORD_BYTES) as u64)
+}
+
+/// Split and number of symbols in the first parameter.
+fn parameters(parameter: u32) -> (Buckets, usize) {
+    (Buckets { split: parameter >> 16 & 0xff }, (parameter & 0xffff) as usize)
+}
+
+/// The division of values into buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Buckets {
+    /// Bits behind the highest one that tell buckets apart.
+    split: u32,
+}
+
+impl Buckets {
+    /// The greatest split of a type of `bits` bits.
+    fn finest(bits: u32) -> Self {
+        let finest = match bits {
+            8 => 8,
+            16 => 4,
+            32 => 3,
+            _ => 2,
+        };
+        Self { split: finest }
+    }
+
+    /// Symbols of a type of `bits` bits; `None` above what a code can have.
+    fn limit(self, bits: u32) -> Option<usize> {
+        let Self { split } = self;
+        (split <= bits && split <= 8)
+            .then(|| ((bits - split + 1) as usize) << split)
+            .filter(|symbols| *symbols <= SYMBOLS_MAX)
+    }
+
+    /// Symbol of a value and the number of its low bits that follow.
+    #[inline(always)]
+    fn symbol(self, value: u64) -> (usize, u32) {
+        let low_bits = (u64::BITS - value.leading_zeros()).saturating_sub(self.split + 1);
+        ((low_bits << self.split) as usize + (value >> low_bits) as usize, low_bits)
+    }
+
+    /// The high part of a symbol's values and the number of their low bits.
+    fn parts(self, symbol: usize) -> (u32, u32) {
+        let symbol = symbol as u32;
+        let low_bits = (symbol >> self.split).saturating_sub(1);
+        (symbol - (low_bits << self.split), low_bits)
+    }
+}
+
+/// Writes the node.
+pub(crate) fn encode<T: Word>(
+    writer: &mut TreeWriter<'_>,
+    node: NodeValues<'_, T>,
+) -> Result<(), NotApplicable> {
+    let finest = Buckets::finest(T::BITS);
+    let mut frequencies = [0; SYMBOLS_MAX];
+    node.values.iter().for_each(|value| frequencies[finest.symbol((*value).into()).0] += 1);
+    let code = HuffmanCode::of(&frequencies, T::BITS);
+    let (buckets, codes) = (code.buckets, codes(&code.lengths));
+    let mut sections = TileSections::new(node.counts.tiles(), node.values.len() * T::BYTES / 2);
+    let mut bits = BitWriter::default();
+    for tile in node.tiles() {
+        let mut sizes = [0_u16; TILE_GROUPS];
+        let groups = tile.chunks(GROUP_VALUES).len();
+        bits.clear();
+        for (group, size) in tile.chunks(GROUP_VALUES).zip(&mut sizes) {
+            let start = bits.bits();
+            group.iter().for_each(|value| bits.put_value((*value).into(), buckets, &codes));
+            *size = (bits.bits() - start) as u16;
+        }
+        let sizes = &mut sizes[..groups];
+        let (least, most) = sizes
+            .iter()
+            .fold((u16::MAX, 0), |(least, most), size| (least.min(*size), most.max(*size)));
+        let size_bits = most.saturating_sub(least).bits();
+        let least = if groups == 0 { 0 } else { least };
+        sections.begin_tile(TileEntry { values: tile.len(), least, size_bits }.bytes());
+        if groups > 0 {
+            sizes.iter_mut().for_each(|size| *size -= least);
+            pack(sizes, size_bits, &mut sections.words);
+            bits.finish(&mut sections.words);
+        }
+    }
+    let sections = [vec![code.packed_lengths()], sections.finish()].concat();
+    writer.node(Encoding::Huffman, &node, sections, (code.parameter(), 0));
+    Ok(())
+}
+
+/// What a writer decides about a node: the split, and the length of each symbol's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HuffmanCode {
+    buckets: Buckets,
+    lengths: Vec<u8>,
+}
+
+impl HuffmanCode {
+    /// The split with the least bits for codes, low bits and lengths, of equals the lesser.
+    /// `frequencies` count the symbols at the finest split of a type of `bits` bits.
+    pub fn of(frequencies: &[u32; SYMBOLS_MAX], bits: u32) -> Self {
+        let finest = Buckets::finest(bits);
+        let mut best: Option<(u64, Self)> = None;
+        for split in 0..=finest.split {
+            let buckets = Buckets { split };
+            let (mut merged, mut low) = (vec![0; SYMBOLS_MAX], 0);
+            for (symbol, count) in frequencies.iter().enumerate().filter(|(_, count)| **count > 0) {
+                let (high, low_bits) = finest.parts(symbol);
+                let (symbol, low_bits) = buckets.symbol(u64::from(high) << low_bits);
+                merged[symbol] += count;
+                low += u64::from(*count) * u64::from(low_bits);
+            }
+            let symbols = merged.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+            merged.truncate(symbols);
+            let code = Self { buckets, lengths: code_lengths(&merged) };
+            let both = merged.iter().zip(codes(&code.lengths));
+            let coded: u64 =
+                both.map(|(&count, code)| u64::from(count) * u64::from(code.length)).sum();
+            let cost = low + coded + symbols as u64 * u64::from(LENGTH_BITS);
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, code));
+            }
+        }
+        best.expect("there is a split").1
+    }
+
+    /// Bits behind the highest one of a value that tell buckets apart.
+    pub fn split(&self) -> u32 {
+        self.buckets.split
+    }
+
+    /// The finest split of a type of `bits` bits.
+    pub fn finest_split(bits: u32) -> u32 {
+        Buckets::finest(bits).split
+    }
+
+    /// The first parameter of the node.
+    pub fn parameter(&self) -> u32 {
+        self.buckets.split << 16 | self.lengths.len() as u32
+    }
+
+    /// The section of lengths.
+    pub fn packed_lengths(&self) -> Vec<u8> {
+        let mut packed = Vec::new();
+        pack(&self.lengths, LENGTH_BITS, &mut packed);
+        packed
+    }
+
+    /// By symbol: the code, its first bit lowest, and its length from bit 16 on.
+    pub fn packed_codes(&self) -> Vec<u32> {
+        let packed = |code: Code| u32::from(code.bits) | u32::from(code.length) << 16;
+        codes(&self.lengths).into_iter().map(packed).collect()
+    }
+}
+
+/// The codes and low bits of a tile.
+#[derive(Default)]
+struct BitWriter {
+    words: Vec<u8>,
+    held: u64,
+    held_bits: u32,
+}
+
+impl BitWriter {
+    fn clear(&mut self) {
+        self.words.clear();
+        (self.held, self.held_bits) = (0, 0);
+    }
+
+    fn bits(&self) -> usize {
+        self.words.len() * 8 + self.held_bits as usize
+    }
+
+    #[inline(always)]
+    fn put_value(&mut self, value: u64, buckets: Buckets, codes: &[Code]) {
+        let (symbol, low_bits) = buckets.symbol(value);
+        let code = codes[symbol];
+        self.put(code.bits.into(), code.length.into());
+        let low = value & ((1 << low_bits) - 1);
+        self.put(low & u64::from(u32::MAX), low_bits.min(32));
+        self.put(low >> 32, low_bits.saturating_sub(32));
+    }
+
+    /// Appends at most 32 bits.
+    #[inline(always)]
+    fn put(&mut self, bits: u64, count: u32) {
+        self.held |= bits << self.held_bits;
+        self.held_bits += count;
+        if self.held_bits >= 32 {
+            self.words.extend_from_slice(&(self.held as u32).to_le_bytes());
+            self.held >>= 32;
+            self.held_bits -= 32;
+        }
+    }
+
+    /// Appends the words of the tile to `out`.
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        if self.held_bits > 0 {
+            self.words.extend_from_slice(&(self.held as u32).to_le_bytes());
+        }
+        out.extend_from_slice(&self.words);
+    }
+}
+
+/// Decoder of a `huffman` node.
+pub(crate) struct Huffman<'a> {
+    table: Option<DecodeTable>,
+    directory: Section<'a>,
+    words: Section<'a>,
+}
+
+/// Entry of the table: length of the code, number of low bits, high part of the value.
+#[derive(Clone, Copy)]
+struct Entry(u32);
+
+impl Entry {
+    fn new(length: u32, low_bits: u32, high: u32) -> Self {
+        Self(length | low_bits << 4 | high << 10)
+    }
+
+    #[inline(always)]
+    fn length(self) -> u32 {
+        self.0 & 0xf
+    }
+
+    #[inline(always)]
+    fn low_bits(self) -> u32 {
+        self.0 >> 4 & 0x3f
+    }
+
+    #[inline(always)]
+    fn high(self) -> u64 {
+        (self.0 >> 10).into()
+    }
+}
+
+impl<'a> Huffman<'a> {
+    pub(crate) fn open(node: &NodeInput<'a>, _: &mut NodeReader<'a>) -> Result<Self, Fault> {
+        let [lengths, directory, words] = [0, 1, 2].map(|index| node.sections[index]);
+        let table = Self::table(node.node, &lengths)?;
+        Ok(Self { table, directory, words })
+    }
+
+    /// The table of the stated lengths; `None` for a node without values.
+    fn table(node: &PlanNode, section: &Section<'_>) -> Result<Option<DecodeTable>, Fault> {
+        let (buckets, symbols) = parameters(node.parameter_u32);
+        if symbols == 0 {
+            return Ok(None);
+        }
+        let mut lengths = vec![0_u8; symbols];
+        unpack(section.bytes, LENGTH_BITS, &mut lengths);
+        let entry = |symbol, length| {
+            let (high, low_bits) = buckets.parts(symbol);
+            Entry::new(length, low_bits, high).0
+        };
+        match DecodeTable::of(&lengths, entry) {
+            Some(table) => Ok(Some(table)),
+            None => section.fault(0, "the lengths of the codes are not those of a code".into()),
+        }
+    }
+
+    pub(crate) fn tile<T: Word>(
+        &self,
+        context: TileContext<'_>,
+        out: &mut [T],
+    ) -> Result<(), Fault> {
+        let tile = context.tile;
+        let bytes = self.directory.tile_words(&self.words, tile)?;
+        let sizes = self.sizes(tile, bytes, out.len())?;
+        let Some(table) = &self.table else { return Ok(()) };
+        let bytes = &bytes[sizes.bytes..];
+        let mut start = 0;
+        // Four groups at a time: the steps of one wait for each other, those of four overlap.
+        let mut sizes = sizes.groups.iter();
+        for groups in out.chunks_mut(4 * GROUP_VALUES) {
+            let mut bits = [0; 4];
+            let mut ends = [0; 4];
+            for ((bit, end), size) in bits.iter_mut().zip(&mut ends).zip(&mut sizes) {
+                *bit = start;
+                start += usize::from(*size);
+                *end = start;
+            }
+            match groups.as_mut_array() {
+                Some(groups) => decode_four::<T>(bytes, &mut bits, table, groups),
+                None => {
+                    for (group, bit) in groups.chunks_mut(GROUP_VALUES).zip(&mut bits) {
+                        for value in group {
+                            let (decoded, taken) = decode_at::<T>(bytes, *bit, table);
+                            (*value, *bit) = (decoded, *bit + taken);
+                        }
+                    }
+                }
+            }
+            if bits != ends {
+                let problem = format!("groups of tile {tile} end at bits {bits:?}, not {ends:?}");
+                return self.directory.fault(tile * 8, problem);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the sizes of a tile's groups and checks the length of its words.
+    fn sizes(&self, tile: usize, bytes: &[u8], count: usize) -> Result<Sizes, Fault> {
+        let [_, _, _, _, fields @ ..] = self.directory.entry(tile);
+        let fault = |problem: String| self.directory.fault(tile * 8 + 4, problem);
+        let Some(entry) = TileEntry::parse(fields) else {
+            return fault(format!("the sizes of tile {tile} have more than {SIZE_BITS_MAX} bits"));
+        };
+        if entry.values != count {
+            return fault(format!("tile {tile} has {} values, expected {count}", entry.values));
+        }
+        let groups = count.div_ceil(GROUP_VALUES);
+        let mut sizes = Sizes { groups: [0; TILE_GROUPS], bytes: 0 };
+        sizes.bytes = words(groups, entry.size_bits) * WORD_BYTES;
+        let Some(packed) = bytes.get(..sizes.bytes) else {
+            return fault(format!(
+                "tile {tile} has {} bytes of words, its sizes take {}",
+                bytes.len(),
+                sizes.bytes
+            ));
+        };
+        unpack(packed, entry.size_bits, &mut sizes.groups[..groups]);
+        sizes.groups[..groups].iter_mut().for_each(|size| *size += entry.least);
+        let bits: usize = sizes.groups.iter().map(|size| usize::from(*size)).sum();
+        let expected = sizes.bytes + bits.div_ceil(32) * WORD_BYTES;
+        self.directory.check_length(tile, bytes.len(), expected)?;
+        Ok(sizes)
+    }
+}
+
+/// The last four bytes of a tile's entry in the directory.
+struct TileEntry {
+    values: usize,
+    /// The least size of a group in bits.
+    least: u16,
+    /// Bits of what the sizes exceed it by.
+    size_bits: u32,
+}
+
+impl TileEntry {
+    const LEAST_AT: u32 = 11;
+    const BITS_AT: u32 = Self::LEAST_AT + SIZE_BITS_MAX;
+
+    fn bytes(&self) -> [u8; 4] {
+        let least = u32::from(self.least) << Self::LEAST_AT;
+        (self.values as u32 | least | self.size_bits << Self::BITS_AT).to_le_bytes()
+    }
+
+    /// `None` for sizes above their limit, or a reserved bit that is set.
+    fn parse(bytes: [u8; 4]) -> Option<Self> {
+        let entry = u32::from_le_bytes(bytes);
+        let size_bits = entry >> Self::BITS_AT;
+        (size_bits <= SIZE_BITS_MAX).then_some(Self {
+            values: (entry & ((1 << Self::LEAST_AT) - 1)) as usize,
+            least: (entry >> Self::LEAST_AT & ((1 << SIZE_BITS_MAX) - 1)) as u16,
+            size_bits,
+        })
+    }
+}
+
+/// Bits of each group of a tile.
+struct Sizes {
+    groups: [u16; TILE_GROUPS],
+    /// Bytes that the sizes take.
+    bytes: usize,
+}
+
+/// The 57 bits from bit `bit` on at least; zeros behind the end.
+#[inline(always)]
+fn bits_from(bytes: &[u8], bit: usize) -> u64 {
+    let rest = bytes.get(bit / 8..).unwrap_or(&[]);
+    let word = match rest.first_chunk() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            u64::from_le_bytes(word)
+        }
+    };
+    word >> (bit % 8)
+}
+
+/// Four whole groups from these bits on; moves each to its end.
+#[inline]
+fn decode_four<T: Word>(
+    bytes: &[u8],
+    bits: &mut [usize; 4],
+    table: &DecodeTable,
+    out: &mut [T; 4 * GROUP_VALUES],
+) {
+    let mut at = *bits;
+    for index in 0..GROUP_VALUES {
+        for (group, bit) in at.iter_mut().enumerate() {
+            let (value, taken) = decode_at::<T>(bytes, *bit, table);
+            out[group * GROUP_VALUES + index] = value;
+            *bit += taken;
+        }
+    }
+    *bits = at;
+}
+
+/// The value at a bit, and the bits that it takes.
+#[inline(always)]
+fn decode_at<T: Word>(bytes: &[u8], bit: usize, table: &DecodeTable) -> (T, usize) {
+    let bits = bits_from(bytes, bit);
+    let entry = Entry(table.entry(bits));
+    let (length, low_bits) = (entry.length(), entry.low_bits());
+    // A code and 31 low bits are always in what was read.
+    let mut low = bits >> length;
+    if T::BITS > 32 && low_bits > 31 {
+        let at = bit + length as usize;
+        low = bits_from(bytes, at) & u64::from(u32::MAX) | bits_from(bytes, at + 32) << 32;
+    }
+    let low = low & ((1 << low_bits) - 1);
+    let value = entry.high() << low_bits | low;
+    (T::low(value), (length + low_bits) as usize)
+}
