@@ -2,14 +2,19 @@
 // column's steps.
 #include "codec/tree.cuh"
 
-// Checks a whole column before its tiles: that the counts of a sparse child add up, or that a
-// dictionary, which is unpacked, ascends. One block of threads a task.
+// Checks a whole column before its tiles: that the counts of a sparse child add up, that a dictionary,
+// which is unpacked, ascends, or that a code, whose table is filled, is complete. One block of threads
+// a task.
 extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS)
     codec_open(Codec codec, const CodecOpen* tasks) {
     let_next_begin();
     const CodecOpen task = tasks[blockIdx.x];
     bool is_wrong = false;
-    if (task.table == NO_COLUMN) {
+    if (task.kind == CODEC_OPEN_CODE) {
+        const u32* lengths = (const u32*)(codec.input + task.source);
+        u32* table = (u32*)(codec.output + task.table);
+        is_wrong = !fill_codes(lengths, task.count, task.bits, table);
+    } else if (task.kind == CODEC_OPEN_COUNTS) {
         __shared__ u32 sums[DECODE_WARPS];
         // All tiles of a column by one block: eight at a time, with many loads in flight.
         const uint4* eights = (const uint4*)(codec.input + task.source);

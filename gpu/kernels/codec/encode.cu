@@ -1,6 +1,7 @@
 // Encodes the tiles of one column, whose tree is a list of steps in pre-order, sums up the sizes of
 // sections and moves staged words to their places. One block a tile, which it holds in shared
 // memory; offsets a block a section; moving a warp a tile.
+#include "codec/encode_huffman.cuh"
 #include "codec/encode_leaves.cuh"
 #include "codec/encode_nodes.cuh"
 #include "codec/encode_patch.cuh"
@@ -33,6 +34,7 @@ __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
         case CODEC_STORE: encode_store(tile, step); return true;
         case CODEC_CONST: encode_const(tile, step); return true;
         case CODEC_GFC: encode_gfc(tile, step); return true;
+        case CODEC_HUFFMAN: encode_huffman(tile, step); return true;
         case CODEC_DELTA2: encode_delta2(tile, step); return false;
         case CODEC_DIVISOR: encode_quotients(tile, step, false); return false;
         case CODEC_FLOAT_TO_INT: encode_quotients(tile, step, true); return false;

@@ -4,6 +4,7 @@
 // A node with two children leaves the second one's values a level below the first one's. Every
 // function is called by all threads of the block, after a barrier.
 #pragma once
+#include "codec/code.cuh"
 #include "codec/encode_bits.cuh"
 
 static const u32 TILE_VALUES = 1024;
@@ -23,6 +24,8 @@ struct TileMemory {
     T additions[EXCEPTIONS_MAX];
     u32 positions[EXCEPTIONS_MAX];
     u32 chosen[4];
+    // Codes and low bits of all values.
+    u32 coded[TILE_GROUPS * (CODE_BITS_MAX + 8 * sizeof(T) - 1) + 2];
 };
 
 template <class T>

@@ -1,6 +1,7 @@
 // Statistics of a column for the planner: least, greatest, sum, common divisor and intersection of
 // bits. All are integers and independent of the order of threads, so they equal the host's. Threads
 // of a launch of any width, one atomic a block.
+#include "codec/encode_huffman.cuh"
 #include "codec/encode_nodes.cuh"
 
 // Threads of the whole launch, the stride of each.
@@ -89,4 +90,24 @@ extern "C" __global__ void statistics_decimals(EncodeTask task, u32 width, const
     }
     fitting = ~warp_or(~fitting);
     if (lane() == 0) atomicAnd(found, fitting);
+}
+
+// Frequencies of the buckets of all values at a split, in CODE_SYMBOLS_MAX numbers that are 0 before.
+// Sparse sources have fewer values in each tile.
+extern "C" __global__ void __launch_bounds__(TILE_THREADS)
+    statistics_buckets(EncodeTask task, u32 split, u32* frequencies) {
+    __shared__ u32 counted[CODE_SYMBOLS_MAX];
+    for (u32 symbol = threadIdx.x; symbol < CODE_SYMBOLS_MAX; symbol += blockDim.x)
+        counted[symbol] = 0;
+    __syncthreads();
+    const unsigned short* counts = (const unsigned short*)task.counts;
+    u32 end = counts != 0 ? task.tiles * TILE_VALUES : task.rows, low_bits;
+    for (u32 at = this_thread(); at < end; at += all_threads()) {
+        if (counts != 0 && at % TILE_VALUES >= counts[at / TILE_VALUES]) continue;
+        u64 value = read_pattern<u64>(task.values, task.bits, at);
+        atomicAdd(&counted[bucket_of(value, split, low_bits)], 1);
+    }
+    __syncthreads();
+    for (u32 symbol = threadIdx.x; symbol < CODE_SYMBOLS_MAX; symbol += blockDim.x)
+        if (counted[symbol] > 0) atomicAdd(&frequencies[symbol], counted[symbol]);
 }

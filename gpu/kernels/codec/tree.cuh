@@ -5,6 +5,7 @@
 // call `decode_tile`. The host has checked plans, places and lengths of sections; everything else
 // is checked here.
 #pragma once
+#include "codec/huffman.cuh"
 #include "codec/keyed.cuh"
 #include "codec/node.cuh"
 #include "primitives/search.cuh"
@@ -16,6 +17,7 @@ struct TileMemory {
     alignas(16) T slots[SLOTS][TILE_VALUES];
     // For rearranging tiles.
     alignas(16) T tile[TILE_VALUES];
+    u32 few[CODE_FEW];
     Places places;
     Heads heads;
 };
@@ -146,6 +148,10 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
                                  memory.slots[step.slot], counts.of(step.slot), counts.now,
                                  memory.places, tile);
         case CODEC_GFC: return read_gfc(input, step, column.tiles, number, counts.now, tile);
+        case CODEC_HUFFMAN:
+            wait_for_previous();
+            return read_huffman(input, (const u32*)(codec.output + step.parameter), step,
+                                column.tiles, number, counts.now, memory.few, memory.tile, tile);
         default:
             return plain_step(codec, column, step, number, counts.now, memory.tile, tile);
     }

@@ -280,7 +280,7 @@ impl Decoding {
         } else {
             compiler.subtree(0);
         }
-        let needs_slots = compiler.slots.max(compiler.has_gfc.into());
+        let needs_slots = compiler.slots.max(compiler.needs_tile.into());
         let class = Class::number(compiler.is_wide, needs_slots);
         Compiled { first_step, class, table, entries }
     }

@@ -11,8 +11,9 @@ use shoal_codec::encoding::float_to_int::power_of_ten;
 use shoal_codec::tile::tiles;
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
-    CODEC_COUNT, CODEC_DICT_OR, CODEC_ENTRIES, CODEC_EXCEPTIONS, CODEC_HEADS, CODEC_RUNS,
-    CODEC_STORE, CodecOpen, CodecStep, NO_COLUMN,
+    CODEC_CODE_ENTRIES, CODEC_COUNT, CODEC_DICT_OR, CODEC_ENTRIES, CODEC_EXCEPTIONS, CODEC_HEADS,
+    CODEC_OPEN_CODE, CODEC_OPEN_COUNTS, CODEC_OPEN_DICTIONARY, CODEC_RUNS, CODEC_STORE, CodecOpen,
+    CodecStep,
 };
 
 use super::code;
@@ -35,7 +36,7 @@ pub(super) struct Compiler<'a> {
     /// Slots in use at most.
     pub(super) slots: u32,
     /// True if a leaf needs a kernel with slots although it takes none.
-    pub(super) has_gfc: bool,
+    pub(super) needs_tile: bool,
     /// Tiles are computed in 64 bits.
     pub(super) is_wide: bool,
     next: usize,
@@ -65,7 +66,7 @@ impl<'a> Compiler<'a> {
             opens,
             bytes,
             slots: 0,
-            has_gfc: false,
+            needs_tile: false,
             is_wide: plan.root().value_type.width_bytes() == 8,
             next: 0,
             section: 0,
@@ -171,7 +172,8 @@ impl<'a> Compiler<'a> {
         let (mut extra, mut parameter) = (node.parameter_u32, node.parameter_u64);
         match node.encoding {
             Encoding::Dict => return self.dictionary(node, section),
-            Encoding::Gfc => self.has_gfc = true,
+            Encoding::Huffman => return self.code_table(node, section),
+            Encoding::Gfc => self.needs_tile = true,
             Encoding::FloatToInt => (extra, parameter) = (0, power_of_ten(extra).to_bits()),
             _ => {}
         }
@@ -195,10 +197,30 @@ impl<'a> Compiler<'a> {
             entry_bits: entry_bits(node.parameter_u32),
             is_wide: is_wide.into(),
             request: self.request,
-            reserved: 0,
+            kind: CODEC_OPEN_DICTIONARY,
         };
         self.opens.extend((0..count).step_by(CODEC_ENTRIES as usize).map(task));
         CodecStep { first: table, second: 0, words: 0, extra: count, ..step }
+    }
+
+    /// A leaf whose codes a table decodes, which a task fills first.
+    fn code_table(&mut self, node: &PlanNode, section: usize) -> CodecStep {
+        self.needs_tile = true;
+        let table = take(self.bytes, 4 * u64::from(CODEC_CODE_ENTRIES));
+        let [source, step] = [section, section + 1].map(|at| self.step(node, 0, at));
+        let (count, split) = (node.parameter_u32 & 0xffff, node.parameter_u32 >> 16);
+        let task = CodecOpen {
+            source: source.first,
+            table,
+            kind: CODEC_OPEN_CODE,
+            count,
+            bits: split,
+            request: self.request,
+            ..CodecOpen::default()
+        };
+        // A node without values has no code.
+        self.opens.extend((count > 0).then_some(task));
+        CodecStep { code: code(Encoding::Huffman), extra: split, parameter: table, ..step }
     }
 
     /// Begins a sparse child of `values` and checks the sum of its counts.
@@ -211,8 +233,8 @@ impl<'a> Compiler<'a> {
     fn sum(&mut self, step: &CodecStep, expected: u32) {
         let (source, request) = (step.first, self.request);
         let count = tiles(self.plan.root().values as usize) as u32;
-        let task = CodecOpen { source, table: NO_COLUMN, count, expected, ..CodecOpen::default() };
-        self.opens.push(CodecOpen { request, ..task });
+        let task = CodecOpen { source, count, expected, ..CodecOpen::default() };
+        self.opens.push(CodecOpen { request, kind: CODEC_OPEN_COUNTS, ..task });
     }
 
     /// Stores the tile in a slot.

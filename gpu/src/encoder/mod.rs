@@ -8,6 +8,7 @@ mod column;
 mod device_batch;
 mod dictionary;
 mod error;
+mod huffman;
 mod order;
 mod program;
 mod resident;

@@ -9,6 +9,7 @@ use shoal_codec::{DivisorChoice, Encoding, PlanNode, Tree, ValueType};
 use shoal_engine::layout::{self, EncodeStep};
 
 use super::error::EncodeError;
+use super::huffman::Coded;
 use super::source::{Source, width_bits};
 use crate::codec::code;
 use crate::launch::{Arena, DeviceSlice, TILE_VALUES};
@@ -134,13 +135,31 @@ impl<'a> Program<'a> {
         Ok(Draft { node: split.node, count: at.count, bounds_at: None, parts, children })
     }
 
+    /// A leaf over the source whose code is known.
+    pub(super) fn coded<'t>(&mut self, coded: &Coded) -> Result<Draft<'t>, EncodeError> {
+        let at = self.source_at();
+        let mut step = EncodeStep {
+            second: coded.codes.address(),
+            kind: code(Encoding::Huffman),
+            bits: width_bits(at.value_type),
+            mode: coded.split,
+            ..EncodeStep::default()
+        };
+        let mut parts = vec![Part::Bytes(coded.lengths)];
+        // The first section is that of the lengths.
+        self.sections(&Encoding::Huffman.spec().sections[1..], at, &mut step, &mut parts)?;
+        self.steps.push(step);
+        let (node, count) = (coded.node, at.count);
+        Ok(Draft { node, count, bounds_at: None, parts, children: Vec::new() })
+    }
+
     fn source_at(&self) -> At {
         let count = Count::Fixed(self.source.length());
         At { value_type: self.source.value_type, count }
     }
 
     fn subtree<'t>(&mut self, tree: &'t Tree, at: At) -> Result<Child<'t>, EncodeError> {
-        if matches!(tree, Tree::Divisor(None, _) | Tree::FloatToInt(None, _) | Tree::Dict(..)) {
+        if needs_column(tree) {
             return self.store(tree, at);
         }
         let (encoding, spec) = (tree.encoding(), tree.encoding().spec());
@@ -246,7 +265,7 @@ impl<'a> Program<'a> {
                     self.variables += 1;
                     continue;
                 }
-                SectionSpec::Own => unreachable!("dictionaries are built apart"),
+                SectionSpec::Own => unreachable!("dictionaries and codes are built apart"),
             };
             let slice = self.arena.allocate::<u8>(bytes)?;
             step.section = slice.address();
@@ -270,6 +289,12 @@ impl<'a> Program<'a> {
         });
         Ok(Child::Stored(Stored { tree, value_type, values, counts, count }))
     }
+}
+
+/// True if a node needs the values of the whole column before its tiles are encoded.
+fn needs_column(tree: &Tree) -> bool {
+    let finds_parameter = matches!(tree, Tree::Divisor(None, _) | Tree::FloatToInt(None, _));
+    finds_parameter || matches!(tree, Tree::Dict(..) | Tree::Huffman)
 }
 
 /// A node without its numbers of values, sections and children.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use cudarc::nvrtc::Ptx;
 use shoal_codec::Encoding;
+use shoal_codec::encoding::huffman::SYMBOLS_MAX;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{self, EncodeStep, EncodeTask};
 
@@ -74,7 +75,8 @@ encode_kernels! {
     "codec/encode_group": encode_group, encode_scatter;
     "codec/encode_hash": hash_values, hash_list, hash_number, hash_codes;
     "codec/group": codec_range, codec_count, codec_move;
-    "codec/statistics": statistics_bounds, statistics_divisor, statistics_decimals;
+    "codec/statistics": statistics_bounds, statistics_divisor, statistics_decimals,
+        statistics_buckets;
 }
 
 /// Launch width of a kernel on a device with so much shared memory per block; if that is too
@@ -344,6 +346,24 @@ impl EncodeKernels {
         let (powers, found) = (powers.address(), found.address());
         let arguments = arguments![*task, width, powers, found];
         launch(&self.statistics_decimals, stream, strided(task), arguments)
+    }
+
+    /// Frequencies of the buckets of all values; see the kernel.
+    pub(crate) fn statistics_buckets(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        split: u32,
+        frequencies: DeviceSlice<u32>,
+    ) -> Result<(), EngineError> {
+        assert!(frequencies.len() >= SYMBOLS_MAX, "a number a symbol");
+        let frequencies = frequencies.address();
+        launch(
+            &self.statistics_buckets,
+            stream,
+            strided(task),
+            arguments![*task, split, frequencies],
+        )
     }
 }
 

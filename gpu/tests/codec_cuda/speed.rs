@@ -75,6 +75,9 @@ fn rates_of_common_trees() {
     let headings = headings(&mut chance, 2 * ROWS);
     let wider = Values::U32(headings[..ROWS].iter().map(|&it| u32::from(it)).collect());
     let headings = Values::U16(headings);
+    let bytes = Values::U8(
+        (0..4 * ROWS).map(|_| (chance.next() % 7 * (chance.next() % 11)) as u8).collect(),
+    );
     let cases = [
         (&values, "raw"),
         (&values, "afl"),
@@ -90,6 +93,10 @@ fn rates_of_common_trees() {
         (&headings, "dict.15(rle(afl, afl), scale(afl))"),
         (&wider, "dict.15(rle(afl, afl), scale(afl))"),
         (&wider, "dict.65536(rle(afl, afl))"),
+        (&values, "delta.z(huffman)"),
+        (&values, "delta2.z(huffman)"),
+        (&wide, "delta.z(huffman)"),
+        (&bytes, "huffman"),
     ];
     for (values, text) in cases {
         let encoded = encode_column(values, &tree(text), None).unwrap();
@@ -104,6 +111,7 @@ fn rates_of_common_trees() {
         "group(afl)",
         "keyed_delta.z(patch(afl), scale(afl))",
         "keyed_delta2.z(patch(afl), scale(afl))",
+        "keyed_delta2.z(huffman, scale(afl))",
     ];
     measure("the key column alone", &key, None);
     for text in keyed {

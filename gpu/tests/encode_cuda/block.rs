@@ -1,7 +1,7 @@
 //! Whole blocks of fixes: the device encodes the same bytes
 //! as the CPU, whatever the plan.
 
-use shoal_codec::{BlockCodec, BlockPlan, Column, CpuCodec, FixColumns, Planner};
+use shoal_codec::{Aim, BlockCodec, BlockPlan, Column, CpuCodec, FixColumns, Planner};
 
 use crate::column::encoder;
 use crate::random::Random;
@@ -38,7 +38,8 @@ fn blocks_of_any_plan_are_those_of_the_cpu() {
 fn a_planned_stream_is_that_of_the_cpu() {
     let seed = 72;
     let (mut chance, mut encoder) = (Random::new(seed), encoder());
-    let (mut on_cpu, mut on_device) = (Planner::new(seed), Planner::new(seed));
+    let (mut on_cpu, mut on_device) =
+        (Planner::new(seed, Aim::Fast), Planner::new(seed, Aim::Fast));
     let (mut expected, mut found) = (Vec::new(), Vec::new());
     // Past an exploration that is repeated, with columns that come and go.
     for batch in 0..70_u64 {

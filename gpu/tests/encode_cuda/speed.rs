@@ -36,6 +36,9 @@ fn encoding_resident_columns() {
     let walk = Values::U32((0..rows).map(&mut walk).collect());
     let small = Values::U32((0..rows).map(|_| (chance.next() % 1000) as u32).collect());
     let wide = Values::U64((0..rows / 2).map(|_| chance.next() % 1_000_000).collect());
+    let bytes = Values::U8(
+        (0..4 * rows).map(|_| (chance.next() % 7 * (chance.next() % 11)) as u8).collect(),
+    );
     let grouping = Grouping::new(&objects);
     let keyed = || tree("keyed_delta2.z(patch(afl), scale(afl))");
     let ids = BlockPlan::fixes().tree(Column::Object).clone();
@@ -50,6 +53,8 @@ fn encoding_resident_columns() {
         ("five keyed, grouping included", &walk, keyed(), 5),
         ("keyed, keys far apart, grouping included", &walk, keyed(), 1),
         ("dict+patch+afl", &small, ids, 1),
+        ("delta+huffman", &walk, tree("delta.z(huffman)"), 1),
+        ("huffman, bytes", &bytes, Tree::Huffman, 1),
     ];
     let far = objects.iter().map(|object| object * 1_000_003).collect();
     let near = encoder.upload(&Values::U64(objects)).unwrap();

@@ -1,0 +1,87 @@
+// Encoding the leaf `huffman` (FORMAT.md, section 6.17): prefix sums of the sizes of values give each
+// its place; codes are merged in shared memory.
+#pragma once
+#include "codec/encode_tile.cuh"
+
+// The bucket of a value at a split, and its low bits.
+template <class T>
+__device__ inline u32 bucket_of(T value, u32 split, u32& low_bits) {
+    u32 bits = bits_of(value);
+    low_bits = bits > split + 1 ? bits - split - 1 : 0;
+    return (low_bits << split) + (u32)(value >> low_bits);
+}
+
+// Merges `count` bits, at most 32, at bit `at`; the words were 0.
+__device__ inline void merge_bits(u32* words, u32 at, u32 bits, u32 count) {
+    if (count == 0) return;
+    u32 shift = at % 32;
+    atomicOr(&words[at / 32], bits << shift);
+    if (shift + count > 32) atomicOr(&words[at / 32 + 1], bits >> (32 - shift));
+}
+
+// Leaves in `widths` the size of each group of 64 above the least, in `chosen` the least, the bits of
+// the others, and the words of these; by the first warp.
+template <class T>
+__device__ inline void choose_sizes(TileMemory<T>& memory, u32 count) {
+    u32 groups = (count + CODE_GROUP_VALUES - 1) / CODE_GROUP_VALUES;
+    bool is_there = lane() < groups;
+    u32 first = is_there ? 2 * lane() : 0;
+    u32 size = memory.offsets[first + 2] - memory.offsets[first];
+    u32 most = warp_max_u32(is_there ? size : 0), least = warp_min_u32(is_there ? size : ~0u);
+    u32 bits = bits_of(most - least);
+    memory.widths[lane()] = is_there ? size - least : 0;
+    if (lane() == 0) {
+        memory.chosen[0] = least;
+        memory.chosen[1] = bits;
+        memory.chosen[2] = words_of(groups, bits);
+    }
+}
+
+template <class T>
+__device__ inline void encode_huffman(Tile<T>& tile, const EncodeStep& step) {
+    TileMemory<T>& memory = tile.memory;
+    const u32* codes = (const u32*)step.second;
+    u32 count = tile.count();
+    if (count == 0) {
+        tile.close(step, 0, 0);
+        return;
+    }
+    const T* values = tile.values();
+    u32 before[TILE_EACH];
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) {
+        u32 at = place_of(item), size = 0, low_bits;
+        if (at < count) {
+            size = codes[bucket_of(values[at], step.mode, low_bits)] >> 16;
+            size += low_bits;
+        }
+        before[item] = warp_sum_before(size);
+        if (lane() == 31) memory.groups[group_of(item)] = before[item] + size;
+    }
+    sum_groups(memory);
+    u32 bits = memory.offsets[TILE_GROUPS], coded = (bits + 31) / 32;
+    for (u32 word = threadIdx.x; word < coded; word += TILE_THREADS) memory.coded[word] = 0;
+    if (warp_number() == 0) choose_sizes(memory, count);
+    __syncthreads();
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) {
+        u32 at = place_of(item), low_bits;
+        if (at >= count) continue;
+        T value = values[at];
+        u32 code = codes[bucket_of(value, step.mode, low_bits)], length = code >> 16;
+        u32 place = memory.offsets[group_of(item)] + before[item];
+        merge_bits(memory.coded, place, code & 0xffff, length);
+        T low = value & mask_of<T>(low_bits);
+        merge_bits(memory.coded, place + length, (u32)low, low_bits < 32 ? low_bits : 32);
+        if (low_bits > 32)
+            merge_bits(memory.coded, place + length + 32, (u32)((u64)low >> 32), low_bits - 32);
+    }
+    __syncthreads();
+    u32 least = memory.chosen[0], size_bits = memory.chosen[1], first = memory.chosen[2];
+    u32 groups = (count + CODE_GROUP_VALUES - 1) / CODE_GROUP_VALUES;
+    u32* scratch = tile.scratch();
+    for (u32 word = threadIdx.x; word < first + coded; word += TILE_THREADS)
+        scratch[word] = word < first ? packed_word(memory.widths, groups, size_bits, word)
+                                     : memory.coded[word - first];
+    tile.close(step, first + coded, count | least << 11 | size_bits << 24);
+}
