@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use shoal_codec::PlanChoice;
+use shoal_codec::{Aim, PlanChoice};
 use shoal_workload::{SpeedRange, SpeedUnit};
 
 use crate::shares::{QueryMix, UpdateQuery};
@@ -109,6 +109,9 @@ pub struct RunArgs {
     /// every block), or planned (trees learned from earlier blocks).
     #[arg(long, default_value_t = PlanChoice::Raw, value_name = "PLAN")]
     pub block_plan: PlanChoice,
+    /// Aim of planned blocks: fast (to encode and decode), balanced, or small.
+    #[arg(long, default_value_t = Aim::Fast, value_name = "AIM")]
+    pub block_aim: Aim,
     /// Encode the blocks before the clock starts; only base time and sequence change per send.
     #[arg(long)]
     pub prepared: bool,
@@ -195,6 +198,14 @@ pub struct RunArgs {
     /// Write the results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// The plans of blocks.
+    #[must_use]
+    pub fn plans(&self) -> PlanChoice {
+        self.block_plan.aiming(self.block_aim)
+    }
 }
 
 /// Flags of subscribers.

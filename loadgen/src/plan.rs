@@ -1,7 +1,7 @@
 //! The plan of a run: validated flags and derived values (rows per message, pace, messages in
 //! flight, share of answers to verify).
 
-use shoal_codec::PlanChoice;
+use shoal_codec::{Aim, PlanChoice};
 use shoal_workload::{MixShares, Params};
 
 use crate::args::{Encoding, QueryForm, RunArgs, Wanted};
@@ -270,6 +270,10 @@ fn check(args: &RunArgs) -> Result<(), LoadError> {
     if args.block_plan != PlanChoice::Raw && args.encoding == Encoding::Rows {
         let plan = args.block_plan;
         return usage(format!("--block-plan {plan} needs --encoding block: rows have no plan"));
+    }
+    if args.block_aim != Aim::Fast && !matches!(args.block_plan, PlanChoice::Planned(_)) {
+        let aim = args.block_aim;
+        return usage(format!("--block-aim {aim} needs --block-plan planned"));
     }
     if args.prepared && args.remove > 0.0 {
         return usage("--prepared takes no --remove: removals are not part of a block".to_owned());

@@ -109,7 +109,7 @@ async fn spawn_reports(
             &session.fleet,
             session.quantizer,
             plan.flags.encoding,
-            plan.flags.block_plan,
+            plan.flags.plans(),
             is_verified,
         ),
         in_flight: Arc::clone(&in_flight),

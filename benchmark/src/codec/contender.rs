@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use shoal_codec::Values;
+use shoal_codec::{Aim, Values};
 
 use super::block::Block;
 use super::options::CodecName;
@@ -126,11 +126,17 @@ pub(super) trait WholeBlocks {
 /// The contender of a name, or the reason for its absence.
 pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>, String> {
     match name {
-        CodecName::Shoal => Ok(Box::new(ShoalContender::new(Planning::Stream, seed))),
+        CodecName::Shoal => Ok(Box::new(ShoalContender::new(Planning::Stream(Aim::Fast), seed))),
+        CodecName::ShoalBalanced => {
+            Ok(Box::new(ShoalContender::new(Planning::Stream(Aim::Balanced), seed)))
+        }
+        CodecName::ShoalSmall => {
+            Ok(Box::new(ShoalContender::new(Planning::Stream(Aim::Small), seed)))
+        }
         CodecName::ShoalFixed => Ok(Box::new(ShoalContender::new(Planning::First, seed))),
         CodecName::ShoalTried => Ok(Box::new(ShoalContender::new(Planning::Tried, seed))),
         CodecName::ShoalUnkeyed => Ok(Box::new(ShoalContender::new(Planning::Unkeyed, seed))),
-        CodecName::ShoalCuda => on_the_device(Planning::Stream, seed),
+        CodecName::ShoalCuda => on_the_device(Planning::Stream(Aim::Fast), seed),
         CodecName::ShoalUnkeyedCuda => on_the_device(Planning::Unkeyed, seed),
         CodecName::NvCascaded => nvcomp("Cascaded"),
         CodecName::NvBitcomp => nvcomp("Bitcomp"),

@@ -37,7 +37,11 @@ pub(super) enum Experiment {
 pub(super) enum CodecName {
     /// Shoal's codec on one core, planned block by block.
     Shoal,
-    /// The same with the planner's tree for the first block kept.
+    /// The same with the planner's aim `balanced`.
+    ShoalBalanced,
+    /// The same with the planner's aim `small`.
+    ShoalSmall,
+    /// Planned for the first block, whose trees are kept.
     ShoalFixed,
     /// The same with the smallest of a list of trees for every block.
     ShoalTried,

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use shoal_codec::{
-    Block as CodecBlock, BlockCodec, BlockPlan, Budget, Column, ColumnPlanner, CpuCodec,
+    Aim, Block as CodecBlock, BlockCodec, BlockPlan, Budget, Column, ColumnPlanner, CpuCodec,
     EncodedTree, FixColumns, Grouping, Keys, Tree, Values, decode_column, encode_column,
 };
 
@@ -20,8 +20,8 @@ use crate::error::BenchmarkError;
 /// The source of trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Planning {
-    /// The planner, block by block.
-    Stream,
+    /// The planner, block by block, with this aim.
+    Stream(Aim),
     /// The same without keys: no tree is keyed.
     Unkeyed,
     /// The planner's tree for the first block, for all blocks.
@@ -117,7 +117,7 @@ impl Contender for ShoalContender {
         self.column = column;
         self.encoded = vec![None; blocks.len()];
         let trees = match self.planning {
-            Planning::Stream | Planning::Unkeyed => self.planned(blocks, column)?,
+            Planning::Stream(_) | Planning::Unkeyed => self.planned(blocks, column)?,
             Planning::First => {
                 let first = self.planned(&blocks[..1], column)?;
                 vec![first.first().cloned().unwrap_or(Tree::Raw); blocks.len()]
@@ -178,7 +178,8 @@ impl Contender for ShoalContender {
 impl ShoalContender {
     /// The planner's trees for a column, block after block.
     fn planned(&self, blocks: &[Block], column: usize) -> Result<Vec<Tree>, BenchmarkError> {
-        let mut planner = ColumnPlanner::new(self.seed);
+        let aim = if let Planning::Stream(aim) = self.planning { aim } else { Aim::Fast };
+        let mut planner = ColumnPlanner::new(self.seed, aim);
         let has_keys = column > 0 && self.planning != Planning::Unkeyed;
         let mut trees = Vec::with_capacity(blocks.len());
         for index in 0..blocks.len() {

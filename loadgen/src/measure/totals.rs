@@ -132,7 +132,7 @@ fn of_plan(plan: &Plan) -> Summary {
             Encoding::Rows => "rows",
             Encoding::Block => "block",
         },
-        block_plan: (plan.flags.encoding == Encoding::Block).then(|| plan.flags.block_plan.name()),
+        block_plan: (plan.flags.encoding == Encoding::Block).then(|| plan.flags.plans().name()),
         batch_rows: plan.batch_rows,
         update_query: plan.flags.update_query.to_string(),
         query_mix: plan.queries.mix.to_string(),

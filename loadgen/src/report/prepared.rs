@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn sequences_count_up_and_nothing_is_kept_without_an_oracle() {
-        let mut blocks = prepared(8, false, PlanChoice::Planned);
+        let mut blocks = prepared(8, false, PlanChoice::Planned(shoal_codec::Aim::Fast));
         for expected in 1..=9 {
             let batch = blocks.next_batch().unwrap();
             assert!(batch.columns.is_none());

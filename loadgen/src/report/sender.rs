@@ -166,7 +166,7 @@ impl Sender {
             bytes: PREPARED_BYTES_MAX / plan.connections() as usize,
             step_ms: plan.params.step_ms,
             is_once: plan.seconds.is_none(),
-            plans: plan.flags.block_plan,
+            plans: plan.flags.plans(),
         };
         let session = &self.session;
         let is_verified = session.verifier.is_some();

@@ -18,7 +18,7 @@ pub struct BlockEncoder {
 
 impl BlockEncoder {
     /// For a fleet with this space, as `Fleet.space` describes it. `plans` chooses how columns are
-    /// encoded: `Raw` costs the sender least, `Planned` gives the fewest bytes.
+    /// encoded: `Raw` costs the sender least, `Planned` gives fewer bytes, by its aim.
     #[must_use]
     pub fn new(space: Option<&v1::Space>, plans: PlanChoice) -> Self {
         let quantizer = Quantizer::new(space);
@@ -65,7 +65,7 @@ mod tests {
         let fix = |time_ms| v1::Fix { time_ms, x: 1.0, y: 2.0, ..Default::default() };
         let far = i64::from(TIME_SPAN_MS_MAX);
         let fixes = [fix(0), fix(far), fix(far + 1), fix(0), fix(i64::MAX)];
-        let mut encoder = BlockEncoder::new(None, PlanChoice::Planned);
+        let mut encoder = BlockEncoder::new(None, PlanChoice::Planned(shoal_codec::Aim::Fast));
         let rows: Vec<usize> =
             encoder.encode(&fixes).unwrap().into_iter().map(|(rows, _)| rows).collect();
         assert_eq!(rows, [2, 1, 1, 1]);

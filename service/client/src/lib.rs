@@ -21,7 +21,7 @@ pub use client::{Client, ConnectOptions};
 pub use error::{Error, ServerError};
 pub use quantizer::Quantizer;
 pub use report::{Payload, ReportOptions, ReportStream, parse_durability};
-pub use shoal_codec::PlanChoice;
+pub use shoal_codec::{Aim, PlanChoice};
 /// The messages and services of `shoal.v1`.
 pub use shoal_proto::v1;
 pub use subscription::{SessionHandle, Subscription};

@@ -44,8 +44,7 @@ fn compress(args: &CompressArgs) -> Result<(), CliError> {
     let progress = |event| show(&bar, event);
     let mut source = TableSource::open(&table.input, &table.options()?, &progress)?;
     let out = OutputFile::create(&path, args.force)?;
-    let block_rows = table.block_rows as usize;
-    let (out, done) = shoal_table::compress(&mut source, block_rows, out, &path)?;
+    let (out, done) = shoal_table::compress(&mut source, table.plans(), out, &path)?;
     bar.finish_and_clear();
     out.finish()?;
     let elapsed_s = started.elapsed().as_secs_f64();
@@ -131,7 +130,7 @@ fn plan(args: &PlanArgs) -> Result<(), CliError> {
     let (started, bar) = (Instant::now(), progress_bar());
     let progress = |event| show(&bar, event);
     let mut source = TableSource::open(&table.input, &table.options()?, &progress)?;
-    let planned = shoal_table::plan(&mut source, table.block_rows as usize)?;
+    let planned = shoal_table::plan(&mut source, table.plans())?;
     bar.finish_and_clear();
     let (header, totals) = (source.header(), &planned.totals);
     let rate = rate_gb_s(totals.raw_bytes(), planned.encode_time);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use shoal_client::{
-    BlockEncoder, Client, Payload, PlanChoice, ReportOptions, parse_durability, v1,
+    Aim, BlockEncoder, Client, Payload, PlanChoice, ReportOptions, parse_durability, v1,
 };
 use shoal_table::{CsvReader, SpeedUnit};
 use tokio::sync::mpsc;
@@ -36,8 +36,11 @@ pub struct ReportArgs {
     pub encoding: Encoding,
     /// How a block's columns are encoded: planned (trees learned from the rows), fixes (the same
     /// trees for every block), or raw
-    #[arg(long, value_name = "PLAN", default_value_t = PlanChoice::Planned)]
+    #[arg(long, value_name = "PLAN", default_value_t = PlanChoice::Planned(Aim::Fast))]
     pub block_plan: PlanChoice,
+    /// Aim of planned blocks: fast (to encode and decode), balanced, or small
+    #[arg(long, value_name = "AIM", default_value_t = Aim::Fast)]
+    pub block_aim: Aim,
     /// What acknowledgements stand for: applied, or logged (synced in the log of the fleet)
     /// [default: that of the fleet]
     #[arg(long, value_name = "LEVEL", value_parser = parse_durability)]
@@ -127,7 +130,9 @@ pub async fn run(client: &Client, args: &ReportArgs, source: Source) -> Result<E
     let fleet = client.get_fleet(&args.fleet.fleet).await?;
     let mut encoder = match args.encoding {
         Encoding::Rows => None,
-        Encoding::Block => Some(BlockEncoder::new(fleet.space.as_ref(), args.block_plan)),
+        Encoding::Block => {
+            Some(BlockEncoder::new(fleet.space.as_ref(), args.block_plan.aiming(args.block_aim)))
+        }
     };
     let mut batches = match source {
         Source::Csv(csv) => csv_rows::batches(*csv, args.batch as usize),

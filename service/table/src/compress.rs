@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use shoal_codec::Aim;
+
 use crate::column_totals::ColumnTotals;
 use crate::frame::{FrameWriter, Trailer};
 use crate::statistics::{ColumnStatistics, StatisticsCounter};
@@ -32,19 +34,19 @@ pub struct Planned {
     pub encode_time: Duration,
 }
 
-/// Writes the table of `source` to `out` in blocks of at most `block_rows` rows and returns `out`;
-/// `file` is its name in errors.
+/// Writes the table of `source` to `out` in blocks of at most `block_rows` rows, planned with
+/// `aim`, and returns `out`; `file` is its name in errors.
 ///
 /// # Errors
 /// Those of the source, [`TableError::Block`] and [`TableError::Write`]; `out` is then incomplete.
 pub fn compress<W: Write>(
     source: &mut TableSource<'_>,
-    block_rows: usize,
+    (block_rows, aim): (usize, Aim),
     out: W,
     file: &Path,
 ) -> Result<(W, Compressed), TableError> {
     let mut frame = FrameWriter::open(out, file, source.header())?;
-    let mut encoder = TableEncoder::new(source.header());
+    let mut encoder = TableEncoder::new(source.header(), aim);
     while let Some(group) = source.group(block_rows)? {
         let blocks = encoder.encode(&group, frame.sequence())?;
         frame.group(&blocks, group.rows)?;
@@ -54,12 +56,15 @@ pub fn compress<W: Write>(
     Ok((out, Compressed { totals, trailer, encode_time }))
 }
 
-/// Encodes the table of `source` in blocks of at most `block_rows` rows.
+/// Encodes the table of `source` in blocks of at most `block_rows` rows, planned with `aim`.
 ///
 /// # Errors
 /// Those of the source, and [`TableError::Block`].
-pub fn plan(source: &mut TableSource<'_>, block_rows: usize) -> Result<Planned, TableError> {
-    let mut encoder = TableEncoder::new(source.header());
+pub fn plan(
+    source: &mut TableSource<'_>,
+    (block_rows, aim): (usize, Aim),
+) -> Result<Planned, TableError> {
+    let mut encoder = TableEncoder::new(source.header(), aim);
     let kinds = source.header().columns.iter().map(|column| column.kind);
     let mut counters: Vec<_> = kinds.map(StatisticsCounter::new).collect();
     while let Some(group) = source.group(block_rows)? {

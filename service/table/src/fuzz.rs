@@ -52,7 +52,7 @@ fn whole(chance: &mut Random) -> Whole {
     let mut source = CsvSource::open("table", text.as_bytes(), &header.columns, b',', key).unwrap();
     let header = source.header.clone();
     let mut frame = FrameWriter::open(Vec::new(), Path::new("table"), &header).unwrap();
-    let mut encoder = TableEncoder::new(&header);
+    let mut encoder = TableEncoder::new(&header, shoal_codec::Aim::Small);
     let mut lengths = Vec::new();
     while let Some(group) = source.group(GROUP_ROWS).unwrap() {
         let blocks = encoder.encode(&group, frame.sequence()).unwrap();

@@ -237,7 +237,10 @@ mod tests {
     /// The groups that are read from a file with one.
     fn through(header: &Header, group: &RowGroup) -> Result<Vec<RowGroup>, TableError> {
         let mut frame = FrameWriter::open(Vec::new(), Path::new("f"), header)?;
-        frame.group(&TableEncoder::new(header).encode(group, 0)?, group.rows)?;
+        frame.group(
+            &TableEncoder::new(header, shoal_codec::Aim::Fast).encode(group, 0)?,
+            group.rows,
+        )?;
         let (bytes, _) = frame.finish(false)?;
         let mut decoder = TableDecoder::new(FrameReader::open("f", bytes.as_slice())?);
         let mut groups = Vec::new();

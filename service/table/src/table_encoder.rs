@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use shoal_codec::{
-    Budget, ColumnPlanner, Table, TableColumn, TableOutcome, ValueType, Values, encode_table,
+    Aim, Budget, ColumnPlanner, Table, TableColumn, TableOutcome, ValueType, Values, encode_table,
 };
 
 use crate::TableError;
@@ -46,10 +46,10 @@ pub(crate) struct TableEncoder {
 }
 
 impl TableEncoder {
-    /// For a table with this header.
-    pub(crate) fn new(header: &Header) -> Self {
+    /// For a table with this header; planners have this aim.
+    pub(crate) fn new(header: &Header, aim: Aim) -> Self {
         let columns = header.block_columns();
-        let planner = |place: usize| ColumnPlanner::new(place as u64);
+        let planner = |place: usize| ColumnPlanner::new(place as u64, aim);
         Self {
             has_key: header.key_column().is_some(),
             planners: (0..columns.len()).map(planner).collect(),

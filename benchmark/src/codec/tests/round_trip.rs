@@ -83,9 +83,13 @@ fn blocks_of_fixes_are_restored_and_smaller_than_raw() {
     let (set, left_out) = recorded::positions(&file).unwrap();
     assert_eq!((set.name.as_str(), set.rows(), left_out), ("bus_austin", 33_140, 0));
     let blocks = set.blocks(20_000);
-    for name in
-        [CodecName::Shoal, CodecName::ShoalFixed, CodecName::ShoalTried, CodecName::ShoalUnkeyed]
-    {
+    for name in [
+        CodecName::Shoal,
+        CodecName::ShoalSmall,
+        CodecName::ShoalFixed,
+        CodecName::ShoalTried,
+        CodecName::ShoalUnkeyed,
+    ] {
         let mut contender = contender(name, 1).unwrap();
         let (mut columns, mut keyed) = (0, 0);
         for index in 0..blocks[0].columns.len() {

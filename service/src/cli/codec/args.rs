@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use shoal_codec::Aim;
 use shoal_codec::limits::BLOCK_ROWS_MAX;
 use shoal_table::{TableError, TableOptions};
 
@@ -52,12 +53,20 @@ pub struct TableArgs {
     #[arg(long, value_name = "ROWS", default_value_t = 65_536,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(BLOCK_ROWS_MAX)))]
     pub block_rows: u32,
+    /// Aim of the plans: fast (to encode and decode), balanced, or small
+    #[arg(long, value_name = "AIM", default_value_t = Aim::Fast)]
+    pub aim: Aim,
     /// Write the summary as one JSON object
     #[arg(long)]
     pub json: bool,
 }
 
 impl TableArgs {
+    /// Most rows of a block, and the aim of its plan.
+    pub(super) fn plans(&self) -> (usize, Aim) {
+        (self.block_rows as usize, self.aim)
+    }
+
     /// The options that the flags give.
     ///
     /// # Errors
