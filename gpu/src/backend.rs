@@ -9,16 +9,18 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use cudarc::driver::CudaStream;
+use shoal_codec::FixColumns;
 use shoal_engine::stage::subscription::Class;
 use shoal_engine::{
-    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, Snapshot, SubscriptionChange,
-    Ticket, limits,
+    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, ExportHeader, Snapshot,
+    SubscriptionChange, Ticket, limits,
 };
 
 use crate::device::Gpu;
 use crate::launch::{Memory, fault};
 use crate::pipeline::{
-    Arena, Command, Driver, Finished, QueryParts, StageSpan, Staged, Status, Timeline,
+    Arena, Command, Driver, Finished, QueryParts, RecordsExport, StageSpan, Staged, Status,
+    Timeline,
 };
 use crate::tuning::Tuning;
 
@@ -50,6 +52,7 @@ pub struct CudaBackend {
     /// Tickets without a wait yet.
     owed: Vec<u64>,
     received: u64,
+    export: Option<RecordsExport>,
     failed: Option<EngineError>,
 }
 
@@ -130,6 +133,7 @@ impl CudaBackend {
             received_outputs: BTreeMap::new(),
             owed: Vec::new(),
             received: 0,
+            export: None,
             failed: None,
         })
     }
@@ -313,16 +317,35 @@ impl Backend for CudaBackend {
         output.map_err(|error| self.note(error))
     }
 
-    fn export(&mut self) -> Result<Snapshot, EngineError> {
+    fn begin_export(&mut self) -> Result<ExportHeader, EngineError> {
         self.is_running()?;
+        // First, so that the memory is never needed twice.
+        self.end_export();
         let (reply, answer) = channel();
         self.send(Command::Export(reply))?;
-        let snapshot = answer.recv().map_err(|_| self.disconnected())?;
-        snapshot.map_err(|error| self.note(error))
+        let begun = answer.recv().map_err(|_| self.disconnected())?;
+        let (header, export) = begun.map_err(|error| self.note(error))?;
+        self.export = Some(export);
+        Ok(header)
+    }
+
+    fn export_next(&mut self, rows_max: usize) -> Result<Option<FixColumns>, EngineError> {
+        self.is_running()?;
+        let Some(export) = &mut self.export else { return Ok(None) };
+        let columns = export.next(rows_max).map_err(|error| self.note(error))?;
+        if columns.is_none() {
+            self.end_export();
+        }
+        Ok(columns)
+    }
+
+    fn end_export(&mut self) {
+        self.export = None;
     }
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
         self.is_running()?;
+        self.end_export();
         let (reply, answer) = channel();
         let epoch = snapshot.epoch;
         self.send(Command::Import(snapshot, reply))?;

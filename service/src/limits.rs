@@ -138,6 +138,11 @@ pub const LOG_RETRY_MS: u64 = 500;
 /// Longest time that an acknowledgement waits for space on a full disk: a checkpoint that frees
 /// segments may be about to end. Then the client decides, and retries.
 pub const LOG_SPACE_WAIT_MS: u64 = 2_000;
+/// Rows of the state that a checkpoint copies between two cycles: 1.5 ms on a core (measured), so
+/// that a cycle is hardly later.
+pub const EXPORT_SLICE_ROWS: usize = 1 << 16;
+/// Slices that wait for the thread that writes the checkpoint: 40 bytes a row, 10 MiB.
+pub const EXPORT_SLICES_WAITING: usize = 4;
 /// Empty cycles that recovery runs in place of cycles that were not logged. For a longer gap it
 /// copies the state to a new engine, which takes as long as about so many cycles.
 pub const LOG_GAP_CYCLES_MAX: u64 = 20_000;
@@ -168,6 +173,8 @@ const _: () = assert!(BUDGETED_MESSAGE_BYTES_MIN < STREAM_WINDOW_BYTES as usize)
 const _: () = assert!(CHUNK_BYTES_TARGET + (128 << 10) <= CHUNK_BYTES_MAX, "heads fit beside rows");
 const _: () = assert!(SHUTDOWN_GRACE_MS + ENGINE_END_MS_MAX < 10_000);
 const _: () = assert!(IDLE_CYCLE_MS < 1_000);
+// A slice is a batch of a snapshot.
+const _: () = assert!(EXPORT_SLICE_ROWS <= shoal_engine::limits::SNAPSHOT_BATCH_ROWS);
 const _: () = assert!(
     FLEET_POLYGON_VERTICES_MAX * shoal_engine::limits::POLYGON_VERTEX_ENTRIES_MAX
         <= u32::MAX as usize,

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
+use rayon::prelude::*;
 use shoal_codec::FixRow;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{AnswerRecord, Entry, NO_SLOT, Optional, Place, Version};
+use shoal_engine::layout::{AnswerRecord, Entry, Optional, Place, Version};
 
 use super::query_answers::{answered, optional};
 use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgument, fault};
@@ -16,6 +17,8 @@ use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgumen
 /// Slots at most: one bit of a slot marks it as pending.
 const SLOTS_MAX: usize = 1 << 30;
 const SLOTS_MIN: usize = 1 << 12;
+/// Records that are converted and uploaded at a time: bounds the memory of the host.
+const UPLOAD_ROWS: usize = 1 << 20;
 
 /// Everything by slot except the places of the grids.
 #[derive(Debug)]
@@ -187,17 +190,27 @@ impl Records {
         stream.synchronize().map_err(fault)
     }
 
-    /// The records of all slots after cycle `epoch`. Nothing may run on the device.
-    pub(crate) fn export(
+    /// Copies the records of all slots after cycle `epoch`, on the device. Nothing may run there.
+    pub(crate) fn copy(
+        &self,
+        stream: &CudaStream,
+        epoch: u64,
+    ) -> Result<DeviceBuffer<AnswerRecord>, EngineError> {
+        let records = DeviceBuffer::new(&self.memory, self.slots as usize)?;
+        let of = (self.slots, epoch);
+        self.kernels.query_export(stream, &self.argument(), of, &records)?;
+        Ok(records)
+    }
+
+    /// The records of all objects after cycle `epoch`. Nothing may run on the device.
+    pub(crate) fn download(
         &self,
         stream: &CudaStream,
         epoch: u64,
     ) -> Result<Vec<AnswerRecord>, EngineError> {
-        let fixes = DeviceBuffer::new(&self.memory, self.slots as usize)?;
-        let of = (self.slots, epoch);
-        self.kernels.query_export(stream, &self.argument(), of, &fixes)?;
+        let records = self.copy(stream, epoch)?;
         let mut rows = vec![AnswerRecord::default(); self.slots as usize];
-        fixes.download(stream, 0, &mut rows)?;
+        records.download(stream, 0, &mut rows)?;
         stream.synchronize().map_err(fault)?;
         rows.retain(|row| row.found != 0);
         Ok(rows)
@@ -206,7 +219,7 @@ impl Records {
     /// Renumbers the slots of live objects from 0, after cycle `epoch`. Nothing may run on the
     /// device.
     pub(crate) fn pack(&mut self, stream: &CudaStream, epoch: u64) -> Result<(), EngineError> {
-        let rows = self.export(stream, epoch)?;
+        let rows = self.download(stream, epoch)?;
         self.replace(stream, &rows)
     }
 
@@ -221,32 +234,48 @@ impl Records {
             let capacity = self.capacity_for((rows.len(), 0, self.has_optional()), |_| 0)?;
             self.grow(stream, capacity)?;
         }
-        let unknown = optional(&answered(&FixRow::new(0, 0, 0, 0)));
-        let is_known = |row: &AnswerRecord| optional(row) != unknown;
-        if rows.iter().any(is_known) {
+        let unknown = unknown();
+        if rows.par_iter().any(|row| optional(row) != unknown) {
             self.fit_optional(stream)?;
         }
         self.versions.fill(stream, 0, self.versions.len())?;
         self.current.fill(stream, 0xFF, self.capacity())?;
-        let objects: Vec<u64> = rows.iter().map(|row| row.object).collect();
-        self.objects.upload(stream, 0, &objects)?;
-        let versions: Vec<Version> = rows.iter().flat_map(versions).collect();
-        self.versions.upload(stream, 0, &versions)?;
-        if let Some(buffer) = &self.optional {
-            let values = rows.iter().flat_map(|row| [optional(row), unknown]);
-            buffer.upload(stream, 0, &values.collect::<Vec<_>>())?;
+        for (number, rows) in rows.chunks(UPLOAD_ROWS).enumerate() {
+            self.upload(stream, number * UPLOAD_ROWS, rows)?;
         }
-        let entry = |(slot, row): (u32, &AnswerRecord)| Entry {
-            x: row.x,
-            y: row.y,
-            slot,
-            state: row.state,
-        };
-        let current: Vec<Entry> = (0..NO_SLOT).zip(rows).map(entry).collect();
-        self.current.upload(stream, 0, &current)?;
         self.slots = rows.len() as u32;
         self.fill_index(stream, self.capacity())
     }
+
+    /// Uploads records to the slots from `at` on.
+    fn upload(
+        &self,
+        stream: &CudaStream,
+        at: usize,
+        rows: &[AnswerRecord],
+    ) -> Result<(), EngineError> {
+        let objects: Vec<u64> = rows.par_iter().map(|row| row.object).collect();
+        self.objects.upload(stream, at, &objects)?;
+        let versions: Vec<Version> = rows.par_iter().flat_map_iter(versions).collect();
+        self.versions.upload(stream, 2 * at, &versions)?;
+        if let Some(buffer) = &self.optional {
+            let values = rows.par_iter().flat_map_iter(|row| [optional(row), unknown()]);
+            buffer.upload(stream, 2 * at, &values.collect::<Vec<_>>())?;
+        }
+        let entry = |(row, record): (usize, &AnswerRecord)| Entry {
+            x: record.x,
+            y: record.y,
+            slot: (at + row) as u32,
+            state: record.state,
+        };
+        let current: Vec<Entry> = rows.par_iter().enumerate().map(entry).collect();
+        self.current.upload(stream, at, &current)
+    }
+}
+
+/// The optional values of a record without any.
+fn unknown() -> Optional {
+    optional(&answered(&FixRow::new(0, 0, 0, 0)))
 }
 
 /// Bytes of everything by slot, and of the index, for a number of slots.

@@ -11,13 +11,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::layout::{Candidate, DictionarySlot, DispatchReport, RowOutcomeCounts};
 use shoal_engine::{
-    AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, RegionId, Snapshot,
+    AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, ExportHeader, RegionId, Snapshot,
 };
 
 use super::answers::{Answers, Finished, Pool};
 use super::dispatch_records::Records;
 use super::dispatch_staging::{Arena, Staged};
 use super::query_batch::{QueryBatch, Sorted};
+use super::records_export::RecordsExport;
 use super::subscription::Subscriptions;
 use super::timeline::Timeline;
 use super::update_cells::Cells;
@@ -33,8 +34,8 @@ use crate::tuning::Tuning;
 pub(crate) enum Command {
     /// Run this cycle.
     Cycle(Box<Staged>),
-    /// Copy the state out.
-    Export(Sender<Result<Snapshot, EngineError>>),
+    /// Begin an export.
+    Export(Sender<Result<(ExportHeader, RecordsExport), EngineError>>),
     /// List the continuous queries.
     Regions(Sender<BTreeSet<RegionId>>),
     /// Import this state.
@@ -232,7 +233,7 @@ impl Driver {
         while let Ok(command) = commands.recv() {
             let continues = match command {
                 Command::Cycle(staged) => self.take(*staged),
-                Command::Export(reply) => reply.send(self.export()).is_ok(),
+                Command::Export(reply) => reply.send(self.begin_export()).is_ok(),
                 Command::Regions(reply) => reply.send(self.subscriptions.regions()).is_ok(),
                 Command::Import(snapshot, reply) => reply.send(self.import(&snapshot)).is_ok(),
             };

@@ -15,6 +15,7 @@ mod query_nearest;
 mod query_parts;
 mod query_stage;
 mod query_warp;
+mod records_export;
 mod snapshot;
 mod subscription;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub(crate) use answers::Finished;
 pub(crate) use dispatch_staging::{Arena, Staged, stage};
 pub(crate) use driver::{Command, Driver, Status};
 pub(crate) use query_parts::QueryParts;
+pub(crate) use records_export::RecordsExport;
 pub(crate) use subscription::file;
 pub use timeline::StageSpan;
 pub(crate) use timeline::Timeline;

@@ -1,26 +1,35 @@
-//! Export and import of the whole state. Rare: waits for everything that runs.
+//! Begin of an export, and import of the whole state. Rare: waits for everything that runs.
 
-use shoal_engine::{EngineError, Snapshot};
+use rayon::prelude::*;
+use shoal_engine::{EngineError, ExportHeader, RowValidator, Snapshot};
 
 use super::driver::Driver;
 use super::query_answers;
+use super::records_export::RecordsExport;
+use crate::launch::fault;
 
 impl Driver {
-    pub(super) fn export(&mut self) -> Result<Snapshot, EngineError> {
+    /// Copies the records on the device; the rest of the export needs no driver.
+    pub(super) fn begin_export(&mut self) -> Result<(ExportHeader, RecordsExport), EngineError> {
         self.conclude_update()?;
         self.settle()?;
-        let mut rows = self.records.export(&self.dispatch, self.epoch)?;
-        rows.sort_unstable_by_key(|row| row.object);
-        let rows = rows.iter().map(query_answers::row);
-        Ok(Snapshot::new(self.options.term, self.epoch, self.clock_ms, rows))
+        let (slots, objects) = (self.records.slots as usize, self.objects);
+        let records = self.records.copy(&self.dispatch, self.epoch)?;
+        self.dispatch.synchronize().map_err(fault)?;
+        let stream = self.gpu.context.new_stream().map_err(fault)?;
+        let export = RecordsExport::new(&self.memory, stream, records, (slots, objects))?;
+        let (term, epoch, clock_ms) = (self.options.term, self.epoch, self.clock_ms);
+        Ok((ExportHeader { term, epoch, clock_ms, objects }, export))
     }
 
     pub(super) fn import(&mut self, snapshot: &Snapshot) -> Result<(), EngineError> {
-        snapshot.check(&self.options, self.epoch)?;
+        self.check(snapshot)?;
         self.settle()?;
-        let batches = snapshot.batches.iter();
+        let batches = snapshot.batches.par_iter();
         let rows: Vec<_> = batches
-            .flat_map(|batch| (0..batch.len()).map(|row| query_answers::answered(&batch.row(row))))
+            .flat_map_iter(|batch| {
+                (0..batch.len()).map(|row| query_answers::answered(&batch.row(row)))
+            })
             .collect();
         self.records.replace(&self.dispatch, &rows)?;
         self.objects = rows.len() as u64;
@@ -36,5 +45,21 @@ impl Driver {
             now.oldest_ms = oldest_ms;
         });
         Ok(())
+    }
+    /// As [`Snapshot::check`], on all cores.
+    fn check(&self, snapshot: &Snapshot) -> Result<(), EngineError> {
+        snapshot.check_size(&self.options, self.epoch)?;
+        let validator = RowValidator::new(&self.options.space, i64::MAX);
+        let batches = (0..snapshot.batches.len()).into_par_iter();
+        let fault = batches.find_map_first(|batch| snapshot.check_batch(batch, &validator).err());
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        let batches = snapshot.batches.par_iter();
+        let mut objects: Vec<u64> =
+            batches.flat_map_iter(|batch| batch.object.iter().copied()).collect();
+        objects.par_sort_unstable();
+        let repeated = objects.par_windows(2).find_first(|pair| pair[0] == pair[1]);
+        repeated.map_or(Ok(()), |pair| Err(Snapshot::repeated(pair[0])))
     }
 }

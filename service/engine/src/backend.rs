@@ -3,8 +3,11 @@
 //! Implemented by the model (a map and a scan), the CPU backend and the CUDA backend. The
 //! conformance suite (`crate::conformance`) tests this text; results are compared exactly.
 
-use crate::cycle::{CycleInput, CycleOutput, Snapshot, Ticket};
+use shoal_codec::FixColumns;
+
+use crate::cycle::{CycleInput, CycleOutput, ExportHeader, Snapshot, Ticket};
 use crate::error::EngineError;
+use crate::limits::SNAPSHOT_BATCH_ROWS;
 use crate::space::Space;
 
 /// The options of a fleet's engine, fixed when it starts.
@@ -167,20 +170,49 @@ pub trait Backend: Send {
     /// [`EngineError::UnknownTicket`]; those of [`Backend::submit`] that occur only later.
     fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError>;
 
-    /// Copies the state after the last submitted cycle; outputs in flight remain to be waited for.
+    /// Begins an export of the state after the last submitted cycle. Its rows follow from
+    /// [`Backend::export_next`]; cycles run meanwhile, and none of them changes what is exported.
+    /// An export that has not ended is dropped. Outputs in flight remain to be waited for.
     ///
     /// # Errors
-    /// [`EngineError::Device`]; [`EngineError::OutOfMemory`]: the engine remains usable.
-    fn export(&mut self) -> Result<Snapshot, EngineError>;
+    /// [`EngineError::Device`]; [`EngineError::OutOfMemory`]: there is no export, and the engine
+    /// remains usable.
+    fn begin_export(&mut self) -> Result<ExportHeader, EngineError>;
+
+    /// The next rows of the export: at least one, at most `rows_max` or one, whichever is more.
+    /// Each object of the state comes once, in any order. `None` once all were returned, and
+    /// without an export.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`].
+    fn export_next(&mut self, rows_max: usize) -> Result<Option<FixColumns>, EngineError>;
+
+    /// Drops an export that has not ended, and its memory.
+    fn end_export(&mut self);
+
+    /// Copies the state after the last submitted cycle at once, ascending by object; outputs in
+    /// flight remain to be waited for. Drops an export that has not ended.
+    ///
+    /// # Errors
+    /// Those of [`Backend::begin_export`] and [`Backend::export_next`].
+    fn export(&mut self) -> Result<Snapshot, EngineError> {
+        let ExportHeader { term, epoch, clock_ms, objects } = self.begin_export()?;
+        let mut rows = Vec::with_capacity(objects as usize);
+        while let Some(columns) = self.export_next(SNAPSHOT_BATCH_ROWS)? {
+            rows.extend((0..columns.len()).map(|row| columns.row(row)));
+        }
+        rows.sort_unstable_by_key(|row| row.object);
+        Ok(Snapshot::new(term, epoch, clock_ms, rows.into_iter()))
+    }
 
     /// Replaces the state of an engine that has run no cycle; the next epoch follows the
     /// snapshot's. The engine keeps its own term. No cycle is run: records that exceed the TTL
     /// remain until the next one, so that every exported state can be imported under the same
-    /// options.
+    /// options. Rows may have any order. An export that has not ended is dropped.
     ///
     /// # Errors
     /// [`EngineError::Snapshot`] when cycles have run, columns are unequal, a batch is too long,
-    /// objects are not ascending over all batches or a row would be refused;
+    /// an object repeats or a row would be refused;
     /// [`EngineError::Limit`] for more objects than `objects_max`; [`EngineError::OutOfMemory`]:
     /// the engine is unchanged.
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError>;

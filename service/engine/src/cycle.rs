@@ -200,6 +200,19 @@ pub struct CycleOutput {
     pub objects: u64,
 }
 
+/// The state that an export shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExportHeader {
+    /// The term of the engine.
+    pub term: u64,
+    /// The epoch after which the state is taken.
+    pub epoch: u64,
+    /// The clock at that epoch.
+    pub clock_ms: i64,
+    /// Rows of the whole export.
+    pub objects: u64,
+}
+
 /// The whole state, for backups, tests and moving between backends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
@@ -209,8 +222,7 @@ pub struct Snapshot {
     pub epoch: u64,
     /// The clock at that epoch.
     pub clock_ms: i64,
-    /// Rows ascending by object over all batches; each batch but the last is
-    /// [`crate::limits::SNAPSHOT_BATCH_ROWS`] long.
+    /// Rows, each object once; a batch has at most [`crate::limits::SNAPSHOT_BATCH_ROWS`].
     pub batches: Vec<FixColumns>,
 }
 
@@ -244,31 +256,60 @@ impl Snapshot {
     /// # Errors
     /// As [`crate::Backend::import`].
     pub fn check(&self, options: &EngineOptions, epoch: u64) -> Result<(), EngineError> {
-        let refused = |why: String| Err(EngineError::Snapshot(why));
-        if epoch != 0 {
-            return refused(format!("the engine has run {epoch} cycles, it must have run none"));
-        }
-        let (rows, limit) = (self.rows(), options.objects_max);
-        if rows > limit {
-            return Err(EngineError::Limit { what: "objects of a snapshot", value: rows, limit });
-        }
+        self.check_size(options, epoch)?;
         let validator = RowValidator::new(&options.space, i64::MAX);
-        let mut last = None;
-        for (number, batch) in self.batches.iter().enumerate() {
-            batch.check().or_else(|error| refused(format!("batch {number}: {error}")))?;
-            if batch.len() > SNAPSHOT_BATCH_ROWS {
-                return refused(format!("batch {number} has {} rows", batch.len()));
-            }
-            for row in (0..batch.len()).map(|row| batch.row(row)) {
-                if let Some(reason) = validator.validate_row(&row) {
-                    return refused(format!("object {}: {reason:?}", row.object));
-                }
-                if last.is_some_and(|last| last >= row.object) {
-                    return refused(format!("object {} is out of order or repeats", row.object));
-                }
-                last = Some(row.object);
+        (0..self.batches.len()).try_for_each(|number| self.check_batch(number, &validator))?;
+        let objects = self.batches.iter().flat_map(|batch| &batch.object);
+        if objects.clone().is_sorted_by(|a, b| a < b) {
+            return Ok(());
+        }
+        let mut objects: Vec<u64> = objects.copied().collect();
+        objects.sort_unstable();
+        let repeated = objects.windows(2).find(|pair| pair[0] == pair[1]);
+        repeated.map_or(Ok(()), |pair| Err(Self::repeated(pair[0])))
+    }
+
+    /// As [`Snapshot::check`], without the rows.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_size(&self, options: &EngineOptions, epoch: u64) -> Result<(), EngineError> {
+        if epoch != 0 {
+            let why = format!("the engine has run {epoch} cycles, it must have run none");
+            return Err(EngineError::Snapshot(why));
+        }
+        let (value, limit) = (self.rows(), options.objects_max);
+        if value <= limit {
+            return Ok(());
+        }
+        Err(EngineError::Limit { what: "objects of a snapshot", value, limit })
+    }
+
+    /// As [`Snapshot::check`], for the rows of one batch, each by itself.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// If there is no batch of this number.
+    pub fn check_batch(&self, number: usize, validator: &RowValidator) -> Result<(), EngineError> {
+        let refused = |why: String| Err(EngineError::Snapshot(why));
+        let batch = &self.batches[number];
+        batch.check().or_else(|error| refused(format!("batch {number}: {error}")))?;
+        if batch.len() > SNAPSHOT_BATCH_ROWS {
+            return refused(format!("batch {number} has {} rows", batch.len()));
+        }
+        for row in (0..batch.len()).map(|row| batch.row(row)) {
+            if let Some(reason) = validator.validate_row(&row) {
+                return refused(format!("object {}: {reason:?}", row.object));
             }
         }
         Ok(())
+    }
+
+    /// The error of a snapshot in which an object repeats.
+    #[must_use]
+    pub fn repeated(object: u64) -> EngineError {
+        EngineError::Snapshot(format!("object {object} repeats"))
     }
 }

@@ -26,7 +26,7 @@ pub mod stage;
 pub mod subscription;
 
 pub use backend::{Backend, Clock, EngineOptions};
-pub use cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
+pub use cycle::{CycleInput, CycleOutput, ExportHeader, Request, RequestOutcome, Snapshot, Ticket};
 pub use error::{EngineError, GeometryError};
 pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes};
 pub use layout::{EventKind, Refusal};

@@ -7,12 +7,14 @@
 mod answer;
 mod continuous_query;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use shoal_codec::{FixColumns, FixRow};
 
 use crate::backend::{Backend, Clock, EngineOptions};
-use crate::cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
+use crate::cycle::{
+    CycleInput, CycleOutput, ExportHeader, Refusal, Request, RequestOutcome, Snapshot, Ticket,
+};
 use crate::error::EngineError;
 use crate::limits::CYCLES_IN_FLIGHT_MAX;
 use crate::query::{AnswerPage, AnswerSet, Query};
@@ -32,6 +34,8 @@ pub struct Model {
     clock_ms: i64,
     continuous: ContinuousQueries,
     outputs: BTreeMap<Ticket, CycleOutput>,
+    /// Rows of the export that were not returned yet.
+    exporting: VecDeque<FixRow>,
 }
 
 /// A cycle while its requests arrive one by one.
@@ -150,6 +154,7 @@ impl Model {
             clock_ms: 0,
             continuous: ContinuousQueries::default(),
             outputs: BTreeMap::new(),
+            exporting: VecDeque::new(),
         }
     }
 
@@ -305,13 +310,26 @@ impl Backend for Model {
         self.outputs.remove(&ticket).ok_or(EngineError::UnknownTicket(ticket.0))
     }
 
-    fn export(&mut self) -> Result<Snapshot, EngineError> {
-        let rows = self.records.values().copied();
-        Ok(Snapshot::new(self.options.term, self.epoch, self.clock_ms, rows))
+    fn begin_export(&mut self) -> Result<ExportHeader, EngineError> {
+        self.exporting = self.records.values().copied().collect();
+        let (term, objects) = (self.options.term, self.objects());
+        Ok(ExportHeader { term, epoch: self.epoch, clock_ms: self.clock_ms, objects })
+    }
+
+    fn export_next(&mut self, rows_max: usize) -> Result<Option<FixColumns>, EngineError> {
+        let rows = rows_max.max(1).min(self.exporting.len());
+        let mut columns = FixColumns::with_capacity(rows);
+        self.exporting.drain(..rows).for_each(|row| columns.push_row(row));
+        Ok((!columns.is_empty()).then_some(columns))
+    }
+
+    fn end_export(&mut self) {
+        self.exporting = VecDeque::new();
     }
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
         snapshot.check(&self.options, self.epoch)?;
+        self.end_export();
         (self.epoch, self.clock_ms) = (snapshot.epoch, snapshot.clock_ms);
         self.records.clear();
         self.by_time.clear();

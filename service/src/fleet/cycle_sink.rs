@@ -8,9 +8,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use shoal_codec::FixColumns;
 use shoal_engine::{
-    CycleInput, CycleOutput, EngineError, EngineOptions, Request, RequestOutcome, Snapshot,
+    CycleInput, CycleOutput, EngineError, EngineOptions, ExportHeader, Request, RequestOutcome,
 };
 use shoal_position_log::ProducerState;
 
@@ -88,14 +89,69 @@ pub trait CycleSink: Send {
     /// next cycle takes its epoch.
     fn settled(&mut self, outcome: Result<SettledCycle<'_>, &EngineError>);
 
-    /// Whether [`CycleSink::checkpoint`] is to be called as soon as no cycle is in flight.
-    fn wants_checkpoint(&self) -> bool {
+    /// Whether a checkpoint is due. True once for each: an attempt that fails is not repeated at
+    /// once.
+    fn takes_checkpoint(&mut self) -> bool {
         false
     }
 
-    /// The state after the last settled cycle, and the producers that reported until then, the
-    /// least recent first.
-    fn checkpoint(&mut self, _state: Snapshot, _producers: Vec<ProducerState>) {}
+    /// Begins a checkpoint of the state after the last settled cycle. It has the producers that
+    /// reported until then, the least recent first. Returns the channel of its rows.
+    fn begin_checkpoint(
+        &mut self,
+        _state: ExportHeader,
+        _producers: Vec<ProducerState>,
+    ) -> Option<CheckpointRows> {
+        None
+    }
+}
+
+/// Takes the rows of one checkpoint to the thread that writes it. Dropped before the last row, it
+/// abandons the checkpoint.
+#[derive(Debug)]
+pub struct CheckpointRows {
+    rows: Sender<FixColumns>,
+    taken: Receiver<()>,
+}
+
+/// Whether a checkpoint accepts rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CheckpointCapacity {
+    /// At least one slice.
+    Available,
+    /// Not before [`CheckpointRows::taken`] has a message or is closed.
+    Full,
+    /// Never again: it is abandoned.
+    Closed,
+}
+
+impl CheckpointRows {
+    /// A bounded channel of rows, and one that receives a message whenever rows were taken out of
+    /// it, and is closed when no more are.
+    #[must_use]
+    pub fn new(rows: Sender<FixColumns>, taken: Receiver<()>) -> Self {
+        Self { rows, taken }
+    }
+
+    /// Whether it accepts rows; consumes the message that some were taken.
+    pub(super) fn capacity(&self) -> CheckpointCapacity {
+        match self.taken.try_recv() {
+            Err(TryRecvError::Disconnected) => CheckpointCapacity::Closed,
+            // Only this side sends, so that what has space now accepts the next rows.
+            _ if self.rows.is_full() => CheckpointCapacity::Full,
+            _ => CheckpointCapacity::Available,
+        }
+    }
+
+    /// See [`CheckpointCapacity::Full`].
+    pub(super) fn taken(&self) -> &Receiver<()> {
+        &self.taken
+    }
+
+    /// Sends rows while there is capacity. An error is seen as [`CheckpointCapacity::Closed`].
+    pub(super) fn send(&self, rows: FixColumns) {
+        let _ = self.rows.send(rows);
+    }
 }
 
 /// Opens the sinks of a server's fleets.

@@ -15,13 +15,15 @@ use shoal_engine::{Backend, Clock, CycleOutput, EngineError, Ticket};
 use tracing::{error, warn};
 
 use super::cycle_planner::{CyclePlan, CyclePlanner, PlannedChange};
-use super::cycle_sink::{CycleSink, SettledCycle, SinkCapacity};
+use super::cycle_sink::{
+    CheckpointCapacity, CheckpointRows, CycleSink, SettledCycle, SinkCapacity,
+};
 use super::fleet_shared::{FleetShared, FleetState};
 use super::job_answers::JobAnswers;
 use super::job_queue::QueueReceivers;
 use super::jobs::ChangeReply;
 use super::wall_clock::WallClock;
-use crate::limits::IDLE_CYCLE_MS;
+use crate::limits::{EXPORT_SLICE_ROWS, IDLE_CYCLE_MS};
 use crate::subscription::{EpochStamp, FanOutInput, FanOutSender};
 
 /// Clock of the server and the tolerance for event times ahead of it.
@@ -62,6 +64,8 @@ pub(super) struct EngineThread {
     epoch_submitted: u64,
     /// Set while the sink is full.
     sink_full: Option<Receiver<()>>,
+    /// The checkpoint whose rows are exported.
+    checkpoint: Option<CheckpointRows>,
 }
 
 /// At the end of the thread, also by a panic, marks the fleet as failed unless it was stopped, then
@@ -78,10 +82,11 @@ impl Drop for EndGuard {
     }
 }
 
-/// Whether the thread continues.
-#[derive(PartialEq)]
+/// What the thread does next.
 enum Wake {
-    Run,
+    Cycle,
+    /// A slice of the export.
+    Slice,
     Stop,
 }
 
@@ -110,6 +115,7 @@ impl EngineThread {
             in_flight_max,
             epoch_submitted,
             sink_full,
+            checkpoint: None,
         }
     }
 
@@ -117,8 +123,13 @@ impl EngineThread {
     pub(super) fn run(mut self) {
         let receivers = self.planner.receivers.clone();
         let guard = EndGuard { shared: self.shared.clone(), receivers };
-        while self.wait() == Wake::Run {
-            if let Err(fault) = self.run_cycle() {
+        loop {
+            let done = match self.wait() {
+                Wake::Cycle => self.run_cycle(),
+                Wake::Slice => self.export_slice(),
+                Wake::Stop => break,
+            };
+            if let Err(fault) = done {
                 error!(fleet = %self.shared.name, %fault, "the engine failed");
                 self.settle_rest();
                 break;
@@ -137,28 +148,58 @@ impl EngineThread {
         {
             self.settle_oldest()?;
         }
-        if self.engine.sink.as_ref().is_some_and(|sink| sink.wants_checkpoint()) {
-            self.checkpoint()?;
+        if self.checkpoint.is_some() {
+            self.export_slice()
+        } else if self.engine.sink.as_mut().is_some_and(|sink| sink.takes_checkpoint()) {
+            self.begin_checkpoint()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Begins an export to the sink.
+    fn begin_checkpoint(&mut self) -> Result<(), EngineError> {
+        // So that the producers are those of the exported state.
+        while !self.in_flight.is_empty() {
+            self.settle_oldest()?;
+        }
+        let state = match self.engine.backend.begin_export() {
+            Ok(state) => state,
+            Err(fault) => {
+                warn!(fleet = %self.shared.name, %fault, "no checkpoint: the state is not exported");
+                return unless_recoverable(fault);
+            }
+        };
+        let producers = self.planner.producers.states();
+        let sink = self.engine.sink.as_mut();
+        self.checkpoint = sink.and_then(|sink| sink.begin_checkpoint(state, producers));
+        if self.checkpoint.is_none() {
+            self.engine.backend.end_export();
         }
         Ok(())
     }
 
-    /// Hands the state to the sink.
-    fn checkpoint(&mut self) -> Result<(), EngineError> {
-        while !self.in_flight.is_empty() {
-            self.settle_oldest()?;
-        }
-        let state = match self.engine.backend.export() {
-            Ok(state) => state,
-            Err(fault) => {
-                warn!(fleet = %self.shared.name, %fault, "no checkpoint: the state was not copied");
-                return unless_recoverable(fault);
+    /// Exports a slice if the checkpoint accepts one.
+    fn export_slice(&mut self) -> Result<(), EngineError> {
+        let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
+        match checkpoint.capacity() {
+            CheckpointCapacity::Full => {}
+            CheckpointCapacity::Closed => self.end_checkpoint(),
+            CheckpointCapacity::Available => {
+                match self.engine.backend.export_next(EXPORT_SLICE_ROWS)? {
+                    Some(rows) => checkpoint.send(rows),
+                    None => self.checkpoint = None,
+                }
             }
-        };
-        if let Some(sink) = &mut self.engine.sink {
-            sink.checkpoint(state, self.planner.producers.states());
         }
         Ok(())
+    }
+
+    /// Abandons the checkpoint, if there is one.
+    fn end_checkpoint(&mut self) {
+        if self.checkpoint.take().is_some() {
+            self.engine.backend.end_export();
+        }
     }
 
     /// Waits until there is something to do and the sink accepts it.
@@ -180,18 +221,25 @@ impl EngineThread {
         select.recv(&receivers.subscriptions);
         select.recv(&receivers.wakeups);
         select.recv(&receivers.stop);
+        if let Some(checkpoint) = &self.checkpoint {
+            select.recv(checkpoint.taken());
+        }
         loop {
             // The fleet was stopped, or no caller holds it any more.
             if !matches!(receivers.stop.try_recv(), Err(TryRecvError::Empty)) {
                 return Wake::Stop;
             }
             if self.planner.has_work() {
-                return Wake::Run;
+                return Wake::Cycle;
+            }
+            let capacity = self.checkpoint.as_ref().map(CheckpointRows::capacity);
+            if capacity.is_some_and(|capacity| capacity != CheckpointCapacity::Full) {
+                return if self.is_due() { Wake::Cycle } else { Wake::Slice };
             }
             // Readiness may be spurious: it only ends the wait.
             let ready = select.ready_timeout(Duration::from_millis(IDLE_CYCLE_MS));
             if ready.is_err() && self.is_due() {
-                return Wake::Run;
+                return Wake::Cycle;
             }
         }
     }
@@ -233,6 +281,10 @@ impl EngineThread {
 
     /// Replies to the jobs of a cycle that was not applied.
     fn refuse(&mut self, plan: CyclePlan, fault: &EngineError) {
+        if matches!(fault, EngineError::OutOfMemory { .. }) && self.checkpoint.is_some() {
+            warn!(fleet = %self.shared.name, %fault, "a checkpoint is abandoned for its memory");
+            self.end_checkpoint();
+        }
         for change in plan.changes {
             if let (Some(batch), true) = (&change.batch, change.is_fresh) {
                 self.planner.producers.settle(batch, false);

@@ -23,7 +23,9 @@ mod subscription_planner;
 mod token;
 mod wall_clock;
 
-pub use cycle_sink::{CycleRecord, CycleSink, SettledCycle, SinkCapacity, SinkFactory};
+pub use cycle_sink::{
+    CheckpointRows, CycleRecord, CycleSink, SettledCycle, SinkCapacity, SinkFactory,
+};
 pub use durability::Durability;
 pub use fleet::{Fleet, PendingChange, QueryRequest};
 pub use fleet_name::{DEFAULT, FleetName};

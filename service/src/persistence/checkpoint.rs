@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use crossbeam_channel::{Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use shoal_codec::{BlockCodec as _, BlockPlan, CpuCodec, FixColumns, SpaceTag};
-use shoal_engine::Snapshot;
+use shoal_engine::{ExportHeader, Snapshot};
 use shoal_position_log::{
     CheckpointHeader, CheckpointReader, CheckpointWriter, LogError, PastTerm, ProducerState,
     Section, Terms, decode_producers,
@@ -20,19 +20,27 @@ use super::data_folder::FleetFolder;
 use super::fleet_log::FleetLog;
 use super::rows_body;
 use crate::error::ServiceError;
-use crate::fleet::WallClock;
+use crate::fleet::{CheckpointRows, WallClock};
+use crate::limits::EXPORT_SLICES_WAITING;
 use crate::metrics::FleetMetrics;
 use crate::threads::spawn;
 
-/// Section of a checkpoint: rows as [`rows_body`] encodes them, ascending by object.
+/// Section of a checkpoint: rows as [`rows_body`] encodes them. Those of a section ascend by object.
 const ROWS: u16 = 16;
 
-/// A state and the producers at that state.
-type State = (Snapshot, Vec<ProducerState>);
+/// A checkpoint that begins.
+struct Begin {
+    state: ExportHeader,
+    producers: Vec<ProducerState>,
+    rows: Receiver<FixColumns>,
+    /// Receives a message whenever rows were taken.
+    taken: Sender<()>,
+}
 
 /// Writes the checkpoints of one fleet.
 pub(super) struct CheckpointThread {
-    states: Option<Sender<State>>,
+    /// `None` once the log ends.
+    begins: Option<Sender<Begin>>,
     is_busy: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -52,18 +60,18 @@ pub(super) struct CheckpointTools {
 impl CheckpointThread {
     pub(super) fn start(tools: CheckpointTools) -> Result<Self, ServiceError> {
         // At most one: the next is begun when none is written.
-        let (states, receiver) = unbounded::<State>();
+        let (begins, receiver) = unbounded::<Begin>();
         let is_busy = Arc::new(AtomicBool::new(false));
         let busy = is_busy.clone();
         let name = format!("checkpoint-{}", tools.folder.identity.name);
         let work = move || {
-            for (state, producers) in receiver {
-                tools.write(&state, producers);
+            while let Ok(begin) = receiver.recv() {
+                tools.write(begin, &receiver);
                 busy.store(false, Ordering::SeqCst);
             }
         };
         let thread = Some(spawn(name, work)?);
-        Ok(Self { states: Some(states), is_busy, thread })
+        Ok(Self { begins: Some(begins), is_busy, thread })
     }
 
     /// Whether none is written.
@@ -71,19 +79,26 @@ impl CheckpointThread {
         !self.is_busy.load(Ordering::SeqCst)
     }
 
-    /// Writes a checkpoint.
-    pub(super) fn begin(&self, state: Snapshot, producers: Vec<ProducerState>) {
+    /// Begins a checkpoint, while none is written.
+    pub(super) fn begin(
+        &self,
+        state: ExportHeader,
+        producers: Vec<ProducerState>,
+    ) -> Option<CheckpointRows> {
+        let (row_sender, rows) = bounded(EXPORT_SLICES_WAITING);
+        let (taken, taken_receiver) = bounded(1);
         self.is_busy.store(true, Ordering::SeqCst);
-        if let Some(states) = &self.states
-            && states.send((state, producers)).is_err()
-        {
+        let begun = self.begins.as_ref()?.send(Begin { state, producers, rows, taken });
+        if begun.is_err() {
             error!("the thread of checkpoints has ended");
+            return None;
         }
+        Some(CheckpointRows::new(row_sender, taken_receiver))
     }
 
     /// Abandons the checkpoint that is written, once the log is ending.
     pub(super) fn end(&mut self) {
-        self.states = None;
+        self.begins = None;
         if let Some(thread) = self.thread.take() {
             // A panic was printed; the log is whole without the checkpoint.
             let _ = thread.join();
@@ -91,11 +106,25 @@ impl CheckpointThread {
     }
 }
 
+impl Begin {
+    /// The next rows; nothing if the engine sends no more, or the log ends.
+    fn next(&self, end: &Receiver<Self>) -> Option<FixColumns> {
+        let rows = select! {
+            recv(self.rows) -> rows => rows.ok(),
+            recv(end) -> _ => None,
+        };
+        // An error means that a message is there already, or that the engine sends no more.
+        let _ = self.taken.try_send(());
+        rows
+    }
+}
+
 impl CheckpointTools {
-    fn write(&self, state: &Snapshot, producers: Vec<ProducerState>) {
+    fn write(&self, begin: Begin, end: &Receiver<Begin>) {
         let started = Instant::now();
         let fleet = &self.folder.identity.name;
-        match self.try_write(state, producers) {
+        let objects = begin.state.objects;
+        match self.try_write(begin, end) {
             Ok((epoch, bytes)) => {
                 let time = started.elapsed();
                 let seconds = time.as_secs_f64();
@@ -104,7 +133,6 @@ impl CheckpointTools {
                 self.log.publish(|reading| {
                     (reading.checkpoint_ms, reading.checkpoint_time) = (now_ms, time);
                 });
-                let objects = state.rows();
                 info!(fleet, epoch, objects, bytes, seconds, "checkpoint written");
             }
             Err(_) if self.log.is_ending() => info!(fleet, "a checkpoint is abandoned"),
@@ -112,15 +140,11 @@ impl CheckpointTools {
         }
     }
 
-    fn try_write(
-        &self,
-        state: &Snapshot,
-        producers: Vec<ProducerState>,
-    ) -> Result<(u64, u64), LogError> {
-        let position = match self.log.wait_durable(state.epoch) {
-            Some(reading) => reading.position,
-            None => return Err(LogError::Stopped { reason: "the log has failed".into() }),
-        };
+    fn try_write(&self, mut begin: Begin, end: &Receiver<Begin>) -> Result<(u64, u64), LogError> {
+        let stopped = |reason: &str| LogError::Stopped { reason: reason.into() };
+        let state = begin.state;
+        let reading = self.log.wait_durable(state.epoch);
+        let position = reading.ok_or_else(|| stopped("the log has failed"))?.position;
         let header = CheckpointHeader {
             fleet: self.folder.identity.clone(),
             term: self.terms.current(),
@@ -134,13 +158,15 @@ impl CheckpointTools {
         let past = self.terms.past();
         let mut writer =
             CheckpointWriter::create(storage, &folder, &header, past, self.reserve_bytes)?;
-        writer.producers(producers)?;
+        writer.producers(std::mem::take(&mut begin.producers))?;
         let (plan, mut scratch) = (BlockPlan::fixes(), Vec::new());
-        for batch in &state.batches {
-            if self.log.is_ending() {
-                return Err(LogError::Stopped { reason: "the fleet ends".into() });
-            }
-            let rows = rows_body::encode(&CpuCodec, &plan, &self.space, batch, &mut scratch);
+        let mut missing = state.objects;
+        while missing > 0 {
+            let rows = begin.next(end).filter(|_| !self.log.is_ending());
+            let rows = rows.ok_or_else(|| stopped("the engine exports no more rows"))?;
+            missing -= rows.len() as u64;
+            let rows = by_object(&rows);
+            let rows = rows_body::encode(&CpuCodec, &plan, &self.space, &rows, &mut scratch);
             writer.section(ROWS, &rows)?;
         }
         let summary = writer.finish()?;
@@ -149,6 +175,15 @@ impl CheckpointTools {
         let _ = self.needed.send(summary.needed_epoch);
         Ok((summary.epoch, summary.bytes))
     }
+}
+
+/// The rows ascending by object, which takes fewer bytes: an engine exports them in any order.
+fn by_object(rows: &FixColumns) -> FixColumns {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_unstable_by_key(|row| rows.object[*row]);
+    let mut ordered = FixColumns::with_capacity(rows.len());
+    order.into_iter().for_each(|row| ordered.push_row(rows.row(row)));
+    ordered
 }
 
 /// What a checkpoint holds.
@@ -179,7 +214,9 @@ pub(super) fn content(reader: &mut CheckpointReader) -> Result<CheckpointContent
 ///
 /// # Errors
 /// [`LogError`]; [`LogError::Content`] for sections that this version does not write.
-pub(super) fn read(reader: &mut CheckpointReader) -> Result<State, LogError> {
+pub(super) fn read(
+    reader: &mut CheckpointReader,
+) -> Result<(Snapshot, Vec<ProducerState>), LogError> {
     let header = reader.header();
     let (term, epoch, clock_ms) = (header.term, header.epoch, header.clock_ms);
     let (mut producers, mut batches) = (Vec::new(), Vec::new());

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender};
-use shoal_engine::{Clock, EngineError, Request, Snapshot};
+use shoal_engine::{Clock, EngineError, ExportHeader, Request};
 use shoal_position_log::ProducerState;
 
 use super::checkpoint::CheckpointThread;
 use super::fleet_log::FleetLog;
 use super::group_thread::LogCycle;
-use crate::fleet::{CycleRecord, CycleSink, SettledCycle, SinkCapacity};
+use crate::fleet::{CheckpointRows, CycleRecord, CycleSink, SettledCycle, SinkCapacity};
 
 /// See the file's head.
 pub(crate) struct LogSink {
@@ -79,13 +79,21 @@ impl CycleSink for LogSink {
         self.send(cycle);
     }
 
-    fn wants_checkpoint(&self) -> bool {
-        self.bytes_since_checkpoint >= self.checkpoint_bytes && self.checkpoints.is_idle()
+    fn takes_checkpoint(&mut self) -> bool {
+        let is_due =
+            self.bytes_since_checkpoint >= self.checkpoint_bytes && self.checkpoints.is_idle();
+        if is_due {
+            self.bytes_since_checkpoint = 0;
+        }
+        is_due
     }
 
-    fn checkpoint(&mut self, state: Snapshot, producers: Vec<ProducerState>) {
-        self.bytes_since_checkpoint = 0;
-        self.checkpoints.begin(state, producers);
+    fn begin_checkpoint(
+        &mut self,
+        state: ExportHeader,
+        producers: Vec<ProducerState>,
+    ) -> Option<CheckpointRows> {
+        self.checkpoints.begin(state, producers)
     }
 }
 

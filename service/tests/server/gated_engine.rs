@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
+use shoal_codec::FixColumns;
 use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{
-    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, Snapshot, Ticket,
+    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, ExportHeader, Snapshot, Ticket,
 };
 use shoal_service::ServerOptions;
 use shoal_service::engine_choice::EngineFactory;
@@ -179,8 +180,16 @@ impl Backend for GatedEngine {
         Ok(output)
     }
 
-    fn export(&mut self) -> Result<Snapshot, EngineError> {
-        self.inner_mut().export()
+    fn begin_export(&mut self) -> Result<ExportHeader, EngineError> {
+        self.inner_mut().begin_export()
+    }
+
+    fn export_next(&mut self, rows_max: usize) -> Result<Option<FixColumns>, EngineError> {
+        self.inner_mut().export_next(rows_max)
+    }
+
+    fn end_export(&mut self) {
+        self.inner_mut().end_export();
     }
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {

@@ -262,7 +262,7 @@ impl Trial {
     /// The records after the cycle are the model's, and so are the newest positions.
     fn check_records(&self, what: &str) {
         let (driver, records) = (&self.driver, &self.driver.records);
-        let mut found = records.export(&driver.dispatch, driver.epoch).unwrap();
+        let mut found = records.download(&driver.dispatch, driver.epoch).unwrap();
         found.sort_unstable_by_key(|row| row.object);
         let found: Vec<FixRow> = found.iter().map(query_answers::row).collect();
         let expected: Vec<FixRow> = self.model.records().values().copied().collect();

@@ -98,7 +98,11 @@ fn values<T: PartialEq + Debug>(what: &str, expected: &T, actual: &T) -> Option<
     (expected != actual).then(|| format!("{what} is {actual:?}, the model has {expected:?}"))
 }
 
-fn lists<T: PartialEq + Debug>(what: &str, expected: &[T], actual: &[T]) -> Option<String> {
+pub(super) fn lists<T: PartialEq + Debug>(
+    what: &str,
+    expected: &[T],
+    actual: &[T],
+) -> Option<String> {
     let at = expected.iter().zip(actual).position(|(expected, actual)| expected != actual);
     match at {
         Some(at) => values(&format!("{what} {at}"), &expected[at], &actual[at]),

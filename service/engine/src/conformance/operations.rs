@@ -5,8 +5,9 @@
 
 use super::builders::START_MS;
 use super::generate::Generator;
+use super::random::Random;
 use super::trial::{Make, Trial};
-use crate::backend::{Clock, EngineOptions};
+use crate::backend::{Backend as _, Clock, EngineOptions};
 use crate::space::Space;
 
 /// Operations of one seed: the environment's `SHOAL_CONFORMANCE_OPERATIONS`, else 200,000.
@@ -128,8 +129,25 @@ fn settle(trial: &mut Trial, generator: &mut Generator, options: &EngineOptions)
     if random.once_in(50) {
         trial.export();
     }
+    export_a_slice(trial, random);
     if trial.in_flight() == 0 && random.once_in(100) {
         trial.migrate(options.clone());
+    }
+}
+
+/// Begins, continues or drops an export beside the cycles.
+fn export_a_slice(trial: &mut Trial, random: &mut Random) {
+    if !trial.is_exporting() || random.once_in(60) {
+        trial.begin_export();
+    }
+    let objects = trial.model().objects();
+    let slices = *random.pick(&[0, 1, 1, 2]);
+    for _ in 0..slices {
+        let part = *random.pick(&[1, 4, 20]);
+        let rows_max = 1 + random.below(1 + objects / part);
+        if !trial.export_next(rows_max as usize) {
+            return;
+        }
     }
 }
 

@@ -43,6 +43,13 @@ macro_rules! conformance_cases {
                 a_ttl_of_zero_keeps_the_newest, the_largest_ttl_keeps_everything,
                 the_age_filter_uses_the_clock
             }
+            exports {
+                cycles_do_not_reach_an_export, new_objects_in_free_slots_stay_out,
+                a_clear_does_not_reach_an_export, expiry_does_not_reach_an_export,
+                attributes_are_those_of_the_begin, growth_does_not_reach_an_export,
+                a_second_export_replaces_the_first, exports_end, an_export_of_nothing,
+                refused_cycles_and_imports, an_export_begins_after_the_cycles_in_flight
+            }
             in_flight {
                 two_cycles_in_flight, too_many_in_flight_are_refused,
                 unknown_tickets_are_refused, export_with_cycles_in_flight,
@@ -88,7 +95,7 @@ macro_rules! conformance_cases {
             snapshots {
                 an_empty_state_moves, a_state_moves_whole, batches_are_cut_at_their_length,
                 an_import_expires_nothing_by_itself, the_clock_of_a_snapshot_is_taken_as_it_is,
-                a_full_state_moves, snapshots_beyond_the_object_limit_are_refused,
+                rows_move_in_any_order, a_full_state_moves, snapshots_beyond_the_object_limit_are_refused,
                 wrong_snapshots_are_refused
             }
             timelines {
@@ -172,8 +179,8 @@ mod tests {
     #[test]
     fn the_list_is_exactly_the_cases() {
         let sources = sources!(
-            admission borders clock in_flight large_regions limits memberships order queries
-            refusals snapshots timelines trajectories
+            admission borders clock exports in_flight large_regions limits memberships order
+            queries refusals snapshots timelines trajectories
         );
         let module = |line: &'static str| line.strip_prefix("pub mod ")?.strip_suffix(';');
         let modules: Vec<&str> = include_str!("cases/mod.rs").lines().filter_map(module).collect();

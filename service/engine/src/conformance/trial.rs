@@ -6,7 +6,7 @@
 use shoal_codec::FixRow;
 
 use super::builders::{START_MS, plane, query};
-use super::compare::{first_difference, snapshot_difference};
+use super::compare::{first_difference, lists, snapshot_difference};
 use crate::backend::{Backend, EngineOptions};
 use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
@@ -29,6 +29,12 @@ pub struct OwnedAnswer {
     pub(super) ranks: Vec<u64>,
 }
 
+/// An export that has not ended: the model's rows, ascending, and those that the backend returned.
+struct Exporting {
+    expected: Vec<FixRow>,
+    actual: Vec<FixRow>,
+}
+
 /// A backend and the model on the same input.
 pub struct Trial {
     /// Label of failures.
@@ -40,6 +46,8 @@ pub struct Trial {
     expected: Vec<(Ticket, CycleOutput)>,
     /// Changes of continuous queries for the next cycle.
     changes: Vec<SubscriptionChange>,
+    /// The rows of an export that has not ended.
+    exporting: Option<Exporting>,
     /// A continuous query was set at some time.
     has_queries: bool,
     /// System clock of the next cycles.
@@ -58,6 +66,7 @@ impl Trial {
             backend: make(options.clone()),
             model: Model::new(options),
             expected: Vec::new(),
+            exporting: None,
             changes: Vec::new(),
             has_queries: false,
             system_ms: START_MS,
@@ -205,8 +214,46 @@ impl Trial {
         self.model.due_ms()
     }
 
-    /// Exports from both and compares.
+    /// Begins an export.
+    pub fn begin_export(&mut self) {
+        let begun = self.backend.begin_export();
+        let mut header = begun.unwrap_or_else(|error| panic!("{}: {error}", self.label));
+        assert_eq!(header.term, self.backend.options().term, "{}: term", self.label);
+        header.term = self.model.options().term;
+        assert_eq!(Ok(header), self.model.begin_export(), "{}: header of an export", self.label);
+        let expected = self.model.records().values().copied().collect();
+        self.exporting = Some(Exporting { expected, actual: Vec::new() });
+    }
+
+    /// Takes at most `rows_max` rows of the export; false at its end, when all are compared.
+    pub fn export_next(&mut self, rows_max: usize) -> bool {
+        let label = &self.label;
+        let rows = self.backend.export_next(rows_max);
+        let rows = rows.unwrap_or_else(|error| panic!("{label}: {error}"));
+        let exporting = self.exporting.as_mut().expect("an export runs");
+        if let Some(columns) = rows {
+            let allowed = 1..=rows_max.max(1);
+            assert!(allowed.contains(&columns.len()), "{label}: {} rows", columns.len());
+            exporting.actual.extend((0..columns.len()).map(|row| columns.row(row)));
+            return true;
+        }
+        exporting.actual.sort_unstable_by_key(|row| row.object);
+        if let Some(difference) = lists("row", &exporting.expected, &exporting.actual) {
+            panic!("{label} export: {difference}");
+        }
+        self.exporting = None;
+        false
+    }
+
+    /// Whether an export has not ended.
+    #[must_use]
+    pub fn is_exporting(&self) -> bool {
+        self.exporting.is_some()
+    }
+
+    /// Exports from both at once and compares; an export that has not ended is dropped.
     pub fn export(&mut self) -> Snapshot {
+        self.exporting = None;
         let expected = self.model.export().expect("the model exports");
         let snapshot = self.backend.export();
         let snapshot = snapshot.unwrap_or_else(|error| panic!("{}: {error}", self.label));

@@ -7,8 +7,9 @@
 use std::collections::HashSet;
 
 use super::dispatch::Lane;
+use super::index::ObjectHash;
 use super::parallel;
-use super::shard::{GROUP, ObjectHash, SHARDS, Shard};
+use super::shard::{GROUP, SHARDS, Shard};
 use crate::layout::{CANDIDATE_EXISTED, CANDIDATE_REMOVAL, Candidate};
 
 /// All candidates of the cycle, ascending by arrival; `size` is the number of routed rows.

@@ -5,21 +5,27 @@
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 
+use shoal_codec::FixColumns;
+
 use super::admission::candidates;
 use super::band::Band;
 use super::dispatch::{Dispatch, Router};
+use super::export::Export;
 use super::grid::Grid;
+use super::index::ObjectHash;
 use super::motion::{AttributesOf, EventContext};
 use super::parallel;
 use super::query::View;
 use super::query_table::{Plan, QueryTable};
-use super::record::{NO_OBJECT, RowOutcome};
+use super::record::RowOutcome;
 use super::regrid::{self, Chosen};
 use super::scan::Cells;
-use super::shard::{ObjectHash, SHARDS, Shard, ShardCycle};
+use super::shard::{SHARDS, Shard, ShardCycle};
 use super::subscription;
 use crate::backend::{Backend, Clock, EngineOptions};
-use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
+use crate::cycle::{
+    CycleInput, CycleOutput, ExportHeader, Request, RequestOutcome, Snapshot, Ticket,
+};
 use crate::error::EngineError;
 use crate::events::EventSet;
 use crate::limits;
@@ -33,18 +39,19 @@ const LANES_KEPT: usize = 32;
 /// One fleet on the CPU.
 #[derive(Debug)]
 pub struct CpuBackend {
-    options: EngineOptions,
-    hash: ObjectHash,
-    epoch: u64,
-    clock_ms: i64,
-    shards: Vec<Shard>,
-    grid: Grid,
-    bands: Vec<Band>,
-    chosen: Chosen,
+    pub(super) options: EngineOptions,
+    pub(super) hash: ObjectHash,
+    pub(super) epoch: u64,
+    pub(super) clock_ms: i64,
+    pub(super) shards: Vec<Shard>,
+    pub(super) grid: Grid,
+    pub(super) bands: Vec<Band>,
+    pub(super) chosen: Chosen,
     dispatch: Dispatch,
     queries: QueryTable,
     outputs: VecDeque<(Ticket, CycleOutput)>,
     next_ticket: u64,
+    export: Option<Export>,
 }
 
 impl CpuBackend {
@@ -66,6 +73,7 @@ impl CpuBackend {
             dispatch: Dispatch::default(),
             outputs: VecDeque::new(),
             next_ticket: 1,
+            export: None,
         }
     }
 
@@ -295,36 +303,31 @@ impl Backend for CpuBackend {
         output.map(|(_, output)| output).ok_or(EngineError::UnknownTicket(ticket.0))
     }
 
-    fn export(&mut self) -> Result<Snapshot, EngineError> {
-        let mut rows: Vec<_> = Vec::with_capacity(self.objects() as usize);
-        for shard in &self.shards {
-            for (slot, record) in shard.records.iter().enumerate() {
-                if record.object != NO_OBJECT {
-                    rows.push(record.row(shard.attributes_of(slot)));
-                }
-            }
+    fn begin_export(&mut self) -> Result<ExportHeader, EngineError> {
+        let (term, objects) = (self.options.term, self.objects());
+        self.export = Some(Export::begin(&mut self.shards, objects));
+        Ok(ExportHeader { term, epoch: self.epoch, clock_ms: self.clock_ms, objects })
+    }
+
+    fn export_next(&mut self, rows_max: usize) -> Result<Option<FixColumns>, EngineError> {
+        let Some(export) = &mut self.export else { return Ok(None) };
+        let columns = export.next(&mut self.shards, rows_max);
+        if columns.is_none() {
+            self.end_export();
         }
-        rows.sort_unstable_by_key(|row| row.object);
-        Ok(Snapshot::new(self.options.term, self.epoch, self.clock_ms, rows.into_iter()))
+        Ok(columns)
+    }
+
+    fn end_export(&mut self) {
+        if self.export.take().is_some() {
+            Export::end(&mut self.shards);
+        }
     }
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
-        snapshot.check(&self.options, self.epoch)?;
-        // A snapshot is taken as it is: nothing expires.
-        let ttl_ms = self.options.ttl_ms.take();
-        for batch in snapshot.batches {
-            self.cycle(CycleInput {
-                system_ms: i64::MIN,
-                time_max_ms: i64::MAX,
-                requests: vec![Request::Fixes(batch)].into(),
-                queries: Vec::new(),
-                subscriptions: Vec::new(),
-            });
-        }
-        self.options.ttl_ms = ttl_ms;
-        self.epoch = snapshot.epoch;
-        self.clock_ms = snapshot.clock_ms;
-        Ok(())
+        snapshot.check_size(&self.options, self.epoch)?;
+        self.check_rows(&snapshot)?;
+        self.replace(snapshot)
     }
 
     fn due_ms(&self) -> Option<i64> {

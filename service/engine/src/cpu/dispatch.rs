@@ -10,9 +10,10 @@ use std::ops::Range;
 
 use shoal_codec::{Attributes, Block, BlockError, FixColumns, FixRow};
 
+use super::index::ObjectHash;
 use super::parallel;
 use super::record::RoutedRow;
-use super::shard::{ObjectHash, SHARDS};
+use super::shard::SHARDS;
 use crate::cycle::{Refusal, Request};
 use crate::stage::dispatch::RowValidator;
 

@@ -33,6 +33,7 @@ impl Shard {
                     debug_assert_eq!(record.touched, UNTOUCHED, "expiry runs after the rows");
                     self.record_expiry(cycle, slot);
                 }
+                self.save(std::iter::once((slot as u32, true)));
                 let delete = CellOperation::delete(base | slot as u32, record.x, record.y);
                 self.list(cycle.grid.locate(record.x, record.y), delete);
                 self.free_slot(slot as u32, cycle.hash.shard_and_hash(record.object).1);

@@ -11,6 +11,27 @@ const LOAD_MAX_PERCENT: usize = 75;
 const CAPACITY_MIN: usize = 16;
 const EMPTY: u64 = u64::MAX;
 
+/// The 64-bit hash of an object: a folded multiplication, keyed so that clients cannot choose ids
+/// that collide.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ObjectHash {
+    key: u64,
+}
+
+impl ObjectHash {
+    pub(super) fn new(key: u64) -> Self {
+        Self { key }
+    }
+
+    #[inline(always)]
+    pub(super) fn shard_and_hash(self, object: u64) -> (usize, u32) {
+        let product = u128::from(object ^ self.key) * 0x9E37_79B9_7F4A_7C15;
+        let folded = (product as u64) ^ ((product >> 64) as u64);
+        let mixed = folded.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        ((mixed >> 58) as usize, (mixed >> 20) as u32)
+    }
+}
+
 /// Hash bits to slots; ids live in the records.
 #[derive(Debug)]
 pub(super) struct Index {
@@ -21,6 +42,13 @@ pub(super) struct Index {
 impl Index {
     pub(super) fn new() -> Self {
         Self { entries: vec![EMPTY; CAPACITY_MIN], len: 0 }
+    }
+
+    /// Makes room for `len` entries; there is none yet.
+    pub(super) fn reserve(&mut self, len: usize) {
+        debug_assert_eq!(self.len, 0, "entries would be lost");
+        let capacity = (len * 100).div_ceil(LOAD_MAX_PERCENT).max(CAPACITY_MIN);
+        self.entries = vec![EMPTY; capacity];
     }
 
     /// Where the search for `hash` begins.

@@ -9,12 +9,13 @@ use std::ops::ControlFlow;
 use rayon::prelude::*;
 
 use super::deferred::MANY;
+use super::index::ObjectHash;
 use super::nearest::{self, Neighbour};
 use super::parallel::{SMALL_WORK, sort};
 use super::prefetch;
 use super::record::Record;
 use super::scan::{Cells, inside};
-use super::shard::{ObjectHash, SLOT_BITS, Shard};
+use super::shard::{SLOT_BITS, Shard};
 use crate::query::{
     AnswerHead, AnswerPage, AnswerSet, DeferredAnswer, Filter, Projection, Query, QueryKind,
 };

@@ -7,8 +7,9 @@
 
 use shoal_codec::Attributes;
 
+use super::export::ShardExport;
 use super::grid::Grid;
-use super::index::Index;
+use super::index::{Index, ObjectHash};
 use super::motion::{
     Arrival, ArrivedChange, AttributesOf, EventContext, Motion, MotionOutcome, ShardEvents,
 };
@@ -27,27 +28,6 @@ pub(super) const EXPIRY_BLOCK: usize = 1024;
 pub(super) const GROUP: usize = 32;
 
 const _: () = assert!(SHARDS << SLOT_BITS == 1 << 32, "a slot is 32 bits");
-
-/// The 64-bit hash of an object: a folded multiplication, keyed so that clients cannot choose ids
-/// that collide.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ObjectHash {
-    key: u64,
-}
-
-impl ObjectHash {
-    pub(super) fn new(key: u64) -> Self {
-        Self { key }
-    }
-
-    #[inline(always)]
-    pub(super) fn shard_and_hash(self, object: u64) -> (usize, u32) {
-        let product = u128::from(object ^ self.key) * 0x9E37_79B9_7F4A_7C15;
-        let folded = (product as u64) ^ ((product >> 64) as u64);
-        let mixed = folded.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        ((mixed >> 58) as usize, (mixed >> 20) as u32)
-    }
-}
 
 /// What the running cycle has done to one object.
 #[derive(Debug)]
@@ -112,6 +92,8 @@ pub(super) struct Shard {
     pub(super) notes: Vec<RowNote>,
     pub(super) expired: u64,
     pub(super) events: ShardEvents,
+    /// Present while the shard is exported.
+    pub(super) export: Option<ShardExport>,
 }
 
 impl Shard {
@@ -127,6 +109,7 @@ impl Shard {
             notes: Vec::new(),
             expired: 0,
             events: ShardEvents::default(),
+            export: None,
         }
     }
 
@@ -145,6 +128,7 @@ impl Shard {
             + operations * size_of::<CellOperation>()
             + self.notes.capacity() * size_of::<RowNote>()
             + self.events.memory_bytes()
+            + self.export.as_ref().map_or(0, ShardExport::memory_bytes)
     }
 
     /// The attributes of a record.
@@ -293,22 +277,40 @@ impl Shard {
             self.records[slot as usize] = record;
             slot
         } else {
-            let slot = self.records.len();
-            assert!(slot < 1 << SLOT_BITS, "a shard holds at most 2^{SLOT_BITS} objects");
-            reserve_by_quarter(&mut self.records);
-            self.records.push(record);
-            if !self.attributes.is_empty() {
-                reserve_by_quarter(&mut self.attributes);
-                self.attributes.push(Attributes::UNKNOWN);
-            }
-            if slot.is_multiple_of(EXPIRY_BLOCK) {
-                self.oldest_ms.push(i64::MAX);
-            }
-            slot as u32
+            self.push(record)
         };
         self.index.insert(hash, slot);
         self.touched.push(ModifiedObject::new(slot, hash, false));
         place
+    }
+
+    /// Appends a slot.
+    fn push(&mut self, record: Record) -> u32 {
+        let slot = self.records.len();
+        assert!(slot < 1 << SLOT_BITS, "a shard holds at most 2^{SLOT_BITS} objects");
+        reserve_by_quarter(&mut self.records);
+        self.records.push(record);
+        if !self.attributes.is_empty() {
+            reserve_by_quarter(&mut self.attributes);
+            self.attributes.push(Attributes::UNKNOWN);
+        }
+        if slot.is_multiple_of(EXPIRY_BLOCK) {
+            self.oldest_ms.push(i64::MAX);
+        }
+        slot as u32
+    }
+
+    /// Makes room for so many objects in a shard without any.
+    pub(super) fn reserve(&mut self, objects: usize) {
+        self.records.reserve_exact(objects);
+        self.index.reserve(objects);
+    }
+
+    /// Takes an object that is known to be new, between cycles.
+    pub(super) fn import(&mut self, record: Record, hash: u32, attributes: Attributes) {
+        let slot = self.push(record);
+        self.index.insert(hash, slot);
+        self.set(slot as usize, record.time_ms, attributes);
     }
 
     /// Writes the winners, frees removed slots, expires, and lists the cell operations of this
@@ -320,6 +322,7 @@ impl Shard {
         self.operations.resize_with(cycle.grid.bands(), Vec::new);
         let base = (shard as u32) << SLOT_BITS;
         let touched = std::mem::take(&mut self.touched);
+        self.save(touched.iter().map(|object| (object.slot, object.existed)));
         for (place, object) in touched.iter().enumerate() {
             self.settle_object(cycle, base, place, object);
         }
@@ -452,8 +455,14 @@ impl Shard {
         record.x = row.x;
         record.y = row.y;
         record.state = row.state;
+        self.set(slot, row.time_ms, attributes);
+    }
+
+    /// Sets what is stored beside a record with this time.
+    #[inline(always)]
+    fn set(&mut self, slot: usize, time_ms: i64, attributes: Attributes) {
         let oldest = &mut self.oldest_ms[slot / EXPIRY_BLOCK];
-        *oldest = (*oldest).min(row.time_ms);
+        *oldest = (*oldest).min(time_ms);
         if self.attributes.is_empty() && attributes != Attributes::UNKNOWN {
             self.attributes.reserve_exact(self.records.capacity());
             self.attributes.resize(self.records.len(), Attributes::UNKNOWN);

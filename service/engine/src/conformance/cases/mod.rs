@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod borders;
 pub mod clock;
+pub mod exports;
 pub mod in_flight;
 pub mod large_regions;
 pub mod limits;
