@@ -143,6 +143,11 @@ pub const LOG_SPACE_WAIT_MS: u64 = 2_000;
 pub const EXPORT_SLICE_ROWS: usize = 1 << 16;
 /// Slices that wait for the thread that writes the checkpoint: 40 bytes a row, 10 MiB.
 pub const EXPORT_SLICES_WAITING: usize = 4;
+/// Bytes of the log that recovery reads before it passes their cycles on: few exchanges between
+/// threads, and less than a large cycle takes.
+pub const READ_AHEAD_BYTES: u64 = 4 << 20;
+/// Sections of a checkpoint that are decoded at a time, by all cores: some 1 MiB each.
+pub const SECTIONS_DECODED_AT_ONCE: usize = 32;
 /// Empty cycles that recovery runs in place of cycles that were not logged. For a longer gap it
 /// copies the state to a new engine, which takes as long as about so many cycles.
 pub const LOG_GAP_CYCLES_MAX: u64 = 20_000;

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
+use rayon::prelude::*;
 use shoal_codec::{BlockCodec as _, BlockPlan, CpuCodec, FixColumns, SpaceTag};
 use shoal_engine::{ExportHeader, Snapshot};
 use shoal_position_log::{
@@ -21,7 +22,7 @@ use super::fleet_log::FleetLog;
 use super::rows_body;
 use crate::error::ServiceError;
 use crate::fleet::{CheckpointRows, WallClock};
-use crate::limits::EXPORT_SLICES_WAITING;
+use crate::limits::{EXPORT_SLICES_WAITING, SECTIONS_DECODED_AT_ONCE};
 use crate::metrics::FleetMetrics;
 use crate::threads::spawn;
 
@@ -204,7 +205,11 @@ pub(crate) struct CheckpointContent {
 /// As [`read`].
 pub(super) fn content(reader: &mut CheckpointReader) -> Result<CheckpointContent, LogError> {
     let (mut producers, mut rows) = (0, 0);
-    let sections = read_sections(reader, |_| producers += 1, |batch| rows += batch.len() as u64)?;
+    let count = |body: &[u8]| {
+        rows += decode_rows(body)?.len() as u64;
+        Ok(())
+    };
+    let sections = read_sections(reader, |_| producers += 1, count)?;
     let (header, past_terms) = (reader.header().clone(), reader.past_terms().to_vec());
     let (bytes, _) = reader.progress();
     Ok(CheckpointContent { header, past_terms, bytes, sections, producers, rows })
@@ -219,8 +224,17 @@ pub(super) fn read(
 ) -> Result<(Snapshot, Vec<ProducerState>), LogError> {
     let header = reader.header();
     let (term, epoch, clock_ms) = (header.term, header.epoch, header.clock_ms);
-    let (mut producers, mut batches) = (Vec::new(), Vec::new());
-    read_sections(reader, |producer| producers.push(producer), |batch| batches.push(batch))?;
+    let (mut producers, mut batches, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
+    let decode = |body: &[u8]| {
+        bodies.push(body.to_vec());
+        if bodies.len() < SECTIONS_DECODED_AT_ONCE {
+            Ok(())
+        } else {
+            decode_all(&mut bodies, &mut batches)
+        }
+    };
+    read_sections(reader, |producer| producers.push(producer), decode)?;
+    decode_all(&mut bodies, &mut batches).map_err(|reason| content_error(reader, reason))?;
     Ok((Snapshot { term, epoch, clock_ms, batches }, producers))
 }
 
@@ -228,9 +242,8 @@ pub(super) fn read(
 fn read_sections(
     reader: &mut CheckpointReader,
     mut on_producer: impl FnMut(ProducerState),
-    mut on_rows: impl FnMut(FixColumns),
+    mut on_rows: impl FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<u64, LogError> {
-    let epoch = reader.header().epoch;
     let (mut sections, mut wrong) = (2, None);
     while let Some(section) = reader.next_section()? {
         sections += 1;
@@ -238,7 +251,7 @@ fn read_sections(
             Section::Producers(bytes) => {
                 decode_producers(bytes).try_for_each(|producer| producer.map(&mut on_producer))
             }
-            Section::Server { kind: ROWS, bytes } => decode_rows(bytes).map(&mut on_rows),
+            Section::Server { kind: ROWS, bytes } => on_rows(bytes),
             Section::Server { kind, .. } => Err(format!("unknown kind of section: {kind}")),
         };
         if let Err(reason) = read {
@@ -246,11 +259,20 @@ fn read_sections(
             break;
         }
     }
-    if let Some(reason) = wrong {
-        let file = format!("the checkpoint of epoch {epoch}");
-        return Err(LogError::Content { file, offset: reader.progress().1, reason });
-    }
-    Ok(sections)
+    wrong.map_or(Ok(sections), |reason| Err(content_error(reader, reason)))
+}
+
+fn content_error(reader: &CheckpointReader, reason: String) -> LogError {
+    let file = format!("the checkpoint of epoch {}", reader.header().epoch);
+    LogError::Content { file, offset: reader.progress().1, reason }
+}
+
+/// Decodes sections on all cores, and appends their rows in order.
+fn decode_all(bodies: &mut Vec<Vec<u8>>, batches: &mut Vec<FixColumns>) -> Result<(), String> {
+    let decoded: Result<Vec<_>, _> = bodies.par_iter().map(|body| decode_rows(body)).collect();
+    bodies.clear();
+    batches.extend(decoded?);
+    Ok(())
 }
 
 fn decode_rows(body: &[u8]) -> Result<FixColumns, String> {

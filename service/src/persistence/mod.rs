@@ -12,6 +12,7 @@ mod fleet_record;
 mod group_thread;
 mod log_content;
 mod log_sink;
+mod read_ahead;
 mod recovery;
 mod rows_body;
 mod stored_folder;

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded};
 use shoal_codec::{BlockCodec, SpaceTag};
-use shoal_engine::{Backend, CycleInput, EngineOptions, Model, Request};
+use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
+use shoal_engine::{Backend, CycleInput, EngineOptions, Model, Request, Ticket};
 use shoal_position_log::{
-    CycleSource as _, LogError, LogOptions, LogWriter, LoggedCycle, LoggedRequest, ReadMode,
-    Recovered, RequestBody, Retention, Terms, open_newest,
+    LogOptions, LogWriter, ReadMode, Recovered, Retention, Terms, open_newest,
 };
 use tracing::{info, warn};
 
@@ -23,9 +23,9 @@ use super::disk_thread::DiskThread;
 use super::fleet_log::{FleetLog, LogReading};
 use super::group_thread::GroupThread;
 use super::log_sink::LogSink;
-use super::rows_body;
+use super::read_ahead::{CycleBatch, read_ahead};
 use crate::error::ServiceError;
-use crate::fleet::{Producers, WallClock};
+use crate::fleet::{BatchId, CycleRecord, Producers, WallClock};
 use crate::limits::{LOG_GAP_CYCLES_MAX, RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::FleetMetrics;
 use crate::threads::spawn;
@@ -66,16 +66,20 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     let started = Instant::now();
     let mut replay = Replay::new(tools)?;
     let checkpoint = replay.load_checkpoint(tools)?;
-    let mut reader = tools.folder.read_log(replay.epoch, ReadMode::Recover)?;
+    let reader = tools.folder.read_log(replay.epoch, ReadMode::Recover)?;
     let mut progress = Progress::new(&tools.folder.identity.name);
-    while let Some(cycle) = reader.next_cycle()? {
-        progress.rows += replay.apply(&cycle, tools)?;
-        progress.show(|| reader.remaining_bytes());
-        if tools.is_stopping.load(Ordering::SeqCst) {
-            return Err(ServiceError::ShuttingDown);
+    let recovered = read_ahead(reader, |batches| {
+        for CycleBatch { cycles, remaining_bytes } in batches {
+            for cycle in cycles {
+                progress.rows += replay.apply(cycle, tools)?;
+                if tools.is_stopping.load(Ordering::SeqCst) {
+                    return Err(ServiceError::ShuttingDown);
+                }
+            }
+            progress.show(remaining_bytes);
         }
-    }
-    let recovered = reader.finish()?;
+        replay.settle_until(0)
+    })?;
     if let Some(torn) = recovered.torn_tail() {
         let (segment, offset) = (torn.segment, torn.offset);
         info!(segment, offset, reason = torn.reason, "the log ends in an incomplete write");
@@ -110,17 +114,20 @@ struct CheckpointInfo {
 struct Replay {
     backend: Box<dyn Backend>,
     producers: Producers,
+    /// The last settled cycle.
     epoch: u64,
     /// System clock of the last cycle.
     system_ms: i64,
     clock_ms: i64,
+    /// Cycles submitted, with the numbers of their producers.
+    in_flight: VecDeque<(Ticket, Vec<Option<BatchId>>)>,
 }
 
 impl Replay {
     fn new(tools: &RecoveryTools<'_>) -> Result<Self, ServiceError> {
         let producers = Producers::with_limit(tools.limits.producers_max);
-        let backend = (tools.start)()?;
-        Ok(Self { backend, producers, epoch: 0, system_ms: 0, clock_ms: 0 })
+        let (backend, in_flight) = ((tools.start)()?, VecDeque::new());
+        Ok(Self { backend, producers, epoch: 0, system_ms: 0, clock_ms: 0, in_flight })
     }
 
     fn load_checkpoint(
@@ -149,38 +156,47 @@ impl Replay {
         })
     }
 
-    /// Applies a cycle; returns its rows and removals.
+    /// Submits a cycle; returns its rows and removals. Where an engine answers late, the next
+    /// cycle overlaps with it.
     fn apply(
         &mut self,
-        cycle: &LoggedCycle<'_>,
+        cycle: CycleRecord,
         tools: &RecoveryTools<'_>,
     ) -> Result<u64, ServiceError> {
-        let header = cycle.header;
-        self.skip_to(header.epoch - 1, tools)?;
-        let invalid = |reason: String| {
-            let file = format!("the cycle of epoch {}", header.epoch);
-            ServiceError::from(LogError::Content { file, offset: 0, reason })
-        };
-        let requests: Result<Vec<Request>, String> = cycle.requests().map(request).collect();
-        let requests = requests.map_err(invalid)?;
-        let rows = requests.iter().map(Request::rows).sum::<usize>() as u64;
-        let (system_ms, time_max_ms) = (header.system_ms, header.time_max_ms);
-        let requests = Arc::new(requests);
-        let input = CycleInput { system_ms, time_max_ms, requests, ..CycleInput::default() };
-        let output = self.backend.run(input)?;
-        for (request, outcome) in cycle.requests().zip(&output.requests) {
-            if let Some(batch) = request.batch {
-                let is_applied = outcome.block_error.is_none();
-                self.producers.restore(batch.producer, batch.batch_seq, is_applied);
-            }
-        }
-        (self.epoch, self.clock_ms, self.system_ms) = (output.epoch, output.clock_ms, system_ms);
+        self.skip_to(cycle.epoch - 1, tools)?;
+        let overlapping = if self.backend.answer_lag() == 0 { 0 } else { CYCLES_IN_FLIGHT_MAX - 1 };
+        let rows = cycle.requests.iter().map(Request::rows).sum::<usize>() as u64;
+        let ticket = self.backend.submit(cycle.input())?;
+        self.system_ms = cycle.system_ms;
+        self.in_flight.push_back((ticket, cycle.batches));
+        self.settle_until(overlapping)?;
         Ok(rows)
+    }
+
+    /// Settles the oldest cycles until at most so many are in flight.
+    fn settle_until(&mut self, in_flight_max: usize) -> Result<(), ServiceError> {
+        while self.in_flight.len() > in_flight_max
+            && let Some((ticket, batches)) = self.in_flight.pop_front()
+        {
+            let output = self.backend.wait(ticket)?;
+            for (batch, outcome) in batches.iter().zip(&output.requests) {
+                if let Some(BatchId { producer, batch_seq }) = batch {
+                    let is_applied = outcome.block_error.is_none();
+                    self.producers.restore(producer, *batch_seq, is_applied);
+                }
+            }
+            (self.epoch, self.clock_ms) = (output.epoch, output.clock_ms);
+        }
+        Ok(())
     }
 
     /// Runs empty cycles up to `epoch` in place of those that were not logged. The clock of the
     /// last cycle has expired everything that it can, so they change nothing.
     fn skip_to(&mut self, epoch: u64, tools: &RecoveryTools<'_>) -> Result<(), ServiceError> {
+        if epoch == self.epoch + self.in_flight.len() as u64 {
+            return Ok(());
+        }
+        self.settle_until(0)?;
         if epoch.saturating_sub(self.epoch) > LOG_GAP_CYCLES_MAX {
             let mut state = self.backend.export()?;
             state.epoch = epoch;
@@ -199,16 +215,6 @@ impl Replay {
     }
 }
 
-/// A request as the engine takes it.
-fn request(logged: LoggedRequest<'_>) -> Result<Request, String> {
-    match logged.body {
-        RequestBody::Block(bytes) => rows_body::block(bytes).map(Request::Block),
-        RequestBody::Rows(body) => rows_body::decode(body),
-        RequestBody::Remove(objects) => Ok(Request::Remove(objects.iter().collect())),
-        RequestBody::Clear => Ok(Request::Clear),
-    }
-}
-
 /// Shows how far recovery is.
 struct Progress<'a> {
     fleet: &'a str,
@@ -224,13 +230,13 @@ impl<'a> Progress<'a> {
         Self { fleet, rows: 0, started: now, shown: now, shown_rows: 0 }
     }
 
-    fn show(&mut self, remaining_bytes: impl FnOnce() -> u64) {
+    fn show(&mut self, remaining_bytes: u64) {
         let since = self.shown.elapsed();
         if since < Duration::from_millis(RECOVERY_PROGRESS_MS) {
             return;
         }
         let rows_per_s = ((self.rows - self.shown_rows) as f64 / since.as_secs_f64()) as u64;
-        let (rows, remaining_bytes) = (self.rows, remaining_bytes());
+        let rows = self.rows;
         let seconds = self.started.elapsed().as_secs();
         info!(fleet = self.fleet, rows, rows_per_s, remaining_bytes, seconds, "recovering");
         (self.shown, self.shown_rows) = (Instant::now(), self.rows);
