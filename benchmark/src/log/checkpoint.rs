@@ -1,12 +1,13 @@
 //! Checkpoints as the server makes them: the state exported, written as blocks, read and loaded.
 
+use std::borrow::Borrow;
 use std::time::Instant;
 
 use bytes::Bytes;
 use shoal_codec::{
     Block, BlockCodec as _, BlockPlan, Budget, CpuCodec, FixColumns, PlanChoice, SpaceTag,
 };
-use shoal_engine::{Backend, Snapshot, Space};
+use shoal_engine::{Backend, ExportHeader, Snapshot, Space};
 use shoal_position_log::{
     CheckpointHeader, CheckpointReader, CheckpointWriter, FleetIdentity, Position, Section,
     open_newest,
@@ -33,13 +34,14 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<(), BenchmarkError> {
         let (space, state) = loaded(options, *objects)?;
         let mut exporting = engine(options, space)?;
         exporting.import(state.clone())?;
-        let created = folder.storage().create_dir(CHECKPOINT);
-        created.map_err(|source| failed(&folder.path().join(CHECKPOINT), source))?;
+        create_folder(folder)?;
         let expected = state_hash(&state);
         let trials = vec![
             Trial::new(Contender::Export, |_| export(&mut *exporting)),
             Trial::new(Contender::Write, |_| {
-                let (seconds, bytes) = write(folder, &state, &space.tag())?;
+                let Snapshot { term, epoch, clock_ms, .. } = state;
+                let header = ExportHeader { term, epoch, clock_ms, objects: state.rows() };
+                let (seconds, bytes) = write(folder, header, state.batches.iter(), &space.tag())?;
                 Ok(Run { bytes: Some(bytes), ..Run::new(seconds, expected.clone()) })
             }),
             Trial::new(Contender::Load, |_| load(folder, options, space)),
@@ -63,22 +65,29 @@ fn export(engine: &mut dyn Backend) -> Result<Run, BenchmarkError> {
     Ok(Run::new(start.elapsed().as_secs_f64(), state_hash(&state)))
 }
 
+/// Makes the folder of checkpoints.
+pub(super) fn create_folder(folder: &WorkFolder) -> Result<(), BenchmarkError> {
+    let created = folder.storage().create_dir(CHECKPOINT);
+    created.map_err(|source| failed(&folder.path().join(CHECKPOINT), source))
+}
+
 /// Writes a checkpoint and syncs it; returns the seconds and the bytes of the file.
-fn write(
+pub(super) fn write(
     folder: &WorkFolder,
-    state: &Snapshot,
+    state: ExportHeader,
+    batches: impl Iterator<Item = impl Borrow<FixColumns>>,
     space: &SpaceTag,
 ) -> Result<(f64, u64), BenchmarkError> {
     let start = Instant::now();
-    let (epoch, clock_ms) = (state.epoch, state.clock_ms);
+    let ExportHeader { epoch, clock_ms, .. } = state;
     let position = Position { epoch, ..Position::default() };
     let fleet = FleetIdentity::new(1, "benchmark")?;
     let header = CheckpointHeader { fleet, term: 1, epoch, clock_ms, position };
     let mut writer = CheckpointWriter::create(folder.storage(), CHECKPOINT, &header, &[], 0)?;
     let (plan, mut block) = (BlockPlan::fixes(), Vec::new());
-    for batch in &state.batches {
+    for batch in batches {
         block.clear();
-        CpuCodec.encode_planned(batch, &plan, space, 0, &mut block)?;
+        CpuCodec.encode_planned(batch.borrow(), &plan, space, 0, &mut block)?;
         writer.section(ROWS, &block)?;
     }
     let summary = writer.finish()?;

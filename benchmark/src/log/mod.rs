@@ -1,6 +1,7 @@
 //! `shoal-bench log`: append to and recovery from the position log, beside the limit of the disk.
 
 mod append;
+mod busy;
 mod checkpoint;
 mod content;
 mod options;

@@ -22,6 +22,8 @@ pub(super) enum Experiment {
     Recover,
     /// A checkpoint exported, written, read and loaded.
     Checkpoint,
+    /// Cycles alone and beside checkpoints; the columns of groups have the times of cycles.
+    Busy,
 }
 
 /// When writes are synced.
@@ -42,7 +44,7 @@ pub(crate) struct Options {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "append,read,recover,checkpoint"
+        default_value = "append,read,recover,checkpoint,busy"
     )]
     pub(super) experiment: Vec<Experiment>,
     /// Folder on the disk to be measured [default: the folder of temporary files]. A folder with
@@ -85,10 +87,10 @@ pub(crate) struct Options {
     /// Objects, except in `checkpoint`.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) objects: u64,
-    /// Updates in the log of `recover`, rounded up to whole blocks.
+    /// Updates in the log of `recover`, rounded up to whole blocks, and of each run of `busy`.
     #[arg(long, default_value_t = 20_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) tail: u64,
-    /// Updates of one cycle of `recover`.
+    /// Updates of one cycle of `recover` and `busy`.
     #[arg(
         long,
         default_value_t = 1 << 18,
@@ -103,7 +105,7 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     pub(super) checkpoint_objects: Vec<u64>,
-    /// The engine of `recover` and `checkpoint`.
+    /// The engine of `recover`, `checkpoint` and `busy`.
     #[arg(long, value_enum, default_value = "cpu")]
     pub(super) backend: BackendName,
     /// Seed of the workload.

@@ -30,7 +30,7 @@ pub(super) fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), Benchm
             x_text: match rows[0].experiment {
                 Experiment::Append | Experiment::Read => "bytes of a group",
                 Experiment::Recover => "plan of the blocks",
-                Experiment::Checkpoint => "objects",
+                Experiment::Checkpoint | Experiment::Busy => "objects",
             },
             y_text: if is_rows { "million rows/s" } else { "MB/s of blocks" },
             series: &series_of(&of_level, series, point),

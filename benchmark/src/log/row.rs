@@ -180,7 +180,7 @@ impl ResultRow for Row {
         Column { title: "group us", width: 8, cell: |row| number(row.group_us_p50, 0) },
         Column { title: "p99", width: 6, cell: |row| number(row.group_us_p99, 0) },
         Column { title: "ratio", width: 6, cell: |row| number(row.ratio.unwrap_or(0.0), 2) },
-        Column { title: "parts, s", width: 0, cell: |row| row.parts.clone() },
+        Column { title: "parts", width: 0, cell: |row| row.parts.clone() },
     ];
 
     fn backend(&self) -> &'static str {

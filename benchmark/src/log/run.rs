@@ -5,7 +5,7 @@ use super::options::{Experiment, Options};
 use super::row::{Case, Contender, Row};
 use super::trial::{GroupTimes, Measured};
 use super::work_folder::WorkFolder;
-use super::{append, checkpoint, plot, read, recover};
+use super::{append, busy, checkpoint, plot, read, recover};
 use crate::error::BenchmarkError;
 use crate::harness::{ResultRow, table};
 
@@ -28,6 +28,7 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
             Experiment::Read => read::run(&mut context),
             Experiment::Recover => recover::run(&mut context),
             Experiment::Checkpoint => checkpoint::run(&mut context),
+            Experiment::Busy => busy::run(&mut context),
         }
     };
     options.files.run(&head, &options.experiment, one, plot::draw)

@@ -6,6 +6,7 @@
 
 mod acknowledgements;
 mod answers;
+mod checkpoints;
 mod clock;
 mod cycle_sink;
 mod dwell;

@@ -67,6 +67,7 @@ fn every_experiment_runs_and_writes_its_rows() {
     assert_eq!([of("read", "log"), of("read", "plain")], [3 * 2; 2]);
     assert_eq!([of("recover", "replay"), of("recover", "engine")], [3; 2]);
     assert_eq!(["export", "write", "load"].map(|name| of("checkpoint", name)), [2; 3]);
+    assert_eq!(["engine", "export"].map(|name| of("busy", name)), [1; 2]);
     for row in &rows {
         assert!(KEYS.iter().all(|key| row.get(key).is_some()), "{row}");
         let number = |key: &str| row[key].as_f64().unwrap();

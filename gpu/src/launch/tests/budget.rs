@@ -235,6 +235,35 @@ fn a_grid_without_memory_is_built_later() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
+fn an_export_without_memory_is_refused_and_the_engine_continues() {
+    const SHARE_BYTES: u64 = 256 * MIB;
+    let gpu = gpu().with_share(SHARE_BYTES);
+    let mut engine = CudaBackend::new(&gpu, options()).unwrap();
+    let mut model = Model::new(options());
+    let run = |engine: &mut CudaBackend, model: &mut Model, input: CycleInput| {
+        let (found, expected) = (engine.run(input.clone()).unwrap(), model.run(input).unwrap());
+        assert_eq!(found.requests, expected.requests);
+    };
+    // The lists of the second cycle are those of the third.
+    (0..2).for_each(|_| run(&mut engine, &mut model, cycle(0, ROWS_FEW)));
+    let left = SHARE_BYTES - engine.memory_bytes();
+    let rest = DeviceBuffer::<u8>::new(&gpu.memory(SHARE_BYTES), left as usize).unwrap();
+    text(engine.begin_export(), "the device's memory for all fleets");
+    assert_eq!(engine.export_next(usize::MAX), Ok(None));
+    let used_bytes = engine.memory_bytes();
+    run(&mut engine, &mut model, cycle(0, 3));
+    drop(rest);
+    // One that is dropped gives its memory back.
+    assert_eq!(engine.begin_export().unwrap().objects, ROWS_FEW);
+    assert!(engine.memory_bytes() >= used_bytes + 48 * ROWS_FEW);
+    assert!(engine.export_next(100).unwrap().is_some());
+    engine.end_export();
+    assert_eq!(engine.memory_bytes(), used_bytes);
+    is_as(&mut engine, &mut model);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
 fn fleets_of_a_device_are_not_promised_the_same_bytes() {
     let run = |gpu: &Gpu| {
         let mut engine = CudaBackend::new(gpu, options())?;
