@@ -86,8 +86,7 @@ impl Fixture {
         let opened = sink.clone();
         let open = move |_: &_, _: &_| Ok(Box::new(opened.clone()) as Box<dyn CycleSink>);
         let gate = Gate::default();
-        let environment =
-            Environment { sinks: Some(SinkFactory::new(open)), ..gate.environment() };
+        let environment = Environment { sinks: Some(SinkFactory::new(open)), ..gate.environment() };
         let options = ServerOptions { default_ttl_ms: Some(1_000_000), ..options() };
         let server = Running::start_in(environment, options).await;
         let mut fixture = Self { sink, begun, gate, server, number: 1 };
