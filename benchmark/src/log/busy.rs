@@ -88,9 +88,8 @@ impl Fleet {
                 let columns = self.source.columns(options.cycle as usize)?;
                 let start = Instant::now();
                 self.engine.run(input(columns))?;
-                match &mut checkpoint {
-                    Some(running) => running.export(&mut *self.engine)?,
-                    None => {}
+                if let Some(running) = &mut checkpoint {
+                    running.export(&mut *self.engine)?;
                 }
                 let is_over = checkpoint.as_ref().is_none_or(Checkpoint::is_written);
                 if let (true, Some(folder)) = (is_over, folder) {
@@ -149,12 +148,16 @@ impl Checkpoint<'_> {
             None => engine.export_next(SLICE_ROWS)?,
             waiting => waiting,
         };
-        let length = slice.as_ref().map_or(0, |slice| slice.len() as u64);
-        match slice.map(|slice| rows.try_send(slice)) {
-            Some(Ok(())) => self.sent += length,
-            Some(Err(TrySendError::Full(slice))) => self.waiting = Some(slice),
-            // The end; or the writer has failed, which is reported when it is joined.
-            None | Some(Err(TrySendError::Disconnected(_))) => self.rows = None,
+        let Some(slice) = slice else {
+            self.rows = None;
+            return Ok(());
+        };
+        let length = slice.len() as u64;
+        match rows.try_send(slice) {
+            Ok(()) => self.sent += length,
+            Err(TrySendError::Full(slice)) => self.waiting = Some(slice),
+            // The writer has failed, which is reported when it is joined.
+            Err(TrySendError::Disconnected(_)) => self.rows = None,
         }
         Ok(())
     }
@@ -167,11 +170,11 @@ impl Checkpoint<'_> {
     fn finish(self) -> Result<(), BenchmarkError> {
         let is_whole = self.rows.is_none();
         drop(self.rows);
-        let written = self.writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         if is_whole && self.sent != self.state.objects {
             let text = format!("{} of {} rows were exported", self.sent, self.state.objects);
             return Err(BenchmarkError::WorkloadRows(text));
         }
-        written
+        Ok(())
     }
 }
