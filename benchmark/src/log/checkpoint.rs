@@ -1,4 +1,5 @@
 //! Checkpoints as the server makes them: the state exported, written as blocks, read and loaded.
+//! [`super::busy`] measures them beside cycles.
 
 use std::borrow::Borrow;
 use std::time::Instant;

@@ -166,7 +166,7 @@ impl EngineThread {
         let state = match self.engine.backend.begin_export() {
             Ok(state) => state,
             Err(fault) => {
-                warn!(fleet = %self.shared.name, %fault, "no checkpoint: the state is not exported");
+                warn!(fleet = %self.shared.name, %fault, "no checkpoint is begun");
                 return unless_recoverable(fault);
             }
         };

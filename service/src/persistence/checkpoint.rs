@@ -26,7 +26,7 @@ use crate::limits::{EXPORT_SLICES_WAITING, SECTIONS_DECODED_AT_ONCE};
 use crate::metrics::FleetMetrics;
 use crate::threads::spawn;
 
-/// Section of a checkpoint: rows as [`rows_body`] encodes them. Those of a section ascend by object.
+/// Section of a checkpoint: rows as [`rows_body`] encodes them, ascending by object.
 const ROWS: u16 = 16;
 
 /// A checkpoint that begins.

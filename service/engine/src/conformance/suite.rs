@@ -95,7 +95,8 @@ macro_rules! conformance_cases {
             snapshots {
                 an_empty_state_moves, a_state_moves_whole, batches_are_cut_at_their_length,
                 an_import_expires_nothing_by_itself, the_clock_of_a_snapshot_is_taken_as_it_is,
-                rows_move_in_any_order, a_full_state_moves, snapshots_beyond_the_object_limit_are_refused,
+                rows_move_in_any_order, a_full_state_moves,
+                snapshots_beyond_the_object_limit_are_refused,
                 wrong_snapshots_are_refused
             }
             timelines {
