@@ -138,11 +138,12 @@ pub const LOG_RETRY_MS: u64 = 500;
 /// Longest time that an acknowledgement waits for space on a full disk: a checkpoint that frees
 /// segments may be about to end. Then the client decides, and retries.
 pub const LOG_SPACE_WAIT_MS: u64 = 2_000;
-/// Rows of the state that a checkpoint copies between two cycles: 1.5 ms on a core (measured), so
-/// that a cycle is hardly later.
+/// Rows of one slice of the state that a checkpoint takes between two cycles: some 2 ms on a core.
+/// A cycle of more rows is followed by several slices.
 pub const EXPORT_SLICE_ROWS: usize = 1 << 16;
-/// Slices that wait for the thread that writes the checkpoint: 40 bytes a row, 10 MiB.
-pub const EXPORT_SLICES_WAITING: usize = 4;
+/// Slices that wait for the thread that writes the checkpoint, twice those of the largest cycle by
+/// default: 24 to 40 bytes a row, 20 MiB at most.
+pub const EXPORT_SLICES_WAITING: usize = 8;
 /// Bytes of the log that recovery reads before it passes their cycles on: few exchanges between
 /// threads, and less than a large cycle takes.
 pub const READ_AHEAD_BYTES: u64 = 4 << 20;

@@ -24,7 +24,7 @@ use crate::harness::source::{Attributes, Source};
 
 /// Rows of a slice, and slices that wait for the writer: those of the server.
 const SLICE_ROWS: usize = 1 << 16;
-const SLICES_WAITING: usize = 4;
+const SLICES_WAITING: usize = 8;
 /// Bytes of a row without attributes.
 const ROW_BYTES: u64 = 24;
 
@@ -89,7 +89,9 @@ impl Fleet {
                 let start = Instant::now();
                 self.engine.run(input(columns))?;
                 if let Some(running) = &mut checkpoint {
-                    running.export(&mut *self.engine)?;
+                    for _ in 0..(options.cycle as usize).div_ceil(SLICE_ROWS) {
+                        running.export(&mut *self.engine)?;
+                    }
                 }
                 let is_over = checkpoint.as_ref().is_none_or(Checkpoint::is_written);
                 if let (true, Some(folder)) = (is_over, folder) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Select, TryRecvError, select};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_engine::{Backend, Clock, CycleOutput, EngineError, Ticket};
+use shoal_engine::{Backend, Clock, CycleOutput, EngineError, Request, Ticket};
 use tracing::{error, warn};
 
 use super::cycle_planner::{CyclePlan, CyclePlanner, PlannedChange};
@@ -66,6 +66,8 @@ pub(super) struct EngineThread {
     sink_full: Option<Receiver<()>>,
     /// The checkpoint whose rows are exported.
     checkpoint: Option<CheckpointRows>,
+    /// Rows and removals of the cycles since the last slices.
+    changed_rows: usize,
 }
 
 /// At the end of the thread, also by a panic, marks the fleet as failed unless it was stopped, then
@@ -116,6 +118,7 @@ impl EngineThread {
             epoch_submitted,
             sink_full,
             checkpoint: None,
+            changed_rows: 0,
         }
     }
 
@@ -149,7 +152,7 @@ impl EngineThread {
             self.settle_oldest()?;
         }
         if self.checkpoint.is_some() {
-            self.export_slice()
+            self.export_slices()
         } else if self.engine.sink.as_mut().is_some_and(|sink| sink.takes_checkpoint()) {
             self.begin_checkpoint()
         } else {
@@ -175,6 +178,20 @@ impl EngineThread {
         self.checkpoint = sink.and_then(|sink| sink.begin_checkpoint(state, producers));
         if self.checkpoint.is_none() {
             self.engine.backend.end_export();
+        }
+        Ok(())
+    }
+
+    /// Exports about as many rows as the last cycles changed, so that the engine has few records to
+    /// save, or as the checkpoint accepts.
+    fn export_slices(&mut self) -> Result<(), EngineError> {
+        let mut slices = self.changed_rows.div_ceil(EXPORT_SLICE_ROWS).max(1);
+        self.changed_rows = 0;
+        let accepts = |rows: &CheckpointRows| rows.capacity() == CheckpointCapacity::Available;
+        while slices > 0 {
+            self.export_slice()?;
+            let goes_on = self.checkpoint.as_ref().is_some_and(accepts);
+            slices = if goes_on { slices - 1 } else { 0 };
         }
         Ok(())
     }
@@ -260,6 +277,9 @@ impl EngineThread {
         let time_max_ms = now_ms.saturating_add(self.clock.time_ahead_max_ms);
         self.shared.metrics.count_queries(&plan.queries);
         let input = plan.input(now_ms, time_max_ms);
+        if self.checkpoint.is_some() {
+            self.changed_rows += input.requests.iter().map(Request::rows).sum::<usize>();
+        }
         let record = self.engine.sink.as_ref().map(|_| plan.record(epoch, &input));
         match self.engine.backend.submit(input) {
             Ok(ticket) => {
