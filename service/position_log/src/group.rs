@@ -115,6 +115,12 @@ impl Group {
         page_align(self.end)
     }
 
+    /// The records.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.buffer[FRAME_HEADER_BYTES..self.end]
+    }
+
     /// Number of cycles.
     #[must_use]
     pub fn cycles(&self) -> usize {

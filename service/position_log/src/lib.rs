@@ -16,6 +16,7 @@ mod log_reader;
 mod log_writer;
 mod manifest;
 mod position;
+mod read_options;
 mod record;
 mod recovered;
 mod repair;
@@ -24,6 +25,7 @@ mod segment;
 mod segment_list;
 mod segment_pool;
 mod segment_window;
+mod server_file;
 mod spare;
 mod storage;
 mod tail;
@@ -32,9 +34,9 @@ mod wire;
 
 pub use aligned_buffer::AlignedBuffer;
 pub use checkpoint::{
-    CheckpointHeader, CheckpointReader, CheckpointSummary, CheckpointWriter, Checkpoints,
-    ProducerState, Rejected, Section, checkpoint_epochs, decode_producers, open_checkpoint,
-    open_newest,
+    CheckpointExport, CheckpointHeader, CheckpointImport, CheckpointReader, CheckpointSummary,
+    CheckpointWriter, Checkpoints, ProducerState, Rejected, Section, checkpoint_epochs,
+    decode_producers, open_checkpoint, open_newest,
 };
 pub use cycle_source::CycleSource;
 pub use directory_lock::DirectoryLock;
@@ -42,16 +44,24 @@ pub use error::LogError;
 pub use fleet_identity::FleetIdentity;
 pub use frame::{FrameHeader, FrameKind};
 pub use group::Group;
-pub use log_reader::{Frame, LogReader, ReadMode, ReadOptions};
+pub use log_reader::{Frame, LogReader};
 pub use log_writer::{LogOptions, LogWriter};
 pub use manifest::{Manifest, ManifestEntry};
 pub use position::{Position, SegmentInfo};
+pub use read_options::{ReadMode, ReadOptions};
 pub use record::{CycleHeader, LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch, RequestBody};
 pub use recovered::{ReadCounts, Recovered, TornTail};
 pub use repair::{RepairReport, list_segments, repair};
 pub use retention::Retention;
 pub use segment::{SegmentHeader, segment_path};
 pub use segment_list::SegmentEntry;
+pub use server_file::ServerFile;
 pub use spare::{Spare, SpareJob};
 pub use storage::{Fault, FileStorage, SimulatedDisk, Storage, StorageFile};
 pub use terms::{EpochState, PastTerm, Terms};
+
+/// The checksum of frames: CRC32C.
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}

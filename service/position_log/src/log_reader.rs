@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use crate::cycle_source::CycleSource;
 use crate::error::LogError;
-use crate::fleet_identity::FleetIdentity;
 use crate::frame::{FrameHeader, FrameKind};
 use crate::limits::{FRAME_HEADER_BYTES, PAGE_BYTES};
 use crate::position::{Position, SegmentInfo};
+use crate::read_options::{ReadMode, ReadOptions};
 use crate::record::LoggedCycle;
 use crate::recovered::{Cursor, ReadCounts, Recovered, TornTail};
 use crate::segment_list::SegmentList;
@@ -19,38 +19,6 @@ use crate::segment_window::SegmentWindow;
 use crate::storage::Storage;
 use crate::tail::Tail;
 use crate::terms::PastTerm;
-
-/// What a reader is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadMode {
-    /// To continue the log afterwards: syncs what it reads before it returns it.
-    Recover,
-    /// To show or check the log: changes nothing.
-    Inspect,
-    /// Beside a writer, up to this sequence, which the writer has synced; see
-    /// [`LogReader::read_through`]. The writer must not retire what is still to be read.
-    Through(u64),
-    /// As `Recover`, but damage ends the log instead of being an error; see [`crate::repair()`].
-    Repair,
-}
-
-impl ReadMode {
-    /// Whether a writer trusts what was read.
-    pub(crate) fn is_synced(self) -> bool {
-        matches!(self, Self::Recover | Self::Repair)
-    }
-}
-
-/// What to read.
-#[derive(Clone, Debug)]
-pub struct ReadOptions {
-    /// The fleet that the log must belong to; any if absent.
-    pub fleet: Option<FleetIdentity>,
-    /// The cycles after this epoch are needed.
-    pub after_epoch: u64,
-    /// The purpose.
-    pub mode: ReadMode,
-}
 
 /// A valid frame.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +31,12 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
+    /// The bytes of its cycles, for a stream to followers; their checksum is in the header.
+    #[must_use]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
     /// Its cycles; an error says why the rest cannot be read.
     pub fn cycles(&self) -> impl Iterator<Item = Result<LoggedCycle<'a>, String>> + use<'a> {
         let (term, mut rest) = (self.header.term, self.payload);
@@ -96,6 +70,8 @@ pub struct LogReader {
     ended_terms: Vec<PastTerm>,
     counts: ReadCounts,
     end: Option<(Tail, Option<TornTail>)>,
+    /// See [`Self::read_through`].
+    through: Position,
 }
 
 impl LogReader {
@@ -123,6 +99,7 @@ impl LogReader {
             ended_terms: Vec::new(),
             counts: ReadCounts::default(),
             end: None,
+            through: Position::default(),
         };
         if let Some(first) = reader.list.start(&reader.options)? {
             reader.enter(first)?;
@@ -145,16 +122,33 @@ impl LogReader {
             self.cursor.offset = PAGE_BYTES as u64;
         }
         (self.window, self.current) = (Some(window), index);
+        self.limit_window();
         Ok(())
     }
 
-    /// Lets a reader of [`ReadMode::Through`] read on to a later sequence.
-    pub fn read_through(&mut self, sequence: u64) {
-        self.options.mode = ReadMode::Through(sequence);
+    /// Lets a reader of [`ReadMode::Through`] read on to a later position of the writer.
+    pub fn read_through(&mut self, synced: Position) {
+        self.options.mode = ReadMode::Through(synced.sequence);
+        self.through = synced;
         // The writer has written behind the last frame since that was read.
         if let Some(window) = &mut self.window {
             window.forget_from(self.cursor.offset);
         }
+        self.limit_window();
+    }
+
+    /// Keeps a reader beside a writer from reading pages that are not written yet.
+    fn limit_window(&mut self) {
+        let is_last = self.position().segment == self.through.segment;
+        if let Some(window) = &mut self.window {
+            window.read_to(if is_last { self.through.offset } else { u64::MAX });
+        }
+    }
+
+    /// The term at the current position.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.cursor.term
     }
 
     /// The segments of the log whose headers are valid, ascending.

@@ -202,6 +202,17 @@ impl LogWriter {
         Ok(self.synced)
     }
 
+    /// Ends the term at the last epoch, and begins another. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn begin_term(&mut self, term: u64) -> Result<Position, LogError> {
+        self.check_running()?;
+        let marked = self.write_mark(FrameKind::Start, self.cursor.epoch, term);
+        let result = marked.and_then(|()| self.sync_file());
+        self.finish(result)
+    }
+
     /// Syncs and marks a clean end: the next start keeps the term.
     ///
     /// # Errors

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::error::LogError;
-use crate::log_reader::{LogReader, ReadMode, ReadOptions};
+use crate::log_reader::LogReader;
 use crate::log_writer::{LogOptions, LogWriter};
 use crate::position::Position;
+use crate::read_options::{ReadMode, ReadOptions};
 use crate::segment_list::{SegmentEntry, SegmentList};
 use crate::segment_pool::SegmentPool;
 use crate::storage::Storage;

@@ -19,6 +19,8 @@ pub(crate) struct SegmentWindow {
     length: usize,
     /// Bytes of the file, whole pages.
     file_bytes: u64,
+    /// Nothing behind this offset is read ahead.
+    read_to: u64,
 }
 
 impl SegmentWindow {
@@ -26,11 +28,16 @@ impl SegmentWindow {
         let file_bytes = file.length()? & !(PAGE_BYTES as u64 - 1);
         let piece = (READ_BYTES as u64).min(file_bytes) as usize;
         let buffer = AlignedBuffer::zeroed(piece);
-        Ok(Self { file, buffer, start: 0, length: 0, file_bytes })
+        Ok(Self { file, buffer, start: 0, length: 0, file_bytes, read_to: file_bytes })
     }
 
     pub(crate) fn file_bytes(&self) -> u64 {
         self.file_bytes
+    }
+
+    /// Reads ahead at most up to this offset, whole pages.
+    pub(crate) fn read_to(&mut self, offset: u64) {
+        self.read_to = offset.min(self.file_bytes);
     }
 
     /// Forgets what is in memory from this offset on.
@@ -64,7 +71,8 @@ impl SegmentWindow {
             self.buffer.copy_within(from..from + kept, 0);
         }
         (self.start, self.length) = (offset, kept);
-        let rest = self.file_bytes - offset - kept as u64;
+        let end = self.read_to.max(offset + bytes as u64);
+        let rest = end - offset - kept as u64;
         let wanted = ((self.buffer.len() - kept) as u64).min(rest) as usize;
         let piece = &mut self.buffer[kept..kept + wanted];
         let read = self.file.read_at(offset + kept as u64, piece)?;

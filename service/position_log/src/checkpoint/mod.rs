@@ -1,5 +1,6 @@
 //! Checkpoints: the state of a fleet at one epoch, in one file (LOG.md, section 9).
 
+mod checkpoint_copy;
 mod checkpoint_files;
 mod checkpoint_header;
 mod checkpoint_reader;
@@ -7,6 +8,7 @@ mod checkpoint_writer;
 mod producer_table;
 mod section;
 
+pub use checkpoint_copy::{CheckpointExport, CheckpointImport};
 pub use checkpoint_files::{
     Checkpoints, Rejected, checkpoint_epochs, open_checkpoint, open_newest,
 };

@@ -98,6 +98,12 @@ impl Storage for FileStorage {
         sync_folder(path.parent().unwrap_or(&self.root))
     }
 
+    fn rename_dir(&self, from: &str, to: &str) -> io::Result<()> {
+        self.rename(from, to)?;
+        let path = self.root.join(to);
+        sync_folder(path.parent().unwrap_or(&self.root))
+    }
+
     fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
         self.check_writable()?;
         self.open_with(path, OpenOptions::new().create_new(true))

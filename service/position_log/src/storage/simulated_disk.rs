@@ -310,6 +310,28 @@ impl Storage for SimulatedDisk {
         Ok(())
     }
 
+    fn rename_dir(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.begin_whole(false)?;
+        let inside = format!("{from}/");
+        let renamed = |path: &str| {
+            let rest = path.strip_prefix(&inside).map(|rest| format!("{to}/{rest}"));
+            rest.unwrap_or_else(|| if path == from { to.to_owned() } else { path.to_owned() })
+        };
+        let State { folders, seen, durable, pending, .. } = &mut *state;
+        *folders = folders.iter().map(|path| renamed(path)).collect();
+        *seen = seen.iter().map(|(path, file)| (renamed(path), *file)).collect();
+        *durable = durable.iter().map(|(path, file)| (renamed(path), *file)).collect();
+        // The entries within are simulated as synced.
+        pending.retain(|change| !change.folder().starts_with(from));
+        for (path, file) in &*seen {
+            if path.starts_with(to) {
+                durable.insert(path.clone(), *file);
+            }
+        }
+        Ok(())
+    }
+
     fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
         let mut state = self.state();
         state.begin_whole(true)?;

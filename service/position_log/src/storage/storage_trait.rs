@@ -19,6 +19,11 @@ pub trait Storage: Send + Sync + Debug {
     /// # Errors
     /// As above.
     fn remove_dir(&self, folder: &str) -> io::Result<()>;
+    /// Renames a folder within its folder, durably; `to` must not exist.
+    ///
+    /// # Errors
+    /// As above.
+    fn rename_dir(&self, from: &str, to: &str) -> io::Result<()>;
     /// Creates an empty file; it must not exist.
     ///
     /// # Errors

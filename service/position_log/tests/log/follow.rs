@@ -21,9 +21,9 @@ fn a_reader_follows_a_writer_across_segments() {
         }
         let written = log.write(&mut group).unwrap();
         // What is written and not synced must not be read.
-        follower.read_through(log.synced().sequence);
+        follower.read_through(log.synced());
         if chance.below(2) == 0 {
-            follower.read_through(log.sync().unwrap().sequence);
+            follower.read_through(log.sync().unwrap());
             assert_eq!(log.synced(), written);
         }
         // Sometimes only a part of what there is.
@@ -36,7 +36,7 @@ fn a_reader_follows_a_writer_across_segments() {
         assert!(read as u64 <= log.synced().epoch);
         log.retire(read as u64, &Retention::default(), 0).unwrap();
     }
-    follower.read_through(log.sync().unwrap().sequence);
+    follower.read_through(log.sync().unwrap());
     while let Some(cycle) = follower.next_cycle().unwrap() {
         assert!(cycles[read].is(&cycle));
         read += 1;

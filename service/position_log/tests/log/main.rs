@@ -8,6 +8,7 @@ mod bit_flips;
 #[path = "../../../codec/tests/block/bound.rs"]
 mod bound;
 mod built;
+mod copy;
 mod crash_points;
 mod damage;
 mod faults;

@@ -1,0 +1,110 @@
+//! What a follower needs: terms that begin while the log is open, copies of checkpoints, and folders
+//! that are set aside.
+
+use std::sync::Arc;
+
+use shoal_position_log::{
+    CheckpointExport, CheckpointHeader, CheckpointImport, CheckpointWriter, Group, LogError,
+    PastTerm, Position, SimulatedDisk, Storage, open_newest,
+};
+
+use crate::built::Built;
+use crate::random::Random;
+use crate::sample::{CHECKPOINT, LOG, cycle, fleet, open, options, recover};
+
+#[test]
+fn terms_begin_while_the_log_is_open() {
+    let built = Built::new(1, 0, 1, false);
+    let mut log = open(&built.storage, options(16 << 10), 3).unwrap();
+    let (mut chance, mut group) = (Random::new(3), Group::new());
+    let mut expected = Vec::new();
+    let first = log.term();
+    let mut term = first;
+    for epoch in 1..=60 {
+        cycle(&mut chance, epoch, 900).append_to(&mut group);
+        log.write(&mut group).unwrap();
+        if epoch % 7 == 0 {
+            expected.push(PastTerm { term, last_epoch: epoch });
+            term = 100 + epoch;
+            let position = log.begin_term(term).unwrap();
+            assert_eq!((position, log.synced(), log.term()), (log.written(), position, term));
+        }
+    }
+    log.close().unwrap();
+    let mut terms = Vec::new();
+    let recovered = recover(&built.storage, 0, |cycle| terms.push(cycle.term)).unwrap();
+    assert_eq!(recovered.ended_terms()[recovered.ended_terms().len() - 8..], expected);
+    assert_eq!((recovered.term(), recovered.was_clean()), (Some(term), true));
+    assert_eq!((terms[6], terms[7], terms[59]), (first, 107, 156));
+}
+
+/// A checkpoint with a section of so many bytes.
+fn checkpoint(bytes: usize) -> Arc<dyn Storage> {
+    let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
+    storage.create_dir(CHECKPOINT).unwrap();
+    let position = Position { segment: 1, offset: 4096, sequence: 2, epoch: 5 };
+    let header = CheckpointHeader { fleet: fleet(), term: 4, epoch: 5, clock_ms: 0, position };
+    let past = [PastTerm { term: 4, last_epoch: 3 }];
+    let mut file =
+        CheckpointWriter::create(storage.clone(), CHECKPOINT, &header, &past, 0).unwrap();
+    file.section(16, &vec![7; bytes]).unwrap();
+    file.finish().unwrap();
+    storage
+}
+
+fn exported(storage: &Arc<dyn Storage>) -> Vec<u8> {
+    let mut export = CheckpointExport::open(storage, CHECKPOINT, &fleet()).unwrap().unwrap();
+    let mut bytes = Vec::new();
+    while let Some(part) = export.next_part().unwrap() {
+        bytes.extend_from_slice(part);
+    }
+    bytes
+}
+
+fn import(disk: &SimulatedDisk, bytes: &[u8], part: usize) -> Result<u64, LogError> {
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let mut import = CheckpointImport::create(storage, CHECKPOINT, 0)?;
+    bytes.chunks(part).try_for_each(|part| import.append(part))?;
+    import.finish(&fleet())
+}
+
+#[test]
+fn a_checkpoint_is_copied_whole_or_not_at_all() {
+    for bytes in [0, 900, 3_000_000] {
+        let leader = checkpoint(bytes);
+        let sent = exported(&leader);
+        let disk = SimulatedDisk::new(2);
+        disk.create_dir(CHECKPOINT).unwrap();
+        assert_eq!(import(&disk, &sent, 100_001).unwrap(), 5);
+        let copy: Arc<dyn Storage> = Arc::new(disk);
+        assert_eq!(exported(&copy), sent);
+    }
+    let sent = exported(&checkpoint(900));
+    let disk = SimulatedDisk::new(3);
+    disk.create_dir(CHECKPOINT).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    for length in [0, 100, 4096, sent.len() - 4096] {
+        assert!(import(&disk, &sent[..length], 777).is_err(), "{length} bytes");
+    }
+    let mut chance = Random::new(4);
+    for _ in 0..300 {
+        // In the header of the first section.
+        let mut flipped = sent.clone();
+        let bit = 8 * 4096 + chance.below(8 * 64) as usize;
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(import(&disk, &flipped, 5_000).is_err(), "bit {bit}");
+    }
+    assert!(open_newest(&storage, CHECKPOINT, Some(&fleet())).unwrap().newest.is_none());
+    assert!(CheckpointExport::open(&storage, CHECKPOINT, &fleet()).unwrap().is_none());
+}
+
+#[test]
+fn a_folder_that_is_set_aside_keeps_its_files() {
+    let built = Built::new(5, 10, 500, true);
+    let before = built.storage.list(LOG).unwrap();
+    built.storage.rename_dir("fleets/bus", "fleets/bus.aside").unwrap();
+    assert!(built.storage.list(LOG).is_err());
+    let after = built.storage.list("fleets/bus.aside/log").unwrap();
+    assert!(before.len() > 1);
+    assert_eq!(after, before);
+}
