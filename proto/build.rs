@@ -8,9 +8,10 @@ use prost::Message as _;
 use prost_types::{FileDescriptorSet, MethodDescriptorProto, ServiceDescriptorProto};
 use tonic_prost_build::manual;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "shoal/v1/error.proto",
     "shoal/v1/fleet.proto",
+    "shoal/v1/log.proto",
     "shoal/v1/position.proto",
     "shoal/v1/query.proto",
     "shoal/v1/subscription.proto",
@@ -33,6 +34,8 @@ fn main() -> io::Result<()> {
         .extern_path(".google.rpc.Status", "::tonic_types::Status")
         .bytes(".shoal.v1.ReportRequest.block")
         .bytes(".shoal.v1.ReportOnceRequest.block")
+        .bytes(".shoal.v1.FetchCheckpointResponse.data")
+        .bytes(".shoal.v1.GroupPart.data")
         .compile_fds(descriptors)
 }
 

@@ -77,6 +77,7 @@ impl ServeConfig {
             time_ahead_max_ms,
             threads: settings.threads.unwrap_or(default.threads),
             data: settings.data,
+            follow: settings.follow,
             limits: merge_limits(limits, settings.limit)?,
         };
         options.check().map_err(|error| CliError::Usage(error.to_string()))?;
@@ -101,6 +102,7 @@ impl ServeConfig {
             insecure = options.insecure,
             threads = options.threads,
             data = ?options.data,
+            follow = ?options.follow,
             replay = ?self.replay,
             limits = ?options.limits,
             "configuration in effect"
@@ -266,7 +268,7 @@ mod tests {
     /// Each setting of the file with a value, as TOML.
     const FILE: &str = "listen = '127.0.0.1:9'\nmetrics_listen = '127.0.0.1:8'\nengine = 'cpu'
         gpu_fleet_memory = '2GiB'\nspace = 'planar:10x20'\nclock = 'event'\nttl = '5m'
-        time_ahead = '1s'\ninsecure = true\ndata = 'shoal-data'
+        time_ahead = '1s'\ninsecure = true\ndata = 'shoal-data'\nfollow = '127.0.0.1:7'
         threads = 3\nreplay = 'day.csv'\nspeedup = 2.5
         speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
 

@@ -218,6 +218,59 @@ pub enum ServiceError {
         /// Delay before the next attempt, milliseconds.
         retry_ms: u64,
     },
+    /// A change on a follower.
+    #[error("this server is a follower and takes no changes; send them to its leader, {leader}")]
+    Follower {
+        /// Address of the leader.
+        leader: String,
+    },
+    /// A change on a server in whose place another was promoted.
+    #[error(
+        "another server was promoted in place of this one: fleet {fleet:?} has term {term} there, \
+         and epochs after {last_epoch} of this server are not part of it. Send changes to the new \
+         leader; restart this server with --follow and its address"
+    )]
+    Fenced {
+        /// The fleet.
+        fleet: String,
+        /// The term that began there.
+        term: u64,
+        /// The last epoch of this server that survived.
+        last_epoch: u64,
+    },
+    /// A follower has not applied the epoch of a token in time.
+    #[error(
+        "the follower has applied epoch {applied_epoch} of fleet {fleet:?}, the token needs a \
+         later state; retry in {retry_ms} ms, or ask the leader"
+    )]
+    FollowerBehind {
+        /// The fleet.
+        fleet: String,
+        /// The epoch of the token, 0 if its term has not arrived.
+        epoch: u64,
+        /// The last epoch applied.
+        applied_epoch: u64,
+        /// Delay before the next attempt, milliseconds.
+        retry_ms: u64,
+    },
+    /// A promotion while the leader answers.
+    #[error(
+        "the leader at {leader} answers: stop it first, or promote with --force, which loses what \
+         it has acknowledged and this server has not received"
+    )]
+    LeaderReachable {
+        /// Its address.
+        leader: String,
+    },
+    /// A promotion of a server that follows none.
+    #[error("this server is no follower: it was promoted already, or started without --follow")]
+    NotFollower,
+    /// A call about logs to a server without one.
+    #[error("this server keeps no log: start it with --data DIR")]
+    NoLog,
+    /// `--follow` without, or with the wrong, data folder.
+    #[error("{0}")]
+    FollowFolder(String),
     /// The session ended or never existed.
     #[error(
         "session not found: it was closed, or was without a stream for longer, or for more \

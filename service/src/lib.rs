@@ -10,6 +10,7 @@ mod connections;
 pub mod engine_choice;
 pub mod error;
 pub mod fleet;
+mod follower;
 mod foreign_status;
 pub mod limits;
 pub mod logs;

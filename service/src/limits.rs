@@ -150,10 +150,35 @@ pub const READ_AHEAD_BYTES: u64 = 4 << 20;
 /// Sections of a checkpoint that are decoded at a time, by all cores: some 1 MiB each.
 pub const SECTIONS_DECODED_AT_ONCE: usize = 32;
 /// Empty cycles that recovery runs in place of cycles that were not logged. For a longer gap it
-/// copies the state to a new engine, which takes as long as about so many cycles.
-pub const LOG_GAP_CYCLES_MAX: u64 = 20_000;
 /// Interval between lines that show the progress of a recovery.
 pub const RECOVERY_PROGRESS_MS: u64 = 1_000;
+
+/// Bytes of the leader's log that wait for the engine of a follower, per fleet; beyond them flow
+/// control throttles the leader's stream.
+pub const FOLLOW_QUEUE_BYTES_MAX: usize = 64 << 20;
+/// Memory of a step in that queue beside its bytes.
+pub const FOLLOW_STEP_BYTES: usize = 256;
+/// Bytes of a part of a group or checkpoint on its way to a follower: below the limit of messages
+/// that clients accept.
+pub const FOLLOW_PART_BYTES: usize = 256 << 10;
+/// A leader without news sends its progress at this interval.
+pub const FOLLOW_PROGRESS_MS: u64 = 100;
+/// A follower that hears nothing for so long connects again.
+pub const FOLLOW_SILENCE_MS: u64 = 5_000;
+/// Delay before a follower connects again: doubled from the first to the second after each failure.
+pub const FOLLOW_RETRY_MS: (u64, u64) = (50, 1_000);
+/// Interval at which a follower asks for the fleets of its leader.
+pub const FOLLOW_LIST_MS: u64 = 500;
+/// Longest wait of a query on a follower for the epoch of its token.
+pub const FOLLOW_WAIT_MS_MAX: u64 = 10_000;
+/// Interval at which a promoted server tries to fence the leader before.
+pub const FENCE_INTERVAL_MS: u64 = 250;
+/// A leader that has had followers takes no changes for so long after its start: a server that was
+/// promoted in its place fences it meanwhile.
+pub const FENCE_WAIT_MS: u64 = 1_500;
+/// Longest wait for an answer of the leader before a promotion, and for that of a server that is to
+/// be fenced.
+pub const LEADER_ANSWER_MS_MAX: u64 = 1_000;
 
 /// Bytes that one row takes in an answer held for a client.
 pub(crate) const ROW_ANSWER_BYTES: RowAnswerBytes =
@@ -168,6 +193,8 @@ pub(crate) struct RowAnswerBytes {
 }
 
 const _: () = assert!(SMALL_MESSAGE_BYTES_MAX <= MESSAGE_BYTES_MAX);
+const _: () = assert!(FOLLOW_PROGRESS_MS * 10 < FOLLOW_SILENCE_MS, "progress breaks the silence");
+const _: () = assert!(FENCE_INTERVAL_MS * 4 < FENCE_WAIT_MS, "a fence has several attempts");
 const _: () = assert!(16 * FLEETS_MAX < TOKEN_BYTES_MAX, "a token names every fleet");
 const _: () = assert!(STREAM_WINDOW_BYTES < CONNECTION_WINDOW_BYTES, "streams do not block others");
 const _: () = assert!(
@@ -308,6 +335,11 @@ server_limits! {
     log_keep_bytes: u64 = 0, 0..=1 << 60;
     /// Segments that recovery does not need are kept while they are at most this old, milliseconds.
     log_keep_ms: u64 = 0, 0..=1 << 50;
+    /// Segments that a follower has not received are kept while the log has at most this many
+    /// bytes; a follower that is further behind receives a checkpoint.
+    log_follower_bytes: u64 = 4 << 30, 0..=1 << 60;
+    /// A follower that is not connected counts for so long, milliseconds.
+    log_follower_ms: u64 = 600_000, 0..=1 << 50;
     /// Bytes that reach the log before the next checkpoint is written.
     checkpoint_log_bytes: u64 = 1 << 30, 1..=1 << 50;
     /// Bytes that all sessions hold together before each is limited to a sixteenth of

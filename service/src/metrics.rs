@@ -50,12 +50,27 @@ pub struct FleetReading {
     pub subscriptions: SubscriptionDepth,
     /// Of its log; zeros without one.
     pub log: LogDepth,
+    /// Of its copies.
+    pub replication: ReplicationDepth,
+}
+
+/// How far a fleet and its copies are apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReplicationDepth {
+    /// Followers that are connected to a leader.
+    pub followers: u64,
+    /// Epochs that the slowest of them has not made durable.
+    pub follower_lag_epochs: u64,
+    /// Durable epochs of its leader that a follower has not applied.
+    pub lag_epochs: u64,
+    /// Time since a follower was up to date, milliseconds.
+    pub stale_ms: u64,
 }
 
 /// Name, help and value of a gauge of a fleet.
 type FleetGauge = (&'static str, &'static str, fn(&FleetReading) -> u64);
 
-const FLEET_GAUGES: [FleetGauge; 16] = [
+const FLEET_GAUGES: [FleetGauge; 20] = [
     ("objects", "Objects after the last cycle", |fleet| fleet.view.objects),
     ("epoch", "Last cycle applied", |fleet| fleet.view.epoch),
     ("clock_milliseconds", "The fleet's clock, Unix milliseconds", |fleet| {
@@ -78,6 +93,16 @@ const FLEET_GAUGES: [FleetGauge; 16] = [
     }),
     ("log_durable_epoch", "Last epoch that a crash does not lose", |fleet| fleet.log.durable_epoch),
     ("checkpoint_epoch", "Epoch of the newest checkpoint", |fleet| fleet.log.checkpoint_epoch),
+    ("followers", "Connected followers", |fleet| fleet.replication.followers),
+    ("follower_lag_epochs", "Durable epochs that the slowest follower does not have", |fleet| {
+        fleet.replication.follower_lag_epochs
+    }),
+    ("lag_epochs", "Durable epochs of the leader that this follower has not applied", |fleet| {
+        fleet.replication.lag_epochs
+    }),
+    ("stale_milliseconds", "Time since this follower was up to date", |fleet| {
+        fleet.replication.stale_ms
+    }),
 ];
 
 macro_rules! metrics {

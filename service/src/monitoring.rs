@@ -17,13 +17,14 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tracing::{error, warn};
 
-use crate::fleet::Registry;
-use crate::metrics::{FleetReading, Metrics};
+use crate::fleet::{Fleet, Registry, Staleness};
+use crate::metrics::{FleetReading, Metrics, ReplicationDepth};
 
 /// Services with a health status; the empty name stands for all.
-pub(crate) const SERVICES: [&str; 5] = [
+pub(crate) const SERVICES: [&str; 6] = [
     "",
     "shoal.v1.FleetService",
+    "shoal.v1.LogService",
     "shoal.v1.PositionService",
     "shoal.v1.QueryService",
     "shoal.v1.SubscriptionService",
@@ -62,10 +63,28 @@ async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
     for fleet in monitored.registry.list() {
         let (view, depth) = (fleet.view(), fleet.depth());
         let log = fleet.log().map(|log| log.depth()).unwrap_or_default();
-        let reading = FleetReading { view, depth, subscriptions: fleet.subscriptions(), log };
+        let replication = replication_depth(&fleet);
+        let subscriptions = fleet.subscriptions();
+        let reading = FleetReading { view, depth, subscriptions, log, replication };
         monitored.metrics.show_fleet(fleet.name().as_str(), &reading);
     }
     ([(header::CONTENT_TYPE, METRICS_TYPE)], monitored.metrics.text())
+}
+
+fn replication_depth(fleet: &Fleet) -> ReplicationDepth {
+    let mut depth = ReplicationDepth::default();
+    if let Some(log) = fleet.log() {
+        let followers = log.followers().connected();
+        depth.followers = followers.len() as u64;
+        let slowest = followers.iter().map(|(_, epoch)| *epoch).min();
+        let durable = log.reading().durable_epoch;
+        depth.follower_lag_epochs = slowest.map_or(0, |epoch| durable.saturating_sub(epoch));
+    }
+    if let Some(Staleness { leader_epoch, stale_ms }) = fleet.staleness() {
+        depth.lag_epochs = leader_epoch.saturating_sub(fleet.view().epoch);
+        depth.stale_ms = stale_ms;
+    }
+    depth
 }
 
 async fn healthz(State(monitored): State<Monitored>) -> impl IntoResponse {

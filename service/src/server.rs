@@ -16,6 +16,7 @@ use shoal_engine::{Clock, EngineOptions, Space};
 use shoal_proto::raw::position_service_server::PositionServiceServer;
 use shoal_proto::raw::subscription_service_server::SubscriptionServiceServer;
 use shoal_proto::v1::fleet_service_server::FleetServiceServer;
+use shoal_proto::v1::log_service_server::LogServiceServer;
 use shoal_proto::v1::query_service_server::QueryServiceServer;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
@@ -29,6 +30,7 @@ use crate::connections::Connections;
 use crate::engine_choice::{EngineChoice, EngineFactory};
 use crate::error::ServiceError;
 use crate::fleet::{DEFAULT, FleetName, FleetSpec, Registry, SinkFactory, WallClock};
+use crate::follower::{Replication, claim_role};
 use crate::limits::{
     CONNECTION_WINDOW_BYTES, ENGINE_END_MS_MAX, FRAME_BYTES_MAX, HEADER_BYTES_MAX,
     KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_BYTES_MAX, SHUTDOWN_GRACE_MS,
@@ -66,6 +68,8 @@ pub struct ServerOptions {
     pub threads: usize,
     /// Folder that keeps the fleets across restarts; without one a restart loses them.
     pub data: Option<PathBuf>,
+    /// Address of the leader that this server follows; needs a data folder.
+    pub follow: Option<String>,
     /// Bounds of queues, buffers and counts.
     pub limits: ServerLimits,
 }
@@ -84,6 +88,7 @@ impl Default for ServerOptions {
             time_ahead_max_ms: 60_000,
             threads: 0,
             data: None,
+            follow: None,
             limits: ServerLimits::default(),
         }
     }
@@ -177,15 +182,28 @@ pub async fn run_in(
     }
     let (health, health_service) = tonic_health::server::health_reporter();
     tasks.spawn(watch_health(health, monitored.clone()));
-    let routes = add_routes(Routes::new(health_service), &options.limits, monitored.clone())?;
+    let replication = Replication::new(registry.clone());
+    let address = local_address(&listener)?;
+    let context = ServiceContext::new(
+        registry.clone(),
+        replication.clone(),
+        options.limits.clone(),
+        monitored.metrics.clone(),
+        monitored.stopping.clone(),
+    );
+    let routes = add_routes(Routes::new(health_service), context)?;
     let has_data = registry.has_data();
     if !has_data {
-        open_fleets(&registry, &options, ready.as_deref()).await?;
+        open_fleets((&registry, &replication), address, &options, ready.as_deref()).await?;
     }
     // While fleets are recovered, health is served and calls fail with the reason.
     let recovering = async {
-        if has_data && let Err(error) = open_fleets(&registry, &options, ready.as_deref()).await {
-            return error;
+        if has_data {
+            let opened =
+                open_fleets((&registry, &replication), address, &options, ready.as_deref());
+            if let Err(error) = opened.await {
+                return error;
+            }
         }
         std::future::pending().await
     };
@@ -195,6 +213,7 @@ pub async fn run_in(
         // Ends only with an error; the fleets that were recovered are closed below.
         error = recovering => Err(error),
     };
+    replication.stop().await;
     let end = Duration::from_millis(ENGINE_END_MS_MAX);
     if tokio::time::timeout(end, registry.shut_down()).await.is_err() {
         warn!("an engine did not finish its cycle in time; the server stops without it");
@@ -214,17 +233,26 @@ fn open_registry(
         (None, Some(folder)) => Some(DataFolder::open(folder)?),
         (data, _) => data,
     };
-    Ok(Arc::new(Registry::new(engines, sinks, data, limits, wall, ahead_ms, metrics)))
+    claim_role(data.as_ref(), options.follow.as_deref())?;
+    let leader = options.follow.as_deref().map(Arc::from);
+    let registry = Registry::new(engines, sinks, data, limits, wall, ahead_ms, metrics);
+    Ok(Arc::new(registry.following(leader)))
 }
 
 /// Recovers the fleets and creates `default` if it is missing; then calls are accepted.
 async fn open_fleets(
-    registry: &Registry,
+    (registry, replication): (&Registry, &Arc<Replication>),
+    address: SocketAddr,
     options: &ServerOptions,
     ready: Option<&Notify>,
 ) -> Result<(), ServiceError> {
     registry.recover().await?;
-    open_default(registry, options).await?;
+    replication.start(address);
+    if registry.leader().is_some() {
+        replication.first_copies().await;
+    } else {
+        open_default(registry, options).await?;
+    }
     registry.set_ready();
     if let Some(ready) = ready {
         ready.notify_one();
@@ -322,17 +350,12 @@ fn transport(limits: &ServerLimits, metrics: &Metrics) -> Server<Layers> {
         .layer(budget)
 }
 
-fn add_routes(
-    routes: Routes,
-    limits: &ServerLimits,
-    monitored: Monitored,
-) -> Result<Routes, ServiceError> {
-    let Monitored { registry, metrics, stopping } = monitored;
-    let context = ServiceContext::new(registry, limits.clone(), metrics, stopping);
+fn add_routes(routes: Routes, context: ServiceContext) -> Result<Routes, ServiceError> {
     let small = SMALL_MESSAGE_BYTES_MAX;
     let positions = PositionServiceServer::new(context.clone());
     let fleets = FleetServiceServer::new(context.clone());
     let queries = QueryServiceServer::new(context.clone());
+    let logs = LogServiceServer::new(context.clone());
     let subscriptions = SubscriptionServiceServer::new(context);
     // The router prefers this path to that of the service: only reports may be large.
     let removals = positions.clone().max_decoding_message_size(small);
@@ -351,6 +374,7 @@ fn add_routes(
         .add_service(positions.max_decoding_message_size(MESSAGE_BYTES_MAX))
         .add_service(subscriptions.max_decoding_message_size(small))
         .add_service(fleets.max_decoding_message_size(small))
+        .add_service(logs.max_decoding_message_size(small))
         .add_service(queries.max_decoding_message_size(small))
         .add_service(reflection().build_v1().map_err(broken)?)
         .add_service(reflection().build_v1alpha().map_err(broken)?))

@@ -66,23 +66,14 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         }
         E::Foreign { code, reason, .. } => (*code, *reason, vec![]),
         E::Block(error) => (InvalidArgument, R::Block, block_place(error)),
-        E::OutOfOrder { producer, expected, .. } => {
-            let metadata = metadata! { producer: producer, expected: expected };
-            (FailedPrecondition, R::OutOfOrder, metadata)
-        }
-        E::ProducerUnknown { producer, .. } => {
-            (FailedPrecondition, R::ProducerUnknown, metadata! { producer: producer, expected: 1 })
-        }
+        E::OutOfOrder { .. } | E::ProducerUnknown { .. } => describe_producer(error),
         E::Token(_) => (InvalidArgument, R::Token, vec![]),
         E::TokenTerm { fleet, term } => {
             (FailedPrecondition, R::TokenTerm, metadata! { fleet: fleet, term: term })
         }
-        E::SessionGone => (NotFound, R::SessionGone, vec![]),
-        E::SessionOtherFleet { fleet, session_fleet } => {
-            let metadata = metadata! { fleet: fleet, session_fleet: session_fleet };
-            (FailedPrecondition, R::SessionOtherFleet, metadata)
+        E::SessionGone | E::SessionOtherFleet { .. } | E::SessionTakenOver => {
+            describe_session(error)
         }
-        E::SessionTakenOver => (Aborted, R::SessionTakenOver, vec![]),
         E::Busy { what, limit, .. } => {
             (ResourceExhausted, R::Busy, metadata! { what: what, limit: limit })
         }
@@ -99,15 +90,70 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         E::Deadline => (DeadlineExceeded, R::Deadline, vec![]),
         E::ShuttingDown => (Unavailable, R::ShuttingDown, vec![]),
         E::Recovering { .. } => (Unavailable, R::Recovering, vec![]),
+        E::Follower { .. }
+        | E::Fenced { .. }
+        | E::FollowerBehind { .. }
+        | E::LeaderReachable { .. }
+        | E::NotFollower
+        | E::NoLog => describe_replication(error),
         E::TokenLost { .. } | E::LogSpace { .. } | E::LogFailed { .. } | E::Log(_) => {
             describe_log(error)
         }
         E::DurabilityLost { .. } => (Unavailable, R::LogFailed, vec![]),
         // Errors of a start. A client that sees one has found a fault of the server.
-        E::Insecure { .. } | E::LimitRange { .. } | E::Io { .. } | E::Transport(_) => {
-            (Internal, R::Internal, vec![])
-        }
+        E::Insecure { .. }
+        | E::LimitRange { .. }
+        | E::Io { .. }
+        | E::Transport(_)
+        | E::FollowFolder(_) => (Internal, R::Internal, vec![]),
     }
+}
+
+/// Errors of numbered messages.
+fn describe_producer(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
+    let (reason, metadata) = match error {
+        ServiceError::OutOfOrder { producer, expected, .. } => {
+            (ErrorReason::OutOfOrder, metadata! { producer: producer, expected: expected })
+        }
+        ServiceError::ProducerUnknown { producer, .. } => {
+            (ErrorReason::ProducerUnknown, metadata! { producer: producer, expected: 1 })
+        }
+        _ => (ErrorReason::Internal, vec![]),
+    };
+    (Code::FailedPrecondition, reason, metadata)
+}
+
+/// Errors of sessions.
+fn describe_session(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
+    match error {
+        ServiceError::SessionOtherFleet { fleet, session_fleet } => {
+            let metadata = metadata! { fleet: fleet, session_fleet: session_fleet };
+            (Code::FailedPrecondition, ErrorReason::SessionOtherFleet, metadata)
+        }
+        ServiceError::SessionTakenOver => (Code::Aborted, ErrorReason::SessionTakenOver, vec![]),
+        _ => (Code::NotFound, ErrorReason::SessionGone, vec![]),
+    }
+}
+
+/// Errors of leaders and followers.
+fn describe_replication(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
+    let (reason, metadata) = match error {
+        ServiceError::Follower { leader } => (ErrorReason::Follower, metadata! { leader: leader }),
+        ServiceError::Fenced { fleet, term, last_epoch } => {
+            let metadata = metadata! { fleet: fleet, term: term, last_epoch: last_epoch };
+            (ErrorReason::Fenced, metadata)
+        }
+        ServiceError::FollowerBehind { fleet, epoch, applied_epoch, .. } => {
+            let metadata = metadata! { fleet: fleet, epoch: epoch, applied_epoch: applied_epoch };
+            return (Code::Unavailable, ErrorReason::FollowerBehind, metadata);
+        }
+        ServiceError::LeaderReachable { leader } => {
+            (ErrorReason::LeaderReachable, metadata! { leader: leader })
+        }
+        ServiceError::NoLog => (ErrorReason::NoLog, vec![]),
+        _ => (ErrorReason::NotFollower, vec![]),
+    };
+    (Code::FailedPrecondition, reason, metadata)
 }
 
 /// Errors of logs.
@@ -188,7 +234,9 @@ impl From<ServiceError> for Status {
             ServiceError::Block(_) | ServiceError::SpaceMismatch { .. } => {
                 details.add_bad_request_violation("block", &message);
             }
-            ServiceError::Busy { retry_ms, .. } | ServiceError::Recovering { retry_ms } => {
+            ServiceError::Busy { retry_ms, .. }
+            | ServiceError::FollowerBehind { retry_ms, .. }
+            | ServiceError::Recovering { retry_ms } => {
                 details.set_retry_info(Some(Duration::from_millis(retry_ms)));
             }
             _ if reason == ErrorReason::LogSpace => {

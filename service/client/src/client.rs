@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use shoal_proto::v1;
 use shoal_proto::v1::fleet_service_client::FleetServiceClient;
+use shoal_proto::v1::log_service_client::LogServiceClient;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
@@ -135,6 +136,23 @@ impl Client {
     pub fn subscription_service(&self) -> SubscriptionServiceClient<Channel> {
         SubscriptionServiceClient::new(self.channel())
             .max_decoding_message_size(self.options.message_bytes_max)
+    }
+
+    /// The generated client of the log service.
+    #[must_use]
+    pub fn log_service(&self) -> LogServiceClient<Channel> {
+        LogServiceClient::new(self.channel())
+            .max_decoding_message_size(self.options.message_bytes_max)
+    }
+
+    /// Makes a follower the leader; returns the new terms.
+    ///
+    /// # Errors
+    /// Those of `LogService.Promote`.
+    pub async fn promote(&self, force: bool) -> Result<Vec<v1::FleetTerm>, Error> {
+        let mut service = self.log_service();
+        let request = self.request(v1::PromoteRequest { force });
+        self.call(service.promote(request)).await.map(|promoted| promoted.fleets)
     }
 
     /// Creates a fleet.

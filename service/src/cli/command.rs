@@ -7,6 +7,7 @@ use super::codec::CodecArgs;
 use super::connection::ConnectionArgs;
 use super::fleets::FleetsArgs;
 use super::log::LogArgs;
+use super::promote::PromoteArgs;
 use super::query::{GetArgs, NearestArgs, RangeArgs};
 use super::remove::RemoveArgs;
 use super::report::ReportArgs;
@@ -76,6 +77,8 @@ pub enum ClientCommand {
     Remove(Client<RemoveArgs>),
     /// List, create, describe, clear and drop fleets
     Fleets(Client<FleetsArgs>),
+    /// Make a follower the leader: its fleets take changes, and the leader before is fenced
+    Promote(Client<PromoteArgs>),
     /// Show how much a fleet holds and how fast it changes
     Stats(Client<StatsArgs>),
 }

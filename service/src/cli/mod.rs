@@ -11,6 +11,7 @@ pub mod log;
 mod measures;
 pub mod output;
 pub mod polygon;
+pub mod promote;
 pub mod query;
 pub mod remove;
 pub mod report;

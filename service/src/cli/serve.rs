@@ -71,6 +71,10 @@ pub struct Settings {
     /// [default: a restart loses them]
     #[arg(long, value_name = "DIR", env = "SHOAL_DATA")]
     pub data: Option<PathBuf>,
+    /// Copy the fleets of the leader at this address, and answer queries from the copy; needs
+    /// --data. `shoal promote` makes this server the leader [default: follow none]
+    #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_FOLLOW")]
+    pub follow: Option<String>,
     /// Threads of the network side, 0 for one per core [default: 0]
     #[arg(long, value_name = "N", env = "SHOAL_THREADS")]
     pub threads: Option<usize>,

@@ -79,6 +79,7 @@ impl CyclePlan {
             time_max_ms: input.time_max_ms,
             requests: input.requests.clone(),
             batches: fresh.map(|change| change.batch.clone()).collect(),
+            encoded: None,
         }
     }
 }
@@ -131,6 +132,7 @@ impl CyclePlanner {
             || self.subscriptions.has_work(&self.receivers)
             || !self.receivers.changes.is_empty()
             || !self.receivers.queries.is_empty()
+            || !self.receivers.followed.is_empty()
     }
 
     /// The jobs of the next cycle, which is answered at `answer_epoch` or later.

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use shoal_codec::FixColumns;
 use shoal_engine::{
@@ -33,6 +34,8 @@ pub struct CycleRecord {
     pub requests: Arc<Vec<Request>>,
     /// For each request the number that its producer gave it, if any.
     pub batches: Vec<Option<BatchId>>,
+    /// On a follower: the record of the cycle in the log of its leader.
+    pub encoded: Option<Bytes>,
 }
 
 impl CycleRecord {
@@ -88,6 +91,10 @@ pub trait CycleSink: Send {
     /// The oldest cycle that is not settled was applied; or failed, and changed nothing: then the
     /// next cycle takes its epoch.
     fn settled(&mut self, outcome: Result<SettledCycle<'_>, &EngineError>);
+
+    /// A term begins behind the last settled cycle. On a follower it is that of its leader; with
+    /// `is_leader` the follower becomes one.
+    fn begin_term(&mut self, _term: u64, _is_leader: bool) {}
 
     /// Whether a checkpoint is due. True once for each: an attempt that fails is not repeated at
     /// once.

@@ -11,17 +11,20 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Select, TryRecvError, select};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_engine::{Backend, Clock, CycleOutput, EngineError, Request, Ticket};
+use shoal_engine::{Clock, CycleInput, CycleOutput, EngineError, Request, Ticket};
 use tracing::{error, warn};
 
 use super::cycle_planner::{CyclePlan, CyclePlanner, PlannedChange};
 use super::cycle_sink::{
-    CheckpointCapacity, CheckpointRows, CycleSink, SettledCycle, SinkCapacity,
+    CheckpointCapacity, CheckpointRows, CycleRecord, CycleSink, SettledCycle, SinkCapacity,
 };
 use super::fleet_shared::{FleetShared, FleetState};
+use super::followed::{Followed, FollowedCycle};
 use super::job_answers::JobAnswers;
 use super::job_queue::QueueReceivers;
 use super::jobs::ChangeReply;
+use super::numbered_engine::{CycleNumber, NumberedEngine};
+use super::producers::BatchId;
 use super::wall_clock::WallClock;
 use crate::limits::{EXPORT_SLICE_ROWS, IDLE_CYCLE_MS};
 use crate::subscription::{EpochStamp, FanOutInput, FanOutSender};
@@ -35,19 +38,19 @@ pub(super) struct CycleClock {
 
 /// An engine and the destinations of what it produces.
 pub(super) struct EngineOutputs {
-    pub(super) backend: Box<dyn Backend>,
+    pub(super) backend: NumberedEngine,
     /// Receives every cycle.
     pub(super) sink: Option<Box<dyn CycleSink>>,
     /// Receives the events.
     pub(super) fan_out: FanOutSender,
-    /// The last cycle of the state that the engine begins with.
-    pub(super) epoch: u64,
 }
 
 /// A cycle that was submitted.
 struct CycleInFlight {
     ticket: Ticket,
     plan: CyclePlan,
+    /// The producers' numbers of a cycle of the leader.
+    followed: Option<Vec<Option<BatchId>>>,
     /// That of its input.
     time_max_ms: i64,
     started: Instant,
@@ -61,7 +64,8 @@ pub(super) struct EngineThread {
     shared: Arc<FleetShared>,
     in_flight: VecDeque<CycleInFlight>,
     in_flight_max: usize,
-    epoch_submitted: u64,
+    /// Whether it follows a leader, which numbers the cycles.
+    follows: bool,
     /// Set while the sink is full.
     sink_full: Option<Receiver<()>>,
     /// The checkpoint whose rows are exported.
@@ -107,7 +111,7 @@ impl EngineThread {
     ) -> Self {
         let in_flight_max = if engine.backend.answer_lag() == 0 { 1 } else { CYCLES_IN_FLIGHT_MAX };
         let in_flight = VecDeque::with_capacity(in_flight_max);
-        let (epoch_submitted, sink_full) = (engine.epoch, None);
+        let follows = shared.following().is_some();
         Self {
             engine,
             planner,
@@ -115,8 +119,8 @@ impl EngineThread {
             shared,
             in_flight,
             in_flight_max,
-            epoch_submitted,
-            sink_full,
+            follows,
+            sink_full: None,
             checkpoint: None,
             changed_rows: 0,
         }
@@ -144,7 +148,7 @@ impl EngineThread {
 
     /// Submits one cycle; settles the oldest unless another can overlap with it.
     fn run_cycle(&mut self) -> Result<(), EngineError> {
-        self.submit()?;
+        self.begin_cycle()?;
         while self.in_flight.len() >= self.in_flight_max
             || (!self.in_flight.is_empty()
                 && (self.sink_full.is_some() || !self.planner.has_work()))
@@ -236,6 +240,7 @@ impl EngineThread {
         select.recv(&receivers.changes);
         select.recv(&receivers.queries);
         select.recv(&receivers.subscriptions);
+        select.recv(&receivers.followed);
         select.recv(&receivers.wakeups);
         select.recv(&receivers.stop);
         if let Some(checkpoint) = &self.checkpoint {
@@ -264,27 +269,92 @@ impl EngineThread {
     /// Whether time alone makes a cycle worth running. An event clock advances with rows only.
     fn is_due(&self) -> bool {
         let due_ms = self.engine.backend.due_ms();
-        self.shared.options.clock == Clock::System
+        !self.follows
+            && self.shared.options.clock == Clock::System
             && due_ms.is_some_and(|due_ms| due_ms <= self.clock.wall.now_ms())
     }
 
-    fn submit(&mut self) -> Result<(), EngineError> {
+    /// Submits the next cycle: of the leader, if this follows one and a cycle waits; else of the
+    /// jobs alone.
+    fn begin_cycle(&mut self) -> Result<(), EngineError> {
+        // The place in the queue is free once the step is taken.
+        let step = self.planner.receivers.followed.try_recv().map(|followed| followed.step);
+        match step {
+            Ok(Followed::Cycle(cycle)) => self.submit_followed(cycle),
+            Ok(Followed::Clock { epoch, clock_ms }) => {
+                if epoch <= self.engine.backend.epoch_submitted() {
+                    return Ok(());
+                }
+                self.submit(CycleNumber::At(epoch), clock_ms, None)
+            }
+            Ok(Followed::Term { term, last_epoch }) => self.begin_term(term, last_epoch, true),
+            Ok(Followed::Lead { term }) => {
+                let last_epoch = self.engine.backend.epoch_submitted();
+                self.begin_term(term, last_epoch, false)
+            }
+            Err(_) if self.follows => {
+                // The clock stands still between the cycles of the leader.
+                self.submit(CycleNumber::Same, self.shared.view().clock_ms, None)
+            }
+            Err(_) => self.submit(CycleNumber::Next, self.clock.wall.now_ms(), None),
+        }
+    }
+
+    /// Ends the term at an epoch whose state is the present one.
+    fn begin_term(&mut self, term: u64, last_epoch: u64, follows: bool) -> Result<(), EngineError> {
+        while !self.in_flight.is_empty() {
+            self.settle_oldest()?;
+        }
+        self.engine.backend.set_epoch(last_epoch);
+        self.shared.update_view(|view| view.epoch = last_epoch);
+        self.shared.persistence.terms.begin(term, last_epoch);
+        if let Some(following) = self.shared.following() {
+            following.term_began(last_epoch);
+        }
+        if let Some(sink) = &mut self.engine.sink {
+            sink.begin_term(term, !follows);
+        }
+        self.follows = follows;
+        Ok(())
+    }
+
+    /// Submits a cycle of the leader. It must not fail: the states would differ.
+    fn submit_followed(&mut self, cycle: FollowedCycle) -> Result<(), EngineError> {
+        let number = CycleNumber::At(cycle.header.epoch);
+        self.submit(number, cycle.header.system_ms, Some(cycle))
+    }
+
+    fn submit(
+        &mut self,
+        number: CycleNumber,
+        system_ms: i64,
+        cycle: Option<FollowedCycle>,
+    ) -> Result<(), EngineError> {
         let started = Instant::now();
-        let epoch = self.epoch_submitted + 1;
-        let answer_epoch = epoch.saturating_sub(self.engine.backend.answer_lag());
+        let (epoch, answer_epoch) = self.engine.backend.epochs_of(number);
+        // Queries of a follower have waited for their epoch.
+        let answer_epoch = if self.follows { u64::MAX } else { answer_epoch };
         let mut plan = self.planner.plan(answer_epoch);
-        let now_ms = self.clock.wall.now_ms();
-        let time_max_ms = now_ms.saturating_add(self.clock.time_ahead_max_ms);
+        let time_max_ms = match &cycle {
+            Some(cycle) => cycle.header.time_max_ms,
+            None => system_ms.saturating_add(self.clock.time_ahead_max_ms),
+        };
         self.shared.metrics.count_queries(&plan.queries);
-        let input = plan.input(now_ms, time_max_ms);
+        let mut input = plan.input(system_ms, time_max_ms);
+        if let Some(cycle) = &cycle {
+            input.requests = cycle.requests.clone();
+        }
         if self.checkpoint.is_some() {
             self.changed_rows += input.requests.iter().map(Request::rows).sum::<usize>();
         }
-        let record = self.engine.sink.as_ref().map(|_| plan.record(epoch, &input));
-        match self.engine.backend.submit(input) {
+        let is_followed = cycle.is_some();
+        let has_sink = self.engine.sink.is_some();
+        let record = has_sink.then(|| record(&plan, epoch, &input, cycle.as_ref()));
+        match self.engine.backend.submit(input, number) {
             Ok(ticket) => {
-                self.epoch_submitted = epoch;
-                self.in_flight.push_back(CycleInFlight { ticket, plan, time_max_ms, started });
+                let followed = cycle.map(|cycle| cycle.batches);
+                let cycle = CycleInFlight { ticket, plan, followed, time_max_ms, started };
+                self.in_flight.push_back(cycle);
                 if let Some((sink, record)) = self.engine.sink.as_mut().zip(record)
                     && let SinkCapacity::Full(available) = sink.submitted(record)
                 {
@@ -294,7 +364,7 @@ impl EngineThread {
             }
             Err(fault) => {
                 self.refuse(plan, &fault);
-                unless_recoverable(fault)
+                if is_followed { Err(fault) } else { unless_recoverable(fault) }
             }
         }
     }
@@ -327,10 +397,8 @@ impl EngineThread {
     }
 
     fn settle_oldest(&mut self) -> Result<(), EngineError> {
-        let Some(CycleInFlight { ticket, plan, time_max_ms, started }) = self.in_flight.pop_front()
-        else {
-            return Ok(());
-        };
+        let Some(cycle) = self.in_flight.pop_front() else { return Ok(()) };
+        let CycleInFlight { ticket, plan, followed, time_max_ms, started } = cycle;
         let output = self.engine.backend.wait(ticket);
         if let Some(sink) = &mut self.engine.sink {
             sink.settled(output.as_ref().map(SettledCycle::new));
@@ -339,9 +407,7 @@ impl EngineThread {
             Ok(output) => output,
             Err(fault) => {
                 self.refuse(plan, &fault);
-                // The next cycle takes its epoch.
-                self.epoch_submitted -= 1;
-                return unless_recoverable(fault);
+                return if followed.is_some() { Err(fault) } else { unless_recoverable(fault) };
             }
         };
         plan.add_receipt_refusals(&mut output.requests, time_max_ms);
@@ -352,15 +418,31 @@ impl EngineThread {
             view.update(&output, memory_bytes);
             view.cycles_in_flight = cycles_in_flight;
         });
+        if let Some(following) = self.shared.following() {
+            following.applied(output.epoch);
+        }
         self.shared.metrics.count_cycle(&output, started.elapsed().as_secs_f64());
+        if let Some(batches) = followed {
+            self.restore_producers(batches, &output);
+        }
         self.reply(plan, output);
         Ok(())
+    }
+
+    /// Remembers the producers' numbers of a cycle of the leader.
+    fn restore_producers(&mut self, batches: Vec<Option<BatchId>>, output: &CycleOutput) {
+        for (batch, outcome) in batches.into_iter().zip(&output.requests) {
+            self.shared.metrics.count_outcome(outcome);
+            if let Some(BatchId { producer, batch_seq }) = batch {
+                let is_applied = outcome.block_error.is_none();
+                self.planner.producers.restore(&producer, batch_seq, is_applied);
+            }
+        }
     }
 
     fn reply(&mut self, plan: CyclePlan, output: CycleOutput) {
         let epoch = output.epoch;
         self.planner.reuse(output.queries);
-        debug_assert!(epoch <= self.epoch_submitted, "epochs count submitted cycles");
         let fan_out = &self.engine.fan_out;
         self.planner.subscriptions.settle(plan.subscription_jobs, epoch, fan_out);
         if !self.shared.sessions.is_empty() {
@@ -384,8 +466,10 @@ impl EngineThread {
             let _ = reply.send(answer);
         }
         let set = Arc::new(output.answers);
-        let staleness = self.epoch_submitted.saturating_sub(output.answer_epoch);
-        let at = (output.answer_epoch, output.answer_clock_ms);
+        let submitted = self.engine.backend.epoch_submitted();
+        let staleness = submitted.saturating_sub(output.answer_epoch);
+        let term = self.shared.persistence.terms.current();
+        let at = (term, output.answer_epoch, output.answer_clock_ms);
         let mut first = 0;
         for job in plan.query_jobs {
             let answers = match &output.unanswered {
@@ -395,5 +479,21 @@ impl EngineThread {
             first += job.count;
             let _ = job.reply.send(answers);
         }
+    }
+}
+
+/// The record of a cycle of the leader, or of the changes of a plan.
+fn record(
+    plan: &CyclePlan,
+    epoch: u64,
+    input: &CycleInput,
+    cycle: Option<&FollowedCycle>,
+) -> CycleRecord {
+    let record = plan.record(epoch, input);
+    match cycle {
+        Some(FollowedCycle { batches, encoded, .. }) => {
+            CycleRecord { batches: batches.clone(), encoded: Some(encoded.clone()), ..record }
+        }
+        None => record,
     }
 }

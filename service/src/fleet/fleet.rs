@@ -7,8 +7,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use shoal_engine::{EngineOptions, Query, Space};
+use shoal_position_log::Terms;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -16,6 +18,7 @@ use super::durability::Durability;
 use super::fleet_name::FleetName;
 use super::fleet_shared::{FleetShared, FleetState};
 use super::fleet_view::FleetView;
+use super::followed::Followed;
 use super::job_answers::JobAnswers;
 use super::job_queue::{JobQueue, QueueDepth, ReserveError};
 use super::jobs::{
@@ -23,10 +26,12 @@ use super::jobs::{
 };
 use super::producers::BatchId;
 use super::receipt_refusals::ConvertedRequest;
+use super::role::{Following, Role, Staleness};
 use super::token::Token;
 use crate::error::ServiceError;
+use crate::limits::{BUSY_RETRY_MS, FOLLOW_WAIT_MS_MAX};
 use crate::metrics::FleetMetrics;
-use crate::persistence::FleetLog;
+use crate::persistence::{FleetFolder, FleetLog};
 use crate::subscription::{RegionRequest, Session, Sessions, SubscriptionDepth};
 
 /// A handle of a fleet.
@@ -80,10 +85,10 @@ impl Fleet {
         &self.shared.options.space
     }
 
-    /// The number of this run of its engine.
+    /// The line of epochs that its state belongs to.
     #[must_use]
     pub fn term(&self) -> u64 {
-        self.shared.options.term
+        self.shared.persistence.terms.current()
     }
 
     /// Its log, if the server keeps one.
@@ -102,8 +107,10 @@ impl Fleet {
     ///
     /// # Errors
     /// [`ServiceError::Field`] for `Logged` without a log; [`ServiceError::LogSpace`] and
-    /// [`ServiceError::LogFailed`] while the log takes no changes.
+    /// [`ServiceError::LogFailed`] while the log takes no changes; [`ServiceError::Follower`] and
+    /// [`ServiceError::Fenced`].
     pub fn accept(&self, requested: Option<Durability>) -> Result<Durability, ServiceError> {
+        self.check_leader()?;
         let Some(log) = self.log() else {
             return match requested {
                 Some(Durability::Logged) => Err(ServiceError::no_data("durability")),
@@ -118,11 +125,76 @@ impl Fleet {
     ///
     /// # Errors
     /// [`ServiceError::LogFailed`], [`ServiceError::LogSpace`]; the changes are applied in memory.
+    /// [`ServiceError::Fenced`].
     pub async fn survives(&self, durability: Durability, epoch: u64) -> Result<(), ServiceError> {
-        match (durability, self.log()) {
-            (Durability::Logged, Some(log)) => log.durable(epoch).await,
-            _ => Ok(()),
+        if let (Durability::Logged, Some(log)) = (durability, self.log()) {
+            log.durable(epoch).await?;
+            // It is durable here, but no longer part of the fleet's history.
+            return self.check_leader();
         }
+        Ok(())
+    }
+
+    /// Confirms that it takes changes.
+    fn check_leader(&self) -> Result<(), ServiceError> {
+        match self.shared.role() {
+            Role::Leader { opens: None } => Ok(()),
+            Role::Leader { opens: Some(opens) } => {
+                let wait = opens.saturating_duration_since(Instant::now().into_std());
+                if wait.is_zero() {
+                    self.shared.set_role(Role::Leader { opens: None });
+                    return Ok(());
+                }
+                Err(ServiceError::Recovering { retry_ms: wait.as_millis() as u64 + 1 })
+            }
+            Role::Follower(following) => {
+                Err(ServiceError::Follower { leader: following.leader.to_string() })
+            }
+            Role::Fenced { term, last_epoch } => {
+                let fleet = self.name().as_str().to_owned();
+                Err(ServiceError::Fenced { fleet, term, last_epoch })
+            }
+        }
+    }
+
+    /// Its part in replication.
+    pub(crate) fn role(&self) -> Role {
+        self.shared.role()
+    }
+
+    /// Changes its part in replication.
+    pub(crate) fn set_role(&self, role: Role) {
+        self.shared.set_role(role);
+    }
+
+    /// How far it is, if it follows a leader.
+    pub(crate) fn following(&self) -> Option<Arc<Following>> {
+        self.shared.following()
+    }
+
+    /// How current its state is, if it follows a leader.
+    pub(crate) fn staleness(&self) -> Option<Staleness> {
+        self.following().map(|following| following.staleness())
+    }
+
+    /// Its terms.
+    pub(crate) fn terms(&self) -> Terms {
+        self.shared.persistence.terms.get()
+    }
+
+    /// Its files, if the server keeps any.
+    pub(crate) fn folder(&self) -> Option<&FleetFolder> {
+        self.shared.persistence.folder.as_ref()
+    }
+
+    /// Queues what a follower applies, once there is room for it.
+    ///
+    /// # Errors
+    /// That the fleet ended.
+    pub(crate) async fn follow(&self, step: Followed) -> Result<(), ServiceError> {
+        self.queue.send_followed(step).await.map_err(|error| self.reserve_error(error))?;
+        self.drain_if_ended();
+        Ok(())
     }
 
     /// Its state after the last cycle.
@@ -223,21 +295,43 @@ impl Fleet {
             return Ok(0);
         }
         let token = Token::parse(token)?;
+        let is_follower = self.following().is_some();
         let Some(epoch) = token.epoch_of(self.term()) else {
-            return self.check_past_terms(&token).map(|()| 0);
+            let checked = self.check_past_terms(&token).map(|()| 0);
+            return checked.map_err(|error| match error {
+                // The leader may have begun a term that has not arrived here.
+                ServiceError::TokenTerm { .. } if is_follower => self.behind(0),
+                error => error,
+            });
         };
         // The server issues a token after its epoch was applied, so a later one is forged.
-        if epoch > self.view().epoch {
+        if epoch > self.view().epoch && !is_follower {
             return Err(ServiceError::Token("its epoch is in the future"));
         }
         Ok(epoch)
+    }
+
+    /// The error of a query whose token is ahead of a follower.
+    fn behind(&self, epoch: u64) -> ServiceError {
+        let (fleet, applied_epoch) = (self.name().as_str().to_owned(), self.view().epoch);
+        ServiceError::FollowerBehind { fleet, epoch, applied_epoch, retry_ms: BUSY_RETRY_MS }
+    }
+
+    /// On a follower, waits until an epoch is applied.
+    async fn wait_for_epoch(&self, epoch: u64) -> Result<(), ServiceError> {
+        let Some(following) = self.following().filter(|_| epoch > self.view().epoch) else {
+            return Ok(());
+        };
+        let longest = Duration::from_millis(FOLLOW_WAIT_MS_MAX);
+        let reached = tokio::time::timeout(longest, following.reached(epoch)).await;
+        reached.map_err(|_| self.behind(epoch))
     }
 
     /// Confirms that the state contains the epochs of a token of earlier terms.
     fn check_past_terms(&self, token: &Token) -> Result<(), ServiceError> {
         let fleet = || self.name().as_str().to_owned();
         let mut error = Err(ServiceError::TokenTerm { fleet: fleet(), term: self.term() });
-        for past in self.shared.persistence.terms.past() {
+        for past in self.terms().past() {
             match token.epoch_of(past.term) {
                 Some(epoch) if epoch > past.last_epoch => {
                     let last_epoch = past.last_epoch;
@@ -293,6 +387,7 @@ impl Fleet {
     /// [`ServiceError::Busy`], [`ServiceError::Engine`]; that the fleet ended.
     pub async fn query(&self, request: QueryRequest) -> Result<JobAnswers, ServiceError> {
         let QueryRequest { queries, epoch_min, alone, deadline, patient } = request;
+        self.wait_for_epoch(epoch_min).await?;
         let permit = if patient {
             self.queue.reserve_queries(queries.len()).await
         } else {

@@ -4,17 +4,18 @@
 //! It holds no queue: dropping the last caller's handle must end the thread.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use shoal_engine::EngineOptions;
-use shoal_position_log::Terms;
 
 use super::durability::Durability;
 use super::fleet_name::FleetName;
 use super::fleet_view::FleetView;
+use super::role::{Following, Role};
+use super::shared_terms::SharedTerms;
 use crate::error::ServiceError;
 use crate::metrics::FleetMetrics;
-use crate::persistence::FleetLog;
+use crate::persistence::{FleetFolder, FleetLog};
 use crate::subscription::Sessions;
 
 /// Whether a fleet accepts requests.
@@ -37,7 +38,9 @@ pub(super) struct FleetPersistence {
     /// Its log, if the server keeps one.
     pub(super) log: Option<Arc<FleetLog>>,
     /// Its term and those of earlier runs.
-    pub(super) terms: Terms,
+    pub(super) terms: Arc<SharedTerms>,
+    /// Its files, if the server keeps any.
+    pub(super) folder: Option<FleetFolder>,
     /// What acknowledgements stand for unless a message says otherwise.
     pub(super) durability: Durability,
 }
@@ -51,6 +54,7 @@ pub(super) struct FleetShared {
     pub(super) sessions: Arc<Sessions>,
     pub(super) persistence: FleetPersistence,
     state: AtomicU8,
+    role: RwLock<Role>,
     view: Mutex<FleetView>,
 }
 
@@ -61,10 +65,12 @@ impl FleetShared {
         metrics: FleetMetrics,
         sessions: Arc<Sessions>,
         persistence: FleetPersistence,
+        role: Role,
         view: FleetView,
     ) -> Self {
         let (state, view) = (AtomicU8::new(FleetState::Running as u8), Mutex::new(view));
-        Self { name, options, metrics, sessions, persistence, state, view }
+        let role = RwLock::new(role);
+        Self { name, options, metrics, sessions, persistence, state, role, view }
     }
 
     pub(super) fn state(&self) -> FleetState {
@@ -91,6 +97,22 @@ impl FleetShared {
             FleetState::Deleted => ServiceError::FleetDeleted(name),
             FleetState::ShutDown => ServiceError::ShuttingDown,
             FleetState::Running | FleetState::Failed => ServiceError::FleetFailed(name),
+        }
+    }
+
+    pub(super) fn role(&self) -> Role {
+        self.role.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_role(&self, role: Role) {
+        *self.role.write().unwrap_or_else(PoisonError::into_inner) = role;
+    }
+
+    /// How far it is, if it follows a leader.
+    pub(super) fn following(&self) -> Option<Arc<Following>> {
+        match self.role() {
+            Role::Follower(following) => Some(following),
+            _ => None,
         }
     }
 

@@ -19,6 +19,8 @@ pub struct JobAnswers {
     count: usize,
     /// The epoch whose state the answers show.
     pub epoch: u64,
+    /// The term of that epoch.
+    pub term: u64,
     /// The fleet's clock at that epoch.
     pub clock_ms: i64,
     /// Cycles applied or in flight that the answers do not show.
@@ -31,11 +33,11 @@ impl JobAnswers {
         set: Arc<AnswerSet>,
         first: usize,
         count: usize,
-        at: (u64, i64),
+        at: (u64, u64, i64),
         staleness_epochs: u64,
     ) -> Self {
-        let (epoch, clock_ms) = at;
-        Self { set, first, count, epoch, clock_ms, staleness_epochs }
+        let (term, epoch, clock_ms) = at;
+        Self { set, first, count, term, epoch, clock_ms, staleness_epochs }
     }
 
     /// How many answers there are.
@@ -135,7 +137,7 @@ mod tests {
             ranks: vec![7, 8, 9],
         };
         let set = Arc::new(AnswerSet::new(vec![page], vec![(0, 0), (0, 2), (0, 1)]));
-        let shared = JobAnswers::new(set.clone(), 1, 2, (5, 50), 0);
+        let shared = JobAnswers::new(set.clone(), 1, 2, (7, 5, 50), 0);
         let expected: Vec<Answer<'_>> = (1..3).map(|index| set.get(index)).collect();
         let detached = shared.detach();
         assert_eq!(Arc::strong_count(&set), 1);
@@ -157,7 +159,7 @@ mod tests {
         assert!(set.is_deferred(0..2) && set.is_deferred(1..2) && !set.is_deferred(0..1));
         let totals: Vec<u64> = set.iter().map(|answer| answer.total).collect();
         assert_eq!(totals, [1, 5]);
-        let shared = JobAnswers::new(Arc::new(set), 1, 1, (5, 50), 0);
+        let shared = JobAnswers::new(Arc::new(set), 1, 1, (7, 5, 50), 0);
         let detached = shared.detached().await.unwrap();
         assert_eq!(Arc::strong_count(&objects), 1);
         assert_eq!((detached.get(0).objects, detached.get(0).total), (&[1, 2, 3][..], 5));

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
+use super::followed::{Followed, FollowedStep};
 use super::jobs::{ChangeJob, ChangePermit, QueryJob, SubscriptionJob};
 use crate::error::ServiceError;
-use crate::limits::{BUSY_RETRY_MS, ServerLimits};
+use crate::limits::{BUSY_RETRY_MS, FOLLOW_QUEUE_BYTES_MAX, FOLLOW_STEP_BYTES, ServerLimits};
 
 /// The contents of a fleet's queues and of its cycles in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub(super) struct QueueReceivers {
     pub(super) changes: Receiver<ChangeJob>,
     pub(super) queries: Receiver<QueryJob>,
     pub(super) subscriptions: Receiver<SubscriptionJob>,
+    /// What a follower applies.
+    pub(super) followed: Receiver<FollowedStep>,
     /// Wakes the thread for work that sessions left; see `subscription/chores.rs`.
     pub(super) wakeups: Receiver<()>,
     /// Ends the thread at once; jobs that wait are dropped.
@@ -42,6 +45,7 @@ impl QueueReceivers {
         while self.changes.try_recv().is_ok() {}
         while self.queries.try_recv().is_ok() {}
         while self.subscriptions.try_recv().is_ok() {}
+        while self.followed.try_recv().is_ok() {}
     }
 }
 
@@ -92,9 +96,11 @@ pub(super) struct JobQueue {
     messages: Places,
     queries: Places,
     subscriptions: Places,
+    followed: Places,
     change_sender: Sender<ChangeJob>,
     query_sender: Sender<QueryJob>,
     subscription_sender: Sender<SubscriptionJob>,
+    followed_sender: Sender<FollowedStep>,
     stop_sender: Sender<()>,
     receivers: QueueReceivers,
 }
@@ -114,8 +120,10 @@ impl JobQueue {
         let (change_sender, changes) = bounded(limits.queue_messages_max);
         let (query_sender, queries) = bounded(limits.queue_queries_max);
         let (subscription_sender, subscriptions) = bounded(limits.queue_subscriptions_max);
+        // Bounded by the places of its steps.
+        let (followed_sender, followed) = unbounded();
         let (stop_sender, stop) = bounded(1);
-        let receivers = QueueReceivers { changes, queries, subscriptions, wakeups, stop };
+        let receivers = QueueReceivers { changes, queries, subscriptions, followed, wakeups, stop };
         let queue = Self {
             rows: Places::new("the queue of rows", limits.queue_rows_max),
             messages: Places::new("the queue of messages", limits.queue_messages_max),
@@ -124,9 +132,11 @@ impl JobQueue {
                 "the queue of subscription changes",
                 limits.queue_subscriptions_max,
             ),
+            followed: Places::new("the queue of a follower", FOLLOW_QUEUE_BYTES_MAX),
             change_sender,
             query_sender,
             subscription_sender,
+            followed_sender,
             stop_sender,
             receivers: receivers.clone(),
         };
@@ -187,6 +197,13 @@ impl JobQueue {
         let _ = self.subscription_sender.try_send(job);
     }
 
+    /// Queues what a follower applies, once there is room for it.
+    pub(super) async fn send_followed(&self, step: Followed) -> Result<(), ReserveError> {
+        let _permit = self.followed.reserve(FOLLOW_STEP_BYTES + step.bytes()).await?;
+        let _ = self.followed_sender.try_send(FollowedStep { step, _permit });
+        Ok(())
+    }
+
     /// Drops the jobs in the queues of a fleet that ended.
     pub(super) fn drain(&self) {
         self.receivers.drain();
@@ -194,7 +211,8 @@ impl JobQueue {
 
     /// Refuses every later reservation and asks the thread to end.
     pub(super) fn close(&self) {
-        for places in [&self.rows, &self.messages, &self.queries, &self.subscriptions] {
+        let Self { rows, messages, queries, subscriptions, followed, .. } = self;
+        for places in [rows, messages, queries, subscriptions, followed] {
             places.semaphore.close();
         }
         // An error means that the request to stop is there already.

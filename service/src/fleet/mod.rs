@@ -4,6 +4,7 @@
 //! `cycle_planner` makes cycles of the jobs, `engine_thread` runs them, `cycle_sink` passes them
 //! on. Nothing here knows the wire format.
 
+mod copies;
 mod cycle_planner;
 mod cycle_sink;
 mod durability;
@@ -13,12 +14,16 @@ mod fleet;
 mod fleet_name;
 mod fleet_shared;
 mod fleet_view;
+mod followed;
 mod job_answers;
 mod job_queue;
 mod jobs;
+mod numbered_engine;
 mod producers;
 mod receipt_refusals;
 mod registry;
+mod role;
+mod shared_terms;
 mod subscription_planner;
 mod token;
 mod wall_clock;
@@ -31,12 +36,16 @@ pub use fleet::{Fleet, PendingChange, QueryRequest};
 pub use fleet_name::{DEFAULT, FleetName};
 pub use fleet_shared::FleetState;
 pub use fleet_view::{FleetView, RowTotals};
+pub(crate) use followed::{Followed, FollowedCycle};
 pub use job_answers::JobAnswers;
 pub use job_queue::QueueDepth;
 pub use jobs::{ChangePermit, ChangeReply};
+pub(crate) use numbered_engine::{CycleNumber, NumberedEngine};
 pub use producers::BatchId;
 pub(crate) use producers::Producers;
 pub use receipt_refusals::{ConvertedRequest, ReceiptRefusal};
 pub use registry::{FleetSpec, Registry};
+pub(crate) use role::{Following, Role, Staleness};
+pub(crate) use shared_terms::SharedTerms;
 pub use token::Token;
 pub use wall_clock::WallClock;

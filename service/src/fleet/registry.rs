@@ -3,12 +3,13 @@
 //! Names are unique, their number is limited. A fleet whose engine failed remains listed until it
 //! is deleted, so that operators see it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
-use shoal_engine::{Backend, Clock, EngineOptions, Space};
+use shoal_engine::{Clock, EngineOptions, Space};
 use shoal_position_log::Terms;
 use tokio::sync::{Mutex, watch};
 use tracing::{info, warn};
@@ -22,12 +23,15 @@ use super::fleet_name::FleetName;
 use super::fleet_shared::{FleetPersistence, FleetShared, FleetState};
 use super::fleet_view::FleetView;
 use super::job_queue::JobQueue;
+use super::numbered_engine::NumberedEngine;
 use super::producers::Producers;
+use super::role::Role;
+use super::shared_terms::SharedTerms;
 use super::wall_clock::WallClock;
 use crate::answer_budget::AnswerBudget;
 use crate::engine_choice::EngineFactory;
 use crate::error::ServiceError;
-use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
+use crate::limits::{FENCE_WAIT_MS, RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::{FleetMetrics, Metrics};
 use crate::persistence::{
     DataFolder, FleetFolder, FleetLog, LogCondition, LogReading, RecoveredFleet, RecoveryTools,
@@ -54,11 +58,11 @@ pub struct FleetSpec {
 
 /// The state that a fleet begins with.
 struct FleetStart {
-    backend: Box<dyn Backend>,
+    backend: NumberedEngine,
     sink: Option<Box<dyn CycleSink>>,
     producers: Producers,
     view: FleetView,
-    terms: Terms,
+    terms: Arc<SharedTerms>,
     log: Option<Arc<FleetLog>>,
 }
 
@@ -68,19 +72,23 @@ pub struct Registry {
     engines: EngineFactory,
     sinks: Option<SinkFactory>,
     /// Where fleets are kept across restarts, if anywhere.
-    data: Option<DataFolder>,
+    pub(super) data: Option<DataFolder>,
+    /// Address of the leader, on a follower.
+    pub(super) leader: RwLock<Option<Arc<str>>>,
     /// Set once the fleets of `data` are recovered and `default` exists.
     is_ready: AtomicBool,
     /// Set when the server shuts down.
     is_stopping: Arc<AtomicBool>,
-    limits: ServerLimits,
+    pub(super) limits: ServerLimits,
     clock: CycleClock,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
     answers: Arc<AnswerBudget>,
     pool: Arc<Pool>,
     fleets: RwLock<BTreeMap<FleetName, Arc<Fleet>>>,
+    /// Fleets of the leader whose copy is on its way.
+    pub(super) copying: std::sync::Mutex<BTreeSet<FleetName>>,
     /// Held while a fleet is created or deleted, so that names are unique and their number limited.
-    changing: Mutex<()>,
+    pub(super) changing: Mutex<()>,
 }
 
 impl Registry {
@@ -105,6 +113,7 @@ impl Registry {
             engines,
             sinks,
             data,
+            leader: RwLock::default(),
             is_ready,
             is_stopping,
             limits,
@@ -113,6 +122,7 @@ impl Registry {
             answers,
             pool,
             fleets,
+            copying: Default::default(),
             changing,
         }
     }
@@ -148,7 +158,8 @@ impl Registry {
     /// Creates a fleet and starts its engine.
     ///
     /// # Errors
-    /// [`ServiceError::FleetExists`], [`ServiceError::Limit`], [`ServiceError::EngineUnavailable`],
+    /// [`ServiceError::Follower`], [`ServiceError::Fenced`], [`ServiceError::FleetExists`],
+    /// [`ServiceError::Limit`], [`ServiceError::EngineUnavailable`],
     /// [`ServiceError::Engine`] without memory for it, [`ServiceError::Io`] without a thread for
     /// it; those of its sink.
     pub async fn create(
@@ -157,6 +168,7 @@ impl Registry {
         spec: FleetSpec,
     ) -> Result<Arc<Fleet>, ServiceError> {
         let _changing = self.changing.lock().await;
+        self.check_leader()?;
         let count =
             self.read(|fleets| if fleets.contains_key(&name) { None } else { Some(fleets.len()) });
         let count = count.ok_or_else(|| ServiceError::FleetExists(name.as_str().into()))?;
@@ -205,7 +217,14 @@ impl Registry {
     pub async fn recover(&self) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
         let Some(data) = self.data.clone() else { return Ok(()) };
-        for (name, spec, folder) in blocking(move || data.fleets()).await? {
+        let list = data.clone();
+        for (name, spec, folder) in blocking(move || list.fleets()).await? {
+            if self.leader().is_some() && !data.has_files(&folder) {
+                // It was set aside when the server ended.
+                let data = data.clone();
+                blocking(move || data.unlist(&name).map(drop)).await?;
+                continue;
+            }
             let fleet = self.start(name.clone(), spec, Some(folder)).await?;
             self.write(|fleets| fleets.insert(name, fleet));
         }
@@ -220,6 +239,12 @@ impl Registry {
 
     /// Accepts requests from now on.
     pub fn set_ready(&self) {
+        let opens = Some(Instant::now() + Duration::from_millis(FENCE_WAIT_MS));
+        for fleet in self.list() {
+            if let Role::Leader { opens: Some(_) } = fleet.role() {
+                fleet.set_role(Role::Leader { opens });
+            }
+        }
         self.is_ready.store(true, Ordering::SeqCst);
     }
 
@@ -234,7 +259,7 @@ impl Registry {
         Err(ServiceError::Recovering { retry_ms: RECOVERY_PROGRESS_MS })
     }
 
-    async fn start(
+    pub(super) async fn start(
         &self,
         name: FleetName,
         spec: FleetSpec,
@@ -245,6 +270,7 @@ impl Registry {
         let term = random()?;
         let options = EngineOptions { space, clock, ttl_ms, objects_max, events_max, term };
         let metrics = self.metrics.fleet(name.as_str());
+        let copy = folder.clone();
         let start = self.fleet_start(&name, options.clone(), metrics.clone(), folder).await?;
         let options = EngineOptions { term: start.terms.current(), ..options };
         let (wake, wakeups) = crossbeam_channel::bounded(1);
@@ -254,18 +280,19 @@ impl Registry {
             Some(_) => Durability::Logged,
             None => Durability::Applied,
         });
-        let persistence =
-            FleetPersistence { log: start.log, terms: start.terms, durability: level };
+        let persistence = FleetPersistence {
+            log: start.log,
+            terms: start.terms,
+            durability: level,
+            folder: copy,
+        };
         let view = start.view;
-        let shared = FleetShared::new(name.clone(), options, metrics, sessions, persistence, view);
+        let role = self.first_role(persistence.folder.as_ref(), view.epoch);
+        let shared =
+            FleetShared::new(name.clone(), options, metrics, sessions, persistence, role, view);
         let shared = Arc::new(shared);
         let (queue, receivers) = JobQueue::new(&self.limits, wakeups);
-        let engine = EngineOutputs {
-            backend: start.backend,
-            sink: start.sink,
-            fan_out: handing,
-            epoch: view.epoch,
-        };
+        let engine = EngineOutputs { backend: start.backend, sink: start.sink, fan_out: handing };
         let (sessions, producers) = (shared.sessions.clone(), start.producers);
         let planner = CyclePlanner::new(receivers, &self.limits, sessions, producers);
         let body = EngineThread::new(engine, planner, self.clock.clone(), shared.clone());
@@ -292,15 +319,15 @@ impl Registry {
         let EngineFactory { start, codec, .. } = self.engines.clone();
         let sinks = self.sinks.clone();
         let (name, limits, wall) = (name.clone(), self.limits.clone(), self.clock.wall.clone());
-        let is_stopping = self.is_stopping.clone();
+        let (is_stopping, follows) = (self.is_stopping.clone(), self.leader().is_some());
         blocking(move || {
             let Some(folder) = folder else {
                 return Ok(FleetStart {
-                    backend: start(options.clone())?,
+                    backend: NumberedEngine::new(start(options.clone())?),
                     sink: sinks.map(|sinks| sinks.open(&name, &options)).transpose()?,
                     producers: Producers::with_limit(limits.producers_max),
                     view: FleetView::default(),
-                    terms: Terms::new(options.term, Vec::new()),
+                    terms: Arc::new(SharedTerms::new(Terms::new(options.term, Vec::new()))),
                     log: None,
                 });
             };
@@ -313,6 +340,7 @@ impl Registry {
                 wall: &wall,
                 metrics: &metrics,
                 is_stopping: &is_stopping,
+                follows,
             })?;
             let RecoveredFleet { backend, producers, epoch, clock_ms, terms, sink, log } =
                 recovered;
@@ -331,7 +359,7 @@ impl Registry {
     pub fn find(&self, name: &FleetName) -> Result<Arc<Fleet>, ServiceError> {
         self.check_ready()?;
         let fleet = self.read(|fleets| fleets.get(name).cloned());
-        fleet.ok_or_else(|| ServiceError::FleetUnknown(name.as_str().into()))
+        fleet.ok_or_else(|| self.unknown(name))
     }
 
     /// The fleet in a field of a request; empty is `default`.
@@ -351,10 +379,10 @@ impl Registry {
         handle: &SessionHandle,
         requested: &Fleet,
     ) -> Result<(), ServiceError> {
-        if handle.term == requested.term() {
+        if handle.term == requested.sessions().term() {
             return Ok(());
         }
-        let owner = self.list().into_iter().find(|fleet| fleet.term() == handle.term);
+        let owner = self.list().into_iter().find(|fleet| fleet.sessions().term() == handle.term);
         owner.map_or(Ok(()), |owner| {
             Err(ServiceError::SessionOtherFleet {
                 fleet: requested.name().as_str().into(),
@@ -386,6 +414,7 @@ impl Registry {
     /// [`ServiceError::FleetUnknown`]; [`ServiceError::Log`]: then the fleet is still there.
     pub async fn delete(&self, name: &FleetName) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
+        self.check_leader()?;
         let fleet = self.find(name)?;
         // First, so that a fleet whose deletion fails is still there.
         let folder = match self.data.clone() {
@@ -448,13 +477,16 @@ impl Registry {
         use_map(&self.fleets.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write<T>(&self, use_map: impl FnOnce(&mut BTreeMap<FleetName, Arc<Fleet>>) -> T) -> T {
+    pub(super) fn write<T>(
+        &self,
+        use_map: impl FnOnce(&mut BTreeMap<FleetName, Arc<Fleet>>) -> T,
+    ) -> T {
         use_map(&mut self.fleets.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Runs work that blocks beside the tasks.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
 ) -> Result<T, ServiceError> {
     // An error means that the work panicked or that the runtime ends.

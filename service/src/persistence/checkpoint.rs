@@ -13,7 +13,7 @@ use shoal_codec::{BlockCodec as _, BlockPlan, CpuCodec, FixColumns, SpaceTag};
 use shoal_engine::{ExportHeader, Snapshot};
 use shoal_position_log::{
     CheckpointHeader, CheckpointReader, CheckpointWriter, LogError, PastTerm, ProducerState,
-    Section, Terms, decode_producers,
+    Section, decode_producers,
 };
 use tracing::{error, info};
 
@@ -21,7 +21,7 @@ use super::data_folder::FleetFolder;
 use super::fleet_log::FleetLog;
 use super::rows_body;
 use crate::error::ServiceError;
-use crate::fleet::{CheckpointRows, WallClock};
+use crate::fleet::{CheckpointRows, SharedTerms, WallClock};
 use crate::limits::{EXPORT_SLICES_WAITING, SECTIONS_DECODED_AT_ONCE};
 use crate::metrics::FleetMetrics;
 use crate::threads::spawn;
@@ -50,7 +50,7 @@ pub(super) struct CheckpointThread {
 pub(super) struct CheckpointTools {
     pub(super) folder: FleetFolder,
     pub(super) space: SpaceTag,
-    pub(super) terms: Terms,
+    pub(super) terms: Arc<SharedTerms>,
     pub(super) reserve_bytes: u64,
     pub(super) log: Arc<FleetLog>,
     /// Receives the epoch after which the log must keep its cycles.
@@ -146,9 +146,10 @@ impl CheckpointTools {
         let state = begin.state;
         let reading = self.log.wait_durable(state.epoch);
         let position = reading.ok_or_else(|| stopped("the log has failed"))?.position;
+        let terms = self.terms.get();
         let header = CheckpointHeader {
             fleet: self.folder.identity.clone(),
-            term: self.terms.current(),
+            term: terms.current(),
             // The epochs after the last logged one have changed nothing.
             epoch: state.epoch.min(position.epoch),
             clock_ms: state.clock_ms,
@@ -156,7 +157,7 @@ impl CheckpointTools {
         };
         let storage = self.folder.storage.clone();
         let folder = self.folder.checkpoint();
-        let past = self.terms.past();
+        let past = terms.past();
         let mut writer =
             CheckpointWriter::create(storage, &folder, &header, past, self.reserve_bytes)?;
         writer.producers(std::mem::take(&mut begin.producers))?;

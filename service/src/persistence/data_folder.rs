@@ -14,6 +14,7 @@ use shoal_position_log::{
 use tracing::warn;
 
 use super::fleet_record;
+use super::role_record::RoleRecord;
 use crate::error::ServiceError;
 use crate::fleet::{FleetName, FleetSpec};
 
@@ -24,6 +25,7 @@ pub struct DataFolder(Arc<Inner>);
 struct Inner {
     storage: Arc<dyn Storage>,
     manifest: Mutex<Manifest>,
+    role: Mutex<RoleRecord>,
     /// Released when the folder is dropped.
     _lock: Option<DirectoryLock>,
 }
@@ -31,8 +33,8 @@ struct Inner {
 /// The folders of one fleet.
 #[derive(Clone, Debug)]
 pub(crate) struct FleetFolder {
-    pub(super) storage: Arc<dyn Storage>,
-    pub(super) identity: FleetIdentity,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) identity: FleetIdentity,
 }
 
 impl FleetFolder {
@@ -40,16 +42,16 @@ impl FleetFolder {
         format!("fleets/{}", self.identity.name)
     }
 
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         format!("{}/log", self.root())
     }
 
-    pub(super) fn checkpoint(&self) -> String {
+    pub(crate) fn checkpoint(&self) -> String {
         format!("{}/checkpoint", self.root())
     }
 
     /// Opens the log for reading; the cycles after the epoch are needed.
-    pub(super) fn read_log(&self, after_epoch: u64, mode: ReadMode) -> Result<LogReader, LogError> {
+    pub(crate) fn read_log(&self, after_epoch: u64, mode: ReadMode) -> Result<LogReader, LogError> {
         let options = ReadOptions { fleet: Some(self.identity.clone()), after_epoch, mode };
         LogReader::open(self.storage.clone(), &self.log(), options)
     }
@@ -83,7 +85,8 @@ impl DataFolder {
         lock: Option<DirectoryLock>,
     ) -> Result<Self, ServiceError> {
         let manifest = Mutex::new(Manifest::load(&*storage)?.unwrap_or_default());
-        Ok(Self(Arc::new(Inner { storage, manifest, _lock: lock })))
+        let role = Mutex::new(RoleRecord::load(&*storage)?);
+        Ok(Self(Arc::new(Inner { storage, manifest, role, _lock: lock })))
     }
 
     /// The fleets in the list, with their folders.
@@ -109,6 +112,19 @@ impl DataFolder {
         spec: &FleetSpec,
     ) -> Result<FleetFolder, ServiceError> {
         let id = u128::from(random()?) << 64 | u128::from(random()?);
+        self.add_copy(name, spec, id)
+    }
+
+    /// As [`Self::add`], with the identity of the fleet on another server.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) fn add_copy(
+        &self,
+        name: &FleetName,
+        spec: &FleetSpec,
+        id: u128,
+    ) -> Result<FleetFolder, ServiceError> {
         let identity = FleetIdentity::new(id, name.as_str())?;
         let folder = self.folder(identity.clone());
         // A server that crashed while it deleted a fleet of this name may have left its files.
@@ -138,6 +154,60 @@ impl DataFolder {
             removed = place.map(|place| manifest.fleets.remove(place));
         })?;
         Ok(removed.map(|entry| self.folder(entry.fleet)))
+    }
+
+    /// Gives the folder of a fleet another name, `NAME.SUFFIX`, and removes the fleet from the
+    /// list. Nothing is deleted. Returns the new name.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) fn set_aside(
+        &self,
+        folder: &FleetFolder,
+        suffix: &str,
+    ) -> Result<String, ServiceError> {
+        let from = folder.root();
+        let mut to = format!("{from}.{suffix}");
+        for number in 2.. {
+            // A name that is free: listing the folder fails.
+            if folder.storage.list(&to).is_err() {
+                break;
+            }
+            to = format!("{from}.{suffix}.{number}");
+        }
+        let renamed = folder.storage.rename_dir(&from, &to);
+        renamed.map_err(|source| self.failed("rename", &from, source))?;
+        self.unlist(&FleetName::new("name", &folder.identity.name)?)?;
+        Ok(folder.storage.display(&to))
+    }
+
+    /// Whether the folder of a fleet exists: a crash may have come between renaming it and removing
+    /// the fleet from the list.
+    pub(crate) fn has_files(&self, folder: &FleetFolder) -> bool {
+        folder.storage.list(&folder.log()).is_ok()
+    }
+
+    /// What it remembers of replication.
+    pub(crate) fn role(&self) -> RoleRecord {
+        self.0.role.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes that, durably.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`]: then it is unchanged.
+    pub(crate) fn change_role(
+        &self,
+        change: impl FnOnce(&mut RoleRecord),
+    ) -> Result<(), ServiceError> {
+        let mut role = self.0.role.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = role.clone();
+        change(&mut changed);
+        if changed != *role {
+            changed.store(&*self.0.storage)?;
+            *role = changed;
+        }
+        Ok(())
     }
 
     fn folder(&self, identity: FleetIdentity) -> FleetFolder {

@@ -29,6 +29,10 @@ pub(super) struct DiskThread {
     /// Epochs after which the log must keep its cycles; sent after each checkpoint.
     pub(super) needed: Receiver<u64>,
     pub(super) retention: Retention,
+    /// Bytes of the log up to which segments are kept for followers.
+    pub(super) follower_bytes: u64,
+    /// How long a follower that left counts.
+    pub(super) follower_keep: Duration,
     pub(super) wall: WallClock,
     pub(super) metrics: FleetMetrics,
     /// False once a segment could not be prepared: the writer prepares the next itself.
@@ -88,7 +92,11 @@ impl DiskThread {
             }
             self.wait_for_space(&error)?;
         }
-        let position = self.writer.sync()?;
+        let mut position = self.writer.sync()?;
+        if let Some(term) = group.term {
+            position = self.writer.begin_term(term)?;
+            self.log.term_began(term, position);
+        }
         let time = started.elapsed();
         self.metrics.log_sync_seconds.observe(time.as_secs_f64());
         self.log.count_sync(time);
@@ -153,6 +161,9 @@ impl DiskThread {
     }
 
     fn retire(&mut self, needed_epoch: u64) -> Result<(), LogError> {
+        let held = self.log.followers().needed_epoch(self.follower_keep);
+        let held = held.filter(|_| self.writer.bytes() <= self.follower_bytes);
+        let needed_epoch = held.map_or(needed_epoch, |held| held.min(needed_epoch));
         let now_ms = self.wall.now_ms();
         let count = self.writer.retire(needed_epoch, &self.retention, now_ms)?;
         if count > 0 {

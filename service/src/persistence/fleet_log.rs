@@ -2,14 +2,15 @@
 //!
 //! The engine thread and the threads of the log write the state; nothing here blocks a task.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use shoal_position_log::Position;
 use tokio::sync::watch;
 
+use super::follower_table::FollowerTable;
 use super::sync_times::SyncTimes;
 use crate::error::ServiceError;
 use crate::limits::LOG_SPACE_WAIT_MS;
@@ -31,6 +32,10 @@ pub enum LogCondition {
 pub struct LogReading {
     /// Every cycle up to this one is durable.
     pub durable_epoch: u64,
+    /// The fleet's clock at that epoch; `None` if it is that of the last cycle in the log.
+    pub clock_ms: Option<i64>,
+    /// The term in which the log ends.
+    pub term: u64,
     /// The end of what is durable in the log.
     pub position: Position,
     /// Epoch of the newest checkpoint, 0 without one.
@@ -58,6 +63,15 @@ pub struct SyncReading {
     pub p99: Option<Duration>,
 }
 
+impl LogReading {
+    /// Takes over a later durable epoch, and the clock at it.
+    fn reach(&mut self, epoch: u64, clock_ms: Option<i64>) {
+        if epoch >= self.durable_epoch {
+            (self.durable_epoch, self.clock_ms) = (epoch, clock_ms);
+        }
+    }
+}
+
 /// The numbers of a log for gauges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogDepth {
@@ -78,8 +92,9 @@ pub struct LogDepth {
 pub struct FleetLog {
     fleet: String,
     reading: watch::Sender<LogReading>,
-    /// The last cycle that the engine has settled.
-    settled_epoch: AtomicU64,
+    /// The last cycle that the engine has settled, and the clock after it.
+    settled: Mutex<(u64, i64)>,
+    followers: FollowerTable,
     /// Cycles handed to the log that are not durable.
     pending_cycles: AtomicU64,
     /// Their bytes.
@@ -93,13 +108,32 @@ impl FleetLog {
     pub(super) fn new(fleet: &str, reading: LogReading) -> Self {
         Self {
             fleet: fleet.to_owned(),
-            settled_epoch: AtomicU64::new(reading.durable_epoch),
+            settled: Mutex::new((reading.durable_epoch, 0)),
+            followers: FollowerTable::default(),
             reading: watch::Sender::new(reading),
             pending_cycles: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             sync_times: SyncTimes::default(),
             is_ending: AtomicBool::new(false),
         }
+    }
+
+    /// Its state, and its later ones.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<LogReading> {
+        self.reading.subscribe()
+    }
+
+    /// The followers that copy it.
+    pub(crate) fn followers(&self) -> &FollowerTable {
+        &self.followers
+    }
+
+    fn settled(&self) -> (u64, i64) {
+        *self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_settled(&self, epoch: u64, clock_ms: i64) {
+        *self.settled.lock().unwrap_or_else(PoisonError::into_inner) = (epoch, clock_ms);
     }
 
     /// Its state.
@@ -218,17 +252,17 @@ impl FleetLog {
     }
 
     /// A cycle is on its way to the log.
-    pub(super) fn add_pending(&self, epoch: u64, bytes: u64) {
+    pub(super) fn add_pending(&self, (epoch, clock_ms): (u64, i64), bytes: u64) {
         self.pending_cycles.fetch_add(1, Ordering::SeqCst);
         self.pending_bytes.fetch_add(bytes, Ordering::SeqCst);
-        self.settled_epoch.store(epoch, Ordering::SeqCst);
+        self.set_settled(epoch, clock_ms);
     }
 
     /// A cycle without changes was settled; it is durable with the cycles before it.
-    pub(super) fn pass(&self, epoch: u64) {
-        self.settled_epoch.store(epoch, Ordering::SeqCst);
+    pub(super) fn pass(&self, epoch: u64, clock_ms: i64) {
+        self.set_settled(epoch, clock_ms);
         if self.pending_cycles.load(Ordering::SeqCst) == 0 {
-            self.publish(|reading| reading.durable_epoch = reading.durable_epoch.max(epoch));
+            self.publish(|reading| reading.reach(epoch, Some(clock_ms)));
         }
     }
 
@@ -236,12 +270,13 @@ impl FleetLog {
     pub(super) fn synced(&self, position: Position, cycles: u64, bytes: u64, log_bytes: u64) {
         // Read first: cycles up to this one were counted as pending before it was stored, so none
         // of them is pending if none is left after the subtraction.
-        let settled = self.settled_epoch.load(Ordering::SeqCst);
+        let (settled, clock_ms) = self.settled();
         self.pending_bytes.fetch_sub(bytes, Ordering::SeqCst);
         let left = self.pending_cycles.fetch_sub(cycles, Ordering::SeqCst) - cycles;
-        let durable = if left == 0 { settled.max(position.epoch) } else { position.epoch };
+        let is_behind = left == 0 && settled > position.epoch;
+        let durable = if is_behind { settled } else { position.epoch };
         self.publish(|reading| {
-            reading.durable_epoch = reading.durable_epoch.max(durable);
+            reading.reach(durable, is_behind.then_some(clock_ms));
             reading.position = position;
             reading.bytes = log_bytes;
             reading.condition = LogCondition::Running;
@@ -250,7 +285,15 @@ impl FleetLog {
 
     /// The last cycle that the engine has settled.
     pub(super) fn settled_epoch(&self) -> u64 {
-        self.settled_epoch.load(Ordering::SeqCst)
+        self.settled().0
+    }
+
+    /// A term begins at a position: later epochs of the former one do not count.
+    pub(super) fn term_began(&self, term: u64, position: Position) {
+        self.publish(|reading| {
+            (reading.term, reading.durable_epoch) = (term, position.epoch);
+            (reading.clock_ms, reading.position) = (None, position);
+        });
     }
 
     /// Changes the state. That of a log that has failed no longer changes: cycles after the failure
@@ -289,15 +332,15 @@ mod tests {
     #[tokio::test]
     async fn a_cycle_is_durable_once_all_before_it_are() {
         let log = FleetLog::new("f", LogReading { durable_epoch: 4, ..LogReading::default() });
-        log.pass(5);
+        log.pass(5, 0);
         assert_eq!(log.reading().durable_epoch, 5);
-        log.add_pending(6, 10);
-        log.pass(7);
+        log.add_pending((6, 0), 10);
+        log.pass(7, 0);
         assert_eq!(log.reading().durable_epoch, 5);
-        log.add_pending(8, 20);
+        log.add_pending((8, 0), 20);
         log.synced(at(6), 1, 10, 100);
         assert_eq!(log.reading().durable_epoch, 6);
-        log.pass(9);
+        log.pass(9, 0);
         log.synced(at(8), 1, 20, 100);
         assert_eq!((log.reading().durable_epoch, log.pending_bytes()), (9, 0));
         log.durable(9).await.unwrap();
@@ -306,8 +349,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_full_disk_fails_those_that_wait_for_long() {
         let log = FleetLog::new("f", LogReading::default());
-        log.add_pending(1, 1);
-        log.add_pending(2, 1);
+        log.add_pending((1, 0), 1);
+        log.add_pending((2, 0), 1);
         let full = |why: &str| {
             log.publish(|reading| reading.condition = LogCondition::NoSpace(why.into()));
         };
@@ -332,7 +375,7 @@ mod tests {
         assert!(matches!(second, Err(ServiceError::LogSpace { .. })), "{second:?}");
         log.synced(at(2), 1, 1, 1);
         log.durable(2).await.unwrap();
-        log.add_pending(3, 1);
+        log.add_pending((3, 0), 1);
         full("4 bytes");
         let fail = async {
             tokio::time::sleep(Duration::from_millis(LOG_SPACE_WAIT_MS / 2)).await;
@@ -347,16 +390,16 @@ mod tests {
         let log = FleetLog::new("f", LogReading::default());
         log.publish(|reading| reading.condition = LogCondition::NoSpace("full".into()));
         assert!(matches!(log.check(), Err(ServiceError::LogSpace { .. })));
-        log.add_pending(1, 1);
+        log.add_pending((1, 0), 1);
         log.synced(at(1), 1, 1, 1);
         log.check().unwrap();
-        log.add_pending(2, 1);
+        log.add_pending((2, 0), 1);
         log.fail("bad");
         log.publish(|reading| reading.condition = LogCondition::Running);
         assert!(matches!(log.check(), Err(ServiceError::LogFailed { .. })));
         assert!(matches!(log.durable(2).await, Err(ServiceError::LogFailed { .. })));
         log.synced(at(2), 1, 1, 1);
-        log.pass(3);
+        log.pass(3, 0);
         assert!(matches!(log.durable(3).await, Err(ServiceError::LogFailed { .. })));
         log.durable(1).await.unwrap();
     }

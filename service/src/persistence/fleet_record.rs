@@ -20,9 +20,17 @@ pub(super) fn decode(description: &[u8]) -> Result<(FleetName, FleetSpec), Servi
     };
     let request = CreateFleetRequest::decode(description);
     let request = request.map_err(|error| invalid(error.to_string()))?;
+    let spec = spec(&request).map_err(|error| invalid(error.to_string()))?;
+    Ok((FleetName::new("name", &request.name)?, spec))
+}
+
+/// The properties in a request that a server has accepted.
+///
+/// # Errors
+/// [`ServiceError::Field`].
+pub(crate) fn spec(request: &CreateFleetRequest) -> Result<FleetSpec, ServiceError> {
     // The limits of this run may be lower than those under which the fleet was created.
     let limits =
         ServerLimits { fleet_objects_max: shoal_engine::limits::OBJECTS_MAX, ..Default::default() };
-    let spec = fleet_spec(&request, &limits).map_err(|error| invalid(error.to_string()))?;
-    Ok((FleetName::new("name", &request.name)?, spec))
+    fleet_spec(request, &limits)
 }

@@ -7,12 +7,21 @@ use crossbeam_channel::{Receiver, Select, Sender};
 use shoal_codec::{BlockCodec, BlockPlan, SpaceTag};
 use shoal_engine::Request;
 use shoal_position_log::{
-    CycleHeader, Group, LogError, LoggedRequest, ObjectIds, ProducerBatch, RequestBody,
+    CycleHeader, Group, LogError, LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch, RequestBody,
 };
 
 use super::rows_body;
 use crate::fleet::{BatchId, CycleRecord};
 use crate::limits::LOG_GROUP_BYTES_MAX;
+
+/// What is on its way to the log.
+#[derive(Debug)]
+pub(super) enum LogItem {
+    /// A cycle.
+    Cycle(LogCycle),
+    /// A term that begins behind the cycles before.
+    Term(u64),
+}
 
 /// A cycle on its way to the log.
 #[derive(Debug)]
@@ -28,11 +37,13 @@ pub(super) struct PendingGroup {
     pub(super) group: Group,
     pub(super) cycles: u64,
     pub(super) bytes: u64,
+    /// A term that begins behind it: nothing is added any more.
+    pub(super) term: Option<u64>,
 }
 
 /// See the file's head.
 pub(super) struct GroupThread {
-    pub(super) cycles: Receiver<LogCycle>,
+    pub(super) items: Receiver<LogItem>,
     pub(super) groups: Sender<PendingGroup>,
     /// Groups that were written, empty.
     pub(super) written: Receiver<PendingGroup>,
@@ -50,9 +61,9 @@ impl GroupThread {
         let mut encoder = CycleEncoder::new(&*self.codec, self.space);
         let mut pending = PendingGroup::default();
         loop {
-            let is_open = if pending.group.is_empty() {
-                match self.cycles.recv() {
-                    Ok(cycle) => encoder.append(&mut pending, &cycle)?,
+            let is_open = if pending.group.is_empty() && pending.term.is_none() {
+                match self.items.recv() {
+                    Ok(item) => encoder.add(&mut pending, item)?,
                     Err(_) => return Ok(()),
                 }
                 true
@@ -65,7 +76,7 @@ impl GroupThread {
         }
     }
 
-    /// Adds the next cycle, or hands the group over, whichever is possible first. False once the
+    /// Adds the next item, or hands the group over, whichever is possible first. False once the
     /// receiver is gone.
     fn collect(
         &self,
@@ -75,12 +86,12 @@ impl GroupThread {
         let mut select = Select::new_biased();
         let handing = select.send(&self.groups);
         // A closed channel is always ready; then only the disk is waited for.
-        let is_full = pending.group.bytes() >= LOG_GROUP_BYTES_MAX;
-        let receiving = (!is_full).then(|| select.recv(&self.cycles));
+        let is_full = pending.term.is_some() || pending.group.bytes() >= LOG_GROUP_BYTES_MAX;
+        let receiving = (!is_full).then(|| select.recv(&self.items));
         let ready = select.select();
         if Some(ready.index()) == receiving {
-            return match ready.recv(&self.cycles) {
-                Ok(cycle) => encoder.append(pending, &cycle).map(|()| true),
+            return match ready.recv(&self.items) {
+                Ok(item) => encoder.add(pending, item).map(|()| true),
                 Err(_) => Ok(self.groups.send(std::mem::take(pending)).is_ok()),
             };
         }
@@ -106,8 +117,27 @@ impl<'a> CycleEncoder<'a> {
         Self { codec, space, plan, scratch, rows }
     }
 
+    fn add(&mut self, pending: &mut PendingGroup, item: LogItem) -> Result<(), LogError> {
+        match item {
+            LogItem::Cycle(cycle) => self.append(pending, &cycle),
+            LogItem::Term(term) => {
+                // It counts as a cycle: epochs behind it are not durable before it is.
+                pending.cycles += 1;
+                pending.term = Some(term);
+                Ok(())
+            }
+        }
+    }
+
     fn append(&mut self, pending: &mut PendingGroup, cycle: &LogCycle) -> Result<(), LogError> {
         let LogCycle { cycle, bytes } = cycle;
+        pending.cycles += 1;
+        pending.bytes += bytes;
+        if let Some(encoded) = &cycle.encoded {
+            // The leader's record was verified when it arrived; the term is that of the frame.
+            let logged = LoggedCycle::parse(0, encoded).map_err(LogError::Input)?;
+            return pending.group.append_logged(&logged);
+        }
         self.rows.clear();
         for request in cycle.requests.iter() {
             if let Request::Fixes(columns) = request {
@@ -118,10 +148,7 @@ impl<'a> CycleEncoder<'a> {
         }
         let CycleRecord { epoch, system_ms, time_max_ms, .. } = *cycle;
         let header = CycleHeader { epoch, system_ms, time_max_ms };
-        pending.group.append(header, logged(cycle, &self.rows))?;
-        pending.cycles += 1;
-        pending.bytes += bytes;
-        Ok(())
+        pending.group.append(header, logged(cycle, &self.rows))
     }
 }
 

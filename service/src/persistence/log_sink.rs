@@ -1,7 +1,7 @@
 //! Hands the settled cycles of a fleet to its log.
 //!
 //! A cycle is logged when it has settled: one that fails has no place in the log. Cycles that
-//! change nothing are not logged; recovery runs empty cycles in their place.
+//! change nothing are not logged; recovery gives the others the epochs that they had.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use shoal_position_log::ProducerState;
 
 use super::checkpoint::CheckpointThread;
 use super::fleet_log::FleetLog;
-use super::group_thread::LogCycle;
+use super::group_thread::{LogCycle, LogItem};
 use crate::fleet::{CheckpointRows, CycleRecord, CycleSink, SettledCycle, SinkCapacity};
 
 /// See the file's head.
@@ -23,7 +23,9 @@ pub(crate) struct LogSink {
     /// Submitted, in order.
     pub(super) submitted: VecDeque<CycleRecord>,
     /// `None` once the log is closed.
-    pub(super) cycles: Option<Sender<LogCycle>>,
+    pub(super) items: Option<Sender<LogItem>>,
+    /// Whether the fleet follows a leader, whose cycles alone the log holds.
+    pub(super) follows: bool,
     /// A message after a write.
     pub(super) written: Receiver<()>,
     pub(super) pending_bytes_max: u64,
@@ -67,16 +69,26 @@ impl CycleSink for LogSink {
         let Some(mut cycle) = self.submitted.pop_front() else { return };
         let Ok(settled) = outcome else { return };
         self.clock_ms = settled.clock_ms;
-        if cycle.requests.is_empty() && settled.expired == 0 {
-            self.log.pass(settled.epoch);
+        let is_logged = cycle.encoded.is_some();
+        if !is_logged && cycle.requests.is_empty() && settled.expired == 0 {
+            self.log.pass(settled.epoch, settled.clock_ms);
             return;
         }
         cycle.epoch = settled.epoch;
-        if self.clock == Clock::System {
+        if !is_logged && self.clock == Clock::System {
             // Cycles that are not logged may have advanced the clock further than this one.
             cycle.system_ms = settled.clock_ms;
         }
-        self.send(cycle);
+        self.send_cycle(cycle);
+    }
+
+    fn begin_term(&mut self, term: u64, is_leader: bool) {
+        if is_leader {
+            self.reach_settled();
+            self.follows = false;
+        }
+        self.log.add_pending((self.logged_epoch, self.clock_ms), 0);
+        self.send(LogItem::Term(term));
     }
 
     fn takes_checkpoint(&mut self) -> bool {
@@ -98,7 +110,7 @@ impl CycleSink for LogSink {
 }
 
 impl LogSink {
-    fn send(&mut self, cycle: CycleRecord) {
+    fn send_cycle(&mut self, cycle: CycleRecord) {
         if self.log.has_failed() {
             return;
         }
@@ -106,10 +118,26 @@ impl LogSink {
         let bytes = OVERHEAD_BYTES as u64 + requests;
         self.bytes_since_checkpoint += bytes;
         self.logged_epoch = cycle.epoch;
-        self.log.add_pending(cycle.epoch, bytes);
-        if let Some(cycles) = &self.cycles {
+        self.log.add_pending((cycle.epoch, self.clock_ms), bytes);
+        self.send(LogItem::Cycle(LogCycle { cycle, bytes }));
+    }
+
+    fn send(&self, item: LogItem) {
+        if let Some(items) = &self.items {
             // An error means that the thread ended by a failure, which the log reports.
-            let _ = cycles.send(LogCycle { cycle, bytes });
+            let _ = items.send(item);
+        }
+    }
+
+    /// Makes the log reach the last epoch. The last ones may have changed nothing, but clients have
+    /// seen them: a term continues, or ends with them, only if the log reaches them.
+    fn reach_settled(&mut self) {
+        let epoch = self.log.settled_epoch();
+        if epoch > self.logged_epoch {
+            let (system_ms, time_max_ms) = (self.clock_ms, self.clock_ms);
+            let (requests, batches, encoded) = (Arc::default(), Vec::new(), None);
+            let cycle = CycleRecord { epoch, system_ms, time_max_ms, requests, batches, encoded };
+            self.send_cycle(cycle);
         }
     }
 }
@@ -118,15 +146,10 @@ impl Drop for LogSink {
     /// Ends the log in order: everything settled becomes durable.
     fn drop(&mut self) {
         self.log.end();
-        let epoch = self.log.settled_epoch();
-        if epoch > self.logged_epoch {
-            // The last epochs changed nothing, but clients have seen them: the term continues only
-            // if the log reaches them.
-            let (system_ms, time_max_ms) = (self.clock_ms, self.clock_ms);
-            let (requests, batches) = (Arc::default(), Vec::new());
-            self.send(CycleRecord { epoch, system_ms, time_max_ms, requests, batches });
+        if !self.follows {
+            self.reach_settled();
         }
-        drop(self.cycles.take());
+        drop(self.items.take());
         for thread in self.threads.drain(..) {
             // A panic of the thread was printed.
             let _ = thread.join();

@@ -70,7 +70,7 @@ fn read(
 }
 
 /// A cycle as the engine takes it.
-fn record(cycle: &LoggedCycle<'_>) -> Result<CycleRecord, LogError> {
+pub(crate) fn record(cycle: &LoggedCycle<'_>) -> Result<CycleRecord, LogError> {
     let header = cycle.header;
     let requests: Result<Vec<Request>, String> = cycle.requests().map(request).collect();
     let requests = requests.map_err(|reason| {
@@ -87,6 +87,7 @@ fn record(cycle: &LoggedCycle<'_>) -> Result<CycleRecord, LogError> {
         time_max_ms: header.time_max_ms,
         requests: Arc::new(requests),
         batches: cycle.requests().map(|request| request.batch.map(batch)).collect(),
+        encoded: None,
     })
 }
 

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{bounded, unbounded};
 use shoal_codec::{BlockCodec, SpaceTag};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_engine::{Backend, CycleInput, EngineOptions, Model, Request, Ticket};
+use shoal_engine::{Backend, EngineOptions, Request, Ticket};
 use shoal_position_log::{
-    LogOptions, LogWriter, ReadMode, Recovered, Retention, Terms, open_newest,
+    LogOptions, LogWriter, ReadMode, Recovered, Retention, Terms, list_segments, open_newest,
 };
 use tracing::{info, warn};
 
@@ -21,12 +21,14 @@ use super::checkpoint::{self, CheckpointThread, CheckpointTools};
 use super::data_folder::{FleetFolder, random};
 use super::disk_thread::DiskThread;
 use super::fleet_log::{FleetLog, LogReading};
-use super::group_thread::GroupThread;
+use super::group_thread::{GroupThread, LogItem};
 use super::log_sink::LogSink;
 use super::read_ahead::{CycleBatch, read_ahead};
 use crate::error::ServiceError;
-use crate::fleet::{BatchId, CycleRecord, Producers, WallClock};
-use crate::limits::{LOG_GAP_CYCLES_MAX, RECOVERY_PROGRESS_MS, ServerLimits};
+use crate::fleet::{
+    BatchId, CycleNumber, CycleRecord, NumberedEngine, Producers, SharedTerms, WallClock,
+};
+use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::FleetMetrics;
 use crate::threads::spawn;
 
@@ -45,15 +47,17 @@ pub(crate) struct RecoveryTools<'a> {
     pub(crate) metrics: &'a FleetMetrics,
     /// Set when the server shuts down.
     pub(crate) is_stopping: &'a AtomicBool,
+    /// Whether the fleet follows a leader: its log then holds the terms of that, and begins none.
+    pub(crate) follows: bool,
 }
 
 /// A fleet with the state that its log holds.
 pub(crate) struct RecoveredFleet {
-    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) backend: NumberedEngine,
     pub(crate) producers: Producers,
     pub(crate) epoch: u64,
     pub(crate) clock_ms: i64,
-    pub(crate) terms: Terms,
+    pub(crate) terms: Arc<SharedTerms>,
     pub(crate) sink: LogSink,
     pub(crate) log: Arc<FleetLog>,
 }
@@ -66,12 +70,12 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     let started = Instant::now();
     let mut replay = Replay::new(tools)?;
     let checkpoint = replay.load_checkpoint(tools)?;
-    let reader = tools.folder.read_log(replay.epoch, ReadMode::Recover)?;
+    let reader = tools.folder.read_log(first_epoch(tools, &replay)?, ReadMode::Recover)?;
     let mut progress = Progress::new(&tools.folder.identity.name);
     let recovered = read_ahead(reader, |batches| {
         for CycleBatch { cycles, remaining_bytes } in batches {
             for cycle in cycles {
-                progress.rows += replay.apply(cycle, tools)?;
+                progress.rows += replay.apply(cycle)?;
                 if tools.is_stopping.load(Ordering::SeqCst) {
                     return Err(ServiceError::ShuttingDown);
                 }
@@ -84,14 +88,16 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
         let (segment, offset) = (torn.segment, torn.offset);
         info!(segment, offset, reason = torn.reason, "the log ends in an incomplete write");
     }
-    replay.skip_to(recovered.end().epoch, tools)?;
+    // The cycles that the log does not hold have changed nothing but the clock.
+    replay.epoch = replay.epoch.max(recovered.end().epoch);
+    replay.engine.set_epoch(replay.epoch);
     let rows = progress.rows;
     let recovery = started.elapsed();
     let seconds = recovery.as_secs_f64();
     tools.metrics.recovery_seconds.set(seconds);
     info!(
         fleet = tools.folder.identity.name,
-        objects = replay.backend.objects(),
+        objects = replay.engine.objects(),
         rows,
         seconds,
         epoch = replay.epoch,
@@ -100,6 +106,14 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     let fleet = open_log(tools, replay, checkpoint, recovered)?;
     fleet.log.publish(|reading| reading.recovery = recovery);
     Ok(fleet)
+}
+
+/// The epoch after which the log is read.
+fn first_epoch(tools: &RecoveryTools<'_>, replay: &Replay) -> Result<u64, ServiceError> {
+    let FleetFolder { storage, .. } = tools.folder;
+    // A follower that ended between the copy of a checkpoint and the first segment.
+    let is_copy = tools.follows && list_segments(storage.clone(), &tools.folder.log())?.is_empty();
+    Ok(if is_copy { 0 } else { replay.epoch })
 }
 
 /// What a checkpoint says about the log.
@@ -112,12 +126,10 @@ struct CheckpointInfo {
 
 /// An engine that repeats the cycles of a log.
 struct Replay {
-    backend: Box<dyn Backend>,
+    engine: NumberedEngine,
     producers: Producers,
     /// The last settled cycle.
     epoch: u64,
-    /// System clock of the last cycle.
-    system_ms: i64,
     clock_ms: i64,
     /// Cycles submitted, with the numbers of their producers.
     in_flight: VecDeque<(Ticket, Vec<Option<BatchId>>)>,
@@ -126,8 +138,8 @@ struct Replay {
 impl Replay {
     fn new(tools: &RecoveryTools<'_>) -> Result<Self, ServiceError> {
         let producers = Producers::with_limit(tools.limits.producers_max);
-        let (backend, in_flight) = ((tools.start)()?, VecDeque::new());
-        Ok(Self { backend, producers, epoch: 0, system_ms: 0, clock_ms: 0, in_flight })
+        let (engine, in_flight) = (NumberedEngine::new((tools.start)()?), VecDeque::new());
+        Ok(Self { engine, producers, epoch: 0, clock_ms: 0, in_flight })
     }
 
     fn load_checkpoint(
@@ -146,8 +158,8 @@ impl Replay {
             return Ok(CheckpointInfo { epoch: 0, needed_epoch, terms: None });
         };
         let (state, producers) = checkpoint::read(&mut reader)?;
-        (self.epoch, self.clock_ms, self.system_ms) = (state.epoch, state.clock_ms, state.clock_ms);
-        self.backend.import(state)?;
+        (self.epoch, self.clock_ms) = (state.epoch, state.clock_ms);
+        self.engine.import(state)?;
         producers.into_iter().for_each(|producer| self.producers.restore_state(producer));
         Ok(CheckpointInfo {
             epoch: self.epoch,
@@ -158,16 +170,10 @@ impl Replay {
 
     /// Submits a cycle; returns its rows and removals. Where an engine answers late, the next
     /// cycle overlaps with it.
-    fn apply(
-        &mut self,
-        cycle: CycleRecord,
-        tools: &RecoveryTools<'_>,
-    ) -> Result<u64, ServiceError> {
-        self.skip_to(cycle.epoch - 1, tools)?;
-        let overlapping = if self.backend.answer_lag() == 0 { 0 } else { CYCLES_IN_FLIGHT_MAX - 1 };
+    fn apply(&mut self, cycle: CycleRecord) -> Result<u64, ServiceError> {
+        let overlapping = if self.engine.answer_lag() == 0 { 0 } else { CYCLES_IN_FLIGHT_MAX - 1 };
         let rows = cycle.requests.iter().map(Request::rows).sum::<usize>() as u64;
-        let ticket = self.backend.submit(cycle.input())?;
-        self.system_ms = cycle.system_ms;
+        let ticket = self.engine.submit(cycle.input(), CycleNumber::At(cycle.epoch))?;
         self.in_flight.push_back((ticket, cycle.batches));
         self.settle_until(overlapping)?;
         Ok(rows)
@@ -178,7 +184,7 @@ impl Replay {
         while self.in_flight.len() > in_flight_max
             && let Some((ticket, batches)) = self.in_flight.pop_front()
         {
-            let output = self.backend.wait(ticket)?;
+            let output = self.engine.wait(ticket)?;
             for (batch, outcome) in batches.iter().zip(&output.requests) {
                 if let Some(BatchId { producer, batch_seq }) = batch {
                     let is_applied = outcome.block_error.is_none();
@@ -186,30 +192,6 @@ impl Replay {
                 }
             }
             (self.epoch, self.clock_ms) = (output.epoch, output.clock_ms);
-        }
-        Ok(())
-    }
-
-    /// Runs empty cycles up to `epoch` in place of those that were not logged. The clock of the
-    /// last cycle has expired everything that it can, so they change nothing.
-    fn skip_to(&mut self, epoch: u64, tools: &RecoveryTools<'_>) -> Result<(), ServiceError> {
-        if epoch == self.epoch + self.in_flight.len() as u64 {
-            return Ok(());
-        }
-        self.settle_until(0)?;
-        if epoch.saturating_sub(self.epoch) > LOG_GAP_CYCLES_MAX {
-            let mut state = self.backend.export()?;
-            state.epoch = epoch;
-            // The former engine ends first, so that the memory is never needed twice.
-            self.backend = Box::new(Model::new(tools.options.clone()));
-            self.backend = (tools.start)()?;
-            self.backend.import(state)?;
-            self.epoch = epoch;
-        }
-        while self.epoch < epoch {
-            let (system_ms, time_max_ms) = (self.system_ms, self.system_ms);
-            let input = CycleInput { system_ms, time_max_ms, ..CycleInput::default() };
-            self.epoch = self.backend.run(input)?.epoch;
         }
         Ok(())
     }
@@ -250,7 +232,7 @@ fn open_log(
     checkpoint: CheckpointInfo,
     recovered: Recovered,
 ) -> Result<RecoveredFleet, ServiceError> {
-    let Replay { backend, producers, epoch, clock_ms, .. } = replay;
+    let Replay { engine, producers, epoch, clock_ms, .. } = replay;
     let limits = tools.limits;
     let options = LogOptions {
         segment_bytes: limits.log_segment_bytes,
@@ -259,10 +241,17 @@ fn open_log(
     };
     let read = recovered.clone();
     let (storage, folder) = (tools.folder.storage.clone(), tools.folder.log());
-    let writer = LogWriter::open(storage, &folder, options, recovered, epoch, random()?)?;
-    let terms = read.terms(checkpoint.terms, writer.term());
+    let last_term = read.term().or(checkpoint.terms.as_ref().map(Terms::current));
+    let fresh_term = match last_term.filter(|_| tools.follows) {
+        Some(term) => term,
+        None => random()?,
+    };
+    let writer = LogWriter::open(storage, &folder, options, recovered, epoch, fresh_term)?;
+    let terms = Arc::new(SharedTerms::new(read.terms(checkpoint.terms, writer.term())));
     let reading = LogReading {
         durable_epoch: epoch,
+        clock_ms: None,
+        term: writer.term(),
         position: writer.synced(),
         checkpoint_epoch: checkpoint.epoch,
         bytes: writer.bytes(),
@@ -271,7 +260,7 @@ fn open_log(
     let log = Arc::new(FleetLog::new(&tools.folder.identity.name, reading));
     let start = LogStart { tools, writer, log: log.clone(), terms: terms.clone() };
     let sink = start.sink(epoch, clock_ms, checkpoint.needed_epoch)?;
-    Ok(RecoveredFleet { backend, producers, epoch, clock_ms, terms, sink, log })
+    Ok(RecoveredFleet { backend: engine, producers, epoch, clock_ms, terms, sink, log })
 }
 
 /// An open log without threads.
@@ -279,7 +268,7 @@ struct LogStart<'a> {
     tools: &'a RecoveryTools<'a>,
     writer: LogWriter,
     log: Arc<FleetLog>,
-    terms: Terms,
+    terms: Arc<SharedTerms>,
 }
 
 impl LogStart<'_> {
@@ -287,7 +276,7 @@ impl LogStart<'_> {
         let Self { tools, writer, log, terms } = self;
         let (limits, space) = (tools.limits, tools.options.space.tag());
         let fleet = tools.folder.identity.name.clone();
-        let (cycle_sender, cycles) = unbounded();
+        let (item_sender, items) = unbounded();
         let (group_sender, groups) = bounded(0);
         let (empty_sender, empty) = bounded(2);
         let (written_sender, written) = bounded(1);
@@ -300,6 +289,8 @@ impl LogStart<'_> {
             empty: empty_sender,
             written: written_sender,
             needed,
+            follower_bytes: limits.log_follower_bytes,
+            follower_keep: Duration::from_millis(limits.log_follower_ms),
             retention: Retention { keep_bytes: limits.log_keep_bytes, keep_ms: limits.log_keep_ms },
             wall: tools.wall.clone(),
             metrics: tools.metrics.clone(),
@@ -320,7 +311,7 @@ impl LogStart<'_> {
             spawn_guarded(
                 format!("group-{fleet}"),
                 &log,
-                group_work(cycles, group_sender, empty, (space, (tools.codec)()), log.clone()),
+                group_work(items, group_sender, empty, (space, (tools.codec)()), log.clone()),
             )?,
             spawn_guarded(format!("disk-{fleet}"), &log, move || disk.run())?,
         ];
@@ -328,7 +319,8 @@ impl LogStart<'_> {
             log,
             clock: tools.options.clock,
             submitted: VecDeque::new(),
-            cycles: Some(cycle_sender),
+            items: Some(item_sender),
+            follows: tools.follows,
             written,
             pending_bytes_max: limits.log_pending_bytes_max,
             logged_epoch: epoch,
@@ -342,13 +334,13 @@ impl LogStart<'_> {
 }
 
 fn group_work(
-    cycles: crossbeam_channel::Receiver<super::group_thread::LogCycle>,
+    items: crossbeam_channel::Receiver<LogItem>,
     groups: crossbeam_channel::Sender<super::group_thread::PendingGroup>,
     written: crossbeam_channel::Receiver<super::group_thread::PendingGroup>,
     (space, codec): (SpaceTag, Box<dyn BlockCodec + Send>),
     log: Arc<FleetLog>,
 ) -> impl FnOnce() + Send + 'static {
-    let thread = GroupThread { cycles, groups, written, space, codec };
+    let thread = GroupThread { items, groups, written, space, codec };
     move || {
         if let Err(error) = thread.run() {
             log.fail(&error.to_string());

@@ -12,7 +12,7 @@ use super::ack_range::row_counts;
 use super::duration::millis;
 use super::report_message::{durability_of, durability_value};
 use crate::error::ServiceError;
-use crate::fleet::{Fleet, FleetName, FleetSpec};
+use crate::fleet::{Fleet, FleetName, FleetSpec, Role, Staleness};
 use crate::limits::ServerLimits;
 use crate::persistence::{FleetLog, LogCondition, LogReading};
 
@@ -70,7 +70,7 @@ pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
         clock: clock.into(),
         ttl: ttl_message(options.ttl_ms),
         limits: Some(v1::FleetLimits { objects_max: options.objects_max }),
-        term: options.term,
+        term: fleet.term(),
         epoch: view.epoch,
         clock_ms: view.clock_ms,
         object_count: view.objects,
@@ -80,6 +80,7 @@ pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
         query_count: view.queries,
         durability: durability_value(fleet.durability()).into(),
         log: fleet.log().map(|log| log_message(log)),
+        replication: fleet.log().map(|log| replication_message(fleet, log)),
     }
 }
 
@@ -131,6 +132,26 @@ fn log_message(log: &FleetLog) -> v1::FleetLog {
         checkpoint_duration: duration(reading.checkpoint_time)
             .filter(|_| reading.checkpoint_ms > 0),
     }
+}
+
+fn replication_message(fleet: &Fleet, log: &FleetLog) -> v1::FleetReplication {
+    let (role, leader) = match fleet.role() {
+        Role::Leader { .. } => (v1::ReplicationRole::Leader, String::new()),
+        Role::Follower(following) => (v1::ReplicationRole::Follower, following.leader.to_string()),
+        Role::Fenced { .. } => (v1::ReplicationRole::Fenced, String::new()),
+    };
+    let follower = |(address, durable_epoch)| v1::FleetFollower { address, durable_epoch };
+    v1::FleetReplication {
+        role: role.into(),
+        leader,
+        staleness: fleet.staleness().map(staleness_message),
+        followers: log.followers().connected().into_iter().map(follower).collect(),
+    }
+}
+
+pub(super) fn staleness_message(staleness: Staleness) -> v1::Staleness {
+    let Staleness { leader_epoch, stale_ms } = staleness;
+    v1::Staleness { leader_epoch, stale_ms }
 }
 
 fn space_message(space: &Space) -> v1::Space {

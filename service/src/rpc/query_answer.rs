@@ -10,6 +10,7 @@ use tonic::{Response, Status};
 use super::budgeted_answer::{BudgetedAnswer, ask};
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
+use super::fleet_message::staleness_message;
 use super::query_context::QueryContext;
 use super::records::{Records, row_bytes_max};
 use super::service_context::ServiceContext;
@@ -88,11 +89,12 @@ pub(super) fn header(
 ) -> AnswerHeader {
     AnswerHeader {
         fleet: fleet.name().as_str().to_owned(),
-        term: fleet.term(),
+        term: answered.term,
         epoch: answered.epoch,
         clock_ms: answered.clock_ms,
         staleness_epochs: answered.staleness_epochs,
         total: one.map_or(0, |answer| answer.total),
         truncated: one.is_some_and(|answer| answer.truncated),
+        staleness: fleet.staleness().map(staleness_message),
     }
 }

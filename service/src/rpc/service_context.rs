@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
 use crate::fleet::Registry;
+use crate::follower::Replication;
 use crate::limits::{BUSY_RETRY_MS, ServerLimits};
 use crate::metrics::Metrics;
 
@@ -17,6 +18,7 @@ use crate::metrics::Metrics;
 #[derive(Clone, Debug)]
 pub struct ServiceContext {
     pub(super) registry: Arc<Registry>,
+    pub(super) replication: Arc<Replication>,
     pub(super) limits: ServerLimits,
     pub(super) answers: Arc<AnswerBudget>,
     metrics: Arc<Metrics>,
@@ -40,15 +42,16 @@ impl Drop for OpenStream {
 impl ServiceContext {
     /// The context of these fleets; `stopping` becomes true when the server shuts down.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         registry: Arc<Registry>,
+        replication: Arc<Replication>,
         limits: ServerLimits,
         metrics: Arc<Metrics>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         let answers = registry.answers();
         let streams = Arc::new(Semaphore::new(limits.streams_max));
-        Self { registry, limits, answers, metrics, streams, stopping }
+        Self { registry, replication, limits, answers, metrics, streams, stopping }
     }
 
     /// Counts a long-lived stream until the result is dropped.

@@ -68,7 +68,7 @@ fn attach(
     let token = ResumeToken::parse(&request.resume_token)?;
     context.registry.check_session_fleet(&token.handle, fleet)?;
     let can_open = !request.regions.is_empty();
-    if token.handle.term != fleet.term() {
+    if token.handle.term != fleet.sessions().term() {
         let (name, term) = (fleet.name().as_str().to_owned(), fleet.term());
         return if can_open {
             Ok(Start::New(Some(GapReason::Term)))

@@ -76,6 +76,11 @@ impl Sessions {
         Self { tools, pending, term, limits, table, open, delivered }
     }
 
+    /// The term that the handles of its sessions have: that at the start of the fleet.
+    pub(crate) fn term(&self) -> u64 {
+        self.term
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,6 +13,7 @@ mod dwell;
 mod encoded_blocks;
 mod error_details;
 mod fleets;
+mod follower;
 mod gated_engine;
 mod hostile_blocks;
 mod hostile_messages;

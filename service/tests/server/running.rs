@@ -56,7 +56,16 @@ impl Running {
     }
 
     pub(crate) async fn start_in(environment: Environment, options: ServerOptions) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), environment, options).await
+    }
+
+    /// Starts a server at an address, port 0 for any.
+    pub(crate) async fn start_at(
+        address: SocketAddr,
+        environment: Environment,
+        options: ServerOptions,
+    ) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let metrics_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let metrics_address = metrics_listener.local_addr().unwrap();
@@ -366,7 +375,18 @@ const CODES: [(Code, &[&str]); 11] = [
     (Code::DeadlineExceeded, &["DEADLINE"]),
     (
         Code::FailedPrecondition,
-        &["LOST", "OUT_OF_ORDER", "PRODUCER_UNKNOWN", "SESSION_OTHER_FLEET", "TOKEN_TERM"],
+        &[
+            "FENCED",
+            "FOLLOWER",
+            "LEADER_REACHABLE",
+            "LOST",
+            "NOT_FOLLOWER",
+            "NO_LOG",
+            "OUT_OF_ORDER",
+            "PRODUCER_UNKNOWN",
+            "SESSION_OTHER_FLEET",
+            "TOKEN_TERM",
+        ],
     ),
     (Code::Internal, &["FRAMING"]),
     (
@@ -378,7 +398,14 @@ const CODES: [(Code, &[&str]); 11] = [
     (Code::ResourceExhausted, &["BUSY", "ENGINE_MEMORY", "LIMIT", "LOG_SPACE"]),
     (
         Code::Unavailable,
-        &["ENGINE_DEVICE", "FLEET_FAILED", "LOG_FAILED", "RECOVERING", "SHUTTING_DOWN"],
+        &[
+            "ENGINE_DEVICE",
+            "FLEET_FAILED",
+            "FOLLOWER_BEHIND",
+            "LOG_FAILED",
+            "RECOVERING",
+            "SHUTTING_DOWN",
+        ],
     ),
     (Code::Unimplemented, &["COMPRESSION_UNSUPPORTED", "METHOD_UNKNOWN"]),
 ];

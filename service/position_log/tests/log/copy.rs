@@ -1,5 +1,5 @@
-//! What a follower needs: terms that begin while the log is open, copies of checkpoints, and folders
-//! that are set aside.
+//! What a follower needs: terms that begin while the log is open, copies of checkpoints, and
+//! folders that are set aside.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ fn a_checkpoint_is_copied_whole_or_not_at_all() {
     for _ in 0..300 {
         // In the header of the first section.
         let mut flipped = sent.clone();
-        let bit = 8 * 4096 + chance.below(8 * 64) as usize;
+        let bit = 8 * 4096 + chance.below(8 * 64);
         flipped[bit / 8] ^= 1 << (bit % 8);
         assert!(import(&disk, &flipped, 5_000).is_err(), "bit {bit}");
     }

@@ -29,6 +29,7 @@ pub struct FleetJson {
     queries: u64,
     durability: &'static str,
     log: Option<Value>,
+    replication: Option<Value>,
 }
 
 impl FleetJson {
@@ -51,6 +52,7 @@ impl FleetJson {
             queries: fleet.query_count,
             durability: durability_name(fleet),
             log: fleet.log.as_ref().map(log_json),
+            replication: fleet.replication.as_ref().map(replication_json),
         }
     }
 
@@ -114,6 +116,43 @@ fn time_text(time: Option<prost_types::Duration>) -> String {
 /// A time that is known to a factor of two.
 fn limit_text(time: Option<prost_types::Duration>) -> String {
     time.map_or_else(|| "none".to_owned(), |time| format!("at most {}", time_text(Some(time))))
+}
+
+fn role_name(replication: &v1::FleetReplication) -> &'static str {
+    match replication.role() {
+        v1::ReplicationRole::Follower => "follower",
+        v1::ReplicationRole::Fenced => "fenced",
+        v1::ReplicationRole::Leader | v1::ReplicationRole::Unspecified => "leader",
+    }
+}
+
+fn replication_json(replication: &v1::FleetReplication) -> Value {
+    let follower = |it: &v1::FleetFollower| {
+        let (address, epoch) = (&it.address, it.durable_epoch);
+        json!({ "address": address, "durable_epoch": epoch })
+    };
+    let followers: Vec<Value> = replication.followers.iter().map(follower).collect();
+    json!({
+        "role": role_name(replication),
+        "leader": replication.leader,
+        "leader_epoch": replication.staleness.map(|it| it.leader_epoch),
+        "stale_ms": replication.staleness.map(|it| it.stale_ms),
+        "followers": followers,
+    })
+}
+
+/// The copies of a fleet, one property a row.
+fn replication_rows(replication: &v1::FleetReplication, epoch: u64) -> Vec<(&'static str, String)> {
+    let mut rows = vec![("role", role_name(replication).to_owned())];
+    if let Some(v1::Staleness { leader_epoch, stale_ms }) = replication.staleness {
+        let behind = leader_epoch.saturating_sub(epoch);
+        rows.push(("leader", replication.leader.clone()));
+        rows.push(("behind the leader", format!("{behind} epochs; current {stale_ms} ms ago")));
+    }
+    for v1::FleetFollower { address, durable_epoch } in &replication.followers {
+        rows.push(("follower", format!("{address}, durable epoch {durable_epoch}")));
+    }
+    rows
 }
 
 fn durability_name(fleet: &v1::Fleet) -> &'static str {
@@ -223,7 +262,8 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
         ("durability", durability_name(fleet).to_owned()),
     ];
     let log = fleet.log.iter().flat_map(log_rows);
-    for (name, text) in properties.into_iter().chain(log) {
+    let replication = fleet.replication.iter().flat_map(|it| replication_rows(it, fleet.epoch));
+    for (name, text) in properties.into_iter().chain(log).chain(replication) {
         table.add_row([name.to_owned(), text]);
     }
     table
@@ -242,6 +282,13 @@ mod tests {
             clock: v1::Clock::Event.into(),
             term: u64::MAX,
             object_count: 3,
+            epoch: 40,
+            replication: Some(v1::FleetReplication {
+                role: v1::ReplicationRole::Follower.into(),
+                leader: "10.0.0.1:7117".to_owned(),
+                staleness: Some(v1::Staleness { leader_epoch: 42, stale_ms: 3 }),
+                followers: Vec::new(),
+            }),
             ..Default::default()
         };
         let line: Value = serde_json::from_str(&FleetJson::new(&fleet).line()).unwrap();
@@ -250,7 +297,11 @@ mod tests {
             (Some("planar:100x50"), Some("event"))
         );
         assert_eq!(line["term"], "18446744073709551615");
-        assert!(fleet_details(&fleet).to_string().contains("planar:100x50"));
+        assert_eq!(line["replication"]["role"], "follower");
+        let details = fleet_details(&fleet).to_string();
+        for text in ["planar:100x50", "10.0.0.1:7117", "2 epochs; current 3 ms ago"] {
+            assert!(details.contains(text), "{details}");
+        }
         assert_eq!(line["log"], Value::Null);
         assert!(fleet_table(&[fleet]).to_string().contains("yard"));
     }

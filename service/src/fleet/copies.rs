@@ -1,0 +1,151 @@
+//! The part of a registry that replication uses: copies of a leader's fleets, and which server may
+//! create and delete fleets.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use tracing::{info, warn};
+
+use super::fleet::Fleet;
+use super::fleet_name::FleetName;
+use super::fleet_shared::FleetState;
+use super::registry::{FleetSpec, Registry, blocking};
+use super::role::{Following, Role};
+use crate::error::ServiceError;
+use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
+use crate::persistence::{DataFolder, FleetFolder, NewTerm};
+
+impl Registry {
+    /// Makes its fleets copies of those of a leader.
+    #[must_use]
+    pub(crate) fn following(mut self, leader: Option<Arc<str>>) -> Self {
+        self.leader = RwLock::new(leader);
+        self
+    }
+
+    /// Adds a copy of a leader's fleet; `fill` prepares its folder.
+    ///
+    /// # Errors
+    /// Those of `fill`; as [`Registry::create`].
+    pub(crate) async fn add_copy<F: Future<Output = Result<(), ServiceError>>>(
+        &self,
+        (name, spec, id): (FleetName, FleetSpec, u128),
+        fill: impl FnOnce(FleetFolder) -> F,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        let _changing = self.changing.lock().await;
+        let Some(data) = self.data.clone() else { return Err(ServiceError::NoLog) };
+        let folder = blocking({
+            let (name, spec) = (name.clone(), spec.clone());
+            move || {
+                // A copy that was not completed.
+                data.unlist(&name)?;
+                data.add_copy(&name, &spec, id)
+            }
+        })
+        .await?;
+        fill(folder.clone()).await?;
+        let fleet = self.start(name.clone(), spec, Some(folder)).await?;
+        info!(fleet = %name, epoch = fleet.view().epoch, "a copy of the leader's fleet begins");
+        self.set_copying(&name, false);
+        self.write(|fleets| fleets.insert(name, fleet.clone()));
+        Ok(fleet)
+    }
+
+    /// Ends a copy of a leader's fleet. Its files get another name, `NAME.SUFFIX`, or are removed.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) async fn remove_copy(
+        &self,
+        fleet: &Arc<Fleet>,
+        suffix: Option<String>,
+    ) -> Result<(), ServiceError> {
+        let _changing = self.changing.lock().await;
+        let name = fleet.name().clone();
+        fleet.end(FleetState::Deleted).await;
+        self.write(|fleets| fleets.remove(&name));
+        self.metrics.forget(name.as_str());
+        let Some((data, folder)) = self.data.clone().zip(fleet.folder().cloned()) else {
+            return Ok(());
+        };
+        blocking(move || match suffix {
+            Some(suffix) => {
+                let to = data.set_aside(&folder, &suffix)?;
+                warn!(fleet = %name, to, "the files of the fleet are set aside");
+                Ok(())
+            }
+            None => {
+                data.unlist(&name)?;
+                data.remove_files(&folder)
+            }
+        })
+        .await
+    }
+
+    /// The data folder, if fleets are kept across restarts.
+    pub(crate) fn data(&self) -> Option<&DataFolder> {
+        self.data.as_ref()
+    }
+
+    /// The limits of the server.
+    pub(crate) fn limits(&self) -> &ServerLimits {
+        &self.limits
+    }
+
+    /// Address of the leader, on a follower.
+    pub(crate) fn leader(&self) -> Option<Arc<str>> {
+        self.leader.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Follows no leader any more: fleets can be created and deleted.
+    pub(crate) fn lead(&self) {
+        *self.leader.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Confirms that fleets may be created and deleted here.
+    ///
+    /// # Errors
+    /// [`ServiceError::Follower`], [`ServiceError::Fenced`].
+    pub(crate) fn check_leader(&self) -> Result<(), ServiceError> {
+        if let Some(leader) = self.leader() {
+            return Err(ServiceError::Follower { leader: leader.to_string() });
+        }
+        let fence = self.data.as_ref().and_then(|data| data.role().fenced.first().cloned());
+        fence.map_or(Ok(()), |NewTerm { name, term, epoch, .. }| {
+            Err(ServiceError::Fenced { fleet: name, term, last_epoch: epoch })
+        })
+    }
+
+    /// The part in replication that a fleet begins with.
+    pub(super) fn first_role(&self, folder: Option<&FleetFolder>, epoch: u64) -> Role {
+        if let Some(leader) = self.leader() {
+            return Role::Follower(Arc::new(Following::new(leader, epoch)));
+        }
+        let record = self.data.as_ref().map(DataFolder::role).unwrap_or_default();
+        let is_this = |fence: &&NewTerm| folder.is_some_and(|it| it.identity.id == fence.id);
+        if let Some(fence) = record.fenced.iter().find(is_this) {
+            return Role::Fenced { term: fence.term, last_epoch: fence.epoch };
+        }
+        // The wait begins when calls are accepted.
+        Role::Leader { opens: record.has_followers.then(Instant::now) }
+    }
+
+    /// Whether the copy of a fleet is on its way: until then calls fail with the reason.
+    pub(crate) fn set_copying(&self, name: &FleetName, is_copying: bool) {
+        let mut copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_copying {
+            copying.insert(name.clone());
+        } else {
+            copying.remove(name);
+        }
+    }
+
+    /// The error of a call to a fleet that is not there.
+    pub(super) fn unknown(&self, name: &FleetName) -> ServiceError {
+        let copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        if copying.contains(name) {
+            return ServiceError::Recovering { retry_ms: RECOVERY_PROGRESS_MS };
+        }
+        ServiceError::FleetUnknown(name.as_str().into())
+    }
+}

@@ -1,0 +1,67 @@
+//! What a follower applies: the cycles of its leader's log, and the changes of terms.
+//!
+//! A step waits in a queue of its own, bounded by bytes; the engine's thread takes the steps in
+//! order, between cycles of queries.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use shoal_engine::Request;
+use shoal_position_log::CycleHeader;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::producers::BatchId;
+
+/// A cycle of a leader's log.
+#[derive(Debug)]
+pub(crate) struct FollowedCycle {
+    pub(crate) header: CycleHeader,
+    pub(crate) requests: Arc<Vec<Request>>,
+    /// For each request the number that its producer gave it, if any.
+    pub(crate) batches: Vec<Option<BatchId>>,
+    /// Its record in the log.
+    pub(crate) encoded: Bytes,
+}
+
+/// What happens next on a follower.
+#[derive(Debug)]
+pub(crate) enum Followed {
+    /// A cycle is applied.
+    Cycle(FollowedCycle),
+    /// Cycles up to this epoch have changed nothing but the clock.
+    Clock {
+        /// The last of them.
+        epoch: u64,
+        /// The leader's clock after it.
+        clock_ms: i64,
+    },
+    /// The leader has begun a term; the former one ended at this epoch.
+    Term {
+        /// The new term.
+        term: u64,
+        /// Last epoch of the former one.
+        last_epoch: u64,
+    },
+    /// The fleet becomes a leader, and begins this term at its last epoch.
+    Lead {
+        /// The new term.
+        term: u64,
+    },
+}
+
+/// A step in the queue.
+#[derive(Debug)]
+pub(super) struct FollowedStep {
+    pub(super) step: Followed,
+    pub(super) _permit: OwnedSemaphorePermit,
+}
+
+impl Followed {
+    /// Its share of the queue.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Cycle(cycle) => cycle.encoded.len(),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The part of a fleet in replication: leader, follower, or a leader whose place another took.
+//!
+//! Only a leader takes changes. A follower knows how current its state is.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::watch;
+
+/// See the file's head.
+#[derive(Clone, Debug)]
+pub(crate) enum Role {
+    /// It takes changes, from this time on.
+    Leader {
+        /// Until then a server that was promoted in its place may fence it.
+        opens: Option<Instant>,
+    },
+    /// It copies the log of a leader.
+    Follower(Arc<Following>),
+    /// Another server was promoted in its place.
+    Fenced {
+        /// The term that began there.
+        term: u64,
+        /// The last epoch of this server that survived.
+        last_epoch: u64,
+    },
+}
+
+/// How far a follower is.
+#[derive(Debug)]
+pub(crate) struct Following {
+    /// Address of the leader.
+    pub(crate) leader: Arc<str>,
+    known: Mutex<Known>,
+    applied: watch::Sender<u64>,
+}
+
+/// What a follower knows of its leader.
+#[derive(Debug)]
+struct Known {
+    leader_epoch: u64,
+    /// The oldest epoch of the leader that is not applied, and when it was the last durable one.
+    awaited: Option<(u64, Instant)>,
+    /// When the state was that of the leader.
+    current_at: Instant,
+}
+
+/// How current a state is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Staleness {
+    /// The last durable epoch of the leader that is known.
+    pub(crate) leader_epoch: u64,
+    /// Since the state was known to be that of the leader.
+    pub(crate) stale_ms: u64,
+}
+
+impl Following {
+    pub(crate) fn new(leader: Arc<str>, epoch: u64) -> Self {
+        let known = Known { leader_epoch: epoch, awaited: None, current_at: Instant::now() };
+        Self { leader, known: Mutex::new(known), applied: watch::Sender::new(epoch) }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The leader has just said that this is its last durable epoch.
+    pub(crate) fn heard(&self, leader_epoch: u64) {
+        let mut known = self.known();
+        known.leader_epoch = leader_epoch;
+        if *self.applied.borrow() >= leader_epoch {
+            (known.awaited, known.current_at) = (None, Instant::now());
+        } else if known.awaited.is_none() {
+            known.awaited = Some((leader_epoch, Instant::now()));
+        }
+    }
+
+    /// The state is that after this epoch.
+    pub(crate) fn applied(&self, epoch: u64) {
+        self.applied.send_if_modified(|applied| std::mem::replace(applied, epoch) != epoch);
+        let mut known = self.known();
+        if let Some((_, at)) = known.awaited.filter(|(awaited, _)| *awaited <= epoch) {
+            (known.awaited, known.current_at) = (None, at);
+        }
+    }
+
+    /// A term has begun: epochs of the former one do not compare.
+    pub(crate) fn term_began(&self, epoch: u64) {
+        let mut known = self.known();
+        (known.leader_epoch, known.awaited) = (epoch, None);
+        self.applied.send_replace(epoch);
+    }
+
+    /// Completes once an epoch is applied.
+    pub(crate) async fn reached(&self, epoch: u64) {
+        // The sender lives as long as this.
+        let _ = self.applied.subscribe().wait_for(|applied| *applied >= epoch).await;
+    }
+
+    /// How current the state is.
+    pub(crate) fn staleness(&self) -> Staleness {
+        let known = self.known();
+        let stale_ms = known.current_at.elapsed().as_millis();
+        let stale_ms = u64::try_from(stale_ms).unwrap_or(u64::MAX);
+        Staleness { leader_epoch: known.leader_epoch, stale_ms }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_state_is_current_as_of_the_epoch_that_it_has_reached() {
+        let following = Following::new("a".into(), 5);
+        let before = following.known().current_at;
+        following.heard(5);
+        let reached = following.known().current_at;
+        assert!(reached >= before);
+        following.heard(8);
+        let (_, asked) = following.known().awaited.unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        // Later news does not hide that the earlier one is not applied.
+        following.heard(9);
+        following.applied(7);
+        assert_eq!(following.known().current_at, reached);
+        following.applied(8);
+        assert_eq!(following.known().current_at, asked);
+        assert_eq!(following.staleness().leader_epoch, 9);
+        following.term_began(3);
+        following.heard(3);
+        assert!(following.known().current_at > asked);
+    }
+}

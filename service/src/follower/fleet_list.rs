@@ -1,0 +1,190 @@
+//! Keeps the fleets of a follower as those of its leader: asks for the list at an interval, begins
+//! and ends copies, and runs one stream for each.
+//!
+//! A copy is deleted only if the data folder that it was copied from no longer lists it. Fleets of
+//! another origin are set aside.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use shoal_client::Client;
+use shoal_proto::v1;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tracing::{info, warn};
+
+use super::fleet_stream::{CopiedFleet, copy};
+use super::replication::connect;
+use crate::error::ServiceError;
+use crate::fleet::{Fleet, FleetName, Registry};
+use crate::limits::{FOLLOW_LIST_MS, FOLLOW_RETRY_MS};
+use crate::persistence::recorded_spec;
+
+/// Why the list or a stream is tried again.
+pub(super) type Problem = String;
+
+/// Doubles from the shortest to the longest delay.
+#[derive(Debug)]
+pub(super) struct Backoff(u64);
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self(FOLLOW_RETRY_MS.0)
+    }
+}
+
+impl Backoff {
+    /// Waits longer than the last time.
+    pub(super) async fn wait(&mut self) {
+        tokio::time::sleep(Duration::from_millis(self.0)).await;
+        self.0 = (self.0 * 2).min(FOLLOW_RETRY_MS.1);
+    }
+}
+
+/// The streams of all copies.
+struct FleetList {
+    registry: Arc<Registry>,
+    leader: Arc<str>,
+    /// Of this server.
+    address: SocketAddr,
+    /// The connection that all streams share, while it works.
+    client: Option<Client>,
+    /// Identity and stream by name.
+    streams: BTreeMap<FleetName, (u128, AbortHandle)>,
+    tasks: JoinSet<()>,
+}
+
+/// Follows a leader until `stop`. `copied` becomes true once there is a copy of each fleet.
+pub(super) async fn follow(
+    registry: Arc<Registry>,
+    (leader, address): (Arc<str>, SocketAddr),
+    copied: watch::Sender<bool>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let (streams, tasks) = Default::default();
+    let mut list = FleetList { registry, leader, address, client: None, streams, tasks };
+    tokio::select! {
+        () = list.run(&copied) => {}
+        // An error means that the server has ended.
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+    // No stream may add to a fleet once this returns.
+    list.tasks.shutdown().await;
+}
+
+impl FleetList {
+    async fn run(&mut self, copied: &watch::Sender<bool>) {
+        let (mut backoff, mut last_problem) = (Backoff::default(), String::new());
+        loop {
+            match self.update().await {
+                Ok(()) => {
+                    if self.registry.list().len() >= self.streams.len() {
+                        copied.send_replace(true);
+                    }
+                    if !last_problem.is_empty() {
+                        info!(leader = %self.leader, "the leader answers");
+                    }
+                    (backoff, last_problem) = (Backoff::default(), String::new());
+                    tokio::time::sleep(Duration::from_millis(FOLLOW_LIST_MS)).await;
+                }
+                Err(problem) => {
+                    self.client = None;
+                    if problem != last_problem {
+                        warn!(leader = %self.leader, problem, "no list of the leader's fleets");
+                        last_problem = problem;
+                    }
+                    backoff.wait().await;
+                }
+            }
+        }
+    }
+
+    async fn update(&mut self) -> Result<(), Problem> {
+        let client = match &self.client {
+            Some(client) => client.clone(),
+            None => connect(&self.leader).await.map_err(|error| error.to_string())?,
+        };
+        self.client = Some(client.clone());
+        let mut service = client.log_service();
+        let call = service.describe_logs(v1::DescribeLogsRequest {});
+        let timeout = client.options().timeout;
+        let answer = tokio::time::timeout(timeout, call).await;
+        let answer = answer.map_err(|_| "no answer in time".to_owned())?;
+        let answer = answer.map_err(|status| status.message().to_owned())?.into_inner();
+        self.apply(&client, answer).await.map_err(|error| error.to_string())
+    }
+
+    async fn apply(
+        &mut self,
+        client: &Client,
+        answer: v1::DescribeLogsResponse,
+    ) -> Result<(), ServiceError> {
+        let mut fleets = BTreeMap::new();
+        for log in answer.logs {
+            let fleet = copied(&log)?;
+            fleets.insert(fleet.name.clone(), fleet);
+        }
+        let data = self.registry.data().cloned().ok_or(ServiceError::NoLog)?;
+        let is_known = data.role().leader_id == answer.server_id;
+        for fleet in self.registry.list() {
+            let id = identity(&fleet);
+            if fleets.get(fleet.name()).is_none_or(|copied| Some(copied.id) != id) {
+                self.remove(&fleet, is_known).await?;
+            }
+        }
+        if !is_known {
+            let leader_id = answer.server_id;
+            let changed = tokio::task::spawn_blocking(move || {
+                data.change_role(|role| role.leader_id = leader_id)
+            });
+            changed.await.unwrap_or(Err(ServiceError::ShuttingDown))?;
+        }
+        self.streams.retain(|name, (id, stream)| {
+            let is_kept = fleets.get(name).is_some_and(|fleet| fleet.id == *id);
+            if !is_kept {
+                self.registry.set_copying(name, false);
+                stream.abort();
+            }
+            is_kept && !stream.is_finished()
+        });
+        while self.tasks.try_join_next().is_some() {}
+        for (name, fleet) in fleets {
+            if !self.streams.contains_key(&name) {
+                let id = fleet.id;
+                let registry = self.registry.clone();
+                let task = copy(registry, client.clone(), fleet, self.address);
+                self.streams.insert(name, (id, self.tasks.spawn(task)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a fleet that the leader does not have.
+    async fn remove(&mut self, fleet: &Arc<Fleet>, is_known: bool) -> Result<(), ServiceError> {
+        if let Some((_, stream)) = self.streams.remove(fleet.name()) {
+            stream.abort();
+        }
+        info!(fleet = %fleet.name(), "the leader does not have this fleet; the copy ends");
+        let aside = format!("foreign-{:016x}", fleet.term());
+        self.registry.remove_copy(fleet, (!is_known).then_some(aside)).await
+    }
+}
+
+/// The identity of a fleet with files.
+pub(super) fn identity(fleet: &Fleet) -> Option<u128> {
+    fleet.folder().map(|folder| folder.identity.id)
+}
+
+fn copied(log: &v1::LogDescription) -> Result<CopiedFleet, ServiceError> {
+    let request = log.fleet.clone().unwrap_or_default();
+    let id: [u8; 16] = log.fleet_id[..].try_into().map_err(|_| {
+        ServiceError::field("fleet_id", format!("{} bytes, not 16", log.fleet_id.len()))
+    })?;
+    Ok(CopiedFleet {
+        name: FleetName::new("name", &request.name)?,
+        spec: recorded_spec(&request)?,
+        id: u128::from_be_bytes(id),
+    })
+}

@@ -1,0 +1,14 @@
+//! Replication: a follower copies the fleets of a leader, and may take its place.
+//!
+//! `replication` has the role of the server; `fleet_list` keeps the fleets as the leader's,
+//! `fleet_stream` copies one log, `group_assembly` turns messages into cycles, `promotion` and
+//! `fence` change the leader. The leader's side of the streams is in `rpc/follow.rs`.
+
+mod fence;
+mod fleet_list;
+mod fleet_stream;
+mod group_assembly;
+mod promotion;
+mod replication;
+
+pub(crate) use replication::{Replication, claim_role};

@@ -1,0 +1,167 @@
+//! The role of a server: what its data folder says at the start, and the task that goes with it.
+//!
+//! One task runs at a time: a follower follows, a promoted server fences the leader before.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use shoal_client::{Client, ConnectOptions};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::{fence, fleet_list};
+use crate::error::ServiceError;
+use crate::fleet::Registry;
+use crate::limits::{FRAME_BYTES_MAX, LEADER_ANSWER_MS_MAX};
+use crate::persistence::{DataFolder, StoredRole, random};
+
+/// See the file's head.
+#[derive(Debug)]
+pub(crate) struct Replication {
+    pub(super) registry: Arc<Registry>,
+    /// Held while the server is promoted or fenced.
+    pub(super) changing: tokio::sync::Mutex<()>,
+    /// Follows, or fences the former leader.
+    task: Mutex<Option<(watch::Sender<bool>, JoinHandle<()>)>>,
+    /// Whether the fleets are there; see [`Replication::first_copies`].
+    copied: watch::Sender<bool>,
+}
+
+impl Replication {
+    pub(crate) fn new(registry: Arc<Registry>) -> Arc<Self> {
+        let (changing, task) = (tokio::sync::Mutex::default(), Mutex::default());
+        Arc::new(Self { registry, changing, task, copied: watch::Sender::new(false) })
+    }
+
+    /// Begins what the role demands, once the fleets are recovered. `address` names this server to
+    /// its leader.
+    pub(crate) fn start(self: &Arc<Self>, address: SocketAddr) {
+        let registry = self.registry.clone();
+        if let Some(leader) = registry.leader() {
+            if !registry.list().is_empty() {
+                self.copied.send_replace(true);
+            }
+            let copied = self.copied.clone();
+            self.run(|stop| fleet_list::follow(registry, (leader, address), copied, stop));
+        } else if registry.data().is_some_and(|data| data.role().is_fence_pending) {
+            self.run(|stop| fence::deliver(registry, stop));
+        }
+    }
+
+    /// Begins a task, which ends when its channel says so.
+    pub(super) fn run<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        task: impl FnOnce(watch::Receiver<bool>) -> F,
+    ) {
+        let (stop, stopping) = watch::channel(false);
+        let running = Some((stop, tokio::spawn(task(stopping))));
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = running;
+    }
+
+    /// Ends the task; returns when it has ended.
+    pub(crate) async fn stop(&self) {
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((stop, task)) = task {
+            stop.send_replace(true);
+            // An error means that it panicked.
+            let _ = task.await;
+        }
+    }
+
+    /// Completes once the server has a state to answer from.
+    pub(crate) async fn first_copies(&self) {
+        // The sender lives as long as this.
+        let _ = self.copied.subscribe().wait_for(|copied| *copied).await;
+    }
+
+    /// The number of this data folder.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoLog`], [`ServiceError::Log`].
+    pub(crate) async fn server_id(&self) -> Result<u64, ServiceError> {
+        let data = self.registry.data().ok_or(ServiceError::NoLog)?;
+        if data.role().server_id == 0 {
+            let id = random()?.max(1);
+            self.change_role(move |role| {
+                if role.server_id == 0 {
+                    role.server_id = id;
+                }
+            })
+            .await?;
+        }
+        Ok(data.role().server_id)
+    }
+
+    /// Remembers that there is a follower: it may be promoted while this server is down.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) async fn expect_followers(&self) -> Result<(), ServiceError> {
+        self.change_role(|role| role.has_followers = true).await
+    }
+
+    /// Changes what the data folder remembers, durably.
+    pub(super) async fn change_role(
+        &self,
+        change: impl FnOnce(&mut crate::persistence::RoleRecord) + Send + 'static,
+    ) -> Result<(), ServiceError> {
+        let data = self.registry.data().cloned().ok_or(ServiceError::NoLog)?;
+        let changed = tokio::task::spawn_blocking(move || data.change_role(change));
+        changed.await.unwrap_or(Err(ServiceError::ShuttingDown))
+    }
+}
+
+/// Confirms that the server may have its role on this folder, and remembers it.
+///
+/// # Errors
+/// [`ServiceError::FollowFolder`], [`ServiceError::Log`].
+pub(crate) fn claim_role(
+    data: Option<&DataFolder>,
+    leader: Option<&str>,
+) -> Result<(), ServiceError> {
+    let refused = |why: String| Err(ServiceError::FollowFolder(why));
+    if let Some(leader) = leader
+        && (leader.is_empty() || leader.contains(char::is_whitespace))
+    {
+        return refused(format!("--follow {leader:?} is no address: use HOST:PORT"));
+    }
+    let Some(data) = data else {
+        return leader
+            .map_or(Ok(()), |_| refused("--follow needs a data folder: --data DIR".into()));
+    };
+    let record = data.role();
+    match (record.role, leader) {
+        (StoredRole::Follower, None) => refused(format!(
+            "this data folder is a copy of the server at {0}: start it with --follow {0}, and \
+             promote it with `shoal promote` if it is to take reports",
+            record.leader
+        )),
+        (StoredRole::Promoted, Some(_)) if record.fenced.is_empty() => refused(format!(
+            "this data folder was promoted in place of {}: start it without --follow. To make it \
+             a follower, promote its own follower; then it is fenced and can be restarted with \
+             --follow",
+            record.leader
+        )),
+        (_, Some(leader)) => data.change_role(|role| {
+            if role.leader != leader {
+                role.leader_id = 0;
+            }
+            (role.role, role.leader) = (StoredRole::Follower, leader.to_owned());
+            (role.is_fence_pending, role.fenced) = (false, Vec::new());
+        }),
+        (_, None) => Ok(()),
+    }
+}
+
+/// Connects to another server.
+pub(super) async fn connect(address: &str) -> Result<Client, shoal_client::Error> {
+    let options = ConnectOptions {
+        timeout: Duration::from_millis(LEADER_ANSWER_MS_MAX),
+        stream_window_bytes: Some(4 << 20),
+        connection_window_bytes: Some(16 << 20),
+        frame_bytes_max: Some(FRAME_BYTES_MAX),
+        ..ConnectOptions::default()
+    };
+    Client::connect(address, options).await
+}

@@ -1,0 +1,164 @@
+//! `LogService`: what a leader offers to followers, promotion, and fences.
+//!
+//! Only a leader describes and streams its logs: a follower of a follower would not know of a
+//! promotion.
+
+use bytes::Bytes;
+use shoal_position_log::{CheckpointExport, LogError};
+use shoal_proto::v1;
+use shoal_proto::v1::log_service_server::LogService;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
+use super::fleet_message::create_request;
+use super::follow::{FollowStream, follow};
+use super::service_context::ServiceContext;
+use crate::error::ServiceError;
+use crate::fleet::{Fleet, FleetSpec};
+use crate::limits::FOLLOW_PART_BYTES;
+use crate::persistence::{FleetFolder, NewTerm};
+
+/// The parts of a checkpoint.
+pub(super) type CheckpointStream = ChunkStream<v1::FetchCheckpointResponse>;
+
+#[tonic::async_trait]
+impl LogService for ServiceContext {
+    type FetchCheckpointStream = CheckpointStream;
+    type FollowStream = FollowStream;
+
+    async fn describe_logs(
+        &self,
+        _request: Request<v1::DescribeLogsRequest>,
+    ) -> Result<Response<v1::DescribeLogsResponse>, Status> {
+        self.check_leader()?;
+        let logs = self.registry.list().iter().filter_map(|fleet| describe(fleet)).collect();
+        let server_id = self.replication.server_id().await?;
+        Ok(Response::new(v1::DescribeLogsResponse { logs, server_id }))
+    }
+
+    async fn fetch_checkpoint(
+        &self,
+        request: Request<v1::FetchCheckpointRequest>,
+    ) -> Result<Response<CheckpointStream>, Status> {
+        let v1::FetchCheckpointRequest { fleet, fleet_id } = request.into_inner();
+        self.check_leader()?;
+        let open = self.open_stream()?;
+        let folder = self.find_log(&fleet, &fleet_id)?.1;
+        Ok(Response::new(ChunkStream::spawn(|sender| async move {
+            let _open = open;
+            send_checkpoint(folder, &sender).await
+        })))
+    }
+
+    async fn follow(
+        &self,
+        request: Request<Streaming<v1::FollowRequest>>,
+    ) -> Result<Response<FollowStream>, Status> {
+        Ok(Response::new(follow(self, request.into_inner()).await?))
+    }
+
+    async fn promote(
+        &self,
+        request: Request<v1::PromoteRequest>,
+    ) -> Result<Response<v1::PromoteResponse>, Status> {
+        let (replication, force) = (self.replication.clone(), request.get_ref().force);
+        // Runs to its end even if the caller leaves.
+        let promoted = tokio::spawn(async move { replication.promote(force).await });
+        let fleets = promoted.await.unwrap_or(Err(ServiceError::ShuttingDown))?;
+        let message = |NewTerm { name, id, term, epoch }| v1::FleetTerm {
+            fleet: name,
+            fleet_id: id.to_be_bytes().to_vec(),
+            term,
+            epoch,
+        };
+        Ok(Response::new(v1::PromoteResponse { fleets: fleets.into_iter().map(message).collect() }))
+    }
+
+    async fn fence(
+        &self,
+        request: Request<v1::FenceRequest>,
+    ) -> Result<Response<v1::FenceResponse>, Status> {
+        self.registry.check_ready()?;
+        let fenced_count = self.replication.fence(request.into_inner().logs).await?;
+        Ok(Response::new(v1::FenceResponse { fenced_count }))
+    }
+}
+
+impl ServiceContext {
+    /// Confirms that followers may copy the logs of this server.
+    fn check_leader(&self) -> Result<(), ServiceError> {
+        self.registry.check_ready()?;
+        self.registry.check_leader()?;
+        if self.registry.has_data() { Ok(()) } else { Err(ServiceError::NoLog) }
+    }
+
+    /// The fleet with a name and identity, and its files.
+    pub(super) fn find_log(
+        &self,
+        name: &str,
+        id: &[u8],
+    ) -> Result<(std::sync::Arc<Fleet>, FleetFolder), ServiceError> {
+        self.check_leader()?;
+        let fleet = self.registry.find_requested("fleet", name)?;
+        let folder = fleet.folder().cloned().ok_or(ServiceError::NoLog)?;
+        if folder.identity.id.to_be_bytes() != *id {
+            return Err(ServiceError::FleetUnknown(name.to_owned()));
+        }
+        Ok((fleet, folder))
+    }
+}
+
+/// The log of a fleet, if it has one.
+pub(crate) fn describe(fleet: &Fleet) -> Option<v1::LogDescription> {
+    let (folder, terms, options) = (fleet.folder()?, fleet.terms(), fleet.options());
+    let spec = FleetSpec {
+        space: options.space,
+        clock: options.clock,
+        ttl_ms: options.ttl_ms,
+        objects_max: options.objects_max,
+        durability: Some(fleet.durability()),
+    };
+    let ended = |past: &shoal_position_log::PastTerm| v1::EndedTerm {
+        term: past.term,
+        last_epoch: past.last_epoch,
+    };
+    Some(v1::LogDescription {
+        fleet: Some(create_request(fleet.name(), &spec)),
+        fleet_id: folder.identity.id.to_be_bytes().to_vec(),
+        term: terms.current(),
+        ended_terms: terms.past().iter().map(ended).collect(),
+    })
+}
+
+/// Sends the newest checkpoint; nothing without one.
+async fn send_checkpoint(
+    folder: FleetFolder,
+    sender: &ChunkSender<v1::FetchCheckpointResponse>,
+) -> Result<Result<(), Status>, NotTaken> {
+    let mut export = None;
+    loop {
+        let folder = folder.clone();
+        // Reading blocks: a part at a time on another thread.
+        let read = tokio::task::spawn_blocking(move || {
+            let open =
+                || CheckpointExport::open(&folder.storage, &folder.checkpoint(), &folder.identity);
+            let Some(mut export) = export.map_or_else(open, |export| Ok(Some(export)))? else {
+                return Ok(None);
+            };
+            let part = export.next_part()?.map(Bytes::copy_from_slice);
+            Ok::<_, LogError>(part.map(|part| (export, part)))
+        });
+        let (next, part) = match read.await {
+            Ok(Ok(Some(read))) => read,
+            Ok(Ok(None)) => return Ok(Ok(())),
+            Ok(Err(error)) => return Ok(Err(ServiceError::from(error).into())),
+            Err(_) => return Ok(Err(ServiceError::ShuttingDown.into())),
+        };
+        export = Some(next);
+        let mut rest = part;
+        while !rest.is_empty() {
+            let data = rest.split_to(rest.len().min(FOLLOW_PART_BYTES));
+            sender.send(v1::FetchCheckpointResponse { data }).await?;
+        }
+    }
+}
