@@ -164,9 +164,9 @@ __device__ __forceinline__ bool read_huffman(const u8* input, const u32* table,
     u32 first = lane() * CODE_GROUP_VALUES;
     u32 last = first + CODE_GROUP_VALUES < count ? first + CODE_GROUP_VALUES : count;
     __syncwarp();
-    // Bytes that are symbols themselves have no low bits: 32 bits hold two codes.
+    // Without low bits, 32 bits hold two codes.
     u32 place = first;
-    for (; step.extra == 8 && place + 1 < last; place += 2) {
+    for (; step.extra != 0 && place + 1 < last; place += 2) {
         bits.fill();
 #pragma unroll
         for (u32 half = 0; half < 2; half++) {

@@ -218,9 +218,11 @@ impl<'a> Compiler<'a> {
             request: self.request,
             ..CodecOpen::default()
         };
+        // 1 if every symbol is a value: then no low bits follow the codes.
+        let extra = u32::from(count <= 2 << split);
         // A node without values has no code.
         self.opens.extend((count > 0).then_some(task));
-        CodecStep { code: code(Encoding::Huffman), extra: split, parameter: table, ..step }
+        CodecStep { code: code(Encoding::Huffman), extra, parameter: table, ..step }
     }
 
     /// Begins a sparse child of `values` and checks the sum of its counts.
