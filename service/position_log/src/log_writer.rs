@@ -236,10 +236,28 @@ impl LogWriter {
         retention: &Retention,
         now_ms: i64,
     ) -> Result<usize, LogError> {
+        let mut count = 0;
+        while self.retire_next(needed_epoch, retention, now_ms)? {
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Retires the first of these segments; false if there is none. Each takes a sync of the
+    /// folder.
+    ///
+    /// # Errors
+    /// Final.
+    pub fn retire_next(
+        &mut self,
+        needed_epoch: u64,
+        retention: &Retention,
+        now_ms: i64,
+    ) -> Result<bool, LogError> {
         self.check_running()?;
-        let count = retention.retired(&self.segments, needed_epoch, now_ms);
-        let result = (0..count).try_for_each(|_| self.retire_first());
-        self.finish(result.map(|()| count))
+        let is_retired = retention.retired(&self.segments, needed_epoch, now_ms) > 0;
+        let result = if is_retired { self.retire_first() } else { Ok(()) };
+        self.finish(result.map(|()| is_retired))
     }
 
     fn retire_first(&mut self) -> Result<(), LogError> {

@@ -1,14 +1,16 @@
 //! Writes groups to the log and syncs them; recycles segments; ends the log in order.
 //!
-//! An error of the disk is final; on a full disk the write is repeated until there is space.
+//! An error of the disk is final; on a full disk the write is repeated until there is space. A
+//! checkpoint frees many segments at once: they are retired one by one between groups, because
+//! each takes a sync of the folder, for which acknowledgements would wait.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, after, bounded, never, select};
 use shoal_position_log::{LogError, LogWriter, Retention, Spare};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::fleet_log::{FleetLog, LogCondition};
 use super::group_thread::PendingGroup;
@@ -35,6 +37,8 @@ pub(super) struct DiskThread {
     pub(super) follower_keep: Duration,
     pub(super) wall: WallClock,
     pub(super) metrics: FleetMetrics,
+    /// Segments before this epoch are to be retired.
+    pub(super) needed_epoch: Option<u64>,
     /// False once a segment could not be prepared: the writer prepares the next itself.
     pub(super) prepares: bool,
 }
@@ -62,20 +66,24 @@ impl DiskThread {
     }
 
     fn write_all(&mut self) -> Result<(), LogError> {
+        /// A group that is ready is written first.
+        const PAUSE: Duration = Duration::from_millis(1);
         let mut preparing = None;
         loop {
+            let pause = if self.needed_epoch.is_some() { after(PAUSE) } else { never() };
             select! {
                 recv(self.groups) -> group => match group {
                     Ok(group) => self.write(group, &mut preparing)?,
                     Err(_) => return Ok(()),
                 },
-                recv(self.needed) -> needed => if let Ok(epoch) = needed {
-                    self.retire(epoch)?;
-                } else {
+                recv(self.needed) -> needed => match needed {
+                    Ok(epoch) => self.needed_epoch = Some(epoch),
                     // Its sender ends with the sink; the groups end soon after.
-                    self.needed = crossbeam_channel::never();
+                    Err(_) => self.needed = never(),
                 },
+                recv(pause) -> _ => {}
             }
+            self.retire_next()?;
         }
     }
 
@@ -119,13 +127,14 @@ impl DiskThread {
         let why: Arc<str> = error.to_string().into();
         self.log.publish(|reading| reading.condition = LogCondition::NoSpace(why));
         match self.needed.recv_timeout(Duration::from_millis(LOG_RETRY_MS)) {
-            Ok(epoch) => self.retire(epoch),
-            Err(RecvTimeoutError::Timeout) => Ok(()),
-            Err(RecvTimeoutError::Disconnected) => {
-                self.needed = crossbeam_channel::never();
-                Ok(())
-            }
+            Ok(epoch) => self.needed_epoch = Some(epoch),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => self.needed = never(),
         }
+        while self.needed_epoch.is_some() {
+            self.retire_next()?;
+        }
+        Ok(())
     }
 
     /// Prepares the next segment on a thread of its own.
@@ -160,15 +169,17 @@ impl DiskThread {
         }
     }
 
-    fn retire(&mut self, needed_epoch: u64) -> Result<(), LogError> {
+    /// Retires a segment, if one is to be retired.
+    fn retire_next(&mut self) -> Result<(), LogError> {
+        let Some(needed_epoch) = self.needed_epoch else { return Ok(()) };
         let held = self.log.followers().needed_epoch(self.follower_keep);
         let held = held.filter(|_| self.writer.bytes() <= self.follower_bytes);
-        let needed_epoch = held.map_or(needed_epoch, |held| held.min(needed_epoch));
-        let now_ms = self.wall.now_ms();
-        let count = self.writer.retire(needed_epoch, &self.retention, now_ms)?;
-        if count > 0 {
-            info!(fleet = self.fleet, segments = count, "segments of the log are retired");
+        let epoch = held.map_or(needed_epoch, |held| held.min(needed_epoch));
+        if !self.writer.retire_next(epoch, &self.retention, self.wall.now_ms())? {
+            self.needed_epoch = None;
+            return Ok(());
         }
+        debug!(fleet = self.fleet, epoch, "a segment of the log is retired");
         let bytes = self.writer.bytes();
         self.log.publish(|reading| reading.bytes = bytes);
         Ok(())

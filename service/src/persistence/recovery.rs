@@ -294,6 +294,7 @@ impl LogStart<'_> {
             retention: Retention { keep_bytes: limits.log_keep_bytes, keep_ms: limits.log_keep_ms },
             wall: tools.wall.clone(),
             metrics: tools.metrics.clone(),
+            needed_epoch: None,
             prepares: true,
         };
         // An error cannot occur: the receiver is in `disk`.
