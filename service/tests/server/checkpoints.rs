@@ -33,7 +33,7 @@ struct Begun {
     taken: Sender<()>,
 }
 
-/// A sink that takes a checkpoint when it is told to, with space for one slice.
+/// A sink that takes a checkpoint when the test requests one, with space for one slice.
 #[derive(Clone)]
 struct Sink {
     cycles: Arc<Mutex<Vec<CycleRecord>>>,

@@ -3,19 +3,17 @@
 //! The writer holds one buffer, never the state. A checkpoint that is not finished has another name
 //! and is removed.
 
-use std::io;
 use std::sync::Arc;
 
-use super::checkpoint_files::{CheckpointFile, remove_old};
+use super::checkpoint_files::remove_old;
 use super::checkpoint_header::CheckpointHeader;
+use super::new_checkpoint::NewCheckpoint;
 use super::producer_table::{ProducerState, encode_producer};
 use super::section::{END, KIND_MIN, PRODUCERS, SectionHeader, TERMS};
-use crate::aligned_buffer::AlignedBuffer;
 use crate::error::LogError;
-use crate::limits::{PAGE_BYTES, SECTION_ALIGN_BYTES, SECTION_BYTES_MAX, WRITE_BYTES};
-use crate::storage::{Storage, StorageFile};
+use crate::limits::{PAGE_BYTES, SECTION_ALIGN_BYTES, SECTION_BYTES_MAX};
+use crate::storage::Storage;
 use crate::terms::PastTerm;
-use crate::wire::page_align;
 
 /// Producers are written in sections of about this many bytes.
 const PRODUCER_SECTION_BYTES: usize = 1 << 20;
@@ -35,16 +33,8 @@ pub struct CheckpointSummary {
 /// Writes one checkpoint.
 #[derive(Debug)]
 pub struct CheckpointWriter {
-    storage: Arc<dyn Storage>,
-    folder: String,
+    out: NewCheckpoint,
     epoch: u64,
-    reserve_bytes: u64,
-    file: Option<Box<dyn StorageFile>>,
-    buffer: AlignedBuffer,
-    /// Bytes of the buffer in use.
-    filled: usize,
-    /// Offset of the buffer in the file.
-    offset: u64,
     sections: u64,
     /// CRC of all section headers.
     headers_crc: u32,
@@ -72,27 +62,11 @@ impl CheckpointWriter {
                 header.epoch, header.position.epoch
             )));
         }
-        let mut writer = Self {
-            storage,
-            folder: folder.to_owned(),
-            epoch: header.epoch,
-            reserve_bytes,
-            file: None,
-            buffer: AlignedBuffer::zeroed(WRITE_BYTES),
-            filled: PAGE_BYTES,
-            offset: 0,
-            sections: 0,
-            headers_crc: 0,
-        };
-        let path = writer.new_path();
-        let display = writer.storage.display(&path);
-        match writer.storage.remove(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed.map_err(LogError::storage("remove", &display))?,
-        }
-        let file = writer.storage.create(&path).map_err(LogError::storage("create", display))?;
-        writer.file = Some(file);
-        header.encode(&mut writer.buffer);
+        let out = NewCheckpoint::create(storage, folder, reserve_bytes)?;
+        let mut writer = Self { out, epoch: header.epoch, sections: 0, headers_crc: 0 };
+        let mut page = [0; PAGE_BYTES];
+        header.encode(&mut page);
+        writer.out.append(&page)?;
         let mut terms = Vec::with_capacity(past_terms.len() * 16);
         for past in past_terms {
             terms.extend_from_slice(&past.term.to_le_bytes());
@@ -143,46 +117,10 @@ impl CheckpointWriter {
         let header = SectionHeader { kind, index, bytes: length, crc }.encode();
         self.headers_crc = crc32c::crc32c_append(self.headers_crc, &header);
         self.sections += 1;
-        self.put(&header)?;
-        self.put(bytes)?;
+        self.out.append(&header)?;
+        self.out.append(bytes)?;
         let padding = bytes.len().next_multiple_of(SECTION_ALIGN_BYTES) - bytes.len();
-        self.put(&[0; SECTION_ALIGN_BYTES][..padding])
-    }
-
-    fn put(&mut self, mut bytes: &[u8]) -> Result<(), LogError> {
-        while !bytes.is_empty() {
-            let count = bytes.len().min(self.buffer.len() - self.filled);
-            let (now, later) = bytes.split_at(count);
-            self.buffer[self.filled..self.filled + count].copy_from_slice(now);
-            self.filled += count;
-            bytes = later;
-            if self.filled == self.buffer.len() {
-                self.flush()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the buffer, padded to whole pages.
-    fn flush(&mut self) -> Result<(), LogError> {
-        let display = self.storage.display(&self.new_path());
-        let end = page_align(self.filled);
-        self.buffer[self.filled..end].fill(0);
-        let free = self.storage.free_bytes();
-        let free_bytes = free.map_err(LogError::storage("ask for the free space of", &display))?;
-        let needed_bytes = self.reserve_bytes.saturating_add(end as u64);
-        let no_space = LogError::Space { file: display.clone(), free_bytes, needed_bytes };
-        if free_bytes < needed_bytes {
-            return Err(no_space);
-        }
-        let Some(file) = &self.file else { return Ok(()) };
-        match file.write_at(self.offset, &self.buffer[..end]) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => return Err(no_space),
-            written => written.map_err(LogError::storage("write", display))?,
-        }
-        self.offset += end as u64;
-        self.filled = 0;
-        Ok(())
+        self.out.append(&[0; SECTION_ALIGN_BYTES][..padding])
     }
 
     /// Completes the checkpoint, makes it durable and removes all but the two newest.
@@ -194,32 +132,9 @@ impl CheckpointWriter {
         end[..8].copy_from_slice(&self.sections.to_le_bytes());
         end[8..12].copy_from_slice(&self.headers_crc.to_le_bytes());
         self.append(END, &end)?;
-        if self.filled > 0 {
-            self.flush()?;
-        }
-        let (from, to) = (self.new_path(), CheckpointFile(self.epoch).path(&self.folder));
-        let display = self.storage.display(&from);
-        let failed = |operation| LogError::storage(operation, display.clone());
-        if let Some(file) = &self.file {
-            file.sync_data().map_err(failed("sync"))?;
-        }
-        self.storage.rename(&from, &to).map_err(failed("rename"))?;
-        self.file = None;
-        self.storage.sync_dir(&self.folder).map_err(failed("sync the folder of"))?;
-        let needed_epoch = remove_old(&*self.storage, &self.folder, self.epoch)?;
-        Ok(CheckpointSummary { epoch: self.epoch, bytes: self.offset, needed_epoch })
-    }
-
-    fn new_path(&self) -> String {
-        format!("{}/{}", self.folder, CheckpointFile::NEW)
-    }
-}
-
-impl Drop for CheckpointWriter {
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            // Best effort: the next checkpoint removes what remains.
-            let _ = self.storage.remove(&self.new_path());
-        }
+        let bytes = self.out.sync()?;
+        self.out.publish(self.epoch)?;
+        let needed_epoch = remove_old(&**self.out.storage(), self.out.folder(), self.epoch)?;
+        Ok(CheckpointSummary { epoch: self.epoch, bytes, needed_epoch })
     }
 }
