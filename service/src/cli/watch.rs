@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use shoal_client::v1::{self, subscribe_response::Kind};
 use shoal_client::{AnswerRow, Client, Error, Subscription, duration};
 use shoal_engine::limits::DWELL_MS_MAX;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
@@ -184,9 +185,12 @@ pub async fn run(
     }
     let lines = EventLines::new(args.format, is_geographic);
     let mut subscription = client.subscribe(request).await?;
+    // Before the first line: whoever reads it may interrupt at once.
+    let caught = signal(SignalKind::interrupt());
+    let mut interrupted = caught.map_err(CliError::local("catching Ctrl-C"))?;
     let ended = tokio::select! {
         ended = write(&mut subscription, lines, args.count) => ended,
-        caught = tokio::signal::ctrl_c() => caught.map_err(CliError::local("catching Ctrl-C")),
+        _ = interrupted.recv() => Ok(()),
     };
     // A server that is gone has no session to close.
     let _ = subscription.session().close().await;
