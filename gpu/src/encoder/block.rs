@@ -28,7 +28,7 @@ pub struct Encoder {
     gpu: Gpu,
     memory: Memory,
     /// One for each column of fixes.
-    workers: Vec<Worker>,
+    pub(super) workers: Vec<Worker>,
 }
 
 /// A column of a block during encoding.
@@ -156,15 +156,7 @@ impl Encoder {
         };
         let key_column = keys.map_or(0, |(_, column)| column);
         let (sections, shape) = column::encode(worker, &source, tree, key_column)?;
-        let payload = sections.payload(worker, &shape)?;
-        let mut bytes = vec![0; shape.payload_bytes()];
-        payload.download(&worker.stream, &mut bytes)?;
-        worker.wait()?;
-        let section =
-            |(start, length): (&usize, &u64)| bytes[*start..*start + *length as usize].to_vec();
-        let places = shape.section_places();
-        let sections = places.iter().zip(&shape.section_bytes).map(section).collect();
-        Ok(EncodedTree { plan: shape.plan, sections })
+        downloaded(worker, &sections, shape)
     }
 
     /// The planner's statistics of a column.
@@ -271,7 +263,7 @@ impl Encoder {
     }
 
     /// Releases all memory.
-    fn clear(&mut self) -> Result<(), EngineError> {
+    pub(super) fn clear(&mut self) -> Result<(), EngineError> {
         self.memory.bind()?;
         for worker in &mut self.workers {
             worker.wait()?;
@@ -308,7 +300,7 @@ fn plan_is_keyed(plan: &BlockPlan, frame: &Frame<'_>) -> bool {
 
 /// Runs `work` for every worker on a separate thread, which mostly waits for the device; returns
 /// the results in order.
-fn on_threads<T: Send>(
+pub(super) fn on_threads<T: Send>(
     workers: &mut [Worker],
     work: impl Fn(usize, &mut Worker) -> Result<T, EncodeError> + Sync,
 ) -> Result<Vec<T>, EncodeError> {
@@ -355,8 +347,25 @@ fn smallest(
     Ok(Chunk { source, sections: None, shape: raw })
 }
 
+/// The sections of an encoded column as on the CPU.
+pub(super) fn downloaded(
+    worker: &mut Worker,
+    sections: &Sections,
+    shape: ChunkShape,
+) -> Result<EncodedTree, EncodeError> {
+    let payload = sections.payload(worker, &shape)?;
+    let mut bytes = vec![0; shape.payload_bytes()];
+    payload.download(&worker.stream, &mut bytes)?;
+    worker.wait()?;
+    let section =
+        |(start, length): (&usize, &u64)| bytes[*start..*start + *length as usize].to_vec();
+    let places = shape.section_places();
+    let sections = places.iter().zip(&shape.section_bytes).map(section).collect();
+    Ok(EncodedTree { plan: shape.plan, sections })
+}
+
 /// Uploads a column of values.
-fn uploaded(worker: &mut Worker, values: &Values) -> Result<Source, EngineError> {
+pub(super) fn uploaded(worker: &mut Worker, values: &Values) -> Result<Source, EngineError> {
     let bytes = values.to_le_bytes();
     let slice = worker.arena.allocate::<u8>(bytes.len())?;
     slice.upload(&worker.stream, &bytes)?;

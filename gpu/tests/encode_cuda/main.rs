@@ -13,5 +13,6 @@ mod random;
 #[path = "../../../service/codec/tests/tree/sample.rs"]
 mod sample;
 mod speed;
+mod table;
 #[path = "../../../service/codec/tests/tree/walk.rs"]
 mod walk;

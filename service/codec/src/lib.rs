@@ -59,9 +59,11 @@ pub use header::{BlockHeader, rewrite_prepared};
 pub use limits::Budget;
 pub use measure::{Attributes, MEASURES, Measure, Measures, Stored};
 pub use plan::{Plan, PlanNode};
-pub use planner::{Aim, ColumnPlanner, Planner, Statistics, UnknownAim};
+pub use planner::{
+    Aim, ColumnPlanner, Planner, Statistics, UnknownAim, encode_planned_table, observe_table,
+};
 pub use space::{SpaceKind, SpaceTag};
-pub use table::{Table, TableColumn, TableOutcome, encode_table};
+pub use table::{Table, TableColumn, TableOutcome, assemble_table, encode_table};
 pub use tree::{DivisorChoice, Tree, TreeTextError};
 pub use tree_encode::{EncodedTree, Keys, NotApplicable};
 pub use value_type::ValueType;

@@ -8,22 +8,21 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::assemble::{ChunkBytes, assemble, directory_bytes};
+use crate::assemble::{ChunkBytes, ChunkShape, assemble, directory_bytes};
 use crate::block::{read, within};
 use crate::chunk::TableChunk;
 use crate::chunk_rules::TABLE_COLUMN_MIN;
 use crate::column_decode::segments_of;
-use crate::column_encode::{Source, refused};
+use crate::column_encode::{Source, encode_column, refused};
 use crate::decode::sections_of;
-use crate::encode::smallest;
 use crate::error::BlockError;
 use crate::grouping::Grouping;
 use crate::header::{BlockHeader, FLAG_TABLE, VERSION_MAJOR, VERSION_MINOR_TABLE, at};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, Budget, DIRECTORY_BYTES_MAX};
 use crate::space::{SpaceKind, SpaceTag};
 use crate::tree::Tree;
-use crate::tree_encode::Keys;
-use crate::values::{Values, with_patterns};
+use crate::tree_encode::{EncodedTree, Keys};
+use crate::values::Values;
 
 /// The space of every table.
 const SPACE: SpaceTag =
@@ -73,7 +72,7 @@ pub fn encode_table(
     out: &mut Vec<u8>,
 ) -> Result<Vec<TableOutcome>, BlockError> {
     out.clear();
-    let rows = check_columns(columns)?;
+    check_columns(columns)?;
     let grouping = match key {
         None => None,
         Some(key) => Some(grouping_of(columns, key)?),
@@ -82,9 +81,32 @@ pub fn encode_table(
         let is_after_key = key.is_some_and(|key| column.id > key);
         let keys = grouping.as_ref().filter(|_| is_after_key);
         let keys = keys.zip(key).map(|(grouping, column)| Keys { grouping, column });
-        chunk(column, column.tree, keys)
+        let is_raw = *column.tree == Tree::Raw;
+        if is_raw { None } else { encode_column(column.values, column.tree, keys).ok() }
     };
-    let mut chunks: Vec<ChunkBytes> = columns.iter().map(planned).collect();
+    let encoded = columns.iter().map(planned).collect();
+    assemble_table(columns, encoded, sequence, out)
+}
+
+/// [`encode_table`] of columns that were encoded elsewhere, on a device for instance, each with its
+/// tree; `None` for a column to which it does not apply.
+///
+/// # Errors
+/// As there.
+///
+/// # Panics
+/// If the number of columns differs.
+pub fn assemble_table(
+    columns: &[TableColumn<'_>],
+    encoded: Vec<Option<EncodedTree>>,
+    sequence: u64,
+    out: &mut Vec<u8>,
+) -> Result<Vec<TableOutcome>, BlockError> {
+    out.clear();
+    let rows = check_columns(columns)?;
+    assert_eq!(columns.len(), encoded.len(), "an encoded column each");
+    let mut chunks: Vec<ChunkBytes> =
+        columns.iter().zip(encoded).map(|(column, encoded)| smallest(column, encoded)).collect();
     loop {
         let value = directory_bytes(chunks.iter().map(|chunk| &chunk.shape)) as u64;
         if value <= DIRECTORY_BYTES_MAX as u64 {
@@ -96,7 +118,7 @@ pub fn encode_table(
             let limit = DIRECTORY_BYTES_MAX as u64;
             return Err(BlockError::Budget { unit: "directory bytes", value, limit });
         }
-        chunks[largest] = chunk(&columns[largest], &Tree::Raw, None);
+        chunks[largest] = smallest(&columns[largest], None);
     }
     let bytes: usize = chunks.iter().map(|chunk| chunk.shape.bytes()).sum();
     within("bytes", bytes as u64, BLOCK_BYTES_MAX as u64 - 4096)?;
@@ -109,11 +131,14 @@ pub fn encode_table(
     Ok(chunks.iter().map(outcome).collect())
 }
 
-/// Encodes one column as the smaller of its tree and raw.
-fn chunk(column: &TableColumn<'_>, tree: &Tree, keys: Option<Keys<'_>>) -> ChunkBytes {
-    let value_type = column.values.value_type();
-    with_patterns!(column.values.patterns(), |patterns| {
-        smallest(column.id, value_type, patterns, tree, keys)
+/// The encoded column if that makes it smaller, else raw.
+fn smallest(column: &TableColumn<'_>, encoded: Option<EncodedTree>) -> ChunkBytes {
+    let TableColumn { id, values, .. } = *column;
+    let raw_bytes = ChunkShape::raw(values.value_type(), values.len() as u32).bytes();
+    let planned = encoded.map(|encoded| ChunkBytes::new(id, encoded));
+    planned.filter(|planned| planned.shape.bytes() < raw_bytes).unwrap_or_else(|| {
+        let encoded = encode_column(values, &Tree::Raw, None).expect("raw always applies");
+        ChunkBytes::new(id, encoded)
     })
 }
 

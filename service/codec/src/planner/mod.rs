@@ -10,9 +10,11 @@ mod column_planner;
 mod edges;
 mod fixes;
 mod statistics;
+mod tables;
 
 pub use aim::{Aim, UnknownAim};
 pub use column_batch::ColumnBatch;
 pub use column_planner::ColumnPlanner;
 pub use fixes::Planner;
 pub use statistics::{DISTINCT_MAX, ONE_Q16, Statistics};
+pub use tables::{encode_planned_table, observe_table};
