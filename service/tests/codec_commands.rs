@@ -263,3 +263,31 @@ fn damaged_files_are_refused_and_leave_no_output() {
     refuse(&[whole.as_slice(), b"x"].concat(), "trailing byte");
     refuse(b"object_id,t_ms\n1,2\n and more text than a prefix has", "no codec file");
 }
+
+#[test]
+fn without_a_gpu_a_device_is_refused_and_nothing_is_written() {
+    if cfg!(feature = "cuda") {
+        return;
+    }
+    let folder = Folder::new();
+    folder.write("t.csv", mixed_table(100));
+    let refused = folder.run("compress t.csv --device").refused(1);
+    assert!(refused.contains("cuda") && refused.contains("not available"), "{refused}");
+    assert_eq!(folder.names(), ["t.csv"]);
+    folder.run("compress t.csv").expect(0);
+    folder.run("decompress t.csv.shoal --device -o again.csv").refused(1);
+    assert_eq!(folder.names(), ["t.csv", "t.csv.shoal"]);
+    folder.run("inspect t.csv.shoal --device").refused(2);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_device_writes_the_same_file_and_restores_it() {
+    let folder = Folder::new();
+    folder.write("t.csv", mixed_table(200_000));
+    folder.run("compress t.csv -o cpu.shoal --aim small --block-rows 70000").expect(0);
+    folder.run("compress t.csv -o gpu.shoal --aim small --block-rows 70000 --device").expect(0);
+    assert!(folder.read("cpu.shoal") == folder.read("gpu.shoal"), "other bytes");
+    folder.run("decompress gpu.shoal -o again.csv --device").expect(0);
+    assert!(folder.read("again.csv") == folder.read("t.csv"), "other text");
+}

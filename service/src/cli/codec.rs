@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use shoal_table::{
-    FrameReader, OutputFile, ProgressEvent, Stage, TableError, TableSink, TableSource,
+    CpuTableCodec, FrameReader, OutputFile, ProgressEvent, Stage, TableCodec, TableError,
+    TableSink, TableSource,
 };
 
 pub use args::{
@@ -21,6 +22,7 @@ use summary::{add_trailer, print_columns, print_nodes, print_statistics, rate_gb
 
 use super::error::{CliError, Exit};
 use crate::cli::output::stdout;
+use crate::engine_choice;
 
 /// Runs the command.
 ///
@@ -40,11 +42,13 @@ fn compress(args: &CompressArgs) -> Result<(), CliError> {
     let table = &args.table;
     let path = args.output.clone().unwrap_or_else(|| compressed_path(&table.input));
     OutputFile::check(&path, args.force)?;
+    let (mut codec, place) = table_codec(table.device)?;
     let (started, bar) = (Instant::now(), progress_bar());
     let progress = |event| show(&bar, event);
     let mut source = TableSource::open(&table.input, &table.options()?, &progress)?;
     let out = OutputFile::create(&path, args.force)?;
-    let (out, done) = shoal_table::compress(&mut source, table.plans(), out, &path)?;
+    let (out, done) =
+        shoal_table::compress(&mut source, table.plans(), codec.as_mut(), out, &path)?;
     bar.finish_and_clear();
     out.finish()?;
     let elapsed_s = started.elapsed().as_secs_f64();
@@ -64,7 +68,7 @@ fn compress(args: &CompressArgs) -> Result<(), CliError> {
         writeln!(
             out,
             "\n{}: {} rows, {input_bytes} bytes of input, {raw_bytes} bytes of values -> {} bytes\n\
-             encoded at {rate:.2} GB/s of values on one core; {elapsed_s:.1} s with reading and \
+             encoded at {rate:.2} GB/s of values on {place}; {elapsed_s:.1} s with reading and \
              parsing",
             path.display(),
             done.trailer.rows,
@@ -79,14 +83,15 @@ fn decompress(args: &DecompressArgs) -> Result<(), CliError> {
     let started = Instant::now();
     let file = FrameReader::open_file(&args.file)?;
     let bar = progress_bar();
+    let (mut codec, place) = table_codec(args.device)?;
     let sink = TableSink::create(&path, file.header(), args.force)?;
-    let done = shoal_table::decompress(file, sink, &|event| show(&bar, event))?;
+    let done = shoal_table::decompress(file, codec.as_mut(), sink, &|event| show(&bar, event))?;
     bar.finish_and_clear();
     let mut out = stdout();
     writeln!(
         out,
         "{}: {} rows, {} bytes of values\n\
-         decoded at {:.2} GB/s on one core; {:.1} s with writing",
+         decoded at {:.2} GB/s on {place}; {:.1} s with writing",
         path.display(),
         done.rows,
         done.raw_bytes,
@@ -97,7 +102,9 @@ fn decompress(args: &DecompressArgs) -> Result<(), CliError> {
 }
 
 fn inspect(args: &InspectArgs) -> Result<(), CliError> {
-    let found = shoal_table::inspect(FrameReader::open_file(&args.file)?, args.check)?;
+    let file = FrameReader::open_file(&args.file)?;
+    let (mut codec, place) = table_codec(args.device)?;
+    let found = shoal_table::inspect(file, codec.as_mut(), args.check)?;
     let (header, totals, trailer) = (&found.header, &found.totals, &found.trailer);
     let rate = rate_gb_s(found.raw_bytes, found.decode_time);
     let mut out = stdout();
@@ -119,7 +126,7 @@ fn inspect(args: &InspectArgs) -> Result<(), CliError> {
         print_columns(&mut out, totals)?;
         print_nodes(&mut out, totals)?;
         if args.check {
-            writeln!(out, "\nall values decoded, {rate:.2} GB/s on one core")?;
+            writeln!(out, "\nall values decoded, {rate:.2} GB/s on {place}")?;
         }
     }
     Ok(out.flush()?)
@@ -130,7 +137,8 @@ fn plan(args: &PlanArgs) -> Result<(), CliError> {
     let (started, bar) = (Instant::now(), progress_bar());
     let progress = |event| show(&bar, event);
     let mut source = TableSource::open(&table.input, &table.options()?, &progress)?;
-    let planned = shoal_table::plan(&mut source, table.plans())?;
+    let (mut codec, place) = table_codec(table.device)?;
+    let planned = shoal_table::plan(&mut source, table.plans(), codec.as_mut())?;
     bar.finish_and_clear();
     let (header, totals) = (source.header(), &planned.totals);
     let rate = rate_gb_s(totals.raw_bytes(), planned.encode_time);
@@ -149,11 +157,19 @@ fn plan(args: &PlanArgs) -> Result<(), CliError> {
         print_nodes(&mut out, totals)?;
         writeln!(
             out,
-            "\nencoded at {rate:.2} GB/s of values on one core; {:.1} s with reading and parsing",
+            "\nencoded at {rate:.2} GB/s of values on {place}; {:.1} s with reading and parsing",
             started.elapsed().as_secs_f64()
         )?;
     }
     Ok(out.flush()?)
+}
+
+/// The codec of a command, and where it runs.
+fn table_codec(is_device: bool) -> Result<(Box<dyn TableCodec>, &'static str), CliError> {
+    if is_device {
+        return Ok((engine_choice::device_table_codec()?, "the GPU"));
+    }
+    Ok((Box::new(CpuTableCodec), "one core"))
 }
 
 /// The input's name without `.gz` or `.toml`, followed by `.shoal`.
@@ -178,7 +194,8 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
 /// A line on standard error if it is a terminal.
 fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
-    let form = "{spinner} {msg} [{wide_bar}] {percent} %, {elapsed}, {eta} left";
+    let form =
+        "{spinner} {msg} [{wide_bar}] {percent} %, {decimal_bytes_per_sec}, {elapsed}, {eta} left";
     bar.set_style(ProgressStyle::with_template(form).expect("the template is well-formed"));
     bar
 }
@@ -217,6 +234,7 @@ impl From<TableError> for CliError {
             TableError::Write { file, source } => {
                 Self::Local { what: format!("writing {}", file.display()), source }
             }
+            TableError::Device { .. } => Self::Device(error.to_string()),
             TableError::Csv(_)
             | TableError::SpeedUnit { .. }
             | TableError::NotReplaceable { .. } => Self::Usage(error.to_string()),

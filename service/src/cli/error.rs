@@ -58,6 +58,9 @@ pub enum CliError {
     /// The server could not start or ended early, or its data folder cannot be used.
     #[error(transparent)]
     Serve(#[from] ServiceError),
+    /// The device failed.
+    #[error("{0}")]
+    Device(String),
     /// A log is damaged; the text says which.
     #[error("{0}")]
     Damaged(String),

@@ -2,15 +2,19 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use shoal_codec::Aim;
 
 use crate::column_totals::ColumnTotals;
 use crate::frame::{FrameWriter, Trailer};
+use crate::limits::GROUPS_IN_FLIGHT;
+use crate::row_group::RowGroup;
 use crate::statistics::{ColumnStatistics, StatisticsCounter};
 use crate::table_encoder::TableEncoder;
-use crate::{TableError, TableSource};
+use crate::{TableCodec, TableError, TableSource};
 
 /// A table that was compressed.
 #[derive(Clone, Debug)]
@@ -35,36 +39,67 @@ pub struct Planned {
 }
 
 /// Writes the table of `source` to `out` in blocks of at most `block_rows` rows, planned with
-/// `aim`, and returns `out`; `file` is its name in errors.
+/// `aim`, and returns `out`; `file` is its name in errors. A thread encodes and writes while this
+/// one reads.
 ///
 /// # Errors
-/// Those of the source, [`TableError::Block`] and [`TableError::Write`]; `out` is then incomplete.
-pub fn compress<W: Write>(
+/// Those of the source, [`TableError::Block`], [`TableError::Device`] and [`TableError::Write`];
+/// `out` is then incomplete.
+pub fn compress<W: Write + Send>(
     source: &mut TableSource<'_>,
     (block_rows, aim): (usize, Aim),
+    codec: &mut dyn TableCodec,
     out: W,
     file: &Path,
 ) -> Result<(W, Compressed), TableError> {
     let mut frame = FrameWriter::open(out, file, source.header())?;
-    let mut encoder = TableEncoder::new(source.header(), aim);
-    while let Some(group) = source.group(block_rows)? {
-        let blocks = encoder.encode(&group, frame.sequence())?;
-        frame.group(&blocks, group.rows)?;
-    }
+    let mut encoder = TableEncoder::new(source.header(), aim, codec);
+    std::thread::scope(|scope| {
+        let (groups, queue) = sync_channel::<RowGroup>(GROUPS_IN_FLIGHT);
+        let (frame, encoder) = (&mut frame, &mut encoder);
+        let encoding = scope.spawn(move || {
+            for group in queue {
+                let blocks = encoder.encode(&group, frame.sequence())?;
+                frame.group(&blocks, group.rows)?;
+            }
+            Ok::<_, TableError>(())
+        });
+        let read = loop {
+            match source.group(block_rows) {
+                Ok(Some(group)) => {
+                    if groups.send(group).is_err() {
+                        // The encoder has failed.
+                        break Ok(());
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        drop(groups);
+        joined(encoding)?;
+        read
+    })?;
     let (out, trailer) = frame.finish(!source.last_has_end())?;
     let TableEncoder { totals, encode_time, .. } = encoder;
     Ok((out, Compressed { totals, trailer, encode_time }))
 }
 
+/// The outcome of a thread, which takes a panic along.
+pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// Encodes the table of `source` in blocks of at most `block_rows` rows, planned with `aim`.
 ///
 /// # Errors
-/// Those of the source, and [`TableError::Block`].
+/// Those of the source, [`TableError::Block`] and [`TableError::Device`].
 pub fn plan(
     source: &mut TableSource<'_>,
     (block_rows, aim): (usize, Aim),
+    codec: &mut dyn TableCodec,
 ) -> Result<Planned, TableError> {
-    let mut encoder = TableEncoder::new(source.header(), aim);
+    let mut encoder = TableEncoder::new(source.header(), aim, codec);
     let kinds = source.header().columns.iter().map(|column| column.kind);
     let mut counters: Vec<_> = kinds.map(StatisticsCounter::new).collect();
     while let Some(group) = source.group(block_rows)? {

@@ -4,6 +4,7 @@
 
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use flate2::Compression;
@@ -11,12 +12,15 @@ use flate2::write::GzEncoder;
 
 use crate::binary_columns::BinarySink;
 use crate::column_totals::ColumnTotals;
+use crate::compress::joined;
 use crate::csv_sink::CsvSink;
 use crate::frame::{FrameReader, Trailer};
 use crate::header::Header;
+use crate::limits::GROUPS_IN_FLIGHT;
 use crate::progress::{ProgressEvent, ProgressFn, Stage};
+use crate::row_group::RowGroup;
 use crate::table_decoder::TableDecoder;
-use crate::{OutputFile, TableError};
+use crate::{OutputFile, TableCodec, TableError};
 
 /// A file that was decompressed.
 #[derive(Clone, Copy, Debug)]
@@ -71,37 +75,64 @@ impl TableSink {
         };
         Ok(Self(Sink::Csv(Box::new(CsvSink::open(out, path, form, header.clone())?))))
     }
+
+    fn write(&mut self, group: &RowGroup) -> Result<(), TableError> {
+        match &mut self.0 {
+            Sink::Csv(sink) => sink.write(group),
+            Sink::Binary(sink) => sink.write(group),
+        }
+    }
+
+    /// Gives the files their names; `has_end` tells whether the last line of text has its end.
+    fn finish(self, has_end: bool) -> Result<(), TableError> {
+        match self.0 {
+            Sink::Csv(sink) => {
+                let file = sink.file.clone();
+                sink.finish(has_end)?.finish(&file)
+            }
+            Sink::Binary(sink) => sink.finish(),
+        }
+    }
 }
 
 /// Decompresses a file into `sink`, whose files get their names only if every block and the trailer
-/// are valid.
+/// are valid. A thread reads and decodes while this one writes.
 ///
 /// # Errors
-/// [`TableError::Input`] with the byte for a damaged file, and those of writing.
-pub fn decompress<R: Read>(
+/// [`TableError::Input`] with the byte for a damaged file, [`TableError::Device`], and those of
+/// writing.
+pub fn decompress<R: Read + Send>(
     file: FrameReader<R>,
+    codec: &mut dyn TableCodec,
     mut sink: TableSink,
     progress: ProgressFn<'_>,
 ) -> Result<Decompressed, TableError> {
     progress(ProgressEvent::Begin { stage: Stage::Decode, total: file.file_bytes });
-    let mut decoder = TableDecoder::new(file);
-    let mut place = 0;
-    while let Some(group) = decoder.group()? {
-        match &mut sink.0 {
-            Sink::Csv(sink) => sink.write(&group)?,
-            Sink::Binary(sink) => sink.write(&group)?,
+    let mut decoder = TableDecoder::new(file, codec);
+    let decoder = std::thread::scope(|scope| {
+        let (groups, queue) = sync_channel(GROUPS_IN_FLIGHT);
+        let decoding = scope.spawn(move || {
+            while let Some(group) = decoder.group()? {
+                // The writer ends early with an error.
+                if groups.send((group, decoder.frame.place)).is_err() {
+                    break;
+                }
+            }
+            Ok::<_, TableError>(decoder)
+        });
+        let (mut place, mut written) = (0, Ok(()));
+        for (group, end) in queue {
+            written = sink.write(&group);
+            if written.is_err() {
+                break;
+            }
+            progress(ProgressEvent::Advance(end - place));
+            place = end;
         }
-        progress(ProgressEvent::Advance(decoder.frame.place - place));
-        place = decoder.frame.place;
-    }
-    let has_end = !decoder.finish()?.last_without_end;
-    match sink.0 {
-        Sink::Csv(sink) => {
-            let file = sink.file.clone();
-            sink.finish(has_end)?.finish(&file)?;
-        }
-        Sink::Binary(sink) => sink.finish()?,
-    }
+        let decoded = joined(decoding);
+        written.and(decoded)
+    })?;
+    sink.finish(!decoder.finish()?.last_without_end)?;
     let TableDecoder { rows, raw_bytes, decode_time, .. } = decoder;
     Ok(Decompressed { rows, raw_bytes, decode_time })
 }
@@ -111,10 +142,14 @@ pub fn decompress<R: Read>(
 /// # Errors
 /// [`TableError::Input`] with the byte for a damaged file. Without `check`, headers, checksums and
 /// plans of blocks are checked.
-pub fn inspect<R: Read>(file: FrameReader<R>, check: bool) -> Result<Inspected, TableError> {
+pub fn inspect<R: Read>(
+    file: FrameReader<R>,
+    codec: &mut dyn TableCodec,
+    check: bool,
+) -> Result<Inspected, TableError> {
     let header = file.header().clone();
     let mut totals = ColumnTotals::new(&header);
-    let mut decoder = TableDecoder::new(file);
+    let mut decoder = TableDecoder::new(file, codec);
     while let Some(mut blocks) = decoder.blocks()? {
         decoder.count(&blocks, &mut totals);
         while check && decoder.part(&mut blocks)?.is_some() {}

@@ -57,6 +57,12 @@ pub enum TableError {
         /// The error of the codec.
         reason: String,
     },
+    /// The device that encodes or decodes failed.
+    #[error("the device failed: {reason}")]
+    Device {
+        /// The error of the device.
+        reason: String,
+    },
     /// The output cannot be written.
     #[error("writing {}: {source}", file.display())]
     Write {

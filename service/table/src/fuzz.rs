@@ -21,6 +21,7 @@ use crate::TableError;
 use crate::csv_sink::CsvSink;
 use crate::csv_source::{CsvSource, infer};
 use crate::frame::{FrameReader, FrameWriter};
+use crate::table_codec::CpuTableCodec;
 use crate::table_decoder::TableDecoder;
 use crate::table_encoder::TableEncoder;
 
@@ -52,7 +53,8 @@ fn whole(chance: &mut Random) -> Whole {
     let mut source = CsvSource::open("table", text.as_bytes(), &header.columns, b',', key).unwrap();
     let header = source.header.clone();
     let mut frame = FrameWriter::open(Vec::new(), Path::new("table"), &header).unwrap();
-    let mut encoder = TableEncoder::new(&header, shoal_codec::Aim::Small);
+    let mut codec = CpuTableCodec;
+    let mut encoder = TableEncoder::new(&header, shoal_codec::Aim::Small, &mut codec);
     let mut lengths = Vec::new();
     while let Some(group) = source.group(GROUP_ROWS).unwrap() {
         let blocks = encoder.encode(&group, frame.sequence()).unwrap();
@@ -72,7 +74,8 @@ fn whole(chance: &mut Random) -> Whole {
 
 /// Reads a file as `decompress` does; returns the text.
 fn read(bytes: &[u8]) -> Result<Vec<u8>, TableError> {
-    let mut decoder = TableDecoder::new(FrameReader::open("file", bytes)?);
+    let mut codec = CpuTableCodec;
+    let mut decoder = TableDecoder::new(FrameReader::open("file", bytes)?, &mut codec);
     let header = decoder.frame.header().clone();
     let mut sink =
         header.csv.map(|form| CsvSink::open(Vec::new(), Path::new("text"), form, header).unwrap());

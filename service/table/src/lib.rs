@@ -4,8 +4,9 @@
 //! [`compress()`] writes the rows of a [`TableSource`] as a file of the format in `FILE.md`;
 //! [`decompress()`] restores the text or the binary columns byte for byte. [`inspect`] reads a
 //! compressed file without its values, [`plan`] encodes a table without writing. [`CsvReader`]
-//! reads fixes. The package prints nothing and starts no thread; long calls report to a
-//! [`ProgressFn`].
+//! reads fixes. Blocks are encoded and decoded by a
+//! [`TableCodec`]. The package prints nothing; long calls report to a [`ProgressFn`], and run the
+//! codec on one thread beside the caller's, which reads or writes text.
 
 mod binary_columns;
 mod column_totals;
@@ -29,6 +30,7 @@ mod output_file;
 mod progress;
 mod row_group;
 mod statistics;
+mod table_codec;
 mod table_decoder;
 mod table_encoder;
 mod table_lines;
@@ -48,4 +50,5 @@ pub use line_reader::LineReader;
 pub use output_file::OutputFile;
 pub use progress::{ProgressEvent, ProgressFn, Stage};
 pub use statistics::{ColumnStatistics, Number};
+pub use table_codec::{CodecFault, CpuTableCodec, TableCodec};
 pub use table_source::{TableOptions, TableSource};

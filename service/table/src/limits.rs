@@ -32,5 +32,8 @@ pub const DISTINCT_MAX: usize = 65_536;
 /// Characters of foreign text that a message repeats.
 pub(crate) const TEXT_SHOWN_MAX: usize = 40;
 
+/// Groups of rows that wait between the thread of the codec and the one that reads or writes.
+pub(crate) const GROUPS_IN_FLIGHT: usize = 2;
+
 // A line of fixes fits into the buffer, which therefore never grows.
 const _: () = assert!(READ_BUFFER_BYTES > CSV_LINE_BYTES_MAX + 2);

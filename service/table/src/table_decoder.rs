@@ -7,17 +7,14 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use shoal_codec::tile::SEGMENT_ROWS;
-use shoal_codec::{BlockError, Budget, Table, ValueType, Values};
+use shoal_codec::{Budget, Table, ValueType, Values};
 
 use crate::TableError;
 use crate::column_totals::ColumnTotals;
 use crate::frame::{FrameReader, Trailer};
 use crate::header::{BlockColumn, KEY_COLUMN};
 use crate::row_group::RowGroup;
-
-/// Rows that are decoded together.
-const PART_ROWS: usize = SEGMENT_ROWS;
+use crate::table_codec::{CodecFault, TableCodec};
 
 /// Values as little-endian bytes.
 fn value_bytes(values: &Values) -> Vec<u8> {
@@ -45,7 +42,8 @@ pub(crate) struct GroupBlocks {
 }
 
 /// Decodes the groups of one file.
-pub(crate) struct TableDecoder<R> {
+pub(crate) struct TableDecoder<'a, R> {
+    codec: &'a mut dyn TableCodec,
     /// The file.
     pub(crate) frame: FrameReader<R>,
     columns: Vec<BlockColumn>,
@@ -59,14 +57,15 @@ pub(crate) struct TableDecoder<R> {
     open: Option<GroupBlocks>,
 }
 
-impl<R: Read> TableDecoder<R> {
+impl<'a, R: Read> TableDecoder<'a, R> {
     /// Decodes the blocks of `frame`.
-    pub(crate) fn new(frame: FrameReader<R>) -> Self {
+    pub(crate) fn new(frame: FrameReader<R>, codec: &'a mut dyn TableCodec) -> Self {
         let columns = frame.header().block_columns();
-        Self { frame, columns, rows: 0, raw_bytes: 0, decode_time: Duration::ZERO, open: None }
+        let decode_time = Duration::ZERO;
+        Self { codec, frame, columns, rows: 0, raw_bytes: 0, decode_time, open: None }
     }
 
-    /// The next rows, at most [`PART_ROWS`]; none after the last.
+    /// The next rows, as many as the codec decodes together; none after the last.
     ///
     /// # Errors
     /// As [`TableDecoder::blocks`] and [`TableDecoder::part`].
@@ -141,9 +140,8 @@ impl<R: Read> TableDecoder<R> {
         &mut self,
         blocks: &mut GroupBlocks,
     ) -> Result<Option<RowGroup>, TableError> {
-        let refused = |error: BlockError| self.frame.fault(blocks.place, &error.to_string());
         let start = blocks.rows_read;
-        let end = blocks.table.rows().min(start + PART_ROWS);
+        let end = self.part_end(blocks);
         if start == end {
             for (text, index) in self.frame.header().texts().enumerate() {
                 let (present, stated) = (blocks.texts[text].rows(), blocks.texts_read[text]);
@@ -154,7 +152,8 @@ impl<R: Read> TableDecoder<R> {
             return Ok(None);
         }
         let begin = Instant::now();
-        let values = blocks.table.decode_all(start..end).map_err(refused)?;
+        let values = self.codec.decode(&blocks.table, start..end);
+        let values = values.map_err(|fault| self.refused(blocks, fault))?;
         let mut decode_time = begin.elapsed();
         let mut group = RowGroup::new(self.frame.header());
         group.rows = end - start;
@@ -172,15 +171,30 @@ impl<R: Read> TableDecoder<R> {
                 return Err(self.wrong_text(blocks, index, present, stated));
             }
             let begin = Instant::now();
-            let columns = blocks.texts[text].decode_all(read..stated as usize);
+            let columns = self.codec.decode(&blocks.texts[text], read..stated as usize);
             decode_time += begin.elapsed();
-            group.texts[text] = columns.map_err(refused)?.iter().flat_map(value_bytes).collect();
+            let columns = columns.map_err(|fault| self.refused(blocks, fault))?;
+            group.texts[text] = columns.iter().flat_map(value_bytes).collect();
             blocks.texts_read[text] = stated as usize;
         }
         blocks.rows_read = end;
         self.decode_time += decode_time;
         self.raw_bytes += group.raw_bytes();
         Ok(Some(group))
+    }
+
+    /// The row after the next part of a group.
+    fn part_end(&self, blocks: &GroupBlocks) -> usize {
+        let rows = self.codec.rows_together(&blocks.table);
+        blocks.table.rows().min(blocks.rows_read + rows)
+    }
+
+    /// The error of blocks that the codec does not decode.
+    fn refused(&self, blocks: &GroupBlocks, fault: CodecFault) -> TableError {
+        match fault {
+            CodecFault::Block(error) => self.frame.fault(blocks.place, &error.to_string()),
+            CodecFault::Device(reason) => TableError::Device { reason },
+        }
     }
 
     /// The error of fields of column `index` that are not as long as its text.
@@ -192,7 +206,7 @@ impl<R: Read> TableDecoder<R> {
         stated: u64,
     ) -> TableError {
         let name = &self.frame.header().columns[index].name;
-        let end = blocks.table.rows().min(blocks.rows_read + PART_ROWS);
+        let end = self.part_end(blocks);
         let problem = format!(
             "column {name} has {present} bytes, its fields {stated} in the first {end} rows"
         );
@@ -217,10 +231,13 @@ impl<R: Read> TableDecoder<R> {
 mod tests {
     use std::path::Path;
 
+    use shoal_codec::tile::SEGMENT_ROWS;
+
     use super::*;
     use crate::csv_source::{CsvSource, infer};
     use crate::frame::FrameWriter;
     use crate::header::Header;
+    use crate::table_codec::CpuTableCodec;
     use crate::table_encoder::TableEncoder;
 
     /// A group of `rows` rows: a number that is always the same, and words.
@@ -238,11 +255,14 @@ mod tests {
     fn through(header: &Header, group: &RowGroup) -> Result<Vec<RowGroup>, TableError> {
         let mut frame = FrameWriter::open(Vec::new(), Path::new("f"), header)?;
         frame.group(
-            &TableEncoder::new(header, shoal_codec::Aim::Fast).encode(group, 0)?,
+            &TableEncoder::new(header, shoal_codec::Aim::Fast, &mut CpuTableCodec)
+                .encode(group, 0)?,
             group.rows,
         )?;
         let (bytes, _) = frame.finish(false)?;
-        let mut decoder = TableDecoder::new(FrameReader::open("f", bytes.as_slice())?);
+        let frame = FrameReader::open("f", bytes.as_slice())?;
+        let mut codec = CpuTableCodec;
+        let mut decoder = TableDecoder::new(frame, &mut codec);
         let mut groups = Vec::new();
         while let Some(group) = decoder.group()? {
             groups.push(group);
@@ -252,10 +272,10 @@ mod tests {
 
     #[test]
     fn a_large_group_is_decoded_in_parts() {
-        let (header, whole) = group(2 * PART_ROWS + 5000);
+        let (header, whole) = group(2 * SEGMENT_ROWS + 5000);
         let parts = through(&header, &whole).unwrap();
         let rows: Vec<usize> = parts.iter().map(|part| part.rows).collect();
-        assert_eq!(rows, [PART_ROWS, PART_ROWS, 5000]);
+        assert_eq!(rows, [SEGMENT_ROWS, SEGMENT_ROWS, 5000]);
         for column in 0..2 {
             let values: Vec<&[u8]> =
                 parts.iter().map(|part| part.columns[column].as_slice()).collect();
@@ -267,7 +287,7 @@ mod tests {
 
     #[test]
     fn texts_are_as_long_as_their_fields() {
-        let (header, whole) = group(PART_ROWS + 10);
+        let (header, whole) = group(SEGMENT_ROWS + 10);
         let length = whole.texts[0].len();
         for present in [0, length / 2, length - 1, length + 1] {
             let mut group = whole.clone();

@@ -6,14 +6,13 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use shoal_codec::{
-    Aim, Budget, ColumnPlanner, Table, TableColumn, TableOutcome, ValueType, Values, encode_table,
-};
+use shoal_codec::{Aim, Budget, ColumnPlanner, Table, ValueType, Values};
 
 use crate::TableError;
 use crate::column_totals::ColumnTotals;
 use crate::header::{BlockColumn, Header, KEY_COLUMN};
 use crate::row_group::RowGroup;
+use crate::table_codec::{CodecFault, TableCodec};
 
 /// Little-endian bytes as values.
 fn values(value_type: ValueType, bytes: &[u8]) -> Values {
@@ -34,7 +33,8 @@ fn values(value_type: ValueType, bytes: &[u8]) -> Values {
 }
 
 /// Encodes the groups of one table.
-pub(crate) struct TableEncoder {
+pub(crate) struct TableEncoder<'a> {
+    codec: &'a mut dyn TableCodec,
     has_key: bool,
     columns: Vec<BlockColumn>,
     planners: Vec<ColumnPlanner>,
@@ -45,12 +45,13 @@ pub(crate) struct TableEncoder {
     pub(crate) encode_time: Duration,
 }
 
-impl TableEncoder {
+impl<'a> TableEncoder<'a> {
     /// For a table with this header; planners have this aim.
-    pub(crate) fn new(header: &Header, aim: Aim) -> Self {
+    pub(crate) fn new(header: &Header, aim: Aim, codec: &'a mut dyn TableCodec) -> Self {
         let columns = header.block_columns();
         let planner = |place: usize| ColumnPlanner::new(place as u64, aim);
         Self {
+            codec,
             has_key: header.key_column().is_some(),
             planners: (0..columns.len()).map(planner).collect(),
             columns,
@@ -73,41 +74,22 @@ impl TableEncoder {
         let typed: Vec<Values> = self.columns.iter().map(typed).collect();
         let texts: Vec<Values> = group.texts.iter().map(|text| Values::U8(text.clone())).collect();
         let begin = Instant::now();
-        let mut blocks = vec![self.table(&typed, sequence)?];
-        for (planner, values) in self.text_planners.iter_mut().zip(&texts) {
-            let tree = planner.plan(values, None);
-            let column = TableColumn { id: KEY_COLUMN, values, tree: &tree };
-            let (block, outcomes) = block(&[column], None, sequence + blocks.len() as u64)?;
-            planner.observe(values.len(), outcomes[0].encoded_bytes);
+        let columns: Vec<(u16, &Values)> =
+            self.columns.iter().map(|column| column.id).zip(&typed).collect();
+        let mut blocks = vec![Vec::new()];
+        let done =
+            self.codec.encode(&mut self.planners, &columns, self.has_key, sequence, &mut blocks[0]);
+        done.map_err(refused)?;
+        for (planner, text) in self.text_planners.iter_mut().zip(&texts) {
+            let (planner, columns) = (std::slice::from_mut(planner), [(KEY_COLUMN, text)]);
+            let (sequence, mut block) = (sequence + blocks.len() as u64, Vec::new());
+            let done = self.codec.encode(planner, &columns, false, sequence, &mut block);
+            done.map_err(refused)?;
             blocks.push(block);
         }
         self.encode_time += begin.elapsed();
         self.count(&blocks)?;
         Ok(blocks)
-    }
-
-    /// The table block of a group.
-    fn table(&mut self, typed: &[Values], sequence: u64) -> Result<Vec<u8>, TableError> {
-        let keys = self.has_key.then(|| typed[0].keys());
-        let mut trees = Vec::with_capacity(typed.len());
-        for (place, (planner, values)) in self.planners.iter_mut().zip(typed).enumerate() {
-            // The key itself is in the order of rows.
-            let keys = keys.as_deref().filter(|_| place > 0);
-            trees.push(planner.plan(values, keys));
-        }
-        let columns: Vec<TableColumn<'_>> = self
-            .columns
-            .iter()
-            .zip(typed.iter().zip(&trees))
-            .map(|(column, (values, tree))| TableColumn { id: column.id, values, tree })
-            .collect();
-        let (block, outcomes) = block(&columns, self.has_key.then_some(KEY_COLUMN), sequence)?;
-        for (planner, (values, outcome)) in self.planners.iter_mut().zip(typed.iter().zip(outcomes))
-        {
-            let width = values.value_type().width_bytes();
-            planner.observe(values.len() * width, outcome.encoded_bytes);
-        }
-        Ok(block)
     }
 
     /// Adds blocks to the sums as a reader sees them, so that an invalid block is never written.
@@ -124,14 +106,10 @@ impl TableEncoder {
     }
 }
 
-/// One table block, and the outcomes of its columns.
-fn block(
-    columns: &[TableColumn<'_>],
-    key: Option<u16>,
-    sequence: u64,
-) -> Result<(Vec<u8>, Vec<TableOutcome>), TableError> {
-    let mut out = Vec::new();
-    let outcomes = encode_table(columns, key, sequence, &mut out)
-        .map_err(|error| TableError::Block { reason: error.to_string() })?;
-    Ok((out, outcomes))
+/// The error of a group that the codec does not encode.
+fn refused(fault: CodecFault) -> TableError {
+    match fault {
+        CodecFault::Block(error) => TableError::Block { reason: error.to_string() },
+        CodecFault::Device(reason) => TableError::Device { reason },
+    }
 }

@@ -56,6 +56,9 @@ pub struct TableArgs {
     /// Aim of the plans: fast (to encode and decode), balanced, or small
     #[arg(long, value_name = "AIM", default_value_t = Aim::Fast)]
     pub aim: Aim,
+    /// Plan and encode on the GPU; the bytes are the same
+    #[arg(long)]
+    pub device: bool,
     /// Write the summary as one JSON object
     #[arg(long)]
     pub json: bool,
@@ -108,6 +111,9 @@ pub struct DecompressArgs {
     /// Replace files that exist
     #[arg(long)]
     pub force: bool,
+    /// Decode on the GPU
+    #[arg(long)]
+    pub device: bool,
 }
 
 /// Flags of `shoal codec inspect`.
@@ -118,6 +124,9 @@ pub struct InspectArgs {
     /// Decode all values too, and show the speed
     #[arg(long)]
     pub check: bool,
+    /// Decode on the GPU
+    #[arg(long, requires = "check")]
+    pub device: bool,
     /// Write one JSON object
     #[arg(long)]
     pub json: bool,
