@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use shoal_codec::{Aim, Values};
+use shoal_codec::{Aim, Tree, Values};
 
 use super::block::Block;
 use super::options::CodecName;
@@ -123,6 +123,9 @@ pub(super) trait WholeBlocks {
     ) -> Result<(Duration, bool), BenchmarkError>;
 }
 
+/// Huffman codes for every column.
+const HUFFMAN: Planning = Planning::Always(Tree::Huffman);
+
 /// The contender of a name, or the reason for its absence.
 pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>, String> {
     match name {
@@ -136,7 +139,10 @@ pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>
         CodecName::ShoalFixed => Ok(Box::new(ShoalContender::new(Planning::First, seed))),
         CodecName::ShoalTried => Ok(Box::new(ShoalContender::new(Planning::Tried, seed))),
         CodecName::ShoalUnkeyed => Ok(Box::new(ShoalContender::new(Planning::Unkeyed, seed))),
+        CodecName::ShoalHuffman => Ok(Box::new(ShoalContender::new(HUFFMAN, seed))),
         CodecName::ShoalCuda => on_the_device(Planning::Stream(Aim::Fast), seed),
+        CodecName::ShoalSmallCuda => on_the_device(Planning::Stream(Aim::Small), seed),
+        CodecName::ShoalHuffmanCuda => on_the_device(HUFFMAN, seed),
         CodecName::ShoalUnkeyedCuda => on_the_device(Planning::Unkeyed, seed),
         CodecName::NvCascaded => nvcomp("Cascaded"),
         CodecName::NvBitcomp => nvcomp("Bitcomp"),

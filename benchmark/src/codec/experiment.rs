@@ -3,7 +3,7 @@
 use super::block::Block;
 use super::data_set::DataSet;
 use super::options::{CodecName, Experiment, Options};
-use super::{generated, mixes, recorded, tabular, thesis};
+use super::{generated, mixes, recorded, tabular, text, thesis};
 use crate::error::BenchmarkError;
 
 /// The compared shares of outliers.
@@ -72,12 +72,27 @@ pub(super) fn each(
             }
             Ok(())
         }
+        Experiment::Entropy => {
+            for folder in &options.text {
+                cut(&text::data_set(folder, (options.text_mib as usize) << 20)?)?;
+            }
+            let alphabets = text::ALPHABETS.into_iter();
+            alphabets
+                .map(|alphabet| text::symbols(alphabet, rows, seed))
+                .try_for_each(|set| cut(&set))
+        }
     }
 }
 
-/// The codecs of an experiment: the requested ones, and for changing data also the fixed tree.
+/// The codecs of an experiment: the requested ones; for changing data also the fixed tree, for text
+/// the entropy and dictionary trees.
 pub(super) fn codecs(experiment: Experiment, options: &Options) -> Vec<CodecName> {
     let mut codecs = options.codecs.clone();
+    if experiment == Experiment::Entropy {
+        let trees = CodecName::ENTROPY_TREES.into_iter();
+        let missing: Vec<_> = trees.filter(|tree| !codecs.contains(tree)).collect();
+        codecs.splice(0..0, missing);
+    }
     let shoal = codecs.iter().position(|codec| *codec == CodecName::Shoal);
     if let (Experiment::Changing, Some(shoal)) = (experiment, shoal)
         && !codecs.contains(&CodecName::ShoalFixed)

@@ -29,6 +29,7 @@ mod table;
 mod tabular;
 #[cfg(test)]
 mod tests;
+mod text;
 mod thesis;
 #[cfg(feature = "codecs")]
 mod transposed;

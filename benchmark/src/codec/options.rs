@@ -29,6 +29,8 @@ pub(super) enum Experiment {
     Changing,
     /// CSV tables, each file of `--tables` column by column.
     Tabular,
+    /// Text of each folder of `--text`, and symbols of alphabets of 16 to 256; not in the default.
+    Entropy,
 }
 
 /// A codec with its options.
@@ -47,8 +49,14 @@ pub(super) enum CodecName {
     ShoalTried,
     /// Planned block by block without a key column: decoding needs no key order.
     ShoalUnkeyed,
+    /// Every column as Huffman codes.
+    ShoalHuffman,
     /// Shoal's codec on an NVIDIA GPU, planned block by block, columns resident.
     ShoalCuda,
+    /// The same with the planner's aim `small`.
+    ShoalSmallCuda,
+    /// Every column as Huffman codes, on an NVIDIA GPU.
+    ShoalHuffmanCuda,
     /// The same without a key column.
     ShoalUnkeyedCuda,
     /// nvCOMP Cascaded on an NVIDIA GPU, the best of its modes; the user's library.
@@ -114,6 +122,9 @@ pub(super) enum CodecName {
 }
 
 impl CodecName {
+    /// Shoal's entropy and dictionary trees on one core.
+    pub(super) const ENTROPY_TREES: [Self; 1] = [Self::ShoalHuffman];
+
     /// Whether it is one of Shoal's codecs.
     pub(super) fn is_shoal(self) -> bool {
         self.text().starts_with("shoal")
@@ -157,6 +168,12 @@ pub(crate) struct Options {
     /// Folder of CSV tables [default: the real positions].
     #[arg(long)]
     pub(super) tables: Option<PathBuf>,
+    /// Folders of text for `entropy`.
+    #[arg(long, value_delimiter = ',', default_value = "/usr/share/doc,/usr/include")]
+    pub(super) text: Vec<PathBuf>,
+    /// Maximum length of the text of a folder, MiB.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(super) text_mib: u32,
     /// Maximum number of rows of a block.
     #[arg(
         long,

@@ -18,7 +18,7 @@ use super::values::bytes;
 use crate::error::BenchmarkError;
 
 /// The source of trees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Planning {
     /// The planner, block by block, with this aim.
     Stream(Aim),
@@ -28,6 +28,8 @@ pub(super) enum Planning {
     First,
     /// For every block the best of a list of trees, by trial.
     Tried,
+    /// This tree for every block of every column.
+    Always(Tree),
 }
 
 /// The codec on one core.
@@ -116,7 +118,7 @@ impl Contender for ShoalContender {
     fn prepare(&mut self, blocks: &[Block], column: usize) -> Result<(), BenchmarkError> {
         self.column = column;
         self.encoded = vec![None; blocks.len()];
-        let trees = match self.planning {
+        let trees = match &self.planning {
             Planning::Stream(_) | Planning::Unkeyed => self.planned(blocks, column)?,
             Planning::First => {
                 let first = self.planned(&blocks[..1], column)?;
@@ -125,6 +127,7 @@ impl Contender for ShoalContender {
             Planning::Tried => {
                 (0..blocks.len()).map(|index| tried(Part { blocks, index, column })).collect()
             }
+            Planning::Always(tree) => vec![tree.clone(); blocks.len()],
         };
         self.trees.resize(self.trees.len().max(column + 1), Vec::new());
         self.trees[column] = trees;

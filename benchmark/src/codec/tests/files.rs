@@ -73,6 +73,24 @@ fn every_experiment_writes_rows_with_their_keys_and_plots() {
 }
 
 #[test]
+fn the_entropy_experiment_adds_its_trees() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("rows.json").display().to_string();
+    let text = "../service/codec/src";
+    let flags = ["--experiment", "entropy", "--codecs", "zstd-3", "--text", text, "--json", &json];
+    run(&options(&flags)).unwrap();
+    let rows: Vec<serde_json::Value> =
+        serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let ratio = |codec: &str, dataset: &str| {
+        let of = |row: &&serde_json::Value| row["codec"] == codec && row["dataset"] == dataset;
+        rows.iter().find(of).unwrap()["ratio"].as_f64().unwrap()
+    };
+    assert!(ratio("shoal-huffman", "src") > 1.5, "{}", ratio("shoal-huffman", "src"));
+    assert!(ratio("zstd-3", "src") > 3.0);
+    assert!(ratio("shoal-huffman", "alphabet-16") > ratio("shoal-huffman", "alphabet-256"));
+}
+
+#[test]
 fn unreadable_and_unwritable_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().display().to_string();
