@@ -37,44 +37,111 @@ __device__ inline void choose_sizes(TileMemory<T>& memory, u32 count) {
     }
 }
 
+// What a thread holds between the two passes: of each of its values the code and the bits before it in
+// its group of 32; or of four values that follow each other all codes as one pattern.
+struct HeldCodes {
+    u32 codes[TILE_EACH];
+    u32 before[TILE_EACH];
+    u64 merged;
+    u32 merged_bits;
+};
+
+// Sizes of values and of their groups. Lanes have values that follow each other.
+template <class T>
+__device__ inline void size_values(Tile<T>& tile, const EncodeStep& step, HeldCodes& held) {
+    const u32* codes = (const u32*)step.second;
+    const T* values = tile.values();
+    u32 count = tile.count();
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) {
+        u32 at = place_of(item), size = 0, low_bits;
+        if (at < count) {
+            held.codes[item] = codes[bucket_of(values[at], step.mode, low_bits)];
+            size = (held.codes[item] >> 16) + low_bits;
+        }
+        held.before[item] = warp_sum_before(size);
+        if (lane() == 31) tile.memory.groups[group_of(item)] = held.before[item] + size;
+    }
+}
+
+template <class T>
+__device__ inline void merge_values(Tile<T>& tile, const EncodeStep& step, const HeldCodes& held) {
+    TileMemory<T>& memory = tile.memory;
+    const T* values = tile.values();
+    u32 count = tile.count();
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) {
+        u32 at = place_of(item), low_bits;
+        if (at >= count) continue;
+        T value = values[at];
+        bucket_of(value, step.mode, low_bits);
+        u32 code = held.codes[item], length = code >> 16;
+        u32 place = memory.offsets[group_of(item)] + held.before[item];
+        merge_bits(memory.coded, place, code & 0xffff, length);
+        T low = value & mask_of<T>(low_bits);
+        merge_bits(memory.coded, place + length, (u32)low, low_bits < 32 ? low_bits : 32);
+        if (low_bits > 32)
+            merge_bits(memory.coded, place + length + 32, (u32)((u64)low >> 32), low_bits - 32);
+    }
+}
+
+// The same for values that are symbols, such as bytes: a thread has four that follow each other and
+// merges their codes at once. Eight threads have a group of 32.
+static_assert(TILE_EACH == 4 && TILE_EACH * CODE_BITS_MAX <= 64, "four codes are one pattern");
+template <class T>
+__device__ inline void size_whole(Tile<T>& tile, const EncodeStep& step, HeldCodes& held) {
+    const u32* codes = (const u32*)step.second;
+    const T* values = tile.values();
+    u32 count = tile.count(), size = 0;
+    held.merged = 0;
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) {
+        u32 at = TILE_EACH * threadIdx.x + item;
+        if (at >= count) continue;
+        u32 code = codes[values[at]];
+        held.merged |= (u64)(code & 0xffff) << size;
+        size += code >> 16;
+    }
+    held.merged_bits = size;
+    u32 before = warp_sum_before(size);
+    before -= __shfl_sync(WHOLE_WARP, before, lane() & ~7u);
+    held.before[0] = before;
+    if (lane() % 8 == 7) tile.memory.groups[threadIdx.x / 8] = before + size;
+}
+
+template <class T>
+__device__ inline void merge_whole(Tile<T>& tile, const HeldCodes& held) {
+    TileMemory<T>& memory = tile.memory;
+    u32 place = memory.offsets[threadIdx.x / 8] + held.before[0], bits = held.merged_bits;
+    merge_bits(memory.coded, place, (u32)held.merged, bits < 32 ? bits : 32);
+    if (bits > 32) merge_bits(memory.coded, place + 32, (u32)(held.merged >> 32), bits - 32);
+}
+
 template <class T>
 __device__ inline void encode_huffman(Tile<T>& tile, const EncodeStep& step) {
     TileMemory<T>& memory = tile.memory;
-    const u32* codes = (const u32*)step.second;
     u32 count = tile.count();
     if (count == 0) {
         tile.close(step, 0, 0);
         return;
     }
-    const T* values = tile.values();
-    u32 before[TILE_EACH];
-#pragma unroll
-    for (u32 item = 0; item < TILE_EACH; item++) {
-        u32 at = place_of(item), size = 0, low_bits;
-        if (at < count) {
-            size = codes[bucket_of(values[at], step.mode, low_bits)] >> 16;
-            size += low_bits;
-        }
-        before[item] = warp_sum_before(size);
-        if (lane() == 31) memory.groups[group_of(item)] = before[item] + size;
+    // No value has low bits: with one, the symbol of a value is 2^(split + 1) at least.
+    bool are_whole = step.remainder <= 2u << step.mode;
+    HeldCodes held;
+    if (are_whole) {
+        size_whole(tile, step, held);
+    } else {
+        size_values(tile, step, held);
     }
     sum_groups(memory);
     u32 bits = memory.offsets[TILE_GROUPS], coded = (bits + 31) / 32;
     for (u32 word = threadIdx.x; word < coded; word += TILE_THREADS) memory.coded[word] = 0;
     if (warp_number() == 0) choose_sizes(memory, count);
     __syncthreads();
-#pragma unroll
-    for (u32 item = 0; item < TILE_EACH; item++) {
-        u32 at = place_of(item), low_bits;
-        if (at >= count) continue;
-        T value = values[at];
-        u32 code = codes[bucket_of(value, step.mode, low_bits)], length = code >> 16;
-        u32 place = memory.offsets[group_of(item)] + before[item];
-        merge_bits(memory.coded, place, code & 0xffff, length);
-        T low = value & mask_of<T>(low_bits);
-        merge_bits(memory.coded, place + length, (u32)low, low_bits < 32 ? low_bits : 32);
-        if (low_bits > 32)
-            merge_bits(memory.coded, place + length + 32, (u32)((u64)low >> 32), low_bits - 32);
+    if (are_whole) {
+        merge_whole(tile, held);
+    } else {
+        merge_values(tile, step, held);
     }
     __syncthreads();
     u32 least = memory.chosen[0], size_bits = memory.chosen[1], first = memory.chosen[2];

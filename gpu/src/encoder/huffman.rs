@@ -15,6 +15,7 @@ pub(super) struct Coded {
     /// The node with its parameters.
     pub(super) node: PlanNode,
     pub(super) split: u32,
+    pub(super) symbols: u32,
     /// Packed lengths.
     pub(super) lengths: DeviceSlice<u8>,
     /// By symbol: the code, and its length from bit 16 on.
@@ -34,9 +35,10 @@ impl Worker {
         let code = HuffmanCode::of(&frequencies, bits);
         let node = node(Encoding::Huffman, source.value_type, (code.parameter(), 0));
         let (lengths, codes) = (code.packed_lengths(), code.packed_codes());
+        let (split, symbols) = (code.split(), codes.len() as u32);
         // Nothing reads the codes of a source without values.
         let codes = if codes.is_empty() { DeviceSlice::none() } else { self.upload(&codes)? };
         let lengths = if lengths.is_empty() { DeviceSlice::none() } else { self.upload(&lengths)? };
-        Ok(Coded { node, split: code.split(), lengths, codes })
+        Ok(Coded { node, split, symbols, lengths, codes })
     }
 }

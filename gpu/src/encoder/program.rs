@@ -143,6 +143,7 @@ impl<'a> Program<'a> {
             kind: code(Encoding::Huffman),
             bits: width_bits(at.value_type),
             mode: coded.split,
+            remainder: coded.symbols,
             ..EncodeStep::default()
         };
         let mut parts = vec![Part::Bytes(coded.lengths)];

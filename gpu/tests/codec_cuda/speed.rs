@@ -48,13 +48,22 @@ fn headings(chance: &mut Random, rows: usize) -> Vec<u16> {
 }
 
 fn measure(name: &str, encoded: &EncodedTree, key: Option<&EncodedTree>) {
+    measure_together(name, &[EncodedColumn { encoded, key }]);
+}
+
+/// Columns that one launch decodes.
+fn measure_together(name: &str, columns: &[EncodedColumn<'_>]) {
     let mut decoder = crate::decoder();
-    let decoded = decoder.columns(&[EncodedColumn { encoded, key }]).unwrap();
+    let decoded = decoder.columns(columns).unwrap();
     assert!(decoded.into_iter().all(|column| column.is_ok()), "{name}");
-    let root = encoded.plan.root();
-    let bytes = root.values as usize * root.value_type.width_bytes();
+    let bytes = |column: &EncodedColumn<'_>| {
+        let root = column.encoded.plan.root();
+        root.values as usize * root.value_type.width_bytes()
+    };
+    let bytes: usize = columns.iter().map(bytes).sum();
     let best = (0..RUNS).map(|_| decoder.decode().unwrap()).fold(f32::MAX, f32::min);
-    let input: usize = encoded.sections.iter().map(Vec::len).sum();
+    let input: usize =
+        columns.iter().flat_map(|column| &column.encoded.sections).map(Vec::len).sum();
     let rate = bytes as f32 / best / 1e6;
     let ratio = bytes as f32 / input as f32;
     println!("{name:44} {:8.1} us {rate:8.1} GB/s, ratio {ratio:.2}", 1e3 * best);
@@ -101,6 +110,19 @@ fn rates_of_common_trees() {
     for (values, text) in cases {
         let encoded = encode_column(values, &tree(text), None).unwrap();
         measure(&format!("{:?} {text}", values.value_type()), &encoded, None);
+    }
+    // 1,000 columns of 64 KiB.
+    for (values, text) in
+        [(&values, "delta.z(afl)"), (&values, "delta.z(huffman)"), (&bytes, "huffman")]
+    {
+        let rows = (64 << 10) / values.value_type().width_bytes();
+        let parts: Vec<EncodedTree> = (0..1000)
+            .map(|part| values.slice(part * rows, (part + 1) * rows))
+            .map(|part| encode_column(&part, &tree(text), None).unwrap())
+            .collect();
+        let columns: Vec<_> =
+            parts.iter().map(|encoded| EncodedColumn { encoded, key: None }).collect();
+        measure_together(&format!("1,000 of 64 KiB, {:?} {text}", values.value_type()), &columns);
     }
     let keys: Vec<u64> = (0..ROWS).map(|_| chance.next() % 5000).collect();
     let walks = Values::I32(walk(&mut chance, ROWS, &keys));

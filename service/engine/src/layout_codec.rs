@@ -249,8 +249,8 @@ records! { CODEC_RECORDS:
         summary: u32,
         /// Number of its section of words.
         variable: u32,
-        /// A divisor's remainder, the value of an exception before all others, or the code of
-        /// exceptions.
+        /// A divisor's remainder, the value of an exception before all others, the code of
+        /// exceptions, or the number of symbols of a Huffman code.
         remainder: u32,
         /// Powers of two in a divisor.
         shift: u32,
