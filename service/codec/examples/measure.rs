@@ -3,7 +3,8 @@
 //! `measure AIM FILE...` cuts gzip CSV files into blocks of 65,536 rows in file order, encodes each
 //! with the trees of a planner, checks that it decodes to the same rows, and prints ratio (against
 //! 20 bytes a row), bits a row of each column, and speeds (bytes of raw columns, best of five
-//! runs). `measure --trees` times single trees on columns of 1 Mi values. No time is asserted.
+//! runs). `measure --trees` times single trees on columns of 1 Mi values, `measure --text FILE...`
+//! trees of bytes on columns of 4 MiB of a file. No time is asserted.
 
 #![allow(clippy::unwrap_used, reason = "an example stops where something is wrong")]
 
@@ -13,8 +14,8 @@ use std::time::Instant;
 
 use shoal_codec::limits::TIME_SPAN_MS_MAX;
 use shoal_codec::{
-    Aim, Block, BlockCodec, Budget, Column, CpuCodec, FixColumns, Grouping, Keys, Planner,
-    SpaceKind, SpaceTag, Tree, Values, decode_column, decode_column_into, encode_column,
+    Aim, Block, BlockCodec, Budget, Column, CpuCodec, EncodedTree, FixColumns, Grouping, Keys,
+    Planner, SpaceKind, SpaceTag, Tree, Values, decode_column, decode_column_into, encode_column,
 };
 use shoal_table::{CsvReader, SpeedUnit};
 
@@ -27,6 +28,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "--trees") {
         return trees();
+    }
+    if arguments.first().is_some_and(|argument| argument == "--text") {
+        return text(&arguments[1..]);
     }
     let mut total = Sizes::default();
     let (aims, files) = arguments.split_at(arguments.len().min(1));
@@ -161,24 +165,59 @@ fn trees() {
         (&ids, "dict.65536(huffman)"),
     ];
     for (values, text) in cases {
-        let tree: Tree = text.parse().unwrap();
-        let bytes = values.len() * values.value_type().width_bytes();
-        let mut encoded = encode_column(values, &tree, Some(keys)).unwrap();
-        let encode_s = best(|| encoded = encode_column(values, &tree, Some(keys)).unwrap());
-        let budget = Budget::default();
-        let mut decoded = values.clone();
-        let decode_s = best(|| {
-            decode_column_into(&encoded, Some(&grouping), &budget, &mut decoded).unwrap();
-            black_box(&decoded);
-        });
-        assert_eq!(&decode_column(&encoded, Some(&grouping), &budget).unwrap(), values);
-        let size: usize = encoded.sections.iter().map(Vec::len).sum();
-        println!(
-            "{:?} {tree:52} ratio {:6.2} encode {:5.2} GB/s decode {:5.2} GB/s",
-            values.value_type(),
-            bytes as f64 / size as f64,
-            bytes as f64 / encode_s / 1e9,
-            bytes as f64 / decode_s / 1e9,
-        );
+        time_tree(&[values.clone()], &text.parse().unwrap(), Some(keys));
     }
+}
+
+/// Times trees of bytes on the files.
+fn text(files: &[String]) {
+    let trees = [
+        "huffman",
+        "stateless.16.16",
+        "stateless.32.64",
+        "lzw.1(afl)",
+        "lzw.16(huffman)",
+        "lzw.64(afl)",
+        "lzw.64(huffman)",
+        "lzw.64(scale(huffman))",
+    ];
+    for file in files {
+        let bytes = std::fs::read(file).unwrap();
+        let columns: Vec<Values> = bytes
+            .chunks(4 << 20)
+            .map(|part| Values::U8(part[..part.len().min((4 << 20) - 1)].to_vec()))
+            .collect();
+        trees.iter().for_each(|tree| time_tree(&columns, &tree.parse().unwrap(), None));
+    }
+}
+
+/// Times a tree on columns.
+fn time_tree(columns: &[Values], tree: &Tree, keys: Option<Keys<'_>>) {
+    let encode = || -> Vec<EncodedTree> {
+        columns.iter().map(|values| encode_column(values, tree, keys).unwrap()).collect()
+    };
+    let bytes: usize =
+        columns.iter().map(|values| values.len() * values.value_type().width_bytes()).sum();
+    let mut encoded = encode();
+    let encode_s = best(|| encoded = encode());
+    let (budget, grouping) = (Budget::default(), keys.map(|keys| keys.grouping));
+    let mut decoded = columns[0].clone();
+    let decode_s = best(|| {
+        for column in &encoded {
+            decode_column_into(column, grouping, &budget, &mut decoded).unwrap();
+            black_box(&decoded);
+        }
+    });
+    for (column, values) in encoded.iter().zip(columns) {
+        assert_eq!(&decode_column(column, grouping, &budget).unwrap(), values);
+    }
+    let size: usize = encoded.iter().flat_map(|column| &column.sections).map(Vec::len).sum();
+    println!(
+        "{:?} {tree:52} ratio {:6.2} ({:5.2} %) encode {:5.2} GB/s decode {:5.2} GB/s",
+        columns[0].value_type(),
+        bytes as f64 / size as f64,
+        100.0 * size as f64 / bytes as f64,
+        bytes as f64 / encode_s / 1e9,
+        bytes as f64 / decode_s / 1e9,
+    );
 }

@@ -17,10 +17,12 @@ mod group;
 pub mod huffman;
 mod keyed_delta;
 mod keyed_delta_of_delta;
+pub mod lzw;
 mod patch;
 mod raw;
 mod rle;
 mod scale;
+pub mod stateless;
 
 use std::fmt;
 
@@ -185,6 +187,7 @@ impl Encoding {
         match self {
             Self::Raw => 0,
             Self::Huffman => 2,
+            Self::Stateless | Self::Lzw => 3,
             _ => 1,
         }
     }

@@ -240,8 +240,9 @@ impl PlaceCheck<'_> {
             section_bytes: &self.section_bytes[section..section_end],
             tiles: self.tiles,
         };
-        if is_sparse && (node.encoding.is_keyed() || node.encoding == Encoding::Raw) {
-            let problem = "raw and keyed nodes give a value for every row".to_owned();
+        let is_full = matches!(node.encoding, Encoding::Raw | Encoding::Stateless);
+        if is_sparse && (is_full || node.encoding.is_keyed()) {
+            let problem = "raw, stateless and keyed nodes give a value for every row".to_owned();
             return placed.fault(at::ENCODING, problem);
         }
         placed.check()?;

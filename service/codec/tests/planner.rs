@@ -76,6 +76,18 @@ fn aims_weigh_bytes_against_speed() {
 }
 
 #[test]
+fn text_takes_strings_where_the_aim_allows_codes() {
+    let mut chance = Random::new(87);
+    let words: Vec<String> =
+        (0..200).map(|_| format!("{:x} ", chance.next() % (1 << 20))).collect();
+    let text: String = (0..20_000).map(|_| words[chance.below(200)].as_str()).collect();
+    let values = Values::U8(text.into_bytes());
+    let trees = Aim::ALL.map(|aim| run(&mut ColumnPlanner::new(1, aim), &values).0.to_string());
+    assert!(!trees[0].contains("lzw"), "{trees:?}");
+    assert!(trees[1].starts_with("lzw.64(") && trees[2].starts_with("lzw.256("), "{trees:?}");
+}
+
+#[test]
 fn a_fallen_ratio_is_corrected_at_the_next_batch() {
     let seed = 82;
     let mut chance = Random::new(seed);

@@ -13,7 +13,7 @@ pub enum Aim {
     /// Values of fixed width only: the fastest to encode and decode.
     #[default]
     Fast,
-    /// Huffman codes where they save more than a tenth.
+    /// Codes of variable length where they save more than a tenth.
     Balanced,
     /// The fewest bytes.
     Small,
@@ -43,7 +43,7 @@ impl Aim {
             Self::Fast | Self::Small => return 0,
             Self::Balanced => 10,
         };
-        if has_huffman(tree) { bytes / share } else { 0 }
+        if has_codes(tree) { bytes / share } else { 0 }
     }
 }
 
@@ -62,7 +62,8 @@ impl FromStr for Aim {
     }
 }
 
-/// True if a leaf is a Huffman code.
-fn has_huffman(tree: &Tree) -> bool {
-    *tree == Tree::Huffman || tree.children().into_iter().any(has_huffman)
+/// True if a node has values of variable length: Huffman codes, strings, indexes among bytes.
+fn has_codes(tree: &Tree) -> bool {
+    let is_code = matches!(tree, Tree::Huffman | Tree::Lzw(..) | Tree::Stateless(..));
+    is_code || tree.children().into_iter().any(has_codes)
 }

@@ -3,10 +3,12 @@
 //! A divisor or decimals first where the values have them, then one of a few bodies. Their number
 //! is bounded by `CANDIDATES_MAX`; trees that do not apply drop out in the trial.
 
+use crate::encoding::{lzw, stateless};
 use crate::limits::PLAN_DEPTH_MAX;
 use crate::planner::aim::Aim;
 use crate::planner::statistics::Statistics;
 use crate::tree::{Tree, patched, scaled};
+use crate::value_type::ValueType;
 use crate::word::Mode;
 
 /// Trees tried on one sample at most.
@@ -21,7 +23,7 @@ fn boxed(tree: Tree) -> Box<Tree> {
 /// Trees for a column with these statistics; `raw` is the first.
 pub(crate) fn candidates(
     statistics: &Statistics,
-    is_float: bool,
+    value_type: ValueType,
     has_keys: bool,
     aim: Aim,
 ) -> Vec<Tree> {
@@ -35,10 +37,13 @@ pub(crate) fn candidates(
             }
         }
     }
+    if value_type == ValueType::U8 {
+        trees.extend(text_trees(aim));
+    }
     if statistics.divisor.is_some() {
         trees.extend(all.iter().map(|body| Tree::Divisor(None, boxed(body.clone()))));
     }
-    if is_float {
+    if value_type.is_float() {
         trees.push(Tree::Gfc);
         if statistics.decimals.is_some() {
             trees.extend(all.iter().map(|body| Tree::FloatToInt(None, boxed(body.clone()))));
@@ -54,6 +59,19 @@ pub(crate) fn candidates(
     trees.retain(|tree| tree.depth() <= PLAN_DEPTH_MAX);
     trees.truncate(CANDIDATES_MAX);
     trees
+}
+
+/// Trees of bytes that may be text. Longer chunks have longer strings, shorter ones decode in more
+/// places at once.
+fn text_trees(aim: Aim) -> Vec<Tree> {
+    let chunk_tiles = match aim {
+        Aim::Fast => return Vec::new(),
+        Aim::Balanced => lzw::CHUNK_TILES_MAX / 4,
+        Aim::Small => lzw::CHUNK_TILES_MAX,
+    };
+    let strings = |codes| Tree::Lzw(chunk_tiles, boxed(codes));
+    let frequent = |entries| Tree::Stateless(entries, stateless::CHUNK_TILES_MAX / 4);
+    vec![strings(Tree::Afl), strings(Tree::Huffman), frequent(4), frequent(16)]
 }
 
 /// The tree with Huffman codes in place of packed values.
@@ -138,7 +156,6 @@ fn bodies(statistics: &Statistics, has_keys: bool) -> Vec<Tree> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value_type::ValueType;
 
     #[test]
     fn candidates_are_bounded_different_and_shallow() {
@@ -148,9 +165,9 @@ mod tests {
             Vec::new(),
         ];
         for values in columns {
-            for value_type in [ValueType::I32, ValueType::F32] {
+            for value_type in [ValueType::I32, ValueType::F32, ValueType::U8] {
                 let statistics = Statistics::of(value_type, &values);
-                let trees = candidates(&statistics, value_type.is_float(), true, Aim::Small);
+                let trees = candidates(&statistics, value_type, true, Aim::Small);
                 assert!((10..=CANDIDATES_MAX).contains(&trees.len()), "{}", trees.len());
                 assert_eq!(trees[0], Tree::Raw);
                 assert!(trees.iter().all(|tree| tree.depth() <= PLAN_DEPTH_MAX));

@@ -71,7 +71,7 @@ pub(super) fn candidates_for<B: ColumnBatch>(
     aim: Aim,
 ) -> Result<Vec<Tree>, B::Error> {
     let statistics = batch.statistics(sample)?;
-    Ok(candidates(&statistics, batch.extent().0.is_float(), batch.has_keys(), aim))
+    Ok(candidates(&statistics, batch.extent().0, batch.has_keys(), aim))
 }
 
 /// Raw to encoded bytes of some rows in Q16; 0 if the tree does not apply.

@@ -68,6 +68,8 @@ decoders! {
     fuzz_decoder_dict: Dict,
     fuzz_decoder_gfc: Gfc,
     fuzz_decoder_huffman: Huffman,
+    fuzz_decoder_stateless: Stateless,
+    fuzz_decoder_lzw: Lzw,
     fuzz_decoder_group: Group,
     fuzz_decoder_keyed_delta: KeyedDelta,
     fuzz_decoder_keyed_delta2: KeyedDelta2,

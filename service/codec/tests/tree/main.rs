@@ -19,6 +19,7 @@ mod sample;
 #[path = "../block/seal.rs"]
 #[allow(dead_code, reason = "offsets that only the tests of blocks use")]
 mod seal;
+mod strings;
 mod table;
 mod text;
 mod walk;

@@ -116,7 +116,7 @@ fn strange(value_type: ValueType, chance: &mut Random) -> u64 {
 }
 
 /// Trees that try every encoding at every place that it may have.
-const TREES: [&str; 42] = [
+const TREES: [&str; 51] = [
     "raw",
     "afl",
     "const",
@@ -154,6 +154,15 @@ const TREES: [&str; 42] = [
     "rle(huffman, huffman)",
     "dict.300(huffman)",
     "float_to_int(keyed_delta.z(huffman, scale(huffman)))",
+    "stateless.1.1",
+    "stateless.16.2",
+    "stateless.256.64",
+    "dict.5(stateless.3.64)",
+    "dict.5(group(stateless.3.64), afl)",
+    "lzw.1(afl)",
+    "lzw.2(huffman)",
+    "lzw.256(patch(afl))",
+    "lzw.64(rle(scale(afl), afl))",
     "group(afl)",
     "group(raw)",
     "group(delta(scale(afl)))",
