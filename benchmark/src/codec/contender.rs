@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use shoal_codec::{Aim, Tree, Values};
+use shoal_codec::{Aim, Values};
 
 use super::block::Block;
 use super::options::CodecName;
@@ -123,9 +123,6 @@ pub(super) trait WholeBlocks {
     ) -> Result<(Duration, bool), BenchmarkError>;
 }
 
-/// Huffman codes for every column.
-const HUFFMAN: Planning = Planning::Always(Tree::Huffman);
-
 /// The contender of a name, or the reason for its absence.
 pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>, String> {
     match name {
@@ -139,10 +136,16 @@ pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>
         CodecName::ShoalFixed => Ok(Box::new(ShoalContender::new(Planning::First, seed))),
         CodecName::ShoalTried => Ok(Box::new(ShoalContender::new(Planning::Tried, seed))),
         CodecName::ShoalUnkeyed => Ok(Box::new(ShoalContender::new(Planning::Unkeyed, seed))),
-        CodecName::ShoalHuffman => Ok(Box::new(ShoalContender::new(HUFFMAN, seed))),
+        CodecName::ShoalHuffman => on_the_cpu("huffman", seed),
+        CodecName::ShoalStateless => on_the_cpu("stateless.16.16", seed),
+        CodecName::ShoalLzw => on_the_cpu("lzw.64(afl)", seed),
+        CodecName::ShoalLzwHuffman => on_the_cpu("lzw.256(huffman)", seed),
         CodecName::ShoalCuda => on_the_device(Planning::Stream(Aim::Fast), seed),
         CodecName::ShoalSmallCuda => on_the_device(Planning::Stream(Aim::Small), seed),
-        CodecName::ShoalHuffmanCuda => on_the_device(HUFFMAN, seed),
+        CodecName::ShoalHuffmanCuda => on_the_device(always("huffman"), seed),
+        CodecName::ShoalStatelessCuda => on_the_device(always("stateless.16.16"), seed),
+        CodecName::ShoalLzwCuda => on_the_device(always("lzw.64(afl)"), seed),
+        CodecName::ShoalLzwHuffmanCuda => on_the_device(always("lzw.256(huffman)"), seed),
         CodecName::ShoalUnkeyedCuda => on_the_device(Planning::Unkeyed, seed),
         CodecName::NvCascaded => nvcomp("Cascaded"),
         CodecName::NvBitcomp => nvcomp("Bitcomp"),
@@ -152,6 +155,15 @@ pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>
         CodecName::NvGdeflate => nvcomp("Gdeflate"),
         other => foreign(other),
     }
+}
+
+/// This tree for every column.
+fn always(tree: &str) -> Planning {
+    Planning::Always(tree.parse().expect("a tree of the format"))
+}
+
+fn on_the_cpu(tree: &str, seed: u64) -> Result<Box<dyn Contender>, String> {
+    Ok(Box::new(ShoalContender::new(always(tree), seed)))
 }
 
 #[cfg(feature = "cuda")]

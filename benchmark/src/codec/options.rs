@@ -51,12 +51,24 @@ pub(super) enum CodecName {
     ShoalUnkeyed,
     /// Every column as Huffman codes.
     ShoalHuffman,
+    /// Bytes by a dictionary of the 16 most frequent in each 16 KiB, as published.
+    ShoalStateless,
+    /// Bytes by LZW over 64 KiB, codes of as many bits as they need.
+    ShoalLzw,
+    /// Bytes by LZW over 256 KiB, Huffman codes for its codes.
+    ShoalLzwHuffman,
     /// Shoal's codec on an NVIDIA GPU, planned block by block, columns resident.
     ShoalCuda,
     /// The same with the planner's aim `small`.
     ShoalSmallCuda,
-    /// Every column as Huffman codes, on an NVIDIA GPU.
+    /// `shoal-huffman` on an NVIDIA GPU.
     ShoalHuffmanCuda,
+    /// `shoal-stateless` on an NVIDIA GPU.
+    ShoalStatelessCuda,
+    /// `shoal-lzw` on an NVIDIA GPU.
+    ShoalLzwCuda,
+    /// `shoal-lzw-huffman` on an NVIDIA GPU.
+    ShoalLzwHuffmanCuda,
     /// The same without a key column.
     ShoalUnkeyedCuda,
     /// nvCOMP Cascaded on an NVIDIA GPU, the best of its modes; the user's library.
@@ -123,7 +135,8 @@ pub(super) enum CodecName {
 
 impl CodecName {
     /// Shoal's entropy and dictionary trees on one core.
-    pub(super) const ENTROPY_TREES: [Self; 1] = [Self::ShoalHuffman];
+    pub(super) const ENTROPY_TREES: [Self; 4] =
+        [Self::ShoalHuffman, Self::ShoalStateless, Self::ShoalLzw, Self::ShoalLzwHuffman];
 
     /// Whether it is one of Shoal's codecs.
     pub(super) fn is_shoal(self) -> bool {

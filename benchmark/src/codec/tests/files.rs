@@ -87,6 +87,9 @@ fn the_entropy_experiment_adds_its_trees() {
     };
     assert!(ratio("shoal-huffman", "src") > 1.5, "{}", ratio("shoal-huffman", "src"));
     assert!(ratio("zstd-3", "src") > 3.0);
+    assert!(ratio("shoal-lzw", "src") > ratio("shoal-huffman", "src"));
+    assert!(ratio("shoal-lzw-huffman", "src") > ratio("shoal-huffman", "src"));
+    assert!(ratio("shoal-stateless", "alphabet-16") > 1.3);
     assert!(ratio("shoal-huffman", "alphabet-16") > ratio("shoal-huffman", "alphabet-256"));
 }
 
