@@ -40,7 +40,7 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
 /// Files with entry points, by stage; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 23] = [
+const KERNELS: [&str; 25] = [
     "dispatch/admission",
     "dispatch/dispatch",
     "update/update",
@@ -52,6 +52,7 @@ const KERNELS: [&str; 23] = [
     "subscription/trajectories",
     "codec/decode",
     "codec/slots",
+    "codec/strings",
     "codec/group",
     "codec/order",
     "codec/runs",
@@ -59,6 +60,7 @@ const KERNELS: [&str; 23] = [
     "codec/encode",
     "codec/encode_lanes",
     "codec/encode_hash",
+    "codec/encode_strings",
     "codec/encode_distinct",
     "codec/encode_order",
     "codec/encode_group",

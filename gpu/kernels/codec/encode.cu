@@ -5,6 +5,7 @@
 #include "codec/encode_leaves.cuh"
 #include "codec/encode_nodes.cuh"
 #include "codec/encode_patch.cuh"
+#include "codec/encode_stateless.cuh"
 
 // Loads the tile's values from the column.
 template <class T>
@@ -35,6 +36,7 @@ __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
         case CODEC_CONST: encode_const(tile, step); return true;
         case CODEC_GFC: encode_gfc(tile, step); return true;
         case CODEC_HUFFMAN: encode_huffman(tile, step); return true;
+        case CODEC_STATELESS: encode_stateless(tile, step); return true;
         case CODEC_DELTA2: encode_delta2(tile, step); return false;
         case CODEC_DIVISOR: encode_quotients(tile, step, false); return false;
         case CODEC_FLOAT_TO_INT: encode_quotients(tile, step, true); return false;

@@ -8,6 +8,7 @@
 #include "codec/huffman.cuh"
 #include "codec/keyed.cuh"
 #include "codec/node.cuh"
+#include "codec/stateless.cuh"
 #include "primitives/search.cuh"
 
 // Shared memory of one warp.
@@ -152,6 +153,8 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
             wait_for_previous();
             return read_huffman(input, (const u32*)(codec.output + step.parameter), step,
                                 column.tiles, number, counts.now, memory.few, memory.tile, tile);
+        case CODEC_STATELESS:
+            return read_stateless(input, step, column.tiles, number, counts.now, tile);
         default:
             return plain_step(codec, column, step, number, counts.now, memory.tile, tile);
     }

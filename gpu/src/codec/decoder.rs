@@ -288,6 +288,7 @@ impl Decoder {
                 List::Opens(list) => input.push(list),
                 List::Keys(list) => input.push(list),
                 List::Scatters(list) => input.push(list),
+                List::Strings(list) => input.push(list),
                 List::Columns(list) => input.push(list),
             };
             ByteRange { at: front + range.at, ..range }

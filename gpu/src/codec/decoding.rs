@@ -10,7 +10,8 @@ use shoal_codec::tile::{SEGMENT_ROWS, TILE_VALUES, tiles};
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
     CODEC_DIGITS, CODEC_PARTS, CODEC_SCATTER_EACH, CODEC_SCATTER_THREADS, CODEC_SEGMENT_ROWS,
-    CODEC_SLOTS, CodecColumn, CodecKeys, CodecOpen, CodecRange, CodecScatter, CodecStep, NO_COLUMN,
+    CODEC_SLOTS, CodecColumn, CodecKeys, CodecOpen, CodecRange, CodecScatter, CodecStep,
+    CodecStrings, NO_COLUMN,
 };
 
 use super::runs;
@@ -119,6 +120,9 @@ pub(crate) struct Decoding {
     pub(crate) opens: Vec<CodecOpen>,
     pub(crate) keys: Vec<CodecKeys>,
     pub(crate) scatters: Vec<CodecScatter>,
+    pub(crate) strings: Vec<CodecStrings>,
+    /// Chunks of all strings.
+    pub chunks: u32,
     /// Parts of all keys, and pieces of all keyed columns.
     pub parts: u32,
     pub pieces: u32,
@@ -143,6 +147,7 @@ pub(crate) enum List<'a> {
     Opens(&'a [CodecOpen]),
     Keys(&'a [CodecKeys]),
     Scatters(&'a [CodecScatter]),
+    Strings(&'a [CodecStrings]),
     Columns(&'a [CodecColumn]),
 }
 
@@ -205,6 +210,9 @@ impl Decoding {
         is_key: bool,
     ) -> (Place, u64) {
         let root = *chunk.plan.root();
+        if root.encoding == Encoding::Lzw {
+            return (self.strings(start, chunk, requested.request), NO_COLUMN);
+        }
         let rows = root.values;
         let stays = requested.form != Form::Decoded && root.encoding == Encoding::Raw;
         let staying = || Place::Input(start + chunk.sections[0].start as u64);
@@ -257,6 +265,48 @@ impl Decoding {
             columns.tiles += column.tiles;
         }
         (place, codes)
+    }
+
+    /// Adds a column of strings, whose codes are a column of their own; returns its place.
+    fn strings(&mut self, start: u64, chunk: &ChunkSource<'_>, request: u32) -> Place {
+        let root = chunk.plan.root();
+        let rows = root.values;
+        let [codes, strings, output] =
+            [2, 4, 1].map(|bytes| take(&mut self.bytes, bytes * u64::from(rows)));
+        let Compiled { first_step, class, .. } = self.compile(start, chunk, request, false);
+        if rows == 0 {
+            return Place::Output(output);
+        }
+        let columns = &mut self.columns[0][class];
+        let column = CodecColumn {
+            output: codes,
+            heads: NO_COLUMN,
+            codes: NO_COLUMN,
+            table: NO_COLUMN,
+            first_tile: columns.tiles,
+            tiles: tiles(rows as usize) as u32,
+            rows,
+            first_step,
+            steps: self.steps.len() as u32 - first_step,
+            bits: 16,
+            request,
+            ..CodecColumn::default()
+        };
+        columns.tiles += column.tiles;
+        columns.columns.push(column);
+        let chunk_tiles = root.parameter_u32;
+        self.strings.push(CodecStrings {
+            codes,
+            counts: start + chunk.sections[0].start as u64,
+            strings,
+            output,
+            first_chunk: self.chunks,
+            chunk_tiles,
+            rows,
+            request,
+        });
+        self.chunks += column.tiles.div_ceil(chunk_tiles);
+        Place::Output(output)
     }
 
     /// Appends the steps of a column; for a dictionary of wide values in row order those of its
@@ -390,6 +440,8 @@ impl Decoding {
             parts: self.parts,
             segments: self.segments,
             segment_rows: self.segment_rows,
+            strings: push(List::Strings(&self.strings)),
+            chunks: self.chunks,
             scatters: push(List::Scatters(&self.scatters)),
             pieces: self.pieces,
             scatter_bytes: self.scatter_bytes,

@@ -92,6 +92,7 @@ impl<'a> Compiler<'a> {
             Encoding::Dict if node.children == 2 => self.dictionary_or(&node, section, slot),
             Encoding::KeyedDelta | Encoding::KeyedDelta2 => self.keyed(&node, section, slot),
             Encoding::Group => self.subtree(slot),
+            Encoding::Lzw => self.strings(&node, section, slot),
             _ => {
                 if node.children == 1 {
                     self.subtree(slot);
@@ -125,6 +126,15 @@ impl<'a> Compiler<'a> {
         let end = (self.next, self.section);
         (self.next, self.section) = full;
         end
+    }
+
+    /// The codes of strings; another kernel makes strings of them.
+    fn strings(&mut self, node: &PlanNode, section: usize, slot: u32) {
+        self.needs_tile = true;
+        let step = self.step(node, CODEC_COUNT, section);
+        let codes = self.plan.nodes()[self.next].values;
+        self.count(CodecStep { extra: CODEC_EXCEPTIONS, ..step }, codes);
+        self.subtree(slot);
     }
 
     fn runs(&mut self, node: &PlanNode, section: usize, slot: u32) {
@@ -173,6 +183,7 @@ impl<'a> Compiler<'a> {
         match node.encoding {
             Encoding::Dict => return self.dictionary(node, section),
             Encoding::Huffman => return self.code_table(node, section),
+            Encoding::Stateless => return self.indexes(node, section),
             Encoding::Gfc => self.needs_tile = true,
             Encoding::FloatToInt => (extra, parameter) = (0, power_of_ten(extra).to_bits()),
             _ => {}
@@ -223,6 +234,14 @@ impl<'a> Compiler<'a> {
         // A node without values has no code.
         self.opens.extend((count > 0).then_some(task));
         CodecStep { code: code(Encoding::Huffman), extra, parameter: table, ..step }
+    }
+
+    /// A leaf of indexes into the tables of its first section.
+    fn indexes(&mut self, node: &PlanNode, section: usize) -> CodecStep {
+        self.needs_tile = true;
+        let tables = self.step(node, 0, section);
+        let step = self.step(node, code(Encoding::Stateless), section + 1);
+        CodecStep { extra: node.parameter_u32, parameter: tables.first, ..step }
     }
 
     /// Begins a sparse child of `values` and checks the sum of its counts.

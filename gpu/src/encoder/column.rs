@@ -6,7 +6,7 @@
 
 use shoal_codec::assemble::ChunkShape;
 use shoal_codec::encoding::float_to_int::{DECIMALS_MAX, power_of_ten};
-use shoal_codec::{DivisorChoice, PlanNode, Tree};
+use shoal_codec::{DivisorChoice, Encoding, PlanNode, Tree};
 use shoal_engine::EngineError;
 use shoal_engine::layout::{EncodeStep, EncodeTask};
 
@@ -86,11 +86,14 @@ fn sections(
     Ok((sections, shape))
 }
 
-/// Refuses sparse raw or keyed nodes and a second keyed node, for which there is no program.
+/// Refuses nodes at places that the format does not allow, for which there is no program.
 fn check(tree: &Tree, is_sparse: bool) -> Result<usize, EncodeError> {
     let is_keyed = tree.encoding().is_keyed();
-    if is_sparse && (is_keyed || *tree == Tree::Raw) {
-        return EncodeError::because("raw and keyed nodes give a value for every row");
+    if is_sparse && (is_keyed || matches!(tree, Tree::Raw | Tree::Stateless(..))) {
+        return EncodeError::because("raw, stateless and keyed nodes give a value for every row");
+    }
+    if tree.children().into_iter().any(|child| child.encoding() == Encoding::Lzw) {
+        return EncodeError::because("lzw is below another node, it must be the root");
     }
     let mut keyed = usize::from(is_keyed);
     for (number, child) in tree.children().into_iter().enumerate() {
@@ -141,6 +144,20 @@ impl<'a> Writer<'a> {
                 let draft = program.coded(&coded)?;
                 let ready = Ready::of(program, source, DeviceSlice::none());
                 self.run(ready, &draft, source)
+            }
+            Tree::Stateless(entries, chunk_tiles) => {
+                let frequent = self.worker.frequent(source, *entries, *chunk_tiles)?;
+                let mut program = Program::new(&mut self.worker.arena, source, self.key_column);
+                let draft = program.frequent(&frequent)?;
+                let ready = Ready::of(program, source, DeviceSlice::none());
+                self.run(ready, &draft, source)
+            }
+            Tree::Lzw(chunk_tiles, codes) => {
+                let strings = self.worker.strings(source, *chunk_tiles)?;
+                let counts = strings.counts.bytes();
+                self.sections.nodes.push(strings.node);
+                self.section(counts.len() as u64, Origin::Bytes(counts));
+                self.subtree(codes, &strings.codes)
             }
             _ => self.program(tree, source),
         }

@@ -14,6 +14,7 @@ mod program;
 mod resident;
 mod source;
 mod statistics;
+mod strings;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 //! program: it stores their values, and further programs follow. Nothing runs here.
 
 use shoal_codec::encoding::float_to_int::{DECIMALS_MAX, integer_type, power_of_ten};
+use shoal_codec::encoding::stateless;
 use shoal_codec::node_spec::{ChildType, ParameterSpec, SectionSpec};
 use shoal_codec::{DivisorChoice, Encoding, PlanNode, Tree, ValueType};
 use shoal_engine::layout::{self, EncodeStep};
@@ -11,6 +12,7 @@ use shoal_engine::layout::{self, EncodeStep};
 use super::error::EncodeError;
 use super::huffman::Coded;
 use super::source::{Source, width_bits};
+use super::strings::Frequent;
 use crate::codec::code;
 use crate::launch::{Arena, DeviceSlice, TILE_VALUES};
 
@@ -154,6 +156,24 @@ impl<'a> Program<'a> {
         Ok(Draft { node, count, bounds_at: None, parts, children: Vec::new() })
     }
 
+    /// A leaf over the source whose tables are known.
+    pub(super) fn frequent<'t>(&mut self, frequent: &Frequent) -> Result<Draft<'t>, EncodeError> {
+        let (at, node) = (self.source_at(), frequent.node);
+        let mut step = EncodeStep {
+            second: frequent.ranks.address(),
+            kind: code(Encoding::Stateless),
+            bits: width_bits(at.value_type),
+            mode: stateless::chunk_tiles(node.parameter_u32),
+            remainder: stateless::entries(node.parameter_u32),
+            ..EncodeStep::default()
+        };
+        let mut parts = vec![Part::Bytes(frequent.tables)];
+        // The first section is that of the tables.
+        self.sections(&Encoding::Stateless.spec().sections[1..], at, &mut step, &mut parts)?;
+        self.steps.push(step);
+        Ok(Draft { node, count: at.count, bounds_at: None, parts, children: Vec::new() })
+    }
+
     fn source_at(&self) -> At {
         let count = Count::Fixed(self.source.length());
         At { value_type: self.source.value_type, count }
@@ -295,7 +315,7 @@ impl<'a> Program<'a> {
 /// True if a node needs the values of the whole column before its tiles are encoded.
 fn needs_column(tree: &Tree) -> bool {
     let finds_parameter = matches!(tree, Tree::Divisor(None, _) | Tree::FloatToInt(None, _));
-    finds_parameter || matches!(tree, Tree::Dict(..) | Tree::Huffman)
+    finds_parameter || matches!(tree, Tree::Dict(..) | Tree::Huffman | Tree::Stateless(..))
 }
 
 /// A node without its numbers of values, sections and children.

@@ -8,7 +8,7 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::{
     CODEC_ORDER_BYTES, CODEC_ORDER_ROWS, CODEC_SCATTER_BYTES, CODEC_SCATTER_EACH,
     CODEC_SCATTER_THREADS, CodecColumn, CodecKeys, CodecOpen, CodecScatter, CodecStep,
-    RowOutcomeCounts,
+    CodecStrings, RowOutcomeCounts,
 };
 
 use super::argument_layout::{CodecArgument, GroupingArgument, Pointer};
@@ -34,6 +34,9 @@ pub(crate) struct CodecRanges {
     pub(crate) steps: ByteRange,
     pub(crate) opens: ByteRange,
     pub(crate) keys: ByteRange,
+    /// Columns of strings, and chunks of all.
+    pub(crate) strings: ByteRange,
+    pub(crate) chunks: u32,
     /// Keyed columns to scatter to their rows, and pieces of all.
     pub(crate) scatters: ByteRange,
     pub(crate) pieces: u32,
@@ -91,6 +94,9 @@ impl Kernels {
         launch(&self.codec_open, stream, threads, arguments![codec, tasks])?;
         let [in_order, keyed] = &lists.columns;
         self.decode_columns(stream, buffer, &codec, in_order)?;
+        let strings = lists.strings.address::<CodecStrings>(buffer);
+        let (length, run) = (lists.strings.length as u32, self.following(lists.chunks));
+        launch_run(&self.codec_strings, stream, run, 0, arguments![codec, strings, length])?;
         let keys = lists.keys.pointer::<CodecKeys>(buffer);
         let length = lists.keys.length as u32;
         let grouping = GroupingArgument { input, output, keys, length, reserved: 0 };

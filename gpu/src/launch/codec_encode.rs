@@ -73,6 +73,7 @@ encode_kernels! {
         encode_heads;
     "codec/encode_order": encode_order;
     "codec/encode_group": encode_group, encode_scatter;
+    "codec/encode_strings": encode_ranks, encode_strings;
     "codec/encode_hash": hash_values, hash_list, hash_number, hash_codes;
     "codec/group": codec_range, codec_count, codec_move;
     "codec/statistics": statistics_bounds, statistics_divisor, statistics_decimals,
@@ -85,6 +86,7 @@ fn width_of(kernel: &str, shared_bytes: u32) -> Width {
     let shared = |threads, bytes: u32| Width::with_shared(threads, bytes.min(shared_bytes));
     match kernel {
         "encode_order" => shared(layout::ENCODE_ORDER_THREADS, layout::ENCODE_ORDER_BYTES),
+        "encode_strings" => Width::of_blocks(WARP as u32),
         "encode_scatter" => Width::of_blocks(layout::ENCODE_SEGMENT_THREADS),
         "encode_group" => shared(layout::ENCODE_SEGMENT_THREADS, layout::ENCODE_GROUP_BYTES),
         "encode_offsets" => Width::of_blocks(layout::ENCODE_OFFSETS_THREADS),

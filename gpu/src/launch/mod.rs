@@ -17,6 +17,7 @@ mod codec_encode_memory;
 mod codec_encode_order;
 mod codec_encode_place;
 mod codec_encode_segment;
+mod codec_encode_strings;
 mod dispatch;
 mod host;
 mod memory;

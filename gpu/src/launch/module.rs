@@ -11,7 +11,7 @@ use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{
     CODEC_ORDER_BYTES, CODEC_ORDER_THREADS, CODEC_SCATTER_BUFFERS, CODEC_SCATTER_BYTES,
-    CODEC_SCATTER_THREADS, Grid, Rules,
+    CODEC_SCATTER_THREADS, CODEC_STRING_THREADS, Grid, Rules,
 };
 
 use super::argument_layout::{
@@ -104,6 +104,7 @@ kernels! {
     "codec/decode": codec_open, codec_plain_32, codec_small_plain_32, codec_plain_64;
     "codec/slots": codec_slot_32, codec_small_slot_32, codec_slot_64, codec_slots_32,
         codec_slots_64;
+    "codec/strings": codec_strings;
     "codec/runs": codec_runs_32, codec_repeats_32;
     "codec/scatter": codec_scatter;
     "codec/group": codec_range, codec_count, codec_move, codec_heads;
@@ -121,6 +122,7 @@ fn width_of(file: &str, width: Width, shared_bytes: u32) -> Width {
             Width::with_shared(CODEC_SCATTER_THREADS, buffers * CODEC_SCATTER_BYTES)
         }
         "codec/slots" => Width::of_blocks(SLOT_THREADS),
+        "codec/strings" => Width::of_blocks(CODEC_STRING_THREADS),
         "codec/order" => {
             Width::with_shared(CODEC_ORDER_THREADS, CODEC_ORDER_BYTES.min(shared_bytes))
         }

@@ -50,6 +50,7 @@ plain!(
     layout::CodecOpen,
     layout::CodecKeys,
     layout::CodecScatter,
+    layout::CodecStrings,
     layout::CodecRange,
     layout::EncodeStep,
     super::argument_layout::Span,

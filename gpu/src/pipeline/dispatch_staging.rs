@@ -182,6 +182,7 @@ fn place_decoding<'a>(packing: &mut Packing<'a>, decoding: &'a Decoding) -> Code
         List::Opens(list) => packing.push(list),
         List::Keys(list) => packing.push(list),
         List::Scatters(list) => packing.push(list),
+        List::Strings(list) => packing.push(list),
         List::Columns(list) => packing.push(list),
     })
 }

@@ -35,6 +35,8 @@ constants! { CODEC_CONSTANTS:
     CODEC_OPEN_COUNTS: u32 = 0;
     CODEC_OPEN_DICTIONARY: u32 = 1;
     CODEC_OPEN_CODE: u32 = 2;
+    /// Threads of a block that decodes the strings of a chunk.
+    CODEC_STRING_THREADS: u32 = 256;
     /// Rows of a keyed column that a thread scatters, and threads of a block at most.
     CODEC_SCATTER_EACH: u32 = 16;
     CODEC_SCATTER_THREADS: u32 = 1024;
@@ -196,6 +198,24 @@ records! { CODEC_RECORDS:
         /// Of a value.
         bytes: u32,
         reserved: u32,
+    }
+
+    /// A column of strings, whose codes are decoded before; places are bytes from the start of the
+    /// output.
+    CodecStrings {
+        /// Codes of each tile, 1,024 places of 16 bits.
+        codes: u64,
+        /// Numbers of codes of each tile, bytes from the start of the input.
+        counts: u64,
+        /// Working memory, 32 bits a row.
+        strings: u64,
+        output: u64,
+        /// Its first chunk among all.
+        first_chunk: u32,
+        chunk_tiles: u32,
+        rows: u32,
+        /// The request that fails with it.
+        request: u32,
     }
 
     /// Least key and number of bits of a segment's wide keys.

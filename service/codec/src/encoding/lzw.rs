@@ -22,7 +22,7 @@ pub const CHUNK_TILES_MAX: u32 = 256;
 /// The code of the first entry: lesser codes are bytes.
 const ENTRY_FIRST: usize = 256;
 /// Entries of a chunk at most: the greatest code is 65,535.
-const ENTRIES_MAX: usize = 65_536 - ENTRY_FIRST;
+pub const ENTRIES_MAX: usize = 65_536 - ENTRY_FIRST;
 /// Bytes of a string that are copied at once.
 const STRING_SHORT: usize = 16;
 
@@ -57,7 +57,10 @@ fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
 }
 
 /// Tiles of a chunk are within their limit.
-fn check_tiles(tiles: u32) -> Result<(), String> {
+///
+/// # Errors
+/// The rule that they break.
+pub fn check_tiles(tiles: u32) -> Result<(), String> {
     if (1..=CHUNK_TILES_MAX).contains(&tiles) {
         return Ok(());
     }

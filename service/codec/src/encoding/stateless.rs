@@ -50,8 +50,11 @@ fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
     placed.section_is(0, chunks * u64::from(entries(node.parameter_u32)))
 }
 
-/// Entries and tiles of a chunk are within their limits.
-fn check_parameters(entries: u32, tiles: u32) -> Result<(), String> {
+/// Entries and tiles of a chunk are within their limits, or what is wrong with them.
+///
+/// # Errors
+/// The rule that they break.
+pub fn check_parameters(entries: u32, tiles: u32) -> Result<(), String> {
     if (1..=ENTRIES_MAX).contains(&entries) && (1..=CHUNK_TILES_MAX).contains(&tiles) {
         return Ok(());
     }
@@ -72,13 +75,13 @@ pub fn chunk_tiles(parameter: u32) -> u32 {
 }
 
 /// Bits of an index into `entries` entries.
-pub fn index_bits(entries: u32) -> u32 {
+fn index_bits(entries: u32) -> u32 {
     u32::BITS - (entries - 1).leading_zeros()
 }
 
 /// The `entries` most frequent bytes, the lesser of equally frequent ones first; bytes that do not
 /// occur come last.
-pub fn frequent_bytes(counts: &[u32; 256], entries: u32) -> Vec<u8> {
+fn frequent_bytes(counts: &[u32; 256], entries: u32) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..=u8::MAX).collect();
     bytes.sort_by_key(|byte| Reverse(counts[usize::from(*byte)]));
     bytes.truncate(entries as usize);
