@@ -76,7 +76,7 @@ struct Codes {
 };
 
 // The entries of a chunk by hash: entry from 1 on << KEY_BITS | code << 8 | byte, 0 for none. All lanes
-// read and write the same places, each what it wrote itself.
+// read and write the same places, so that each reads what it wrote itself.
 struct Entries {
     u64* slots;
     u32 mask;
@@ -97,6 +97,8 @@ struct Entries {
             if ((u32)slot % (1u << KEY_BITS) == key) return (u32)(slot >> KEY_BITS);
             at = (at + 1) & mask;
         }
+        // No lane reads the place after another has written it.
+        __syncwarp();
         if (length < ENTRIES_MAX) slots[at] = (u64)++length << KEY_BITS | key;
         return 0;
     }

@@ -112,7 +112,7 @@ fn random_columns_round_trip() {
 }
 
 /// One to three changes that keep lengths, beginnings more often.
-fn damage(chance: &mut Random, encoded: &mut EncodedTree) {
+pub(crate) fn damage(chance: &mut Random, encoded: &mut EncodedTree) {
     for _ in 0..=chance.below(3) {
         let section = chance.below(encoded.sections.len());
         let bytes = &mut encoded.sections[section];

@@ -17,6 +17,7 @@ mod sample;
 #[allow(dead_code, reason = "only some of its fields are set here")]
 mod seal;
 mod speed;
+mod strings;
 #[path = "../../../service/codec/tests/tree/walk.rs"]
 mod walk;
 

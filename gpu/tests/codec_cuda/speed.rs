@@ -13,7 +13,7 @@ use shoal_engine::{Backend as _, CycleInput, EngineOptions, Request, Space};
 use shoal_gpu::{CudaBackend, EncodedColumn, Gpu};
 
 use crate::random::Random;
-use crate::sample::tree;
+use crate::sample::{bytes_of, tree};
 
 const ROWS: usize = 16 << 20;
 const RUNS: usize = 12;
@@ -149,6 +149,16 @@ fn rates_of_common_trees() {
         let with = Keys { grouping: &grouping, column: 1 };
         let encoded = encode_column(&walks, &tree(keyed[1]), Some(with)).unwrap();
         measure(&format!("{}, keys {name}", keyed[1]), &encoded, Some(&key));
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; measures"]
+fn rates_of_text() {
+    let text = Values::U8(bytes_of(&mut Random::new(2), 0, 4 * ROWS));
+    let trees = ["stateless.16.16", "lzw.4(afl)", "lzw.16(afl)", "lzw.16(huffman)", "lzw.64(afl)"];
+    for name in trees {
+        measure(name, &encode_column(&text, &tree(name), None).unwrap(), None);
     }
 }
 

@@ -38,7 +38,7 @@ fn on_device(
 }
 
 /// True if the tree applied.
-fn agrees(
+pub(crate) fn agrees(
     encoder: &mut Encoder,
     values: &Values,
     tree: &Tree,

@@ -13,6 +13,7 @@ mod random;
 #[path = "../../../service/codec/tests/tree/sample.rs"]
 mod sample;
 mod speed;
+mod strings;
 mod table;
 #[path = "../../../service/codec/tests/tree/walk.rs"]
 mod walk;

@@ -6,7 +6,7 @@ use shoal_codec::{BlockPlan, Column, Grouping, Keys, Tree, Values, encode_column
 
 use crate::column::encoder;
 use crate::random::Random;
-use crate::sample::tree;
+use crate::sample::{bytes_of, tree};
 
 /// 64 MiB of u32.
 const ROWS: usize = 16 << 20;
@@ -74,5 +74,25 @@ fn encoding_resident_columns() {
         let bytes = times * values.len() * values.value_type().width_bytes();
         let rate = bytes as f64 / best_ms / 1e6;
         println!("{name}: {bytes} bytes to {expected} each, {best_ms:.3} ms, {rate:.1} GB/s");
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU, and measures"]
+fn encoding_resident_text() {
+    let mut encoder = encoder();
+    let values = Values::U8(bytes_of(&mut Random::new(82), 0, 4 * ROWS));
+    let resident = encoder.upload(&values).unwrap();
+    for name in ["stateless.16.16", "lzw.4(afl)", "lzw.16(afl)", "lzw.64(afl)", "lzw.64(huffman)"] {
+        let tree = tree(name);
+        let expected = bytes_on_the_cpu(&values, &tree, &Grouping::new(&[]));
+        let mut best_ms = f64::MAX;
+        for _ in 0..3 {
+            let encoded = encoder.encode_resident(&[(&resident, &tree)], None).unwrap();
+            assert_eq!(encoded.encoded_bytes, [expected], "{name}");
+            best_ms = best_ms.min(encoded.device_ms);
+        }
+        let (bytes, rate) = (values.len(), values.len() as f64 / best_ms / 1e6);
+        println!("{name}: {bytes} bytes to {expected}, {best_ms:.3} ms, {rate:.1} GB/s");
     }
 }

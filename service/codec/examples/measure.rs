@@ -165,7 +165,7 @@ fn trees() {
         (&ids, "dict.65536(huffman)"),
     ];
     for (values, text) in cases {
-        time_tree(&[values.clone()], &text.parse().unwrap(), Some(keys));
+        time_tree(std::slice::from_ref(values), &text.parse().unwrap(), Some(keys));
     }
 }
 

@@ -113,7 +113,9 @@ pub(crate) fn encode<T: Word>(
         }
         tables.extend(table);
         for tile in chunk {
-            (flags.clear(), indexes.clear(), others.clear());
+            flags.clear();
+            indexes.clear();
+            others.clear();
             for value in *tile {
                 let index = index_of[byte_of(*value)];
                 flags.push(u8::from(index.is_some()));
@@ -205,12 +207,12 @@ impl<'a> Stateless<'a> {
         self.directory.check_length(tile, bytes.len(), lengths.iter().sum())?;
         let (flags, rest) = bytes.split_at(lengths[0]);
         let (indexes, others) = rest.split_at(lengths[1]);
+        let words = flags.as_chunks::<WORD_BYTES>().0.iter();
+        let mut words = words.map(|word| u32::from_le_bytes(*word));
         // Bits behind the last flag are not read.
-        let beyond = count.next_multiple_of(32) - count;
-        let set = flags.as_chunks::<WORD_BYTES>().0.iter().map(|word| u32::from_le_bytes(*word));
-        let last = set.clone().last().unwrap_or(0);
-        let used = last << beyond % 32 >> beyond % 32;
-        let found = set.map(u32::count_ones).sum::<u32>() - last.count_ones() + used.count_ones();
+        let beyond = (count.next_multiple_of(32) - count) as u32;
+        let last = words.next_back().unwrap_or(0) << beyond;
+        let found = words.map(u32::count_ones).sum::<u32>() + last.count_ones();
         if found as usize != indexed {
             let problem = format!("tile {tile} has {found} flags for {indexed} indexes");
             return self.directory.fault(tile * 8 + 6, problem);

@@ -92,6 +92,31 @@ pub(crate) fn column(
     typed(value_type, &patterns)
 }
 
+/// Bytes of kind 0 to 4: text of a few hundred words, one byte, two bytes, noise, long runs.
+pub(crate) fn bytes_of(chance: &mut Random, kind: usize, rows: usize) -> Vec<u8> {
+    let words: Vec<Vec<u8>> = (0..300)
+        .map(|_| (0..2 + chance.below(7)).map(|_| b"etaoinshrdlu"[chance.below(12)]).collect())
+        .collect();
+    let mut bytes = Vec::with_capacity(rows + 300);
+    while bytes.len() < rows {
+        match kind {
+            0 => {
+                bytes.extend(&words[chance.below(300).min(chance.below(300))]);
+                bytes.push(b' ');
+            }
+            1 => bytes.push(7),
+            2 => bytes.push(chance.below(2) as u8),
+            3 => bytes.push(chance.next() as u8),
+            _ => {
+                let (byte, length) = (chance.next() as u8, chance.below(300));
+                bytes.extend(vec![byte; length]);
+            }
+        }
+    }
+    bytes.truncate(rows);
+    bytes
+}
+
 /// A number of two decimals, as bit pattern.
 fn decimal(value_type: ValueType, hundredths: u64) -> u64 {
     let number = (hundredths as f64 - 1e6) / 100.0;

@@ -13,32 +13,7 @@ use shoal_codec::{
 
 use crate::golden_file::assert_golden;
 use crate::random::Random;
-use crate::sample::tree;
-
-/// Bytes of one kind: text of a few hundred words, one byte, two bytes, noise, long runs.
-fn sample(chance: &mut Random, kind: usize, rows: usize) -> Vec<u8> {
-    let words: Vec<Vec<u8>> = (0..300)
-        .map(|_| (0..2 + chance.below(7)).map(|_| b"etaoinshrdlu"[chance.below(12)]).collect())
-        .collect();
-    let mut bytes = Vec::with_capacity(rows + 300);
-    while bytes.len() < rows {
-        match kind {
-            0 => {
-                bytes.extend(&words[chance.below(300).min(chance.below(300))]);
-                bytes.push(b' ');
-            }
-            1 => bytes.push(7),
-            2 => bytes.push(chance.below(2) as u8),
-            3 => bytes.push(chance.next() as u8),
-            _ => {
-                let (byte, length) = (chance.next() as u8, chance.below(300));
-                bytes.extend(vec![byte; length]);
-            }
-        }
-    }
-    bytes.truncate(rows);
-    bytes
-}
+use crate::sample::{bytes_of, tree};
 
 /// The codes of each tile by the rules of the format, entries as strings.
 fn model(bytes: &[u8], chunk_tiles: usize) -> Vec<Vec<u16>> {
@@ -81,7 +56,7 @@ fn codes_are_those_of_the_model() {
     let mut chance = Random::new(seed);
     for case in 0..250 {
         let rows = if case % 25 == 0 { 90_000 } else { chance.below(5000) };
-        let bytes = sample(&mut chance, case % 5, rows);
+        let bytes = bytes_of(&mut chance, case % 5, rows);
         let chunk_tiles = [1, 2, 3, 64, 256][chance.below(5)];
         let context = format!("seed {seed}, case {case}, {rows} rows");
         let encoded = assert_round_trip(&bytes, &format!("lzw.{chunk_tiles}(afl)"), &context);
@@ -98,7 +73,7 @@ fn codes_are_those_of_the_model() {
 
 #[test]
 fn noise_fills_the_dictionary() {
-    let bytes = sample(&mut Random::new(92), 3, 300_000);
+    let bytes = bytes_of(&mut Random::new(92), 3, 300_000);
     let encoded = assert_round_trip(&bytes, "lzw.256(afl)", "noise");
     let longest = encoded.plan.nodes()[1].values;
     assert!(longest > 65_536, "{longest} codes fit the dictionary");
@@ -108,7 +83,7 @@ fn noise_fills_the_dictionary() {
 fn parts_of_text_decode_alone() {
     let seed = 93;
     let mut chance = Random::new(seed);
-    let values = Values::U8(sample(&mut chance, 0, 200_000));
+    let values = Values::U8(bytes_of(&mut chance, 0, 200_000));
     for text in ["lzw.64(afl)", "lzw.3(huffman)", "stateless.16.16"] {
         let tree = tree(text);
         let columns = [TableColumn { id: 256, values: &values, tree: &tree }];
@@ -132,7 +107,7 @@ fn text_version_1_3() {
             .iter()
             .zip(256..)
             .map(|(text, id)| {
-                (id, Values::U8(sample(&mut chance, usize::from(id) % 3 / 2, 2500)), tree(text))
+                (id, Values::U8(bytes_of(&mut chance, usize::from(id) % 3 / 2, 2500)), tree(text))
             })
             .collect();
     let wanted: Vec<TableColumn<'_>> =
@@ -171,7 +146,7 @@ fn assert_refused(encoded: &EncodedTree, expected: &str) {
 
 #[test]
 fn changed_indexes_are_refused() {
-    let bytes = sample(&mut Random::new(95), 0, 1100);
+    let bytes = bytes_of(&mut Random::new(95), 0, 1100);
     let whole = assert_round_trip(&bytes, "stateless.5.1", "sample");
     // Second entry of the directory: offset, values, indexes. Flags of the first tile.
     let flag = whole.sections[2][0] ^ 1;
@@ -222,7 +197,7 @@ fn changed_codes_are_refused() {
     assert_refused(&of_codes(&[7, u16::MAX, 7], 3), "a later one");
     assert_refused(&of_codes(&[7, 256, 7], 3), "begins at byte 3");
     assert_refused(&of_codes(&[7, 256, 257, 9], 4), "a string of 3 bytes at byte 3 of 4");
-    let bytes = sample(&mut Random::new(96), 0, 3000);
+    let bytes = bytes_of(&mut Random::new(96), 0, 3000);
     let whole = assert_round_trip(&bytes, "lzw.2(afl)", "sample");
     let [first, second] = [whole.sections[0][0], whole.sections[0][2]];
     for (counts, expected) in [

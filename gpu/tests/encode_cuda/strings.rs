@@ -1,0 +1,41 @@
+//! Bytes and text: the codes and indexes of the device are those of the CPU.
+//!
+//! SHOAL_TEST_ROWS bounds the rows.
+
+use shoal_codec::{Grouping, Values};
+
+use crate::column::{agrees, encoder};
+use crate::random::Random;
+use crate::sample::{bytes_of, tree};
+
+/// Around every boundary of tiles and chunks, and many chunks.
+const ROWS: [usize; 10] = [0, 1, 2, 1023, 1025, 4096, 65_535, 65_537, 300_000, 1_000_000];
+const TREES: [&str; 8] = [
+    "lzw.1(afl)",
+    "lzw.4(huffman)",
+    "lzw.16(patch(afl))",
+    "lzw.256(dict.65536(afl))",
+    "stateless.1.1",
+    "stateless.16.16",
+    "stateless.200.64",
+    "stateless.256.3",
+];
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn bytes_and_text_are_encoded_as_on_the_cpu() {
+    let seed = 64;
+    let (mut chance, mut encoder) = (Random::new(seed), encoder());
+    let most = std::env::var("SHOAL_TEST_ROWS").map_or(usize::MAX, |rows| rows.parse().unwrap());
+    for rows in ROWS.into_iter().filter(|rows| *rows <= most) {
+        let keys = (Values::U64(vec![7; rows]), Grouping::new(&vec![7; rows]));
+        for kind in 0..5 {
+            let values = Values::U8(bytes_of(&mut chance, kind, rows));
+            for text in TREES {
+                let context = format!("seed {seed}, {rows} rows of kind {kind}, {text}");
+                let keys = (&keys.0, &keys.1);
+                assert!(agrees(&mut encoder, &values, &tree(text), keys, &context), "{context}");
+            }
+        }
+    }
+}
