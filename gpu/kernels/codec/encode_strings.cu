@@ -10,8 +10,8 @@ static const u32 ENTRY_FIRST = 256;
 static const u32 ENTRIES_MAX = 65536 - ENTRY_FIRST;
 // Bits of a code and a byte.
 static const u32 KEY_BITS = 24;
-// Bytes that a warp holds.
-static const u32 WINDOW = 128;
+// The hash of a string is the sum of its bytes plus 1, each times the power of its place: FNV's prime.
+static const u32 HASH_FACTOR = 0x01000193;
 
 // The rank of every byte of a chunk by frequency, the lesser of equally frequent ones first, and the
 // bytes of the first `entries` ranks. One block a chunk, a thread a byte.
@@ -33,25 +33,6 @@ extern "C" __global__ void __launch_bounds__(BYTES)
     ranks[(u64)blockIdx.x * BYTES + byte] = (unsigned char)rank;
     if (rank < entries) tables[(u64)blockIdx.x * entries + rank] = (unsigned char)byte;
 }
-
-// The bytes of a chunk in order, by a whole warp.
-struct Bytes {
-    const unsigned char* from;
-    u32 length;
-    // Four of the WINDOW bytes that begin at a multiple of it.
-    u32 window;
-
-    __device__ __forceinline__ u32 at(u32 place) {
-        if (place % WINDOW == 0) {
-            u32 mine = place + 4 * lane();
-            window = 0;
-            for (u32 byte = 0; byte < 4; byte++)
-                if (mine + byte < length) window |= (u32)from[mine + byte] << 8 * byte;
-        }
-        u32 word = __shfl_sync(WHOLE_WARP, window, place % WINDOW / 4);
-        return word >> 8 * (place % 4) & 0xff;
-    }
-};
 
 // The codes of a chunk, tile by tile.
 struct Codes {
@@ -75,34 +56,72 @@ struct Codes {
     }
 };
 
-// The entries of a chunk by hash: entry from 1 on << KEY_BITS | code << 8 | byte, 0 for none. All lanes
-// read and write the same places, so that each reads what it wrote itself.
+// The entries of a chunk by the hash of their strings: entry from 1 on << KEY_BITS | code << 8 | byte,
+// 0 for none.
 struct Entries {
     u64* slots;
-    u32 mask;
+    u32 slot_bits;
     u32 length;
 
+    __device__ __forceinline__ u32 mask() const { return (1u << slot_bits) - 1; }
+    __device__ __forceinline__ u32 place(u32 hash) const {
+        return hash * 0x9e3779b1u >> (32 - slot_bits);
+    }
     __device__ __forceinline__ void clear() {
         __syncwarp();
-        for (u32 at = lane(); at <= mask; at += 32) slots[at] = 0;
+        for (u32 at = lane(); at <= mask(); at += 32) slots[at] = 0;
         length = 0;
         __syncwarp();
     }
-    // The entry of a key from 1 on; 0 if there was none, which is added.
-    __device__ __forceinline__ u32 find_or_add(u32 key) {
-        u32 at = key * 0x9e3779b1u >> 15 & mask;
-        while (true) {
-            u64 slot = slots[at];
-            if (slot == 0) break;
-            if ((u32)slot % (1u << KEY_BITS) == key) return (u32)(slot >> KEY_BITS);
-            at = (at + 1) & mask;
-        }
-        // No lane reads the place after another has written it.
+    // Adds an entry at a free place, which all lanes have read.
+    __device__ __forceinline__ void add(u32 place, u32 key) {
         __syncwarp();
-        if (length < ENTRIES_MAX) slots[at] = (u64)++length << KEY_BITS | key;
-        return 0;
+        if (length < ENTRIES_MAX) {
+            length++;
+            if (lane() == 0) slots[place] = (u64)length << KEY_BITS | key;
+        }
+        __syncwarp();
     }
 };
+
+// A string that has a code.
+struct Match {
+    u32 code;
+    u32 end;
+};
+
+// The longest string from byte `start` on that has a code; the string one byte longer becomes an entry.
+//
+// Lane i reads the place of the string of i + 1 bytes, so that one access finds all entries of a string:
+// each is an entry only if all shorter ones are. `power` is HASH_FACTOR to the power of the lane.
+__device__ __forceinline__ Match longest(const unsigned char* bytes, u32 length, u32 start,
+                                         u32 power, Entries& entries) {
+    u32 all = __shfl_sync(WHOLE_WARP, power, 31) * HASH_FACTOR, before = 0;
+    Match match = {bytes[start], start + 1};
+    for (u32 first = start;; first += 32) {
+        u32 at = first + lane(), byte = at < length ? bytes[at] : 0;
+        u32 hash = before + warp_sum_to((byte + 1) * power), place = entries.place(hash);
+        u64 slot = at > start && at < length ? entries.slots[place] : 0;
+        for (; match.end < first + 32; match.end++) {
+            if (match.end == length) return match;
+            u32 from = match.end - first;
+            u32 key = match.code << 8 | __shfl_sync(WHOLE_WARP, byte, from);
+            u64 found = __shfl_sync(WHOLE_WARP, slot, from);
+            u32 probed = __shfl_sync(WHOLE_WARP, place, from);
+            while (found != 0 && (u32)found % (1u << KEY_BITS) != key) {
+                probed = (probed + 1) & entries.mask();
+                found = entries.slots[probed];
+            }
+            if (found == 0) {
+                entries.add(probed, key);
+                return match;
+            }
+            match.code = ENTRY_FIRST - 1 + (u32)(found >> KEY_BITS);
+        }
+        before = __shfl_sync(WHOLE_WARP, hash, 31);
+        power *= all;
+    }
+}
 
 // The codes of all chunks of a column of bytes, 1,024 places a tile, the number of each tile, and the
 // number of all in `total`, which is 0 before. One warp encodes a chunk after the other; `slot_bits`
@@ -111,25 +130,20 @@ extern "C" __global__ void __launch_bounds__(32)
     encode_strings(EncodeTask task, u32 chunk_tiles, u64* slots, u32 slot_bits,
                    unsigned short* codes, unsigned short* counts, u64* total) {
     u32 chunks = (task.tiles + chunk_tiles - 1) / chunk_tiles, most = chunk_tiles * TILE_VALUES;
-    Entries entries = {slots + ((u64)blockIdx.x << slot_bits), (1u << slot_bits) - 1, 0};
+    Entries entries = {slots + ((u64)blockIdx.x << slot_bits), slot_bits, 0};
+    u32 power = 1;
+    for (u32 below = 0; below < lane(); below++) power *= HASH_FACTOR;
     for (u32 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
         entries.clear();
-        u32 first = chunk * most, left = task.rows - first;
-        Bytes bytes = {(const unsigned char*)task.values + first, left < most ? left : most, 0};
+        u32 first = chunk * most, left = task.rows - first, length = left < most ? left : most;
+        const unsigned char* bytes = (const unsigned char*)task.values + first;
         Codes out = {codes + first, counts + chunk * chunk_tiles, 0, 0, 0};
-        u32 code = bytes.at(0), start = 0;
-        for (u32 place = 1; place < bytes.length; place++) {
-            u32 byte = bytes.at(place), entry = entries.find_or_add(code << 8 | byte);
-            if (entry != 0) {
-                code = ENTRY_FIRST - 1 + entry;
-                continue;
-            }
-            out.put(start, code);
-            code = byte;
-            start = place;
+        for (u32 start = 0; start < length;) {
+            Match match = longest(bytes, length, start, power, entries);
+            out.put(start, match.code);
+            start = match.end;
         }
-        out.put(start, code);
-        out.reach((bytes.length + TILE_VALUES - 1) / TILE_VALUES);
+        out.reach((length + TILE_VALUES - 1) / TILE_VALUES);
         if (lane() == 0) atomicAdd(total, (u64)out.all);
     }
 }
