@@ -1,5 +1,6 @@
-//! Bytes and text on the device (FORMAT.md, sections 6.18 and 6.19): tables of frequent bytes, codes
-//! of strings.
+//! Bytes and text on the device (FORMAT.md, sections 6.18 and 6.19).
+//!
+//! Finds tables of frequent bytes, and codes of strings.
 
 use shoal_codec::encoding::{huffman::SYMBOLS_MAX, lzw, stateless};
 use shoal_codec::{Encoding, PlanNode, ValueType};

@@ -179,7 +179,8 @@ fn text(files: &[String]) {
         "lzw.16(huffman)",
         "lzw.64(afl)",
         "lzw.64(huffman)",
-        "lzw.64(scale(huffman))",
+        "lzw.256(afl)",
+        "lzw.256(huffman)",
     ];
     for file in files {
         let bytes = std::fs::read(file).unwrap();
