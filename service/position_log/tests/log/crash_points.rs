@@ -3,7 +3,7 @@
 use shoal_position_log::Fault;
 
 use crate::random::Random;
-use crate::scale::scaled;
+use crate::scale::seeds;
 use crate::world::{Step, World, program};
 
 /// Runs a program with a crash at this operation of the disk; returns the operations of a run that
@@ -41,7 +41,7 @@ fn run(seed: u64, steps: &[Step], crash_at: u64, again: Option<u64>) -> Option<u
 #[test]
 fn every_operation_of_short_programs_may_be_the_last() {
     let mut points = 0;
-    for seed in 0..scaled(200) {
+    for seed in seeds(200) {
         let mut chance = Random::new(seed);
         let length = 3 + chance.below(8);
         let steps = program(&mut chance, length);
@@ -64,7 +64,7 @@ fn every_operation_of_short_programs_may_be_the_last() {
 
 #[test]
 fn every_operation_of_a_recovery_may_be_the_last() {
-    for seed in 0..scaled(8) {
+    for seed in seeds(8) {
         let mut chance = Random::new(1_000 + seed);
         let steps = program(&mut chance, 12);
         for _ in 0..12 {

@@ -4,7 +4,7 @@
 use shoal_position_log::{Fault, LogError};
 
 use crate::random::Random;
-use crate::scale::scaled;
+use crate::scale::seeds;
 use crate::world::{Step, World, program};
 
 /// Runs a program with one error at this operation; false when the program ends before.
@@ -31,7 +31,7 @@ fn run_with_error(seed: u64, steps: &[Step], at: u64, fault: Fault) -> bool {
 
 #[test]
 fn every_operation_may_fail_or_find_the_disk_full() {
-    for seed in 0..scaled(40) {
+    for seed in seeds(40) {
         let mut chance = Random::new(7_000 + seed);
         let steps = program(&mut chance, 12);
         for fault in [Fault::InputOutput, Fault::NoSpace] {
@@ -71,7 +71,7 @@ fn is_damage(error: &LogError) -> bool {
 #[test]
 fn every_write_may_vanish_or_land_elsewhere() {
     let mut found = 0;
-    for seed in 0..scaled(60) {
+    for seed in seeds(60) {
         let mut chance = Random::new(8_000 + seed);
         let steps: Vec<Step> = program(&mut chance, 14);
         for fault in [Fault::Phantom, Fault::Misdirected] {

@@ -3,7 +3,7 @@
 use shoal_position_log::{Fault, SimulatedDisk};
 
 use crate::random::Random;
-use crate::scale::scaled;
+use crate::scale::seeds;
 use crate::world::{World, program};
 
 fn plan_fault(chance: &mut Random, disk: &SimulatedDisk, one_in: usize) {
@@ -52,7 +52,7 @@ fn long_programs_lose_nothing_that_was_synced() {
     std::thread::scope(|scope| {
         for first in 0..threads {
             scope.spawn(move || {
-                for seed in (first..scaled(10_000)).step_by(threads as usize) {
+                for seed in seeds(10_000).skip(first).step_by(threads) {
                     let done = std::panic::catch_unwind(|| run(seed));
                     done.unwrap_or_else(|_| panic!("seed {seed}"));
                 }

@@ -1,9 +1,17 @@
-//! The share of the usual number of programs that a run performs.
+//! The programs that a run performs: all of the usual number, from seed 0 on.
+//!
+//! SHOAL_LOG_PROGRAMS_PERCENT sets percent of that number: 10000 makes a million long programs.
+//! SHOAL_LOG_PROGRAMS_SEED sets the first seed, for programs that no run has tried.
 
-/// SHOAL_LOG_PROGRAMS_PERCENT percent of `full`; without it all of them. 10000 makes a million long
-/// programs.
-pub(crate) fn scaled(full: u64) -> u64 {
-    let percent = std::env::var("SHOAL_LOG_PROGRAMS_PERCENT").ok();
-    let percent = percent.map_or(100, |text| text.parse().expect("it is a percentage"));
-    (full * percent).div_ceil(100)
+use std::ops::Range;
+
+fn set(name: &str, usual: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.map_or(usual, |text| text.parse().unwrap_or_else(|error| panic!("{name}: {error}")))
+}
+
+/// The seeds of so many programs, scaled.
+pub(crate) fn seeds(full: u64) -> Range<u64> {
+    let first = set("SHOAL_LOG_PROGRAMS_SEED", 0);
+    first..first + (full * set("SHOAL_LOG_PROGRAMS_PERCENT", 100)).div_ceil(100)
 }
