@@ -76,6 +76,10 @@ pub struct RunArgs {
     /// Server to load: URL or ADDR:PORT.
     #[arg(long, default_value = "http://127.0.0.1:7117")]
     pub target: String,
+    /// Follower of the target to query in its place: URL or ADDR:PORT. With --verify, every query
+    /// has the token of the last ack, and the answer is compared with the model at its epoch.
+    #[arg(long, value_name = "TARGET")]
+    pub follower: Option<String>,
     /// Source of fixes: uniform, gauss, network, network:FILE, hub, or replay:FILE (CSV, also
     /// .gz).
     #[arg(long, default_value = "uniform")]

@@ -54,6 +54,16 @@ pub enum LoadError {
         /// Messages of queries without an answer.
         queries: u64,
     },
+    /// A follower does not copy the fleet.
+    #[error("{follower} has no copy of fleet {fleet} after {waited_s} s; see the follower's log")]
+    NoCopy {
+        /// The fleet.
+        fleet: String,
+        /// The server.
+        follower: String,
+        /// Seconds waited.
+        waited_s: u64,
+    },
     /// The results could not be written.
     #[error("cannot write {}: {source}", file.display())]
     Output {

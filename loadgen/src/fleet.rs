@@ -7,14 +7,20 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
 use shoal_client::v1::{
-    self as proto, CreateFleetRequest, ErrorReason, Fleet, GeographicSpace, PlanarSpace, space,
+    self as proto, CreateFleetRequest, ErrorReason, Fleet, GeographicSpace, PlanarSpace,
+    ReplicationRole, space,
 };
-use shoal_client::{Client, duration};
+use shoal_client::{Client, Error, duration};
 use shoal_engine::Space;
 use shoal_workload::WorkloadSpace;
+use tokio::time::{Duration, Instant, sleep};
 
 use crate::error::LoadError;
+use crate::limits::STALL_S_MAX;
 use crate::plan::Plan;
+
+/// Delay between two calls while a follower has no copy yet.
+const COPY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The fleet of a run.
 #[derive(Debug)]
@@ -90,6 +96,34 @@ impl RunFleet {
         Ok(is)
     }
 
+    /// Waits until a follower has a copy of the fleet with its term.
+    ///
+    /// # Errors
+    /// [`LoadError::Usage`] if the server is no follower, [`LoadError::NoCopy`],
+    /// [`LoadError::Call`].
+    pub async fn wait_for_copy(&self, follower: &Client) -> Result<(), LoadError> {
+        let name = &self.fleet.name;
+        let deadline = Instant::now() + Duration::from_secs(STALL_S_MAX);
+        while Instant::now() < deadline {
+            match follower.get_fleet(name).await {
+                Ok(copy) if !is_follower(&copy) => {
+                    return Err(LoadError::Usage(format!(
+                        "{} is no follower; start one with `shoal serve --data DIR --follow ADDR`",
+                        follower.target()
+                    )));
+                }
+                // The term is the first thing that a copy receives.
+                Ok(copy) if copy.term == self.fleet.term => return Ok(()),
+                Ok(_) => {}
+                Err(error) if is_copy_awaited(&error) => {}
+                Err(error) => return Err(LoadError::call("GetFleet at the follower")(error)),
+            }
+            sleep(COPY_INTERVAL).await;
+        }
+        let (fleet, follower) = (name.clone(), follower.target().to_owned());
+        Err(LoadError::NoCopy { fleet, follower, waited_s: STALL_S_MAX })
+    }
+
     /// Objects that the fleet holds now.
     ///
     /// # Errors
@@ -117,6 +151,16 @@ impl RunFleet {
         let ttl_ms = duration::to_millis(self.fleet.ttl.as_ref()?).ok();
         ttl_ms.filter(|ttl_ms| *ttl_ms > 0)
     }
+}
+
+fn is_follower(fleet: &Fleet) -> bool {
+    let role = fleet.replication.as_ref().map(proto::FleetReplication::role);
+    role == Some(ReplicationRole::Follower)
+}
+
+/// Whether a follower may have the fleet soon.
+fn is_copy_awaited(error: &Error) -> bool {
+    matches!(error.reason(), Some(ErrorReason::FleetUnknown | ErrorReason::Recovering))
 }
 
 async fn find(client: &Client, name: &str) -> Result<Option<Fleet>, LoadError> {

@@ -128,6 +128,20 @@ impl Plan {
         self.flags.update_query.queries > 0 || self.flags.queries > 0
     }
 
+    /// The server that is queried.
+    #[must_use]
+    pub fn queried(&self) -> &str {
+        self.flags.follower.as_deref().unwrap_or(&self.flags.target)
+    }
+
+    /// The share of verified messages of queries with a token. Half of them at a leader, so that
+    /// both forms are tested. A follower may be behind the last ack that has arrived, and the model
+    /// keeps no earlier states: there all of them.
+    #[must_use]
+    pub fn token_share(&self) -> f64 {
+        if self.flags.follower.is_some() { 1.0 } else { 0.5 }
+    }
+
     /// Minimum number of queries of a connection.
     #[must_use]
     pub fn queries_min_of(&self, connection: u32) -> u64 {

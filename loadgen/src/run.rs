@@ -36,7 +36,10 @@ pub async fn run(plan: Plan, stop: watch::Receiver<bool>) -> Result<Summary, Loa
     let space = open_workload(&plan, 0)?.space();
     let control = connect(&plan.flags.target).await?;
     let fleet = RunFleet::open(control, &plan, space).await?;
-    let driven = drive(&plan, &fleet, stop).await;
+    let driven = match wait_for_copy(&plan, &fleet).await {
+        Ok(()) => drive(&plan, &fleet, stop).await,
+        Err(error) => Err(error),
+    };
     let closed = fleet.close().await;
     let summary = driven?;
     closed?;
@@ -44,6 +47,14 @@ pub async fn run(plan: Plan, stop: watch::Receiver<bool>) -> Result<Summary, Loa
         summary.write_json(file)?;
     }
     Ok(summary)
+}
+
+/// Waits until the follower that is to be queried has the fleet, if there is one.
+async fn wait_for_copy(plan: &Plan, fleet: &RunFleet) -> Result<(), LoadError> {
+    match &plan.flags.follower {
+        Some(follower) => fleet.wait_for_copy(&connect(follower).await?).await,
+        None => Ok(()),
+    }
 }
 
 /// The tasks of a run and their signals.

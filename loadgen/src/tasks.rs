@@ -149,7 +149,7 @@ async fn spawn_queries(
     tasks: &mut Tasks,
 ) -> Result<(), LoadError> {
     let plan = &session.plan;
-    let client = connect(&plan.flags.target).await?;
+    let client = connect(plan.queried()).await?;
     let chooser = Chooser::new(
         open_workload(plan, connection)?,
         session.space,

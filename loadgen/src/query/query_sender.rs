@@ -86,8 +86,8 @@ impl QuerySender {
         let place = self.session.unless_stopped(self.requests.reserve()).await;
         let Some(Ok(place)) = place else { return false };
         if let (Some(verifier), Some(queries)) = (verifier, message.engine) {
-            // Half of the messages carry a token, so that both forms are tested.
-            let with_token = self.chooser.falls_into(0.5);
+            let share = self.session.plan.token_share();
+            let with_token = self.chooser.falls_into(share);
             let (least, token) = verifier.ledger.query_sent(self.connection, with_token);
             let epoch_min = if token.is_empty() { 0 } else { least };
             options.min_token = token.into();

@@ -61,7 +61,8 @@ impl SingleSender {
         let mut epoch_min = 0;
         if let Some(verifier) = &verifier {
             verifier.answer_capacity().await;
-            let with_token = self.chooser.falls_into(0.5);
+            let share = self.session.plan.token_share();
+            let with_token = self.chooser.falls_into(share);
             let (least, token) = verifier.ledger.query_sent(self.connection, with_token);
             epoch_min = if token.is_empty() { 0 } else { least };
             options.min_token = token.into();

@@ -13,6 +13,7 @@ use shoal_service::{EngineChoice, ServerLimits, ServerOptions};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
+use tonic::Status;
 
 /// A running server.
 pub(crate) struct InProcess {
@@ -29,15 +30,15 @@ impl InProcess {
 
     /// Starts a server with limits.
     pub(crate) async fn start_with(limits: ServerLimits) -> Self {
+        Self::start_as(ServerOptions { limits, ..Default::default() }).await
+    }
+
+    /// Starts a server with options; engine and address are set here.
+    pub(crate) async fn start_as(options: ServerOptions) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let options = ServerOptions {
-            engine: EngineChoice::Cpu,
-            listen: address,
-            limits,
-            ..Default::default()
-        };
+        let options = ServerOptions { engine: EngineChoice::Cpu, listen: address, ..options };
         let served = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
             shoal_service::run(listener, None, options, stopped).await.unwrap();
@@ -79,8 +80,13 @@ impl InProcess {
 
     /// All fleets of the server.
     pub(crate) async fn fleets(&self) -> Vec<Fleet> {
+        self.try_fleets().await.unwrap()
+    }
+
+    /// The same, unless the server is not ready.
+    pub(crate) async fn try_fleets(&self) -> Result<Vec<Fleet>, Status> {
         let mut client = FleetServiceClient::connect(self.url()).await.unwrap();
-        client.list_fleets(ListFleetsRequest::default()).await.unwrap().into_inner().fleets
+        Ok(client.list_fleets(ListFleetsRequest::default()).await?.into_inner().fleets)
     }
 }
 
