@@ -21,6 +21,7 @@ mod record;
 mod recovered;
 mod repair;
 mod retention;
+mod retirement;
 mod segment;
 mod segment_list;
 mod segment_pool;
@@ -53,6 +54,7 @@ pub use record::{CycleHeader, LoggedCycle, LoggedRequest, ObjectIds, ProducerBat
 pub use recovered::{ReadCounts, Recovered, TornTail};
 pub use repair::{RepairReport, list_segments, repair};
 pub use retention::Retention;
+pub use retirement::{Retired, Retirement};
 pub use segment::{SegmentHeader, segment_path};
 pub use segment_list::SegmentEntry;
 pub use server_file::ServerFile;

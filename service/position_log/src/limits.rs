@@ -34,8 +34,10 @@ pub const FLEET_NAME_BYTES_MAX: usize = 64;
 pub const READ_BYTES: usize = 4 << 20;
 /// Bytes that writing zeros and checkpoints passes to the disk at once.
 pub const WRITE_BYTES: usize = 1 << 20;
-/// Prepared segments that wait for use; more are removed.
-pub const SPARES_MAX: usize = 2;
+/// Prepared segments that wait for use; more are removed. A checkpoint frees as many at once as the
+/// log fills until the next, 16 of the default sizes; one that is removed is written with zeros
+/// again, which takes as much of the disk's bandwidth as the log itself.
+pub const SPARES_MAX: usize = 16;
 /// Free space that remains when the log refuses to grow, unless the options say otherwise: space
 /// for a checkpoint's start, marks at shutdown, and an operator's work.
 pub const RESERVE_BYTES_DEFAULT: u64 = 256 << 20;

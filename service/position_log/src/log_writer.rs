@@ -18,6 +18,7 @@ use crate::limits::{
 use crate::position::{Position, SegmentInfo};
 use crate::recovered::{Cursor, Recovered};
 use crate::retention::Retention;
+use crate::retirement::{Retired, Retirement, Retiring};
 use crate::segment::SegmentHeader;
 use crate::segment_pool::SegmentPool;
 use crate::spare::{Spare, SpareJob};
@@ -236,36 +237,40 @@ impl LogWriter {
         retention: &Retention,
         now_ms: i64,
     ) -> Result<usize, LogError> {
+        self.check_running()?;
         let mut count = 0;
-        while self.retire_next(needed_epoch, retention, now_ms)? {
+        for retired in self.retirement(needed_epoch, retention, now_ms).into_iter().flatten() {
+            self.retired(retired)?;
             count += 1;
         }
         Ok(count)
     }
 
-    /// Retires the first of these segments; false if there is none. Each takes a sync of the
-    /// folder.
-    ///
-    /// # Errors
-    /// Final.
-    pub fn retire_next(
+    /// As [`Self::retire`], to be run on another thread, whose results come to [`Self::retired`] in
+    /// order; nothing if there is no such segment. One at a time: the next begins when all results
+    /// have come.
+    pub fn retirement(
         &mut self,
         needed_epoch: u64,
         retention: &Retention,
         now_ms: i64,
-    ) -> Result<bool, LogError> {
-        self.check_running()?;
-        let is_retired = retention.retired(&self.segments, needed_epoch, now_ms) > 0;
-        let result = if is_retired { self.retire_first() } else { Ok(()) };
-        self.finish(result.map(|()| is_retired))
+    ) -> Option<Retirement> {
+        let count = retention.retired(&self.segments, needed_epoch, now_ms);
+        let segments = self.segments.iter().take(count);
+        let segments: Vec<(u64, u64)> =
+            segments.map(|segment| (segment.number, segment.bytes)).collect();
+        (count > 0).then(|| self.pool.retirement(&segments))
     }
 
-    fn retire_first(&mut self) -> Result<(), LogError> {
-        // One at a time: entries may become durable in any order, and a log must have no hole.
-        if let Some(first) = self.segments.front() {
-            self.pool.retire(first.number, first.bytes)?;
-            self.segments.pop_front();
-        }
+    /// Takes a result of a retirement.
+    ///
+    /// # Errors
+    /// That of the retirement, which is final.
+    pub fn retired(&mut self, retired: Result<Retired, LogError>) -> Result<(), LogError> {
+        self.check_running()?;
+        let Retired(Retiring { number, spare }) = self.finish(retired)?;
+        self.segments.retain(|segment| segment.number != number);
+        spare.into_iter().for_each(|spare| self.pool.add(spare));
         Ok(())
     }
 

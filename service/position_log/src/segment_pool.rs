@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::aligned_buffer::AlignedBuffer;
 use crate::error::LogError;
 use crate::limits::{PAGE_BYTES, SPARES_MAX};
+use crate::retirement::{Retirement, Retiring};
 use crate::segment::{LogFile, SegmentHeader};
 use crate::spare::{Spare, SpareJob};
 use crate::storage::{Storage, StorageFile};
@@ -113,19 +114,18 @@ impl SegmentPool {
         self.storage.open(&LogFile::Segment(number).path(&self.folder)).map_err(failed)
     }
 
-    /// Recycles or removes a segment of this size.
-    pub(crate) fn retire(&mut self, number: u64, bytes: u64) -> Result<(), LogError> {
-        if bytes != self.segment_bytes || self.spares.len() >= SPARES_MAX {
-            return self.remove(number);
-        }
-        let spare = Spare { number: self.next_spare_number(), bytes };
-        let from = LogFile::Segment(number).path(&self.folder);
-        let to = LogFile::Spare(spare.number).path(&self.folder);
-        let failed = LogError::storage("rename", self.display(number));
-        self.storage.rename(&from, &to).map_err(failed)?;
-        self.sync_folder()?;
-        self.spares.push(spare);
-        Ok(())
+    /// The retirement of these segments, numbers and sizes; as many are recycled as may wait for
+    /// use.
+    pub(crate) fn retirement(&mut self, segments: &[(u64, u64)]) -> Retirement {
+        let mut room = SPARES_MAX.saturating_sub(self.spares.len());
+        let mut retiring = |&(number, bytes): &(u64, u64)| {
+            let is_recycled = bytes == self.segment_bytes && room > 0;
+            room -= usize::from(is_recycled);
+            let spare = is_recycled.then(|| Spare { number: self.next_spare_number(), bytes });
+            Retiring { number, spare }
+        };
+        let segments = segments.iter().map(&mut retiring).collect();
+        Retirement { storage: self.storage.clone(), folder: self.folder.clone(), segments }
     }
 
     /// Removes a segment.

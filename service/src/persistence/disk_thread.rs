@@ -1,15 +1,15 @@
 //! Writes groups to the log and syncs them; recycles segments; ends the log in order.
 //!
-//! An error of the disk is final; on a full disk the write is repeated until there is space. A
-//! checkpoint frees many segments at once: they are retired one by one between groups, because
-//! each takes a sync of the folder, for which acknowledgements would wait.
+//! An error of the disk is final; on a full disk the write is repeated until there is space.
+//! Segments are prepared and retired on threads of their own, one of each at most, so that no
+//! acknowledgement waits for them.
 
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, after, bounded, never, select};
-use shoal_position_log::{LogError, LogWriter, Retention, Spare};
+use crossbeam_channel::{Receiver, RecvError, Sender, bounded, never, select};
+use shoal_position_log::{LogError, LogWriter, Retention, Retired, Spare};
 use tracing::{debug, error, info, warn};
 
 use super::fleet_log::{FleetLog, LogCondition};
@@ -41,15 +41,27 @@ pub(super) struct DiskThread {
     pub(super) needed_epoch: Option<u64>,
     /// False once a segment could not be prepared: the writer prepares the next itself.
     pub(super) prepares: bool,
+    /// A segment that another thread prepares.
+    pub(super) preparing: Option<Receiver<Result<Spare, LogError>>>,
+    pub(super) retiring: Option<Retiring>,
 }
 
-/// A segment that another thread prepares.
-type Preparing = Option<Receiver<Result<Spare, LogError>>>;
+/// Segments that another thread retires, one after the other.
+pub(super) struct Retiring {
+    retired: Receiver<Result<Retired, LogError>>,
+    thread: JoinHandle<()>,
+}
 
 impl DiskThread {
     /// Runs until no group can follow; then ends the log in order.
     pub(super) fn run(mut self) {
-        if let Err(error) = self.write_all() {
+        let written = self.write_all();
+        if let Some(Retiring { retired, thread }) = self.retiring.take() {
+            // It ends after the present segment, and changes no files once this thread has ended.
+            drop(retired);
+            let _ = thread.join();
+        }
+        if let Err(error) = written {
             error!(fleet = self.fleet, %error, "the log failed; the fleet takes no more reports");
             self.log.fail(&error.to_string());
             self.wake();
@@ -66,33 +78,23 @@ impl DiskThread {
     }
 
     fn write_all(&mut self) -> Result<(), LogError> {
-        /// A group that is ready is written first.
-        const PAUSE: Duration = Duration::from_millis(1);
-        let mut preparing = None;
+        let idle = never();
         loop {
-            let pause = if self.needed_epoch.is_some() { after(PAUSE) } else { never() };
+            let retiring = self.retiring.as_ref().map_or(&idle, |retiring| &retiring.retired);
             select! {
                 recv(self.groups) -> group => match group {
-                    Ok(group) => self.write(group, &mut preparing)?,
+                    Ok(group) => self.write(group)?,
                     Err(_) => return Ok(()),
                 },
-                recv(self.needed) -> needed => match needed {
-                    Ok(epoch) => self.needed_epoch = Some(epoch),
-                    // Its sender ends with the sink; the groups end soon after.
-                    Err(_) => self.needed = never(),
-                },
-                recv(pause) -> _ => {}
+                recv(self.needed) -> needed => self.take_needed(needed),
+                recv(retiring) -> retired => self.take_retired(retired)?,
             }
-            self.retire_next()?;
+            self.retire();
         }
     }
 
-    fn write(
-        &mut self,
-        mut group: PendingGroup,
-        preparing: &mut Preparing,
-    ) -> Result<(), LogError> {
-        self.take_spare(preparing);
+    fn write(&mut self, mut group: PendingGroup) -> Result<(), LogError> {
+        self.take_spare();
         let started = Instant::now();
         while let Err(error) = self.writer.write(&mut group.group) {
             if !matches!(error, LogError::Space { .. }) || self.log.is_ending() {
@@ -115,7 +117,7 @@ impl DiskThread {
         group = PendingGroup { group: group.group, ..PendingGroup::default() };
         // An error means that there is an empty group already, or that none will be needed.
         let _ = self.empty.try_send(group);
-        self.prepare_spare(preparing);
+        self.prepare_spare();
         Ok(())
     }
 
@@ -126,20 +128,20 @@ impl DiskThread {
         }
         let why: Arc<str> = error.to_string().into();
         self.log.publish(|reading| reading.condition = LogCondition::NoSpace(why));
-        match self.needed.recv_timeout(Duration::from_millis(LOG_RETRY_MS)) {
-            Ok(epoch) => self.needed_epoch = Some(epoch),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => self.needed = never(),
+        let idle = never();
+        let retiring = self.retiring.as_ref().map_or(&idle, |retiring| &retiring.retired);
+        select! {
+            recv(self.needed) -> needed => self.take_needed(needed),
+            recv(retiring) -> retired => self.take_retired(retired)?,
+            default(Duration::from_millis(LOG_RETRY_MS)) => {}
         }
-        while self.needed_epoch.is_some() {
-            self.retire_next()?;
-        }
+        self.retire();
         Ok(())
     }
 
     /// Prepares the next segment on a thread of its own.
-    fn prepare_spare(&mut self, preparing: &mut Preparing) {
-        if preparing.is_some() || !self.prepares {
+    fn prepare_spare(&mut self) {
+        if self.preparing.is_some() || !self.prepares {
             return;
         }
         if let Some(job) = self.writer.spare_job() {
@@ -148,16 +150,15 @@ impl DiskThread {
             let work = move || drop(sender.send(job.run()));
             // Without a thread the writer prepares the segment itself.
             if thread::Builder::new().name(name).spawn(work).is_ok() {
-                *preparing = Some(receiver);
+                self.preparing = Some(receiver);
             }
         }
     }
 
-    fn take_spare(&mut self, preparing: &mut Preparing) {
-        let Some(spare) = preparing.as_ref().and_then(|receiver| receiver.try_recv().ok()) else {
-            return;
-        };
-        *preparing = None;
+    fn take_spare(&mut self) {
+        let prepared = self.preparing.as_ref().and_then(|receiver| receiver.try_recv().ok());
+        let Some(spare) = prepared else { return };
+        self.preparing = None;
         match spare {
             Ok(spare) => self.writer.add_spare(spare),
             // The writer reports it when it needs the segment.
@@ -169,17 +170,46 @@ impl DiskThread {
         }
     }
 
-    /// Retires a segment, if one is to be retired.
-    fn retire_next(&mut self) -> Result<(), LogError> {
-        let Some(needed_epoch) = self.needed_epoch else { return Ok(()) };
+    fn take_needed(&mut self, needed: Result<u64, RecvError>) {
+        match needed {
+            Ok(epoch) => self.needed_epoch = Some(epoch),
+            // Its sender ends with the sink; the groups end soon after.
+            Err(_) => self.needed = never(),
+        }
+    }
+
+    /// Begins to retire the segments that nothing needs, unless others are being retired.
+    fn retire(&mut self) {
+        let Some(needed_epoch) = self.needed_epoch.filter(|_| self.retiring.is_none()) else {
+            return;
+        };
         let held = self.log.followers().needed_epoch(self.follower_keep);
         let held = held.filter(|_| self.writer.bytes() <= self.follower_bytes);
         let epoch = held.map_or(needed_epoch, |held| held.min(needed_epoch));
-        if !self.writer.retire_next(epoch, &self.retention, self.wall.now_ms())? {
+        let now_ms = self.wall.now_ms();
+        let Some(mut retirement) = self.writer.retirement(epoch, &self.retention, now_ms) else {
             self.needed_epoch = None;
+            return;
+        };
+        debug!(fleet = self.fleet, epoch, "segments of the log are retired");
+        // At most one result waits.
+        let (sender, retired) = bounded(1);
+        let work = move || while retirement.next().is_some_and(|it| sender.send(it).is_ok()) {};
+        // Without a thread the next group begins another attempt.
+        let thread = thread::Builder::new().name(format!("retire-{}", self.fleet)).spawn(work);
+        self.retiring = thread.ok().map(|thread| Retiring { retired, thread });
+    }
+
+    fn take_retired(
+        &mut self,
+        retired: Result<Result<Retired, LogError>, RecvError>,
+    ) -> Result<(), LogError> {
+        let Ok(retired) = retired else {
+            // The thread has retired the last one.
+            self.retiring = None;
             return Ok(());
-        }
-        debug!(fleet = self.fleet, epoch, "a segment of the log is retired");
+        };
+        self.writer.retired(retired)?;
         let bytes = self.writer.bytes();
         self.log.publish(|reading| reading.bytes = bytes);
         Ok(())

@@ -296,6 +296,8 @@ impl LogStart<'_> {
             metrics: tools.metrics.clone(),
             needed_epoch: None,
             prepares: true,
+            preparing: None,
+            retiring: None,
         };
         // An error cannot occur: the receiver is in `disk`.
         let _ = needed_sender.send(needed_epoch);

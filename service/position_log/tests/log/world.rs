@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use shoal_position_log::{
     CheckpointHeader, CheckpointWriter, CycleSource, EpochState, Fault, Group, LogError,
-    LogOptions, LogWriter, ReadMode, Retention, Section, SimulatedDisk, Storage, Terms,
-    open_newest,
+    LogOptions, LogWriter, PastTerm, ReadMode, Retention, Retirement, Section, SimulatedDisk,
+    Storage, Terms, open_newest,
 };
 
 use crate::random::Random;
@@ -26,11 +26,13 @@ pub(crate) enum Step {
     Spare,
     /// Ends in order and starts again.
     Restart,
+    /// A follower is promoted, or its leader has begun a term.
+    Term,
 }
 
 /// A program of so many steps.
 pub(crate) fn program(chance: &mut Random, steps: usize) -> Vec<Step> {
-    let step = |chance: &mut Random| match chance.below(20) {
+    let step = |chance: &mut Random| match chance.below(21) {
         0..5 => Step::Append(1 + chance.below(3), 1 + chance.below(9_000)),
         5..10 => Step::Write,
         10..14 => Step::Sync,
@@ -38,6 +40,7 @@ pub(crate) fn program(chance: &mut Random, steps: usize) -> Vec<Step> {
         16 => Step::Retire,
         17 => Step::Spare,
         18 => Step::Restart,
+        19 => Step::Term,
         _ => Step::Append(1, 30_000),
     };
     (0..steps).map(|_| step(chance)).collect()
@@ -55,6 +58,8 @@ pub(crate) struct World {
     chance: Random,
     group: Group,
     log: Option<LogWriter>,
+    /// As of another thread.
+    retirement: Option<Retirement>,
     /// Cycles by epoch, and the state after each.
     cycles: BTreeMap<u64, (OwnedCycle, u64)>,
     /// Greatest epoch that may be on the disk, and that must be.
@@ -66,8 +71,13 @@ pub(crate) struct World {
     /// Whether the log was being closed, and whether that was reported done.
     is_closing: bool,
     is_closed: bool,
+    /// Starts and terms so far, for fresh terms.
     runs: u64,
+    /// Whether it follows a leader, whose term continues across its crashes.
+    follows: bool,
     term: u64,
+    /// The term that is begun: a crash leaves it or the one before.
+    begun: Option<u64>,
     terms: Terms,
     /// For each term the last epoch that survived.
     ends: BTreeMap<u64, u64>,
@@ -84,6 +94,7 @@ impl World {
             chance: Random::new(seed),
             group: Group::new(),
             log: None,
+            retirement: None,
             cycles: BTreeMap::new(),
             written: 0,
             synced: 0,
@@ -92,7 +103,9 @@ impl World {
             is_closing: false,
             is_closed: false,
             runs: 0,
+            follows: seed % 4 == 3,
             term: 0,
+            begun: None,
             terms: Terms::new(0, Vec::new()),
             ends: BTreeMap::new(),
             lie: None,
@@ -130,7 +143,7 @@ impl World {
 
     /// Starts the server: loads the checkpoint, replays the log, compares both with the model.
     pub(crate) fn start(&mut self) -> Result<(), LogError> {
-        self.log = None;
+        (self.log, self.retirement) = (None, None);
         self.group.clear();
         if let Some((_, certain)) = self.lie.filter(|_| self.was_deceived()) {
             (self.synced, self.checkpoint, self.is_closed) = (certain, 0, false);
@@ -179,14 +192,16 @@ impl World {
         // The start that follows may be half done.
         self.is_closed = false;
         self.runs += 1;
+        let last_term = recovered.term().or(terms.as_ref().map(Terms::current));
+        let fresh_term = last_term.filter(|_| self.follows).unwrap_or(self.runs);
         let (storage, read) = (self.storage.clone(), recovered.clone());
-        let log = LogWriter::open(storage, LOG, Self::options(), read, epoch, self.runs)?;
+        let log = LogWriter::open(storage, LOG, Self::options(), read, epoch, fresh_term)?;
         if was_clean && !self.was_deceived() {
             assert_eq!(log.term(), self.term, "an orderly restart keeps the term");
         }
         self.terms = recovered.terms(terms, log.term());
         self.check_terms(epoch, log.term());
-        (self.term, self.is_closing) = (log.term(), false);
+        (self.term, self.is_closing, self.begun) = (log.term(), false, None);
         self.log = Some(log);
         Ok(())
     }
@@ -195,6 +210,10 @@ impl World {
     fn check_terms(&mut self, epoch: u64, term: u64) {
         if self.term > 0 && self.term != term {
             self.ends.insert(self.term, epoch);
+        }
+        if self.follows && self.lie.is_none() {
+            let is_known = self.term == 0 || term == self.term || Some(term) == self.begun;
+            assert!(is_known, "term {} became {term}", self.term);
         }
         for (&term, &last_epoch) in self.ends.iter().filter(|_| self.lie.is_none()) {
             assert_eq!(self.terms.judge(term, last_epoch), EpochState::Valid, "term {term}");
@@ -234,7 +253,15 @@ impl World {
             Step::Retire => {
                 let keep_bytes = self.chance.below(160 << 10) as u64;
                 let retention = Retention { keep_bytes, keep_ms: 0 };
-                log.retire(self.needed_epoch, &retention, 0)?;
+                if self.retirement.is_none() {
+                    self.retirement = log.retirement(self.needed_epoch, &retention, 0);
+                }
+                // Writes, rotations and spares come between its segments.
+                let steps = 1 + self.chance.below(3);
+                for retired in self.retirement.iter_mut().flatten().take(steps) {
+                    log.retired(retired)?;
+                }
+                self.retirement.take_if(|retirement| retirement.is_done());
             }
             Step::Spare => {
                 if let Some(job) = log.spare_job() {
@@ -249,6 +276,18 @@ impl World {
                 log.close().inspect_err(|_| self.synced = 0)?;
                 self.is_closed = true;
                 self.start()?;
+            }
+            Step::Term => {
+                self.runs += 1;
+                self.begun = Some(self.runs);
+                let position = log.begin_term(self.runs)?;
+                let ended = PastTerm { term: self.term, last_epoch: position.epoch };
+                self.ends.insert(ended.term, ended.last_epoch);
+                self.terms.extend(&[ended], self.runs);
+                (self.term, self.begun) = (self.runs, None);
+                // What follows a promotion is a leader.
+                self.follows &= self.chance.below(2) == 0;
+                self.set_synced(position.epoch);
             }
         }
         Ok(())

@@ -1,0 +1,69 @@
+//! The retirement of segments that nothing needs any more: their files are recycled or removed.
+//!
+//! Each takes a sync of the folder, for which no acknowledgement need wait: a [`Retirement`] runs
+//! on another thread, beside writes, rotations and the preparation of spares. All of these change
+//! other entries of the folder.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::error::LogError;
+use crate::segment::LogFile;
+use crate::spare::Spare;
+use crate::storage::Storage;
+
+/// A segment to be retired.
+#[derive(Debug)]
+pub(crate) struct Retiring {
+    pub(crate) number: u64,
+    /// The spare that its file becomes; `None` removes it.
+    pub(crate) spare: Option<Spare>,
+}
+
+/// A segment that was retired, for [`crate::LogWriter::retired`].
+#[derive(Debug)]
+pub struct Retired(pub(crate) Retiring);
+
+/// Retires segments, oldest first, one for each call of `next`; ends with an error.
+#[derive(Debug)]
+pub struct Retirement {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) folder: String,
+    pub(crate) segments: VecDeque<Retiring>,
+}
+
+impl Retirement {
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    fn retire(&self, retiring: &Retiring) -> Result<(), LogError> {
+        let from = LogFile::Segment(retiring.number).path(&self.folder);
+        let failed = |operation| LogError::storage(operation, self.storage.display(&from));
+        match &retiring.spare {
+            Some(spare) => {
+                let to = LogFile::Spare(spare.number).path(&self.folder);
+                self.storage.rename(&from, &to).map_err(failed("rename"))?;
+            }
+            None => self.storage.remove(&from).map_err(failed("remove"))?,
+        }
+        // Before the next: entries may become durable in any order, and a log must have no hole.
+        let failed = LogError::storage("sync", self.storage.display(&self.folder));
+        self.storage.sync_dir(&self.folder).map_err(failed)
+    }
+}
+
+impl Iterator for Retirement {
+    type Item = Result<Retired, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let retiring = self.segments.pop_front()?;
+        let retired = self.retire(&retiring).map(|()| Retired(retiring));
+        if retired.is_err() {
+            self.segments.clear();
+        }
+        Some(retired)
+    }
+}
