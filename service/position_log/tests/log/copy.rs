@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use shoal_position_log::{
-    CheckpointExport, CheckpointHeader, CheckpointImport, CheckpointWriter, Group, LogError,
+    CheckpointExport, CheckpointHeader, CheckpointImport, CheckpointWriter, Fault, Group, LogError,
     PastTerm, Position, SimulatedDisk, Storage, open_newest,
 };
 
@@ -96,6 +96,55 @@ fn a_checkpoint_is_copied_whole_or_not_at_all() {
     }
     assert!(open_newest(&storage, CHECKPOINT, Some(&fleet())).unwrap().newest.is_none());
     assert!(CheckpointExport::open(&storage, CHECKPOINT, &fleet()).unwrap().is_none());
+}
+
+/// What a checkpoint folder has: the bytes of the newest checkpoint.
+fn newest(disk: &SimulatedDisk) -> Option<Vec<u8>> {
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let rejected = open_newest(&storage, CHECKPOINT, Some(&fleet())).unwrap().rejected;
+    assert!(rejected.is_empty(), "{rejected:?}");
+    open_newest(&storage, CHECKPOINT, Some(&fleet())).unwrap().newest.map(|_| exported(&storage))
+}
+
+/// Copies with a fault at an operation, then without; whether the fault was reached, and whether
+/// the first attempt failed and left the checkpoint whole all the same.
+fn copy_with(sent: &[u8], at: u64, fault: Fault, seed: u64) -> (bool, bool) {
+    let disk = SimulatedDisk::new(seed);
+    disk.create_dir(CHECKPOINT).unwrap();
+    let fault_at = disk.operations() + at;
+    disk.inject(fault_at, fault);
+    let is_copied = import(&disk, sent, 100_001).is_ok();
+    let was_reached = disk.operations() > fault_at;
+    disk.restart();
+    let found = newest(&disk);
+    assert!(found.is_some() || !is_copied, "the copy is lost");
+    assert!(found.iter().all(|found| *found == sent), "the copy is a mix");
+    // The next attempt is not disturbed by what remains.
+    assert_eq!(import(&disk, sent, 777).unwrap(), 5);
+    disk.restart();
+    assert!(newest(&disk).is_some_and(|found| found == sent));
+    (was_reached, found.is_some() && !is_copied)
+}
+
+#[test]
+fn a_copy_that_fails_at_any_operation_leaves_all_or_nothing() {
+    let (mut points, mut kept) = (0, 0);
+    for (bytes, seed) in [(0, 1), (900, 2), (900, 3), (1_500_000, 4), (1_500_000, 5)] {
+        let sent = exported(&checkpoint(bytes));
+        for fault in [Fault::Crash, Fault::InputOutput, Fault::NoSpace] {
+            for at in 0.. {
+                let done = std::panic::catch_unwind(|| copy_with(&sent, at, fault, seed));
+                let (was_reached, is_kept) =
+                    done.unwrap_or_else(|_| panic!("seed {seed}: {fault:?} at {at}"));
+                if !was_reached {
+                    break;
+                }
+                (points, kept) = (points + 1, kept + u32::from(is_kept));
+            }
+        }
+    }
+    println!("{points} points, {kept} with a whole copy");
+    assert!(points > 50 && kept > 0);
 }
 
 #[test]
