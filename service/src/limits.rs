@@ -146,6 +146,18 @@ pub const LOG_SPACE_WAIT_MS: u64 = 2_000;
 /// Rows of one slice of the state that a checkpoint takes between two cycles: some 2 ms on a core.
 /// A cycle of more rows is followed by several slices.
 pub const EXPORT_SLICE_ROWS: usize = 1 << 16;
+/// Rows of a cycle on the processor while a checkpoint is exported, unless a single change has
+/// more: there a cycle saves the records that it changes, and a cycle with its slice is then no
+/// longer than the largest without. Two cores apply no fewer rows per second in cycles of this size
+/// than in larger ones (benchmark/results/README.md).
+pub const EXPORT_CYCLE_ROWS: usize = EXPORT_SLICE_ROWS;
+/// A checkpoint begins after a pause this many times as long as the one before took, unless the log
+/// has grown by twice the bytes after which one is due. Cycles beside checkpoints apply 26 to 30 %
+/// fewer rows, so that with pauses all checkpoints together cost 7 % at most.
+pub const CHECKPOINT_PAUSE: u32 = 3;
+/// Followers without a stream that a fleet remembers, so that its log keeps what they need when
+/// they return; the one that left first is forgotten.
+pub const FOLLOWERS_ABSENT_MAX: usize = 64;
 /// Slices that wait for the thread that writes the checkpoint, twice those of the largest cycle by
 /// default: 24 to 40 bytes a row, 20 MiB at most.
 pub const EXPORT_SLICES_WAITING: usize = 8;

@@ -1,7 +1,8 @@
 //! Cycles of an engine alone and beside checkpoints, by turns: what a checkpoint costs the cycles.
 //!
 //! A checkpoint is made as the server makes it: a slice between two cycles while another thread
-//! encodes and writes. The next begins when one is written. Group times are those of the cycles.
+//! encodes and writes. Until all slices are exported, a cycle has no more rows than a slice. The
+//! next checkpoint begins after a pause. Group times are those of the cycles.
 
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::{self, ScopedJoinHandle};
@@ -79,48 +80,52 @@ impl Fleet {
         times: &mut GroupTimes,
         folder: Option<&WorkFolder>,
     ) -> Result<Run, BenchmarkError> {
-        let (mut busy, mut cycle_max, mut bytes_max) = (Duration::ZERO, Duration::ZERO, 0);
-        let bytes_before = self.engine.memory_bytes();
-        let mut checkpoints = 0;
+        let (mut busy, mut cycle_max, mut checkpoints) = (Duration::ZERO, Duration::ZERO, 0);
+        let (before, mut most) = (Memory::of(&*self.engine), Memory::default());
+        let mut left = options.tail.next_multiple_of(u64::from(options.cycle));
         thread::scope(|scope| {
-            let mut checkpoint: Option<Checkpoint<'_>> = None;
-            for _ in 0..options.tail.div_ceil(u64::from(options.cycle)) {
-                let columns = self.source.columns(options.cycle as usize)?;
+            let (mut checkpoint, mut next) = (None::<Checkpoint<'_>>, Instant::now());
+            while left > 0 {
+                let is_exporting =
+                    checkpoint.as_ref().is_some_and(|running| running.rows.is_some());
+                let rows_max = if is_exporting { SLICE_ROWS } else { usize::MAX };
+                let rows = rows_max.min(options.cycle as usize).min(left as usize);
+                let columns = self.source.columns(rows)?;
+                left -= rows as u64;
                 let start = Instant::now();
                 self.engine.run(input(columns))?;
                 if let Some(running) = &mut checkpoint {
-                    for _ in 0..(options.cycle as usize).div_ceil(SLICE_ROWS) {
-                        running.export(&mut *self.engine)?;
-                    }
+                    running.export(&mut *self.engine)?;
                 }
-                let is_over = checkpoint.as_ref().is_none_or(Checkpoint::is_written);
-                if let (true, Some(folder)) = (is_over, folder) {
-                    checkpoints += u64::from(checkpoint.is_some());
+                if let Some(written) = checkpoint.take_if(|running| running.is_written()) {
+                    next = Instant::now() + written.begun.elapsed() * options.pause;
+                    written.finish()?;
+                    checkpoints += 1;
+                }
+                if let (true, None, Some(folder)) = (next <= start, &checkpoint, folder) {
                     let (state, space) = (self.engine.begin_export()?, self.space);
                     let (rows, receiver) = sync_channel(SLICES_WAITING);
                     let writing = scope.spawn(move || {
                         write(folder, state, receiver.into_iter(), &space.tag()).map(drop)
                     });
-                    let rows = Some(rows);
-                    let new = Checkpoint { state, sent: 0, rows, waiting: None, writing };
-                    if let Some(old) = checkpoint.replace(new) {
-                        old.finish()?;
-                    }
+                    checkpoint = Some(Checkpoint::new(state, rows, writing));
                 }
                 let took = start.elapsed();
                 times.group.add(took);
                 (busy, cycle_max) = (busy + took, cycle_max.max(took));
-                bytes_max = bytes_max.max(self.engine.memory_bytes());
+                most = most.max(&Memory::of(&*self.engine));
             }
             self.engine.end_export();
             checkpoint.map_or(Ok(()), Checkpoint::finish)
         })?;
-        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let more = |most: u64, before: u64| most.saturating_sub(before) as f64 / 1e6;
         let parts = vec![
             ("longest cycle", cycle_max.as_secs_f64()),
-            ("checkpoints", checkpoints as f64),
-            ("MB of the engine", megabytes(bytes_before)),
-            ("MB more", megabytes(bytes_max - bytes_before)),
+            ("checkpoints", f64::from(checkpoints)),
+            ("MB of the engine", more(before.engine_bytes, 0)),
+            ("MB more", more(most.engine_bytes, before.engine_bytes)),
+            ("MB resident", more(before.resident_bytes, 0)),
+            ("MB resident more", more(most.resident_bytes, before.resident_bytes)),
         ];
         Ok(Run { parts, ..Run::new(busy.as_secs_f64(), self.engine.objects().to_string()) })
     }
@@ -131,8 +136,33 @@ fn input(columns: FixColumns) -> CycleInput {
     CycleInput { requests, ..cycle_input(Vec::new(), Vec::new(), Vec::new()) }
 }
 
+/// Memory in use.
+#[derive(Default)]
+struct Memory {
+    engine_bytes: u64,
+    /// Of the whole process; 0 where the system does not tell.
+    resident_bytes: u64,
+}
+
+impl Memory {
+    fn of(engine: &dyn Backend) -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = resident.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+        Self { engine_bytes: engine.memory_bytes(), resident_bytes: kib.unwrap_or(0) << 10 }
+    }
+
+    fn max(&self, other: &Self) -> Self {
+        Self {
+            engine_bytes: self.engine_bytes.max(other.engine_bytes),
+            resident_bytes: self.resident_bytes.max(other.resident_bytes),
+        }
+    }
+}
+
 /// A checkpoint that is written.
 struct Checkpoint<'scope> {
+    begun: Instant,
     state: ExportHeader,
     /// Rows sent to the writer.
     sent: u64,
@@ -143,7 +173,16 @@ struct Checkpoint<'scope> {
     writing: ScopedJoinHandle<'scope, Result<(), BenchmarkError>>,
 }
 
-impl Checkpoint<'_> {
+impl<'scope> Checkpoint<'scope> {
+    fn new(
+        state: ExportHeader,
+        rows: SyncSender<FixColumns>,
+        writing: ScopedJoinHandle<'scope, Result<(), BenchmarkError>>,
+    ) -> Self {
+        let (begun, rows) = (Instant::now(), Some(rows));
+        Self { begun, state, sent: 0, rows, waiting: None, writing }
+    }
+
     fn export(&mut self, engine: &mut dyn Backend) -> Result<(), BenchmarkError> {
         let Some(rows) = &self.rows else { return Ok(()) };
         let slice = match self.waiting.take() {

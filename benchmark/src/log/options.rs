@@ -97,6 +97,10 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u32).range(1..=4_000_000)
     )]
     pub(super) cycle: u32,
+    /// Pause between two checkpoints of `busy`, as a multiple of the time that the last one took;
+    /// the server has 3.
+    #[arg(long, default_value_t = 3)]
+    pub(super) pause: u32,
     /// Objects of a checkpoint.
     #[arg(
         long,

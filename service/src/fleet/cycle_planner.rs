@@ -135,11 +135,12 @@ impl CyclePlanner {
             || !self.receivers.followed.is_empty()
     }
 
-    /// The jobs of the next cycle, which is answered at `answer_epoch` or later.
-    pub(super) fn plan(&mut self, answer_epoch: u64) -> CyclePlan {
+    /// The jobs of the next cycle, which is answered at `answer_epoch` or later. It has at most
+    /// `rows_max` rows, if that is less than in other cycles, or one change.
+    pub(super) fn plan(&mut self, answer_epoch: u64, rows_max: usize) -> CyclePlan {
         let queries = self.spare.pop().unwrap_or_default();
         let mut plan = CyclePlan { queries, ..CyclePlan::default() };
-        self.plan_changes(&mut plan);
+        self.plan_changes(&mut plan, rows_max.min(self.rows_max));
         self.plan_queries(&mut plan, answer_epoch);
         plan.subscription_jobs = self.subscriptions.plan(&self.receivers, &mut plan.subscriptions);
         plan
@@ -153,18 +154,17 @@ impl CyclePlanner {
         }
     }
 
-    fn plan_changes(&mut self, plan: &mut CyclePlan) {
+    fn plan_changes(&mut self, plan: &mut CyclePlan, rows_max: usize) {
         for job in std::mem::take(&mut self.undecided) {
             self.take_change(job, plan);
         }
         let mut rows: usize = plan.requests.iter().map(Request::rows).sum();
-        while plan.changes.len() + self.undecided.len() < self.requests_max && rows < self.rows_max
-        {
+        while plan.changes.len() + self.undecided.len() < self.requests_max && rows < rows_max {
             let next = self.change_left.take().or_else(|| self.receivers.changes.try_recv().ok());
             let Some(job) = next else { break };
             let more = job.converted.request.rows();
             debug_assert!(more <= MESSAGE_ROWS_MAX, "larger messages are refused on receipt");
-            if rows > 0 && rows + more > self.rows_max {
+            if rows > 0 && rows + more > rows_max {
                 self.change_left = Some(job);
                 break;
             }

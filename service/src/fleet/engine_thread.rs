@@ -26,7 +26,7 @@ use super::jobs::ChangeReply;
 use super::numbered_engine::{CycleNumber, NumberedEngine};
 use super::producers::BatchId;
 use super::wall_clock::WallClock;
-use crate::limits::{EXPORT_SLICE_ROWS, IDLE_CYCLE_MS};
+use crate::limits::{EXPORT_CYCLE_ROWS, EXPORT_SLICE_ROWS, IDLE_CYCLE_MS};
 use crate::subscription::{EpochStamp, FanOutInput, FanOutSender};
 
 /// Clock of the server and the tolerance for event times ahead of it.
@@ -334,7 +334,9 @@ impl EngineThread {
         let (epoch, answer_epoch) = self.engine.backend.epochs_of(number);
         // Queries of a follower have waited for their epoch.
         let answer_epoch = if self.follows { u64::MAX } else { answer_epoch };
-        let mut plan = self.planner.plan(answer_epoch);
+        let is_bounded = self.checkpoint.is_some() && self.engine.backend.answer_lag() == 0;
+        let rows_max = if is_bounded { EXPORT_CYCLE_ROWS } else { usize::MAX };
+        let mut plan = self.planner.plan(answer_epoch, rows_max);
         let time_max_ms = match &cycle {
             Some(cycle) => cycle.header.time_max_ms,
             None => system_ms.saturating_add(self.clock.time_ahead_max_ms),
@@ -347,8 +349,7 @@ impl EngineThread {
         if self.checkpoint.is_some() {
             self.changed_rows += input.requests.iter().map(Request::rows).sum::<usize>();
         }
-        let is_followed = cycle.is_some();
-        let has_sink = self.engine.sink.is_some();
+        let (is_followed, has_sink) = (cycle.is_some(), self.engine.sink.is_some());
         let record = has_sink.then(|| record(&plan, epoch, &input, cycle.as_ref()));
         match self.engine.backend.submit(input, number) {
             Ok(ticket) => {

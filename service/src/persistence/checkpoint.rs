@@ -2,10 +2,9 @@
 //!
 //! A checkpoint is written on a thread of its own, and only of cycles that the log holds durably.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use rayon::prelude::*;
@@ -22,7 +21,7 @@ use super::fleet_log::FleetLog;
 use super::rows_body;
 use crate::error::ServiceError;
 use crate::fleet::{CheckpointRows, SharedTerms, WallClock};
-use crate::limits::{EXPORT_SLICES_WAITING, SECTIONS_DECODED_AT_ONCE};
+use crate::limits::{CHECKPOINT_PAUSE, EXPORT_SLICES_WAITING, SECTIONS_DECODED_AT_ONCE};
 use crate::metrics::FleetMetrics;
 use crate::threads::spawn;
 
@@ -42,8 +41,27 @@ struct Begin {
 pub(super) struct CheckpointThread {
     /// `None` once the log ends.
     begins: Option<Sender<Begin>>,
-    is_busy: Arc<AtomicBool>,
+    pause: Arc<CheckpointPause>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// When the next checkpoint may begin; `None` while one is written.
+#[derive(Debug)]
+struct CheckpointPause(Mutex<Option<Instant>>);
+
+impl CheckpointPause {
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A checkpoint that took so long has ended now.
+    fn begin(&self, took: Duration) {
+        *self.lock() = Some(Instant::now() + took * CHECKPOINT_PAUSE);
+    }
+
+    fn is_over(&self, is_urgent: bool) -> bool {
+        self.lock().is_some_and(|end| is_urgent || end <= Instant::now())
+    }
 }
 
 /// What the thread needs.
@@ -62,22 +80,21 @@ impl CheckpointThread {
     pub(super) fn start(tools: CheckpointTools) -> Result<Self, ServiceError> {
         // At most one: the next is begun when none is written.
         let (begins, receiver) = unbounded::<Begin>();
-        let is_busy = Arc::new(AtomicBool::new(false));
-        let busy = is_busy.clone();
+        let pause = Arc::new(CheckpointPause(Mutex::new(Some(Instant::now()))));
+        let ended = pause.clone();
         let name = format!("checkpoint-{}", tools.folder.identity.name);
         let work = move || {
             while let Ok(begin) = receiver.recv() {
-                tools.write(begin, &receiver);
-                busy.store(false, Ordering::SeqCst);
+                ended.begin(tools.write(begin, &receiver));
             }
         };
         let thread = Some(spawn(name, work)?);
-        Ok(Self { begins: Some(begins), is_busy, thread })
+        Ok(Self { begins: Some(begins), pause, thread })
     }
 
-    /// Whether none is written.
-    pub(super) fn is_idle(&self) -> bool {
-        !self.is_busy.load(Ordering::SeqCst)
+    /// Whether none is written, and the pause after the last one is over, or the next is urgent.
+    pub(super) fn is_idle(&self, is_urgent: bool) -> bool {
+        self.pause.is_over(is_urgent)
     }
 
     /// Begins a checkpoint, while none is written.
@@ -88,7 +105,7 @@ impl CheckpointThread {
     ) -> Option<CheckpointRows> {
         let (row_sender, rows) = bounded(EXPORT_SLICES_WAITING);
         let (taken, taken_receiver) = bounded(1);
-        self.is_busy.store(true, Ordering::SeqCst);
+        *self.pause.lock() = None;
         let begun = self.begins.as_ref()?.send(Begin { state, producers, rows, taken });
         if begun.is_err() {
             error!("the thread of checkpoints has ended");
@@ -121,7 +138,8 @@ impl Begin {
 }
 
 impl CheckpointTools {
-    fn write(&self, begin: Begin, end: &Receiver<Begin>) {
+    /// Writes a checkpoint; returns the time that it took.
+    fn write(&self, begin: Begin, end: &Receiver<Begin>) -> Duration {
         let started = Instant::now();
         let fleet = &self.folder.identity.name;
         let objects = begin.state.objects;
@@ -139,6 +157,7 @@ impl CheckpointTools {
             Err(_) if self.log.is_ending() => info!(fleet, "a checkpoint is abandoned"),
             Err(error) => error!(fleet, %error, "no checkpoint was written"),
         }
+        started.elapsed()
     }
 
     fn try_write(&self, mut begin: Begin, end: &Receiver<Begin>) -> Result<(u64, u64), LogError> {

@@ -92,8 +92,10 @@ impl CycleSink for LogSink {
     }
 
     fn takes_checkpoint(&mut self) -> bool {
-        let is_due =
-            self.bytes_since_checkpoint >= self.checkpoint_bytes && self.checkpoints.is_idle();
+        let (bytes, due_bytes) = (self.bytes_since_checkpoint, self.checkpoint_bytes);
+        // No pause lets the log grow further.
+        let is_urgent = bytes >= due_bytes.saturating_mul(2);
+        let is_due = bytes >= due_bytes && self.checkpoints.is_idle(is_urgent);
         if is_due {
             self.bytes_since_checkpoint = 0;
         }
