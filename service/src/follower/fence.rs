@@ -108,7 +108,7 @@ fn fence_of(fleet: &Fleet, log: &v1::LogDescription) -> Option<NewTerm> {
 
 /// The last epoch that a fleet has in common with that of a promoted server; nothing if the fleet
 /// has its term.
-fn parting(terms: &Terms, epoch: u64, log: &v1::LogDescription) -> Option<u64> {
+pub(super) fn parting(terms: &Terms, epoch: u64, log: &v1::LogDescription) -> Option<u64> {
     let own = terms.past().iter().map(|past| (past.term, past.last_epoch));
     let own: Vec<(u64, u64)> = own.chain([(terms.current(), epoch)]).collect();
     if own.iter().any(|(term, _)| *term == log.term) {
@@ -146,5 +146,8 @@ mod tests {
         let own = Terms::new(9, vec![past(2, 80), past(3, 90)]);
         assert_eq!(parting(&own, 95, &promoted), None);
         assert_eq!(parting(&Terms::new(7, Vec::new()), 5, &promoted), Some(0));
+        // It crashed before the promotion, and has no other epochs.
+        let own = Terms::new(4, vec![past(1, 50), past(2, 80)]);
+        assert_eq!(parting(&own, 80, &promoted), Some(80));
     }
 }

@@ -186,5 +186,6 @@ fn copied(log: &v1::LogDescription) -> Result<CopiedFleet, ServiceError> {
         name: FleetName::new("name", &request.name)?,
         spec: recorded_spec(&request)?,
         id: u128::from_be_bytes(id),
+        log: log.clone(),
     })
 }

@@ -19,6 +19,7 @@ use tonic::Streaming;
 use tonic::transport::Channel;
 use tracing::{info, warn};
 
+use super::fence::parting;
 use super::fleet_list::{Backoff, Problem, identity};
 use super::group_assembly::GroupAssembly;
 use crate::error::ServiceError;
@@ -32,6 +33,8 @@ pub(super) struct CopiedFleet {
     pub(super) name: FleetName,
     pub(super) spec: FleetSpec,
     pub(super) id: u128,
+    /// As the leader described it when the stream began.
+    pub(super) log: v1::LogDescription,
 }
 
 /// How a stream ended.
@@ -106,9 +109,12 @@ async fn attempt(
         End::Diverged { last_epoch } => {
             let (fleet, term) = (current.fleet.clone(), current.terms.current());
             let epoch = current.log.reading().position.epoch;
+            // The leader judges the last term alone, which may have begun after a crash here.
+            let common = parting(&current.terms, epoch, &copied.log).unwrap_or(last_epoch);
             warn!(
-                fleet = %copied.name, epoch, last_epoch, cycles = epoch.saturating_sub(last_epoch),
-                "this server has cycles that the leader does not have; they are set aside"
+                fleet = %copied.name, epoch, last_epoch = common,
+                epochs = epoch.saturating_sub(common),
+                "this server has a term or epochs that the leader does not have: it is set aside"
             );
             *line = None;
             registry.set_copying(&copied.name, true);
@@ -124,7 +130,7 @@ async fn begin(
     service: &mut LogServiceClient<Channel>,
     copied: &CopiedFleet,
 ) -> Result<Arc<Fleet>, ServiceError> {
-    let CopiedFleet { name, spec, id } = copied.clone();
+    let CopiedFleet { name, spec, id, .. } = copied.clone();
     registry.set_copying(&name, true);
     let request = v1::FetchCheckpointRequest {
         fleet: name.as_str().to_owned(),

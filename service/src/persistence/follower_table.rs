@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::limits::FOLLOWERS_ABSENT_MAX;
+
 /// A follower that is or was connected.
 #[derive(Debug)]
 struct Follower {
@@ -36,11 +38,18 @@ impl FollowerTable {
         }
     }
 
-    /// A stream of a follower has ended.
+    /// A stream of a follower has ended. Of too many that left, the first is forgotten.
     pub(crate) fn disconnect(&self, address: &str) {
-        if let Some(follower) = self.lock().get_mut(address) {
-            follower.streams = follower.streams.saturating_sub(1);
-            follower.seen = Instant::now();
+        let mut table = self.lock();
+        let Some(follower) = table.get_mut(address) else { return };
+        follower.streams = follower.streams.saturating_sub(1);
+        follower.seen = Instant::now();
+        let absent = || table.iter().filter(|(_, follower)| follower.streams == 0);
+        if absent().count() > FOLLOWERS_ABSENT_MAX
+            && let Some((first, _)) = absent().min_by_key(|(_, follower)| follower.seen)
+        {
+            let first = first.clone();
+            table.remove(&first);
         }
     }
 
@@ -81,5 +90,19 @@ mod tests {
         assert_eq!(table.connected(), [("b".to_owned(), 9)]);
         assert_eq!(table.needed_epoch(long), Some(7));
         assert_eq!(table.needed_epoch(Duration::ZERO), Some(9));
+    }
+
+    #[test]
+    fn followers_that_left_are_remembered_up_to_a_number() {
+        let (table, long) = (FollowerTable::default(), Duration::from_secs(3600));
+        table.connect("stays", 1_000);
+        for epoch in 0..500 {
+            let address = format!("leaves {epoch}");
+            table.connect(&address, epoch);
+            table.disconnect(&address);
+        }
+        assert_eq!(table.lock().len(), FOLLOWERS_ABSENT_MAX + 1);
+        assert_eq!(table.needed_epoch(long), Some(500 - FOLLOWERS_ABSENT_MAX as u64));
+        assert_eq!(table.connected(), [("stays".to_owned(), 1_000)]);
     }
 }
