@@ -67,7 +67,7 @@ fn correct() -> Stream {
         stream.epoch(epoch, sequence, &mut random);
         sequence += 1;
         if epoch % 7 == 0 {
-            let progress = Progress { epoch, clock_ms: epoch as i64 };
+            let progress = Progress { epoch, clock_ms: epoch as i64, staleness: None };
             stream.messages.push(message(0, false, Kind::Progress(progress)));
         }
     }
@@ -224,7 +224,7 @@ fn a_wrong_object_region_kind_or_epoch_is_counted() {
 fn an_event_before_reported_progress_is_misordered() {
     let mut stream = correct();
     let place = *stream.batches().last().unwrap();
-    let progress = Progress { epoch: EPOCHS + 5, clock_ms: 0 };
+    let progress = Progress { epoch: EPOCHS + 5, ..Progress::default() };
     stream.messages.insert(place, message(0, false, Kind::Progress(progress)));
     assert!(stream.counts().misordered > 0);
 }

@@ -21,11 +21,12 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::deadline::Deadline;
+use super::fleet_message::staleness_message;
 use super::service_context::{OpenStream, ServiceContext};
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::PROGRESS_INTERVAL_MS;
-use crate::subscription::{Session, SessionEnd, Take, unnumbered};
+use crate::subscription::{EpochStamp, Session, SessionEnd, Take, unnumbered};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(PROGRESS_INTERVAL_MS);
 
@@ -126,9 +127,12 @@ impl SessionStream {
             Take::Ended(SessionEnd::Left) => Poll::Ready(Err(Some(ServiceError::SessionGone))),
             Take::Ended(SessionEnd::FleetGone) => Poll::Ready(Err(Some(fleet.gone()))),
             Take::Nothing => {
-                let progress =
-                    v1::Progress { epoch: delivered.epoch, clock_ms: delivered.clock_ms };
-                self.silent(context).map(|()| Ok(self.unnumbered(Kind::Progress(progress))))
+                let EpochStamp { epoch, clock_ms } = delivered;
+                self.silent(context).map(|()| {
+                    let staleness = self.reader.fleet.staleness().map(staleness_message);
+                    let progress = v1::Progress { epoch, clock_ms, staleness };
+                    Ok(self.unnumbered(Kind::Progress(progress)))
+                })
             }
         }
     }

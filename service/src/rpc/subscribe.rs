@@ -13,6 +13,7 @@ use tonic::{Request, Response};
 
 use super::deadline::Deadline;
 use super::duration::millis;
+use super::fleet_message::staleness_message;
 use super::position_service::at_most;
 use super::region_subscription::subscription;
 use super::service_context::ServiceContext;
@@ -148,6 +149,7 @@ fn opened(fleet: &Fleet, session: &Session, sequence: u64, epoch: Option<u64>) -
         epoch: epoch.unwrap_or(0),
         resumed: epoch.is_none(),
         retention: session.retention.try_into().ok(),
+        staleness: fleet.staleness().map(staleness_message),
     };
     unnumbered(&session.handle, sequence, Kind::Opened(opened))
 }

@@ -12,6 +12,7 @@ use shoal_engine::{Clock, Space};
 use shoal_position_log::{SimulatedDisk, Storage as _};
 use shoal_proto::v1;
 use shoal_proto::v1::log_service_client::LogServiceClient;
+use shoal_proto::v1::subscribe_response::Kind;
 use shoal_service::fleet::{Token, WallClock};
 use shoal_service::persistence::DataFolder;
 use shoal_service::server::Environment;
@@ -38,24 +39,24 @@ fn limits(checkpoint_log_bytes: u64) -> ServerLimits {
     }
 }
 
-fn on(disk: &SimulatedDisk) -> Environment {
+pub(crate) fn on(disk: &SimulatedDisk) -> Environment {
     let data = DataFolder::with_storage(Arc::new(disk.clone()), None).unwrap();
     Environment { data: Some(data), ..environment() }
 }
 
 /// Any free port.
-const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
+pub(crate) const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
 /// A server with these limits, and a checkpoint for so many bytes of the log.
-fn leading(checkpoint_log_bytes: u64) -> ServerOptions {
+pub(crate) fn leading(checkpoint_log_bytes: u64) -> ServerOptions {
     ServerOptions { limits: limits(checkpoint_log_bytes), ..options() }
 }
 
-fn following(leader: SocketAddr) -> ServerOptions {
+pub(crate) fn following(leader: SocketAddr) -> ServerOptions {
     ServerOptions { follow: Some(leader.to_string()), ..leading(1 << 30) }
 }
 
-async fn lead(disk: &SimulatedDisk) -> Running {
+pub(crate) async fn lead(disk: &SimulatedDisk) -> Running {
     lead_at(ANY, disk).await
 }
 
@@ -63,7 +64,7 @@ async fn lead_at(address: SocketAddr, disk: &SimulatedDisk) -> Running {
     Running::start_at(address, on(disk), leading(1 << 30)).await
 }
 
-async fn follow(disk: &SimulatedDisk, leader: SocketAddr) -> Running {
+pub(crate) async fn follow(disk: &SimulatedDisk, leader: SocketAddr) -> Running {
     Running::start_in(on(disk), following(leader)).await
 }
 
@@ -78,7 +79,7 @@ async fn logs(server: &Running) -> LogServiceClient<Channel> {
     LogServiceClient::new(server.channel().await)
 }
 
-async fn promote(server: &Running, force: bool) -> Result<v1::PromoteResponse, Status> {
+pub(crate) async fn promote(server: &Running, force: bool) -> Result<v1::PromoteResponse, Status> {
     let request = v1::PromoteRequest { force };
     Ok(logs(server).await.promote(request).await?.into_inner())
 }
@@ -89,7 +90,7 @@ async fn replication(server: &Running) -> v1::FleetReplication {
 }
 
 /// Waits until everything that is durable at the leader is durable at its follower.
-async fn caught_up(leader: &Running) {
+pub(crate) async fn caught_up(leader: &Running) {
     until(async || {
         let fleet = leader.fleet("").await;
         let durable = fleet.log.unwrap().durable_epoch;
@@ -100,14 +101,14 @@ async fn caught_up(leader: &Running) {
 }
 
 /// The disk of a server that crashes now.
-fn crashed(disk: &SimulatedDisk, seed: u64) -> SimulatedDisk {
+pub(crate) fn crashed(disk: &SimulatedDisk, seed: u64) -> SimulatedDisk {
     let fork = disk.fork(seed);
     fork.restart();
     fork
 }
 
 /// All records of the fleet `default`, at the epoch of a token or later.
-async fn state(server: &Running, min_token: Vec<u8>) -> Whole {
+pub(crate) async fn state(server: &Running, min_token: Vec<u8>) -> Whole {
     let projection = v1::Projection::Fixes.into();
     let options = v1::QueryOptions { min_token, projection, ..v1::QueryOptions::default() };
     let request = v1::RangeRequest { options: Some(options), region: Some(world()) };
@@ -115,7 +116,7 @@ async fn state(server: &Running, min_token: Vec<u8>) -> Whole {
 }
 
 /// Waits until a copy that begins again answers at the epoch of a token.
-async fn answers(server: &Running, token: &[u8]) {
+pub(crate) async fn answers(server: &Running, token: &[u8]) {
     let options = v1::QueryOptions { min_token: token.to_vec(), ..v1::QueryOptions::default() };
     let request = v1::RangeRequest { options: Some(options), region: Some(world()) };
     until(async || match server.queries().await.range(request.clone()).await {
@@ -130,7 +131,7 @@ async fn answers(server: &Running, token: &[u8]) {
 }
 
 /// Confirms that both servers answer alike at the epoch of a token.
-async fn assert_equal(leader: &Running, follower: &Running, token: &[u8]) {
+pub(crate) async fn assert_equal(leader: &Running, follower: &Running, token: &[u8]) {
     let (one, other) = (state(leader, token.to_vec()).await, state(follower, token.to_vec()).await);
     assert_eq!(one.objects, other.objects);
     assert_eq!(one.fixes, other.fixes);
@@ -138,7 +139,7 @@ async fn assert_equal(leader: &Running, follower: &Running, token: &[u8]) {
     assert!(one.header.staleness.is_none() && other.header.staleness.is_some());
 }
 
-fn numbered(number: u64, fixes: Vec<v1::Fix>) -> v1::ReportRequest {
+pub(crate) fn numbered(number: u64, fixes: Vec<v1::Fix>) -> v1::ReportRequest {
     v1::ReportRequest { producer: "p".into(), batch_seq: number, ..rows(fixes) }
 }
 
@@ -161,7 +162,12 @@ fn message(random: &mut Random, number: u64) -> v1::ReportRequest {
 }
 
 /// Sends rows, blocks, removals and clears, numbered from `first`; returns the last token.
-async fn drive(server: &Running, random: &mut Random, first: u64, count: u64) -> Vec<u8> {
+pub(crate) async fn drive(
+    server: &Running,
+    random: &mut Random,
+    first: u64,
+    count: u64,
+) -> Vec<u8> {
     let mut positions = server.positions().await;
     let mut token = Vec::new();
     for number in first..first + count {
@@ -410,6 +416,7 @@ async fn subscriptions_continue_across_a_promotion() {
     let follower = follow(&SimulatedDisk::new(9), leader.address).await;
     let mut subscriber = follower.subscriber(vec![subscription(1, world())]).await;
     let term = subscriber.opened.term;
+    assert!(subscriber.opened.staleness.is_some());
     let enters = async |server: &Running, subscriber: &mut Subscriber, object: u64| {
         let request = rows(vec![fix(object, START_MS, 1.0, 1.0)]);
         server.positions().await.once(request).await.unwrap();
@@ -418,12 +425,19 @@ async fn subscriptions_continue_across_a_promotion() {
         }
     };
     enters(&leader, &mut subscriber, 5).await;
+    let progress = loop {
+        if let Some(Kind::Progress(progress)) = subscriber.next().await.unwrap() {
+            break progress;
+        }
+    };
+    assert!(progress.staleness.is_some());
     caught_up(&leader).await;
     promote(&follower, true).await.unwrap();
     enters(&follower, &mut subscriber, 6).await;
     // A broken stream resumes as well; it reports the new term.
     subscriber.reopen(Vec::new()).await.unwrap();
     assert!(subscriber.opened.resumed && subscriber.opened.term != term);
+    assert!(subscriber.opened.staleness.is_none());
     enters(&follower, &mut subscriber, 7).await;
     assert!(subscriber.gaps.is_empty() && subscriber.lagged == 0);
     // The leader was reachable all the time.
