@@ -8,6 +8,8 @@ mod fence;
 mod fleet_list;
 mod fleet_stream;
 mod group_assembly;
+#[cfg(test)]
+mod group_fuzz;
 mod promotion;
 mod replication;
 

@@ -15,7 +15,7 @@ const HEAD_BYTES: usize = 8;
 const RAW_ROW_BYTES: usize = 40;
 
 /// Encodes rows; `scratch` is reused.
-pub(super) fn encode(
+pub(crate) fn encode(
     codec: &dyn BlockCodec,
     plan: &BlockPlan,
     space: &SpaceTag,

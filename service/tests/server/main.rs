@@ -14,6 +14,7 @@ mod encoded_blocks;
 mod error_details;
 mod fleets;
 mod follower;
+mod follower_crashes;
 mod gated_engine;
 mod hostile_blocks;
 mod hostile_messages;

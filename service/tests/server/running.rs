@@ -128,6 +128,12 @@ impl Running {
         within(self.task.take().unwrap()).await.unwrap().unwrap();
     }
 
+    /// Stops a server whose disk may have crashed.
+    pub(crate) async fn abandon(mut self) {
+        self.begin_stop();
+        let _ = within(self.task.take().unwrap()).await.unwrap();
+    }
+
     /// Stops a server that cannot end in order, and returns its error.
     pub(crate) async fn stop_with_error(mut self) -> ServiceError {
         self.begin_stop();

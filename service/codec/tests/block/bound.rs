@@ -3,7 +3,7 @@
 //! SHOAL_FUZZ_SECONDS sets the seconds of each target, SHOAL_FUZZ_EXECUTIONS its inputs,
 //! SHOAL_FUZZ_SEED its seed. No time is asserted. CI runs every target for 5 s; run the full
 //! counts by hand: `SHOAL_FUZZ_EXECUTIONS=10000000 cargo test -p shoal-codec -p shoal-table
-//! -p shoal-position-log fuzz_`.
+//! -p shoal-position-log fuzz_`, and with `-p shoal-service --lib fuzz_`.
 
 use std::fmt::Display;
 use std::str::FromStr;

@@ -1,0 +1,204 @@
+//! A follower's machine crashes at every operation of its disk while it is promoted, while it
+//! copies a checkpoint, and while it sets aside what its leader does not have. Then its state is
+//! that of the leader, and terms hold.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use shoal_position_log::{Fault, SimulatedDisk, Storage as _};
+use shoal_proto::v1;
+use shoal_service::fleet::Token;
+use shoal_service::persistence::DataFolder;
+use shoal_service::server::Environment;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::follower::{
+    ANY, answers, assert_equal, caught_up, crashed, drive, follow, following, lead, leading,
+    numbered, on, promote, state,
+};
+use crate::running::{
+    Random, ReportsOnce as _, Running, environment, refused, until, within, world,
+};
+
+/// Keeps the address of a server that has ended from other tests.
+fn reserve(address: SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind(address).unwrap();
+    socket
+}
+
+/// Whether the folder on a disk was promoted.
+fn is_promoted(disk: &SimulatedDisk) -> bool {
+    let role = disk.bytes("server.role").unwrap();
+    let text = String::from_utf8_lossy(&role);
+    assert_eq!(text.contains("role promoted"), text.contains("fence pending"), "{text}");
+    text.contains("role promoted")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promotion_that_crashes_at_any_operation_can_be_repeated() {
+    let (disk, copy) = (SimulatedDisk::new(30), SimulatedDisk::new(31));
+    let leader = lead(&disk).await;
+    let follower = follow(&copy, leader.address).await;
+    let token = drive(&leader, &mut Random(30), 1, 30).await;
+    caught_up(&leader).await;
+    let expected = state(&follower, token.clone()).await;
+    let (address, term) = (leader.address, leader.fleet("").await.term);
+    follower.stop().await;
+    leader.stop().await;
+    let _reserved = reserve(address);
+    let (mut points, mut repeated) = (0, 0);
+    for at in 0.. {
+        let copy = copy.fork(at);
+        let follower = follow(&copy, address).await;
+        copy.inject(copy.operations() + at, Fault::Crash);
+        let promoted = promote(&follower, false).await.map(|promoted| promoted.fleets);
+        let was_reached = copy.has_crashed();
+        let copy = crashed(&copy, at);
+        follower.abandon().await;
+        let again = if is_promoted(&copy) {
+            Running::start_in(on(&copy), leading(1 << 30)).await
+        } else {
+            assert!(promoted.is_err(), "operation {at}: the promotion is lost");
+            repeated += 1;
+            let again = follow(&copy, address).await;
+            promote(&again, false).await.unwrap();
+            again
+        };
+        // Everything is there, once; tokens of both terms hold.
+        let found = state(&again, token.clone()).await;
+        assert_eq!(
+            (found.objects, found.fixes),
+            (expected.objects.clone(), expected.fixes.clone())
+        );
+        assert_ne!(again.fleet("").await.term, term, "operation {at}");
+        for fleet in promoted.iter().flatten() {
+            state(&again, Token::new(fleet.term, fleet.epoch).to_bytes()).await;
+        }
+        let beyond = Token::new(term, again.fleet("").await.epoch + 1).to_bytes();
+        let options = v1::QueryOptions { min_token: beyond, ..v1::QueryOptions::default() };
+        let request = v1::RangeRequest { options: Some(options), region: Some(world()) };
+        refused(again.queries().await.range(request).await, "LOST");
+        let ack = again.positions().await.once(numbered(30, Vec::new())).await.unwrap();
+        assert_eq!(ack.into_inner().duplicate_messages, 1);
+        again.stop().await;
+        if !was_reached {
+            assert!(promoted.is_ok_and(|fleets| fleets.len() == 1));
+            break;
+        }
+        points += 1;
+    }
+    println!("{points} points, {repeated} promotions repeated");
+    assert!(points > repeated && repeated > 0);
+}
+
+/// A follower whose disk may crash at any time.
+struct Fragile {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Fragile {
+    async fn start(disk: &SimulatedDisk, leader: SocketAddr) -> Self {
+        let listener = TcpListener::bind(ANY).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let disk = Arc::new(disk.clone());
+        let task = tokio::spawn(async move {
+            // An error means that the disk has crashed.
+            let Ok(data) = DataFolder::with_storage(disk, None) else { return };
+            let environment = Environment { data: Some(data), ..environment() };
+            let shutdown = async move { drop(stopped.await) };
+            let run = shoal_service::server::run_in;
+            let _ = run(environment, listener, None, following(leader), shutdown).await;
+        });
+        Self { address, stop, task }
+    }
+
+    async fn end(self) {
+        let _ = self.stop.send(());
+        within(self.task).await.unwrap();
+    }
+}
+
+/// Starts a follower on copies of a disk, each of which crashes at another operation, and again
+/// after the crash. In the end each has the leader's state; `check` sees the disk.
+async fn crash_everywhere(
+    disk: &SimulatedDisk,
+    leader: &Running,
+    token: &[u8],
+    check: impl Fn(&SimulatedDisk),
+) -> u64 {
+    let durable = leader.fleet("").await.log.unwrap().durable_epoch;
+    for at in 0.. {
+        let copy = disk.fork(at);
+        copy.inject(copy.operations() + at, Fault::Crash);
+        let fragile = Fragile::start(&copy, leader.address).await;
+        let address = fragile.address.to_string();
+        until(async || {
+            let followers = leader.fleet("").await.replication.unwrap().followers;
+            let is_done =
+                |it: &v1::FleetFollower| it.address == address && it.durable_epoch >= durable;
+            copy.has_crashed() || followers.iter().any(is_done)
+        })
+        .await;
+        let was_reached = copy.has_crashed();
+        let copy = crashed(&copy, at);
+        fragile.end().await;
+        let again = follow(&copy, leader.address).await;
+        answers(&again, token).await;
+        assert_equal(leader, &again, token).await;
+        again.stop().await;
+        check(&copy);
+        if !was_reached {
+            return at;
+        }
+    }
+    unreachable!("the loop has no other end")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_crashes_at_any_operation_becomes_whole() {
+    let leader = Running::start_in(on(&SimulatedDisk::new(32)), leading(5_000)).await;
+    let (mut random, mut next, mut token) = (Random(32), 1, Vec::new());
+    until(async || {
+        token = drive(&leader, &mut random, next, 20).await;
+        next += 20;
+        leader.fleet("").await.log.unwrap().checkpoint_epoch > 0
+    })
+    .await;
+    let points = crash_everywhere(&SimulatedDisk::new(33), &leader, &token, |_| ()).await;
+    println!("{points} points");
+    assert!(points > 30);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_that_is_set_aside_survives_a_crash_at_any_operation() {
+    let (disk, copy) = (SimulatedDisk::new(34), SimulatedDisk::new(35));
+    let leader = lead(&disk).await;
+    let follower = follow(&copy, leader.address).await;
+    let mut random = Random(34);
+    drive(&leader, &mut random, 1, 10).await;
+    caught_up(&leader).await;
+    follower.stop().await;
+    // What only the leader has.
+    drive(&leader, &mut random, 11, 5).await;
+    let (address, term) = (leader.address, leader.fleet("").await.term);
+    leader.stop().await;
+    let _reserved = reserve(address);
+    let promoted = follow(&copy, address).await;
+    promote(&promoted, false).await.unwrap();
+    let token = drive(&promoted, &mut random, 11, 10).await;
+    let aside = format!("fleets/default.diverged-{term:016x}/log");
+    let points = crash_everywhere(&disk, &promoted, &token, |disk| {
+        let segments = disk.list(&aside).unwrap();
+        assert!(segments.iter().any(|name| name.ends_with(".segment")), "{segments:?}");
+    })
+    .await;
+    println!("{points} points");
+    assert!(points > 30);
+}
