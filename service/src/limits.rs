@@ -152,8 +152,8 @@ pub const EXPORT_SLICE_ROWS: usize = 1 << 16;
 /// than in larger ones (benchmark/results/README.md).
 pub const EXPORT_CYCLE_ROWS: usize = EXPORT_SLICE_ROWS;
 /// A checkpoint begins after a pause this many times as long as the one before took, unless the log
-/// has grown by twice the bytes after which one is due. Cycles beside checkpoints apply 26 to 30 %
-/// fewer rows, so that with pauses all checkpoints together cost 7 % at most.
+/// has grown by twice the bytes after which one is due. Cycles beside checkpoints apply 26 to 39 %
+/// fewer rows on two cores, so that with pauses all checkpoints together cost a tenth at most.
 pub const CHECKPOINT_PAUSE: u32 = 3;
 /// Followers without a stream that a fleet remembers, so that its log keeps what they need when
 /// they return; the one that left first is forgotten.
