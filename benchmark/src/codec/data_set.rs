@@ -38,6 +38,24 @@ impl DataSet {
         }
     }
 
+    /// Sorts fixes by object, stably, within leading rows whose event times fit one block: the runs
+    /// of sorted rows that a store would write.
+    pub(super) fn group(&mut self) {
+        let Content::Fixes(fixes, _) = &mut self.content else {
+            return;
+        };
+        let mut grouped = FixColumns::new();
+        let mut start = 0;
+        while start < fixes.len() {
+            let end = start + span_rows(&fixes.time_ms[start..]);
+            let mut run: Vec<usize> = (start..end).collect();
+            run.sort_by_key(|row| fixes.object[*row]);
+            run.into_iter().for_each(|row| grouped.push_row(fixes.row(row)));
+            start = end;
+        }
+        **fixes = grouped;
+    }
+
     /// Blocks of at most `block_rows` rows, in order.
     pub(super) fn blocks(&self, block_rows: usize) -> Vec<Block> {
         assert!(block_rows > 0, "a block has rows");
@@ -91,7 +109,8 @@ mod tests {
         };
         let space =
             SpaceTag { kind: SpaceKind::Planar, origin_x: 0.0, origin_y: 0.0, quantum: 1.0 };
-        let set = DataSet { name: "far".into(), content: Content::Fixes(Box::new(fixes), space) };
+        let content = Content::Fixes(Box::new(fixes), space);
+        let mut set = DataSet { name: "far".into(), content };
         let blocks = set.blocks(3);
         assert_eq!(blocks.iter().map(Block::rows).collect::<Vec<_>>(), [3, 3, 1]);
         let blocks = set.blocks(100);
@@ -99,5 +118,16 @@ mod tests {
         let names: Vec<_> = blocks[1].columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["object", "time", "x", "y", "speed"]);
         assert_eq!(blocks[1].columns[1].bytes[..8], [0, 0, 0, 0, 1, 0, 0, 0]);
+
+        let Content::Fixes(fixes, _) = &mut set.content else { panic!("these are fixes") };
+        fixes.object = vec![3, 2, 2, 1, 9, 9, 8];
+        let rows = |set: &DataSet| match &set.content {
+            Content::Fixes(fixes, _) => (fixes.object.clone(), fixes.time_ms.clone()),
+            Content::Columns(_) => panic!("these are fixes"),
+        };
+        set.group();
+        // The first run ends where its times no longer fit a block.
+        let times_ms = vec![0, far, 5, far + 1, far + 4, far + 2, far + 3];
+        assert_eq!(rows(&set), (vec![2, 2, 3, 1, 8, 9, 9], times_ms));
     }
 }

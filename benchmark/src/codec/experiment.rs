@@ -32,9 +32,12 @@ pub(super) fn each(
     };
     let (rows, seed) = (options.rows as usize, options.seed);
     match experiment {
-        Experiment::Recorded => {
+        Experiment::Recorded | Experiment::Grouped => {
             for file in recorded::files(&options.data)? {
-                let (set, left_out) = recorded::positions(&file)?;
+                let (mut set, left_out) = recorded::positions(&file)?;
+                if experiment == Experiment::Grouped {
+                    set.group();
+                }
                 if left_out > 0 {
                     println!("# {}: {left_out} rows left out", set.name);
                 }

@@ -19,6 +19,8 @@ const ROWS_MAX: i64 = BLOCK_ROWS_MAX as i64;
 pub(super) enum Experiment {
     /// Real positions: each file of `--data`, rows in the order of the file.
     Recorded,
+    /// The same rows grouped by object, as a run of sorted rows holds them.
+    Grouped,
     /// The load generator's workloads as arriving batches.
     Generated,
     /// Time, Pattern A and Pattern B of the thesis.

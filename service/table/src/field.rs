@@ -112,19 +112,41 @@ fn extended(pattern: u64, (least, greatest): (i128, i128)) -> i128 {
 }
 
 /// The float of a field; `None` if the style would not print the field. Text gives only one NaN.
-fn float<T: FromStr + Display + Debug>(style: FloatStyle, field: &[u8]) -> Option<T> {
+fn float<T>(style: FloatStyle, field: &[u8]) -> Option<T>
+where
+    T: FromStr + Display + Debug + Copy + Into<f64>,
+{
     let value: T = std::str::from_utf8(field).ok()?.parse().ok()?;
     let mut printed = Vec::with_capacity(32);
     print_float(style, &value, &mut printed);
     (printed == field).then_some(value)
 }
 
-fn print_float(style: FloatStyle, value: &(impl Display + Debug), out: &mut Vec<u8>) {
+fn print_float<T>(style: FloatStyle, value: &T, out: &mut Vec<u8>)
+where
+    T: Display + Debug + Copy + Into<f64>,
+{
     let written = match style {
         FloatStyle::Shortest => write!(out, "{value}"),
         FloatStyle::Point => write!(out, "{value:?}"),
+        FloatStyle::Exact => write!(out, "{value:.*}", fraction_bits((*value).into())),
     };
     written.expect("writing to memory does not fail");
+}
+
+/// Binary digits of a value behind the point, of which each takes one decimal digit.
+fn fraction_bits(value: f64) -> usize {
+    const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+    // The weight of the lowest bit of a mantissa whose exponent is stored as 0.
+    const LEAST_EXPONENT: i32 = f64::MIN_EXP - f64::MANTISSA_DIGITS as i32;
+    if !value.is_finite() || value == 0.0 {
+        return 0;
+    }
+    let stored = (value.to_bits() >> MANTISSA_BITS & 0x7ff) as i32;
+    let mantissa = value.to_bits() & ((1 << MANTISSA_BITS) - 1);
+    let mantissa = mantissa | u64::from(stored > 0) << MANTISSA_BITS;
+    let exponent = LEAST_EXPONENT + stored.max(1) - 1 + mantissa.trailing_zeros() as i32;
+    usize::try_from(-exponent).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -193,6 +215,28 @@ mod tests {
         }
         for text in ["12", "0.123456789", ""] {
             assert!(!comes_back(&point, text), "{text}");
+        }
+    }
+
+    #[test]
+    fn exact_floats_come_back_with_all_their_digits() {
+        let exact = |kind| form(kind, |column| column.style = Some(FloatStyle::Exact));
+        let tenth = "0.1000000000000000055511151231257827021181583404541015625";
+        let garmin = "5.90030402876436710357666015625";
+        for text in ["12", "-0.5", "0", "-0", "inf", "NaN", tenth, garmin] {
+            assert!(comes_back(&exact(Kind::F64), text), "{text}");
+        }
+        for text in ["0.1", "0.50", "5.9003040287643671", "1e3", ""] {
+            assert!(!comes_back(&exact(Kind::F64), text), "{text}");
+        }
+        assert!(comes_back(&exact(Kind::F32), "0.100000001490116119384765625"));
+        assert!(!comes_back(&exact(Kind::F32), tenth));
+        let bounds = [f64::MAX, f64::MIN_POSITIVE, f64::from_bits(1), -f64::EPSILON, 1.5];
+        assert_eq!(bounds.map(fraction_bits), [0, 1_022, 1_074, 52, 1]);
+        for value in bounds {
+            let mut text = Vec::new();
+            exact(Kind::F64).print(value.to_bits(), &mut text);
+            assert_eq!(exact(Kind::F64).read(&text), Some(value.to_bits()), "{value}");
         }
     }
 }

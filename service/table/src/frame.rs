@@ -15,7 +15,6 @@ use crate::limits::HEADER_TEXT_BYTES_MAX;
 const PREFIX_MAGIC: [u8; 8] = *b"\x89SHOCOL\n";
 const TRAILER_MAGIC: [u8; 8] = *b"\x89SHOEND\n";
 const VERSION_MAJOR: u16 = 1;
-const VERSION_MINOR: u16 = 0;
 /// Bytes before the header's text.
 const PREFIX_BYTES: usize = 24;
 /// Bytes of the trailer.
@@ -59,7 +58,7 @@ impl<W: Write> FrameWriter<W> {
         let mut bytes = Vec::with_capacity(PREFIX_BYTES + text.len() + ALIGN_BYTES);
         bytes.extend_from_slice(&PREFIX_MAGIC);
         bytes.extend_from_slice(&VERSION_MAJOR.to_le_bytes());
-        bytes.extend_from_slice(&VERSION_MINOR.to_le_bytes());
+        bytes.extend_from_slice(&header.version_minor().to_le_bytes());
         bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&crc32c::crc32c(text.as_bytes()).to_le_bytes());
         let prefix_crc = crc32c::crc32c(&bytes);

@@ -98,6 +98,8 @@ pub enum FloatStyle {
     Shortest,
     /// The same with at least one decimal, and exponents for very large and small: `12.0`.
     Point,
+    /// All digits of the binary value, which has finitely many: `0.1000000000000000055511151231...`.
+    Exact,
 }
 
 /// A column of a table block.
@@ -213,6 +215,12 @@ impl ColumnHeader {
 }
 
 impl Header {
+    /// The minor version of the format that has all of it.
+    pub(crate) fn version_minor(&self) -> u16 {
+        let is_exact = |column: &ColumnHeader| column.style == Some(FloatStyle::Exact);
+        u16::from(self.columns.iter().any(is_exact))
+    }
+
     /// Parses and checks the text of a header.
     ///
     /// # Errors
@@ -342,6 +350,8 @@ mod tests {
             empty = true\n[[column]]\nname = \"note\"\ntype = \"text\"\n\
             [[column]]\nname = \"v\"\ntype = \"f64\"\nstyle = \"point\"\n";
         let header = Header::parse(text).unwrap();
+        assert_eq!(header.version_minor(), 0);
+        assert_eq!(Header::parse(&text.replace("point", "exact")).unwrap().version_minor(), 1);
         assert_eq!(Header::parse(&header.text()).unwrap(), header);
         assert_eq!((header.key_column(), header.texts().collect()), (Some(0), vec![2]));
         for (from, to, problem) in [

@@ -38,7 +38,7 @@ impl Default for ColumnInference {
         Self {
             has_empty: false,
             decimals: Some(Decimals { range: None, digits: none, zeros: none }),
-            styles: vec![FloatStyle::Shortest, FloatStyle::Point],
+            styles: vec![FloatStyle::Shortest, FloatStyle::Point, FloatStyle::Exact],
         }
     }
 }
@@ -183,6 +183,8 @@ mod tests {
         let column = inferred(&["12.0", "NaN", "1e-7", ""]);
         assert_eq!((column.kind, column.style), (Kind::F64, Some(FloatStyle::Point)));
         assert!(column.empty);
+        let column = inferred(&["5.90030402876436710357666015625", "50.5"]);
+        assert_eq!((column.kind, column.style), (Kind::F64, Some(FloatStyle::Exact)));
         for text in ["007", "+5", "a", "\"1\"", "1,5", "-0", " 1"] {
             let kind = inferred(&["3", text]).kind;
             assert!(kind == Kind::Text || text == "-0" && kind == Kind::F64, "{text}: {kind:?}");
