@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use shoal_codec::{
     Aim, Block as CodecBlock, BlockCodec, BlockPlan, Budget, Column, ColumnPlanner, CpuCodec,
-    EncodedTree, FixColumns, Grouping, Keys, Tree, Values, decode_column, encode_column,
+    EncodedTree, FixColumns, Grouping, Keys, Tree, Values, compact, decode_column, encode_column,
 };
 
 use super::block::Block;
@@ -222,6 +222,9 @@ impl WholeBlocks for ShoalContender {
         };
         let begin = Instant::now();
         CpuCodec.encode_planned(fixes, &plan, space, index as u64, out)?;
+        if matches!(self.planning, Planning::Stream(aim) if aim.is_compact()) {
+            compact(out)?;
+        }
         Ok(begin.elapsed())
     }
 

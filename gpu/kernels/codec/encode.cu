@@ -35,7 +35,8 @@ __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
         case CODEC_STORE: encode_store(tile, step); return true;
         case CODEC_CONST: encode_const(tile, step); return true;
         case CODEC_GFC: encode_gfc(tile, step); return true;
-        case CODEC_HUFFMAN: encode_huffman(tile, step); return true;
+        case CODEC_HUFFMAN:
+        case CODEC_HUFFMAN_LONG: encode_huffman(tile, step); return true;
         case CODEC_STATELESS: encode_stateless(tile, step); return true;
         case CODEC_DELTA2: encode_delta2(tile, step); return false;
         case CODEC_DIVISOR: encode_quotients(tile, step, false); return false;

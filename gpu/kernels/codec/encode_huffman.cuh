@@ -1,5 +1,5 @@
-// Encoding the leaf `huffman` (FORMAT.md, section 6.17): prefix sums of the sizes of values give each
-// its place; codes are merged in shared memory.
+// Encoding the leaves `huffman` and `huffman_long` (FORMAT.md, sections 6.17 and 6.18): prefix sums of
+// the sizes of values give each its place; codes are merged in shared memory.
 #pragma once
 #include "codec/encode_tile.cuh"
 
@@ -19,14 +19,14 @@ __device__ inline void merge_bits(u32* words, u32 at, u32 bits, u32 count) {
     if (shift + count > 32) atomicOr(&words[at / 32 + 1], bits >> (32 - shift));
 }
 
-// Leaves in `widths` the size of each group of 64 above the least, in `chosen` the least, the bits of
+// Leaves in `widths` the size of each group above the least, in `chosen` the least, the bits of
 // the others, and the words of these; by the first warp.
 template <class T>
-__device__ inline void choose_sizes(TileMemory<T>& memory, u32 count) {
-    u32 groups = (count + CODE_GROUP_VALUES - 1) / CODE_GROUP_VALUES;
+__device__ inline void choose_sizes(TileMemory<T>& memory, CodeGroups form, u32 count) {
+    u32 groups = form.count(count), steps = form.values / 32;
     bool is_there = lane() < groups;
-    u32 first = is_there ? 2 * lane() : 0;
-    u32 size = memory.offsets[first + 2] - memory.offsets[first];
+    u32 first = is_there ? steps * lane() : 0;
+    u32 size = memory.offsets[first + steps] - memory.offsets[first];
     u32 most = warp_max_u32(is_there ? size : 0), least = warp_min_u32(is_there ? size : ~0u);
     u32 bits = bits_of(most - least);
     memory.widths[lane()] = is_there ? size - least : 0;
@@ -136,7 +136,8 @@ __device__ inline void encode_huffman(Tile<T>& tile, const EncodeStep& step) {
     sum_groups(memory);
     u32 bits = memory.offsets[TILE_GROUPS], coded = (bits + 31) / 32;
     for (u32 word = threadIdx.x; word < coded; word += TILE_THREADS) memory.coded[word] = 0;
-    if (warp_number() == 0) choose_sizes(memory, count);
+    CodeGroups form = CodeGroups::of(step.kind);
+    if (warp_number() == 0) choose_sizes(memory, form, count);
     __syncthreads();
     if (are_whole) {
         merge_whole(tile, held);
@@ -145,10 +146,10 @@ __device__ inline void encode_huffman(Tile<T>& tile, const EncodeStep& step) {
     }
     __syncthreads();
     u32 least = memory.chosen[0], size_bits = memory.chosen[1], first = memory.chosen[2];
-    u32 groups = (count + CODE_GROUP_VALUES - 1) / CODE_GROUP_VALUES;
+    u32 groups = form.count(count);
     u32* scratch = tile.scratch();
     for (u32 word = threadIdx.x; word < first + coded; word += TILE_THREADS)
         scratch[word] = word < first ? packed_word(memory.widths, groups, size_bits, word)
                                      : memory.coded[word - first];
-    tile.close(step, first + coded, count | least << 11 | size_bits << 24);
+    tile.close(step, first + coded, count | least << 11 | size_bits << (11 + form.size_bits_max));
 }

@@ -1,4 +1,5 @@
-// Decoding the leaf `huffman` (FORMAT.md, section 6.17): one lane a group of 64 values.
+// Decoding the leaves `huffman` and `huffman_long` (FORMAT.md, sections 6.17 and 6.18): one lane a
+// group of 64 or 256 values.
 //
 // Nothing is read outside the tile's words, whatever table and words contain.
 #pragma once
@@ -147,10 +148,11 @@ __device__ __forceinline__ bool read_huffman(const u8* input, const u32* table,
                                              u32 (&few)[CODE_FEW], T (&memory)[TILE_VALUES],
                                              Tile<T>& out) {
     TileWords at = tile_words(input, step, tiles, tile);
-    u32 least = at.fields >> 11 & ((1u << CODE_SIZE_BITS_MAX) - 1), size_bits = at.fields >> 24;
-    u32 groups = (count + CODE_GROUP_VALUES - 1) / CODE_GROUP_VALUES;
+    CodeGroups form = CodeGroups::of(step.code);
+    u32 least = at.fields >> 11 & ((1u << form.size_bits_max) - 1);
+    u32 size_bits = at.fields >> (11 + form.size_bits_max), groups = form.count(count);
     u32 size_words = (groups * size_bits + 31) / 32;
-    if (!at.is_right || (at.fields & 0x7ff) != count || size_bits > CODE_SIZE_BITS_MAX
+    if (!at.is_right || (at.fields & 0x7ff) != count || size_bits > form.size_bits_max
         || size_words > at.length)
         return false;
     bool is_group = lane() < groups;
@@ -161,8 +163,8 @@ __device__ __forceinline__ bool read_huffman(const u8* input, const u32* table,
     BitReader bits = {at.words + size_words, at.length - size_words};
     bits.begin(to - size);
     load_few(table, few);
-    u32 first = lane() * CODE_GROUP_VALUES;
-    u32 last = first + CODE_GROUP_VALUES < count ? first + CODE_GROUP_VALUES : count;
+    u32 first = lane() * form.values;
+    u32 last = first + form.values < count ? first + form.values : count;
     __syncwarp();
     // Without low bits, 32 bits hold two codes.
     u32 place = first;

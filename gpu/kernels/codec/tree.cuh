@@ -150,6 +150,7 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
                                  memory.places, tile);
         case CODEC_GFC: return read_gfc(input, step, column.tiles, number, counts.now, tile);
         case CODEC_HUFFMAN:
+        case CODEC_HUFFMAN_LONG:
             wait_for_previous();
             return read_huffman(input, (const u32*)(codec.output + step.parameter), step,
                                 column.tiles, number, counts.now, memory.few, memory.tile, tile);

@@ -182,7 +182,7 @@ impl<'a> Compiler<'a> {
         let (mut extra, mut parameter) = (node.parameter_u32, node.parameter_u64);
         match node.encoding {
             Encoding::Dict => return self.dictionary(node, section),
-            Encoding::Huffman => return self.code_table(node, section),
+            Encoding::Huffman | Encoding::HuffmanLong => return self.code_table(node, section),
             Encoding::Stateless => return self.indexes(node, section),
             Encoding::Gfc => self.needs_tile = true,
             Encoding::FloatToInt => (extra, parameter) = (0, power_of_ten(extra).to_bits()),
@@ -233,7 +233,7 @@ impl<'a> Compiler<'a> {
         let extra = u32::from(count <= 2 << split);
         // A node without values has no code.
         self.opens.extend((count > 0).then_some(task));
-        CodecStep { code: code(Encoding::Huffman), extra, parameter: table, ..step }
+        CodecStep { code: code(node.encoding), extra, parameter: table, ..step }
     }
 
     /// A leaf of indexes into the tables of its first section.

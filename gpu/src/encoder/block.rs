@@ -122,8 +122,7 @@ impl Encoder {
             plan = plan.with(*column, tree);
         }
         let outcomes = self.block(&frame, &sources, order, &plan, (space, sequence), out)?;
-        planner.observe(&outcomes);
-        Ok(())
+        Ok(planner.finish(&outcomes, out)?)
     }
 
     /// Encodes a column with exactly this tree, as [`encode_column`] does; `keys` are a column of

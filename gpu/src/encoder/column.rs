@@ -138,8 +138,8 @@ impl<'a> Writer<'a> {
             Tree::Dict(limit, codes, exceptions) => {
                 self.dictionary(source, *limit, codes, exceptions.as_deref())
             }
-            Tree::Huffman => {
-                let coded = self.worker.code(source)?;
+            Tree::Huffman | Tree::HuffmanLong => {
+                let coded = self.worker.code(source, tree.encoding())?;
                 let mut program = Program::new(&mut self.worker.arena, source, self.key_column);
                 let draft = program.coded(&coded)?;
                 let ready = Ready::of(program, source, DeviceSlice::none());

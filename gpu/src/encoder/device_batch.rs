@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use shoal_codec::assemble::ChunkShape;
 use shoal_codec::planner::ColumnBatch;
 use shoal_codec::{Statistics, Tree, ValueType};
 
@@ -57,7 +58,11 @@ impl ColumnBatch for DeviceBatch<'_> {
         self.scoped(|worker| worker.statistics(&sample))
     }
 
-    fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, EncodeError> {
+    fn shape(
+        &mut self,
+        rows: Range<usize>,
+        tree: &Tree,
+    ) -> Result<Option<ChunkShape>, EncodeError> {
         let is_grouped = self.grouped.as_ref().is_some_and(|(grouped, _)| *grouped == rows);
         let sample = self.column.part(rows.clone());
         if let (true, false, Some(keys)) = (tree.is_keyed(), is_grouped, self.keys) {
@@ -71,7 +76,7 @@ impl ColumnBatch for DeviceBatch<'_> {
         let key_column = shoal_codec::Column::Object.id();
         let made = self.scoped(|worker| column::measure(worker, &sample, tree, key_column));
         match made {
-            Ok(shape) => Ok(Some(shape.bytes())),
+            Ok(shape) => Ok(Some(shape)),
             Err(EncodeError::NotApplicable(_)) => Ok(None),
             Err(error) => Err(error),
         }

@@ -23,8 +23,12 @@ pub(super) struct Coded {
 }
 
 impl Worker {
-    /// The code of the values of a source.
-    pub(super) fn code(&mut self, source: &Source) -> Result<Coded, EngineError> {
+    /// The code of the values of a source, for a leaf with this encoding.
+    pub(super) fn code(
+        &mut self,
+        source: &Source,
+        encoding: Encoding,
+    ) -> Result<Coded, EngineError> {
         let bits = width_bits(source.value_type);
         let found = self.upload(&[0_u32; SYMBOLS_MAX])?;
         let split = HuffmanCode::finest_split(bits);
@@ -33,7 +37,7 @@ impl Worker {
         found.download(&self.stream, &mut frequencies)?;
         self.wait()?;
         let code = HuffmanCode::of(&frequencies, bits);
-        let node = node(Encoding::Huffman, source.value_type, (code.parameter(), 0));
+        let node = node(encoding, source.value_type, (code.parameter(), 0));
         let (lengths, codes) = (code.packed_lengths(), code.packed_codes());
         let (split, symbols) = (code.split(), codes.len() as u32);
         // Nothing reads the codes of a source without values.

@@ -142,7 +142,7 @@ impl<'a> Program<'a> {
         let at = self.source_at();
         let mut step = EncodeStep {
             second: coded.codes.address(),
-            kind: code(Encoding::Huffman),
+            kind: code(coded.node.encoding),
             bits: width_bits(at.value_type),
             mode: coded.split,
             remainder: coded.symbols,
@@ -150,7 +150,7 @@ impl<'a> Program<'a> {
         };
         let mut parts = vec![Part::Bytes(coded.lengths)];
         // The first section is that of the lengths.
-        self.sections(&Encoding::Huffman.spec().sections[1..], at, &mut step, &mut parts)?;
+        self.sections(&coded.node.encoding.spec().sections[1..], at, &mut step, &mut parts)?;
         self.steps.push(step);
         let (node, count) = (coded.node, at.count);
         Ok(Draft { node, count, bounds_at: None, parts, children: Vec::new() })
@@ -315,7 +315,9 @@ impl<'a> Program<'a> {
 /// True if a node needs the values of the whole column before its tiles are encoded.
 fn needs_column(tree: &Tree) -> bool {
     let finds_parameter = matches!(tree, Tree::Divisor(None, _) | Tree::FloatToInt(None, _));
-    finds_parameter || matches!(tree, Tree::Dict(..) | Tree::Huffman | Tree::Stateless(..))
+    let finds_symbols =
+        matches!(tree, Tree::Huffman | Tree::HuffmanLong | Tree::Stateless(..));
+    finds_parameter || finds_symbols || matches!(tree, Tree::Dict(..))
 }
 
 /// A node without its numbers of values, sections and children.

@@ -5,6 +5,7 @@
 //! for instance, a `Frame` reserves the payload, the caller fills it in, and the frame seals it.
 
 use crate::columns::{Column, ColumnSet, FixColumns};
+use crate::compact;
 use crate::encode::{ColumnOutcome, header_of, time_range, within_limits};
 use crate::encoding::Encoding;
 use crate::error::BlockError;
@@ -48,6 +49,12 @@ impl ChunkShape {
     /// Bytes of its directory entry and its padded sections: what decides between a tree and raw.
     pub fn bytes(&self) -> usize {
         self.entry_bytes() + self.payload_bytes()
+    }
+
+    /// About the bytes that it takes in a compact block.
+    pub(crate) fn compact_bytes(&self) -> usize {
+        let rows = self.plan.root().values as usize;
+        compact::estimated_bytes(self.plan.nodes(), &self.section_bytes, rows)
     }
 
     /// Bytes of its padded sections.

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use crate::chunk::{Chunk, ChunkReader, TableChunk};
 use crate::chunk_rules::ChunkRules;
 use crate::columns::{Column, FixColumns};
+use crate::compact::{COMPACT_ALIGN_BYTES, expanded};
 use crate::decode::decode_rows;
 use crate::encoding::Encoding;
 use crate::error::BlockError;
@@ -34,6 +35,7 @@ impl Block {
     /// # Errors
     /// What FORMAT.md, section 7, refuses; errors name chunk and byte offset where there is one.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
+        let bytes = expanded(bytes, budget)?;
         let (header, chunks) = read(&bytes, budget, false, |header| {
             let required = header.flags_required;
             match header.is_table() {
@@ -55,7 +57,7 @@ impl Block {
         self.header.rows as usize
     }
 
-    /// All its bytes; section ranges of [`Block::chunks`] index into them.
+    /// All its bytes, expanded if the block was compact; section ranges of [`Block::chunks`] index into them.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -152,15 +154,16 @@ pub(crate) fn within(unit: &'static str, value: u64, limit: u64) -> Result<(), B
 }
 
 /// Checks that the bytes are exactly the block that the header states.
-fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
+pub(crate) fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
+    let align = if header.is_compact() { COMPACT_ALIGN_BYTES } else { SECTION_ALIGN_BYTES };
     let (stated, present) = (header.block_bytes, bytes.len() as u64);
     if stated > present {
         return Err(truncated("block", 0, stated, bytes));
     }
     let problem = if stated < present {
         format!("block has {stated} bytes, {present} were given")
-    } else if !stated.is_multiple_of(SECTION_ALIGN_BYTES as u64) {
-        format!("block has {stated} bytes, it has a multiple of {SECTION_ALIGN_BYTES}")
+    } else if !stated.is_multiple_of(align as u64) {
+        format!("block has {stated} bytes, it has a multiple of {align}")
     } else {
         return Ok(());
     };

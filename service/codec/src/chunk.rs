@@ -31,6 +31,11 @@ mod at {
 
 const _: () = assert!(at::PAYLOAD_CRC + 4 == CHUNK_ENTRY_BYTES);
 
+/// Offset of an entry's number of sections.
+pub(crate) const SECTIONS_AT: usize = at::SECTIONS;
+/// Offset of an entry's checksum.
+pub(crate) const PAYLOAD_CRC_AT: usize = at::PAYLOAD_CRC;
+
 /// One column of a block: its plan and the places of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {

@@ -15,6 +15,7 @@ pub mod float_to_int;
 mod gfc;
 mod group;
 pub mod huffman;
+mod huffman_long;
 mod keyed_delta;
 mod keyed_delta_of_delta;
 pub mod lzw;
@@ -187,7 +188,7 @@ impl Encoding {
         match self {
             Self::Raw => 0,
             Self::Huffman => 2,
-            Self::Stateless | Self::Lzw => 3,
+            Self::Stateless | Self::Lzw | Self::HuffmanLong => 3,
             _ => 1,
         }
     }

@@ -80,6 +80,14 @@ pub enum BlockError {
         /// Value found and rule broken.
         problem: String,
     },
+    /// The body of a compact block breaks a rule.
+    #[error("compact block, byte {offset}: {problem}")]
+    Compact {
+        /// Byte from the start of the compact block.
+        offset: usize,
+        /// Value found and rule broken.
+        problem: String,
+    },
     /// More than the caller or the format allows.
     #[error("block has {value} {unit}, the limit is {limit}")]
     Budget {

@@ -19,8 +19,12 @@ pub const VERSION_MINOR_TABLE: u16 = 1;
 pub const FLAG_CROSS_BLOCK_STATE: u32 = 1;
 /// Required flag of tables: typed columns other than fixes (FORMAT.md, section 4.1).
 pub const FLAG_TABLE: u32 = 2;
+/// Required flag of compact blocks (FORMAT.md, section 11).
+pub const FLAG_COMPACT: u32 = 4;
+/// Minor version of compact blocks without newer encodings.
+pub const VERSION_MINOR_COMPACT: u16 = 3;
 /// Required flags that this reader supports.
-pub const FLAGS_REQUIRED_KNOWN: u32 = FLAG_TABLE;
+pub const FLAGS_REQUIRED_KNOWN: u32 = FLAG_TABLE | FLAG_COMPACT;
 
 /// Renders the header's numbers: fields, byte offsets, and both directions.
 macro_rules! fields {
@@ -104,6 +108,11 @@ impl BlockHeader {
     /// True if the block is a table: [`crate::Table`] reads it, [`crate::Block`] refuses it.
     pub fn is_table(&self) -> bool {
         self.flags_required & FLAG_TABLE != 0
+    }
+
+    /// True if the block is in its compact form, which readers expand.
+    pub fn is_compact(&self) -> bool {
+        self.flags_required & FLAG_COMPACT != 0
     }
 
     /// Reads and checks a header from the first bytes of a block.

@@ -13,6 +13,7 @@ pub mod codec;
 mod column_decode;
 pub mod column_encode;
 pub mod columns;
+pub mod compact;
 mod decode;
 mod distinct;
 pub mod encode;
@@ -30,6 +31,7 @@ pub mod plan;
 pub mod planner;
 mod section;
 pub mod space;
+mod squeeze;
 pub mod table;
 pub mod tile;
 pub mod tree;
@@ -47,6 +49,7 @@ pub use chunk::{Chunk, TableChunk};
 pub use chunk_rules::TABLE_COLUMN_MIN;
 pub use codec::{BlockCodec, CpuCodec};
 pub use column_encode::{check_column, decode_column, decode_column_into, encode_column};
+pub use compact::compact;
 pub use columns::{
     ALTITUDE_UNKNOWN, Column, ColumnSet, ColumnValues, FixColumns, FixRow, HEADING_UNKNOWN,
     SPEED_UNKNOWN, STATE_NONE,

@@ -14,6 +14,7 @@ use crate::chunk::TableChunk;
 use crate::chunk_rules::TABLE_COLUMN_MIN;
 use crate::column_decode::segments_of;
 use crate::column_encode::{Source, encode_column, refused};
+use crate::compact::expanded;
 use crate::decode::sections_of;
 use crate::error::BlockError;
 use crate::grouping::Grouping;
@@ -54,6 +55,7 @@ pub struct TableOutcome {
 #[derive(Clone, Debug)]
 pub struct Table {
     bytes: Bytes,
+    stored_bytes: usize,
     header: BlockHeader,
     chunks: Vec<TableChunk>,
 }
@@ -206,8 +208,10 @@ impl Table {
     /// # Errors
     /// What FORMAT.md, section 7, refuses; a block of fixes.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
+        let stored_bytes = bytes.len();
+        let bytes = expanded(bytes, budget)?;
         let (header, chunks) = read(&bytes, budget, true, check_header)?;
-        Ok(Self { bytes, header, chunks })
+        Ok(Self { bytes, stored_bytes, header, chunks })
     }
 
     /// Its header.
@@ -220,7 +224,12 @@ impl Table {
         self.header.rows as usize
     }
 
-    /// All its bytes.
+    /// Length of the bytes that were parsed.
+    pub fn stored_bytes(&self) -> usize {
+        self.stored_bytes
+    }
+
+    /// All its bytes, expanded if the table was compact.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }

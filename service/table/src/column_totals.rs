@@ -16,6 +16,8 @@ pub struct ColumnTotals {
     pub columns: Vec<ColumnTotal>,
     /// Bytes of blocks beside their chunks: headers and padding.
     pub container_bytes: u64,
+    /// Bytes that compact blocks save against what the other sums count.
+    pub compact_saved_bytes: u64,
     text_columns: usize,
 }
 
@@ -80,6 +82,7 @@ impl ColumnTotals {
         Self {
             columns: numbers.chain(texts).collect(),
             container_bytes: 0,
+            compact_saved_bytes: 0,
             text_columns: header.texts().count(),
         }
     }
@@ -101,7 +104,15 @@ impl ColumnTotals {
         for (chunk, column) in block.chunks().iter().zip(columns) {
             self.columns[column].add(chunk);
         }
-        self.container_bytes += block.bytes().len() as u64 - (self.encoded_bytes() - before);
+        let bytes = block.bytes().len();
+        self.container_bytes += bytes as u64 - (self.encoded_bytes() - before);
+        self.compact_saved_bytes += (bytes - block.stored_bytes()) as u64;
+    }
+
+    /// Bytes of all blocks as they are stored.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        self.encoded_bytes() + self.container_bytes - self.compact_saved_bytes
     }
 
     /// Bytes of all values.

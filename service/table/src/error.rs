@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use shoal_codec::BlockError;
+
 use crate::CsvError;
 
 /// Why a table or a file of fixes cannot be read or written.
@@ -77,6 +79,11 @@ impl TableError {
     /// The error of invalid content.
     pub(crate) fn input(file: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Input { file: file.into(), reason: reason.into() }
+    }
+
+    /// Converts an error of the codec.
+    pub(crate) fn block(error: BlockError) -> Self {
+        Self::Block { reason: error.to_string() }
     }
 
     /// Converts an error of reading `file`.

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use shoal_codec::{Aim, Budget, ColumnPlanner, Table, ValueType, Values};
+use shoal_codec::{Aim, Budget, ColumnPlanner, Table, ValueType, Values, compact};
 
 use crate::TableError;
 use crate::column_totals::ColumnTotals;
@@ -39,6 +39,7 @@ pub(crate) struct TableEncoder<'a> {
     columns: Vec<BlockColumn>,
     planners: Vec<ColumnPlanner>,
     text_planners: Vec<ColumnPlanner>,
+    aim: Aim,
     /// Sums over all blocks.
     pub(crate) totals: ColumnTotals,
     /// Time spent in the codec, planning included.
@@ -56,6 +57,7 @@ impl<'a> TableEncoder<'a> {
             planners: (0..columns.len()).map(planner).collect(),
             columns,
             text_planners: (0..header.texts().count()).map(planner).collect(),
+            aim,
             totals: ColumnTotals::new(header),
             encode_time: Duration::ZERO,
         }
@@ -87,6 +89,9 @@ impl<'a> TableEncoder<'a> {
             done.map_err(refused)?;
             blocks.push(block);
         }
+        if self.aim.is_compact() {
+            blocks.iter_mut().try_for_each(compact).map_err(TableError::block)?;
+        }
         self.encode_time += begin.elapsed();
         self.count(&blocks)?;
         Ok(blocks)
@@ -96,7 +101,7 @@ impl<'a> TableEncoder<'a> {
     fn count(&mut self, blocks: &[Vec<u8>]) -> Result<(), TableError> {
         for (index, block) in blocks.iter().enumerate() {
             let parsed = Table::parse(Bytes::copy_from_slice(block), &Budget::default());
-            let parsed = parsed.map_err(|error| TableError::Block { reason: error.to_string() })?;
+            let parsed = parsed.map_err(TableError::block)?;
             match index {
                 0 => self.totals.add_table(&parsed, &self.columns),
                 text => self.totals.add_text(&parsed, text - 1),
@@ -109,7 +114,7 @@ impl<'a> TableEncoder<'a> {
 /// The error of a group that the codec does not encode.
 fn refused(fault: CodecFault) -> TableError {
     match fault {
-        CodecFault::Block(error) => TableError::Block { reason: error.to_string() },
+        CodecFault::Block(error) => TableError::block(error),
         CodecFault::Device(reason) => TableError::Device { reason },
     }
 }

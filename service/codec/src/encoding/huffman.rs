@@ -20,10 +20,16 @@ use crate::word::Word;
 const LENGTH_BITS: u32 = 4;
 /// Values of a whole group: a device decodes each group on one lane.
 const GROUP_VALUES: usize = 64;
-/// Groups of a whole tile.
+/// Groups of a whole tile at most.
 const TILE_GROUPS: usize = TILE_VALUES / GROUP_VALUES;
-/// Bits of the size of a group at most.
-const SIZE_BITS_MAX: u32 = 13;
+
+/// Bits of the size of a group of so many values at most.
+const fn size_bits_max(group_values: usize) -> u32 {
+    // A value takes at most a code and the low bits of the greatest bucket of 64 bits.
+    usize::BITS - (group_values * (CODE_BITS_MAX as usize + 63)).leading_zeros()
+}
+
+const _: () = assert!(size_bits_max(GROUP_VALUES) == 13);
 
 /// Rules of every `huffman` node.
 pub(crate) const SPEC: NodeSpec = NodeSpec {
@@ -32,7 +38,7 @@ pub(crate) const SPEC: NodeSpec = NodeSpec {
         SectionSpec::Directory,
         SectionSpec::Words {
             tile_words_max: |bits| {
-                (TILE_GROUPS as u32 * SIZE_BITS_MAX).div_ceil(32)
+                (TILE_GROUPS as u32 * size_bits_max(GROUP_VALUES)).div_ceil(32)
                     + TILE_VALUES as u32 / 32 * (CODE_BITS_MAX + bits)
             },
         },
@@ -44,7 +50,7 @@ pub(crate) const SPEC: NodeSpec = NodeSpec {
 };
 
 /// Checks the number of symbols, the split and the length of the first section.
-fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
+pub(super) fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
     let node = placed.node;
     let (buckets, symbols) = parameters(node.parameter_u32);
     let limit = buckets.limit(8 * node.value_type.width_bytes() as u32);
@@ -115,6 +121,15 @@ pub(crate) fn encode<T: Word>(
     writer: &mut TreeWriter<'_>,
     node: NodeValues<'_, T>,
 ) -> Result<(), NotApplicable> {
+    encode_groups::<T, GROUP_VALUES>(writer, node, Encoding::Huffman)
+}
+
+/// Writes a node of `encoding`, whose groups have `GROUP` values.
+pub(super) fn encode_groups<T: Word, const GROUP: usize>(
+    writer: &mut TreeWriter<'_>,
+    node: NodeValues<'_, T>,
+    encoding: Encoding,
+) -> Result<(), NotApplicable> {
     let finest = Buckets::finest(T::BITS);
     let mut frequencies = [0; SYMBOLS_MAX];
     node.values.iter().for_each(|value| frequencies[finest.symbol((*value).into()).0] += 1);
@@ -124,9 +139,9 @@ pub(crate) fn encode<T: Word>(
     let mut bits = BitWriter::default();
     for tile in node.tiles() {
         let mut sizes = [0_u16; TILE_GROUPS];
-        let groups = tile.chunks(GROUP_VALUES).len();
+        let groups = tile.chunks(GROUP).len();
         bits.clear();
-        for (group, size) in tile.chunks(GROUP_VALUES).zip(&mut sizes) {
+        for (group, size) in tile.chunks(GROUP).zip(&mut sizes) {
             let start = bits.bits();
             group.iter().for_each(|value| bits.put_value((*value).into(), buckets, &codes));
             *size = (bits.bits() - start) as u16;
@@ -137,7 +152,8 @@ pub(crate) fn encode<T: Word>(
             .fold((u16::MAX, 0), |(least, most), size| (least.min(*size), most.max(*size)));
         let size_bits = most.saturating_sub(least).bits();
         let least = if groups == 0 { 0 } else { least };
-        sections.begin_tile(TileEntry { values: tile.len(), least, size_bits }.bytes());
+        let entry = TileEntry { values: tile.len(), least, size_bits };
+        sections.begin_tile(entry.bytes::<GROUP>());
         if groups > 0 {
             sizes.iter_mut().for_each(|size| *size -= least);
             pack(sizes, size_bits, &mut sections.words);
@@ -145,7 +161,7 @@ pub(crate) fn encode<T: Word>(
         }
     }
     let sections = [vec![code.packed_lengths()], sections.finish()].concat();
-    writer.node(Encoding::Huffman, &node, sections, (code.parameter(), 0));
+    writer.node(encoding, &node, sections, (code.parameter(), 0));
     Ok(())
 }
 
@@ -263,8 +279,8 @@ impl BitWriter {
     }
 }
 
-/// Decoder of a `huffman` node.
-pub(crate) struct Huffman<'a> {
+/// Decoder of a `huffman` node whose groups have `GROUP` values.
+pub(crate) struct Huffman<'a, const GROUP: usize> {
     table: Option<DecodeTable>,
     directory: Section<'a>,
     words: Section<'a>,
@@ -295,7 +311,7 @@ impl Entry {
     }
 }
 
-impl<'a> Huffman<'a> {
+impl<'a, const GROUP: usize> Huffman<'a, GROUP> {
     pub(crate) fn open(node: &NodeInput<'a>, _: &mut NodeReader<'a>) -> Result<Self, Fault> {
         let [lengths, directory, words] = [0, 1, 2].map(|index| node.sections[index]);
         let table = Self::table(node.node, &lengths)?;
@@ -333,7 +349,7 @@ impl<'a> Huffman<'a> {
         let mut start = 0;
         // Four groups at a time: the steps of one wait for each other, those of four overlap.
         let mut sizes = sizes.groups.iter();
-        for groups in out.chunks_mut(4 * GROUP_VALUES) {
+        for part in out.chunks_mut(4 * GROUP) {
             let mut bits = [0; 4];
             let mut ends = [0; 4];
             for ((bit, end), size) in bits.iter_mut().zip(&mut ends).zip(&mut sizes) {
@@ -341,10 +357,10 @@ impl<'a> Huffman<'a> {
                 start += usize::from(*size);
                 *end = start;
             }
-            match groups.as_mut_array() {
-                Some(groups) => decode_four::<T>(bytes, &mut bits, table, groups),
+            match part.as_chunks_mut().0.as_mut_array() {
+                Some(groups) => decode_four::<T, GROUP>(bytes, &mut bits, table, groups),
                 None => {
-                    for (group, bit) in groups.chunks_mut(GROUP_VALUES).zip(&mut bits) {
+                    for (group, bit) in part.chunks_mut(GROUP).zip(&mut bits) {
                         for value in group {
                             let (decoded, taken) = decode_at::<T>(bytes, *bit, table);
                             (*value, *bit) = (decoded, *bit + taken);
@@ -364,13 +380,14 @@ impl<'a> Huffman<'a> {
     fn sizes(&self, tile: usize, bytes: &[u8], count: usize) -> Result<Sizes, Fault> {
         let [_, _, _, _, fields @ ..] = self.directory.entry(tile);
         let fault = |problem: String| self.directory.fault(tile * 8 + 4, problem);
-        let Some(entry) = TileEntry::parse(fields) else {
-            return fault(format!("the sizes of tile {tile} have more than {SIZE_BITS_MAX} bits"));
+        let Some(entry) = TileEntry::parse::<GROUP>(fields) else {
+            let limit = size_bits_max(GROUP);
+            return fault(format!("the sizes of tile {tile} have more than {limit} bits"));
         };
         if entry.values != count {
             return fault(format!("tile {tile} has {} values, expected {count}", entry.values));
         }
-        let groups = count.div_ceil(GROUP_VALUES);
+        let groups = count.div_ceil(GROUP);
         let mut sizes = Sizes { groups: [0; TILE_GROUPS], bytes: 0 };
         sizes.bytes = words(groups, entry.size_bits) * WORD_BYTES;
         let Some(packed) = bytes.get(..sizes.bytes) else {
@@ -400,20 +417,20 @@ struct TileEntry {
 
 impl TileEntry {
     const LEAST_AT: u32 = 11;
-    const BITS_AT: u32 = Self::LEAST_AT + SIZE_BITS_MAX;
 
-    fn bytes(&self) -> [u8; 4] {
+    fn bytes<const GROUP: usize>(&self) -> [u8; 4] {
         let least = u32::from(self.least) << Self::LEAST_AT;
-        (self.values as u32 | least | self.size_bits << Self::BITS_AT).to_le_bytes()
+        let bits_at = Self::LEAST_AT + size_bits_max(GROUP);
+        (self.values as u32 | least | self.size_bits << bits_at).to_le_bytes()
     }
 
     /// `None` for sizes above their limit, or a reserved bit that is set.
-    fn parse(bytes: [u8; 4]) -> Option<Self> {
-        let entry = u32::from_le_bytes(bytes);
-        let size_bits = entry >> Self::BITS_AT;
-        (size_bits <= SIZE_BITS_MAX).then_some(Self {
+    fn parse<const GROUP: usize>(bytes: [u8; 4]) -> Option<Self> {
+        let (entry, limit) = (u32::from_le_bytes(bytes), size_bits_max(GROUP));
+        let size_bits = entry >> (Self::LEAST_AT + limit);
+        (size_bits <= limit).then_some(Self {
             values: (entry & ((1 << Self::LEAST_AT) - 1)) as usize,
-            least: (entry >> Self::LEAST_AT & ((1 << SIZE_BITS_MAX) - 1)) as u16,
+            least: (entry >> Self::LEAST_AT & ((1 << limit) - 1)) as u16,
             size_bits,
         })
     }
@@ -443,17 +460,17 @@ fn bits_from(bytes: &[u8], bit: usize) -> u64 {
 
 /// Four whole groups from these bits on; moves each to its end.
 #[inline]
-fn decode_four<T: Word>(
+fn decode_four<T: Word, const GROUP: usize>(
     bytes: &[u8],
     bits: &mut [usize; 4],
     table: &DecodeTable,
-    out: &mut [T; 4 * GROUP_VALUES],
+    out: &mut [[T; GROUP]; 4],
 ) {
     let mut at = *bits;
-    for index in 0..GROUP_VALUES {
+    for index in 0..GROUP {
         for (group, bit) in at.iter_mut().enumerate() {
             let (value, taken) = decode_at::<T>(bytes, *bit, table);
-            out[group * GROUP_VALUES + index] = value;
+            out[group][index] = value;
             *bit += taken;
         }
     }

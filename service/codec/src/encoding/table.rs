@@ -45,13 +45,15 @@ macro_rules! encoding_table {
             15 "keyed_delta2" KeyedDelta2(mode: Mode, residuals: Box<Tree>, heads: Box<Tree>)
                 => keyed_delta_of_delta::KeyedDelta2<'a, T>;
             /// A Huffman code for the magnitude of each value, its low bits as they are.
-            16 "huffman" Huffman => huffman::Huffman<'a>;
+            16 "huffman" Huffman => huffman::Huffman<'a, 64>;
             /// The most frequent bytes of a chunk as indexes, others as they are: entries of a
             /// chunk's table, tiles of a chunk.
             17 "stateless" Stateless(entries: u32, chunk_tiles: u32)
                 => stateless::Stateless<'a>;
             /// Strings that occurred earlier in a chunk of so many tiles as codes.
             18 "lzw" Lzw(chunk_tiles: u32, codes: Box<Tree>) => lzw::Lzw<'a>;
+            /// `huffman` with sizes of larger groups.
+            19 "huffman_long" HuffmanLong => huffman_long::HuffmanLong<'a>;
         }
     };
 }

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::assemble::ChunkShape;
 use crate::tree::Tree;
 
 /// The aim of a planner.
@@ -15,7 +16,7 @@ pub enum Aim {
     Fast,
     /// Codes of variable length where they save more than a tenth.
     Balanced,
-    /// The fewest bytes.
+    /// The fewest bytes; blocks are compact.
     Small,
 }
 
@@ -37,13 +38,35 @@ impl Aim {
         }
     }
 
-    /// Bytes that a tree must save to be preferred to one that decodes faster.
-    pub(super) fn penalty(self, tree: &Tree, bytes: usize) -> usize {
-        let share = match self {
-            Self::Fast | Self::Small => return 0,
-            Self::Balanced => 10,
+    /// What trees compete by: bytes, a small penalty for each level, and what a tree must save to
+    /// be preferred to one that decodes faster.
+    pub(super) fn cost(self, tree: &Tree, shape: &ChunkShape) -> usize {
+        let bytes = match self {
+            Self::Fast | Self::Balanced => shape.bytes(),
+            Self::Small => shape.compact_bytes(),
         };
-        if has_codes(tree) { bytes / share } else { 0 }
+        let penalty = if self == Self::Balanced && has_codes(tree) { bytes / 10 } else { 0 };
+        bytes + bytes / 512 * tree.depth() + penalty
+    }
+
+    /// The leaf with Huffman codes, if any is tried: larger groups take fewer bytes, smaller ones
+    /// decode on more lanes of a device.
+    pub(super) fn entropy_leaf(self) -> Option<Tree> {
+        match self {
+            Self::Fast => None,
+            Self::Balanced => Some(Tree::Huffman),
+            Self::Small => Some(Tree::HuffmanLong),
+        }
+    }
+
+    /// True if the first batches are explored more often, at once: files have few.
+    pub(super) fn explores_early(self) -> bool {
+        self == Self::Small
+    }
+
+    /// True if blocks are written in their compact form.
+    pub fn is_compact(self) -> bool {
+        self == Self::Small
     }
 }
 
@@ -64,6 +87,9 @@ impl FromStr for Aim {
 
 /// True if a node has values of variable length: Huffman codes, strings, indexes among bytes.
 fn has_codes(tree: &Tree) -> bool {
-    let is_code = matches!(tree, Tree::Huffman | Tree::Lzw(..) | Tree::Stateless(..));
+    let is_code = matches!(
+        tree,
+        Tree::Huffman | Tree::HuffmanLong | Tree::Lzw(..) | Tree::Stateless(..)
+    );
     is_code || tree.children().into_iter().any(has_codes)
 }

@@ -29,9 +29,9 @@ pub(crate) fn candidates(
 ) -> Vec<Tree> {
     let mut trees = vec![Tree::Raw, Tree::Const];
     let mut all = bodies(statistics, has_keys);
-    if aim != Aim::Fast {
+    if let Some(leaf) = aim.entropy_leaf() {
         for body in all.clone() {
-            let coded = entropy_coded(&body);
+            let coded = entropy_coded(&body, &leaf);
             if !all.contains(&coded) {
                 all.push(coded);
             }
@@ -75,11 +75,11 @@ fn text_trees(aim: Aim) -> Vec<Tree> {
 }
 
 /// The tree with Huffman codes in place of packed values.
-fn entropy_coded(tree: &Tree) -> Tree {
-    let coded = |child: &Tree| boxed(entropy_coded(child));
+fn entropy_coded(tree: &Tree, leaf: &Tree) -> Tree {
+    let coded = |child: &Tree| boxed(entropy_coded(child, leaf));
     match tree {
-        Tree::Afl => Tree::Huffman,
-        Tree::Patch(child) if **child == Tree::Afl => Tree::Huffman,
+        Tree::Afl => leaf.clone(),
+        Tree::Patch(child) if **child == Tree::Afl => leaf.clone(),
         // Frames of reference serve short tiles, where a code costs more than it saves.
         Tree::Scale(child) if **child == Tree::Afl => tree.clone(),
         Tree::Patch(child) => Tree::Patch(coded(child)),

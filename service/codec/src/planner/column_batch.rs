@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::ops::Range;
 
-use crate::assemble::ChunkBytes;
+use crate::assemble::{ChunkBytes, ChunkShape};
 use crate::encoding::divisor::common;
 use crate::grouping::Grouping;
 use crate::planner::aim::Aim;
@@ -43,12 +43,13 @@ pub trait ColumnBatch {
     /// Those of the implementation.
     fn statistics(&mut self, rows: Range<usize>) -> Result<Statistics, Self::Error>;
 
-    /// Bytes of a chunk of some rows with exactly this tree, directory entry and padding included;
-    /// `None` if it does not apply. Rows begin at a segment and span at most one.
+    /// Plan and lengths of a chunk of some rows with exactly this tree; `None` if it does not
+    /// apply. Rows begin at a segment and span at most one.
     ///
     /// # Errors
     /// Those of the implementation.
-    fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, Self::Error>;
+    fn shape(&mut self, rows: Range<usize>, tree: &Tree)
+    -> Result<Option<ChunkShape>, Self::Error>;
 
     /// False if the root, `const` or a divisor without parameter, does not apply to the whole
     /// batch.
@@ -81,7 +82,8 @@ pub(super) fn ratio_on<B: ColumnBatch>(
     tree: &Tree,
 ) -> Result<u64, B::Error> {
     let raw_bytes = rows.len() * batch.extent().0.width_bytes();
-    Ok(batch.bytes(rows, tree)?.map_or(0, |bytes| ratio_q16(raw_bytes, bytes)))
+    let shape = batch.shape(rows, tree)?;
+    Ok(shape.map_or(0, |shape| ratio_q16(raw_bytes, shape.bytes())))
 }
 
 /// A column of bit patterns in host memory.
@@ -114,7 +116,11 @@ impl<T: Word> ColumnBatch for PatternBatch<'_, T> {
         Ok(Statistics::of(self.value_type, &self.values[rows]))
     }
 
-    fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, Infallible> {
+    fn shape(
+        &mut self,
+        rows: Range<usize>,
+        tree: &Tree,
+    ) -> Result<Option<ChunkShape>, Infallible> {
         let is_grouped = self.grouping.as_ref().is_some_and(|(grouped, _)| *grouped == rows);
         if !is_grouped && tree.is_keyed() {
             let group = |keys: &[u64]| (rows.clone(), Grouping::new(&keys[rows.clone()]));
@@ -123,7 +129,7 @@ impl<T: Word> ColumnBatch for PatternBatch<'_, T> {
         let grouping = self.grouping.as_ref().map(|(_, grouping)| grouping);
         let keys = grouping.map(|grouping| Keys { grouping, column: 1 });
         let encoded = encode_tree(self.value_type, &self.values[rows], tree, keys);
-        Ok(encoded.ok().map(|encoded| ChunkBytes::new(1, encoded).shape.bytes()))
+        Ok(encoded.ok().map(|encoded| ChunkBytes::new(1, encoded).shape))
     }
 
     fn holds(&mut self, tree: &Tree) -> Result<bool, Infallible> {

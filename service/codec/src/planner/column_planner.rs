@@ -1,7 +1,7 @@
 //! The planner of one column: selects the tree of each batch.
 //!
 //! It explores at the first batch and every `EXPLORATION_BATCHES`; the result takes effect eight
-//! batches later. It corrects the tree before a batch whose character differs, which a small part
+//! batches later. For the fewest bytes it also explores batches 1, 2, 4, 8 and so on. It corrects the tree before a batch whose character differs, which a small part
 //! of it shows, or after one whose ratio fell, by trying a few trees that earlier batches or the
 //! part rank high. The result is a function of the batches and the seed.
 
@@ -116,7 +116,7 @@ impl ColumnPlanner {
         if let Some((_, tree, ratio_q16)) = self.pending.take_if(|(at, ..)| *at <= self.batch) {
             self.select(tree, ratio_q16);
         }
-        if self.batch == 0 {
+        if self.batch == 0 || self.aim.explores_early() && self.batch.is_power_of_two() {
             let (tree, ratio_q16) = self.explore(batch, sample)?;
             self.select(tree, ratio_q16);
         } else if self.batch.is_multiple_of(EXPLORATION_BATCHES) {
@@ -227,7 +227,7 @@ impl ColumnPlanner {
         self.best(batch, sample, trees)
     }
 
-    /// Tries trees; the least bytes with a small penalty per level win, the first of equals.
+    /// Tries trees; the least cost wins, the first of equals.
     fn best<B: ColumnBatch>(
         &mut self,
         batch: &mut B,
@@ -237,12 +237,12 @@ impl ColumnPlanner {
         let raw_bytes = sample.len() * batch.extent().0.width_bytes();
         let mut best: Option<(usize, Tree, u64)> = None;
         for tree in trees {
-            let Some(bytes) = batch.bytes(sample.clone(), &tree)? else {
+            let Some(shape) = batch.shape(sample.clone(), &tree)? else {
                 continue;
             };
-            let ratio_q16 = ratio_q16(raw_bytes, bytes);
+            let ratio_q16 = ratio_q16(raw_bytes, shape.bytes());
             self.edges.learn(&tree, ratio_q16);
-            let cost = bytes + bytes / 512 * tree.depth() + self.aim.penalty(&tree, bytes);
+            let cost = self.aim.cost(&tree, &shape);
             if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
                 best = Some((cost, tree, ratio_q16));
             }

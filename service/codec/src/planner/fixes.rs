@@ -5,6 +5,7 @@
 use crate::block_plan::BlockPlan;
 use crate::codec::BlockCodec;
 use crate::columns::{Column, FixColumns};
+use crate::compact::compact;
 use crate::encode::ColumnOutcome;
 use crate::error::BlockError;
 use crate::planner::aim::Aim;
@@ -17,13 +18,14 @@ use crate::values::with_patterns;
 pub struct Planner {
     /// In order of [`Column::ALL`].
     columns: Vec<ColumnPlanner>,
+    aim: Aim,
 }
 
 impl Planner {
     /// A planner without history; `seed` selects samples.
     pub fn new(seed: u64, aim: Aim) -> Self {
         let planner = |column: Column| ColumnPlanner::new(seed ^ u64::from(column.id()) << 32, aim);
-        Self { columns: Column::ALL.map(planner).into() }
+        Self { columns: Column::ALL.map(planner).into(), aim }
     }
 
     /// The plan for the next block. Columns must be equally long; [`Planner::observe`] follows.
@@ -75,7 +77,19 @@ impl Planner {
         out.clear();
         let plan = self.plan(columns)?;
         let outcomes = codec.encode_planned(columns, &plan, space, sequence, out)?;
-        self.observe(&outcomes);
-        Ok(())
+        self.finish(&outcomes, out)
+    }
+
+    /// Reports the outcome of the block that was planned last, and gives it the form of the aim.
+    ///
+    /// # Errors
+    /// A block that readers refuse.
+    pub fn finish(
+        &mut self,
+        outcomes: &[ColumnOutcome],
+        block: &mut Vec<u8>,
+    ) -> Result<(), BlockError> {
+        self.observe(outcomes);
+        if self.aim.is_compact() { compact(block) } else { Ok(()) }
     }
 }

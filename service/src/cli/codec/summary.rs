@@ -39,7 +39,7 @@ pub(super) fn print_columns(out: &mut impl Write, totals: &ColumnTotals) -> io::
             usual_tree(column),
         ]);
     }
-    let encoded_bytes = totals.encoded_bytes() + totals.container_bytes;
+    let encoded_bytes = totals.stored_bytes();
     table.add_row([
         "all, with headers".to_owned(),
         String::new(),
@@ -122,6 +122,7 @@ pub(super) fn totals_json(header: &Header, totals: &ColumnTotals) -> Value {
         "columns": totals.columns,
         "raw_bytes": totals.raw_bytes(),
         "container_bytes": totals.container_bytes,
+        "compact_saved_bytes": totals.compact_saved_bytes,
     })
 }
 
