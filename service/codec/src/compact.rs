@@ -24,15 +24,18 @@ use crate::wire::put;
 /// The length of a compact block is a multiple of this many bytes.
 pub(crate) const COMPACT_ALIGN_BYTES: usize = 8;
 
-/// Replaces a block by its compact form if that is smaller.
+/// Replaces a block by its compact form if that is smaller; a compact block stays.
 ///
 /// # Errors
 /// What a reader refuses in the block; it is unchanged then.
 pub fn compact(block: &mut Vec<u8>) -> Result<(), BlockError> {
     let bytes = Bytes::copy_from_slice(block);
-    let is_table = BlockHeader::parse(&bytes)?.is_table();
+    let header = BlockHeader::parse(&bytes)?;
+    if header.is_compact() {
+        return Ok(());
+    }
     let budget = Budget { scratch_bytes_max: usize::MAX, ..Budget::default() };
-    let (mut header, chunks) = read(&bytes, &budget, is_table, |_| Ok(()))?;
+    let (mut header, chunks) = read(&bytes, &budget, header.is_table(), |_| Ok(()))?;
     let mut body = Vec::with_capacity(bytes.len());
     for chunk in &chunks {
         write_entry(chunk, header.rows, &mut body);

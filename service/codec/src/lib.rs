@@ -49,11 +49,11 @@ pub use chunk::{Chunk, TableChunk};
 pub use chunk_rules::TABLE_COLUMN_MIN;
 pub use codec::{BlockCodec, CpuCodec};
 pub use column_encode::{check_column, decode_column, decode_column_into, encode_column};
-pub use compact::compact;
 pub use columns::{
     ALTITUDE_UNKNOWN, Column, ColumnSet, ColumnValues, FixColumns, FixRow, HEADING_UNKNOWN,
     SPEED_UNKNOWN, STATE_NONE,
 };
+pub use compact::compact;
 pub use encode::ColumnOutcome;
 pub use encoding::Encoding;
 pub use error::BlockError;

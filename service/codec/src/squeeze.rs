@@ -58,13 +58,9 @@ impl Layout {
                 Encoding::HuffmanLong => {
                     &[Field::Offset, Field::Count(11), Field::Bits(15), Field::Bits(6)]
                 }
-                Encoding::Patch => &[
-                    Field::Offset,
-                    Field::Bits(8),
-                    Field::Bits(8),
-                    Field::Bits(8),
-                    Field::Bits(8),
-                ],
+                Encoding::Patch => {
+                    &[Field::Offset, Field::Bits(8), Field::Bits(8), Field::Bits(8), Field::Bits(8)]
+                }
                 _ => &[Field::Offset, Field::Count(16), Field::Bits(8), Field::Bits(8)],
             },
             SectionSpec::Bases(1) => &[Field::Value],

@@ -62,8 +62,8 @@ fn aims_weigh_bytes_against_speed() {
     let values = skewed(&mut Random::new(85), 50_000);
     let [fast, balanced, small] = Aim::ALL.map(|aim| planned(aim, &values));
     assert!(!fast.0.to_string().contains("huffman"), "{}", fast.0);
-    assert_eq!(small.0, Tree::Huffman);
-    assert_eq!(small, balanced);
+    assert_eq!((&small.0, &balanced.0), (&Tree::HuffmanLong, &Tree::Huffman));
+    assert!(small.1 <= balanced.1, "{} bytes, balanced {}", small.1, balanced.1);
     assert!(small.1 * 10 < fast.1 * 9, "{} bytes, {} without codes", small.1, fast.1);
     // Codes save nothing where all values are equally frequent.
     let even = noise(&mut Random::new(86), 50_000, 1 << 11);

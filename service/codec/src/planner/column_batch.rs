@@ -116,11 +116,7 @@ impl<T: Word> ColumnBatch for PatternBatch<'_, T> {
         Ok(Statistics::of(self.value_type, &self.values[rows]))
     }
 
-    fn shape(
-        &mut self,
-        rows: Range<usize>,
-        tree: &Tree,
-    ) -> Result<Option<ChunkShape>, Infallible> {
+    fn shape(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<ChunkShape>, Infallible> {
         let is_grouped = self.grouping.as_ref().is_some_and(|(grouped, _)| *grouped == rows);
         if !is_grouped && tree.is_keyed() {
             let group = |keys: &[u64]| (rows.clone(), Grouping::new(&keys[rows.clone()]));

@@ -12,6 +12,7 @@ mod random;
 mod rewrite;
 mod round_trip;
 mod sample;
+#[allow(dead_code, reason = "the tests of trees use more")]
 mod seal;
 mod size_bound;
 mod truncation;

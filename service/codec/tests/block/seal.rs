@@ -41,6 +41,16 @@ pub(crate) fn seal(bytes: &mut [u8]) {
     }
 }
 
+/// Recomputes the checksums of a compact block.
+pub(crate) fn seal_compact(bytes: &mut [u8]) {
+    if bytes.len() >= HEADER {
+        let crc = crc32c::crc32c(&bytes[HEADER..]);
+        set(bytes, 28, crc.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..124]);
+        set(bytes, 124, crc.to_le_bytes());
+    }
+}
+
 /// Walks the directory as stated; stops where it makes no sense.
 fn seal_payloads(bytes: &mut [u8]) -> Option<()> {
     let columns = u16_at(bytes, COLUMNS)?;

@@ -70,6 +70,7 @@ decoders! {
     fuzz_decoder_huffman: Huffman,
     fuzz_decoder_stateless: Stateless,
     fuzz_decoder_lzw: Lzw,
+    fuzz_decoder_huffman_long: HuffmanLong,
     fuzz_decoder_group: Group,
     fuzz_decoder_keyed_delta: KeyedDelta,
     fuzz_decoder_keyed_delta2: KeyedDelta2,

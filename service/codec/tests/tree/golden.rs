@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use shoal_codec::{
     Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, FixColumns, FixRow, Tree, Values,
-    encode_column,
+    compact, encode_column,
 };
 
 use crate::golden_file::assert_golden;
@@ -109,6 +109,28 @@ fn codes_version_1_2() {
     ]);
     let planned = [Column::Object, Column::Time, Column::X, Column::Y, Column::Speed];
     compare("codes_v1.2.block", &plan, &planned);
+}
+
+#[test]
+fn compact_version_1_3() {
+    let plan = plan([
+        (Column::Object, "dict.65536(huffman_long)"),
+        (Column::Time, "divisor(delta.z(patch(afl)))"),
+        (Column::X, "keyed_delta2.z(huffman_long, scale(afl))"),
+        (Column::Y, "delta2.z(huffman_long)"),
+        (Column::Speed, "rle(huffman_long, huffman_long)"),
+        (Column::State, "gfc"),
+    ]);
+    let columns = fixes();
+    let mut encoded = Vec::new();
+    CpuCodec.encode_planned(&columns, &plan, &SPACE, 7, &mut encoded).unwrap();
+    let plain = encoded.len();
+    compact(&mut encoded).unwrap();
+    assert!(encoded.len() < plain);
+    assert_golden("compact_v1.3.block", &encoded);
+    let block = Block::parse(Bytes::from(encoded), &Budget::default()).unwrap();
+    assert_eq!((block.header().version_major, block.header().version_minor), (1, 3));
+    assert_eq!(block.decode().as_ref(), Ok(&columns));
 }
 
 #[test]

@@ -124,6 +124,14 @@ fn changed_codes_are_refused() {
         (2, 64, &[0xff; 12], "groups of tile 0 end"),
     ];
     assert_changes_refused(&encode(&values(), "huffman"), changes);
+    let changes: &[Change<'_>] = &[
+        (0, 0, &[0xff], "lengths of the codes"),
+        (1, 12, &[77], "values, expected 76"),
+        (1, 15, &[0x40], "sizes of tile 1 have more than 15 bits"),
+        (1, 7, &[0x34], "bytes of words"),
+        (2, 64, &[0xff; 12], "groups of tile 0 end"),
+    ];
+    assert_changes_refused(&encode(&values(), "huffman_long"), changes);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 #[path = "../block/bound.rs"]
 mod bound;
+mod compact;
 mod every_tree;
 mod fuzz;
 mod golden;

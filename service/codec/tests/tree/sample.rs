@@ -141,7 +141,7 @@ fn strange(value_type: ValueType, chance: &mut Random) -> u64 {
 }
 
 /// Trees that try every encoding at every place that it may have.
-const TREES: [&str; 51] = [
+const TREES: [&str; 55] = [
     "raw",
     "afl",
     "const",
@@ -188,6 +188,10 @@ const TREES: [&str; 51] = [
     "lzw.2(huffman)",
     "lzw.256(patch(afl))",
     "lzw.64(rle(scale(afl), afl))",
+    "huffman_long",
+    "patch(huffman_long)",
+    "rle(huffman_long, huffman_long)",
+    "dict.300(huffman_long, huffman_long)",
     "group(afl)",
     "group(raw)",
     "group(delta(scale(afl)))",
@@ -196,7 +200,7 @@ const TREES: [&str; 51] = [
 ];
 
 /// The same with `.m` for both modes of differences.
-const TREES_OF_MODES: [&str; 12] = [
+const TREES_OF_MODES: [&str; 13] = [
     "delta.m(afl)",
     "delta.m(raw)",
     "delta.m(rle(afl, afl))",
@@ -204,6 +208,7 @@ const TREES_OF_MODES: [&str; 12] = [
     "delta2.m(afl)",
     "delta2.m(scale(patch(afl)))",
     "delta2.m(huffman)",
+    "keyed_delta.m(huffman_long, scale(afl))",
     "keyed_delta2.m(huffman, scale(huffman))",
     "keyed_delta.m(afl, afl)",
     "keyed_delta.m(rle(afl, afl), delta.m(afl))",
