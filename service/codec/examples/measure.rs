@@ -74,19 +74,22 @@ struct Sizes {
     raw: usize,
     encoded: usize,
     columns: [usize; 4],
+    plan_s: f64,
     encode_s: f64,
     decode_s: f64,
 }
 
 impl Sizes {
     fn add(&mut self, batch: &FixColumns, planner: &mut Planner) {
+        let start = Instant::now();
         let plan = planner.plan(batch).unwrap();
+        self.plan_s += start.elapsed().as_secs_f64();
         let mut bytes = Vec::new();
         let mut outcome = Vec::new();
         self.encode_s += best(|| {
             outcome = CpuCodec.encode_planned(batch, &plan, &SPACE, 0, &mut bytes).unwrap();
         });
-        planner.observe(&outcome);
+        planner.finish(&outcome, &mut bytes).unwrap();
         let block = Block::parse(bytes.clone().into(), &Budget::default()).unwrap();
         let mut decoded = FixColumns::new();
         self.decode_s += best(|| block.decode_rows(0..block.rows(), &mut decoded).unwrap());
@@ -104,12 +107,13 @@ impl Sizes {
         let bits = self.columns.map(|bytes| 8.0 * bytes as f64 / self.rows as f64);
         println!(
             "{name:34} ratio {:6.3}  bits a row: id {:5.2} time {:5.2} x {:5.2} y {:5.2}  \
-             encode {:.2} GB/s decode {:.2} GB/s",
+             plan {:.1} MB/s encode {:.2} GB/s decode {:.2} GB/s",
             self.raw as f64 / self.encoded as f64,
             bits[0],
             bits[1],
             bits[2],
             bits[3],
+            self.raw as f64 / self.plan_s / 1e6,
             self.raw as f64 / self.encode_s / 1e9,
             self.raw as f64 / self.decode_s / 1e9,
         );

@@ -125,6 +125,7 @@ macro_rules! encodings {
                 tree: &Tree,
                 node: NodeValues<'_, T>,
             ) -> Result<(), NotApplicable> {
+                self.watch(tree, node.values);
                 match tree {
                     $(Tree::$variant $( ( $($field),+ ) )? => {
                         $module::encode(self, node $( $(, $field)+ )?)

@@ -18,6 +18,7 @@ mod decode;
 mod distinct;
 pub mod encode;
 pub mod encoding;
+mod entropy;
 pub mod error;
 pub mod grouping;
 pub mod header;

@@ -5,6 +5,7 @@
 //! not allow, does not apply; the caller then keeps `raw`.
 
 use crate::encoding::Encoding;
+use crate::entropy::LeafEntropy;
 use crate::grouping::{Grouping, Heads};
 use crate::plan::{Plan, PlanNode};
 use crate::tile::TileCounts;
@@ -32,6 +33,7 @@ pub(crate) struct TreeWriter<'a> {
     sections: Vec<Vec<u8>>,
     heads: Option<&'a Heads>,
     key_column: u16,
+    entropy: Option<LeafEntropy>,
 }
 
 /// An encoded column: a plan and the bytes of its sections.
@@ -80,6 +82,17 @@ pub(crate) fn encode_tree<T: Word>(
     tree: &Tree,
     keys: Option<Keys<'_>>,
 ) -> Result<EncodedTree, NotApplicable> {
+    encode_tree_watched(value_type, values, tree, keys, None).map(|(encoded, _)| encoded)
+}
+
+/// The same, and the bound of codes in place of its leaves if `entropy` is to be counted.
+pub(crate) fn encode_tree_watched<T: Word>(
+    value_type: ValueType,
+    values: &[T],
+    tree: &Tree,
+    keys: Option<Keys<'_>>,
+    entropy: Option<LeafEntropy>,
+) -> Result<(EncodedTree, Option<LeafEntropy>), NotApplicable> {
     let counts = TileCounts::Full(values.len());
     let keys = keys.filter(|_| tree.is_keyed());
     let mut writer = TreeWriter {
@@ -87,6 +100,7 @@ pub(crate) fn encode_tree<T: Word>(
         sections: Vec::new(),
         heads: keys.map(|keys| keys.grouping.heads()),
         key_column: keys.map_or(0, |keys| keys.column),
+        entropy,
     };
     match (keys, tree.is_keyed()) {
         (Some(keys), _) => {
@@ -99,7 +113,8 @@ pub(crate) fn encode_tree<T: Word>(
             writer.subtree(tree, NodeValues { value_type, values, counts: &counts })?;
         }
     }
-    writer.finish()
+    let entropy = writer.entropy.take();
+    Ok((writer.finish()?, entropy))
 }
 
 impl TreeWriter<'_> {
@@ -112,6 +127,13 @@ impl TreeWriter<'_> {
         parameter_u64: u64,
     ) {
         self.node(encoding, node, sections, (self.key_column.into(), parameter_u64));
+    }
+
+    /// Counts the values of a subtree that is written next.
+    pub(crate) fn watch<T: Word>(&mut self, tree: &Tree, values: &[T]) {
+        if let Some(entropy) = &mut self.entropy {
+            entropy.add(tree, values);
+        }
     }
 
     /// Heads of the keyed order.

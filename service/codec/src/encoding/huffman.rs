@@ -116,6 +116,19 @@ impl Buckets {
     }
 }
 
+/// How often each symbol occurs at the finest split.
+pub(crate) fn frequencies<T: Word>(values: &[T]) -> [u32; SYMBOLS_MAX] {
+    let finest = Buckets::finest(T::BITS);
+    let mut frequencies = [0; SYMBOLS_MAX];
+    values.iter().for_each(|value| frequencies[finest.symbol((*value).into()).0] += 1);
+    frequencies
+}
+
+/// Low bits of the values of a symbol at the finest split of a type of `bits` bits.
+pub(crate) fn low_bits(symbol: usize, bits: u32) -> u32 {
+    Buckets::finest(bits).parts(symbol).1
+}
+
 /// Writes the node.
 pub(crate) fn encode<T: Word>(
     writer: &mut TreeWriter<'_>,
@@ -130,10 +143,7 @@ pub(super) fn encode_groups<T: Word, const GROUP: usize>(
     node: NodeValues<'_, T>,
     encoding: Encoding,
 ) -> Result<(), NotApplicable> {
-    let finest = Buckets::finest(T::BITS);
-    let mut frequencies = [0; SYMBOLS_MAX];
-    node.values.iter().for_each(|value| frequencies[finest.symbol((*value).into()).0] += 1);
-    let code = HuffmanCode::of(&frequencies, T::BITS);
+    let code = HuffmanCode::of(&frequencies(node.values), T::BITS);
     let (buckets, codes) = (code.buckets, codes(&code.lengths));
     let mut sections = TileSections::new(node.counts.tiles(), node.values.len() * T::BYTES / 2);
     let mut bits = BitWriter::default();

@@ -45,6 +45,11 @@ impl Aim {
             Self::Fast | Self::Balanced => shape.bytes(),
             Self::Small => shape.compact_bytes(),
         };
+        self.cost_of_bytes(tree, bytes)
+    }
+
+    /// The cost of a tree that takes so many bytes; it grows with them.
+    pub(super) fn cost_of_bytes(self, tree: &Tree, bytes: usize) -> usize {
         let penalty = if self == Self::Balanced && has_codes(tree) { bytes / 10 } else { 0 };
         bytes + bytes / 512 * tree.depth() + penalty
     }
@@ -86,7 +91,7 @@ impl FromStr for Aim {
 }
 
 /// True if a node has values of variable length: Huffman codes, strings, indexes among bytes.
-fn has_codes(tree: &Tree) -> bool {
+pub(super) fn has_codes(tree: &Tree) -> bool {
     let is_code = matches!(
         tree,
         Tree::Huffman | Tree::HuffmanLong | Tree::Lzw(..) | Tree::Stateless(..)

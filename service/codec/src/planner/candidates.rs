@@ -75,7 +75,7 @@ fn text_trees(aim: Aim) -> Vec<Tree> {
 }
 
 /// The tree with Huffman codes in place of packed values.
-fn entropy_coded(tree: &Tree, leaf: &Tree) -> Tree {
+pub(super) fn entropy_coded(tree: &Tree, leaf: &Tree) -> Tree {
     let coded = |child: &Tree| boxed(entropy_coded(child, leaf));
     match tree {
         Tree::Afl => leaf.clone(),
@@ -85,6 +85,8 @@ fn entropy_coded(tree: &Tree, leaf: &Tree) -> Tree {
         Tree::Patch(child) => Tree::Patch(coded(child)),
         Tree::Scale(child) => Tree::Scale(coded(child)),
         Tree::Group(child) => Tree::Group(coded(child)),
+        Tree::Divisor(choice, child) => Tree::Divisor(*choice, coded(child)),
+        Tree::FloatToInt(decimals, child) => Tree::FloatToInt(*decimals, coded(child)),
         Tree::Delta(mode, child) => Tree::Delta(*mode, coded(child)),
         Tree::Delta2(mode, child) => Tree::Delta2(*mode, coded(child)),
         Tree::Rle(values, lengths) => Tree::Rle(coded(values), coded(lengths)),

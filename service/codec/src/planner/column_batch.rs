@@ -9,13 +9,14 @@ use std::ops::Range;
 
 use crate::assemble::{ChunkBytes, ChunkShape};
 use crate::encoding::divisor::common;
+use crate::entropy::LeafEntropy;
 use crate::grouping::Grouping;
 use crate::planner::aim::Aim;
 use crate::planner::candidates::candidates;
 use crate::planner::statistics::{Statistics, ratio_q16};
 use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
 use crate::tree::Tree;
-use crate::tree_encode::{Keys, encode_tree};
+use crate::tree_encode::{Keys, encode_tree_watched};
 use crate::value_type::ValueType;
 use crate::word::Word;
 
@@ -50,6 +51,19 @@ pub trait ColumnBatch {
     /// Those of the implementation.
     fn shape(&mut self, rows: Range<usize>, tree: &Tree)
     -> Result<Option<ChunkShape>, Self::Error>;
+
+    /// [`ColumnBatch::shape`], and what Huffman codes in place of the packed leaves take at least,
+    /// bytes, if it is known: trees that cannot win are not tried. Plans do not depend on it.
+    ///
+    /// # Errors
+    /// Those of the implementation.
+    fn shape_and_bound(
+        &mut self,
+        rows: Range<usize>,
+        tree: &Tree,
+    ) -> Result<(Option<ChunkShape>, Option<usize>), Self::Error> {
+        Ok((self.shape(rows, tree)?, None))
+    }
 
     /// False if the root, `const` or a divisor without parameter, does not apply to the whole
     /// batch.
@@ -117,15 +131,15 @@ impl<T: Word> ColumnBatch for PatternBatch<'_, T> {
     }
 
     fn shape(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<ChunkShape>, Infallible> {
-        let is_grouped = self.grouping.as_ref().is_some_and(|(grouped, _)| *grouped == rows);
-        if !is_grouped && tree.is_keyed() {
-            let group = |keys: &[u64]| (rows.clone(), Grouping::new(&keys[rows.clone()]));
-            self.grouping = self.keys.map(group);
-        }
-        let grouping = self.grouping.as_ref().map(|(_, grouping)| grouping);
-        let keys = grouping.map(|grouping| Keys { grouping, column: 1 });
-        let encoded = encode_tree(self.value_type, &self.values[rows], tree, keys);
-        Ok(encoded.ok().map(|encoded| ChunkBytes::new(1, encoded).shape))
+        Ok(self.watched(rows, tree, None).0)
+    }
+
+    fn shape_and_bound(
+        &mut self,
+        rows: Range<usize>,
+        tree: &Tree,
+    ) -> Result<(Option<ChunkShape>, Option<usize>), Infallible> {
+        Ok(self.watched(rows, tree, Some(LeafEntropy::default())))
     }
 
     fn holds(&mut self, tree: &Tree) -> Result<bool, Infallible> {
@@ -134,5 +148,31 @@ impl<T: Word> ColumnBatch for PatternBatch<'_, T> {
             Tree::Divisor(None, _) => common(self.value_type, self.values).is_some(),
             _ => true,
         })
+    }
+}
+
+impl<T: Word> PatternBatch<'_, T> {
+    /// Encodes some rows with a tree.
+    fn watched(
+        &mut self,
+        rows: Range<usize>,
+        tree: &Tree,
+        entropy: Option<LeafEntropy>,
+    ) -> (Option<ChunkShape>, Option<usize>) {
+        let is_grouped = self.grouping.as_ref().is_some_and(|(grouped, _)| *grouped == rows);
+        if !is_grouped && tree.is_keyed() {
+            let group = |keys: &[u64]| (rows.clone(), Grouping::new(&keys[rows.clone()]));
+            self.grouping = self.keys.map(group);
+        }
+        let grouping = self.grouping.as_ref().map(|(_, grouping)| grouping);
+        let keys = grouping.map(|grouping| Keys { grouping, column: 1 });
+        let values = &self.values[rows];
+        match encode_tree_watched(self.value_type, values, tree, keys, entropy) {
+            Ok((encoded, entropy)) => {
+                let shape = ChunkBytes::new(1, encoded).shape;
+                (Some(shape), entropy.map(|entropy| entropy.bytes()))
+            }
+            Err(_) => (None, None),
+        }
     }
 }

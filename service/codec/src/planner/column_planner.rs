@@ -6,10 +6,12 @@
 //! part rank high. The result is a function of the batches and the seed.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::planner::aim::Aim;
-use crate::planner::candidates::CANDIDATES_MAX;
+use crate::assemble::ChunkShape;
+use crate::planner::aim::{Aim, has_codes};
+use crate::planner::candidates::{CANDIDATES_MAX, entropy_coded};
 use crate::planner::column_batch::{
     ColumnBatch, PatternBatch, SAMPLE_ROWS, candidates_for, part_of, ratio_on,
 };
@@ -227,7 +229,9 @@ impl ColumnPlanner {
         self.best(batch, sample, trees)
     }
 
-    /// Tries trees; the least cost wins, the first of equals.
+    /// Tries trees; the least cost wins, of equals the first in the list. Trees with codes come
+    /// last, the most promising first, and are not tried if the entropy of their leaves shows that
+    /// they cannot win.
     fn best<B: ColumnBatch>(
         &mut self,
         batch: &mut B,
@@ -235,18 +239,142 @@ impl ColumnPlanner {
         trees: Vec<Tree>,
     ) -> Result<(Tree, u64), B::Error> {
         let raw_bytes = sample.len() * batch.extent().0.width_bytes();
-        let mut best: Option<(usize, Tree, u64)> = None;
-        for tree in trees {
-            let Some(shape) = batch.shape(sample.clone(), &tree)? else {
-                continue;
+        let mut trial = Trial { aim: self.aim, raw_bytes, best: None };
+        let (coded, fixed): (Vec<_>, Vec<_>) =
+            trees.into_iter().enumerate().partition(|(_, tree)| has_codes(tree));
+        let mut bounds = HashMap::new();
+        for (place, tree) in fixed {
+            let (shape, bound) = match self.aim.entropy_leaf() {
+                None => (batch.shape(sample.clone(), &tree)?, None),
+                Some(_) => batch.shape_and_bound(sample.clone(), &tree)?,
             };
-            let ratio_q16 = ratio_q16(raw_bytes, shape.bytes());
-            self.edges.learn(&tree, ratio_q16);
-            let cost = self.aim.cost(&tree, &shape);
-            if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-                best = Some((cost, tree, ratio_q16));
+            if let Some(ratio_q16) = shape.as_ref().map(|shape| trial.ratio_q16(shape)) {
+                // Trees with codes do not teach: a batch that knows no bounds tries more of them.
+                self.edges.learn(&tree, ratio_q16);
+            }
+            let both = bound.zip(self.aim.entropy_leaf());
+            bounds.extend(both.map(|(bound, leaf)| (entropy_coded(&tree, &leaf), bound)));
+            trial.add(place, tree, shape);
+        }
+        let bound = |tree: &Tree| bounds.get(tree).copied().unwrap_or(0);
+        let mut coded: Vec<_> =
+            coded.into_iter().map(|(place, tree)| (bound(&tree), place, tree)).collect();
+        coded.sort_unstable_by_key(|(bound, place, _)| (*bound, *place));
+        for (bound, place, tree) in coded {
+            if !trial.excludes(&tree, bound) {
+                let shape = batch.shape(sample.clone(), &tree)?;
+                trial.add(place, tree, shape);
             }
         }
-        Ok(best.map_or((Tree::Raw, ONE_Q16), |(_, tree, ratio_q16)| (tree, ratio_q16)))
+        Ok(trial.best.map_or((Tree::Raw, ONE_Q16), |best| (best.tree, best.ratio_q16)))
+    }
+}
+
+/// The best of the trees tried so far.
+struct Trial {
+    aim: Aim,
+    raw_bytes: usize,
+    best: Option<Best>,
+}
+
+struct Best {
+    /// Cost and place in the list.
+    rank: (usize, usize),
+    tree: Tree,
+    ratio_q16: u64,
+}
+
+impl Trial {
+    fn ratio_q16(&self, shape: &ChunkShape) -> u64 {
+        ratio_q16(self.raw_bytes, shape.bytes())
+    }
+
+    /// True if a tree that takes so many bytes at least cannot win.
+    fn excludes(&self, tree: &Tree, bytes: usize) -> bool {
+        let cost = self.aim.cost_of_bytes(tree, bytes);
+        self.best.as_ref().is_some_and(|best| cost > best.rank.0)
+    }
+
+    /// Adds the tree at a place of the list, if it applies.
+    fn add(&mut self, place: usize, tree: Tree, shape: Option<ChunkShape>) {
+        let Some(shape) = shape else { return };
+        let rank = (self.aim.cost(&tree, &shape), place);
+        if self.best.as_ref().is_none_or(|best| rank < best.rank) {
+            self.best = Some(Best { rank, ratio_q16: self.ratio_q16(&shape), tree });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planner::statistics::Statistics;
+
+    /// A batch that knows no bounds.
+    struct Unbounded<'a>(PatternBatch<'a, u32>);
+
+    impl ColumnBatch for Unbounded<'_> {
+        type Error = std::convert::Infallible;
+
+        fn extent(&self) -> (ValueType, usize) {
+            self.0.extent()
+        }
+
+        fn has_keys(&self) -> bool {
+            self.0.has_keys()
+        }
+
+        fn statistics(&mut self, rows: Range<usize>) -> Result<Statistics, Self::Error> {
+            self.0.statistics(rows)
+        }
+
+        fn shape(
+            &mut self,
+            rows: Range<usize>,
+            tree: &Tree,
+        ) -> Result<Option<ChunkShape>, Self::Error> {
+            self.0.shape(rows, tree)
+        }
+
+        fn holds(&mut self, tree: &Tree) -> Result<bool, Self::Error> {
+            self.0.holds(tree)
+        }
+    }
+
+    #[test]
+    fn bounds_do_not_change_plans() {
+        let mut state = 11_u64;
+        let mut next = |bits: u32| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as u32 & ((1 << bits) - 1)
+        };
+        for aim in Aim::ALL {
+            let mut planners = [ColumnPlanner::new(3, aim), ColumnPlanner::new(3, aim)];
+            for batch in 0..12 {
+                let rows = 6_000;
+                let keys: Vec<u64> = (0..rows).map(|_| next(5).into()).collect();
+                let mut places = [0_u32; 32];
+                let values: Vec<u32> = keys
+                    .iter()
+                    .enumerate()
+                    .map(|(row, key)| match batch % 4 {
+                        0 => next(3) * next(9),
+                        1 => row as u32 / 7 * 100,
+                        _ => {
+                            places[*key as usize] += next(1 + (row as u32 % 9));
+                            places[*key as usize]
+                        }
+                    })
+                    .collect();
+                let pattern = || PatternBatch::new(ValueType::U32, &values, Some(&keys));
+                let [bounded, unbounded] = &mut planners;
+                let Ok(tree) = bounded.plan_by(&mut pattern());
+                let Ok(other) = unbounded.plan_by(&mut Unbounded(pattern()));
+                assert_eq!(tree, other, "{aim}, batch {batch}");
+                for planner in &mut planners {
+                    planner.observe(4 * rows, 4 * rows / (2 + batch as usize % 3));
+                }
+            }
+        }
     }
 }

@@ -1,0 +1,112 @@
+//! Lower bounds of what Huffman codes take, from bucket histograms.
+//!
+//! While a tree of fixed widths is encoded, the values of each leaf that `huffman` may replace are
+//! counted. No code takes fewer bits than the entropy of the buckets and the low bits of the
+//! values, so a planner need not try codes whose bound exceeds the best tree. Integers only (Q16).
+
+use crate::encoding::huffman::{SYMBOLS_MAX, frequencies, low_bits};
+use crate::tree::Tree;
+use crate::word::Word;
+
+/// Bits behind the point.
+const Q: u32 = 16;
+
+/// The bound of one tree, leaf by leaf.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeafEntropy {
+    bits_q16: u64,
+    /// True if the next leaf is one that stays.
+    is_kept: bool,
+}
+
+impl LeafEntropy {
+    /// Bytes of the codes and low bits at least.
+    pub(crate) fn bytes(&self) -> usize {
+        (self.bits_q16 >> (Q + 3)) as usize
+    }
+
+    /// Counts the values of a subtree if codes may replace it; the tree with codes has the leaf
+    /// there (`planner/candidates.rs`).
+    pub(crate) fn add<T: Word>(&mut self, tree: &Tree, values: &[T]) {
+        match tree {
+            Tree::Scale(child) if **child == Tree::Afl => self.is_kept = true,
+            Tree::Patch(child) if **child == Tree::Afl => {
+                self.is_kept = true;
+                self.bits_q16 += least_bits_q16(values);
+            }
+            Tree::Afl if self.is_kept => self.is_kept = false,
+            Tree::Afl => self.bits_q16 += least_bits_q16(values),
+            _ => {}
+        }
+    }
+}
+
+/// Bits of these values in any code of their buckets, rounded down.
+fn least_bits_q16<T: Word>(values: &[T]) -> u64 {
+    let counts: [u32; SYMBOLS_MAX] = frequencies(values);
+    let total = values.len() as u64;
+    let mut bits = total * log2_q16(total);
+    let mut low = 0;
+    for (symbol, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let count = u64::from(*count);
+        // The logarithm of a part is rounded up.
+        bits = bits.saturating_sub(count * (log2_q16(count) + 1));
+        low += count * u64::from(low_bits(symbol, T::BITS));
+    }
+    bits + (low << Q)
+}
+
+/// The logarithm to base 2, rounded down; 0 for 0.
+fn log2_q16(value: u64) -> u64 {
+    if value == 0 {
+        return 0;
+    }
+    let whole = value.ilog2();
+    // The mantissa, 1 to 2 in Q31; each square gives the next bit.
+    let mut mantissa = u128::from(value) << 31 >> whole;
+    let mut log = u64::from(whole);
+    for _ in 0..Q {
+        mantissa = mantissa * mantissa >> 31;
+        let bit = mantissa >> 32 & 1;
+        mantissa >>= bit;
+        log = log << 1 | bit as u64;
+    }
+    log
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree_encode::encode_tree;
+    use crate::value_type::ValueType;
+
+    #[test]
+    fn logarithms_are_rounded_down() {
+        for value in (1..3_000).chain([u64::from(u32::MAX), u64::MAX]) {
+            let exact = (value as f64).log2() * 65_536.0;
+            let found = log2_q16(value) as f64;
+            assert!(found <= exact + 1e-3 && exact - found < 3.0, "{value}: {found} {exact}");
+        }
+    }
+
+    #[test]
+    fn no_code_is_below_its_bound() {
+        let mut state = 5_u64;
+        for spread in [1, 4, 9, 20, 31] {
+            for rows in [1, 2, 63, 1_024, 20_000] {
+                let values: Vec<u32> = (0..rows)
+                    .map(|_| {
+                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        let bits = (state >> 20).trailing_zeros() * 2 % (spread + 1);
+                        (state >> 33) as u32 & ((1 << bits) - 1)
+                    })
+                    .collect();
+                let coded = encode_tree(ValueType::U32, &values, &Tree::Huffman, None).unwrap();
+                let bytes: usize = coded.sections.iter().map(Vec::len).sum();
+                let bound = (least_bits_q16(&values) >> (Q + 3)) as usize;
+                assert!(bound <= bytes, "{rows} rows of {spread} bits: {bound} > {bytes}");
+                assert!(rows < 20_000 || bytes * 9 < bound * 10 + 9_000, "{bound} of {bytes}");
+            }
+        }
+    }
+}
