@@ -1,5 +1,5 @@
 // Numbers of the leaves `huffman` and `huffman_long` that their encoder and their decoder share
-// (FORMAT.md, sections 6.17 and 6.18).
+// (FORMAT.md, sections 6.17 and 6.20).
 #pragma once
 #include "layout.cuh"
 

@@ -1,4 +1,4 @@
-// Encoding the leaves `huffman` and `huffman_long` (FORMAT.md, sections 6.17 and 6.18): prefix sums of
+// Encoding the leaves `huffman` and `huffman_long` (FORMAT.md, sections 6.17 and 6.20): prefix sums of
 // the sizes of values give each its place; codes are merged in shared memory.
 #pragma once
 #include "codec/encode_tile.cuh"

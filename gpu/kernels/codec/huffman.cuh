@@ -1,4 +1,4 @@
-// Decoding the leaves `huffman` and `huffman_long` (FORMAT.md, sections 6.17 and 6.18): one lane a
+// Decoding the leaves `huffman` and `huffman_long` (FORMAT.md, sections 6.17 and 6.20): one lane a
 // group of 64 or 256 values.
 //
 // Nothing is read outside the tile's words, whatever table and words contain.

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use shoal_codec::Aim;
-use shoal_table::{FrameReader, TableOptions, TableSource, compress, inspect};
+use shoal_table::{CpuTableCodec, FrameReader, TableOptions, TableSource, compress, inspect};
 
 /// Rows of a block, the command's default.
 const BLOCK_ROWS: usize = 65_536;
@@ -21,7 +21,8 @@ fn the_sample_is_smaller_than_zstd_makes_it() {
     let progress = |_| ();
     let mut source = TableSource::open(&sample, &options, &progress).unwrap();
     let file = Path::new("bus_austin.shoal");
-    let (out, done) = compress(&mut source, (BLOCK_ROWS, Aim::Small), Vec::new(), file).unwrap();
+    let plans = (BLOCK_ROWS, Aim::Small);
+    let (out, done) = compress(&mut source, plans, &mut CpuTableCodec, Vec::new(), file).unwrap();
     assert_eq!(done.trailer.file_bytes, out.len() as u64);
     assert!(out.len() as u64 * 5 < ZSTD_9_BYTES * 3, "{} bytes", out.len());
     // The sums of the columns account for the compact form.

@@ -1,4 +1,4 @@
-//! Encoding `huffman_long`: `huffman` with groups of 256 values (FORMAT.md, section 6.18).
+//! Encoding `huffman_long`: `huffman` with groups of 256 values (FORMAT.md, section 6.20).
 //!
 //! The sizes of groups take a quarter of the bytes. A CPU decodes four groups at a time in either
 //! encoding; a device has fewer lanes at work.

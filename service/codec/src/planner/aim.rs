@@ -92,9 +92,7 @@ impl FromStr for Aim {
 
 /// True if a node has values of variable length: Huffman codes, strings, indexes among bytes.
 pub(super) fn has_codes(tree: &Tree) -> bool {
-    let is_code = matches!(
-        tree,
-        Tree::Huffman | Tree::HuffmanLong | Tree::Lzw(..) | Tree::Stateless(..)
-    );
+    let is_code =
+        matches!(tree, Tree::Huffman | Tree::HuffmanLong | Tree::Lzw(..) | Tree::Stateless(..));
     is_code || tree.children().into_iter().any(has_codes)
 }
