@@ -32,7 +32,7 @@ fn the_sample_is_smaller_than_zstd_makes_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(file);
     std::fs::write(&path, &out).unwrap();
-    let read = inspect(FrameReader::open_file(&path).unwrap(), true).unwrap();
+    let read = inspect(FrameReader::open_file(&path).unwrap(), &mut CpuTableCodec, true).unwrap();
     assert_eq!(read.totals.stored_bytes(), done.totals.stored_bytes());
     assert_eq!(read.trailer.rows, done.trailer.rows);
 }
