@@ -165,6 +165,8 @@ impl World {
             assert_eq!(state, self.state(epoch), "the state of the checkpoint");
         }
         assert!(epoch >= self.checkpoint, "checkpoint {} became {epoch}", self.checkpoint);
+        // It may be one whose writing ended with an error; the next is not before it.
+        self.checkpoint = epoch;
         let mut reader = reader(&self.storage, epoch, ReadMode::Recover)?;
         while let Some(read) = reader.next_cycle()? {
             epoch += 1;
