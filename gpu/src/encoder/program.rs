@@ -315,8 +315,7 @@ impl<'a> Program<'a> {
 /// True if a node needs the values of the whole column before its tiles are encoded.
 fn needs_column(tree: &Tree) -> bool {
     let finds_parameter = matches!(tree, Tree::Divisor(None, _) | Tree::FloatToInt(None, _));
-    let finds_symbols =
-        matches!(tree, Tree::Huffman | Tree::HuffmanLong | Tree::Stateless(..));
+    let finds_symbols = matches!(tree, Tree::Huffman | Tree::HuffmanLong | Tree::Stateless(..));
     finds_parameter || finds_symbols || matches!(tree, Tree::Dict(..))
 }
 

@@ -69,6 +69,22 @@ fn measure_together(name: &str, columns: &[EncodedColumn<'_>]) {
     println!("{name:44} {:8.1} us {rate:8.1} GB/s, ratio {ratio:.2}", 1e3 * best);
 }
 
+/// 1,000 columns of 64 KiB in one launch.
+fn rates_of_small_columns(values: &Values, bytes: &Values) {
+    for (values, text) in
+        [(values, "delta.z(afl)"), (values, "delta.z(huffman)"), (bytes, "huffman")]
+    {
+        let rows = (64 << 10) / values.value_type().width_bytes();
+        let parts: Vec<EncodedTree> = (0..1000)
+            .map(|part| values.slice(part * rows, (part + 1) * rows))
+            .map(|part| encode_column(&part, &tree(text), None).unwrap())
+            .collect();
+        let columns: Vec<_> =
+            parts.iter().map(|encoded| EncodedColumn { encoded, key: None }).collect();
+        measure_together(&format!("1,000 of 64 KiB, {:?} {text}", values.value_type()), &columns);
+    }
+}
+
 #[test]
 #[ignore = "needs an NVIDIA GPU; measures"]
 fn rates_of_common_trees() {
@@ -111,19 +127,7 @@ fn rates_of_common_trees() {
         let encoded = encode_column(values, &tree(text), None).unwrap();
         measure(&format!("{:?} {text}", values.value_type()), &encoded, None);
     }
-    // 1,000 columns of 64 KiB.
-    for (values, text) in
-        [(&values, "delta.z(afl)"), (&values, "delta.z(huffman)"), (&bytes, "huffman")]
-    {
-        let rows = (64 << 10) / values.value_type().width_bytes();
-        let parts: Vec<EncodedTree> = (0..1000)
-            .map(|part| values.slice(part * rows, (part + 1) * rows))
-            .map(|part| encode_column(&part, &tree(text), None).unwrap())
-            .collect();
-        let columns: Vec<_> =
-            parts.iter().map(|encoded| EncodedColumn { encoded, key: None }).collect();
-        measure_together(&format!("1,000 of 64 KiB, {:?} {text}", values.value_type()), &columns);
-    }
+    rates_of_small_columns(&values, &bytes);
     let keys: Vec<u64> = (0..ROWS).map(|_| chance.next() % 5000).collect();
     let walks = Values::I32(walk(&mut chance, ROWS, &keys));
     let grouping = Grouping::new(&keys);

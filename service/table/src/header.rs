@@ -98,7 +98,7 @@ pub enum FloatStyle {
     Shortest,
     /// The same with at least one decimal, and exponents for very large and small: `12.0`.
     Point,
-    /// All digits of the binary value, which has finitely many: `0.1000000000000000055511151231...`.
+    /// All digits of the binary value, which has finitely many: `0.10000000000000000555111512...`.
     Exact,
 }
 

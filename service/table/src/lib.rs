@@ -4,9 +4,8 @@
 //! [`compress()`] writes the rows of a [`TableSource`] as a file of the format in `FILE.md`;
 //! [`decompress()`] restores the text or the binary columns byte for byte. [`inspect`] reads a
 //! compressed file without its values, [`plan`] encodes a table without writing. [`CsvReader`]
-//! reads fixes. Blocks are encoded and decoded by a
-//! [`TableCodec`]. The package prints nothing; long calls report to a [`ProgressFn`], and run the
-//! codec on one thread beside the caller's, which reads or writes text.
+//! reads fixes. A [`TableCodec`] encodes and decodes on a thread of its own, while the caller's
+//! reads or writes text. Long calls report to a [`ProgressFn`]; nothing is printed.
 
 mod binary_columns;
 mod column_totals;
