@@ -57,7 +57,8 @@ impl Block {
         self.header.rows as usize
     }
 
-    /// All its bytes, expanded if the block was compact; section ranges of [`Block::chunks`] index into them.
+    /// All its bytes, expanded if the block was compact; section ranges of [`Block::chunks`] index
+    /// into them.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }

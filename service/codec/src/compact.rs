@@ -130,12 +130,15 @@ pub(crate) fn expanded(bytes: Bytes, budget: &Budget) -> Result<Bytes, BlockErro
     Ok(out.into())
 }
 
+/// Length of a section when expanded, and its layout if it is squeezed.
+type StoredSection = (u64, Option<Layout>);
+
 /// The directory of the expanded block, and what its sections take.
 #[derive(Default)]
 struct Directory {
     bytes: Vec<u8>,
     /// Of each chunk: where its entry begins, and its sections.
-    chunks: Vec<(usize, Vec<(u64, Option<Layout>)>)>,
+    chunks: Vec<(usize, Vec<StoredSection>)>,
     /// Bytes of all sections with their padding.
     payload_bytes: u64,
     /// Bytes of the sections that are not squeezed.

@@ -4,7 +4,8 @@
 //! counted. No code takes fewer bits than the entropy of the buckets and the low bits of the
 //! values, so a planner need not try codes whose bound exceeds the best tree. Integers only (Q16).
 
-use crate::encoding::huffman::{SYMBOLS_MAX, frequencies, low_bits};
+use crate::buckets::{frequencies, low_bits};
+use crate::huffman_code::SYMBOLS_MAX;
 use crate::tree::Tree;
 use crate::word::Word;
 
@@ -66,7 +67,7 @@ fn log2_q16(value: u64) -> u64 {
     let mut mantissa = u128::from(value) << 31 >> whole;
     let mut log = u64::from(whole);
     for _ in 0..Q {
-        mantissa = mantissa * mantissa >> 31;
+        mantissa = (mantissa * mantissa) >> 31;
         let bit = mantissa >> 32 & 1;
         mantissa >>= bit;
         log = log << 1 | bit as u64;

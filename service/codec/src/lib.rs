@@ -7,6 +7,7 @@ pub mod assemble;
 pub mod block;
 pub mod block_plan;
 pub mod block_stream;
+mod buckets;
 pub mod chunk;
 mod chunk_rules;
 pub mod codec;

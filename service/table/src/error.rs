@@ -82,7 +82,7 @@ impl TableError {
     }
 
     /// Converts an error of the codec.
-    pub(crate) fn block(error: BlockError) -> Self {
+    pub(crate) fn block(error: &BlockError) -> Self {
         Self::Block { reason: error.to_string() }
     }
 

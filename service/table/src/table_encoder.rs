@@ -90,7 +90,7 @@ impl<'a> TableEncoder<'a> {
             blocks.push(block);
         }
         if self.aim.is_compact() {
-            blocks.iter_mut().try_for_each(compact).map_err(TableError::block)?;
+            blocks.iter_mut().try_for_each(compact).map_err(|error| TableError::block(&error))?;
         }
         self.encode_time += begin.elapsed();
         self.count(&blocks)?;
@@ -101,7 +101,7 @@ impl<'a> TableEncoder<'a> {
     fn count(&mut self, blocks: &[Vec<u8>]) -> Result<(), TableError> {
         for (index, block) in blocks.iter().enumerate() {
             let parsed = Table::parse(Bytes::copy_from_slice(block), &Budget::default());
-            let parsed = parsed.map_err(TableError::block)?;
+            let parsed = parsed.map_err(|error| TableError::block(&error))?;
             match index {
                 0 => self.totals.add_table(&parsed, &self.columns),
                 text => self.totals.add_text(&parsed, text - 1),
@@ -114,7 +114,7 @@ impl<'a> TableEncoder<'a> {
 /// The error of a group that the codec does not encode.
 fn refused(fault: CodecFault) -> TableError {
     match fault {
-        CodecFault::Block(error) => TableError::block(error),
+        CodecFault::Block(error) => TableError::block(&error),
         CodecFault::Device(reason) => TableError::Device { reason },
     }
 }

@@ -4,6 +4,7 @@
 //! A bucket is a range of values that agree in their bit length and the next `split` bits; small
 //! values have a bucket each, so the greatest split of bytes codes each value.
 
+use crate::buckets::{Buckets, frequencies};
 use crate::encoding::Encoding;
 pub use crate::huffman_code::SYMBOLS_MAX;
 use crate::huffman_code::{CODE_BITS_MAX, Code, DecodeTable, code_lengths, codes};
@@ -72,61 +73,6 @@ pub(super) fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
 /// Split and number of symbols in the first parameter.
 fn parameters(parameter: u32) -> (Buckets, usize) {
     (Buckets { split: parameter >> 16 & 0xff }, (parameter & 0xffff) as usize)
-}
-
-/// The division of values into buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Buckets {
-    /// Bits behind the highest one that tell buckets apart.
-    split: u32,
-}
-
-impl Buckets {
-    /// The greatest split of a type of `bits` bits.
-    fn finest(bits: u32) -> Self {
-        let finest = match bits {
-            8 => 8,
-            16 => 4,
-            32 => 3,
-            _ => 2,
-        };
-        Self { split: finest }
-    }
-
-    /// Symbols of a type of `bits` bits; `None` above what a code can have.
-    fn limit(self, bits: u32) -> Option<usize> {
-        let Self { split } = self;
-        (split <= bits && split <= 8)
-            .then(|| ((bits - split + 1) as usize) << split)
-            .filter(|symbols| *symbols <= SYMBOLS_MAX)
-    }
-
-    /// Symbol of a value and the number of its low bits that follow.
-    #[inline(always)]
-    fn symbol(self, value: u64) -> (usize, u32) {
-        let low_bits = (u64::BITS - value.leading_zeros()).saturating_sub(self.split + 1);
-        ((low_bits << self.split) as usize + (value >> low_bits) as usize, low_bits)
-    }
-
-    /// The high part of a symbol's values and the number of their low bits.
-    fn parts(self, symbol: usize) -> (u32, u32) {
-        let symbol = symbol as u32;
-        let low_bits = (symbol >> self.split).saturating_sub(1);
-        (symbol - (low_bits << self.split), low_bits)
-    }
-}
-
-/// How often each symbol occurs at the finest split.
-pub(crate) fn frequencies<T: Word>(values: &[T]) -> [u32; SYMBOLS_MAX] {
-    let finest = Buckets::finest(T::BITS);
-    let mut frequencies = [0; SYMBOLS_MAX];
-    values.iter().for_each(|value| frequencies[finest.symbol((*value).into()).0] += 1);
-    frequencies
-}
-
-/// Low bits of the values of a symbol at the finest split of a type of `bits` bits.
-pub(crate) fn low_bits(symbol: usize, bits: u32) -> u32 {
-    Buckets::finest(bits).parts(symbol).1
 }
 
 /// Writes the node.
@@ -476,12 +422,13 @@ fn decode_four<T: Word, const GROUP: usize>(
     table: &DecodeTable,
     out: &mut [[T; GROUP]; 4],
 ) {
+    let [first, second, third, fourth] = out;
     let mut at = *bits;
-    for index in 0..GROUP {
-        for (group, bit) in at.iter_mut().enumerate() {
-            let (value, taken) = decode_at::<T>(bytes, *bit, table);
-            out[group][index] = value;
-            *bit += taken;
+    let groups = first.iter_mut().zip(second).zip(third.iter_mut().zip(fourth));
+    for ((first, second), (third, fourth)) in groups {
+        for (value, bit) in [first, second, third, fourth].into_iter().zip(&mut at) {
+            let (decoded, taken) = decode_at::<T>(bytes, *bit, table);
+            (*value, *bit) = (decoded, *bit + taken);
         }
     }
     *bits = at;

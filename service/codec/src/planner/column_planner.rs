@@ -1,9 +1,10 @@
 //! The planner of one column: selects the tree of each batch.
 //!
 //! It explores at the first batch and every `EXPLORATION_BATCHES`; the result takes effect eight
-//! batches later. For the fewest bytes it also explores batches 1, 2, 4, 8 and so on. It corrects the tree before a batch whose character differs, which a small part
-//! of it shows, or after one whose ratio fell, by trying a few trees that earlier batches or the
-//! part rank high. The result is a function of the batches and the seed.
+//! batches later. For the fewest bytes it also explores batches 1, 2, 4, 8 and so on. It corrects
+//! the tree before a batch whose character differs, which a small part of it shows, or after one
+//! whose ratio fell, by trying a few trees that earlier batches or the part rank high. The result
+//! is a function of the batches and the seed.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

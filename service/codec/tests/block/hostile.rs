@@ -227,7 +227,7 @@ fn plans_are_checked() {
     const NODE: usize = 24;
     assert_entries_refused(&[
         (4, NODE, &0_u16.to_le_bytes(), "encoding 0"),
-        (4, NODE, &20_u16.to_le_bytes(), "encoding 19"),
+        (4, NODE, &20_u16.to_le_bytes(), "encoding 20"),
         (4, NODE + 2, &[0], "value type"),
         (4, NODE + 2, &[11], "value type"),
         (4, NODE + 2, &[7], "value type"),
