@@ -34,7 +34,9 @@ fn bytes_and_text_are_encoded_as_on_the_cpu() {
             for text in TREES {
                 let context = format!("seed {seed}, {rows} rows of kind {kind}, {text}");
                 let keys = (&keys.0, &keys.1);
-                assert!(agrees(&mut encoder, &values, &tree(text), keys, &context), "{context}");
+                let applies = agrees(&mut encoder, &values, &tree(text), keys, &context);
+                // No dictionary applies to no rows.
+                assert!(applies || rows == 0, "{context}");
             }
         }
     }
