@@ -151,6 +151,7 @@ pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>
         CodecName::NvBitcomp => nvcomp("Bitcomp"),
         CodecName::NvAns => nvcomp("ANS"),
         CodecName::NvLz4 => nvcomp("LZ4"),
+        CodecName::NvSnappy => nvcomp("Snappy"),
         CodecName::NvZstd => nvcomp("Zstd"),
         CodecName::NvGdeflate => nvcomp("Gdeflate"),
         other => foreign(other),

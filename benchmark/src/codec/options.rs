@@ -89,6 +89,10 @@ pub(super) enum CodecName {
     #[value(name = "nvcomp-lz4")]
     #[serde(rename = "nvcomp-lz4")]
     NvLz4,
+    /// nvCOMP Snappy.
+    #[value(name = "nvcomp-snappy")]
+    #[serde(rename = "nvcomp-snappy")]
+    NvSnappy,
     /// nvCOMP Zstandard.
     #[value(name = "nvcomp-zstd")]
     #[serde(rename = "nvcomp-zstd")]

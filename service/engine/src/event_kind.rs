@@ -3,11 +3,11 @@
 //! `layout.rs` includes this file by path and renders it for the kernels; it has no dependencies.
 
 macro_rules! event_kinds {
-    ($($(#[$doc:meta])* $variant:ident = $number:literal $name:literal $ends:ident,)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $number:literal $name:literal $ends:ident,)+) => {
         /// What happened to an object in a region. The discriminant is the number on a device.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
-        pub enum EventKind { $($(#[$doc])* $variant = $number,)+ }
+        pub enum EventKind { $($(#[doc = $doc])+ $variant = $number,)+ }
 
         impl EventKind {
             /// All kinds, in the order of their numbers.
@@ -18,6 +18,12 @@ macro_rules! event_kinds {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// What it says, as a sentence.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+).trim_start(),)+ }
             }
         }
 

@@ -6,9 +6,11 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use shoal_client::v1::{self, subscribe_response::Kind};
 use shoal_client::{AnswerRow, Client, Error, Subscription, duration};
+use shoal_engine::EventKind;
 use shoal_engine::limits::DWELL_MS_MAX;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -50,8 +52,8 @@ pub struct WatchArgs {
 #[command(next_help_heading = "Events")]
 pub struct RuleArgs {
     /// Only these events
-    #[arg(long, value_name = "EVENT,...", value_enum, value_delimiter = ',')]
-    pub events: Vec<EventName>,
+    #[arg(long, value_name = "EVENT,...", value_parser = event_kind(), value_delimiter = ',')]
+    pub events: Vec<EventKind>,
     /// Which fixes are evaluated
     #[arg(long, value_enum, default_value_t = Judge::Cycle)]
     pub judge: Judge,
@@ -70,40 +72,14 @@ pub struct RuleArgs {
     pub hysteresis: f64,
 }
 
-/// A kind of event by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum EventName {
-    /// It is inside now.
-    Enter,
-    /// It is still inside, and reported.
-    Move,
-    /// It passed through between two fixes.
-    Cross,
-    /// It is outside now.
-    Left,
-    /// It was removed.
-    Removed,
-    /// Its record became too old.
-    Expired,
-    /// Inside, but the conditions do not hold any more.
-    Filtered,
-    /// The fleet was cleared.
-    Cleared,
-}
-
-impl EventName {
-    fn kind(self) -> v1::EventKind {
-        match self {
-            Self::Enter => v1::EventKind::Enter,
-            Self::Move => v1::EventKind::Move,
-            Self::Cross => v1::EventKind::Cross,
-            Self::Left => v1::EventKind::Left,
-            Self::Removed => v1::EventKind::Removed,
-            Self::Expired => v1::EventKind::Expired,
-            Self::Filtered => v1::EventKind::Filtered,
-            Self::Cleared => v1::EventKind::Cleared,
-        }
-    }
+/// A kind of event by its name.
+fn event_kind() -> impl TypedValueParser<Value = EventKind> {
+    let kinds = || EventKind::ALL.into_iter().filter(|kind| *kind != EventKind::Present);
+    let names = kinds()
+        .map(|kind| PossibleValue::new(kind.name()).help(kind.meaning().trim_end_matches('.')));
+    PossibleValuesParser::new(names).try_map(move |name| {
+        kinds().find(|kind| kind.name() == name).ok_or("unknown kind of event")
+    })
 }
 
 /// Which fixes are evaluated.
@@ -155,7 +131,7 @@ impl WatchArgs {
             region_id: 1,
             region: Some(self.region.region()?),
             filter: self.filter.filter(),
-            events: rules.events.iter().map(|event| event.kind().into()).collect(),
+            events: rules.events.iter().map(|kind| *kind as i32).collect(),
             projection: projection.into(),
             evaluation: evaluation.into(),
             move_interval: Some(duration::from_std(rules.move_interval)),

@@ -256,6 +256,9 @@ impl Line {
                     self.passed_epoch = self.epoch;
                     self.step(Followed::Cycle(cycle)).await?;
                 }
+                if part.last && part.durable_epoch > 0 {
+                    self.following.heard(part.durable_epoch);
+                }
             }
             Some(Kind::Term(v1::TermStart { term, epoch })) => self.begin_term(term, epoch).await?,
             Some(Kind::Progress(v1::FollowProgress { durable_epoch, clock_ms })) => {

@@ -93,6 +93,7 @@ mod tests {
             last: index + 1 == count,
             crc,
             term: 7,
+            durable_epoch: 0,
         };
         bytes.chunks(size).enumerate().map(part).collect()
     }

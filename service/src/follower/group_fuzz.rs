@@ -96,6 +96,7 @@ fn messages(chance: &mut Random, group: &[u8]) -> Vec<v1::FollowResponse> {
         last: index + 1 == count,
         crc,
         term: 7,
+        durable_epoch: 0,
     };
     let message = |part| v1::FollowResponse { kind: Some(Kind::Group(part)) };
     let mut messages: Vec<_> = group.chunks(size).enumerate().map(part).map(message).collect();

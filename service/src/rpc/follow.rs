@@ -121,7 +121,7 @@ async fn stream(
             }
         };
         for frame in frames {
-            send_frame(sender, frame).await?;
+            send_frame(sender, frame, reading.durable_epoch).await?;
         }
         if reader.position().sequence < position.sequence {
             continue;
@@ -171,14 +171,15 @@ fn read_frames(
     Ok(frames)
 }
 
-async fn send_frame(sender: &Sender, frame: Sent) -> Result<(), NotTaken> {
+async fn send_frame(sender: &Sender, frame: Sent, durable_epoch: u64) -> Result<(), NotTaken> {
     match frame {
         Sent::Term { term, epoch } => send(sender, Kind::Term(v1::TermStart { term, epoch })).await,
         Sent::Group { mut payload, crc, term } => {
             while !payload.is_empty() {
                 let data = payload.split_to(payload.len().min(FOLLOW_PART_BYTES));
                 let last = payload.is_empty();
-                send(sender, Kind::Group(v1::GroupPart { data, last, crc, term })).await?;
+                let part = v1::GroupPart { data, last, crc, term, durable_epoch };
+                send(sender, Kind::Group(part)).await?;
             }
             Ok(())
         }

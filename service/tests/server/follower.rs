@@ -11,6 +11,7 @@ use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::{Clock, Space};
 use shoal_position_log::{SimulatedDisk, Storage as _};
 use shoal_proto::v1;
+use shoal_proto::v1::follow_response::Kind as FollowKind;
 use shoal_proto::v1::log_service_client::LogServiceClient;
 use shoal_proto::v1::subscribe_response::Kind;
 use shoal_service::fleet::{Token, WallClock};
@@ -19,6 +20,7 @@ use shoal_service::server::Environment;
 use shoal_service::{ServerLimits, ServerOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_stream::StreamExt as _;
 use tonic::Status;
 use tonic::transport::Channel;
 
@@ -226,6 +228,32 @@ async fn a_follower_answers_as_its_leader() {
     let epoch = follower.fleet("").await.epoch;
     state(&follower, Vec::new()).await;
     assert_eq!(follower.fleet("").await.epoch, epoch);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_knows_how_far_it_is_behind_while_it_receives() {
+    let leader = lead(&SimulatedDisk::new(1)).await;
+    drive(&leader, &mut Random(1), 1, 20).await;
+    let mut logs = logs(&leader).await;
+    let described = logs.describe_logs(v1::DescribeLogsRequest {}).await.unwrap().into_inner();
+    let fleet_id = described.logs[0].fleet_id.clone();
+    let durable = leader.fleet("").await.log.unwrap().durable_epoch;
+    let start = v1::FollowStart { fleet: "default".into(), fleet_id, ..Default::default() };
+    let request = v1::FollowRequest { kind: Some(v1::follow_request::Kind::Start(start)) };
+    let requests = tokio_stream::once(request).chain(tokio_stream::pending());
+    let mut messages = logs.follow(requests).await.unwrap().into_inner();
+    let mut groups = 0;
+    loop {
+        match within(messages.message()).await.unwrap().unwrap().kind.unwrap() {
+            FollowKind::Group(part) if part.last => {
+                assert_eq!(part.durable_epoch, durable);
+                groups += 1;
+            }
+            FollowKind::Progress(progress) => break assert_eq!(progress.durable_epoch, durable),
+            _ => {}
+        }
+    }
+    assert!(groups > 1, "{groups}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
