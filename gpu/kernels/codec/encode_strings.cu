@@ -8,10 +8,16 @@ static const u32 BYTES = CODE_SYMBOLS_MAX;
 // The code of the first entry, and entries of a chunk at most.
 static const u32 ENTRY_FIRST = 256;
 static const u32 ENTRIES_MAX = 65536 - ENTRY_FIRST;
-// Bits of a code and a byte.
+// Bits of a code and a byte, and of a hash in a place.
 static const u32 KEY_BITS = 24;
-// The hash of a string is the sum of its bytes plus 1, each times the power of its place: FNV's prime.
+static const u32 TAG_BITS = 24;
+// A hash is that of the string without its last byte times this plus the byte plus 1: FNV's prime.
 static const u32 HASH_FACTOR = 0x01000193;
+// Bytes ahead of a code that are hashed; a power of two.
+static const u32 AHEAD = 64;
+// Lanes that look up entries of a string: most codes are of few bytes, and every place that is read is
+// elsewhere in memory.
+static const u32 LOOKUPS = 8;
 
 // The rank of every byte of a chunk by frequency, the lesser of equally frequent ones first, and the
 // bytes of the first `entries` ranks. One block a chunk, a thread a byte.
@@ -47,80 +53,135 @@ struct Codes {
         for (; tile < next; tile++, in_tile = 0)
             if (lane() == 0) counts[tile] = (unsigned short)in_tile;
     }
-    // Appends the code of a string that begins at byte `start`.
-    __device__ __forceinline__ void put(u32 start, u32 code) {
+    // Appends the code that lane `writer` has, of a string that begins at byte `start`.
+    __device__ __forceinline__ void put(u32 start, u32 writer, u32 code) {
         reach(start / TILE_VALUES);
-        if (lane() == 0) codes[tile * TILE_VALUES + in_tile] = (unsigned short)code;
+        if (lane() == writer) codes[tile * TILE_VALUES + in_tile] = (unsigned short)code;
         in_tile++;
         all++;
     }
 };
 
-// The entries of a chunk by the hash of their strings: entry from 1 on << KEY_BITS | code << 8 | byte,
-// 0 for none.
+// The entries of a chunk by the hash of their strings, 0 for none: entry from 1 on, TAG_BITS of the
+// hash, code << 8 | byte.
 struct Entries {
     u64* slots;
     u32 slot_bits;
     u32 length;
 
-    __device__ __forceinline__ u32 mask() const { return (1u << slot_bits) - 1; }
-    __device__ __forceinline__ u32 place(u32 hash) const {
-        return hash * 0x9e3779b1u >> (32 - slot_bits);
-    }
     __device__ __forceinline__ void clear() {
         __syncwarp();
-        for (u32 at = lane(); at <= mask(); at += 32) slots[at] = 0;
+        for (u32 at = lane(); at < 1u << slot_bits; at += 32) slots[at] = 0;
         length = 0;
         __syncwarp();
     }
-    // Adds an entry at a free place, which all lanes have read.
-    __device__ __forceinline__ void add(u32 place, u32 key) {
-        __syncwarp();
-        if (length < ENTRIES_MAX) {
-            length++;
-            if (lane() == 0) slots[place] = (u64)length << KEY_BITS | key;
-        }
-        __syncwarp();
+    __device__ __forceinline__ u32 place(u32 hash) const {
+        return hash * 0x9e3779b1u >> (32 - slot_bits);
+    }
+    __device__ __forceinline__ u32 next(u32 place) const {
+        return (place + 1) & ((1u << slot_bits) - 1);
+    }
+    static __device__ __forceinline__ u32 tag(u64 slot) {
+        return (u32)(slot >> KEY_BITS) % (1u << TAG_BITS);
+    }
+    static __device__ __forceinline__ u32 key(u64 slot) { return (u32)slot % (1u << KEY_BITS); }
+    static __device__ __forceinline__ u32 code(u64 slot) {
+        return ENTRY_FIRST - 1 + (u32)(slot >> (KEY_BITS + TAG_BITS));
     }
 };
 
-// A string that has a code.
-struct Match {
-    u32 code;
+// The bytes of a chunk, and a ring of the next ones with the hash of all bytes up to each.
+struct Text {
+    const unsigned char* bytes;
+    u32 length;
+    uint2* ring;
+    // HASH_FACTOR to the power of the lane plus 1.
+    u32 power;
+    // The end of what the ring has, its hash, and the byte of each lane from there on.
     u32 end;
+    u32 hash;
+    u32 next;
+
+    __device__ __forceinline__ void load() {
+        next = end + lane() < length ? bytes[end + lane()] : 0;
+    }
+    // Extends the ring to byte `to` at least; bytes behind the chunk are 0.
+    __device__ __forceinline__ void reach(u32 to) {
+        while (end < to) {
+            u32 sum = next + 1, factor = HASH_FACTOR;
+#pragma unroll
+            for (u32 step = 1; step < 32; step *= 2) {
+                u32 below = __shfl_up_sync(WHOLE_WARP, sum, step);
+                if (lane() >= step) sum += below * factor;
+                factor *= factor;
+            }
+            sum += hash * power;
+            __syncwarp();
+            ring[(end + lane()) % AHEAD] = make_uint2(sum, next);
+            hash = __shfl_sync(WHOLE_WARP, sum, 31);
+            end += 32;
+            load();
+            __syncwarp();
+        }
+    }
+    __device__ __forceinline__ uint2 at(u32 byte) const { return ring[byte % AHEAD]; }
 };
 
-// The longest string from byte `start` on that has a code; the string one byte longer becomes an entry.
+// Writes the codes of a chunk: always the longest string that has a code; the string one byte longer
+// becomes an entry.
 //
-// Lane i reads the place of the string of i + 1 bytes, so that one access finds all entries of a string:
-// each is an entry only if all shorter ones are. `power` is HASH_FACTOR to the power of the lane.
-__device__ __forceinline__ Match longest(const unsigned char* bytes, u32 length, u32 start,
-                                         u32 power, Entries& entries) {
-    u32 all = __shfl_sync(WHOLE_WARP, power, 31) * HASH_FACTOR, before = 0;
-    Match match = {bytes[start], start + 1};
-    for (u32 first = start;; first += 32) {
-        u32 at = first + lane(), byte = at < length ? bytes[at] : 0;
-        u32 hash = before + warp_sum_to((byte + 1) * power), place = entries.place(hash);
-        u64 slot = at > start && at < length ? entries.slots[place] : 0;
-        for (; match.end < first + 32; match.end++) {
-            if (match.end == length) return match;
-            u32 from = match.end - first;
-            u32 key = match.code << 8 | __shfl_sync(WHOLE_WARP, byte, from);
-            u64 found = __shfl_sync(WHOLE_WARP, slot, from);
-            u32 probed = __shfl_sync(WHOLE_WARP, place, from);
-            while (found != 0 && (u32)found % (1u << KEY_BITS) != key) {
-                probed = (probed + 1) & entries.mask();
-                found = entries.slots[probed];
-            }
-            if (found == 0) {
-                entries.add(probed, key);
-                return match;
-            }
-            match.code = ENTRY_FIRST - 1 + (u32)(found >> KEY_BITS);
+// Lane i below LOOKUPS looks up the string that is i + 1 bytes longer than the one known, so that one
+// access finds all entries of a string: each is an entry only if all shorter ones are.
+__device__ __forceinline__ void write_codes(Text& text, Entries& entries, Codes& out) {
+    u32 start = 0, end = 1, code = 0, known = 0;
+    bool is_first = true;
+    while (start < text.length) {
+        text.reach(end + LOOKUPS);
+        // The hash of the known string and of what precedes the next byte.
+        uint2 last = text.at(end - 1), mine = text.at(end + lane());
+        if (is_first) code = last.y, known = last.y + 1;
+        u32 hash = mine.x + (known - last.x) * text.power, place = entries.place(hash);
+        bool is_byte = lane() < LOOKUPS && end + lane() < text.length;
+        u64 slot = is_byte ? entries.slots[place] : 0;
+        while (slot != 0 && Entries::tag(slot) != hash % (1u << TAG_BITS)) {
+            place = entries.next(place);
+            slot = entries.slots[place];
         }
-        before = __shfl_sync(WHOLE_WARP, hash, 31);
-        power *= all;
+        u32 before, key, found;
+        for (;;) {
+            before = __shfl_up_sync(WHOLE_WARP, Entries::code(slot), 1);
+            if (lane() == 0) before = code;
+            key = before << 8 | mine.y;
+            bool is_found = slot != 0 && Entries::key(slot) == key;
+            u32 others = __ballot_sync(WHOLE_WARP, !is_found);
+            u32 taken = __ballot_sync(WHOLE_WARP, !is_found && slot != 0);
+            found = (u32)__ffs((int)others) - 1;
+            if ((taken >> found & 1) == 0) break;
+            // Another string with the same hash.
+            while (lane() == found && slot != 0 && Entries::key(slot) != key) {
+                place = entries.next(place);
+                slot = entries.slots[place];
+            }
+            __syncwarp();
+        }
+        is_first = found < LOOKUPS;
+        end += found;
+        if (is_first) {
+            out.put(start, found, before);
+            if (end < text.length && entries.length < ENTRIES_MAX) {
+                entries.length++;
+                u64 entry = (u64)entries.length << TAG_BITS | hash % (1u << TAG_BITS);
+                if (lane() == found) entries.slots[place] = entry << KEY_BITS | key;
+            }
+            start = end;
+            end++;
+        } else {
+            code = __shfl_sync(WHOLE_WARP, before, LOOKUPS);
+            known = __shfl_sync(WHOLE_WARP, hash, LOOKUPS - 1);
+        }
+        __syncwarp();
     }
+    out.reach((text.length + TILE_VALUES - 1) / TILE_VALUES);
 }
 
 // The codes of all chunks of a column of bytes, 1,024 places a tile, the number of each tile, and the
@@ -129,21 +190,18 @@ __device__ __forceinline__ Match longest(const unsigned char* bytes, u32 length,
 extern "C" __global__ void __launch_bounds__(32)
     encode_strings(EncodeTask task, u32 chunk_tiles, u64* slots, u32 slot_bits,
                    unsigned short* codes, unsigned short* counts, u64* total) {
+    __shared__ uint2 ring[AHEAD];
     u32 chunks = (task.tiles + chunk_tiles - 1) / chunk_tiles, most = chunk_tiles * TILE_VALUES;
     Entries entries = {slots + ((u64)blockIdx.x << slot_bits), slot_bits, 0};
-    u32 power = 1;
+    u32 power = HASH_FACTOR;
     for (u32 below = 0; below < lane(); below++) power *= HASH_FACTOR;
     for (u32 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
         entries.clear();
         u32 first = chunk * most, left = task.rows - first, length = left < most ? left : most;
-        const unsigned char* bytes = (const unsigned char*)task.values + first;
+        Text text = {(const unsigned char*)task.values + first, length, ring, power, 0, 0, 0};
+        text.load();
         Codes out = {codes + first, counts + chunk * chunk_tiles, 0, 0, 0};
-        for (u32 start = 0; start < length;) {
-            Match match = longest(bytes, length, start, power, entries);
-            out.put(start, match.code);
-            start = match.end;
-        }
-        out.reach((length + TILE_VALUES - 1) / TILE_VALUES);
+        write_codes(text, entries, out);
         if (lane() == 0) atomicAdd(total, (u64)out.all);
     }
 }

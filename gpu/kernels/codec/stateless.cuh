@@ -3,46 +3,64 @@
 #pragma once
 #include "codec/leaf.cuh"
 
+// 32 bits from bit `bit` of words on; words behind word `last` read as that one.
+__device__ __forceinline__ u32 bits_from(const u32* words, u32 bit, u32 last) {
+    u32 first = bit / 32, next = first + 1;
+    return __funnelshift_r(words[first < last ? first : last], words[next < last ? next : last],
+                           bit);
+}
+
+// Runs whose loads are in flight together; more take more registers.
+static const u32 STATELESS_RUNS = 4;
+
+// The four neighbours of a lane take consecutive indexes and consecutive other bytes: at most 32 bits
+// each, which are loaded at once. `memory` takes the table.
 template <class T>
 __device__ __forceinline__ bool read_stateless(const u8* input, const CodecStep& step, u32 tiles,
-                                               u32 tile, u32 count, Tile<T>& out) {
+                                               u32 tile, u32 count, T (&memory)[TILE_VALUES],
+                                               Tile<T>& out) {
     TileWords at = tile_words(input, step, tiles, tile);
     u32 entries = step.extra & 0xffff, chunk_tiles = step.extra >> 16;
     u32 index_bits = 32 - (u32)__clz((int)(entries - 1)), indexed = at.fields >> 16;
     if (!at.is_right || (at.fields & 0xffff) != count || indexed > count) return false;
     u32 flag_words = (count + 31) / 32, index_words = (indexed * index_bits + 31) / 32;
-    if (flag_words + index_words + (count - indexed + 3) / 4 != at.length) return false;
+    if (flag_words + index_words + (count - indexed + 3) / 4 != at.length || count == 0)
+        return false;
+    const u8* table = input + step.parameter + (u64)(tile / chunk_tiles) * entries;
     u32 flags = lane() < flag_words ? at.words[lane()] : 0;
+    __syncwarp();
+    for (u32 entry = lane(); entry < entries; entry += 32) memory[entry] = table[entry];
     // Bits behind the last flag may be anything.
     if (lane() == count / 32) flags &= (1u << count % 32) - 1;
     u32 mine = (u32)__popc(flags), to = warp_sum_to(mine);
     if (__shfl_sync(WHOLE_WARP, to, 31) != indexed) return false;
-    const u8* table = input + step.parameter + (u64)(tile / chunk_tiles) * entries;
-    const u32* indexes = at.words + flag_words;
-    const u8* others = (const u8*)(indexes + index_words);
-    u32 mask = (1u << index_bits) - 1;
-    bool is_wrong = false;
+    __syncwarp();
+    u32 mask = (1u << index_bits) - 1, most = 0;
 #pragma unroll
-    for (u32 k = 0; k < RUNS; k++) {
-        u32 place = place_of(k), group = 4 * k + lane() / 8, shift = lane() % 8 * 4;
-        u32 word = __shfl_sync(WHOLE_WARP, flags, group);
-        u32 before = __shfl_sync(WHOLE_WARP, to - mine, group);
-        u32 rank = before + (u32)__popc(word & ((1u << shift) - 1)), four = word >> shift;
+    for (u32 first = 0; first < RUNS; first += STATELESS_RUNS) {
+        u32 fours[STATELESS_RUNS], indexes[STATELESS_RUNS], others[STATELESS_RUNS];
 #pragma unroll
-        for (u32 j = 0; j < 4; j++) {
-            u32 value = 0;
-            if ((four >> j & 1) != 0) {
-                u32 bit = rank * index_bits, index = 0;
-                if (index_bits > 0)
-                    index = unpack_near(indexes, bit, bit + index_bits - 1, 0u) & mask;
-                is_wrong |= index >= entries;
-                value = table[index < entries ? index : 0];
-                rank++;
-            } else if (place + j < count) {
-                value = others[place + j - rank];
-            }
-            out.v[k][j] = (T)value;
+        for (u32 run = 0; run < STATELESS_RUNS; run++) {
+            u32 k = first + run, group = 4 * k + lane() / 8, shift = lane() % 8 * 4;
+            u32 word = __shfl_sync(WHOLE_WARP, flags, group);
+            u32 rank = __shfl_sync(WHOLE_WARP, to - mine, group);
+            rank += (u32)__popc(word & ((1u << shift) - 1));
+            fours[run] = word >> shift;
+            u32 other = place_of(k) < count ? place_of(k) - rank : 0, last = at.length - 1;
+            indexes[run] = bits_from(at.words, 32 * flag_words + rank * index_bits, last);
+            others[run] = bits_from(at.words, 32 * (flag_words + index_words) + 8 * other, last);
         }
+#pragma unroll
+        for (u32 run = 0; run < STATELESS_RUNS; run++)
+#pragma unroll
+            for (u32 j = 0; j < 4; j++) {
+                bool is_index = (fours[run] >> j & 1) != 0;
+                u32 index = is_index ? indexes[run] & mask : 0;
+                most = index > most ? index : most;
+                out.v[first + run][j] = is_index ? memory[index] : (T)(others[run] & 0xff);
+                indexes[run] >>= is_index ? index_bits : 0;
+                others[run] >>= is_index ? 0 : 8;
+            }
     }
-    return !__any_sync(WHOLE_WARP, is_wrong);
+    return !__any_sync(WHOLE_WARP, most >= entries);
 }

@@ -155,7 +155,8 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
             return read_huffman(input, (const u32*)(codec.output + step.parameter), step,
                                 column.tiles, number, counts.now, memory.few, memory.tile, tile);
         case CODEC_STATELESS:
-            return read_stateless(input, step, column.tiles, number, counts.now, tile);
+            return read_stateless(input, step, column.tiles, number, counts.now, memory.tile,
+                                  tile);
         default:
             return plain_step(codec, column, step, number, counts.now, memory.tile, tile);
     }

@@ -11,6 +11,14 @@ use crate::sample::{bytes_of, tree};
 /// 64 MiB of u32.
 const ROWS: usize = 16 << 20;
 const ROUNDS: usize = 5;
+const TEXT_TREES: [&str; 6] = [
+    "stateless.16.16",
+    "lzw.4(afl)",
+    "lzw.16(afl)",
+    "lzw.64(afl)",
+    "lzw.256(afl)",
+    "lzw.64(huffman)",
+];
 
 /// Bytes of the chunk that the CPU makes of a column.
 fn bytes_on_the_cpu(values: &Values, tree: &Tree, grouping: &Grouping) -> usize {
@@ -83,7 +91,7 @@ fn encoding_resident_text() {
     let mut encoder = encoder();
     let values = Values::U8(bytes_of(&mut Random::new(82), 0, 4 * ROWS));
     let resident = encoder.upload(&values).unwrap();
-    for name in ["stateless.16.16", "lzw.4(afl)", "lzw.16(afl)", "lzw.64(afl)", "lzw.64(huffman)"] {
+    for name in TEXT_TREES {
         let tree = tree(name);
         let expected = bytes_on_the_cpu(&values, &tree, &Grouping::new(&[]));
         let mut best_ms = f64::MAX;

@@ -41,3 +41,21 @@ fn bytes_and_text_are_encoded_as_on_the_cpu() {
         }
     }
 }
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn strings_of_equal_hash_have_entries_of_their_own() {
+    // Equal in the hash of the kernel `encode_strings`.
+    const PAIRS: [[&[u8]; 2]; 3] =
+        [[b"bijrslox", b"fssnrnzc"], [b"ukqwbjbc", b"hlyarznc"], [b"vgnppyll", b"fjoeimhn"]];
+    let seed = 65;
+    let (mut chance, mut encoder) = (Random::new(seed), encoder());
+    let words = (0..4000).flat_map(|_| PAIRS[chance.below(3)][chance.below(2)]);
+    let values = Values::U8(words.copied().collect());
+    let rows = values.len();
+    let keys = (Values::U64(vec![7; rows]), Grouping::new(&vec![7; rows]));
+    for text in ["lzw.4(afl)", "lzw.256(afl)"] {
+        let context = format!("seed {seed}, {text}");
+        assert!(agrees(&mut encoder, &values, &tree(text), (&keys.0, &keys.1), &context));
+    }
+}
