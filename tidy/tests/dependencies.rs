@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Each package and the workspace packages that it may use.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("shoal-codec", &[]),
     ("shoal-position-log", &["shoal-codec"]),
+    ("shoal-history", &["shoal-codec", "shoal-position-log"]),
     ("shoal-table", &["shoal-codec"]),
     ("shoal-workload", &["shoal-table"]),
     ("shoal-engine", &["shoal-codec"]),
@@ -48,11 +49,12 @@ const ALLOWED: [(&str, &[&str]); 12] = [
 ];
 
 /// Each package and its forbidden dependencies.
-const NEVER: [(&str, &[&str]); 7] = [
+const NEVER: [(&str, &[&str]); 8] = [
     ("shoal-client", &["clap", "comfy-table", "tracing"]),
     ("shoal-codec", &["tokio", "tonic", "prost", "clap"]),
     ("shoal-engine", &["tokio", "tonic", "prost", "clap", "cudarc"]),
     ("shoal-gpu", &["tokio", "tonic", "prost", "clap"]),
+    ("shoal-history", &["tokio", "tonic", "prost", "clap"]),
     ("shoal-position-log", &["tokio", "tonic", "prost", "clap"]),
     ("shoal-table", &["tokio", "tonic", "prost", "clap", "indicatif"]),
     ("shoal-workload", &["tokio", "tonic", "prost", "clap"]),

@@ -158,7 +158,7 @@ fn advice(error: &io::Error) -> &'static str {
 
 impl LogError {
     /// For `map_err`: an error of the operating system.
-    pub(crate) fn storage(
+    pub fn storage(
         operation: &'static str,
         file: impl Into<String>,
     ) -> impl FnOnce(io::Error) -> Self {
@@ -170,7 +170,9 @@ impl LogError {
         Self::Content { file: file.into(), offset, reason: reason.into() }
     }
 
-    pub(crate) fn damaged(file: impl Into<String>, offset: u64, reason: impl Into<String>) -> Self {
+    /// A file that is damaged or incomplete.
+    #[must_use]
+    pub fn damaged(file: impl Into<String>, offset: u64, reason: impl Into<String>) -> Self {
         Self::Damaged { file: file.into(), offset, reason: reason.into() }
     }
 

@@ -15,6 +15,7 @@ pub mod limits;
 mod log_reader;
 mod log_writer;
 mod manifest;
+mod new_file;
 mod position;
 mod read_options;
 mod record;
@@ -31,6 +32,7 @@ mod spare;
 mod storage;
 mod tail;
 mod terms;
+mod whole_file;
 mod wire;
 
 pub use aligned_buffer::AlignedBuffer;
@@ -48,6 +50,7 @@ pub use group::Group;
 pub use log_reader::{Frame, LogReader};
 pub use log_writer::{LogOptions, LogWriter};
 pub use manifest::{Manifest, ManifestEntry};
+pub use new_file::NewFile;
 pub use position::{Position, SegmentInfo};
 pub use read_options::{ReadMode, ReadOptions};
 pub use record::{CycleHeader, LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch, RequestBody};
@@ -61,6 +64,7 @@ pub use server_file::ServerFile;
 pub use spare::{Spare, SpareJob};
 pub use storage::{Fault, FileStorage, SimulatedDisk, Storage, StorageFile};
 pub use terms::{EpochState, PastTerm, Terms};
+pub use whole_file::{read_file, replace_file};
 
 /// The checksum of frames: CRC32C.
 #[must_use]

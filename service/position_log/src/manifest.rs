@@ -3,13 +3,12 @@
 //! A crash leaves the old or the new file. There is no second copy: an older list could bring back
 //! a dropped fleet or lose a created one, so a damaged list is an error.
 
-use std::io;
-
 use crate::aligned_buffer::AlignedBuffer;
 use crate::error::{HeaderFault, LogError};
 use crate::fleet_identity::{FleetIdentity, IDENTITY_BYTES};
 use crate::limits::{MANIFEST_BYTES_MAX, RECORD_ALIGN_BYTES};
 use crate::storage::Storage;
+use crate::whole_file::{read_file, replace_file};
 use crate::wire::{page_align, put, u16_at, u32_at};
 
 const MAGIC: [u8; 8] = *b"\x89SHMAN\r\n";
@@ -18,7 +17,6 @@ const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 32;
 const ENTRY_BYTES: usize = IDENTITY_BYTES + 8;
 const FILE: &str = "fleets.manifest";
-const NEW_FILE: &str = "fleets.manifest.new";
 
 /// A fleet of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,18 +44,8 @@ impl Manifest {
         let failed = |operation| LogError::storage(operation, display.clone());
         // After a crash of the process the file that is seen may not be durable yet.
         storage.sync_dir("").map_err(failed("sync the folder of"))?;
-        let file = match storage.open(FILE) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(failed("open"))?,
-        };
-        let length = file.length().map_err(failed("read the length of"))?;
-        if length > MANIFEST_BYTES_MAX as u64 {
-            let reason = format!("the file has {length} bytes, the limit is {MANIFEST_BYTES_MAX}");
-            return Err(LogError::damaged(display, 0, reason));
-        }
-        let mut bytes = AlignedBuffer::zeroed(length as usize);
-        let read = file.read_at(0, &mut bytes).map_err(failed("read"))?;
-        Self::parse(&bytes[..read]).map(Some).map_err(|fault| fault.of_file(display, VERSION))
+        let Some(bytes) = read_file(storage, FILE, MANIFEST_BYTES_MAX)? else { return Ok(None) };
+        Self::parse(&bytes).map(Some).map_err(|fault| fault.of_file(display, VERSION))
     }
 
     /// Replaces the manifest at the root of the storage, durably.
@@ -66,18 +54,7 @@ impl Manifest {
     /// [`LogError::Input`] if it is too large; [`LogError::Storage`]: then either the former or
     /// this one is found at the next start.
     pub fn store(&self, storage: &dyn Storage) -> Result<(), LogError> {
-        let bytes = self.encode()?;
-        let display = storage.display(FILE);
-        let failed = |operation| LogError::storage(operation, display.clone());
-        match storage.remove(NEW_FILE) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed.map_err(failed("replace"))?,
-        }
-        let file = storage.create(NEW_FILE).map_err(failed("create"))?;
-        file.write_at(0, &bytes).map_err(failed("write"))?;
-        file.sync_data().map_err(failed("sync"))?;
-        storage.rename(NEW_FILE, FILE).map_err(failed("rename"))?;
-        storage.sync_dir("").map_err(failed("sync the folder of"))
+        replace_file(storage, FILE, &self.encode()?)
     }
 
     pub(crate) fn encode(&self) -> Result<AlignedBuffer, LogError> {

@@ -3,12 +3,11 @@
 //!
 //! A crash leaves the old or the new text. A damaged file is an error.
 
-use std::io;
-
 use crate::aligned_buffer::AlignedBuffer;
 use crate::error::LogError;
 use crate::limits::MANIFEST_BYTES_MAX;
 use crate::storage::Storage;
+use crate::whole_file::{read_file, replace_file};
 use crate::wire::{page_align, put, u32_at};
 
 const MAGIC: [u8; 8] = *b"\x89SHSRV\r\n";
@@ -25,25 +24,16 @@ impl ServerFile {
     /// [`LogError::Damaged`], [`LogError::Storage`].
     pub fn load(&self, storage: &dyn Storage) -> Result<Option<String>, LogError> {
         let display = storage.display(self.0);
-        let failed = |operation| LogError::storage(operation, display.clone());
-        let file = match storage.open(self.0) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(failed("open"))?,
+        let Some(bytes) = read_file(storage, self.0, MANIFEST_BYTES_MAX)? else {
+            return Ok(None);
         };
-        let length = file.length().map_err(failed("read the length of"))?;
         let damaged = |reason: &str| LogError::damaged(display.clone(), 0, reason);
-        if length > MANIFEST_BYTES_MAX as u64 {
-            return Err(damaged("it is too long"));
-        }
-        let mut bytes = AlignedBuffer::zeroed(length as usize);
-        let read = file.read_at(0, &mut bytes).map_err(failed("read"))?;
-        let bytes = &bytes[..read];
         if bytes.len() < HEADER_BYTES || bytes[..8] != MAGIC {
             return Err(damaged("it does not begin as a file of this server"));
         }
-        let end = HEADER_BYTES.saturating_add(u32_at(bytes, 8) as usize);
+        let end = HEADER_BYTES.saturating_add(u32_at(&bytes, 8) as usize);
         let text = bytes.get(HEADER_BYTES..end).ok_or_else(|| damaged("it is incomplete"))?;
-        if crc32c::crc32c(text) != u32_at(bytes, 12) {
+        if crc32c::crc32c(text) != u32_at(&bytes, 12) {
             return Err(damaged("the checksum differs"));
         }
         let text = std::str::from_utf8(text).map_err(|_| damaged("it is not UTF-8"))?;
@@ -64,17 +54,7 @@ impl ServerFile {
         put(&mut bytes, 8, &(text.len() as u32).to_le_bytes());
         put(&mut bytes, 12, &crc32c::crc32c(text.as_bytes()).to_le_bytes());
         put(&mut bytes, HEADER_BYTES, text.as_bytes());
-        let new_file = format!("{}.new", self.0);
-        let failed = |operation| LogError::storage(operation, storage.display(self.0));
-        match storage.remove(&new_file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed.map_err(failed("replace"))?,
-        }
-        let file = storage.create(&new_file).map_err(failed("create"))?;
-        file.write_at(0, &bytes).map_err(failed("write"))?;
-        file.sync_data().map_err(failed("sync"))?;
-        storage.rename(&new_file, self.0).map_err(failed("rename"))?;
-        storage.sync_dir("").map_err(failed("sync the folder of"))
+        replace_file(storage, self.0, &bytes)
     }
 }
 

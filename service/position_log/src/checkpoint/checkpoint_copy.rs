@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::checkpoint_files::{CheckpointFile, open_newest};
 use super::checkpoint_reader::CheckpointReader;
-use super::new_checkpoint::NewCheckpoint;
 use crate::aligned_buffer::AlignedBuffer;
 use crate::error::LogError;
 use crate::fleet_identity::FleetIdentity;
 use crate::limits::WRITE_BYTES;
+use crate::new_file::NewFile;
 use crate::storage::{Storage, StorageFile};
 
 /// Reads the file of the newest checkpoint that is whole.
@@ -67,7 +67,10 @@ impl CheckpointExport {
 
 /// Writes a checkpoint that arrives in parts.
 #[derive(Debug)]
-pub struct CheckpointImport(NewCheckpoint);
+pub struct CheckpointImport {
+    out: NewFile,
+    folder: String,
+}
 
 impl CheckpointImport {
     /// Begins a copy in `folder`.
@@ -79,7 +82,8 @@ impl CheckpointImport {
         folder: &str,
         reserve_bytes: u64,
     ) -> Result<Self, LogError> {
-        NewCheckpoint::create(storage, folder, reserve_bytes).map(Self)
+        let out = NewFile::create(storage, CheckpointFile::new_path(folder), reserve_bytes)?;
+        Ok(Self { out, folder: folder.to_owned() })
     }
 
     /// Appends the next bytes.
@@ -87,7 +91,7 @@ impl CheckpointImport {
     /// # Errors
     /// [`LogError::Space`], [`LogError::Storage`].
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), LogError> {
-        self.0.append(bytes)
+        self.out.append(bytes)
     }
 
     /// Verifies the copy, makes it durable and gives it its name. Returns its epoch.
@@ -95,16 +99,16 @@ impl CheckpointImport {
     /// # Errors
     /// [`LogError::Damaged`], [`LogError::Version`], [`LogError::Fleet`]; as [`Self::append`].
     pub fn finish(mut self, fleet: &FleetIdentity) -> Result<u64, LogError> {
-        let (storage, path) = (self.0.storage().clone(), self.0.path());
-        if !self.0.ends_at_page() {
+        let (storage, path) = (self.out.storage().clone(), self.out.path().to_owned());
+        if !self.out.ends_at_page() {
             let reason = "the copy ends within a page";
-            return Err(LogError::damaged(storage.display(&path), self.0.written(), reason));
+            return Err(LogError::damaged(storage.display(&path), self.out.length(), reason));
         }
-        self.0.sync()?;
+        self.out.sync()?;
         let mut reader = CheckpointReader::open(&storage, &path, Some(fleet))?;
         let epoch = reader.header().epoch;
         while reader.next_section()?.is_some() {}
-        self.0.publish(epoch)?;
+        self.out.publish(&CheckpointFile(epoch).path(&self.folder))?;
         Ok(epoch)
     }
 }

@@ -18,7 +18,12 @@ pub(super) struct CheckpointFile(pub(super) u64);
 
 impl CheckpointFile {
     /// The name of one that is not finished.
-    pub(super) const NEW: &str = "checkpoint.new";
+    const NEW: &str = "checkpoint.new";
+
+    /// Where one that is not finished is written.
+    pub(super) fn new_path(folder: &str) -> String {
+        format!("{folder}/{}", Self::NEW)
+    }
 
     pub(super) fn path(&self, folder: &str) -> String {
         format!("{folder}/{}", self.name())

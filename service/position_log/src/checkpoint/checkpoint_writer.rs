@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use super::checkpoint_files::remove_old;
+use super::checkpoint_files::{CheckpointFile, remove_old};
 use super::checkpoint_header::CheckpointHeader;
-use super::new_checkpoint::NewCheckpoint;
 use super::producer_table::{ProducerState, encode_producer};
 use super::section::{END, KIND_MIN, PRODUCERS, SectionHeader, TERMS};
 use crate::error::LogError;
 use crate::limits::{PAGE_BYTES, SECTION_ALIGN_BYTES, SECTION_BYTES_MAX};
+use crate::new_file::NewFile;
 use crate::storage::Storage;
 use crate::terms::PastTerm;
 
@@ -33,7 +33,8 @@ pub struct CheckpointSummary {
 /// Writes one checkpoint.
 #[derive(Debug)]
 pub struct CheckpointWriter {
-    out: NewCheckpoint,
+    out: NewFile,
+    folder: String,
     epoch: u64,
     sections: u64,
     /// CRC of all section headers.
@@ -62,8 +63,9 @@ impl CheckpointWriter {
                 header.epoch, header.position.epoch
             )));
         }
-        let out = NewCheckpoint::create(storage, folder, reserve_bytes)?;
-        let mut writer = Self { out, epoch: header.epoch, sections: 0, headers_crc: 0 };
+        let out = NewFile::create(storage, CheckpointFile::new_path(folder), reserve_bytes)?;
+        let folder = folder.to_owned();
+        let mut writer = Self { out, folder, epoch: header.epoch, sections: 0, headers_crc: 0 };
         let mut page = [0; PAGE_BYTES];
         header.encode(&mut page);
         writer.out.append(&page)?;
@@ -133,8 +135,8 @@ impl CheckpointWriter {
         end[8..12].copy_from_slice(&self.headers_crc.to_le_bytes());
         self.append(END, &end)?;
         let bytes = self.out.sync()?;
-        self.out.publish(self.epoch)?;
-        let needed_epoch = remove_old(&**self.out.storage(), self.out.folder(), self.epoch)?;
+        self.out.publish(&CheckpointFile(self.epoch).path(&self.folder))?;
+        let needed_epoch = remove_old(&**self.out.storage(), &self.folder, self.epoch)?;
         Ok(CheckpointSummary { epoch: self.epoch, bytes, needed_epoch })
     }
 }

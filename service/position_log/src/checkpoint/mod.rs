@@ -5,7 +5,6 @@ mod checkpoint_files;
 mod checkpoint_header;
 mod checkpoint_reader;
 mod checkpoint_writer;
-mod new_checkpoint;
 mod producer_table;
 mod section;
 

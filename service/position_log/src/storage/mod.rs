@@ -7,4 +7,5 @@ mod storage_trait;
 
 pub use file_storage::FileStorage;
 pub use simulated_disk::{Fault, SimulatedDisk};
+pub(crate) use storage_trait::folder_of;
 pub use storage_trait::{Storage, StorageFile};

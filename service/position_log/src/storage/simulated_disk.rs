@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::simulated_file::{Chance, SimulatedFile};
-use super::{Storage, StorageFile};
+use super::{Storage, StorageFile, folder_of};
 use crate::limits::{PAGE_BYTES, SECTOR_BYTES};
 
 /// What one operation does instead of its work.
@@ -191,10 +191,6 @@ impl EntryChange {
     fn folder(&self) -> &str {
         self.from.as_deref().or(self.to.as_deref()).map_or("", folder_of)
     }
-}
-
-fn folder_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 fn missing() -> io::Error {

@@ -89,3 +89,8 @@ pub trait StorageFile: Send + Sync + Debug {
     /// As above.
     fn length(&self) -> io::Result<u64>;
 }
+
+/// The folder of a file; empty at the root.
+pub(crate) fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}

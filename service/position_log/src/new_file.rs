@@ -1,23 +1,23 @@
-//! The file of a checkpoint that is not complete: it has another name, and is removed unless it
-//! gets its own.
+//! A file that is not complete: it has another name, and is removed unless it gets its own.
+//!
+//! Checkpoints and the runs of a history are written by it.
 
 use std::io;
 use std::sync::Arc;
 
-use super::checkpoint_files::CheckpointFile;
 use crate::aligned_buffer::AlignedBuffer;
 use crate::error::LogError;
 use crate::limits::{PAGE_BYTES, WRITE_BYTES};
-use crate::storage::{Storage, StorageFile};
+use crate::storage::{Storage, StorageFile, folder_of};
 use crate::wire::page_align;
 
 /// Writes it in order, a buffer at a time.
 #[derive(Debug)]
-pub(super) struct NewCheckpoint {
+pub struct NewFile {
     storage: Arc<dyn Storage>,
-    folder: String,
+    path: String,
     reserve_bytes: u64,
-    /// `None` once the checkpoint has its name.
+    /// `None` once the file has its name.
     file: Option<Box<dyn StorageFile>>,
     buffer: AlignedBuffer,
     /// Bytes of the buffer in use.
@@ -26,26 +26,32 @@ pub(super) struct NewCheckpoint {
     offset: u64,
 }
 
-impl NewCheckpoint {
-    /// Begins a file in `folder`, in place of one that was not completed.
-    pub(super) fn create(
+impl NewFile {
+    /// Begins a file, in place of one that was not completed. Writes keep `reserve_bytes` of the
+    /// disk free.
+    ///
+    /// # Errors
+    /// [`LogError::Storage`].
+    pub fn create(
         storage: Arc<dyn Storage>,
-        folder: &str,
+        path: String,
         reserve_bytes: u64,
     ) -> Result<Self, LogError> {
-        let path = format!("{folder}/{}", CheckpointFile::NEW);
         let failed = |operation| LogError::storage(operation, storage.display(&path));
         match storage.remove(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(failed("remove"))?,
         }
         let file = Some(storage.create(&path).map_err(failed("create"))?);
-        let (folder, buffer) = (folder.to_owned(), AlignedBuffer::zeroed(WRITE_BYTES));
-        Ok(Self { storage, folder, reserve_bytes, file, buffer, filled: 0, offset: 0 })
+        let buffer = AlignedBuffer::zeroed(WRITE_BYTES);
+        Ok(Self { storage, path, reserve_bytes, file, buffer, filled: 0, offset: 0 })
     }
 
     /// Appends bytes.
-    pub(super) fn append(&mut self, mut bytes: &[u8]) -> Result<(), LogError> {
+    ///
+    /// # Errors
+    /// [`LogError::Space`], [`LogError::Storage`].
+    pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), LogError> {
         while !bytes.is_empty() {
             let count = bytes.len().min(self.buffer.len() - self.filled);
             let (now, later) = bytes.split_at(count);
@@ -61,7 +67,7 @@ impl NewCheckpoint {
 
     /// Writes the buffer, padded to whole pages.
     fn flush(&mut self) -> Result<(), LogError> {
-        let display = self.storage.display(&self.path());
+        let display = self.storage.display(&self.path);
         let end = page_align(self.filled);
         self.buffer[self.filled..end].fill(0);
         let free = self.storage.free_bytes();
@@ -81,55 +87,61 @@ impl NewCheckpoint {
         Ok(())
     }
 
-    /// Writes what is left and makes all of it durable; returns its length.
-    pub(super) fn sync(&mut self) -> Result<u64, LogError> {
+    /// Writes what is left, padded to whole pages, and makes all of it durable; returns its length.
+    ///
+    /// # Errors
+    /// [`LogError::Space`], [`LogError::Storage`].
+    pub fn sync(&mut self) -> Result<u64, LogError> {
         if self.filled > 0 {
             self.flush()?;
         }
         if let Some(file) = &self.file {
-            let display = self.storage.display(&self.path());
+            let display = self.storage.display(&self.path);
             file.sync_data().map_err(LogError::storage("sync", display))?;
         }
         Ok(self.offset)
     }
 
-    /// Gives the file, which is durable, the name of its epoch.
-    pub(super) fn publish(&mut self, epoch: u64) -> Result<(), LogError> {
-        let (from, to) = (self.path(), CheckpointFile(epoch).path(&self.folder));
-        let failed = |operation| LogError::storage(operation, self.storage.display(&from));
-        self.storage.rename(&from, &to).map_err(failed("rename"))?;
+    /// Gives the file, which is durable, its name in the same folder, durably.
+    ///
+    /// # Errors
+    /// [`LogError::Storage`].
+    pub fn publish(&mut self, to: &str) -> Result<(), LogError> {
+        let failed = |operation| LogError::storage(operation, self.storage.display(&self.path));
+        self.storage.rename(&self.path, to).map_err(failed("rename"))?;
         self.file = None;
-        self.storage.sync_dir(&self.folder).map_err(failed("sync the folder of"))
+        self.storage.sync_dir(folder_of(to)).map_err(failed("sync the folder of"))
     }
 
     /// Whether all bytes so far are whole pages.
-    pub(super) fn ends_at_page(&self) -> bool {
+    pub(crate) fn ends_at_page(&self) -> bool {
         self.filled.is_multiple_of(PAGE_BYTES)
     }
 
-    /// Bytes that were written.
-    pub(super) fn written(&self) -> u64 {
-        self.offset
+    /// Bytes that were appended.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.offset + self.filled as u64
     }
 
-    pub(super) fn storage(&self) -> &Arc<dyn Storage> {
+    /// Where it is written.
+    #[must_use]
+    pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
 
-    pub(super) fn folder(&self) -> &str {
-        &self.folder
-    }
-
-    pub(super) fn path(&self) -> String {
-        format!("{}/{}", self.folder, CheckpointFile::NEW)
+    /// Its name until it is complete.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
     }
 }
 
-impl Drop for NewCheckpoint {
+impl Drop for NewFile {
     fn drop(&mut self) {
         if self.file.take().is_some() {
-            // Best effort: the next checkpoint removes what remains.
-            let _ = self.storage.remove(&self.path());
+            // Best effort: the next file of this name replaces what remains.
+            let _ = self.storage.remove(&self.path);
         }
     }
 }

@@ -1,0 +1,428 @@
+//! The one writer of a history: seals batches, replaces runs, drops old ones, erases objects.
+//!
+//! Every change is a new manifest. Files are durable before the manifest names them; a failed
+//! change of the manifest stops the writer, since nothing is known about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+use shoal_codec::{FixRow, SpaceTag};
+use shoal_position_log::{LogError, Storage};
+
+use crate::batch::Batch;
+use crate::error::HistoryError;
+use crate::hilbert::hilbert_cell;
+use crate::history::History;
+use crate::limits::{
+    CACHE_BYTES_DEFAULT, ERASING_MAX, PARTITION_MS_DEFAULT, PARTITION_MS_MAX, PARTITION_MS_MIN,
+    RUNS_MAX,
+};
+use crate::manifest::{Manifest, Watermark};
+use crate::run::{CellRow, NewRun, PageCache, RunEntry, RunFile, RunWriter};
+use crate::version::{Runs, Version};
+
+/// What a history is opened with.
+#[derive(Clone, Debug)]
+pub struct HistoryOptions {
+    /// Id of the fleet.
+    pub fleet_id: u128,
+    /// Its space.
+    pub space: SpaceTag,
+    /// Length of a partition in milliseconds, a minute to a day. It is fixed when the history is
+    /// created.
+    pub partition_ms: i64,
+    /// Bytes of encoded pages that stay in memory.
+    pub cache_bytes: usize,
+    /// Space that runs leave free on the disk.
+    pub reserve_bytes: u64,
+}
+
+impl HistoryOptions {
+    /// The usual options of a fleet.
+    #[must_use]
+    pub fn new(fleet_id: u128, space: SpaceTag) -> Self {
+        Self {
+            fleet_id,
+            space,
+            partition_ms: PARTITION_MS_DEFAULT,
+            cache_bytes: CACHE_BYTES_DEFAULT,
+            reserve_bytes: shoal_position_log::limits::RESERVE_BYTES_DEFAULT,
+        }
+    }
+}
+
+/// What a batch became.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sealed {
+    /// Fixes in new runs.
+    pub rows: u64,
+    /// New runs.
+    pub runs: u64,
+    /// Bytes of the new runs.
+    pub bytes: u64,
+    /// Fixes of partitions that are no longer kept, or of objects that are being erased.
+    pub dropped: u64,
+}
+
+/// The writer.
+#[derive(Debug)]
+pub struct HistoryWriter {
+    storage: Arc<dyn Storage>,
+    folder: String,
+    reserve_bytes: u64,
+    pub(crate) manifest: Manifest,
+    history: History,
+    /// The reason why nothing is written any more.
+    stopped: Option<String>,
+    /// Runs without any of the objects that are being erased.
+    pub(crate) erased: BTreeSet<u64>,
+    /// Files that an erasure replaced and that a reader may still hold.
+    pub(crate) replaced: Vec<Weak<RunFile>>,
+}
+
+impl HistoryWriter {
+    /// Opens the history in a folder, or begins one there. Removes files that no manifest names.
+    ///
+    /// # Errors
+    /// [`HistoryError::File`]: damage, a missing run, another fleet; [`HistoryError::Input`] for
+    /// options out of range.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        folder: &str,
+        options: &HistoryOptions,
+    ) -> Result<Self, HistoryError> {
+        let HistoryOptions { fleet_id, space, partition_ms, cache_bytes, reserve_bytes } = *options;
+        if !(PARTITION_MS_MIN..=PARTITION_MS_MAX).contains(&partition_ms) {
+            return Err(HistoryError::Input(format!(
+                "a partition of {partition_ms} ms, it must have {PARTITION_MS_MIN} to \
+                 {PARTITION_MS_MAX}"
+            )));
+        }
+        space.check()?;
+        let display = storage.display(folder);
+        storage.create_dir(folder).map_err(LogError::storage("create", &display))?;
+        let manifest = match Manifest::load(&*storage, folder)? {
+            Some(manifest) if (manifest.fleet_id, manifest.space) == (fleet_id, space) => manifest,
+            Some(manifest) => {
+                let reason = format!(
+                    "it is the history of fleet {:032x} in space {}, not of {fleet_id:032x} in \
+                     {space}",
+                    manifest.fleet_id, manifest.space
+                );
+                return Err(LogError::damaged(display, 0, reason).into());
+            }
+            None => Manifest {
+                fleet_id,
+                space,
+                partition_ms,
+                next_number: 1,
+                next_generation: 1,
+                floor_ms: i64::MIN,
+                watermark: Watermark::default(),
+                runs: Vec::new(),
+                erasing: Vec::new(),
+            },
+        };
+        remove_strangers(&*storage, folder, &manifest)?;
+        let cache = Arc::new(PageCache::new(cache_bytes));
+        let mut partitions: BTreeMap<i64, Vec<Arc<RunFile>>> = BTreeMap::new();
+        for run in &manifest.runs {
+            let file = Arc::new(RunFile::new(storage.clone(), folder, run.clone()));
+            partitions.entry(run.partition_ms).or_default().push(file);
+        }
+        let version = Version {
+            fleet_id,
+            space,
+            partition_ms: manifest.partition_ms,
+            floor_ms: manifest.floor_ms,
+            watermark: manifest.watermark,
+            partitions: partitions.into_iter().map(|(at, runs)| (at, runs.into())).collect(),
+            erasing: manifest.erasing.clone().into(),
+            cache,
+        };
+        Ok(Self {
+            storage,
+            folder: folder.to_owned(),
+            reserve_bytes,
+            manifest,
+            history: History::new(Arc::new(version)),
+            stopped: None,
+            erased: BTreeSet::new(),
+            replaced: Vec::new(),
+        })
+    }
+
+    /// For readers.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Up to where the past is complete: cycles after its position are sealed next.
+    #[must_use]
+    pub fn watermark(&self) -> Watermark {
+        self.manifest.watermark
+    }
+
+    /// Makes everything that arrived up to `watermark` part of the history, at once and durably.
+    /// The batch is sorted; the caller clears it after success.
+    ///
+    /// # Errors
+    /// [`HistoryError::File`]; without space on the disk the call may be repeated.
+    pub fn seal(
+        &mut self,
+        batch: &mut Batch,
+        watermark: Watermark,
+    ) -> Result<Sealed, HistoryError> {
+        self.check_running()?;
+        let version = self.history.version();
+        batch.sort(self.manifest.partition_ms);
+        let partitions = batch.partitions(self.manifest.partition_ms);
+        let mut next = self.manifest.clone();
+        next.watermark = watermark;
+        next.floor_ms = self.floor_for(partitions.iter().map(|(at, ..)| *at));
+        next.next_generation += 1;
+        let mut sealed = Sealed::default();
+        let mut added = Vec::new();
+        for (at, rows, removals) in partitions {
+            let before = sealed.rows;
+            if at >= next.floor_ms {
+                let run = self.new_run(&mut next, at, self.manifest.next_generation);
+                let cells = cells_of(&version, at, rows)?;
+                if let Some(entry) = write_run(run, &version, rows, &cells, removals)? {
+                    sealed.rows += entry.rows;
+                    sealed.bytes += entry.bytes;
+                    sealed.runs += 1;
+                    added.push(entry);
+                }
+            }
+            sealed.dropped += rows.len() as u64 - (sealed.rows - before);
+        }
+        self.commit(next, &[], added)?;
+        Ok(sealed)
+    }
+
+    /// Drops the partitions that end before `from_ms`, and then the oldest ones while the runs have
+    /// more than `bytes_max`. Later fixes of these times are dropped too. Returns the runs that
+    /// were dropped.
+    ///
+    /// # Errors
+    /// [`HistoryError::File`].
+    pub fn retain(
+        &mut self,
+        from_ms: Option<i64>,
+        bytes_max: Option<u64>,
+    ) -> Result<u64, HistoryError> {
+        self.check_running()?;
+        let version = self.history.version();
+        let mut floor_ms = self.manifest.floor_ms;
+        if let Some(from_ms) = from_ms {
+            floor_ms = floor_ms.max(version.partition_of(from_ms));
+        }
+        let mut bytes = version.bytes();
+        let sizes = version
+            .partitions
+            .iter()
+            .map(|(at, runs)| (*at, runs.iter().map(|file| file.entry.bytes).sum::<u64>()));
+        for (at, partition_bytes) in sizes {
+            if at >= floor_ms && bytes_max.is_none_or(|bytes_max| bytes <= bytes_max) {
+                break;
+            }
+            bytes -= partition_bytes;
+            floor_ms = floor_ms.max(at + self.manifest.partition_ms);
+        }
+        if floor_ms == self.manifest.floor_ms {
+            return Ok(0);
+        }
+        let before = self.manifest.runs.len();
+        let next = Manifest { floor_ms, ..self.manifest.clone() };
+        self.commit(next, &[], Vec::new())?;
+        Ok((before - self.manifest.runs.len()) as u64)
+    }
+
+    /// Begins to erase objects: from now on no answer contains them, and what arrives of them until
+    /// the erasure has ended is dropped. [`Self::next_work`] rewrites the runs.
+    ///
+    /// # Errors
+    /// [`HistoryError::Input`] if too many objects are being erased; [`HistoryError::File`].
+    pub fn begin_erase(&mut self, objects: &[u64]) -> Result<(), HistoryError> {
+        self.check_running()?;
+        let mut next = self.manifest.clone();
+        next.erasing.extend(objects);
+        next.erasing.sort_unstable();
+        next.erasing.dedup();
+        if next.erasing.len() > ERASING_MAX {
+            return Err(HistoryError::Input(format!(
+                "{} objects would be erased at once, the limit is {ERASING_MAX}. Wait until the \
+                 erasure before has ended",
+                next.erasing.len()
+            )));
+        }
+        self.erased.clear();
+        self.commit(next, &[], Vec::new())
+    }
+
+    /// Whether an erasure has not ended.
+    #[must_use]
+    pub fn is_erasing(&self) -> bool {
+        !self.manifest.erasing.is_empty()
+    }
+
+    pub(crate) fn check_running(&self) -> Result<(), HistoryError> {
+        match &self.stopped {
+            Some(reason) => Err(HistoryError::Stopped { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The lowest floor with which runs of these partitions exceed no limit.
+    fn floor_for(&self, partitions: impl Iterator<Item = i64>) -> i64 {
+        let mut starts: Vec<i64> = self.manifest.runs.iter().map(|run| run.partition_ms).collect();
+        starts.extend(partitions);
+        let Some(excess) = starts.len().checked_sub(RUNS_MAX + 1) else {
+            return self.manifest.floor_ms;
+        };
+        starts.sort_unstable();
+        self.manifest.floor_ms.max(starts[excess] + self.manifest.partition_ms)
+    }
+
+    /// A run of the next number.
+    pub(crate) fn new_run(
+        &self,
+        next: &mut Manifest,
+        partition_ms: i64,
+        generation: u64,
+    ) -> NewRun {
+        let number = next.next_number;
+        next.next_number += 1;
+        NewRun {
+            storage: self.storage.clone(),
+            folder: self.folder.clone(),
+            reserve_bytes: self.reserve_bytes,
+            fleet_id: next.fleet_id,
+            space: next.space,
+            number,
+            generation,
+            partition_ms,
+        }
+    }
+
+    /// Replaces runs and makes `next` the manifest.
+    pub(crate) fn commit(
+        &mut self,
+        mut next: Manifest,
+        removed: &[u64],
+        added: Vec<RunEntry>,
+    ) -> Result<(), HistoryError> {
+        let floor_ms = next.floor_ms;
+        let is_kept =
+            |run: &RunEntry| run.partition_ms >= floor_ms && !removed.contains(&run.number);
+        let new_files: Vec<Arc<RunFile>> = added
+            .iter()
+            .map(|run| Arc::new(RunFile::new(self.storage.clone(), &self.folder, run.clone())))
+            .collect();
+        next.runs.extend(added);
+        next.runs.retain(is_kept);
+        next.runs.sort_unstable_by_key(|run| (run.partition_ms, run.generation, run.number));
+        if let Err(error) = next.store(&*self.storage, &self.folder) {
+            self.stopped = Some(error.to_string());
+            return Err(error.into());
+        }
+        let version = self.history.version();
+        let mut partitions = version.partitions.clone();
+        let mut changed: BTreeSet<i64> = new_files.iter().map(|it| it.entry.partition_ms).collect();
+        let gone = version.files().filter(|file| !is_kept(&file.entry));
+        for file in gone {
+            file.set_obsolete();
+            changed.insert(file.entry.partition_ms);
+        }
+        for at in changed {
+            let runs = partitions.remove(&at).unwrap_or_default();
+            let new = new_files.iter().filter(|file| file.entry.partition_ms == at);
+            let mut runs: Vec<_> = runs.iter().chain(new).cloned().collect();
+            runs.retain(|file| is_kept(&file.entry));
+            runs.sort_unstable_by_key(|file| (file.entry.generation, file.entry.number));
+            if !runs.is_empty() {
+                partitions.insert(at, Runs::from(runs));
+            }
+        }
+        let erasing = next.erasing.clone().into();
+        let (floor_ms, watermark) = (next.floor_ms, next.watermark);
+        let version = Version { floor_ms, watermark, partitions, erasing, ..(*version).clone() };
+        self.history.replace(version);
+        self.manifest = next;
+        Ok(())
+    }
+}
+
+/// Removes the files of runs that the manifest does not name; all that it names must be there.
+fn remove_strangers(
+    storage: &dyn Storage,
+    folder: &str,
+    manifest: &Manifest,
+) -> Result<(), HistoryError> {
+    let names = storage.list(folder).map_err(LogError::storage("list", storage.display(folder)))?;
+    let path = |name: &str| format!("{folder}/{name}");
+    let mut named: BTreeSet<String> =
+        manifest.runs.iter().map(|run| RunFile::path_of(folder, run.number)).collect();
+    for name in names.iter().filter(|name| RunFile::is_name(name)) {
+        if !named.remove(&path(name)) {
+            let failed = LogError::storage("remove", storage.display(&path(name)));
+            storage.remove(&path(name)).map_err(failed)?;
+        }
+    }
+    match named.first() {
+        None => Ok(()),
+        Some(missing) => {
+            let reason = "the manifest of the history names it, but it does not exist";
+            Err(LogError::damaged(storage.display(missing), 0, reason).into())
+        }
+    }
+}
+
+/// The cell of each object of sorted rows: that which it has in the runs of the partition, so that
+/// all runs of a partition have one order; or that of its first fix.
+fn cells_of(
+    version: &Version,
+    partition_ms: i64,
+    rows: &[FixRow],
+) -> Result<Vec<(u32, u64)>, HistoryError> {
+    let first = rows.chunk_by(|a, b| a.object == b.object).map(|rows| &rows[0]);
+    let mut cells: Vec<(Option<u32>, &FixRow)> = first.map(|row| (None, row)).collect();
+    for file in version.partitions.get(&partition_ms).iter().flat_map(|runs| runs.iter()) {
+        let mut reader = version.reader(file)?;
+        for (cell, row) in cells.iter_mut().filter(|(cell, _)| cell.is_none()) {
+            *cell = reader.find(row.object)?.map(|entry| entry.cell);
+        }
+    }
+    let of = |(cell, row): (Option<u32>, &FixRow)| {
+        (cell.unwrap_or_else(|| hilbert_cell(row.x, row.y)), row.object)
+    };
+    Ok(cells.into_iter().map(of).collect())
+}
+
+/// Writes sorted rows of one partition as a run; nothing if all are erased.
+fn write_run(
+    run: NewRun,
+    version: &Version,
+    rows: &[FixRow],
+    cells: &[(u32, u64)],
+    removals: &[(u64, i64)],
+) -> Result<Option<RunEntry>, HistoryError> {
+    let objects = rows.chunk_by(|a, b| a.object == b.object).zip(cells);
+    let mut objects: Vec<_> =
+        objects.filter(|(_, (_, object))| !version.is_erased(*object)).collect();
+    let removals: Vec<_> =
+        removals.iter().copied().filter(|(object, _)| !version.is_erased(*object)).collect();
+    if objects.is_empty() && removals.is_empty() {
+        return Ok(None);
+    }
+    objects.sort_unstable_by_key(|(_, key)| **key);
+    let mut writer = RunWriter::create(run)?;
+    for (rows, (cell, _)) in objects {
+        for row in rows {
+            writer.push(CellRow { cell: *cell, row: *row })?;
+        }
+    }
+    writer.finish(&removals).map(Some)
+}

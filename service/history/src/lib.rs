@@ -1,0 +1,32 @@
+//! Where objects were: sorted runs of past fixes, and queries over time.
+//!
+//! `HISTORY.md` beside this crate gives every byte and argues every crash. A [`HistoryWriter`]
+//! seals [`Batch`]es of accepted fixes into runs, merges and drops them; a [`History`] gives
+//! queries a [`Version`] to hold. The crate knows neither engine nor protocol, and has no clock.
+
+mod batch;
+mod error;
+mod hilbert;
+mod history;
+mod history_writer;
+pub mod limits;
+mod manifest;
+mod merge;
+mod query;
+mod run;
+mod version;
+mod wire;
+
+pub use batch::Batch;
+pub use error::HistoryError;
+pub use hilbert::hilbert_cell;
+pub use history::History;
+pub use history_writer::{HistoryOptions, HistoryWriter, Sealed};
+pub use manifest::Watermark;
+pub use merge::Merge;
+pub use query::{
+    AsOf, AsOfQuery, DensityCell, DensityGrid, Everywhere, QueryBudget, Replay, RowFilter, Scan,
+    Trajectory,
+};
+pub use run::{RunEntry, Zone};
+pub use version::Version;

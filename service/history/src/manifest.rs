@@ -1,0 +1,229 @@
+//! The manifest: the runs that are the history, replaced as a whole (HISTORY.md, section 4).
+//!
+//! A crash leaves the former or the new one; files that it does not name are removed at the start.
+
+use shoal_codec::{SpaceKind, SpaceTag};
+use shoal_position_log::{
+    AlignedBuffer, LogError, Position, Storage, checksum, read_file, replace_file,
+};
+
+use crate::limits::{MANIFEST_BYTES_MAX, PARTITION_MS_MAX, PARTITION_MS_MIN};
+use crate::run::{ENTRY_BYTES, RunEntry};
+use crate::wire::{Reader, Writer};
+
+const MAGIC: [u8; 8] = *b"\x89SHHIS\r\n";
+const VERSION: u16 = 1;
+/// Bytes before the runs.
+const HEADER_BYTES: usize = 160;
+const FILE: &str = "history.manifest";
+
+/// Up to where the past is complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watermark {
+    /// Term of the last cycle that is part of the history.
+    pub term: u64,
+    /// Place of that cycle in the log.
+    pub position: Position,
+    /// The fleet's clock after that cycle, Unix milliseconds: fixes that arrived by then are in.
+    pub clock_ms: i64,
+}
+
+/// All of the history that is not in runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Manifest {
+    /// Id of the fleet.
+    pub(crate) fleet_id: u128,
+    /// Its space.
+    pub(crate) space: SpaceTag,
+    /// Length of a partition.
+    pub(crate) partition_ms: i64,
+    /// Number of the next run.
+    pub(crate) next_number: u64,
+    /// Generation of the next runs.
+    pub(crate) next_generation: u64,
+    /// Partitions before this time are not kept.
+    pub(crate) floor_ms: i64,
+    /// What is in.
+    pub(crate) watermark: Watermark,
+    /// By (partition, generation, number).
+    pub(crate) runs: Vec<RunEntry>,
+    /// Objects that are being erased, ascending.
+    pub(crate) erasing: Vec<u64>,
+}
+
+impl Manifest {
+    fn path(folder: &str) -> String {
+        format!("{folder}/{FILE}")
+    }
+
+    /// Reads the manifest of a folder; nothing if there is none.
+    pub(crate) fn load(storage: &dyn Storage, folder: &str) -> Result<Option<Self>, LogError> {
+        let path = Self::path(folder);
+        let display = storage.display(&path);
+        // After a crash of the process the file that is seen may not be durable yet.
+        storage.sync_dir(folder).map_err(LogError::storage("sync", storage.display(folder)))?;
+        let bytes = read_file(storage, &path, MANIFEST_BYTES_MAX)?;
+        bytes.map(|bytes| Self::parse(&bytes, &display)).transpose()
+    }
+
+    /// Replaces the manifest, durably. After an error the former or this one is found.
+    pub(crate) fn store(&self, storage: &dyn Storage, folder: &str) -> Result<(), LogError> {
+        let bytes = self.encode();
+        let mut pages = AlignedBuffer::zeroed(bytes.len());
+        pages[..bytes.len()].copy_from_slice(&bytes);
+        replace_file(storage, &Self::path(folder), &pages)
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut body = Writer::default();
+        self.runs.iter().for_each(|run| run.write(&mut body));
+        self.erasing.iter().for_each(|object| body.u64(*object));
+        let Self { space, watermark: Watermark { term, position, clock_ms }, .. } = self;
+        let mut out = Writer(MAGIC.to_vec());
+        out.u16(VERSION);
+        out.u16(space.kind.code());
+        out.u32(checksum(&body.0));
+        out.u128(self.fleet_id);
+        for value in [space.origin_x, space.origin_y, space.quantum] {
+            out.f64(value);
+        }
+        out.i64(self.partition_ms);
+        out.u64(self.next_number);
+        out.u64(self.next_generation);
+        out.i64(self.floor_ms);
+        out.u64(*term);
+        for value in [position.segment, position.offset, position.sequence, position.epoch] {
+            out.u64(value);
+        }
+        out.i64(*clock_ms);
+        out.u32(self.runs.len() as u32);
+        out.u32(self.erasing.len() as u32);
+        out.0.resize(HEADER_BYTES - 4, 0);
+        out.u32(checksum(&out.0));
+        out.0.append(&mut body.0);
+        out.0
+    }
+
+    pub(crate) fn parse(bytes: &[u8], file: &str) -> Result<Self, LogError> {
+        let damaged =
+            |offset: usize, reason: &str| Err(LogError::damaged(file, offset as u64, reason));
+        if bytes.len() < HEADER_BYTES || bytes[..8] != MAGIC {
+            return damaged(0, "it is no manifest of a history");
+        }
+        if checksum(&bytes[..HEADER_BYTES - 4]) != Reader(&bytes[HEADER_BYTES - 4..]).u32() {
+            return damaged(0, "the checksum of the header differs");
+        }
+        let mut from = Reader(&bytes[8..HEADER_BYTES]);
+        let found = from.u16();
+        if found != VERSION {
+            return Err(LogError::Version { file: file.to_owned(), found, supported: VERSION });
+        }
+        let (kind, body_crc, fleet_id) = (from.u16(), from.u32(), from.u128());
+        let Some(kind) = SpaceKind::from_code(kind) else {
+            return damaged(10, "the kind of the space is unknown");
+        };
+        let [origin_x, origin_y, quantum] = [from.f64(), from.f64(), from.f64()];
+        let space = SpaceTag { kind, origin_x, origin_y, quantum };
+        let (partition_ms, next_number, next_generation) = (from.i64(), from.u64(), from.u64());
+        let (floor_ms, term) = (from.i64(), from.u64());
+        let (segment, offset) = (from.u64(), from.u64());
+        let position = Position { segment, offset, sequence: from.u64(), epoch: from.u64() };
+        let watermark = Watermark { term, position, clock_ms: from.i64() };
+        let (runs, erasing) = (from.u32() as usize, from.u32() as usize);
+        let end = HEADER_BYTES.saturating_add(runs * ENTRY_BYTES).saturating_add(erasing * 8);
+        let Some(body) = bytes.get(HEADER_BYTES..end) else {
+            return damaged(HEADER_BYTES, "the file is shorter than its header states");
+        };
+        if checksum(body) != body_crc {
+            return damaged(HEADER_BYTES, "the checksum of the runs differs");
+        }
+        if space.check().is_err() || !(PARTITION_MS_MIN..=PARTITION_MS_MAX).contains(&partition_ms)
+        {
+            return damaged(0, "the space or the length of partitions is not valid");
+        }
+        let mut from = Reader(body);
+        let runs: Vec<_> = (0..runs).map(|_| RunEntry::read(&mut from)).collect();
+        for (index, run) in runs.iter().enumerate() {
+            if let Some(fault) = run.fault(partition_ms) {
+                return damaged(HEADER_BYTES + index * ENTRY_BYTES, fault);
+            }
+        }
+        let erasing = (0..erasing).map(|_| from.u64()).collect();
+        Ok(Self {
+            fleet_id,
+            space,
+            partition_ms,
+            next_number,
+            next_generation,
+            floor_ms,
+            watermark,
+            runs,
+            erasing,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Zone;
+
+    fn sample() -> Manifest {
+        let zone = Zone { time_ms: (3_600_000, 3_700_000), x: (-1, 2), y: (3, 4), object: (5, 9) };
+        let run = RunEntry {
+            number: 7,
+            generation: 6,
+            partition_ms: 3_600_000,
+            rows: 5,
+            objects: 2,
+            removals: 1,
+            bytes: 8_192,
+            zone,
+            pages: [1, 1, 1],
+            index_bytes: 300,
+            index_offset: 500,
+            index_crc: 99,
+        };
+        let position = Position { segment: 1, offset: 8_192, sequence: 3, epoch: 44 };
+        Manifest {
+            fleet_id: 11,
+            space: SpaceTag {
+                kind: SpaceKind::Geographic,
+                origin_x: 0.0,
+                origin_y: 0.0,
+                quantum: 1e-7,
+            },
+            partition_ms: 3_600_000,
+            next_number: 8,
+            next_generation: 7,
+            floor_ms: i64::MIN,
+            watermark: Watermark { term: 3, position, clock_ms: 3_700_001 },
+            runs: vec![run.clone(), RunEntry { number: 6, ..run }],
+            erasing: vec![4, 8],
+        }
+    }
+
+    #[test]
+    fn a_manifest_reads_back_and_every_flipped_bit_is_found() {
+        let manifest = sample();
+        let bytes = manifest.encode();
+        assert_eq!(bytes.len(), HEADER_BYTES + 2 * ENTRY_BYTES + 16);
+        assert_eq!(Manifest::parse(&bytes, "m").unwrap(), manifest);
+        for bit in 0..8 * bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(Manifest::parse(&flipped, "m").is_err(), "bit {bit}");
+        }
+        for end in 0..bytes.len() {
+            assert!(Manifest::parse(&bytes[..end], "m").is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn entries_that_no_writer_makes_are_refused() {
+        let mut manifest = sample();
+        manifest.runs[1].zone.time_ms.1 = 7_200_000;
+        let error = Manifest::parse(&manifest.encode(), "m").unwrap_err().to_string();
+        assert!(error.contains("partition"), "{error}");
+    }
+}

@@ -1,0 +1,17 @@
+//! Queries over a held version, as iterators over bounded parts of the answer.
+
+mod as_of;
+mod budget;
+mod density;
+mod replay;
+mod row_filter;
+mod scan;
+mod trajectory;
+
+pub use as_of::{AsOf, AsOfQuery};
+pub use budget::QueryBudget;
+pub use density::{DensityCell, DensityGrid};
+pub use replay::Replay;
+pub use row_filter::{Everywhere, RowFilter};
+pub use scan::Scan;
+pub use trajectory::Trajectory;

@@ -1,0 +1,17 @@
+//! Runs: files of sorted fixes of one partition of event time (HISTORY.md, section 3).
+
+mod page;
+mod run_entry;
+mod run_file;
+mod run_index;
+mod run_reader;
+mod run_writer;
+mod zone;
+
+pub(crate) use page::PageCache;
+pub(crate) use run_entry::ENTRY_BYTES;
+pub use run_entry::RunEntry;
+pub(crate) use run_file::RunFile;
+pub(crate) use run_reader::{ObjectEntry, RunReader};
+pub(crate) use run_writer::{CellRow, NewRun, RunWriter};
+pub use zone::Zone;

@@ -1,0 +1,182 @@
+//! What the manifest and a run's own footer state of a run (HISTORY.md, section 3.4).
+
+use shoal_position_log::LogError;
+
+use super::zone::Zone;
+use crate::limits::{INDEX_BYTES_MAX, RUN_ROWS_MAX, TILE_ROWS};
+use crate::wire::{Reader, Writer};
+
+/// Bytes of an entry.
+pub(crate) const ENTRY_BYTES: usize = 128;
+/// Bytes of the footer of a run, its last page.
+pub(crate) const FOOTER_BYTES: usize = 4096;
+/// Bytes of the footer in use: magic, version, fleet, entry, checksum.
+const FOOTER_USED_BYTES: usize = 8 + 8 + 16 + ENTRY_BYTES + 4;
+const MAGIC: [u8; 8] = *b"\x89SHRUN\r\n";
+const VERSION: u16 = 1;
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunEntry {
+    /// Its number, which names its file and is used once.
+    pub number: u64,
+    /// Of rows with equal identity in two runs of a partition, the greater generation has the one
+    /// that arrived later. Runs of equal generation share no identity.
+    pub generation: u64,
+    /// First time of its partition, Unix milliseconds.
+    pub partition_ms: i64,
+    /// Its fixes.
+    pub rows: u64,
+    /// Objects with fixes.
+    pub objects: u64,
+    /// Removals and clears.
+    pub removals: u64,
+    /// Bytes of its file.
+    pub bytes: u64,
+    /// The zone of its fixes.
+    pub zone: Zone,
+    /// Pages of fixes, objects and removals.
+    pub(crate) pages: [u32; 3],
+    /// Bytes of its index, which begins after the last page.
+    pub(crate) index_bytes: u32,
+    /// Offset of its index.
+    pub(crate) index_offset: u64,
+    /// Checksum of its index.
+    pub(crate) index_crc: u32,
+}
+
+impl RunEntry {
+    pub(crate) fn write(&self, out: &mut Writer) {
+        let end = out.0.len() + ENTRY_BYTES;
+        let Self { zone, pages, .. } = self;
+        out.u64(self.number);
+        out.u64(self.generation);
+        out.i64(self.partition_ms);
+        out.u32(self.rows as u32);
+        out.u32(self.objects as u32);
+        out.u32(self.removals as u32);
+        out.u32(self.index_crc);
+        out.u64(self.bytes);
+        out.i64(zone.time_ms.0);
+        out.i64(zone.time_ms.1);
+        for side in [zone.x.0, zone.x.1, zone.y.0, zone.y.1] {
+            out.i32(side);
+        }
+        out.u64(zone.object.0);
+        out.u64(zone.object.1);
+        for count in *pages {
+            out.u32(count);
+        }
+        out.u32(self.index_bytes);
+        out.u64(self.index_offset);
+        out.u64(0);
+        assert_eq!(out.0.len(), end, "an entry has {ENTRY_BYTES} bytes");
+    }
+
+    /// Reads an entry of [`ENTRY_BYTES`].
+    pub(crate) fn read(from: &mut Reader<'_>) -> Self {
+        let (number, generation, partition_ms) = (from.u64(), from.u64(), from.i64());
+        let [rows, objects, removals] = [from.u32(), from.u32(), from.u32()].map(u64::from);
+        let (index_crc, bytes) = (from.u32(), from.u64());
+        let zone = Zone {
+            time_ms: (from.i64(), from.i64()),
+            x: (from.i32(), from.i32()),
+            y: (from.i32(), from.i32()),
+            object: (from.u64(), from.u64()),
+        };
+        let pages = [from.u32(), from.u32(), from.u32()];
+        let (index_bytes, index_offset) = (from.u32(), from.u64());
+        from.u64();
+        Self {
+            number,
+            generation,
+            partition_ms,
+            rows,
+            objects,
+            removals,
+            bytes,
+            zone,
+            pages,
+            index_bytes,
+            index_offset,
+            index_crc,
+        }
+    }
+
+    /// Why the entry cannot be one that this version writes, if so.
+    pub(crate) fn fault(&self, partition_ms: i64) -> Option<&'static str> {
+        let end_ms = self.partition_ms.checked_add(partition_ms - 1);
+        let in_partition =
+            end_ms.is_some_and(|end| self.zone.lies_in_times(self.partition_ms, end));
+        let rules = [
+            (self.partition_ms.rem_euclid(partition_ms) == 0, "a partition begins elsewhere"),
+            (self.rows <= RUN_ROWS_MAX && self.objects <= self.rows, "its counts are too large"),
+            (self.rows == 0 || in_partition, "its times leave its partition"),
+            (self.index_bytes as usize <= INDEX_BYTES_MAX, "its index is too long"),
+            (
+                self.index_offset.saturating_add(self.index_bytes.into()) <= self.bytes,
+                "its index exceeds its file",
+            ),
+        ];
+        rules.into_iter().find(|(holds, _)| !holds).map(|(_, fault)| fault)
+    }
+
+    /// Tiles of fixes.
+    pub(crate) fn tiles(&self) -> usize {
+        (self.rows as usize).div_ceil(TILE_ROWS)
+    }
+
+    /// Rows of one tile.
+    pub(crate) fn tile_rows(&self, tile: usize) -> usize {
+        (self.rows as usize - tile * TILE_ROWS).min(TILE_ROWS)
+    }
+
+    /// Number of all pages.
+    pub(crate) fn pages_total(&self) -> usize {
+        self.pages.iter().map(|count| *count as usize).sum()
+    }
+}
+
+/// The last page of a run: a file that describes itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Footer {
+    /// Id of the fleet.
+    pub(crate) fleet_id: u128,
+    /// The run.
+    pub(crate) entry: RunEntry,
+}
+
+impl Footer {
+    pub(crate) fn encode(&self) -> [u8; FOOTER_BYTES] {
+        let mut out = Writer(MAGIC.to_vec());
+        out.u16(VERSION);
+        out.u16(0);
+        out.u32(0);
+        out.u128(self.fleet_id);
+        self.entry.write(&mut out);
+        out.u32(shoal_position_log::checksum(&out.0));
+        let mut page = [0; FOOTER_BYTES];
+        page[..FOOTER_USED_BYTES].copy_from_slice(&out.0);
+        page
+    }
+
+    /// Parses the last page of `file`.
+    pub(crate) fn parse(bytes: &[u8], file: &str, offset: u64) -> Result<Self, LogError> {
+        let damaged = |reason: &str| Err(LogError::damaged(file, offset, reason));
+        if bytes.len() < FOOTER_BYTES || bytes[..8] != MAGIC {
+            return damaged("the file does not end as a run of a history");
+        }
+        let checked = &bytes[..FOOTER_USED_BYTES - 4];
+        let stored = Reader(&bytes[FOOTER_USED_BYTES - 4..]).u32();
+        if shoal_position_log::checksum(checked) != stored {
+            return damaged("the checksum of the footer differs");
+        }
+        let mut from = Reader(&checked[8..]);
+        let found = from.u16();
+        if found != VERSION {
+            return Err(LogError::Version { file: file.to_owned(), found, supported: VERSION });
+        }
+        (from.u16(), from.u32());
+        Ok(Self { fleet_id: from.u128(), entry: RunEntry::read(&mut from) })
+    }
+}

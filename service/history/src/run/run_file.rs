@@ -1,0 +1,76 @@
+//! The file of a run: it is removed when no version refers to it any more.
+//!
+//! Files are opened for each read, so that the number of open files does not grow with the
+//! history; pages in use are in the cache.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use shoal_position_log::limits::PAGE_BYTES;
+use shoal_position_log::{AlignedBuffer, LogError, Storage};
+
+use super::run_entry::RunEntry;
+
+const SUFFIX: &str = ".run";
+const DIGITS: usize = 16;
+
+/// A run on the disk.
+#[derive(Debug)]
+pub(crate) struct RunFile {
+    /// What the manifest states.
+    pub(crate) entry: RunEntry,
+    storage: Arc<dyn Storage>,
+    path: String,
+    is_obsolete: AtomicBool,
+}
+
+impl RunFile {
+    pub(crate) fn new(storage: Arc<dyn Storage>, folder: &str, entry: RunEntry) -> Self {
+        let path = Self::path_of(folder, entry.number);
+        Self { entry, storage, path, is_obsolete: AtomicBool::new(false) }
+    }
+
+    /// The path of the run of a number.
+    pub(crate) fn path_of(folder: &str, number: u64) -> String {
+        format!("{folder}/{number:0DIGITS$}{SUFFIX}")
+    }
+
+    /// Whether a file of this name belongs to a run, whole or not.
+    pub(crate) fn is_name(name: &str) -> bool {
+        name.ends_with(SUFFIX) || name.ends_with(".run.new")
+    }
+
+    /// Its path as a user knows it.
+    pub(crate) fn display(&self) -> String {
+        self.storage.display(&self.path)
+    }
+
+    /// Removes the file as soon as nobody uses it.
+    pub(crate) fn set_obsolete(&self) {
+        self.is_obsolete.store(true, Ordering::Release);
+    }
+
+    /// Reads some bytes.
+    pub(crate) fn read(&self, offset: u64, bytes: usize) -> Result<Bytes, LogError> {
+        let failed = |operation| LogError::storage(operation, self.display());
+        let start = offset / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+        let skip = (offset - start) as usize;
+        let mut buffer = AlignedBuffer::zeroed(skip + bytes);
+        let file = self.storage.open(&self.path).map_err(failed("open"))?;
+        let read = file.read_at(start, &mut buffer).map_err(failed("read"))?;
+        match buffer.get(skip..skip + bytes).filter(|_| skip + bytes <= read) {
+            Some(bytes) => Ok(Bytes::copy_from_slice(bytes)),
+            None => Err(LogError::damaged(self.display(), offset, "the file is too short")),
+        }
+    }
+}
+
+impl Drop for RunFile {
+    fn drop(&mut self) {
+        if *self.is_obsolete.get_mut() {
+            // Best effort: a start removes what no manifest names.
+            let _ = self.storage.remove(&self.path);
+        }
+    }
+}

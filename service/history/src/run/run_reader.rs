@@ -1,0 +1,347 @@
+//! Reads one run for one query: tiles, the directory of its objects, its removals.
+//!
+//! It holds the block, the tile and the page of the directory that were read last, so that reads
+//! in order decode nothing twice.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use shoal_codec::{Block, BlockError, Budget, FixColumns, FixRow, Table, ValueType, Values};
+use shoal_position_log::{LogError, checksum};
+
+use super::page::{Page, PageCache};
+use super::run_entry::FOOTER_BYTES;
+use super::run_entry::{Footer, RunEntry};
+use super::run_file::RunFile;
+use super::run_index::{FIRST_COLUMN, RunIndex, decode_columns};
+use crate::error::HistoryError;
+use crate::limits::{BLOCK_ROWS, TILE_ROWS};
+use crate::query::QueryBudget;
+
+const OBJECTS: [ValueType; 4] = [ValueType::U64, ValueType::U32, ValueType::U32, ValueType::U32];
+const REMOVALS: [ValueType; 2] = [ValueType::U64, ValueType::I64];
+
+/// Where the fixes of an object lie in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ObjectEntry {
+    /// Its first row.
+    pub(crate) first_row: u32,
+    /// Its rows, which follow each other by time.
+    pub(crate) rows: u32,
+    /// Its cell in the partition.
+    pub(crate) cell: u32,
+}
+
+/// Entries of a range of objects, ascending.
+#[derive(Debug, Default)]
+struct ObjectTile {
+    /// Page and tile that are held.
+    place: Option<(usize, usize)>,
+    objects: Vec<u64>,
+    entries: Vec<ObjectEntry>,
+}
+
+/// A reader of a run.
+#[derive(Debug)]
+pub(crate) struct RunReader {
+    file: Arc<RunFile>,
+    cache: Arc<PageCache>,
+    index: Arc<RunIndex>,
+    block: Option<(usize, Arc<Block>)>,
+    tile: Option<usize>,
+    columns: FixColumns,
+    directory: ObjectTile,
+}
+
+impl RunReader {
+    /// Opens a run; its footer must be that of the manifest.
+    pub(crate) fn open(
+        file: &Arc<RunFile>,
+        cache: &Arc<PageCache>,
+        fleet_id: u128,
+    ) -> Result<Self, HistoryError> {
+        let page = cache.get((file.entry.number, None), || {
+            load_index(file, fleet_id).map(|index| Page::Index(Arc::new(index)))
+        })?;
+        let Page::Index(index) = page else { unreachable!("keys tell pages from indexes") };
+        Ok(Self {
+            file: file.clone(),
+            cache: cache.clone(),
+            index,
+            block: None,
+            tile: None,
+            columns: FixColumns::new(),
+            directory: ObjectTile::default(),
+        })
+    }
+
+    /// What the manifest states.
+    pub(crate) fn entry(&self) -> &RunEntry {
+        &self.file.entry
+    }
+
+    /// Pages and zones.
+    pub(crate) fn index(&self) -> &Arc<RunIndex> {
+        &self.index
+    }
+
+    /// The rows of a tile.
+    pub(crate) fn tile(&mut self, tile: usize) -> Result<&FixColumns, HistoryError> {
+        if self.tile != Some(tile) {
+            self.tile = None;
+            let rows = self.entry().tile_rows(tile);
+            let page = tile * TILE_ROWS / BLOCK_ROWS;
+            let first = tile * TILE_ROWS % BLOCK_ROWS;
+            let block = self.block(page)?;
+            let decoded = block.decode_rows(first..first + rows, &mut self.columns);
+            decoded.map_err(|source| self.refused(page, source))?;
+            self.tile = Some(tile);
+        }
+        Ok(&self.columns)
+    }
+
+    fn refused(&self, page: usize, source: BlockError) -> HistoryError {
+        HistoryError::Page { file: self.file.display(), page, source }
+    }
+
+    fn block(&mut self, page: usize) -> Result<Arc<Block>, HistoryError> {
+        match &self.block {
+            Some((held, block)) if *held == page => Ok(block.clone()),
+            _ => {
+                let parse = |bytes| {
+                    let block = Block::parse(bytes, &Budget::default())?;
+                    Ok(Page::Fixes(Arc::new(block)))
+                };
+                let Page::Fixes(block) = self.page(page, parse)? else {
+                    return Err(self.mixed(page));
+                };
+                if block.rows() != self.index.pages[page].rows as usize {
+                    return Err(self.mixed(page));
+                }
+                self.block = Some((page, block.clone()));
+                Ok(block)
+            }
+        }
+    }
+
+    fn table(&self, page: usize) -> Result<Arc<Table>, HistoryError> {
+        let parse = |bytes| Ok(Page::Table(Arc::new(Table::parse(bytes, &Budget::default())?)));
+        let Page::Table(table) = self.page(page, parse)? else { return Err(self.mixed(page)) };
+        let is_stated = table.rows() == self.index.pages[page].rows as usize;
+        if is_stated { Ok(table) } else { Err(self.mixed(page)) }
+    }
+
+    fn mixed(&self, page: usize) -> HistoryError {
+        let reason = format!("page {page} is not what the index states");
+        LogError::damaged(self.file.display(), self.index.pages[page].offset, reason).into()
+    }
+
+    /// A page from the cache or the file, verified.
+    fn page(
+        &self,
+        page: usize,
+        parse: impl FnOnce(bytes::Bytes) -> Result<Page, BlockError>,
+    ) -> Result<Page, HistoryError> {
+        self.cache.get((self.entry().number, Some(page as u32)), || {
+            let entry = &self.index.pages[page];
+            let bytes = self.file.read(entry.offset, entry.bytes as usize)?;
+            if checksum(&bytes) != entry.crc {
+                let reason = format!("the checksum of page {page} differs");
+                return Err(LogError::damaged(self.file.display(), entry.offset, reason).into());
+            }
+            parse(bytes).map_err(|source| self.refused(page, source))
+        })
+    }
+
+    /// Where the fixes of `object` lie, if the run has some. Cheap for objects that follow each
+    /// other.
+    pub(crate) fn find(&mut self, object: u64) -> Result<Option<ObjectEntry>, HistoryError> {
+        let (least, greatest) = self.entry().zone.object;
+        if object < least || object > greatest {
+            return Ok(None);
+        }
+        let held = &self.directory.objects;
+        let is_held = held.first().is_some_and(|first| *first <= object)
+            && held.last().is_some_and(|last| object <= *last);
+        if !is_held {
+            let (first, pages) = self.index.pages_of(self.entry(), 1);
+            let Some(page) = preceding(pages, |page| page.first_object <= object) else {
+                return Ok(None);
+            };
+            self.load_directory(first + page, object)?;
+        }
+        let found = self.directory.objects.binary_search(&object);
+        Ok(found.ok().map(|at| self.directory.entries[at]))
+    }
+
+    /// Holds the tile of a page of the directory that has `object`, if any has.
+    fn load_directory(&mut self, page: usize, object: u64) -> Result<(), HistoryError> {
+        let table = self.table(page)?;
+        let fault = |reason| self.unsorted(page, reason);
+        // Few tiles a page: their first objects are decoded with them.
+        let (mut low, mut high) = (0, table.rows().div_ceil(TILE_ROWS));
+        while high - low > 1 {
+            let middle = (low + high) / 2;
+            let row = middle * TILE_ROWS;
+            let decoded = table.decode(FIRST_COLUMN, row..row + 1);
+            let Some(Values::U64(objects)) = decoded.map_err(|error| fault(error.to_string()))?
+            else {
+                return Err(self.mixed(page));
+            };
+            if objects[0] <= object { low = middle } else { high = middle }
+        }
+        if self.directory.place == Some((page, low)) {
+            return Ok(());
+        }
+        let rows = low * TILE_ROWS..table.rows().min((low + 1) * TILE_ROWS);
+        let (objects, entries) = self.decode_objects(&table, rows).map_err(fault)?;
+        self.directory = ObjectTile { place: Some((page, low)), objects, entries };
+        Ok(())
+    }
+
+    fn unsorted(&self, page: usize, reason: String) -> HistoryError {
+        LogError::damaged(self.file.display(), self.index.pages[page].offset, reason).into()
+    }
+
+    /// Pages of the directory.
+    pub(crate) fn object_pages(&self) -> usize {
+        self.index.pages_of(self.entry(), 1).1.len()
+    }
+
+    /// One page of the directory: objects, ascending, and their entries.
+    pub(crate) fn object_page(
+        &self,
+        page: usize,
+    ) -> Result<(Vec<u64>, Vec<ObjectEntry>), HistoryError> {
+        let page = self.index.pages_of(self.entry(), 1).0 + page;
+        let table = self.table(page)?;
+        let decoded = self.decode_objects(&table, 0..table.rows());
+        decoded.map_err(|reason| self.unsorted(page, reason))
+    }
+
+    /// The rows of an entry, tile by tile: the tile and its rows.
+    fn tiles_of(entry: &ObjectEntry) -> impl DoubleEndedIterator<Item = (usize, Range<usize>)> {
+        let (first, end) = (entry.first_row as usize, (entry.first_row + entry.rows) as usize);
+        (first / TILE_ROWS..end.div_ceil(TILE_ROWS)).map(move |tile| {
+            let start = tile * TILE_ROWS;
+            (tile, first.max(start) - start..end.min(start + TILE_ROWS) - start)
+        })
+    }
+
+    /// Appends the fixes of an object between two times, by time.
+    pub(crate) fn fixes_of(
+        &mut self,
+        object: u64,
+        (from_ms, to_ms): (i64, i64),
+        budget: &mut QueryBudget,
+        out: &mut Vec<FixRow>,
+    ) -> Result<(), HistoryError> {
+        let Some(entry) = self.find(object)? else { return Ok(()) };
+        for (tile, rows) in Self::tiles_of(&entry) {
+            if self.index.zones[tile].meets_times(from_ms, to_ms) {
+                budget.tile()?;
+                let columns = self.tile(tile)?;
+                let times = &columns.time_ms[rows.clone()];
+                let first = rows.start + times.partition_point(|time| *time < from_ms);
+                let end = rows.start + times.partition_point(|time| *time <= to_ms);
+                out.extend((first..end).map(|row| columns.row(row)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest fix of an entry at or before a time.
+    pub(crate) fn newest_fix(
+        &mut self,
+        entry: &ObjectEntry,
+        time_ms: i64,
+        budget: &mut QueryBudget,
+    ) -> Result<Option<FixRow>, HistoryError> {
+        for (tile, rows) in Self::tiles_of(entry).rev() {
+            if self.index.zones[tile].meets_times(i64::MIN, time_ms) {
+                if self.tile != Some(tile) {
+                    budget.tile()?;
+                }
+                let columns = self.tile(tile)?;
+                let times = &columns.time_ms[rows.clone()];
+                let end = times.partition_point(|time| *time <= time_ms);
+                if end > 0 {
+                    return Ok(Some(columns.row(rows.start + end - 1)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the run has a fix of this identity.
+    pub(crate) fn has_fix(
+        &mut self,
+        object: u64,
+        time_ms: i64,
+        budget: &mut QueryBudget,
+    ) -> Result<bool, HistoryError> {
+        let zone = &self.entry().zone;
+        if !zone.meets_times(time_ms, time_ms) {
+            return Ok(false);
+        }
+        let Some(entry) = self.find(object)? else { return Ok(false) };
+        let newest = self.newest_fix(&entry, time_ms, budget)?;
+        Ok(newest.is_some_and(|row| row.time_ms == time_ms))
+    }
+
+    fn decode_objects(
+        &self,
+        table: &Table,
+        rows: Range<usize>,
+    ) -> Result<(Vec<u64>, Vec<ObjectEntry>), String> {
+        let columns = decode_columns(table, rows, OBJECTS)?;
+        let [Values::U64(objects), Values::U32(first), Values::U32(rows), Values::U32(cells)] =
+            columns
+        else {
+            unreachable!("types were compared")
+        };
+        let ends =
+            first.iter().zip(&rows).map(|(first, rows)| u64::from(*first) + u64::from(*rows));
+        if ends.max().is_some_and(|end| end > self.entry().rows) {
+            return Err("the directory of objects exceeds the rows".to_owned());
+        }
+        let entry =
+            |at: usize| ObjectEntry { first_row: first[at], rows: rows[at], cell: cells[at] };
+        let entries = (0..objects.len()).map(entry).collect();
+        Ok((objects, entries))
+    }
+
+    /// Calls `visit` with all removals, (object, clock) ascending; object `u64::MAX` is a clear.
+    pub(crate) fn removals(&self, mut visit: impl FnMut(u64, i64)) -> Result<(), HistoryError> {
+        let (first, pages) = self.index.pages_of(self.entry(), 2);
+        for page in first..first + pages.len() {
+            let table = self.table(page)?;
+            let decoded = decode_columns(&table, 0..table.rows(), REMOVALS);
+            let [Values::U64(objects), Values::I64(clocks)] =
+                decoded.map_err(|reason| self.unsorted(page, reason))?
+            else {
+                unreachable!("types were compared")
+            };
+            objects.into_iter().zip(clocks).for_each(|(object, clock)| visit(object, clock));
+        }
+        Ok(())
+    }
+}
+
+/// The last element of a sorted list that precedes or holds what is sought: where a tree over
+/// first keys ends its search.
+fn preceding<T>(list: &[T], precedes: impl FnMut(&T) -> bool) -> Option<usize> {
+    list.partition_point(precedes).checked_sub(1)
+}
+
+fn load_index(file: &RunFile, fleet_id: u128) -> Result<RunIndex, HistoryError> {
+    let (entry, name) = (&file.entry, file.display());
+    let offset = entry.bytes.saturating_sub(FOOTER_BYTES as u64);
+    let footer = Footer::parse(&file.read(offset, FOOTER_BYTES)?, &name, offset)?;
+    if (footer.fleet_id, &footer.entry) != (fleet_id, entry) {
+        let reason = "the file is another run than the manifest names";
+        return Err(LogError::damaged(name, offset, reason).into());
+    }
+    let bytes = file.read(entry.index_offset, entry.index_bytes as usize)?;
+    Ok(RunIndex::parse(&bytes, entry, &name)?)
+}

@@ -1,0 +1,199 @@
+//! Writes a run: rows in order arrive one by one, blocks are encoded as they fill.
+//!
+//! The file has another name until it is complete and durable.
+
+use std::sync::Arc;
+
+use shoal_codec::Values;
+use shoal_codec::{Aim, BlockCodec, BlockPlan, CpuCodec, FixColumns, FixRow, Planner, SpaceTag};
+use shoal_position_log::{NewFile, Storage, checksum};
+
+use super::page::PageEntry;
+use super::run_entry::{FOOTER_BYTES, Footer, RunEntry};
+use super::run_file::RunFile;
+use super::run_index::{RunIndex, encode_small_table};
+use super::run_reader::ObjectEntry;
+use super::zone::Zone;
+use crate::error::HistoryError;
+use crate::limits::{BLOCK_ROWS, TABLE_PAGE_ROWS, TILE_ROWS};
+
+/// Seed of the planner, which selects samples. The value is arbitrary.
+const PLANNER_SEED: u64 = 1;
+/// Pages and index begin at multiples of this many bytes.
+const ALIGN_BYTES: usize = 8;
+
+/// A fix with the cell of its object in the partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CellRow {
+    /// The cell, by which runs are ordered first.
+    pub(crate) cell: u32,
+    /// The fix.
+    pub(crate) row: FixRow,
+}
+
+/// What identifies a run before it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct NewRun {
+    /// Where.
+    pub(crate) storage: Arc<dyn Storage>,
+    /// In which folder.
+    pub(crate) folder: String,
+    /// Space that stays free on the disk.
+    pub(crate) reserve_bytes: u64,
+    /// The fleet.
+    pub(crate) fleet_id: u128,
+    /// Its space.
+    pub(crate) space: SpaceTag,
+    /// See [`RunEntry`].
+    pub(crate) number: u64,
+    /// See [`RunEntry`].
+    pub(crate) generation: u64,
+    /// See [`RunEntry`].
+    pub(crate) partition_ms: i64,
+}
+
+/// A run that is being written.
+#[derive(Debug)]
+pub(crate) struct RunWriter {
+    run: NewRun,
+    file: NewFile,
+    planner: Planner,
+    columns: FixColumns,
+    encoded: Vec<u8>,
+    index: RunIndex,
+    /// In the order of rows; their rows are counted when the next object begins.
+    objects: Vec<(u64, ObjectEntry)>,
+    pages: [u32; 3],
+    rows: u64,
+    zone: Zone,
+}
+
+impl RunWriter {
+    /// Begins a run.
+    pub(crate) fn create(run: NewRun) -> Result<Self, HistoryError> {
+        let path = format!("{}.new", RunFile::path_of(&run.folder, run.number));
+        let file = NewFile::create(run.storage.clone(), path, run.reserve_bytes)?;
+        Ok(Self {
+            run,
+            file,
+            planner: Planner::new(PLANNER_SEED, Aim::Small),
+            columns: FixColumns::new(),
+            encoded: Vec::new(),
+            index: RunIndex::default(),
+            objects: Vec::new(),
+            pages: [0; 3],
+            rows: 0,
+            zone: Zone::EMPTY,
+        })
+    }
+
+    /// Appends a fix: (cell, object, time) ascend.
+    pub(crate) fn push(&mut self, CellRow { cell, row }: CellRow) -> Result<(), HistoryError> {
+        match self.objects.last_mut() {
+            Some((object, entry)) if *object == row.object => entry.rows += 1,
+            _ => {
+                let entry = ObjectEntry { first_row: self.rows as u32, rows: 1, cell };
+                self.objects.push((row.object, entry));
+            }
+        }
+        if (self.rows as usize).is_multiple_of(TILE_ROWS) {
+            self.index.zones.push(Zone::EMPTY);
+        }
+        self.index.zones.last_mut().expect("a tile has begun").add(&row);
+        self.zone.add(&row);
+        self.columns.push_row(row);
+        self.rows += 1;
+        if self.columns.len() == BLOCK_ROWS { self.end_block() } else { Ok(()) }
+    }
+
+    /// Bytes that were written so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.file.length()
+    }
+
+    /// Encodes the rows that are collected. Trees are not keyed, as rows of an object lie together:
+    /// every tile decodes alone.
+    fn end_block(&mut self) -> Result<(), HistoryError> {
+        let Self { planner, columns, encoded, run, .. } = self;
+        let base_ms = columns.time_ms.iter().copied().min().unwrap_or(0);
+        let mut plan = BlockPlan::raw();
+        for (column, planner) in planner.columns_mut() {
+            if let Some(values) = columns.values(column, base_ms) {
+                plan = plan.with(column, planner.plan(&values, None));
+            }
+        }
+        let sequence = u64::from(self.pages[0]) + 1;
+        let outcomes = CpuCodec.encode_planned(columns, &plan, &run.space, sequence, encoded)?;
+        planner.finish(&outcomes, encoded)?;
+        let (rows, first_object) = (columns.len(), columns.object[0]);
+        // Attributes that later blocks lack are not written there.
+        *columns = FixColumns::with_capacity(BLOCK_ROWS);
+        self.end_page(0, rows, first_object)
+    }
+
+    /// Appends the encoded bytes as a page.
+    fn end_page(
+        &mut self,
+        kind: usize,
+        rows: usize,
+        first_object: u64,
+    ) -> Result<(), HistoryError> {
+        let offset = self.file.length();
+        let (bytes, crc) = (self.encoded.len() as u32, checksum(&self.encoded));
+        self.index.pages.push(PageEntry { offset, bytes, rows: rows as u32, crc, first_object });
+        self.pages[kind] += 1;
+        let padded = self.encoded.len().next_multiple_of(ALIGN_BYTES);
+        self.encoded.resize(padded, 0);
+        Ok(self.file.append(&self.encoded)?)
+    }
+
+    /// Completes the run with removals, (object, clock) ascending, makes it durable and gives it
+    /// its name.
+    pub(crate) fn finish(mut self, removals: &[(u64, i64)]) -> Result<RunEntry, HistoryError> {
+        if !self.columns.is_empty() {
+            self.end_block()?;
+        }
+        let mut objects = std::mem::take(&mut self.objects);
+        objects.sort_unstable_by_key(|(object, _)| *object);
+        for page in objects.chunks(TABLE_PAGE_ROWS) {
+            self.encoded = encode_small_table(&[
+                Values::U64(page.iter().map(|(object, _)| *object).collect()),
+                Values::U32(page.iter().map(|(_, entry)| entry.first_row).collect()),
+                Values::U32(page.iter().map(|(_, entry)| entry.rows).collect()),
+                Values::U32(page.iter().map(|(_, entry)| entry.cell).collect()),
+            ])?;
+            self.end_page(1, page.len(), page[0].0)?;
+        }
+        for page in removals.chunks(TABLE_PAGE_ROWS) {
+            self.encoded = encode_small_table(&[
+                Values::U64(page.iter().map(|(object, _)| *object).collect()),
+                Values::I64(page.iter().map(|(_, clock_ms)| *clock_ms).collect()),
+            ])?;
+            self.end_page(2, page.len(), page[0].0)?;
+        }
+        let index = self.index.encode(self.run.partition_ms)?;
+        let index_offset = self.file.length();
+        self.file.append(&index)?;
+        let used = self.file.length() as usize;
+        self.file.append(&vec![0; used.next_multiple_of(FOOTER_BYTES) - used])?;
+        let entry = RunEntry {
+            number: self.run.number,
+            generation: self.run.generation,
+            partition_ms: self.run.partition_ms,
+            rows: self.rows,
+            objects: objects.len() as u64,
+            removals: removals.len() as u64,
+            bytes: self.file.length() + FOOTER_BYTES as u64,
+            zone: self.zone,
+            pages: self.pages,
+            index_bytes: index.len() as u32,
+            index_offset,
+            index_crc: checksum(&index),
+        };
+        let footer = Footer { fleet_id: self.run.fleet_id, entry };
+        self.file.append(&footer.encode())?;
+        self.file.sync()?;
+        self.file.publish(&RunFile::path_of(&self.run.folder, self.run.number))?;
+        Ok(footer.entry)
+    }
+}

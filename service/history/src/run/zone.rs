@@ -1,0 +1,48 @@
+//! Zones: the range of times, positions and objects of a tile or a run.
+//!
+//! A zone without rows contains nothing.
+
+use shoal_codec::FixRow;
+
+/// Ranges, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Least and greatest event time, Unix milliseconds.
+    pub time_ms: (i64, i64),
+    /// Least and greatest x, in quanta.
+    pub x: (i32, i32),
+    /// Least and greatest y, in quanta.
+    pub y: (i32, i32),
+    /// Least and greatest object.
+    pub object: (u64, u64),
+}
+
+impl Zone {
+    /// The zone without rows.
+    pub const EMPTY: Self = Self {
+        time_ms: (i64::MAX, i64::MIN),
+        x: (i32::MAX, i32::MIN),
+        y: (i32::MAX, i32::MIN),
+        object: (u64::MAX, 0),
+    };
+
+    /// Includes a row.
+    pub(crate) fn add(&mut self, row: &FixRow) {
+        self.time_ms = (self.time_ms.0.min(row.time_ms), self.time_ms.1.max(row.time_ms));
+        self.x = (self.x.0.min(row.x), self.x.1.max(row.x));
+        self.y = (self.y.0.min(row.y), self.y.1.max(row.y));
+        self.object = (self.object.0.min(row.object), self.object.1.max(row.object));
+    }
+
+    /// Whether some of its times lie between two, both included.
+    #[must_use]
+    pub fn meets_times(&self, from_ms: i64, to_ms: i64) -> bool {
+        self.time_ms.0 <= to_ms && from_ms <= self.time_ms.1
+    }
+
+    /// Whether all its times lie between two, both included.
+    #[must_use]
+    pub fn lies_in_times(&self, from_ms: i64, to_ms: i64) -> bool {
+        from_ms <= self.time_ms.0 && self.time_ms.1 <= to_ms
+    }
+}

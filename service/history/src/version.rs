@@ -1,0 +1,121 @@
+//! A version: the runs at one moment, which a reader holds as long as it likes.
+//!
+//! Files of a version stay until the last holder is gone; new runs and merges do not change it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use shoal_codec::SpaceTag;
+
+use crate::error::HistoryError;
+use crate::manifest::Watermark;
+use crate::run::{PageCache, RunFile, RunReader};
+
+/// The runs of a partition, generations ascending.
+pub(crate) type Runs = Arc<[Arc<RunFile>]>;
+
+/// What queries see.
+#[derive(Clone, Debug)]
+pub struct Version {
+    pub(crate) fleet_id: u128,
+    pub(crate) space: SpaceTag,
+    pub(crate) partition_ms: i64,
+    pub(crate) floor_ms: i64,
+    pub(crate) watermark: Watermark,
+    /// By the first time of the partition.
+    pub(crate) partitions: BTreeMap<i64, Runs>,
+    /// Objects that no answer contains, ascending.
+    pub(crate) erasing: Arc<[u64]>,
+    pub(crate) cache: Arc<PageCache>,
+}
+
+impl Version {
+    /// Up to where the past is complete. Every answer states it.
+    #[must_use]
+    pub fn watermark(&self) -> Watermark {
+        self.watermark
+    }
+
+    /// The space of positions.
+    #[must_use]
+    pub fn space(&self) -> SpaceTag {
+        self.space
+    }
+
+    /// Time before which nothing is kept, Unix milliseconds; `None` while all is kept.
+    #[must_use]
+    pub fn kept_from_ms(&self) -> Option<i64> {
+        (self.floor_ms != i64::MIN).then_some(self.floor_ms)
+    }
+
+    /// Length of a partition in milliseconds.
+    #[must_use]
+    pub fn partition_ms(&self) -> i64 {
+        self.partition_ms
+    }
+
+    /// Number of runs.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.partitions.values().map(|runs| runs.len()).sum()
+    }
+
+    /// Rows of all runs; those of equal identity in several runs count several times.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.files().map(|file| file.entry.rows).sum()
+    }
+
+    /// Bytes of all runs.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files().map(|file| file.entry.bytes).sum()
+    }
+
+    /// Bytes of encoded pages in memory, of all versions of the history.
+    #[must_use]
+    pub fn cached_bytes(&self) -> usize {
+        self.cache.bytes()
+    }
+
+    /// First and last time of its fixes.
+    #[must_use]
+    pub fn times_ms(&self) -> Option<(i64, i64)> {
+        let zones = || self.files().filter(|file| file.entry.rows > 0).map(|file| file.entry.zone);
+        let first = zones().map(|zone| zone.time_ms.0).min();
+        first.zip(zones().map(|zone| zone.time_ms.1).max())
+    }
+
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<RunFile>> {
+        self.partitions.values().flat_map(|runs| runs.iter())
+    }
+
+    /// The first time of the partition of a time.
+    pub(crate) fn partition_of(&self, time_ms: i64) -> i64 {
+        // Times near the ends of the range of i64 have no partition of their own.
+        time_ms.div_euclid(self.partition_ms).saturating_mul(self.partition_ms)
+    }
+
+    /// The partitions that have some of the times between two, both included, ascending.
+    pub(crate) fn partitions_in(
+        &self,
+        from_ms: i64,
+        to_ms: i64,
+    ) -> impl DoubleEndedIterator<Item = (i64, &Runs)> {
+        let (first, last) = (self.partition_of(from_ms), self.partition_of(to_ms));
+        let range = (first <= last).then_some(first..=last);
+        range
+            .into_iter()
+            .flat_map(|range| self.partitions.range(range))
+            .map(|(at, runs)| (*at, runs))
+    }
+
+    pub(crate) fn reader(&self, file: &Arc<RunFile>) -> Result<RunReader, HistoryError> {
+        RunReader::open(file, &self.cache, self.fleet_id)
+    }
+
+    /// Whether no answer contains the object.
+    pub(crate) fn is_erased(&self, object: u64) -> bool {
+        !self.erasing.is_empty() && self.erasing.binary_search(&object).is_ok()
+    }
+}

@@ -1,0 +1,119 @@
+//! A crash at every operation of short programs: what was sealed is there, and nothing else.
+
+use shoal_position_log::Fault;
+
+use crate::world::{Shape, Step, World};
+
+const PROGRAM: [Step; 9] = [
+    Step::Seal,
+    Step::Seal,
+    Step::Work,
+    Step::Seal,
+    Step::Erase,
+    Step::Seal,
+    Step::Retain,
+    Step::Restart,
+    Step::Work,
+];
+
+/// Runs the program with a fault; false if it did not happen.
+fn run(seed: u64, fault_at: u64, fault: Fault) -> bool {
+    let name = format!("seed {seed} {fault:?} at {fault_at}");
+    let mut world = World::new(seed, Shape { objects: 6, batch_rows: 50, partitions: 2 });
+    world.disk.inject(fault_at, fault);
+    let mut has_failed = world.open().is_err();
+    if has_failed {
+        world.disk.restart();
+        world.open().unwrap_or_else(|error| panic!("{name}: {error}"));
+        world.check_all(&name);
+    }
+    for step in PROGRAM {
+        let mut other = world.model.clone();
+        let (epoch, disk) = (world.epoch, world.disk.clone());
+        if let Err(error) = attempt(&mut world, step, &mut other) {
+            assert!(!has_failed, "{name}: {step:?} fails without a fault: {error}");
+            has_failed = true;
+            disk.restart();
+            // What an error of the disk leaves, the next start removes.
+            world.open().unwrap_or_else(|error| panic!("{name}: {step:?}: {error}"));
+            settle(&mut world, step, other, epoch);
+            world.check_all(&format!("{name} {step:?}"));
+        }
+    }
+    world.disk.restart();
+    world.open().unwrap_or_else(|error| panic!("{name}: {error}"));
+    world.check_all(&name);
+    has_failed
+}
+
+/// A step; `other` becomes the model that holds if the step has taken effect.
+fn attempt(
+    world: &mut World,
+    step: Step,
+    other: &mut crate::model::Model,
+) -> Result<(), shoal_history::HistoryError> {
+    match step {
+        Step::Seal => {
+            let (mut batch, model) = world.batch();
+            *other = model.clone();
+            let watermark = world.watermark(world.epoch + 1);
+            world.writer().seal(&mut batch, watermark)?;
+            (world.model, world.epoch) = (model, world.epoch + 1);
+            Ok(())
+        }
+        Step::Erase => {
+            other.erase(1);
+            world.writer().begin_erase(&[1])?;
+            world.model.erase(1);
+            while world.writer().is_erasing() {
+                world.work(1)?;
+            }
+            Ok(())
+        }
+        Step::Retain => {
+            let from_ms = crate::world::START_MS + crate::world::PARTITION_MS;
+            other.drop_before(from_ms);
+            world.writer().retain(Some(from_ms), None)?;
+            world.model.drop_before(from_ms);
+            Ok(())
+        }
+        other => world.step(other),
+    }
+}
+
+/// After a crash within a step, either the state before or that after holds.
+fn settle(world: &mut World, step: Step, other: crate::model::Model, epoch: u64) {
+    match step {
+        Step::Seal if world.writer().watermark().position.epoch > epoch => {
+            (world.model, world.epoch) = (other, epoch + 1);
+        }
+        Step::Erase if world.writer().is_erasing() => {
+            world.model = other;
+            while world.writer().is_erasing() {
+                world.work(1).unwrap();
+            }
+        }
+        Step::Retain if world.version().kept_from_ms().is_some() => world.model = other,
+        _ => {}
+    }
+}
+
+#[test]
+fn every_operation_may_be_the_last() {
+    for seed in 0..3 {
+        for fault in [Fault::Crash, Fault::InputOutput, Fault::NoSpace] {
+            // A removal that is tried at best, and operations that take no space, hide faults.
+            let mut points = 0;
+            let mut without = 0;
+            for fault_at in 0.. {
+                let has_failed = run(seed, fault_at, fault);
+                points += u64::from(has_failed);
+                without = if has_failed { 0 } else { without + 1 };
+                if without > 60 {
+                    break;
+                }
+            }
+            assert!(points > 20, "seed {seed} {fault:?}: {points} points");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Budgets, cancellation and limits end a query with an error that names them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use shoal_codec::FixColumns;
+use shoal_history::{
+    DensityGrid, Everywhere, HistoryError, HistoryOptions, HistoryWriter, QueryBudget, Replay, Scan,
+};
+
+use crate::world::{FOLDER, Shape, Step, World, options};
+
+const WHOLE: (i64, i64) = (i64::MIN / 4, i64::MAX / 4);
+
+fn world() -> World {
+    let mut world = World::new(12, Shape { objects: 300, batch_rows: 9_000, partitions: 2 });
+    world.open().unwrap();
+    while world.model.fixes.len() < 4_000 {
+        world.step(Step::Seal).unwrap();
+    }
+    world
+}
+
+#[test]
+fn a_query_ends_at_its_budget_and_when_it_is_cancelled() {
+    let (world, flag) = (world(), Arc::new(AtomicBool::new(false)));
+    let mut out = FixColumns::new();
+    let budget = QueryBudget::new(2, 1 << 20, flag.clone());
+    let mut scan = Scan::new(world.version(), WHOLE, Everywhere, budget);
+    let error = (0..3).find_map(|_| scan.next(&mut out).err()).unwrap();
+    assert!(matches!(error, HistoryError::Budget { unit: "tiles", limit: 2 }), "{error}");
+
+    let budget = || QueryBudget::new(u64::MAX, 100, flag.clone());
+    let objects = Scan::new(world.version(), WHOLE, Everywhere, budget()).objects();
+    assert!(matches!(objects, Err(HistoryError::Budget { unit: "objects", limit: 100 })));
+    let grid = DensityGrid { cell_quanta: 1, step_ms: 1 };
+    let density = Scan::new(world.version(), WHOLE, Everywhere, budget()).density(grid);
+    assert!(matches!(density, Err(HistoryError::Budget { limit: 100, .. })));
+    let grid = DensityGrid { cell_quanta: 0, step_ms: 1 };
+    let density = Scan::new(world.version(), WHOLE, Everywhere, budget()).density(grid);
+    assert!(matches!(density, Err(HistoryError::Input(_))));
+
+    let mut replay = Replay::new(world.version(), WHOLE, Everywhere, budget());
+    out.clear();
+    assert!(replay.next(&mut out).unwrap());
+    assert!(out.len() <= 100, "{}", out.len());
+    flag.store(true, Ordering::Relaxed);
+    assert!(matches!(replay.next(&mut out), Err(HistoryError::Cancelled)));
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let world = world();
+    for partition_ms in [0, -1, 59_999, 86_400_001] {
+        let options = HistoryOptions { partition_ms, ..options() };
+        let storage = Arc::new(world.disk.clone());
+        let error = HistoryWriter::open(storage, FOLDER, &options).unwrap_err();
+        assert!(matches!(error, HistoryError::Input(_)), "{error}");
+    }
+}

@@ -1,0 +1,15 @@
+//! The history on simulated and real disks: answers against a model, crashes, faults and damage.
+//!
+//! One binary, one file for each hazard. Everything is seeded; a failing assertion names its seed.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
+
+mod answers;
+mod crash_points;
+mod damage;
+mod limits;
+mod model;
+#[path = "../../../codec/tests/block/random.rs"]
+mod random;
+mod versions;
+mod world;

@@ -1,0 +1,277 @@
+//! A history on a simulated disk beside its model, and random steps of both.
+
+use std::sync::Arc;
+
+use shoal_codec::{FixColumns, FixRow, SpaceKind, SpaceTag};
+use shoal_history::{
+    AsOf, AsOfQuery, Batch, DensityGrid, HistoryError, HistoryOptions, HistoryWriter, QueryBudget,
+    Replay, RowFilter, Scan, Trajectory, Version, Watermark, Zone,
+};
+use shoal_position_log::{SimulatedDisk, Storage};
+
+use crate::model::{Model, Rectangle, contains};
+use crate::random::Random;
+
+pub(crate) const FOLDER: &str = "fleets/buses/history";
+pub(crate) const PARTITION_MS: i64 = 60_000;
+/// First time of a past; a multiple of the partition.
+pub(crate) const START_MS: i64 = 1_700_000_040_000;
+pub(crate) const EVERYWHERE: Rectangle = [i32::MIN, i32::MIN, i32::MAX, i32::MAX];
+pub(crate) const SPACE: SpaceTag =
+    SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
+
+pub(crate) fn options() -> HistoryOptions {
+    HistoryOptions {
+        partition_ms: PARTITION_MS,
+        cache_bytes: 1 << 16,
+        reserve_bytes: 0,
+        ..HistoryOptions::new(7, SPACE)
+    }
+}
+
+/// A filter by rectangle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inside(pub(crate) Rectangle);
+
+impl RowFilter for Inside {
+    fn may_match(&self, zone: &Zone) -> bool {
+        let [west, south, east, north] = self.0;
+        zone.x.0 <= east && west <= zone.x.1 && zone.y.0 <= north && south <= zone.y.1
+    }
+
+    fn matches(&self, rows: &FixColumns, row: usize) -> bool {
+        contains(&self.0, rows.x[row], rows.y[row])
+    }
+}
+
+/// How a past looks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) objects: usize,
+    pub(crate) batch_rows: usize,
+    pub(crate) partitions: i64,
+}
+
+/// A history and its model.
+pub(crate) struct World {
+    pub(crate) disk: SimulatedDisk,
+    pub(crate) writer: Option<HistoryWriter>,
+    /// What is sealed.
+    pub(crate) model: Model,
+    pub(crate) epoch: u64,
+    pub(crate) shape: Shape,
+    chance: Random,
+}
+
+/// A step that changes a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Seal,
+    Work,
+    Retain,
+    Erase,
+    Restart,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, shape: Shape) -> Self {
+        let (disk, chance) = (SimulatedDisk::new(seed), Random::new(seed));
+        Self { disk, writer: None, model: Model::new(), epoch: 0, shape, chance }
+    }
+
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        self.chance.below(limit)
+    }
+
+    pub(crate) fn open(&mut self) -> Result<(), HistoryError> {
+        self.writer = None;
+        let storage: Arc<dyn Storage> = Arc::new(self.disk.clone());
+        self.writer = Some(HistoryWriter::open(storage, FOLDER, &options())?);
+        Ok(())
+    }
+
+    pub(crate) fn writer(&mut self) -> &mut HistoryWriter {
+        self.writer.as_mut().unwrap()
+    }
+
+    pub(crate) fn version(&self) -> Arc<Version> {
+        self.writer.as_ref().unwrap().history().version()
+    }
+
+    pub(crate) fn time_ms(&mut self) -> i64 {
+        let span = self.shape.partitions * PARTITION_MS;
+        START_MS + self.chance.below(span as usize) as i64
+    }
+
+    /// A batch, and the model after it.
+    pub(crate) fn batch(&mut self) -> (Batch, Model) {
+        let (mut batch, mut model) = (Batch::default(), self.model.clone());
+        // Most fixes are of the present, some are late.
+        let span = self.shape.partitions * PARTITION_MS;
+        let now_ms = START_MS + span * (self.epoch as i64 % 12 + 1) / 12;
+        for _ in 0..1 + self.below(self.shape.batch_rows) {
+            let object = self.below(self.shape.objects) as u64;
+            let time_ms = match self.below(8) {
+                0 => self.time_ms(),
+                // Equal times are frequent.
+                _ => now_ms - 1_000 * self.below(20) as i64,
+            };
+            match self.below(40) {
+                0 => {
+                    batch.removal(object, time_ms);
+                    model.remove(Some(object), time_ms);
+                }
+                1 if self.below(10) == 0 => {
+                    batch.clear_all(time_ms);
+                    model.remove(None, time_ms);
+                }
+                _ => {
+                    let row = self.row(object, time_ms);
+                    batch.fix(row);
+                    model.fix(row);
+                }
+            }
+        }
+        (batch, model)
+    }
+
+    fn row(&mut self, object: u64, time_ms: i64) -> FixRow {
+        let mut place = |scale: i32| self.chance.below(2_000) as i32 * scale - 1_000 * scale;
+        let row = FixRow::new(object, time_ms, place(900_000), place(400_000));
+        match self.below(3) {
+            0 => FixRow { speed_mm_s: self.below(30_000) as u32, ..row },
+            1 => FixRow { state: self.below(4) as u32, ..row },
+            _ => row,
+        }
+    }
+
+    pub(crate) fn watermark(&self, epoch: u64) -> Watermark {
+        let mut watermark = Watermark { term: 3, clock_ms: START_MS, ..Watermark::default() };
+        watermark.position.epoch = epoch;
+        watermark
+    }
+
+    pub(crate) fn step(&mut self, step: Step) -> Result<(), HistoryError> {
+        match step {
+            Step::Seal => {
+                let (mut batch, model) = self.batch();
+                let watermark = self.watermark(self.epoch + 1);
+                self.writer().seal(&mut batch, watermark)?;
+                (self.model, self.epoch) = (model, self.epoch + 1);
+            }
+            Step::Work => self.work(1)?,
+            Step::Retain => {
+                let from_ms = START_MS + self.below(2) as i64 * PARTITION_MS;
+                self.writer().retain(Some(from_ms), None)?;
+                self.model.drop_before(from_ms);
+            }
+            Step::Erase => {
+                let object = self.below(self.shape.objects) as u64;
+                self.writer().begin_erase(&[object])?;
+                self.model.erase(object);
+                while self.writer().is_erasing() {
+                    self.work(1)?;
+                }
+            }
+            Step::Restart => self.open()?,
+        }
+        Ok(())
+    }
+
+    /// Rewrites up to so many sets of runs.
+    pub(crate) fn work(&mut self, count: usize) -> Result<(), HistoryError> {
+        for _ in 0..count {
+            let Some(mut merge) = self.writer().next_work()? else { break };
+            while !merge.step(700)? {}
+            self.writer().finish(merge)?;
+        }
+        Ok(())
+    }
+
+    /// Compares everything that is sealed with the model.
+    pub(crate) fn check_all(&self, name: &str) {
+        let window = (i64::MIN / 4, i64::MAX / 4);
+        let mut found = scan(self.version(), window, EVERYWHERE);
+        found.sort_by_key(|row| (row.object, row.time_ms));
+        let expected: Vec<FixRow> = self.model.fixes.values().copied().collect();
+        assert_eq!(found, expected, "{name}");
+        let watermark = self.version().watermark();
+        assert_eq!(watermark.position.epoch, self.epoch, "{name}");
+    }
+}
+
+pub(crate) fn rows(columns: &FixColumns) -> Vec<FixRow> {
+    (0..columns.len()).map(|row| columns.row(row)).collect()
+}
+
+fn budget(rows_max: usize) -> QueryBudget {
+    QueryBudget::new(u64::MAX, rows_max, Arc::default())
+}
+
+pub(crate) fn scan(version: Arc<Version>, window: (i64, i64), region: Rectangle) -> Vec<FixRow> {
+    let mut scan = Scan::new(version, window, Inside(region), QueryBudget::unlimited());
+    let mut out = FixColumns::new();
+    while scan.next(&mut out).unwrap() {}
+    rows(&out)
+}
+
+impl World {
+    /// One random query of each kind against the model; `rows_max` bounds what a query holds.
+    pub(crate) fn compare(&mut self, name: &str, rows_max: usize) {
+        let (a, b) = (self.time_ms(), self.time_ms());
+        let window = (a.min(b), a.max(b));
+        let mut side = |scale: i32| (self.chance.below(2_000) as i32 - 1_000) * scale;
+        let (a, b, c, d) = (side(900_000), side(900_000), side(400_000), side(400_000));
+        let region = [a.min(b), c.min(d), a.max(b), c.max(d)];
+        let (model, version) = (&self.model, self.version());
+        let name = format!("{name} window {window:?} region {region:?}");
+
+        let mut passed = scan(version.clone(), window, region);
+        passed.sort_by_key(|row| (row.object, row.time_ms));
+        assert_eq!(passed, model.passed(window, &region), "{name}");
+        let whole = QueryBudget::unlimited;
+        let objects = Scan::new(version.clone(), window, Inside(region), whole()).objects();
+        let mut expected: Vec<u64> = passed.iter().map(|row| row.object).collect();
+        expected.dedup();
+        assert_eq!(objects.unwrap(), expected, "{name}");
+        let grid = DensityGrid { cell_quanta: 70_000_000, step_ms: 7_000 };
+        let density = Scan::new(version.clone(), window, Inside(region), whole()).density(grid);
+        let counts = model.density(window, &region, 70_000_000, 7_000);
+        assert_eq!(density.unwrap(), counts, "{name}");
+
+        let mut replay = Replay::new(version.clone(), window, Inside(region), budget(rows_max));
+        let mut out = FixColumns::new();
+        while replay.next(&mut out).unwrap() {}
+        assert_eq!(rows(&out), model.replay(window, &region), "{name}");
+        self.compare_objects(&name, window, region, rows_max);
+    }
+
+    fn compare_objects(
+        &mut self,
+        name: &str,
+        window: (i64, i64),
+        region: Rectangle,
+        rows_max: usize,
+    ) {
+        let asked: Vec<u64> =
+            (0..self.below(5)).map(|_| self.below(self.shape.objects + 1) as u64).collect();
+        let every_ms = [0, 0, 1, 5_000][self.below(4)];
+        let version = self.version();
+        let mut tracks =
+            Trajectory::new(version.clone(), &asked, window, every_ms, QueryBudget::unlimited());
+        let mut out = FixColumns::new();
+        while tracks.next(&mut out).unwrap() {}
+        let expected = self.model.trajectory(&asked, window, every_ms);
+        assert_eq!(rows(&out), expected, "{name} tracks of {asked:?} every {every_ms}");
+
+        let ttl_ms = [None, Some(0), Some(10_000), Some(100_000)][self.below(4)];
+        let asked = (self.below(2) == 0).then_some(asked);
+        let time_ms = window.1;
+        let query = AsOfQuery { time_ms, ttl_ms, objects: asked.clone() };
+        let mut as_of = AsOf::new(version, query, Inside(region), budget(rows_max));
+        out.clear();
+        while as_of.next(&mut out).unwrap() {}
+        let expected = self.model.as_of(time_ms, ttl_ms, asked.as_deref(), &region);
+        assert_eq!(rows(&out), expected, "{name} as of {time_ms} TTL {ttl_ms:?} of {asked:?}");
+    }
+}
