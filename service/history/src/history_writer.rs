@@ -6,19 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
-use shoal_codec::{FixRow, SpaceTag};
+use shoal_codec::SpaceTag;
 use shoal_position_log::{LogError, Storage};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Part};
 use crate::error::HistoryError;
-use crate::hilbert::hilbert_cell;
 use crate::history::History;
 use crate::limits::{
     CACHE_BYTES_DEFAULT, ERASING_MAX, PARTITION_MS_DEFAULT, PARTITION_MS_MAX, PARTITION_MS_MIN,
     RUNS_MAX,
 };
 use crate::manifest::{Manifest, Watermark};
-use crate::run::{CellRow, NewRun, PageCache, RunEntry, RunFile, RunWriter};
+use crate::partition::Partition;
+use crate::run::{NewRun, PageCache, RunEntry, RunFile, SharedPlanners};
+use crate::sorted_rows::{cells_of, write_sorted};
 use crate::version::{Runs, Version};
 
 /// What a history is opened with.
@@ -72,6 +73,7 @@ pub struct HistoryWriter {
     reserve_bytes: u64,
     pub(crate) manifest: Manifest,
     history: History,
+    planners: SharedPlanners,
     /// The reason why nothing is written any more.
     stopped: Option<String>,
     /// Runs without any of the objects that are being erased.
@@ -128,7 +130,7 @@ impl HistoryWriter {
         let mut partitions: BTreeMap<i64, Vec<Arc<RunFile>>> = BTreeMap::new();
         for run in &manifest.runs {
             let file = Arc::new(RunFile::new(storage.clone(), folder, run.clone()));
-            partitions.entry(run.partition_ms).or_default().push(file);
+            partitions.entry(run.partition.start_ms).or_default().push(file);
         }
         let version = Version {
             fleet_id,
@@ -146,6 +148,7 @@ impl HistoryWriter {
             reserve_bytes,
             manifest,
             history: History::new(Arc::new(version)),
+            planners: SharedPlanners::new(),
             stopped: None,
             erased: BTreeSet::new(),
             replaced: Vec::new(),
@@ -176,20 +179,19 @@ impl HistoryWriter {
     ) -> Result<Sealed, HistoryError> {
         self.check_running()?;
         let version = self.history.version();
-        batch.sort(self.manifest.partition_ms);
-        let partitions = batch.partitions(self.manifest.partition_ms);
+        let parts = batch.parts(self.manifest.partition_ms, |time| version.partition_of(time));
         let mut next = self.manifest.clone();
         next.watermark = watermark;
-        next.floor_ms = self.floor_for(partitions.iter().map(|(at, ..)| *at));
+        next.floor_ms = self.floor_for(parts.iter().map(|part| part.partition));
         next.next_generation += 1;
         let mut sealed = Sealed::default();
         let mut added = Vec::new();
-        for (at, rows, removals) in partitions {
+        for Part { partition, rows, removals } in parts {
             let before = sealed.rows;
-            if at >= next.floor_ms {
-                let run = self.new_run(&mut next, at, self.manifest.next_generation);
-                let cells = cells_of(&version, at, rows)?;
-                if let Some(entry) = write_run(run, &version, rows, &cells, removals)? {
+            if partition.start_ms >= next.floor_ms {
+                let run = self.new_run(&mut next, partition, self.manifest.next_generation);
+                let cells = cells_of(&version, partition, &rows)?;
+                if let Some(entry) = write_sorted(run, &version, &rows, &cells, &removals)? {
                     sealed.rows += entry.rows;
                     sealed.bytes += entry.bytes;
                     sealed.runs += 1;
@@ -217,19 +219,17 @@ impl HistoryWriter {
         let version = self.history.version();
         let mut floor_ms = self.manifest.floor_ms;
         if let Some(from_ms) = from_ms {
-            floor_ms = floor_ms.max(version.partition_of(from_ms));
+            floor_ms = floor_ms.max(version.partition_of(from_ms).start_ms);
         }
         let mut bytes = version.bytes();
-        let sizes = version
-            .partitions
-            .iter()
-            .map(|(at, runs)| (*at, runs.iter().map(|file| file.entry.bytes).sum::<u64>()));
-        for (at, partition_bytes) in sizes {
-            if at >= floor_ms && bytes_max.is_none_or(|bytes_max| bytes <= bytes_max) {
+        for runs in version.partitions.values() {
+            let partition = runs[0].entry.partition;
+            let is_within = bytes_max.is_none_or(|bytes_max| bytes <= bytes_max);
+            if partition.start_ms >= floor_ms && is_within {
                 break;
             }
-            bytes -= partition_bytes;
-            floor_ms = floor_ms.max(at + self.manifest.partition_ms);
+            bytes -= runs.iter().map(|file| file.entry.bytes).sum::<u64>();
+            floor_ms = floor_ms.max(partition.end_ms());
         }
         if floor_ms == self.manifest.floor_ms {
             return Ok(0);
@@ -276,21 +276,21 @@ impl HistoryWriter {
     }
 
     /// The lowest floor with which runs of these partitions exceed no limit.
-    fn floor_for(&self, partitions: impl Iterator<Item = i64>) -> i64 {
-        let mut starts: Vec<i64> = self.manifest.runs.iter().map(|run| run.partition_ms).collect();
-        starts.extend(partitions);
-        let Some(excess) = starts.len().checked_sub(RUNS_MAX + 1) else {
+    fn floor_for(&self, added: impl Iterator<Item = Partition>) -> i64 {
+        let mut runs: Vec<Partition> = self.manifest.runs.iter().map(|run| run.partition).collect();
+        runs.extend(added);
+        let Some(excess) = runs.len().checked_sub(RUNS_MAX + 1) else {
             return self.manifest.floor_ms;
         };
-        starts.sort_unstable();
-        self.manifest.floor_ms.max(starts[excess] + self.manifest.partition_ms)
+        runs.sort_unstable();
+        self.manifest.floor_ms.max(runs[excess].end_ms())
     }
 
     /// A run of the next number.
     pub(crate) fn new_run(
         &self,
         next: &mut Manifest,
-        partition_ms: i64,
+        partition: Partition,
         generation: u64,
     ) -> NewRun {
         let number = next.next_number;
@@ -300,10 +300,11 @@ impl HistoryWriter {
             folder: self.folder.clone(),
             reserve_bytes: self.reserve_bytes,
             fleet_id: next.fleet_id,
+            planners: self.planners.clone(),
             space: next.space,
             number,
             generation,
-            partition_ms,
+            partition,
         }
     }
 
@@ -316,29 +317,30 @@ impl HistoryWriter {
     ) -> Result<(), HistoryError> {
         let floor_ms = next.floor_ms;
         let is_kept =
-            |run: &RunEntry| run.partition_ms >= floor_ms && !removed.contains(&run.number);
+            |run: &RunEntry| run.partition.start_ms >= floor_ms && !removed.contains(&run.number);
         let new_files: Vec<Arc<RunFile>> = added
             .iter()
             .map(|run| Arc::new(RunFile::new(self.storage.clone(), &self.folder, run.clone())))
             .collect();
         next.runs.extend(added);
         next.runs.retain(is_kept);
-        next.runs.sort_unstable_by_key(|run| (run.partition_ms, run.generation, run.number));
+        next.runs.sort_unstable_by_key(|run| (run.partition.start_ms, run.generation, run.number));
         if let Err(error) = next.store(&*self.storage, &self.folder) {
             self.stopped = Some(error.to_string());
             return Err(error.into());
         }
         let version = self.history.version();
         let mut partitions = version.partitions.clone();
-        let mut changed: BTreeSet<i64> = new_files.iter().map(|it| it.entry.partition_ms).collect();
+        let mut changed: BTreeSet<i64> =
+            new_files.iter().map(|it| it.entry.partition.start_ms).collect();
         let gone = version.files().filter(|file| !is_kept(&file.entry));
         for file in gone {
             file.set_obsolete();
-            changed.insert(file.entry.partition_ms);
+            changed.insert(file.entry.partition.start_ms);
         }
         for at in changed {
             let runs = partitions.remove(&at).unwrap_or_default();
-            let new = new_files.iter().filter(|file| file.entry.partition_ms == at);
+            let new = new_files.iter().filter(|file| file.entry.partition.start_ms == at);
             let mut runs: Vec<_> = runs.iter().chain(new).cloned().collect();
             runs.retain(|file| is_kept(&file.entry));
             runs.sort_unstable_by_key(|file| (file.entry.generation, file.entry.number));
@@ -378,51 +380,4 @@ fn remove_strangers(
             Err(LogError::damaged(storage.display(missing), 0, reason).into())
         }
     }
-}
-
-/// The cell of each object of sorted rows: that which it has in the runs of the partition, so that
-/// all runs of a partition have one order; or that of its first fix.
-fn cells_of(
-    version: &Version,
-    partition_ms: i64,
-    rows: &[FixRow],
-) -> Result<Vec<(u32, u64)>, HistoryError> {
-    let first = rows.chunk_by(|a, b| a.object == b.object).map(|rows| &rows[0]);
-    let mut cells: Vec<(Option<u32>, &FixRow)> = first.map(|row| (None, row)).collect();
-    for file in version.partitions.get(&partition_ms).iter().flat_map(|runs| runs.iter()) {
-        let mut reader = version.reader(file)?;
-        for (cell, row) in cells.iter_mut().filter(|(cell, _)| cell.is_none()) {
-            *cell = reader.find(row.object)?.map(|entry| entry.cell);
-        }
-    }
-    let of = |(cell, row): (Option<u32>, &FixRow)| {
-        (cell.unwrap_or_else(|| hilbert_cell(row.x, row.y)), row.object)
-    };
-    Ok(cells.into_iter().map(of).collect())
-}
-
-/// Writes sorted rows of one partition as a run; nothing if all are erased.
-fn write_run(
-    run: NewRun,
-    version: &Version,
-    rows: &[FixRow],
-    cells: &[(u32, u64)],
-    removals: &[(u64, i64)],
-) -> Result<Option<RunEntry>, HistoryError> {
-    let objects = rows.chunk_by(|a, b| a.object == b.object).zip(cells);
-    let mut objects: Vec<_> =
-        objects.filter(|(_, (_, object))| !version.is_erased(*object)).collect();
-    let removals: Vec<_> =
-        removals.iter().copied().filter(|(object, _)| !version.is_erased(*object)).collect();
-    if objects.is_empty() && removals.is_empty() {
-        return Ok(None);
-    }
-    objects.sort_unstable_by_key(|(_, key)| **key);
-    let mut writer = RunWriter::create(run)?;
-    for (rows, (cell, _)) in objects {
-        for row in rows {
-            writer.push(CellRow { cell: *cell, row: *row })?;
-        }
-    }
-    writer.finish(&removals).map(Some)
 }

@@ -12,8 +12,10 @@ mod history_writer;
 pub mod limits;
 mod manifest;
 mod merge;
+mod partition;
 mod query;
 mod run;
+mod sorted_rows;
 mod version;
 mod wire;
 
@@ -24,6 +26,7 @@ pub use history::History;
 pub use history_writer::{HistoryOptions, HistoryWriter, Sealed};
 pub use manifest::Watermark;
 pub use merge::Merge;
+pub use partition::Partition;
 pub use query::{
     AsOf, AsOfQuery, DensityCell, DensityGrid, Everywhere, QueryBudget, Replay, RowFilter, Scan,
     Trajectory,

@@ -35,7 +35,7 @@ pub(crate) struct Manifest {
     pub(crate) fleet_id: u128,
     /// Its space.
     pub(crate) space: SpaceTag,
-    /// Length of a partition.
+    /// Length of the shortest partitions.
     pub(crate) partition_ms: i64,
     /// Number of the next run.
     pub(crate) next_number: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Manifest {
     pub(crate) floor_ms: i64,
     /// What is in.
     pub(crate) watermark: Watermark,
-    /// By (partition, generation, number).
+    /// By (partition, generation, number); partitions share no time.
     pub(crate) runs: Vec<RunEntry>,
     /// Objects that are being erased, ascending.
     pub(crate) erasing: Vec<u64>,
@@ -148,6 +148,13 @@ impl Manifest {
                 return damaged(HEADER_BYTES + index * ENTRY_BYTES, fault);
             }
         }
+        let overlap = runs.windows(2).any(|pair| {
+            let [before, after] = [pair[0].partition, pair[1].partition];
+            before != after && before.end_ms() > after.start_ms
+        });
+        if overlap {
+            return damaged(HEADER_BYTES, "partitions overlap or are not in order");
+        }
         let erasing = (0..erasing).map(|_| from.u64()).collect();
         Ok(Self {
             fleet_id,
@@ -166,6 +173,7 @@ impl Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::partition::Partition;
     use crate::run::Zone;
 
     fn sample() -> Manifest {
@@ -173,7 +181,7 @@ mod tests {
         let run = RunEntry {
             number: 7,
             generation: 6,
-            partition_ms: 3_600_000,
+            partition: Partition { start_ms: 3_600_000, length_ms: 3_600_000 },
             rows: 5,
             objects: 2,
             removals: 1,
@@ -223,7 +231,14 @@ mod tests {
     fn entries_that_no_writer_makes_are_refused() {
         let mut manifest = sample();
         manifest.runs[1].zone.time_ms.1 = 7_200_000;
-        let error = Manifest::parse(&manifest.encode(), "m").unwrap_err().to_string();
-        assert!(error.contains("partition"), "{error}");
+        let error =
+            |manifest: &Manifest| Manifest::parse(&manifest.encode(), "m").unwrap_err().to_string();
+        assert!(error(&manifest).contains("times leave"), "{}", error(&manifest));
+        manifest.runs.truncate(1);
+        manifest.runs[0].partition.length_ms = 7_200_000;
+        assert!(error(&manifest).contains("partition is none"), "{}", error(&manifest));
+        let mut manifest = sample();
+        manifest.runs[0].partition = Partition { start_ms: 0, length_ms: 28_800_000 };
+        assert!(error(&manifest).contains("overlap"), "{}", error(&manifest));
     }
 }

@@ -1,14 +1,22 @@
 //! Rewrites runs of a partition as one: merges of small runs, and erasure of objects.
 //!
 //! The work is done in steps of a bounded number of rows, so that the caller decides on its share
-//! of disk and cores. Memory is a tile and the cells of the objects for each input.
+//! of disk and cores. Memory is a span of tiles and the cells of the objects for each input.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use shoal_codec::FixRow;
 
 use crate::error::HistoryError;
 use crate::history_writer::HistoryWriter;
-use crate::limits::{MERGE_RATIO, MERGE_RUNS_CLOSED, MERGE_RUNS_OPEN, RUN_ROWS_MAX, TILE_ROWS};
-use crate::run::{CellRow, RunEntry, RunFile, RunReader, RunWriter};
+use crate::limits::{
+    COARSER, COARSER_LEVELS, COARSER_ROWS_MAX, MERGE_RATIO, MERGE_RUNS_CLOSED, MERGE_RUNS_OPEN,
+    RUN_ROWS_MAX,
+};
+use crate::partition::Partition;
+use crate::run::{CellRow, NewRun, RunEntry, RunFile, RunReader, RunWriter, SharedPlanners};
+use crate::sorted_rows::{cells_of, write_sorted};
 use crate::version::Version;
 
 /// Order of rows in a run.
@@ -48,16 +56,15 @@ impl Cursor {
         let next = self.cells.get(self.at + 1);
         self.at += usize::from(next.is_some_and(|(first, _)| u64::from(*first) == self.row));
         let cell = self.cells.get(self.at).map_or(0, |(_, cell)| *cell);
-        let (tile, row) = (self.row as usize / TILE_ROWS, self.row as usize % TILE_ROWS);
-        let columns = self.reader.tile(tile)?;
+        let (row, columns) = self.reader.row_ahead(self.row as usize)?;
         self.key = Some((cell, columns.object[row], columns.time_ms[row]));
         Ok(())
     }
 
     /// The row of the key, and the next key.
     fn take(&mut self) -> Result<CellRow, HistoryError> {
-        let (tile, row) = (self.row as usize / TILE_ROWS, self.row as usize % TILE_ROWS);
-        let row = self.reader.tile(tile)?.row(row);
+        let (row, columns) = self.reader.row_ahead(self.row as usize)?;
+        let row = columns.row(row);
         let cell = self.key.map_or(0, |(cell, ..)| cell);
         self.row += 1;
         self.load_key()?;
@@ -72,9 +79,18 @@ pub struct Merge {
     inputs: Vec<Arc<RunFile>>,
     /// Generations ascending, as the inputs.
     cursors: Vec<Cursor>,
-    writer: RunWriter,
-    rows: u64,
+    partition: Partition,
+    output: Output,
     is_erasure: bool,
+}
+
+/// Where merged rows go.
+#[derive(Debug)]
+enum Output {
+    /// The inputs have one partition: their order is that of the run.
+    Run(Box<RunWriter>, u64),
+    /// The inputs have partitions that become one, where objects may get another cell.
+    Rows(NewRun, Vec<FixRow>),
 }
 
 impl Merge {
@@ -92,17 +108,16 @@ impl Merge {
                 newest = Some(cursor.take()?);
             }
             if let Some(row) = newest.filter(|row| !self.version.is_erased(row.row.object)) {
-                self.writer.push(row)?;
-                self.rows += 1;
+                match &mut self.output {
+                    Output::Run(writer, rows) => {
+                        writer.push(row)?;
+                        *rows += 1;
+                    }
+                    Output::Rows(_, rows) => rows.push(row.row),
+                }
             }
         }
         Ok(false)
-    }
-
-    /// Bytes that were written so far.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.writer.bytes()
     }
 
     /// Rows of all inputs.
@@ -120,10 +135,17 @@ impl Merge {
         removals.retain(|(object, _)| !self.version.is_erased(*object));
         removals.sort_unstable();
         removals.dedup();
-        if self.rows == 0 && removals.is_empty() {
-            return Ok(None);
+        match self.output {
+            Output::Run(_, 0) if removals.is_empty() => Ok(None),
+            Output::Run(writer, _) => writer.finish(&removals).map(Some),
+            Output::Rows(run, mut rows) => {
+                rows.sort_unstable_by_key(|row| (row.object, row.time_ms));
+                // No run has this partition yet: cells are those of the first fixes.
+                let version = Version { partitions: BTreeMap::new(), ..(*self.version).clone() };
+                let cells = cells_of(&version, run.partition, &rows)?;
+                write_sorted(run, &version, &rows, &cells, &removals)
+            }
         }
-        self.writer.finish(&removals).map(Some)
     }
 }
 
@@ -156,15 +178,21 @@ impl HistoryWriter {
             }
         }
         // The partition of the clock still fills, and so do those after it.
-        let open_ms = version.partition_of(version.watermark.clock_ms);
-        for (at, runs) in &version.partitions {
-            let runs_min = if *at < open_ms { MERGE_RUNS_CLOSED } else { MERGE_RUNS_OPEN };
+        let open_ms = version.partition_of(version.watermark.clock_ms).start_ms;
+        for runs in version.partitions.values() {
+            let is_closed = runs[0].entry.partition.end_ms() <= open_ms;
+            let runs_min = if is_closed { MERGE_RUNS_CLOSED } else { MERGE_RUNS_OPEN };
             let taken = newest_of_like_size(runs);
             if taken.len() >= runs_min {
                 return self.merge(&version, taken.to_vec(), false).map(Some);
             }
         }
-        Ok(None)
+        match coarser(&version, open_ms) {
+            None => Ok(None),
+            Some((partition, inputs)) => {
+                self.merge_into(&version, partition, inputs, false).map(Some)
+            }
+        }
     }
 
     fn merge(
@@ -173,14 +201,32 @@ impl HistoryWriter {
         inputs: Vec<Arc<RunFile>>,
         is_erasure: bool,
     ) -> Result<Merge, HistoryError> {
-        let newest = inputs.last().expect("runs to merge").entry.clone();
+        let partition = inputs[0].entry.partition;
+        self.merge_into(version, partition, inputs, is_erasure)
+    }
+
+    fn merge_into(
+        &mut self,
+        version: &Arc<Version>,
+        partition: Partition,
+        inputs: Vec<Arc<RunFile>>,
+        is_erasure: bool,
+    ) -> Result<Merge, HistoryError> {
+        let generation = inputs.iter().map(|file| file.entry.generation).max().unwrap_or(0);
         let mut next = self.manifest.clone();
-        let run = self.new_run(&mut next, newest.partition_ms, newest.generation);
+        let run = self.new_run(&mut next, partition, generation);
+        // What is merged stays: it gets plans of its own, whatever they take.
+        let run = NewRun { planners: SharedPlanners::new(), ..run };
         // A number is used once, also if this merge is given up.
         self.manifest.next_number = next.next_number;
         let cursors: Result<_, _> = inputs.iter().map(|file| Cursor::open(version, file)).collect();
-        let (cursors, writer) = (cursors?, RunWriter::create(run)?);
-        Ok(Merge { version: version.clone(), inputs, cursors, writer, rows: 0, is_erasure })
+        let cursors = cursors?;
+        let output = if inputs.iter().all(|file| file.entry.partition == partition) {
+            Output::Run(Box::new(RunWriter::create(run)?), 0)
+        } else {
+            Output::Rows(run, Vec::new())
+        };
+        Ok(Merge { version: version.clone(), inputs, cursors, partition, output, is_erasure })
     }
 
     /// Replaces the inputs of a merge, whose steps are done, by its run. False if an input is no
@@ -190,11 +236,20 @@ impl HistoryWriter {
     /// [`HistoryError::File`].
     pub fn finish(&mut self, merge: Merge) -> Result<bool, HistoryError> {
         self.check_running()?;
-        let is_current = |file: &Arc<RunFile>| {
-            self.manifest.runs.iter().any(|run| run.number == file.entry.number)
+        let numbers: Vec<u64> = merge.inputs.iter().map(|file| file.entry.number).collect();
+        let (inputs, others): (Vec<_>, Vec<_>) =
+            self.manifest.runs.iter().partition(|run| numbers.contains(&run.number));
+        // What was sealed since may have a part of a longer partition.
+        let partition = merge.partition;
+        let is_apart = |run: &&RunEntry| {
+            let other = run.partition;
+            other == partition
+                || other.end_ms() <= partition.start_ms
+                || partition.end_ms() <= other.start_ms
         };
-        let is_usable =
-            merge.inputs.iter().all(is_current) && *merge.version.erasing == *self.manifest.erasing;
+        let is_usable = inputs.len() == numbers.len()
+            && others.iter().all(is_apart)
+            && *merge.version.erasing == *self.manifest.erasing;
         if !is_usable {
             return Ok(false);
         }
@@ -205,7 +260,6 @@ impl HistoryWriter {
             self.replaced.extend(inputs.iter().map(Arc::downgrade));
             self.erased.extend(added.iter().map(|run| run.number));
         }
-        let numbers: Vec<u64> = inputs.iter().map(|file| file.entry.number).collect();
         self.commit(self.manifest.clone(), &numbers, added)?;
         Ok(true)
     }
@@ -224,6 +278,28 @@ fn newest_of_like_size(runs: &[Arc<RunFile>]) -> &[Arc<RunFile>] {
         taken += 1;
     }
     &runs[runs.len() - taken..]
+}
+
+/// A longer partition before `open_ms` whose parts have few rows together, and their runs.
+fn coarser(version: &Version, open_ms: i64) -> Option<(Partition, Vec<Arc<RunFile>>)> {
+    for level in (1..=COARSER_LEVELS).rev() {
+        let length_ms = version.partition_ms * COARSER.pow(level);
+        let mut rest = version.partitions.range(version.floor_ms..open_ms).peekable();
+        while let Some((start_ms, runs)) = rest.next() {
+            let whole = Partition::of(*start_ms, length_ms);
+            let mut parts = vec![runs];
+            while let Some((_, runs)) = rest.next_if(|(start_ms, _)| whole.contains(**start_ms)) {
+                parts.push(runs);
+            }
+            let files = parts.iter().flat_map(|runs| runs.iter());
+            let rows: u64 = files.clone().map(|file| file.entry.rows + file.entry.removals).sum();
+            let is_kept = version.floor_ms <= whole.start_ms && whole.end_ms() <= open_ms;
+            if parts.len() > 1 && rows <= COARSER_ROWS_MAX && is_kept {
+                return Some((whole, files.cloned().collect()));
+            }
+        }
+    }
+    None
 }
 
 /// Whether a run has fixes or removals of objects that are being erased.

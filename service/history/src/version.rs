@@ -9,6 +9,7 @@ use shoal_codec::SpaceTag;
 
 use crate::error::HistoryError;
 use crate::manifest::Watermark;
+use crate::partition::Partition;
 use crate::run::{PageCache, RunFile, RunReader};
 
 /// The runs of a partition, generations ascending.
@@ -48,7 +49,7 @@ impl Version {
         (self.floor_ms != i64::MIN).then_some(self.floor_ms)
     }
 
-    /// Length of a partition in milliseconds.
+    /// Length of the shortest partitions in milliseconds.
     #[must_use]
     pub fn partition_ms(&self) -> i64 {
         self.partition_ms
@@ -90,10 +91,12 @@ impl Version {
         self.partitions.values().flat_map(|runs| runs.iter())
     }
 
-    /// The first time of the partition of a time.
-    pub(crate) fn partition_of(&self, time_ms: i64) -> i64 {
-        // Times near the ends of the range of i64 have no partition of their own.
-        time_ms.div_euclid(self.partition_ms).saturating_mul(self.partition_ms)
+    /// The partition of a time: the one that has runs, or the shortest.
+    pub(crate) fn partition_of(&self, time_ms: i64) -> Partition {
+        let before = self.partitions.range(..=time_ms).next_back();
+        let found = before.map(|(_, runs)| runs[0].entry.partition);
+        let found = found.filter(|partition| partition.contains(time_ms));
+        found.unwrap_or_else(|| Partition::of(time_ms, self.partition_ms))
     }
 
     /// The partitions that have some of the times between two, both included, ascending.
@@ -101,13 +104,10 @@ impl Version {
         &self,
         from_ms: i64,
         to_ms: i64,
-    ) -> impl DoubleEndedIterator<Item = (i64, &Runs)> {
-        let (first, last) = (self.partition_of(from_ms), self.partition_of(to_ms));
-        let range = (first <= last).then_some(first..=last);
-        range
-            .into_iter()
-            .flat_map(|range| self.partitions.range(range))
-            .map(|(at, runs)| (*at, runs))
+    ) -> impl DoubleEndedIterator<Item = &Runs> {
+        let first_ms = self.partition_of(from_ms).start_ms;
+        let range = (from_ms <= to_ms).then_some(first_ms..=to_ms);
+        range.into_iter().flat_map(|range| self.partitions.range(range)).map(|(_, runs)| runs)
     }
 
     pub(crate) fn reader(&self, file: &Arc<RunFile>) -> Result<RunReader, HistoryError> {

@@ -118,7 +118,7 @@ impl<F: RowFilter> AsOf<F> {
         };
         let oldest_ms = self.oldest_ms();
         let version = self.version.clone();
-        for (_, runs) in version.partitions_in(oldest_ms, self.query.time_ms).rev() {
+        for runs in version.partitions_in(oldest_ms, self.query.time_ms).rev() {
             self.read_partition(runs, &mut part)?;
             part.candidates.values_mut().for_each(|it| it.is_settled = true);
             // What is older than a clear is over.

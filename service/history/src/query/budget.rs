@@ -1,6 +1,6 @@
 //! What one query may take: tiles, rows in memory; and whether it is cancelled.
 //!
-//! Both are checked before each tile, which takes some microseconds to decode.
+//! Both are checked before each span of at most 16 tiles, which takes about a millisecond to decode.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,13 +43,18 @@ impl QueryBudget {
 
     /// Before a tile is decoded.
     pub(crate) fn tile(&mut self) -> Result<(), HistoryError> {
+        self.take_tiles(1)
+    }
+
+    /// Before some tiles are decoded.
+    pub(crate) fn take_tiles(&mut self, count: usize) -> Result<(), HistoryError> {
         if self.is_cancelled.load(Ordering::Relaxed) {
             return Err(HistoryError::Cancelled);
         }
-        if self.tiles == self.tiles_max {
+        if self.tiles_max - self.tiles < count as u64 {
             return Err(HistoryError::Budget { unit: "tiles", limit: self.tiles_max });
         }
-        self.tiles += 1;
+        self.tiles += count as u64;
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use shoal_codec::{FixColumns, FixRow};
 
 use super::budget::QueryBudget;
 use super::row_filter::RowFilter;
+use super::scan::wanted;
 use crate::error::HistoryError;
 use crate::version::{Runs, Version};
 
@@ -69,7 +70,7 @@ impl<F: RowFilter> Replay<F> {
         budget: QueryBudget,
     ) -> Self {
         let partitions = version.partitions_in(from_ms, to_ms).rev();
-        let partitions = partitions.map(|(_, runs)| runs.clone()).collect();
+        let partitions = partitions.cloned().collect();
         Self { version, window_ms: (from_ms, to_ms), filter, budget, partitions, after: None }
     }
 
@@ -122,13 +123,16 @@ impl<F: RowFilter> Replay<F> {
         let generation = Reverse(file.entry.generation);
         let mut reader = self.version.reader(file)?;
         let index = reader.index().clone();
-        for (tile, zone) in index.zones.iter().enumerate() {
+        let mut tile = 0;
+        while tile < index.zones.len() {
             let to_ms = least.end.map_or(to_ms, |(time_ms, ..)| to_ms.min(time_ms));
-            if !zone.meets_times(from_ms, to_ms) {
+            let span = wanted(&reader, tile, |zone| zone.meets_times(from_ms, to_ms));
+            tile = span.end.max(tile + 1);
+            if span.is_empty() {
                 continue;
             }
-            self.budget.tile()?;
-            let rows = reader.tile(tile)?;
+            self.budget.take_tiles(span.len())?;
+            let rows = reader.load(span)?;
             for row in 0..rows.len() {
                 let identity = (rows.time_ms[row], rows.object[row]);
                 let is_next = self.after.is_none_or(|after| identity > after);

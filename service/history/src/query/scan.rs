@@ -4,6 +4,7 @@
 //! replaces is not returned, whatever its replacement is.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use shoal_codec::FixColumns;
@@ -11,10 +12,10 @@ use shoal_codec::FixColumns;
 use super::budget::QueryBudget;
 use super::row_filter::RowFilter;
 use crate::error::HistoryError;
-use crate::run::RunReader;
+use crate::run::{RunReader, Zone};
 use crate::version::{Runs, Version};
 
-/// Fixes between two times, both included. They come a tile at a time: by partition, run, cell,
+/// Fixes between two times, both included. They come some tiles at a time: by partition, run, cell,
 /// object and time.
 #[derive(Debug)]
 pub struct Scan<F> {
@@ -32,6 +33,17 @@ pub struct Scan<F> {
     selected: Vec<usize>,
 }
 
+/// The tiles from `tile` on that are wanted and that one call may load; none if that is not wanted.
+pub(super) fn wanted(
+    reader: &RunReader,
+    tile: usize,
+    is_wanted: impl Fn(&Zone) -> bool,
+) -> Range<usize> {
+    let span = reader.span(tile);
+    let zones = &reader.index().zones[span];
+    tile..tile + zones.iter().take_while(|zone| is_wanted(zone)).count()
+}
+
 impl<F: RowFilter> Scan<F> {
     /// Begins a scan of the fixes from `from_ms` to `to_ms`.
     #[must_use]
@@ -42,7 +54,7 @@ impl<F: RowFilter> Scan<F> {
         budget: QueryBudget,
     ) -> Self {
         let partitions = version.partitions_in(from_ms, to_ms).rev();
-        let partitions = partitions.map(|(_, runs)| runs.clone()).collect();
+        let partitions = partitions.cloned().collect();
         Self {
             version,
             window_ms: (from_ms, to_ms),
@@ -62,19 +74,20 @@ impl<F: RowFilter> Scan<F> {
         &self.version
     }
 
-    /// Appends the matches of one tile, possibly none; false at the end.
+    /// Appends the matches of some tiles, possibly none; false at the end.
     ///
     /// # Errors
     /// [`HistoryError::Cancelled`], [`HistoryError::Budget`], [`HistoryError::File`],
     /// [`HistoryError::Page`].
     pub fn next(&mut self, out: &mut FixColumns) -> Result<bool, HistoryError> {
-        let Some((run, tile)) = self.next_tile()? else { return Ok(false) };
-        self.budget.tile()?;
+        let Some((run, tiles)) = self.next_tiles()? else { return Ok(false) };
+        self.budget.take_tiles(tiles.len())?;
         let (from_ms, to_ms) = self.window_ms;
         let (older, newer) = self.readers.split_at_mut(run + 1);
         let reader = older.last_mut().expect("the run is one of them");
-        let zone = reader.index().zones[tile];
-        let rows = reader.tile(tile)?;
+        let mut zone = Zone::EMPTY;
+        reader.index().zones[tiles.clone()].iter().for_each(|tile| zone.join(tile));
+        let rows = reader.load(tiles)?;
         self.selected.clear();
         let Self { filter, selected, .. } = self;
         if zone.lies_in_times(from_ms, to_ms) {
@@ -106,19 +119,18 @@ impl<F: RowFilter> Scan<F> {
         Ok(true)
     }
 
-    /// The next tile whose zone may have matches.
-    fn next_tile(&mut self) -> Result<Option<(usize, usize)>, HistoryError> {
+    /// The next tiles whose zones may have matches.
+    fn next_tiles(&mut self) -> Result<Option<(usize, Range<usize>)>, HistoryError> {
         let (from_ms, to_ms) = self.window_ms;
         loop {
             while let Some(reader) = self.readers.get(self.run) {
+                let may_match =
+                    |zone: &Zone| zone.meets_times(from_ms, to_ms) && self.filter.may_match(zone);
                 let zones = &reader.index().zones[self.tile..];
-                let found = zones.iter().position(|zone| {
-                    zone.meets_times(from_ms, to_ms) && self.filter.may_match(zone)
-                });
-                if let Some(skipped) = found {
-                    let tile = self.tile + skipped;
-                    self.tile = tile + 1;
-                    return Ok(Some((self.run, tile)));
+                if let Some(skipped) = zones.iter().position(may_match) {
+                    let tiles = wanted(reader, self.tile + skipped, may_match);
+                    self.tile = tiles.end;
+                    return Ok(Some((self.run, tiles)));
                 }
                 (self.run, self.tile) = (self.run + 1, 0);
             }

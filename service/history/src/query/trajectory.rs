@@ -36,7 +36,7 @@ impl Trajectory {
         every_ms: i64,
         budget: QueryBudget,
     ) -> Self {
-        let partitions = version.partitions_in(from_ms, to_ms).map(|(_, runs)| runs.clone());
+        let partitions = version.partitions_in(from_ms, to_ms).cloned();
         let partitions = partitions.collect();
         let is_kept = |object: &u64| !version.is_erased(*object);
         let objects = objects.iter().rev().copied().filter(is_kept).collect();

@@ -1,6 +1,7 @@
 //! Runs: files of sorted fixes of one partition of event time (HISTORY.md, section 3).
 
 mod page;
+mod planners;
 mod run_entry;
 mod run_file;
 mod run_index;
@@ -9,6 +10,7 @@ mod run_writer;
 mod zone;
 
 pub(crate) use page::PageCache;
+pub(crate) use planners::SharedPlanners;
 pub(crate) use run_entry::ENTRY_BYTES;
 pub use run_entry::RunEntry;
 pub(crate) use run_file::RunFile;

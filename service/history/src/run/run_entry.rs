@@ -3,7 +3,8 @@
 use shoal_position_log::LogError;
 
 use super::zone::Zone;
-use crate::limits::{INDEX_BYTES_MAX, RUN_ROWS_MAX, TILE_ROWS};
+use crate::limits::{COARSER, COARSER_LEVELS, INDEX_BYTES_MAX, RUN_ROWS_MAX, TILE_ROWS};
+use crate::partition::Partition;
 use crate::wire::{Reader, Writer};
 
 /// Bytes of an entry.
@@ -23,8 +24,8 @@ pub struct RunEntry {
     /// Of rows with equal identity in two runs of a partition, the greater generation has the one
     /// that arrived later. Runs of equal generation share no identity.
     pub generation: u64,
-    /// First time of its partition, Unix milliseconds.
-    pub partition_ms: i64,
+    /// The times of its partition.
+    pub partition: Partition,
     /// Its fixes.
     pub rows: u64,
     /// Objects with fixes.
@@ -51,7 +52,7 @@ impl RunEntry {
         let Self { zone, pages, .. } = self;
         out.u64(self.number);
         out.u64(self.generation);
-        out.i64(self.partition_ms);
+        out.i64(self.partition.start_ms);
         out.u32(self.rows as u32);
         out.u32(self.objects as u32);
         out.u32(self.removals as u32);
@@ -69,13 +70,13 @@ impl RunEntry {
         }
         out.u32(self.index_bytes);
         out.u64(self.index_offset);
-        out.u64(0);
+        out.i64(self.partition.length_ms);
         assert_eq!(out.0.len(), end, "an entry has {ENTRY_BYTES} bytes");
     }
 
     /// Reads an entry of [`ENTRY_BYTES`].
     pub(crate) fn read(from: &mut Reader<'_>) -> Self {
-        let (number, generation, partition_ms) = (from.u64(), from.u64(), from.i64());
+        let (number, generation, start_ms) = (from.u64(), from.u64(), from.i64());
         let [rows, objects, removals] = [from.u32(), from.u32(), from.u32()].map(u64::from);
         let (index_crc, bytes) = (from.u32(), from.u64());
         let zone = Zone {
@@ -86,11 +87,11 @@ impl RunEntry {
         };
         let pages = [from.u32(), from.u32(), from.u32()];
         let (index_bytes, index_offset) = (from.u32(), from.u64());
-        from.u64();
+        let partition = Partition { start_ms, length_ms: from.i64() };
         Self {
             number,
             generation,
-            partition_ms,
+            partition,
             rows,
             objects,
             removals,
@@ -103,13 +104,17 @@ impl RunEntry {
         }
     }
 
-    /// Why the entry cannot be one that this version writes, if so.
-    pub(crate) fn fault(&self, partition_ms: i64) -> Option<&'static str> {
-        let end_ms = self.partition_ms.checked_add(partition_ms - 1);
-        let in_partition =
-            end_ms.is_some_and(|end| self.zone.lies_in_times(self.partition_ms, end));
+    /// Why the entry cannot be one that this version writes, if so. Partitions begin with
+    /// `shortest_ms`.
+    pub(crate) fn fault(&self, shortest_ms: i64) -> Option<&'static str> {
+        let Partition { start_ms, length_ms } = self.partition;
+        let is_length =
+            (0..=COARSER_LEVELS).any(|level| length_ms == shortest_ms * COARSER.pow(level));
+        let is_aligned = is_length && start_ms.rem_euclid(length_ms) == 0;
+        let end_ms = start_ms.checked_add(length_ms.max(1) - 1);
+        let in_partition = end_ms.is_some_and(|end| self.zone.lies_in_times(start_ms, end));
         let rules = [
-            (self.partition_ms.rem_euclid(partition_ms) == 0, "a partition begins elsewhere"),
+            (is_aligned, "its partition is none"),
             (self.rows <= RUN_ROWS_MAX && self.objects <= self.rows, "its counts are too large"),
             (self.rows == 0 || in_partition, "its times leave its partition"),
             (self.index_bytes as usize <= INDEX_BYTES_MAX, "its index is too long"),

@@ -3,12 +3,11 @@
 //! Zones are one compact table. Their times count from the start of the partition.
 
 use bytes::Bytes;
-use shoal_codec::{
-    Aim, Budget, ColumnPlanner, Table, ValueType, Values, compact, encode_planned_table,
-};
+use shoal_codec::{Budget, Table, ValueType, Values};
 use shoal_position_log::LogError;
 
 use super::page::PageEntry;
+use super::planners::Planners;
 use super::run_entry::RunEntry;
 use super::zone::Zone;
 use crate::error::HistoryError;
@@ -27,17 +26,6 @@ pub(crate) struct RunIndex {
     pub(crate) zones: Vec<Zone>,
 }
 
-/// Encodes a table of columns from [`FIRST_COLUMN`] on, with the fewest bytes.
-pub(crate) fn encode_small_table(columns: &[Values]) -> Result<Vec<u8>, HistoryError> {
-    let planner = |index: usize| ColumnPlanner::new(index as u64, Aim::Small);
-    let mut planners: Vec<_> = (0..columns.len()).map(planner).collect();
-    let numbered: Vec<_> = (FIRST_COLUMN..).zip(columns).collect();
-    let mut table = Vec::new();
-    encode_planned_table(&mut planners, &numbered, false, 0, &mut table)?;
-    compact(&mut table)?;
-    Ok(table)
-}
-
 /// Decodes columns of these types from [`FIRST_COLUMN`] on.
 pub(crate) fn decode_columns<const N: usize>(
     table: &Table,
@@ -54,12 +42,16 @@ pub(crate) fn decode_columns<const N: usize>(
 }
 
 impl RunIndex {
-    pub(crate) fn encode(&self, partition_ms: i64) -> Result<Vec<u8>, HistoryError> {
+    pub(crate) fn encode(
+        &self,
+        start_ms: i64,
+        planners: &mut Planners,
+    ) -> Result<Vec<u8>, HistoryError> {
         let mut out = Writer::default();
         self.pages.iter().for_each(|page| page.write(&mut out));
         if !self.zones.is_empty() {
             let zones = || self.zones.iter();
-            let offset = |time_ms: i64| (time_ms - partition_ms) as u32;
+            let offset = |time_ms: i64| (time_ms - start_ms) as u32;
             let columns = [
                 Values::U32(zones().map(|zone| offset(zone.time_ms.0)).collect()),
                 Values::U32(zones().map(|zone| offset(zone.time_ms.1)).collect()),
@@ -70,7 +62,7 @@ impl RunIndex {
                 Values::U64(zones().map(|zone| zone.object.0).collect()),
                 Values::U64(zones().map(|zone| zone.object.1).collect()),
             ];
-            out.0.append(&mut encode_small_table(&columns)?);
+            out.0.append(&mut planners.zones(&columns)?);
         }
         Ok(out.0)
     }
@@ -138,7 +130,7 @@ fn parse_zones(bytes: Bytes, entry: &RunEntry) -> Result<Vec<Zone>, String> {
     else {
         unreachable!("types were compared")
     };
-    let time_ms = |offset: u32| entry.partition_ms + i64::from(offset);
+    let time_ms = |offset: u32| entry.partition.start_ms + i64::from(offset);
     let zone = |tile: usize| Zone {
         time_ms: (time_ms(time_min[tile]), time_ms(time_max[tile])),
         x: (x_min[tile], x_max[tile]),

@@ -19,6 +19,10 @@ use crate::limits::{BLOCK_ROWS, TILE_ROWS};
 use crate::query::QueryBudget;
 
 const OBJECTS: [ValueType; 4] = [ValueType::U64, ValueType::U32, ValueType::U32, ValueType::U32];
+/// Tiles of a whole block.
+const BLOCK_TILES: usize = BLOCK_ROWS / TILE_ROWS;
+/// Tiles that are decoded at once: half a megabyte of columns, which stays in a core's cache.
+const SPAN_TILES: usize = 16;
 const REMOVALS: [ValueType; 2] = [ValueType::U64, ValueType::I64];
 
 /// Where the fixes of an object lie in a run.
@@ -48,7 +52,8 @@ pub(crate) struct RunReader {
     cache: Arc<PageCache>,
     index: Arc<RunIndex>,
     block: Option<(usize, Arc<Block>)>,
-    tile: Option<usize>,
+    /// Tiles that are decoded in `columns`.
+    tiles: Range<usize>,
     columns: FixColumns,
     directory: ObjectTile,
 }
@@ -69,7 +74,7 @@ impl RunReader {
             cache: cache.clone(),
             index,
             block: None,
-            tile: None,
+            tiles: 0..0,
             columns: FixColumns::new(),
             directory: ObjectTile::default(),
         })
@@ -85,19 +90,49 @@ impl RunReader {
         &self.index
     }
 
-    /// The rows of a tile.
-    pub(crate) fn tile(&mut self, tile: usize) -> Result<&FixColumns, HistoryError> {
-        if self.tile != Some(tile) {
-            self.tile = None;
-            let rows = self.entry().tile_rows(tile);
-            let page = tile * TILE_ROWS / BLOCK_ROWS;
-            let first = tile * TILE_ROWS % BLOCK_ROWS;
+    /// Tiles from this one on that one call may load: they have a block in common.
+    pub(crate) fn span(&self, tile: usize) -> Range<usize> {
+        let block_end = (tile / BLOCK_TILES + 1) * BLOCK_TILES;
+        tile..block_end.min(tile + SPAN_TILES).min(self.entry().tiles())
+    }
+
+    /// Decodes tiles of one block, and returns their rows. Tables of codes are built for each call,
+    /// which takes as long as a tile: readers in order load spans.
+    pub(crate) fn load(&mut self, tiles: Range<usize>) -> Result<&FixColumns, HistoryError> {
+        if self.tiles != tiles {
+            self.tiles = 0..0;
+            let page = tiles.start / BLOCK_TILES;
+            let first = tiles.start % BLOCK_TILES * TILE_ROWS;
+            let last = tiles.end - 1;
+            let rows = (last - tiles.start) * TILE_ROWS + self.entry().tile_rows(last);
             let block = self.block(page)?;
             let decoded = block.decode_rows(first..first + rows, &mut self.columns);
             decoded.map_err(|source| self.refused(page, source))?;
-            self.tile = Some(tile);
+            self.tiles = tiles;
         }
         Ok(&self.columns)
+    }
+
+    /// Whether a tile is decoded.
+    fn is_loaded(&self, tile: usize) -> bool {
+        self.tiles.contains(&tile)
+    }
+
+    /// Decoded rows with those of a tile among them, and where the tile begins.
+    fn tile(&mut self, tile: usize) -> Result<(usize, &FixColumns), HistoryError> {
+        if !self.is_loaded(tile) {
+            self.load(tile..tile + 1)?;
+        }
+        Ok(((tile - self.tiles.start) * TILE_ROWS, &self.columns))
+    }
+
+    /// Decoded rows with a row of the run among them, and its place; for readers in order.
+    pub(crate) fn row_ahead(&mut self, row: usize) -> Result<(usize, &FixColumns), HistoryError> {
+        let tile = row / TILE_ROWS;
+        if !self.is_loaded(tile) {
+            self.load(self.span(tile))?;
+        }
+        Ok((row - self.tiles.start * TILE_ROWS, &self.columns))
     }
 
     fn refused(&self, page: usize, source: BlockError) -> HistoryError {
@@ -240,7 +275,8 @@ impl RunReader {
         for (tile, rows) in Self::tiles_of(&entry) {
             if self.index.zones[tile].meets_times(from_ms, to_ms) {
                 budget.tile()?;
-                let columns = self.tile(tile)?;
+                let (start, columns) = self.tile(tile)?;
+                let rows = start + rows.start..start + rows.end;
                 let times = &columns.time_ms[rows.clone()];
                 let first = rows.start + times.partition_point(|time| *time < from_ms);
                 let end = rows.start + times.partition_point(|time| *time <= to_ms);
@@ -259,10 +295,11 @@ impl RunReader {
     ) -> Result<Option<FixRow>, HistoryError> {
         for (tile, rows) in Self::tiles_of(entry).rev() {
             if self.index.zones[tile].meets_times(i64::MIN, time_ms) {
-                if self.tile != Some(tile) {
+                if !self.is_loaded(tile) {
                     budget.tile()?;
                 }
-                let columns = self.tile(tile)?;
+                let (start, columns) = self.tile(tile)?;
+                let rows = start + rows.start..start + rows.end;
                 let times = &columns.time_ms[rows.clone()];
                 let end = times.partition_point(|time| *time <= time_ms);
                 if end > 0 {

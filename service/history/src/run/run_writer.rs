@@ -4,21 +4,20 @@
 
 use std::sync::Arc;
 
-use shoal_codec::Values;
-use shoal_codec::{Aim, BlockCodec, BlockPlan, CpuCodec, FixColumns, FixRow, Planner, SpaceTag};
+use shoal_codec::{FixColumns, FixRow, SpaceTag, Values};
 use shoal_position_log::{NewFile, Storage, checksum};
 
 use super::page::PageEntry;
+use super::planners::SharedPlanners;
 use super::run_entry::{FOOTER_BYTES, Footer, RunEntry};
 use super::run_file::RunFile;
-use super::run_index::{RunIndex, encode_small_table};
+use super::run_index::RunIndex;
 use super::run_reader::ObjectEntry;
 use super::zone::Zone;
 use crate::error::HistoryError;
 use crate::limits::{BLOCK_ROWS, TABLE_PAGE_ROWS, TILE_ROWS};
+use crate::partition::Partition;
 
-/// Seed of the planner, which selects samples. The value is arbitrary.
-const PLANNER_SEED: u64 = 1;
 /// Pages and index begin at multiples of this many bytes.
 const ALIGN_BYTES: usize = 8;
 
@@ -42,6 +41,8 @@ pub(crate) struct NewRun {
     pub(crate) reserve_bytes: u64,
     /// The fleet.
     pub(crate) fleet_id: u128,
+    /// Of all runs of the writer.
+    pub(crate) planners: SharedPlanners,
     /// Its space.
     pub(crate) space: SpaceTag,
     /// See [`RunEntry`].
@@ -49,7 +50,7 @@ pub(crate) struct NewRun {
     /// See [`RunEntry`].
     pub(crate) generation: u64,
     /// See [`RunEntry`].
-    pub(crate) partition_ms: i64,
+    pub(crate) partition: Partition,
 }
 
 /// A run that is being written.
@@ -57,9 +58,7 @@ pub(crate) struct NewRun {
 pub(crate) struct RunWriter {
     run: NewRun,
     file: NewFile,
-    planner: Planner,
     columns: FixColumns,
-    encoded: Vec<u8>,
     index: RunIndex,
     /// In the order of rows; their rows are counted when the next object begins.
     objects: Vec<(u64, ObjectEntry)>,
@@ -76,9 +75,7 @@ impl RunWriter {
         Ok(Self {
             run,
             file,
-            planner: Planner::new(PLANNER_SEED, Aim::Small),
             columns: FixColumns::new(),
-            encoded: Vec::new(),
             index: RunIndex::default(),
             objects: Vec::new(),
             pages: [0; 3],
@@ -106,45 +103,30 @@ impl RunWriter {
         if self.columns.len() == BLOCK_ROWS { self.end_block() } else { Ok(()) }
     }
 
-    /// Bytes that were written so far.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.file.length()
-    }
-
-    /// Encodes the rows that are collected. Trees are not keyed, as rows of an object lie together:
-    /// every tile decodes alone.
+    /// Encodes the rows that are collected.
     fn end_block(&mut self) -> Result<(), HistoryError> {
-        let Self { planner, columns, encoded, run, .. } = self;
-        let base_ms = columns.time_ms.iter().copied().min().unwrap_or(0);
-        let mut plan = BlockPlan::raw();
-        for (column, planner) in planner.columns_mut() {
-            if let Some(values) = columns.values(column, base_ms) {
-                plan = plan.with(column, planner.plan(&values, None));
-            }
-        }
-        let sequence = u64::from(self.pages[0]) + 1;
-        let outcomes = CpuCodec.encode_planned(columns, &plan, &run.space, sequence, encoded)?;
-        planner.finish(&outcomes, encoded)?;
-        let (rows, first_object) = (columns.len(), columns.object[0]);
         // Attributes that later blocks lack are not written there.
-        *columns = FixColumns::with_capacity(BLOCK_ROWS);
-        self.end_page(0, rows, first_object)
+        let columns = std::mem::replace(&mut self.columns, FixColumns::with_capacity(BLOCK_ROWS));
+        let sequence = u64::from(self.pages[0]) + 1;
+        let block = self.run.planners.get().fixes(&columns, &self.run.space, sequence)?;
+        self.end_page(0, block, columns.len(), columns.object[0])
     }
 
-    /// Appends the encoded bytes as a page.
+    /// Appends an encoded page.
     fn end_page(
         &mut self,
         kind: usize,
+        mut page: Vec<u8>,
         rows: usize,
         first_object: u64,
     ) -> Result<(), HistoryError> {
         let offset = self.file.length();
-        let (bytes, crc) = (self.encoded.len() as u32, checksum(&self.encoded));
+        let (bytes, crc) = (page.len() as u32, checksum(&page));
         self.index.pages.push(PageEntry { offset, bytes, rows: rows as u32, crc, first_object });
         self.pages[kind] += 1;
-        let padded = self.encoded.len().next_multiple_of(ALIGN_BYTES);
-        self.encoded.resize(padded, 0);
-        Ok(self.file.append(&self.encoded)?)
+        let padded = page.len().next_multiple_of(ALIGN_BYTES);
+        page.resize(padded, 0);
+        Ok(self.file.append(&page)?)
     }
 
     /// Completes the run with removals, (object, clock) ascending, makes it durable and gives it
@@ -156,22 +138,24 @@ impl RunWriter {
         let mut objects = std::mem::take(&mut self.objects);
         objects.sort_unstable_by_key(|(object, _)| *object);
         for page in objects.chunks(TABLE_PAGE_ROWS) {
-            self.encoded = encode_small_table(&[
+            let columns = [
                 Values::U64(page.iter().map(|(object, _)| *object).collect()),
                 Values::U32(page.iter().map(|(_, entry)| entry.first_row).collect()),
                 Values::U32(page.iter().map(|(_, entry)| entry.rows).collect()),
                 Values::U32(page.iter().map(|(_, entry)| entry.cell).collect()),
-            ])?;
-            self.end_page(1, page.len(), page[0].0)?;
+            ];
+            let encoded = self.run.planners.get().objects(&columns)?;
+            self.end_page(1, encoded, page.len(), page[0].0)?;
         }
         for page in removals.chunks(TABLE_PAGE_ROWS) {
-            self.encoded = encode_small_table(&[
+            let columns = [
                 Values::U64(page.iter().map(|(object, _)| *object).collect()),
                 Values::I64(page.iter().map(|(_, clock_ms)| *clock_ms).collect()),
-            ])?;
-            self.end_page(2, page.len(), page[0].0)?;
+            ];
+            let encoded = self.run.planners.get().removals(&columns)?;
+            self.end_page(2, encoded, page.len(), page[0].0)?;
         }
-        let index = self.index.encode(self.run.partition_ms)?;
+        let index = self.index.encode(self.run.partition.start_ms, &mut self.run.planners.get())?;
         let index_offset = self.file.length();
         self.file.append(&index)?;
         let used = self.file.length() as usize;
@@ -179,7 +163,7 @@ impl RunWriter {
         let entry = RunEntry {
             number: self.run.number,
             generation: self.run.generation,
-            partition_ms: self.run.partition_ms,
+            partition: self.run.partition,
             rows: self.rows,
             objects: objects.len() as u64,
             removals: removals.len() as u64,

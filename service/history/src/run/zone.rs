@@ -34,6 +34,14 @@ impl Zone {
         self.object = (self.object.0.min(row.object), self.object.1.max(row.object));
     }
 
+    /// Includes a zone.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.time_ms = (self.time_ms.0.min(other.time_ms.0), self.time_ms.1.max(other.time_ms.1));
+        self.x = (self.x.0.min(other.x.0), self.x.1.max(other.x.1));
+        self.y = (self.y.0.min(other.y.0), self.y.1.max(other.y.1));
+        self.object = (self.object.0.min(other.object.0), self.object.1.max(other.object.1));
+    }
+
     /// Whether some of its times lie between two, both included.
     #[must_use]
     pub fn meets_times(&self, from_ms: i64, to_ms: i64) -> bool {

@@ -20,7 +20,8 @@ fn answers_equal_the_model_after_random_pasts() {
     for seed in 0..SEEDS {
         let objects = [3, 40, 400, 3_000][seed as usize % 4];
         let batch_rows = [60, 3_000, 9_000][seed as usize % 3];
-        let mut world = World::new(seed, Shape { objects, batch_rows, partitions: 4 });
+        let mut world =
+            World::new(seed, Shape { objects, batch_rows, partitions: [4, 30][seed as usize % 2] });
         world.open().unwrap();
         for number in 0..60 {
             let step = random_step(&mut world);

@@ -9,6 +9,7 @@ mod crash_points;
 mod damage;
 mod limits;
 mod model;
+#[allow(dead_code, reason = "tests of other packages use the rest")]
 #[path = "../../../codec/tests/block/random.rs"]
 mod random;
 mod versions;

@@ -98,6 +98,12 @@ impl World {
         self.writer.as_ref().unwrap().history().version()
     }
 
+    /// The time of most fixes of the next batch.
+    fn now_ms(&self) -> i64 {
+        let span = self.shape.partitions * PARTITION_MS;
+        START_MS + span * (self.epoch as i64 % 12 + 1) / 12
+    }
+
     pub(crate) fn time_ms(&mut self) -> i64 {
         let span = self.shape.partitions * PARTITION_MS;
         START_MS + self.chance.below(span as usize) as i64
@@ -107,8 +113,7 @@ impl World {
     pub(crate) fn batch(&mut self) -> (Batch, Model) {
         let (mut batch, mut model) = (Batch::default(), self.model.clone());
         // Most fixes are of the present, some are late.
-        let span = self.shape.partitions * PARTITION_MS;
-        let now_ms = START_MS + span * (self.epoch as i64 % 12 + 1) / 12;
+        let now_ms = self.now_ms();
         for _ in 0..1 + self.below(self.shape.batch_rows) {
             let object = self.below(self.shape.objects) as u64;
             let time_ms = match self.below(8) {
@@ -146,7 +151,7 @@ impl World {
     }
 
     pub(crate) fn watermark(&self, epoch: u64) -> Watermark {
-        let mut watermark = Watermark { term: 3, clock_ms: START_MS, ..Watermark::default() };
+        let mut watermark = Watermark { term: 3, clock_ms: self.now_ms(), ..Watermark::default() };
         watermark.position.epoch = epoch;
         watermark
     }
@@ -163,7 +168,7 @@ impl World {
             Step::Retain => {
                 let from_ms = START_MS + self.below(2) as i64 * PARTITION_MS;
                 self.writer().retain(Some(from_ms), None)?;
-                self.model.drop_before(from_ms);
+                self.drop_what_is_not_kept();
             }
             Step::Erase => {
                 let object = self.below(self.shape.objects) as u64;
@@ -176,6 +181,13 @@ impl World {
             Step::Restart => self.open()?,
         }
         Ok(())
+    }
+
+    /// The model after retention: whole partitions are dropped.
+    pub(crate) fn drop_what_is_not_kept(&mut self) {
+        if let Some(floor_ms) = self.version().kept_from_ms() {
+            self.model.drop_before(floor_ms);
+        }
     }
 
     /// Rewrites up to so many sets of runs.

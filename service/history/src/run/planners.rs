@@ -1,0 +1,93 @@
+//! Plans of the blocks and tables of all runs of a writer: the fewest bytes.
+//!
+//! The planners of sealed runs live as long as the writer: a first plan takes some milliseconds,
+//! which small runs would spend again and again. A merge has planners of its own.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use shoal_codec::{
+    Aim, BlockCodec, BlockPlan, ColumnPlanner, CpuCodec, FixColumns, Planner, SpaceTag, Values,
+    compact, encode_planned_table,
+};
+
+use super::run_index::FIRST_COLUMN;
+use crate::error::HistoryError;
+
+/// Seed of the planners, which selects samples. The value is arbitrary.
+const SEED: u64 = 1;
+
+/// Planners of fixes and of the columns of each kind of table.
+#[derive(Debug)]
+pub(crate) struct Planners {
+    fixes: Planner,
+    zones: Vec<ColumnPlanner>,
+    objects: Vec<ColumnPlanner>,
+    removals: Vec<ColumnPlanner>,
+}
+
+/// Planners that the runs of a writer use in turn.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedPlanners(Arc<Mutex<Planners>>);
+
+impl SharedPlanners {
+    /// Planners without history.
+    pub(crate) fn new() -> Self {
+        let columns = |count: u64| (0..count).map(|it| ColumnPlanner::new(SEED ^ it, Aim::Small));
+        Self(Arc::new(Mutex::new(Planners {
+            fixes: Planner::new(SEED, Aim::Small),
+            zones: columns(8).collect(),
+            objects: columns(4).collect(),
+            removals: columns(2).collect(),
+        })))
+    }
+
+    pub(crate) fn get(&self) -> MutexGuard<'_, Planners> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Planners {
+    /// Encodes a block of fixes. Trees are not keyed, as rows of an object lie together: every tile
+    /// decodes alone.
+    pub(crate) fn fixes(
+        &mut self,
+        columns: &FixColumns,
+        space: &SpaceTag,
+        sequence: u64,
+    ) -> Result<Vec<u8>, HistoryError> {
+        let base_ms = columns.time_ms.iter().copied().min().unwrap_or(0);
+        let mut plan = BlockPlan::raw();
+        for (column, planner) in self.fixes.columns_mut() {
+            if let Some(values) = columns.values(column, base_ms) {
+                plan = plan.with(column, planner.plan(&values, None));
+            }
+        }
+        let mut block = Vec::new();
+        let outcomes = CpuCodec.encode_planned(columns, &plan, space, sequence, &mut block)?;
+        self.fixes.finish(&outcomes, &mut block)?;
+        Ok(block)
+    }
+
+    /// Encodes the zones of a run.
+    pub(crate) fn zones(&mut self, columns: &[Values]) -> Result<Vec<u8>, HistoryError> {
+        table(&mut self.zones, columns)
+    }
+
+    /// Encodes a page of objects.
+    pub(crate) fn objects(&mut self, columns: &[Values]) -> Result<Vec<u8>, HistoryError> {
+        table(&mut self.objects, columns)
+    }
+
+    /// Encodes a page of removals.
+    pub(crate) fn removals(&mut self, columns: &[Values]) -> Result<Vec<u8>, HistoryError> {
+        table(&mut self.removals, columns)
+    }
+}
+
+fn table(planners: &mut [ColumnPlanner], columns: &[Values]) -> Result<Vec<u8>, HistoryError> {
+    let numbered: Vec<_> = (FIRST_COLUMN..).zip(columns).collect();
+    let mut table = Vec::new();
+    encode_planned_table(planners, &numbered, false, 0, &mut table)?;
+    compact(&mut table)?;
+    Ok(table)
+}

@@ -1,0 +1,58 @@
+//! Writes sorted rows of one partition as a run: those of a batch, or of partitions that become one.
+//!
+//! An object has one cell in all runs of a partition, so that these are merged row by row.
+
+use shoal_codec::FixRow;
+
+use crate::error::HistoryError;
+use crate::hilbert::hilbert_cell;
+use crate::partition::Partition;
+use crate::run::{CellRow, NewRun, RunEntry, RunWriter};
+use crate::version::Version;
+
+/// The cell of each object of sorted rows: that which it has in the runs of the partition, so that
+/// all runs of a partition have one order; or that of its first fix.
+pub(crate) fn cells_of(
+    version: &Version,
+    partition: Partition,
+    rows: &[FixRow],
+) -> Result<Vec<(u32, u64)>, HistoryError> {
+    let first = rows.chunk_by(|a, b| a.object == b.object).map(|rows| &rows[0]);
+    let mut cells: Vec<(Option<u32>, &FixRow)> = first.map(|row| (None, row)).collect();
+    for file in version.partitions.get(&partition.start_ms).iter().flat_map(|runs| runs.iter()) {
+        let mut reader = version.reader(file)?;
+        for (cell, row) in cells.iter_mut().filter(|(cell, _)| cell.is_none()) {
+            *cell = reader.find(row.object)?.map(|entry| entry.cell);
+        }
+    }
+    let of = |(cell, row): (Option<u32>, &FixRow)| {
+        (cell.unwrap_or_else(|| hilbert_cell(row.x, row.y)), row.object)
+    };
+    Ok(cells.into_iter().map(of).collect())
+}
+
+/// Writes sorted rows of one partition as a run; nothing if all are erased.
+pub(crate) fn write_sorted(
+    run: NewRun,
+    version: &Version,
+    rows: &[FixRow],
+    cells: &[(u32, u64)],
+    removals: &[(u64, i64)],
+) -> Result<Option<RunEntry>, HistoryError> {
+    let objects = rows.chunk_by(|a, b| a.object == b.object).zip(cells);
+    let mut objects: Vec<_> =
+        objects.filter(|(_, (_, object))| !version.is_erased(*object)).collect();
+    let removals: Vec<_> =
+        removals.iter().copied().filter(|(object, _)| !version.is_erased(*object)).collect();
+    if objects.is_empty() && removals.is_empty() {
+        return Ok(None);
+    }
+    objects.sort_unstable_by_key(|(_, key)| **key);
+    let mut writer = RunWriter::create(run)?;
+    for (rows, (cell, _)) in objects {
+        for row in rows {
+            writer.push(CellRow { cell: *cell, row: *row })?;
+        }
+    }
+    writer.finish(&removals).map(Some)
+}
