@@ -155,7 +155,10 @@ impl Manifest {
         if overlap {
             return damaged(HEADER_BYTES, "partitions overlap or are not in order");
         }
-        let erasing = (0..erasing).map(|_| from.u64()).collect();
+        let erasing: Vec<u64> = (0..erasing).map(|_| from.u64()).collect();
+        if !erasing.is_sorted() {
+            return damaged(HEADER_BYTES, "objects that are being erased are not in order");
+        }
         Ok(Self {
             fleet_id,
             space,

@@ -284,7 +284,7 @@ fn newest_of_like_size(runs: &[Arc<RunFile>]) -> &[Arc<RunFile>] {
 fn coarser(version: &Version, open_ms: i64) -> Option<(Partition, Vec<Arc<RunFile>>)> {
     for level in (1..=COARSER_LEVELS).rev() {
         let length_ms = version.partition_ms * COARSER.pow(level);
-        let mut rest = version.partitions.range(version.floor_ms..open_ms).peekable();
+        let mut rest = version.partitions.range(version.floor_ms.min(open_ms)..open_ms).peekable();
         while let Some((start_ms, runs)) = rest.next() {
             let whole = Partition::of(*start_ms, length_ms);
             let mut parts = vec![runs];

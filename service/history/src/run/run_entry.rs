@@ -181,7 +181,8 @@ impl Footer {
         if found != VERSION {
             return Err(LogError::Version { file: file.to_owned(), found, supported: VERSION });
         }
-        (from.u16(), from.u32());
+        from.u16();
+        from.u32();
         Ok(Self { fleet_id: from.u128(), entry: RunEntry::read(&mut from) })
     }
 }

@@ -1,8 +1,10 @@
 //! Answers equal the model's after random pasts: late fixes, equal times, removals, clears,
 //! retention, erasure, merges and restarts.
 
+use crate::scale::seeds;
 use crate::world::{Shape, Step, World};
 
+/// Ten seeds in a usual run; `scale.rs` has the settings for more.
 const SEEDS: u64 = 10;
 
 fn random_step(world: &mut World) -> Step {
@@ -17,7 +19,7 @@ fn random_step(world: &mut World) -> Step {
 
 #[test]
 fn answers_equal_the_model_after_random_pasts() {
-    for seed in 0..SEEDS {
+    for seed in seeds(SEEDS) {
         let objects = [3, 40, 400, 3_000][seed as usize % 4];
         let batch_rows = [60, 3_000, 9_000][seed as usize % 3];
         let mut world =

@@ -7,10 +7,13 @@
 mod answers;
 mod crash_points;
 mod damage;
+mod golden;
 mod limits;
 mod model;
 #[allow(dead_code, reason = "tests of other packages use the rest")]
 #[path = "../../../codec/tests/block/random.rs"]
 mod random;
+#[path = "../../../position_log/tests/log/scale.rs"]
+mod scale;
 mod versions;
 mod world;
