@@ -94,8 +94,8 @@ fn public(folder: &Path) {
         all_blocks += blocks as u64;
         all_runs += bytes;
         println!(
-            "{}: {} rows, {} distinct; fast {blocks} bytes, {runs} runs {bytes} bytes, ratio {:.3}; \
-             sealed in {sealed:.2?}, merged in {:.2?}",
+            "{}: {} rows, {} distinct; fast {blocks} bytes, {runs} runs {bytes} bytes, \
+             ratio {:.3}; sealed in {sealed:.2?}, merged in {:.2?}",
             name.file_name().unwrap().display(),
             rows.len(),
             version.rows(),

@@ -1,4 +1,6 @@
 //! Accepted fixes, removals and clears in the order of their arrival, until they become runs.
+//!
+//! It is sorted once, when it is sealed; memory is that of its rows.
 
 use std::borrow::Cow;
 

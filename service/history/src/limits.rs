@@ -45,7 +45,9 @@ pub const MERGE_RUNS_OPEN: usize = 4;
 pub const MERGE_RUNS_CLOSED: usize = 2;
 /// A merge takes the next older run while that has at most so many times the rows taken so far:
 /// every row is rewritten a number of times that is logarithmic in the rows of its partition.
-pub const MERGE_RATIO: u64 = 2;
+pub const MERGE_RATIO_OPEN: u64 = 2;
+/// The same where the partition lies before the watermark: fewer runs, as little more arrives.
+pub const MERGE_RATIO_CLOSED: u64 = 4;
 
 // A block has whole tiles, so that tiles of a run are numbered without regard to blocks.
 const _: () = assert!(BLOCK_ROWS.is_multiple_of(TILE_ROWS));

@@ -11,8 +11,8 @@ use shoal_codec::FixRow;
 use crate::error::HistoryError;
 use crate::history_writer::HistoryWriter;
 use crate::limits::{
-    COARSER, COARSER_LEVELS, COARSER_ROWS_MAX, MERGE_RATIO, MERGE_RUNS_CLOSED, MERGE_RUNS_OPEN,
-    RUN_ROWS_MAX,
+    COARSER, COARSER_LEVELS, COARSER_ROWS_MAX, MERGE_RATIO_CLOSED, MERGE_RATIO_OPEN,
+    MERGE_RUNS_CLOSED, MERGE_RUNS_OPEN, RUN_ROWS_MAX,
 };
 use crate::partition::Partition;
 use crate::run::{CellRow, NewRun, RunEntry, RunFile, RunReader, RunWriter, SharedPlanners};
@@ -181,8 +181,12 @@ impl HistoryWriter {
         let open_ms = version.partition_of(version.watermark.clock_ms).start_ms;
         for runs in version.partitions.values() {
             let is_closed = runs[0].entry.partition.end_ms() <= open_ms;
-            let runs_min = if is_closed { MERGE_RUNS_CLOSED } else { MERGE_RUNS_OPEN };
-            let taken = newest_of_like_size(runs);
+            let (runs_min, ratio) = if is_closed {
+                (MERGE_RUNS_CLOSED, MERGE_RATIO_CLOSED)
+            } else {
+                (MERGE_RUNS_OPEN, MERGE_RATIO_OPEN)
+            };
+            let taken = newest_of_like_size(runs, ratio);
             if taken.len() >= runs_min {
                 return self.merge(&version, taken.to_vec(), false).map(Some);
             }
@@ -265,13 +269,13 @@ impl HistoryWriter {
     }
 }
 
-/// The newest runs of a partition, oldest first: each has at most [`MERGE_RATIO`] times the rows of
-/// those after it.
-fn newest_of_like_size(runs: &[Arc<RunFile>]) -> &[Arc<RunFile>] {
+/// The newest runs of a partition, oldest first: each has at most `ratio` times the rows of those
+/// after it.
+fn newest_of_like_size(runs: &[Arc<RunFile>], ratio: u64) -> &[Arc<RunFile>] {
     let (mut taken, mut size) = (0, 0);
     for file in runs.iter().rev() {
         let own = file.entry.rows + file.entry.removals;
-        if taken > 0 && (own > MERGE_RATIO * size || size + own > RUN_ROWS_MAX) {
+        if taken > 0 && (own > ratio * size || size + own > RUN_ROWS_MAX) {
             break;
         }
         size += own;

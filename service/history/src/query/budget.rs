@@ -1,6 +1,6 @@
 //! What one query may take: tiles, rows in memory; and whether it is cancelled.
 //!
-//! Both are checked before each span of at most 16 tiles, which takes about a millisecond to decode.
+//! Both are checked before each span of at most 16 tiles, which takes about a millisecond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Plans of the blocks and tables of all runs of a writer: the fewest bytes.
+//! Plans of the blocks and tables of runs: the fewest bytes, except for the directory of objects.
 //!
 //! The planners of sealed runs live as long as the writer: a first plan takes some milliseconds,
 //! which small runs would spend again and again. A merge has planners of its own.
@@ -32,12 +32,15 @@ pub(crate) struct SharedPlanners(Arc<Mutex<Planners>>);
 impl SharedPlanners {
     /// Planners without history.
     pub(crate) fn new() -> Self {
-        let columns = |count: u64| (0..count).map(|it| ColumnPlanner::new(SEED ^ it, Aim::Small));
+        let columns =
+            |count: u64, aim| (0..count).map(move |it| ColumnPlanner::new(SEED ^ it, aim));
         Self(Arc::new(Mutex::new(Planners {
             fixes: Planner::new(SEED, Aim::Small),
-            zones: columns(8).collect(),
-            objects: columns(4).collect(),
-            removals: columns(2).collect(),
+            zones: columns(8, Aim::Small).collect(),
+            // A look-up decodes a tile of it: no codes of variable length, whose tables take as
+            // long as ten tiles.
+            objects: columns(4, Aim::Fast).collect(),
+            removals: columns(2, Aim::Small).collect(),
         })))
     }
 

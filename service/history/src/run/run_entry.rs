@@ -1,4 +1,6 @@
 //! What the manifest and a run's own footer state of a run (HISTORY.md, section 3.4).
+//!
+//! Both must be equal, so that a file of another run or fleet is found before it is read.
 
 use shoal_position_log::LogError;
 

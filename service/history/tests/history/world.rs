@@ -251,7 +251,7 @@ impl World {
         let counts = model.density(window, &region, 70_000_000, 7_000);
         assert_eq!(density.unwrap(), counts, "{name}");
 
-        let mut replay = Replay::new(version.clone(), window, Inside(region), budget(rows_max));
+        let mut replay = Replay::new(version, window, Inside(region), budget(rows_max));
         let mut out = FixColumns::new();
         while replay.next(&mut out).unwrap() {}
         assert_eq!(rows(&out), model.replay(window, &region), "{name}");
