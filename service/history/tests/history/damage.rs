@@ -48,7 +48,8 @@ fn flipped_bits_give_an_error_or_change_nothing() {
             }
             world.disk.flip(&path, bit);
         }
-        // What is not found is padding: up to two pages of a run, some removals, most of a small manifest.
+        // What is not found is padding: up to two pages of a run, most of a small manifest; and
+        // removals that a clear hides.
         let padding = 8 * 9_000 / STEP;
         assert!(found > 0 && found + padding >= tried, "{path}: {found} of {tried}");
     }
