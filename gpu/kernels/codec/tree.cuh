@@ -41,39 +41,50 @@ __device__ __forceinline__ void store_slot(T* slot, u32 count, const Tile<T>& ti
     __syncwarp();
 }
 
-// Counts of sparse nodes and of their parents, 16 bits each.
-struct Counts {
-    u32 now;
-    u64 parents;
-    // By slot.
-    u64 kept;
+// Bits for a count of each slot.
+template <bool ARE_MANY>
+struct SlotCounts {
+    typedef u32 Bits;
+};
 
-    __device__ void enter(u32 count) {
-        parents = parents << 16 | now;
-        now = count;
-    }
-    __device__ void leave() {
-        now = (u32)parents & 0xffff;
-        parents >>= 16;
-    }
+template <>
+struct SlotCounts<true> {
+    typedef u64 Bits;
+};
+
+// Counts of sparse nodes and of their parents, of which there are three at most, 16 bits each. They
+// stay in registers, which are scarce.
+template <int SLOTS>
+struct Counts {
+    typedef typename SlotCounts<(SLOTS > 2)>::Bits Bits;
+
+    // The last one lowest.
+    u64 entered;
+    // By slot.
+    Bits kept;
+
+    __device__ u32 now() const { return (u32)entered & 0xffff; }
+    __device__ void enter(u32 count) { entered = entered << 16 | count; }
+    __device__ void leave() { entered >>= 16; }
     __device__ void store(u32 slot) {
-        kept = (kept & ~(0xffffull << 16 * slot)) | (u64)now << 16 * slot;
+        kept = (kept & ~((Bits)0xffff << 16 * slot)) | (Bits)now() << 16 * slot;
     }
     __device__ u32 of(u32 slot) const { return (u32)(kept >> 16 * slot) & 0xffff; }
 };
 
 // Takes the number of values of a sparse child.
-template <class Memory>
+template <class Memory, int SLOTS>
 __device__ __forceinline__ bool enter_sparse(const Codec& codec, const CodecColumn& column,
                                              const CodecStep& step, u32 tile, Memory& memory,
-                                             Counts& counts) {
+                                             Counts<SLOTS>& counts) {
     u32 count = ((const u16*)(codec.input + step.first))[tile];
     if (step.extra == CODEC_HEADS) {
         wait_for_previous();
         const u32* heads = (const u32*)(codec.output + column.heads) + (u64)tile * TILE_WORDS;
-        if (memory.heads.find(heads, counts.now) != count) return false;
-    } else if (count > counts.now || (step.extra == CODEC_RUNS && count == 0 && counts.now > 0)) {
-        return false;
+        if (memory.heads.find(heads, counts.now()) != count) return false;
+    } else {
+        bool has_no_run = step.extra == CODEC_RUNS && count == 0 && counts.now() > 0;
+        if (count > counts.now() || has_no_run) return false;
     }
     counts.enter(count);
     return true;
@@ -119,21 +130,21 @@ __device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn
 template <class T, int SLOTS>
 __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn& column,
                                           const CodecStep& step, u32 number,
-                                          TileMemory<T, SLOTS>& memory, Counts& counts,
+                                          TileMemory<T, SLOTS>& memory, Counts<SLOTS>& counts,
                                           Tile<T>& tile) {
     const u8* input = codec.input;
     switch (step.code) {
         case CODEC_COUNT:
             return enter_sparse(codec, column, step, number, memory, counts);
         case CODEC_STORE:
-            store_slot(memory.slots[step.slot], counts.now, tile);
+            store_slot(memory.slots[step.slot], counts.now(), tile);
             counts.store(step.slot);
             if (step.extra != 0) counts.leave();
             return true;
         case CODEC_RLE: {
-            u32 runs = counts.now;
+            u32 runs = counts.now();
             counts.leave();
-            return apply_rle(memory.slots[step.slot], runs, counts.now, memory.places, tile);
+            return apply_rle(memory.slots[step.slot], runs, counts.now(), memory.places, tile);
         }
         case CODEC_KEYED_DELTA:
         case CODEC_KEYED_DELTA2: {
@@ -146,27 +157,28 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
         case CODEC_DICT_OR:
             wait_for_previous();
             return apply_dict_or((const T*)(codec.output + step.first), step.extra,
-                                 memory.slots[step.slot], counts.of(step.slot), counts.now,
+                                 memory.slots[step.slot], counts.of(step.slot), counts.now(),
                                  memory.places, tile);
-        case CODEC_GFC: return read_gfc(input, step, column.tiles, number, counts.now, tile);
+        case CODEC_GFC: return read_gfc(input, step, column.tiles, number, counts.now(), tile);
         case CODEC_HUFFMAN:
         case CODEC_HUFFMAN_LONG:
             wait_for_previous();
             return read_huffman(input, (const u32*)(codec.output + step.parameter), step,
-                                column.tiles, number, counts.now, memory.few, memory.tile, tile);
+                                column.tiles, number, counts.now(), memory.few, memory.tile, tile);
         case CODEC_STATELESS:
-            return read_stateless(input, step, column.tiles, number, counts.now, memory.tile,
+            return read_stateless(input, step, column.tiles, number, counts.now(), memory.tile,
                                   tile);
         default:
-            return plain_step(codec, column, step, number, counts.now, memory.tile, tile);
+            return plain_step(codec, column, step, number, counts.now(), memory.tile, tile);
     }
 }
 
 template <class T>
 __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn& column,
                                           const CodecStep& step, u32 number,
-                                          TileMemory<T, 0>& memory, Counts& counts, Tile<T>& tile) {
-    return plain_step(codec, column, step, number, counts.now, memory.tile, tile);
+                                          TileMemory<T, 0>& memory, Counts<0>& counts,
+                                          Tile<T>& tile) {
+    return plain_step(codec, column, step, number, counts.now(), memory.tile, tile);
 }
 
 // Decodes one tile of a column; returns its number of values. False means that the format refuses
@@ -177,7 +189,7 @@ __device__ __forceinline__ bool decode_tile(const Codec& codec, const CodecColum
                                             Tile<T>& tile) {
     u32 left = column.rows - number * TILE_VALUES;
     count = left < TILE_VALUES ? left : TILE_VALUES;
-    Counts counts = {count, 0, 0};
+    Counts<SLOTS> counts = {count, 0};
     // Loaded together, because every step waits for the previous one.
     static_assert(sizeof(CodecStep) == 3 * sizeof(uint4), "three loads a step");
     const CodecStep* steps = codec.steps + column.first_step;
