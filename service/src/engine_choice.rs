@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use shoal_codec::{BlockCodec, CpuCodec};
 #[cfg(feature = "cuda")]
-use shoal_codec::{ColumnPlanner, Table, TableOutcome, Values};
+use shoal_codec::{Table, TableOutcome, TablePlanner, TableValues};
 use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{Backend, EngineOptions};
 use shoal_table::TableCodec;
@@ -206,8 +206,8 @@ struct CudaTableCodec {
 impl TableCodec for CudaTableCodec {
     fn encode(
         &mut self,
-        planners: &mut [ColumnPlanner],
-        columns: &[(u16, &Values)],
+        planners: &mut [TablePlanner],
+        columns: &[(u16, &TableValues)],
         is_keyed: bool,
         sequence: u64,
         out: &mut Vec<u8>,
@@ -219,18 +219,29 @@ impl TableCodec for CudaTableCodec {
         })
     }
 
-    fn decode(&mut self, table: &Table, rows: Range<usize>) -> Result<Vec<Values>, CodecFault> {
+    fn decode(
+        &mut self,
+        table: &Table,
+        rows: Range<usize>,
+    ) -> Result<Vec<TableValues>, CodecFault> {
         if rows != (0..table.rows()) {
             return Ok(table.decode_all(rows)?);
         }
-        let columns = self.decoder.table(table);
-        let columns = columns.map_err(|error| CodecFault::Device(error.to_string()))?;
-        Ok(columns.into_iter().collect::<Result<_, _>>()?)
+        let chunks = self.decoder.table(table);
+        let chunks = chunks.map_err(|error| CodecFault::Device(error.to_string()))?;
+        let mut chunks: Vec<_> = chunks.into_iter().map(Some).collect();
+        // Parts of text are wanted whole, each once.
+        let decoded = table.decode_by(rows, |chunk, rows| match chunks[chunk].take() {
+            Some(values) => values,
+            None => table.decode_chunk(chunk, rows),
+        });
+        Ok(decoded?)
     }
 
     fn rows_together(&self, table: &Table) -> usize {
-        let widths = table.chunks().iter().map(|chunk| chunk.value_type.width_bytes());
-        let bytes = table.rows() * widths.sum::<usize>();
+        let chunks = table.chunks().iter();
+        let bytes: usize =
+            chunks.map(|chunk| chunk.values() * chunk.value_type.width_bytes()).sum();
         let is_bounded = bytes <= crate::limits::DEVICE_DECODE_BYTES_MAX;
         if is_bounded { table.rows() } else { CpuTableCodec.rows_together(table) }
     }

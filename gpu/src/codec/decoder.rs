@@ -139,10 +139,11 @@ impl Decoder {
         blocks.iter().enumerate().map(columns).collect()
     }
 
-    /// Decodes all columns of a table independently of each other.
+    /// Decodes all chunks of a table independently of each other: columns, and the parts of columns
+    /// of strings.
     ///
     /// # Errors
-    /// As [`Decoder::blocks`], column by column.
+    /// As [`Decoder::blocks`], chunk by chunk.
     pub fn table(&mut self, table: &Table) -> Result<Vec<Result<Values, BlockError>>, EngineError> {
         self.load_tables(std::slice::from_ref(table))?;
         self.decode()?;
@@ -156,9 +157,9 @@ impl Decoder {
         let mut columns = Vec::with_capacity(chunks.len());
         for (number, chunk) in chunks.iter().enumerate() {
             columns.push(if failed[number] != 0 {
-                Err(refused(table.decode(chunk.id, 0..table.rows()))?)
+                Err(refused(table.decode_chunk(number, 0..chunk.values()))?)
             } else {
-                let bytes = table.rows() * chunk.value_type.width_bytes();
+                let bytes = chunk.values() * chunk.value_type.width_bytes();
                 Ok(Values::from_le_bytes(chunk.value_type, &self.column(0, number, bytes)?))
             });
         }
@@ -329,6 +330,9 @@ impl Decoder {
     /// The bytes of a decoded column.
     fn column(&self, block: usize, chunk: usize, bytes: usize) -> Result<Vec<u8>, EngineError> {
         let mut column = vec![0; bytes];
+        if bytes == 0 {
+            return Ok(column);
+        }
         let at = match self.loaded.places[block][chunk] {
             Place::Output(at) => at as usize,
             Place::Input(at) => self.loaded.lists.front + at as usize,

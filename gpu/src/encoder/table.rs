@@ -6,8 +6,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use shoal_codec::{
-    ColumnPlanner, EncodedTree, TableColumn, TableOutcome, Tree, Values, assemble_table,
-    encode_planned_table, observe_table,
+    EncodedTree, PlannedChunk, TableOutcome, TablePlanner, TableValues, Tree, assemble_table,
+    encode_column, encode_planned_table, observe_table, planned_chunks, with_trees,
 };
 
 use super::block::{Encoder, downloaded, on_threads, uploaded};
@@ -18,8 +18,8 @@ use super::order::Order;
 use super::source::Source;
 use super::worker::Worker;
 
-/// A column, its tree, and its encoded form if the tree applies.
-type PlannedColumn = (usize, Tree, Option<EncodedTree>);
+/// A chunk, its tree, and its encoded form if the tree applies.
+type Encoded = (usize, Tree, Option<EncodedTree>);
 
 /// The key column of a table in the device's memory.
 #[derive(Clone, Copy)]
@@ -40,13 +40,12 @@ impl Encoder {
     /// If the number of planners differs, or the key has floats.
     pub fn encode_table(
         &mut self,
-        planners: &mut [ColumnPlanner],
-        columns: &[(u16, &Values)],
+        planners: &mut [TablePlanner],
+        columns: &[(u16, &TableValues)],
         is_keyed: bool,
         sequence: u64,
         out: &mut Vec<u8>,
     ) -> Result<Vec<TableOutcome>, EncodeError> {
-        assert_eq!(planners.len(), columns.len(), "a planner a column");
         let rows = columns.first().map_or(0, |(_, values)| values.len());
         let is_uniform = columns.iter().all(|(_, values)| values.len() == rows);
         if rows == 0 || !is_uniform {
@@ -54,50 +53,43 @@ impl Encoder {
             return Ok(encode_planned_table(planners, columns, is_keyed, sequence, out)?);
         }
         self.clear()?;
-        let key = match columns.first().filter(|_| is_keyed) {
-            Some((id, values)) => {
-                assert!(!values.value_type().is_float(), "a key is an integer");
+        let mut chunks = planned_chunks(planners, columns, is_keyed)?;
+        let key = match chunks.first().filter(|_| is_keyed) {
+            Some(chunk) => {
+                assert!(!chunk.values.value_type().is_float(), "a key is an integer");
                 let first = &mut self.workers[0];
-                let source = uploaded(first, values)?;
+                let source = uploaded(first, &chunk.values)?;
                 let order = Order::new(first, &source)?;
                 first.wait()?;
-                Some(Key { id: *id, source, order })
+                Some(Key { id: chunk.id, source, order })
             }
             None => None,
         };
-        let planned = self.plan_and_encode(planners, columns, key)?;
         let (mut trees, mut encoded) = (Vec::new(), Vec::new());
-        for (_, tree, column) in planned {
+        for (_, tree, chunk) in self.plan_and_encode(&mut chunks, key)? {
             trees.push(tree);
-            encoded.push(column);
+            encoded.push(chunk);
         }
-        let columns: Vec<_> = columns
-            .iter()
-            .zip(&trees)
-            .map(|((id, values), tree)| TableColumn { id: *id, values, tree })
-            .collect();
-        let outcomes = assemble_table(&columns, encoded, sequence, out)?;
-        observe_table(planners, &columns, &outcomes);
+        let outcomes = assemble_table(&with_trees(&chunks, &trees), encoded, sequence, out)?;
+        observe_table(&mut chunks, &outcomes);
         Ok(outcomes)
     }
 
-    /// All columns in order.
+    /// All chunks in order.
     fn plan_and_encode(
         &mut self,
-        planners: &mut [ColumnPlanner],
-        columns: &[(u16, &Values)],
+        chunks: &mut [PlannedChunk<'_>],
         key: Option<Key>,
-    ) -> Result<Vec<PlannedColumn>, EncodeError> {
-        let planners: Vec<_> = planners.iter_mut().map(Mutex::new).collect();
-        let workers = self.workers.len().min(columns.len());
+    ) -> Result<Vec<Encoded>, EncodeError> {
+        let chunks: Vec<_> = chunks.iter_mut().map(Mutex::new).collect();
+        let workers = self.workers.len().min(chunks.len());
         let shares = on_threads(&mut self.workers[..workers], |worker_index, worker| {
             let mut share = Vec::new();
-            for index in (worker_index..columns.len()).step_by(workers) {
+            for index in (worker_index..chunks.len()).step_by(workers) {
                 let mark = worker.arena.mark();
-                // The key itself is in the order of rows.
-                let key = key.filter(|_| index > 0);
-                let mut planner = planners[index].lock().unwrap_or_else(PoisonError::into_inner);
-                let (tree, encoded) = encoded(worker, &mut planner, columns[index].1, key)?;
+                let mut chunk = chunks[index].lock().unwrap_or_else(PoisonError::into_inner);
+                let key = key.filter(|_| chunk.takes_key);
+                let (tree, encoded) = encoded(worker, &mut chunk, key)?;
                 worker.wait()?;
                 worker.arena.release(mark);
                 share.push((index, tree, encoded));
@@ -110,16 +102,21 @@ impl Encoder {
     }
 }
 
-/// Plans and encodes one column.
+/// Plans and encodes one chunk.
 fn encoded(
     worker: &mut Worker,
-    planner: &mut ColumnPlanner,
-    values: &Values,
+    chunk: &mut PlannedChunk<'_>,
     key: Option<Key>,
 ) -> Result<(Tree, Option<EncodedTree>), EncodeError> {
-    let source = uploaded(worker, values)?;
+    if chunk.values.is_empty() {
+        // Strings without bytes.
+        let tree = chunk.planner.plan(&chunk.values, None);
+        let encoded = encode_column(&chunk.values, &tree, None).ok();
+        return Ok((tree, encoded));
+    }
+    let source = uploaded(worker, &chunk.values)?;
     let keys = key.map(|key| key.source);
-    let tree = planner.plan_by(&mut DeviceBatch::new(worker, source, keys))?;
+    let tree = chunk.planner.plan_by(&mut DeviceBatch::new(worker, source, keys))?;
     if tree == Tree::Raw {
         return Ok((tree, None));
     }

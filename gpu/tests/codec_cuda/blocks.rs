@@ -67,7 +67,7 @@ fn tables_of_any_columns_round_trip() {
         }
         let wanted: Vec<TableColumn<'_>> = columns
             .iter()
-            .map(|(id, values, tree)| TableColumn { id: *id, values, tree })
+            .map(|(id, values, tree)| TableColumn::numbers(*id, values, tree))
             .collect();
         let mut bytes = Vec::new();
         encode_table(&wanted, Some(256), case, &mut bytes).unwrap();

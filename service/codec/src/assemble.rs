@@ -9,12 +9,13 @@ use crate::compact;
 use crate::encode::{ColumnOutcome, header_of, time_range, within_limits};
 use crate::encoding::Encoding;
 use crate::error::BlockError;
-use crate::header::BlockHeader;
+use crate::header::{BlockHeader, FLAG_TEXT, VERSION_MINOR_TEXT};
 use crate::limits::{
     CHUNK_ENTRY_BYTES, HEADER_BYTES, NODE_BYTES, SECTION_ALIGN_BYTES, SECTION_ENTRY_BYTES,
 };
 use crate::plan::{Plan, PlanNode};
 use crate::space::SpaceTag;
+use crate::text::Part;
 use crate::tree_encode::{EncodedTree, NotApplicable};
 use crate::value_type::ValueType;
 
@@ -95,14 +96,14 @@ impl ChunkShape {
         CHUNK_ENTRY_BYTES + nodes * NODE_BYTES + sections * SECTION_ENTRY_BYTES
     }
 
-    /// Appends the directory entry of column `id`.
-    fn write_entry(&self, id: u16, payload_crc: u32, out: &mut Vec<u8>) {
+    /// Appends the directory entry of a part of column `id`.
+    fn write_entry(&self, (id, part): (u16, Part), payload_crc: u32, out: &mut Vec<u8>) {
         let (nodes, root) = (self.plan.nodes(), self.plan.root());
         let decoded_bytes = u64::from(root.values) * root.value_type.width_bytes() as u64;
         out.extend_from_slice(&id.to_le_bytes());
         out.push(root.value_type.code());
         out.push(u8::try_from(nodes.len()).expect("a plan has at most 16 nodes"));
-        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&[part.code(), 0, 0, 0]);
         out.extend_from_slice(&decoded_bytes.to_le_bytes());
         let count = u32::try_from(self.section_bytes.len()).expect("at most 64 sections");
         out.extend_from_slice(&count.to_le_bytes());
@@ -130,17 +131,19 @@ pub(crate) fn directory_bytes<'a>(shapes: impl Iterator<Item = &'a ChunkShape>) 
 pub(crate) struct ChunkBytes {
     /// Its column.
     pub(crate) id: u16,
+    /// What it holds of the column.
+    pub(crate) part: Part,
     /// Its plan and lengths.
     pub(crate) shape: ChunkShape,
     sections: Vec<Vec<u8>>,
 }
 
 impl ChunkBytes {
-    /// A column that took a tree.
-    pub(crate) fn new(id: u16, encoded: EncodedTree) -> Self {
+    /// A part of a column that took a tree.
+    pub(crate) fn new(id: u16, part: Part, encoded: EncodedTree) -> Self {
         let EncodedTree { plan, sections } = encoded;
         let section_bytes = sections.iter().map(|section| section.len() as u64).collect();
-        Self { id, shape: ChunkShape { plan, section_bytes }, sections }
+        Self { id, part, shape: ChunkShape { plan, section_bytes }, sections }
     }
 }
 
@@ -154,24 +157,28 @@ pub(crate) fn assemble(header: BlockHeader, chunks: &[ChunkBytes], out: &mut Vec
         out.extend_from_slice(section);
         out.resize(out.len().next_multiple_of(SECTION_ALIGN_BYTES), 0);
     }
-    seal(header, payload, chunks.iter().map(|chunk| (chunk.id, &chunk.shape)), out);
+    seal(header, payload, chunks.iter().map(|chunk| (chunk.id, chunk.part, &chunk.shape)), out);
 }
 
 /// Writes header and directory of a block whose payload is filled in from `payload` on. The minor
-/// version is that of the newest encoding, or the header's if that is greater.
+/// version is that of the newest feature, or the header's if that is greater.
 fn seal<'a>(
     mut header: BlockHeader,
     payload: usize,
-    chunks: impl Iterator<Item = (u16, &'a ChunkShape)>,
+    chunks: impl Iterator<Item = (u16, Part, &'a ChunkShape)>,
     out: &mut [u8],
 ) {
     let mut directory = Vec::with_capacity(payload - HEADER_BYTES);
     let mut start = payload;
-    for (id, shape) in chunks {
+    for (id, part, shape) in chunks {
         let encodings = shape.plan.nodes().iter().map(|node| node.encoding.version_minor());
         header.version_minor = encodings.fold(header.version_minor, u16::max);
+        if part != Part::Numbers {
+            header.flags_required |= FLAG_TEXT;
+            header.version_minor = header.version_minor.max(VERSION_MINOR_TEXT);
+        }
         let end = start + shape.payload_bytes();
-        shape.write_entry(id, crc32c::crc32c(&out[start..end]), &mut directory);
+        shape.write_entry((id, part), crc32c::crc32c(&out[start..end]), &mut directory);
         start = end;
     }
     assert_eq!(start, out.len(), "the block ends with its last chunk");
@@ -231,7 +238,8 @@ impl<'a> Frame<'a> {
     ) -> Vec<ColumnOutcome> {
         let header = header_of(self.columns, self.times, space, sequence);
         let payload = HEADER_BYTES + directory_bytes(shapes.iter());
-        seal(header, payload, self.set.iter().map(Column::id).zip(shapes), out);
+        let chunks = self.set.iter().zip(shapes);
+        seal(header, payload, chunks.map(|(it, shape)| (it.id(), Part::Numbers, shape)), out);
         let outcome =
             |(column, shape): (Column, &ChunkShape)| shape.outcome(column, self.columns.len());
         self.set.iter().zip(shapes).map(outcome).collect()

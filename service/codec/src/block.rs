@@ -9,7 +9,6 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::chunk::{Chunk, ChunkReader, TableChunk};
-use crate::chunk_rules::ChunkRules;
 use crate::columns::{Column, FixColumns};
 use crate::compact::{COMPACT_ALIGN_BYTES, expanded};
 use crate::decode::decode_rows;
@@ -17,7 +16,7 @@ use crate::encoding::Encoding;
 use crate::error::BlockError;
 use crate::header::{BlockHeader, FLAG_TABLE, at, truncated};
 use crate::limits::{Budget, HEADER_BYTES, SCRATCH_KEYED_ROW_BYTES, SECTION_ALIGN_BYTES};
-use crate::plan::Plan;
+use crate::text::Part;
 use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
 
 /// A block whose structure and checksums hold; no row is decoded yet. Cloning shares the bytes.
@@ -36,13 +35,7 @@ impl Block {
     /// What FORMAT.md, section 7, refuses; errors name chunk and byte offset where there is one.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
         let bytes = expanded(bytes, budget)?;
-        let (header, chunks) = read(&bytes, budget, false, |header| {
-            let required = header.flags_required;
-            match header.is_table() {
-                true => Err(BlockError::RequiredFlags { required, unknown: FLAG_TABLE }),
-                false => Ok(()),
-            }
-        })?;
+        let (header, chunks) = read(&bytes, budget, check_fixes)?;
         let chunks = chunks.into_iter().map(TableChunk::of_fixes).collect();
         Ok(Self { bytes, header, chunks })
     }
@@ -113,12 +106,24 @@ impl Block {
     }
 }
 
+/// Checks that the header is that of a block of fixes, which have no strings.
+fn check_fixes(header: &BlockHeader) -> Result<(), BlockError> {
+    let required = header.flags_required;
+    if header.is_table() {
+        return Err(BlockError::RequiredFlags { required, unknown: FLAG_TABLE });
+    }
+    if header.has_text() {
+        let problem = "a block of fixes has no text columns, only tables do".to_owned();
+        return Err(BlockError::Header { offset: at::flags_required, problem });
+    }
+    Ok(())
+}
+
 /// Reads header and chunks of a block of fixes or a table and checks everything but the values;
 /// `check_header` has the rules of the kind.
 pub(crate) fn read(
     bytes: &Bytes,
     budget: &Budget,
-    is_table: bool,
     check_header: impl FnOnce(&BlockHeader) -> Result<(), BlockError>,
 ) -> Result<(BlockHeader, Vec<TableChunk>), BlockError> {
     within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
@@ -127,26 +132,32 @@ pub(crate) fn read(
     check_length(bytes, &header)?;
     within("rows", header.rows.into(), budget.rows_max.into())?;
     let directory = check_directory(bytes, &header)?;
-    let mut reader = ChunkReader::new(bytes, &directory, header.rows, ChunkRules::new(is_table));
+    let mut reader = ChunkReader::new(bytes, &directory, &header, budget);
     // Grows with the entries read; the stated count is not trusted.
     let mut chunks = Vec::new();
     for _ in 0..header.columns {
         chunks.push(reader.next_chunk()?);
     }
     reader.finish()?;
-    let scratch = scratch_bytes(chunks.iter().map(|chunk| &chunk.plan), header.rows);
+    let scratch = scratch_bytes(&chunks, header.rows);
     within("scratch bytes", scratch, budget.scratch_bytes_max as u64)?;
     Ok((header, chunks))
 }
 
 /// Working memory beside output and tile buffers (FORMAT.md, section 6.16).
-fn scratch_bytes<'a>(plans: impl Iterator<Item = &'a Plan>, rows: u32) -> u64 {
+fn scratch_bytes(chunks: &[TableChunk], rows: u32) -> u64 {
     let (mut dictionaries, mut is_keyed) = (0, false);
-    for plan in plans {
+    let (mut parts, mut parts_max) = (0, 0);
+    for TableChunk { part, plan, decoded_bytes, .. } in chunks {
         dictionaries += plan.dictionary_bytes();
         is_keyed |= plan.key_column().is_some();
+        // The parts of a text column are decoded before its strings, one column after another.
+        parts = if *part == Part::Numbers { 0 } else { parts + decoded_bytes };
+        parts_max = parts_max.max(parts);
+        parts = if *part == Part::Bytes { 0 } else { parts };
     }
-    dictionaries + if is_keyed { u64::from(rows) * SCRATCH_KEYED_ROW_BYTES } else { 0 }
+    let keys = if is_keyed { u64::from(rows) * SCRATCH_KEYED_ROW_BYTES } else { 0 };
+    dictionaries + keys + parts_max
 }
 
 /// Refuses a count above its budget.

@@ -2,19 +2,21 @@
 //!
 //! An entry is 24 bytes, the plan's nodes and the lengths of the sections (FORMAT.md, section 4).
 //! It has no offsets: sections follow each other from the payload's start, so they cannot overlap.
-//! `chunk_rules.rs` has the columns of blocks of fixes and of tables.
+//! A chunk is a column or a part of a text column; `chunk_rules.rs` has their rules.
 
 use std::ops::Range;
 
+use crate::block::within;
 use crate::chunk_rules::{ChunkRules, Rule};
 use crate::columns::Column;
 use crate::error::BlockError;
-use crate::header::truncated;
+use crate::header::{BlockHeader, truncated};
 use crate::limits::{
-    CHUNK_ENTRY_BYTES, CHUNK_SECTIONS_MAX, NODE_BYTES, PLAN_NODES_MAX, SECTION_ALIGN_BYTES,
-    SECTION_ENTRY_BYTES,
+    BLOCK_ROWS_MAX, Budget, CHUNK_ENTRY_BYTES, CHUNK_SECTIONS_MAX, NODE_BYTES, PLAN_NODES_MAX,
+    SECTION_ALIGN_BYTES, SECTION_ENTRY_BYTES,
 };
 use crate::plan::{Plan, at as node_at};
+use crate::text::Part;
 use crate::value_type::ValueType;
 use crate::wire::array_at;
 
@@ -23,7 +25,8 @@ mod at {
     pub(super) const COLUMN: usize = 0;
     pub(super) const VALUE_TYPE: usize = 2;
     pub(super) const NODES: usize = 3;
-    pub(super) const RESERVED: usize = 4;
+    pub(super) const PART: usize = 4;
+    pub(super) const RESERVED: usize = 5;
     pub(super) const DECODED_BYTES: usize = 8;
     pub(super) const SECTIONS: usize = 16;
     pub(super) const PAYLOAD_CRC: usize = 20;
@@ -58,6 +61,8 @@ pub struct Chunk {
 pub struct TableChunk {
     /// Number of the column.
     pub id: u16,
+    /// What it holds of the column.
+    pub part: Part,
     /// Type of its values.
     pub value_type: ValueType,
     /// Encodings from sections to values.
@@ -73,6 +78,11 @@ pub struct TableChunk {
 }
 
 impl TableChunk {
+    /// Number of its values: the rows of the table, except in parts of text.
+    pub fn values(&self) -> usize {
+        self.plan.root().values as usize
+    }
+
     /// The chunk of a column of fixes.
     pub(crate) fn of_fixes(self) -> Chunk {
         let column = Column::from_id(self.id).expect("the rules of fixes name known columns");
@@ -95,6 +105,8 @@ pub(crate) struct ChunkReader<'a> {
     entry: usize,
     /// Where the next section begins.
     section: usize,
+    /// Bytes of strings that are left of the budget.
+    text_bytes: usize,
     /// Rules of the columns, and the columns read so far.
     rules: ChunkRules,
 }
@@ -104,17 +116,18 @@ impl<'a> ChunkReader<'a> {
     pub(crate) fn new(
         block: &'a [u8],
         directory: &Range<usize>,
-        rows: u32,
-        rules: ChunkRules,
+        header: &BlockHeader,
+        budget: &Budget,
     ) -> Self {
         Self {
             block,
             directory_end: directory.end,
-            rows,
+            rows: header.rows,
             index: 0,
             entry: directory.start,
             section: directory.end,
-            rules,
+            text_bytes: budget.text_bytes_max,
+            rules: ChunkRules::new(header.is_table(), header.has_text()),
         }
     }
 
@@ -141,10 +154,10 @@ impl<'a> ChunkReader<'a> {
     pub(crate) fn next_chunk(&mut self) -> Result<TableChunk, BlockError> {
         let fixed = self.take("chunk entry", self.entry, CHUNK_ENTRY_BYTES)?;
         let id = u16::from_le_bytes(array_at(fixed, at::COLUMN));
-        let ruled = self.rules.column(id);
-        self.ruled(ruled, self.entry + at::COLUMN)?;
-        let value_type = self.value_type(fixed, id)?;
-        let decoded_bytes = self.check_values(fixed, value_type)?;
+        let part = self.ruled(self.rules.part(fixed[at::PART]), self.entry + at::PART)?;
+        let has_rows = self.ruled(self.rules.column(id, part), self.entry + at::COLUMN)?;
+        let value_type = self.value_type(fixed, (id, part))?;
+        let (decoded_bytes, values) = self.check_values(fixed, value_type, has_rows)?;
         let nodes = usize::from(fixed[at::NODES]);
         let sections = u32::from_le_bytes(array_at(fixed, at::SECTIONS)) as usize;
         if !(1..=PLAN_NODES_MAX).contains(&nodes) {
@@ -163,7 +176,7 @@ impl<'a> ChunkReader<'a> {
             Ok(plan) => plan,
             Err(fault) => return self.fault(nodes_start + fault.offset, fault.problem),
         };
-        self.check_root(&plan, value_type, nodes_start)?;
+        self.check_root(&plan, value_type, values, nodes_start)?;
         let payload_start = self.section;
         let sections = self.sections(lengths_start, sections)?;
         let section_bytes: Vec<u64> = sections.iter().map(|range| range.len() as u64).collect();
@@ -173,6 +186,10 @@ impl<'a> ChunkReader<'a> {
         if let Some((key, node)) = plan.key_column() {
             let offset = nodes_start + node * NODE_BYTES + node_at::PARAMETER_U32;
             self.ruled(self.rules.key(key), offset)?;
+            if !has_rows {
+                let problem = format!("{} of text have no key: they are not rows", part.name());
+                return self.fault(offset, problem);
+            }
         }
         let payload = payload_start..self.section;
         let payload_crc = u32::from_le_bytes(array_at(fixed, at::PAYLOAD_CRC));
@@ -181,28 +198,32 @@ impl<'a> ChunkReader<'a> {
             self.check_zero(section.end..section.end.next_multiple_of(SECTION_ALIGN_BYTES))?;
         }
         self.entry = lengths_start + sections.len() * SECTION_ENTRY_BYTES;
-        self.rules.seen(id, value_type, plan.key_column().is_some());
+        let chunk = TableChunk {
+            id,
+            part,
+            value_type,
+            plan,
+            payload,
+            sections,
+            payload_crc,
+            decoded_bytes,
+        };
+        self.rules.seen(&chunk);
         self.index += 1;
-        Ok(TableChunk { id, value_type, plan, payload, sections, payload_crc, decoded_bytes })
+        Ok(chunk)
     }
 
     /// A rule of the columns as an error of this chunk at `offset`.
-    fn ruled(&self, rule: Rule, offset: usize) -> Result<(), BlockError> {
-        match rule {
-            Ok(()) => Ok(()),
-            Err(problem) => self.fault(offset, problem),
-        }
+    fn ruled<T>(&self, rule: Rule<T>, offset: usize) -> Result<T, BlockError> {
+        rule.or_else(|problem| self.fault(offset, problem))
     }
 
     /// The type of the entry's values, which the column may fix.
-    fn value_type(&self, fixed: &[u8], id: u16) -> Result<ValueType, BlockError> {
-        let code = fixed[at::VALUE_TYPE];
+    fn value_type(&self, fixed: &[u8], (id, part): (u16, Part)) -> Result<ValueType, BlockError> {
+        let (code, only) = (fixed[at::VALUE_TYPE], self.rules.value_type(id, part));
         match ValueType::from_code(code) {
-            Some(value_type) if self.rules.value_type(id).is_none_or(|only| only == value_type) => {
-                Ok(value_type)
-            }
+            Some(value_type) if only.is_none_or(|only| only == value_type) => Ok(value_type),
             _ => {
-                let only = self.rules.value_type(id);
                 let rule = only.map_or("1 to 10".to_owned(), |only| only.code().to_string());
                 let problem = format!("column {id} has value type {code}, it must be {rule}");
                 self.fault(self.entry + at::VALUE_TYPE, problem)
@@ -210,15 +231,25 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    /// Checks reserved bytes and decoded length of the entry; returns the decoded length.
-    fn check_values(&self, fixed: &[u8], value_type: ValueType) -> Result<u64, BlockError> {
-        let reserved = u32::from_le_bytes(array_at(fixed, at::RESERVED));
-        if reserved != 0 {
-            let problem = format!("reserved field is {reserved:#010x}, it must be 0");
+    /// Checks reserved bytes and decoded length of the entry; returns the decoded length and the
+    /// number of values, that of the rows or what the length states.
+    fn check_values(
+        &mut self,
+        fixed: &[u8],
+        value_type: ValueType,
+        has_rows: bool,
+    ) -> Result<(u64, u32), BlockError> {
+        let reserved: [u8; 3] = array_at(fixed, at::RESERVED);
+        if reserved != [0; 3] {
+            let problem = format!("reserved bytes are {reserved:02x?}, they must be 0");
             return self.fault(self.entry + at::RESERVED, problem);
         }
         let decoded_bytes = u64::from_le_bytes(array_at(fixed, at::DECODED_BYTES));
-        let expected = u64::from(self.rows) * value_type.width_bytes() as u64;
+        let width = value_type.width_bytes() as u64;
+        if !has_rows {
+            return self.check_stored(decoded_bytes, width);
+        }
+        let expected = u64::from(self.rows) * width;
         if decoded_bytes != expected {
             let problem = format!(
                 "decoded length is {decoded_bytes} bytes, {} rows take {expected}",
@@ -226,14 +257,35 @@ impl<'a> ChunkReader<'a> {
             );
             return self.fault(self.entry + at::DECODED_BYTES, problem);
         }
-        Ok(decoded_bytes)
+        Ok((decoded_bytes, self.rows))
     }
 
-    /// Checks that the root gives one value of the column's type per row.
+    /// Checks the decoded length of a part of text that is not one of rows: at most as many lengths
+    /// as rows, bytes within the budget.
+    fn check_stored(&mut self, decoded_bytes: u64, width: u64) -> Result<(u64, u32), BlockError> {
+        let values = decoded_bytes / width;
+        let is_bytes = width == 1;
+        let limit = if is_bytes { BLOCK_ROWS_MAX } else { self.rows };
+        if !decoded_bytes.is_multiple_of(width) || values > limit.into() {
+            let unit = if is_bytes { "bytes" } else { "rows" };
+            let problem = format!(
+                "decoded length is {decoded_bytes} bytes, {width} for each of at most {limit} {unit}"
+            );
+            return self.fault(self.entry + at::DECODED_BYTES, problem);
+        }
+        if is_bytes {
+            within("text bytes", values, self.text_bytes as u64)?;
+            self.text_bytes -= values as usize;
+        }
+        Ok((decoded_bytes, values as u32))
+    }
+
+    /// Checks that the root gives so many values of the column's type.
     fn check_root(
         &self,
         plan: &Plan,
         expected: ValueType,
+        values: u32,
         offset: usize,
     ) -> Result<(), BlockError> {
         let root = plan.root();
@@ -242,8 +294,8 @@ impl<'a> ChunkReader<'a> {
             let problem = format!("plan gives value type {found}, the column has {expected}");
             return self.fault(offset + node_at::VALUE_TYPE, problem);
         }
-        if root.values != self.rows {
-            let problem = format!("plan gives {} values for {} rows", root.values, self.rows);
+        if root.values != values {
+            let problem = format!("plan gives {} values for {values} rows", root.values);
             return self.fault(offset + node_at::VALUES, problem);
         }
         Ok(())

@@ -1,21 +1,24 @@
-//! Rules of the columns in a directory: numbers, order, types, keys.
+//! Rules of the columns in a directory: numbers, order, types, parts, keys.
 //!
 //! Blocks of fixes have the columns of `columns.rs`, each of one type; tables have columns from
-//! 256 on, of any type (FORMAT.md, sections 4 and 4.1).
+//! 256 on, of any type or text (FORMAT.md, sections 4 to 4.2).
 
+use crate::chunk::TableChunk;
 use crate::columns::Column;
+use crate::text::{Part, check_end, check_order};
 use crate::value_type::ValueType;
 
 /// Least number of a table's column.
 pub const TABLE_COLUMN_MIN: u16 = 256;
 
 /// A rule that holds, or the problem.
-pub(crate) type Rule = Result<(), String>;
+pub(crate) type Rule<T = ()> = Result<T, String>;
 
 /// A column that has been read.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     id: u16,
+    part: Part,
     value_type: ValueType,
     is_keyed: bool,
 }
@@ -24,13 +27,24 @@ struct Seen {
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkRules {
     is_table: bool,
+    has_text: bool,
     seen: Vec<Seen>,
 }
 
 impl ChunkRules {
-    /// Rules of blocks of fixes, or of tables.
-    pub(crate) fn new(is_table: bool) -> Self {
-        Self { is_table, seen: Vec::new() }
+    /// Rules of blocks of fixes, or of tables, with text or without.
+    pub(crate) fn new(is_table: bool, has_text: bool) -> Self {
+        Self { is_table, has_text, seen: Vec::new() }
+    }
+
+    /// The part of a column with this code, which only tables with text have.
+    pub(crate) fn part(&self, code: u8) -> Rule<Part> {
+        match Part::from_code(code) {
+            Some(Part::Numbers) => Ok(Part::Numbers),
+            Some(part) if self.is_table && self.has_text => Ok(part),
+            Some(_) => Err(format!("part is {code}, it must be 0 in a block without text")),
+            None => Err(format!("part is {code}, known are 0 to 3")),
+        }
     }
 
     /// Number of the previous column.
@@ -38,8 +52,13 @@ impl ChunkRules {
         self.seen.last().map(|seen| seen.id)
     }
 
-    /// Checks that column `id` exists and is in order.
-    pub(crate) fn column(&self, id: u16) -> Rule {
+    /// Checks that a part of column `id` exists and is in order. True if it has a value for each
+    /// row, false if it states the number of its values.
+    pub(crate) fn column(&self, id: u16, part: Part) -> Rule<bool> {
+        let previous = self.seen.last().map(|seen| (seen.id, seen.part));
+        if !check_order(previous, id, part)? {
+            return Ok(false);
+        }
         if self.is_table && id < TABLE_COLUMN_MIN {
             return Err(format!(
                 "column {id} is none of a table, whose columns begin at {TABLE_COLUMN_MIN}"
@@ -57,12 +76,13 @@ impl ChunkRules {
             Some(previous) if previous > id => {
                 Err(format!("column {id} follows column {previous}, order is ascending"))
             }
-            _ => self.missing(Some(id)),
+            _ => self.missing(Some(id)).map(|()| true),
         }
     }
 
-    /// Checks that no mandatory column is missing at the end.
+    /// Checks that no mandatory column and no part is missing at the end.
     pub(crate) fn end(&self) -> Rule {
+        check_end(self.seen.last().map(|seen| (seen.id, seen.part)))?;
         self.missing(None)
     }
 
@@ -83,15 +103,21 @@ impl ChunkRules {
         }
     }
 
-    /// The type of column `id`, if there is only one.
-    pub(crate) fn value_type(&self, id: u16) -> Option<ValueType> {
-        if self.is_table { None } else { Column::from_id(id).map(Column::value_type) }
+    /// The type of a part of column `id`, if there is only one.
+    pub(crate) fn value_type(&self, id: u16, part: Part) -> Option<ValueType> {
+        match part {
+            Part::Numbers if self.is_table => None,
+            Part::Numbers => Column::from_id(id).map(Column::value_type),
+            Part::Indexes | Part::Lengths => Some(ValueType::U32),
+            Part::Bytes => Some(ValueType::U8),
+        }
     }
 
     /// Checks that column `key` may order the current one: it has been read, holds integers, is
     /// not keyed itself, and is the object column in blocks of fixes.
     pub(crate) fn key(&self, key: u16) -> Rule {
-        let found = self.seen.iter().find(|seen| seen.id == key);
+        let is_number = |seen: &&Seen| seen.part == Part::Numbers;
+        let found = self.seen.iter().filter(is_number).find(|seen| seen.id == key);
         let is_right = self.is_table || key == Column::Object.id();
         match found {
             Some(seen) if is_right && !seen.is_keyed && !seen.value_type.is_float() => Ok(()),
@@ -99,8 +125,10 @@ impl ChunkRules {
         }
     }
 
-    /// Records a column that has been read.
-    pub(crate) fn seen(&mut self, id: u16, value_type: ValueType, is_keyed: bool) {
-        self.seen.push(Seen { id, value_type, is_keyed });
+    /// Records a chunk that has been read.
+    pub(crate) fn seen(&mut self, chunk: &TableChunk) {
+        let TableChunk { id, part, value_type, .. } = *chunk;
+        let is_keyed = chunk.plan.key_column().is_some();
+        self.seen.push(Seen { id, part, value_type, is_keyed });
     }
 }

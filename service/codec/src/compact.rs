@@ -12,17 +12,22 @@ use crate::encoding::Encoding;
 use crate::error::BlockError;
 use crate::header::{BlockHeader, FLAG_COMPACT, VERSION_MINOR_COMPACT, at, truncated};
 use crate::limits::{
-    BLOCK_BYTES_MAX, Budget, CHUNK_ENTRY_BYTES, DIRECTORY_BYTES_MAX, HEADER_BYTES, PLAN_NODES_MAX,
-    SECTION_ALIGN_BYTES,
+    BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, Budget, CHUNK_ENTRY_BYTES, DIRECTORY_BYTES_MAX, HEADER_BYTES,
+    PLAN_NODES_MAX, SECTION_ALIGN_BYTES,
 };
 use crate::plan::PlanNode;
 use crate::squeeze::{Body, Layout, put_number};
+use crate::text::Part;
 use crate::tile::tiles;
 use crate::value_type::ValueType;
 use crate::wire::put;
 
 /// The length of a compact block is a multiple of this many bytes.
 pub(crate) const COMPACT_ALIGN_BYTES: usize = 8;
+/// The number of nodes of a short entry has so many bits; the code of the part follows.
+const PART_SHIFT: u32 = 5;
+
+const _: () = assert!(PLAN_NODES_MAX < 1 << PART_SHIFT);
 
 /// Replaces a block by its compact form if that is smaller; a compact block stays.
 ///
@@ -35,17 +40,18 @@ pub fn compact(block: &mut Vec<u8>) -> Result<(), BlockError> {
         return Ok(());
     }
     let budget = Budget { scratch_bytes_max: usize::MAX, ..Budget::default() };
-    let (mut header, chunks) = read(&bytes, &budget, header.is_table(), |_| Ok(()))?;
+    let (mut header, chunks) = read(&bytes, &budget, |_| Ok(()))?;
     let mut body = Vec::with_capacity(bytes.len());
     for chunk in &chunks {
-        write_entry(chunk, header.rows, &mut body);
+        write_entry(chunk, &mut body);
     }
     for chunk in &chunks {
+        let values = chunk.plan.root().values;
         let mut sections = chunk.sections.iter();
         for (layout, range) in layouts(chunk.plan.nodes()).zip(&mut sections) {
             let section = &bytes[range.clone()];
-            match layout.filter(|layout| layout.fits(section.len() as u64, header.rows)) {
-                Some(layout) => layout.squeeze(section, header.rows as usize, &mut body),
+            match layout.filter(|layout| layout.fits(section.len() as u64, values)) {
+                Some(layout) => layout.squeeze(section, values as usize, &mut body),
                 None => body.extend_from_slice(section),
             }
         }
@@ -73,15 +79,19 @@ fn layouts(nodes: &[PlanNode]) -> impl Iterator<Item = Option<Layout>> + '_ {
 }
 
 /// Appends the short form of a directory entry.
-fn write_entry(chunk: &TableChunk, rows: u32, body: &mut Vec<u8>) {
+fn write_entry(chunk: &TableChunk, body: &mut Vec<u8>) {
+    let values = chunk.plan.root().values;
     put_number(chunk.id.into(), body);
     body.push(chunk.value_type.code());
-    body.push(chunk.plan.nodes().len() as u8);
+    body.push(chunk.plan.nodes().len() as u8 | chunk.part.code() << PART_SHIFT);
+    if chunk.part != Part::Numbers {
+        put_number(values.into(), body);
+    }
     for node in chunk.plan.nodes() {
         put_number(node.encoding.id().into(), body);
         body.push(node.value_type.code());
         body.push(node.children | node.sections << 4);
-        put_number((rows - node.values).into(), body);
+        put_number((values - node.values).into(), body);
         put_number(node.parameter_u32.into(), body);
         put_number(node.parameter_u64, body);
     }
@@ -120,7 +130,7 @@ pub(crate) fn expanded(bytes: Bytes, budget: &Budget) -> Result<Bytes, BlockErro
     }
     let mut out = Vec::with_capacity(payload + directory.payload_bytes as usize);
     out.resize(payload, 0);
-    directory.read_sections(header.rows, &mut body, &mut out)?;
+    directory.read_sections(&mut body, &mut out)?;
     body.finish()?;
     header.flags_required &= !FLAG_COMPACT;
     header.directory_crc = crc32c::crc32c(&directory.bytes);
@@ -137,8 +147,8 @@ type StoredSection = (u64, Option<Layout>);
 #[derive(Default)]
 struct Directory {
     bytes: Vec<u8>,
-    /// Of each chunk: where its entry begins, and its sections.
-    chunks: Vec<(usize, Vec<StoredSection>)>,
+    /// Of each chunk: where its entry begins, its values, and its sections.
+    chunks: Vec<(usize, u32, Vec<StoredSection>)>,
     /// Bytes of all sections with their padding.
     payload_bytes: u64,
     /// Bytes of the sections that are not squeezed.
@@ -157,21 +167,27 @@ impl Directory {
         let offset = body.at();
         let fault = |problem| Err(BlockError::Chunk { chunk, offset, problem });
         let id: u16 = body.small("column")?;
-        let [code, count] = body.take("chunk entry")?;
+        let [code, counts] = body.take("chunk entry")?;
+        let (count, part) = (counts & ((1 << PART_SHIFT) - 1), counts >> PART_SHIFT);
         let Some(value_type) = ValueType::from_code(code) else {
             return fault(format!("column {id} has value type {code}, it must be 1 to 10"));
         };
         if !(1..=PLAN_NODES_MAX).contains(&count.into()) {
             return fault(format!("plan has {count} nodes, it has 1 to {PLAN_NODES_MAX}"));
         }
+        // What parts there are, and how many values they may have, is checked after expansion.
+        let values = if part == Part::Numbers.code() { rows } else { body.small("values")? };
+        if part != Part::Numbers.code() && values > BLOCK_ROWS_MAX {
+            return fault(format!("chunk has {values} values, the limit is {BLOCK_ROWS_MAX}"));
+        }
         self.bytes.extend_from_slice(&id.to_le_bytes());
-        self.bytes.extend_from_slice(&[code, count, 0, 0, 0, 0]);
-        let decoded_bytes = u64::from(rows) * value_type.width_bytes() as u64;
+        self.bytes.extend_from_slice(&[code, count, part, 0, 0, 0]);
+        let decoded_bytes = u64::from(values) * value_type.width_bytes() as u64;
         self.bytes.extend_from_slice(&decoded_bytes.to_le_bytes());
         self.bytes.resize(start + CHUNK_ENTRY_BYTES, 0);
         let mut sections = Vec::new();
         for _ in 0..count {
-            let node = read_node(chunk, rows, body)?;
+            let node = read_node(chunk, values, body)?;
             node.write(&mut self.bytes);
             let specs = node.encoding.spec().sections;
             let layout = |index| specs.get(index).and_then(|spec| Layout::of(*spec, &node));
@@ -180,7 +196,7 @@ impl Directory {
         put(&mut self.bytes, start + SECTIONS_AT, (sections.len() as u32).to_le_bytes());
         for (bytes, layout) in &mut sections {
             *bytes = body.number()?;
-            *layout = layout.take().filter(|layout| layout.fits(*bytes, rows));
+            *layout = layout.take().filter(|layout| layout.fits(*bytes, values));
             self.bytes.extend_from_slice(&bytes.to_le_bytes());
             let padded = bytes.checked_next_multiple_of(SECTION_ALIGN_BYTES as u64);
             self.payload_bytes = self.payload_bytes.saturating_add(padded.unwrap_or(u64::MAX));
@@ -191,7 +207,7 @@ impl Directory {
         if self.bytes.len() > DIRECTORY_BYTES_MAX {
             return fault(format!("entries take more than {DIRECTORY_BYTES_MAX} bytes"));
         }
-        self.chunks.push((start, sections));
+        self.chunks.push((start, values, sections));
         Ok(())
     }
 
@@ -207,17 +223,12 @@ impl Directory {
     }
 
     /// Appends all sections with their padding to `out`, and puts their checksums in the entries.
-    fn read_sections(
-        &mut self,
-        rows: u32,
-        body: &mut Body<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), BlockError> {
-        for (entry, sections) in &self.chunks {
+    fn read_sections(&mut self, body: &mut Body<'_>, out: &mut Vec<u8>) -> Result<(), BlockError> {
+        for (entry, values, sections) in &self.chunks {
             let start = out.len();
             for (bytes, layout) in sections {
                 match layout {
-                    Some(layout) => layout.restore(rows as usize, body, out)?,
+                    Some(layout) => layout.restore(*values as usize, body, out)?,
                     None => out.extend_from_slice(body.bytes("section", *bytes as usize)?),
                 }
                 out.resize(out.len().next_multiple_of(SECTION_ALIGN_BYTES), 0);
@@ -230,7 +241,7 @@ impl Directory {
 }
 
 /// Reads a node; counts and parameters are checked when the expanded block is read.
-fn read_node(chunk: usize, rows: u32, body: &mut Body<'_>) -> Result<PlanNode, BlockError> {
+fn read_node(chunk: usize, all: u32, body: &mut Body<'_>) -> Result<PlanNode, BlockError> {
     let offset = body.at();
     let fault = |problem| Err(BlockError::Chunk { chunk, offset, problem });
     let id: u16 = body.small("encoding")?;
@@ -242,8 +253,8 @@ fn read_node(chunk: usize, rows: u32, body: &mut Body<'_>) -> Result<PlanNode, B
         return fault(format!("value type {code} is not 1 to 10"));
     };
     let missing: u32 = body.small("values")?;
-    let Some(values) = rows.checked_sub(missing) else {
-        return fault(format!("node lacks {missing} values of {rows} rows"));
+    let Some(values) = all.checked_sub(missing) else {
+        return fault(format!("node lacks {missing} values of {all} rows"));
     };
     Ok(PlanNode {
         encoding,

@@ -15,6 +15,7 @@ use crate::limits::{
     SECTION_ALIGN_BYTES, SECTION_ENTRY_BYTES, TIME_SPAN_MS_MAX,
 };
 use crate::space::SpaceTag;
+use crate::text::Part;
 use crate::tree::Tree;
 use crate::tree_encode::{Keys, encode_tree};
 use crate::value_type::ValueType;
@@ -162,11 +163,11 @@ pub(crate) fn smallest<T: Word>(
     if *tree != Tree::Raw
         && let Ok(encoded) = encode_tree(value_type, values, tree, keys)
     {
-        let planned = ChunkBytes::new(id, encoded);
+        let planned = ChunkBytes::new(id, Part::Numbers, encoded);
         if planned.shape.bytes() < raw_bytes {
             return planned;
         }
     }
     let encoded = encode_tree(value_type, values, &Tree::Raw, None).expect("raw always applies");
-    ChunkBytes::new(id, encoded)
+    ChunkBytes::new(id, Part::Numbers, encoded)
 }

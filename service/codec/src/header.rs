@@ -23,8 +23,12 @@ pub const FLAG_TABLE: u32 = 2;
 pub const FLAG_COMPACT: u32 = 4;
 /// Minor version of compact blocks without newer encodings.
 pub const VERSION_MINOR_COMPACT: u16 = 3;
+/// Required flag of tables with text columns (FORMAT.md, section 4.2).
+pub const FLAG_TEXT: u32 = 8;
+/// Minor version of tables with text columns without newer encodings.
+pub const VERSION_MINOR_TEXT: u16 = 4;
 /// Required flags that this reader supports.
-pub const FLAGS_REQUIRED_KNOWN: u32 = FLAG_TABLE | FLAG_COMPACT;
+pub const FLAGS_REQUIRED_KNOWN: u32 = FLAG_TABLE | FLAG_COMPACT | FLAG_TEXT;
 
 /// Renders the header's numbers: fields, byte offsets, and both directions.
 macro_rules! fields {
@@ -108,6 +112,11 @@ impl BlockHeader {
     /// True if the block is a table: [`crate::Table`] reads it, [`crate::Block`] refuses it.
     pub fn is_table(&self) -> bool {
         self.flags_required & FLAG_TABLE != 0
+    }
+
+    /// True if the block has text columns.
+    pub fn has_text(&self) -> bool {
+        self.flags_required & FLAG_TEXT != 0
     }
 
     /// True if the block is in its compact form, which readers expand.

@@ -35,6 +35,8 @@ mod section;
 pub mod space;
 mod squeeze;
 pub mod table;
+mod table_decode;
+pub mod text;
 pub mod tile;
 pub mod tree;
 mod tree_decode;
@@ -65,10 +67,13 @@ pub use limits::Budget;
 pub use measure::{Attributes, MEASURES, Measure, Measures, Stored};
 pub use plan::{Plan, PlanNode};
 pub use planner::{
-    Aim, ColumnPlanner, Planner, Statistics, UnknownAim, encode_planned_table, observe_table,
+    Aim, ColumnPlanner, PlannedChunk, Planner, Statistics, TablePlanner, UnknownAim,
+    encode_planned_table, observe_table, planned_chunks, with_trees,
 };
 pub use space::{SpaceKind, SpaceTag};
-pub use table::{Table, TableColumn, TableOutcome, assemble_table, encode_table};
+pub use table::{TableColumn, TableOutcome, assemble_table, encode_table};
+pub use table_decode::{Table, TableValues};
+pub use text::{Part, Text, TextParts};
 pub use tree::{DivisorChoice, Tree, TreeTextError};
 pub use tree_encode::{EncodedTree, Keys, NotApplicable};
 pub use value_type::ValueType;

@@ -8,6 +8,9 @@ use crate::columns::Column;
 pub const BLOCK_ROWS_MAX: u32 = (1 << 22) - 1;
 /// Bytes in one block at most: the size of the largest message on the wire.
 pub const BLOCK_BYTES_MAX: usize = 64 << 20;
+/// Bytes of all strings of a block at most, decoded; a column stores at most as many bytes as a block
+/// has rows.
+pub const TEXT_BYTES_MAX: usize = 64 << 20;
 /// Scratch memory that decoding one block may take unless the caller says otherwise.
 pub const SCRATCH_BYTES_MAX: usize = 128 << 20;
 /// Working memory that a row takes where a column is keyed (FORMAT.md, section 6.16).
@@ -43,6 +46,8 @@ pub struct Budget {
     /// Bytes of working memory beside the output columns at most (FORMAT.md, section 6.16); plan
     /// `raw` needs none.
     pub scratch_bytes_max: usize,
+    /// Bytes of all decoded strings at most.
+    pub text_bytes_max: usize,
 }
 
 impl Default for Budget {
@@ -51,6 +56,7 @@ impl Default for Budget {
             rows_max: BLOCK_ROWS_MAX,
             bytes_max: BLOCK_BYTES_MAX,
             scratch_bytes_max: SCRATCH_BYTES_MAX,
+            text_bytes_max: TEXT_BYTES_MAX,
         }
     }
 }
@@ -71,3 +77,9 @@ const _: () = assert!(PLAN_DEPTH_MAX <= PLAN_NODES_MAX);
 const _: () = assert!(
     BLOCK_ROWS_MAX as u64 * SCRATCH_KEYED_ROW_BYTES + (1 << 20) <= SCRATCH_BYTES_MAX as u64
 );
+// So do the parts of the largest text column beside them: indexes, lengths, bytes.
+const _: () = assert!(
+    BLOCK_ROWS_MAX as u64 * (SCRATCH_KEYED_ROW_BYTES + 4 + 4 + 1) + (1 << 20)
+        <= SCRATCH_BYTES_MAX as u64
+);
+const _: () = assert!(TEXT_BYTES_MAX < u32::MAX as usize, "ends of strings have 32 bits");

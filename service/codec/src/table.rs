@@ -1,63 +1,60 @@
-//! Tables: blocks of typed columns other than fixes, with required flag bit 1 (FORMAT.md,
-//! section 4.1).
+//! Encoding of tables: blocks of typed columns other than fixes, with required flag bit 1
+//! (FORMAT.md, sections 4.1 and 4.2).
 //!
-//! Columns are numbered from 256 on, have any type and decode one by one; their meaning is the
-//! user's. Checks are those of blocks.
-
-use std::ops::Range;
-
-use bytes::Bytes;
+//! Columns are numbered from 256 on and have any type; their meaning is the user's. A column of
+//! strings has two or three parts, each encoded as a column of its own.
 
 use crate::assemble::{ChunkBytes, ChunkShape, assemble, directory_bytes};
-use crate::block::{read, within};
-use crate::chunk::TableChunk;
-use crate::chunk_rules::TABLE_COLUMN_MIN;
-use crate::column_decode::segments_of;
-use crate::column_encode::{Source, encode_column, refused};
-use crate::compact::expanded;
-use crate::decode::sections_of;
+use crate::block::within;
+use crate::chunk_rules::{Rule, TABLE_COLUMN_MIN};
+use crate::column_encode::encode_column;
 use crate::error::BlockError;
 use crate::grouping::Grouping;
-use crate::header::{BlockHeader, FLAG_TABLE, VERSION_MAJOR, VERSION_MINOR_TABLE, at};
-use crate::limits::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, Budget, DIRECTORY_BYTES_MAX};
+use crate::header::{BlockHeader, FLAG_TABLE, VERSION_MAJOR, VERSION_MINOR_TABLE};
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, DIRECTORY_BYTES_MAX};
 use crate::space::{SpaceKind, SpaceTag};
+use crate::text::{Part, check_end, check_order};
 use crate::tree::Tree;
 use crate::tree_encode::{EncodedTree, Keys};
+use crate::value_type::ValueType;
 use crate::values::Values;
 
 /// The space of every table.
-const SPACE: SpaceTag =
+pub(crate) const SPACE: SpaceTag =
     SpaceTag { kind: SpaceKind::Planar, origin_x: 0.0, origin_y: 0.0, quantum: 1.0 };
 
-/// A column to write.
+/// A column to write, or a part of a column of strings.
 #[derive(Clone, Copy, Debug)]
 pub struct TableColumn<'a> {
     /// Its number, 256 or more; columns ascend.
     pub id: u16,
-    /// Its values; all columns are equally long.
+    /// Which part it is; the parts of a column follow each other in the order of
+    /// [`crate::TextParts::chunks`].
+    pub part: Part,
+    /// Its values; all columns, and the first parts of strings, are equally long.
     pub values: &'a Values,
     /// The tree to try.
     pub tree: &'a Tree,
 }
 
-/// The outcome of one column of a table.
+impl<'a> TableColumn<'a> {
+    /// A column of numbers.
+    pub fn numbers(id: u16, values: &'a Values, tree: &'a Tree) -> Self {
+        Self { id, part: Part::Numbers, values, tree }
+    }
+}
+
+/// The outcome of one column or part of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableOutcome {
     /// Its number.
     pub id: u16,
+    /// Which part it is.
+    pub part: Part,
     /// True if it took its tree, false if it is raw.
     pub is_planned: bool,
     /// Bytes of its directory entry and its padded sections.
     pub encoded_bytes: usize,
-}
-
-/// A table whose structure and checksums hold; no value is decoded yet.
-#[derive(Clone, Debug)]
-pub struct Table {
-    bytes: Bytes,
-    stored_bytes: usize,
-    header: BlockHeader,
-    chunks: Vec<TableChunk>,
 }
 
 /// Replaces `out` with the table of `columns`; column `key`, which precedes them, orders keyed
@@ -65,8 +62,9 @@ pub struct Table {
 /// largest entries of a directory that would be too long.
 ///
 /// # Errors
-/// Columns of unequal length, out of order or below 256; a key that is no integer column; more
-/// rows or bytes than the default [`Budget`]. `out` is empty then.
+/// Columns of unequal length, out of order or below 256; parts that are no text by their number and
+/// length; a key that is no integer column; more rows or bytes than the default
+/// [`crate::Budget`]. `out` is empty then.
 pub fn encode_table(
     columns: &[TableColumn<'_>],
     key: Option<u16>,
@@ -74,14 +72,16 @@ pub fn encode_table(
     out: &mut Vec<u8>,
 ) -> Result<Vec<TableOutcome>, BlockError> {
     out.clear();
-    check_columns(columns)?;
+    let rows = check_columns(columns)?;
     let grouping = match key {
         None => None,
         Some(key) => Some(grouping_of(columns, key)?),
     };
     let planned = |column: &TableColumn<'_>| {
         let is_after_key = key.is_some_and(|key| column.id > key);
-        let keys = grouping.as_ref().filter(|_| is_after_key);
+        // Parts of text that are not rows have no key.
+        let is_rows = column.values.len() == rows as usize && column.part != Part::Bytes;
+        let keys = grouping.as_ref().filter(|_| is_after_key && is_rows);
         let keys = keys.zip(key).map(|(grouping, column)| Keys { grouping, column });
         let is_raw = *column.tree == Tree::Raw;
         if is_raw { None } else { encode_column(column.values, column.tree, keys).ok() }
@@ -127,6 +127,7 @@ pub fn assemble_table(
     assemble(header(rows, columns.len(), sequence), &chunks, out);
     let outcome = |chunk: &ChunkBytes| TableOutcome {
         id: chunk.id,
+        part: chunk.part,
         is_planned: chunk.shape.is_planned(),
         encoded_bytes: chunk.shape.bytes(),
     };
@@ -135,39 +136,70 @@ pub fn assemble_table(
 
 /// The encoded column if that makes it smaller, else raw.
 fn smallest(column: &TableColumn<'_>, encoded: Option<EncodedTree>) -> ChunkBytes {
-    let TableColumn { id, values, .. } = *column;
+    let TableColumn { id, part, values, .. } = *column;
     let raw_bytes = ChunkShape::raw(values.value_type(), values.len() as u32).bytes();
-    let planned = encoded.map(|encoded| ChunkBytes::new(id, encoded));
+    let planned = encoded.map(|encoded| ChunkBytes::new(id, part, encoded));
     planned.filter(|planned| planned.shape.bytes() < raw_bytes).unwrap_or_else(|| {
         let encoded = encode_column(values, &Tree::Raw, None).expect("raw always applies");
-        ChunkBytes::new(id, encoded)
+        ChunkBytes::new(id, part, encoded)
     })
 }
 
-/// Checks that columns ascend and are equally long; returns their length.
+/// Checks that columns ascend, their parts are complete, and all are as long as the first; returns
+/// its length. [`crate::Text`] has the rules of what parts mean, which readers check.
 fn check_columns(columns: &[TableColumn<'_>]) -> Result<u32, BlockError> {
     let rows = columns.first().map_or(0, |column| column.values.len());
     within("rows", rows as u64, BLOCK_ROWS_MAX.into())?;
-    let mut previous = TABLE_COLUMN_MIN - 1;
+    let mut previous = None;
     for (chunk, column) in columns.iter().enumerate() {
-        let (id, length) = (column.id, column.values.len());
-        let problem = if id <= previous {
-            format!("column {id} follows {previous}: columns ascend from {TABLE_COLUMN_MIN}")
-        } else if length != rows {
-            format!("column {id} has {length} values, the first one {rows}")
-        } else {
-            previous = id;
-            continue;
-        };
-        return Err(BlockError::Chunk { chunk, offset: 0, problem });
+        check_column(previous, column, rows).map_err(|problem| BlockError::Chunk {
+            chunk,
+            offset: 0,
+            problem,
+        })?;
+        previous = Some((column.id, column.part));
     }
+    let chunk = columns.len().saturating_sub(1);
+    check_end(previous).map_err(|problem| BlockError::Chunk { chunk, offset: 0, problem })?;
     Ok(rows as u32)
+}
+
+/// Checks a column or part behind the previous one.
+fn check_column(
+    previous: Option<(u16, Part)>,
+    &TableColumn { id, part, values, .. }: &TableColumn<'_>,
+    rows: usize,
+) -> Rule {
+    let (is_first, length) = (check_order(previous, id, part)?, values.len());
+    let least = previous.map_or(TABLE_COLUMN_MIN, |(id, _)| id.saturating_add(1));
+    let value_type = match part {
+        Part::Numbers => values.value_type(),
+        Part::Indexes | Part::Lengths => ValueType::U32,
+        Part::Bytes => ValueType::U8,
+    };
+    if is_first && id < least {
+        let previous = least - 1;
+        Err(format!("column {id} follows {previous}: columns ascend from {TABLE_COLUMN_MIN}"))
+    } else if is_first && length != rows {
+        Err(format!("column {id} has {length} values, the first one {rows}"))
+    } else if part == Part::Lengths && length > rows {
+        Err(format!("column {id} has {length} strings for {rows} rows"))
+    } else if part == Part::Bytes && length > BLOCK_ROWS_MAX as usize {
+        Err(format!("column {id} stores {length} bytes of text, the limit is {BLOCK_ROWS_MAX}"))
+    } else if values.value_type() != value_type {
+        let (name, found) = (part.name(), values.value_type());
+        Err(format!("column {id} has {name} of type {found:?}, not {value_type:?}"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Order of the rows by the key column.
 fn grouping_of(columns: &[TableColumn<'_>], key: u16) -> Result<Grouping, BlockError> {
     match columns.iter().enumerate().find(|(_, column)| column.id == key) {
-        Some((_, column)) if !column.values.value_type().is_float() => {
+        Some((_, column))
+            if column.part == Part::Numbers && !column.values.value_type().is_float() =>
+        {
             Ok(Grouping::new(&column.values.keys()))
         }
         found => {
@@ -199,132 +231,5 @@ fn header(rows: u32, columns: usize, sequence: u64) -> BlockHeader {
         rows,
         columns: u16::try_from(columns).expect("column numbers have 16 bits"),
         space: SPACE,
-    }
-}
-
-impl Table {
-    /// Parses exactly one table and checks everything but the values.
-    ///
-    /// # Errors
-    /// What FORMAT.md, section 7, refuses; a block of fixes.
-    pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
-        let stored_bytes = bytes.len();
-        let bytes = expanded(bytes, budget)?;
-        let (header, chunks) = read(&bytes, budget, true, check_header)?;
-        Ok(Self { bytes, stored_bytes, header, chunks })
-    }
-
-    /// Its header.
-    pub fn header(&self) -> &BlockHeader {
-        &self.header
-    }
-
-    /// Number of rows.
-    pub fn rows(&self) -> usize {
-        self.header.rows as usize
-    }
-
-    /// Length of the bytes that were parsed.
-    pub fn stored_bytes(&self) -> usize {
-        self.stored_bytes
-    }
-
-    /// All its bytes, expanded if the table was compact.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
-    }
-
-    /// Its chunks in order of column.
-    pub fn chunks(&self) -> &[TableChunk] {
-        &self.chunks
-    }
-
-    /// Decodes `rows` of column `id`; `None` if the table has no such column.
-    ///
-    /// # Errors
-    /// [`BlockError::RowRange`], or what FORMAT.md, section 6, refuses in the column or its key.
-    pub fn decode(&self, id: u16, rows: Range<usize>) -> Result<Option<Values>, BlockError> {
-        self.check_rows(&rows)?;
-        let Some(index) = self.chunks.iter().position(|chunk| chunk.id == id) else {
-            return Ok(None);
-        };
-        let key = self.chunks[index].plan.key_column();
-        let grouping = key.map(|(key, _)| self.grouping(key, &rows)).transpose()?;
-        self.values(index, rows, grouping.as_ref()).map(Some)
-    }
-
-    /// Decodes `rows` of all columns, in order; the order of rows is computed once for adjacent
-    /// columns that share it.
-    ///
-    /// # Errors
-    /// As [`Table::decode`].
-    pub fn decode_all(&self, rows: Range<usize>) -> Result<Vec<Values>, BlockError> {
-        self.check_rows(&rows)?;
-        let mut order: Option<(u16, Grouping)> = None;
-        let mut columns = Vec::with_capacity(self.chunks.len());
-        for (index, chunk) in self.chunks.iter().enumerate() {
-            let key = chunk.plan.key_column().map(|(key, _)| key);
-            if let Some(key) = key
-                && order.as_ref().is_none_or(|(ordered, _)| *ordered != key)
-            {
-                order = Some((key, self.grouping(key, &rows)?));
-            }
-            let grouping = order.as_ref().filter(|_| key.is_some()).map(|(_, grouping)| grouping);
-            columns.push(self.values(index, rows.clone(), grouping)?);
-        }
-        Ok(columns)
-    }
-
-    /// Checks that the table has these rows.
-    fn check_rows(&self, rows: &Range<usize>) -> Result<(), BlockError> {
-        if rows.start > rows.end || rows.end > self.rows() {
-            let Range { start, end } = *rows;
-            return Err(BlockError::RowRange { start, end, rows: self.rows() });
-        }
-        Ok(())
-    }
-
-    /// Grouped order of the segments that `rows` touch, by column `key`.
-    fn grouping(&self, key: u16, rows: &Range<usize>) -> Result<Grouping, BlockError> {
-        let key = self.chunks.iter().position(|chunk| chunk.id == key);
-        let key = key.expect("parse refuses missing keys");
-        let segments = segments_of(rows, self.rows());
-        let start = segments.start;
-        let keys = self.values(key, segments, None)?.keys();
-        Ok(Grouping::of_segments(start, &keys))
-    }
-
-    /// Rows of one chunk.
-    fn values(
-        &self,
-        index: usize,
-        rows: Range<usize>,
-        grouping: Option<&Grouping>,
-    ) -> Result<Values, BlockError> {
-        let chunk = &self.chunks[index];
-        let sections = sections_of(&self.bytes, &chunk.sections);
-        let source = Source { plan: &chunk.plan, sections: &sections, grouping, rows };
-        let mut values = Values::empty(chunk.value_type);
-        values.fill(&source).map_err(|fault| refused(index, fault))?;
-        Ok(values)
-    }
-}
-
-/// Checks that a table states no time, no box, and the space of tables.
-fn check_header(header: &BlockHeader) -> Result<(), BlockError> {
-    let limits = [header.x_min, header.x_max, header.y_min, header.y_max];
-    let times = [header.time_min_offset_ms, header.time_max_offset_ms];
-    let rules = [
-        (header.is_table(), at::flags_required, "the block is no table"),
-        (header.base_time_ms == 0, at::base_time_ms, "a table has base time 0"),
-        (times == [0; 2], at::time_min_offset_ms, "a table has no times"),
-        (limits == [0; 4], at::x_min, "a table has no box"),
-        (header.space == SPACE, at::space_kind, "a table is planar from 0, 0 in steps of 1"),
-    ];
-    match rules.into_iter().find(|(holds, ..)| !holds) {
-        None => Ok(()),
-        Some((_, offset, problem)) => {
-            Err(BlockError::Header { offset, problem: problem.to_owned() })
-        }
     }
 }

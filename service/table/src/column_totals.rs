@@ -5,25 +5,28 @@
 
 use serde::Serialize;
 use shoal_codec::limits::{CHUNK_ENTRY_BYTES, NODE_BYTES, SECTION_ENTRY_BYTES};
-use shoal_codec::{Plan, PlanNode, Table, TableChunk};
+use shoal_codec::{Part, Plan, PlanNode, Table, TableChunk};
 
-use crate::header::{BlockColumn, Header, Kind};
+use crate::header::{BlockColumn, ColumnHeader, Header, Kind};
 
 /// Sums over all blocks of a file.
 #[derive(Clone, Debug)]
 pub struct ColumnTotals {
-    /// The columns of the header, then the bytes of its text columns.
+    /// The columns of the header; a text column has one for each of its parts.
     pub columns: Vec<ColumnTotal>,
     /// Bytes of blocks beside their chunks: headers and padding.
     pub container_bytes: u64,
     /// Bytes that compact blocks save against what the other sums count.
     pub compact_saved_bytes: u64,
-    text_columns: usize,
+    header: Header,
 }
 
 /// Sums over one column.
 #[derive(Clone, Debug, Serialize)]
 pub struct ColumnTotal {
+    /// Index of the column in the header, and the part.
+    #[serde(skip)]
+    place: (usize, Part),
     /// Name of the column, with the part of a text column.
     #[serde(rename = "column")]
     pub name: String,
@@ -65,48 +68,61 @@ pub struct NodeTotal {
 impl ColumnTotals {
     /// No block of a table.
     pub(crate) fn new(header: &Header) -> Self {
-        let total = |name: String, kind| ColumnTotal {
-            name,
-            kind,
-            raw_bytes: 0,
-            encoded_bytes: 0,
-            trees: Vec::new(),
-        };
-        let numbers = header.columns.iter().map(|column| match column.kind {
-            Kind::Text => total(format!("{} (lengths)", column.name), "u32"),
-            kind => total(column.name.clone(), kind.name()),
-        });
-        let texts = header
-            .texts()
-            .map(|index| total(format!("{} (text)", header.columns[index].name), "u8"));
-        Self {
-            columns: numbers.chain(texts).collect(),
+        let mut totals = Self {
+            columns: Vec::new(),
             container_bytes: 0,
             compact_saved_bytes: 0,
-            text_columns: header.texts().count(),
+            header: header.clone(),
+        };
+        for (index, column) in header.columns.iter().enumerate() {
+            let parts: &[Part] = match column.kind {
+                Kind::Text => &[Part::Lengths, Part::Bytes],
+                _ => &[Part::Numbers],
+            };
+            for part in parts {
+                totals.columns.push(ColumnTotal::new(column, (index, *part)));
+            }
         }
+        totals
     }
 
-    /// Adds the table block of a group.
-    pub(crate) fn add_table(&mut self, block: &Table, columns: &[BlockColumn]) {
-        self.add(block, columns.iter().map(|column| column.index));
-    }
-
-    /// Adds text block number `text` of a group.
-    pub(crate) fn add_text(&mut self, block: &Table, text: usize) {
-        let column = self.columns.len() - self.text_columns + text;
-        self.add(block, std::iter::once(column));
-    }
-
-    /// Adds a block; `columns` has the column of each chunk.
-    fn add(&mut self, block: &Table, columns: impl Iterator<Item = usize>) {
+    /// Adds the blocks of a group: a table, then a block for each text that is not UTF-8.
+    pub(crate) fn add_group(&mut self, blocks: &[&Table], columns: &[BlockColumn]) {
+        let Some((table, texts)) = blocks.split_first() else { return };
+        let column_of = |id: u16| columns.iter().find(|column| column.id == id);
+        let mut bytes_apart = Vec::new();
         let before = self.encoded_bytes();
-        for (chunk, column) in block.chunks().iter().zip(columns) {
-            self.columns[column].add(chunk);
+        for chunk in table.chunks() {
+            // The columns of every block are those of the header.
+            let Some(column) = column_of(chunk.id) else { continue };
+            let part = match (column.text, chunk.part) {
+                (Some(_), Part::Numbers) => {
+                    bytes_apart.push(column.index);
+                    Part::Lengths
+                }
+                (_, part) => part,
+            };
+            self.of((column.index, part)).add(chunk);
         }
-        let bytes = block.bytes().len();
-        self.container_bytes += bytes as u64 - (self.encoded_bytes() - before);
-        self.compact_saved_bytes += (bytes - block.stored_bytes()) as u64;
+        for (block, index) in texts.iter().zip(bytes_apart) {
+            let total = self.of((index, Part::Bytes));
+            block.chunks().iter().for_each(|chunk| total.add(chunk));
+        }
+        let sum =
+            |bytes: fn(&Table) -> usize| blocks.iter().copied().map(bytes).sum::<usize>() as u64;
+        let (bytes, stored) = (sum(|block| block.bytes().len()), sum(Table::stored_bytes));
+        self.container_bytes += bytes - (self.encoded_bytes() - before);
+        self.compact_saved_bytes += bytes - stored;
+    }
+
+    /// The sums over a part of a column.
+    fn of(&mut self, place: (usize, Part)) -> &mut ColumnTotal {
+        let found = self.columns.binary_search_by_key(&place, |total| total.place);
+        let at = found.unwrap_or_else(|at| {
+            self.columns.insert(at, ColumnTotal::new(&self.header.columns[place.0], place));
+            at
+        });
+        &mut self.columns[at]
     }
 
     /// Bytes of all blocks as they are stored.
@@ -129,6 +145,16 @@ impl ColumnTotals {
 }
 
 impl ColumnTotal {
+    fn new(column: &ColumnHeader, place: (usize, Part)) -> Self {
+        let (name, kind) = match place.1 {
+            Part::Numbers => (column.name.clone(), column.kind.name()),
+            Part::Indexes => (format!("{} (indexes)", column.name), "u32"),
+            Part::Lengths => (format!("{} (lengths)", column.name), "u32"),
+            Part::Bytes => (format!("{} (text)", column.name), "u8"),
+        };
+        Self { place, name, kind, raw_bytes: 0, encoded_bytes: 0, trees: Vec::new() }
+    }
+
     fn add(&mut self, chunk: &TableChunk) {
         let nodes = chunk.plan.nodes();
         let entry_bytes = CHUNK_ENTRY_BYTES

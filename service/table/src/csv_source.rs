@@ -9,7 +9,7 @@ use crate::TableError;
 use crate::field::FieldForm;
 use crate::header::{ColumnHeader, CsvForm, Header, Kind};
 use crate::infer::ColumnInference;
-use crate::limits::{TEXT_BYTES_MAX, TEXT_SHOWN_MAX};
+use crate::limits::{TEXT_BYTES_MAX, TEXT_SHOWN_MAX, TEXTS_BYTES_MAX};
 use crate::row_group::RowGroup;
 use crate::table_lines::{TableLines, fields};
 
@@ -125,6 +125,7 @@ impl<R: Read> CsvSource<R> {
     /// True if the texts of the current line fit the group.
     fn fits(&self, group: &RowGroup) -> Result<bool, TableError> {
         let mut texts = group.texts.iter();
+        let mut all: usize = group.texts.iter().map(Vec::len).sum();
         for (field, column) in fields(self.lines.line(), self.separator).zip(&self.header.columns) {
             if column.kind != Kind::Text {
                 continue;
@@ -135,7 +136,8 @@ impl<R: Read> CsvSource<R> {
                 return Err(self.lines.fault(&problem));
             }
             let present = texts.next().map_or(0, Vec::len);
-            if present + field.len() > TEXT_BYTES_MAX {
+            all += field.len();
+            if present + field.len() > TEXT_BYTES_MAX || all > TEXTS_BYTES_MAX {
                 return Ok(false);
             }
         }

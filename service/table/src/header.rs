@@ -109,8 +109,10 @@ pub(crate) struct BlockColumn {
     pub(crate) index: usize,
     /// Its id.
     pub(crate) id: u16,
-    /// Type of its values.
+    /// Type of its values, or of the lengths of its fields.
     pub(crate) value_type: ValueType,
+    /// Which text column it is, from 0, if it is one.
+    pub(crate) text: Option<usize>,
 }
 
 macro_rules! kinds {
@@ -217,8 +219,12 @@ impl ColumnHeader {
 impl Header {
     /// The minor version of the format that has all of it.
     pub(crate) fn version_minor(&self) -> u16 {
-        let is_exact = |column: &ColumnHeader| column.style == Some(FloatStyle::Exact);
-        u16::from(self.columns.iter().any(is_exact))
+        let minor = |column: &ColumnHeader| match (column.kind, column.style) {
+            (Kind::Text, _) => 2,
+            (_, Some(FloatStyle::Exact)) => 1,
+            _ => 0,
+        };
+        self.columns.iter().map(minor).max().unwrap_or(0)
     }
 
     /// Parses and checks the text of a header.
@@ -315,6 +321,7 @@ impl Header {
             index,
             id: if key == Some(index) { KEY_COLUMN } else { FIRST_COLUMN + index as u16 },
             value_type: self.columns[index].kind.value_type(),
+            text: self.texts().position(|text| text == index),
         };
         key.into_iter().chain(others).map(column).collect()
     }
@@ -350,8 +357,10 @@ mod tests {
             empty = true\n[[column]]\nname = \"note\"\ntype = \"text\"\n\
             [[column]]\nname = \"v\"\ntype = \"f64\"\nstyle = \"point\"\n";
         let header = Header::parse(text).unwrap();
-        assert_eq!(header.version_minor(), 0);
-        assert_eq!(Header::parse(&text.replace("point", "exact")).unwrap().version_minor(), 1);
+        assert_eq!(header.version_minor(), 2);
+        let exact = text.replace("point", "exact").replace("\"text\"", "\"u8\"");
+        assert_eq!(Header::parse(&exact).unwrap().version_minor(), 1);
+        assert_eq!(Header::parse(&exact.replace("exact", "point")).unwrap().version_minor(), 0);
         assert_eq!(Header::parse(&header.text()).unwrap(), header);
         assert_eq!((header.key_column(), header.texts().collect()), (Some(0), vec![2]));
         for (from, to, problem) in [

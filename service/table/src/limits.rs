@@ -1,6 +1,6 @@
 //! Limits of tables and CSV files; their relations are asserted at compile time.
 
-use shoal_codec::limits::BLOCK_ROWS_MAX;
+use shoal_codec::limits;
 
 /// Columns of a table: the directory of a block holds the largest entries of as many.
 pub const COLUMNS_MAX: usize = 60;
@@ -11,8 +11,11 @@ pub const PRECISION_MAX: u8 = 18;
 /// Bytes of the text of a header.
 pub const HEADER_TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of one text column in a group of rows: they are the rows of a block.
-pub const TEXT_BYTES_MAX: usize = BLOCK_ROWS_MAX as usize;
+/// Bytes of one text column in a group of rows: they may be the rows of a block.
+pub const TEXT_BYTES_MAX: usize = limits::BLOCK_ROWS_MAX as usize;
+
+/// Bytes of all text columns in a group of rows.
+pub const TEXTS_BYTES_MAX: usize = limits::TEXT_BYTES_MAX;
 
 /// Bytes of one line of a CSV table.
 pub const TABLE_LINE_BYTES_MAX: usize = 64 << 20;
@@ -35,5 +38,7 @@ pub(crate) const TEXT_SHOWN_MAX: usize = 40;
 /// Groups of rows that wait between the thread of the codec and the one that reads or writes.
 pub(crate) const GROUPS_IN_FLIGHT: usize = 2;
 
+// A line of a table fits a group.
+const _: () = assert!(TABLE_LINE_BYTES_MAX <= TEXTS_BYTES_MAX);
 // A line of fixes fits into the buffer, which therefore never grows.
 const _: () = assert!(READ_BUFFER_BYTES > CSV_LINE_BYTES_MAX + 2);

@@ -6,7 +6,9 @@
 use std::ops::Range;
 
 use shoal_codec::tile::SEGMENT_ROWS;
-use shoal_codec::{BlockError, ColumnPlanner, Table, TableOutcome, Values, encode_planned_table};
+use shoal_codec::{
+    BlockError, Table, TableOutcome, TablePlanner, TableValues, encode_planned_table,
+};
 
 /// Why a codec encodes or decodes nothing.
 #[derive(Debug)]
@@ -31,8 +33,8 @@ pub trait TableCodec: Send {
     /// As there, or the device's.
     fn encode(
         &mut self,
-        planners: &mut [ColumnPlanner],
-        columns: &[(u16, &Values)],
+        planners: &mut [TablePlanner],
+        columns: &[(u16, &TableValues)],
         is_keyed: bool,
         sequence: u64,
         out: &mut Vec<u8>,
@@ -42,7 +44,8 @@ pub trait TableCodec: Send {
     ///
     /// # Errors
     /// As there, or the device's.
-    fn decode(&mut self, table: &Table, rows: Range<usize>) -> Result<Vec<Values>, CodecFault>;
+    fn decode(&mut self, table: &Table, rows: Range<usize>)
+    -> Result<Vec<TableValues>, CodecFault>;
 
     /// Rows of a table that are decoded together, which bounds the memory that a small block can
     /// claim.
@@ -58,8 +61,8 @@ pub struct CpuTableCodec;
 impl TableCodec for CpuTableCodec {
     fn encode(
         &mut self,
-        planners: &mut [ColumnPlanner],
-        columns: &[(u16, &Values)],
+        planners: &mut [TablePlanner],
+        columns: &[(u16, &TableValues)],
         is_keyed: bool,
         sequence: u64,
         out: &mut Vec<u8>,
@@ -67,7 +70,11 @@ impl TableCodec for CpuTableCodec {
         Ok(encode_planned_table(planners, columns, is_keyed, sequence, out)?)
     }
 
-    fn decode(&mut self, table: &Table, rows: Range<usize>) -> Result<Vec<Values>, CodecFault> {
+    fn decode(
+        &mut self,
+        table: &Table,
+        rows: Range<usize>,
+    ) -> Result<Vec<TableValues>, CodecFault> {
         Ok(table.decode_all(rows)?)
     }
 }

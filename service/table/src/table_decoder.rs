@@ -7,7 +7,7 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use shoal_codec::{Budget, Table, ValueType, Values};
+use shoal_codec::{Budget, Part, Table, TableValues, ValueType, Values};
 
 use crate::TableError;
 use crate::column_totals::ColumnTotals;
@@ -16,29 +16,22 @@ use crate::header::{BlockColumn, KEY_COLUMN};
 use crate::row_group::RowGroup;
 use crate::table_codec::{CodecFault, TableCodec};
 
-/// Values as little-endian bytes.
-fn value_bytes(values: &Values) -> Vec<u8> {
-    macro_rules! write {
-        ($($variant:ident),*) => {
-            match values {
-                $(Values::$variant(values) => {
-                    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-                })*
-            }
-        };
-    }
-    write!(U8, U16, U32, U64, I8, I16, I32, I64, F32, F64)
-}
-
 /// The blocks of one group, and how much of them is decoded.
 pub(crate) struct GroupBlocks {
     /// Byte at which the first begins.
     place: u64,
     table: Table,
-    texts: Vec<Table>,
-    /// Decoded rows of the table, and decoded bytes of each text.
+    /// By text column, the block of its bytes if the table has only their lengths.
+    texts: Vec<Option<TextBlock>>,
+    /// Decoded rows of the table.
     rows_read: usize,
-    texts_read: Vec<usize>,
+}
+
+/// The bytes of a text column that are no column of the table.
+struct TextBlock {
+    table: Table,
+    /// Decoded bytes.
+    bytes_read: usize,
 }
 
 /// Decodes the groups of one file.
@@ -91,44 +84,67 @@ impl<'a, R: Read> TableDecoder<'a, R> {
     /// [`TableError::Input`] with the byte for a damaged file.
     pub(crate) fn blocks(&mut self) -> Result<Option<GroupBlocks>, TableError> {
         let begin = Instant::now();
-        let expected: Vec<_> =
-            self.columns.iter().map(|column| (column.id, column.value_type)).collect();
-        let Some((place, table)) = self.block(&expected)? else {
+        let Some((place, table)) = self.block()? else {
             return Ok(None);
         };
-        let mut texts = Vec::new();
-        for _ in 0..self.frame.header().texts().count() {
-            let Some((_, text)) = self.block(&[(KEY_COLUMN, ValueType::U8)])? else {
+        let apart = self.texts_apart(&table).ok_or_else(|| self.other_columns(place))?;
+        let mut texts: Vec<_> = self.frame.header().texts().map(|_| None).collect();
+        for text in apart {
+            let Some((place, table)) = self.block()? else {
                 return Err(self.frame.fault(self.frame.place, "the file ends within a group"));
             };
-            texts.push(text);
+            let chunks = table.chunks().iter();
+            if !chunks.map(|chunk| (chunk.id, chunk.value_type)).eq([(KEY_COLUMN, ValueType::U8)]) {
+                return Err(self.other_columns(place));
+            }
+            texts[text] = Some(TextBlock { table, bytes_read: 0 });
         }
         self.rows += table.rows() as u64;
         self.decode_time += begin.elapsed();
-        let texts_read = vec![0; texts.len()];
-        Ok(Some(GroupBlocks { place, table, texts, rows_read: 0, texts_read }))
+        Ok(Some(GroupBlocks { place, table, texts, rows_read: 0 }))
     }
 
-    /// The next block, which has exactly the expected columns, and its place.
-    fn block(&mut self, expected: &[(u16, ValueType)]) -> Result<Option<(u64, Table)>, TableError> {
+    /// The error of a block that is none of this table.
+    fn other_columns(&self, place: u64) -> TableError {
+        self.frame.fault(place, "the block has other columns than the header")
+    }
+
+    /// The next block and its place.
+    fn block(&mut self) -> Result<Option<(u64, Table)>, TableError> {
         let Some((place, bytes)) = self.frame.block()? else {
             return Ok(None);
         };
         let block = Table::parse(Bytes::from(bytes), &Budget::default())
             .map_err(|error| self.frame.fault(place, &error.to_string()))?;
-        let columns = block.chunks().iter().map(|chunk| (chunk.id, chunk.value_type));
-        if columns.eq(expected.iter().copied()) {
-            return Ok(Some((place, block)));
+        Ok(Some((place, block)))
+    }
+
+    /// The text columns of which a table has only the lengths; none if its columns are not those
+    /// of the header.
+    fn texts_apart(&self, table: &Table) -> Option<Vec<usize>> {
+        let (mut columns, mut before, mut apart) = (self.columns.iter(), None, Vec::new());
+        for chunk in table.chunks() {
+            if before.replace(chunk.id) == Some(chunk.id) {
+                // A further part of a text column.
+                continue;
+            }
+            let column = columns.next()?;
+            let is_text = chunk.part != Part::Numbers;
+            let is_right =
+                if is_text { column.text.is_some() } else { chunk.value_type == column.value_type };
+            if chunk.id != column.id || !is_right {
+                return None;
+            }
+            apart.extend(column.text.filter(|_| !is_text));
         }
-        Err(self.frame.fault(place, "the block has other columns than the header"))
+        columns.next().is_none().then_some(apart)
     }
 
     /// Adds the blocks to sums.
     pub(crate) fn count(&self, blocks: &GroupBlocks, totals: &mut ColumnTotals) {
-        totals.add_table(&blocks.table, &self.columns);
-        for (text, block) in blocks.texts.iter().enumerate() {
-            totals.add_text(block, text);
-        }
+        let texts = blocks.texts.iter().flatten().map(|text| &text.table);
+        let tables: Vec<&Table> = std::iter::once(&blocks.table).chain(texts).collect();
+        totals.add_group(&tables, &self.columns);
     }
 
     /// The next rows of a group; none after the last, when the fields took all of its texts.
@@ -144,7 +160,8 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         let end = self.part_end(blocks);
         if start == end {
             for (text, index) in self.frame.header().texts().enumerate() {
-                let (present, stated) = (blocks.texts[text].rows(), blocks.texts_read[text]);
+                let Some(block) = &blocks.texts[text] else { continue };
+                let (present, stated) = (block.table.rows(), block.bytes_read);
                 if stated != present {
                     return Err(self.wrong_text(blocks, index, present, stated as u64));
                 }
@@ -154,33 +171,55 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         let begin = Instant::now();
         let values = self.codec.decode(&blocks.table, start..end);
         let values = values.map_err(|fault| self.refused(blocks, fault))?;
-        let mut decode_time = begin.elapsed();
+        self.decode_time += begin.elapsed();
         let mut group = RowGroup::new(self.frame.header());
         group.rows = end - start;
-        for (column, values) in self.columns.iter().zip(&values) {
-            group.columns[column.index] = value_bytes(values);
-        }
-        for (text, index) in self.frame.header().texts().enumerate() {
-            let (lengths, _) = group.columns[index].as_chunks();
-            let length: u64 =
-                lengths.iter().map(|length| u64::from(u32::from_le_bytes(*length))).sum();
-            let read = blocks.texts_read[text];
-            let stated = read as u64 + length;
-            let present = blocks.texts[text].rows();
-            if stated > present as u64 {
-                return Err(self.wrong_text(blocks, index, present, stated));
-            }
-            let begin = Instant::now();
-            let columns = self.codec.decode(&blocks.texts[text], read..stated as usize);
-            decode_time += begin.elapsed();
-            let columns = columns.map_err(|fault| self.refused(blocks, fault))?;
-            group.texts[text] = columns.iter().flat_map(value_bytes).collect();
-            blocks.texts_read[text] = stated as usize;
+        for (place, values) in values.into_iter().enumerate() {
+            let BlockColumn { index, text, .. } = self.columns[place];
+            group.columns[index] = match (values, text) {
+                (TableValues::Numbers(Values::U32(lengths)), Some(text)) => {
+                    group.texts[text] = self.text_apart(blocks, (text, index), &lengths)?;
+                    Values::U32(lengths).to_le_bytes()
+                }
+                (TableValues::Numbers(values), _) => values.to_le_bytes(),
+                (TableValues::Text(strings), text) => {
+                    let (bytes, lengths) = strings.into_parts();
+                    text.into_iter().for_each(|text| group.texts[text] = bytes.as_bytes().into());
+                    Values::U32(lengths).to_le_bytes()
+                }
+            };
         }
         blocks.rows_read = end;
-        self.decode_time += decode_time;
         self.raw_bytes += group.raw_bytes();
         Ok(Some(group))
+    }
+
+    /// The bytes of the next fields of a text column, whose block has them.
+    fn text_apart(
+        &mut self,
+        blocks: &mut GroupBlocks,
+        (text, index): (usize, usize),
+        lengths: &[u32],
+    ) -> Result<Vec<u8>, TableError> {
+        let Some(block) = &blocks.texts[text] else { return Ok(Vec::new()) };
+        let length: u64 = lengths.iter().map(|length| u64::from(*length)).sum();
+        let (read, present) = (block.bytes_read, block.table.rows());
+        let stated = read as u64 + length;
+        if stated > present as u64 {
+            return Err(self.wrong_text(blocks, index, present, stated));
+        }
+        let begin = Instant::now();
+        let columns = self.codec.decode(&block.table, read..stated as usize);
+        self.decode_time += begin.elapsed();
+        let columns = columns.map_err(|fault| self.refused(blocks, fault))?;
+        if let Some(block) = &mut blocks.texts[text] {
+            block.bytes_read = stated as usize;
+        }
+        let bytes = |values: TableValues| match values {
+            TableValues::Numbers(values) => values.to_le_bytes(),
+            TableValues::Text(_) => Vec::new(),
+        };
+        Ok(columns.into_iter().flat_map(bytes).collect())
     }
 
     /// The row after the next part of a group.

@@ -1,12 +1,12 @@
 //! Encodes groups of rows as blocks.
 //!
-//! A group is one table block and a block of bytes for each text column (FILE.md, section 3). Each
-//! column has a planner that chooses its trees.
+//! A group is one table block; a text column that is not UTF-8 has a block of bytes as well
+//! (FILE.md, section 3). Each column has planners that choose its trees.
 
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use shoal_codec::{Aim, Budget, ColumnPlanner, Table, ValueType, Values, compact};
+use shoal_codec::{Aim, Budget, Table, TablePlanner, TableValues, Text, Values, compact};
 
 use crate::TableError;
 use crate::column_totals::ColumnTotals;
@@ -14,31 +14,13 @@ use crate::header::{BlockColumn, Header, KEY_COLUMN};
 use crate::row_group::RowGroup;
 use crate::table_codec::{CodecFault, TableCodec};
 
-/// Little-endian bytes as values.
-fn values(value_type: ValueType, bytes: &[u8]) -> Values {
-    macro_rules! read {
-        ($($variant:ident => $native:ty),*) => {
-            match value_type {
-                $(ValueType::$variant => {
-                    let (whole, rest) = bytes.as_chunks();
-                    assert!(rest.is_empty(), "a column has whole values");
-                    let value = |bytes: &_| <$native>::from_le_bytes(*bytes);
-                    Values::$variant(whole.iter().map(value).collect())
-                })*
-            }
-        };
-    }
-    read!(U8 => u8, U16 => u16, U32 => u32, U64 => u64, I8 => i8, I16 => i16, I32 => i32,
-          I64 => i64, F32 => f32, F64 => f64)
-}
-
 /// Encodes the groups of one table.
 pub(crate) struct TableEncoder<'a> {
     codec: &'a mut dyn TableCodec,
     has_key: bool,
     columns: Vec<BlockColumn>,
-    planners: Vec<ColumnPlanner>,
-    text_planners: Vec<ColumnPlanner>,
+    planners: Vec<TablePlanner>,
+    text_planners: Vec<TablePlanner>,
     aim: Aim,
     /// Sums over all blocks.
     pub(crate) totals: ColumnTotals,
@@ -50,7 +32,7 @@ impl<'a> TableEncoder<'a> {
     /// For a table with this header; planners have this aim.
     pub(crate) fn new(header: &Header, aim: Aim, codec: &'a mut dyn TableCodec) -> Self {
         let columns = header.block_columns();
-        let planner = |place: usize| ColumnPlanner::new(place as u64, aim);
+        let planner = |place: usize| TablePlanner::new(place as u64, aim);
         Self {
             codec,
             has_key: header.key_column().is_some(),
@@ -72,19 +54,21 @@ impl<'a> TableEncoder<'a> {
         group: &RowGroup,
         sequence: u64,
     ) -> Result<Vec<Vec<u8>>, TableError> {
-        let typed = |column: &BlockColumn| values(column.value_type, &group.columns[column.index]);
-        let typed: Vec<Values> = self.columns.iter().map(typed).collect();
-        let texts: Vec<Values> = group.texts.iter().map(|text| Values::U8(text.clone())).collect();
+        let typed: Vec<TableValues> =
+            self.columns.iter().map(|column| values(column, group)).collect();
         let begin = Instant::now();
-        let columns: Vec<(u16, &Values)> =
+        let columns: Vec<(u16, &TableValues)> =
             self.columns.iter().map(|column| column.id).zip(&typed).collect();
         let mut blocks = vec![Vec::new()];
         let done =
             self.codec.encode(&mut self.planners, &columns, self.has_key, sequence, &mut blocks[0]);
         done.map_err(refused)?;
-        for (planner, text) in self.text_planners.iter_mut().zip(&texts) {
-            let (planner, columns) = (std::slice::from_mut(planner), [(KEY_COLUMN, text)]);
+        for (column, values) in self.columns.iter().zip(&typed) {
+            let (Some(text), TableValues::Numbers(_)) = (column.text, values) else { continue };
+            let bytes = TableValues::Numbers(Values::U8(group.texts[text].clone()));
+            let planner = std::slice::from_mut(&mut self.text_planners[text]);
             let (sequence, mut block) = (sequence + blocks.len() as u64, Vec::new());
+            let columns = [(KEY_COLUMN, &bytes)];
             let done = self.codec.encode(planner, &columns, false, sequence, &mut block);
             done.map_err(refused)?;
             blocks.push(block);
@@ -99,15 +83,27 @@ impl<'a> TableEncoder<'a> {
 
     /// Adds blocks to the sums as a reader sees them, so that an invalid block is never written.
     fn count(&mut self, blocks: &[Vec<u8>]) -> Result<(), TableError> {
-        for (index, block) in blocks.iter().enumerate() {
+        let parse = |block: &Vec<u8>| {
             let parsed = Table::parse(Bytes::copy_from_slice(block), &Budget::default());
-            let parsed = parsed.map_err(|error| TableError::block(&error))?;
-            match index {
-                0 => self.totals.add_table(&parsed, &self.columns),
-                text => self.totals.add_text(&parsed, text - 1),
+            parsed.map_err(|error| TableError::block(&error))
+        };
+        let tables = blocks.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        self.totals.add_group(&tables.iter().collect::<Vec<_>>(), &self.columns);
+        Ok(())
+    }
+}
+
+/// The values of a column of a group: strings if they are UTF-8, else their lengths.
+fn values(column: &BlockColumn, group: &RowGroup) -> TableValues {
+    let numbers = Values::from_le_bytes(column.value_type, &group.columns[column.index]);
+    match (column.text, numbers) {
+        (Some(text), Values::U32(lengths)) => {
+            match Text::new(group.texts[text].clone(), &lengths) {
+                Ok(text) => TableValues::Text(text),
+                Err(_) => TableValues::Numbers(Values::U32(lengths)),
             }
         }
-        Ok(())
+        (_, numbers) => TableValues::Numbers(numbers),
     }
 }
 

@@ -41,11 +41,15 @@ impl Aim {
     /// What trees compete by: bytes, a small penalty for each level, and what a tree must save to
     /// be preferred to one that decodes faster.
     pub(super) fn cost(self, tree: &Tree, shape: &ChunkShape) -> usize {
-        let bytes = match self {
+        self.cost_of_bytes(tree, self.bytes(shape))
+    }
+
+    /// Bytes that a chunk takes in a block of this aim.
+    pub(super) fn bytes(self, shape: &ChunkShape) -> usize {
+        match self {
             Self::Fast | Self::Balanced => shape.bytes(),
             Self::Small => shape.compact_bytes(),
-        };
-        self.cost_of_bytes(tree, bytes)
+        }
     }
 
     /// The cost of a tree that takes so many bytes; it grows with them.

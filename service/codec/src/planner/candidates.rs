@@ -63,7 +63,7 @@ pub(crate) fn candidates(
 
 /// Trees of bytes that may be text. Longer chunks have longer strings, shorter ones decode in more
 /// places at once.
-fn text_trees(aim: Aim) -> Vec<Tree> {
+pub(super) fn text_trees(aim: Aim) -> Vec<Tree> {
     let chunk_tiles = match aim {
         Aim::Fast => return Vec::new(),
         Aim::Balanced => lzw::CHUNK_TILES_MAX / 4,

@@ -14,6 +14,7 @@ use crate::grouping::Grouping;
 use crate::planner::aim::Aim;
 use crate::planner::candidates::candidates;
 use crate::planner::statistics::{Statistics, ratio_q16};
+use crate::text::Part;
 use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
 use crate::tree::Tree;
 use crate::tree_encode::{Keys, encode_tree_watched};
@@ -169,7 +170,7 @@ impl<T: Word> PatternBatch<'_, T> {
         let values = &self.values[rows];
         match encode_tree_watched(self.value_type, values, tree, keys, entropy) {
             Ok((encoded, entropy)) => {
-                let shape = ChunkBytes::new(1, encoded).shape;
+                let shape = ChunkBytes::new(1, Part::Numbers, encoded).shape;
                 (Some(shape), entropy.map(|entropy| entropy.bytes()))
             }
             Err(_) => (None, None),

@@ -17,4 +17,6 @@ pub use column_batch::ColumnBatch;
 pub use column_planner::ColumnPlanner;
 pub use fixes::Planner;
 pub use statistics::{DISTINCT_MAX, ONE_Q16, Statistics};
-pub use tables::{encode_planned_table, observe_table};
+pub use tables::{
+    PlannedChunk, TablePlanner, encode_planned_table, observe_table, planned_chunks, with_trees,
+};

@@ -11,7 +11,8 @@ use crate::random::Random;
 use crate::sample::{EARTH, PLANE, encode, full, plain, random, read};
 use crate::seal::{COLUMNS, DIRECTORY_BYTES, HEADER, ROWS, seal, set};
 
-const BUDGET: Budget = Budget { rows_max: 400, bytes_max: 1 << 16, scratch_bytes_max: 0 };
+const BUDGET: Budget =
+    Budget { rows_max: 400, bytes_max: 1 << 16, scratch_bytes_max: 0, text_bytes_max: 0 };
 
 #[test]
 fn fuzz_block_parser() {

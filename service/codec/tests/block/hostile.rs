@@ -87,7 +87,8 @@ fn a_billion_rows_in_a_tiny_block_are_refused_by_budget_and_by_bytes() {
         set(&mut bytes, entry + 48, length.to_le_bytes());
     }
     seal(&mut bytes);
-    let budget = Budget { rows_max: u32::MAX, bytes_max: usize::MAX, scratch_bytes_max: 0 };
+    let (rows_max, bytes_max) = (u32::MAX, usize::MAX);
+    let budget = Budget { rows_max, bytes_max, scratch_bytes_max: 0, text_bytes_max: 0 };
     let error = Block::parse(Bytes::from(bytes), &budget).unwrap_err();
     assert!(matches!(error, BlockError::Chunk { chunk: 0, .. }), "{error}");
     assert!(error.to_string().contains("8000000000"), "{error}");
@@ -97,7 +98,7 @@ fn a_billion_rows_in_a_tiny_block_are_refused_by_budget_and_by_bytes() {
 fn budgets_hold_at_limit_and_one_below() {
     let bytes = Bytes::from(encode(&full(), &EARTH, 3));
     let (rows_max, bytes_max) = (5, bytes.len());
-    let budget = Budget { rows_max, bytes_max, scratch_bytes_max: 0 };
+    let budget = Budget { rows_max, bytes_max, scratch_bytes_max: 0, text_bytes_max: 0 };
     Block::parse(bytes.clone(), &budget).unwrap();
     let error = Block::parse(bytes.clone(), &Budget { rows_max: 4, ..budget }).unwrap_err();
     assert_eq!(error, BlockError::Budget { unit: "rows", value: 5, limit: 4 });

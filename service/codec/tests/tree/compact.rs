@@ -30,7 +30,7 @@ fn any_table(chance: &mut Random, rows: usize) -> Vec<u8> {
     }
     let columns: Vec<TableColumn<'_>> = (256..)
         .zip(&columns)
-        .map(|(id, (values, tree))| TableColumn { id, values, tree })
+        .map(|(id, (values, tree))| TableColumn::numbers(id, values, tree))
         .collect();
     let mut bytes = Vec::new();
     encode_table(&columns, Some(256), 7, &mut bytes).unwrap();
@@ -98,7 +98,7 @@ fn a_byte_that_is_missing_or_changed_is_refused() {
 fn bodies_that_do_not_expand_are_refused() {
     let values = Values::U32((0..3_000).map(|row| row * row % 977).collect());
     let afl = tree("afl");
-    let column = TableColumn { id: 256, values: &values, tree: &afl };
+    let column = TableColumn::numbers(256, &values, &afl);
     let mut block = Vec::new();
     encode_table(&[column], None, 0, &mut block).unwrap();
     let bytes = compacted(&block).unwrap();
@@ -134,7 +134,12 @@ fn bodies_that_do_not_expand_are_refused() {
 #[test]
 fn fuzz_compact_block_parser() {
     let mut chance = Random::new(seed(94));
-    let budget = Budget { rows_max: 3_000, bytes_max: 1 << 18, scratch_bytes_max: 1 << 20 };
+    let budget = Budget {
+        rows_max: 3_000,
+        bytes_max: 1 << 18,
+        scratch_bytes_max: 1 << 20,
+        text_bytes_max: 1 << 16,
+    };
     let seeds: Vec<Vec<u8>> = (0..12)
         .map(|_| {
             let rows = 1 + chance.below(2_500);

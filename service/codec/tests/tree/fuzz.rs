@@ -180,7 +180,7 @@ fn fuzz_table_parser() {
         }
         let wanted: Vec<TableColumn<'_>> = columns
             .iter()
-            .map(|(id, values, tree)| TableColumn { id: *id, values, tree })
+            .map(|(id, values, tree)| TableColumn::numbers(*id, values, tree))
             .collect();
         let mut whole = Vec::new();
         encode_table(&wanted, Some(256), 1, &mut whole).unwrap();

@@ -23,4 +23,5 @@ mod seal;
 mod strings;
 mod table;
 mod text;
+mod text_columns;
 mod walk;

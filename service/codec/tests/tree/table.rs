@@ -2,11 +2,14 @@
 //! and hostile bytes.
 
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use bytes::Bytes;
 use shoal_codec::limits::BLOCK_ROWS_MAX;
-use shoal_codec::{Block, BlockError, Budget, Table, TableColumn, Tree, Values, encode_table};
+use shoal_codec::{
+    Block, BlockError, Budget, Table, TableColumn, TableValues, Tree, Values, encode_table,
+};
 
 use crate::golden_file::assert_golden;
 use crate::random::Random;
@@ -15,6 +18,14 @@ use crate::seal::{HEADER, seal, set};
 
 fn parse(bytes: &[u8]) -> Result<Table, BlockError> {
     Table::parse(Bytes::copy_from_slice(bytes), &Budget::default())
+}
+
+/// Rows of a column of numbers.
+fn numbers(table: &Table, id: u16, rows: Range<usize>) -> Values {
+    match table.decode(id, rows).unwrap() {
+        Some(TableValues::Numbers(values)) => values,
+        other => panic!("column {id} has {other:?}"),
+    }
 }
 
 /// Bytes that a table of these columns takes at most: FORMAT.md, section 8.
@@ -44,7 +55,7 @@ fn tables_of_any_columns_round_trip_whole_and_in_parts() {
         }
         let wanted: Vec<TableColumn<'_>> = columns
             .iter()
-            .map(|(id, values, tree)| TableColumn { id: *id, values, tree })
+            .map(|(id, values, tree)| TableColumn::numbers(*id, values, tree))
             .collect();
         let mut bytes = Vec::new();
         let outcome = encode_table(&wanted, Some(256), case, &mut bytes).unwrap();
@@ -56,15 +67,15 @@ fn tables_of_any_columns_round_trip_whole_and_in_parts() {
         let start = chance.below(rows + 1);
         let end = start + chance.below(rows - start + 1);
         for (id, values, tree) in &columns {
-            let back = table.decode(*id, 0..rows).unwrap().unwrap();
+            let back = numbers(&table, *id, 0..rows);
             assert!(back == *values, "seed {seed}, case {case}, {tree}");
-            let part = table.decode(*id, start..end).unwrap().unwrap();
+            let part = numbers(&table, *id, start..end);
             assert!(part == values.slice(start, end), "seed {seed}, case {case}, {tree}");
         }
         for (from, to) in [(0, rows), (start, end), (start, start)] {
             let all = table.decode_all(from..to).unwrap();
-            let same = |((_, values, _), back): (&(u16, Values, Tree), &Values)| {
-                *back == values.slice(from, to)
+            let same = |((_, values, _), back): (&(u16, Values, Tree), &TableValues)| {
+                *back == TableValues::Numbers(values.slice(from, to))
             };
             assert_eq!(all.len(), columns.len());
             assert!(columns.iter().zip(&all).all(same), "seed {seed}, case {case}");
@@ -94,7 +105,7 @@ fn sample() -> Vec<(u16, Values, Tree)> {
 
 fn encode(columns: &[(u16, Values, Tree)]) -> Vec<u8> {
     let columns: Vec<TableColumn<'_>> =
-        columns.iter().map(|(id, values, tree)| TableColumn { id: *id, values, tree }).collect();
+        columns.iter().map(|(id, values, tree)| TableColumn::numbers(*id, values, tree)).collect();
     let mut bytes = Vec::new();
     let outcome = encode_table(&columns, Some(256), 5, &mut bytes).unwrap();
     assert!(outcome.iter().all(|column| column.is_planned), "{outcome:?}");
@@ -107,7 +118,7 @@ fn table_of_floats_version_1_1() {
     assert_golden("table_v1.1.block", &encoded);
     let table = parse(&encoded).unwrap();
     for (id, values, _) in sample() {
-        assert!(table.decode(id, 0..1100).unwrap().unwrap() == values, "column {id}");
+        assert!(numbers(&table, id, 0..1100) == values, "column {id}");
     }
 }
 
@@ -160,7 +171,7 @@ fn hostile_tables_are_refused() {
 #[test]
 fn columns_that_make_no_table_are_refused() {
     let (values, short) = (Values::U8(vec![1, 2]), Values::F32(vec![1.0]));
-    let column = |id, values| TableColumn { id, values, tree: &Tree::Raw };
+    let column = |id, values| TableColumn::numbers(id, values, &Tree::Raw);
     let mut out = vec![1];
     for (columns, key, expected) in [
         (vec![column(255, &values)], None, "ascend from 256"),
@@ -184,15 +195,14 @@ fn columns_that_make_no_table_are_refused() {
 fn a_directory_that_would_be_too_long_keeps_columns_raw() {
     let values = Values::U32((0..3000).map(|row| row / 40 * 5).collect());
     let tree = tree("rle(rle(rle(afl, afl), rle(afl, afl)), rle(afl, afl))");
-    let columns: Vec<TableColumn<'_>> = (0..60)
-        .map(|index| TableColumn { id: 256 + index, values: &values, tree: &tree })
-        .collect();
+    let columns: Vec<TableColumn<'_>> =
+        (0..60).map(|index| TableColumn::numbers(256 + index, &values, &tree)).collect();
     let mut bytes = Vec::new();
     let outcome = encode_table(&columns, None, 0, &mut bytes).unwrap();
     let planned = outcome.iter().filter(|column| column.is_planned).count();
     assert!((1..60).contains(&planned), "{planned} columns took their trees");
     let table = parse(&bytes).unwrap();
     for index in 0..60 {
-        assert!(table.decode(256 + index, 0..3000).unwrap().unwrap() == values);
+        assert!(numbers(&table, 256 + index, 0..3000) == values);
     }
 }

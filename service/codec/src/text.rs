@@ -1,0 +1,300 @@
+//! Columns of strings, and the parts in which a block stores them (FORMAT.md, section 4.2).
+//!
+//! A part is a column of numbers with a tree of its own, so that codecs and devices handle no
+//! strings. A text is valid UTF-8 with offsets at characters; what was read is checked once.
+
+use std::collections::HashMap;
+
+use crate::chunk_rules::Rule;
+use crate::values::Values;
+
+/// Part of a column that a chunk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Part {
+    /// The values of a column of numbers.
+    Numbers = 0,
+    /// Number of each row's string among the stored ones, if rows share them.
+    Indexes = 1,
+    /// Bytes of each stored string.
+    Lengths = 2,
+    /// The stored strings, one after another.
+    Bytes = 3,
+}
+
+impl Part {
+    /// The part with this wire code, if there is one.
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Self::Numbers, Self::Indexes, Self::Lengths, Self::Bytes].get(usize::from(code)).copied()
+    }
+
+    /// Its code on the wire.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Its name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Numbers => "numbers",
+            Self::Indexes => "indexes",
+            Self::Lengths => "lengths",
+            Self::Bytes => "bytes",
+        }
+    }
+
+    /// The part that must follow in the same column.
+    const fn next(self) -> Option<Self> {
+        match self {
+            Self::Numbers | Self::Bytes => None,
+            Self::Indexes => Some(Self::Lengths),
+            Self::Lengths => Some(Self::Bytes),
+        }
+    }
+}
+
+/// Checks that `part` of column `id` may follow the previous chunk. `Ok(true)`: it is the first of
+/// its column and has a value for each row.
+pub(crate) fn check_order(previous: Option<(u16, Part)>, id: u16, part: Part) -> Rule<bool> {
+    let open = previous.and_then(|(id, part)| part.next().map(|next| (id, next)));
+    match open {
+        Some(expected) if expected == (id, part) => Ok(false),
+        Some((id, expected)) => {
+            Err(format!("column {id} is text without {}, which must follow", expected.name()))
+        }
+        None if part == Part::Bytes => {
+            Err(format!("column {id} begins with bytes: their lengths must precede them"))
+        }
+        None => Ok(true),
+    }
+}
+
+/// Checks that no part is missing behind the last chunk.
+pub(crate) fn check_end(previous: Option<(u16, Part)>) -> Rule {
+    match previous.and_then(|(id, part)| part.next().map(|next| (id, next))) {
+        Some((id, next)) => Err(format!("column {id} is text without {}", next.name())),
+        None => Ok(()),
+    }
+}
+
+/// A column of strings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    bytes: String,
+    /// Where each string ends.
+    ends: Vec<u32>,
+}
+
+impl Text {
+    /// Strings of so many bytes each, one after another.
+    ///
+    /// # Errors
+    /// The rule that is broken: UTF-8, lengths that add up to the bytes, characters in one piece.
+    pub fn new(bytes: Vec<u8>, lengths: &[u32]) -> Result<Self, String> {
+        let bytes = String::from_utf8(bytes).map_err(|error| {
+            format!("byte {} of the text is not UTF-8", error.utf8_error().valid_up_to())
+        })?;
+        let mut end = 0_u64;
+        let mut ends = Vec::with_capacity(lengths.len());
+        for (string, length) in lengths.iter().enumerate() {
+            end += u64::from(*length);
+            // An end beyond the bytes is no boundary, so ends fit their type if the bytes do.
+            if !bytes.is_char_boundary(end as usize) {
+                return Err(format!("string {string} ends at byte {end}, not at a character"));
+            }
+            ends.push(end as u32);
+        }
+        if end != bytes.len() as u64 || u32::try_from(end).is_err() {
+            return Err(format!("lengths add up to {end} bytes, the text has {}", bytes.len()));
+        }
+        Ok(Self { bytes, ends })
+    }
+
+    /// Number of strings.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All strings, one after another.
+    pub fn as_str(&self) -> &str {
+        &self.bytes
+    }
+
+    /// The string of a row.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn get(&self, row: usize) -> &str {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.bytes[start as usize..self.ends[row] as usize]
+    }
+
+    /// The strings in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.len()).map(|row| self.get(row))
+    }
+
+    /// Bytes of each string.
+    pub fn lengths(&self) -> impl Iterator<Item = u32> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        self.ends.iter().zip(starts).map(|(end, start)| end - start)
+    }
+
+    /// All strings and their lengths.
+    pub fn into_parts(self) -> (String, Vec<u32>) {
+        let lengths = self.lengths().collect();
+        (self.bytes, lengths)
+    }
+
+    /// The strings with these numbers, whose bytes together fit a budget. An error names the first
+    /// number without a string, or the bytes.
+    pub(crate) fn gather(&self, indexes: &[u32], bytes_max: u64) -> Result<Self, GatherFault> {
+        let length = |index: &u32| match self.ends.get(*index as usize) {
+            Some(_) => Ok(self.get(*index as usize).len() as u64),
+            None => Err(GatherFault::Index(*index)),
+        };
+        let total = indexes.iter().map(length).try_fold(0_u64, |sum, length| Ok(sum + length?))?;
+        if total > bytes_max {
+            return Err(GatherFault::Bytes(total));
+        }
+        let mut text = Self {
+            bytes: String::with_capacity(total as usize),
+            ends: Vec::with_capacity(indexes.len()),
+        };
+        for index in indexes {
+            text.bytes.push_str(self.get(*index as usize));
+            text.ends.push(text.bytes.len() as u32);
+        }
+        Ok(text)
+    }
+}
+
+/// Why strings are not gathered.
+pub(crate) enum GatherFault {
+    /// A number without a string.
+    Index(u32),
+    /// Their bytes.
+    Bytes(u64),
+}
+
+impl<'a> FromIterator<&'a str> for Text {
+    /// Strings one after another.
+    ///
+    /// # Panics
+    /// If they have more than 2^32 - 1 bytes, many times what a block holds.
+    fn from_iter<I: IntoIterator<Item = &'a str>>(strings: I) -> Self {
+        let mut text = Self::default();
+        for string in strings {
+            text.bytes.push_str(string);
+            text.ends.push(u32::try_from(text.bytes.len()).expect("at most 2^32 - 1 bytes"));
+        }
+        text
+    }
+}
+
+/// The parts of a text, each a column of numbers.
+#[derive(Clone, Debug)]
+pub struct TextParts {
+    /// Number of each row's string, `None` if every row has its own.
+    pub indexes: Option<Values>,
+    /// Bytes of each stored string.
+    pub lengths: Values,
+    /// The stored strings.
+    pub bytes: Values,
+}
+
+impl TextParts {
+    /// A stored string for each row.
+    pub fn by_row(text: &Text) -> Self {
+        Self {
+            indexes: None,
+            lengths: Values::U32(text.lengths().collect()),
+            bytes: Values::U8(text.bytes.as_bytes().to_vec()),
+        }
+    }
+
+    /// Each distinct string once, in order of first appearance; `None` if there are more than half
+    /// as many as rows, where indexes do not pay.
+    pub fn by_index(text: &Text) -> Option<Self> {
+        let limit = text.len() / 2;
+        let mut numbers = HashMap::new();
+        let mut indexes = Vec::with_capacity(text.len());
+        let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
+        for string in text.iter() {
+            let number = *numbers.entry(string).or_insert(lengths.len() as u32);
+            if number as usize == lengths.len() {
+                if lengths.len() == limit {
+                    return None;
+                }
+                lengths.push(string.len() as u32);
+                bytes.extend_from_slice(string.as_bytes());
+            }
+            indexes.push(number);
+        }
+        let indexes = Some(Values::U32(indexes));
+        Some(Self { indexes, lengths: Values::U32(lengths), bytes: Values::U8(bytes) })
+    }
+
+    /// The parts in the order of their chunks.
+    pub fn into_chunks(self) -> impl Iterator<Item = (Part, Values)> {
+        let indexes = self.indexes.map(|values| (Part::Indexes, values));
+        let others = [(Part::Lengths, self.lengths), (Part::Bytes, self.bytes)];
+        indexes.into_iter().chain(others)
+    }
+
+    /// The same by reference.
+    pub fn chunks(&self) -> impl Iterator<Item = (Part, &Values)> {
+        let indexes = self.indexes.as_ref().map(|values| (Part::Indexes, values));
+        let others = [(Part::Lengths, &self.lengths), (Part::Bytes, &self.bytes)];
+        indexes.into_iter().chain(others)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_cut_bytes_at_characters() {
+        let text = Text::new("näher".as_bytes().to_vec(), &[1, 2, 0, 3]).unwrap();
+        assert_eq!(text.iter().collect::<Vec<_>>(), ["n", "ä", "", "her"]);
+        assert_eq!(text, ["n", "ä", "", "her"].into_iter().collect());
+        assert_eq!(text.clone().into_parts(), ("näher".to_owned(), vec![1, 2, 0, 3]));
+        for (bytes, lengths, problem) in [
+            (&b"ab\xff"[..], &[3][..], "byte 2 of the text is not UTF-8"),
+            ("ä".as_bytes(), &[1, 1], "string 0 ends at byte 1"),
+            (b"abc", &[1, 1], "add up to 2 bytes, the text has 3"),
+            (b"abc", &[2, 2], "string 1 ends at byte 4"),
+            (b"", &[u32::MAX, u32::MAX], "string 0 ends at byte 4294967295"),
+            (b"x", &[], "add up to 0"),
+        ] {
+            let error = Text::new(bytes.to_vec(), lengths).unwrap_err();
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+
+    #[test]
+    fn equal_strings_are_stored_once() {
+        let text: Text = ["b", "", "b", "bus", "", "b"].into_iter().collect();
+        let parts = TextParts::by_index(&text).unwrap();
+        assert_eq!(parts.indexes, Some(Values::U32(vec![0, 1, 0, 2, 1, 0])));
+        assert_eq!(parts.lengths, Values::U32(vec![1, 0, 3]));
+        assert_eq!(parts.bytes, Values::U8(b"bbus".to_vec()));
+        let text: Text = ["a", "b", "c", "a"].into_iter().collect();
+        assert!(TextParts::by_index(&text).is_none(), "3 of 4 are distinct");
+    }
+
+    #[test]
+    fn gathered_strings_are_checked() {
+        let text: Text = ["ab", "c"].into_iter().collect();
+        let all = text.gather(&[1, 0, 0], 5).ok().unwrap();
+        assert_eq!(all.iter().collect::<Vec<_>>(), ["c", "ab", "ab"]);
+        assert!(matches!(text.gather(&[1, 0, 0], 4), Err(GatherFault::Bytes(5))));
+        assert!(matches!(text.gather(&[0, 2], 9), Err(GatherFault::Index(2))));
+    }
+}
