@@ -70,8 +70,8 @@ impl ChunkRules {
         }
         match self.previous() {
             Some(previous) if previous == id => {
-                let name = Column::from_id(id).map_or("", Column::name);
-                Err(format!("column {id} ({name}) is here twice"))
+                let name = Column::from_id(id).map(|column| format!(" ({})", column.name()));
+                Err(format!("column {id}{} is here twice", name.unwrap_or_default()))
             }
             Some(previous) if previous > id => {
                 Err(format!("column {id} follows column {previous}, order is ascending"))
