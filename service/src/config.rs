@@ -78,6 +78,7 @@ impl ServeConfig {
             threads: settings.threads.unwrap_or(default.threads),
             data: settings.data,
             follow: settings.follow,
+            log_aim: settings.log_aim.unwrap_or(default.log_aim),
             limits: merge_limits(limits, settings.limit)?,
         };
         options.check().map_err(|error| CliError::Usage(error.to_string()))?;
@@ -103,6 +104,7 @@ impl ServeConfig {
             threads = options.threads,
             data = ?options.data,
             follow = ?options.follow,
+            log_aim = %options.log_aim,
             replay = ?self.replay,
             limits = ?options.limits,
             "configuration in effect"
@@ -269,7 +271,7 @@ mod tests {
     const FILE: &str = "listen = '127.0.0.1:9'\nmetrics_listen = '127.0.0.1:8'\nengine = 'cpu'
         gpu_fleet_memory = '2GiB'\nspace = 'planar:10x20'\nclock = 'event'\nttl = '5m'
         time_ahead = '1s'\ninsecure = true\ndata = 'shoal-data'\nfollow = '127.0.0.1:7'
-        threads = 3\nreplay = 'day.csv'\nspeedup = 2.5
+        log_aim = 'small'\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
         speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
 
     #[test]

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use shoal_codec::{BlockCodec, CpuCodec};
+use shoal_codec::{Aim, BlockCodec, CpuCodec};
 #[cfg(feature = "cuda")]
 use shoal_codec::{Table, TableOutcome, TablePlanner, TableValues};
 use shoal_engine::cpu::CpuBackend;
@@ -167,6 +167,8 @@ pub struct EngineFactory {
     pub start: StartEngine,
     /// Opens the codec that encodes plain rows for the log of a fleet.
     pub codec: OpenCodec,
+    /// What their blocks aim at.
+    pub log_aim: Aim,
 }
 
 /// See [`EngineFactory::codec`].
@@ -248,10 +250,10 @@ impl TableCodec for CudaTableCodec {
 }
 
 impl EngineFactory {
-    /// Engines of this name, and the codec of the CPU.
+    /// Engines of this name, and the codec of the CPU with the aim `fast`.
     #[must_use]
     pub fn new(name: &'static str, start: StartEngine) -> Self {
-        Self { name, start, codec: Arc::new(|| Box::new(CpuCodec)) }
+        Self { name, start, codec: Arc::new(|| Box::new(CpuCodec)), log_aim: Aim::Fast }
     }
 }
 

@@ -12,6 +12,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use shoal_codec::Aim;
 use shoal_engine::{Clock, EngineOptions, Space};
 use shoal_proto::raw::position_service_server::PositionServiceServer;
 use shoal_proto::raw::subscription_service_server::SubscriptionServiceServer;
@@ -70,6 +71,8 @@ pub struct ServerOptions {
     pub data: Option<PathBuf>,
     /// Address of the leader that this server follows; needs a data folder.
     pub follow: Option<String>,
+    /// What the blocks of plain rows in the log aim at.
+    pub log_aim: Aim,
     /// Bounds of queues, buffers and counts.
     pub limits: ServerLimits,
 }
@@ -89,6 +92,7 @@ impl Default for ServerOptions {
             threads: 0,
             data: None,
             follow: None,
+            log_aim: Aim::Fast,
             limits: ServerLimits::default(),
         }
     }
@@ -235,6 +239,7 @@ fn open_registry(
     };
     claim_role(data.as_ref(), options.follow.as_deref())?;
     let leader = options.follow.as_deref().map(Arc::from);
+    let engines = EngineFactory { log_aim: options.log_aim, ..engines };
     let registry = Registry::new(engines, sinks, data, limits, wall, ahead_ms, metrics);
     Ok(Arc::new(registry.following(leader)))
 }

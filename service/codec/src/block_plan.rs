@@ -2,6 +2,7 @@
 //! stay raw.
 
 use crate::columns::Column;
+use crate::planner::{Aim, entropy_coded};
 use crate::tree::{Tree, patched, scaled};
 use crate::word::Mode;
 
@@ -27,6 +28,15 @@ impl BlockPlan {
             .with(Column::Object, ids)
             .with(Column::Time, times)
             .with(Column::State, Tree::Dict(256, Box::new(Tree::Afl), None))
+    }
+
+    /// [`BlockPlan::fixes`] with the codes of an aim in place of packed values.
+    pub fn fixes_for(aim: Aim) -> Self {
+        let Self { trees } = Self::fixes();
+        match aim.entropy_leaf() {
+            None => Self { trees },
+            Some(leaf) => Self { trees: trees.map(|tree| entropy_coded(&tree, &leaf)) },
+        }
     }
 
     /// The same plan with another tree for one column.

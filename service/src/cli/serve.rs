@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use shoal_codec::Aim;
 use shoal_engine::{Clock, Space};
 use shoal_table::SpeedUnit;
 use tokio::net::TcpListener;
@@ -75,6 +76,11 @@ pub struct Settings {
     /// --data. `shoal promote` makes this server the leader [default: follow none]
     #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_FOLLOW")]
     pub follow: Option<String>,
+    /// Aim of the log's encoding of plain rows: fast; balanced, which saves 11 to 21 % of their bytes
+    /// and takes 1.2 to 4 times as long; or small, fewer bytes still. Blocks are logged as sent
+    /// [default: fast]
+    #[arg(long, value_name = "AIM", env = "SHOAL_LOG_AIM")]
+    pub log_aim: Option<Aim>,
     /// Threads of the network side, 0 for one per core [default: 0]
     #[arg(long, value_name = "N", env = "SHOAL_THREADS")]
     pub threads: Option<usize>,

@@ -316,7 +316,7 @@ impl Registry {
         metrics: FleetMetrics,
         folder: Option<FleetFolder>,
     ) -> Result<FleetStart, ServiceError> {
-        let EngineFactory { start, codec, .. } = self.engines.clone();
+        let EngineFactory { start, codec, log_aim, .. } = self.engines.clone();
         let sinks = self.sinks.clone();
         let (name, limits, wall) = (name.clone(), self.limits.clone(), self.clock.wall.clone());
         let (is_stopping, follows) = (self.is_stopping.clone(), self.leader().is_some());
@@ -336,6 +336,7 @@ impl Registry {
                 options: &options,
                 start: &|| start(options.clone()),
                 codec: &*codec,
+                log_aim,
                 limits: &limits,
                 wall: &wall,
                 metrics: &metrics,

@@ -11,7 +11,7 @@ mod random;
 
 use bytes::Bytes;
 use prost::Message as _;
-use shoal_codec::{BlockCodec as _, BlockPlan, CpuCodec, FixColumns, FixRow};
+use shoal_codec::{Aim, BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::{Request, Space};
 use shoal_position_log::{
     CycleHeader, Group, LoggedRequest, ObjectIds, ProducerBatch, RequestBody, checksum,
@@ -23,7 +23,7 @@ use self::bound::{Bound, seed};
 use self::random::Random;
 use super::group_assembly::GroupAssembly;
 use crate::fleet::FollowedCycle;
-use crate::persistence::encoded_rows;
+use crate::persistence::RowsEncoder;
 
 /// Bytes of a raw row in the log.
 const RAW_ROW_BYTES: usize = 40;
@@ -41,7 +41,7 @@ fn columns(chance: &mut Random, is_wide: bool) -> FixColumns {
 
 /// The payload of a group with every kind of request.
 fn payload(chance: &mut Random) -> Vec<u8> {
-    let (space, plan) = (Space::geographic().tag(), BlockPlan::fixes());
+    let (space, aim) = (Space::geographic().tag(), Aim::ALL[chance.below(3)]);
     let mut group = Group::new();
     for epoch in 1..=1 + chance.below(4) as u64 {
         let rows = columns(chance, false);
@@ -49,7 +49,7 @@ fn payload(chance: &mut Random) -> Vec<u8> {
         CpuCodec.encode(&rows, &space, 1, &mut block).unwrap();
         let is_wide = chance.below(2) == 0;
         let rows = columns(chance, is_wide);
-        let encoded = encoded_rows(&CpuCodec, &plan, &space, &rows, &mut Vec::new());
+        let encoded = RowsEncoder::new(&CpuCodec, aim, space).encode(&rows);
         let batch = Some(ProducerBatch { producer: "producer", batch_seq: epoch });
         let objects = [epoch, 9];
         let request = |body, batch| LoggedRequest { body, batch };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use rayon::prelude::*;
-use shoal_codec::{BlockCodec as _, BlockPlan, CpuCodec, FixColumns, SpaceTag};
+use shoal_codec::{Aim, BlockCodec as _, CpuCodec, FixColumns, SpaceTag};
 use shoal_engine::{ExportHeader, Snapshot};
 use shoal_position_log::{
     CheckpointHeader, CheckpointReader, CheckpointWriter, LogError, PastTerm, ProducerState,
@@ -18,7 +18,7 @@ use tracing::{error, info};
 
 use super::data_folder::FleetFolder;
 use super::fleet_log::FleetLog;
-use super::rows_body;
+use super::rows_body::{self, RowsEncoder};
 use crate::error::ServiceError;
 use crate::fleet::{CheckpointRows, SharedTerms, WallClock};
 use crate::limits::{CHECKPOINT_PAUSE, EXPORT_SLICES_WAITING, SECTIONS_DECODED_AT_ONCE};
@@ -180,15 +180,13 @@ impl CheckpointTools {
         let mut writer =
             CheckpointWriter::create(storage, &folder, &header, past, self.reserve_bytes)?;
         writer.producers(std::mem::take(&mut begin.producers))?;
-        let (plan, mut scratch) = (BlockPlan::fixes(), Vec::new());
+        let mut encoder = RowsEncoder::new(&CpuCodec, Aim::Fast, self.space);
         let mut missing = state.objects;
         while missing > 0 {
             let rows = begin.next(end).filter(|_| !self.log.is_ending());
             let rows = rows.ok_or_else(|| stopped("the engine exports no more rows"))?;
             missing -= rows.len() as u64;
-            let rows = by_object(&rows);
-            let rows = rows_body::encode(&CpuCodec, &plan, &self.space, &rows, &mut scratch);
-            writer.section(ROWS, &rows)?;
+            writer.section(ROWS, &encoder.encode(&by_object(&rows)))?;
         }
         let summary = writer.finish()?;
         self.log.publish(|reading| reading.checkpoint_epoch = summary.epoch);

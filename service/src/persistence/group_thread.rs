@@ -4,13 +4,13 @@
 //! write and a sync take, up to its limit. So there is no timer, and at most two groups exist.
 
 use crossbeam_channel::{Receiver, Select, Sender};
-use shoal_codec::{BlockCodec, BlockPlan, SpaceTag};
+use shoal_codec::{Aim, BlockCodec, SpaceTag};
 use shoal_engine::Request;
 use shoal_position_log::{
     CycleHeader, Group, LogError, LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch, RequestBody,
 };
 
-use super::rows_body;
+use super::rows_body::RowsEncoder;
 use crate::fleet::{BatchId, CycleRecord};
 use crate::limits::LOG_GROUP_BYTES_MAX;
 
@@ -50,6 +50,8 @@ pub(super) struct GroupThread {
     pub(super) space: SpaceTag,
     /// Encodes plain rows.
     pub(super) codec: Box<dyn BlockCodec + Send>,
+    /// What their blocks aim at.
+    pub(super) aim: Aim,
 }
 
 impl GroupThread {
@@ -58,7 +60,8 @@ impl GroupThread {
     /// # Errors
     /// [`LogError::Input`] for a cycle that the log cannot hold.
     pub(super) fn run(self) -> Result<(), LogError> {
-        let mut encoder = CycleEncoder::new(&*self.codec, self.space);
+        let rows = RowsEncoder::new(&*self.codec, self.aim, self.space);
+        let mut encoder = CycleEncoder { encoder: rows, rows: Vec::new() };
         let mut pending = PendingGroup::default();
         loop {
             let is_open = if pending.group.is_empty() && pending.term.is_none() {
@@ -103,20 +106,12 @@ impl GroupThread {
 
 /// Encodes cycles.
 struct CycleEncoder<'a> {
-    codec: &'a dyn BlockCodec,
-    space: SpaceTag,
-    plan: BlockPlan,
-    scratch: Vec<u8>,
+    encoder: RowsEncoder<'a>,
     /// Encoded rows of the requests of a cycle that are plain rows.
     rows: Vec<Vec<u8>>,
 }
 
-impl<'a> CycleEncoder<'a> {
-    fn new(codec: &'a dyn BlockCodec, space: SpaceTag) -> Self {
-        let (plan, scratch, rows) = (BlockPlan::fixes(), Vec::new(), Vec::new());
-        Self { codec, space, plan, scratch, rows }
-    }
-
+impl CycleEncoder<'_> {
     fn add(&mut self, pending: &mut PendingGroup, item: LogItem) -> Result<(), LogError> {
         match item {
             LogItem::Cycle(cycle) => self.append(pending, &cycle),
@@ -141,9 +136,7 @@ impl<'a> CycleEncoder<'a> {
         self.rows.clear();
         for request in cycle.requests.iter() {
             if let Request::Fixes(columns) = request {
-                let (plan, scratch) = (&self.plan, &mut self.scratch);
-                let encoded = rows_body::encode(self.codec, plan, &self.space, columns, scratch);
-                self.rows.push(encoded);
+                self.rows.push(self.encoder.encode(columns));
             }
         }
         let CycleRecord { epoch, system_ms, time_max_ms, .. } = *cycle;

@@ -31,5 +31,5 @@ pub(crate) use read_ahead::record as logged_record;
 pub(crate) use recovery::{RecoveredFleet, RecoveryTools, recover};
 pub(crate) use role_record::{NewTerm, RoleRecord, StoredRole};
 #[cfg(test)]
-pub(crate) use rows_body::encode as encoded_rows;
+pub(crate) use rows_body::RowsEncoder;
 pub(crate) use stored_folder::{RepairPlan, StoredCheckpoint, StoredFleet, StoredFolder};

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded};
-use shoal_codec::{BlockCodec, SpaceTag};
+use shoal_codec::{Aim, BlockCodec};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 use shoal_engine::{Backend, EngineOptions, Request, Ticket};
 use shoal_position_log::{
@@ -21,7 +21,7 @@ use super::checkpoint::{self, CheckpointThread, CheckpointTools};
 use super::data_folder::{FleetFolder, random};
 use super::disk_thread::DiskThread;
 use super::fleet_log::{FleetLog, LogReading};
-use super::group_thread::{GroupThread, LogItem};
+use super::group_thread::GroupThread;
 use super::log_sink::LogSink;
 use super::read_ahead::{CycleBatch, read_ahead};
 use crate::error::ServiceError;
@@ -42,6 +42,8 @@ pub(crate) struct RecoveryTools<'a> {
     pub(crate) start: StartEngine<'a>,
     /// Opens the codec of plain rows.
     pub(crate) codec: &'a dyn Fn() -> Box<dyn BlockCodec + Send>,
+    /// What blocks of plain rows aim at.
+    pub(crate) log_aim: Aim,
     pub(crate) limits: &'a ServerLimits,
     pub(crate) wall: &'a WallClock,
     pub(crate) metrics: &'a FleetMetrics,
@@ -314,7 +316,17 @@ impl LogStart<'_> {
             spawn_guarded(
                 format!("group-{fleet}"),
                 &log,
-                group_work(items, group_sender, empty, (space, (tools.codec)()), log.clone()),
+                group_work(
+                    GroupThread {
+                        items,
+                        groups: group_sender,
+                        written: empty,
+                        space,
+                        codec: (tools.codec)(),
+                        aim: tools.log_aim,
+                    },
+                    log.clone(),
+                ),
             )?,
             spawn_guarded(format!("disk-{fleet}"), &log, move || disk.run())?,
         ];
@@ -336,14 +348,7 @@ impl LogStart<'_> {
     }
 }
 
-fn group_work(
-    items: crossbeam_channel::Receiver<LogItem>,
-    groups: crossbeam_channel::Sender<super::group_thread::PendingGroup>,
-    written: crossbeam_channel::Receiver<super::group_thread::PendingGroup>,
-    (space, codec): (SpaceTag, Box<dyn BlockCodec + Send>),
-    log: Arc<FleetLog>,
-) -> impl FnOnce() + Send + 'static {
-    let thread = GroupThread { items, groups, written, space, codec };
+fn group_work(thread: GroupThread, log: Arc<FleetLog>) -> impl FnOnce() + Send + 'static {
     move || {
         if let Err(error) = thread.run() {
             log.fail(&error.to_string());

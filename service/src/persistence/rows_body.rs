@@ -4,7 +4,10 @@
 //! the position log treats it as opaque.
 
 use bytes::Bytes;
-use shoal_codec::{Block, BlockCodec, BlockPlan, Budget, FixColumns, FixRow, SpaceTag};
+use shoal_codec::limits::BLOCK_BYTES_MAX;
+use shoal_codec::{
+    Aim, Block, BlockCodec, BlockPlan, Budget, FixColumns, FixRow, SpaceTag, compact,
+};
 use shoal_engine::Request;
 
 /// A block follows.
@@ -14,28 +17,40 @@ const RAW: u32 = 1;
 const HEAD_BYTES: usize = 8;
 const RAW_ROW_BYTES: usize = 40;
 
-/// Encodes rows; `scratch` is reused.
-pub(crate) fn encode(
-    codec: &dyn BlockCodec,
-    plan: &BlockPlan,
-    space: &SpaceTag,
-    columns: &FixColumns,
-    scratch: &mut Vec<u8>,
-) -> Vec<u8> {
-    let encoded = codec.encode_planned(columns, plan, space, 0, scratch);
-    let (form, payload) = match encoded {
-        Ok(_) => (BLOCK, &scratch[..]),
-        // A block spans 49 days at most; the rows of one message may span more.
-        Err(_) => {
-            scratch.clear();
-            (0..columns.len()).for_each(|row| put_row(&columns.row(row), scratch));
-            (RAW, &scratch[..])
-        }
-    };
-    let mut body = Vec::with_capacity(HEAD_BYTES + payload.len());
-    body.extend_from_slice(&u64::from(form).to_le_bytes());
-    body.extend_from_slice(payload);
-    body
+/// Encodes plain rows.
+pub(crate) struct RowsEncoder<'a> {
+    codec: &'a dyn BlockCodec,
+    aim: Aim,
+    plan: BlockPlan,
+    space: SpaceTag,
+    scratch: Vec<u8>,
+}
+
+impl<'a> RowsEncoder<'a> {
+    pub(crate) fn new(codec: &'a dyn BlockCodec, aim: Aim, space: SpaceTag) -> Self {
+        Self { codec, aim, plan: BlockPlan::fixes_for(aim), space, scratch: Vec::new() }
+    }
+
+    /// The body of some rows.
+    pub(crate) fn encode(&mut self, columns: &FixColumns) -> Vec<u8> {
+        let Self { codec, aim, plan, space, scratch } = self;
+        let encoded = codec
+            .encode_planned(columns, plan, space, 0, scratch)
+            .and_then(|_| if aim.is_compact() { compact(scratch) } else { Ok(()) });
+        let form = match encoded {
+            Ok(()) => BLOCK,
+            // A block spans 49 days at most; the rows of one message may span more.
+            Err(_) => {
+                scratch.clear();
+                (0..columns.len()).for_each(|row| put_row(&columns.row(row), scratch));
+                RAW
+            }
+        };
+        let mut body = Vec::with_capacity(HEAD_BYTES + scratch.len());
+        body.extend_from_slice(&u64::from(form).to_le_bytes());
+        body.extend_from_slice(scratch);
+        body
+    }
 }
 
 fn put_row(row: &FixRow, out: &mut Vec<u8>) {
@@ -76,7 +91,8 @@ pub(super) fn decode(body: &[u8]) -> Result<Request, String> {
 pub(super) fn block(bytes: &[u8]) -> Result<Block, String> {
     let budget = Budget {
         rows_max: crate::limits::MESSAGE_ROWS_MAX as u32,
-        bytes_max: bytes.len(),
+        // A compact block expands.
+        bytes_max: bytes.len().max(BLOCK_BYTES_MAX),
         ..Budget::default()
     };
     Block::parse(Bytes::copy_from_slice(bytes), &budget).map_err(|error| error.to_string())
@@ -110,33 +126,35 @@ mod tests {
 
     use super::*;
 
-    fn round_trip(times_ms: &[i64]) -> (u64, Request, FixColumns) {
+    fn round_trip(aim: Aim, times_ms: &[i64]) -> (u64, Request, FixColumns) {
         let mut columns = FixColumns::new();
         for (object, &time_ms) in times_ms.iter().enumerate() {
             let row = FixRow::new(object as u64, time_ms, -7, i32::MIN);
             columns.push_row(FixRow { state: 9, altitude_mm: -5, heading_cdeg: 12, ..row });
         }
-        let plan = BlockPlan::raw();
-        let tag = Space::geographic().tag();
-        let body = encode(&CpuCodec, &plan, &tag, &columns, &mut Vec::new());
+        let mut encoder = RowsEncoder::new(&CpuCodec, aim, Space::geographic().tag());
+        let body = encoder.encode(&columns);
         let form = u64::from_le_bytes(body[..8].try_into().unwrap());
         (form, decode(&body).unwrap(), columns)
     }
 
     #[test]
     fn rows_read_back_from_blocks_and_from_raw_columns() {
-        let (form, request, columns) = round_trip(&[1_700_000_000_000, 1_700_000_000_500]);
-        assert_eq!(form, 0);
-        let Request::Block(block) = request else { panic!("not a block") };
-        let mut decoded = FixColumns::new();
-        block.decode_rows(0..2, &mut decoded).unwrap();
-        assert_eq!(decoded, columns);
+        for aim in Aim::ALL {
+            let times = [1_700_000_000_000, 1_700_000_000_500];
+            let (form, request, columns) = round_trip(aim, &times);
+            assert_eq!(form, 0);
+            let Request::Block(block) = request else { panic!("not a block") };
+            let mut decoded = FixColumns::new();
+            block.decode_rows(0..2, &mut decoded).unwrap();
+            assert_eq!(decoded, columns);
 
-        let (form, request, columns) = round_trip(&[i64::MIN, 0, i64::MAX]);
-        assert_eq!(form, 1);
-        let Request::Fixes(decoded) = request else { panic!("not raw") };
-        for row in 0..3 {
-            assert_eq!(decoded.row(row), columns.row(row));
+            let (form, request, columns) = round_trip(aim, &[i64::MIN, 0, i64::MAX]);
+            assert_eq!(form, 1);
+            let Request::Fixes(decoded) = request else { panic!("not raw") };
+            for row in 0..3 {
+                assert_eq!(decoded.row(row), columns.row(row));
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
+use shoal_codec::{Aim, BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::{Clock, Space};
 use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
@@ -173,6 +173,38 @@ async fn a_crash_loses_nothing_that_was_acknowledged() {
         let server = start(&again).await;
         assert_eq!(state(&server).await, before, "seed {seed}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_of_fewer_bytes_recovers_the_same_state() {
+    let mut sizes = Vec::new();
+    let mut states = Vec::new();
+    for aim in Aim::ALL {
+        let disk = SimulatedDisk::new(4);
+        let limits = ServerLimits { log_reserve_bytes: 0, ..small(1 << 30) };
+        let options = ServerOptions { log_aim: aim, limits, ..options() };
+        let server = Running::start_in(on(&disk), options).await;
+        let (mut positions, mut random) = (server.positions().await, Random(4));
+        for number in 1..=20 {
+            let row = |object: u64, random: &mut Random| {
+                let time_ms = START_MS + 1000 * number as i64 + random.below(900) as i64;
+                let lon = object as f64 / 100.0 + random.between(-1e-4, 1e-4);
+                fix(object, time_ms, lon, random.between(-1e-4, 1e-4))
+            };
+            let fixes = (0..2000).map(|object| row(object, &mut random)).collect();
+            let ack = positions.once(numbered(number, fixes)).await.unwrap().into_inner();
+            assert_eq!(ack.durability(), v1::Durability::Logged);
+        }
+        let before = state(&server).await;
+        sizes.push(server.fleet("").await.log.unwrap().byte_count);
+        let after = crashed(&disk, 5);
+        assert_eq!(state(&start(&after).await).await, before, "{aim}");
+        states.push(before);
+    }
+    assert_eq!(states[0].len(), 2000);
+    assert!(states.iter().all(|state| *state == states[0]), "the log changes no row");
+    let [fast, balanced, small] = sizes[..] else { panic!("three aims") };
+    assert!(balanced * 100 < fast * 97 && small < balanced, "{sizes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

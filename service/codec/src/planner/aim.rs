@@ -60,7 +60,7 @@ impl Aim {
 
     /// The leaf with Huffman codes, if any is tried: larger groups take fewer bytes, smaller ones
     /// decode on more lanes of a device.
-    pub(super) fn entropy_leaf(self) -> Option<Tree> {
+    pub(crate) fn entropy_leaf(self) -> Option<Tree> {
         match self {
             Self::Fast => None,
             Self::Balanced => Some(Tree::Huffman),

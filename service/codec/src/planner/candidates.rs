@@ -75,7 +75,7 @@ pub(super) fn text_trees(aim: Aim) -> Vec<Tree> {
 }
 
 /// The tree with Huffman codes in place of packed values.
-pub(super) fn entropy_coded(tree: &Tree, leaf: &Tree) -> Tree {
+pub(crate) fn entropy_coded(tree: &Tree, leaf: &Tree) -> Tree {
     let coded = |child: &Tree| boxed(entropy_coded(child, leaf));
     match tree {
         Tree::Afl => leaf.clone(),

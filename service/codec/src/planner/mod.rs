@@ -13,6 +13,7 @@ mod statistics;
 mod tables;
 
 pub use aim::{Aim, UnknownAim};
+pub(crate) use candidates::entropy_coded;
 pub use column_batch::ColumnBatch;
 pub use column_planner::ColumnPlanner;
 pub use fixes::Planner;
