@@ -91,7 +91,7 @@ pub enum BlockError {
     /// More than the caller or the format allows.
     #[error("block has {value} {unit}, the limit is {limit}")]
     Budget {
-        /// Unit of both numbers: rows, bytes, scratch bytes.
+        /// Unit of both numbers: rows, bytes, scratch bytes, text bytes.
         unit: &'static str,
         /// The number found.
         value: u64,

@@ -73,7 +73,7 @@ pub use planner::{
 pub use space::{SpaceKind, SpaceTag};
 pub use table::{TableColumn, TableOutcome, assemble_table, encode_table};
 pub use table_decode::{Table, TableValues};
-pub use text::{Part, Text, TextParts};
+pub use text::{Part, Text};
 pub use tree::{DivisorChoice, Tree, TreeTextError};
 pub use tree_encode::{EncodedTree, Keys, NotApplicable};
 pub use value_type::ValueType;

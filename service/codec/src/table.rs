@@ -28,8 +28,7 @@ pub(crate) const SPACE: SpaceTag =
 pub struct TableColumn<'a> {
     /// Its number, 256 or more; columns ascend.
     pub id: u16,
-    /// Which part it is; the parts of a column follow each other in the order of
-    /// [`crate::TextParts::chunks`].
+    /// Which part it is; the parts of a column follow each other.
     pub part: Part,
     /// Its values; all columns, and the first parts of strings, are equally long.
     pub values: &'a Values,

@@ -99,7 +99,7 @@ impl Table {
     /// [`BlockError::RowRange`]; what FORMAT.md, sections 4.2 and 6, refuses in the column or its
     /// key; [`BlockError::Budget`] for strings that together exceed the budget.
     pub fn decode(&self, id: u16, rows: Range<usize>) -> Result<Option<TableValues>, BlockError> {
-        self.check_rows(&rows)?;
+        within_rows(&rows, self.rows())?;
         let Some(first) = self.chunks.iter().position(|chunk| chunk.id == id) else {
             return Ok(None);
         };
@@ -128,21 +128,12 @@ impl Table {
         rows: Range<usize>,
         mut decode: impl FnMut(usize, Range<usize>) -> Result<Values, BlockError>,
     ) -> Result<Vec<TableValues>, BlockError> {
-        self.check_rows(&rows)?;
-        let is_first = |chunk: &TableChunk, before: Option<&TableChunk>| {
-            before.is_none_or(|before| before.id != chunk.id)
-        };
-        let mut text_bytes_left = self.text_bytes_max;
+        within_rows(&rows, self.rows())?;
+        let (mut left, mut before) = (self.text_bytes_max, None);
         let mut columns = Vec::with_capacity(self.chunks.len());
-        for (index, chunk) in self.chunks.iter().enumerate() {
-            let before = index.checked_sub(1).map(|before| &self.chunks[before]);
-            if is_first(chunk, before) {
-                columns.push(self.column(
-                    index,
-                    rows.clone(),
-                    &mut text_bytes_left,
-                    &mut decode,
-                )?);
+        for (first, chunk) in self.chunks.iter().enumerate() {
+            if before.replace(chunk.id) != Some(chunk.id) {
+                columns.push(self.column(first, rows.clone(), &mut left, &mut decode)?);
             }
         }
         Ok(columns)
@@ -158,11 +149,6 @@ impl Table {
     /// If the table has fewer chunks.
     pub fn decode_chunk(&self, chunk: usize, rows: Range<usize>) -> Result<Values, BlockError> {
         self.ordered(chunk, rows, &mut None)
-    }
-
-    /// Checks that the table has these rows.
-    fn check_rows(&self, rows: &Range<usize>) -> Result<(), BlockError> {
-        within_rows(rows, self.rows())
     }
 
     /// The column that begins with chunk `first`; strings reduce the bytes that are left.
@@ -194,7 +180,7 @@ impl Table {
     ) -> Result<Text, BlockError> {
         let [lengths, bytes] = [first + 1, first + 2];
         let indexes = numbers(decode(first, rows)?);
-        let stored = decode(bytes, 0..self.chunks[bytes].values())?.to_le_bytes();
+        let stored = bytes_of(decode(bytes, 0..self.chunks[bytes].values())?);
         let lengths = numbers(decode(lengths, 0..self.chunks[lengths].values())?);
         let text = Text::new(stored, &lengths).or_else(|problem| self.fault(bytes, problem))?;
         text.gather(&indexes, bytes_max as u64).or_else(|fault| match fault {
@@ -226,7 +212,7 @@ impl Table {
             return self.fault(bytes, problem);
         }
         within("text bytes", end - start, bytes_max as u64)?;
-        let stored = decode(bytes, start as usize..end as usize)?.to_le_bytes();
+        let stored = bytes_of(decode(bytes, start as usize..end as usize)?);
         Text::new(stored, lengths).or_else(|problem| self.fault(bytes, problem))
     }
 
@@ -293,6 +279,14 @@ fn within_rows(rows: &Range<usize>, present: usize) -> Result<(), BlockError> {
 fn numbers(values: Values) -> Vec<u32> {
     match values {
         Values::U32(values) => values,
+        _ => unreachable!("parse refuses parts of another type"),
+    }
+}
+
+/// The values of bytes.
+fn bytes_of(values: Values) -> Vec<u8> {
+    match values {
+        Values::U8(values) => values,
         _ => unreachable!("parse refuses parts of another type"),
     }
 }

@@ -151,6 +151,38 @@ impl Text {
         (self.bytes, lengths)
     }
 
+    /// The parts with a stored string for each row, in the order of their chunks.
+    pub fn parts_by_row(&self) -> Vec<(Part, Values)> {
+        let bytes = self.bytes.as_bytes().to_vec();
+        let lengths = self.lengths().collect();
+        vec![(Part::Lengths, Values::U32(lengths)), (Part::Bytes, Values::U8(bytes))]
+    }
+
+    /// The parts with each distinct string once, in order of first appearance; `None` if there are
+    /// more than half as many as rows, where indexes do not pay.
+    pub fn parts_by_index(&self) -> Option<Vec<(Part, Values)>> {
+        let limit = self.len() / 2;
+        let mut numbers = HashMap::new();
+        let mut indexes = Vec::with_capacity(self.len());
+        let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
+        for string in self.iter() {
+            let number = *numbers.entry(string).or_insert(lengths.len() as u32);
+            if number as usize == lengths.len() {
+                if lengths.len() == limit {
+                    return None;
+                }
+                lengths.push(string.len() as u32);
+                bytes.extend_from_slice(string.as_bytes());
+            }
+            indexes.push(number);
+        }
+        Some(vec![
+            (Part::Indexes, Values::U32(indexes)),
+            (Part::Lengths, Values::U32(lengths)),
+            (Part::Bytes, Values::U8(bytes)),
+        ])
+    }
+
     /// The strings with these numbers, whose bytes together fit a budget. An error names the first
     /// number without a string, or the bytes.
     pub(crate) fn gather(&self, indexes: &[u32], bytes_max: u64) -> Result<Self, GatherFault> {
@@ -197,64 +229,6 @@ impl<'a> FromIterator<&'a str> for Text {
     }
 }
 
-/// The parts of a text, each a column of numbers.
-#[derive(Clone, Debug)]
-pub struct TextParts {
-    /// Number of each row's string, `None` if every row has its own.
-    pub indexes: Option<Values>,
-    /// Bytes of each stored string.
-    pub lengths: Values,
-    /// The stored strings.
-    pub bytes: Values,
-}
-
-impl TextParts {
-    /// A stored string for each row.
-    pub fn by_row(text: &Text) -> Self {
-        Self {
-            indexes: None,
-            lengths: Values::U32(text.lengths().collect()),
-            bytes: Values::U8(text.bytes.as_bytes().to_vec()),
-        }
-    }
-
-    /// Each distinct string once, in order of first appearance; `None` if there are more than half
-    /// as many as rows, where indexes do not pay.
-    pub fn by_index(text: &Text) -> Option<Self> {
-        let limit = text.len() / 2;
-        let mut numbers = HashMap::new();
-        let mut indexes = Vec::with_capacity(text.len());
-        let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
-        for string in text.iter() {
-            let number = *numbers.entry(string).or_insert(lengths.len() as u32);
-            if number as usize == lengths.len() {
-                if lengths.len() == limit {
-                    return None;
-                }
-                lengths.push(string.len() as u32);
-                bytes.extend_from_slice(string.as_bytes());
-            }
-            indexes.push(number);
-        }
-        let indexes = Some(Values::U32(indexes));
-        Some(Self { indexes, lengths: Values::U32(lengths), bytes: Values::U8(bytes) })
-    }
-
-    /// The parts in the order of their chunks.
-    pub fn into_chunks(self) -> impl Iterator<Item = (Part, Values)> {
-        let indexes = self.indexes.map(|values| (Part::Indexes, values));
-        let others = [(Part::Lengths, self.lengths), (Part::Bytes, self.bytes)];
-        indexes.into_iter().chain(others)
-    }
-
-    /// The same by reference.
-    pub fn chunks(&self) -> impl Iterator<Item = (Part, &Values)> {
-        let indexes = self.indexes.as_ref().map(|values| (Part::Indexes, values));
-        let others = [(Part::Lengths, &self.lengths), (Part::Bytes, &self.bytes)];
-        indexes.into_iter().chain(others)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,12 +255,14 @@ mod tests {
     #[test]
     fn equal_strings_are_stored_once() {
         let text: Text = ["b", "", "b", "bus", "", "b"].into_iter().collect();
-        let parts = TextParts::by_index(&text).unwrap();
-        assert_eq!(parts.indexes, Some(Values::U32(vec![0, 1, 0, 2, 1, 0])));
-        assert_eq!(parts.lengths, Values::U32(vec![1, 0, 3]));
-        assert_eq!(parts.bytes, Values::U8(b"bbus".to_vec()));
+        let parts = [
+            (Part::Indexes, Values::U32(vec![0, 1, 0, 2, 1, 0])),
+            (Part::Lengths, Values::U32(vec![1, 0, 3])),
+            (Part::Bytes, Values::U8(b"bbus".to_vec())),
+        ];
+        assert_eq!(text.parts_by_index().unwrap(), parts);
         let text: Text = ["a", "b", "c", "a"].into_iter().collect();
-        assert!(TextParts::by_index(&text).is_none(), "3 of 4 are distinct");
+        assert!(text.parts_by_index().is_none(), "3 of 4 are distinct");
     }
 
     #[test]

@@ -4,10 +4,7 @@
 //! the position log treats it as opaque.
 
 use bytes::Bytes;
-use shoal_codec::limits::BLOCK_BYTES_MAX;
-use shoal_codec::{
-    Aim, Block, BlockCodec, BlockPlan, Budget, FixColumns, FixRow, SpaceTag, compact,
-};
+use shoal_codec::{Aim, Block, BlockCodec, BlockPlan, Budget, FixColumns, FixRow, SpaceTag};
 use shoal_engine::Request;
 
 /// A block follows.
@@ -17,10 +14,9 @@ const RAW: u32 = 1;
 const HEAD_BYTES: usize = 8;
 const RAW_ROW_BYTES: usize = 40;
 
-/// Encodes plain rows.
+/// Encodes plain rows. Its blocks are never compact: a reader holds no more than the log has.
 pub(crate) struct RowsEncoder<'a> {
     codec: &'a dyn BlockCodec,
-    aim: Aim,
     plan: BlockPlan,
     space: SpaceTag,
     scratch: Vec<u8>,
@@ -28,17 +24,14 @@ pub(crate) struct RowsEncoder<'a> {
 
 impl<'a> RowsEncoder<'a> {
     pub(crate) fn new(codec: &'a dyn BlockCodec, aim: Aim, space: SpaceTag) -> Self {
-        Self { codec, aim, plan: BlockPlan::fixes_for(aim), space, scratch: Vec::new() }
+        Self { codec, plan: BlockPlan::fixes_for(aim), space, scratch: Vec::new() }
     }
 
     /// The body of some rows.
     pub(crate) fn encode(&mut self, columns: &FixColumns) -> Vec<u8> {
-        let Self { codec, aim, plan, space, scratch } = self;
-        let encoded = codec
-            .encode_planned(columns, plan, space, 0, scratch)
-            .and_then(|_| if aim.is_compact() { compact(scratch) } else { Ok(()) });
-        let form = match encoded {
-            Ok(()) => BLOCK,
+        let Self { codec, plan, space, scratch } = self;
+        let form = match codec.encode_planned(columns, plan, space, 0, scratch) {
+            Ok(_) => BLOCK,
             // A block spans 49 days at most; the rows of one message may span more.
             Err(_) => {
                 scratch.clear();
@@ -91,8 +84,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Request, String> {
 pub(super) fn block(bytes: &[u8]) -> Result<Block, String> {
     let budget = Budget {
         rows_max: crate::limits::MESSAGE_ROWS_MAX as u32,
-        // A compact block expands.
-        bytes_max: bytes.len().max(BLOCK_BYTES_MAX),
+        bytes_max: bytes.len(),
         ..Budget::default()
     };
     Block::parse(Bytes::copy_from_slice(bytes), &budget).map_err(|error| error.to_string())

@@ -215,11 +215,11 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         if let Some(block) = &mut blocks.texts[text] {
             block.bytes_read = stated as usize;
         }
-        let bytes = |values: TableValues| match values {
-            TableValues::Numbers(values) => values.to_le_bytes(),
-            TableValues::Text(_) => Vec::new(),
-        };
-        Ok(columns.into_iter().flat_map(bytes).collect())
+        // The block has the one column of bytes.
+        match columns.into_iter().next() {
+            Some(TableValues::Numbers(Values::U8(bytes))) => Ok(bytes),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// The row after the next part of a group.

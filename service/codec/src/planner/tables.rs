@@ -15,7 +15,7 @@ use crate::planner::candidates::text_trees;
 use crate::planner::column_planner::ColumnPlanner;
 use crate::table::{TableColumn, TableOutcome, encode_table};
 use crate::table_decode::TableValues;
-use crate::text::{Part, Text, TextParts};
+use crate::text::{Part, Text};
 use crate::tree::Tree;
 use crate::values::Values;
 
@@ -79,11 +79,10 @@ pub fn planned_chunks<'a>(
             TableValues::Text(text) => {
                 text_bytes += text.as_str().len() as u64;
                 within("text bytes", text_bytes, TEXT_BYTES_MAX as u64)?;
-                let mut planners = parts.iter_mut().map(Some).collect::<Vec<_>>();
-                let mut takes_key = is_keyed;
-                for (part, values) in parts_of(text, *aim).into_chunks() {
-                    let planner = planners[usize::from(part.code())].take();
-                    let planner = planner.expect("each part occurs once");
+                let (mut planners, mut takes_key) = (parts.iter_mut().enumerate(), is_keyed);
+                for (part, values) in parts_of(text, *aim) {
+                    let is_of = |(code, _): &(usize, _)| *code == usize::from(part.code());
+                    let (_, planner) = planners.find(is_of).expect("parts ascend");
                     let values = Cow::Owned(values);
                     chunks.push(PlannedChunk { id, part, values, planner, takes_key });
                     takes_key = false;
@@ -145,23 +144,23 @@ pub fn observe_table(chunks: &mut [PlannedChunk<'_>], outcomes: &[TableOutcome])
 
 /// The parts of a text: each distinct string once if that takes fewer bytes with a few usual trees,
 /// else a string for each row.
-fn parts_of(text: &Text, aim: Aim) -> TextParts {
-    let by_row = TextParts::by_row(text);
-    match TextParts::by_index(text) {
+fn parts_of(text: &Text, aim: Aim) -> Vec<(Part, Values)> {
+    let by_row = text.parts_by_row();
+    match text.parts_by_index() {
         Some(by_index) if estimate(&by_index, aim) < estimate(&by_row, aim) => by_index,
         _ => by_row,
     }
 }
 
-/// Bytes of the parts with the best of a few usual trees.
-fn estimate(parts: &TextParts, aim: Aim) -> usize {
+/// Bytes of the parts, each with the best of a few usual trees.
+fn estimate(parts: &[(Part, Values)], aim: Aim) -> usize {
     let numbers = [Tree::Afl, Tree::Rle(Box::new(Tree::Afl), Box::new(Tree::Afl))];
     let bytes: Vec<Tree> = text_trees(aim).into_iter().take(1).chain([Tree::Afl]).collect();
-    let chunk = |(part, values): (Part, &Values)| {
-        let trees = if part == Part::Bytes { &bytes[..] } else { &numbers };
+    let least = |(part, values): &(Part, Values)| {
+        let trees = if *part == Part::Bytes { &bytes[..] } else { &numbers };
         let encoded = trees.iter().filter_map(|tree| encode_column(values, tree, None).ok());
-        let cost = encoded.map(|encoded| aim.bytes(&ChunkBytes::new(0, part, encoded).shape));
-        cost.min().unwrap_or(0)
+        let bytes = encoded.map(|encoded| aim.bytes(&ChunkBytes::new(0, *part, encoded).shape));
+        bytes.min().expect("afl applies to all values")
     };
-    parts.chunks().map(chunk).sum()
+    parts.iter().map(least).sum()
 }

@@ -6,8 +6,7 @@ use bytes::Bytes;
 use shoal_codec::limits::BLOCK_ROWS_MAX;
 use shoal_codec::{
     Aim, Block, BlockCodec, BlockError, Budget, CpuCodec, FixColumns, Part, Table, TableColumn,
-    TablePlanner, TableValues, Text, TextParts, Tree, Values, compact, encode_planned_table,
-    encode_table,
+    TablePlanner, TableValues, Text, Tree, Values, compact, encode_planned_table, encode_table,
 };
 
 use crate::bound::{Bound, seed};
@@ -128,11 +127,10 @@ fn sample() -> Vec<(u16, Part, Values, Tree)> {
         tree("dict.65536(afl)"),
     )];
     let trees = ["group(rle(afl, afl))", "patch(afl)", "stateless.16.16"];
-    for ((part, values), text) in TextParts::by_index(&names).unwrap().into_chunks().zip(trees) {
+    for ((part, values), text) in names.parts_by_index().unwrap().into_iter().zip(trees) {
         columns.push((257, part, values, tree(text)));
     }
-    for ((part, values), text) in TextParts::by_row(&own).into_chunks().zip(["afl", "lzw.64(afl)"])
-    {
+    for ((part, values), text) in own.parts_by_row().into_iter().zip(["afl", "lzw.64(afl)"]) {
         columns.push((258, part, values, tree(text)));
     }
     columns
@@ -248,18 +246,12 @@ fn parts_that_do_not_agree_are_refused_by_the_reader() {
 fn strings_beyond_the_budget_are_refused_before_they_are_gathered() {
     let long = "x".repeat(1 << 20);
     let few: Text = std::iter::repeat_n("", 3).chain([&long[..]]).collect();
-    let mut parts = TextParts::by_index(&few).unwrap();
+    let mut parts = few.parts_by_index().unwrap();
     let rows = 4_000_000;
-    parts.indexes = Some(Values::U32(vec![1; rows]));
-    let columns: Vec<_> = parts
-        .chunks()
-        .zip([Tree::Const, Tree::Afl, Tree::Const])
-        .map(|((part, values), tree)| (257, part, values.clone(), tree))
-        .collect();
-    let columns: Vec<_> = columns
-        .iter()
-        .map(|(id, part, values, tree)| TableColumn { id: *id, part: *part, values, tree })
-        .collect();
+    parts[0].1 = Values::U32(vec![1; rows]);
+    let trees = [Tree::Const, Tree::Afl, Tree::Const];
+    let column = |((part, values), tree)| TableColumn { id: 257, part: *part, values, tree };
+    let columns: Vec<TableColumn<'_>> = parts.iter().zip(&trees).map(column).collect();
     let mut bytes = Vec::new();
     encode_table(&columns, None, 0, &mut bytes).unwrap();
     assert!(bytes.len() < 1000, "{} bytes", bytes.len());
@@ -358,8 +350,8 @@ fn fuzz_text_columns() {
         for id in 0..1 + chance.below(3) as u16 {
             let kind = chance.below(4);
             let text = text(&mut chance, kind, &keys);
-            let parts = TextParts::by_index(&text).filter(|_| chance.below(2) == 0);
-            for (part, values) in parts.unwrap_or_else(|| TextParts::by_row(&text)).into_chunks() {
+            let parts = text.parts_by_index().filter(|_| chance.below(2) == 0);
+            for (part, values) in parts.unwrap_or_else(|| text.parts_by_row()) {
                 columns.push((300 + id, part, values, tree(trees(part)[chance.below(6)])));
             }
         }
