@@ -250,8 +250,11 @@ fn strings_beyond_the_budget_are_refused_before_they_are_gathered() {
     let rows = 4_000_000;
     parts[0].1 = Values::U32(vec![1; rows]);
     let trees = [Tree::Const, Tree::Afl, Tree::Const];
-    let column = |((part, values), tree)| TableColumn { id: 257, part: *part, values, tree };
-    let columns: Vec<TableColumn<'_>> = parts.iter().zip(&trees).map(column).collect();
+    let columns: Vec<TableColumn<'_>> = parts
+        .iter()
+        .zip(&trees)
+        .map(|((part, values), tree)| TableColumn { id: 257, part: *part, values, tree })
+        .collect();
     let mut bytes = Vec::new();
     encode_table(&columns, None, 0, &mut bytes).unwrap();
     assert!(bytes.len() < 1000, "{} bytes", bytes.len());
