@@ -238,7 +238,7 @@ mod tests {
         let text = Text::new("näher".as_bytes().to_vec(), &[1, 2, 0, 3]).unwrap();
         assert_eq!(text.iter().collect::<Vec<_>>(), ["n", "ä", "", "her"]);
         assert_eq!(text, ["n", "ä", "", "her"].into_iter().collect());
-        assert_eq!(text.clone().into_parts(), ("näher".to_owned(), vec![1, 2, 0, 3]));
+        assert_eq!(text.into_parts(), ("näher".to_owned(), vec![1, 2, 0, 3]));
         for (bytes, lengths, problem) in [
             (&b"ab\xff"[..], &[3][..], "byte 2 of the text is not UTF-8"),
             ("ä".as_bytes(), &[1, 1], "string 0 ends at byte 1"),
