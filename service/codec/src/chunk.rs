@@ -269,7 +269,8 @@ impl<'a> ChunkReader<'a> {
         if !decoded_bytes.is_multiple_of(width) || values > limit.into() {
             let unit = if is_bytes { "bytes" } else { "rows" };
             let problem = format!(
-                "decoded length is {decoded_bytes} bytes, {width} for each of at most {limit} {unit}"
+                "decoded length is {decoded_bytes} bytes, \
+                 {width} for each of at most {limit} {unit}"
             );
             return self.fault(self.entry + at::DECODED_BYTES, problem);
         }

@@ -8,8 +8,8 @@ use crate::columns::Column;
 pub const BLOCK_ROWS_MAX: u32 = (1 << 22) - 1;
 /// Bytes in one block at most: the size of the largest message on the wire.
 pub const BLOCK_BYTES_MAX: usize = 64 << 20;
-/// Bytes of all strings of a block at most, decoded; a column stores at most as many bytes as a block
-/// has rows.
+/// Bytes of all strings of a block at most, decoded; a column stores at most as many bytes as a
+/// block has rows.
 pub const TEXT_BYTES_MAX: usize = 64 << 20;
 /// Scratch memory that decoding one block may take unless the caller says otherwise.
 pub const SCRATCH_BYTES_MAX: usize = 128 << 20;

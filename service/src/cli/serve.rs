@@ -76,9 +76,9 @@ pub struct Settings {
     /// --data. `shoal promote` makes this server the leader [default: follow none]
     #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_FOLLOW")]
     pub follow: Option<String>,
-    /// Aim of the log's encoding of plain rows: fast; balanced, which saves 11 to 21 % of their bytes
-    /// and takes 1.2 to 4 times as long; or small, fewer bytes still. Blocks are logged as sent
-    /// [default: fast]
+    /// Aim of the log's encoding of plain rows: fast; balanced, which saves 11 to 21 % of their
+    /// bytes and takes 1.2 to 4 times as long; or small, fewer bytes still. Blocks are logged as
+    /// sent [default: fast]
     #[arg(long, value_name = "AIM", env = "SHOAL_LOG_AIM")]
     pub log_aim: Option<Aim>,
     /// Threads of the network side, 0 for one per core [default: 0]

@@ -312,22 +312,10 @@ impl LogStart<'_> {
             needed: needed_sender,
             metrics: tools.metrics.clone(),
         })?;
+        let (codec, aim) = ((tools.codec)(), tools.log_aim);
+        let group = GroupThread { items, groups: group_sender, written: empty, space, codec, aim };
         let threads = vec![
-            spawn_guarded(
-                format!("group-{fleet}"),
-                &log,
-                group_work(
-                    GroupThread {
-                        items,
-                        groups: group_sender,
-                        written: empty,
-                        space,
-                        codec: (tools.codec)(),
-                        aim: tools.log_aim,
-                    },
-                    log.clone(),
-                ),
-            )?,
+            spawn_guarded(format!("group-{fleet}"), &log, group_work(group, log.clone()))?,
             spawn_guarded(format!("disk-{fleet}"), &log, move || disk.run())?,
         ];
         Ok(LogSink {
