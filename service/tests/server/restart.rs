@@ -187,13 +187,26 @@ async fn a_log_of_fewer_bytes_recovers_the_same_state() {
         let options = ServerOptions { log_aim: aim, limits, ..options() };
         let server = Running::start_in(on(&disk), options).await;
         let (mut positions, mut random) = (server.positions().await, Random(4));
-        for number in 1..=20 {
-            let row = |object: u64, random: &mut Random| {
-                let time_ms = START_MS + 1000 * number as i64 + random.below(900) as i64;
-                let lon = object as f64 / 100.0 + random.between(-1e-4, 1e-4);
-                fix(object, time_ms, lon, random.between(-1e-4, 1e-4))
+        // Walks of 50 objects whose steps are mostly short: what codes are for. A message takes
+        // many sectors, to which groups are padded.
+        let mut places = [(0.0, 0.0); 50];
+        for number in 1..=4 {
+            let mut row = |row: i64| {
+                let mut step = || {
+                    let most = 1 << random.below(11);
+                    random.below(most) as f64 * 1e-7
+                };
+                let (object, steps) = (row as usize % 50, [step(), step()]);
+                let place = &mut places[object];
+                *place = (place.0 + steps[0], place.1 + steps[1]);
+                fix(
+                    object as u64,
+                    START_MS + 1_000_000 * number as i64 + 40 * row,
+                    place.0,
+                    place.1,
+                )
             };
-            let fixes = (0..2000).map(|object| row(object, &mut random)).collect();
+            let fixes = (0..20_000).map(&mut row).collect();
             let ack = positions.once(numbered(number, fixes)).await.unwrap().into_inner();
             assert_eq!(ack.durability(), v1::Durability::Logged);
         }
@@ -205,10 +218,10 @@ async fn a_log_of_fewer_bytes_recovers_the_same_state() {
         assert_eq!(state(&start(&after).await).await, before, "{aim}");
         states.push(before);
     }
-    assert_eq!(states[0].len(), 2000);
+    assert_eq!(states[0].len(), 50);
     assert!(states.iter().all(|state| *state == states[0]), "the log changes no row");
     let [fast, balanced, small] = sizes[..] else { panic!("three aims") };
-    assert!(balanced * 100 < fast * 97 && small < balanced, "{sizes:?}");
+    assert!(balanced * 100 < fast * 95 && small * 100 < fast * 95, "{sizes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
