@@ -10,6 +10,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 /// Each package and the workspace packages that it may use.
 const ALLOWED: [(&str, &[&str]); 13] = [
     ("shoal-codec", &[]),
+    ("shoal-index", &[]),
     ("shoal-position-log", &["shoal-codec"]),
     ("shoal-history", &["shoal-codec", "shoal-position-log"]),
     ("shoal-table", &["shoal-codec"]),
@@ -17,7 +18,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("shoal-engine", &["shoal-codec"]),
     ("shoal-proto", &[]),
     ("shoal-client", &["shoal-codec", "shoal-proto"]),
-    ("shoal-gpu", &["shoal-codec", "shoal-engine"]),
+    ("shoal-gpu", &["shoal-codec", "shoal-engine", "shoal-index"]),
     (
         "shoal-service",
         &[
@@ -40,6 +41,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
             "shoal-codec",
             "shoal-engine",
             "shoal-gpu",
+            "shoal-index",
             "shoal-position-log",
             "shoal-table",
             "shoal-workload",
