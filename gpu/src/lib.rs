@@ -12,6 +12,8 @@ mod device;
 #[cfg(feature = "cuda")]
 mod encoder;
 #[cfg(feature = "cuda")]
+mod index;
+#[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
 mod pipeline;
@@ -27,6 +29,10 @@ pub use device::Gpu;
 pub use device::Unavailable;
 #[cfg(feature = "cuda")]
 pub use encoder::{DeviceColumn, EncodeError, Encoded, Encoder};
+#[cfg(feature = "cuda")]
+pub use index::{
+    Contender, DeviceIndex, DeviceKey, DeviceKeys, DevicePlaces, DeviceTree, Scanned, SourceTree,
+};
 #[cfg(feature = "cuda")]
 pub use pipeline::{StageSpan, UpdateMethod};
 #[cfg(feature = "cuda")]

@@ -315,5 +315,17 @@ argument_layouts! {
         behind: (u32; ENCODE_COPIES),
         sections: (u32),
         copies: (u32),
+    }    /// A tree over sorted keys; `kernels/index/search.cuh` has the order of its nodes.
+    KeyTreeArgument {
+        inner: (mut u8),
+        leaves: (mut u8),
+        /// By place.
+        values: (mut u32),
+        /// By leaf: its keys.
+        lengths: (mut u32),
+        /// By level: the number of its first node.
+        firsts: (u32; INDEX_LEVELS),
+        levels: (u32),
+        leaf_count: (u32),
     }
 }

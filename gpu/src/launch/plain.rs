@@ -53,9 +53,20 @@ plain!(
     layout::CodecStrings,
     layout::CodecRange,
     layout::EncodeStep,
+    shoal_index::ObjectTime,
     super::argument_layout::Span,
     super::argument_layout::Outgrown
 );
+
+// The tree's pairs are the record that the kernels know.
+const _: () = {
+    use std::mem::offset_of;
+    type Record = layout::ObjectTime;
+    type Pair = shoal_index::ObjectTime;
+    assert!(size_of::<Pair>() == size_of::<Record>());
+    assert!(offset_of!(Pair, object) == offset_of!(Record, object));
+    assert!(offset_of!(Pair, time) == offset_of!(Record, time));
+};
 
 /// The bytes of some values.
 pub(crate) fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {

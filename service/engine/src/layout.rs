@@ -99,6 +99,12 @@ pub const ENUMERATIONS: &[EnumLayout] =
     &[enumeration!("REFUSED_", Refusal), enumeration!("EVENT_", EventKind)];
 
 constants! { CONSTANTS:
+    /// Bytes of the keys of a node of an index.
+    INDEX_NODE_BYTES: u32 = 128;
+    /// Levels of the inner nodes of an index at most.
+    INDEX_LEVELS: u32 = 10;
+    /// No place of an index: there is no such key.
+    INDEX_NO_PLACE: u32 = u32::MAX;
     /// No slot: the object is unknown, or the row has no effect.
     NO_SLOT: u32 = u32::MAX;
     /// In place of a slot: the lower bits are the place in the secondary index that receives it.
@@ -185,6 +191,11 @@ constants! { CONSTANTS:
 }
 
 records! { RECORDS:
+    /// A key of an index: an object and a time.
+    ObjectTime {
+        object: u64,
+        time: i64,
+    }
     /// One object in a cell: what a range query reads.
     Entry { x: i32, y: i32, slot: u32, state: u32, }
 

@@ -1,0 +1,164 @@
+// Other structures over the same sorted keys of type `Key`, for `shoal-bench index`. No part of a
+// server uses them. A thread a request unless said otherwise.
+#pragma once
+#include "index/search.cuh"
+
+__device__ __forceinline__ u64 thread_number() {
+    return (u64)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+// The first of `length` ascending keys from `low` on that is not below `key`; without branches.
+__device__ __forceinline__ u32 first_not_below(const Key* keys, u32 low, u32 length, const Key& key) {
+    while (length > 1) {
+        u32 half = length / 2;
+        low += is_below(load_key(keys + low + half - 1), key) ? half : 0;
+        length -= half;
+    }
+    return low + (length == 1 && is_below(load_key(keys + low), key));
+}
+
+// Binary search in the sorted keys.
+extern "C" __global__ void contender_lower_bound(const Key* keys, u32 length, const Key* requests,
+                                                 u32 count, u32* found) {
+    u64 request = thread_number();
+    if (request < count) found[request] = first_not_below(keys, 0, length, load_key(requests + request));
+}
+
+// The Eytzinger layout: the children of place k are places 2k and 2k + 1; the root is place 1, and
+// place 0 is the answer where all keys are below the request.
+extern "C" __global__ void contender_eytzinger(const Key* places, u32 length, const Key* requests,
+                                               u32 count, u32* found) {
+    u64 request = thread_number();
+    if (request >= count) return;
+    Key key = load_key(requests + request);
+    u64 at = 1;
+    while (at <= length) at = 2 * at + is_below(load_key(places + at), key);
+    // Back to where the path last turned left.
+    found[request] = (u32)(at >> __ffsll(~at));
+}
+
+// The k-ary layout: nodes of Node::KEYS keys, and one more children; the children of node n are nodes
+// n * (KEYS + 1) + 1 and following. Eight threads a request. The answer is a place, or `length`.
+extern "C" __global__ void contender_k_ary(const Key* places, u32 length, const Key* requests,
+                                           u32 count, u32* found) {
+    const u32 KEYS = Node<Key>::KEYS;
+    u64 request = thread_number() / 8;
+    Key key = load_key(requests + min(request, (u64)count - 1));
+    u32 place = length;
+    u64 node = 0;
+    // Paths differ in length by one at most; a warp's threads vote together.
+    while (true) {
+        bool is_inside = node * KEYS < length;
+        if (__all_sync(WHOLE_WARP, !is_inside)) break;
+        u32 below = keys_below<Key, 8, false>(places + (is_inside ? node : 0) * KEYS, key);
+        if (!is_inside) continue;
+        u64 candidate = node * KEYS + below;
+        // Fillers of the last node are no keys.
+        if (below < KEYS && candidate < length) place = (u32)candidate;
+        node = node * (KEYS + 1) + 1 + below;
+    }
+    if (request < count && thread_number() % 8 == 0) found[request] = place;
+}
+
+__device__ __forceinline__ u64 prefix_of(u64 key) { return key; }
+__device__ __forceinline__ u64 prefix_of(const ObjectTime& key) { return key.object; }
+
+// An offset table: bucket b has the keys from offsets[b] to offsets[b + 1]; a bucket is the prefix of
+// a key less the least, shifted. For pairs the prefix is the object.
+extern "C" __global__ void contender_offsets(const Key* keys, u32 length, const u32* offsets,
+                                             u32 buckets, u64 least, u32 shift,
+                                             const Key* requests, u32 count, u32* found) {
+    u64 request = thread_number();
+    if (request >= count) return;
+    Key key = load_key(requests + request);
+    u64 prefix = prefix_of(key);
+    u64 bucket = prefix < least ? 0 : (prefix - least) >> shift;
+    if (bucket >= buckets) {
+        found[request] = length;
+        return;
+    }
+    u32 first = prefix < least ? 0 : __ldg(offsets + bucket), end = __ldg(offsets + bucket + 1);
+    found[request] = first_not_below(keys, first, end - first, key);
+}
+
+__device__ __forceinline__ u64 mixed(u64 word) {
+    word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ull;
+    word = (word ^ (word >> 27)) * 0x94d049bb133111ebull;
+    return word ^ (word >> 31);
+}
+
+__device__ __forceinline__ u64 hash_of(u64 key) { return mixed(key); }
+__device__ __forceinline__ u64 hash_of(const ObjectTime& key) {
+    return mixed(key.object * 0x9e3779b97f4a7c15ull + (u64)key.time);
+}
+
+// A hash table with linear probing: `mask` + 1 slots, each with a key and its rank; a rank of
+// INDEX_NO_PLACE is free.
+extern "C" __global__ void contender_hash_fill(const Key* keys, u32 length, Key* slots, u32* ranks,
+                                               u64 mask) {
+    u64 rank = thread_number();
+    if (rank >= length) return;
+    Key key = load_key(keys + rank);
+    u64 slot = hash_of(key) & mask;
+    while (atomicCAS(ranks + slot, INDEX_NO_PLACE, (u32)rank) != INDEX_NO_PLACE)
+        slot = (slot + 1) & mask;
+    slots[slot] = key;
+}
+
+// The rank of each key, INDEX_NO_PLACE where it is not in the table.
+extern "C" __global__ void contender_hash(const Key* slots, const u32* ranks, u64 mask,
+                                          const Key* requests, u32 count, u32* found) {
+    u64 request = thread_number();
+    if (request >= count) return;
+    Key key = load_key(requests + request);
+    u64 slot = hash_of(key) & mask;
+    while (true) {
+        u32 rank = __ldg(ranks + slot);
+        if (rank == INDEX_NO_PLACE || is_equal(load_key(slots + slot), key)) {
+            found[request] = rank;
+            return;
+        }
+        slot = (slot + 1) & mask;
+    }
+}
+
+// The experiment of the source: nodes of SOURCE_KEYS keys behind a left padding key, a block of as
+// many threads for each request. The key of a thread is the greatest of its child. All levels lie
+// in `levels`, the leaves' first; `firsts` has the first node of each.
+static const u32 SOURCE_KEYS = 64;
+
+template <bool HAS_BORDER>
+__device__ __forceinline__ void source_find(const Key* nodes, const u32* firsts, u32 levels,
+                                            const Key* requests, u32* found) {
+    __shared__ u32 child;
+    Key key = load_key(requests + blockIdx.x);
+    u32 node = 0, thread = threadIdx.x;
+    for (u32 level = levels; level > 0; level--) {
+        const Key* places = nodes + (u64)(firsts[level - 1] + node) * (SOURCE_KEYS + 1);
+        bool is_below_mine = is_below(load_key(places + 1 + thread), key);
+        bool is_below_left;
+        if (HAS_BORDER) {
+            // Thread 0 has no neighbour.
+            if (thread == 0) is_below_left = true;
+            else is_below_left = is_below(load_key(places + thread), key);
+        } else {
+            is_below_left = is_below(load_key(places + thread), key);
+        }
+        // The comparison changes between a thread and its left neighbour.
+        if (is_below_left && !is_below_mine) child = thread;
+        __syncthreads();
+        node = node * SOURCE_KEYS + child;
+        __syncthreads();
+    }
+    if (thread == 0) found[blockIdx.x] = node;
+}
+
+extern "C" __global__ void source_find_border(const Key* nodes, const u32* firsts, u32 levels,
+                                              const Key* requests, u32* found) {
+    source_find<true>(nodes, firsts, levels, requests, found);
+}
+
+extern "C" __global__ void source_find_padded(const Key* nodes, const u32* firsts, u32 levels,
+                                              const Key* requests, u32* found) {
+    source_find<false>(nodes, firsts, levels, requests, found);
+}

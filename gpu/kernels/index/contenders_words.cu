@@ -1,0 +1,4 @@
+// Other structures of 64-bit keys.
+#include "layout.cuh"
+typedef u64 Key;
+#include "index/contenders.cuh"

@@ -1,0 +1,4 @@
+// The tree of keys that are an object and a time.
+#include "layout.cuh"
+typedef ObjectTime Key;
+#include "index/tree.cuh"

@@ -1,0 +1,167 @@
+// Entry points of the tree for keys of type `Key`, which the including file defines.
+#pragma once
+#include "index/search.cuh"
+
+static const u32 KEYS = Node<Key>::KEYS;
+// Threads of a request of all searches but those whose name has another number.
+static const int THREADS = 8;
+
+// The tree of a launch: its list of levels is read in place, not copied to each thread's memory.
+#define TREE const __grid_constant__ KeyTree tree
+
+// Fills the leaves with `length` sorted keys, `fill` in each, and values; without values, with the
+// rank of each key. A thread a place.
+extern "C" __global__ void index_leaves(TREE, const Key* keys, const u32* values,
+                                        u32 length, u32 fill) {
+    u64 place = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    u32 leaf = (u32)(place / KEYS), at = (u32)(place % KEYS);
+    if (leaf >= tree.leaf_count) return;
+    u64 rank = (u64)leaf * fill + at;
+    bool has = at < fill && rank < length;
+    Key key;
+    if (has) key = load_key(keys + rank);
+    else set_greatest(key);
+    ((Key*)tree.leaves)[place] = key;
+    tree.values[place] = !has ? 0 : values == nullptr ? (u32)rank : values[rank];
+    if (at == 0) {
+        u64 first = (u64)leaf * fill;
+        tree.lengths[leaf] = first >= length ? 0 : (u32)min((u64)fill, length - first);
+    }
+}
+
+// Builds all keys of all inner nodes: a thread a key. Level, node, place and the leaf whose greatest
+// key it is follow from the thread's number, so no level waits for the level below.
+extern "C" __global__ void index_inner(TREE, u32 nodes, u32 fill) {
+    u32 number = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 node = number / KEYS, at = number % KEYS;
+    if (node >= nodes) return;
+    u32 level = 0;
+    u64 spanned = 1;
+    while (level + 1 < tree.levels && node >= tree.firsts[level + 1]) {
+        level++;
+        spanned *= KEYS;
+    }
+    u64 leaf = ((u64)(node - tree.firsts[level]) * KEYS + at) * spanned;
+    Key key;
+    if (at == 0) set_least(key);
+    // The last leaf has no bound, so that requests above all keys end in it.
+    else if (leaf >= tree.leaf_count) set_greatest(key);
+    // All leaves but the last have `fill` keys.
+    else key = load_key((const Key*)tree.leaves + (leaf - 1) * KEYS + fill - 1);
+    ((Key*)tree.inner)[number] = key;
+}
+
+// The place of the first key not below each request.
+template <int COUNT>
+__device__ __forceinline__ void find(const KeyTree& tree, const Key* requests, u32 length,
+                                     u32* found) {
+    u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    u64 request = thread / COUNT;
+    // Threads behind the last request search it as well: votes need whole warps.
+    Key key = load_key(requests + min(request, (u64)length - 1));
+    u32 place = lower_bound<Key, COUNT>(tree, key);
+    if (request < length && thread % COUNT == 0) found[request] = place;
+}
+
+#define FIND(COUNT)                                                                        \
+    extern "C" __global__ void index_find_##COUNT(TREE, const Key* requests,       \
+                                                  u32 length, u32* found) {                \
+        find<COUNT>(tree, requests, length, found);                                        \
+    }
+FIND(1)
+FIND(2)
+FIND(4)
+FIND(8)
+FIND(16)
+FIND(32)
+
+// The place of the last key not above each request, or NO_PLACE.
+extern "C" __global__ void index_find_last(TREE, const Key* requests, u32 length,
+                                           u32* found) {
+    u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    u64 request = thread / THREADS;
+    Key key = load_key(requests + min(request, (u64)length - 1));
+    u32 place = lower_bound<Key, THREADS>(tree, key);
+    if (request >= length || thread % THREADS != 0) return;
+    bool is_it = has_key<Key>(tree, place) && is_equal(load_key((const Key*)tree.leaves + place), key);
+    if (!is_it && place == 0) place = INDEX_NO_PLACE;
+    else if (!is_it && place % KEYS > 0) place--;
+    else if (!is_it) place = place - KEYS + tree.lengths[place / KEYS - 1] - 1;
+    found[request] = place;
+}
+
+// By a warp, calls `take(place, index)` for each key in [low, high), with a thread for each key;
+// returns their number.
+template <class Take>
+__device__ u32 scan(const KeyTree& tree, const Key& low, const Key& high, Take take) {
+    u32 first = lower_bound<Key, THREADS>(tree, low), end = lower_bound<Key, THREADS>(tree, high);
+    u32 seen = 0;
+    for (u32 place = first; place < end; place += 32) {
+        bool is = place + lane() < end && has_key<Key>(tree, place + lane());
+        u32 votes = __ballot_sync(WHOLE_WARP, is);
+        if (is) take(place + lane(), seen + __popc(votes & lanes_below()));
+        seen += __popc(votes);
+    }
+    return seen;
+}
+
+// Counts the keys in [low, high) of each range; a warp a range.
+extern "C" __global__ void index_scan_count(TREE, const Key* bounds, u32 ranges,
+                                            u32* counts) {
+    u32 range = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (range >= ranges) return;
+    u32 count = scan(tree, load_key(bounds + 2 * range), load_key(bounds + 2 * range + 1),
+                     [](u32, u32) {});
+    if (lane() == 0) counts[range] = count;
+}
+
+// Writes keys and values of each range from its place in the lists on.
+extern "C" __global__ void index_scan_write(TREE, const Key* bounds, u32 ranges,
+                                            const u64* places, Key* keys, u32* values) {
+    u32 range = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (range >= ranges) return;
+    u64 first = places[range];
+    scan(tree, load_key(bounds + 2 * range), load_key(bounds + 2 * range + 1),
+         [&](u32 place, u32 index) {
+             keys[first + index] = load_key((const Key*)tree.leaves + place);
+             values[first + index] = tree.values[place];
+         });
+}
+
+// Inserts sorted entries of different keys into leaves with room. `places` holds the lower bound of
+// each. The thread of a leaf's first entry inserts all of this leaf, or none if they do not fit;
+// `refused` is 1 beforehand and stays so for those.
+extern "C" __global__ void index_insert(TREE, const Key* keys, const u32* values, u32 length,
+                                        const u32* places, u32* refused) {
+    u32 first = blockIdx.x * blockDim.x + threadIdx.x;
+    if (first >= length) return;
+    u32 last_leaf = tree.leaf_count - 1;
+    u32 leaf = min(places[first] / KEYS, last_leaf);
+    if (first > 0 && min(places[first - 1] / KEYS, last_leaf) == leaf) return;
+    Key* there = (Key*)tree.leaves + (u64)leaf * KEYS;
+    u32* there_values = tree.values + (u64)leaf * KEYS;
+    u32 old = tree.lengths[leaf], end = first, added = 0;
+    for (; end < length && min(places[end] / KEYS, last_leaf) == leaf; end++) {
+        u32 at = places[end] - leaf * KEYS;
+        added += !(at < old && is_equal(there[at], keys[end]));
+        if (old + added > KEYS) return;
+    }
+    // From the back, so that each key moves once. `to` is where the next one goes.
+    u32 to = old + added, from = old;
+    for (u32 entry = end; entry-- > first;) {
+        u32 at = places[entry] - leaf * KEYS;
+        bool replaces = at < old && is_equal(there[at], keys[entry]);
+        while (from > at + (replaces ? 1 : 0)) {
+            to--;
+            from--;
+            there[to] = there[from];
+            there_values[to] = there_values[from];
+        }
+        to--;
+        if (replaces) from--;
+        there[to] = keys[entry];
+        there_values[to] = values[entry];
+        refused[entry] = 0;
+    }
+    tree.lengths[leaf] = old + added;
+}

@@ -1,0 +1,4 @@
+// The tree of 64-bit keys.
+#include "layout.cuh"
+typedef u64 Key;
+#include "index/tree.cuh"
