@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod glfpp;
 mod harness;
+mod index;
 mod log;
 mod pgrid;
 mod subscription;
@@ -34,6 +35,8 @@ enum Command {
     Glfpp(glfpp::Options),
     /// The cost of continuous queries: updates per second over the number of circles.
     Subscription(subscription::Options),
+    /// The tree over sorted keys beside other structures, on CPU and device.
+    Index(index::Options),
     /// The position log: append, read and recover beside the limit of the disk.
     Log(log::Options),
 }
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Codec(options) => codec::run(&options),
         Command::Glfpp(options) => glfpp::run(&options),
         Command::Subscription(options) => subscription::run(&options),
+        Command::Index(options) => index::run(&options),
         Command::Log(options) => log::run(&options),
     };
     match done {

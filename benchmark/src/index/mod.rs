@@ -1,0 +1,17 @@
+//! `shoal-bench index`: the tree over sorted keys beside other structures, on CPU and device.
+
+mod case;
+mod cpu;
+#[cfg(feature = "cuda")]
+mod cuda;
+mod key_set;
+mod layout;
+mod options;
+mod plot;
+mod row;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use options::Options;
+pub(crate) use run::run;
