@@ -77,13 +77,13 @@ impl<'a, K: MadeKey> CpuStructure<'a, K> {
             Self::LowerBound(keys) => each(requests, found, |key| lower_bound(keys, key) as u32),
             Self::Eytzinger(places) => each(requests, found, |key| find_eytzinger(places, key)),
             Self::KAry(places, length) => {
-                each(requests, found, |key| find_k_ary(places, *length, key))
+                each(requests, found, |key| find_k_ary(places, *length, key));
             }
             Self::Offsets(keys, table) => {
-                each(requests, found, |key| find_offsets(keys, table, key))
+                each(requests, found, |key| find_offsets(keys, table, key));
             }
             Self::Hash { slots, ranks } => {
-                each(requests, found, |key| find_hash(slots, ranks, key))
+                each(requests, found, |key| find_hash(slots, ranks, key));
             }
             Self::BtreeMap(map) => each(requests, found, |key| {
                 map.range(key..).next().map_or(map.len() as u32, |(_, rank)| *rank)

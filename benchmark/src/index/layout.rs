@@ -83,7 +83,8 @@ impl OffsetTable {
     }
 }
 
-/// The source's tree, for the device: levels of nodes of `node` keys behind a padding key, the leaves first.
+/// The source's tree, for the device: levels of nodes of `node` keys behind a padding key, the
+/// leaves first.
 #[cfg(any(test, feature = "cuda"))]
 pub(super) struct SourceLayout<K> {
     pub(super) nodes: Vec<K>,

@@ -1,4 +1,6 @@
 //! The flags of `shoal-bench index`.
+//!
+//! The defaults suit a CPU; a device takes more searches (`--searches 67108864`).
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -110,7 +112,11 @@ pub(crate) struct Options {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "uniform,skewed,sorted")]
     pub(super) requests: Vec<Distribution>,
     /// Searches of each run of `find`.
-    #[arg(long, default_value_t = 4 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    #[arg(
+        long,
+        default_value_t = 4 << 20,
+        value_parser = clap::value_parser!(u32).range(1..=1 << 30)
+    )]
     pub(super) searches: u32,
     /// Threads of a request on the device, for the tree: 1, 2, 4, 8, 16, 32.
     #[arg(long, value_delimiter = ',', default_value = "8", value_parser = group_threads)]

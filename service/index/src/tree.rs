@@ -217,7 +217,7 @@ impl<K: Key, V: Copy + Default> Tree<K, V> {
 
     /// The place of the entry before a place that [`Tree::lower_bound`] returned.
     fn place_before(&self, place: usize) -> Option<usize> {
-        if place % K::NODE_KEYS > 0 {
+        if !place.is_multiple_of(K::NODE_KEYS) {
             return Some(place - 1);
         }
         let leaf = (place / K::NODE_KEYS).checked_sub(1)?;
