@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use shoal_engine::conformance::random::Random;
 use shoal_gpu::{DeviceIndex, DeviceKey, DevicePlaces, DeviceTree, Gpu};
-use shoal_index::{ObjectTime, Tree};
+use shoal_index::{FAN_OUT, ObjectTime, Tree};
 
 /// Device memory of the tests.
 const BUDGET_BYTES: u64 = 4 << 30;
@@ -76,7 +76,7 @@ fn requests<K: Drawn>(random: &mut Random, keys: &[K], length: usize) -> Vec<K> 
 fn check_tree<K: Drawn>(seed: u64, size: usize) {
     let mut random = Random::new(seed);
     let keys: Vec<K> = sorted(&mut random, size);
-    let fill = 1 + random.below(K::NODE_KEYS as u64) as usize;
+    let fill = 1 + random.below(K::LEAF_KEYS as u64) as usize;
     let case = format!("seed {seed}, {} keys, {fill} a leaf", keys.len());
     let mut index = device::<K>();
     let there = index.keys(&keys).unwrap();
@@ -87,7 +87,7 @@ fn check_tree<K: Drawn>(seed: u64, size: usize) {
     let inner = index.inner_keys(&tree).unwrap();
     let expected = |number: usize| match tree.shape().leaf_of_key(number) {
         Some(leaf) => keys[leaf * fill + fill - 1],
-        None if number.is_multiple_of(K::NODE_KEYS) => K::LEAST,
+        None if number.is_multiple_of(FAN_OUT) => K::LEAST,
         None => K::GREATEST,
     };
     assert!(inner.iter().enumerate().all(|(at, key)| *key == expected(at)), "{case}: inner keys");
@@ -101,7 +101,7 @@ fn check_tree<K: Drawn>(seed: u64, size: usize) {
         index.find(&tree, &there, threads, &mut found).unwrap();
         assert_eq!(index.download(&found, length).unwrap(), places, "{case}: {threads} threads");
     }
-    let place = |rank: usize| ((rank / fill) * K::NODE_KEYS + rank % fill) as u32;
+    let place = |rank: usize| ((rank / fill) * K::LEAF_KEYS + rank % fill) as u32;
     let last = |key: &K| keys.partition_point(|at| at <= key).checked_sub(1);
     let places: Vec<u32> =
         asked.iter().map(|key| last(key).map_or(DevicePlaces::NONE, place)).collect();
@@ -145,7 +145,7 @@ fn insert_into_model<K: Drawn>(
         let end = entries.partition_point(|(key, _)| leaf_of(key) <= leaf);
         let mut filled = leaves[leaf].clone();
         filled.extend(entries[first..end].iter().copied());
-        if filled.len() <= K::NODE_KEYS {
+        if filled.len() <= K::LEAF_KEYS {
             leaves[leaf] = filled;
         } else {
             refused.extend(first..end);
@@ -159,7 +159,7 @@ fn check_insertions<K: Drawn>(seed: u64) {
     let mut random = Random::new(seed);
     let size = *random.pick(&SIZES[..12]);
     let keys: Vec<K> = sorted(&mut random, size);
-    let fill = 1 + random.below(K::NODE_KEYS as u64) as usize;
+    let fill = 1 + random.below(K::LEAF_KEYS as u64) as usize;
     let values: Vec<u32> = (0..keys.len() as u32).collect();
     let mut index = device::<K>();
     let mut tree = index.build(&index.keys(&keys).unwrap(), None, fill).unwrap();
@@ -199,9 +199,9 @@ fn check_places<K: Drawn>(
 ) {
     let mut place_of = BTreeMap::new();
     for (number, leaf) in leaves.iter().enumerate() {
-        place_of.extend(leaf.keys().zip((number * K::NODE_KEYS) as u32..));
+        place_of.extend(leaf.keys().zip((number * K::LEAF_KEYS) as u32..));
     }
-    let end = (leaves.len() - 1) * K::NODE_KEYS + leaves[leaves.len() - 1].len();
+    let end = (leaves.len() - 1) * K::LEAF_KEYS + leaves[leaves.len() - 1].len();
     let there = index.keys(asked).unwrap();
     let mut found = index.places(asked.len()).unwrap();
     index.find(tree, &there, 8, &mut found).unwrap();

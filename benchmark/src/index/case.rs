@@ -67,7 +67,7 @@ impl<K: MadeKey> Searched<K> {
 
     /// The rank of the key at a place.
     fn rank_of(&self, place: u32) -> u32 {
-        let (node, length) = (K::NODE_KEYS as u32, u64::from(self.length));
+        let (node, length) = (K::LEAF_KEYS as u32, u64::from(self.length));
         match self.structure {
             Structure::Tree => place / node * self.fill as u32 + place % node,
             Structure::Eytzinger => eytzinger_rank(place.into(), length) as u32,
@@ -79,7 +79,7 @@ impl<K: MadeKey> Searched<K> {
 
 /// Keys that a leaf has when the tree is built.
 pub(super) fn leaf_keys<K: MadeKey>(options: &Options) -> usize {
-    (K::NODE_KEYS * options.fill as usize / 100).max(1)
+    (K::LEAF_KEYS * options.fill as usize / 100).max(1)
 }
 
 /// The median time of some runs, after one that is not counted.

@@ -131,14 +131,14 @@ fn find_eytzinger<K: MadeKey>(places: &[K], key: K) -> u32 {
 
 fn find_k_ary<K: MadeKey>(places: &[K], length: usize, key: K) -> u32 {
     let (mut node, mut found) = (0, length);
-    while node * K::NODE_KEYS < length {
-        let keys = &places[node * K::NODE_KEYS..][..K::NODE_KEYS];
+    while node * K::LEAF_KEYS < length {
+        let keys = &places[node * K::LEAF_KEYS..][..K::LEAF_KEYS];
         let below: usize = keys.iter().map(|at| usize::from(*at < key)).sum();
-        let candidate = node * K::NODE_KEYS + below;
-        if below < K::NODE_KEYS && candidate < length {
+        let candidate = node * K::LEAF_KEYS + below;
+        if below < K::LEAF_KEYS && candidate < length {
             found = candidate;
         }
-        node = node * (K::NODE_KEYS + 1) + 1 + below;
+        node = node * (K::LEAF_KEYS + 1) + 1 + below;
     }
     found as u32
 }

@@ -51,7 +51,7 @@ pub(super) fn eytzinger<K: MadeKey>(keys: &[K]) -> Vec<K> {
 
 /// The k-ary layout, filled up to whole nodes.
 pub(super) fn k_ary<K: MadeKey>(keys: &[K]) -> Vec<K> {
-    let (length, node) = (keys.len() as u64, K::NODE_KEYS as u64);
+    let (length, node) = (keys.len() as u64, K::LEAF_KEYS as u64);
     let at = |place: u64| {
         let rank = k_ary_rank(place, length, node);
         keys.get(rank as usize).copied().unwrap_or(K::GREATEST)

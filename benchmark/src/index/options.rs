@@ -119,7 +119,7 @@ pub(crate) struct Options {
     )]
     pub(super) searches: u32,
     /// Threads of a request on the device, for the tree: 1, 2, 4, 8, 16, 32.
-    #[arg(long, value_delimiter = ',', default_value = "8", value_parser = group_threads)]
+    #[arg(long, value_delimiter = ',', default_value = "4", value_parser = group_threads)]
     pub(super) threads: Vec<u32>,
     /// Percent of the places of a leaf that the tree's build fills.
     #[arg(

@@ -28,11 +28,14 @@ pub(super) fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), Benchm
             let y = if is_build { row.ms * 1e3 } else { row.per_s / 1e6 };
             Some((f64::from(row.keys), y))
         };
+        let mut lines = series_of(&of_case, series, point);
+        // Sizes may be measured in any order.
+        lines.iter_mut().for_each(|(_, line)| line.sort_unstable_by(|a, b| a.0.total_cmp(&b.0)));
         let chart = Chart {
             title: words.join(", "),
             x_text: "keys",
             y_text: if is_build { "microseconds" } else { "million searches/s" },
-            series: &series_of(&of_case, series, point),
+            series: &lines,
             cases: Cases::Values,
             has_lines: true,
         };

@@ -271,7 +271,7 @@ impl Context<'_> {
             let what = Searched::new(*structure, length, self.options);
             let threads = match structure {
                 Structure::Tree => &self.options.threads[..],
-                Structure::KAry => &[8],
+                Structure::KAry => &[4],
                 _ => &[1],
             };
             for (requests, there) in requests.iter().zip(&mut there) {

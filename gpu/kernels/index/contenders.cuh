@@ -37,27 +37,30 @@ extern "C" __global__ void contender_eytzinger(const Key* places, u32 length, co
     found[request] = (u32)(at >> __ffsll(~at));
 }
 
-// The k-ary layout: nodes of Node::KEYS keys, and one more children; the children of node n are nodes
-// n * (KEYS + 1) + 1 and following. Eight threads a request. The answer is a place, or `length`.
+// The k-ary layout: nodes of Leaf::KEYS keys, and one more children; the children of node n are nodes
+// n * (KEYS + 1) + 1 and following. Four threads a request. The answer is a place, or `length`.
 extern "C" __global__ void contender_k_ary(const Key* places, u32 length, const Key* requests,
                                            u32 count, u32* found) {
-    const u32 KEYS = Node<Key>::KEYS;
-    u64 request = thread_number() / 8;
-    Key key = load_key(requests + min(request, (u64)count - 1));
+    const u32 KEYS = Leaf<Key>::KEYS;
+    u64 request = thread_number() / 4;
+    Key keys[1] = {load_key(requests + min(request, (u64)count - 1))};
     u32 place = length;
     u64 node = 0;
     // Paths differ in length by one at most; a warp's threads vote together.
     while (true) {
         bool is_inside = node * KEYS < length;
         if (__all_sync(WHOLE_WARP, !is_inside)) break;
-        u32 below = keys_below<Key, 8, false>(places + (is_inside ? node : 0) * KEYS, key);
+        const Key* there[1] = {places + (is_inside ? node : 0) * KEYS};
+        u32 counts[1];
+        keys_below<Key, 4, (int)KEYS, false>(there, keys, counts);
+        u32 below = counts[0];
         if (!is_inside) continue;
         u64 candidate = node * KEYS + below;
         // Fillers of the last node are no keys.
         if (below < KEYS && candidate < length) place = (u32)candidate;
         node = node * (KEYS + 1) + 1 + below;
     }
-    if (request < count && thread_number() % 8 == 0) found[request] = place;
+    if (request < count && thread_number() % 4 == 0) found[request] = place;
 }
 
 __device__ __forceinline__ u64 prefix_of(u64 key) { return key; }

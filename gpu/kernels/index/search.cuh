@@ -1,66 +1,93 @@
 // Search of the tree by a part of a warp for each request, without branches.
 //
-// A node has NODE_KEYS places: of a leaf the keys, then fillers; of an inner node the left padding
-// key, then the greatest keys of all children but the last. The children of node n are nodes
-// n * NODE_KEYS and following of the level below: a node has no pointer.
+// A leaf has LEAF_KEYS places: the keys, then fillers. An inner node has FAN_OUT places: the left
+// padding key, then the greatest keys of all children but the last. The children of node n are nodes
+// n * FAN_OUT and following of the level below: a node has no pointer.
 #pragma once
 #include "index/key.cuh"
 #include "primitives/warp.cuh"
 
+static const u32 FAN_OUT = INDEX_FAN_OUT;
+
 // By type of key.
 template <class Key>
-struct Node {
-    static const u32 KEYS = INDEX_NODE_BYTES / sizeof(Key);
+struct Leaf {
+    static const u32 KEYS = INDEX_LEAF_BYTES / sizeof(Key);
 };
 
-// The number of keys of a node below `key`; of an inner node without its padding key. THREADS
-// neighbouring threads have the same node and key; all get the number. All threads of a warp call.
-template <class Key, int THREADS, bool IS_INNER>
-__device__ __forceinline__ u32 keys_below(const Key* node, const Key& key) {
-    const int KEYS = Node<Key>::KEYS;
-    const int EACH = KEYS > THREADS ? KEYS / THREADS : 1;
+// The number of keys of each of some nodes of PLACES places that are below its key; IS_INNER leaves
+// out the padding key. THREADS neighbouring threads have the same nodes and keys; all get the
+// numbers. All threads of a warp call. Nodes are loaded together, so that their latencies overlap.
+template <class Key, int THREADS, int PLACES, bool IS_INNER, int NODES>
+__device__ __forceinline__ void keys_below(const Key* (&nodes)[NODES], const Key (&keys)[NODES],
+                                           u32 (&below)[NODES]) {
+    const int EACH = PLACES > THREADS ? PLACES / THREADS : 1;
     u32 member = threadIdx.x % THREADS;
-    u32 first = member * EACH % KEYS;
-    Key keys[EACH];
-    load_keys(node + first, keys);
-    bool counts = THREADS <= KEYS || member < KEYS;
-    u32 below = 0;
+    u32 first = member * EACH % PLACES;
+    Key there[NODES][EACH];
+#pragma unroll
+    for (int node = 0; node < NODES; node++) load_keys(nodes[node] + first, there[node]);
+    bool counts = THREADS <= PLACES || member < PLACES;
     // Votes of two keys cost less than a sum over the threads; of more keys, they cost more.
     const bool VOTES = EACH <= 2 && THREADS > 1;
     u32 group = THREADS == 32 ? WHOLE_WARP : ((1u << (THREADS % 32)) - 1u)
         << (lane() / THREADS * THREADS);
 #pragma unroll
-    for (int i = 0; i < EACH; i++) {
-        bool is = counts && !(IS_INNER && first + i == 0) && is_below(keys[i], key);
-        if (VOTES) below += __popc(__ballot_sync(WHOLE_WARP, is) & group);
-        else below += is;
-    }
-    if (!VOTES) {
+    for (int node = 0; node < NODES; node++) {
+        below[node] = 0;
 #pragma unroll
-        for (int step = 1; step < THREADS; step *= 2)
-            below += __shfl_xor_sync(WHOLE_WARP, below, step);
+        for (int i = 0; i < EACH; i++) {
+            bool is = counts && !(IS_INNER && first + i == 0)
+                && is_below(there[node][i], keys[node]);
+            if (VOTES) below[node] += __popc(__ballot_sync(WHOLE_WARP, is) & group);
+            else below[node] += is;
+        }
+        if (!VOTES) {
+#pragma unroll
+            for (int step = 1; step < THREADS; step *= 2)
+                below[node] += __shfl_xor_sync(WHOLE_WARP, below[node], step);
+        }
     }
-    return below;
 }
 
-// The place of the first key not below `key`, the place behind the last if all are: leaf times
-// NODE_KEYS plus position in the leaf. Called as `keys_below`.
+// The places of the first keys not below some keys, the place behind the last where all are: leaf
+// times LEAF_KEYS plus position in the leaf. Called as `keys_below`.
+template <class Key, int THREADS, int NODES>
+__device__ __forceinline__ void lower_bounds(const KeyTree& tree, const Key (&keys)[NODES],
+                                             u32 (&found)[NODES]) {
+    const u32 LEAF_KEYS = Leaf<Key>::KEYS;
+    const Key* places[NODES];
+    u32 below[NODES];
+#pragma unroll
+    for (int node = 0; node < NODES; node++) found[node] = 0;
+    for (u32 level = tree.levels; level > 0; level--) {
+        const Key* first = (const Key*)tree.inner + (u64)tree.firsts[level - 1] * FAN_OUT;
+#pragma unroll
+        for (int node = 0; node < NODES; node++) places[node] = first + (u64)found[node] * FAN_OUT;
+        keys_below<Key, THREADS, FAN_OUT, true>(places, keys, below);
+#pragma unroll
+        for (int node = 0; node < NODES; node++) found[node] = found[node] * FAN_OUT + below[node];
+    }
+#pragma unroll
+    for (int node = 0; node < NODES; node++)
+        places[node] = (const Key*)tree.leaves + (u64)found[node] * LEAF_KEYS;
+    keys_below<Key, THREADS, (int)LEAF_KEYS, false>(places, keys, below);
+#pragma unroll
+    for (int node = 0; node < NODES; node++) found[node] = found[node] * LEAF_KEYS + below[node];
+}
+
+// As `lower_bounds`, of one key.
 template <class Key, int THREADS>
 __device__ __forceinline__ u32 lower_bound(const KeyTree& tree, const Key& key) {
-    const u32 KEYS = Node<Key>::KEYS;
-    const Key* inner = (const Key*)tree.inner;
-    u32 node = 0;
-    for (u32 level = tree.levels; level > 0; level--) {
-        const Key* places = inner + (u64)(tree.firsts[level - 1] + node) * KEYS;
-        node = node * KEYS + keys_below<Key, THREADS, true>(places, key);
-    }
-    const Key* leaf = (const Key*)tree.leaves + (u64)node * KEYS;
-    return node * KEYS + keys_below<Key, THREADS, false>(leaf, key);
+    Key keys[1] = {key};
+    u32 found[1];
+    lower_bounds<Key, THREADS>(tree, keys, found);
+    return found[0];
 }
 
 // Whether a place has a key.
 template <class Key>
 __device__ __forceinline__ bool has_key(const KeyTree& tree, u32 place) {
-    u32 leaf = place / Node<Key>::KEYS, at = place % Node<Key>::KEYS;
+    u32 leaf = place / Leaf<Key>::KEYS, at = place % Leaf<Key>::KEYS;
     return leaf < tree.leaf_count && at < tree.lengths[leaf];
 }

@@ -2,9 +2,9 @@
 #pragma once
 #include "index/search.cuh"
 
-static const u32 KEYS = Node<Key>::KEYS;
+static const u32 LEAF_KEYS = Leaf<Key>::KEYS;
 // Threads of a request of all searches but those whose name has another number.
-static const int THREADS = 8;
+static const int THREADS = 4;
 
 // The tree of a launch: its list of levels is read in place, not copied to each thread's memory.
 #define TREE const __grid_constant__ KeyTree tree
@@ -14,7 +14,7 @@ static const int THREADS = 8;
 extern "C" __global__ void index_leaves(TREE, const Key* keys, const u32* values,
                                         u32 length, u32 fill) {
     u64 place = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    u32 leaf = (u32)(place / KEYS), at = (u32)(place % KEYS);
+    u32 leaf = (u32)(place / LEAF_KEYS), at = (u32)(place % LEAF_KEYS);
     if (leaf >= tree.leaf_count) return;
     u64 rank = (u64)leaf * fill + at;
     bool has = at < fill && rank < length;
@@ -33,47 +33,57 @@ extern "C" __global__ void index_leaves(TREE, const Key* keys, const u32* values
 // key it is follow from the thread's number, so no level waits for the level below.
 extern "C" __global__ void index_inner(TREE, u32 nodes, u32 fill) {
     u32 number = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 node = number / KEYS, at = number % KEYS;
+    u32 node = number / FAN_OUT, at = number % FAN_OUT;
     if (node >= nodes) return;
     u32 level = 0;
     u64 spanned = 1;
     while (level + 1 < tree.levels && node >= tree.firsts[level + 1]) {
         level++;
-        spanned *= KEYS;
+        spanned *= FAN_OUT;
     }
-    u64 leaf = ((u64)(node - tree.firsts[level]) * KEYS + at) * spanned;
+    u64 leaf = ((u64)(node - tree.firsts[level]) * FAN_OUT + at) * spanned;
     Key key;
     if (at == 0) set_least(key);
     // The last leaf has no bound, so that requests above all keys end in it.
     else if (leaf >= tree.leaf_count) set_greatest(key);
     // All leaves but the last have `fill` keys.
-    else key = load_key((const Key*)tree.leaves + (leaf - 1) * KEYS + fill - 1);
+    else key = load_key((const Key*)tree.leaves + (leaf - 1) * LEAF_KEYS + fill - 1);
     ((Key*)tree.inner)[number] = key;
 }
 
-// The place of the first key not below each request.
-template <int COUNT>
+// The place of the first key not below each request. A group of COUNT threads searches EACH requests
+// together, the second list of requests beside the first.
+template <int COUNT, int EACH>
 __device__ __forceinline__ void find(const KeyTree& tree, const Key* requests, u32 length,
                                      u32* found) {
     u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    u64 request = thread / COUNT;
+    u32 groups = (length + EACH - 1) / EACH;
     // Threads behind the last request search it as well: votes need whole warps.
-    Key key = load_key(requests + min(request, (u64)length - 1));
-    u32 place = lower_bound<Key, COUNT>(tree, key);
-    if (request < length && thread % COUNT == 0) found[request] = place;
+    u64 group = min(thread / COUNT, (u64)groups - 1);
+    u32 at[EACH], places[EACH];
+    Key keys[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        at[i] = (u32)min(group + (u64)i * groups, (u64)length - 1);
+        keys[i] = load_key(requests + at[i]);
+    }
+    lower_bounds<Key, COUNT>(tree, keys, places);
+    if (thread % COUNT != 0) return;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) found[at[i]] = places[i];
 }
 
-#define FIND(COUNT)                                                                        \
-    extern "C" __global__ void index_find_##COUNT(TREE, const Key* requests,       \
-                                                  u32 length, u32* found) {                \
-        find<COUNT>(tree, requests, length, found);                                        \
+#define FIND(COUNT, EACH)                                                              \
+    extern "C" __global__ void index_find_##COUNT(TREE, const Key* requests, u32 length, \
+                                                  u32* found) {                          \
+        find<COUNT, EACH>(tree, requests, length, found);                                \
     }
-FIND(1)
-FIND(2)
-FIND(4)
-FIND(8)
-FIND(16)
-FIND(32)
+FIND(1, 1)
+FIND(2, 2)
+FIND(4, 2)
+FIND(8, 2)
+FIND(16, 2)
+FIND(32, 2)
 
 // The place of the last key not above each request, or NO_PLACE.
 extern "C" __global__ void index_find_last(TREE, const Key* requests, u32 length,
@@ -85,8 +95,8 @@ extern "C" __global__ void index_find_last(TREE, const Key* requests, u32 length
     if (request >= length || thread % THREADS != 0) return;
     bool is_it = has_key<Key>(tree, place) && is_equal(load_key((const Key*)tree.leaves + place), key);
     if (!is_it && place == 0) place = INDEX_NO_PLACE;
-    else if (!is_it && place % KEYS > 0) place--;
-    else if (!is_it) place = place - KEYS + tree.lengths[place / KEYS - 1] - 1;
+    else if (!is_it && place % LEAF_KEYS > 0) place--;
+    else if (!is_it) place = place - LEAF_KEYS + tree.lengths[place / LEAF_KEYS - 1] - 1;
     found[request] = place;
 }
 
@@ -136,20 +146,20 @@ extern "C" __global__ void index_insert(TREE, const Key* keys, const u32* values
     u32 first = blockIdx.x * blockDim.x + threadIdx.x;
     if (first >= length) return;
     u32 last_leaf = tree.leaf_count - 1;
-    u32 leaf = min(places[first] / KEYS, last_leaf);
-    if (first > 0 && min(places[first - 1] / KEYS, last_leaf) == leaf) return;
-    Key* there = (Key*)tree.leaves + (u64)leaf * KEYS;
-    u32* there_values = tree.values + (u64)leaf * KEYS;
+    u32 leaf = min(places[first] / LEAF_KEYS, last_leaf);
+    if (first > 0 && min(places[first - 1] / LEAF_KEYS, last_leaf) == leaf) return;
+    Key* there = (Key*)tree.leaves + (u64)leaf * LEAF_KEYS;
+    u32* there_values = tree.values + (u64)leaf * LEAF_KEYS;
     u32 old = tree.lengths[leaf], end = first, added = 0;
-    for (; end < length && min(places[end] / KEYS, last_leaf) == leaf; end++) {
-        u32 at = places[end] - leaf * KEYS;
+    for (; end < length && min(places[end] / LEAF_KEYS, last_leaf) == leaf; end++) {
+        u32 at = places[end] - leaf * LEAF_KEYS;
         added += !(at < old && is_equal(there[at], keys[end]));
-        if (old + added > KEYS) return;
+        if (old + added > LEAF_KEYS) return;
     }
     // From the back, so that each key moves once. `to` is where the next one goes.
     u32 to = old + added, from = old;
     for (u32 entry = end; entry-- > first;) {
-        u32 at = places[entry] - leaf * KEYS;
+        u32 at = places[entry] - leaf * LEAF_KEYS;
         bool replaces = at < old && is_equal(there[at], keys[entry]);
         while (from > at + (replaces ? 1 : 0)) {
             to--;

@@ -1,9 +1,9 @@
 //! A tree on the device: build, search, scans, insertion into leaves with room.
 //!
-//! Places are those of `shoal_index::Tree`: leaf times keys of a node plus position.
+//! Places are those of `shoal_index::Tree`: leaf times places of a leaf plus position.
 
 use shoal_engine::EngineError;
-use shoal_index::Shape;
+use shoal_index::{FAN_OUT, Shape};
 
 use super::device::{DeviceIndex, DeviceKey, DeviceKeys, DevicePlaces};
 use crate::launch::{DeviceBuffer, TreeArrays, TreeSearch};
@@ -50,7 +50,7 @@ impl<K: DeviceKey> DeviceIndex<K> {
     /// [`EngineError`] if the device fails or lacks memory.
     ///
     /// # Panics
-    /// When `fill` is not between 1 and the keys of a node, or keys lack values.
+    /// When `fill` is not between 1 and the places of a leaf, or keys lack values.
     pub fn build(
         &self,
         keys: &DeviceKeys<K>,
@@ -82,7 +82,7 @@ impl<K: DeviceKey> DeviceIndex<K> {
     /// # Errors
     /// [`EngineError`] if the device fails.
     pub fn inner_keys(&self, tree: &DeviceTree<K>) -> Result<Vec<K>, EngineError> {
-        self.read(&tree.arrays.inner, tree.arrays.shape.nodes() * K::NODE_KEYS)
+        self.read(&tree.arrays.inner, tree.arrays.shape.nodes() * FAN_OUT)
     }
 
     /// The place of the first key not below each request, the place behind the last key where all
@@ -178,7 +178,7 @@ impl<K: DeviceKey> DeviceIndex<K> {
         }
         let (requests, values) = (self.keys(keys)?, self.upload(values)?);
         let mut places = self.places(keys.len())?;
-        self.find(tree, &requests, 8, &mut places)?;
+        self.find(tree, &requests, 4, &mut places)?;
         let refused = self.upload(&vec![1_u32; keys.len()])?;
         let entries = (&requests.buffer, &values, keys.len());
         self.kernels.insert(&self.stream, &tree.arrays, entries, &places.0, &refused)?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{INDEX_LEVELS, INDEX_NODE_BYTES};
-use shoal_index::{Key, LEVELS_MAX, NODE_BYTES, Shape};
+use shoal_engine::layout::{INDEX_FAN_OUT, INDEX_LEAF_BYTES, INDEX_LEVELS};
+use shoal_index::{FAN_OUT, Key, LEAF_BYTES, LEVELS_MAX, Shape};
 
 use super::argument_layout::{KeyTreeArgument, Pointer};
 use super::memory::{DeviceBuffer, Memory};
@@ -16,8 +16,8 @@ use super::module::{Kernel, WARP, arguments, launch};
 use super::plain::Plain;
 use crate::tuning::Width;
 
-const _: () =
-    assert!(NODE_BYTES == INDEX_NODE_BYTES as usize && LEVELS_MAX == INDEX_LEVELS as usize);
+const _: () = assert!(LEAF_BYTES == INDEX_LEAF_BYTES as usize);
+const _: () = assert!(FAN_OUT == INDEX_FAN_OUT as usize && LEVELS_MAX == INDEX_LEVELS as usize);
 
 /// Kernels of one module, loaded together.
 macro_rules! kernel_set {
@@ -67,7 +67,7 @@ kernel_set! {
 }
 
 /// Threads of a request of searches that do not choose their number.
-const SEARCH_THREADS: u64 = 8;
+const SEARCH_THREADS: u64 = 4;
 
 /// The arrays of a tree on the device. It never grows in place, so each is one segment.
 #[derive(Debug)]
@@ -83,9 +83,9 @@ impl<K: Key + Plain> TreeArrays<K> {
     /// Arrays for so many leaves.
     pub(crate) fn new(memory: &Memory, leaves: usize) -> Result<Self, EngineError> {
         let shape = Shape::new::<K>(leaves);
-        let places = shape.leaves() * K::NODE_KEYS;
+        let places = shape.leaves() * K::LEAF_KEYS;
         Ok(Self {
-            inner: DeviceBuffer::new(memory, shape.nodes() * K::NODE_KEYS)?,
+            inner: DeviceBuffer::new(memory, shape.nodes() * FAN_OUT)?,
             leaves: DeviceBuffer::new(memory, places)?,
             values: DeviceBuffer::new(memory, places)?,
             lengths: DeviceBuffer::new(memory, shape.leaves())?,
@@ -95,8 +95,8 @@ impl<K: Key + Plain> TreeArrays<K> {
 
     fn argument(&self) -> KeyTreeArgument {
         let shape = &self.shape;
-        let places = shape.leaves() * K::NODE_KEYS;
-        assert!(self.inner.len() >= shape.nodes() * K::NODE_KEYS, "a place for every inner key");
+        let places = shape.leaves() * K::LEAF_KEYS;
+        assert!(self.inner.len() >= shape.nodes() * FAN_OUT, "a place for every inner key");
         assert!(self.leaves.len().min(self.values.len()) >= places, "a key and a value a place");
         assert!(self.lengths.len() >= shape.leaves(), "a length a leaf");
         let mut firsts = [0; INDEX_LEVELS as usize];
@@ -140,7 +140,7 @@ impl TreeKernels {
         values: Option<&DeviceBuffer<u32>>,
         fill: usize,
     ) -> Result<(), EngineError> {
-        assert!((1..=K::NODE_KEYS).contains(&fill), "{fill} keys a leaf");
+        assert!((1..=K::LEAF_KEYS).contains(&fill), "{fill} keys a leaf");
         assert!(
             keys.len() >= length && length <= tree.shape.leaves() * fill,
             "leaves for all keys"
@@ -149,7 +149,7 @@ impl TreeKernels {
         let (argument, keys) = (tree.argument(), keys.address());
         let values = values.map_or(0, DeviceBuffer::address);
         let (length, fill) = (length as u32, fill as u32);
-        let threads = (tree.shape.leaves() * K::NODE_KEYS) as u64;
+        let threads = (tree.shape.leaves() * K::LEAF_KEYS) as u64;
         let arguments = arguments![argument, keys, values, length, fill];
         launch(&self.index_leaves, stream, threads, arguments)
     }
@@ -161,9 +161,9 @@ impl TreeKernels {
         tree: &TreeArrays<K>,
         fill: usize,
     ) -> Result<(), EngineError> {
-        assert!((1..=K::NODE_KEYS).contains(&fill), "{fill} keys a leaf");
+        assert!((1..=K::LEAF_KEYS).contains(&fill), "{fill} keys a leaf");
         let (argument, nodes, fill) = (tree.argument(), tree.shape.nodes() as u32, fill as u32);
-        let threads = u64::from(nodes) * K::NODE_KEYS as u64;
+        let threads = u64::from(nodes) * FAN_OUT as u64;
         launch(&self.index_inner, stream, threads, arguments![argument, nodes, fill])
     }
 
@@ -177,18 +177,18 @@ impl TreeKernels {
         found: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(requests.len().min(found.len()) >= length, "a place a request");
-        let (kernel, each): (&Kernel, u64) = match search {
-            TreeSearch::Last => (&self.index_find_last, SEARCH_THREADS),
-            TreeSearch::First(1) => (&self.index_find_1, 1),
-            TreeSearch::First(2) => (&self.index_find_2, 2),
-            TreeSearch::First(4) => (&self.index_find_4, 4),
-            TreeSearch::First(8) => (&self.index_find_8, 8),
-            TreeSearch::First(16) => (&self.index_find_16, 16),
-            TreeSearch::First(32) => (&self.index_find_32, 32),
+        let (kernel, threads, together): (&Kernel, u64, usize) = match search {
+            TreeSearch::Last => (&self.index_find_last, SEARCH_THREADS, 1),
+            TreeSearch::First(1) => (&self.index_find_1, 1, 1),
+            TreeSearch::First(2) => (&self.index_find_2, 2, 2),
+            TreeSearch::First(4) => (&self.index_find_4, 4, 2),
+            TreeSearch::First(8) => (&self.index_find_8, 8, 2),
+            TreeSearch::First(16) => (&self.index_find_16, 16, 2),
+            TreeSearch::First(32) => (&self.index_find_32, 32, 2),
             TreeSearch::First(threads) => panic!("{threads} is not a power of two up to 32"),
         };
         let (argument, requests, found) = (tree.argument(), requests.address(), found.address());
-        let (threads, length) = (length as u64 * each, length as u32);
+        let (threads, length) = (length.div_ceil(together) as u64 * threads, length as u32);
         launch(kernel, stream, threads, arguments![argument, requests, length, found])
     }
 

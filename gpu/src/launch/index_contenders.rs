@@ -77,11 +77,11 @@ impl ContenderKernels {
         (places, length): (&DeviceBuffer<K>, usize),
         requests: Requests<'_, K>,
     ) -> Result<(), EngineError> {
-        assert!(places.len() >= length.next_multiple_of(K::NODE_KEYS), "whole nodes");
+        assert!(places.len() >= length.next_multiple_of(K::LEAF_KEYS), "whole nodes");
         let (places, length, (requests, count, found)) =
             (places.address(), length as u32, of_requests(requests));
         let arguments = arguments![places, length, requests, count, found];
-        launch(&self.contender_k_ary, stream, u64::from(count) * 8, arguments)
+        launch(&self.contender_k_ary, stream, u64::from(count) * 4, arguments)
     }
 
     /// Search in the bucket that an offset table gives.

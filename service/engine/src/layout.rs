@@ -99,8 +99,10 @@ pub const ENUMERATIONS: &[EnumLayout] =
     &[enumeration!("REFUSED_", Refusal), enumeration!("EVENT_", EventKind)];
 
 constants! { CONSTANTS:
-    /// Bytes of the keys of a node of an index.
-    INDEX_NODE_BYTES: u32 = 128;
+    /// Bytes of the keys of a leaf of an index.
+    INDEX_LEAF_BYTES: u32 = 128;
+    /// Children of an inner node of an index.
+    INDEX_FAN_OUT: u32 = 8;
     /// Levels of the inner nodes of an index at most.
     INDEX_LEVELS: u32 = 10;
     /// No place of an index: there is no such key.

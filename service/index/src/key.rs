@@ -1,28 +1,32 @@
-//! Keys of a tree: 64-bit integers, and pairs of object and time.
+//! Keys of a tree, 64-bit integers or pairs of object and time, and its nodes.
 //!
-//! A node of any key has 128 bytes, the cache line of a GPU and two of a CPU.
+//! Leaves have 128 bytes, the cache line of a GPU and two of a CPU. Inner nodes have eight children:
+//! on an H200 a search reads fewer bytes and runs fewer instructions than with 16 (20 G/s against
+//! 16 at 25 M words), and the larger leaves keep the build of all inner keys short.
 
-/// Bytes of the keys of a node.
-pub const NODE_BYTES: usize = 128;
+/// Bytes of the keys of a leaf.
+pub const LEAF_BYTES: usize = 128;
+/// Children of an inner node; it has as many places.
+pub const FAN_OUT: usize = 8;
 
-/// A key: ordered, of a size that divides a node.
+/// A key: ordered, of a size that divides a leaf.
 pub trait Key: Copy + Ord + Default + std::fmt::Debug + Send + Sync + 'static {
-    /// The keys of a node.
+    /// The keys of a leaf.
     type Keys: AsRef<[Self]> + AsMut<[Self]> + Copy + std::fmt::Debug + Send + Sync;
 
-    /// The number of keys of a node, and of its children; a power of two.
-    const NODE_KEYS: usize = NODE_BYTES / size_of::<Self>();
+    /// Places of a leaf; a power of two.
+    const LEAF_KEYS: usize = LEAF_BYTES / size_of::<Self>();
     /// The least key; fills the place on the left of each inner node.
     const LEAST: Self;
     /// The greatest key; fills places without a key.
     const GREATEST: Self;
 
-    /// The keys of a node without keys.
+    /// The places of a leaf without keys.
     fn empty() -> Self::Keys;
 }
 
 impl Key for u64 {
-    type Keys = [Self; NODE_BYTES / size_of::<Self>()];
+    type Keys = [Self; LEAF_BYTES / size_of::<Self>()];
 
     const LEAST: Self = Self::MIN;
     const GREATEST: Self = Self::MAX;
@@ -43,7 +47,7 @@ pub struct ObjectTime {
 }
 
 impl Key for ObjectTime {
-    type Keys = [Self; NODE_BYTES / size_of::<Self>()];
+    type Keys = [Self; LEAF_BYTES / size_of::<Self>()];
 
     const LEAST: Self = Self { object: u64::MIN, time: i64::MIN };
     const GREATEST: Self = Self { object: u64::MAX, time: i64::MAX };
@@ -53,40 +57,53 @@ impl Key for ObjectTime {
     }
 }
 
-/// The keys of one node, aligned to cache lines.
+/// The keys of a leaf, aligned to cache lines; fillers behind them.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(128))]
-pub(crate) struct Node<K: Key>(K::Keys);
+pub(crate) struct Leaf<K: Key>(K::Keys);
 
-impl<K: Key> Node<K> {
-    /// A node without keys.
+impl<K: Key> Leaf<K> {
+    /// A leaf without keys.
     pub(crate) fn empty() -> Self {
         Self(K::empty())
-    }
-
-    /// An inner node without bounds: the padding key alone.
-    pub(crate) fn inner() -> Self {
-        let mut node = Self::empty();
-        node.keys_mut()[0] = K::LEAST;
-        node
     }
 
     /// All places.
     #[inline]
     pub(crate) fn keys(&self) -> &[K] {
-        &self.0.as_ref()[..K::NODE_KEYS]
+        &self.0.as_ref()[..K::LEAF_KEYS]
     }
 
     /// All places.
     #[inline]
     pub(crate) fn keys_mut(&mut self) -> &mut [K] {
-        &mut self.0.as_mut()[..K::NODE_KEYS]
+        &mut self.0.as_mut()[..K::LEAF_KEYS]
     }
 
-    /// The number of keys below `key` from place `FIRST` on; without branches.
+    /// The number of keys below `key`; without branches.
     #[inline]
-    pub(crate) fn below<const FIRST: usize>(&self, key: K) -> usize {
-        self.keys()[FIRST..].iter().map(|at| usize::from(*at < key)).sum()
+    pub(crate) fn below(&self, key: K) -> usize {
+        self.keys().iter().map(|at| usize::from(*at < key)).sum()
+    }
+}
+
+/// An inner node: the left padding key, then the greatest keys of all children but the last.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct Inner<K>(pub(crate) [K; FAN_OUT]);
+
+impl<K: Key> Inner<K> {
+    /// A node whose children have no bounds.
+    pub(crate) fn unbounded() -> Self {
+        let mut keys = [K::GREATEST; FAN_OUT];
+        keys[0] = K::LEAST;
+        Self(keys)
+    }
+
+    /// The child in which `key` is, or into which it belongs; without branches.
+    #[inline]
+    pub(crate) fn child(&self, key: K) -> usize {
+        self.0[1..].iter().map(|at| usize::from(*at < key)).sum()
     }
 }
 
@@ -96,8 +113,10 @@ mod tests {
 
     #[test]
     fn nodes_fill_their_cache_lines() {
-        assert_eq!((size_of::<Node<u64>>(), u64::NODE_KEYS), (NODE_BYTES, 16));
-        assert_eq!((size_of::<Node<ObjectTime>>(), ObjectTime::NODE_KEYS), (NODE_BYTES, 8));
+        assert_eq!((size_of::<Leaf<u64>>(), u64::LEAF_KEYS), (LEAF_BYTES, 16));
+        assert_eq!((size_of::<Leaf<ObjectTime>>(), ObjectTime::LEAF_KEYS), (LEAF_BYTES, 8));
+        assert_eq!(size_of::<Inner<u64>>(), FAN_OUT * size_of::<u64>());
+        assert_eq!(size_of::<Inner<ObjectTime>>(), FAN_OUT * size_of::<ObjectTime>());
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod segmented;
 mod shape;
 mod tree;
 
-pub use key::{Key, NODE_BYTES, ObjectTime};
+pub use key::{FAN_OUT, Key, LEAF_BYTES, ObjectTime};
 pub use range::Range;
 pub use segmented::Segmented;
 pub use shape::{LEVELS_MAX, Shape};

@@ -23,8 +23,8 @@ impl<K: Key, V: Copy + Default> Tree<K, V> {
             Bound::Included(key) | Bound::Excluded(key) => self.lower_bound(*key),
         };
         // A full last leaf ends where a next one would begin.
-        let leaf = (place / K::NODE_KEYS).min(self.leaves.len() - 1);
-        let at = place - leaf * K::NODE_KEYS;
+        let leaf = (place / K::LEAF_KEYS).min(self.leaves.len() - 1);
+        let at = place - leaf * K::LEAF_KEYS;
         let mut entries = Range { tree: self, leaf, at, end: range.end_bound().cloned() };
         if let Bound::Excluded(key) = range.start_bound()
             && self.entry(place).is_some_and(|(found, _)| found == *key)
@@ -66,7 +66,7 @@ impl<'a, K: Key, V: Clone> Iterator for Range<'a, K, V> {
             Bound::Included(end) => key > end,
             Bound::Excluded(end) => key >= end,
         };
-        let place = self.leaf * K::NODE_KEYS + self.at;
+        let place = self.leaf * K::LEAF_KEYS + self.at;
         self.at += 1;
         (!ends).then(|| (key, tree.values.at(place)))
     }

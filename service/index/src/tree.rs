@@ -5,7 +5,7 @@
 
 use thiserror::Error;
 
-use crate::key::{Key, Node};
+use crate::key::{FAN_OUT, Inner, Key, Leaf};
 use crate::segmented::Segmented;
 use crate::shape::Shape;
 
@@ -29,12 +29,12 @@ pub enum BuildError {
         /// Number of values.
         values: usize,
     },
-    /// A leaf has at least one key and at most as many as a node.
+    /// A leaf has at least one key and at most as many as it has places.
     #[error("{fill} keys a leaf is not between 1 and {most}")]
     Fill {
         /// Keys of a leaf.
         fill: usize,
-        /// Keys of a node.
+        /// Places of a leaf.
         most: usize,
     },
 }
@@ -42,20 +42,20 @@ pub enum BuildError {
 /// A map from keys to values.
 #[derive(Clone, Debug)]
 pub struct Tree<K: Key, V> {
-    pub(crate) leaves: Segmented<Node<K>>,
+    pub(crate) leaves: Segmented<Leaf<K>>,
     /// By leaf: its keys.
     pub(crate) lengths: Segmented<u8>,
     /// By place.
     pub(crate) values: Segmented<V>,
     /// Inner nodes, the level above the leaves first.
-    pub(crate) levels: Vec<Segmented<Node<K>>>,
+    pub(crate) levels: Vec<Segmented<Inner<K>>>,
     pub(crate) length: usize,
 }
 
 impl<K: Key, V: Copy + Default> Default for Tree<K, V> {
     fn default() -> Self {
-        let (leaves, lengths) = (Segmented::filled(&Node::empty(), 1), Segmented::filled(&0, 1));
-        let values = Segmented::filled(&V::default(), K::NODE_KEYS);
+        let (leaves, lengths) = (Segmented::filled(&Leaf::empty(), 1), Segmented::filled(&0, 1));
+        let values = Segmented::filled(&V::default(), K::LEAF_KEYS);
         Self { leaves, lengths, values, levels: Vec::new(), length: 0 }
     }
 }
@@ -70,8 +70,8 @@ impl<K: Key, V: Copy + Default> Tree<K, V> {
         if keys.len() != values.len() {
             return Err(BuildError::Lengths { keys: keys.len(), values: values.len() });
         }
-        if !(1..=K::NODE_KEYS).contains(&fill) {
-            return Err(BuildError::Fill { fill, most: K::NODE_KEYS });
+        if !(1..=K::LEAF_KEYS).contains(&fill) {
+            return Err(BuildError::Fill { fill, most: K::LEAF_KEYS });
         }
         if let Some(before) = keys.windows(2).position(|pair| pair[0] >= pair[1]) {
             return Err(BuildError::NotAscending { at: before + 1 });
@@ -89,13 +89,13 @@ impl<K: Key, V: Copy + Default> Tree<K, V> {
     ) {
         self.length = entries.len();
         let leaves = self.length.div_ceil(fill).max(1);
-        self.leaves = Segmented::filled(&Node::empty(), leaves);
+        self.leaves = Segmented::filled(&Leaf::empty(), leaves);
         self.lengths = Segmented::filled(&0, leaves);
-        self.values = Segmented::filled(&V::default(), leaves * K::NODE_KEYS);
+        self.values = Segmented::filled(&V::default(), leaves * K::LEAF_KEYS);
         for (rank, (key, value)) in entries.enumerate() {
             let (leaf, at) = (rank / fill, rank % fill);
             self.leaves.at_mut(leaf).keys_mut()[at] = key;
-            *self.values.at_mut(leaf * K::NODE_KEYS + at) = value;
+            *self.values.at_mut(leaf * K::LEAF_KEYS + at) = value;
             *self.lengths.at_mut(leaf) = at as u8 + 1;
         }
         self.build_inner();
@@ -109,8 +109,8 @@ impl<K: Key, V: Copy + Default> Tree<K, V> {
         for level in 0..shape.levels() {
             let mut nodes = Segmented::default();
             for number in 0..shape.nodes_of(level) {
-                let mut node = Node::empty();
-                for (place, key) in node.keys_mut().iter_mut().enumerate() {
+                let mut node = Inner::unbounded();
+                for (place, key) in node.0.iter_mut().enumerate() {
                     *key = self.inner_key(&shape, level, number, place);
                 }
                 nodes.push(node);
@@ -152,15 +152,16 @@ impl<K: Key, V: Copy + Default> Tree<K, V> {
     /// Bytes of all arrays.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let nodes = self.leaves.len() + self.levels.iter().map(Segmented::len).sum::<usize>();
-        nodes * size_of::<Node<K>>() + self.values.len() * size_of::<V>() + self.lengths.len()
+        let inner = self.levels.iter().map(Segmented::len).sum::<usize>() * size_of::<Inner<K>>();
+        let leaves = self.leaves.len() * size_of::<Leaf<K>>();
+        inner + leaves + self.values.len() * size_of::<V>() + self.lengths.len()
     }
 
     /// The leaf in which a key is, or into which it belongs; without branches.
     #[inline]
     pub(crate) fn leaf_of(&self, key: K) -> usize {
         let levels = self.levels.iter().rev();
-        levels.fold(0, |node, level| node * K::NODE_KEYS + level.at(node).below::<1>(key))
+        levels.fold(0, |node, level| node * FAN_OUT + level.at(node).child(key))
     }
 
     /// The place of the first key not below `key`; the place behind the last key if all are.
@@ -168,7 +169,7 @@ impl<K: Key, V: Copy + Default> Tree<K, V> {
     #[inline]
     pub fn lower_bound(&self, key: K) -> usize {
         let leaf = self.leaf_of(key);
-        leaf * K::NODE_KEYS + self.leaves.at(leaf).below::<0>(key)
+        leaf * K::LEAF_KEYS + self.leaves.at(leaf).below(key)
     }
 
     /// [`Tree::lower_bound`] of many keys, whose cache misses overlap.
@@ -181,11 +182,11 @@ impl<K: Key, V: Copy + Default> Tree<K, V> {
             places.fill(0);
             for level in self.levels.iter().rev() {
                 for (key, node) in keys.iter().zip(&mut *places) {
-                    *node = *node * K::NODE_KEYS + level.at(*node).below::<1>(*key);
+                    *node = *node * FAN_OUT + level.at(*node).child(*key);
                 }
             }
             for (key, leaf) in keys.iter().zip(places) {
-                *leaf = *leaf * K::NODE_KEYS + self.leaves.at(*leaf).below::<0>(*key);
+                *leaf = *leaf * K::LEAF_KEYS + self.leaves.at(*leaf).below(*key);
             }
         }
     }
@@ -210,17 +211,17 @@ impl<K: Key, V: Copy + Default> Tree<K, V> {
     /// The entry at a place; `None` where there is none.
     #[must_use]
     pub fn entry(&self, place: usize) -> Option<(K, &V)> {
-        let (leaf, at) = (place / K::NODE_KEYS, place % K::NODE_KEYS);
+        let (leaf, at) = (place / K::LEAF_KEYS, place % K::LEAF_KEYS);
         let exists = leaf < self.leaves.len() && at < usize::from(*self.lengths.at(leaf));
         exists.then(|| (self.leaves.at(leaf).keys()[at], self.values.at(place)))
     }
 
     /// The place of the entry before a place that [`Tree::lower_bound`] returned.
     fn place_before(&self, place: usize) -> Option<usize> {
-        if !place.is_multiple_of(K::NODE_KEYS) {
+        if !place.is_multiple_of(K::LEAF_KEYS) {
             return Some(place - 1);
         }
-        let leaf = (place / K::NODE_KEYS).checked_sub(1)?;
-        Some(leaf * K::NODE_KEYS + usize::from(*self.lengths.at(leaf)) - 1)
+        let leaf = (place / K::LEAF_KEYS).checked_sub(1)?;
+        Some(leaf * K::LEAF_KEYS + usize::from(*self.lengths.at(leaf)) - 1)
     }
 }

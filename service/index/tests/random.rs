@@ -103,7 +103,7 @@ fn trees_equal_the_model<K: Drawn>() {
         let range = [length as u64 + 1, 4 * length as u64 + 1, u64::MAX][random.below(3) as usize];
         let draw = |_: usize| (K::draw(&mut random, range), random.next() as u32);
         let model: Model<K> = (0..length).map(draw).collect();
-        let fill = 1 + random.below(K::NODE_KEYS as u64) as usize;
+        let fill = 1 + random.below(K::LEAF_KEYS as u64) as usize;
         let tree = built(&model, fill);
         compare_all(&tree, &model, &mut random, &format!("seed {seed}, {length} of {fill}"));
     }
@@ -116,7 +116,7 @@ fn insertions_equal_the_model<K: Drawn>() {
         let first = random.below(3_000) as usize;
         let draw = |_: usize| (K::draw(&mut random, range), 0);
         let mut model: Model<K> = (0..first).map(draw).collect();
-        let mut tree = built(&model, 1 + random.below(K::NODE_KEYS as u64) as usize);
+        let mut tree = built(&model, 1 + random.below(K::LEAF_KEYS as u64) as usize);
         for number in 0..6_000 {
             let (key, value) = (K::draw(&mut random, range), number);
             let case = format!("seed {seed}, insertion {number}");
