@@ -1,6 +1,6 @@
 //! The tree: build from sorted keys, and search.
 //!
-//! A place is the number of a key's leaf times the keys of a node, plus the key's position in the
+//! A place is the number of a key's leaf times the places of a leaf, plus the key's position in the
 //! leaf. Places ascend with keys. In a tree built with full leaves, a place is a rank.
 
 use thiserror::Error;
