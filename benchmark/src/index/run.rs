@@ -1,4 +1,6 @@
-//! Runs the experiments: every structure's answers are checked before its clock starts.
+//! Runs the experiments of the flags, on the CPU and, in a build with CUDA, on the device.
+//!
+//! Every structure's answers are checked before its clock starts.
 
 use std::time::Instant;
 

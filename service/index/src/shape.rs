@@ -1,9 +1,9 @@
 //! The arithmetic of a tree: levels, nodes and the leaf that each inner key comes from.
 //!
-//! Inner nodes are numbered bottom up and left to right; level 0 lies above the leaves. Place 0 of a
-//! node is the left padding key; place c + 1 has the greatest key of child c; the last child needs
-//! none, because a request in the node is not above the node's greatest key. The last child of a
-//! level has no bound either, so a request above all keys ends in the last leaf.
+//! Inner nodes are numbered bottom up and left to right; level 0 lies above the leaves. Place 0 of
+//! a node is the left padding key; place c + 1 has the greatest key of child c; the last child
+//! needs none, because a request in the node is not above the node's greatest key. The last child
+//! of a level has no bound either, so a request above all keys ends in the last leaf.
 
 use crate::key::{FAN_OUT, Key};
 

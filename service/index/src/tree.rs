@@ -62,7 +62,7 @@ impl<K: Key, V: Copy + Default> Default for Tree<K, V> {
 
 impl<K: Key, V: Copy + Default> Tree<K, V> {
     /// Builds a tree of ascending keys, with `fill` keys in each leaf but the last. Leaves of fewer
-    /// keys than a node has leave room for insertions.
+    /// keys than it has places leave room for insertions.
     ///
     /// # Errors
     /// [`BuildError`] if keys do not ascend strictly, lack values, or no leaf can hold `fill` keys.
