@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Each package and the workspace packages that it may use.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     ("shoal-codec", &[]),
     ("shoal-index", &[]),
     ("shoal-position-log", &["shoal-codec"]),

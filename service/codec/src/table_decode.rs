@@ -41,6 +41,14 @@ pub enum TableValues {
 }
 
 impl TableValues {
+    /// The values, unless they are strings.
+    pub fn into_numbers(self) -> Option<Values> {
+        match self {
+            Self::Numbers(values) => Some(values),
+            Self::Text(_) => None,
+        }
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         match self {

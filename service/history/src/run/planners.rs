@@ -6,8 +6,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shoal_codec::{
-    Aim, BlockCodec, BlockPlan, ColumnPlanner, CpuCodec, FixColumns, Planner, SpaceTag, Values,
-    compact, encode_planned_table,
+    Aim, BlockCodec, BlockPlan, CpuCodec, FixColumns, Planner, SpaceTag, TablePlanner, TableValues,
+    Values, compact, encode_planned_table,
 };
 
 use super::run_index::FIRST_COLUMN;
@@ -20,9 +20,9 @@ const SEED: u64 = 1;
 #[derive(Debug)]
 pub(crate) struct Planners {
     fixes: Planner,
-    zones: Vec<ColumnPlanner>,
-    objects: Vec<ColumnPlanner>,
-    removals: Vec<ColumnPlanner>,
+    zones: Vec<TablePlanner>,
+    objects: Vec<TablePlanner>,
+    removals: Vec<TablePlanner>,
 }
 
 /// Planners that the runs of a writer use in turn.
@@ -32,8 +32,7 @@ pub(crate) struct SharedPlanners(Arc<Mutex<Planners>>);
 impl SharedPlanners {
     /// Planners without history.
     pub(crate) fn new() -> Self {
-        let columns =
-            |count: u64, aim| (0..count).map(move |it| ColumnPlanner::new(SEED ^ it, aim));
+        let columns = |count: u64, aim| (0..count).map(move |it| TablePlanner::new(SEED ^ it, aim));
         Self(Arc::new(Mutex::new(Planners {
             fixes: Planner::new(SEED, Aim::Small),
             zones: columns(8, Aim::Small).collect(),
@@ -72,23 +71,27 @@ impl Planners {
     }
 
     /// Encodes the zones of a run.
-    pub(crate) fn zones(&mut self, columns: &[Values]) -> Result<Vec<u8>, HistoryError> {
+    pub(crate) fn zones(&mut self, columns: [Values; 8]) -> Result<Vec<u8>, HistoryError> {
         table(&mut self.zones, columns)
     }
 
     /// Encodes a page of objects.
-    pub(crate) fn objects(&mut self, columns: &[Values]) -> Result<Vec<u8>, HistoryError> {
+    pub(crate) fn objects(&mut self, columns: [Values; 4]) -> Result<Vec<u8>, HistoryError> {
         table(&mut self.objects, columns)
     }
 
     /// Encodes a page of removals.
-    pub(crate) fn removals(&mut self, columns: &[Values]) -> Result<Vec<u8>, HistoryError> {
+    pub(crate) fn removals(&mut self, columns: [Values; 2]) -> Result<Vec<u8>, HistoryError> {
         table(&mut self.removals, columns)
     }
 }
 
-fn table(planners: &mut [ColumnPlanner], columns: &[Values]) -> Result<Vec<u8>, HistoryError> {
-    let numbered: Vec<_> = (FIRST_COLUMN..).zip(columns).collect();
+fn table<const N: usize>(
+    planners: &mut [TablePlanner],
+    columns: [Values; N],
+) -> Result<Vec<u8>, HistoryError> {
+    let columns = columns.map(TableValues::Numbers);
+    let numbered: Vec<_> = (FIRST_COLUMN..).zip(&columns).collect();
     let mut table = Vec::new();
     encode_planned_table(planners, &numbered, false, 0, &mut table)?;
     compact(&mut table)?;

@@ -3,7 +3,7 @@
 //! Zones are one compact table. Their times count from the start of the partition.
 
 use bytes::Bytes;
-use shoal_codec::{Budget, Table, ValueType, Values};
+use shoal_codec::{Budget, Table, TableValues, ValueType, Values};
 use shoal_position_log::LogError;
 
 use super::page::PageEntry;
@@ -33,6 +33,8 @@ pub(crate) fn decode_columns<const N: usize>(
     types: [ValueType; N],
 ) -> Result<[Values; N], String> {
     let columns = table.decode_all(rows).map_err(|error| error.to_string())?;
+    let numbers = columns.into_iter().filter_map(TableValues::into_numbers);
+    let columns: Vec<Values> = numbers.collect();
     let found: Vec<ValueType> = columns.iter().map(Values::value_type).collect();
     let ids = table.chunks().iter().map(|chunk| chunk.id);
     if found != types || !ids.eq((FIRST_COLUMN..).take(N)) {
@@ -62,7 +64,7 @@ impl RunIndex {
                 Values::U64(zones().map(|zone| zone.object.0).collect()),
                 Values::U64(zones().map(|zone| zone.object.1).collect()),
             ];
-            out.0.append(&mut planners.zones(&columns)?);
+            out.0.append(&mut planners.zones(columns)?);
         }
         Ok(out.0)
     }

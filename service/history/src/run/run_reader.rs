@@ -6,7 +6,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use shoal_codec::{Block, BlockError, Budget, FixColumns, FixRow, Table, ValueType, Values};
+use shoal_codec::{
+    Block, BlockError, Budget, FixColumns, FixRow, Table, TableValues, ValueType, Values,
+};
 use shoal_position_log::{LogError, checksum};
 
 use super::page::{Page, PageCache};
@@ -219,8 +221,8 @@ impl RunReader {
             let middle = (low + high) / 2;
             let row = middle * TILE_ROWS;
             let decoded = table.decode(FIRST_COLUMN, row..row + 1);
-            let Some(Values::U64(objects)) = decoded.map_err(|error| fault(error.to_string()))?
-            else {
+            let decoded = decoded.map_err(|error| fault(error.to_string()))?;
+            let Some(TableValues::Numbers(Values::U64(objects))) = decoded else {
                 return Err(self.mixed(page));
             };
             if objects[0] <= object { low = middle } else { high = middle }

@@ -144,7 +144,7 @@ impl RunWriter {
                 Values::U32(page.iter().map(|(_, entry)| entry.rows).collect()),
                 Values::U32(page.iter().map(|(_, entry)| entry.cell).collect()),
             ];
-            let encoded = self.run.planners.get().objects(&columns)?;
+            let encoded = self.run.planners.get().objects(columns)?;
             self.end_page(1, encoded, page.len(), page[0].0)?;
         }
         for page in removals.chunks(TABLE_PAGE_ROWS) {
@@ -152,7 +152,7 @@ impl RunWriter {
                 Values::U64(page.iter().map(|(object, _)| *object).collect()),
                 Values::I64(page.iter().map(|(_, clock_ms)| *clock_ms).collect()),
             ];
-            let encoded = self.run.planners.get().removals(&columns)?;
+            let encoded = self.run.planners.get().removals(columns)?;
             self.end_page(2, encoded, page.len(), page[0].0)?;
         }
         let index = self.index.encode(self.run.partition.start_ms, &mut self.run.planners.get())?;
