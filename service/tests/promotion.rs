@@ -117,8 +117,8 @@ fn serve(folder: &Path, address: &str, leader: Option<&str>) -> Served {
     Served::spawn(&mut command)
 }
 
-/// Waits until the leader has a follower that has everything.
-async fn replicated(address: &str) {
+/// Waits until the leader has a follower that has everything: the last epoch that it has.
+async fn replicated(address: &str) -> u64 {
     let mut fleets = FleetServiceClient::new(connect(address).await.unwrap());
     loop {
         let fleet = fleets.get_fleet(v1::GetFleetRequest::default()).await.unwrap().into_inner();
@@ -126,7 +126,7 @@ async fn replicated(address: &str) {
         let durable = fleet.log.unwrap().durable_epoch;
         let followers = fleet.replication.unwrap().followers;
         if followers.iter().any(|follower| follower.durable_epoch >= durable) {
-            return;
+            return durable;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -177,7 +177,7 @@ async fn promotions_lose_nothing_that_the_follower_has_acknowledged() {
     let mut delay_ms = 41;
     for kill in 0..kills {
         let (at, other) = (kill % 2, 1 - kill % 2);
-        replicated(&addresses[at]).await;
+        let first_epoch = replicated(&addresses[at]).await;
         let shared = Arc::new(Shared::default());
         let mut tasks: Vec<_> = (0..SENDERS)
             .map(|sender| {
@@ -187,7 +187,11 @@ async fn promotions_lose_nothing_that_the_follower_has_acknowledged() {
             .collect();
         tasks.push(tokio::spawn(observe(addresses[at].clone(), shared.clone())));
         delay_ms = (delay_ms * 31 + 7) % 211;
-        tokio::time::sleep(Duration::from_millis(100 + delay_ms)).await;
+        // The kill means something only if the follower has acknowledged reports of this leader.
+        while shared.replicated.load(Ordering::SeqCst) <= first_epoch {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(delay_ms)).await;
         // Dropping it sends SIGKILL and waits for the end.
         drop(leader);
         shared.stop.store(true, Ordering::SeqCst);
@@ -197,7 +201,6 @@ async fn promotions_lose_nothing_that_the_follower_has_acknowledged() {
         follower.run("promote").expect(0);
         let (times, replicated) =
             (times(&addresses[other]).await, shared.replicated.load(Ordering::SeqCst));
-        assert!(replicated > 0, "kill {kill}: the follower acknowledged nothing");
         let acknowledged = shared.acknowledged.lock().unwrap().clone();
         for (&(sender, number), &epoch) in acknowledged.iter().filter(|(_, e)| **e <= replicated) {
             let time_ms = times.get(&object(sender, number)).copied().unwrap_or(0);
