@@ -8,9 +8,10 @@ use prost::Message as _;
 use prost_types::{FileDescriptorSet, MethodDescriptorProto, ServiceDescriptorProto};
 use tonic_prost_build::manual;
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "shoal/v1/error.proto",
     "shoal/v1/fleet.proto",
+    "shoal/v1/history.proto",
     "shoal/v1/log.proto",
     "shoal/v1/position.proto",
     "shoal/v1/query.proto",
