@@ -34,7 +34,7 @@ use crate::error::ServiceError;
 use crate::limits::{FENCE_WAIT_MS, RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::{FleetMetrics, Metrics};
 use crate::persistence::{
-    DataFolder, FleetFolder, FleetLog, LogCondition, LogReading, RecoveredFleet, RecoveryTools,
+    DataFolder, FleetFolder, FleetLog, HistoryKeep, LogCondition, LogReading, RecoveredFleet, RecoveryTools,
     random, recover,
 };
 use crate::subscription::{FanOut, PendingChanges, Pool, SessionHandle, SessionTools, Sessions};
@@ -73,6 +73,8 @@ pub struct Registry {
     sinks: Option<SinkFactory>,
     /// Where fleets are kept across restarts, if anywhere.
     pub(super) data: Option<DataFolder>,
+    /// How much of the past the fleets of `data` keep, if any.
+    history: Option<HistoryKeep>,
     /// Address of the leader, on a follower.
     pub(super) leader: RwLock<Option<Arc<str>>>,
     /// Set once the fleets of `data` are recovered and `default` exists.
@@ -113,6 +115,7 @@ impl Registry {
             engines,
             sinks,
             data,
+            history: None,
             leader: RwLock::default(),
             is_ready,
             is_stopping,
@@ -125,6 +128,13 @@ impl Registry {
             copying: Default::default(),
             changing,
         }
+    }
+
+    /// Writes the history of all fleets that it keeps across restarts.
+    #[must_use]
+    pub(crate) fn keeping_history(mut self, keep: Option<HistoryKeep>) -> Self {
+        self.history = keep;
+        self
     }
 
     /// The memory for answers and large snapshots of all fleets.
@@ -320,6 +330,7 @@ impl Registry {
         let sinks = self.sinks.clone();
         let (name, limits, wall) = (name.clone(), self.limits.clone(), self.clock.wall.clone());
         let (is_stopping, follows) = (self.is_stopping.clone(), self.leader().is_some());
+        let history = self.history;
         blocking(move || {
             let Some(folder) = folder else {
                 return Ok(FleetStart {
@@ -342,6 +353,7 @@ impl Registry {
                 metrics: &metrics,
                 is_stopping: &is_stopping,
                 follows,
+                history,
             })?;
             let RecoveredFleet { backend, producers, epoch, clock_ms, terms, sink, log } =
                 recovered;
