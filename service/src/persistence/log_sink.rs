@@ -80,6 +80,9 @@ impl CycleSink for LogSink {
             return;
         }
         cycle.epoch = settled.epoch;
+        if !is_logged {
+            (cycle.clock_ms, cycle.refused) = (settled.clock_ms, settled.refused());
+        }
         if !is_logged && self.clock == Clock::System {
             // Cycles that are not logged may have advanced the clock further than this one.
             cycle.system_ms = settled.clock_ms;
@@ -141,10 +144,16 @@ impl LogSink {
     fn reach_settled(&mut self) {
         let epoch = self.log.settled_epoch();
         if epoch > self.logged_epoch {
-            let (system_ms, time_max_ms) = (self.clock_ms, self.clock_ms);
-            let (requests, batches, encoded) = (Arc::default(), Vec::new(), None);
-            let cycle = CycleRecord { epoch, system_ms, time_max_ms, requests, batches, encoded };
-            self.send_cycle(cycle);
+            self.send_cycle(CycleRecord {
+                epoch,
+                system_ms: self.clock_ms,
+                time_max_ms: self.clock_ms,
+                requests: Arc::default(),
+                batches: Vec::new(),
+                clock_ms: self.clock_ms,
+                refused: Vec::new(),
+                encoded: None,
+            });
         }
     }
 }

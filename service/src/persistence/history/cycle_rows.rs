@@ -4,7 +4,7 @@
 use shoal_codec::FixColumns;
 use shoal_engine::{Clock, Request};
 use shoal_history::Batch;
-use shoal_position_log::{LoggedCycle, RequestBody};
+use shoal_position_log::{EVERY_ROW, LoggedCycle, RequestBody};
 
 use super::super::rows_body;
 
@@ -26,11 +26,16 @@ impl CycleRows {
     /// # Errors
     /// What is wrong with a request.
     pub(super) fn add(&mut self, cycle: &LoggedCycle<'_>, batch: &mut Batch) -> Result<(), String> {
+        // Without a recorded clock it is found as the engine finds it.
         let mut latest_ms = self.clock_ms;
         if self.clock == Clock::System {
             latest_ms = latest_ms.max(cycle.header.system_ms);
         }
-        for request in cycle.requests() {
+        let mut refused = cycle.refused().peekable();
+        for (number, request) in (0_u32..).zip(cycle.requests()) {
+            if refused.next_if_eq(&(number, EVERY_ROW)).is_some() {
+                continue;
+            }
             let is_decoded = match request.body {
                 RequestBody::Block(bytes) => {
                     // The engine refuses a block that does not decode.
@@ -44,6 +49,9 @@ impl CycleRows {
                 continue;
             }
             for row in 0..self.columns.len() {
+                if refused.next_if_eq(&(number, row as u32)).is_some() {
+                    continue;
+                }
                 let fix = self.columns.row(row);
                 if fix.time_ms <= cycle.header.time_max_ms && fix.object != u64::MAX {
                     latest_ms = latest_ms.max(fix.time_ms);
@@ -51,7 +59,10 @@ impl CycleRows {
                 }
             }
         }
-        self.clock_ms = latest_ms;
+        if let Some(refused) = refused.next() {
+            return Err(format!("refused row {refused:?} does not exist"));
+        }
+        self.clock_ms = cycle.clock_ms.unwrap_or(latest_ms);
         for request in cycle.requests() {
             match request.body {
                 RequestBody::Remove(objects) => objects
