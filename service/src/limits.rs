@@ -145,8 +145,13 @@ pub const HISTORY_POLL_MS: u64 = 100;
 /// Delay before the history tries a full disk again, milliseconds: doubled from the first to the
 /// second after each failure.
 pub const HISTORY_RETRY_MS: (u64, u64) = (500, 30_000);
-/// Rows that a merge of the history writes between two pauses: some 2 ms on a core.
-pub const HISTORY_MERGE_ROWS: usize = 1 << 15;
+/// Rows that the history reads from the log between two pauses, or those of a larger cycle.
+pub const HISTORY_READ_ROWS: usize = 1 << 16;
+/// Rows that a merge of the history writes meanwhile: a row is rewritten about twice.
+pub const HISTORY_MERGE_ROWS: usize = 2 * HISTORY_READ_ROWS;
+/// Runs of a history beyond which merges go first, and nothing is read while one is left: a 16th of
+/// those that a manifest holds.
+pub const HISTORY_UNMERGED_RUNS_MAX: usize = shoal_history::limits::RUNS_MAX / 16;
 /// Delay before a full disk is tried again, milliseconds.
 pub const LOG_RETRY_MS: u64 = 500;
 /// Longest time that an acknowledgement waits for space on a full disk: a checkpoint that frees

@@ -108,9 +108,11 @@ const FLEET_GAUGES: [FleetGauge; 30] = [
     ("history_epoch", "Last epoch that is part of the history", |fleet| {
         fleet.history.watermark.position.epoch
     }),
-    ("history_clock_milliseconds", "Clock of the history's last epoch, Unix milliseconds", |fleet| {
-        fleet.history.watermark.clock_ms.max(0) as u64
-    }),
+    (
+        "history_clock_milliseconds",
+        "Clock of the history's last epoch, Unix milliseconds",
+        |fleet| fleet.history.watermark.clock_ms.max(0) as u64,
+    ),
     ("history_backlog_bytes", "Bytes of the log that the history has not taken", |fleet| {
         fleet.history.backlog_bytes
     }),

@@ -58,15 +58,11 @@ impl CycleOutcome<'_> {
 
 /// Confirms that refused rows ascend, that their requests exist, and that a request that is refused
 /// as a whole has no others.
-fn check_refused(
-    refused: impl Iterator<Item = RefusedRow>,
-    requests: usize,
-) -> Result<(), String> {
+fn check_refused(refused: impl Iterator<Item = RefusedRow>, requests: usize) -> Result<(), String> {
     let mut last = None;
     for (request, row) in refused {
         let is_placed = last.is_none_or(|(last_request, last_row)| {
-            last_request < request
-                || last_request == request && last_row < row && row != EVERY_ROW
+            last_request < request || last_request == request && last_row < row && row != EVERY_ROW
         });
         if !is_placed || request as usize >= requests {
             return Err(format!("refused row {row} of request {request} is misplaced"));

@@ -34,8 +34,8 @@ use crate::error::ServiceError;
 use crate::limits::{FENCE_WAIT_MS, RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::{FleetMetrics, Metrics};
 use crate::persistence::{
-    DataFolder, FleetFolder, FleetLog, HistoryKeep, LogCondition, LogReading, RecoveredFleet, RecoveryTools,
-    random, recover,
+    DataFolder, FleetFolder, FleetLog, HistoryKeep, LogCondition, LogReading, RecoveredFleet,
+    RecoveryTools, random, recover,
 };
 use crate::subscription::{FanOut, PendingChanges, Pool, SessionHandle, SessionTools, Sessions};
 use crate::threads::spawn;
@@ -74,7 +74,7 @@ pub struct Registry {
     /// Where fleets are kept across restarts, if anywhere.
     pub(super) data: Option<DataFolder>,
     /// How much of the past the fleets of `data` keep, if any.
-    history: Option<HistoryKeep>,
+    pub(super) history: Option<HistoryKeep>,
     /// Address of the leader, on a follower.
     pub(super) leader: RwLock<Option<Arc<str>>>,
     /// Set once the fleets of `data` are recovered and `default` exists.
@@ -128,13 +128,6 @@ impl Registry {
             copying: Default::default(),
             changing,
         }
-    }
-
-    /// Writes the history of all fleets that it keeps across restarts.
-    #[must_use]
-    pub(crate) fn keeping_history(mut self, keep: Option<HistoryKeep>) -> Self {
-        self.history = keep;
-        self
     }
 
     /// The memory for answers and large snapshots of all fleets.

@@ -24,20 +24,20 @@ const OBJECTS_MAX: u64 = 25;
 const TOO_LATE_MS: i64 = 9_000_000_000_000;
 
 /// A server that seals at once, with a log of small segments and checkpoints.
-fn options(limits: ServerLimits) -> ServerOptions {
+fn options(history_backlog_bytes: u64) -> ServerOptions {
     let leading = leading(32 << 10);
     let limits = ServerLimits {
         history_seal_ms: 1,
         history_share: 100,
         fleet_objects_max: OBJECTS_MAX,
-        history_backlog_bytes: limits.history_backlog_bytes,
+        history_backlog_bytes,
         ..leading.limits
     };
     ServerOptions { history: Some(HistoryKeep::default()), limits, ..leading }
 }
 
 async fn start(disk: &SimulatedDisk) -> Running {
-    Running::start_in(on(disk), options(ServerLimits::default())).await
+    Running::start_in(on(disk), options(4 << 30)).await
 }
 
 /// The past as it was acknowledged.
@@ -118,8 +118,10 @@ impl Past {
     fn assert_is(&self, disk: &SimulatedDisk) {
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
         let id = Manifest::load(&*storage).unwrap().unwrap().fleets[0].fleet.id;
-        let options =
-            HistoryOptions { reserve_bytes: 0, ..HistoryOptions::new(id, Space::geographic().tag()) };
+        let options = HistoryOptions {
+            reserve_bytes: 0,
+            ..HistoryOptions::new(id, Space::geographic().tag())
+        };
         let writer = HistoryWriter::open(storage, "fleets/default/history", &options).unwrap();
         let version = writer.history().version();
         assert_eq!(version.watermark().position.epoch, self.epoch);
@@ -182,10 +184,9 @@ async fn the_history_is_what_was_acknowledged_over_restarts_and_crashes() {
 async fn a_follower_writes_the_same_history() {
     let disks = [SimulatedDisk::new(1), SimulatedDisk::new(2)];
     let (mut random, mut past) = (Random(7), Past::default());
-    let leader =
-        Running::start_at(ANY, on(&disks[0]), options(ServerLimits::default())).await;
+    let leader = Running::start_at(ANY, on(&disks[0]), options(4 << 30)).await;
     let follows = following(leader.address).follow;
-    let options = ServerOptions { follow: follows, ..options(ServerLimits::default()) };
+    let options = ServerOptions { follow: follows, ..options(4 << 30) };
     let follower = Running::start_in(on(&disks[1]), options).await;
     past.drive(&leader, &mut random, 0..60).await;
     caught_up(&leader).await;
@@ -200,8 +201,7 @@ async fn a_follower_writes_the_same_history() {
 async fn reports_wait_for_a_history_that_is_behind() {
     let (disk, mut random) = (SimulatedDisk::new(3), Random(3));
     let mut past = Past::default();
-    let limits = ServerLimits { history_backlog_bytes: 1, ..ServerLimits::default() };
-    let server = Running::start_in(on(&disk), options(limits)).await;
+    let server = Running::start_in(on(&disk), options(1)).await;
     past.drive(&server, &mut random, 0..60).await;
     reaches(&server, past.epoch).await;
     server.stop().await;

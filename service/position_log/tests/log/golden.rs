@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use shoal_position_log::{
     CheckpointHeader, CheckpointWriter, CycleHeader, CycleOutcome, EVERY_ROW, FrameKind, Group,
-    LoggedCycle, Manifest, ManifestEntry, PastTerm, Position, ProducerState, ReadMode, Section, SimulatedDisk, Storage, decode_producers,
-    open_newest,
+    LoggedCycle, Manifest, ManifestEntry, PastTerm, Position, ProducerState, ReadMode, Section,
+    SimulatedDisk, Storage, decode_producers, open_newest,
 };
 
 use crate::sample::{

@@ -106,7 +106,7 @@ pub(crate) fn cycle(chance: &mut Random, epoch: u64, bytes_max: usize) -> OwnedC
         1 => (0..3).map(|row| (request, row * row + request)).collect(),
         _ => Vec::new(),
     });
-    let outcome = (epoch % 3 > 0).then(|| (system_ms + 1, refused.collect()));
+    let outcome = (!epoch.is_multiple_of(3)).then(|| (system_ms + 1, refused.collect()));
     OwnedCycle { header, requests, outcome }
 }
 

@@ -188,6 +188,27 @@ fn log_rows(log: &v1::FleetLog) -> Vec<(&'static str, String)> {
     rows
 }
 
+/// The properties of a history, one a row.
+fn history_rows(history: &v1::HistoryState) -> Vec<(&'static str, String)> {
+    let v1::HistoryState { watermark_epoch, watermark_ms, run_count, fix_count, .. } = *history;
+    let mut rows = vec![
+        ("history epoch", format!("{watermark_epoch}, at {}", rfc3339(watermark_ms))),
+        ("history behind", bytes_text(history.backlog_byte_count)),
+        (
+            "history size",
+            format!("{}, {fix_count} fixes, {run_count} runs", bytes_text(history.byte_count)),
+        ),
+        (
+            "history work",
+            format!("{} fixes, {} merges", history.sealed_fix_count, history.merge_count),
+        ),
+    ];
+    if !history.problem.is_empty() {
+        rows.push(("history problem", history.problem.clone()));
+    }
+    rows
+}
+
 fn clock_name(fleet: &v1::Fleet) -> &'static str {
     match fleet.clock() {
         v1::Clock::Event => "event",
@@ -263,7 +284,8 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
     ];
     let log = fleet.log.iter().flat_map(log_rows);
     let replication = fleet.replication.iter().flat_map(|it| replication_rows(it, fleet.epoch));
-    for (name, text) in properties.into_iter().chain(log).chain(replication) {
+    let history = fleet.history.iter().flat_map(history_rows);
+    for (name, text) in properties.into_iter().chain(log).chain(history).chain(replication) {
         table.add_row([name.to_owned(), text]);
     }
     table

@@ -45,6 +45,8 @@ pub struct HistoryReading {
 /// What the history's thread counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
+    /// Where the log begins, for a history without a watermark.
+    pub(super) begin: Position,
     pub(super) sealed_rows: u64,
     pub(super) merges: u64,
     pub(super) retries: u64,
@@ -81,7 +83,7 @@ impl FleetHistory {
     #[must_use]
     pub(crate) fn reading(&self, log: &FleetLog) -> HistoryReading {
         let version = self.history.version();
-        let Counts { sealed_rows, merges, retries, failed } = self.counts().clone();
+        let Counts { sealed_rows, merges, retries, failed, .. } = self.counts().clone();
         HistoryReading {
             watermark: version.watermark(),
             backlog_bytes: self.backlog_bytes(log.reading().position),
@@ -113,9 +115,10 @@ impl FleetHistory {
     }
 
     fn backlog_bytes(&self, end: Position) -> u64 {
-        let start = self.history.version().watermark().position;
+        let watermark = self.history.version().watermark().position;
+        let start = if watermark.segment > 0 { watermark } else { self.counts().begin };
         if start.segment == 0 {
-            // Nothing was sealed yet.
+            // The log is about to be opened.
             return 0;
         }
         let segments = end.segment.saturating_sub(start.segment);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use shoal_history::limits::BATCH_ROWS_DEFAULT;
 use shoal_history::{Batch, HistoryError, HistoryOptions, HistoryWriter, Merge, Watermark};
-use shoal_position_log::{CycleSource as _, LogError, LogReader, ReadMode};
+use shoal_position_log::{CycleSource as _, LogError, LogReader, Position, ReadMode};
 use tracing::{error, warn};
 
 use super::super::data_folder::FleetFolder;
@@ -19,7 +19,10 @@ use super::super::recovery::RecoveryTools;
 use super::cycle_rows::CycleRows;
 use super::{FleetHistory, HistoryKeep};
 use crate::error::ServiceError;
-use crate::limits::{HISTORY_MERGE_ROWS, HISTORY_POLL_MS, HISTORY_RETRY_MS};
+use crate::limits::{
+    HISTORY_MERGE_ROWS, HISTORY_POLL_MS, HISTORY_READ_ROWS, HISTORY_RETRY_MS,
+    HISTORY_UNMERGED_RUNS_MAX,
+};
 use crate::threads::spawn;
 
 /// The thread that writes a history; it ends when this is dropped.
@@ -133,7 +136,7 @@ struct HistoryThread {
 impl HistoryThread {
     fn run(mut self) {
         let fleet = self.folder.identity.name.clone();
-        let ended = self.open_reader().map_err(End::from).and_then(|reader| self.work(reader));
+        let ended = self.open_reader().and_then(|reader| self.work(reader));
         if let Err(End::Failed(error)) = ended {
             error!(fleet, %error, "the history has stopped; the log is no longer kept for it");
             self.history.counts().failed = Some(error.to_string().into());
@@ -142,27 +145,39 @@ impl HistoryThread {
     }
 
     /// Opens the log behind the watermark, or where it begins.
-    fn open_reader(&mut self) -> Result<LogReader, LogError> {
-        let (fleet, epoch) = (&self.folder.identity.name, self.read.position.epoch);
-        let mode = ReadMode::Through(0);
-        match self.folder.read_log(epoch, mode) {
+    fn open_reader(&mut self) -> Result<LogReader, End> {
+        let fleet = self.folder.identity.name.clone();
+        let end = self.log.reading();
+        if self.read.position.epoch > end.durable_epoch {
+            warn!(fleet, "the history has cycles that a repair cut off the log");
+            let position = Position { epoch: end.durable_epoch, ..end.position };
+            self.read = Watermark { term: end.term, position, ..self.read };
+            self.seal()?;
+        }
+        let (epoch, mode) = (self.read.position.epoch, ReadMode::Through(0));
+        let reader = match self.folder.read_log(epoch, mode) {
             Err(LogError::Gap { first, .. }) => {
                 warn!(fleet, first, "the history lacks cycles that the log no longer has");
-                self.folder.read_log(first.saturating_sub(1), mode)
+                self.folder.read_log(first.saturating_sub(1), mode)?
             }
-            opened => opened,
-        }
+            opened => opened?,
+        };
+        self.history.counts().begin = reader.position();
+        Ok(reader)
     }
 
     fn work(&mut self, mut reader: LogReader) -> Result<(), End> {
         loop {
             let started = Instant::now();
-            let has_read = self.read_cycles(&mut reader)?;
+            // Runs that accumulate are merged first: then the backlog grows, and reports wait.
+            let is_merging = self.may_merge
+                && self.history.history().version().runs() > HISTORY_UNMERGED_RUNS_MAX;
+            let has_read = !is_merging && self.read_cycles(&mut reader)?;
             let is_due = self.batch_began.is_some_and(|began| began.elapsed() >= self.seal_time);
             if is_due || self.batch.len() >= BATCH_ROWS_DEFAULT {
                 self.seal()?;
             }
-            let has_merged = !has_read && self.merge()?;
+            let has_merged = self.merge()?;
             if has_read || has_merged {
                 self.pause(started.elapsed())?;
             } else {
@@ -174,11 +189,9 @@ impl HistoryThread {
     /// Adds durable cycles to the batch, at most until it has so many rows that a pause is due.
     /// False if there is none.
     fn read_cycles(&mut self, reader: &mut LogReader) -> Result<bool, End> {
-        /// Some 2 ms on a core.
-        const ROWS: usize = 1 << 16;
         let end = self.log.reading().position;
         reader.read_through(end);
-        let until = (self.batch.len() + ROWS).min(BATCH_ROWS_DEFAULT);
+        let until = (self.batch.len() + HISTORY_READ_ROWS).min(BATCH_ROWS_DEFAULT);
         let mut has_read = false;
         while self.batch.len() < until {
             let Some(cycle) = reader.next_cycle()? else { break };
