@@ -30,6 +30,7 @@ pub struct FleetJson {
     durability: &'static str,
     log: Option<Value>,
     replication: Option<Value>,
+    history: Option<Value>,
 }
 
 impl FleetJson {
@@ -53,6 +54,7 @@ impl FleetJson {
             durability: durability_name(fleet),
             log: fleet.log.as_ref().map(log_json),
             replication: fleet.replication.as_ref().map(replication_json),
+            history: fleet.history.as_ref().map(history_json),
         }
     }
 
@@ -186,6 +188,21 @@ fn log_rows(log: &v1::FleetLog) -> Vec<(&'static str, String)> {
         rows.push(("log problem", log.problem.clone()));
     }
     rows
+}
+
+fn history_json(history: &v1::HistoryState) -> Value {
+    json!({
+        "watermark_epoch": history.watermark_epoch,
+        "watermark_ms": history.watermark_ms,
+        "backlog_bytes": history.backlog_byte_count,
+        "runs": history.run_count,
+        "fixes": history.fix_count,
+        "bytes": history.byte_count,
+        "sealed_fixes": history.sealed_fix_count,
+        "merges": history.merge_count,
+        "retries": history.retry_count,
+        "problem": history.problem,
+    })
 }
 
 /// The properties of a history, one a row.

@@ -243,7 +243,8 @@ impl HistoryThread {
                 // The next batch begins another attempt.
                 (self.merge, self.may_merge) = (None, false);
                 self.history.counts().retries += 1;
-                warn!(fleet = self.folder.identity.name, %error, "runs of the history are not merged");
+                let fleet = &self.folder.identity.name;
+                warn!(fleet, %error, "runs of the history are not merged");
                 Ok(false)
             }
             Err(error) => Err(error.into()),
