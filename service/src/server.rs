@@ -39,7 +39,7 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::monitoring::{Monitored, serve_http, watch_health};
-use crate::persistence::DataFolder;
+use crate::persistence::{DataFolder, HistoryKeep};
 use crate::rpc::{ErrorDetails, MessageBudget, ServiceContext};
 
 /// Settings of a server.
@@ -69,6 +69,8 @@ pub struct ServerOptions {
     pub threads: usize,
     /// Folder that keeps the fleets across restarts; without one a restart loses them.
     pub data: Option<PathBuf>,
+    /// Write the history of the fleets; needs a data folder.
+    pub history: Option<HistoryKeep>,
     /// Address of the leader that this server follows; needs a data folder.
     pub follow: Option<String>,
     /// What the blocks of plain rows in the log aim at.
@@ -91,6 +93,7 @@ impl Default for ServerOptions {
             time_ahead_max_ms: 60_000,
             threads: 0,
             data: None,
+            history: None,
             follow: None,
             log_aim: Aim::Fast,
             limits: ServerLimits::default(),
@@ -237,11 +240,14 @@ fn open_registry(
         (None, Some(folder)) => Some(DataFolder::open(folder)?),
         (data, _) => data,
     };
+    if options.history.is_some() && data.is_none() {
+        return Err(ServiceError::HistoryFolder);
+    }
     claim_role(data.as_ref(), options.follow.as_deref())?;
     let leader = options.follow.as_deref().map(Arc::from);
     let engines = EngineFactory { log_aim: options.log_aim, ..engines };
     let registry = Registry::new(engines, sinks, data, limits, wall, ahead_ms, metrics);
-    Ok(Arc::new(registry.following(leader)))
+    Ok(Arc::new(registry.following(leader).keeping_history(options.history)))
 }
 
 /// Recovers the fleets and creates `default` if it is missing; then calls are accepted.

@@ -105,6 +105,8 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         | E::LimitRange { .. }
         | E::Io { .. }
         | E::Transport(_)
+        | E::HistoryFolder
+        | E::History(_)
         | E::FollowFolder(_) => (Internal, R::Internal, vec![]),
     }
 }

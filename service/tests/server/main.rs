@@ -16,6 +16,7 @@ mod fleets;
 mod follower;
 mod follower_crashes;
 mod gated_engine;
+mod history;
 mod hostile_blocks;
 mod hostile_messages;
 mod hostile_queries;
