@@ -17,7 +17,9 @@ use shoal_table::SpeedUnit;
 use crate::cli::error::CliError;
 use crate::cli::serve::{ServeArgs, Settings};
 use crate::cli::values::millis;
+use crate::error::ServiceError;
 use crate::logs::{self, LogFormat};
+use crate::persistence::HistoryKeep;
 use crate::{ServerLimits, ServerOptions};
 
 /// Default address of a server, as text.
@@ -65,6 +67,7 @@ impl ServeConfig {
         let clock_default = if replay.is_some() { Clock::Event } else { Clock::System };
         let default = ServerOptions::default();
         let time_ahead_max_ms = settings.time_ahead.map_or(default.time_ahead_max_ms, millis);
+        let history = history_keep(&settings)?;
         let options = ServerOptions {
             listen: settings.listen.unwrap_or(default.listen),
             metrics_listen: settings.metrics_listen,
@@ -77,6 +80,7 @@ impl ServeConfig {
             time_ahead_max_ms,
             threads: settings.threads.unwrap_or(default.threads),
             data: settings.data,
+            history,
             follow: settings.follow,
             log_aim: settings.log_aim.unwrap_or(default.log_aim),
             limits: merge_limits(limits, settings.limit)?,
@@ -103,6 +107,7 @@ impl ServeConfig {
             insecure = options.insecure,
             threads = options.threads,
             data = ?options.data,
+            history = ?options.history,
             follow = ?options.follow,
             log_aim = %options.log_aim,
             replay = ?self.replay,
@@ -173,6 +178,19 @@ fn replay(settings: &Settings) -> Result<Option<ReplayConfig>, CliError> {
     }
     let speed_unit = speed_unit.unwrap_or_default();
     Ok(settings.replay.clone().map(|file| ReplayConfig { file, speedup, speed_unit }))
+}
+
+/// What the settings say about the history.
+fn history_keep(settings: &Settings) -> Result<Option<HistoryKeep>, CliError> {
+    let (age, bytes_max) = (settings.history_retention, settings.history_bytes);
+    match (settings.history.unwrap_or_default(), &settings.data) {
+        (true, Some(_)) => Ok(Some(HistoryKeep { age_ms: age.map(millis), bytes_max })),
+        (true, None) => Err(CliError::Usage(ServiceError::HistoryFolder.to_string())),
+        (false, _) if age.is_some() || bytes_max.is_some() => Err(CliError::Usage(
+            "--history-retention and --history-bytes need --history".to_owned(),
+        )),
+        (false, _) => Ok(None),
+    }
 }
 
 /// The limits of the file with those of `--limit` on top.
@@ -250,6 +268,8 @@ mod tests {
             ("speedup = 5.0", "--replay"),
             ("replay = 'a.csv'\nspeedup = -5.0", "speedup"),
             ("log = 'x=y=z'", "log"),
+            ("history = true", "--data"),
+            ("data = 'x'\nhistory_bytes = '1GiB'", "--history"),
         ] {
             let error = config(file, &[]).unwrap_err().to_string();
             assert!(error.contains(named), "{file}: {error}");
@@ -270,7 +290,8 @@ mod tests {
     /// Each setting of the file with a value, as TOML.
     const FILE: &str = "listen = '127.0.0.1:9'\nmetrics_listen = '127.0.0.1:8'\nengine = 'cpu'
         gpu_fleet_memory = '2GiB'\nspace = 'planar:10x20'\nclock = 'event'\nttl = '5m'
-        time_ahead = '1s'\ninsecure = true\ndata = 'shoal-data'\nfollow = '127.0.0.1:7'
+        time_ahead = '1s'\ninsecure = true\ndata = 'shoal-data'\nhistory = true
+        history_retention = '7d'\nhistory_bytes = '4GiB'\nfollow = '127.0.0.1:7'
         log_aim = 'small'\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
         speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
 

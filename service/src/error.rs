@@ -271,6 +271,15 @@ pub enum ServiceError {
     /// `--follow` without, or with the wrong, data folder.
     #[error("{0}")]
     FollowFolder(String),
+    /// The fleet has no history.
+    #[error("fleet {0} has no history; start the server with --data DIR and --history")]
+    NoHistory(String),
+    /// `--history` without a data folder.
+    #[error("--history needs a data folder: --data DIR")]
+    HistoryFolder,
+    /// The history of a fleet cannot be opened or read.
+    #[error(transparent)]
+    History(#[from] shoal_history::HistoryError),
     /// The session ended or never existed.
     #[error(
         "session not found: it was closed, or was without a stream for longer, or for more \

@@ -140,6 +140,24 @@ pub const DEVICE_DECODE_BYTES_MAX: usize = 256 << 20;
 /// host takes 1.3 to 1.9 GB/s in synced writes of 2 MiB and 2.2 in writes of 8 MiB; smaller loads
 /// never fill a group, because a group is written as soon as the disk is idle.
 pub const LOG_GROUP_BYTES_MAX: usize = 8 << 20;
+/// Tiles that one query of the history may decode: a billion fixes, some 20 s of a core.
+pub const HISTORY_TILES_MAX: u64 = 1 << 20;
+/// Rows, objects or ids that one query of the history may hold in memory: at most twice 24 MiB.
+pub const HISTORY_ROWS_MAX: usize = 1 << 19;
+/// Time after which a query of the history lets others work, milliseconds; a step may take longer.
+pub const HISTORY_TURN_MS: u64 = 20;
+/// Interval at which an idle history looks for new cycles of its log, milliseconds.
+pub const HISTORY_POLL_MS: u64 = 100;
+/// Delay before the history tries a full disk again, milliseconds: doubled from the first to the
+/// second after each failure.
+pub const HISTORY_RETRY_MS: (u64, u64) = (500, 30_000);
+/// Rows that the history reads from the log between two pauses, or those of a larger cycle.
+pub const HISTORY_READ_ROWS: usize = 1 << 16;
+/// Rows that a merge of the history writes meanwhile: a row is rewritten about twice.
+pub const HISTORY_MERGE_ROWS: usize = 2 * HISTORY_READ_ROWS;
+/// Runs of a history beyond which merges go first, and nothing is read while one is left: a 16th of
+/// those that a manifest holds.
+pub const HISTORY_UNMERGED_RUNS_MAX: usize = shoal_history::limits::RUNS_MAX / 16;
 /// Delay before a full disk is tried again, milliseconds.
 pub const LOG_RETRY_MS: u64 = 500;
 /// Longest time that an acknowledgement waits for space on a full disk: a checkpoint that frees
@@ -359,6 +377,13 @@ server_limits! {
     log_follower_bytes: u64 = 4 << 30, 0..=1 << 60;
     /// A follower that is not connected counts for so long, milliseconds.
     log_follower_ms: u64 = 600_000, 0..=1 << 50;
+    /// Longest time that cycles wait before they are part of the history, milliseconds.
+    history_seal_ms: u64 = 10_000, 1..=3_600_000;
+    /// Bytes of the log that the history has not taken; beyond them senders are throttled.
+    history_backlog_bytes: u64 = 4 << 30, 1..=1 << 50;
+    /// Percent of a core that the history of a fleet takes at most, unless it is more than half of
+    /// `history_backlog_bytes` behind.
+    history_share: u64 = 25, 1..=100;
     /// Bytes that reach the log before the next checkpoint is written.
     checkpoint_log_bytes: u64 = 1 << 30, 1..=1 << 50;
     /// Bytes that all sessions hold together before each is limited to a sixteenth of

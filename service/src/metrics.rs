@@ -15,7 +15,7 @@ use prometheus_client::registry::{Metric, Registry};
 use shoal_engine::{CycleOutput, Query, QueryKind, Refusal, RequestOutcome};
 
 use crate::fleet::{FleetView, QueueDepth};
-use crate::persistence::LogDepth;
+use crate::persistence::{HistoryReading, LogDepth};
 use crate::subscription::SubscriptionDepth;
 
 type FloatGauge = Gauge<f64, std::sync::atomic::AtomicU64>;
@@ -40,7 +40,7 @@ fn registered<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str
 }
 
 /// The state of a fleet that its gauges show.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FleetReading {
     /// After its last cycle.
     pub view: FleetView,
@@ -52,6 +52,8 @@ pub struct FleetReading {
     pub log: LogDepth,
     /// Of its copies.
     pub replication: ReplicationDepth,
+    /// Of its history; zeros without one.
+    pub history: HistoryReading,
 }
 
 /// How far a fleet and its copies are apart.
@@ -70,7 +72,7 @@ pub struct ReplicationDepth {
 /// Name, help and value of a gauge of a fleet.
 type FleetGauge = (&'static str, &'static str, fn(&FleetReading) -> u64);
 
-const FLEET_GAUGES: [FleetGauge; 20] = [
+const FLEET_GAUGES: [FleetGauge; 30] = [
     ("objects", "Objects after the last cycle", |fleet| fleet.view.objects),
     ("epoch", "Last cycle applied", |fleet| fleet.view.epoch),
     ("clock_milliseconds", "The fleet's clock, Unix milliseconds", |fleet| {
@@ -102,6 +104,28 @@ const FLEET_GAUGES: [FleetGauge; 20] = [
     }),
     ("stale_milliseconds", "Time since this follower was up to date", |fleet| {
         fleet.replication.stale_ms
+    }),
+    ("history_epoch", "Last epoch that is part of the history", |fleet| {
+        fleet.history.watermark.position.epoch
+    }),
+    (
+        "history_clock_milliseconds",
+        "Clock of the history's last epoch, Unix milliseconds",
+        |fleet| fleet.history.watermark.clock_ms.max(0) as u64,
+    ),
+    ("history_backlog_bytes", "Bytes of the log that the history has not taken", |fleet| {
+        fleet.history.backlog_bytes
+    }),
+    ("history_runs", "Runs of the history", |fleet| fleet.history.runs),
+    ("history_rows", "Rows of these runs", |fleet| fleet.history.rows),
+    ("history_bytes", "Bytes of these runs", |fleet| fleet.history.bytes),
+    ("history_sealed_rows", "Rows that became part of runs", |fleet| fleet.history.sealed_rows),
+    ("history_merges", "Merges of runs", |fleet| fleet.history.merges),
+    ("history_retries", "Writes of the history that failed for lack of space", |fleet| {
+        fleet.history.retries
+    }),
+    ("history_failed", "1 if an error has stopped the history", |fleet| {
+        u64::from(fleet.history.failed.is_some())
     }),
 ];
 

@@ -65,7 +65,8 @@ async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
         let log = fleet.log().map(|log| log.depth()).unwrap_or_default();
         let replication = replication_depth(&fleet);
         let subscriptions = fleet.subscriptions();
-        let reading = FleetReading { view, depth, subscriptions, log, replication };
+        let history = fleet.history_reading().unwrap_or_default();
+        let reading = FleetReading { view, depth, subscriptions, log, replication, history };
         monitored.metrics.show_fleet(fleet.name().as_str(), &reading);
     }
     ([(header::CONTENT_TYPE, METRICS_TYPE)], monitored.metrics.text())

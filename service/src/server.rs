@@ -17,6 +17,7 @@ use shoal_engine::{Clock, EngineOptions, Space};
 use shoal_proto::raw::position_service_server::PositionServiceServer;
 use shoal_proto::raw::subscription_service_server::SubscriptionServiceServer;
 use shoal_proto::v1::fleet_service_server::FleetServiceServer;
+use shoal_proto::v1::history_service_server::HistoryServiceServer;
 use shoal_proto::v1::log_service_server::LogServiceServer;
 use shoal_proto::v1::query_service_server::QueryServiceServer;
 use tokio::net::TcpListener;
@@ -39,7 +40,7 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::monitoring::{Monitored, serve_http, watch_health};
-use crate::persistence::DataFolder;
+use crate::persistence::{DataFolder, HistoryKeep};
 use crate::rpc::{ErrorDetails, MessageBudget, ServiceContext};
 
 /// Settings of a server.
@@ -69,6 +70,8 @@ pub struct ServerOptions {
     pub threads: usize,
     /// Folder that keeps the fleets across restarts; without one a restart loses them.
     pub data: Option<PathBuf>,
+    /// Write the history of the fleets; needs a data folder.
+    pub history: Option<HistoryKeep>,
     /// Address of the leader that this server follows; needs a data folder.
     pub follow: Option<String>,
     /// What the blocks of plain rows in the log aim at.
@@ -91,6 +94,7 @@ impl Default for ServerOptions {
             time_ahead_max_ms: 60_000,
             threads: 0,
             data: None,
+            history: None,
             follow: None,
             log_aim: Aim::Fast,
             limits: ServerLimits::default(),
@@ -237,11 +241,14 @@ fn open_registry(
         (None, Some(folder)) => Some(DataFolder::open(folder)?),
         (data, _) => data,
     };
+    if options.history.is_some() && data.is_none() {
+        return Err(ServiceError::HistoryFolder);
+    }
     claim_role(data.as_ref(), options.follow.as_deref())?;
     let leader = options.follow.as_deref().map(Arc::from);
     let engines = EngineFactory { log_aim: options.log_aim, ..engines };
     let registry = Registry::new(engines, sinks, data, limits, wall, ahead_ms, metrics);
-    Ok(Arc::new(registry.following(leader)))
+    Ok(Arc::new(registry.following(leader).keeping_history(options.history)))
 }
 
 /// Recovers the fleets and creates `default` if it is missing; then calls are accepted.
@@ -361,6 +368,7 @@ fn add_routes(routes: Routes, context: ServiceContext) -> Result<Routes, Service
     let fleets = FleetServiceServer::new(context.clone());
     let queries = QueryServiceServer::new(context.clone());
     let logs = LogServiceServer::new(context.clone());
+    let histories = HistoryServiceServer::new(context.clone());
     let subscriptions = SubscriptionServiceServer::new(context);
     // The router prefers this path to that of the service: only reports may be large.
     let removals = positions.clone().max_decoding_message_size(small);
@@ -379,6 +387,7 @@ fn add_routes(routes: Routes, context: ServiceContext) -> Result<Routes, Service
         .add_service(positions.max_decoding_message_size(MESSAGE_BYTES_MAX))
         .add_service(subscriptions.max_decoding_message_size(small))
         .add_service(fleets.max_decoding_message_size(small))
+        .add_service(histories.max_decoding_message_size(small))
         .add_service(logs.max_decoding_message_size(small))
         .add_service(queries.max_decoding_message_size(small))
         .add_service(reflection().build_v1().map_err(broken)?)

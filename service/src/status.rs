@@ -11,6 +11,7 @@ use std::time::Duration;
 use prost::Message as _;
 use shoal_codec::BlockError;
 use shoal_engine::EngineError;
+use shoal_history::HistoryError;
 use shoal_proto::v1::ErrorReason;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -29,6 +30,19 @@ macro_rules! metadata {
     ($($key:ident: $value:expr),*) => {
         vec![$((stringify!($key), $value.to_string())),*]
     };
+}
+
+/// As [`describe`], for the history.
+fn describe_history(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
+    match error {
+        ServiceError::NoHistory(fleet) => {
+            (Code::FailedPrecondition, ErrorReason::NoHistory, metadata! { fleet: fleet })
+        }
+        ServiceError::History(HistoryError::Budget { unit, limit }) => {
+            (Code::ResourceExhausted, ErrorReason::Limit, metadata! { what: unit, limit: limit })
+        }
+        _ => (Code::Internal, ErrorReason::Internal, vec![]),
+    }
 }
 
 /// Code and reason of an error.
@@ -99,12 +113,14 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         E::TokenLost { .. } | E::LogSpace { .. } | E::LogFailed { .. } | E::Log(_) => {
             describe_log(error)
         }
+        E::NoHistory(_) | E::History(_) => describe_history(error),
         E::DurabilityLost { .. } => (Unavailable, R::LogFailed, vec![]),
         // Errors of a start. A client that sees one has found a fault of the server.
         E::Insecure { .. }
         | E::LimitRange { .. }
         | E::Io { .. }
         | E::Transport(_)
+        | E::HistoryFolder
         | E::FollowFolder(_) => (Internal, R::Internal, vec![]),
     }
 }

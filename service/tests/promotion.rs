@@ -40,6 +40,15 @@ struct Shared {
     stop: AtomicBool,
 }
 
+impl Shared {
+    /// Waits until the follower has acknowledged an epoch after this one.
+    async fn acknowledged_after(&self, epoch: u64) {
+        while self.replicated.load(Ordering::SeqCst) <= epoch {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
 fn object(sender: u64, number: u64) -> u64 {
     sender * OBJECTS + number % OBJECTS
 }
@@ -187,10 +196,7 @@ async fn promotions_lose_nothing_that_the_follower_has_acknowledged() {
             .collect();
         tasks.push(tokio::spawn(observe(addresses[at].clone(), shared.clone())));
         delay_ms = (delay_ms * 31 + 7) % 211;
-        // The kill means something only if the follower has acknowledged reports of this leader.
-        while shared.replicated.load(Ordering::SeqCst) <= first_epoch {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        shared.acknowledged_after(first_epoch).await;
         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
         // Dropping it sends SIGKILL and waits for the end.
         drop(leader);

@@ -26,6 +26,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "shoal-codec",
             "shoal-engine",
             "shoal-gpu",
+            "shoal-history",
             "shoal-position-log",
             "shoal-proto",
             "shoal-table",

@@ -82,52 +82,49 @@ impl Answer {
 }
 
 /// A message of an answer: the header, if it is the first, and rows.
-pub(crate) type Chunk = (Option<v1::AnswerHeader>, Answer);
-
-fn chunk(
-    header: Option<v1::AnswerHeader>,
-    objects: Vec<u64>,
-    fixes: Vec<v1::FixRecord>,
-    distance_m: Vec<f64>,
-) -> Chunk {
-    (header, Answer { objects, fixes, distance_m, ..Answer::default() })
-}
+pub(crate) type Chunk<H> = (Option<H>, Answer);
 
 /// Responses that are chunks of an answer.
 pub(crate) trait IntoChunk {
-    fn into_chunk(self) -> Chunk;
+    type Header;
+    fn into_chunk(self) -> Chunk<Self::Header>;
 }
 
-impl IntoChunk for v1::GetResponse {
-    fn into_chunk(self) -> Chunk {
-        chunk(self.header, self.objects, self.fixes, Vec::new())
-    }
+macro_rules! chunks {
+    ($($message:ident: $header:ident $(, $distance_m:ident)?;)+) => {$(
+        impl IntoChunk for v1::$message {
+            type Header = v1::$header;
+
+            fn into_chunk(self) -> Chunk<Self::Header> {
+                let Self { header, objects, fixes, $($distance_m)? } = self;
+                (header, Answer { objects, fixes, $($distance_m,)? ..Answer::default() })
+            }
+        }
+    )+};
 }
 
-impl IntoChunk for v1::RangeResponse {
-    fn into_chunk(self) -> Chunk {
-        chunk(self.header, self.objects, self.fixes, Vec::new())
-    }
+chunks! {
+    GetResponse: AnswerHeader;
+    RangeResponse: AnswerHeader;
+    NearestResponse: AnswerHeader, distance_m;
+    TrajectoryResponse: HistoryHeader;
+    PassedResponse: HistoryHeader;
+    AsOfResponse: HistoryHeader;
 }
 
-impl IntoChunk for v1::NearestResponse {
-    fn into_chunk(self) -> Chunk {
-        chunk(self.header, self.objects, self.fixes, self.distance_m)
-    }
-}
-
-/// An answer whose header has arrived and whose rows are read as they come.
-pub struct AnswerStream {
-    header: v1::AnswerHeader,
+/// An answer whose header has arrived and whose rows are read as they come. The header of an answer
+/// about the past is a [`v1::HistoryHeader`].
+pub struct AnswerStream<H = v1::AnswerHeader> {
+    header: H,
     /// Rows of the first message.
     first: Option<Answer>,
-    chunks: Pin<Box<dyn Stream<Item = Result<Chunk, Status>> + Send>>,
+    chunks: Pin<Box<dyn Stream<Item = Result<Chunk<H>, Status>> + Send>>,
     client: Client,
 }
 
-impl AnswerStream {
+impl<H: 'static> AnswerStream<H> {
     /// Waits for the first message of the answer to a query.
-    pub(crate) async fn open<T: IntoChunk + 'static>(
+    pub(crate) async fn open<T: IntoChunk<Header = H> + 'static>(
         client: &Client,
         response: impl Future<Output = Result<Response<Streaming<T>>, Status>>,
     ) -> Result<Self, Error> {
@@ -143,7 +140,7 @@ impl AnswerStream {
 
     /// Where and when the answer holds.
     #[must_use]
-    pub fn header(&self) -> &v1::AnswerHeader {
+    pub fn header(&self) -> &H {
         &self.header
     }
 
@@ -160,7 +157,9 @@ impl AnswerStream {
         rows.check()?;
         Ok(Some(rows))
     }
+}
 
+impl AnswerStream {
     /// The whole answer.
     ///
     /// # Errors
@@ -175,7 +174,7 @@ impl AnswerStream {
     }
 }
 
-impl fmt::Debug for AnswerStream {
+impl<H: fmt::Debug> fmt::Debug for AnswerStream<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnswerStream").field("header", &self.header).finish_non_exhaustive()
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use shoal_proto::v1;
 use shoal_proto::v1::fleet_service_client::FleetServiceClient;
+use shoal_proto::v1::history_service_client::HistoryServiceClient;
 use shoal_proto::v1::log_service_client::LogServiceClient;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
@@ -135,6 +136,13 @@ impl Client {
     #[must_use]
     pub fn subscription_service(&self) -> SubscriptionServiceClient<Channel> {
         SubscriptionServiceClient::new(self.channel())
+            .max_decoding_message_size(self.options.message_bytes_max)
+    }
+
+    /// The generated client of the history service.
+    #[must_use]
+    pub fn history_service(&self) -> HistoryServiceClient<Channel> {
+        HistoryServiceClient::new(self.channel())
             .max_decoding_message_size(self.options.message_bytes_max)
     }
 

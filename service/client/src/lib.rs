@@ -7,6 +7,7 @@ mod block;
 mod client;
 pub mod duration;
 mod error;
+mod history;
 mod quantizer;
 mod queries;
 mod report;

@@ -7,7 +7,9 @@ use crate::aligned_buffer::AlignedBuffer;
 use crate::error::LogError;
 use crate::frame::{FrameHeader, FrameKind};
 use crate::limits::{FRAME_HEADER_BYTES, GROUP_BYTES_KEPT, GROUP_BYTES_MAX, PAGE_BYTES};
-use crate::record::{CycleHeader, LoggedCycle, LoggedRequest, encode_record, record_bytes};
+use crate::record::{
+    CycleHeader, CycleOutcome, LoggedCycle, LoggedRequest, encode_record, record_bytes,
+};
 use crate::wire::page_align;
 
 /// Cycles to be written as one frame.
@@ -55,10 +57,28 @@ impl Group {
         R: IntoIterator<Item = LoggedRequest<'a>>,
         R::IntoIter: Clone,
     {
+        self.append_settled(cycle, None, requests)
+    }
+
+    /// As [`Self::append`], with what the cycle did.
+    ///
+    /// # Errors
+    /// As [`Self::append`]; [`LogError::Input`] if the refused rows do not ascend, or belong to no
+    /// request.
+    pub fn append_settled<'a, R>(
+        &mut self,
+        cycle: CycleHeader,
+        outcome: Option<CycleOutcome<'_>>,
+        requests: R,
+    ) -> Result<(), LogError>
+    where
+        R: IntoIterator<Item = LoggedRequest<'a>>,
+        R::IntoIter: Clone,
+    {
         let requests = requests.into_iter();
-        let bytes = record_bytes(requests.clone())?;
+        let bytes = record_bytes(outcome, requests.clone())?;
         let record = self.extend(cycle, bytes)?;
-        encode_record(cycle, requests, record);
+        encode_record(cycle, outcome, requests, record);
         self.commit(cycle, bytes);
         Ok(())
     }

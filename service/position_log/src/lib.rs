@@ -53,7 +53,10 @@ pub use manifest::{Manifest, ManifestEntry};
 pub use new_file::NewFile;
 pub use position::{Position, SegmentInfo};
 pub use read_options::{ReadMode, ReadOptions};
-pub use record::{CycleHeader, LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch, RequestBody};
+pub use record::{
+    CycleHeader, CycleOutcome, EVERY_ROW, LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch,
+    RefusedRow, RequestBody,
+};
 pub use recovered::{ReadCounts, Recovered, TornTail};
 pub use repair::{RepairReport, list_segments, repair};
 pub use retention::Retention;

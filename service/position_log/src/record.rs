@@ -12,7 +12,15 @@ use crate::limits::{
 };
 use crate::wire::{i64_at, put, u16_at, u32_at, u64_at};
 
+/// A cycle without its outcome.
 const CYCLE: u16 = 1;
+/// A cycle with its outcome.
+const SETTLED_CYCLE: u16 = 2;
+
+/// Bytes of the clock behind the header of a cycle with its outcome.
+const CLOCK_BYTES: usize = 8;
+/// Bytes of a refused row.
+const REFUSED_BYTES: usize = 8;
 
 /// Epoch and clocks of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +31,45 @@ pub struct CycleHeader {
     pub system_ms: i64,
     /// Latest event time that the cycle accepted, Unix milliseconds.
     pub time_max_ms: i64,
+}
+
+/// A row that the engine refused: the number of its request, and of the row in it;
+/// [`EVERY_ROW`] for a request that was refused as a whole.
+pub type RefusedRow = (u32, u32);
+
+/// In place of a row: all rows of a block that does not decode.
+pub const EVERY_ROW: u32 = u32::MAX;
+
+/// What a cycle did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CycleOutcome<'a> {
+    /// The fleet's clock after the cycle, Unix milliseconds.
+    pub clock_ms: i64,
+    /// Ascending.
+    pub refused: &'a [RefusedRow],
+}
+
+impl CycleOutcome<'_> {
+    /// Confirms that the refused rows ascend and belong to one of so many requests.
+    fn check(&self, requests: usize) -> Result<(), LogError> {
+        check_refused(self.refused.iter().copied(), requests).map_err(LogError::Input)
+    }
+}
+
+/// Confirms that refused rows ascend, that their requests exist, and that a request that is refused
+/// as a whole has no others.
+fn check_refused(refused: impl Iterator<Item = RefusedRow>, requests: usize) -> Result<(), String> {
+    let mut last = None;
+    for (request, row) in refused {
+        let is_placed = last.is_none_or(|(last_request, last_row)| {
+            last_request < request || last_request == request && last_row < row && row != EVERY_ROW
+        });
+        if !is_placed || request as usize >= requests {
+            return Err(format!("refused row {row} of request {request} is misplaced"));
+        }
+        last = Some((request, row));
+    }
+    Ok(())
 }
 
 /// The number that a producer gave a message.
@@ -216,12 +263,18 @@ fn put_padded(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
 
 /// Bytes of the record of a cycle with these requests.
 pub(crate) fn record_bytes<'a>(
+    outcome: Option<CycleOutcome<'_>>,
     requests: impl Iterator<Item = LoggedRequest<'a>>,
 ) -> Result<usize, LogError> {
-    let mut bytes = RECORD_HEADER_BYTES;
+    let (mut bytes, mut count) = (RECORD_HEADER_BYTES, 0);
     for request in requests {
         request.check()?;
         bytes = bytes.saturating_add(request.encoded_bytes());
+        count += 1;
+    }
+    if let Some(outcome) = outcome {
+        outcome.check(count)?;
+        bytes += CLOCK_BYTES + outcome.refused.len() * REFUSED_BYTES;
     }
     if bytes > GROUP_BYTES_MAX {
         let limit = GROUP_BYTES_MAX;
@@ -233,23 +286,41 @@ pub(crate) fn record_bytes<'a>(
 /// Writes the record of a cycle to bytes of exactly its length.
 pub(crate) fn encode_record<'a>(
     cycle: CycleHeader,
+    outcome: Option<CycleOutcome<'_>>,
     requests: impl Iterator<Item = LoggedRequest<'a>>,
     out: &mut [u8],
 ) {
     let (mut count, mut at) = (0_u32, RECORD_HEADER_BYTES);
+    if let Some(outcome) = outcome {
+        put(out, at, &outcome.clock_ms.to_le_bytes());
+        at += CLOCK_BYTES;
+    }
     for request in requests {
         at += request.encode(&mut out[at..]);
         count += 1;
     }
+    let refused = outcome.map_or(&[][..], |outcome| outcome.refused);
+    for (request, row) in refused {
+        put(out, at, &request.to_le_bytes());
+        put(out, at + 4, &row.to_le_bytes());
+        at += REFUSED_BYTES;
+    }
+    let kind = if outcome.is_some() { SETTLED_CYCLE } else { CYCLE };
     assert_eq!(at, out.len(), "the requests changed between two passes");
     put(out, 0, &(at as u32).to_le_bytes());
-    put(out, 4, &CYCLE.to_le_bytes());
+    put(out, 4, &kind.to_le_bytes());
     put(out, 6, &[0, 0]);
     put(out, 8, &cycle.epoch.to_le_bytes());
     put(out, 16, &cycle.system_ms.to_le_bytes());
     put(out, 24, &cycle.time_max_ms.to_le_bytes());
     put(out, 32, &count.to_le_bytes());
-    put(out, 36, &[0; 4]);
+    put(out, 36, &(refused.len() as u32).to_le_bytes());
+}
+
+/// Bytes of the refused rows at the end of a record.
+fn refused_bytes(encoded: &[u8]) -> usize {
+    let is_settled = u16_at(encoded, 4) == SETTLED_CYCLE;
+    if is_settled { u32_at(encoded, 36) as usize * REFUSED_BYTES } else { 0 }
 }
 
 /// A cycle as it is read from a log or a leader's stream.
@@ -259,7 +330,11 @@ pub struct LoggedCycle<'a> {
     pub term: u64,
     /// Its epoch and clocks.
     pub header: CycleHeader,
+    /// The fleet's clock after it; `None` in logs of versions that did not record it.
+    pub clock_ms: Option<i64>,
     requests: u32,
+    /// Refused rows, encoded.
+    refused: &'a [[u8; REFUSED_BYTES]],
     encoded: &'a [u8],
 }
 
@@ -273,20 +348,27 @@ impl<'a> LoggedCycle<'a> {
             return Err(format!("{} bytes are too few for a record", bytes.len()));
         }
         let (length, kind) = (u32_at(bytes, 0) as usize, u16_at(bytes, 4));
-        if kind != CYCLE {
-            return Err(format!("unknown kind of record: {kind}"));
-        }
-        let is_valid = length >= RECORD_HEADER_BYTES && length.is_multiple_of(RECORD_ALIGN_BYTES);
+        let header_bytes = match kind {
+            CYCLE => RECORD_HEADER_BYTES,
+            SETTLED_CYCLE => RECORD_HEADER_BYTES + CLOCK_BYTES,
+            _ => return Err(format!("unknown kind of record: {kind}")),
+        };
+        let is_valid = length >= header_bytes && length.is_multiple_of(RECORD_ALIGN_BYTES);
         let encoded = bytes.get(..length).filter(|_| is_valid);
         let encoded = encoded.ok_or_else(|| format!("a record of {length} bytes"))?;
+        let refused_bytes = refused_bytes(encoded);
+        if refused_bytes > length - header_bytes {
+            return Err("the refused rows exceed their record".into());
+        }
         let cycle = Self::of_checked(term, encoded);
-        let mut at = RECORD_HEADER_BYTES;
+        let (mut at, requests_end) = (header_bytes, length - refused_bytes);
         for _ in 0..cycle.requests {
-            at += LoggedRequest::parse(&encoded[at..])?.1;
+            at += LoggedRequest::parse(&encoded[at..requests_end])?.1;
         }
-        if at != length {
-            return Err(format!("a record of {length} bytes with requests of {at}"));
+        if at != requests_end {
+            return Err(format!("a record of {requests_end} bytes with requests of {at}"));
         }
+        check_refused(cycle.refused(), cycle.len())?;
         Ok(cycle)
     }
 
@@ -297,7 +379,15 @@ impl<'a> LoggedCycle<'a> {
             system_ms: i64_at(encoded, 16),
             time_max_ms: i64_at(encoded, 24),
         };
-        Self { term, header, requests: u32_at(encoded, 32), encoded }
+        let is_settled = u16_at(encoded, 4) == SETTLED_CYCLE;
+        let clock_ms = is_settled.then(|| i64_at(encoded, RECORD_HEADER_BYTES));
+        let refused = encoded[encoded.len() - refused_bytes(encoded)..].as_chunks().0;
+        Self { term, header, clock_ms, requests: u32_at(encoded, 32), refused, encoded }
+    }
+
+    /// The rows that the engine refused, ascending. None are known without a clock.
+    pub fn refused(&self) -> impl Iterator<Item = RefusedRow> + use<'a> {
+        self.refused.iter().map(|refused| (u32_at(refused, 0), u32_at(refused, 4)))
     }
 
     /// The record's bytes, for a stream to followers; [`Self::parse`] reads them.
@@ -321,7 +411,7 @@ impl<'a> LoggedCycle<'a> {
     /// The requests in order.
     pub fn requests(&self) -> impl Iterator<Item = LoggedRequest<'a>> + use<'a> {
         let encoded = self.encoded;
-        let mut at = RECORD_HEADER_BYTES;
+        let mut at = RECORD_HEADER_BYTES + self.clock_ms.map_or(0, |_| CLOCK_BYTES);
         (0..self.requests).map_while(move |_| {
             let (request, bytes) = LoggedRequest::parse(&encoded[at..]).ok()?;
             at += bytes;
@@ -334,6 +424,7 @@ impl fmt::Debug for LoggedCycle<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("LoggedCycle");
         debug.field("term", &self.term).field("header", &self.header);
+        debug.field("clock_ms", &self.clock_ms).field("refused", &self.refused.len());
         debug.field("requests", &self.requests().collect::<Vec<_>>()).finish()
     }
 }

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use super::codec::CodecArgs;
 use super::connection::ConnectionArgs;
 use super::fleets::FleetsArgs;
+use super::history::HistoryArgs;
 use super::log::LogArgs;
 use super::promote::PromoteArgs;
 use super::query::{GetArgs, NearestArgs, RangeArgs};
@@ -77,6 +78,8 @@ pub enum ClientCommand {
     Remove(Client<RemoveArgs>),
     /// List, create, describe, clear and drop fleets
     Fleets(Client<FleetsArgs>),
+    /// Show where objects were: tracks, who passed a region, the state at a moment
+    History(Client<HistoryArgs>),
     /// Make a follower the leader: its fleets take changes, and the leader before is fenced
     Promote(Client<PromoteArgs>),
     /// Show how much a fleet holds and how fast it changes
@@ -101,6 +104,8 @@ mod tests {
             "shoal range --circle -97.7,30.2,1000 --count",
             "shoal range --circle=-97.7,30.2,1000 --speed -1..2 --altitude -5..5",
             "shoal nearest -97.7,30.2 -k 5",
+            "shoal history track 7 8 --from 0 --to now --every 1m --csv",
+            "shoal history as-of 2020-01-01T00:00:00Z --object 7 --rect -97.9,30.1,-97.6,30.5",
             "shoal watch --circle -97.7,30.2,1000 --events enter,left --format geojson --count 3",
             "shoal watch --rect -97.9,30.1,-97.6,30.5 --judge crossing --leave-dwell 5s",
             "shoal nearest -k 5 -97.7,-30.2 --json",
@@ -130,6 +135,9 @@ mod tests {
             "shoal codec compress a.csv --key id --no-key",
             "shoal codec compress a.csv --separator \"",
             "shoal codec plan a.csv --block-rows 0",
+            "shoal history track --from 0 --to now",
+            "shoal history passed --from 0 --to now",
+            "shoal history as-of soon",
             "shoal log",
             "shoal log inspect",
             "shoal log verify data fleet --yes",

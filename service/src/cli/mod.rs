@@ -7,6 +7,7 @@ pub mod csv_rows;
 pub mod error;
 pub mod fleet_space;
 pub mod fleets;
+pub mod history;
 pub mod log;
 mod measures;
 pub mod output;

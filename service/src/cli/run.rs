@@ -7,7 +7,7 @@ use tokio::runtime::Builder;
 
 use super::command::{Cli, ClientCommand, Command};
 use super::error::{CliError, Exit};
-use super::{codec, fleets, log, promote, query, remove, report, serve, stats, watch};
+use super::{codec, fleets, history, log, promote, query, remove, report, serve, stats, watch};
 
 /// Runs the command; prints its error to standard error and gives the exit code.
 #[must_use]
@@ -55,6 +55,10 @@ fn run_client(command: ClientCommand) -> Result<Exit, CliError> {
             ClientCommand::Watch(of) => {
                 let request = of.args.request()?;
                 watch::run(&of.connection.connect().await?, &of.args, request).await
+            }
+            ClientCommand::History(of) => {
+                let request = of.args.request()?;
+                history::run(&of.connection.connect().await?, &of.args, request).await
             }
             ClientCommand::Promote(of) => {
                 promote::run(&of.connection.connect().await?, &of.args).await

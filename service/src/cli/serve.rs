@@ -72,6 +72,18 @@ pub struct Settings {
     /// [default: a restart loses them]
     #[arg(long, value_name = "DIR", env = "SHOAL_DATA")]
     pub data: Option<PathBuf>,
+    /// Keep where the objects were, for queries over time; needs --data [default: false]
+    #[arg(long, env = "SHOAL_HISTORY", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "true|false")]
+    pub history: Option<bool>,
+    /// Drop the past of objects that is older than this, as in 30d; needs --history [default: keep
+    /// it]
+    #[arg(long, value_name = "TIME", env = "SHOAL_HISTORY_RETENTION", value_parser = span)]
+    pub history_retention: Option<Duration>,
+    /// Drop the oldest past of a fleet beyond this size, as in 500GiB; needs --history [default:
+    /// keep it]
+    #[arg(long, value_name = "BYTES", env = "SHOAL_HISTORY_BYTES", value_parser = bytes)]
+    pub history_bytes: Option<u64>,
     /// Copy the fleets of the leader at this address, and answer queries from the copy; needs
     /// --data. `shoal promote` makes this server the leader [default: follow none]
     #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_FOLLOW")]

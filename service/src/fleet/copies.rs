@@ -1,5 +1,5 @@
 //! The part of a registry that replication uses: copies of a leader's fleets, and which server may
-//! create and delete fleets.
+//! create and delete fleets; and whether the past is kept.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
@@ -13,13 +13,20 @@ use super::registry::{FleetSpec, Registry, blocking};
 use super::role::{Following, Role};
 use crate::error::ServiceError;
 use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
-use crate::persistence::{DataFolder, FleetFolder, NewTerm};
+use crate::persistence::{DataFolder, FleetFolder, HistoryKeep, NewTerm};
 
 impl Registry {
     /// Makes its fleets copies of those of a leader.
     #[must_use]
     pub(crate) fn following(mut self, leader: Option<Arc<str>>) -> Self {
         self.leader = RwLock::new(leader);
+        self
+    }
+
+    /// Writes the history of all fleets that it keeps across restarts.
+    #[must_use]
+    pub(crate) fn keeping_history(mut self, keep: Option<HistoryKeep>) -> Self {
+        self.history = keep;
         self
     }
 

@@ -79,6 +79,8 @@ impl CyclePlan {
             time_max_ms: input.time_max_ms,
             requests: input.requests.clone(),
             batches: fresh.map(|change| change.batch.clone()).collect(),
+            clock_ms: 0,
+            refused: Vec::new(),
             encoded: None,
         }
     }

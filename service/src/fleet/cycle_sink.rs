@@ -14,7 +14,7 @@ use shoal_codec::FixColumns;
 use shoal_engine::{
     CycleInput, CycleOutput, EngineError, EngineOptions, ExportHeader, Request, RequestOutcome,
 };
-use shoal_position_log::ProducerState;
+use shoal_position_log::{EVERY_ROW, ProducerState, RefusedRow};
 
 use super::fleet_name::FleetName;
 use super::producers::BatchId;
@@ -34,6 +34,10 @@ pub struct CycleRecord {
     pub requests: Arc<Vec<Request>>,
     /// For each request the number that its producer gave it, if any.
     pub batches: Vec<Option<BatchId>>,
+    /// The fleet's clock after it, once it has settled.
+    pub clock_ms: i64,
+    /// Rows that the engine refused, once it has settled; ascending.
+    pub refused: Vec<RefusedRow>,
     /// On a follower: the record of the cycle in the log of its leader.
     pub encoded: Option<Bytes>,
 }
@@ -68,6 +72,19 @@ impl<'a> SettledCycle<'a> {
     pub(super) fn new(output: &'a CycleOutput) -> Self {
         let CycleOutput { epoch, clock_ms, expired, .. } = *output;
         Self { epoch, clock_ms, outcomes: &output.requests, expired }
+    }
+
+    /// The rows that the engine refused, ascending; allocates nothing without one.
+    pub(crate) fn refused(&self) -> Vec<RefusedRow> {
+        let mut all = Vec::new();
+        for (request, outcome) in (0..).zip(self.outcomes) {
+            if outcome.block_error.is_some() {
+                all.push((request, EVERY_ROW));
+            } else {
+                all.extend(outcome.refused.iter().map(|(row, _)| (request, *row)));
+            }
+        }
+        all
     }
 }
 

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use shoal_engine::{EngineOptions, Query, Space};
+use shoal_history::History;
 use shoal_position_log::Terms;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -31,7 +32,7 @@ use super::token::Token;
 use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, FOLLOW_WAIT_MS_MAX};
 use crate::metrics::FleetMetrics;
-use crate::persistence::{FleetFolder, FleetLog};
+use crate::persistence::{FleetFolder, FleetLog, HistoryReading};
 use crate::subscription::{RegionRequest, Session, Sessions, SubscriptionDepth};
 
 /// A handle of a fleet.
@@ -95,6 +96,19 @@ impl Fleet {
     #[must_use]
     pub fn log(&self) -> Option<&Arc<FleetLog>> {
         self.shared.persistence.log.as_ref()
+    }
+
+    /// Where its objects were, if the server keeps that.
+    #[must_use]
+    pub fn history(&self) -> Option<History> {
+        self.log()?.history().map(|history| history.history().clone())
+    }
+
+    /// How far its history is, if the server keeps one.
+    #[must_use]
+    pub fn history_reading(&self) -> Option<HistoryReading> {
+        let log = self.log()?;
+        log.history().map(|history| history.reading(log))
     }
 
     /// What its acknowledgements stand for unless a message says otherwise.

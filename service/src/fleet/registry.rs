@@ -34,8 +34,8 @@ use crate::error::ServiceError;
 use crate::limits::{FENCE_WAIT_MS, RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::{FleetMetrics, Metrics};
 use crate::persistence::{
-    DataFolder, FleetFolder, FleetLog, LogCondition, LogReading, RecoveredFleet, RecoveryTools,
-    random, recover,
+    DataFolder, FleetFolder, FleetLog, HistoryKeep, LogCondition, LogReading, RecoveredFleet,
+    RecoveryTools, random, recover,
 };
 use crate::subscription::{FanOut, PendingChanges, Pool, SessionHandle, SessionTools, Sessions};
 use crate::threads::spawn;
@@ -73,6 +73,8 @@ pub struct Registry {
     sinks: Option<SinkFactory>,
     /// Where fleets are kept across restarts, if anywhere.
     pub(super) data: Option<DataFolder>,
+    /// How much of the past the fleets of `data` keep, if any.
+    pub(super) history: Option<HistoryKeep>,
     /// Address of the leader, on a follower.
     pub(super) leader: RwLock<Option<Arc<str>>>,
     /// Set once the fleets of `data` are recovered and `default` exists.
@@ -113,6 +115,7 @@ impl Registry {
             engines,
             sinks,
             data,
+            history: None,
             leader: RwLock::default(),
             is_ready,
             is_stopping,
@@ -320,6 +323,7 @@ impl Registry {
         let sinks = self.sinks.clone();
         let (name, limits, wall) = (name.clone(), self.limits.clone(), self.clock.wall.clone());
         let (is_stopping, follows) = (self.is_stopping.clone(), self.leader().is_some());
+        let history = self.history;
         blocking(move || {
             let Some(folder) = folder else {
                 return Ok(FleetStart {
@@ -342,6 +346,7 @@ impl Registry {
                 metrics: &metrics,
                 is_stopping: &is_stopping,
                 follows,
+                history,
             })?;
             let RecoveredFleet { backend, producers, epoch, clock_ms, terms, sink, log } =
                 recovered;

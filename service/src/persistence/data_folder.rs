@@ -50,6 +50,10 @@ impl FleetFolder {
         format!("{}/checkpoint", self.root())
     }
 
+    pub(crate) fn history(&self) -> String {
+        format!("{}/history", self.root())
+    }
+
     /// Opens the log for reading; the cycles after the epoch are needed.
     pub(crate) fn read_log(&self, after_epoch: u64, mode: ReadMode) -> Result<LogReader, LogError> {
         let options = ReadOptions { fleet: Some(self.identity.clone()), after_epoch, mode };

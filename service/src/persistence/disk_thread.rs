@@ -185,7 +185,8 @@ impl DiskThread {
         };
         let held = self.log.followers().needed_epoch(self.follower_keep);
         let held = held.filter(|_| self.writer.bytes() <= self.follower_bytes);
-        let epoch = held.map_or(needed_epoch, |held| held.min(needed_epoch));
+        let unread = self.log.history().and_then(|history| history.held_epoch());
+        let epoch = [held, unread].into_iter().flatten().fold(needed_epoch, u64::min);
         let now_ms = self.wall.now_ms();
         let Some(mut retirement) = self.writer.retirement(epoch, &self.retention, now_ms) else {
             self.needed_epoch = None;

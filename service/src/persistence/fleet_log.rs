@@ -3,7 +3,7 @@
 //! The engine thread and the threads of the log write the state; nothing here blocks a task.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use shoal_position_log::Position;
 use tokio::sync::watch;
 
 use super::follower_table::FollowerTable;
+use super::history::FleetHistory;
 use super::sync_times::SyncTimes;
 use crate::error::ServiceError;
 use crate::limits::LOG_SPACE_WAIT_MS;
@@ -95,6 +96,8 @@ pub struct FleetLog {
     /// The last cycle that the engine has settled, and the clock after it.
     settled: Mutex<(u64, i64)>,
     followers: FollowerTable,
+    /// Set once, before its threads start.
+    history: OnceLock<Arc<FleetHistory>>,
     /// Cycles handed to the log that are not durable.
     pending_cycles: AtomicU64,
     /// Their bytes.
@@ -110,6 +113,7 @@ impl FleetLog {
             fleet: fleet.to_owned(),
             settled: Mutex::new((reading.durable_epoch, 0)),
             followers: FollowerTable::default(),
+            history: OnceLock::new(),
             reading: watch::Sender::new(reading),
             pending_cycles: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
@@ -126,6 +130,17 @@ impl FleetLog {
     /// The followers that copy it.
     pub(crate) fn followers(&self) -> &FollowerTable {
         &self.followers
+    }
+
+    /// The history that is written from it, if the server keeps one.
+    pub(crate) fn history(&self) -> Option<&Arc<FleetHistory>> {
+        self.history.get()
+    }
+
+    /// Holds the cycles that a history has not taken.
+    pub(super) fn feed(&self, history: Arc<FleetHistory>) {
+        // An error cannot occur: a log is opened once.
+        let _ = self.history.set(history);
     }
 
     fn settled(&self) -> (u64, i64) {

@@ -7,7 +7,8 @@ use crossbeam_channel::{Receiver, Select, Sender};
 use shoal_codec::{Aim, BlockCodec, SpaceTag};
 use shoal_engine::Request;
 use shoal_position_log::{
-    CycleHeader, Group, LogError, LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch, RequestBody,
+    CycleHeader, CycleOutcome, Group, LogError, LoggedCycle, LoggedRequest, ObjectIds,
+    ProducerBatch, RequestBody,
 };
 
 use super::rows_body::RowsEncoder;
@@ -139,9 +140,10 @@ impl CycleEncoder<'_> {
                 self.rows.push(self.encoder.encode(columns));
             }
         }
-        let CycleRecord { epoch, system_ms, time_max_ms, .. } = *cycle;
+        let CycleRecord { epoch, system_ms, time_max_ms, clock_ms, .. } = *cycle;
         let header = CycleHeader { epoch, system_ms, time_max_ms };
-        pending.group.append(header, logged(cycle, &self.rows))
+        let outcome = CycleOutcome { clock_ms, refused: &cycle.refused };
+        pending.group.append_settled(header, Some(outcome), logged(cycle, &self.rows))
     }
 }
 

@@ -14,6 +14,7 @@ use shoal_position_log::ProducerState;
 use super::checkpoint::CheckpointThread;
 use super::fleet_log::FleetLog;
 use super::group_thread::{LogCycle, LogItem};
+use super::history::HistoryHandle;
 use crate::fleet::{CheckpointRows, CycleRecord, CycleSink, SettledCycle, SinkCapacity};
 
 /// See the file's head.
@@ -38,6 +39,8 @@ pub(crate) struct LogSink {
     pub(super) checkpoint_bytes: u64,
     pub(super) checkpoints: CheckpointThread,
     pub(super) threads: Vec<JoinHandle<()>>,
+    /// The thread that writes the history, if the server keeps one.
+    pub(super) history: Option<HistoryHandle>,
 }
 
 /// Bytes of a cycle or request beside its rows.
@@ -58,7 +61,9 @@ fn request_bytes(request: &Request) -> u64 {
 impl CycleSink for LogSink {
     fn submitted(&mut self, cycle: CycleRecord) -> SinkCapacity {
         self.submitted.push_back(cycle);
-        if self.log.pending_bytes() < self.pending_bytes_max || self.log.has_failed() {
+        let is_full = self.log.pending_bytes() >= self.pending_bytes_max
+            || self.history.as_ref().is_some_and(|history| history.is_behind(&self.log));
+        if !is_full || self.log.has_failed() {
             return SinkCapacity::Available;
         }
         // An earlier message may be left: then one more cycle follows before the next wait.
@@ -75,6 +80,9 @@ impl CycleSink for LogSink {
             return;
         }
         cycle.epoch = settled.epoch;
+        if !is_logged {
+            (cycle.clock_ms, cycle.refused) = (settled.clock_ms, settled.refused());
+        }
         if !is_logged && self.clock == Clock::System {
             // Cycles that are not logged may have advanced the clock further than this one.
             cycle.system_ms = settled.clock_ms;
@@ -136,10 +144,16 @@ impl LogSink {
     fn reach_settled(&mut self) {
         let epoch = self.log.settled_epoch();
         if epoch > self.logged_epoch {
-            let (system_ms, time_max_ms) = (self.clock_ms, self.clock_ms);
-            let (requests, batches, encoded) = (Arc::default(), Vec::new(), None);
-            let cycle = CycleRecord { epoch, system_ms, time_max_ms, requests, batches, encoded };
-            self.send_cycle(cycle);
+            self.send_cycle(CycleRecord {
+                epoch,
+                system_ms: self.clock_ms,
+                time_max_ms: self.clock_ms,
+                requests: Arc::default(),
+                batches: Vec::new(),
+                clock_ms: self.clock_ms,
+                refused: Vec::new(),
+                encoded: None,
+            });
         }
     }
 }
@@ -156,6 +170,8 @@ impl Drop for LogSink {
             // A panic of the thread was printed.
             let _ = thread.join();
         }
+        // The rest of the log is taken after the next start.
+        drop(self.history.take());
         self.checkpoints.end();
     }
 }

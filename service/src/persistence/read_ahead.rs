@@ -87,6 +87,8 @@ pub(crate) fn record(cycle: &LoggedCycle<'_>) -> Result<CycleRecord, LogError> {
         time_max_ms: header.time_max_ms,
         requests: Arc::new(requests),
         batches: cycle.requests().map(|request| request.batch.map(batch)).collect(),
+        clock_ms: cycle.clock_ms.unwrap_or_default(),
+        refused: cycle.refused().collect(),
         encoded: None,
     })
 }

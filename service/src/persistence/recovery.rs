@@ -22,6 +22,7 @@ use super::data_folder::{FleetFolder, random};
 use super::disk_thread::DiskThread;
 use super::fleet_log::{FleetLog, LogReading};
 use super::group_thread::GroupThread;
+use super::history::{HistoryHandle, HistoryKeep};
 use super::log_sink::LogSink;
 use super::read_ahead::{CycleBatch, read_ahead};
 use crate::error::ServiceError;
@@ -51,6 +52,8 @@ pub(crate) struct RecoveryTools<'a> {
     pub(crate) is_stopping: &'a AtomicBool,
     /// Whether the fleet follows a leader: its log then holds the terms of that, and begins none.
     pub(crate) follows: bool,
+    /// How much of the past is kept, if any.
+    pub(crate) history: Option<HistoryKeep>,
 }
 
 /// A fleet with the state that its log holds.
@@ -283,6 +286,10 @@ impl LogStart<'_> {
         let (empty_sender, empty) = bounded(2);
         let (written_sender, written) = bounded(1);
         let (needed_sender, needed) = unbounded();
+        let history = match tools.history {
+            Some(keep) => Some(HistoryHandle::start(tools, keep, &log, written_sender.clone())?),
+            None => None,
+        };
         let disk = DiskThread {
             fleet: fleet.clone(),
             writer,
@@ -332,6 +339,7 @@ impl LogStart<'_> {
             checkpoint_bytes: limits.checkpoint_log_bytes,
             checkpoints,
             threads,
+            history,
         })
     }
 }

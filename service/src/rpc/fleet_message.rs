@@ -14,7 +14,7 @@ use super::report_message::{durability_of, durability_value};
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, FleetName, FleetSpec, Role, Staleness};
 use crate::limits::ServerLimits;
-use crate::persistence::{FleetLog, LogCondition, LogReading};
+use crate::persistence::{FleetLog, HistoryReading, LogCondition, LogReading};
 
 /// The specification of a new fleet.
 ///
@@ -81,6 +81,7 @@ pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
         durability: durability_value(fleet.durability()).into(),
         log: fleet.log().map(|log| log_message(log)),
         replication: fleet.log().map(|log| replication_message(fleet, log)),
+        history: fleet.history_reading().map(history_message),
     }
 }
 
@@ -131,6 +132,21 @@ fn log_message(log: &FleetLog) -> v1::FleetLog {
         checkpoint_ms: reading.checkpoint_ms,
         checkpoint_duration: duration(reading.checkpoint_time)
             .filter(|_| reading.checkpoint_ms > 0),
+    }
+}
+
+fn history_message(reading: HistoryReading) -> v1::HistoryState {
+    v1::HistoryState {
+        watermark_epoch: reading.watermark.position.epoch,
+        watermark_ms: reading.watermark.clock_ms,
+        backlog_byte_count: reading.backlog_bytes,
+        run_count: reading.runs,
+        fix_count: reading.rows,
+        byte_count: reading.bytes,
+        sealed_fix_count: reading.sealed_rows,
+        merge_count: reading.merges,
+        retry_count: reading.retries,
+        problem: reading.failed.map(|why| why.to_string()).unwrap_or_default(),
     }
 }
 

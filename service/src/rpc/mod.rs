@@ -18,6 +18,8 @@ mod fix_reader;
 mod fleet_message;
 mod fleet_service;
 mod follow;
+mod history_answer;
+mod history_service;
 mod intake;
 mod log_service;
 mod message_budget;

@@ -2,6 +2,7 @@
 //!
 //! Implements the gRPC services. Counts long-lived streams, so that their number is bounded.
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use prometheus_client::metrics::gauge::Gauge;
@@ -23,6 +24,8 @@ pub struct ServiceContext {
     pub(super) answers: Arc<AnswerBudget>,
     metrics: Arc<Metrics>,
     streams: Arc<Semaphore>,
+    /// Steps of queries of the history that run at once.
+    pub(super) history_steps: Arc<Semaphore>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -51,7 +54,10 @@ impl ServiceContext {
     ) -> Self {
         let answers = registry.answers();
         let streams = Arc::new(Semaphore::new(limits.streams_max));
-        Self { registry, replication, limits, answers, metrics, streams, stopping }
+        // Live traffic keeps the other half.
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let history_steps = Arc::new(Semaphore::new((cores / 2).max(1)));
+        Self { registry, replication, limits, answers, metrics, streams, history_steps, stopping }
     }
 
     /// Counts a long-lived stream until the result is dropped.

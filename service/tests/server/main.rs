@@ -16,6 +16,8 @@ mod fleets;
 mod follower;
 mod follower_crashes;
 mod gated_engine;
+mod history;
+mod history_queries;
 mod hostile_blocks;
 mod hostile_messages;
 mod hostile_queries;

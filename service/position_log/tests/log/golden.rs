@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use shoal_position_log::{
-    CheckpointHeader, CheckpointWriter, CycleHeader, FrameKind, Group, Manifest, ManifestEntry,
-    PastTerm, Position, ProducerState, ReadMode, Section, SimulatedDisk, Storage, decode_producers,
-    open_newest,
+    CheckpointHeader, CheckpointWriter, CycleHeader, CycleOutcome, EVERY_ROW, FrameKind, Group,
+    LoggedCycle, Manifest, ManifestEntry, PastTerm, Position, ProducerState, ReadMode, Section,
+    SimulatedDisk, Storage, decode_producers, open_newest,
 };
 
 use crate::sample::{
@@ -47,9 +47,61 @@ fn cycles() -> Vec<OwnedCycle> {
         request(OwnedBody::Clear, None),
     ];
     vec![
-        OwnedCycle { header: header(41), requests },
-        OwnedCycle { header: header(43), requests: Vec::new() },
+        OwnedCycle { header: header(41), requests, outcome: None },
+        OwnedCycle { header: header(43), requests: Vec::new(), outcome: None },
     ]
+}
+
+/// The same, with what they did.
+fn settled_cycles() -> Vec<OwnedCycle> {
+    let refused = [vec![(0, EVERY_ROW), (1, 0), (1, 7)], Vec::new()];
+    let outcome = |refused| Some((1_700_000_000_050, refused));
+    let settled = |(cycle, refused)| OwnedCycle { outcome: outcome(refused), ..cycle };
+    cycles().into_iter().zip(refused).map(settled).collect()
+}
+
+#[test]
+fn cycles_with_outcomes() {
+    let mut group = Group::new();
+    settled_cycles().iter().for_each(|cycle| cycle.append_to(&mut group));
+    assert_golden("settled_cycles_v1.records", group.payload());
+    let golden = fs::read(path("settled_cycles_v1.records")).unwrap();
+    let mut rest = &golden[..];
+    for expected in settled_cycles() {
+        let cycle = LoggedCycle::parse(1, rest).unwrap();
+        assert!(expected.is(&cycle), "{cycle:?}");
+        rest = &rest[cycle.encoded().len()..];
+    }
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn misplaced_refused_rows_are_neither_written_nor_read() {
+    let cycle = &settled_cycles()[0];
+    let requests = cycle.views();
+    for refused in [
+        [(1, 0), (1, 0)],
+        [(1, 1), (1, 0)],
+        [(1, 0), (0, 0)],
+        [(1, 0), (1, EVERY_ROW)],
+        [(1, 0), (4, 0)],
+    ] {
+        let mut group = Group::new();
+        let outcome = CycleOutcome { clock_ms: 0, refused: &refused };
+        assert!(group.append_settled(cycle.header, Some(outcome), requests.clone()).is_err());
+        let sound = CycleOutcome { clock_ms: 0, refused: &[(0, 0), (1, 0)] };
+        group.append_settled(cycle.header, Some(sound), requests.clone()).unwrap();
+        let mut bytes = group.payload().to_vec();
+        LoggedCycle::parse(1, &bytes).unwrap();
+        let at = bytes.len() - 16;
+        for (place, number) in (at..).step_by(4).zip(refused.map(|it| [it.0, it.1]).concat()) {
+            bytes[place..place + 4].copy_from_slice(&number.to_le_bytes());
+        }
+        assert!(LoggedCycle::parse(1, &bytes).is_err(), "{refused:?}");
+        // More refused rows than the record has bytes.
+        bytes[36..40].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(LoggedCycle::parse(1, &bytes).is_err());
+    }
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use shoal_position_log::{
-    CycleHeader, CycleSource, FleetIdentity, Group, LogError, LogOptions, LogReader, LogWriter,
-    LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch, ReadMode, ReadOptions, Recovered,
-    RequestBody, Storage,
+    CycleHeader, CycleOutcome, CycleSource, EVERY_ROW, FleetIdentity, Group, LogError, LogOptions,
+    LogReader, LogWriter, LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch, ReadMode,
+    ReadOptions, Recovered, RefusedRow, RequestBody, Storage,
 };
 
 use crate::random::Random;
@@ -41,6 +41,8 @@ pub(crate) struct OwnedRequest {
 pub(crate) struct OwnedCycle {
     pub(crate) header: CycleHeader,
     pub(crate) requests: Vec<OwnedRequest>,
+    /// The clock after it, and the refused rows, if they are recorded.
+    pub(crate) outcome: Option<(i64, Vec<RefusedRow>)>,
 }
 
 impl OwnedCycle {
@@ -49,12 +51,18 @@ impl OwnedCycle {
     }
 
     pub(crate) fn append_to(&self, group: &mut Group) {
-        group.append(self.header, self.views()).expect("sample cycles are valid");
+        let outcome = self.outcome.as_ref();
+        let outcome =
+            outcome.map(|(clock_ms, refused)| CycleOutcome { clock_ms: *clock_ms, refused });
+        let appended = group.append_settled(self.header, outcome, self.views());
+        appended.expect("sample cycles are valid");
     }
 
     /// Whether a cycle that was read is this one.
     pub(crate) fn is(&self, read: &LoggedCycle<'_>) -> bool {
-        self.header == read.header && read.requests().eq(self.views())
+        let outcome = read.clock_ms.map(|clock_ms| (clock_ms, read.refused().collect()));
+        let is_same = self.header == read.header && self.outcome == outcome;
+        is_same && read.requests().eq(self.views())
     }
 }
 
@@ -75,7 +83,7 @@ impl OwnedRequest {
 
 /// A cycle whose content follows from epoch and seed.
 pub(crate) fn cycle(chance: &mut Random, epoch: u64, bytes_max: usize) -> OwnedCycle {
-    let requests = (0..chance.below(4))
+    let requests: Vec<OwnedRequest> = (0..chance.below(4))
         .map(|number| {
             let mut bytes = vec![0; chance.below(bytes_max)];
             bytes.iter_mut().for_each(|byte| *byte = chance.next() as u8);
@@ -93,7 +101,13 @@ pub(crate) fn cycle(chance: &mut Random, epoch: u64, bytes_max: usize) -> OwnedC
         .collect();
     let system_ms = 1_700_000_000_000 + epoch as i64 * 10;
     let header = CycleHeader { epoch, system_ms, time_max_ms: system_ms + 5_000 };
-    OwnedCycle { header, requests }
+    let refused = (0..requests.len() as u32).flat_map(|request| match chance.below(4) {
+        0 => vec![(request, EVERY_ROW)],
+        1 => (0..3).map(|row| (request, row * row + request)).collect(),
+        _ => Vec::new(),
+    });
+    let outcome = (!epoch.is_multiple_of(3)).then(|| (system_ms + 1, refused.collect()));
+    OwnedCycle { header, requests, outcome }
 }
 
 pub(crate) fn reader(

@@ -30,6 +30,7 @@ pub struct FleetJson {
     durability: &'static str,
     log: Option<Value>,
     replication: Option<Value>,
+    history: Option<Value>,
 }
 
 impl FleetJson {
@@ -53,6 +54,7 @@ impl FleetJson {
             durability: durability_name(fleet),
             log: fleet.log.as_ref().map(log_json),
             replication: fleet.replication.as_ref().map(replication_json),
+            history: fleet.history.as_ref().map(history_json),
         }
     }
 
@@ -188,6 +190,42 @@ fn log_rows(log: &v1::FleetLog) -> Vec<(&'static str, String)> {
     rows
 }
 
+fn history_json(history: &v1::HistoryState) -> Value {
+    json!({
+        "watermark_epoch": history.watermark_epoch,
+        "watermark_ms": history.watermark_ms,
+        "backlog_bytes": history.backlog_byte_count,
+        "runs": history.run_count,
+        "fixes": history.fix_count,
+        "bytes": history.byte_count,
+        "sealed_fixes": history.sealed_fix_count,
+        "merges": history.merge_count,
+        "retries": history.retry_count,
+        "problem": history.problem,
+    })
+}
+
+/// The properties of a history, one a row.
+fn history_rows(history: &v1::HistoryState) -> Vec<(&'static str, String)> {
+    let v1::HistoryState { watermark_epoch, watermark_ms, run_count, fix_count, .. } = *history;
+    let mut rows = vec![
+        ("history epoch", format!("{watermark_epoch}, at {}", rfc3339(watermark_ms))),
+        ("history behind", bytes_text(history.backlog_byte_count)),
+        (
+            "history size",
+            format!("{}, {fix_count} fixes, {run_count} runs", bytes_text(history.byte_count)),
+        ),
+        (
+            "history work",
+            format!("{} fixes, {} merges", history.sealed_fix_count, history.merge_count),
+        ),
+    ];
+    if !history.problem.is_empty() {
+        rows.push(("history problem", history.problem.clone()));
+    }
+    rows
+}
+
 fn clock_name(fleet: &v1::Fleet) -> &'static str {
     match fleet.clock() {
         v1::Clock::Event => "event",
@@ -263,7 +301,8 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
     ];
     let log = fleet.log.iter().flat_map(log_rows);
     let replication = fleet.replication.iter().flat_map(|it| replication_rows(it, fleet.epoch));
-    for (name, text) in properties.into_iter().chain(log).chain(replication) {
+    let history = fleet.history.iter().flat_map(history_rows);
+    for (name, text) in properties.into_iter().chain(log).chain(history).chain(replication) {
         table.add_row([name.to_owned(), text]);
     }
     table

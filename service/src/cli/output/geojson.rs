@@ -12,7 +12,7 @@ use super::json::{HeaderJson, RowJson};
 use super::writer::AnswerWriter;
 
 #[derive(Serialize)]
-struct FeatureJson {
+pub(super) struct FeatureJson {
     r#type: &'static str,
     id: String,
     geometry: Option<PointJson>,
@@ -24,6 +24,17 @@ struct FeatureJson {
 pub(super) struct PointJson {
     pub(super) r#type: &'static str,
     pub(super) coordinates: [f64; 2],
+}
+
+/// A row as a feature, with its age at a clock.
+pub(super) fn feature(row: &AnswerRow, clock_ms: i64) -> FeatureJson {
+    let coordinates = row.fix.as_ref().map(|fix| [fix.x, fix.y]);
+    FeatureJson {
+        r#type: "Feature",
+        id: row.object.to_string(),
+        geometry: coordinates.map(|coordinates| PointJson { r#type: "Point", coordinates }),
+        properties: RowJson::new(row, clock_ms),
+    }
 }
 
 /// Writes one FeatureCollection, each feature on its own line.
@@ -43,14 +54,7 @@ impl AnswerWriter for GeoJsonWriter {
     fn rows(&mut self, rows: Vec<AnswerRow>, out: &mut dyn Write) -> io::Result<()> {
         for row in &rows {
             out.write_all(if self.rows == 0 { b"\n" } else { b",\n" })?;
-            let coordinates = row.fix.as_ref().map(|fix| [fix.x, fix.y]);
-            let feature = FeatureJson {
-                r#type: "Feature",
-                id: row.object.to_string(),
-                geometry: coordinates.map(|coordinates| PointJson { r#type: "Point", coordinates }),
-                properties: RowJson::new(row, self.clock_ms),
-            };
-            serde_json::to_writer(&mut *out, &feature)?;
+            serde_json::to_writer(&mut *out, &feature(row, self.clock_ms))?;
             self.rows += 1;
         }
         Ok(())

@@ -7,6 +7,7 @@ mod fleet;
 mod geojson;
 mod json;
 mod lines;
+mod past;
 mod table;
 mod writer;
 
@@ -15,5 +16,6 @@ pub use fleet::{FleetJson, counts_json, fleet_details, fleet_table};
 pub use geojson::GeoJsonWriter;
 pub use json::{HeaderJson, JsonWriter, RowJson};
 pub use lines::LinesWriter;
+pub use past::{PastForm, PastWriter};
 pub use table::{TableColumn, TableWriter, plain_table};
 pub use writer::{AnswerWriter, Stdout, stdout};

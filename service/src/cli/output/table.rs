@@ -46,24 +46,36 @@ impl TableWriter {
     pub fn new(geographic: bool) -> Self {
         Self { geographic, header: v1::AnswerHeader::default(), rows: Vec::new() }
     }
+}
 
-    fn columns(&self) -> Vec<TableColumn> {
-        let position: [TableColumn; 2] = if self.geographic {
-            [
-                ("lon", |row, _| row.fix.as_ref().map(|fix| format!("{:.7}", fix.x))),
-                ("lat", |row, _| row.fix.as_ref().map(|fix| format!("{:.7}", fix.y))),
-            ]
-        } else {
-            [
-                ("x m", |row, _| row.fix.as_ref().map(|fix| format!("{:.2}", fix.x))),
-                ("y m", |row, _| row.fix.as_ref().map(|fix| format!("{:.2}", fix.y))),
-            ]
-        };
-        let mut columns: Vec<TableColumn> = vec![("object", |row, _| Some(row.object.to_string()))];
-        columns.extend(position.iter().chain(&TIME).chain(MEASURE_COLUMNS).chain(&LAST));
-        columns.retain(|(_, text)| self.rows.iter().any(|row| text(row, 0).is_some()));
-        columns
+/// The columns of rows that have a value.
+pub(super) fn columns(geographic: bool, rows: &[AnswerRow]) -> Vec<TableColumn> {
+    let position: [TableColumn; 2] = if geographic {
+        [
+            ("lon", |row, _| row.fix.as_ref().map(|fix| format!("{:.7}", fix.x))),
+            ("lat", |row, _| row.fix.as_ref().map(|fix| format!("{:.7}", fix.y))),
+        ]
+    } else {
+        [
+            ("x m", |row, _| row.fix.as_ref().map(|fix| format!("{:.2}", fix.x))),
+            ("y m", |row, _| row.fix.as_ref().map(|fix| format!("{:.2}", fix.y))),
+        ]
+    };
+    let mut columns: Vec<TableColumn> = vec![("object", |row, _| Some(row.object.to_string()))];
+    columns.extend(position.iter().chain(&TIME).chain(MEASURE_COLUMNS).chain(&LAST));
+    columns.retain(|(_, text)| rows.iter().any(|row| text(row, 0).is_some()));
+    columns
+}
+
+/// Rows as a table, with ages at a clock.
+pub(super) fn table_text(columns: &[TableColumn], rows: &[AnswerRow], clock_ms: i64) -> String {
+    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let mut table = plain_table(&names, &["time"]);
+    for row in rows {
+        let cell = |(_, text): &TableColumn| text(row, clock_ms);
+        table.add_row(columns.iter().map(|column| cell(column).unwrap_or_default()));
     }
+    table.trim_fmt()
 }
 
 const TIME: [TableColumn; 2] = [
@@ -92,15 +104,9 @@ impl AnswerWriter for TableWriter {
     }
 
     fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        let columns = self.columns();
-        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-        let mut table = plain_table(&names, &["time"]);
-        for row in &self.rows {
-            let cell = |(_, text): &TableColumn| text(row, self.header.clock_ms);
-            table.add_row(columns.iter().map(|column| cell(column).unwrap_or_default()));
-        }
         if !self.rows.is_empty() {
-            writeln!(out, "{}", table.trim_fmt())?;
+            let columns = columns(self.geographic, &self.rows);
+            writeln!(out, "{}", table_text(&columns, &self.rows, self.header.clock_ms))?;
         }
         let header = &self.header;
         let objects = if header.total == 1 { "object" } else { "objects" };

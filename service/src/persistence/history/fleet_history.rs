@@ -1,0 +1,127 @@
+//! The history of a fleet as its callers see it: its versions, how far it is, and what it holds of
+//! the log.
+//!
+//! The history's thread writes the state; nothing here blocks a task.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use shoal_history::{History, Watermark};
+use shoal_position_log::Position;
+
+use super::super::fleet_log::FleetLog;
+
+/// How much of the past is kept; by default all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HistoryKeep {
+    /// Older fixes are dropped, milliseconds behind the fleet's clock.
+    pub age_ms: Option<i64>,
+    /// The oldest fixes are dropped beyond so many bytes.
+    pub bytes_max: Option<u64>,
+}
+
+/// The state of a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryReading {
+    /// Up to where it is complete.
+    pub watermark: Watermark,
+    /// Bytes of the log behind the watermark, counted in whole segments but for the last.
+    pub backlog_bytes: u64,
+    /// Runs, and their rows and bytes.
+    pub runs: u64,
+    /// See `runs`.
+    pub rows: u64,
+    /// See `runs`.
+    pub bytes: u64,
+    /// Rows that became part of runs since the start.
+    pub sealed_rows: u64,
+    /// Merges since the start.
+    pub merges: u64,
+    /// Attempts that failed for lack of space since the start.
+    pub retries: u64,
+    /// Why it has stopped, if it has. Then it no longer holds the log.
+    pub failed: Option<Arc<str>>,
+}
+
+/// What the history's thread counts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    /// Where the log begins, for a history without a watermark.
+    pub(super) begin: Position,
+    pub(super) sealed_rows: u64,
+    pub(super) merges: u64,
+    pub(super) retries: u64,
+    pub(super) failed: Option<Arc<str>>,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(crate) struct FleetHistory {
+    history: History,
+    /// Bytes of a segment of the log.
+    segment_bytes: u64,
+    backlog_bytes_max: u64,
+    counts: Mutex<Counts>,
+}
+
+impl FleetHistory {
+    pub(super) fn new(history: History, segment_bytes: u64, backlog_bytes_max: u64) -> Self {
+        Self { history, segment_bytes, backlog_bytes_max, counts: Mutex::default() }
+    }
+
+    /// For queries.
+    #[must_use]
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// What the history's thread counts.
+    pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its state beside the durable end of its log.
+    #[must_use]
+    pub(crate) fn reading(&self, log: &FleetLog) -> HistoryReading {
+        let version = self.history.version();
+        let Counts { sealed_rows, merges, retries, failed, .. } = self.counts().clone();
+        HistoryReading {
+            watermark: version.watermark(),
+            backlog_bytes: self.backlog_bytes(log.reading().position),
+            runs: version.runs() as u64,
+            rows: version.rows(),
+            bytes: version.bytes(),
+            sealed_rows,
+            merges,
+            retries,
+            failed,
+        }
+    }
+
+    /// The log keeps the cycles after this epoch; nothing once the history has failed.
+    pub(crate) fn held_epoch(&self) -> Option<u64> {
+        let has_failed = self.counts().failed.is_some();
+        (!has_failed).then(|| self.history.version().watermark().position.epoch)
+    }
+
+    /// Whether reports wait until it has caught up.
+    pub(crate) fn is_behind(&self, log: &FleetLog) -> bool {
+        self.counts().failed.is_none()
+            && self.backlog_bytes(log.reading().position) > self.backlog_bytes_max
+    }
+
+    /// Whether it works without pauses.
+    pub(super) fn is_urgent(&self, end: Position) -> bool {
+        self.backlog_bytes(end) > self.backlog_bytes_max / 2
+    }
+
+    fn backlog_bytes(&self, end: Position) -> u64 {
+        let watermark = self.history.version().watermark().position;
+        let start = if watermark.segment > 0 { watermark } else { self.counts().begin };
+        if start.segment == 0 {
+            // The log is about to be opened.
+            return 0;
+        }
+        let segments = end.segment.saturating_sub(start.segment);
+        (segments.saturating_mul(self.segment_bytes) + end.offset).saturating_sub(start.offset)
+    }
+}

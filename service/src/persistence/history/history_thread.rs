@@ -1,0 +1,321 @@
+//! Reads durable cycles of the log, seals batches of them, merges runs and applies retention.
+//!
+//! It takes a share of a core while it is not far behind. Without space on the disk it tries again;
+//! another error stops the history of the fleet, and the log is no longer held for it.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use shoal_history::limits::BATCH_ROWS_DEFAULT;
+use shoal_history::{Batch, HistoryError, HistoryOptions, HistoryWriter, Merge, Watermark};
+use shoal_position_log::{CycleSource as _, LogError, LogReader, Position, ReadMode};
+use tracing::{error, warn};
+
+use super::super::data_folder::FleetFolder;
+use super::super::fleet_log::FleetLog;
+use super::super::recovery::RecoveryTools;
+use super::cycle_rows::CycleRows;
+use super::{FleetHistory, HistoryKeep};
+use crate::error::ServiceError;
+use crate::limits::{
+    HISTORY_MERGE_ROWS, HISTORY_POLL_MS, HISTORY_READ_ROWS, HISTORY_RETRY_MS,
+    HISTORY_UNMERGED_RUNS_MAX,
+};
+use crate::threads::spawn;
+
+/// The thread that writes a history; it ends when this is dropped.
+pub(crate) struct HistoryHandle {
+    history: Arc<FleetHistory>,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HistoryHandle {
+    /// Opens the history of a fleet and begins to write it. `written` wakes the engine's thread.
+    ///
+    /// # Errors
+    /// [`ServiceError::History`]; [`ServiceError::Io`] without a thread.
+    pub(crate) fn start(
+        tools: &RecoveryTools<'_>,
+        keep: HistoryKeep,
+        log: &Arc<FleetLog>,
+        written: Sender<()>,
+    ) -> Result<Self, ServiceError> {
+        let (folder, limits) = (tools.folder.clone(), tools.limits);
+        let options = HistoryOptions {
+            reserve_bytes: limits.log_reserve_bytes,
+            ..HistoryOptions::new(folder.identity.id, tools.options.space.tag())
+        };
+        let writer = HistoryWriter::open(folder.storage.clone(), &folder.history(), &options)?;
+        let history = FleetHistory::new(
+            writer.history().clone(),
+            limits.log_segment_bytes,
+            limits.history_backlog_bytes,
+        );
+        let history = Arc::new(history);
+        log.feed(history.clone());
+        let (stop, stopped) = bounded(0);
+        let name = format!("history-{}", folder.identity.name);
+        let watermark = writer.watermark();
+        let thread = HistoryThread {
+            rows: CycleRows::new(tools.options.clock, watermark.clock_ms),
+            read: watermark,
+            folder,
+            writer,
+            history: history.clone(),
+            log: log.clone(),
+            keep,
+            seal_time: Duration::from_millis(limits.history_seal_ms),
+            share: limits.history_share as u32,
+            written,
+            stopped,
+            batch: Batch::default(),
+            batch_began: None,
+            merge: None,
+            may_merge: true,
+        };
+        let thread = spawn(name, move || thread.run())?;
+        Ok(Self { history, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Whether reports wait until it has caught up.
+    pub(crate) fn is_behind(&self, log: &FleetLog) -> bool {
+        self.history.is_behind(log)
+    }
+}
+
+impl Drop for HistoryHandle {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Why the thread ends.
+enum End {
+    Stopped,
+    Failed(ServiceError),
+}
+
+impl<E: Into<ServiceError>> From<E> for End {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// See the file's head.
+struct HistoryThread {
+    folder: FleetFolder,
+    writer: HistoryWriter,
+    history: Arc<FleetHistory>,
+    log: Arc<FleetLog>,
+    keep: HistoryKeep,
+    seal_time: Duration,
+    /// Percent of a core.
+    share: u32,
+    /// Wakes the engine's thread, which may wait for this one.
+    written: Sender<()>,
+    /// Closed at the end of the fleet.
+    stopped: Receiver<()>,
+    rows: CycleRows,
+    /// The last cycle in the batch or in the history.
+    read: Watermark,
+    batch: Batch,
+    /// When the first cycle that is not sealed was read.
+    batch_began: Option<Instant>,
+    merge: Option<Merge>,
+    /// Whether runs may be worth a merge.
+    may_merge: bool,
+}
+
+impl HistoryThread {
+    fn run(mut self) {
+        let fleet = self.folder.identity.name.clone();
+        let ended = self.open_reader().and_then(|reader| self.work(reader));
+        if let Err(End::Failed(error)) = ended {
+            error!(fleet, %error, "the history has stopped; the log is no longer kept for it");
+            self.history.counts().failed = Some(error.to_string().into());
+        }
+        self.wake();
+    }
+
+    /// Opens the log behind the watermark, or where it begins.
+    fn open_reader(&mut self) -> Result<LogReader, End> {
+        let fleet = self.folder.identity.name.clone();
+        let end = self.log.reading();
+        if self.read.position.epoch > end.durable_epoch {
+            warn!(fleet, "the history has cycles that a repair cut off the log");
+            let position = Position { epoch: end.durable_epoch, ..end.position };
+            self.read = Watermark { term: end.term, position, ..self.read };
+            self.seal()?;
+        }
+        let (epoch, mode) = (self.read.position.epoch, ReadMode::Through(0));
+        let reader = match self.folder.read_log(epoch, mode) {
+            Err(LogError::Gap { first, .. }) => {
+                warn!(fleet, first, "the history lacks cycles that the log no longer has");
+                self.folder.read_log(first.saturating_sub(1), mode)?
+            }
+            opened => opened?,
+        };
+        self.history.counts().begin = reader.position();
+        Ok(reader)
+    }
+
+    fn work(&mut self, mut reader: LogReader) -> Result<(), End> {
+        loop {
+            let started = Instant::now();
+            // Runs that accumulate are merged first: then the backlog grows, and reports wait.
+            let is_merging = self.may_merge
+                && self.history.history().version().runs() > HISTORY_UNMERGED_RUNS_MAX;
+            let has_read = !is_merging && self.read_cycles(&mut reader)?;
+            let is_due = self.batch_began.is_some_and(|began| began.elapsed() >= self.seal_time);
+            if is_due || self.batch.len() >= BATCH_ROWS_DEFAULT {
+                self.seal()?;
+            }
+            let has_merged = self.merge()?;
+            if has_read || has_merged {
+                self.pause(started.elapsed())?;
+            } else {
+                self.sleep(Duration::from_millis(HISTORY_POLL_MS))?;
+            }
+        }
+    }
+
+    /// Adds durable cycles to the batch, at most until it has so many rows that a pause is due.
+    /// False if there is none.
+    fn read_cycles(&mut self, reader: &mut LogReader) -> Result<bool, End> {
+        let end = self.log.reading().position;
+        reader.read_through(end);
+        let until = (self.batch.len() + HISTORY_READ_ROWS).min(BATCH_ROWS_DEFAULT);
+        let mut has_read = false;
+        while self.batch.len() < until {
+            let Some(cycle) = reader.next_cycle()? else { break };
+            let (epoch, term) = (cycle.header.epoch, cycle.term);
+            self.rows.add(&cycle, &mut self.batch).map_err(|reason| {
+                let file = format!("the cycle of epoch {epoch}");
+                LogError::Content { file, offset: 0, reason }
+            })?;
+            let mut position = reader.position();
+            position.epoch = epoch;
+            self.read = Watermark { term, position, clock_ms: self.rows.clock_ms };
+            self.batch_began.get_or_insert_with(Instant::now);
+            has_read = true;
+        }
+        Ok(has_read)
+    }
+
+    /// Makes the batch part of the history.
+    fn seal(&mut self) -> Result<(), End> {
+        let mut retry = Retry::new(&self.folder.identity.name);
+        loop {
+            match self.writer.seal(&mut self.batch, self.read) {
+                Ok(sealed) => {
+                    self.history.counts().sealed_rows += sealed.rows;
+                    break;
+                }
+                Err(error) => self.wait_for_space(&mut retry, error)?,
+            }
+        }
+        self.batch.clear();
+        (self.batch_began, self.may_merge) = (None, true);
+        let from_ms = self.keep.age_ms.map(|age_ms| self.read.clock_ms.saturating_sub(age_ms));
+        self.writer.retain(from_ms, self.keep.bytes_max)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// A step of a merge. False if nothing is worth one.
+    fn merge(&mut self) -> Result<bool, End> {
+        if !self.may_merge {
+            return Ok(false);
+        }
+        match self.merge_step() {
+            Ok(has_more) => {
+                self.may_merge = has_more;
+                Ok(has_more)
+            }
+            Err(HistoryError::File(error)) if error.is_full() => {
+                // The next batch begins another attempt.
+                (self.merge, self.may_merge) = (None, false);
+                self.history.counts().retries += 1;
+                let fleet = &self.folder.identity.name;
+                warn!(fleet, %error, "runs of the history are not merged");
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn merge_step(&mut self) -> Result<bool, HistoryError> {
+        let mut merge = match self.merge.take() {
+            Some(merge) => merge,
+            None => match self.writer.next_work()? {
+                Some(merge) => merge,
+                None => return Ok(false),
+            },
+        };
+        if merge.step(HISTORY_MERGE_ROWS)? {
+            if self.writer.finish(merge)? {
+                self.history.counts().merges += 1;
+            }
+        } else {
+            self.merge = Some(merge);
+        }
+        Ok(true)
+    }
+
+    /// Waits before the next attempt if the disk has no space.
+    fn wait_for_space(&self, retry: &mut Retry<'_>, error: HistoryError) -> Result<(), End> {
+        match &error {
+            HistoryError::File(file) if file.is_full() => {
+                self.history.counts().retries += 1;
+                self.sleep(retry.next(&error))
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    /// Rests after work, so that it takes its share of a core, unless it is far behind.
+    fn pause(&self, worked: Duration) -> Result<(), End> {
+        let is_urgent = self.history.is_urgent(self.log.reading().position);
+        let rest = worked * (100 - self.share) / self.share;
+        self.sleep(if is_urgent { Duration::ZERO } else { rest })
+    }
+
+    /// Sleeps unless the fleet ends.
+    fn sleep(&self, time: Duration) -> Result<(), End> {
+        match self.stopped.recv_timeout(time) {
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => Err(End::Stopped),
+        }
+    }
+
+    fn wake(&self) {
+        // An error means that a message is there already.
+        let _ = self.written.try_send(());
+    }
+}
+
+/// Delays between attempts on a full disk.
+struct Retry<'a> {
+    fleet: &'a str,
+    delay: Duration,
+}
+
+impl<'a> Retry<'a> {
+    fn new(fleet: &'a str) -> Self {
+        Self { fleet, delay: Duration::from_millis(HISTORY_RETRY_MS.0) }
+    }
+
+    fn next(&mut self, error: &HistoryError) -> Duration {
+        warn!(fleet = self.fleet, %error, "the history has no space; it tries again");
+        let delay = self.delay;
+        self.delay = (delay * 2).min(Duration::from_millis(HISTORY_RETRY_MS.1));
+        delay
+    }
+}
