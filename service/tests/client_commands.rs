@@ -13,6 +13,8 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use shoal::{Ran, Served};
@@ -297,4 +299,41 @@ fn a_closed_output_pipe_is_not_an_error() {
         (ended.status.code(), String::from_utf8(ended.stderr).unwrap()),
         (Some(0), String::new())
     );
+}
+
+#[test]
+fn history_shows_tracks_passages_and_past_states() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let soon = ["--limit", "history_seal_ms=1"];
+    let settings = ["--clock", "event", "--data", data, "--history"];
+    let served = Served::start(&[settings.as_slice(), &soon].concat());
+    served.run_with("report - --json", BUSES).json(0);
+    let later = format!("{HEADER}1,1480140090000,-97.7400,30.2600,1.5,\n");
+    served.run_with("report - --json", &later).json(0);
+    // Fixes become part of the history some seconds later.
+    let epoch = served.run("stats --json").json(0)["epoch"].as_u64().unwrap();
+    let track = "history track 1 2 --from 2016-11-26T00:00:00Z --to 2016-11-27T00:00:00Z";
+    while served.run(&format!("{track} --json")).json(0)["epoch"].as_u64().unwrap() < epoch {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let csv = served.run(&format!("{track} --csv")).expect(0);
+    let lines: Vec<_> = csv.lines().collect();
+    assert_eq!(lines[0], "object_id,t_ms,lon,lat,speed,heading,altitude,state");
+    assert_eq!(lines[1], "1,1480140066000,-97.743,30.267,5,10,,0");
+    assert_eq!((lines.len(), lines[2].split(',').nth(1)), (4, Some("1480140090000")));
+    let window = "--from 1480140060000 --to 1480140080000";
+    let passed = format!("history passed --rect -97.76,30.26,-97.74,30.27 {window}");
+    assert_eq!(ids(served.run(&format!("{passed} --ids"))), [1, 2, 3]);
+    assert_eq!(ids(served.run(&format!("{passed} --speed 1..9 --ids"))), [1]);
+    let table = served.run(&passed).expect(0);
+    assert!(table.contains("3 fixes of the history up to epoch"), "{table}");
+    let before = served.run("history as-of 1480140068000 --geojson").json(0);
+    assert_eq!(before["features"].as_array().unwrap().len(), 3);
+    let after = served.run("history as-of 2016-11-26T06:02:00Z --object 1 --json").json(0);
+    assert_eq!(after["rows"][0]["time_ms"], 1_480_140_090_000_i64);
+    let wrong = "history track 1 --from 2 --to 1";
+    assert!(served.run(wrong).refused(2).contains("from_ms 2"), "{wrong}");
+    let without = with_buses().run("history as-of 0").refused(1);
+    assert!(without.contains("--history"), "{without}");
 }

@@ -67,6 +67,7 @@ pub struct PassedArgs {
 
 /// Flags of `shoal history as-of`.
 #[derive(Args, Debug)]
+#[command(mut_group("RegionArgs", |group| group.required(false)))]
 pub struct AsOfArgs {
     /// The moment: Unix milliseconds, 2026-01-31T12:00:00Z or now
     #[arg(value_name = "TIME", allow_hyphen_values = true, value_parser = timestamp::parse)]
