@@ -273,7 +273,7 @@ fn an_unresponsive_server_times_out() {
 fn a_server_of_another_protocol_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap().to_string();
-    let other = std::thread::spawn(move || {
+    let other = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
         let _ = stream.read(&mut [0; 1024]);

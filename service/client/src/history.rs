@@ -1,5 +1,5 @@
-//! The calls of the history service. Requests are the messages of `shoal.v1`, whose comments are the
-//! manual.
+//! The calls of the history service. Requests are the messages of `shoal.v1`, whose comments are
+//! the manual.
 
 use shoal_proto::v1;
 

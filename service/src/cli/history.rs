@@ -1,4 +1,5 @@
-//! `shoal history`: tracks, who passed a region, and the state at a moment.
+//! `shoal history`: tracks, who passed a region, and the state at a moment. Flags, requests, and
+//! the writing of answers.
 
 use std::io::Write as _;
 use std::time::Duration;

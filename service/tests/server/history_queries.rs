@@ -98,7 +98,7 @@ async fn compare_tracks(server: &Running, past: &Past, random: &mut Random) {
         objects: objects.clone(),
         window: Some(window),
         every: (every_ms > 0)
-            .then(|| prost_types::Duration { seconds: every_ms / 1_000, nanos: 0 }),
+            .then_some(prost_types::Duration { seconds: every_ms / 1_000, nanos: 0 }),
         ..v1::TrajectoryRequest::default()
     };
     let mut known = BTreeSet::new();
