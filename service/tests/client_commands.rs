@@ -330,6 +330,7 @@ fn history_shows_tracks_passages_and_past_states() {
     assert!(table.contains("3 fixes of the history up to epoch"), "{table}");
     let before = served.run("history as-of 1480140068000 --geojson").json(0);
     assert_eq!(before["features"].as_array().unwrap().len(), 3);
+    assert_eq!(before["features"][0]["properties"]["age_ms"], 2_000);
     let after = served.run("history as-of 2016-11-26T06:02:00Z --object 1 --json").json(0);
     assert_eq!(after["rows"][0]["time_ms"], 1_480_140_090_000_i64);
     let wrong = "history track 1 --from 2 --to 1";

@@ -195,13 +195,16 @@ pub async fn run(
     if form == PastForm::GeoJson && !is_geographic {
         return Err(planar_geojson(fleet, "--json or --csv"));
     }
-    let mut answer = match request {
-        PastRequest::Track(request) => client.trajectory(request).await?,
-        PastRequest::Passed(request) => client.passed(request).await?,
-        PastRequest::AsOf(request) => client.as_of(request).await?,
+    let (mut answer, now_ms) = match request {
+        PastRequest::Track(request) => (client.trajectory(request).await?, None),
+        PastRequest::Passed(request) => (client.passed(request).await?, None),
+        PastRequest::AsOf(request) => {
+            let time_ms = request.time_ms;
+            (client.as_of(request).await?, Some(time_ms))
+        }
     };
-    let mut out = stdout();
-    let mut writer = PastWriter::begin(form, is_geographic, answer.header().clone(), &mut out)?;
+    let (mut out, header) = (stdout(), answer.header().clone());
+    let mut writer = PastWriter::begin(form, is_geographic, header, now_ms, &mut out)?;
     while let Some(rows) = answer.next().await? {
         writer.rows(rows.into_rows(), &mut out)?;
     }

@@ -35,13 +35,15 @@ pub struct PastWriter {
     form: PastForm,
     is_geographic: bool,
     header: v1::HistoryHeader,
+    /// Ages are counted to this time, Unix milliseconds.
+    now_ms: i64,
     /// Rows of a table.
     shown: Vec<AnswerRow>,
     rows: u64,
 }
 
 impl PastWriter {
-    /// Begins the output.
+    /// Begins the output, with ages at `now_ms`, by default the clock of the header.
     ///
     /// # Errors
     /// Whatever writing gives.
@@ -49,8 +51,10 @@ impl PastWriter {
         form: PastForm,
         is_geographic: bool,
         header: v1::HistoryHeader,
+        now_ms: Option<i64>,
         out: &mut dyn Write,
     ) -> io::Result<Self> {
+        let now_ms = now_ms.unwrap_or(header.clock_ms);
         match form {
             PastForm::Table | PastForm::Ids => {}
             PastForm::Csv => {
@@ -66,7 +70,7 @@ impl PastWriter {
                 write!(out, r#"{{"type":"FeatureCollection","shoal":{header},"features":["#)?;
             }
         }
-        Ok(Self { form, is_geographic, header, shown: Vec::new(), rows: 0 })
+        Ok(Self { form, is_geographic, header, now_ms, shown: Vec::new(), rows: 0 })
     }
 
     /// Takes the next rows.
@@ -94,11 +98,11 @@ impl PastWriter {
             PastForm::Csv => write_csv(&row, out)?,
             PastForm::Json => {
                 out.write_all(between)?;
-                serde_json::to_writer(out, &RowJson::new(&row, self.header.clock_ms))?;
+                serde_json::to_writer(out, &RowJson::new(&row, self.now_ms))?;
             }
             PastForm::GeoJson => {
                 out.write_all(between)?;
-                serde_json::to_writer(out, &feature(&row, self.header.clock_ms))?;
+                serde_json::to_writer(out, &feature(&row, self.now_ms))?;
             }
         }
         Ok(())
@@ -122,7 +126,7 @@ impl PastWriter {
         let v1::HistoryHeader { epoch, clock_ms, .. } = self.header;
         if !self.shown.is_empty() {
             let columns = columns(self.is_geographic, &self.shown);
-            writeln!(out, "{}", table_text(&columns, &self.shown, clock_ms))?;
+            writeln!(out, "{}", table_text(&columns, &self.shown, self.now_ms))?;
         }
         let fixes = if self.rows == 1 { "fix" } else { "fixes" };
         write!(out, "{} {fixes} of the history up to epoch {epoch}", self.rows)?;
@@ -172,7 +176,7 @@ mod tests {
             ..v1::HistoryHeader::default()
         };
         let mut out = Vec::new();
-        let mut writer = PastWriter::begin(form, true, header, &mut out).unwrap();
+        let mut writer = PastWriter::begin(form, true, header, None, &mut out).unwrap();
         writer.rows(rows.iter().cloned(), &mut out).unwrap();
         writer.end(&mut out).unwrap();
         String::from_utf8(out).unwrap()
