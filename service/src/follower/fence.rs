@@ -17,7 +17,7 @@ use super::replication::{Replication, connect};
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, Registry, Role};
 use crate::limits::{FENCE_INTERVAL_MS, LEADER_ANSWER_MS_MAX};
-use crate::persistence::NewTerm;
+use crate::persistence::{NewTerm, RoleRecord};
 use crate::rpc::describe_log;
 
 /// Fences the former leader as soon as it answers.
@@ -31,17 +31,19 @@ pub(super) async fn deliver(registry: Arc<Registry>, mut stop: watch::Receiver<b
 
 async fn attempts(registry: Arc<Registry>) {
     let Some(data) = registry.data().cloned() else { return };
-    let leader = data.role().leader;
+    let RoleRecord { leader, replaced, .. } = data.role();
     loop {
-        let logs = registry.list().iter().filter_map(|fleet| describe_log(fleet)).collect();
-        let sending = send(&leader, v1::FenceRequest { logs });
+        let sending = send(&leader, request(&registry.list(), &replaced));
         let timeout = Duration::from_millis(LEADER_ANSWER_MS_MAX);
         match tokio::time::timeout(timeout, sending).await {
             Ok(Ok(fleets)) => {
                 info!(leader, fleets, "the former leader is fenced");
                 let data = data.clone();
                 let stored = tokio::task::spawn_blocking(move || {
-                    data.change_role(|role| role.is_fence_pending = false)
+                    data.change_role(|role| {
+                        role.is_fence_pending = false;
+                        role.replaced.clear();
+                    })
                 });
                 if let Ok(Err(error)) = stored.await {
                     warn!(%error, "the fence is sent again after a restart");
@@ -55,6 +57,27 @@ async fn attempts(registry: Arc<Registry>) {
     }
 }
 
+fn request(fleets: &[Arc<Fleet>], replaced: &[(u128, u64)]) -> v1::FenceRequest {
+    let promotion = |fleet: &Arc<Fleet>| {
+        let id = identity(fleet)?;
+        let (_, ended) = replaced.iter().find(|(other, _)| *other == id)?;
+        let (term, epoch) = successor(&fleet.terms(), *ended)?;
+        let (fleet, fleet_id) = (fleet.name().as_str().to_owned(), id.to_be_bytes().to_vec());
+        Some(v1::FleetTerm { fleet, fleet_id, term, epoch })
+    };
+    v1::FenceRequest {
+        logs: fleets.iter().filter_map(|fleet| describe_log(fleet)).collect(),
+        promotions: fleets.iter().filter_map(promotion).collect(),
+    }
+}
+
+/// The term that began after a term, and the epoch before it; nothing if that term has not ended.
+fn successor(terms: &Terms, ended: u64) -> Option<(u64, u64)> {
+    let index = terms.past().iter().position(|past| past.term == ended)?;
+    let next = terms.past().get(index + 1).map_or(terms.current(), |past| past.term);
+    Some((next, terms.past()[index].last_epoch))
+}
+
 async fn send(leader: &str, request: v1::FenceRequest) -> Result<u32, String> {
     let client = connect(leader).await.map_err(|error| error.to_string())?;
     let answer = client.log_service().fence(request).await;
@@ -66,7 +89,7 @@ impl Replication {
     ///
     /// # Errors
     /// [`ServiceError::Log`]: then nothing is fenced.
-    pub(crate) async fn fence(&self, logs: Vec<v1::LogDescription>) -> Result<u32, ServiceError> {
+    pub(crate) async fn fence(&self, request: v1::FenceRequest) -> Result<u32, ServiceError> {
         let _changing = self.changing.lock().await;
         if self.registry.leader().is_some() {
             // A follower takes no changes anyway, and its leader decides what it holds.
@@ -74,8 +97,8 @@ impl Replication {
         }
         let mut fences: Vec<(Arc<Fleet>, NewTerm)> = Vec::new();
         for fleet in self.registry.list() {
-            let log = logs.iter().find(|log| is_of(log, &fleet));
-            fences.extend(log.and_then(|log| fence_of(&fleet, log)).map(|fence| (fleet, fence)));
+            let fence = fence_of(&fleet, &request);
+            fences.extend(fence.map(|fence| (fleet, fence)));
         }
         let terms: Vec<NewTerm> = fences.iter().map(|(_, fence)| fence.clone()).collect();
         self.change_role(move |role| {
@@ -95,25 +118,32 @@ impl Replication {
     }
 }
 
-fn is_of(log: &v1::LogDescription, fleet: &Fleet) -> bool {
-    identity(fleet).is_some_and(|id| id.to_be_bytes()[..] == log.fleet_id[..])
+/// The fence of a fleet; nothing if the request does not concern it, or is outdated.
+fn fence_of(fleet: &Fleet, request: &v1::FenceRequest) -> Option<NewTerm> {
+    let id = identity(fleet)?;
+    let is_this = |fleet_id: &[u8]| fleet_id == id.to_be_bytes();
+    let log = request.logs.iter().find(|log| is_this(&log.fleet_id))?;
+    let promotion = request.promotions.iter().find(|promotion| is_this(&promotion.fleet_id));
+    let terms = fleet.terms();
+    if promotion.is_some_and(|promotion| knows(&terms, promotion.term)) {
+        return None;
+    }
+    let epoch = parting(&terms, fleet.view().epoch, log)?;
+    Some(NewTerm { name: fleet.name().as_str().to_owned(), id, term: log.term, epoch })
 }
 
-/// The fence of a fleet by the terms of the promoted server; nothing if this server knows them.
-fn fence_of(fleet: &Fleet, log: &v1::LogDescription) -> Option<NewTerm> {
-    let last_epoch = parting(&fleet.terms(), fleet.view().epoch, log)?;
-    let (name, id) = (fleet.name().as_str().to_owned(), identity(fleet)?);
-    Some(NewTerm { name, id, term: log.term, epoch: last_epoch })
+fn knows(terms: &Terms, term: u64) -> bool {
+    terms.current() == term || terms.past().iter().any(|past| past.term == term)
 }
 
 /// The last epoch that a fleet has in common with that of a promoted server; nothing if the fleet
 /// has its term.
 pub(super) fn parting(terms: &Terms, epoch: u64, log: &v1::LogDescription) -> Option<u64> {
-    let own = terms.past().iter().map(|past| (past.term, past.last_epoch));
-    let own: Vec<(u64, u64)> = own.chain([(terms.current(), epoch)]).collect();
-    if own.iter().any(|(term, _)| *term == log.term) {
+    if knows(terms, log.term) {
         return None;
     }
+    let own = terms.past().iter().map(|past| (past.term, past.last_epoch));
+    let own: Vec<(u64, u64)> = own.chain([(terms.current(), epoch)]).collect();
     // The newest term that both have; it ends for both at the earlier epoch.
     let common = own.iter().rev().find_map(|(term, own_epoch)| {
         let ended = log.ended_terms.iter().find(|ended| ended.term == *term)?;
@@ -127,6 +157,16 @@ mod tests {
     use shoal_position_log::PastTerm;
 
     use super::*;
+
+    #[test]
+    fn the_term_of_a_promotion_follows_the_one_that_it_ended() {
+        let past = |term, last_epoch| PastTerm { term, last_epoch };
+        let terms = Terms::new(4, vec![past(1, 50), past(2, 80), past(3, 90)]);
+        assert_eq!(successor(&terms, 1), Some((2, 50)));
+        assert_eq!(successor(&terms, 3), Some((4, 90)));
+        // The promotion crashed before its term began, or the term is forgotten.
+        assert_eq!((successor(&terms, 4), successor(&terms, 9)), (None, None));
+    }
 
     #[test]
     fn histories_part_where_the_last_common_term_ends() {

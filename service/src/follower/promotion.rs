@@ -12,6 +12,7 @@ use tonic::Code;
 use tracing::{error, info, warn};
 
 use super::fence;
+use super::fleet_list::identity;
 use super::replication::{Replication, connect};
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, Followed, Role};
@@ -31,9 +32,12 @@ impl Replication {
             return Err(ServiceError::LeaderReachable { leader: leader.to_string() });
         }
         self.stop().await;
+        let fleets = self.registry.list();
+        let replaced = fleets.iter().filter_map(|it| Some((identity(it)?, it.terms().current())));
+        let replaced: Vec<_> = replaced.collect();
         self.change_role(|role| {
             role.role = StoredRole::Promoted;
-            role.is_fence_pending = true;
+            (role.is_fence_pending, role.replaced) = (true, replaced);
         })
         .await?;
         self.forget_incomplete().await?;

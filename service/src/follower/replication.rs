@@ -148,7 +148,8 @@ pub(crate) fn claim_role(
                 role.leader_id = 0;
             }
             (role.role, role.leader) = (StoredRole::Follower, leader.to_owned());
-            (role.is_fence_pending, role.fenced) = (false, Vec::new());
+            (role.fenced, role.is_fence_pending) = (Vec::new(), false);
+            role.replaced.clear();
         }),
         (_, None) => Ok(()),
     }

@@ -44,6 +44,8 @@ pub(crate) struct RoleRecord {
     pub(crate) fenced: Vec<NewTerm>,
     /// Whether `leader` has not been informed of the terms that began here.
     pub(crate) is_fence_pending: bool,
+    /// The identity of each fleet and the term that the pending promotion ended.
+    pub(crate) replaced: Vec<(u128, u64)>,
     /// Drawn at random when it is first needed, else 0.
     pub(crate) server_id: u64,
     /// The `server_id` of `leader`, 0 until that is known.
@@ -82,6 +84,9 @@ impl RoleRecord {
         for (key, id) in [("server", self.server_id), ("follows", self.leader_id)] {
             let _ = writeln!(text, "{key} {id:016x}");
         }
+        for (id, term) in &self.replaced {
+            let _ = writeln!(text, "replaced {id:032x} {term:016x}");
+        }
         for NewTerm { name, id, term, epoch } in &self.fenced {
             let _ = writeln!(text, "fenced {name} {id:032x} {term:016x} {epoch}");
         }
@@ -93,6 +98,8 @@ impl RoleRecord {
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             let unknown = || line.to_owned();
+            let identity = |id| u128::from_str_radix(id, 16).map_err(|_| unknown());
+            let number = |term| u64::from_str_radix(term, 16).map_err(|_| unknown());
             match words[..] {
                 ["role", "leader"] => record.role = StoredRole::Leader,
                 ["role", "follower"] => record.role = StoredRole::Follower,
@@ -101,18 +108,19 @@ impl RoleRecord {
                 ["followers", "yes"] => record.has_followers = true,
                 ["fence", "pending"] => record.is_fence_pending = true,
                 [key @ ("server" | "follows"), id] => {
-                    let id = u64::from_str_radix(id, 16).map_err(|_| unknown())?;
+                    let id = number(id)?;
                     if key == "server" {
                         record.server_id = id;
                     } else {
                         record.leader_id = id;
                     }
                 }
+                ["replaced", id, term] => record.replaced.push((identity(id)?, number(term)?)),
                 ["fenced", name, id, term, epoch] => {
                     record.fenced.push(NewTerm {
                         name: name.to_owned(),
-                        id: u128::from_str_radix(id, 16).map_err(|_| unknown())?,
-                        term: u64::from_str_radix(term, 16).map_err(|_| unknown())?,
+                        id: identity(id)?,
+                        term: number(term)?,
                         epoch: epoch.parse().map_err(|_| unknown())?,
                     });
                 }
@@ -138,13 +146,14 @@ mod tests {
                 has_followers: true,
                 fenced: vec![term("a"), term("b-c")],
                 is_fence_pending: true,
+                replaced: vec![(3, u64::MAX), (u128::MAX, 0)],
                 server_id: 8,
                 leader_id: u64::MAX,
             },
         ] {
             assert_eq!(RoleRecord::parse(&record.text()), Ok(record));
         }
-        for wrong in ["role king", "fenced a b c", "fenced a 1 2 x", "x"] {
+        for wrong in ["role king", "fenced a b c", "fenced a 1 2 x", "replaced 1", "x"] {
             assert!(RoleRecord::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -79,7 +79,7 @@ impl LogService for ServiceContext {
         request: Request<v1::FenceRequest>,
     ) -> Result<Response<v1::FenceResponse>, Status> {
         self.registry.check_ready()?;
-        let fenced_count = self.replication.fence(request.into_inner().logs).await?;
+        let fenced_count = self.replication.fence(request.into_inner()).await?;
         Ok(Response::new(v1::FenceResponse { fenced_count }))
     }
 }

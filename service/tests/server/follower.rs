@@ -405,7 +405,7 @@ async fn a_promoted_follower_takes_the_place_of_its_leader() {
     assert_eq!(replication(&back).await.role(), v1::ReplicationRole::Fenced);
     back.stop().await;
 
-    follows_in_turn(&old, follower, last_term, random).await;
+    follows_in_turn(&old, follower, &promoted[0], last_term, random).await;
 }
 
 /// A fenced server follows the promoted one, without the cycles that it has for itself: they are
@@ -413,6 +413,7 @@ async fn a_promoted_follower_takes_the_place_of_its_leader() {
 async fn follows_in_turn(
     old: &SimulatedDisk,
     follower: Running,
+    promoted: &v1::FleetTerm,
     last_term: u64,
     mut random: Random,
 ) {
@@ -428,6 +429,19 @@ async fn follows_in_turn(
     follower.stop().await;
     promote(&back, false).await.unwrap();
     drive(&back, &mut random, 51, 5).await;
+
+    // The fence of the earlier promotion arrives late, after a crash of its server.
+    let ended_terms = vec![v1::EndedTerm { term: promoted.term, last_epoch: promoted.epoch + 1 }];
+    let (fleet_id, term) = (promoted.fleet_id.clone(), promoted.term ^ 1);
+    let log = v1::LogDescription { fleet_id, term, ended_terms, ..Default::default() };
+    let mut service = logs(&back).await;
+    let outdated = v1::FenceRequest { logs: vec![log], promotions: vec![promoted.clone()] };
+    assert_eq!(service.fence(outdated.clone()).await.unwrap().into_inner().fenced_count, 0);
+    drive(&back, &mut random, 56, 5).await;
+    let mut later = outdated;
+    later.promotions[0].term ^= 2;
+    assert_eq!(service.fence(later).await.unwrap().into_inner().fenced_count, 1);
+    refused(back.positions().await.once(numbered(61, Vec::new())).await, "FENCED");
 }
 
 /// As [`drive`], once the server takes changes: after a start it waits for a fence.
