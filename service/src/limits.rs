@@ -146,6 +146,12 @@ pub const HISTORY_TILES_MAX: u64 = 1 << 20;
 pub const HISTORY_ROWS_MAX: usize = 1 << 19;
 /// Time after which a query of the history lets others work, milliseconds; a step may take longer.
 pub const HISTORY_TURN_MS: u64 = 20;
+/// How long a replay with a speed collects fixes for a message, milliseconds.
+pub const REPLAY_INTERVAL_MS: u64 = 40;
+/// Time after which a replay with a speed sends its clock though no fix is due, milliseconds.
+pub const REPLAY_QUIET_MS: u64 = 900;
+/// The greatest speed of a replay: a day takes 86 ms.
+pub const REPLAY_SPEED_MAX: f64 = 1e6;
 /// Interval at which an idle history looks for new cycles of its log, milliseconds.
 pub const HISTORY_POLL_MS: u64 = 100;
 /// Delay before the history tries a full disk again, milliseconds: doubled from the first to the
@@ -384,6 +390,9 @@ server_limits! {
     /// Percent of a core that the history of a fleet takes at most, unless it is more than half of
     /// `history_backlog_bytes` behind.
     history_share: u64 = 25, 1..=100;
+    /// Time after which a replay with a speed turns to the newest version of the history,
+    /// milliseconds. Until then it keeps files that were replaced or erased.
+    history_replay_ms: u64 = 60_000, 1..=3_600_000;
     /// Bytes that reach the log before the next checkpoint is written.
     checkpoint_log_bytes: u64 = 1 << 30, 1..=1 << 50;
     /// Bytes that all sessions hold together before each is limited to a sixteenth of

@@ -12,6 +12,7 @@ mod shoal;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
@@ -301,6 +302,42 @@ fn a_closed_output_pipe_is_not_an_error() {
     );
 }
 
+fn history_is_drawn_and_replayed(served: &Served, folder: &Path) {
+    let window = "--from 2016-11-26T06:00:00Z --to 2016-11-26T07:00:00Z";
+    let csv = served.run(&format!("history replay {window}")).expect(0);
+    let times = csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap());
+    let seconds = [66, 67, 68, 69, 90].map(|second| 1_480_140_000_000 + second * 1_000_i64);
+    assert!(times.eq(seconds.map(|ms| ms.to_string())), "{csv}");
+    let at_a_rate = served.run(&format!("history replay {window} --speed 100000")).expect(0);
+    assert_eq!(at_a_rate, csv);
+    served.run("fleets create copy --clock event").expect(0);
+    let summary = served.run(&format!("history replay {window} --into copy")).expect(0);
+    assert!(summary.starts_with("5 rows to fleet copy"), "{summary}");
+    let copied = served.run("get 1 2 3 4 --fleet copy --json").json(0);
+    assert_eq!(copied["rows"].as_array().unwrap().len(), 4, "{copied}");
+
+    let density = format!("history density --cell 0.01 {window}");
+    let text = served.run(&density).expect(0);
+    assert!(text.ends_with("y 30.26 to 30.41\n") && text.contains("5 fixes, at most 3"), "{text}");
+    let steps = served.run(&format!("{density} --step 1m")).expect(0);
+    assert!(steps.starts_with("2016-11-26T06:01:00.000Z  5 fixes in 3 squares"), "{steps}");
+    let csv = served.run(&format!("{density} --csv")).expect(0);
+    assert!(csv.contains("\n1480140000000,-97.75,30.26,3\n"), "{csv}");
+    let squares = served.run(&format!("{density} --json")).json(0)["squares"].clone();
+    assert_eq!(squares.as_array().unwrap().len(), 3);
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (png, svg, track) = (file("a.png"), file("a.svg"), file("track.svg"));
+    served.run(&format!("{density} --png {png} --svg {svg}")).expect(0);
+    assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG"));
+    assert!(fs::read_to_string(&svg).unwrap().starts_with("<svg"));
+    let drawn = served.run(&format!("history track 1 2 {window} --svg {track}")).expect(0);
+    assert!(drawn.starts_with("3 fixes in "), "{drawn}");
+    assert_eq!(fs::read_to_string(&track).unwrap().matches("<polyline").count(), 2);
+    let nowhere = file("no/such/folder.png");
+    let refused = served.run(&format!("{density} --png {nowhere}")).refused(1);
+    assert!(refused.contains(&nowhere), "{refused}");
+}
+
 #[test]
 fn history_shows_tracks_passages_and_past_states() {
     let folder = tempfile::tempdir().unwrap();
@@ -333,6 +370,7 @@ fn history_shows_tracks_passages_and_past_states() {
     assert_eq!(before["features"][0]["properties"]["age_ms"], 2_000);
     let after = served.run("history as-of 2016-11-26T06:02:00Z --object 1 --json").json(0);
     assert_eq!(after["rows"][0]["time_ms"], 1_480_140_090_000_i64);
+    history_is_drawn_and_replayed(&served, folder.path());
     let wrong = "history track 1 --from 2 --to 1";
     assert!(served.run(wrong).refused(2).contains("from_ms 2"), "{wrong}");
     let without = with_buses().run("history as-of 0").refused(1);

@@ -96,7 +96,7 @@ macro_rules! chunks {
             type Header = v1::$header;
 
             fn into_chunk(self) -> Chunk<Self::Header> {
-                let Self { header, objects, fixes, $($distance_m)? } = self;
+                let Self { header, objects, fixes, $($distance_m,)? .. } = self;
                 (header, Answer { objects, fixes, $($distance_m,)? ..Answer::default() })
             }
         }
@@ -110,6 +110,7 @@ chunks! {
     TrajectoryResponse: HistoryHeader;
     PassedResponse: HistoryHeader;
     AsOfResponse: HistoryHeader;
+    ReplayResponse: HistoryHeader;
 }
 
 /// An answer whose header has arrived and whose rows are read as they come. The header of an answer

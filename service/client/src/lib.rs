@@ -20,6 +20,7 @@ pub use batch::{BatchAnswer, BatchReader};
 pub use block::{BlockEncoder, block_rows};
 pub use client::{Client, ConnectOptions};
 pub use error::{Error, ServerError};
+pub use history::{Density, DensitySquare};
 pub use quantizer::Quantizer;
 pub use report::{Payload, ReportOptions, ReportStream, parse_durability};
 pub use shoal_codec::{Aim, PlanChoice};

@@ -28,8 +28,8 @@ pub use manifest::Watermark;
 pub use merge::Merge;
 pub use partition::Partition;
 pub use query::{
-    AsOf, AsOfQuery, DensityCell, DensityGrid, Everywhere, QueryBudget, Replay, RowFilter, Scan,
-    Trajectory,
+    AsOf, AsOfQuery, Density, DensityCell, DensityGrid, Everywhere, QueryBudget, Replay, RowFilter,
+    Scan, Trajectory,
 };
 pub use run::{RunEntry, Zone};
 pub use version::Version;

@@ -1,17 +1,24 @@
-//! `shoal history`: tracks, who passed a region, and the state at a moment. Flags, requests, and
-//! the writing of answers.
+//! `shoal history`: tracks, who passed a region, the state at a moment, replays and densities.
+//! Flags, requests, and the writing of answers.
 
+mod density;
+mod replay;
+
+use std::fs;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use shoal_client::v1::{self, Projection};
-use shoal_client::{Client, duration};
+use shoal_client::{AnswerStream, Client, duration};
 
+use self::density::DensityArgs;
+use self::replay::ReplayArgs;
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
 use super::fleet_space;
-use super::output::{PastForm, PastWriter, stdout};
+use super::output::{PastForm, PastWriter, TrackMap, stdout};
 use super::query::{FilterArgs, RegionArgs, planar_geojson};
 use super::timestamp;
 use super::values::{object, span};
@@ -33,6 +40,10 @@ pub enum Question {
     Passed(PassedArgs),
     /// Show the newest fix of each object at a moment
     AsOf(AsOfArgs),
+    /// Show the fixes of a window in the order of time, at a given speed, or report them to a fleet
+    Replay(ReplayArgs),
+    /// Count the fixes of a window by squares of the map: as a picture or as text
+    Density(DensityArgs),
 }
 
 /// Flags of `shoal history track`.
@@ -46,6 +57,10 @@ pub struct TrackArgs {
     /// Leave out fixes that follow the last one shown within this time, as in 1m
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub every: Option<Duration>,
+    /// Draw an SVG file, a line for each object
+    #[arg(long, help_heading = "Output", value_name = "FILE",
+          conflicts_with_all = ["json", "geojson", "csv"])]
+    pub svg: Option<PathBuf>,
     #[command(flatten)]
     output: PastArgs,
 }
@@ -127,6 +142,10 @@ pub enum PastRequest {
     Passed(v1::PassedRequest),
     /// `as-of`.
     AsOf(v1::AsOfRequest),
+    /// `replay`.
+    Replay(v1::ReplayRequest),
+    /// `density`.
+    Density(v1::DensityRequest),
 }
 
 impl HistoryArgs {
@@ -135,48 +154,30 @@ impl HistoryArgs {
     /// # Errors
     /// As [`RegionArgs::region`].
     pub fn request(&self) -> Result<PastRequest, CliError> {
-        let fleet = self.output().fleet.fleet.clone();
         Ok(match &self.question {
             Question::Track(args) => PastRequest::Track(v1::TrajectoryRequest {
-                fleet,
+                fleet: args.output.fleet.fleet.clone(),
                 objects: args.objects.clone(),
                 window: args.window.window(),
                 every: args.every.map(duration::from_std),
             }),
             Question::Passed(args) => PastRequest::Passed(v1::PassedRequest {
-                fleet,
+                fleet: args.output.fleet.fleet.clone(),
                 filter: args.filter.filter(),
                 region: Some(args.region.region()?),
                 window: args.window.window(),
                 projection: if args.ids { Projection::Ids } else { Projection::Fixes }.into(),
             }),
             Question::AsOf(args) => PastRequest::AsOf(v1::AsOfRequest {
-                fleet,
+                fleet: args.output.fleet.fleet.clone(),
                 filter: args.filter.filter(),
                 time_ms: args.time_ms,
                 region: args.region.as_ref().map(RegionArgs::region).transpose()?,
                 objects: args.objects.clone(),
             }),
+            Question::Replay(args) => PastRequest::Replay(args.request()?),
+            Question::Density(args) => PastRequest::Density(args.request()?),
         })
-    }
-
-    fn output(&self) -> &PastArgs {
-        match &self.question {
-            Question::Track(args) => &args.output,
-            Question::Passed(args) => &args.output,
-            Question::AsOf(args) => &args.output,
-        }
-    }
-
-    fn form(&self) -> PastForm {
-        let PastArgs { json, geojson, csv, .. } = *self.output();
-        match &self.question {
-            Question::Passed(PassedArgs { ids: true, .. }) => PastForm::Ids,
-            _ if json => PastForm::Json,
-            _ if geojson => PastForm::GeoJson,
-            _ if csv => PastForm::Csv,
-            _ => PastForm::Table,
-        }
     }
 }
 
@@ -189,26 +190,101 @@ pub async fn run(
     args: &HistoryArgs,
     request: PastRequest,
 ) -> Result<Exit, CliError> {
-    let (fleet, form) = (&args.output().fleet.fleet, args.form());
-    let needs_space = !matches!(form, PastForm::Ids | PastForm::Json);
-    let is_geographic = !needs_space || fleet_space::is_geographic(&client.get_fleet(fleet).await?);
-    if form == PastForm::GeoJson && !is_geographic {
-        return Err(planar_geojson(fleet, "--json or --csv"));
-    }
-    let (mut answer, now_ms) = match request {
-        PastRequest::Track(request) => (client.trajectory(request).await?, None),
-        PastRequest::Passed(request) => (client.passed(request).await?, None),
-        PastRequest::AsOf(request) => {
-            let time_ms = request.time_ms;
-            (client.as_of(request).await?, Some(time_ms))
+    match (&args.question, request) {
+        (Question::Track(args), PastRequest::Track(request)) => {
+            let answer = client.trajectory(request).await?;
+            match &args.svg {
+                Some(file) => draw(client, &args.output, answer, file).await,
+                None => args.output.write(client, answer, args.output.form(), None).await,
+            }
         }
-    };
-    let (mut out, header) = (stdout(), answer.header().clone());
-    let mut writer = PastWriter::begin(form, is_geographic, header, now_ms, &mut out)?;
-    while let Some(rows) = answer.next().await? {
-        writer.rows(rows.into_rows(), &mut out)?;
+        (Question::Passed(args), PastRequest::Passed(request)) => {
+            let form = if args.ids { PastForm::Ids } else { args.output.form() };
+            args.output.write(client, client.passed(request).await?, form, None).await
+        }
+        (Question::AsOf(args), PastRequest::AsOf(request)) => {
+            let answer = client.as_of(request).await?;
+            args.output.write(client, answer, args.output.form(), Some(args.time_ms)).await
+        }
+        (Question::Replay(args), PastRequest::Replay(request)) => {
+            let answer = client.replay(request).await?;
+            match (&args.into, args.output.form()) {
+                (Some(fleet), _) => replay::into(client, answer, fleet).await,
+                // A table would show nothing until the end.
+                (None, PastForm::Table) => {
+                    args.output.write(client, answer, PastForm::Csv, None).await
+                }
+                (None, form) => args.output.write(client, answer, form, None).await,
+            }
+        }
+        (Question::Density(args), PastRequest::Density(request)) => {
+            density::run(client, args, request).await
+        }
+        _ => unreachable!("the request is that of the question"),
     }
-    writer.end(&mut out)?;
+}
+
+impl PastArgs {
+    fn form(&self) -> PastForm {
+        match *self {
+            Self { json: true, .. } => PastForm::Json,
+            Self { geojson: true, .. } => PastForm::GeoJson,
+            Self { csv: true, .. } => PastForm::Csv,
+            _ => PastForm::Table,
+        }
+    }
+
+    async fn is_geographic(&self, client: &Client) -> Result<bool, CliError> {
+        Ok(fleet_space::is_geographic(&client.get_fleet(&self.fleet.fleet).await?))
+    }
+
+    /// Writes an answer with ages at `now_ms`, by default the clock of its header.
+    async fn write(
+        &self,
+        client: &Client,
+        mut answer: AnswerStream<v1::HistoryHeader>,
+        form: PastForm,
+        now_ms: Option<i64>,
+    ) -> Result<Exit, CliError> {
+        let needs_space = !matches!(form, PastForm::Ids | PastForm::Json);
+        let is_geographic = !needs_space || self.is_geographic(client).await?;
+        if form == PastForm::GeoJson && !is_geographic {
+            return Err(planar_geojson(&self.fleet.fleet, "--json or --csv"));
+        }
+        let (mut out, header) = (stdout(), answer.header().clone());
+        let mut writer = PastWriter::begin(form, is_geographic, header, now_ms, &mut out)?;
+        while let Some(rows) = answer.next().await? {
+            writer.rows(rows.into_rows(), &mut out)?;
+            // A replay may continue much later.
+            out.flush()?;
+        }
+        writer.end(&mut out)?;
+        out.flush()?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Draws tracks.
+async fn draw(
+    client: &Client,
+    args: &PastArgs,
+    mut answer: AnswerStream<v1::HistoryHeader>,
+    file: &Path,
+) -> Result<Exit, CliError> {
+    let mut map = TrackMap::new(args.is_geographic(client).await?);
+    while let Some(rows) = answer.next().await? {
+        rows.into_rows().for_each(|row| map.add(&row));
+    }
+    write_file(file, map.svg().as_bytes())?;
+    let mut out = stdout();
+    writeln!(out, "{} fixes in {}", map.fixes(), file.display())?;
     out.flush()?;
     Ok(Exit::Done)
+}
+
+fn write_file(file: &Path, content: &[u8]) -> Result<(), CliError> {
+    fs::write(file, content).map_err(|source| CliError::Local {
+        what: format!("cannot write {}", file.display()),
+        source,
+    })
 }

@@ -4,6 +4,8 @@
 //! Between turns a query holds no thread: a client that reads slowly delays nobody. A query whose
 //! client has left is cancelled within its turn.
 
+use std::future::Future;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,16 +25,32 @@ use crate::fleet::Fleet;
 use crate::limits::{CHUNK_BYTES_TARGET, HISTORY_ROWS_MAX, HISTORY_TILES_MAX, HISTORY_TURN_MS};
 
 /// Rows of a message.
-const CHUNK_ROWS: usize = CHUNK_BYTES_TARGET / (size_of::<u64>() + RECORD_BYTES_MAX);
+pub(super) const CHUNK_ROWS: usize = CHUNK_BYTES_TARGET / (size_of::<u64>() + RECORD_BYTES_MAX);
 
 /// Appends the next rows of a query, possibly none; false at the end.
-pub(super) type Step = Box<dyn FnMut(&mut FixColumns) -> Result<bool, HistoryError> + Send>;
+pub(super) type Step<R> = Box<dyn FnMut(&mut R) -> Result<bool, HistoryError> + Send>;
+
+/// What a query finds.
+pub(super) trait Rows: Default + Send + 'static {
+    fn len(&self) -> usize;
+}
+
+impl Rows for FixColumns {
+    fn len(&self) -> usize {
+        self.object.len()
+    }
+}
+
+impl<T: Send + 'static> Rows for Vec<T> {
+    fn len(&self) -> usize {
+        Vec::len(self)
+    }
+}
 
 /// A query of one version of a fleet's history.
 pub(super) struct PastQuery {
     fleet: Arc<Fleet>,
     version: Arc<Version>,
-    has_fixes: bool,
     cancel: CancelOnDrop,
 }
 
@@ -47,7 +65,7 @@ impl Drop for CancelOnDrop {
 
 /// The response message of a call.
 pub(super) trait PastChunk: Send + 'static {
-    /// Some rows; the first chunk has the header.
+    /// Some objects, with their fixes or without; the first chunk has the header.
     fn new(header: Option<v1::HistoryHeader>, objects: Vec<u64>, fixes: Vec<v1::FixRecord>)
     -> Self;
 }
@@ -60,13 +78,24 @@ macro_rules! chunks {
                 objects: Vec<u64>,
                 fixes: Vec<v1::FixRecord>,
             ) -> Self {
-                Self { header, objects, fixes }
+                Self { header, objects, fixes, ..Self::default() }
             }
         }
     )+};
 }
 
-chunks!(TrajectoryResponse, PassedResponse, AsOfResponse);
+chunks!(TrajectoryResponse, PassedResponse, AsOfResponse, ReplayResponse);
+
+/// A message with some fixes.
+pub(super) fn fixes<T: PastChunk>(
+    space: &Space,
+    header: Option<v1::HistoryHeader>,
+    rows: &FixColumns,
+    range: Range<usize>,
+) -> T {
+    let objects = rows.object[range.clone()].to_vec();
+    T::new(header, objects, range.map(|row| record(space, &rows.row(row))).collect())
+}
 
 impl PastQuery {
     /// Takes the current version of a fleet's history.
@@ -78,7 +107,7 @@ impl PastQuery {
         let history = fleet.history();
         let history = history.ok_or_else(|| ServiceError::NoHistory(fleet.name().to_string()))?;
         let cancel = CancelOnDrop(Arc::default());
-        Ok(Self { version: history.version(), fleet, has_fixes: true, cancel })
+        Ok(Self { version: history.version(), fleet, cancel })
     }
 
     pub(super) fn fleet(&self) -> &Arc<Fleet> {
@@ -94,83 +123,42 @@ impl PastQuery {
         QueryBudget::new(HISTORY_TILES_MAX, HISTORY_ROWS_MAX, self.cancel.0.clone())
     }
 
-    /// Leaves the fixes out of the answer.
-    pub(super) fn returns_ids(&mut self) {
-        self.has_fixes = false;
-    }
-
-    /// Runs the query and streams its answer.
+    /// Runs the query and streams its answer. `message` makes a message of some rows; the first one
+    /// has the header.
     ///
     /// # Errors
     /// [`ServiceError::Busy`], [`ServiceError::ShuttingDown`].
-    pub(super) fn answer<T: PastChunk>(
+    pub(super) fn answer<R: Rows, T: Send + 'static>(
         self,
         context: &ServiceContext,
-        step: Step,
+        step: Step<R>,
+        message: impl Fn(&Space, Option<v1::HistoryHeader>, &R, Range<usize>) -> T + Send + 'static,
         deadline: Deadline,
     ) -> Result<Response<ChunkStream<T>>, ServiceError> {
-        let open = context.open_stream().map_err(|error| context.count(error))?;
-        let context = context.clone();
-        Ok(Response::new(ChunkStream::spawn(|sender| async move {
-            let _open = open;
-            tokio::select! {
-                sent = self.send(&context, step, &sender) => sent,
-                () = deadline.passed() => Ok(Err(ServiceError::Deadline.into())),
-                () = context.stopped() => Ok(Err(ServiceError::ShuttingDown.into())),
-                error = self.fleet.clone().ended() => Ok(Err(error.into())),
-            }
-        })))
-    }
-
-    async fn send<T: PastChunk>(
-        &self,
-        context: &ServiceContext,
-        mut step: Step,
-        sender: &ChunkSender<T>,
-    ) -> Result<Result<(), Status>, NotTaken> {
-        let mut header = Some(self.header());
-        loop {
-            let Ok(permit) = context.history_steps.clone().acquire_owned().await else {
-                return Ok(Err(ServiceError::ShuttingDown.into()));
-            };
-            let turn = tokio::task::spawn_blocking(move || {
-                let _permit = permit;
-                turn(step)
-            });
-            let Turn { rows, has_more } = match turn.await {
-                Ok(Ok((next, turn))) => {
-                    step = next;
-                    turn
+        let fleet = self.fleet.clone();
+        stream(context, fleet, deadline, move |context, sender| async move {
+            let (space, mut header) = (self.fleet.space(), Some(self.header()));
+            let mut turns = Turns::new(context, step);
+            loop {
+                let rows = match turns.next().await {
+                    Ok(Some(rows)) => rows,
+                    Ok(None) => break,
+                    Err(error) => return Ok(Err(error.into())),
+                };
+                for from in (0..rows.len()).step_by(CHUNK_ROWS) {
+                    let to = rows.len().min(from + CHUNK_ROWS);
+                    sender.send(message(space, header.take(), &rows, from..to)).await?;
                 }
-                Ok(Err(error)) => return Ok(Err(ServiceError::from(error).into())),
-                Err(_) => return Ok(Err(ServiceError::ShuttingDown.into())),
-            };
-            for from in (0..rows.len()).step_by(CHUNK_ROWS) {
-                let to = rows.len().min(from + CHUNK_ROWS);
-                sender.send(self.chunk(header.take(), &rows, from..to)).await?;
             }
-            if !has_more {
-                if header.is_some() {
-                    sender.send(T::new(header, Vec::new(), Vec::new())).await?;
-                }
-                return Ok(Ok(()));
+            if header.is_some() {
+                sender.send(message(space, header, &R::default(), 0..0)).await?;
             }
-        }
+            Ok(Ok(()))
+        })
     }
 
-    fn chunk<T: PastChunk>(
-        &self,
-        header: Option<v1::HistoryHeader>,
-        rows: &FixColumns,
-        range: std::ops::Range<usize>,
-    ) -> T {
-        let space: &Space = self.fleet.space();
-        let objects = rows.object[range.clone()].to_vec();
-        let range = if self.has_fixes { range } else { 0..0 };
-        T::new(header, objects, range.map(|row| record(space, &rows.row(row))).collect())
-    }
-
-    fn header(&self) -> v1::HistoryHeader {
+    /// What the first message of the answer says.
+    pub(super) fn header(&self) -> v1::HistoryHeader {
         let watermark = self.version.watermark();
         v1::HistoryHeader {
             fleet: self.fleet.name().as_str().to_owned(),
@@ -182,22 +170,71 @@ impl PastQuery {
     }
 }
 
-/// What a turn has found.
-struct Turn {
-    rows: FixColumns,
-    has_more: bool,
+/// Streams what `task` sends until it ends, the deadline passes, the server stops or the fleet is
+/// deleted.
+///
+/// # Errors
+/// [`ServiceError::Busy`], [`ServiceError::ShuttingDown`].
+pub(super) fn stream<T: Send + 'static, F>(
+    context: &ServiceContext,
+    fleet: Arc<Fleet>,
+    deadline: Deadline,
+    task: impl FnOnce(ServiceContext, ChunkSender<T>) -> F + Send + 'static,
+) -> Result<Response<ChunkStream<T>>, ServiceError>
+where
+    F: Future<Output = Result<Result<(), Status>, NotTaken>> + Send + 'static,
+{
+    let open = context.open_stream().map_err(|error| context.count(error))?;
+    let context = context.clone();
+    Ok(Response::new(ChunkStream::spawn(|sender| async move {
+        let _open = open;
+        tokio::select! {
+            sent = task(context.clone(), sender) => sent,
+            () = deadline.passed() => Ok(Err(ServiceError::Deadline.into())),
+            () = context.stopped() => Ok(Err(ServiceError::ShuttingDown.into())),
+            error = fleet.ended() => Ok(Err(error.into())),
+        }
+    })))
 }
 
-/// Runs steps until a chunk is full or the turn is over.
-fn turn(mut step: Step) -> Result<(Step, Turn), HistoryError> {
-    let began = Instant::now();
-    let mut rows = FixColumns::new();
-    let mut has_more = true;
-    while has_more
-        && rows.len() < CHUNK_ROWS
-        && began.elapsed() < Duration::from_millis(HISTORY_TURN_MS)
-    {
-        has_more = step(&mut rows)?;
+/// Runs the steps of a query in turns.
+pub(super) struct Turns<R> {
+    context: ServiceContext,
+    /// Absent at the end.
+    step: Option<Step<R>>,
+}
+
+impl<R: Rows> Turns<R> {
+    pub(super) fn new(context: ServiceContext, step: Step<R>) -> Self {
+        Self { context, step: Some(step) }
     }
-    Ok((step, Turn { rows, has_more }))
+
+    /// The rows of the next turn, possibly none; nothing at the end.
+    ///
+    /// # Errors
+    /// [`ServiceError::History`], [`ServiceError::ShuttingDown`].
+    pub(super) async fn next(&mut self) -> Result<Option<R>, ServiceError> {
+        let Some(step) = self.step.take() else { return Ok(None) };
+        let permit = self.context.history_steps.clone().acquire_owned().await;
+        let permit = permit.map_err(|_| ServiceError::ShuttingDown)?;
+        let turn = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            turn(step)
+        });
+        let (step, rows) = turn.await.map_err(|_| ServiceError::ShuttingDown)??;
+        self.step = step;
+        Ok(Some(rows))
+    }
+}
+
+/// Runs steps until a chunk is full or the turn is over; without the query at its end.
+fn turn<R: Rows>(mut step: Step<R>) -> Result<(Option<Step<R>>, R), HistoryError> {
+    let began = Instant::now();
+    let mut rows = R::default();
+    while rows.len() < CHUNK_ROWS && began.elapsed() < Duration::from_millis(HISTORY_TURN_MS) {
+        if !step(&mut rows)? {
+            return Ok((None, rows));
+        }
+    }
+    Ok((Some(step), rows))
 }

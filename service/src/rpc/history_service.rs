@@ -1,13 +1,15 @@
-//! `HistoryService`: Trajectory, Passed and AsOf. Requests become queries of one version of the
-//! history; `history_answer` runs them.
+//! `HistoryService`: requests become queries of one version of the history.
+//! `history_answer` runs them, `history_replay` those at a given rate.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
+use std::ops::Range;
 
-use shoal_codec::{FixColumns, FixRow};
+use shoal_codec::FixColumns;
+use shoal_engine::Space;
 use shoal_engine::limits::GET_OBJECTS_MAX;
-use shoal_engine::{Filter, QuantaRect, Region};
-use shoal_history::{AsOf, AsOfQuery, HistoryError, RowFilter, Scan, Trajectory, Zone};
+use shoal_history::{
+    AsOf, AsOfQuery, Density, DensityCell, DensityGrid, HistoryError, Replay, Scan, Trajectory,
+};
 use shoal_proto::v1;
 use shoal_proto::v1::history_service_server::HistoryService;
 use tonic::{Request, Response, Status};
@@ -15,13 +17,12 @@ use tonic::{Request, Response, Status};
 use super::chunk_stream::ChunkStream;
 use super::deadline::Deadline;
 use super::duration::millis;
-use super::filter::filter;
-use super::history_answer::{PastQuery, Step};
+use super::history_answer::{PastChunk, PastQuery, Step, fixes};
+use super::history_replay::{PacedReplay, speed_of};
+use super::past_filter::PastFilter;
 use super::position_service::at_most;
-use super::region::region;
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
-use crate::fleet::Fleet;
 use crate::limits::HISTORY_ROWS_MAX;
 
 #[tonic::async_trait]
@@ -29,6 +30,8 @@ impl HistoryService for ServiceContext {
     type TrajectoryStream = ChunkStream<v1::TrajectoryResponse>;
     type PassedStream = ChunkStream<v1::PassedResponse>;
     type AsOfStream = ChunkStream<v1::AsOfResponse>;
+    type ReplayStream = ChunkStream<v1::ReplayResponse>;
+    type DensityStream = ChunkStream<v1::DensityResponse>;
 
     async fn trajectory(
         &self,
@@ -43,8 +46,9 @@ impl HistoryService for ServiceContext {
         let window_ms = window_of(window)?;
         let every_ms = millis("every", every.as_ref())?.unwrap_or_default();
         let (version, budget) = (query.version().clone(), query.budget());
-        let mut fixes = Trajectory::new(version, &objects, window_ms, every_ms, budget);
-        Ok(query.answer(self, Box::new(move |rows| fixes.next(rows)), deadline)?)
+        let mut track = Trajectory::new(version, &objects, window_ms, every_ms, budget);
+        let step = Box::new(move |rows: &mut _| track.next(rows));
+        Ok(query.answer(self, step, fixes, deadline)?)
     }
 
     async fn passed(
@@ -53,22 +57,25 @@ impl HistoryService for ServiceContext {
     ) -> Result<Response<Self::PassedStream>, Status> {
         let deadline = Deadline::of(request.metadata());
         let v1::PassedRequest { fleet, filter, region, window, projection } = request.into_inner();
-        let mut query = PastQuery::new(self, &fleet)?;
-        let filter = PastFilter::new(query.fleet(), filter.as_ref(), region.as_ref(), true)?;
+        let query = PastQuery::new(self, &fleet)?;
+        let region = Some(region.unwrap_or_default());
+        let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
         let window_ms = window_of(window)?;
         let mut scan = Scan::new(query.version().clone(), window_ms, filter, query.budget());
-        let step: Step = match v1::Projection::try_from(projection) {
-            Ok(v1::Projection::Fixes) => Box::new(move |rows| scan.next(rows)),
+        let answer = match v1::Projection::try_from(projection) {
+            Ok(v1::Projection::Fixes) => {
+                let step = Box::new(move |rows: &mut _| scan.next(rows));
+                query.answer(self, step, fixes, deadline)
+            }
             Ok(v1::Projection::Unspecified | v1::Projection::Ids) => {
-                query.returns_ids();
-                ids(scan)
+                query.answer(self, ids(scan), objects, deadline)
             }
             Ok(v1::Projection::Count) | Err(_) => {
                 let problem = "must be PROJECTION_IDS or PROJECTION_FIXES";
                 return Err(ServiceError::field("projection", problem).into());
             }
         };
-        Ok(query.answer(self, step, deadline)?)
+        Ok(answer?)
     }
 
     async fn as_of(
@@ -79,12 +86,57 @@ impl HistoryService for ServiceContext {
         let v1::AsOfRequest { fleet, filter, time_ms, region, objects } = request.into_inner();
         let query = PastQuery::new(self, &fleet)?;
         at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
-        let filter = PastFilter::new(query.fleet(), filter.as_ref(), region.as_ref(), false)?;
+        let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
         let objects = Some(objects).filter(|objects| !objects.is_empty());
         let ttl_ms = query.fleet().options().ttl_ms;
         let (version, moment) = (query.version().clone(), AsOfQuery { time_ms, ttl_ms, objects });
         let mut states = AsOf::new(version, moment, filter, query.budget());
-        Ok(query.answer(self, Box::new(move |rows| states.next(rows)), deadline)?)
+        let step = Box::new(move |rows: &mut _| states.next(rows));
+        Ok(query.answer(self, step, fixes, deadline)?)
+    }
+
+    async fn replay(
+        &self,
+        request: Request<v1::ReplayRequest>,
+    ) -> Result<Response<Self::ReplayStream>, Status> {
+        let deadline = Deadline::of(request.metadata());
+        let v1::ReplayRequest { fleet, filter, region, window, speed } = request.into_inner();
+        let query = PastQuery::new(self, &fleet)?;
+        let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
+        let window_ms = window_of(window)?;
+        if let Some(speed) = speed_of(speed)? {
+            let replay = PacedReplay { fleet: query.fleet().clone(), filter, window_ms, speed };
+            return Ok(replay.answer(self, deadline)?);
+        }
+        let (version, budget) = (query.version().clone(), query.budget());
+        let mut replay = Replay::new(version, window_ms, filter, budget);
+        let step = Box::new(move |rows: &mut _| replay.next(rows));
+        Ok(query.answer(self, step, fixes, deadline)?)
+    }
+
+    async fn density(
+        &self,
+        request: Request<v1::DensityRequest>,
+    ) -> Result<Response<Self::DensityStream>, Status> {
+        let deadline = Deadline::of(request.metadata());
+        let v1::DensityRequest { fleet, filter, region, window, cell, step } = request.into_inner();
+        let query = PastQuery::new(self, &fleet)?;
+        let space = query.fleet().space();
+        let filter = PastFilter::new(space, filter.as_ref(), region.as_ref())?;
+        let cell_quanta = side(space, cell)?;
+        // The last square may end beyond the space.
+        let side = space.to_api(cell_quanta as i32, 0).0;
+        let step_ms = millis("step", step.as_ref())?.unwrap_or(i64::MAX);
+        if step_ms <= 0 {
+            return Err(ServiceError::field("step", "must be above 0").into());
+        }
+        let scan = Scan::new(query.version().clone(), window_of(window)?, filter, query.budget());
+        let grid = DensityGrid { cell_quanta, step_ms };
+        let mut density = Density::new(scan, grid).map_err(ServiceError::from)?;
+        let step = Box::new(move |cells: &mut Vec<DensityCell>| density.next(cells));
+        let message =
+            move |_: &Space, header, cells: &Vec<_>, range| squares(side, header, &cells[range]);
+        Ok(query.answer(self, step, message, deadline)?)
     }
 }
 
@@ -100,57 +152,56 @@ fn window_of(sent: Option<v1::TimeWindow>) -> Result<(i64, i64), ServiceError> {
     Ok((from_ms, to_ms))
 }
 
-/// The objects of a scan, ascending, as rows without meaning but for the object: all at the end.
-fn ids(mut scan: Scan<PastFilter>) -> Step {
-    let mut objects = BTreeSet::new();
-    Box::new(move |rows: &mut FixColumns| {
-        let has_more = scan.next(rows)?;
-        objects.extend(rows.object.iter().copied());
+/// The objects of a scan, ascending: all at the end.
+fn ids(mut scan: Scan<PastFilter>) -> Step<Vec<u64>> {
+    let (mut known, mut rows) = (BTreeSet::new(), FixColumns::new());
+    Box::new(move |objects: &mut Vec<u64>| {
         rows.clear();
-        if objects.len() > HISTORY_ROWS_MAX {
+        let has_more = scan.next(&mut rows)?;
+        known.extend(rows.object.iter().copied());
+        if known.len() > HISTORY_ROWS_MAX {
             return Err(HistoryError::Budget { unit: "objects", limit: HISTORY_ROWS_MAX as u64 });
         }
         if !has_more {
-            objects.iter().for_each(|object| rows.push_row(FixRow::new(*object, 0, 0, 0)));
+            objects.extend(&known);
         }
         Ok(has_more)
     })
 }
 
-/// A region and conditions, of which each may be absent.
-struct PastFilter {
-    region: Option<Region>,
-    conditions: Option<Box<Filter>>,
+/// A message with objects alone.
+fn objects(
+    _space: &Space,
+    header: Option<v1::HistoryHeader>,
+    objects: &Vec<u64>,
+    range: Range<usize>,
+) -> v1::PassedResponse {
+    PastChunk::new(header, objects[range].to_vec(), Vec::new())
 }
 
-impl PastFilter {
-    fn new(
-        fleet: &Arc<Fleet>,
-        conditions: Option<&v1::Filter>,
-        sent: Option<&v1::Region>,
-        is_required: bool,
-    ) -> Result<Self, ServiceError> {
-        let region = (is_required || sent.is_some()).then(|| region(fleet.space(), sent));
-        let region = region.transpose().map_err(|error| error.under("region"))?;
-        let conditions = filter(conditions).map_err(|error| error.under("filter"))?;
-        if conditions.age_max_ms.is_some() {
-            let problem = "is set: the past has no age; the time of the request bounds it";
-            return Err(ServiceError::field("filter.age_max", problem));
-        }
-        Ok(Self { region, conditions: conditions.boxed() })
+/// The side of a square in quanta.
+fn side(space: &Space, cell: f64) -> Result<u32, ServiceError> {
+    let quanta = (cell / space.quantum()).round();
+    if (1.0..=f64::from(i32::MAX)).contains(&quanta) {
+        return Ok(quanta as u32);
     }
+    let (least, unit) = (space.quantum(), if space.is_geographic() { "degrees" } else { "metres" });
+    let problem = format!("{cell} {unit}: must be {least} to {}", least * f64::from(i32::MAX));
+    Err(ServiceError::field("cell", problem))
 }
 
-impl RowFilter for PastFilter {
-    fn may_match(&self, zone: &Zone) -> bool {
-        let Zone { x, y, .. } = *zone;
-        let rect = QuantaRect { x_min: x.0, y_min: y.0, x_max: x.1, y_max: y.1 };
-        self.region.as_ref().is_none_or(|region| !region.misses(&rect))
-    }
-
-    fn matches(&self, rows: &FixColumns, row: usize) -> bool {
-        self.region.as_ref().is_none_or(|region| region.contains(rows.x[row], rows.y[row]))
-            // No condition depends on a clock.
-            && self.conditions.as_ref().is_none_or(|filter| filter.passes(&rows.row(row), 0))
+/// A message with squares.
+fn squares(
+    side: f64,
+    header: Option<v1::HistoryHeader>,
+    cells: &[DensityCell],
+) -> v1::DensityResponse {
+    v1::DensityResponse {
+        cell: if header.is_some() { side } else { 0.0 },
+        header,
+        time_ms: cells.iter().map(|cell| cell.time_ms).collect(),
+        columns: cells.iter().map(|cell| cell.column).collect(),
+        rows: cells.iter().map(|cell| cell.row).collect(),
+        fixes: cells.iter().map(|cell| cell.fixes).collect(),
     }
 }

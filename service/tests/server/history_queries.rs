@@ -2,13 +2,14 @@
 //! moment; and what it refuses.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use shoal_codec::FixRow;
 use shoal_engine::Space;
 use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
 use shoal_proto::v1::history_service_client::HistoryServiceClient;
-use shoal_service::ServerOptions;
+use shoal_service::{ServerLimits, ServerOptions};
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status, Streaming};
 use tonic_types::StatusExt as _;
@@ -41,7 +42,7 @@ macro_rules! parts {
     )+};
 }
 
-parts!(TrajectoryResponse, PassedResponse, AsOfResponse);
+parts!(TrajectoryResponse, PassedResponse, AsOfResponse, ReplayResponse);
 
 /// The whole answer; its first message alone has a header, that of the past.
 async fn whole<T: Part>(
@@ -159,12 +160,96 @@ async fn compare_states(server: &Running, past: &Past, random: &mut Random) {
     assert_eq!(found, expected(rows.iter()), "{request:?}");
 }
 
+/// A request for a random window and perhaps a region, and the rows that it asks for, in time order.
+fn replay(past: &Past, random: &mut Random) -> (v1::ReplayRequest, Vec<FixRow>) {
+    let window = window(random);
+    let times = window.from_ms..=window.to_ms;
+    let mut rows: Vec<FixRow> =
+        past.fixes.values().filter(|row| times.contains(&row.time_ms)).copied().collect();
+    let mut request = v1::ReplayRequest { window: Some(window), ..v1::ReplayRequest::default() };
+    if random.below(2) == 0 {
+        let (region, contains) = rectangle(random);
+        request.region = Some(region);
+        rows.retain(contains);
+    }
+    rows.sort_by_key(|row| (row.time_ms, row.object));
+    (request, rows)
+}
+
+async fn compare_replay(server: &Running, past: &Past, random: &mut Random) {
+    let (request, rows) = replay(past, random);
+    let found = whole(past, histories(server).await.replay(request.clone()).await).await;
+    assert_eq!(found, expected(rows.iter()), "{request:?}");
+}
+
+/// The same rows at a rate: none before its time, and the messages say how far the replay is.
+async fn compare_paced(server: &Running, past: &Past, random: &mut Random) {
+    let (mut request, rows) = replay(past, random);
+    request.speed = [1e6, 100_000.0, 2_000.0][random.below(3) as usize];
+    let began = Instant::now();
+    let answer = histories(server).await.replay(request.clone()).await;
+    let mut stream = answer.unwrap().into_inner();
+    let (mut objects, mut fixes, mut headers) = (Vec::new(), Vec::new(), 0);
+    let (mut reached_ms, window) = (i64::MIN, request.window.unwrap());
+    let first_ms = past.fixes.values().map(|row| row.time_ms).min().unwrap();
+    while let Some(part) = stream.message().await.unwrap() {
+        headers += usize::from(part.header.is_some());
+        let past_ms = began.elapsed().as_secs_f64() * 1e3 * request.speed;
+        for fix in &part.fixes {
+            assert!(fix.time_ms > reached_ms, "{request:?}");
+            let after_ms = fix.time_ms - window.from_ms.max(first_ms);
+            assert!(after_ms as f64 <= past_ms + 1.0, "{request:?}");
+        }
+        assert!(part.time_ms >= reached_ms, "{request:?}");
+        reached_ms = part.time_ms;
+        objects.extend(part.objects);
+        fixes.extend(part.fixes);
+    }
+    assert_eq!((objects, fixes), expected(rows.iter()), "{request:?}");
+    assert_eq!(reached_ms, window.to_ms);
+    assert!(headers >= 1);
+}
+
+async fn compare_density(server: &Running, past: &Past, random: &mut Random) {
+    let (replay, rows) = replay(past, random);
+    let (side, step_ms) =
+        ([1, 70_000, 4_000_000][random.below(3) as usize], random.below(2) * 7_000);
+    let window = replay.window.unwrap();
+    let request = v1::DensityRequest {
+        region: replay.region,
+        window: replay.window,
+        cell: f64::from(side) * 1e-7,
+        step: (step_ms > 0)
+            .then_some(prost_types::Duration { seconds: step_ms as i64 / 1_000, nanos: 0 }),
+        ..v1::DensityRequest::default()
+    };
+    let mut counts = BTreeMap::<_, u64>::new();
+    for row in rows {
+        let step = if step_ms > 0 { (row.time_ms - window.from_ms) / step_ms as i64 } else { 0 };
+        let time_ms = window.from_ms + step * step_ms as i64;
+        *counts.entry((time_ms, row.y / side, row.x / side)).or_default() += 1;
+    }
+    let answer = histories(server).await.density(request.clone()).await;
+    let mut stream = answer.unwrap().into_inner();
+    let mut found = Vec::new();
+    while let Some(part) = stream.message().await.unwrap() {
+        assert_eq!(part.header.is_some(), found.is_empty());
+        assert!(part.header.is_none() || (part.cell - request.cell).abs() < 1e-12);
+        let places = part.time_ms.into_iter().zip(part.rows).zip(part.columns);
+        found.extend(places.zip(part.fixes).map(|(((t, row), column), n)| ((t, row, column), n)));
+    }
+    assert_eq!(found, counts.into_iter().collect::<Vec<_>>(), "{request:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_equal_a_naive_past() {
     for seed in 10..13 {
         let (disk, mut random) = (SimulatedDisk::new(seed), Random(seed));
         let mut past = Past::default();
-        let options = ServerOptions { default_ttl_ms: Some(TTL_MS), ..options(4 << 30) };
+        let options = options(4 << 30);
+        // A replay of 140 s at 2,000 times the speed takes several versions.
+        let limits = ServerLimits { history_replay_ms: 9, ..options.limits };
+        let options = ServerOptions { default_ttl_ms: Some(TTL_MS), limits, ..options };
         let server = Running::start_in(on(&disk), options).await;
         for run in 0..4 {
             past.drive(&server, &mut random, 40 * run..40 * (run + 1)).await;
@@ -173,6 +258,11 @@ async fn answers_equal_a_naive_past() {
                 compare_tracks(&server, &past, &mut random).await;
                 compare_passed(&server, &past, &mut random).await;
                 compare_states(&server, &past, &mut random).await;
+                compare_replay(&server, &past, &mut random).await;
+                compare_density(&server, &past, &mut random).await;
+            }
+            for _ in 0..4 {
+                compare_paced(&server, &past, &mut random).await;
             }
         }
         server.stop().await;
@@ -232,6 +322,20 @@ async fn what_is_wrong_is_named() {
     let passed = v1::PassedRequest { region: Some(region), window, projection, ..passed };
     let error = service.passed(passed).await.unwrap_err();
     assert!(error.message().starts_with("projection: "), "{error}");
+    for speed in [-1.0, f64::NAN, 2e6] {
+        let replay = v1::ReplayRequest { window, speed, ..v1::ReplayRequest::default() };
+        let error = service.replay(replay).await.unwrap_err();
+        assert!(error.message().starts_with("speed: "), "{error}");
+    }
+    for cell in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-9] {
+        let density = v1::DensityRequest { window, cell, ..v1::DensityRequest::default() };
+        let error = service.density(density).await.unwrap_err();
+        assert!(error.message().starts_with("cell: "), "{error}");
+    }
+    let step = Some(prost_types::Duration::default());
+    let density = v1::DensityRequest { window, cell: 1.0, step, ..v1::DensityRequest::default() };
+    let error = service.density(density).await.unwrap_err();
+    assert!(error.message().starts_with("step: "), "{error}");
     server.stop().await;
 
     let server = Running::start().await;

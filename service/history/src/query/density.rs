@@ -13,30 +13,39 @@ use crate::error::HistoryError;
 pub struct DensityGrid {
     /// Side of a square in quanta, above 0; squares begin at multiples of it.
     pub cell_quanta: u32,
-    /// Length of a step in milliseconds, above 0; steps begin at multiples of it.
+    /// Length of a step in milliseconds, above 0; the first one begins with the window.
     pub step_ms: i64,
 }
 
 /// A square during a step that has fixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DensityCell {
-    /// Its first time, Unix milliseconds.
+    /// The first time of the step, Unix milliseconds.
     pub time_ms: i64,
-    /// Its least y, in quanta.
-    pub y: i64,
-    /// Its least x, in quanta.
-    pub x: i64,
+    /// Squares between it and y = 0.
+    pub row: i32,
+    /// Squares between it and x = 0.
+    pub column: i32,
     /// Its fixes.
     pub fixes: u64,
 }
 
-impl<F: RowFilter> Scan<F> {
-    /// Counts the matches by square and step; (time, y, x) ascend.
+/// The matches of a scan by square and step. All come at the end.
+#[derive(Debug)]
+pub struct Density<F> {
+    scan: Scan<F>,
+    grid: DensityGrid,
+    /// By step, row and column.
+    counts: HashMap<(i64, i32, i32), u64>,
+    rows: FixColumns,
+}
+
+impl<F: RowFilter> Density<F> {
+    /// Begins to count.
     ///
     /// # Errors
-    /// As [`Scan::next`]; [`HistoryError::Budget`] if squares and steps are more than the rows of
-    /// the budget; [`HistoryError::Input`] for a grid of size 0.
-    pub fn density(mut self, grid: DensityGrid) -> Result<Vec<DensityCell>, HistoryError> {
+    /// [`HistoryError::Input`] for a grid of size 0.
+    pub fn new(scan: Scan<F>, grid: DensityGrid) -> Result<Self, HistoryError> {
         let DensityGrid { cell_quanta, step_ms } = grid;
         if cell_quanta == 0 || step_ms <= 0 {
             let reason = format!(
@@ -44,26 +53,48 @@ impl<F: RowFilter> Scan<F> {
             );
             return Err(HistoryError::Input(reason));
         }
-        let side = i64::from(cell_quanta);
-        let mut counts: HashMap<(i64, i64, i64), u64> = HashMap::new();
-        let mut rows = FixColumns::new();
-        while self.next(&mut rows)? {
+        Ok(Self { scan, grid, counts: HashMap::new(), rows: FixColumns::new() })
+    }
+
+    /// Counts some rows. At the end it returns false and has appended all squares, (time, row,
+    /// column) ascending.
+    ///
+    /// # Errors
+    /// As [`Scan::next`]; [`HistoryError::Budget`] if squares and steps are more than the rows of
+    /// the budget.
+    pub fn next(&mut self, out: &mut Vec<DensityCell>) -> Result<bool, HistoryError> {
+        let Self { scan, grid, counts, rows } = self;
+        let (side, (from_ms, _)) = (i64::from(grid.cell_quanta), scan.window_ms());
+        rows.clear();
+        if scan.next(rows)? {
+            let square = |value: i32| i64::from(value).div_euclid(side) as i32;
+            // Rows of an object follow each other, and mostly lie in one square.
+            let mut same = ((0, 0, 0), 0);
             for row in 0..rows.len() {
-                let step = rows.time_ms[row].div_euclid(step_ms);
-                let (x, y) = (i64::from(rows.x[row]), i64::from(rows.y[row]));
-                *counts.entry((step, y.div_euclid(side), x.div_euclid(side))).or_default() += 1;
+                let step = rows.time_ms[row].saturating_sub(from_ms) / grid.step_ms;
+                let place = (step, square(rows.y[row]), square(rows.x[row]));
+                if place != same.0 {
+                    add(counts, same);
+                    same = (place, 0);
+                }
+                same.1 += 1;
             }
-            self.hold("squares and steps", counts.len())?;
-            rows.clear();
+            add(counts, same);
+            scan.hold("squares and steps", counts.len())?;
+            return Ok(true);
         }
-        let cell = |((step, y, x), fixes)| DensityCell {
-            time_ms: step * step_ms,
-            y: y * side,
-            x: x * side,
-            fixes,
-        };
-        let mut cells: Vec<_> = counts.into_iter().map(cell).collect();
-        cells.sort_unstable();
-        Ok(cells)
+        let begin = out.len();
+        out.extend(counts.drain().map(|((step, row, column), fixes)| {
+            let time_ms = from_ms + step * grid.step_ms;
+            DensityCell { time_ms, row, column, fixes }
+        }));
+        out[begin..].sort_unstable();
+        Ok(false)
+    }
+}
+
+fn add(counts: &mut HashMap<(i64, i32, i32), u64>, (place, fixes): ((i64, i32, i32), u64)) {
+    if fixes > 0 {
+        *counts.entry(place).or_default() += fixes;
     }
 }

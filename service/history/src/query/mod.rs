@@ -10,7 +10,7 @@ mod trajectory;
 
 pub use as_of::{AsOf, AsOfQuery};
 pub use budget::QueryBudget;
-pub use density::{DensityCell, DensityGrid};
+pub use density::{Density, DensityCell, DensityGrid};
 pub use replay::Replay;
 pub use row_filter::{Everywhere, RowFilter};
 pub use scan::Scan;

@@ -160,6 +160,11 @@ impl<F: RowFilter> Scan<F> {
         Ok(objects.into_iter().collect())
     }
 
+    /// First and last time.
+    pub(super) fn window_ms(&self) -> (i64, i64) {
+        self.window_ms
+    }
+
     /// Checks what the answer needs at once.
     pub(super) fn hold(&self, unit: &'static str, count: usize) -> Result<(), HistoryError> {
         self.budget.hold(unit, count)

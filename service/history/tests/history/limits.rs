@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use shoal_codec::FixColumns;
 use shoal_history::{
-    DensityGrid, Everywhere, HistoryError, HistoryOptions, HistoryWriter, QueryBudget, Replay, Scan,
+    Density, DensityGrid, Everywhere, HistoryError, HistoryOptions, HistoryWriter, QueryBudget,
+    Replay, Scan,
 };
 
 use crate::world::{FOLDER, Shape, Step, World, options};
@@ -34,11 +35,12 @@ fn a_query_ends_at_its_budget_and_when_it_is_cancelled() {
     let objects = Scan::new(world.version(), WHOLE, Everywhere, budget()).objects();
     assert!(matches!(objects, Err(HistoryError::Budget { unit: "objects", limit: 100 })));
     let grid = DensityGrid { cell_quanta: 1, step_ms: 1 };
-    let density = Scan::new(world.version(), WHOLE, Everywhere, budget()).density(grid);
-    assert!(matches!(density, Err(HistoryError::Budget { limit: 100, .. })));
+    let scan = || Scan::new(world.version(), WHOLE, Everywhere, budget());
+    let (mut density, mut squares) = (Density::new(scan(), grid).unwrap(), Vec::new());
+    let error = (0..100).find_map(|_| density.next(&mut squares).err()).unwrap();
+    assert!(matches!(error, HistoryError::Budget { limit: 100, .. }), "{error}");
     let grid = DensityGrid { cell_quanta: 0, step_ms: 1 };
-    let density = Scan::new(world.version(), WHOLE, Everywhere, budget()).density(grid);
-    assert!(matches!(density, Err(HistoryError::Input(_))));
+    assert!(matches!(Density::new(scan(), grid), Err(HistoryError::Input(_))));
 
     let mut replay = Replay::new(world.version(), WHOLE, Everywhere, budget());
     out.clear();

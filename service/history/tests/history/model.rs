@@ -113,16 +113,16 @@ impl Model {
         &self,
         window_ms: (i64, i64),
         region: &Rectangle,
-        side: i64,
+        side: f64,
         step_ms: i64,
     ) -> Vec<DensityCell> {
-        let mut counts: BTreeMap<(i64, i64, i64), u64> = BTreeMap::new();
+        let mut counts: BTreeMap<(i64, i32, i32), u64> = BTreeMap::new();
         for row in self.passed(window_ms, region) {
-            let at = |value: i64, unit: i64| value.div_euclid(unit) * unit;
-            let place = (at(row.time_ms, step_ms), at(row.y.into(), side), at(row.x.into(), side));
-            *counts.entry(place).or_default() += 1;
+            let square = |value: i32| (f64::from(value) / side).floor() as i32;
+            let time_ms = row.time_ms - (row.time_ms - window_ms.0) % step_ms;
+            *counts.entry((time_ms, square(row.y), square(row.x))).or_default() += 1;
         }
-        let cell = |((time_ms, y, x), fixes)| DensityCell { time_ms, y, x, fixes };
+        let cell = |((time_ms, row, column), fixes)| DensityCell { time_ms, row, column, fixes };
         counts.into_iter().map(cell).collect()
     }
 }

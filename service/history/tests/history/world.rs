@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use shoal_codec::{FixColumns, FixRow, SpaceKind, SpaceTag};
 use shoal_history::{
-    AsOf, AsOfQuery, Batch, DensityGrid, HistoryError, HistoryOptions, HistoryWriter, QueryBudget,
-    Replay, RowFilter, Scan, Trajectory, Version, Watermark, Zone,
+    AsOf, AsOfQuery, Batch, Density, DensityGrid, HistoryError, HistoryOptions, HistoryWriter,
+    QueryBudget, Replay, RowFilter, Scan, Trajectory, Version, Watermark, Zone,
 };
 use shoal_position_log::{SimulatedDisk, Storage};
 
@@ -247,9 +247,10 @@ impl World {
         expected.dedup();
         assert_eq!(objects.unwrap(), expected, "{name}");
         let grid = DensityGrid { cell_quanta: 70_000_000, step_ms: 7_000 };
-        let density = Scan::new(version.clone(), window, Inside(region), whole()).density(grid);
-        let counts = model.density(window, &region, 70_000_000, 7_000);
-        assert_eq!(density.unwrap(), counts, "{name}");
+        let inside = Scan::new(version.clone(), window, Inside(region), whole());
+        let (mut density, mut squares) = (Density::new(inside, grid).unwrap(), Vec::new());
+        while density.next(&mut squares).unwrap() {}
+        assert_eq!(squares, model.density(window, &region, 70e6, 7_000), "{name}");
 
         let mut replay = Replay::new(version, window, Inside(region), budget(rows_max));
         let mut out = FixColumns::new();

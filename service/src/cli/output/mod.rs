@@ -2,6 +2,7 @@
 //!
 //! One file per form behind one trait; each writes as chunks arrive, the table at the end.
 
+mod density;
 mod event;
 mod fleet;
 mod geojson;
@@ -9,8 +10,10 @@ mod json;
 mod lines;
 mod past;
 mod table;
+mod track_map;
 mod writer;
 
+pub use density::{DensityMap, decimal};
 pub use event::EventLines;
 pub use fleet::{FleetJson, counts_json, fleet_details, fleet_table};
 pub use geojson::GeoJsonWriter;
@@ -18,4 +21,5 @@ pub use json::{HeaderJson, JsonWriter, RowJson};
 pub use lines::LinesWriter;
 pub use past::{PastForm, PastWriter};
 pub use table::{TableColumn, TableWriter, plain_table};
+pub use track_map::TrackMap;
 pub use writer::{AnswerWriter, Stdout, stdout};

@@ -1,0 +1,175 @@
+//! A replay at a rate: fixes are sent when they are due.
+//!
+//! Each minute it turns to the newest version of the history. So a replay that lasts for days keeps
+//! no files that were replaced or erased meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shoal_codec::FixColumns;
+use shoal_history::Replay;
+use shoal_proto::v1;
+use tokio::time::{Instant, sleep_until};
+use tonic::{Response, Status};
+
+use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
+use super::deadline::Deadline;
+use super::history_answer::{CHUNK_ROWS, PastQuery, Turns, fixes, stream};
+use super::past_filter::PastFilter;
+use super::service_context::ServiceContext;
+use crate::error::ServiceError;
+use crate::fleet::Fleet;
+use crate::limits::{REPLAY_INTERVAL_MS, REPLAY_QUIET_MS, REPLAY_SPEED_MAX};
+
+/// See the file's head.
+pub(super) struct PacedReplay {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) filter: PastFilter,
+    pub(super) window_ms: (i64, i64),
+    pub(super) speed: f64,
+}
+
+/// The speed of a request; nothing for the greatest possible.
+pub(super) fn speed_of(speed: f64) -> Result<Option<f64>, ServiceError> {
+    if (0.0..=REPLAY_SPEED_MAX).contains(&speed) {
+        return Ok(Some(speed).filter(|speed| *speed > 0.0));
+    }
+    let problem = format!("{speed}: must be 0 to {REPLAY_SPEED_MAX}");
+    Err(ServiceError::field("speed", problem))
+}
+
+/// When times of the past are due.
+struct Pace {
+    began: Instant,
+    from_ms: i64,
+    speed: f64,
+}
+
+impl Pace {
+    fn due(&self, time_ms: i64) -> Instant {
+        let past_ms = time_ms.saturating_sub(self.from_ms).max(0) as f64;
+        // At most some centuries.
+        self.began + Duration::from_secs_f64((past_ms / self.speed / 1e3).min(1e10))
+    }
+
+    /// The last time that is due.
+    fn now_ms(&self) -> i64 {
+        let past_ms = self.began.elapsed().as_secs_f64() * 1e3 * self.speed;
+        self.from_ms.saturating_add(past_ms as i64)
+    }
+}
+
+impl PacedReplay {
+    /// Streams the replay.
+    ///
+    /// # Errors
+    /// [`ServiceError::Busy`], [`ServiceError::ShuttingDown`].
+    pub(super) fn answer(
+        self,
+        context: &ServiceContext,
+        deadline: Deadline,
+    ) -> Result<Response<ChunkStream<v1::ReplayResponse>>, ServiceError> {
+        let fleet = self.fleet.clone();
+        stream(context, fleet, deadline, |context, sender| async move {
+            self.send(&context, &sender).await
+        })
+    }
+
+    async fn send(
+        self,
+        context: &ServiceContext,
+        sender: &ChunkSender<v1::ReplayResponse>,
+    ) -> Result<Result<(), Status>, NotTaken> {
+        let ahead_ms = context.limits.history_replay_ms;
+        let slice_ms = ((ahead_ms as f64 * self.speed) as i64).max(1);
+        let (mut next_ms, to_ms) = self.window_ms;
+        let mut pace = None;
+        loop {
+            let query = match PastQuery::new(context, self.fleet.name().as_str()) {
+                Ok(query) => query,
+                Err(error) => return Ok(Err(error.into())),
+            };
+            let mut header = Some(query.header());
+            // Nothing is before or after the times of the history.
+            let times = query.version().times_ms().filter(|(_, last)| *last >= next_ms);
+            let Some((first_ms, last_ms)) = times.filter(|(first, _)| *first <= to_ms) else {
+                let header = header.filter(|_| pace.is_none());
+                let end = v1::ReplayResponse { header, time_ms: to_ms, ..Default::default() };
+                sender.send(end).await?;
+                return Ok(Ok(()));
+            };
+            let pace = pace.get_or_insert_with(|| {
+                next_ms = next_ms.max(first_ms);
+                Pace { began: Instant::now(), from_ms: next_ms, speed: self.speed }
+            });
+            let end_ms = next_ms.saturating_add(slice_ms - 1).min(to_ms).min(last_ms);
+            let window_ms = (next_ms, end_ms);
+            let (version, budget) = (query.version().clone(), query.budget());
+            let mut replay = Replay::new(version, window_ms, self.filter.clone(), budget);
+            let step = Box::new(move |rows: &mut FixColumns| replay.next(rows));
+            let mut turns = Turns::new(context.clone(), step);
+            loop {
+                let rows = match turns.next().await {
+                    Ok(Some(rows)) => rows,
+                    Ok(None) => break,
+                    Err(error) => return Ok(Err(error.into())),
+                };
+                self.send_rows(pace, &mut header, &rows, sender).await?;
+            }
+            drop((turns, query));
+            wait(pace, &mut header, end_ms, sender).await?;
+            let end = v1::ReplayResponse { header, time_ms: end_ms, ..Default::default() };
+            sender.send(end).await?;
+            if end_ms == to_ms {
+                return Ok(Ok(()));
+            }
+            next_ms = end_ms + 1;
+        }
+    }
+
+    /// Sends rows when they are due.
+    async fn send_rows(
+        &self,
+        pace: &Pace,
+        header: &mut Option<v1::HistoryHeader>,
+        rows: &FixColumns,
+        sender: &ChunkSender<v1::ReplayResponse>,
+    ) -> Result<(), NotTaken> {
+        let mut from = 0;
+        while from < rows.len() {
+            let first_ms = rows.time_ms[from];
+            wait(pace, header, first_ms.saturating_sub(1), sender).await?;
+            // Those that follow closely come with it.
+            sleep_until(pace.due(first_ms) + Duration::from_millis(REPLAY_INTERVAL_MS)).await;
+            let now_ms = pace.now_ms();
+            let due = rows.time_ms[from..].partition_point(|time_ms| *time_ms <= now_ms);
+            let range = from..from + due.clamp(1, CHUNK_ROWS);
+            from = range.end;
+            let mut message: v1::ReplayResponse =
+                fixes(self.fleet.space(), header.take(), rows, range);
+            // Rows of the same time may follow.
+            message.time_ms = rows.time_ms[from - 1].saturating_sub(1);
+            sender.send(message).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits until a time is due, and says meanwhile how far the replay is.
+async fn wait(
+    pace: &Pace,
+    header: &mut Option<v1::HistoryHeader>,
+    time_ms: i64,
+    sender: &ChunkSender<v1::ReplayResponse>,
+) -> Result<(), NotTaken> {
+    let due = pace.due(time_ms);
+    let quiet = Duration::from_millis(REPLAY_QUIET_MS);
+    while Instant::now() + quiet < due {
+        tokio::time::sleep(quiet).await;
+        let time_ms = pace.now_ms().min(time_ms);
+        let header = header.take();
+        sender.send(v1::ReplayResponse { header, time_ms, ..Default::default() }).await?;
+    }
+    sleep_until(due).await;
+    Ok(())
+}
