@@ -66,8 +66,8 @@ impl Client {
         AnswerStream::open(self, self.history_service().as_of(self.request(request))).await
     }
 
-    /// The fixes of a window in the order of time. With a speed, a message may have none. The timeout
-    /// bounds the wait for each message, not the call.
+    /// The fixes of a window in the order of time. With a speed, a message may have none. The
+    /// timeout bounds the wait for each message, not the call.
     ///
     /// # Errors
     /// Those of `HistoryService.Replay`.

@@ -71,20 +71,20 @@ pub(super) trait PastChunk: Send + 'static {
 }
 
 macro_rules! chunks {
-    ($($message:ident),+) => {$(
+    ($($message:ident $({ $other:ident })?),+) => {$(
         impl PastChunk for v1::$message {
             fn new(
                 header: Option<v1::HistoryHeader>,
                 objects: Vec<u64>,
                 fixes: Vec<v1::FixRecord>,
             ) -> Self {
-                Self { header, objects, fixes, ..Self::default() }
+                Self { header, objects, fixes, $($other: Default::default())? }
             }
         }
     )+};
 }
 
-chunks!(TrajectoryResponse, PassedResponse, AsOfResponse, ReplayResponse);
+chunks!(TrajectoryResponse, PassedResponse, AsOfResponse, ReplayResponse { time_ms });
 
 /// A message with some fixes.
 pub(super) fn fixes<T: PastChunk>(

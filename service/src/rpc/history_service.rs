@@ -2,7 +2,6 @@
 //! `history_answer` runs them, `history_replay` those at a given rate.
 
 use std::collections::{BTreeSet, HashSet};
-use std::ops::Range;
 
 use shoal_codec::FixColumns;
 use shoal_engine::Space;
@@ -67,9 +66,14 @@ impl HistoryService for ServiceContext {
                 let step = Box::new(move |rows: &mut _| scan.next(rows));
                 query.answer(self, step, fixes, deadline)
             }
-            Ok(v1::Projection::Unspecified | v1::Projection::Ids) => {
-                query.answer(self, ids(scan), objects, deadline)
-            }
+            Ok(v1::Projection::Unspecified | v1::Projection::Ids) => query.answer(
+                self,
+                ids(scan),
+                |_, header, found: &Vec<_>, range| {
+                    PastChunk::new(header, found[range].to_vec(), Vec::new())
+                },
+                deadline,
+            ),
             Ok(v1::Projection::Count) | Err(_) => {
                 let problem = "must be PROJECTION_IDS or PROJECTION_FIXES";
                 return Err(ServiceError::field("projection", problem).into());
@@ -167,16 +171,6 @@ fn ids(mut scan: Scan<PastFilter>) -> Step<Vec<u64>> {
         }
         Ok(has_more)
     })
-}
-
-/// A message with objects alone.
-fn objects(
-    _space: &Space,
-    header: Option<v1::HistoryHeader>,
-    objects: &Vec<u64>,
-    range: Range<usize>,
-) -> v1::PassedResponse {
-    PastChunk::new(header, objects[range].to_vec(), Vec::new())
 }
 
 /// The side of a square in quanta.

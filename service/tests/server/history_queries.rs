@@ -160,7 +160,7 @@ async fn compare_states(server: &Running, past: &Past, random: &mut Random) {
     assert_eq!(found, expected(rows.iter()), "{request:?}");
 }
 
-/// A request for a random window and perhaps a region, and the rows that it asks for, in time order.
+/// A request for a random window and perhaps a region, and its rows in the order of time.
 fn replay(past: &Past, random: &mut Random) -> (v1::ReplayRequest, Vec<FixRow>) {
     let window = window(random);
     let times = window.from_ms..=window.to_ms;

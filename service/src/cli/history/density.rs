@@ -1,4 +1,5 @@
-//! `shoal history density`: how many fixes each square of the map has, as a picture or as text.
+//! `shoal history density`: how many fixes each square of the map has. It is drawn for people, and
+//! written as CSV or JSON for programs.
 
 use std::io::Write as _;
 use std::path::PathBuf;

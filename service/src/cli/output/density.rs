@@ -168,7 +168,8 @@ impl DensityMap {
             let colour = css(colour(shade));
             let _ = writeln!(
                 text,
-                r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}"><title>{count}</title></rect>"#
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" \
+                 fill=\"{colour}\"><title>{count}</title></rect>"
             );
         }
         text.push_str("</svg>\n");
@@ -193,10 +194,9 @@ impl Raster {
 pub(super) fn svg_begin(width: u32, height: u32, title: &str) -> String {
     let background = css(BACKGROUND);
     format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">
-<title>{title}</title>
-<rect width="{width}" height="{height}" fill="{background}"/>
-"#
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\">\n<title>{title}</title>\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"{background}\"/>\n"
     )
 }
 
@@ -240,13 +240,13 @@ mod tests {
 
     #[test]
     fn text_has_the_north_on_top_and_joins_rows_of_half_height() {
-        let map = map(&[(-1, 1, 1), (0, 1, 81), (0, 1, 19), (2, 0, 10), (2, -2, 1)], false);
-        assert_eq!(map.text(), ".@ +\n   .\n");
+        let corner = map(&[(-1, 1, 1), (0, 1, 81), (0, 1, 19), (2, 0, 10), (2, -2, 1)], false);
+        assert_eq!(corner.text(), ".@ +\n   .\n");
         let summary = "112 fixes, at most 100 in a square of 0.5 m; x -0.5 to 1.5, y -1 to 1";
-        assert_eq!(map.summary(), summary);
-        let wide = super::tests::map(&[(0, 0, 1), (9_999, 0, 5)], false).text();
+        assert_eq!(corner.summary(), summary);
+        let wide = map(&[(0, 0, 1), (9_999, 0, 5)], false).text();
         assert_eq!(wide, format!(".{}@\n", " ".repeat(98)));
-        assert_eq!(super::tests::map(&[], true).summary(), "0 fixes");
+        assert_eq!(map(&[], true).summary(), "0 fixes");
     }
 
     #[test]

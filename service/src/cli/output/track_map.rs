@@ -79,7 +79,8 @@ impl TrackMap {
             let hue = (*object as f64 * 137.508) % 360.0;
             let _ = write!(
                 text,
-                r#"<g stroke="hsl({hue:.0} 90% 60%)" fill="none" stroke-width="2" stroke-linejoin="round" stroke-linecap="round"><title>{object}</title><polyline points=""#
+                "<g stroke=\"hsl({hue:.0} 90% 60%)\" fill=\"none\" stroke-width=\"2\" \
+                 stroke-linejoin=\"round\"><title>{object}</title><polyline points=\""
             );
             for point in points {
                 let (x, y) = place(point);
