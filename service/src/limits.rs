@@ -161,6 +161,8 @@ pub const HISTORY_RETRY_MS: (u64, u64) = (500, 30_000);
 pub const HISTORY_READ_ROWS: usize = 1 << 16;
 /// Rows that a merge of the history writes meanwhile: a row is rewritten about twice.
 pub const HISTORY_MERGE_ROWS: usize = 2 * HISTORY_READ_ROWS;
+/// Erasures that wait for the thread of a history.
+pub const HISTORY_ERASURES_MAX: usize = 16;
 /// Runs of a history beyond which merges go first, and nothing is read while one is left: a 16th of
 /// those that a manifest holds.
 pub const HISTORY_UNMERGED_RUNS_MAX: usize = shoal_history::limits::RUNS_MAX / 16;

@@ -333,6 +333,14 @@ fn history_is_drawn_and_replayed(served: &Served, folder: &Path) {
     let drawn = served.run(&format!("history track 1 2 {window} --svg {track}")).expect(0);
     assert!(drawn.starts_with("3 fixes in "), "{drawn}");
     assert_eq!(fs::read_to_string(&track).unwrap().matches("<polyline").count(), 2);
+    let unsure = served.run("history erase 2").refused(2);
+    assert!(unsure.contains("--yes"), "{unsure}");
+    let erased = served.run("history erase 2 --yes").expect(0);
+    assert!(erased.starts_with("1 objects are in no answer any more, 1 were"), "{erased}");
+    assert!(erased.ends_with("no file of the server has them any more\n"), "{erased}");
+    let csv = served.run(&format!("history replay {window}")).expect(0);
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+
     let nowhere = file("no/such/folder.png");
     let refused = served.run(&format!("{density} --png {nowhere}")).refused(1);
     assert!(refused.contains(&nowhere), "{refused}");

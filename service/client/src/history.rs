@@ -103,4 +103,14 @@ impl Client {
         let header = header.ok_or_else(|| Error::Protocol("the answer has no header".into()))?;
         Ok(Density { header, cell, squares })
     }
+
+    /// Erases objects, at most 65,536. No answer has them when this returns; the files are
+    /// rewritten in the background, until `history.erasing_count` of the fleet is 0.
+    ///
+    /// # Errors
+    /// Those of `HistoryService.Erase`.
+    pub async fn erase(&self, fleet: &str, objects: &[u64]) -> Result<v1::EraseResponse, Error> {
+        let request = v1::EraseRequest { fleet: fleet.to_owned(), objects: objects.to_vec() };
+        self.call(self.history_service().erase(self.request(request))).await
+    }
 }

@@ -80,6 +80,8 @@ pub struct HistoryWriter {
     pub(crate) erased: BTreeSet<u64>,
     /// Files that an erasure replaced and that a reader may still hold.
     pub(crate) replaced: Vec<Weak<RunFile>>,
+    /// See [`Self::hold_erasure`].
+    pub(crate) is_erasure_held: bool,
 }
 
 impl HistoryWriter {
@@ -152,6 +154,7 @@ impl HistoryWriter {
             stopped: None,
             erased: BTreeSet::new(),
             replaced: Vec::new(),
+            is_erasure_held: false,
         })
     }
 
@@ -260,6 +263,12 @@ impl HistoryWriter {
         }
         self.erased.clear();
         self.commit(next, &[], Vec::new())
+    }
+
+    /// Whether an erasure goes on although the runs are done: while the caller still removes the
+    /// objects from other files.
+    pub fn hold_erasure(&mut self, is_held: bool) {
+        self.is_erasure_held = is_held;
     }
 
     /// Whether an erasure has not ended.

@@ -170,7 +170,7 @@ impl HistoryWriter {
                 self.erased.insert(file.entry.number);
             }
             self.replaced.retain(|file| file.strong_count() > 0);
-            if self.replaced.is_empty() {
+            if self.replaced.is_empty() && !self.is_erasure_held {
                 let next =
                     crate::manifest::Manifest { erasing: Vec::new(), ..self.manifest.clone() };
                 self.erased.clear();

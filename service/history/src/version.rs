@@ -115,6 +115,12 @@ impl Version {
     }
 
     /// Whether no answer contains the object.
+    /// Objects that are being erased: no answer has them.
+    #[must_use]
+    pub fn erasing(&self) -> usize {
+        self.erasing.len()
+    }
+
     pub(crate) fn is_erased(&self, object: u64) -> bool {
         !self.erasing.is_empty() && self.erasing.binary_search(&object).is_ok()
     }

@@ -214,6 +214,28 @@ impl LogWriter {
         self.finish(result)
     }
 
+    /// Seals the segment: later cycles have segments of their own. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn seal(&mut self) -> Result<Position, LogError> {
+        self.check_running()?;
+        let (bytes, reserve_bytes) = (self.options.segment_bytes, self.options.reserve_bytes);
+        let result = self.rotate(bytes, reserve_bytes).map(|()| self.synced);
+        self.finish(result)
+    }
+
+    /// Whether retired segments become new ones, as at the start. False removes their files, and
+    /// those that wait for use, so that nothing of their content remains in the folder.
+    ///
+    /// # Errors
+    /// Final.
+    pub fn recycle(&mut self, recycles: bool) -> Result<(), LogError> {
+        self.check_running()?;
+        let result = self.pool.recycle(recycles);
+        self.finish(result)
+    }
+
     /// Syncs and marks a clean end: the next start keeps the term.
     ///
     /// # Errors

@@ -22,6 +22,8 @@ pub(crate) struct SegmentPool {
     spares: Vec<Spare>,
     /// Number of the next spare.
     spare_number: u64,
+    /// Whether retired segments become spares.
+    recycles: bool,
 }
 
 impl SegmentPool {
@@ -40,6 +42,7 @@ impl SegmentPool {
             segment_bytes,
             spares: Vec::new(),
             spare_number: 1,
+            recycles: true,
         };
         for file in names.iter().filter_map(|name| LogFile::parse(name)) {
             let (LogFile::Spare(number) | LogFile::New(number)) = file else { continue };
@@ -117,7 +120,8 @@ impl SegmentPool {
     /// The retirement of these segments, numbers and sizes; as many are recycled as may wait for
     /// use.
     pub(crate) fn retirement(&mut self, segments: &[(u64, u64)]) -> Retirement {
-        let mut room = SPARES_MAX.saturating_sub(self.spares.len());
+        let places = if self.recycles { SPARES_MAX } else { 0 };
+        let mut room = places.saturating_sub(self.spares.len());
         let mut retiring = |&(number, bytes): &(u64, u64)| {
             let is_recycled = bytes == self.segment_bytes && room > 0;
             room -= usize::from(is_recycled);
@@ -126,6 +130,21 @@ impl SegmentPool {
         };
         let segments = segments.iter().map(&mut retiring).collect();
         Retirement { storage: self.storage.clone(), folder: self.folder.clone(), segments }
+    }
+
+    /// Whether retired segments become spares. False removes those that wait: they may have the
+    /// content of former segments.
+    pub(crate) fn recycle(&mut self, recycles: bool) -> Result<(), LogError> {
+        self.recycles = recycles;
+        if !recycles {
+            for spare in self.spares.drain(..) {
+                let path = LogFile::Spare(spare.number).path(&self.folder);
+                let failed = LogError::storage("remove", self.storage.display(&path));
+                self.storage.remove(&path).map_err(failed)?;
+            }
+            self.sync_folder()?;
+        }
+        Ok(())
     }
 
     /// Removes a segment.

@@ -2,6 +2,7 @@
 //! Flags, requests, and the writing of answers.
 
 mod density;
+mod erase;
 mod replay;
 
 use std::fs;
@@ -14,6 +15,7 @@ use shoal_client::v1::{self, Projection};
 use shoal_client::{AnswerStream, Client, duration};
 
 use self::density::DensityArgs;
+use self::erase::EraseArgs;
 use self::replay::ReplayArgs;
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
@@ -44,6 +46,8 @@ pub enum Question {
     Replay(ReplayArgs),
     /// Count the fixes of a window by squares of the map: as a picture or as text
     Density(DensityArgs),
+    /// Erase objects: from the fleet, its history, its log and its checkpoints
+    Erase(EraseArgs),
 }
 
 /// Flags of `shoal history track`.
@@ -146,6 +150,8 @@ pub enum PastRequest {
     Replay(v1::ReplayRequest),
     /// `density`.
     Density(v1::DensityRequest),
+    /// `erase` reads no file.
+    Erase,
 }
 
 impl HistoryArgs {
@@ -177,6 +183,7 @@ impl HistoryArgs {
             }),
             Question::Replay(args) => PastRequest::Replay(args.request()?),
             Question::Density(args) => PastRequest::Density(args.request()?),
+            Question::Erase(_) => PastRequest::Erase,
         })
     }
 }
@@ -220,6 +227,7 @@ pub async fn run(
         (Question::Density(args), PastRequest::Density(request)) => {
             density::run(client, args, request).await
         }
+        (Question::Erase(args), PastRequest::Erase) => erase::run(client, args).await,
         _ => unreachable!("the request is that of the question"),
     }
 }

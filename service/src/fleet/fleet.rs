@@ -104,6 +104,16 @@ impl Fleet {
         self.log()?.history().map(|history| history.history().clone())
     }
 
+    /// See [`HistoryService.Erase`](shoal_proto::v1): the part of the history and the log.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoHistory`], [`ServiceError::History`].
+    pub(crate) async fn erase_past(&self, objects: Vec<u64>) -> Result<(), ServiceError> {
+        let history = self.log().and_then(|log| log.history());
+        let history = history.ok_or_else(|| ServiceError::NoHistory(self.name().to_string()))?;
+        Ok(history.erase(objects).await?)
+    }
+
     /// How far its history is, if the server keeps one.
     #[must_use]
     pub fn history_reading(&self) -> Option<HistoryReading> {

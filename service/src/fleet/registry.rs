@@ -269,14 +269,14 @@ impl Registry {
         folder: Option<FleetFolder>,
     ) -> Result<Arc<Fleet>, ServiceError> {
         let FleetSpec { space, clock, ttl_ms, objects_max, durability } = spec;
-        let events_max = self.limits.cycle_events_max;
-        let term = random()?;
+        let (events_max, term) = (self.limits.cycle_events_max, random()?);
         let options = EngineOptions { space, clock, ttl_ms, objects_max, events_max, term };
         let metrics = self.metrics.fleet(name.as_str());
         let copy = folder.clone();
         let start = self.fleet_start(&name, options.clone(), metrics.clone(), folder).await?;
         let options = EngineOptions { term: start.terms.current(), ..options };
         let (wake, wakeups) = crossbeam_channel::bounded(1);
+        start.log.iter().for_each(|log| log.purge().wakes(wake.clone()));
         let sessions = self.sessions(&options, metrics.clone(), PendingChanges::new(wake));
         let (handing, works) = FanOut::works(sessions.clone());
         let level = durability.unwrap_or(match start.log {

@@ -189,7 +189,10 @@ impl CheckpointTools {
             writer.section(ROWS, &encoder.encode(&by_object(&rows)))?;
         }
         let summary = writer.finish()?;
-        self.log.publish(|reading| reading.checkpoint_epoch = summary.epoch);
+        self.log.publish(|reading| {
+            reading.checkpoint_epoch = summary.epoch;
+            reading.needed_epoch = summary.needed_epoch;
+        });
         // An error means that the log has ended.
         let _ = self.needed.send(summary.needed_epoch);
         Ok((summary.epoch, summary.bytes))

@@ -88,6 +88,7 @@ impl DiskThread {
                 },
                 recv(self.needed) -> needed => self.take_needed(needed),
                 recv(retiring) -> retired => self.take_retired(retired)?,
+                recv(self.log.purge().asked()) -> _ => self.purge()?,
             }
             self.retire();
         }
@@ -178,6 +179,31 @@ impl DiskThread {
         }
     }
 
+    /// Does the part of the disk in a purge.
+    fn purge(&mut self) -> Result<(), LogError> {
+        if self.retiring.is_some() {
+            return Ok(());
+        }
+        let purge = self.log.purge();
+        if purge.is_open() {
+            self.writer.recycle(false)?;
+            match self.writer.seal() {
+                Ok(position) => purge.seal(position.epoch),
+                // It is asked again.
+                Err(LogError::Space { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(sealed) = purge.sealed() else { return Ok(()) };
+        if self.writer.segments().next().is_some_and(|first| first.epoch_before >= sealed) {
+            self.writer.recycle(true)?;
+            purge.finish();
+        } else {
+            self.needed_epoch = Some(self.log.reading().needed_epoch);
+        }
+        Ok(())
+    }
+
     /// Begins to retire the segments that nothing needs, unless others are being retired.
     fn retire(&mut self) {
         let Some(needed_epoch) = self.needed_epoch.filter(|_| self.retiring.is_none()) else {
@@ -187,8 +213,13 @@ impl DiskThread {
         let held = held.filter(|_| self.writer.bytes() <= self.follower_bytes);
         let unread = self.log.history().and_then(|history| history.held_epoch());
         let epoch = [held, unread].into_iter().flatten().fold(needed_epoch, u64::min);
+        // Those before the seal of a purge go whatever their age.
+        let (epoch, retention) = match self.log.purge().sealed() {
+            Some(sealed) => (epoch.min(sealed + 1), Retention::default()),
+            None => (epoch, self.retention),
+        };
         let now_ms = self.wall.now_ms();
-        let Some(mut retirement) = self.writer.retirement(epoch, &self.retention, now_ms) else {
+        let Some(mut retirement) = self.writer.retirement(epoch, &retention, now_ms) else {
             self.needed_epoch = None;
             return;
         };

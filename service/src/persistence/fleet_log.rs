@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::follower_table::FollowerTable;
 use super::history::FleetHistory;
+use super::log_purge::LogPurge;
 use super::sync_times::SyncTimes;
 use crate::error::ServiceError;
 use crate::limits::LOG_SPACE_WAIT_MS;
@@ -41,6 +42,8 @@ pub struct LogReading {
     pub position: Position,
     /// Epoch of the newest checkpoint, 0 without one.
     pub checkpoint_epoch: u64,
+    /// The checkpoints need the cycles after this epoch: that of the older one.
+    pub needed_epoch: u64,
     /// Bytes of the segments.
     pub bytes: u64,
     /// Whether it accepts cycles.
@@ -98,6 +101,7 @@ pub struct FleetLog {
     followers: FollowerTable,
     /// Set once, before its threads start.
     history: OnceLock<Arc<FleetHistory>>,
+    purge: LogPurge,
     /// Cycles handed to the log that are not durable.
     pending_cycles: AtomicU64,
     /// Their bytes.
@@ -114,6 +118,7 @@ impl FleetLog {
             settled: Mutex::new((reading.durable_epoch, 0)),
             followers: FollowerTable::default(),
             history: OnceLock::new(),
+            purge: LogPurge::default(),
             reading: watch::Sender::new(reading),
             pending_cycles: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
@@ -141,6 +146,11 @@ impl FleetLog {
     pub(super) fn feed(&self, history: Arc<FleetHistory>) {
         // An error cannot occur: a log is opened once.
         let _ = self.history.set(history);
+    }
+
+    /// What is to leave it.
+    pub(crate) fn purge(&self) -> &LogPurge {
+        &self.purge
     }
 
     fn settled(&self) -> (u64, i64) {

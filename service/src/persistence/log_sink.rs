@@ -75,7 +75,8 @@ impl CycleSink for LogSink {
         let Ok(settled) = outcome else { return };
         self.clock_ms = settled.clock_ms;
         let is_logged = cycle.encoded.is_some();
-        if !is_logged && cycle.requests.is_empty() && settled.expired == 0 {
+        let is_blank = !is_logged && cycle.requests.is_empty() && settled.expired == 0;
+        if is_blank && !self.is_wanted() {
             self.log.pass(settled.epoch, settled.clock_ms);
             return;
         }
@@ -103,7 +104,9 @@ impl CycleSink for LogSink {
         let (bytes, due_bytes) = (self.bytes_since_checkpoint, self.checkpoint_bytes);
         // No pause lets the log grow further.
         let is_urgent = bytes >= due_bytes.saturating_mul(2);
-        let is_due = bytes >= due_bytes && self.checkpoints.is_idle(is_urgent);
+        let purged = self.log.purge().checkpoint_after(&self.log.reading());
+        let is_wanted = purged.is_some_and(|epoch| self.logged_epoch > epoch);
+        let is_due = (is_wanted || bytes >= due_bytes) && self.checkpoints.is_idle(is_urgent);
         if is_due {
             self.bytes_since_checkpoint = 0;
         }
@@ -120,6 +123,12 @@ impl CycleSink for LogSink {
 }
 
 impl LogSink {
+    /// Whether a cycle that changes nothing is logged, so that a checkpoint can follow it.
+    fn is_wanted(&self) -> bool {
+        let purged = self.log.purge().checkpoint_after(&self.log.reading());
+        !self.follows && purged.is_some_and(|epoch| self.logged_epoch <= epoch)
+    }
+
     fn send_cycle(&mut self, cycle: CycleRecord) {
         if self.log.has_failed() {
             return;

@@ -13,6 +13,7 @@ mod follower_table;
 mod group_thread;
 mod history;
 mod log_content;
+mod log_purge;
 mod log_sink;
 mod read_ahead;
 mod recovery;

@@ -259,6 +259,7 @@ fn open_log(
         term: writer.term(),
         position: writer.synced(),
         checkpoint_epoch: checkpoint.epoch,
+        needed_epoch: checkpoint.needed_epoch,
         bytes: writer.bytes(),
         ..LogReading::default()
     };

@@ -147,6 +147,7 @@ fn history_message(reading: HistoryReading) -> v1::HistoryState {
         merge_count: reading.merges,
         retry_count: reading.retries,
         problem: reading.failed.map(|why| why.to_string()).unwrap_or_default(),
+        erasing_count: reading.erasing,
     }
 }
 

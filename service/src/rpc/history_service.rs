@@ -9,6 +9,7 @@ use shoal_engine::limits::GET_OBJECTS_MAX;
 use shoal_history::{
     AsOf, AsOfQuery, Density, DensityCell, DensityGrid, HistoryError, Replay, Scan, Trajectory,
 };
+use shoal_proto::raw::position_service_server::PositionService as _;
 use shoal_proto::v1;
 use shoal_proto::v1::history_service_server::HistoryService;
 use tonic::{Request, Response, Status};
@@ -22,6 +23,7 @@ use super::past_filter::PastFilter;
 use super::position_service::at_most;
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
+use crate::fleet::Durability;
 use crate::limits::HISTORY_ROWS_MAX;
 
 #[tonic::async_trait]
@@ -142,6 +144,34 @@ impl HistoryService for ServiceContext {
             move |_: &Space, header, cells: &Vec<_>, range| squares(side, header, &cells[range]);
         Ok(query.answer(self, step, message, deadline)?)
     }
+
+    async fn erase(
+        &self,
+        request: Request<v1::EraseRequest>,
+    ) -> Result<Response<v1::EraseResponse>, Status> {
+        let context = self.clone();
+        // Runs to its end even if the caller leaves.
+        let erased = tokio::spawn(async move { erase(&context, request.into_inner()).await });
+        Ok(Response::new(erased.await.unwrap_or(Err(ServiceError::ShuttingDown.into()))?))
+    }
+}
+
+/// Removes objects durably, and begins to erase their past.
+async fn erase(
+    context: &ServiceContext,
+    request: v1::EraseRequest,
+) -> Result<v1::EraseResponse, Status> {
+    let v1::EraseRequest { fleet, objects } = request;
+    let query = PastQuery::new(context, &fleet)?;
+    if objects.is_empty() {
+        return Err(ServiceError::field("objects", "none is given").into());
+    }
+    let remove = v1::RemoveRequest { fleet, objects: objects.clone(), ..Default::default() };
+    let removed = context.remove(Request::new(remove)).await?.into_inner();
+    let v1::RemoveResponse { removed_count, epoch, term, .. } = removed;
+    query.fleet().survives(Durability::Logged, epoch).await?;
+    query.fleet().erase_past(objects).await?;
+    Ok(v1::EraseResponse { removed_count, epoch, term })
 }
 
 /// First and last time.

@@ -136,7 +136,7 @@ impl Past {
     }
 
     /// Compares the history on the disk of a server that has stopped.
-    fn assert_is(&self, disk: &SimulatedDisk) {
+    pub(crate) fn assert_is(&self, disk: &SimulatedDisk) {
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
         let id = Manifest::load(&*storage).unwrap().unwrap().fleets[0].fleet.id;
         let options = HistoryOptions {

@@ -11,6 +11,7 @@ mod clock;
 mod cycle_sink;
 mod dwell;
 mod encoded_blocks;
+mod erasure;
 mod error_details;
 mod fleets;
 mod follower;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use shoal_position_log::{
     CheckpointHeader, CheckpointWriter, DirectoryLock, EpochState, FileStorage, Group, LogError,
-    Manifest, ManifestEntry, PastTerm, ProducerState, ReadMode, Retention, Section, Storage, Terms,
-    decode_producers, open_newest,
+    LogWriter, Manifest, ManifestEntry, PastTerm, ProducerState, ReadMode, Retention, Section,
+    Storage, Terms, decode_producers, open_newest,
 };
 
 use crate::random::Random;
@@ -46,6 +46,39 @@ fn a_log_continues_across_restarts() {
     let mut terms = Terms::new(10, Vec::new());
     terms.extend(recovered.ended_terms(), 13);
     assert_eq!(terms.judge(10, 201), EpochState::Lost { last_epoch: 200 });
+}
+
+#[test]
+fn what_was_sealed_without_recycling_leaves_no_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(FileStorage::new(folder.path()));
+    storage.create_dir(LOG).unwrap();
+    let mut log = open(&storage, options(64 << 10), 1).unwrap();
+    let (mut chance, mut group) = (Random::new(2), Group::new());
+    let mut write = |log: &mut LogWriter, epochs: std::ops::RangeInclusive<u64>| {
+        for epoch in epochs {
+            cycle(&mut chance, epoch, 9_000).append_to(&mut group);
+            log.write(&mut group).unwrap();
+        }
+        log.sync().unwrap();
+    };
+    let files = || storage.list(LOG).unwrap();
+    write(&mut log, 1..=40);
+    log.retire(20, &Retention::default(), 0).unwrap();
+    let spares = |files: Vec<String>| files.iter().filter(|name| name.contains("spare")).count();
+    assert!(spares(files()) > 0, "{:?}", files());
+    log.recycle(false).unwrap();
+    assert_eq!(spares(files()), 0);
+    assert_eq!(log.seal().unwrap().epoch, 40);
+    write(&mut log, 41..=42);
+    log.retire(41, &Retention::default(), 0).unwrap();
+    assert_eq!(log.segments().next().unwrap().epoch_before, 40);
+    assert_eq!((spares(files()), files().len()), (0, log.segments().count()));
+    log.recycle(true).unwrap();
+    log.close().unwrap();
+    let mut epochs = Vec::new();
+    recover(&storage, 41, |it| epochs.push(it.header.epoch)).unwrap();
+    assert_eq!(epochs, [42]);
 }
 
 #[test]

@@ -201,6 +201,7 @@ fn history_json(history: &v1::HistoryState) -> Value {
         "sealed_fixes": history.sealed_fix_count,
         "merges": history.merge_count,
         "retries": history.retry_count,
+        "erasing": history.erasing_count,
         "problem": history.problem,
     })
 }
@@ -220,6 +221,9 @@ fn history_rows(history: &v1::HistoryState) -> Vec<(&'static str, String)> {
             format!("{} fixes, {} merges", history.sealed_fix_count, history.merge_count),
         ),
     ];
+    if history.erasing_count > 0 {
+        rows.push(("objects being erased", history.erasing_count.to_string()));
+    }
     if !history.problem.is_empty() {
         rows.push(("history problem", history.problem.clone()));
     }

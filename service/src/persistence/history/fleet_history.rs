@@ -5,8 +5,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shoal_history::{History, Watermark};
+use crossbeam_channel::{Sender, TrySendError};
+use shoal_history::{History, HistoryError, Watermark};
 use shoal_position_log::Position;
+use tokio::sync::oneshot;
 
 use super::super::fleet_log::FleetLog;
 
@@ -38,8 +40,18 @@ pub struct HistoryReading {
     pub merges: u64,
     /// Attempts that failed for lack of space since the start.
     pub retries: u64,
+    /// Objects that are being erased.
+    pub erasing: u64,
     /// Why it has stopped, if it has. Then it no longer holds the log.
     pub failed: Option<Arc<str>>,
+}
+
+/// An erasure that begins.
+#[derive(Debug)]
+pub(super) struct Erasure {
+    pub(super) objects: Vec<u64>,
+    /// Receives a message once no answer has the objects any more, durably.
+    pub(super) begun: oneshot::Sender<Result<(), HistoryError>>,
 }
 
 /// What the history's thread counts.
@@ -61,11 +73,40 @@ pub(crate) struct FleetHistory {
     segment_bytes: u64,
     backlog_bytes_max: u64,
     counts: Mutex<Counts>,
+    erasures: Sender<Erasure>,
 }
 
 impl FleetHistory {
-    pub(super) fn new(history: History, segment_bytes: u64, backlog_bytes_max: u64) -> Self {
-        Self { history, segment_bytes, backlog_bytes_max, counts: Mutex::default() }
+    pub(super) fn new(
+        history: History,
+        segment_bytes: u64,
+        backlog_bytes_max: u64,
+        erasures: Sender<Erasure>,
+    ) -> Self {
+        Self { history, segment_bytes, backlog_bytes_max, counts: Mutex::default(), erasures }
+    }
+
+    /// Begins to erase objects, which are removed from the fleet and its log durably. No answer has
+    /// them when this returns; their bytes go in the background.
+    ///
+    /// # Errors
+    /// [`HistoryError::Input`] for too many objects at once; [`HistoryError::Stopped`].
+    pub(crate) async fn erase(&self, objects: Vec<u64>) -> Result<(), HistoryError> {
+        let (sender, begun) = oneshot::channel();
+        match self.erasures.try_send(Erasure { objects, begun: sender }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                let reason = "too many erasures begin at once; try again".to_owned();
+                return Err(HistoryError::Input(reason));
+            }
+            Err(TrySendError::Disconnected(_)) => return Err(self.stopped()),
+        }
+        begun.await.unwrap_or_else(|_| Err(self.stopped()))
+    }
+
+    fn stopped(&self) -> HistoryError {
+        let reason = self.counts().failed.as_deref().unwrap_or("the fleet ends").to_owned();
+        HistoryError::Stopped { reason }
     }
 
     /// For queries.
@@ -93,6 +134,7 @@ impl FleetHistory {
             sealed_rows,
             merges,
             retries,
+            erasing: version.erasing() as u64,
             failed,
         }
     }

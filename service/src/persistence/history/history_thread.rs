@@ -17,10 +17,11 @@ use super::super::data_folder::FleetFolder;
 use super::super::fleet_log::FleetLog;
 use super::super::recovery::RecoveryTools;
 use super::cycle_rows::CycleRows;
+use super::fleet_history::Erasure;
 use super::{FleetHistory, HistoryKeep};
 use crate::error::ServiceError;
 use crate::limits::{
-    HISTORY_MERGE_ROWS, HISTORY_POLL_MS, HISTORY_READ_ROWS, HISTORY_RETRY_MS,
+    HISTORY_ERASURES_MAX, HISTORY_MERGE_ROWS, HISTORY_POLL_MS, HISTORY_READ_ROWS, HISTORY_RETRY_MS,
     HISTORY_UNMERGED_RUNS_MAX,
 };
 use crate::threads::spawn;
@@ -49,10 +50,12 @@ impl HistoryHandle {
             ..HistoryOptions::new(folder.identity.id, tools.options.space.tag())
         };
         let writer = HistoryWriter::open(folder.storage.clone(), &folder.history(), &options)?;
+        let (erasure_sender, erasures) = bounded(HISTORY_ERASURES_MAX);
         let history = FleetHistory::new(
             writer.history().clone(),
             limits.log_segment_bytes,
             limits.history_backlog_bytes,
+            erasure_sender,
         );
         let history = Arc::new(history);
         log.feed(history.clone());
@@ -75,6 +78,8 @@ impl HistoryHandle {
             batch_began: None,
             merge: None,
             may_merge: true,
+            erasures,
+            erased_epoch: log.reading().position.epoch,
         };
         let thread = spawn(name, move || thread.run())?;
         Ok(Self { history, stop: Some(stop), thread: Some(thread) })
@@ -131,6 +136,9 @@ struct HistoryThread {
     merge: Option<Merge>,
     /// Whether runs may be worth a merge.
     may_merge: bool,
+    erasures: Receiver<Erasure>,
+    /// What is erased is in no cycle of the log after this one.
+    erased_epoch: u64,
 }
 
 impl HistoryThread {
@@ -173,6 +181,7 @@ impl HistoryThread {
             let is_merging = self.may_merge
                 && self.history.history().version().runs() > HISTORY_UNMERGED_RUNS_MAX;
             let has_read = !is_merging && self.read_cycles(&mut reader)?;
+            self.erase()?;
             let is_due = self.batch_began.is_some_and(|began| began.elapsed() >= self.seal_time);
             if is_due || self.batch.len() >= BATCH_ROWS_DEFAULT {
                 self.seal()?;
@@ -226,6 +235,27 @@ impl HistoryThread {
         let from_ms = self.keep.age_ms.map(|age_ms| self.read.clock_ms.saturating_sub(age_ms));
         self.writer.retain(from_ms, self.keep.bytes_max)?;
         self.wake();
+        Ok(())
+    }
+
+    /// Begins erasures, and has the log purged of what is erased.
+    fn erase(&mut self) -> Result<(), End> {
+        while let Ok(Erasure { objects, begun }) = self.erasures.try_recv() {
+            let result = self.writer.begin_erase(&objects);
+            self.erased_epoch = self.log.reading().position.epoch;
+            // An error means that the client has left.
+            let _ = begun.send(result);
+        }
+        if !self.writer.is_erasing() {
+            return Ok(());
+        }
+        // The log is held until the history has read it.
+        let is_read = self.read.position.epoch >= self.erased_epoch;
+        if is_read && self.writer.watermark().position.epoch < self.erased_epoch {
+            self.seal()?;
+        }
+        self.writer.hold_erasure(!is_read || !self.log.purge().is_gone(self.erased_epoch));
+        self.may_merge = true;
         Ok(())
     }
 
