@@ -41,6 +41,10 @@ fn describe_history(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         ServiceError::History(HistoryError::Budget { unit, limit }) => {
             (Code::ResourceExhausted, ErrorReason::Limit, metadata! { what: unit, limit: limit })
         }
+        ServiceError::History(HistoryError::Erasing { limit }) => {
+            let what = "objects that are being erased";
+            (Code::ResourceExhausted, ErrorReason::Limit, metadata! { what: what, limit: limit })
+        }
         _ => (Code::Internal, ErrorReason::Internal, vec![]),
     }
 }

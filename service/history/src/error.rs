@@ -28,6 +28,15 @@ pub enum HistoryError {
     /// The caller broke a rule or a limit; nothing was changed.
     #[error("{0}")]
     Input(String),
+    /// Too many objects would be erased at a time; nothing was changed.
+    #[error(
+        "more than {limit} objects would be erased at a time. Wait until the erasures before have \
+         ended, or name fewer objects"
+    )]
+    Erasing {
+        /// The limit.
+        limit: u64,
+    },
     /// The query was cancelled.
     #[error("the query was cancelled")]
     Cancelled,

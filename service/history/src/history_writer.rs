@@ -247,7 +247,7 @@ impl HistoryWriter {
     /// the erasure has ended is dropped. [`Self::next_work`] rewrites the runs.
     ///
     /// # Errors
-    /// [`HistoryError::Input`] if too many objects are being erased; [`HistoryError::File`].
+    /// [`HistoryError::Erasing`] if too many objects are being erased; [`HistoryError::File`].
     pub fn begin_erase(&mut self, objects: &[u64]) -> Result<(), HistoryError> {
         self.check_running()?;
         let mut next = self.manifest.clone();
@@ -255,11 +255,7 @@ impl HistoryWriter {
         next.erasing.sort_unstable();
         next.erasing.dedup();
         if next.erasing.len() > ERASING_MAX {
-            return Err(HistoryError::Input(format!(
-                "{} objects would be erased at once, the limit is {ERASING_MAX}. Wait until the \
-                 erasure before has ended",
-                next.erasing.len()
-            )));
+            return Err(HistoryError::Erasing { limit: ERASING_MAX as u64 });
         }
         self.erased.clear();
         self.commit(next, &[], Vec::new())

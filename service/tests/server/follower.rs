@@ -71,7 +71,7 @@ pub(crate) async fn follow(disk: &SimulatedDisk, leader: SocketAddr) -> Running 
 }
 
 /// Why a server does not start.
-async fn refused_start(disk: &SimulatedDisk, options: ServerOptions) -> String {
+pub(crate) async fn refused_start(disk: &SimulatedDisk, options: ServerOptions) -> String {
     let listener = TcpListener::bind(ANY).await.unwrap();
     let run = shoal_service::server::run_in;
     within(run(on(disk), listener, None, options, pending())).await.unwrap_err().to_string()

@@ -18,6 +18,7 @@ mod follower;
 mod follower_crashes;
 mod gated_engine;
 mod history;
+mod history_faults;
 mod history_queries;
 mod hostile_blocks;
 mod hostile_messages;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use shoal_codec::FixColumns;
+use shoal_history::limits::ERASING_MAX;
 use shoal_history::{
     Density, DensityGrid, Everywhere, HistoryError, HistoryOptions, HistoryWriter, QueryBudget,
     Replay, Scan,
@@ -59,4 +60,16 @@ fn options_out_of_range_are_refused() {
         let error = HistoryWriter::open(storage, FOLDER, &options).unwrap_err();
         assert!(matches!(error, HistoryError::Input(_)), "{error}");
     }
+}
+
+#[test]
+fn so_many_objects_are_erased_at_a_time() {
+    let mut world = world();
+    let many: Vec<u64> = (0..=ERASING_MAX as u64).collect();
+    world.writer().begin_erase(&many[1..]).unwrap();
+    for more in [&many[..1], &many] {
+        let error = world.writer().begin_erase(more).unwrap_err();
+        assert!(matches!(error, HistoryError::Erasing { limit: 65_536 }), "{error}");
+    }
+    world.writer().begin_erase(&many[1..]).unwrap();
 }

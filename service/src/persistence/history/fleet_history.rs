@@ -5,10 +5,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_channel::{Sender, TrySendError};
 use shoal_history::{History, HistoryError, Watermark};
 use shoal_position_log::Position;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::super::fleet_log::FleetLog;
 
@@ -73,7 +72,7 @@ pub(crate) struct FleetHistory {
     segment_bytes: u64,
     backlog_bytes_max: u64,
     counts: Mutex<Counts>,
-    erasures: Sender<Erasure>,
+    erasures: mpsc::Sender<Erasure>,
 }
 
 impl FleetHistory {
@@ -81,7 +80,7 @@ impl FleetHistory {
         history: History,
         segment_bytes: u64,
         backlog_bytes_max: u64,
-        erasures: Sender<Erasure>,
+        erasures: mpsc::Sender<Erasure>,
     ) -> Self {
         Self { history, segment_bytes, backlog_bytes_max, counts: Mutex::default(), erasures }
     }
@@ -90,17 +89,11 @@ impl FleetHistory {
     /// them when this returns; their bytes go in the background.
     ///
     /// # Errors
-    /// [`HistoryError::Input`] for too many objects at once; [`HistoryError::Stopped`].
+    /// [`HistoryError::Erasing`], [`HistoryError::Stopped`].
     pub(crate) async fn erase(&self, objects: Vec<u64>) -> Result<(), HistoryError> {
         let (sender, begun) = oneshot::channel();
-        match self.erasures.try_send(Erasure { objects, begun: sender }) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => {
-                let reason = "too many erasures begin at once; try again".to_owned();
-                return Err(HistoryError::Input(reason));
-            }
-            Err(TrySendError::Disconnected(_)) => return Err(self.stopped()),
-        }
+        let sent = self.erasures.send(Erasure { objects, begun: sender }).await;
+        sent.map_err(|_| self.stopped())?;
         begun.await.unwrap_or_else(|_| Err(self.stopped()))
     }
 

@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use shoal_history::limits::BATCH_ROWS_DEFAULT;
 use shoal_history::{Batch, HistoryError, HistoryOptions, HistoryWriter, Merge, Watermark};
 use shoal_position_log::{CycleSource as _, LogError, LogReader, Position, ReadMode};
+use tokio::sync::mpsc;
 use tracing::{error, warn};
 
 use super::super::data_folder::FleetFolder;
@@ -50,7 +51,7 @@ impl HistoryHandle {
             ..HistoryOptions::new(folder.identity.id, tools.options.space.tag())
         };
         let writer = HistoryWriter::open(folder.storage.clone(), &folder.history(), &options)?;
-        let (erasure_sender, erasures) = bounded(HISTORY_ERASURES_MAX);
+        let (erasure_sender, erasures) = mpsc::channel(HISTORY_ERASURES_MAX);
         let history = FleetHistory::new(
             writer.history().clone(),
             limits.log_segment_bytes,
@@ -136,7 +137,7 @@ struct HistoryThread {
     merge: Option<Merge>,
     /// Whether runs may be worth a merge.
     may_merge: bool,
-    erasures: Receiver<Erasure>,
+    erasures: mpsc::Receiver<Erasure>,
     /// What is erased is in no cycle of the log after this one.
     erased_epoch: u64,
 }

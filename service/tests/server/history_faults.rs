@@ -1,0 +1,133 @@
+//! The history through a server: retention, a log that is older than the setting, a full disk, and
+//! runs that are damaged or missing. Disks are simulated.
+
+use std::collections::BTreeSet;
+
+use shoal_position_log::{SimulatedDisk, Storage as _};
+use shoal_proto::v1;
+use shoal_proto::v1::history_service_client::HistoryServiceClient;
+use shoal_service::persistence::HistoryKeep;
+use shoal_service::{ServerLimits, ServerOptions};
+use tonic::Status;
+
+use crate::follower::refused_start;
+use crate::history::{Past, options, reaches};
+use crate::restart::on;
+use crate::running::{Random, ReportsOnce as _, Running, START_MS, fix, rows, until};
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// The times of all fixes of objects below 40, and the first time that is kept.
+async fn times(server: &Running) -> Result<(Vec<(u64, i64)>, Option<i64>), Status> {
+    let request = v1::TrajectoryRequest {
+        objects: (0..40).collect(),
+        window: Some(v1::TimeWindow { from_ms: i64::MIN, to_ms: i64::MAX }),
+        ..v1::TrajectoryRequest::default()
+    };
+    let mut service = HistoryServiceClient::new(server.channel().await);
+    let mut stream = service.trajectory(request).await?.into_inner();
+    let (mut found, mut kept_from_ms) = (Vec::new(), None);
+    while let Some(part) = stream.message().await? {
+        kept_from_ms = part.header.map_or(kept_from_ms, |header| header.kept_from_ms);
+        found.extend(part.objects.into_iter().zip(part.fixes.iter().map(|fix| fix.time_ms)));
+    }
+    Ok((found, kept_from_ms))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_drops_hours_that_are_too_old() {
+    let keep = HistoryKeep { age_ms: Some(2 * HOUR_MS), bytes_max: None };
+    let options = ServerOptions { history: Some(keep), ..options(4 << 30) };
+    let server = Running::start_in(on(&SimulatedDisk::new(1)), options).await;
+    let first_ms = START_MS - START_MS % HOUR_MS;
+    for hour in 0..6 {
+        let time_ms = first_ms + hour * HOUR_MS + 1_000;
+        let request = rows(vec![fix(7, time_ms, 1.0, 1.0), fix(8, time_ms + 5, 1.0, 1.0)]);
+        let epoch = server.positions().await.once(request).await.unwrap().into_inner().epoch;
+        reaches(&server, epoch).await;
+    }
+    // The hour of the oldest age is kept whole.
+    let kept_ms = first_ms + 3 * HOUR_MS;
+    let at =
+        |object, plus_ms| (3..6).map(move |hour| (object, first_ms + hour * HOUR_MS + plus_ms));
+    let expected: Vec<(u64, i64)> = at(7, 1_000).chain(at(8, 1_005)).collect();
+    assert_eq!(times(&server).await.unwrap(), (expected.clone(), Some(kept_ms)));
+    // A fix that is too old by then is dropped.
+    let request = rows(vec![fix(7, first_ms + 2_000, 1.0, 1.0)]);
+    let epoch = server.positions().await.once(request).await.unwrap().into_inner().epoch;
+    reaches(&server, epoch).await;
+    assert_eq!(times(&server).await.unwrap(), (expected, Some(kept_ms)));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_before_becomes_history_as_far_as_it_is_there() {
+    for checkpoint_log_bytes in [1 << 30, 8 << 10] {
+        let (disk, mut random) = (SimulatedDisk::new(2), Random(2));
+        let mut past = Past::default();
+        let with = options(4 << 30);
+        let limits = ServerLimits { checkpoint_log_bytes, ..with.limits };
+        let without = ServerOptions { history: None, limits, ..with };
+        let server = Running::start_in(on(&disk), without).await;
+        past.drive(&server, &mut random, 0..200).await;
+        server.stop().await;
+        let server = Running::start_in(on(&disk), options(4 << 30)).await;
+        past.drive(&server, &mut random, 200..220).await;
+        reaches(&server, past.epoch).await;
+        let (found, _) = times(&server).await.unwrap();
+        server.stop().await;
+        if checkpoint_log_bytes == 1 << 30 {
+            past.assert_is(&disk);
+        } else {
+            let all: BTreeSet<_> = past.fixes.keys().copied().collect();
+            assert!(!found.is_empty() && found.len() < all.len());
+            assert!(found.iter().all(|identity| all.contains(identity)));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_delays_the_history() {
+    let (disk, mut random) = (SimulatedDisk::new(3), Random(3));
+    let mut past = Past::default();
+    let server = Running::start_in(on(&disk), options(4 << 30)).await;
+    past.drive(&server, &mut random, 0..20).await;
+    reaches(&server, past.epoch).await;
+    disk.set_capacity(u64::MAX - disk.free_bytes().unwrap());
+    // The segment has room, the disk has none for another run.
+    let request = rows(vec![fix(1, START_MS, 1.0, 1.0)]);
+    let ack = server.positions().await.once(request).await.unwrap().into_inner();
+    until(async || server.fleet("").await.history.unwrap().retry_count > 0).await;
+    let history = server.fleet("").await.history.unwrap();
+    assert!(history.problem.is_empty() && history.watermark_epoch < ack.epoch, "{history:?}");
+    disk.set_capacity(u64::MAX);
+    reaches(&server, ack.epoch).await;
+    assert!(times(&server).await.unwrap().0.contains(&(1, START_MS)));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_and_missing_runs_are_named() {
+    let (disk, mut random) = (SimulatedDisk::new(4), Random(4));
+    let mut past = Past::default();
+    let server = Running::start_in(on(&disk), options(4 << 30)).await;
+    past.drive(&server, &mut random, 0..40).await;
+    reaches(&server, past.epoch).await;
+    server.stop().await;
+    let folder = "fleets/default/history";
+    let bytes = |name: &String| disk.bytes(&format!("{folder}/{name}")).unwrap().len();
+    let runs = disk.list(folder).unwrap().into_iter().filter(|name| name.ends_with(".run"));
+    let run = runs.max_by_key(bytes).unwrap();
+    disk.flip(&format!("{folder}/{run}"), 8 * 40);
+    let server = Running::start_in(on(&disk), options(4 << 30)).await;
+    let error = times(&server).await.unwrap_err();
+    assert!(error.message().contains(&run), "{error}");
+    // Reports and queries of the present go on.
+    let request = rows(vec![fix(1, START_MS + 60_000, 1.0, 1.0)]);
+    server.positions().await.once(request).await.unwrap();
+    server.stop().await;
+
+    disk.remove(&format!("{folder}/{run}")).unwrap();
+    let error = refused_start(&disk, options(4 << 30)).await;
+    assert!(error.contains(&run) && error.contains("does not exist"), "{error}");
+}
