@@ -89,10 +89,10 @@ impl LogPurge {
     }
 
     /// The epoch that the log must pass before the next checkpoint helps; nothing if none is
-    /// needed.
-    pub(super) fn checkpoint_after(&self, reading: &LogReading) -> Option<u64> {
-        let sealed = self.sealed().filter(|sealed| reading.needed_epoch <= *sealed)?;
-        Some(sealed.max(reading.checkpoint_epoch))
+    /// needed. Asked in each cycle, so the log is read only while it is purged.
+    pub(super) fn checkpoint_after(&self, reading: impl FnOnce() -> LogReading) -> Option<u64> {
+        let (sealed, reading) = (self.sealed()?, reading());
+        (reading.needed_epoch <= sealed).then(|| sealed.max(reading.checkpoint_epoch))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -104,7 +104,7 @@ impl CycleSink for LogSink {
         let (bytes, due_bytes) = (self.bytes_since_checkpoint, self.checkpoint_bytes);
         // No pause lets the log grow further.
         let is_urgent = bytes >= due_bytes.saturating_mul(2);
-        let purged = self.log.purge().checkpoint_after(&self.log.reading());
+        let purged = self.log.purge().checkpoint_after(|| self.log.reading());
         let is_wanted = purged.is_some_and(|epoch| self.logged_epoch > epoch);
         let is_due = (is_wanted || bytes >= due_bytes) && self.checkpoints.is_idle(is_urgent);
         if is_due {
@@ -125,7 +125,7 @@ impl CycleSink for LogSink {
 impl LogSink {
     /// Whether a cycle that changes nothing is logged, so that a checkpoint can follow it.
     fn is_wanted(&self) -> bool {
-        let purged = self.log.purge().checkpoint_after(&self.log.reading());
+        let purged = self.log.purge().checkpoint_after(|| self.log.reading());
         !self.follows && purged.is_some_and(|epoch| self.logged_epoch <= epoch)
     }
 
