@@ -72,7 +72,7 @@ pub enum ClientCommand {
     Nearest(Client<NearestArgs>),
     /// Show objects entering, moving in and leaving a region, live
     Watch(Client<WatchArgs>),
-    /// Send positions, from a CSV file or one from flags
+    /// Send positions, from a CSV or GeoParquet file or one from flags
     Report(Client<ReportArgs>),
     /// Remove objects by id
     Remove(Client<RemoveArgs>),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shoal_client::{AckTotals, ServerError, v1};
 
-use super::csv_rows::RowBatch;
+use super::file_rows::RowBatch;
 use super::output::counts_json;
 
 /// A report from its first message to its last acknowledgement.
@@ -59,6 +59,12 @@ impl Summary {
     /// Takes the sums of all acknowledgements.
     pub fn finish(&mut self, totals: AckTotals, elapsed: Duration) {
         (self.totals, self.elapsed) = (totals, elapsed);
+    }
+
+    /// The last epoch of the acknowledgements.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.totals.epoch
     }
 
     /// Whether a row was refused, a message failed or a row could not be read.

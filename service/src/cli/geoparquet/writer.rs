@@ -1,0 +1,150 @@
+//! Writes fixes as GeoParquet.
+//!
+//! Groups of rows are sorted by the Hilbert cell of the position, object and time, and cut into row
+//! groups: each covers a small area, and its statistics of `bbox` say which. Memory is that of
+//! [`SORTED_ROWS`] rows, 50 MB, and some kilobytes of the file's footer for each row group.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use serde_json::Value;
+use shoal_client::{AnswerRow, v1};
+use shoal_engine::Space;
+use shoal_history::hilbert_cell;
+
+use super::schema::{GEO, POINT, POINT_BYTES, SHOAL, geo, properties, schema};
+use crate::cli::measures::MEASURES;
+
+/// Rows of a row group, about as many as other writers take (DuckDB: 122,880).
+pub const ROW_GROUP_ROWS: usize = 1 << 17;
+/// Rows that are sorted together.
+pub const SORTED_ROWS: usize = 4 * ROW_GROUP_ROWS;
+
+/// A fix and the cell of its position.
+struct Row {
+    cell: u32,
+    object: u64,
+    fix: v1::FixRecord,
+}
+
+/// Writes one file.
+pub struct GeoParquetWriter<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    space: Space,
+    /// Rows that are not written yet.
+    rows: Vec<Row>,
+    /// Least x and y, greatest x and y.
+    extent: Option<[f64; 4]>,
+}
+
+impl<W: Write + Send> GeoParquetWriter<W> {
+    /// Begins a file of fixes in `space`; `shoal` is a document about their origin.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn begin(out: W, space: Space, shoal: &Value) -> Result<Self, ParquetError> {
+        let mut file = SerializedFileWriter::new(out, schema()?, properties()?)?;
+        file.append_key_value_metadata(KeyValue::new(SHOAL.to_owned(), shoal.to_string()));
+        Ok(Self { file, space, rows: Vec::new(), extent: None })
+    }
+
+    /// Takes the next rows, in any order.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn rows(&mut self, rows: impl Iterator<Item = AnswerRow>) -> Result<(), ParquetError> {
+        for AnswerRow { object, fix, .. } in rows {
+            let fix = fix.unwrap_or_default();
+            // The server's positions lie in its space.
+            let (x, y) = self.space.quantise(fix.x, fix.y).unwrap_or_default();
+            self.rows.push(Row { cell: hilbert_cell(x, y), object, fix });
+            let [west, south, east, north] = self.extent.unwrap_or([fix.x, fix.y, fix.x, fix.y]);
+            let (west, east) = (west.min(fix.x), east.max(fix.x));
+            self.extent = Some([west, south.min(fix.y), east, north.max(fix.y)]);
+            if self.rows.len() == SORTED_ROWS {
+                self.write()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the file and returns where it was written.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn end(mut self) -> Result<W, ParquetError> {
+        self.write()?;
+        let geo = geo(self.space.is_geographic(), self.extent).to_string();
+        self.file.append_key_value_metadata(KeyValue::new(GEO.to_owned(), geo));
+        self.file.into_inner()
+    }
+
+    /// Sorts the rows and writes them.
+    fn write(&mut self) -> Result<(), ParquetError> {
+        self.rows.sort_unstable_by_key(|row| (row.cell, row.object, row.fix.time_ms));
+        for rows in self.rows.chunks(ROW_GROUP_ROWS) {
+            let mut group = self.file.next_row_group()?;
+            write_group(&mut group, rows)?;
+            group.close()?;
+        }
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+/// The columns of a row group, in the order of the schema.
+fn write_group<W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    rows: &[Row],
+) -> Result<(), ParquetError> {
+    let objects: Vec<i64> = rows.iter().map(|row| row.object.cast_signed()).collect();
+    write_column::<Int64Type, W>(group, &objects, None)?;
+    let times: Vec<i64> = rows.iter().map(|row| row.fix.time_ms).collect();
+    write_column::<Int64Type, W>(group, &times, None)?;
+    write_column::<ByteArrayType, W>(group, &points(rows), None)?;
+    let x: Vec<f64> = rows.iter().map(|row| row.fix.x).collect();
+    let y: Vec<f64> = rows.iter().map(|row| row.fix.y).collect();
+    // The least values, then the greatest.
+    for side in [&x, &y, &x, &y] {
+        write_column::<DoubleType, W>(group, side, None)?;
+    }
+    for measure in MEASURES {
+        let known: Vec<f64> = rows.iter().filter_map(|row| (measure.of)(&row.fix)).collect();
+        let is_known = |row: &Row| i16::from((measure.of)(&row.fix).is_some());
+        let levels: Vec<i16> = rows.iter().map(is_known).collect();
+        write_column::<DoubleType, W>(group, &known, Some(&levels))?;
+    }
+    let states: Vec<i32> = rows.iter().map(|row| row.fix.state.cast_signed()).collect();
+    write_column::<Int32Type, W>(group, &states, None)
+}
+
+/// The next column: values, and for an optional column for each row whether it has one.
+fn write_column<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: &[T::T],
+    levels: Option<&[i16]>,
+) -> Result<(), ParquetError> {
+    let missing = || ParquetError::General("the schema has fewer columns".to_owned());
+    let mut column = group.next_column()?.ok_or_else(missing)?;
+    column.typed::<T>().write_batch(values, levels, None)?;
+    column.close()
+}
+
+/// Positions as WKB. All share one allocation.
+fn points(rows: &[Row]) -> Vec<ByteArray> {
+    let mut bytes = Vec::with_capacity(rows.len() * POINT_BYTES);
+    for Row { fix, .. } in rows {
+        // Little-endian.
+        bytes.push(1);
+        bytes.extend_from_slice(&POINT.to_le_bytes());
+        bytes.extend_from_slice(&fix.x.to_le_bytes());
+        bytes.extend_from_slice(&fix.y.to_le_bytes());
+    }
+    let bytes = Bytes::from(bytes);
+    let point = |row: usize| bytes.slice(row * POINT_BYTES..(row + 1) * POINT_BYTES).into();
+    (0..rows.len()).map(point).collect()
+}
