@@ -61,10 +61,11 @@ impl Summary {
         (self.totals, self.elapsed) = (totals, elapsed);
     }
 
-    /// The last epoch of the acknowledgements.
+    /// The last epoch, unless every message was applied before.
     #[must_use]
-    pub fn epoch(&self) -> u64 {
-        self.totals.epoch
+    pub fn changed_epoch(&self) -> Option<u64> {
+        let AckTotals { messages, duplicate_messages, epoch, .. } = self.totals;
+        (duplicate_messages < messages).then_some(epoch)
     }
 
     /// Whether a row was refused, a message failed or a row could not be read.

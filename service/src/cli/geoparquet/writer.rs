@@ -148,3 +148,50 @@ fn points(rows: &[Row]) -> Vec<ByteArray> {
     let point = |row: usize| bytes.slice(row * POINT_BYTES..(row + 1) * POINT_BYTES).into();
     (0..rows.len()).map(point).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::file::statistics::Statistics;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn row_groups_cover_small_areas() {
+        let mut writer =
+            GeoParquetWriter::begin(Vec::new(), Space::geographic(), &json!({})).unwrap();
+        // One and a half sorted groups; positions jump all over the world.
+        let rows = SORTED_ROWS as u64 * 3 / 2;
+        let row = |row: u64| {
+            let place = |prime: u64, side: f64| (row * prime % 1_009) as f64 / 1_008.0 * side;
+            let (x, y) = (place(7_919, 360.0) - 180.0, place(104_729, 180.0) - 90.0);
+            let fix = v1::FixRecord { time_ms: row as i64, x, y, ..v1::FixRecord::default() };
+            AnswerRow { object: row % 100, fix: Some(fix), distance_m: None }
+        };
+        for first in (0..rows).step_by(1_000) {
+            writer.rows((first..rows.min(first + 1_000)).map(row)).unwrap();
+        }
+        let file = Bytes::from(writer.end().unwrap());
+        let file = SerializedFileReader::new(file).unwrap();
+        let groups = file.metadata().row_groups();
+        let counts: Vec<_> = groups.iter().map(|group| group.num_rows() as usize).collect();
+        assert_eq!(counts, [ROW_GROUP_ROWS; 6]);
+        let range = |group: usize, column: usize| match groups[group].column(column).statistics() {
+            Some(Statistics::Double(range)) => {
+                (*range.min_opt().unwrap(), *range.max_opt().unwrap())
+            }
+            other => panic!("{other:?}"),
+        };
+        for group in 0..groups.len() {
+            let ((west, _), (_, east)) = (range(group, 3), range(group, 5));
+            let ((south, _), (_, north)) = (range(group, 4), range(group, 6));
+            // Of four groups that are sorted together, each has a quarter of the curve; of two, a
+            // half.
+            let parts = if group < 4 { 4.0 } else { 2.0 };
+            let area = (east - west) * (north - south);
+            assert!(area < 1.2 * 360.0 * 180.0 / parts, "{group}: {west} {south} {east} {north}");
+            assert!(groups[group].column(2).statistics().is_none());
+        }
+    }
+}

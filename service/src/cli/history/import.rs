@@ -51,7 +51,9 @@ pub(super) async fn run(
     history_of(&fleet)?;
     let summary = report::send(client, sending, source, &fleet).await?;
     let exit = report::write_summary(sending, &summary)?;
-    reaches(client, &fleet.name, summary.epoch()).await?;
+    if let Some(epoch) = summary.changed_epoch() {
+        reaches(client, &fleet.name, epoch).await?;
+    }
     Ok(exit)
 }
 
@@ -74,8 +76,11 @@ async fn reaches(client: &Client, name: &str, epoch: u64) -> Result<(), CliError
     let (mut reached, mut since) = (0, Instant::now());
     loop {
         let fleet = client.get_fleet(name).await?;
-        let watermark = history_of(&fleet)?.watermark_epoch;
-        if watermark >= epoch {
+        let v1::HistoryState { watermark_epoch: watermark, backlog_byte_count, .. } =
+            *history_of(&fleet)?;
+        // Cycles that changed nothing are not logged: the history has no later epoch than the log.
+        let durable = fleet.log.as_ref().map_or(0, |log| log.durable_epoch);
+        if watermark >= epoch || durable >= epoch && backlog_byte_count == 0 {
             return Ok(());
         }
         if watermark > reached {
