@@ -69,7 +69,7 @@ fn lines(seed: u64, rows: u64) -> BTreeSet<String> {
     let mut random = Random(seed);
     let mut line = |row: u64| {
         // Ids up to the greatest: 2^64 - 1 is none.
-        let object = if row % 7 == 0 { u64::MAX - 1 - row % 9 } else { random.below(50) };
+        let object = if row.is_multiple_of(7) { u64::MAX - 1 - row % 9 } else { random.below(50) };
         let time_ms = START_MS + row * 1_000 + random.below(999);
         let lon = decimal(random.below(3_599_999_999) as i64 - 1_800_000_000, 7);
         let lat = decimal(random.below(1_800_000_001) as i64 - 900_000_000, 7);
@@ -79,7 +79,7 @@ fn lines(seed: u64, rows: u64) -> BTreeSet<String> {
         };
         let (speed, heading) = (measure(0, 90_000, 3), measure(0, 36_000, 2));
         let altitude = measure(-500_000, 9_000_000, 3);
-        let state = if row % 5 == 0 { u64::from(u32::MAX) } else { row % 3 };
+        let state = if row.is_multiple_of(5) { u64::from(u32::MAX) } else { row % 3 };
         format!("{object},{time_ms},{lon},{lat},{speed},{heading},{altitude},{state}")
     };
     (0..rows).map(&mut line).collect()

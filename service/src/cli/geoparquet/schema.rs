@@ -26,7 +26,7 @@ pub(super) const GEOMETRY: &str = "geometry";
 pub(super) const POINT_BYTES: usize = 21;
 /// Type of a point in WKB.
 pub(super) const POINT: u32 = 1;
-/// Level of zstd: level 9 takes three times as long for 3 % fewer bytes.
+/// Level of zstd: on a day of buses level 9 takes four times as long for 4 % fewer bytes.
 const ZSTD_LEVEL: i32 = 3;
 
 /// The schema of an export.
@@ -51,7 +51,8 @@ pub(super) fn schema() -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(parse_message_type(&text)?))
 }
 
-/// How an export is written. Coordinates differ from row to row, so a dictionary does not help them.
+/// How an export is written. Dictionaries do not help coordinates and times; split into streams of
+/// bytes, the coordinates of a day of buses take twice as many bytes as plain.
 pub(super) fn properties() -> Result<Arc<WriterProperties>, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("shoal ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -63,9 +64,7 @@ pub(super) fn properties() -> Result<Arc<WriterProperties>, ParquetError> {
         .set_column_encoding("time".into(), Encoding::DELTA_BINARY_PACKED);
     for side in ["xmin", "ymin", "xmax", "ymax"] {
         let path = ColumnPath::new(vec!["bbox".to_owned(), side.to_owned()]);
-        properties = properties
-            .set_column_dictionary_enabled(path.clone(), false)
-            .set_column_encoding(path, Encoding::BYTE_STREAM_SPLIT);
+        properties = properties.set_column_dictionary_enabled(path, false);
     }
     Ok(Arc::new(properties.build()))
 }

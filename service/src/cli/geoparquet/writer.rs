@@ -183,7 +183,7 @@ mod tests {
             }
             other => panic!("{other:?}"),
         };
-        for group in 0..groups.len() {
+        for (group, metadata) in groups.iter().enumerate() {
             let ((west, _), (_, east)) = (range(group, 3), range(group, 5));
             let ((south, _), (_, north)) = (range(group, 4), range(group, 6));
             // Of four groups that are sorted together, each has a quarter of the curve; of two, a
@@ -191,7 +191,7 @@ mod tests {
             let parts = if group < 4 { 4.0 } else { 2.0 };
             let area = (east - west) * (north - south);
             assert!(area < 1.2 * 360.0 * 180.0 / parts, "{group}: {west} {south} {east} {north}");
-            assert!(groups[group].column(2).statistics().is_none());
+            assert!(metadata.column(2).statistics().is_none());
         }
     }
 }
