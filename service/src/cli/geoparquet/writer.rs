@@ -151,6 +151,7 @@ fn points(rows: &[Row]) -> Vec<ByteArray> {
 
 #[cfg(test)]
 mod tests {
+    use parquet::column::reader::ColumnReader;
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::file::statistics::Statistics;
     use serde_json::json;
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_groups_cover_small_areas() {
+    fn row_groups_follow_the_curve_and_state_their_ranges() {
         let mut writer =
             GeoParquetWriter::begin(Vec::new(), Space::geographic(), &json!({})).unwrap();
         // One and a half sorted groups; positions jump all over the world.
@@ -177,21 +178,37 @@ mod tests {
         let groups = file.metadata().row_groups();
         let counts: Vec<_> = groups.iter().map(|group| group.num_rows() as usize).collect();
         assert_eq!(counts, [ROW_GROUP_ROWS; 6]);
-        let range = |group: usize, column: usize| match groups[group].column(column).statistics() {
+        let column = |group: usize, index| {
+            let mut values = Vec::new();
+            let reader = file.get_row_group(group).unwrap().get_column_reader(index).unwrap();
+            let ColumnReader::DoubleColumnReader(mut reader) = reader else { unreachable!() };
+            reader.read_records(ROW_GROUP_ROWS, None, None, &mut values).unwrap();
+            values
+        };
+        let range = |group: usize, column| match groups[group].column(column).statistics() {
             Some(Statistics::Double(range)) => {
-                (*range.min_opt().unwrap(), *range.max_opt().unwrap())
+                range.min_opt().copied().zip(range.max_opt().copied())
             }
             other => panic!("{other:?}"),
         };
-        for (group, metadata) in groups.iter().enumerate() {
-            let ((west, _), (_, east)) = (range(group, 3), range(group, 5));
-            let ((south, _), (_, north)) = (range(group, 4), range(group, 6));
-            // Of four groups that are sorted together, each has a quarter of the curve; of two, a
-            // half.
-            let parts = if group < 4 { 4.0 } else { 2.0 };
-            let area = (east - west) * (north - south);
-            assert!(area < 1.2 * 360.0 * 180.0 / parts, "{group}: {west} {south} {east} {north}");
-            assert!(metadata.column(2).statistics().is_none());
+        let extent = |values: &[f64]| {
+            let least = values.iter().copied().reduce(f64::min);
+            least.zip(values.iter().copied().reduce(f64::max))
+        };
+        let mut last = 0;
+        for group in 0..6 {
+            let (x, y) = (column(group, 3), column(group, 4));
+            assert_eq!((range(group, 3), range(group, 5)), (extent(&x), extent(&x)));
+            assert_eq!((range(group, 4), range(group, 6)), (extent(&y), extent(&y)));
+            assert!(groups[group].column(2).statistics().is_none());
+            // Along the curve, but for the first row that is sorted with others.
+            last = if group * ROW_GROUP_ROWS == SORTED_ROWS { 0 } else { last };
+            for (x, y) in x.iter().zip(&y) {
+                let (x, y) = Space::geographic().quantise(*x, *y).unwrap();
+                let cell = hilbert_cell(x, y);
+                assert!(last <= cell, "group {group}");
+                last = cell;
+            }
         }
     }
 }
