@@ -196,11 +196,11 @@ mod tests {
             least.zip(values.iter().copied().reduce(f64::max))
         };
         let mut last = 0;
-        for group in 0..6 {
+        for (group, metadata) in groups.iter().enumerate() {
             let (x, y) = (column(group, 3), column(group, 4));
             assert_eq!((range(group, 3), range(group, 5)), (extent(&x), extent(&x)));
             assert_eq!((range(group, 4), range(group, 6)), (extent(&y), extent(&y)));
-            assert!(groups[group].column(2).statistics().is_none());
+            assert!(metadata.column(2).statistics().is_none());
             // Along the curve, but for the first row that is sorted with others.
             last = if group * ROW_GROUP_ROWS == SORTED_ROWS { 0 } else { last };
             for (x, y) in x.iter().zip(&y) {
