@@ -32,8 +32,8 @@ Columns of GeoParquet (version 1.1, compressed with zstd):
   heading    degrees clockwise from north, null if unknown
   altitude   m, null if unknown
   state      unsigned integer, bits
-Rows are sorted by area in groups of 131,072, whose statistics of bbox and time let readers skip
-groups. The metadata `shoal` names the fleet and the last epoch that is in.
+Four row groups of 131,072 rows at a time are sorted by area; their statistics of bbox and time let
+readers skip row groups. The metadata `shoal` names the fleet and the last epoch that is in.
 
 A file has the fixes of one version of the history; at most about a billion can be exported at once.";
 
