@@ -32,7 +32,8 @@ pub struct DensitySquare {
 }
 
 impl Client {
-    /// The fixes of given objects in a window of time.
+    /// The fixes of given objects in a window of time. The timeout bounds the wait for each message,
+    /// not the call.
     ///
     /// # Errors
     /// Those of `HistoryService.Trajectory`.
@@ -41,10 +42,11 @@ impl Client {
         request: v1::TrajectoryRequest,
     ) -> Result<AnswerStream<v1::HistoryHeader>, Error> {
         let mut service = self.history_service();
-        AnswerStream::open(self, service.trajectory(self.request(request))).await
+        AnswerStream::open(self, service.trajectory(request)).await
     }
 
-    /// The objects, or their fixes, in a region in a window of time.
+    /// The objects, or their fixes, in a region in a window of time. The timeout bounds the wait for
+    /// each message, not the call.
     ///
     /// # Errors
     /// Those of `HistoryService.Passed`.
@@ -52,7 +54,7 @@ impl Client {
         &self,
         request: v1::PassedRequest,
     ) -> Result<AnswerStream<v1::HistoryHeader>, Error> {
-        AnswerStream::open(self, self.history_service().passed(self.request(request))).await
+        AnswerStream::open(self, self.history_service().passed(request)).await
     }
 
     /// The newest fix of each object at a moment.

@@ -72,7 +72,7 @@ pub enum ClientCommand {
     Nearest(Client<NearestArgs>),
     /// Show objects entering, moving in and leaving a region, live
     Watch(Client<WatchArgs>),
-    /// Send positions, from a CSV file or one from flags
+    /// Send positions, from a CSV or GeoParquet file or one from flags
     Report(Client<ReportArgs>),
     /// Remove objects by id
     Remove(Client<RemoveArgs>),
@@ -107,6 +107,9 @@ mod tests {
             "shoal history track 7 8 --from 0 --to now --every 1m --csv",
             "shoal history as-of now",
             "shoal history as-of 2020-01-01T00:00:00Z --object 7 --rect -97.9,30.1,-97.6,30.5",
+            "shoal history export a.parquet --from 0 --rect -97.9,30.1,-97.6,30.5 --force",
+            "shoal history export a --format geojson --from 0 --object 7 --object 8",
+            "shoal history import a.parquet --producer a --batch 9 --durability applied",
             "shoal watch --circle -97.7,30.2,1000 --events enter,left --format geojson --count 3",
             "shoal watch --rect -97.9,30.1,-97.6,30.5 --judge crossing --leave-dwell 5s",
             "shoal nearest -k 5 -97.7,-30.2 --json",
@@ -138,6 +141,9 @@ mod tests {
             "shoal codec plan a.csv --block-rows 0",
             "shoal history track --from 0 --to now",
             "shoal history passed --from 0 --to now",
+            "shoal history export --from 0",
+            "shoal history export a.csv --from 0 --object 7 --rect 1,2,3,4",
+            "shoal history import",
             "shoal history as-of soon",
             "shoal history as-of 0 --rect 1,2,3,4 --circle 1,2,3",
             "shoal log",

@@ -1,8 +1,10 @@
-//! `shoal history`: tracks, who passed a region, the state at a moment, replays and densities.
-//! Flags, requests, and the writing of answers.
+//! `shoal history`: tracks, who passed a region, the state at a moment, replays, densities, exports
+//! and imports. Flags, requests, and the writing of answers.
 
 mod density;
 mod erase;
+mod export;
+mod import;
 mod replay;
 
 use std::fs;
@@ -16,12 +18,15 @@ use shoal_client::{AnswerStream, Client, duration};
 
 use self::density::DensityArgs;
 use self::erase::EraseArgs;
+use self::export::{Export, ExportArgs};
+use self::import::ImportArgs;
 use self::replay::ReplayArgs;
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
 use super::fleet_space;
 use super::output::{PastForm, PastWriter, TrackMap, stdout};
 use super::query::{FilterArgs, RegionArgs, planar_geojson};
+use super::report::Source;
 use super::timestamp;
 use super::values::{object, span};
 
@@ -48,6 +53,10 @@ pub enum Question {
     Density(DensityArgs),
     /// Erase objects: from the fleet, its history, its log and its checkpoints
     Erase(EraseArgs),
+    /// Write the fixes of a window to a file: GeoParquet, CSV or GeoJSON
+    Export(ExportArgs),
+    /// Report the fixes of a file, of any age, and wait until they are in the history
+    Import(ImportArgs),
 }
 
 /// Flags of `shoal history track`.
@@ -138,7 +147,6 @@ struct PastArgs {
 }
 
 /// A request of any kind.
-#[derive(Clone, Debug)]
 pub enum PastRequest {
     /// `track`.
     Track(v1::TrajectoryRequest),
@@ -152,6 +160,10 @@ pub enum PastRequest {
     Density(v1::DensityRequest),
     /// `erase` reads no file.
     Erase,
+    /// `export`.
+    Export(Export),
+    /// `import`: the file that was opened.
+    Import(Source),
 }
 
 impl HistoryArgs {
@@ -184,6 +196,8 @@ impl HistoryArgs {
             Question::Replay(args) => PastRequest::Replay(args.request()?),
             Question::Density(args) => PastRequest::Density(args.request()?),
             Question::Erase(_) => PastRequest::Erase,
+            Question::Export(args) => PastRequest::Export(args.request()?),
+            Question::Import(args) => PastRequest::Import(args.source()?),
         })
     }
 }
@@ -228,6 +242,12 @@ pub async fn run(
             density::run(client, args, request).await
         }
         (Question::Erase(args), PastRequest::Erase) => erase::run(client, args).await,
+        (Question::Export(args), PastRequest::Export(request)) => {
+            export::run(client, args, request).await
+        }
+        (Question::Import(args), PastRequest::Import(source)) => {
+            import::run(client, args, source).await
+        }
         _ => unreachable!("the request is that of the question"),
     }
 }

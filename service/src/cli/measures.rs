@@ -7,6 +7,16 @@ use shoal_client::v1;
 use super::output::TableColumn;
 use super::values::interval;
 
+/// A measure in a file of columns.
+pub(super) struct Measure {
+    /// Name of its column.
+    pub(super) name: &'static str,
+    /// Its value in a record.
+    pub(super) of: fn(&v1::FixRecord) -> Option<f64>,
+    /// Sets it in a report. Rounding to `f32` loses less than storing does.
+    pub(super) set: fn(&mut v1::Fix, Option<f64>),
+}
+
 macro_rules! measures {
     ($(
         $flag:ident in $unit:literal $detail:literal, $api:ident: $type:ty as $value_name:literal,
@@ -55,6 +65,13 @@ macro_rules! measures {
                 v1::Filter { $($api: self.$flag,)+ ..v1::Filter::default() }
             }
         }
+
+        /// The measures in files of columns.
+        pub(super) const MEASURES: &[Measure] = &[$(Measure {
+            name: stringify!($flag),
+            of: |record| record.$api,
+            set: |fix, value| fix.$api = value.map(|value| value as $type),
+        },)+];
 
         /// The measures in a table.
         pub(super) const MEASURE_COLUMNS: &[TableColumn] = &[$(($title, |row, _| {

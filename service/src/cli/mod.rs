@@ -3,10 +3,11 @@
 pub mod codec;
 mod command;
 pub mod connection;
-pub mod csv_rows;
 pub mod error;
+pub mod file_rows;
 pub mod fleet_space;
 pub mod fleets;
+pub mod geoparquet;
 pub mod history;
 pub mod log;
 mod measures;

@@ -1,4 +1,4 @@
-//! `shoal report`: sends positions, from a CSV file or one from flags.
+//! `shoal report`: sends positions, from a CSV or GeoParquet file or one from flags.
 //!
 //! Ends with a summary; refused rows make exit code 3.
 
@@ -10,12 +10,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use shoal_client::{
     Aim, BlockEncoder, Client, Payload, PlanChoice, ReportOptions, parse_durability, v1,
 };
-use shoal_table::{CsvReader, SpeedUnit};
-use tokio::sync::mpsc;
+use shoal_table::SpeedUnit;
 
 use super::connection::FleetArgs;
-use super::csv_rows::{self, RowBatch};
 use super::error::{CliError, Exit};
+use super::file_rows::{RowBatches, RowFile};
+use super::fleet_space;
 use super::measures::MeasureArgs;
 use super::output::stdout;
 use super::report_summary::Summary;
@@ -25,10 +25,20 @@ use super::values::{bits, object};
 /// Flags of `shoal report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// CSV file, plain or gzip, with columns object_id,t_ms,lon,lat and perhaps speed,heading; -
-    /// for standard input
+    /// CSV file, plain or gzip, with columns object_id,t_ms,lon,lat (or x,y) and perhaps
+    /// speed,heading,altitude,state; or GeoParquet; - for CSV on standard input
     #[arg(required_unless_present = "object", conflicts_with = "object")]
     pub file: Option<String>,
+    #[command(flatten)]
+    pub(crate) sending: SendArgs,
+    // Last, because its heading applies to all flags that follow.
+    #[command(flatten)]
+    pub(crate) single: SingleArgs,
+}
+
+/// How rows are sent.
+#[derive(Args, Clone, Debug)]
+pub struct SendArgs {
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
     /// Encoding of rows: rows, or block (of the codec: smaller, and cheaper for the server)
@@ -52,12 +62,13 @@ pub struct ReportArgs {
     /// Unit of the file's column speed: m/s, km/h or knots
     #[arg(long, value_name = "UNIT", default_value = "m/s")]
     pub speed_unit: SpeedUnit,
+    /// Number the messages under this name, so that each is applied once: the same command with the
+    /// same file, --batch and --encoding continues one that was interrupted
+    #[arg(long, value_name = "NAME")]
+    pub producer: Option<String>,
     /// Write the summary as one JSON object
     #[arg(long)]
     pub json: bool,
-    // Last, because its heading applies to all flags that follow.
-    #[command(flatten)]
-    pub(crate) single: SingleArgs,
 }
 
 /// One position, given by flags.
@@ -97,7 +108,7 @@ pub enum Source {
     /// One position.
     Single(Box<v1::Fix>),
     /// A file whose header was read.
-    Csv(Box<CsvReader>),
+    File(RowFile),
 }
 
 impl ReportArgs {
@@ -108,7 +119,7 @@ impl ReportArgs {
     pub fn source(&self) -> Result<Source, CliError> {
         let single = &self.single;
         match (&self.file, single.object, single.x, single.y) {
-            (Some(file), ..) => Ok(Source::Csv(Box::new(csv_rows::open(file, self.speed_unit)?))),
+            (Some(file), ..) => Ok(Source::File(RowFile::open(file, self.sending.speed_unit)?)),
             (None, Some(object), Some(x), Some(y)) => Ok(Source::Single(Box::new(v1::Fix {
                 object,
                 time_ms: single.time,
@@ -126,8 +137,22 @@ impl ReportArgs {
 ///
 /// # Errors
 /// Those of the server and of writing. Refused rows give [`Exit::PartlyRefused`].
-pub async fn run(client: &Client, args: &ReportArgs, source: Source) -> Result<Exit, CliError> {
+pub async fn run(client: &Client, args: &SendArgs, source: Source) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(&args.fleet.fleet).await?;
+    let summary = send(client, args, source, &fleet).await?;
+    write_summary(args, &summary)
+}
+
+/// Sends everything and waits for the acknowledgements.
+///
+/// # Errors
+/// Those of the server.
+pub(super) async fn send(
+    client: &Client,
+    args: &SendArgs,
+    source: Source,
+    fleet: &v1::Fleet,
+) -> Result<Summary, CliError> {
     let mut encoder = match args.encoding {
         Encoding::Rows => None,
         Encoding::Block => {
@@ -135,16 +160,20 @@ pub async fn run(client: &Client, args: &ReportArgs, source: Source) -> Result<E
         }
     };
     let mut batches = match source {
-        Source::Csv(csv) => csv_rows::batches(*csv, args.batch as usize),
-        Source::Single(fix) => one_batch(*fix),
+        Source::File(file) => {
+            file.check_space(fleet_space::is_geographic(fleet))?;
+            file.batches(args.batch as usize)
+        }
+        Source::Single(fix) => RowBatches::one(*fix),
     };
     let (started, bar) = (Instant::now(), bar());
     let mut stream = client.report(ReportOptions {
+        producer: args.producer.clone(),
         durability: args.durability.unwrap_or_default(),
         ..ReportOptions::unnumbered(&fleet.name)
     });
     let mut summary = Summary::new(&fleet.name);
-    while let Some(batch) = batches.recv().await {
+    while let Some(batch) = batches.next().await {
         summary.unreadable(&batch);
         for (rows, payload) in payloads(&mut encoder, batch.fixes)? {
             summary.sent(rows);
@@ -155,6 +184,14 @@ pub async fn run(client: &Client, args: &ReportArgs, source: Source) -> Result<E
     }
     summary.finish(stream.finish().await?, started.elapsed());
     bar.finish_and_clear();
+    Ok(summary)
+}
+
+/// Writes the summary.
+///
+/// # Errors
+/// Those of writing. Refused rows give [`Exit::PartlyRefused`].
+pub(super) fn write_summary(args: &SendArgs, summary: &Summary) -> Result<Exit, CliError> {
     let mut out = stdout();
     if args.json {
         writeln!(out, "{}", summary.json())?;
@@ -176,13 +213,6 @@ fn payloads(
     };
     let blocks = encoder.encode(&fixes)?;
     Ok(blocks.into_iter().map(|(rows, block)| (rows, Payload::Block(block))).collect())
-}
-
-fn one_batch(fix: v1::Fix) -> mpsc::Receiver<RowBatch> {
-    let (sender, receiver) = mpsc::channel(1);
-    // The queue has room for exactly this one.
-    let _ = sender.try_send(RowBatch { fixes: vec![fix], ..Default::default() });
-    receiver
 }
 
 /// A line on standard error while it is a terminal, nothing otherwise.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shoal_client::{AckTotals, ServerError, v1};
 
-use super::csv_rows::RowBatch;
+use super::file_rows::RowBatch;
 use super::output::counts_json;
 
 /// A report from its first message to its last acknowledgement.
@@ -59,6 +59,13 @@ impl Summary {
     /// Takes the sums of all acknowledgements.
     pub fn finish(&mut self, totals: AckTotals, elapsed: Duration) {
         (self.totals, self.elapsed) = (totals, elapsed);
+    }
+
+    /// The last epoch, unless every message was applied before.
+    #[must_use]
+    pub fn changed_epoch(&self) -> Option<u64> {
+        let AckTotals { messages, duplicate_messages, epoch, .. } = self.totals;
+        (duplicate_messages < messages).then_some(epoch)
     }
 
     /// Whether a row was refused, a message failed or a row could not be read.

@@ -44,7 +44,7 @@ fn run_client(command: ClientCommand) -> Result<Exit, CliError> {
             }
             ClientCommand::Report(of) => {
                 let source = of.args.source()?;
-                report::run(&of.connection.connect().await?, &of.args, source).await
+                report::run(&of.connection.connect().await?, &of.args.sending, source).await
             }
             ClientCommand::Remove(of) => {
                 remove::run(&of.connection.connect().await?, &of.args).await

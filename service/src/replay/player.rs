@@ -11,8 +11,8 @@ use shoal_client::{ReportStream, v1};
 use shoal_table::CsvReader;
 use tokio::time::{Instant, sleep_until};
 
-use crate::cli::csv_rows;
 use crate::cli::error::CliError;
+use crate::cli::file_rows;
 
 /// Most rows of a message.
 const MESSAGE_ROWS: usize = 4_096;
@@ -55,11 +55,11 @@ pub(super) async fn play(
     stream: &mut ReportStream,
     progress: &Progress,
 ) -> Result<(), CliError> {
-    let mut batches = csv_rows::batches(csv, MESSAGE_ROWS);
+    let mut batches = file_rows::csv_batches(csv, MESSAGE_ROWS);
     let start = Instant::now();
     let mut sent_at = start;
     let mut waiting: Vec<v1::Fix> = Vec::with_capacity(MESSAGE_ROWS);
-    while let Some(batch) = batches.recv().await {
+    while let Some(batch) = batches.next().await {
         progress.unreadable.fetch_add(batch.unreadable, Ordering::Relaxed);
         for fix in batch.fixes {
             let due = start.checked_add(pace.due(fix.time_ms));

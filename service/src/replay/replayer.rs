@@ -18,7 +18,7 @@ use super::player::{Pace, Progress, play};
 use super::status_line::StatusLine;
 use super::survey::Survey;
 use crate::cli::error::CliError;
-use crate::cli::{csv_rows, fleet_space};
+use crate::cli::{file_rows, fleet_space};
 use crate::config::ReplayConfig;
 use crate::logs;
 
@@ -47,7 +47,7 @@ impl Replayer {
     fn csv(&self) -> Result<CsvReader, CliError> {
         let file: &Path = &self.config.file;
         CsvReader::open(file, self.config.speed_unit)
-            .map_err(|error| csv_rows::unusable(&file.display().to_string(), &error))
+            .map_err(|error| file_rows::unusable(&file.display().to_string(), &error))
     }
 
     /// Plays the file into the server at `address` until it ends or `stopped` is true.

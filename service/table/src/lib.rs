@@ -41,7 +41,7 @@ pub use compress::{Compressed, Planned, compress, plan};
 pub use csv_error::{CsvError, CsvFault};
 pub use decompress::{Decompressed, Inspected, TableSink, decompress, inspect};
 pub use error::TableError;
-pub use fix_csv::{CsvReader, Fix, SpeedUnit};
+pub use fix_csv::{CsvReader, CsvRow, Fix, SpeedUnit};
 pub use frame::{FrameReader, Trailer};
 pub use header::{ColumnHeader, CsvForm, FloatStyle, Header, Kind, LineEnd};
 pub use limits::*;

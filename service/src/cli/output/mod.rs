@@ -19,6 +19,7 @@ pub use fleet::{FleetJson, counts_json, fleet_details, fleet_table};
 pub use geojson::GeoJsonWriter;
 pub use json::{HeaderJson, JsonWriter, RowJson};
 pub use lines::LinesWriter;
+pub(super) use past::header_json;
 pub use past::{PastForm, PastWriter};
 pub use table::{TableColumn, TableWriter, plain_table};
 pub use track_map::TrackMap;

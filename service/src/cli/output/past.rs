@@ -144,7 +144,7 @@ impl PastWriter {
 }
 
 /// Terms are strings, as in other documents.
-fn header_json(header: &v1::HistoryHeader) -> Value {
+pub(in crate::cli) fn header_json(header: &v1::HistoryHeader) -> Value {
     json!({
         "fleet": header.fleet,
         "term": header.term.to_string(),

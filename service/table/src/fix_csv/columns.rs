@@ -17,11 +17,16 @@ pub(super) enum Column {
     Lat,
     Speed,
     Heading,
+    Altitude,
+    State,
 }
 
 /// Header names, in the order of [`Column`]; the first [`REQUIRED`] must be present.
-pub(super) const COLUMNS: [&str; 6] = ["object_id", "t_ms", "lon", "lat", "speed", "heading"];
+pub(super) const COLUMNS: [&str; 8] =
+    ["object_id", "t_ms", "lon", "lat", "speed", "heading", "altitude", "state"];
 const REQUIRED: usize = 4;
+/// Names of `lon` and `lat` in a file of a plane.
+const PLANAR: [(&str, &str); 2] = [("x", "lon"), ("y", "lat")];
 
 /// For each position in a row the index in [`COLUMNS`]; `None` for an ignored column.
 #[derive(Debug)]
@@ -38,12 +43,15 @@ impl Columns {
         let header =
             std::str::from_utf8(lines.line()).map_err(|_| ("header", CsvFault::NotText))?;
         let header = header.trim_start_matches('\u{feff}');
+        let is_planar = !header.split(',').any(|name| matches!(name.trim(), "lon" | "lat"));
         let mut places = Vec::new();
-        for name in header.split(',') {
+        for name in header.split(',').map(str::trim) {
+            let planar = PLANAR.iter().find(|(planar, _)| is_planar && *planar == name);
+            let name = planar.map_or(name, |(_, column)| column);
             if places.len() == CSV_COLUMNS_MAX {
                 return Err(("header", CsvFault::FieldCount { expected: CSV_COLUMNS_MAX }));
             }
-            let place = COLUMNS.iter().position(|column| *column == name.trim());
+            let place = COLUMNS.iter().position(|column| *column == name);
             if let Some(place) = place
                 && places.contains(&Some(place))
             {

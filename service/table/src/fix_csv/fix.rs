@@ -17,3 +17,14 @@ pub struct Fix {
     /// any range from real data. `None` is unknown.
     pub heading_deg: Option<f64>,
 }
+
+/// One row of a file, with what only reports and exports have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CsvRow {
+    /// The position.
+    pub fix: Fix,
+    /// Altitude in metres; `None` is unknown.
+    pub altitude_m: Option<f64>,
+    /// State bits; 0 if the file has none.
+    pub state: u32,
+}

@@ -5,6 +5,6 @@ mod fix;
 mod reader;
 mod speed_unit;
 
-pub use fix::Fix;
+pub use fix::{CsvRow, Fix};
 pub use reader::CsvReader;
 pub use speed_unit::SpeedUnit;

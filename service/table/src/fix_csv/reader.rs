@@ -1,7 +1,7 @@
 //! Reads fixes from `.csv` and `.csv.gz`.
 //!
-//! The header line names the columns: `object_id,t_ms,lon,lat` and optionally `speed,heading`;
-//! others are ignored. The format has no quoting. A bad row is an error with file, line and field,
+//! The header line names the columns: `object_id,t_ms,lon,lat`, or `x,y` for a plane, and optionally
+//! `speed,heading,altitude,state`; others are ignored. The format has no quoting. A bad row is an error with file, line and field,
 //! and the next row can be read; memory is bounded by one line. Values are not checked (a heading
 //! of 360 is kept): that is the engine's task.
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::columns::{COLUMNS, Column, Columns};
 use crate::limits::CSV_LINE_BYTES_MAX;
 use crate::text_input::TextInput;
-use crate::{CsvError, CsvFault, Fix, LineReader, SpeedUnit, TableError};
+use crate::{CsvError, CsvFault, CsvRow, Fix, LineReader, SpeedUnit, TableError};
 
 /// Iterates over the rows of a file, each a fix or an error. After an error that ends the file
 /// ([`CsvError::ends_file`]) it ends.
@@ -60,26 +60,40 @@ impl CsvReader {
         })?;
         Ok(Self { file, lines, columns, speed_unit, is_broken: false })
     }
+
+    /// The next row with all its columns; the iterator leaves altitude and state out.
+    pub fn next_row(&mut self) -> Option<Result<CsvRow, CsvError>> {
+        self.next_line(row)
+    }
+
+    /// Parses the next line.
+    fn next_line<T>(
+        &mut self,
+        parse: fn(&Texts<'_>, SpeedUnit) -> Result<T, FieldFault>,
+    ) -> Option<Result<T, CsvError>> {
+        if self.is_broken {
+            return None;
+        }
+        let parsed = match self.lines.next_filled() {
+            Ok(true) => texts(self.lines.line(), &self.columns)
+                .and_then(|texts| parse(&texts, self.speed_unit)),
+            Ok(false) => return None,
+            Err(fault) => Err(("line", fault)),
+        };
+        Some(parsed.map_err(|(field, fault)| {
+            let line = self.lines.number();
+            let error = CsvError { file: self.file.clone(), line, field, fault };
+            self.is_broken = error.ends_file();
+            error
+        }))
+    }
 }
 
 impl Iterator for CsvReader {
     type Item = Result<Fix, CsvError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_broken {
-            return None;
-        }
-        let fix = match self.lines.next_filled() {
-            Ok(true) => fix(self.lines.line(), &self.columns, self.speed_unit),
-            Ok(false) => return None,
-            Err(fault) => Err(("line", fault)),
-        };
-        Some(fix.map_err(|(field, fault)| {
-            let line = self.lines.number();
-            let error = CsvError { file: self.file.clone(), line, field, fault };
-            self.is_broken = error.ends_file();
-            error
-        }))
+        self.next_line(fix)
     }
 }
 
@@ -96,18 +110,30 @@ impl std::fmt::Debug for CsvReader {
 /// A field and its fault.
 pub(super) type FieldFault = (&'static str, CsvFault);
 
-/// Parses one line.
-fn fix(line: &[u8], columns: &Columns, speed_unit: SpeedUnit) -> Result<Fix, FieldFault> {
+/// The columns of one line.
+fn texts<'line>(line: &'line [u8], columns: &Columns) -> Result<Texts<'line>, FieldFault> {
     let line = std::str::from_utf8(line).map_err(|_| ("line", CsvFault::NotText))?;
-    let texts = columns.split(line)?;
-    let speed = optional(&texts, Column::Speed)?;
+    columns.split(line)
+}
+
+fn fix(texts: &Texts<'_>, speed_unit: SpeedUnit) -> Result<Fix, FieldFault> {
+    let speed = optional(texts, Column::Speed)?;
     Ok(Fix {
-        object: integer(&texts, Column::ObjectId)?,
-        time_ms: integer(&texts, Column::TimeMs)?,
-        x: number(&texts, Column::Lon)?,
-        y: number(&texts, Column::Lat)?,
+        object: integer(texts, Column::ObjectId)?,
+        time_ms: integer(texts, Column::TimeMs)?,
+        x: number(texts, Column::Lon)?,
+        y: number(texts, Column::Lat)?,
         speed_mps: speed.map(|speed| speed_unit.to_m_s(speed)),
-        heading_deg: optional(&texts, Column::Heading)?,
+        heading_deg: optional(texts, Column::Heading)?,
+    })
+}
+
+fn row(texts: &Texts<'_>, speed_unit: SpeedUnit) -> Result<CsvRow, FieldFault> {
+    let has_state = !texts[Column::State as usize].is_empty();
+    Ok(CsvRow {
+        fix: fix(texts, speed_unit)?,
+        altitude_m: optional(texts, Column::Altitude)?,
+        state: if has_state { integer(texts, Column::State)? } else { 0 },
     })
 }
 

@@ -1,0 +1,10 @@
+//! Files of fixes as GeoParquet: exports of the history, and rows of a report.
+
+mod reader;
+mod schema;
+mod source_columns;
+mod wkb;
+mod writer;
+
+pub use reader::GeoParquetReader;
+pub use writer::{GeoParquetWriter, ROW_GROUP_ROWS, SORTED_ROWS};
