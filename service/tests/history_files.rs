@@ -1,5 +1,5 @@
-//! Hazard: a file of the history that lacks, changes or invents fixes, or that looks complete and is
-//! not.
+//! Hazard: a file of the history that lacks, changes or invents fixes, or that looks complete and
+//! is not.
 //!
 //! Exports are read with the library that other programs use, and compared with what was reported.
 //! Imports of them into another fleet give the same history.
@@ -329,7 +329,10 @@ fn bad_input_is_named_by_file_row_column_and_reason() {
     let (folder, served) = with_history(&[]);
     let file = folder.path().join("a.parquet");
     let column = json!({ "encoding": "WKB", "geometry_types": [] });
-    let geo = |column: &Value| json!({ "version": "1.1.0", "primary_column": "place", "columns": { "place": column } });
+    let geo = |column: &Value| {
+        let columns = json!({ "place": column });
+        json!({ "version": "1.1.0", "primary_column": "place", "columns": columns })
+    };
     foreign(&file, Some(&geo(&column)));
     let line = format!("history import {} --speed-unit km/h", file.display());
     let said = served.run(&line).expect(3);

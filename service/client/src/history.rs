@@ -32,8 +32,8 @@ pub struct DensitySquare {
 }
 
 impl Client {
-    /// The fixes of given objects in a window of time. The timeout bounds the wait for each message,
-    /// not the call.
+    /// The fixes of given objects in a window of time. The timeout bounds the wait for each
+    /// message, not the call.
     ///
     /// # Errors
     /// Those of `HistoryService.Trajectory`.
@@ -45,8 +45,8 @@ impl Client {
         AnswerStream::open(self, service.trajectory(request)).await
     }
 
-    /// The objects, or their fixes, in a region in a window of time. The timeout bounds the wait for
-    /// each message, not the call.
+    /// The objects, or their fixes, in a region in a window of time. The timeout bounds the wait
+    /// for each message, not the call.
     ///
     /// # Errors
     /// Those of `HistoryService.Passed`.

@@ -40,8 +40,8 @@ pub enum RowFile {
 }
 
 impl RowFile {
-    /// Opens a file, or standard input for `-`. The first bytes say whether it is GeoParquet, gzip or
-    /// plain text; standard input is text.
+    /// Opens a file, or standard input for `-`. The first bytes say whether it is GeoParquet, gzip
+    /// or plain text; standard input is text.
     ///
     /// # Errors
     /// [`CliError::Input`] if it cannot be read or lacks a column.

@@ -1,8 +1,8 @@
 //! Reads the rows of a GeoParquet file as fixes of a report.
 //!
-//! Memory is bounded by one page of each column and [`CHUNK_ROWS`] rows. A value that cannot be used
-//! concerns its row; a page that cannot be decoded ends the file. Both are errors with file, row
-//! (from 1) and column.
+//! Memory is bounded by one page of each column and [`CHUNK_ROWS`] rows. A value that cannot be
+//! used concerns its row; a page that cannot be decoded ends the file. Both are errors with file,
+//! row (from 1) and column.
 
 use std::fs::File;
 

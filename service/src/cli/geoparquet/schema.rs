@@ -1,9 +1,9 @@
 //! The columns of a GeoParquet file of fixes, and its metadata `geo`.
 //!
-//! GeoParquet 1.1: geoparquet.org/releases/v1.1.0. One row a fix:
-//! `object_id` (u64), `time` (milliseconds, UTC), `geometry` (WKB Point), `bbox` (its covering), the
-//! measures (null if unknown: `speed` in m/s, `heading` in degrees clockwise from north, `altitude`
-//! in m) and `state` (u32, bits).
+//! GeoParquet 1.1: geoparquet.org/releases/v1.1.0. One row a fix: `object_id` (u64), `time`
+//! (milliseconds, UTC), `geometry` (WKB Point), `bbox` (its covering), the measures (null if
+//! unknown: `speed` in m/s, `heading` in degrees clockwise from north, `altitude` in m) and `state`
+//! (u32, bits).
 
 use std::sync::Arc;
 
@@ -69,8 +69,8 @@ pub(super) fn properties() -> Result<Arc<WriterProperties>, ParquetError> {
     Ok(Arc::new(properties.build()))
 }
 
-/// The metadata `geo`: positions of a geographic space are those of OGC:CRS84, the default; those of
-/// a plane have no reference system, which is null. `extent` is x_min, y_min, x_max, y_max.
+/// The metadata `geo`: positions of a geographic space are those of OGC:CRS84, the default; those
+/// of a plane have no reference system, which is null. `extent` is x_min, y_min, x_max, y_max.
 pub(super) fn geo(is_geographic: bool, extent: Option<[f64; 4]>) -> Value {
     let side = |name| json!(["bbox", name]);
     let mut column = json!({

@@ -1,5 +1,5 @@
-//! `shoal history export`: the fixes of a window as a file, written while they arrive. The file gets
-//! its name only when it is complete.
+//! `shoal history export`: the fixes of a window as a file, written while they arrive. The file
+//! gets its name only when it is complete.
 
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
@@ -35,7 +35,7 @@ Columns of GeoParquet (version 1.1, compressed with zstd):
 Four row groups of 131,072 rows at a time are sorted by area; their statistics of bbox and time let
 readers skip row groups. The metadata `shoal` names the fleet and the last epoch that is in.
 
-A file has the fixes of one version of the history; at most about a billion can be exported at once.";
+A file has the fixes of one version of the history, at most about a billion.";
 
 /// Flags of `shoal history export`.
 #[derive(Args, Debug)]

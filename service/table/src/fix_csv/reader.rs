@@ -1,9 +1,9 @@
 //! Reads fixes from `.csv` and `.csv.gz`.
 //!
-//! The header line names the columns: `object_id,t_ms,lon,lat`, or `x,y` for a plane, and optionally
-//! `speed,heading,altitude,state`; others are ignored. The format has no quoting. A bad row is an error with file, line and field,
-//! and the next row can be read; memory is bounded by one line. Values are not checked (a heading
-//! of 360 is kept): that is the engine's task.
+//! The header line names the columns: `object_id,t_ms,lon,lat`, or `x,y` for a plane, and
+//! optionally `speed,heading,altitude,state`; others are ignored. The format has no quoting. A bad
+//! row is an error with file, line and field, and the next row can be read; memory is bounded by
+//! one line. Values are not checked (a heading of 360 is kept): that is the engine's task.
 
 use std::fs::File;
 use std::io::Read;
