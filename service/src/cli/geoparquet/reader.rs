@@ -266,3 +266,60 @@ fn points((reader, leaf, rows): Reading<'_>) -> Result<Vec<Option<ByteArray>>, B
         _ => Err((leaf.name, "it has no bytes".to_owned())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::panic::catch_unwind;
+
+    use serde_json::json;
+    use shoal_client::AnswerRow;
+    use shoal_engine::Space;
+
+    use super::*;
+    use crate::cli::geoparquet::GeoParquetWriter;
+
+    const ROWS: u64 = 6_000;
+
+    fn file() -> Vec<u8> {
+        let begun = GeoParquetWriter::begin(Vec::new(), Space::geographic(), &json!({}));
+        let mut writer = begun.unwrap();
+        let row = |row: u64| {
+            let fix = v1::FixRecord { time_ms: row as i64, x: 1.0, y: 2.0, ..Default::default() };
+            AnswerRow { object: row, fix: Some(fix), distance_m: None }
+        };
+        writer.rows((0..ROWS).map(row)).unwrap();
+        writer.end().unwrap()
+    }
+
+    /// Rows and faults of a file; a panic of the decoder is one, as for the thread that reads.
+    fn read(bytes: &[u8]) -> (usize, usize) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        let read = catch_unwind(|| match GeoParquetReader::open("a", file, SpeedUnit::default()) {
+            Ok(reader) => {
+                let (rows, faults): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
+                (rows.len(), faults.len())
+            }
+            Err(_) => (0, 1),
+        });
+        read.unwrap_or((0, 1))
+    }
+
+    #[test]
+    fn damaged_files_end_with_a_fault_or_all_rows() {
+        let whole = file();
+        assert_eq!(read(&whole), (ROWS as usize, 0));
+        let mut random = 1_u64;
+        for _ in 0..400 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let place = (random >> 33) as usize % whole.len();
+            let mut damaged = whole.clone();
+            damaged[place] ^= 1 << (random >> 61);
+            let (rows, faults) = read(&damaged);
+            assert!(faults > 0 || rows == ROWS as usize, "byte {place}: {rows} rows");
+            let (_, faults) = read(&whole[..place]);
+            assert!(faults > 0, "cut at {place}");
+        }
+    }
+}
