@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::chunk::{Chunk, ChunkReader, TableChunk};
-use crate::columns::{Column, FixColumns};
+use crate::chunk::{Checksums, Chunk, ChunkReader, TableChunk};
+use crate::columns::{Column, ColumnSet, FixColumns};
 use crate::compact::{COMPACT_ALIGN_BYTES, expanded};
 use crate::decode::decode_rows;
 use crate::encoding::Encoding;
@@ -34,8 +34,8 @@ impl Block {
     /// # Errors
     /// What FORMAT.md, section 7, refuses; errors name chunk and byte offset where there is one.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
-        let bytes = expanded(bytes, budget)?;
-        let (header, chunks) = read(&bytes, budget, check_fixes)?;
+        let (bytes, checksums) = expanded(bytes, budget)?;
+        let (header, chunks) = read(&bytes, budget, checksums, check_fixes)?;
         let chunks = chunks.into_iter().map(TableChunk::of_fixes).collect();
         Ok(Self { bytes, header, chunks })
     }
@@ -88,7 +88,21 @@ impl Block {
     /// a row lies outside the header's time range or box, [`BlockError::Chunk`] if a column's
     /// bytes break a rule of their encodings. `out` has no rows then.
     pub fn decode_rows(&self, rows: Range<usize>, out: &mut FixColumns) -> Result<(), BlockError> {
-        let result = decode_rows(self, rows, out);
+        self.decode_columns(rows, ColumnSet::ALL, out)
+    }
+
+    /// As [`Block::decode_rows`] for the columns of a set: the others of `out` stay as they are, so
+    /// `out` is whole only when all columns were decoded for the same rows.
+    ///
+    /// # Errors
+    /// As there, of these columns; a keyed one decodes the objects too.
+    pub fn decode_columns(
+        &self,
+        rows: Range<usize>,
+        columns: ColumnSet,
+        out: &mut FixColumns,
+    ) -> Result<(), BlockError> {
+        let result = decode_rows(self, rows, columns, out);
         if result.is_err() {
             out.clear();
         }
@@ -124,6 +138,7 @@ fn check_fixes(header: &BlockHeader) -> Result<(), BlockError> {
 pub(crate) fn read(
     bytes: &Bytes,
     budget: &Budget,
+    checksums: Checksums,
     check_header: impl FnOnce(&BlockHeader) -> Result<(), BlockError>,
 ) -> Result<(BlockHeader, Vec<TableChunk>), BlockError> {
     within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
@@ -132,7 +147,7 @@ pub(crate) fn read(
     check_length(bytes, &header)?;
     within("rows", header.rows.into(), budget.rows_max.into())?;
     let directory = check_directory(bytes, &header)?;
-    let mut reader = ChunkReader::new(bytes, &directory, &header, budget);
+    let mut reader = ChunkReader::new(bytes, &directory, &header, budget, checksums);
     // Grows with the entries read; the stated count is not trusted.
     let mut chunks = Vec::new();
     for _ in 0..header.columns {

@@ -1,7 +1,7 @@
 //! Decoding of one column: tiles to rows.
 //!
-//! Each tile is decoded into a buffer in the first-level cache; unkeyed tiles are appended in row
-//! order, keyed ones scattered to their rows.
+//! Unkeyed tiles are decoded into a buffer in the first-level cache and appended; keyed ones make
+//! up a segment first, from which the rows are taken.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ impl ColumnReader<'_> {
     ///
     /// # Errors
     /// Those of the tree and of `check`.
-    pub(crate) fn rows<T: Word, V: Copy + Default, E: From<Fault>>(
+    pub(crate) fn rows<T: Word, V, E: From<Fault>>(
         &self,
         rows: Range<usize>,
         convert: impl Fn(T) -> V,
@@ -79,8 +79,9 @@ impl ColumnReader<'_> {
         Ok(())
     }
 
-    /// Tiles in grouped order, segment after segment.
-    fn grouped<T: Word, V: Copy + Default, E: From<Fault>>(
+    /// Segments in grouped order, whose values are then taken in row order. Rows of one key follow
+    /// each other there, so that most reads are close to an earlier one.
+    fn grouped<T: Word, V, E: From<Fault>>(
         &self,
         tree: &TileTree<'_, T>,
         rows: Range<usize>,
@@ -89,50 +90,39 @@ impl ColumnReader<'_> {
         out: &mut Vec<V>,
     ) -> Result<(), E> {
         let grouping = self.grouping.expect("keyed columns are decoded with their keys");
-        let total = self.plan.root().values as usize;
-        // Every row is overwritten, so old values need not be cleared.
-        out.resize(rows.len(), V::default());
-        let segments = segments_of(&rows, total);
+        let segments = segments_of(&rows, self.plan.root().values as usize);
+        out.clear();
+        out.reserve(rows.len());
+        let mut grouped = vec![T::default(); segments.len().min(SEGMENT_ROWS)];
         let mut buffer = [T::default(); TILE_VALUES];
-        let mut places = [0_usize; TILE_VALUES];
-        for tile in segments.start / TILE_VALUES..segments.end.div_ceil(TILE_VALUES) {
-            let count = full_count(total, tile);
-            let values = &mut buffer[..count];
-            let context = TileContext { tile, heads: Some(grouping.heads()) };
-            tree.tile(context, values)?;
-            if segments == rows {
-                let (segment, order) = grouping.tile_order(tile, count);
-                check(values, &|index| segment + usize::from(order[index]))?;
-                let values = values.iter().map(|value| convert(*value));
-                to_rows(values, order, &mut out[segment - rows.start..]);
-                continue;
+        for segment in segments.clone().step_by(SEGMENT_ROWS) {
+            let grouped = &mut grouped[..SEGMENT_ROWS.min(segments.end - segment)];
+            for (tile, values) in (segment / TILE_VALUES..).zip(grouped.chunks_mut(TILE_VALUES)) {
+                tree.tile(TileContext { tile, heads: Some(grouping.heads()) }, values)?;
             }
-            let mut kept = 0;
-            for (index, row) in grouping.tile_rows(tile, count).enumerate() {
-                values[kept] = values[index];
-                places[kept] = row;
-                kept += usize::from(rows.contains(&row));
-            }
-            check(&values[..kept], &|index| places[index])?;
-            for (value, row) in values[..kept].iter().zip(places) {
-                out[row - rows.start] = convert(*value);
+            let end = rows.end.min(segment + grouped.len());
+            for start in (rows.start.max(segment)..end).step_by(TILE_VALUES) {
+                let places = grouping.places(start..end.min(start + TILE_VALUES));
+                let values = &mut buffer[..places.len()];
+                take(grouped, places, values);
+                check(values, &|index| start + index)?;
+                out.extend(values.iter().map(|value| convert(*value)));
             }
         }
         Ok(())
     }
 }
 
-/// Scatters values to their rows of a segment that begins with `out`.
-#[inline(always)]
-fn to_rows<V>(values: impl Iterator<Item = V>, order: &[u16], out: &mut [V]) {
-    // In a whole segment every 16-bit number is a row, so no bound is checked.
-    if let Some(segment) = out.first_chunk_mut::<SEGMENT_ROWS>() {
-        for (value, row) in values.zip(order) {
-            segment[usize::from(*row)] = value;
+/// Takes the values at these places of a segment.
+fn take<T: Word>(grouped: &[T], places: &[u16], out: &mut [T]) {
+    // In a whole segment every 16-bit number is a place, so no bound is checked.
+    if let Some(segment) = grouped.as_array::<SEGMENT_ROWS>() {
+        for (value, place) in out.iter_mut().zip(places) {
+            *value = segment[usize::from(*place)];
         }
     } else {
-        for (value, row) in values.zip(order) {
-            out[usize::from(*row)] = value;
+        for (value, place) in out.iter_mut().zip(places) {
+            *value = grouped[usize::from(*place)];
         }
     }
 }

@@ -393,6 +393,8 @@ impl ColumnSet {
     pub const MANDATORY: Self = Self::of(&Column::MANDATORY);
     /// All columns.
     pub const ALL: Self = Self::of(&Column::ALL);
+    /// No column.
+    pub const NONE: Self = Self::of(&[]);
 
     const fn of(columns: &[Column]) -> Self {
         match columns {
@@ -405,6 +407,18 @@ impl ColumnSet {
     #[must_use]
     pub const fn with(self, column: Column) -> Self {
         Self(self.0 | 1 << column.id())
+    }
+
+    /// The columns of this set or `other`.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The columns of this set that are not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// True if `column` is in the set.

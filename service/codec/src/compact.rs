@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use crate::block::{check_length, read, within};
-use crate::chunk::{PAYLOAD_CRC_AT, SECTIONS_AT, TableChunk};
+use crate::chunk::{Checksums, PAYLOAD_CRC_AT, SECTIONS_AT, TableChunk};
 use crate::encoding::Encoding;
 use crate::error::BlockError;
 use crate::header::{BlockHeader, FLAG_COMPACT, VERSION_MINOR_COMPACT, at, truncated};
@@ -40,7 +40,7 @@ pub fn compact(block: &mut Vec<u8>) -> Result<(), BlockError> {
         return Ok(());
     }
     let budget = Budget { scratch_bytes_max: usize::MAX, ..Budget::default() };
-    let (mut header, chunks) = read(&bytes, &budget, |_| Ok(()))?;
+    let (mut header, chunks) = read(&bytes, &budget, Checksums::Stored, |_| Ok(()))?;
     let mut body = Vec::with_capacity(bytes.len());
     for chunk in &chunks {
         write_entry(chunk, &mut body);
@@ -98,16 +98,17 @@ fn write_entry(chunk: &TableChunk, body: &mut Vec<u8>) {
     chunk.sections.iter().for_each(|section| put_number(section.len() as u64, body));
 }
 
-/// The block that `bytes` stand for: themselves, unless they are a compact block.
+/// The block that `bytes` stand for: themselves, unless they are a compact block; and where its
+/// checksums come from.
 ///
 /// # Errors
 /// A header that readers refuse; more bytes or rows than the budget; a compact block that does not
 /// expand.
-pub(crate) fn expanded(bytes: Bytes, budget: &Budget) -> Result<Bytes, BlockError> {
+pub(crate) fn expanded(bytes: Bytes, budget: &Budget) -> Result<(Bytes, Checksums), BlockError> {
     within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
     let mut header = BlockHeader::parse(&bytes)?;
     if !header.is_compact() {
-        return Ok(bytes);
+        return Ok((bytes, Checksums::Stored));
     }
     check_length(&bytes, &header)?;
     within("rows", header.rows.into(), budget.rows_max.into())?;
@@ -137,7 +138,7 @@ pub(crate) fn expanded(bytes: Bytes, budget: &Budget) -> Result<Bytes, BlockErro
     header.block_bytes = out.len() as u64;
     out[HEADER_BYTES..payload].copy_from_slice(&directory.bytes);
     out[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
-    Ok(out.into())
+    Ok((out.into(), Checksums::Computed))
 }
 
 /// Length of a section when expanded, and its layout if it is squeezed.

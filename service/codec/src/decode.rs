@@ -1,4 +1,4 @@
-//! Decoding of a block's chunks to rows in memory, column after column.
+//! Decoding of a block's chunks to rows in memory, column after column, all or some of them.
 //!
 //! Time, x and y are checked against the header's range and box.
 
@@ -7,17 +7,19 @@ use std::ops::Range;
 use crate::block::Block;
 use crate::chunk::Chunk;
 use crate::column_decode::{ColumnReader, segments_of};
-use crate::columns::{AttributeVisitor, Column, FixColumns};
+use crate::columns::{AttributeVisitor, Column, ColumnSet, FixColumns};
 use crate::error::BlockError;
 use crate::grouping::Grouping;
 use crate::section::{Fault, Section};
 use crate::values::Native;
 use crate::word::Word;
 
-/// Decodes `rows` of `block` into `out`; on error `out` is undefined.
+/// Decodes `rows` of some columns of `block` into `out`, where the others stay as they are; on
+/// error `out` is undefined.
 pub(crate) fn decode_rows(
     block: &Block,
     rows: Range<usize>,
+    columns: ColumnSet,
     out: &mut FixColumns,
 ) -> Result<(), BlockError> {
     if rows.start > rows.end || rows.end > block.rows() {
@@ -27,8 +29,8 @@ pub(crate) fn decode_rows(
     let header = block.header();
     let base_time_ms = header.base_time_ms;
     let times = [header.time_min_offset_ms.into(), header.time_max_offset_ms.into()];
-    let grouping = objects(block, &rows, &mut out.object)?;
-    let reader = RowReader { block, grouping, rows };
+    let grouping = objects(block, &rows, columns, &mut out.object)?;
+    let reader = RowReader { block, grouping, rows, columns };
     // Offsets are checked before they are added, so the sum stays in the range of i64.
     let to_time = |offset_ms: u32| base_time_ms + i64::from(offset_ms);
     reader.within(Column::Time, times, false, to_time, &mut out.time_ms)?;
@@ -40,17 +42,27 @@ pub(crate) fn decode_rows(
     out.visit_attributes(&reader)
 }
 
-/// Decodes the objects of `rows`; returns their order in the segments that `rows` touch, if a
-/// column is keyed.
+/// Decodes the objects of `rows` if they are wanted; returns their order in the segments that
+/// `rows` touch, if a wanted column is keyed.
 fn objects(
     block: &Block,
     rows: &Range<usize>,
+    columns: ColumnSet,
     out: &mut Vec<u64>,
 ) -> Result<Option<Grouping>, BlockError> {
-    let is_keyed =
-        !rows.is_empty() && block.chunks().iter().any(|chunk| chunk.plan.key_column().is_some());
+    let is_keyed = !rows.is_empty()
+        && block
+            .chunks()
+            .iter()
+            .any(|chunk| columns.contains(chunk.column) && chunk.plan.key_column().is_some());
+    let is_wanted = columns.contains(Column::Object);
+    if !is_keyed && !is_wanted {
+        return Ok(None);
+    }
     let whole = if is_keyed { segments_of(rows, block.rows()) } else { rows.clone() };
-    let reader = RowReader { block, grouping: None, rows: whole.clone() };
+    let reader = RowReader { block, grouping: None, rows: whole.clone(), columns };
+    let mut keys = Vec::new();
+    let out = if is_wanted { out } else { &mut keys };
     reader.plain(Column::Object, |pattern: u64| pattern, out)?;
     let grouping = is_keyed.then(|| Grouping::of_segments(whole.start, out));
     out.truncate(rows.end - whole.start);
@@ -70,6 +82,8 @@ struct RowReader<'a> {
     block: &'a Block,
     grouping: Option<Grouping>,
     rows: Range<usize>,
+    /// The columns that are wanted.
+    columns: ColumnSet,
 }
 
 /// A refusal without its chunk.
@@ -111,7 +125,8 @@ impl RowReader<'_> {
         result.map_err(|refusal| named(refusal, index, chunk, [0, 0]))
     }
 
-    /// Decodes a mandatory column whose values must lie between `limits`, both included.
+    /// Decodes a mandatory column, if it is wanted, whose values must lie between `limits`, both
+    /// included.
     fn within<T: Word, V: Copy + Default>(
         &self,
         column: Column,
@@ -120,6 +135,9 @@ impl RowReader<'_> {
         convert: impl Fn(T) -> V,
         out: &mut Vec<V>,
     ) -> Result<(), BlockError> {
+        if !self.columns.contains(column) {
+            return Ok(());
+        }
         let (index, chunk) = self.block.chunk(column).expect("parse refuses blocks without it");
         // Patterns are compared as distances from the least value: one comparison, any sign.
         let least = T::low(limits[0] as u64);
@@ -142,12 +160,15 @@ impl RowReader<'_> {
 impl AttributeVisitor for RowReader<'_> {
     type Error = BlockError;
 
-    /// Decodes an attribute, or removes it if the block lacks it.
+    /// Decodes an attribute that is wanted, or removes it if the block lacks it.
     fn visit<N: Native>(
         &self,
         column: Column,
         values: &mut Option<Vec<N>>,
     ) -> Result<(), BlockError> {
+        if !self.columns.contains(column) {
+            return Ok(());
+        }
         if self.block.chunk(column).is_none() {
             *values = None;
             return Ok(());

@@ -3,6 +3,8 @@
 //!
 //! It depends on the decoded key column alone and is the same for every keyed column of a block.
 
+use std::ops::Range;
+
 use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
 
 /// Bits of a row number within its segment.
@@ -30,8 +32,8 @@ const _: () = assert!(SEGMENT_ROWS / RANGES_WIDE + RANGES_WIDE <= u16::MAX as us
 pub struct Grouping {
     /// First row, at the start of a segment.
     first_row: usize,
-    /// Row within its segment, for each position.
-    order: Vec<u16>,
+    /// Position of each row within its segment.
+    places: Vec<u16>,
     heads: Heads,
 }
 
@@ -59,30 +61,29 @@ impl Grouping {
     /// Groups the rows from `first_row`, the start of a segment, on.
     pub(crate) fn of_segments(first_row: usize, keys: &[u64]) -> Self {
         assert!(first_row.is_multiple_of(SEGMENT_ROWS), "segments are grouped whole");
-        let mut order = vec![0; keys.len()];
+        let mut places = vec![0; keys.len()];
         let mut bits = vec![0; keys.len().div_ceil(64)];
-        let segments = keys.chunks(SEGMENT_ROWS).zip(order.chunks_mut(SEGMENT_ROWS));
-        for ((keys, order), bits) in segments.zip(bits.chunks_mut(SEGMENT_ROWS / 64)) {
+        let segments = keys.chunks(SEGMENT_ROWS).zip(places.chunks_mut(SEGMENT_ROWS));
+        for ((keys, places), bits) in segments.zip(bits.chunks_mut(SEGMENT_ROWS / 64)) {
             let counted_max = COUNTED_MAX.min(COUNTED_SHARE * keys.len() as u64);
             let (min, span) = limits(keys, counted_max);
             if span < counted_max.min(NARROW_MAX) {
-                count::<RANGES_NARROW>(keys, min, span as usize, order, bits);
+                count::<RANGES_NARROW>(keys, min, span as usize, places, bits);
             } else if span < counted_max {
-                count::<RANGES_WIDE>(keys, min, span as usize, order, bits);
+                count::<RANGES_WIDE>(keys, min, span as usize, places, bits);
             } else {
-                sort(keys, min, span, order);
-                mark(keys, order, bits);
+                place(keys, sorted(keys, min, span), places, bits);
             }
             for tile in (0..keys.len()).step_by(TILE_VALUES) {
                 bits[tile / 64] |= 1;
             }
         }
-        Self { first_row, order, heads: Heads { first_tile: first_row / TILE_VALUES, bits } }
+        Self { first_row, places, heads: Heads { first_tile: first_row / TILE_VALUES, bits } }
     }
 
     /// Number of rows.
     pub fn rows(&self) -> usize {
-        self.order.len()
+        self.places.len()
     }
 
     /// Its heads.
@@ -90,26 +91,27 @@ impl Grouping {
         &self.heads
     }
 
-    /// First row of the segment of tile `tile`, and the rows within it at the `count` positions of
-    /// the tile.
-    pub(crate) fn tile_order(&self, tile: usize, count: usize) -> (usize, &[u16]) {
-        let start = tile * TILE_VALUES;
-        (start / SEGMENT_ROWS * SEGMENT_ROWS, &self.order[start - self.first_row..][..count])
-    }
-
-    /// Rows of the block at the `count` positions of tile `tile`.
-    pub(crate) fn tile_rows(&self, tile: usize, count: usize) -> impl Iterator<Item = usize> + '_ {
-        let (segment, positions) = self.tile_order(tile, count);
-        positions.iter().map(move |row| segment + usize::from(*row))
+    /// Positions of these rows, which are in one segment, within it.
+    pub(crate) fn places(&self, rows: Range<usize>) -> &[u16] {
+        &self.places[rows.start - self.first_row..rows.end - self.first_row]
     }
 
     /// Values of all rows in grouped order.
-    pub(crate) fn group<T: Copy>(&self, values: &[T]) -> Vec<T> {
-        assert_eq!(values.len(), self.order.len(), "columns are equally long");
-        let mut grouped = Vec::with_capacity(values.len());
-        let segments = values.chunks(SEGMENT_ROWS).zip(self.order.chunks(SEGMENT_ROWS));
-        for (segment, order) in segments {
-            grouped.extend(order.iter().map(|row| segment[usize::from(*row)]));
+    pub(crate) fn group<T: Copy + Default>(&self, values: &[T]) -> Vec<T> {
+        assert_eq!(values.len(), self.places.len(), "columns are equally long");
+        let mut grouped = vec![T::default(); values.len()];
+        let segments = values.chunks(SEGMENT_ROWS).zip(self.places.chunks(SEGMENT_ROWS));
+        for ((values, places), out) in segments.zip(grouped.chunks_mut(SEGMENT_ROWS)) {
+            // In a whole segment every 16-bit number is a position, so no bound is checked.
+            if let Some(out) = out.as_mut_array::<SEGMENT_ROWS>() {
+                for (value, place) in values.iter().zip(places) {
+                    out[usize::from(*place)] = *value;
+                }
+            } else {
+                for (value, place) in values.iter().zip(places) {
+                    out[usize::from(*place)] = *value;
+                }
+            }
         }
         grouped
     }
@@ -159,23 +161,23 @@ fn limits(keys: &[u64], enough: u64) -> (u64, u64) {
     (min, keys.iter().copied().max().unwrap_or(0) - min)
 }
 
-/// The stable order of one segment's rows by key, and the starts of keys, by counting: for keys of
-/// a small span.
+/// The positions of one segment's rows in stable order by key, and the starts of keys, by counting:
+/// for keys of a small span.
 fn count<const RANGES: usize>(
     keys: &[u64],
     min: u64,
     span: usize,
-    order: &mut [u16],
+    places: &mut [u16],
     heads: &mut [u64],
 ) {
-    let mut places = vec![[0_u16; RANGES]; span + 1];
+    let mut next = vec![[0_u16; RANGES]; span + 1];
     interleaved::<RANGES>(keys.len(), |range, row| {
-        places[(keys[row] - min) as usize][range] += 1;
+        next[(keys[row] - min) as usize][range] += 1;
     });
     let mut sum = 0;
-    for places in &mut places {
+    for ranges in &mut next {
         let first = sum;
-        for place in places {
+        for place in ranges {
             let count = usize::from(*place);
             // A place behind the last row is unused.
             *place = sum as u16;
@@ -186,8 +188,8 @@ fn count<const RANGES: usize>(
         }
     }
     interleaved::<RANGES>(keys.len(), |range, row| {
-        let place = &mut places[(keys[row] - min) as usize][range];
-        order[usize::from(*place)] = row as u16;
+        let place = &mut next[(keys[row] - min) as usize][range];
+        places[row] = *place;
         *place = place.wrapping_add(1);
     });
 }
@@ -208,16 +210,13 @@ fn interleaved<const RANGES: usize>(rows: usize, mut visit: impl FnMut(usize, us
     }
 }
 
-/// The stable order of one segment's rows by key.
-fn sort(keys: &[u64], min: u64, span: u64, order: &mut [u16]) {
+/// The rows of one segment in stable order by key.
+fn sorted(keys: &[u64], min: u64, span: u64) -> Vec<u16> {
     let bits = u64::BITS - span.leading_zeros();
     if bits + ROW_BITS > u64::BITS {
         let mut pairs: Vec<(u64, u16)> = keys.iter().copied().zip(0..=u16::MAX).collect();
         pairs.sort_unstable();
-        for (place, (_, row)) in order.iter_mut().zip(pairs) {
-            *place = row;
-        }
-        return;
+        return pairs.into_iter().map(|(_, row)| row).collect();
     }
     // Key and row in one word: every pass reads sequentially.
     let mut items: Vec<u64> =
@@ -229,18 +228,17 @@ fn sort(keys: &[u64], min: u64, span: u64, order: &mut [u16]) {
         std::mem::swap(&mut items, &mut work);
         shift += DIGIT_BITS;
     }
-    for (place, item) in order.iter_mut().zip(items) {
-        *place = item as u16;
-    }
+    items.into_iter().map(|item| item as u16).collect()
 }
 
-/// Marks the starts of keys in an order.
-fn mark(keys: &[u64], order: &[u16], heads: &mut [u64]) {
+/// Inverts an order of rows, and marks the starts of keys.
+fn place(keys: &[u64], order: Vec<u16>, places: &mut [u16], heads: &mut [u64]) {
     let mut before = None;
-    for (position, row) in order.iter().enumerate() {
-        let key = keys[usize::from(*row)];
-        heads[position / 64] |= u64::from(before != Some(key)) << (position % 64);
-        before = Some(key);
+    for (position, row) in order.into_iter().enumerate() {
+        let row = usize::from(row);
+        places[row] = position as u16;
+        heads[position / 64] |= u64::from(before != Some(keys[row])) << (position % 64);
+        before = Some(keys[row]);
     }
 }
 
@@ -287,11 +285,7 @@ mod tests {
                 rows.sort_by_key(|row| keys[*row]);
                 expected.append(&mut rows);
             }
-            let tiles = keys.len().div_ceil(TILE_VALUES);
-            let count = |tile: usize| (keys.len() - tile * TILE_VALUES).min(TILE_VALUES);
-            let found: Vec<usize> =
-                (0..tiles).flat_map(|tile| grouping.tile_rows(tile, count(tile))).collect();
-            assert_eq!(found, expected);
+            assert_eq!(grouping.group(&(0..keys.len()).collect::<Vec<_>>()), expected);
             let starts = grouping.heads().starts(1, TILE_VALUES);
             let heads = (TILE_VALUES..2 * TILE_VALUES).filter(|at| {
                 at % TILE_VALUES == 0 || keys[expected[*at]] != keys[expected[at - 1]]

@@ -41,6 +41,7 @@ pub mod tile;
 pub mod tree;
 mod tree_decode;
 pub mod tree_encode;
+mod value_codes;
 pub mod value_type;
 pub mod values;
 mod wire;

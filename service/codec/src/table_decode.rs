@@ -70,8 +70,8 @@ impl Table {
     /// What FORMAT.md, section 7, refuses; a block of fixes.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
         let stored_bytes = bytes.len();
-        let bytes = expanded(bytes, budget)?;
-        let (header, chunks) = read(&bytes, budget, check_header)?;
+        let (bytes, checksums) = expanded(bytes, budget)?;
+        let (header, chunks) = read(&bytes, budget, checksums, check_header)?;
         let text_bytes_max = budget.text_bytes_max;
         Ok(Self { bytes, stored_bytes, text_bytes_max, header, chunks })
     }

@@ -77,6 +77,8 @@ constants! { CODEC_CONSTANTS:
     /// Threads of a block that permutes the values of a segment, and its bytes of shared memory.
     ENCODE_SEGMENT_THREADS: u32 = 1024;
     ENCODE_GROUP_BYTES: u32 = 229_376;
+    /// Tiles of each block of a run but the last.
+    RUN_BLOCK_TILES: u32 = 32;
 }
 
 records! { CODEC_RECORDS:
@@ -216,6 +218,17 @@ records! { CODEC_RECORDS:
         rows: u32,
         /// The request that fails with it.
         request: u32,
+    }
+
+    /// What the rows of a tile have, or what rows must have; both ends included. Times count from
+    /// the start of the run's partition, milliseconds.
+    RunZone {
+        time_min: u32,
+        time_max: u32,
+        x_min: i32,
+        x_max: i32,
+        y_min: i32,
+        y_max: i32,
     }
 
     /// Least key and number of bits of a segment's wide keys.

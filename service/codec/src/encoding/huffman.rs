@@ -4,10 +4,12 @@
 //! A bucket is a range of values that agree in their bit length and the next `split` bits; small
 //! values have a bucket each, so the greatest split of bytes codes each value.
 
+use std::array;
+
 use crate::buckets::{Buckets, frequencies};
 use crate::encoding::Encoding;
 pub use crate::huffman_code::SYMBOLS_MAX;
-use crate::huffman_code::{CODE_BITS_MAX, Code, DecodeTable, code_lengths, codes};
+use crate::huffman_code::{CODE_BITS_MAX, Code, code_lengths, codes};
 use crate::node_spec::{NodeSpec, ParameterSpec, PlacedNode, SectionSpec};
 use crate::packed::{WORD_BYTES, pack, unpack, words};
 use crate::plan::{PlanFault, PlanNode, at};
@@ -15,6 +17,7 @@ use crate::section::{Fault, Section, TileSections};
 use crate::tile::TILE_VALUES;
 use crate::tree_decode::{NodeInput, NodeReader, TileContext};
 use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
+use crate::value_codes::{LANES, ValueCodes};
 use crate::word::Word;
 
 /// Bits of a code's length in the first section.
@@ -237,57 +240,28 @@ impl BitWriter {
 
 /// Decoder of a `huffman` node whose groups have `GROUP` values.
 pub(crate) struct Huffman<'a, const GROUP: usize> {
-    table: Option<DecodeTable>,
+    codes: Option<ValueCodes>,
     directory: Section<'a>,
     words: Section<'a>,
-}
-
-/// Entry of the table: length of the code, number of low bits, high part of the value.
-#[derive(Clone, Copy)]
-struct Entry(u32);
-
-impl Entry {
-    fn new(length: u32, low_bits: u32, high: u32) -> Self {
-        Self(length | low_bits << 4 | high << 10)
-    }
-
-    #[inline(always)]
-    fn length(self) -> u32 {
-        self.0 & 0xf
-    }
-
-    #[inline(always)]
-    fn low_bits(self) -> u32 {
-        self.0 >> 4 & 0x3f
-    }
-
-    #[inline(always)]
-    fn high(self) -> u64 {
-        (self.0 >> 10).into()
-    }
 }
 
 impl<'a, const GROUP: usize> Huffman<'a, GROUP> {
     pub(crate) fn open(node: &NodeInput<'a>, _: &mut NodeReader<'a>) -> Result<Self, Fault> {
         let [lengths, directory, words] = [0, 1, 2].map(|index| node.sections[index]);
-        let table = Self::table(node.node, &lengths)?;
-        Ok(Self { table, directory, words })
+        let codes = Self::codes(node.node, &lengths)?;
+        Ok(Self { codes, directory, words })
     }
 
-    /// The table of the stated lengths; `None` for a node without values.
-    fn table(node: &PlanNode, section: &Section<'_>) -> Result<Option<DecodeTable>, Fault> {
+    /// The codes of the stated lengths; `None` for a node without values.
+    fn codes(node: &PlanNode, section: &Section<'_>) -> Result<Option<ValueCodes>, Fault> {
         let (buckets, symbols) = parameters(node.parameter_u32);
         if symbols == 0 {
             return Ok(None);
         }
         let mut lengths = vec![0_u8; symbols];
         unpack(section.bytes, LENGTH_BITS, &mut lengths);
-        let entry = |symbol, length| {
-            let (high, low_bits) = buckets.parts(symbol);
-            Entry::new(length, low_bits, high).0
-        };
-        match DecodeTable::of(&lengths, entry) {
-            Some(table) => Ok(Some(table)),
+        match ValueCodes::new(&lengths, buckets) {
+            Some(codes) => Ok(Some(codes)),
             None => section.fault(0, "the lengths of the codes are not those of a code".into()),
         }
     }
@@ -300,30 +274,19 @@ impl<'a, const GROUP: usize> Huffman<'a, GROUP> {
         let tile = context.tile;
         let bytes = self.directory.tile_words(&self.words, tile)?;
         let sizes = self.sizes(tile, bytes, out.len())?;
-        let Some(table) = &self.table else { return Ok(()) };
+        let Some(codes) = &self.codes else { return Ok(()) };
         let bytes = &bytes[sizes.bytes..];
         let mut start = 0;
-        // Four groups at a time: the steps of one wait for each other, those of four overlap.
         let mut sizes = sizes.groups.iter();
-        for part in out.chunks_mut(4 * GROUP) {
-            let mut bits = [0; 4];
-            let mut ends = [0; 4];
+        for part in out.chunks_mut(LANES * GROUP) {
+            let (mut bits, mut ends) = ([0; LANES], [0; LANES]);
             for ((bit, end), size) in bits.iter_mut().zip(&mut ends).zip(&mut sizes) {
                 *bit = start;
                 start += usize::from(*size);
                 *end = start;
             }
-            match part.as_chunks_mut().0.as_mut_array() {
-                Some(groups) => decode_four::<T, GROUP>(bytes, &mut bits, table, groups),
-                None => {
-                    for (group, bit) in part.chunks_mut(GROUP).zip(&mut bits) {
-                        for value in group {
-                            let (decoded, taken) = decode_at::<T>(bytes, *bit, table);
-                            (*value, *bit) = (decoded, *bit + taken);
-                        }
-                    }
-                }
-            }
+            let mut groups = part.chunks_mut(GROUP);
+            codes.decode(bytes, &mut bits, array::from_fn(|_| groups.next().unwrap_or_default()));
             if bits != ends {
                 let problem = format!("groups of tile {tile} end at bits {bits:?}, not {ends:?}");
                 return self.directory.fault(tile * 8, problem);
@@ -397,56 +360,4 @@ struct Sizes {
     groups: [u16; TILE_GROUPS],
     /// Bytes that the sizes take.
     bytes: usize,
-}
-
-/// The 57 bits from bit `bit` on at least; zeros behind the end.
-#[inline(always)]
-fn bits_from(bytes: &[u8], bit: usize) -> u64 {
-    let rest = bytes.get(bit / 8..).unwrap_or(&[]);
-    let word = match rest.first_chunk() {
-        Some(word) => u64::from_le_bytes(*word),
-        None => {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            u64::from_le_bytes(word)
-        }
-    };
-    word >> (bit % 8)
-}
-
-/// Four whole groups from these bits on; moves each to its end.
-#[inline]
-fn decode_four<T: Word, const GROUP: usize>(
-    bytes: &[u8],
-    bits: &mut [usize; 4],
-    table: &DecodeTable,
-    out: &mut [[T; GROUP]; 4],
-) {
-    let [first, second, third, fourth] = out;
-    let mut at = *bits;
-    let groups = first.iter_mut().zip(second).zip(third.iter_mut().zip(fourth));
-    for ((first, second), (third, fourth)) in groups {
-        for (value, bit) in [first, second, third, fourth].into_iter().zip(&mut at) {
-            let (decoded, taken) = decode_at::<T>(bytes, *bit, table);
-            (*value, *bit) = (decoded, *bit + taken);
-        }
-    }
-    *bits = at;
-}
-
-/// The value at a bit, and the bits that it takes.
-#[inline(always)]
-fn decode_at<T: Word>(bytes: &[u8], bit: usize, table: &DecodeTable) -> (T, usize) {
-    let bits = bits_from(bytes, bit);
-    let entry = Entry(table.entry(bits));
-    let (length, low_bits) = (entry.length(), entry.low_bits());
-    // A code and 31 low bits are always in what was read.
-    let mut low = bits >> length;
-    if T::BITS > 32 && low_bits > 31 {
-        let at = bit + length as usize;
-        low = bits_from(bytes, at) & u64::from(u32::MAX) | bits_from(bytes, at + 32) << 32;
-    }
-    let low = low & ((1 << low_bits) - 1);
-    let value = entry.high() << low_bits | low;
-    (T::low(value), (length + low_bits) as usize)
 }

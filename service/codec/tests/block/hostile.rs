@@ -3,7 +3,7 @@
 //! Each case changes one thing, recomputes the checksums, and expects the error that names it.
 
 use bytes::Bytes;
-use shoal_codec::{Block, BlockError, Budget};
+use shoal_codec::{Block, BlockError, Budget, ColumnSet, FixColumns};
 
 use crate::sample::{EARTH, encode, full, parse, plain, read};
 use crate::seal::{BLOCK_BYTES, COLUMNS, DIRECTORY_BYTES, HEADER, ROWS, seal, set, u64_at};
@@ -163,7 +163,7 @@ fn ranges_stand_least_first() {
     set(&mut bytes, 60, 1_u32.to_le_bytes());
     seal(&mut bytes);
     assert!(matches!(read(&bytes).unwrap_err(), BlockError::Header { offset: 56, .. }));
-    let mut bytes = encode(&shoal_codec::FixColumns::new(), &EARTH, 3);
+    let mut bytes = encode(&FixColumns::new(), &EARTH, 3);
     set(&mut bytes, 68, 1_i32.to_le_bytes());
     seal(&mut bytes);
     assert!(matches!(read(&bytes).unwrap_err(), BlockError::Header { offset: 64, .. }));
@@ -197,6 +197,13 @@ fn rows_outside_the_stated_range_and_box_are_named() {
         block.decode_rows(0..1, &mut out).unwrap();
         let again = block.decode_rows(row..5, &mut out).unwrap_err();
         assert!(matches!(again, BlockError::RowOutside { row: r, .. } if r == row), "{again}");
+        assert!(out.is_empty());
+        // Only who wants the column meets the fault.
+        let own = ColumnSet::ALL.iter().filter(|own| own.name() == column);
+        let own = own.fold(ColumnSet::NONE, ColumnSet::with);
+        block.decode_columns(0..5, ColumnSet::ALL.without(own), &mut out).unwrap();
+        let alone = block.decode_columns(row..5, own, &mut out).unwrap_err();
+        assert_eq!(alone, again);
         assert!(out.is_empty());
     }
 }

@@ -2,7 +2,7 @@
 //! bounds, ranges of rows.
 
 use bytes::Bytes;
-use shoal_codec::{Block, BlockCodec, BlockPlan, Budget, CpuCodec, FixColumns};
+use shoal_codec::{Block, BlockCodec, BlockPlan, Budget, Column, ColumnSet, CpuCodec, FixColumns};
 
 use crate::random::Random;
 use crate::walk::{SPACE, any_plan, walks};
@@ -36,6 +36,35 @@ fn blocks_of_any_plan_round_trip_whole_and_in_parts_below_the_bound() {
         }
     }
     assert!(planned > 400, "only {planned} columns took their trees: plans are not tested");
+}
+
+#[test]
+fn columns_decode_alone_and_the_rest_completes_the_rows() {
+    let seed = 53;
+    let mut chance = Random::new(seed);
+    for case in 0..200 {
+        let (rows, objects) = (1 + chance.below(3000), 1 + chance.next() % 500);
+        let columns = walks(&mut chance, rows, objects);
+        let plan = if case % 3 == 0 { BlockPlan::fixes() } else { any_plan(&mut chance) };
+        let mut bytes = Vec::new();
+        CpuCodec.encode_planned(&columns, &plan, &SPACE, 1, &mut bytes).unwrap();
+        let block = Block::parse(Bytes::from(bytes), &Budget::default()).unwrap();
+        let first = Column::ALL.into_iter().filter(|_| chance.below(2) == 0);
+        let first = first.fold(ColumnSet::NONE, ColumnSet::with);
+        let start = chance.below(rows);
+        let range = start..start + 1 + chance.below(rows - start);
+        let mut part = FixColumns::new();
+        block.decode_columns(range.clone(), first, &mut part).unwrap();
+        for column in Column::ALL {
+            let length = part.column(column).map_or(0, |values| values.len());
+            let is_there = first.contains(column) && columns.column_set().contains(column);
+            let expected = if is_there { range.len() } else { 0 };
+            assert_eq!(length, expected, "seed {seed}, case {case}, {}", column.name());
+        }
+        let rest = ColumnSet::ALL.without(first);
+        block.decode_columns(range.clone(), rest, &mut part).unwrap();
+        assert_eq!(part, columns.slice(range), "seed {seed}, case {case}");
+    }
 }
 
 #[test]
