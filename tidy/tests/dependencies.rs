@@ -18,7 +18,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("shoal-engine", &["shoal-codec"]),
     ("shoal-proto", &[]),
     ("shoal-client", &["shoal-codec", "shoal-proto"]),
-    ("shoal-gpu", &["shoal-codec", "shoal-engine", "shoal-index"]),
+    ("shoal-gpu", &["shoal-codec", "shoal-engine", "shoal-history", "shoal-index"]),
     (
         "shoal-service",
         &[
@@ -42,6 +42,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "shoal-codec",
             "shoal-engine",
             "shoal-gpu",
+            "shoal-history",
             "shoal-index",
             "shoal-position-log",
             "shoal-table",

@@ -19,6 +19,7 @@ use crate::limits::{
 use crate::manifest::{Manifest, Watermark};
 use crate::partition::Partition;
 use crate::run::{NewRun, PageCache, RunEntry, RunFile, SharedPlanners};
+use crate::run_device::RunDevice;
 use crate::sorted_rows::{cells_of, write_sorted};
 use crate::version::{Runs, Version};
 
@@ -36,6 +37,8 @@ pub struct HistoryOptions {
     pub cache_bytes: usize,
     /// Space that runs leave free on the disk.
     pub reserve_bytes: u64,
+    /// Searches runs where it can.
+    pub device: Option<Arc<dyn RunDevice>>,
 }
 
 impl HistoryOptions {
@@ -48,6 +51,7 @@ impl HistoryOptions {
             partition_ms: PARTITION_MS_DEFAULT,
             cache_bytes: CACHE_BYTES_DEFAULT,
             reserve_bytes: shoal_position_log::limits::RESERVE_BYTES_DEFAULT,
+            device: None,
         }
     }
 }
@@ -95,7 +99,8 @@ impl HistoryWriter {
         folder: &str,
         options: &HistoryOptions,
     ) -> Result<Self, HistoryError> {
-        let HistoryOptions { fleet_id, space, partition_ms, cache_bytes, reserve_bytes } = *options;
+        let HistoryOptions { fleet_id, space, partition_ms, cache_bytes, reserve_bytes, .. } =
+            *options;
         if !(PARTITION_MS_MIN..=PARTITION_MS_MAX).contains(&partition_ms) {
             return Err(HistoryError::Input(format!(
                 "a partition of {partition_ms} ms, it must have {PARTITION_MS_MIN} to \
@@ -143,6 +148,7 @@ impl HistoryWriter {
             partitions: partitions.into_iter().map(|(at, runs)| (at, runs.into())).collect(),
             erasing: manifest.erasing.clone().into(),
             cache,
+            device: options.device.clone(),
         };
         Ok(Self {
             storage,

@@ -15,6 +15,7 @@ mod merge;
 mod partition;
 mod query;
 mod run;
+mod run_device;
 mod sorted_rows;
 mod version;
 mod wire;
@@ -32,4 +33,5 @@ pub use query::{
     Scan, Trajectory,
 };
 pub use run::{RunEntry, Zone};
+pub use run_device::{RunDevice, RunObject, RunPages};
 pub use version::Version;

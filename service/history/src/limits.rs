@@ -9,6 +9,8 @@ pub const TILE_ROWS: usize = TILE_VALUES;
 /// Rows of one block of fixes, half of the codec's segment. A query for one object reads and
 /// verifies a whole block; a block of a quarter takes 2 % more bytes on the public set.
 pub const BLOCK_ROWS: usize = SEGMENT_ROWS / 2;
+/// Tiles of a whole block.
+pub const BLOCK_TILES: usize = BLOCK_ROWS / TILE_ROWS;
 /// Entries of one page of a sorted table: a look-up reads and verifies one page.
 pub const TABLE_PAGE_ROWS: usize = 8 * TILE_ROWS;
 /// Rows of one run: the memory of a merge grows with the objects of its inputs.
@@ -47,7 +49,7 @@ pub const MERGE_RUNS_CLOSED: usize = 2;
 /// every row is rewritten a number of times that is logarithmic in the rows of its partition.
 pub const MERGE_RATIO_OPEN: u64 = 2;
 /// The same where the partition lies before the watermark: fewer runs, as little more arrives.
-pub const MERGE_RATIO_CLOSED: u64 = 4;
+pub const MERGE_RATIO_CLOSED: u64 = 8;
 
 // A block has whole tiles, so that tiles of a run are numbered without regard to blocks.
 const _: () = assert!(BLOCK_ROWS.is_multiple_of(TILE_ROWS));

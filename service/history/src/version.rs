@@ -11,6 +11,7 @@ use crate::error::HistoryError;
 use crate::manifest::Watermark;
 use crate::partition::Partition;
 use crate::run::{PageCache, RunFile, RunReader};
+use crate::run_device::RunDevice;
 
 /// The runs of a partition, generations ascending.
 pub(crate) type Runs = Arc<[Arc<RunFile>]>;
@@ -28,6 +29,8 @@ pub struct Version {
     /// Objects that no answer contains, ascending.
     pub(crate) erasing: Arc<[u64]>,
     pub(crate) cache: Arc<PageCache>,
+    /// Searches runs, if there is one.
+    pub(crate) device: Option<Arc<dyn RunDevice>>,
 }
 
 impl Version {
@@ -114,13 +117,13 @@ impl Version {
         RunReader::open(file, &self.cache, self.fleet_id)
     }
 
-    /// Whether no answer contains the object.
     /// Objects that are being erased: no answer has them.
     #[must_use]
     pub fn erasing(&self) -> usize {
         self.erasing.len()
     }
 
+    /// Whether no answer contains the object.
     pub(crate) fn is_erased(&self, object: u64) -> bool {
         !self.erasing.is_empty() && self.erasing.binary_search(&object).is_ok()
     }

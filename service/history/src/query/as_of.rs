@@ -14,6 +14,7 @@ use super::row_filter::RowFilter;
 use crate::batch::EVERY_OBJECT;
 use crate::error::HistoryError;
 use crate::run::{ObjectEntry, RunReader};
+use crate::run_device::RunPages;
 use crate::version::{Runs, Version};
 
 /// A past moment and the objects that are asked for.
@@ -55,6 +56,8 @@ struct Part {
     /// Objects from the first to before the second.
     objects: (u64, u64),
     candidates: HashMap<u64, Candidate>,
+    /// Objects that later partitions have settled, ascending; some may be behind the part.
+    settled: Vec<u64>,
     rows_max: usize,
     cleared_ms: Option<i64>,
 }
@@ -69,13 +72,69 @@ impl Part {
         self.candidates.entry(object).or_default()
     }
 
+    /// Settles what is known.
+    fn settle(&mut self) {
+        let open = self.candidates.iter_mut().filter(|(_, candidate)| !candidate.is_settled);
+        let before = self.settled.len();
+        self.settled.extend(open.map(|(object, candidate)| {
+            candidate.is_settled = true;
+            *object
+        }));
+        if self.settled.len() > before {
+            self.settled.sort_unstable();
+        }
+    }
+
+    /// The places of those of some ascending objects that are open, as [`Self::is_open`] says.
+    fn open_among(&self, objects: &[u64]) -> Vec<usize> {
+        let first = objects.first().copied().unwrap_or(EVERY_OBJECT);
+        let known = self.settled.partition_point(|settled| *settled < first);
+        let mut settled = self.settled[known..].iter().peekable();
+        let is_open = |object: u64| {
+            while settled.next_if(|settled| **settled < object).is_some() {}
+            self.contains(object) && settled.peek() != Some(&&object)
+        };
+        let are_open = objects.iter().copied().map(is_open).enumerate();
+        are_open.filter_map(|(at, is_open)| is_open.then_some(at)).collect()
+    }
+
+    /// Whether an object belongs to the part and no later partition has settled it.
+    fn is_open(&self, object: u64) -> bool {
+        let candidate = self.candidates.get(&object);
+        self.contains(object) && candidate.is_none_or(|candidate| !candidate.is_settled)
+    }
+
+    /// Whether nothing is known of an object that is as new as a time.
+    fn is_before(&self, object: u64, time_ms: i64) -> bool {
+        let newest = self.candidates.get(&object).and_then(|candidate| candidate.newest);
+        newest.is_none_or(|(row, _)| row.time_ms < time_ms)
+    }
+
+    /// Takes a fix of an object of the part, unless a newer one is known.
+    fn offer(&mut self, row: FixRow, generation: u64) {
+        let candidate = self.candidate(row.object);
+        let known = candidate.newest.map(|(row, known)| (row.time_ms, known));
+        if known <= Some((row.time_ms, generation)) {
+            candidate.newest = Some((row, generation));
+        }
+        self.cut();
+    }
+
     /// Ends the part earlier if it has too many objects.
     fn cut(&mut self) {
         if self.candidates.len() >= self.rows_max.saturating_mul(2) {
             let mut objects: Vec<u64> = self.candidates.keys().copied().collect();
             let (_, end, _) = objects.select_nth_unstable(self.rows_max);
-            self.objects.1 = *end;
-            self.candidates.retain(|object, _| *object < self.objects.1);
+            let end = *end;
+            self.end_before(end);
+        }
+    }
+
+    /// Ends the part before an object, if it does not end earlier.
+    fn end_before(&mut self, end: u64) {
+        if end < self.objects.1 {
+            self.objects.1 = end;
+            self.candidates.retain(|object, _| *object < end);
         }
     }
 }
@@ -113,6 +172,7 @@ impl<F: RowFilter> AsOf<F> {
         let mut part = Part {
             objects: (from, EVERY_OBJECT),
             candidates: HashMap::new(),
+            settled: Vec::new(),
             rows_max: self.budget.rows_max(),
             cleared_ms: None,
         };
@@ -120,7 +180,7 @@ impl<F: RowFilter> AsOf<F> {
         let version = self.version.clone();
         for runs in version.partitions_in(oldest_ms, self.query.time_ms).rev() {
             self.read_partition(runs, &mut part)?;
-            part.candidates.values_mut().for_each(|it| it.is_settled = true);
+            part.settle();
             // What is older than a clear is over.
             if part.cleared_ms.is_some() || self.is_complete(&part) {
                 break;
@@ -151,7 +211,8 @@ impl<F: RowFilter> AsOf<F> {
         for reader in readers.iter().filter(|reader| reader.entry().removals > 0) {
             self.read_removals(reader, part)?;
         }
-        for reader in &mut readers {
+        // The newest first: mostly it leaves little to find in the others.
+        for reader in readers.iter_mut().rev() {
             let zone = reader.entry().zone;
             if zone.meets_times(i64::MIN, self.query.time_ms) {
                 self.read_run(reader, part)?;
@@ -181,26 +242,74 @@ impl<F: RowFilter> AsOf<F> {
     /// Reads the newest fixes of objects that are not settled.
     fn read_run(&mut self, reader: &mut RunReader, part: &mut Part) -> Result<(), HistoryError> {
         let mut sought: Vec<(u64, ObjectEntry)> = Vec::new();
-        let is_open = |part: &Part, object: u64| {
-            let candidate = part.candidates.get(&object);
-            part.contains(object) && candidate.is_none_or(|candidate| !candidate.is_settled)
-        };
+        let last_ms = reader.entry().zone.time_ms.1;
         if let Some(objects) = &self.query.objects {
-            for &object in objects.iter().filter(|object| is_open(part, **object)) {
+            let open = objects.iter().copied().filter(|object| part.is_open(*object));
+            let open: Vec<u64> = open.collect();
+            if let Some(states) = self.states_on_device(reader, &open) {
+                self.take_states(reader, states.into_iter().flatten(), part);
+                return Ok(());
+            }
+            for object in open.into_iter().filter(|object| part.is_before(*object, last_ms)) {
                 sought.extend(reader.find(object)?.map(|entry| (object, entry)));
             }
             return self.read_newest(reader, &mut sought, part);
         }
+        if let Some(states) = self.newest_on_device(reader, part) {
+            self.take_states(reader, (0..states.len()).map(|at| states.row(at)), part);
+            return Ok(());
+        }
         for page in 0..reader.object_pages() {
-            let (objects, entries) = reader.object_page(page)?;
-            let entries = objects.into_iter().zip(entries);
-            sought.extend(entries.filter(|(object, _)| is_open(part, *object)));
+            let objects = reader.page_objects(page)?;
+            let open = part.open_among(&objects);
+            if open.is_empty() {
+                continue;
+            }
+            let (_, entries) = reader.object_page(page)?;
+            let open = open.into_iter().map(|at| (objects[at], entries[at]));
+            sought.extend(open.filter(|(object, _)| part.is_before(*object, last_ms)));
             if sought.len() >= self.budget.rows_max() {
                 self.read_newest(reader, &mut sought, part)?;
                 sought.clear();
             }
         }
         self.read_newest(reader, &mut sought, part)
+    }
+
+    /// The newest fixes of some objects by a device, if it answers.
+    fn states_on_device(&self, reader: &RunReader, objects: &[u64]) -> Option<Vec<Option<FixRow>>> {
+        let device = self.version.device.as_ref()?;
+        let is_worth_it = objects.len() >= device.objects_min();
+        is_worth_it.then(|| device.states(&RunPages(reader), objects, self.query.time_ms))?
+    }
+
+    /// The newest fixes of all objects of a part by a device, if it answers; may end the part
+    /// earlier.
+    fn newest_on_device(&self, reader: &RunReader, part: &mut Part) -> Option<FixColumns> {
+        let device = self.version.device.as_ref()?;
+        let most = self.budget.rows_max().saturating_mul(2);
+        let time_ms = self.query.time_ms;
+        let states = device.newest(&RunPages(reader), time_ms, part.objects.0, most)?;
+        if states.len() == most {
+            // Nothing is known of objects behind these.
+            let end = states.object[most - 1].saturating_add(1);
+            part.end_before(end);
+        }
+        Some(states)
+    }
+
+    /// Takes the newest fixes of a run for objects that are not settled.
+    fn take_states(
+        &self,
+        reader: &RunReader,
+        states: impl Iterator<Item = FixRow>,
+        part: &mut Part,
+    ) {
+        for row in states {
+            if part.is_open(row.object) && !self.version.is_erased(row.object) {
+                part.offer(row, reader.entry().generation);
+            }
+        }
     }
 
     fn read_newest(
@@ -212,19 +321,16 @@ impl<F: RowFilter> AsOf<F> {
         // In the order of rows, so that a tile is decoded once.
         sought.sort_unstable_by_key(|(_, entry)| entry.first_row);
         let generation = reader.entry().generation;
+        let is_dense = sought.len() >= reader.entry().tiles();
         for (object, entry) in sought.iter().filter(|(object, _)| !self.version.is_erased(*object))
         {
             if !part.contains(*object) {
                 continue;
             }
-            let newest = reader.newest_fix(entry, self.query.time_ms, &mut self.budget)?;
+            let newest =
+                reader.newest_fix(entry, self.query.time_ms, is_dense, &mut self.budget)?;
             if let Some(row) = newest {
-                let candidate = part.candidate(*object);
-                let known = candidate.newest.map(|(row, known)| (row.time_ms, known));
-                if known <= Some((row.time_ms, generation)) {
-                    candidate.newest = Some((row, generation));
-                }
-                part.cut();
+                part.offer(row, generation);
             }
         }
         Ok(())

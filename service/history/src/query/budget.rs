@@ -1,9 +1,10 @@
 //! What one query may take: tiles, rows in memory; and whether it is cancelled.
 //!
-//! Both are checked before each span of at most 16 tiles, which takes about a millisecond.
+//! Clones share the number of tiles, so that the parts of a query have one budget. Both are checked
+//! before each span of at most 16 tiles, which takes about a millisecond.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::HistoryError;
 
@@ -11,17 +12,17 @@ use crate::error::HistoryError;
 #[derive(Clone, Debug)]
 pub struct QueryBudget {
     tiles_max: u64,
-    tiles: u64,
+    tiles: Arc<AtomicU64>,
     rows_max: usize,
     is_cancelled: Arc<AtomicBool>,
 }
 
 impl QueryBudget {
-    /// At most `tiles_max` tiles are decoded, and about `rows_max` rows (at least one) are held in
+    /// At most `tiles_max` tiles are read, and about `rows_max` rows (at least one) are held in
     /// memory at a time. The query ends soon after `is_cancelled` becomes true.
     #[must_use]
     pub fn new(tiles_max: u64, rows_max: usize, is_cancelled: Arc<AtomicBool>) -> Self {
-        Self { tiles_max, tiles: 0, rows_max: rows_max.max(1), is_cancelled }
+        Self { tiles_max, tiles: Arc::default(), rows_max: rows_max.max(1), is_cancelled }
     }
 
     /// No bound, for tests and tools.
@@ -30,10 +31,10 @@ impl QueryBudget {
         Self::new(u64::MAX, usize::MAX / 4, Arc::default())
     }
 
-    /// Tiles that were decoded so far.
+    /// Tiles that were read so far.
     #[must_use]
     pub fn tiles(&self) -> u64 {
-        self.tiles
+        self.tiles.load(Ordering::Relaxed)
     }
 
     /// Rows that the query may hold.
@@ -41,20 +42,15 @@ impl QueryBudget {
         self.rows_max
     }
 
-    /// Before a tile is decoded.
-    pub(crate) fn tile(&mut self) -> Result<(), HistoryError> {
-        self.take_tiles(1)
-    }
-
-    /// Before some tiles are decoded.
+    /// Before some tiles are read.
     pub(crate) fn take_tiles(&mut self, count: usize) -> Result<(), HistoryError> {
         if self.is_cancelled.load(Ordering::Relaxed) {
             return Err(HistoryError::Cancelled);
         }
-        if self.tiles_max - self.tiles < count as u64 {
+        let before = self.tiles.fetch_add(count as u64, Ordering::Relaxed);
+        if before.saturating_add(count as u64) > self.tiles_max {
             return Err(HistoryError::Budget { unit: "tiles", limit: self.tiles_max });
         }
-        self.tiles += count as u64;
         Ok(())
     }
 

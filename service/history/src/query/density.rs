@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use shoal_codec::FixColumns;
+use shoal_codec::{Column, ColumnSet};
 
 use super::row_filter::RowFilter;
 use super::scan::Scan;
 use crate::error::HistoryError;
+
+const PLACES: ColumnSet = ColumnSet::NONE.with(Column::Time).with(Column::X).with(Column::Y);
 
 /// How fixes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,6 @@ pub struct Density<F> {
     grid: DensityGrid,
     /// By step, row and column.
     counts: HashMap<(i64, i32, i32), u64>,
-    rows: FixColumns,
 }
 
 impl<F: RowFilter> Density<F> {
@@ -53,7 +54,7 @@ impl<F: RowFilter> Density<F> {
             );
             return Err(HistoryError::Input(reason));
         }
-        Ok(Self { scan, grid, counts: HashMap::new(), rows: FixColumns::new() })
+        Ok(Self { scan, grid, counts: HashMap::new() })
     }
 
     /// Counts some rows. At the end it returns false and has appended all squares, (time, row,
@@ -63,22 +64,21 @@ impl<F: RowFilter> Density<F> {
     /// As [`Scan::next`]; [`HistoryError::Budget`] if squares and steps are more than the rows of
     /// the budget.
     pub fn next(&mut self, out: &mut Vec<DensityCell>) -> Result<bool, HistoryError> {
-        let Self { scan, grid, counts, rows } = self;
+        let Self { scan, grid, counts } = self;
         let (side, (from_ms, _)) = (i64::from(grid.cell_quanta), scan.window_ms());
-        rows.clear();
-        if scan.next(rows)? {
-            let square = |value: i32| i64::from(value).div_euclid(side) as i32;
-            // Rows of an object follow each other, and mostly lie in one square.
-            let mut same = ((0, 0, 0), 0);
-            for row in 0..rows.len() {
-                let step = rows.time_ms[row].saturating_sub(from_ms) / grid.step_ms;
-                let place = (step, square(rows.y[row]), square(rows.x[row]));
-                if place != same.0 {
-                    add(counts, same);
-                    same = (place, 0);
-                }
-                same.1 += 1;
+        let square = |value: i32| i64::from(value).div_euclid(side) as i32;
+        // Rows of an object follow each other, and mostly lie in one square.
+        let mut same = ((0, 0, 0), 0);
+        let more = scan.visit(PLACES, |rows, row| {
+            let step = rows.time_ms[row].saturating_sub(from_ms) / grid.step_ms;
+            let place = (step, square(rows.y[row]), square(rows.x[row]));
+            if place != same.0 {
+                add(counts, same);
+                same = (place, 0);
             }
+            same.1 += 1;
+        })?;
+        if more {
             add(counts, same);
             scan.hold("squares and steps", counts.len())?;
             return Ok(true);

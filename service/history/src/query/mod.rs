@@ -6,6 +6,7 @@ mod density;
 mod replay;
 mod row_filter;
 mod scan;
+mod scan_piece;
 mod trajectory;
 
 pub use as_of::{AsOf, AsOfQuery};

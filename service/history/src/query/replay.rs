@@ -6,11 +6,10 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use shoal_codec::{FixColumns, FixRow};
+use shoal_codec::{ColumnSet, FixColumns, FixRow};
 
 use super::budget::QueryBudget;
 use super::row_filter::RowFilter;
-use super::scan::wanted;
 use crate::error::HistoryError;
 use crate::version::{Runs, Version};
 
@@ -126,13 +125,16 @@ impl<F: RowFilter> Replay<F> {
         let mut tile = 0;
         while tile < index.zones.len() {
             let to_ms = least.end.map_or(to_ms, |(time_ms, ..)| to_ms.min(time_ms));
-            let span = wanted(&reader, tile, |zone| zone.meets_times(from_ms, to_ms));
+            let span = reader.span(tile);
+            let zones = index.zones[span].iter();
+            let wanted = zones.take_while(|zone| zone.meets_times(from_ms, to_ms)).count();
+            let span = tile..tile + wanted;
             tile = span.end.max(tile + 1);
             if span.is_empty() {
                 continue;
             }
             self.budget.take_tiles(span.len())?;
-            let rows = reader.load(span)?;
+            let rows = reader.load(span, ColumnSet::ALL)?;
             for row in 0..rows.len() {
                 let identity = (rows.time_ms[row], rows.object[row]);
                 let is_next = self.after.is_none_or(|after| identity > after);

@@ -1,6 +1,8 @@
 //! Which rows a query wants: a region, ranges of attributes, or anything else.
+//!
+//! A scan decodes the columns of the filter first, and the others only where rows are selected.
 
-use shoal_codec::FixColumns;
+use shoal_codec::{ColumnSet, FixColumns};
 
 use crate::run::Zone;
 
@@ -8,8 +10,31 @@ use crate::run::Zone;
 pub trait RowFilter {
     /// False only if no row of the zone matches; saves decoding a tile.
     fn may_match(&self, zone: &Zone) -> bool;
-    /// Whether a row matches.
+
+    /// A zone whose box has the positions of all matches, for a device; the rest does not count.
+    fn bounds(&self) -> Zone {
+        Zone::EVERYTHING
+    }
+
+    /// True only if every row of the zone matches; saves the test of a tile.
+    fn covers(&self, _: &Zone) -> bool {
+        false
+    }
+
+    /// The columns that decide. [`Self::select`] may read no others, which have no rows then.
+    fn columns(&self) -> ColumnSet {
+        ColumnSet::ALL
+    }
+
+    /// Whether a row matches; all columns are there.
     fn matches(&self, rows: &FixColumns, row: usize) -> bool;
+
+    /// Clears the flags of rows that do not match. Filters of few columns do it without branches.
+    fn select(&self, rows: &FixColumns, flags: &mut [bool]) {
+        for (row, flag) in flags.iter_mut().enumerate() {
+            *flag = *flag && self.matches(rows, row);
+        }
+    }
 }
 
 /// Every row.
@@ -19,6 +44,14 @@ pub struct Everywhere;
 impl RowFilter for Everywhere {
     fn may_match(&self, _: &Zone) -> bool {
         true
+    }
+
+    fn covers(&self, _: &Zone) -> bool {
+        true
+    }
+
+    fn columns(&self) -> ColumnSet {
+        ColumnSet::NONE
     }
 
     fn matches(&self, _: &FixColumns, _: usize) -> bool {

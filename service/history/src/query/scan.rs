@@ -1,19 +1,25 @@
 //! The fixes of a window of time that match a filter, in the order of the runs.
 //!
-//! Zones select tiles, tiles are decoded and filtered. A row that a newer run of its partition
-//! replaces is not returned, whatever its replacement is.
+//! Zones select tiles. The columns of the tests are decoded first, the others only where rows are
+//! selected; what zones prove is not tested. A row that a newer run of its partition replaces is
+//! not returned, whatever its replacement is.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use shoal_codec::FixColumns;
+use shoal_codec::{Column, ColumnSet, FixColumns};
 
 use super::budget::QueryBudget;
 use super::row_filter::RowFilter;
+use super::scan_piece::{ScanPiece, cut};
 use crate::error::HistoryError;
 use crate::run::{RunReader, Zone};
-use crate::version::{Runs, Version};
+use crate::run_device::RunPages;
+use crate::version::Version;
+
+const OBJECTS: ColumnSet = ColumnSet::NONE.with(Column::Object);
+const TIMES: ColumnSet = ColumnSet::NONE.with(Column::Time);
 
 /// Fixes between two times, both included. They come some tiles at a time: by partition, run, cell,
 /// object and time.
@@ -23,25 +29,31 @@ pub struct Scan<F> {
     window_ms: (i64, i64),
     filter: F,
     budget: QueryBudget,
-    /// Partitions that remain, the next one last.
-    partitions: Vec<Runs>,
-    /// The runs of the partition that is read, generations ascending.
+    /// What remains behind the present piece, the next one last.
+    pieces: Vec<ScanPiece>,
+    /// The run of the present piece, and the newer ones of its partition, generations ascending.
     readers: Vec<RunReader>,
-    /// Next run and tile.
-    run: usize,
-    tile: usize,
-    selected: Vec<usize>,
+    /// What remains of the present piece.
+    tiles: Range<usize>,
+    /// Those of its run that have rows in the window and the bounds of the filter, if a device
+    /// found them.
+    found: Option<Vec<u32>>,
+    /// Whether each row of the last span is selected.
+    flags: Vec<bool>,
 }
 
-/// The tiles from `tile` on that are wanted and that one call may load; none if that is not wanted.
-pub(super) fn wanted(
-    reader: &RunReader,
-    tile: usize,
-    is_wanted: impl Fn(&Zone) -> bool,
-) -> Range<usize> {
-    let span = reader.span(tile);
-    let zones = &reader.index().zones[span];
-    tile..tile + zones.iter().take_while(|zone| is_wanted(zone)).count()
+/// What the zone of a tile leaves to be tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tests {
+    times: bool,
+    filter: bool,
+}
+
+/// Tiles of a block that are read together.
+struct Span {
+    tiles: Range<usize>,
+    zone: Zone,
+    tests: Tests,
 }
 
 impl<F: RowFilter> Scan<F> {
@@ -53,18 +65,20 @@ impl<F: RowFilter> Scan<F> {
         filter: F,
         budget: QueryBudget,
     ) -> Self {
-        let partitions = version.partitions_in(from_ms, to_ms).rev();
-        let partitions = partitions.cloned().collect();
+        let runs = version.partitions_in(from_ms, to_ms).flat_map(ScanPiece::of_partition);
+        let in_window = |piece: &ScanPiece| piece.file().entry.zone.meets_times(from_ms, to_ms);
+        let mut pieces: Vec<_> = runs.filter(in_window).collect();
+        pieces.reverse();
         Self {
             version,
             window_ms: (from_ms, to_ms),
             filter,
             budget,
-            partitions,
+            pieces,
             readers: Vec::new(),
-            run: 0,
-            tile: 0,
-            selected: Vec::new(),
+            tiles: 0..0,
+            found: None,
+            flags: Vec::new(),
         }
     }
 
@@ -74,75 +88,182 @@ impl<F: RowFilter> Scan<F> {
         &self.version
     }
 
+    /// Cuts a scan that has not begun into `parts` for as many threads, by whole blocks; some may
+    /// be empty. Their answers one after another are that of the scan. They share its budget of
+    /// tiles.
+    ///
+    /// # Panics
+    /// If the scan has begun, or `parts` is 0.
+    #[must_use]
+    pub fn split(self, parts: usize) -> Vec<Self>
+    where
+        F: Clone,
+    {
+        assert!(self.readers.is_empty(), "the scan has not begun");
+        let part = |pieces| Self {
+            version: self.version.clone(),
+            window_ms: self.window_ms,
+            filter: self.filter.clone(),
+            budget: self.budget.clone(),
+            pieces,
+            readers: Vec::new(),
+            tiles: 0..0,
+            found: None,
+            flags: Vec::new(),
+        };
+        cut(&self.pieces, parts).into_iter().map(part).collect()
+    }
+
     /// Appends the matches of some tiles, possibly none; false at the end.
     ///
     /// # Errors
     /// [`HistoryError::Cancelled`], [`HistoryError::Budget`], [`HistoryError::File`],
     /// [`HistoryError::Page`].
     pub fn next(&mut self, out: &mut FixColumns) -> Result<bool, HistoryError> {
-        let Some((run, tiles)) = self.next_tiles()? else { return Ok(false) };
-        self.budget.take_tiles(tiles.len())?;
-        let (from_ms, to_ms) = self.window_ms;
-        let (older, newer) = self.readers.split_at_mut(run + 1);
-        let reader = older.last_mut().expect("the run is one of them");
-        let mut zone = Zone::EMPTY;
-        reader.index().zones[tiles.clone()].iter().for_each(|tile| zone.join(tile));
-        let rows = reader.load(tiles)?;
-        self.selected.clear();
-        let Self { filter, selected, .. } = self;
-        if zone.lies_in_times(from_ms, to_ms) {
-            selected.extend((0..rows.len()).filter(|row| filter.matches(rows, *row)));
-        } else {
-            let times = rows.time_ms.iter().enumerate();
-            let within = times.filter(|(_, time)| from_ms <= **time && **time <= to_ms);
-            selected.extend(within.map(|(row, _)| row).filter(|row| filter.matches(rows, *row)));
+        self.visit(ColumnSet::ALL, |rows, row| out.push_row(rows.row(row)))
+    }
+
+    /// Calls `each` with the matches of some tiles, where the columns of `needs` are decoded; false
+    /// at the end.
+    pub(super) fn visit(
+        &mut self,
+        needs: ColumnSet,
+        mut each: impl FnMut(&FixColumns, usize),
+    ) -> Result<bool, HistoryError> {
+        if !self.step(needs)? {
+            return Ok(false);
         }
-        for newer in newer.iter_mut().filter(|newer| {
-            let other = &newer.entry().zone;
-            other.meets_times(zone.time_ms.0, zone.time_ms.1)
-                && other.object.0 <= zone.object.1
-                && zone.object.0 <= other.object.1
-        }) {
-            let mut kept = Vec::with_capacity(self.selected.len());
-            for &row in &self.selected {
-                if !newer.has_fix(rows.object[row], rows.time_ms[row], &mut self.budget)? {
-                    kept.push(row);
-                }
-            }
-            self.selected = kept;
-        }
-        for &row in &self.selected {
-            if !self.version.is_erased(rows.object[row]) {
-                out.push_row(rows.row(row));
+        let rows = self.readers[0].columns();
+        const GROUP: usize = 8;
+        for (group, flags) in self.flags.chunks(GROUP).enumerate() {
+            // Mostly none is selected, which is one comparison.
+            if flags != [false; GROUP] {
+                let selected = flags.iter().enumerate().filter(|(_, flag)| **flag);
+                selected.for_each(|(row, _)| each(rows, group * GROUP + row));
             }
         }
         Ok(true)
     }
 
-    /// The next tiles whose zones may have matches.
-    fn next_tiles(&mut self) -> Result<Option<(usize, Range<usize>)>, HistoryError> {
-        let (from_ms, to_ms) = self.window_ms;
-        loop {
-            while let Some(reader) = self.readers.get(self.run) {
-                let may_match =
-                    |zone: &Zone| zone.meets_times(from_ms, to_ms) && self.filter.may_match(zone);
-                let zones = &reader.index().zones[self.tile..];
-                if let Some(skipped) = zones.iter().position(may_match) {
-                    let tiles = wanted(reader, self.tile + skipped, may_match);
-                    self.tile = tiles.end;
-                    return Ok(Some((self.run, tiles)));
-                }
-                (self.run, self.tile) = (self.run + 1, 0);
+    /// Selects rows of the next tiles; columns of `needs` are decoded if any row is. False at the
+    /// end.
+    fn step(&mut self, mut needs: ColumnSet) -> Result<bool, HistoryError> {
+        let Some(Span { tiles, zone, tests }) = self.next_span(needs)? else { return Ok(false) };
+        self.budget.take_tiles(tiles.len())?;
+        let (reader, newer) = self.readers.split_first_mut().expect("a piece has a run");
+        let Self { filter, flags, window_ms: (from_ms, to_ms), .. } = self;
+        flags.clear();
+        flags.resize(reader.rows_of(&tiles), true);
+        if tests.times {
+            let times = &reader.load(tiles.clone(), TIMES)?.time_ms;
+            for (flag, time) in flags.iter_mut().zip(times) {
+                *flag = (*from_ms <= *time) & (*time <= *to_ms);
             }
-            let Some(runs) = self.partitions.pop() else { return Ok(None) };
-            let version = &self.version;
-            let meets = runs.iter().filter(|file| {
-                let zone = &file.entry.zone;
-                zone.meets_times(from_ms, to_ms)
-            });
-            self.readers = meets.map(|file| version.reader(file)).collect::<Result<_, _>>()?;
-            (self.run, self.tile) = (0, 0);
         }
+        if tests.filter && flags.contains(&true) {
+            filter.select(reader.load(tiles.clone(), filter.columns())?, flags);
+        }
+        if !flags.contains(&true) {
+            return Ok(true);
+        }
+        let is_met = |other: &RunReader| other.entry().zone.may_share_fixes(&zone);
+        let is_erasing = self.version.erasing() > 0;
+        if is_erasing || newer.iter().any(is_met) {
+            needs = needs.union(OBJECTS).union(TIMES);
+        }
+        if needs.is_empty() {
+            return Ok(true);
+        }
+        let rows = reader.load(tiles, needs)?;
+        for newer in newer.iter_mut().filter(|newer| is_met(newer)) {
+            for (row, flag) in flags.iter_mut().enumerate().filter(|(_, flag)| **flag) {
+                *flag = !newer.has_fix(rows.object[row], rows.time_ms[row], &mut self.budget)?;
+            }
+        }
+        if is_erasing {
+            for (flag, object) in flags.iter_mut().zip(&rows.object) {
+                *flag = *flag && !self.version.is_erased(*object);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next tiles whose zones may have matches and leave the same tests.
+    fn next_span(&mut self, needs: ColumnSet) -> Result<Option<Span>, HistoryError> {
+        loop {
+            if let Some(reader) = self.readers.first() {
+                let zones = &reader.index().zones;
+                let mut rest = self.tiles.clone();
+                let found = rest.find_map(|tile| Some((tile, self.tests_of(zones, tile, needs)?)));
+                if let Some((first, tests)) = found {
+                    let limit = reader.span(first).end.min(self.tiles.end);
+                    let (mut end, mut zone) = (first, Zone::EMPTY);
+                    while end < limit && self.tests_of(zones, end, needs) == Some(tests) {
+                        zone.join(&zones[end]);
+                        end += 1;
+                    }
+                    self.tiles.start = end;
+                    return Ok(Some(Span { tiles: first..end, zone, tests }));
+                }
+            }
+            let Some(piece) = self.pieces.pop() else { return Ok(None) };
+            let (from_ms, to_ms) = self.window_ms;
+            let newer = piece.newer().filter(|file| file.entry.zone.meets_times(from_ms, to_ms));
+            let files = std::iter::once(piece.file()).chain(newer);
+            let readers = files.map(|file| self.version.reader(file));
+            self.readers = readers.collect::<Result<_, _>>()?;
+            self.tiles = piece.tiles;
+            self.found = self.ask_device(needs);
+        }
+    }
+
+    /// The tiles of the present run that have rows in the window and the bounds of the filter, by
+    /// the device, where many tiles would be decoded otherwise.
+    fn ask_device(&self, needs: ColumnSet) -> Option<Vec<u32>> {
+        let (device, reader) = (self.version.device.as_ref()?, self.readers.first()?);
+        let zones = &reader.index().zones[self.tiles.clone()];
+        let is_tested = |zone: &&Zone| {
+            let tests = self.tests(zone, needs);
+            tests.is_some_and(|tests| tests.times || tests.filter)
+        };
+        zones.iter().filter(is_tested).nth(device.tiles_min().saturating_sub(1))?;
+        let wanted = Zone { time_ms: self.window_ms, ..self.filter.bounds() };
+        device.tiles(&RunPages(reader), &wanted)
+    }
+
+    /// As [`Self::tests`], for a tile of the present run.
+    fn tests_of(&self, zones: &[Zone], tile: usize, needs: ColumnSet) -> Option<Tests> {
+        let is_found = |found: &Vec<u32>| found.binary_search(&(tile as u32)).is_ok();
+        let may_match = self.found.as_ref().is_none_or(is_found);
+        may_match.then(|| self.tests(&zones[tile], needs))?
+    }
+
+    /// What must be tested in a tile with this zone; `None` if no row of it matches.
+    fn tests(&self, zone: &Zone, needs: ColumnSet) -> Option<Tests> {
+        let (from_ms, to_ms) = self.window_ms;
+        let (filter, columns) = (&self.filter, self.filter.columns());
+        (zone.meets_times(from_ms, to_ms) && filter.may_match(zone)).then(|| Tests {
+            // What is decoded anyway is tested everywhere, so that spans are long.
+            times: needs.contains(Column::Time) || !zone.lies_in_times(from_ms, to_ms),
+            filter: !columns.is_empty() && columns.without(needs).is_empty()
+                || !filter.covers(zone),
+        })
+    }
+
+    /// The number of matches. Tiles whose zones prove that all their rows match are not decoded.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn count(mut self) -> Result<u64, HistoryError> {
+        let mut count = 0;
+        while self.step(ColumnSet::NONE)? {
+            // Groups whose sums are bytes, so that many flags are added at a time.
+            let groups = self.flags.chunks(u8::MAX as usize);
+            count += groups
+                .map(|group| u64::from(group.iter().map(|flag| u8::from(*flag)).sum::<u8>()))
+                .sum::<u64>();
+        }
+        Ok(count)
     }
 
     /// The objects with a match, ascending.
@@ -150,12 +271,12 @@ impl<F: RowFilter> Scan<F> {
     /// # Errors
     /// As [`Self::next`]; [`HistoryError::Budget`] if they are more than the rows of the budget.
     pub fn objects(mut self) -> Result<Vec<u64>, HistoryError> {
-        let mut objects = BTreeSet::new();
-        let mut rows = FixColumns::new();
-        while self.next(&mut rows)? {
-            objects.extend(&rows.object);
+        let (mut objects, mut found) = (BTreeSet::new(), Vec::new());
+        while self.visit(OBJECTS, |rows, row| found.push(rows.object[row]))? {
+            // Rows of an object follow each other.
+            found.dedup();
+            objects.extend(found.drain(..));
             self.budget.hold("objects", objects.len())?;
-            rows.clear();
         }
         Ok(objects.into_iter().collect())
     }

@@ -3,8 +3,8 @@
 //! Files are opened for each read, so that the number of open files does not grow with the
 //! history; pages in use are in the cache.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use shoal_position_log::limits::PAGE_BYTES;
@@ -23,12 +23,32 @@ pub(crate) struct RunFile {
     storage: Arc<dyn Storage>,
     path: String,
     is_obsolete: AtomicBool,
+    /// See [`Self::id`].
+    id: u64,
+    lifetime: Arc<()>,
 }
 
 impl RunFile {
     pub(crate) fn new(storage: Arc<dyn Storage>, folder: &str, entry: RunEntry) -> Self {
-        let path = Self::path_of(folder, entry.number);
-        Self { entry, storage, path, is_obsolete: AtomicBool::new(false) }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            path: Self::path_of(folder, entry.number),
+            entry,
+            storage,
+            is_obsolete: AtomicBool::new(false),
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            lifetime: Arc::default(),
+        }
+    }
+
+    /// A number that no other run of this process has, in whatever fleet.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Dangles when no version refers to it.
+    pub(crate) fn lifetime(&self) -> Weak<()> {
+        Arc::downgrade(&self.lifetime)
     }
 
     /// The path of the run of a number.

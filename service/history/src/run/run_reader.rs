@@ -6,8 +6,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use shoal_codec::{
-    Block, BlockError, Budget, FixColumns, FixRow, Table, TableValues, ValueType, Values,
+    Block, BlockError, Budget, Column, ColumnSet, FixColumns, FixRow, Table, TableValues,
+    ValueType, Values,
 };
 use shoal_position_log::{LogError, checksum};
 
@@ -17,12 +19,10 @@ use super::run_entry::{Footer, RunEntry};
 use super::run_file::RunFile;
 use super::run_index::{FIRST_COLUMN, RunIndex, decode_columns};
 use crate::error::HistoryError;
-use crate::limits::{BLOCK_ROWS, TILE_ROWS};
+use crate::limits::{BLOCK_TILES, TILE_ROWS};
 use crate::query::QueryBudget;
 
 const OBJECTS: [ValueType; 4] = [ValueType::U64, ValueType::U32, ValueType::U32, ValueType::U32];
-/// Tiles of a whole block.
-const BLOCK_TILES: usize = BLOCK_ROWS / TILE_ROWS;
 /// Tiles that are decoded at once: half a megabyte of columns, which stays in a core's cache.
 const SPAN_TILES: usize = 16;
 const REMOVALS: [ValueType; 2] = [ValueType::U64, ValueType::I64];
@@ -54,8 +54,9 @@ pub(crate) struct RunReader {
     cache: Arc<PageCache>,
     index: Arc<RunIndex>,
     block: Option<(usize, Arc<Block>)>,
-    /// Tiles that are decoded in `columns`.
+    /// Tiles of which `decoded` are in `columns`; other columns have no rows.
     tiles: Range<usize>,
+    decoded: ColumnSet,
     columns: FixColumns,
     directory: ObjectTile,
 }
@@ -77,6 +78,7 @@ impl RunReader {
             index,
             block: None,
             tiles: 0..0,
+            decoded: ColumnSet::NONE,
             columns: FixColumns::new(),
             directory: ObjectTile::default(),
         })
@@ -85,6 +87,23 @@ impl RunReader {
     /// What the manifest states.
     pub(crate) fn entry(&self) -> &RunEntry {
         &self.file.entry
+    }
+
+    /// Its file.
+    pub(crate) fn file(&self) -> &RunFile {
+        &self.file
+    }
+
+    /// All blocks of fixes, verified. They do not enter the cache.
+    pub(crate) fn all_blocks(&self) -> Result<Vec<Block>, HistoryError> {
+        let blocks = 0..self.entry().pages[0] as usize;
+        blocks
+            .map(|page| {
+                let bytes = self.page_bytes(page)?;
+                let parsed = Block::parse(bytes, &Budget::default());
+                parsed.map_err(|source| self.refused(page, source))
+            })
+            .collect()
     }
 
     /// Pages and zones.
@@ -98,41 +117,70 @@ impl RunReader {
         tile..block_end.min(tile + SPAN_TILES).min(self.entry().tiles())
     }
 
-    /// Decodes tiles of one block, and returns their rows. Tables of codes are built for each call,
-    /// which takes as long as a tile: readers in order load spans.
-    pub(crate) fn load(&mut self, tiles: Range<usize>) -> Result<&FixColumns, HistoryError> {
+    /// Rows of some tiles.
+    pub(crate) fn rows_of(&self, tiles: &Range<usize>) -> usize {
+        let last = tiles.end - 1;
+        (last - tiles.start) * TILE_ROWS + self.entry().tile_rows(last)
+    }
+
+    /// Decodes columns of tiles of one block, unless they are decoded, and returns their rows.
+    /// Tables of codes are built for each call, which takes as long as a tile: readers in order
+    /// load spans.
+    pub(crate) fn load(
+        &mut self,
+        tiles: Range<usize>,
+        columns: ColumnSet,
+    ) -> Result<&FixColumns, HistoryError> {
         if self.tiles != tiles {
-            self.tiles = 0..0;
-            let page = tiles.start / BLOCK_TILES;
-            let first = tiles.start % BLOCK_TILES * TILE_ROWS;
-            let last = tiles.end - 1;
-            let rows = (last - tiles.start) * TILE_ROWS + self.entry().tile_rows(last);
+            self.columns.clear();
+            (self.tiles, self.decoded) = (tiles, ColumnSet::NONE);
+        }
+        let missing = columns.without(self.decoded);
+        if !missing.is_empty() {
+            // Without rows again if the codec refuses one of them.
+            let before = std::mem::replace(&mut self.decoded, ColumnSet::NONE);
+            let page = self.tiles.start / BLOCK_TILES;
+            let first = self.tiles.start % BLOCK_TILES * TILE_ROWS;
+            let rows = first..first + self.rows_of(&self.tiles);
             let block = self.block(page)?;
-            let decoded = block.decode_rows(first..first + rows, &mut self.columns);
+            let decoded = block.decode_columns(rows, missing, &mut self.columns);
             decoded.map_err(|source| self.refused(page, source))?;
-            self.tiles = tiles;
+            self.decoded = before.union(missing);
         }
         Ok(&self.columns)
     }
 
-    /// Whether a tile is decoded.
-    fn is_loaded(&self, tile: usize) -> bool {
-        self.tiles.contains(&tile)
+    /// What the last [`Self::load`] returned.
+    pub(crate) fn columns(&self) -> &FixColumns {
+        &self.columns
     }
 
-    /// Decoded rows with those of a tile among them, and where the tile begins.
-    fn tile(&mut self, tile: usize) -> Result<(usize, &FixColumns), HistoryError> {
-        if !self.is_loaded(tile) {
-            self.load(tile..tile + 1)?;
+    /// Decodes columns of a tile, or of all that one call may load from it on, unless they are
+    /// decoded; the place of the tile in the rows.
+    fn tile(
+        &mut self,
+        tile: usize,
+        columns: ColumnSet,
+        is_ahead: bool,
+        budget: &mut QueryBudget,
+    ) -> Result<usize, HistoryError> {
+        if !self.is_loaded(tile, columns) {
+            let tiles = if is_ahead { self.span(tile) } else { tile..tile + 1 };
+            budget.take_tiles(tiles.len())?;
+            self.load(tiles, columns)?;
         }
-        Ok(((tile - self.tiles.start) * TILE_ROWS, &self.columns))
+        Ok((tile - self.tiles.start) * TILE_ROWS)
+    }
+
+    fn is_loaded(&self, tile: usize, columns: ColumnSet) -> bool {
+        self.tiles.contains(&tile) && columns.without(self.decoded).is_empty()
     }
 
     /// Decoded rows with a row of the run among them, and its place; for readers in order.
     pub(crate) fn row_ahead(&mut self, row: usize) -> Result<(usize, &FixColumns), HistoryError> {
         let tile = row / TILE_ROWS;
-        if !self.is_loaded(tile) {
-            self.load(self.span(tile))?;
+        if !self.is_loaded(tile, ColumnSet::ALL) {
+            self.load(self.span(tile), ColumnSet::ALL)?;
         }
         Ok((row - self.tiles.start * TILE_ROWS, &self.columns))
     }
@@ -177,17 +225,23 @@ impl RunReader {
     fn page(
         &self,
         page: usize,
-        parse: impl FnOnce(bytes::Bytes) -> Result<Page, BlockError>,
+        parse: impl FnOnce(Bytes) -> Result<Page, BlockError>,
     ) -> Result<Page, HistoryError> {
         self.cache.get((self.entry().number, Some(page as u32)), || {
-            let entry = &self.index.pages[page];
-            let bytes = self.file.read(entry.offset, entry.bytes as usize)?;
-            if checksum(&bytes) != entry.crc {
-                let reason = format!("the checksum of page {page} differs");
-                return Err(LogError::damaged(self.file.display(), entry.offset, reason).into());
-            }
+            let bytes = self.page_bytes(page)?;
             parse(bytes).map_err(|source| self.refused(page, source))
         })
+    }
+
+    /// The bytes of a page from the file, verified.
+    fn page_bytes(&self, page: usize) -> Result<Bytes, HistoryError> {
+        let entry = &self.index.pages[page];
+        let bytes = self.file.read(entry.offset, entry.bytes as usize)?;
+        if checksum(&bytes) != entry.crc {
+            let reason = format!("the checksum of page {page} differs");
+            return Err(LogError::damaged(self.file.display(), entry.offset, reason).into());
+        }
+        Ok(bytes)
     }
 
     /// Where the fixes of `object` lie, if the run has some. Cheap for objects that follow each
@@ -220,11 +274,7 @@ impl RunReader {
         while high - low > 1 {
             let middle = (low + high) / 2;
             let row = middle * TILE_ROWS;
-            let decoded = table.decode(FIRST_COLUMN, row..row + 1);
-            let decoded = decoded.map_err(|error| fault(error.to_string()))?;
-            let Some(TableValues::Numbers(Values::U64(objects))) = decoded else {
-                return Err(self.mixed(page));
-            };
+            let objects = self.decode_page_objects(page, &table, row..row + 1)?;
             if objects[0] <= object { low = middle } else { high = middle }
         }
         if self.directory.place == Some((page, low)) {
@@ -243,6 +293,26 @@ impl RunReader {
     /// Pages of the directory.
     pub(crate) fn object_pages(&self) -> usize {
         self.index.pages_of(self.entry(), 1).1.len()
+    }
+
+    /// The objects of one page of the directory, ascending.
+    pub(crate) fn page_objects(&self, page: usize) -> Result<Vec<u64>, HistoryError> {
+        let page = self.index.pages_of(self.entry(), 1).0 + page;
+        let table = self.table(page)?;
+        self.decode_page_objects(page, &table, 0..table.rows())
+    }
+
+    fn decode_page_objects(
+        &self,
+        page: usize,
+        table: &Table,
+        rows: Range<usize>,
+    ) -> Result<Vec<u64>, HistoryError> {
+        let decoded = table.decode(FIRST_COLUMN, rows);
+        match decoded.map_err(|error| self.unsorted(page, error.to_string()))? {
+            Some(TableValues::Numbers(Values::U64(objects))) => Ok(objects),
+            _ => Err(self.mixed(page)),
+        }
     }
 
     /// One page of the directory: objects, ascending, and their entries.
@@ -276,36 +346,46 @@ impl RunReader {
         let Some(entry) = self.find(object)? else { return Ok(()) };
         for (tile, rows) in Self::tiles_of(&entry) {
             if self.index.zones[tile].meets_times(from_ms, to_ms) {
-                budget.tile()?;
-                let (start, columns) = self.tile(tile)?;
+                let start = self.tile(tile, ColumnSet::ALL, false, budget)?;
                 let rows = start + rows.start..start + rows.end;
-                let times = &columns.time_ms[rows.clone()];
+                let times = &self.columns.time_ms[rows.clone()];
                 let first = rows.start + times.partition_point(|time| *time < from_ms);
                 let end = rows.start + times.partition_point(|time| *time <= to_ms);
-                out.extend((first..end).map(|row| columns.row(row)));
+                out.extend((first..end).map(|row| self.columns.row(row)));
             }
         }
         Ok(())
     }
 
-    /// The newest fix of an entry at or before a time.
+    /// The newest fix of an entry at or before a time. `is_dense` if most tiles will be asked for,
+    /// in order: then they are decoded in spans.
     pub(crate) fn newest_fix(
         &mut self,
         entry: &ObjectEntry,
         time_ms: i64,
+        is_dense: bool,
         budget: &mut QueryBudget,
     ) -> Result<Option<FixRow>, HistoryError> {
+        let row = self.newest_row(entry, time_ms, ColumnSet::ALL, is_dense, budget)?;
+        Ok(row.map(|row| self.columns.row(row)))
+    }
+
+    /// The place of that fix in the rows, of which columns are decoded.
+    fn newest_row(
+        &mut self,
+        entry: &ObjectEntry,
+        time_ms: i64,
+        columns: ColumnSet,
+        is_dense: bool,
+        budget: &mut QueryBudget,
+    ) -> Result<Option<usize>, HistoryError> {
         for (tile, rows) in Self::tiles_of(entry).rev() {
             if self.index.zones[tile].meets_times(i64::MIN, time_ms) {
-                if !self.is_loaded(tile) {
-                    budget.tile()?;
-                }
-                let (start, columns) = self.tile(tile)?;
-                let rows = start + rows.start..start + rows.end;
-                let times = &columns.time_ms[rows.clone()];
+                let start = self.tile(tile, columns, is_dense, budget)? + rows.start;
+                let times = &self.columns.time_ms[start..start + rows.len()];
                 let end = times.partition_point(|time| *time <= time_ms);
                 if end > 0 {
-                    return Ok(Some(columns.row(rows.start + end - 1)));
+                    return Ok(Some(start + end - 1));
                 }
             }
         }
@@ -324,8 +404,9 @@ impl RunReader {
             return Ok(false);
         }
         let Some(entry) = self.find(object)? else { return Ok(false) };
-        let newest = self.newest_fix(&entry, time_ms, budget)?;
-        Ok(newest.is_some_and(|row| row.time_ms == time_ms))
+        let times = ColumnSet::NONE.with(Column::Time);
+        let newest = self.newest_row(&entry, time_ms, times, false, budget)?;
+        Ok(newest.is_some_and(|row| self.columns.time_ms[row] == time_ms))
     }
 
     fn decode_objects(

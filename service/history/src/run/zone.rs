@@ -26,6 +26,14 @@ impl Zone {
         object: (u64::MAX, 0),
     };
 
+    /// The zone of anything.
+    pub const EVERYTHING: Self = Self {
+        time_ms: (i64::MIN, i64::MAX),
+        x: (i32::MIN, i32::MAX),
+        y: (i32::MIN, i32::MAX),
+        object: (0, u64::MAX),
+    };
+
     /// Includes a row.
     pub(crate) fn add(&mut self, row: &FixRow) {
         self.time_ms = (self.time_ms.0.min(row.time_ms), self.time_ms.1.max(row.time_ms));
@@ -40,6 +48,13 @@ impl Zone {
         self.x = (self.x.0.min(other.x.0), self.x.1.max(other.x.1));
         self.y = (self.y.0.min(other.y.0), self.y.1.max(other.y.1));
         self.object = (self.object.0.min(other.object.0), self.object.1.max(other.object.1));
+    }
+
+    /// Whether fixes of both may have the same identity.
+    pub(crate) fn may_share_fixes(&self, other: &Self) -> bool {
+        other.meets_times(self.time_ms.0, self.time_ms.1)
+            && other.object.0 <= self.object.1
+            && self.object.0 <= other.object.1
     }
 
     /// Whether some of its times lie between two, both included.

@@ -1,6 +1,11 @@
 //! Answers equal the model's after random pasts: late fixes, equal times, removals, clears,
 //! retention, erasure, merges and restarts.
 
+use std::sync::Arc;
+
+use shoal_history::RunDevice;
+
+use crate::host_device::HostDevice;
 use crate::scale::seeds;
 use crate::world::{Shape, Step, World};
 
@@ -17,13 +22,14 @@ fn random_step(world: &mut World) -> Step {
     }
 }
 
-#[test]
-fn answers_equal_the_model_after_random_pasts() {
-    for seed in seeds(SEEDS) {
+/// Compares answers with the model in random pasts; `device` searches runs, if there is one.
+pub(crate) fn compare_pasts(count: u64, device: Option<&Arc<dyn RunDevice>>) {
+    for seed in seeds(count) {
         let objects = [3, 40, 400, 3_000][seed as usize % 4];
         let batch_rows = [60, 3_000, 9_000][seed as usize % 3];
         let mut world =
             World::new(seed, Shape { objects, batch_rows, partitions: [4, 30][seed as usize % 2] });
+        world.device = device.cloned();
         world.open().unwrap();
         for number in 0..60 {
             let step = random_step(&mut world);
@@ -38,6 +44,19 @@ fn answers_equal_the_model_after_random_pasts() {
         }
         world.check_all(&format!("seed {seed}"));
     }
+}
+
+#[test]
+fn answers_equal_the_model_after_random_pasts() {
+    compare_pasts(SEEDS, None);
+}
+
+#[test]
+fn answers_with_a_device_equal_the_model() {
+    let device = Arc::new(HostDevice::default());
+    let shared: Arc<dyn RunDevice> = device.clone();
+    compare_pasts(SEEDS, Some(&shared));
+    assert!(device.calls() > 1_000, "only {} calls", device.calls());
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod answers;
 mod crash_points;
 mod damage;
 mod golden;
+mod host_device;
 mod limits;
 mod model;
 #[allow(dead_code, reason = "tests of other packages use the rest")]
@@ -15,5 +16,6 @@ mod model;
 mod random;
 #[path = "../../../position_log/tests/log/scale.rs"]
 mod scale;
+mod selection;
 mod versions;
 mod world;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shoal_codec::{FixColumns, FixRow, SpaceKind, SpaceTag};
 use shoal_history::{
     AsOf, AsOfQuery, Batch, Density, DensityGrid, HistoryError, HistoryOptions, HistoryWriter,
-    QueryBudget, Replay, RowFilter, Scan, Trajectory, Version, Watermark, Zone,
+    QueryBudget, Replay, RowFilter, RunDevice, Scan, Trajectory, Version, Watermark, Zone,
 };
 use shoal_position_log::{SimulatedDisk, Storage};
 
@@ -39,6 +39,11 @@ impl RowFilter for Inside {
         zone.x.0 <= east && west <= zone.x.1 && zone.y.0 <= north && south <= zone.y.1
     }
 
+    fn bounds(&self) -> Zone {
+        let [x_min, y_min, x_max, y_max] = self.0;
+        Zone { x: (x_min, x_max), y: (y_min, y_max), ..Zone::EVERYTHING }
+    }
+
     fn matches(&self, rows: &FixColumns, row: usize) -> bool {
         contains(&self.0, rows.x[row], rows.y[row])
     }
@@ -61,6 +66,8 @@ pub(crate) struct World {
     pub(crate) epoch: u64,
     pub(crate) shape: Shape,
     chance: Random,
+    /// What searches runs.
+    pub(crate) device: Option<Arc<dyn RunDevice>>,
 }
 
 /// A step that changes a history.
@@ -76,7 +83,7 @@ pub(crate) enum Step {
 impl World {
     pub(crate) fn new(seed: u64, shape: Shape) -> Self {
         let (disk, chance) = (SimulatedDisk::new(seed), Random::new(seed));
-        Self { disk, writer: None, model: Model::new(), epoch: 0, shape, chance }
+        Self { disk, writer: None, model: Model::new(), epoch: 0, shape, chance, device: None }
     }
 
     pub(crate) fn below(&mut self, limit: usize) -> usize {
@@ -86,7 +93,8 @@ impl World {
     pub(crate) fn open(&mut self) -> Result<(), HistoryError> {
         self.writer = None;
         let storage: Arc<dyn Storage> = Arc::new(self.disk.clone());
-        self.writer = Some(HistoryWriter::open(storage, FOLDER, &options())?);
+        let options = HistoryOptions { device: self.device.clone(), ..options() };
+        self.writer = Some(HistoryWriter::open(storage, FOLDER, &options)?);
         Ok(())
     }
 

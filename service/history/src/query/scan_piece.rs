@@ -1,0 +1,73 @@
+//! Pieces of a scan: tiles of one run, which know the newer runs of their partition.
+//!
+//! A scan is cut between blocks, so that no block is read twice.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::limits::BLOCK_TILES;
+use crate::run::RunFile;
+use crate::version::Runs;
+
+/// Some tiles of a run, whole blocks.
+#[derive(Clone, Debug)]
+pub(super) struct ScanPiece {
+    runs: Runs,
+    run: usize,
+    pub(super) tiles: Range<usize>,
+}
+
+impl ScanPiece {
+    /// The runs of a partition, oldest first.
+    pub(super) fn of_partition(runs: &Runs) -> impl Iterator<Item = Self> {
+        let whole =
+            |run: usize| Self { runs: runs.clone(), run, tiles: 0..runs[run].entry.tiles() };
+        (0..runs.len()).map(whole)
+    }
+
+    /// The run.
+    pub(super) fn file(&self) -> &Arc<RunFile> {
+        &self.runs[self.run]
+    }
+
+    /// The runs that replace rows of it, oldest first.
+    pub(super) fn newer(&self) -> impl Iterator<Item = &Arc<RunFile>> {
+        self.runs[self.run + 1..].iter()
+    }
+
+    fn blocks(&self) -> usize {
+        self.tiles.len().div_ceil(BLOCK_TILES)
+    }
+
+    /// Takes its first blocks, at most so many.
+    fn take_blocks(&mut self, blocks: usize) -> Self {
+        let end = (self.tiles.start + blocks * BLOCK_TILES).min(self.tiles.end);
+        let taken = Self { runs: self.runs.clone(), run: self.run, tiles: self.tiles.start..end };
+        self.tiles.start = end;
+        taken
+    }
+}
+
+/// Pieces, the first one last, cut into `parts` of nearly equal numbers of blocks, each of the same
+/// order.
+pub(super) fn cut(pieces: &[ScanPiece], parts: usize) -> Vec<Vec<ScanPiece>> {
+    let total: usize = pieces.iter().map(ScanPiece::blocks).sum();
+    let mut rest = pieces.to_vec();
+    let part = |number: usize| {
+        let mut wanted = total * (number + 1) / parts - total * number / parts;
+        let mut taken = Vec::new();
+        while wanted > 0 {
+            let piece = rest.last_mut().expect("blocks are counted");
+            let first = piece.take_blocks(wanted);
+            if piece.tiles.is_empty() {
+                rest.pop();
+            }
+            wanted -= first.blocks();
+            taken.push(first);
+        }
+        taken.reverse();
+        taken
+    };
+    assert!(parts > 0, "a scan has a part");
+    (0..parts).map(part).collect()
+}

@@ -1,0 +1,201 @@
+//! Scans that decode few columns: filters of every column, counts, parts, and what zones prove.
+//!
+//! The same past is asked with a filter that reads one column and with all columns tested row by
+//! row.
+
+use shoal_codec::{Column, ColumnSet, ColumnValues, FixColumns, FixRow};
+use shoal_history::limits::TILE_ROWS;
+use shoal_history::{Everywhere, QueryBudget, RowFilter, Scan, Zone};
+
+use crate::scale::seeds;
+use crate::world::{Shape, Step, World, rows};
+
+/// Values of one column between two, both included.
+#[derive(Clone, Copy, Debug)]
+struct Between {
+    column: Column,
+    low: i64,
+    high: i64,
+}
+
+impl Between {
+    fn has(&self, value: i64) -> bool {
+        self.low <= value && value <= self.high
+    }
+
+    /// The range of the column in a zone, if zones have the column.
+    fn range(&self, zone: &Zone) -> Option<(i64, i64)> {
+        Some(match self.column {
+            Column::Time => zone.time_ms,
+            Column::Object => (zone.object.0 as i64, zone.object.1 as i64),
+            Column::X => (zone.x.0.into(), zone.x.1.into()),
+            Column::Y => (zone.y.0.into(), zone.y.1.into()),
+            _ => return None,
+        })
+    }
+
+    fn value(&self, row: &FixRow) -> i64 {
+        match self.column {
+            Column::Object => row.object as i64,
+            Column::Time => row.time_ms,
+            Column::X => row.x.into(),
+            Column::Y => row.y.into(),
+            Column::Speed => row.speed_mm_s.into(),
+            Column::Heading => row.heading_cdeg.into(),
+            Column::Altitude => row.altitude_mm.into(),
+            Column::State => row.state.into(),
+        }
+    }
+}
+
+impl RowFilter for Between {
+    fn may_match(&self, zone: &Zone) -> bool {
+        self.range(zone).is_none_or(|(low, high)| low <= self.high && self.low <= high)
+    }
+
+    fn covers(&self, zone: &Zone) -> bool {
+        self.range(zone).is_some_and(|(low, high)| self.low <= low && high <= self.high)
+    }
+
+    fn columns(&self) -> ColumnSet {
+        ColumnSet::NONE.with(self.column)
+    }
+
+    fn matches(&self, rows: &FixColumns, row: usize) -> bool {
+        self.has(self.value(&rows.row(row)))
+    }
+
+    fn select(&self, rows: &FixColumns, flags: &mut [bool]) {
+        for column in Column::ALL.into_iter().filter(|column| *column != self.column) {
+            let others = rows.column(column).map_or(0, |values| values.len());
+            assert_eq!(others * usize::from(column != Column::Time), 0, "{}", column.name());
+        }
+        let values = rows.column(self.column);
+        for (row, flag) in flags.iter_mut().enumerate() {
+            let value = match values {
+                None => self.column.unknown().unwrap(),
+                Some(ColumnValues::U16(values)) => values[row].into(),
+                Some(ColumnValues::U32(values)) => values[row].into(),
+                Some(ColumnValues::U64(values)) => values[row] as i64,
+                Some(ColumnValues::I32(values)) => values[row].into(),
+                Some(ColumnValues::I64(values)) => values[row],
+            };
+            *flag &= self.has(value);
+        }
+    }
+}
+
+/// Tests whole rows.
+#[derive(Clone, Copy, Debug)]
+struct Slow(Between);
+
+impl RowFilter for Slow {
+    fn may_match(&self, _: &Zone) -> bool {
+        true
+    }
+
+    fn matches(&self, rows: &FixColumns, row: usize) -> bool {
+        self.0.matches(rows, row)
+    }
+}
+
+fn answer<F: RowFilter>(mut scan: Scan<F>) -> Vec<FixRow> {
+    let mut out = FixColumns::new();
+    while scan.next(&mut out).unwrap() {}
+    rows(&out)
+}
+
+/// A past with several runs a partition, and an object that is being erased now and then.
+fn world(seed: u64) -> World {
+    let objects = [3, 400, 2_000][seed as usize % 3];
+    let mut world = World::new(seed, Shape { objects, batch_rows: 9_000, partitions: 2 });
+    world.open().unwrap();
+    while world.model.fixes.len() < 5 * TILE_ROWS {
+        world.step(Step::Seal).unwrap();
+        if world.below(4) == 0 {
+            world.step(Step::Work).unwrap();
+        }
+    }
+    if seed.is_multiple_of(2) {
+        world.writer().begin_erase(&[1]).unwrap();
+        world.model.erase(1);
+    }
+    world
+}
+
+/// A range that has none, some or all of the values of the column.
+fn between(world: &mut World, column: Column) -> Between {
+    let filter = Between { column, low: 0, high: 0 };
+    let mut values: Vec<i64> = world.model.fixes.values().map(|row| filter.value(row)).collect();
+    values.sort_unstable();
+    let (least, greatest) = (values[0], values[values.len() - 1]);
+    let mut pick = || values[world.below(values.len())];
+    let (a, b) = (pick(), pick());
+    let (low, high) = match world.below(5) {
+        0 => (least, greatest),
+        1 => (greatest + 1, greatest + 2),
+        2 => (a, a),
+        _ => (a.min(b), a.max(b)),
+    };
+    Between { column, low, high }
+}
+
+#[test]
+fn filters_of_one_column_parts_and_counts_equal_a_test_of_every_row() {
+    for seed in seeds(6) {
+        let mut world = world(seed);
+        for case in 0..80 {
+            let filter = between(&mut world, Column::ALL[case % Column::ALL.len()]);
+            let (a, b) = (world.time_ms(), world.time_ms());
+            let whole = (i64::MIN / 4, i64::MAX / 4);
+            let window = if case % 4 == 0 { whole } else { (a.min(b), a.max(b)) };
+            let name = format!("seed {seed} case {case} {filter:?} window {window:?}");
+            let (version, budget) = (world.version(), QueryBudget::unlimited);
+            let expected = answer(Scan::new(version.clone(), window, Slow(filter), budget()));
+            let of_model = world.model.fixes.values().filter(|row| {
+                (window.0..=window.1).contains(&row.time_ms) && filter.has(filter.value(row))
+            });
+            assert_eq!(expected.len(), of_model.count(), "{name}");
+            let scan = || Scan::new(version.clone(), window, filter, budget());
+            assert_eq!(answer(scan()), expected, "{name}");
+            assert_eq!(scan().count().unwrap(), expected.len() as u64, "{name}");
+            let mut objects: Vec<u64> = expected.iter().map(|row| row.object).collect();
+            objects.sort_unstable();
+            objects.dedup();
+            assert_eq!(scan().objects().unwrap(), objects, "{name}");
+
+            let parts = 1 + world.below(9);
+            let found: Vec<_> = std::thread::scope(|scope| {
+                let parts = scan().split(parts).into_iter();
+                let threads: Vec<_> = parts.map(|part| scope.spawn(|| answer(part))).collect();
+                threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+            });
+            assert_eq!(found, expected, "{name} in {parts} parts");
+            let counts = scan().split(parts).into_iter().map(|part| part.count().unwrap());
+            assert_eq!(counts.sum::<u64>(), expected.len() as u64, "{name} in {parts} parts");
+        }
+    }
+}
+
+#[test]
+fn parts_share_a_budget() {
+    let world = world(1);
+    let whole = (i64::MIN / 4, i64::MAX / 4);
+    let budget = QueryBudget::unlimited();
+    let scan = Scan::new(world.version(), whole, Everywhere, budget.clone());
+    let rows: usize = scan.split(3).into_iter().map(|part| answer(part).len()).sum();
+    assert_eq!(rows, world.model.fixes.len());
+    let tiles = budget.tiles();
+    assert!(tiles as usize * TILE_ROWS >= rows, "{tiles} tiles");
+    let budget = QueryBudget::new(tiles / 2, 1 << 20, Default::default());
+    let mut parts = Scan::new(world.version(), whole, Everywhere, budget).split(3).into_iter();
+    let mut out = FixColumns::new();
+    let mut end = |mut part: Scan<_>| loop {
+        match part.next(&mut out) {
+            Ok(true) => {}
+            end => break end,
+        }
+    };
+    let has_failed = parts.any(|part| end(part).is_err());
+    assert!(has_failed, "half of the tiles are not enough");
+}
