@@ -12,6 +12,8 @@ mod device;
 #[cfg(feature = "cuda")]
 mod encoder;
 #[cfg(feature = "cuda")]
+mod history;
+#[cfg(feature = "cuda")]
 mod index;
 #[cfg(feature = "cuda")]
 mod launch;
@@ -29,6 +31,8 @@ pub use device::Gpu;
 pub use device::Unavailable;
 #[cfg(feature = "cuda")]
 pub use encoder::{DeviceColumn, EncodeError, Encoded, Encoder};
+#[cfg(feature = "cuda")]
+pub use history::{DeviceHistory, DeviceRun, DeviceRuns, RunSource, Worth};
 #[cfg(feature = "cuda")]
 pub use index::{
     Contender, DeviceIndex, DeviceKey, DeviceKeys, DevicePlaces, DeviceTree, Scanned, SourceTree,

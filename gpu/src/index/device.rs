@@ -33,13 +33,13 @@ pub struct DeviceIndex<K: DeviceKey> {
 /// Keys in the device's memory: those of a tree, ascending, or requests.
 #[derive(Debug)]
 pub struct DeviceKeys<K: DeviceKey> {
-    pub(super) buffer: DeviceBuffer<K>,
+    pub(crate) buffer: DeviceBuffer<K>,
     pub(super) length: usize,
 }
 
 /// Places in the device's memory, one a request.
 #[derive(Debug)]
-pub struct DevicePlaces(pub(super) DeviceBuffer<u32>);
+pub struct DevicePlaces(pub(crate) DeviceBuffer<u32>);
 
 impl DevicePlaces {
     /// In place of a place: there is no such key.
@@ -52,14 +52,18 @@ impl<K: DeviceKey> DeviceIndex<K> {
     /// # Errors
     /// [`EngineError`] if the device fails or lacks memory.
     pub fn new(gpu: &Gpu, budget_bytes: u64) -> Result<Self, EngineError> {
-        let memory = gpu.memory(budget_bytes);
+        Self::within(gpu, &gpu.memory(budget_bytes))
+    }
+
+    /// The same within a budget that is shared.
+    pub(crate) fn within(gpu: &Gpu, memory: &Memory) -> Result<Self, EngineError> {
         memory.bind()?;
         Ok(Self {
             stream: gpu.context.new_stream().map_err(fault)?,
             kernels: TreeKernels::load::<K>(&gpu.context).map_err(fault)?,
-            scratch: Scratch::new(&memory)?,
+            scratch: Scratch::new(memory)?,
             gpu: gpu.clone(),
-            memory,
+            memory: memory.clone(),
             keys: std::marker::PhantomData,
         })
     }

@@ -35,6 +35,11 @@ impl<K: DeviceKey> DeviceTree<K> {
         &self.arrays.shape
     }
 
+    /// The keys by place. In a tree without room in its leaves a place is a rank.
+    pub(crate) fn leaves(&self) -> &DeviceBuffer<K> {
+        &self.arrays.leaves
+    }
+
     /// Keys of each leaf but the last when it was built.
     #[must_use]
     pub fn fill(&self) -> usize {

@@ -7,8 +7,9 @@
 use std::marker::PhantomData;
 
 use super::layout::{
-    self, Bin, Cell, CodecKeys, CodecStep, DeviceQuery, DictionarySlot, DispatchReport, Edge,
-    Entry, Grid, Item, Optional, Part, Place, RequestDescriptor, RowOutcomeCounts, Shape, Version,
+    self, Bin, Cell, CodecColumn, CodecKeys, CodecStep, DeviceQuery, DictionarySlot,
+    DispatchReport, Edge, Entry, Grid, Item, ObjectTime, Optional, Part, Place, RequestDescriptor,
+    RowOutcomeCounts, RunZone, Shape, Version,
 };
 
 /// The address of values on the device; 0 where there are none.
@@ -315,7 +316,8 @@ argument_layouts! {
         behind: (u32; ENCODE_COPIES),
         sections: (u32),
         copies: (u32),
-    }    /// A tree over sorted keys; `kernels/index/search.cuh` has the order of its nodes.
+    }
+    /// A tree over sorted keys; `kernels/index/search.cuh` has the order of its nodes.
     KeyTreeArgument {
         inner: (mut u8),
         leaves: (mut u8),
@@ -327,5 +329,41 @@ argument_layouts! {
         firsts: (u32; INDEX_LEVELS),
         levels: (u32),
         leaf_count: (u32),
+    }
+    /// A run of past fixes whose blocks stay on the device.
+    RunArgument {
+        codec: (CodecArgument),
+        /// By block: time, x, y and the attributes; one that a block lacks has no steps, and in
+        /// `least` the value of each row.
+        columns: (const CodecColumn),
+        /// By block: what its times count from, from the start of the partition.
+        bases: (const u32),
+        /// By tile.
+        zones: (const RunZone),
+        tiles: (u32),
+        /// Columns of a block.
+        kinds: (u32),
+    }
+    /// The heads of a run: the first row of each object in each tile. They ascend by object and
+    /// time, which is their number, unless said otherwise.
+    RunHeadsArgument {
+        keys: (const ObjectTime),
+        rows: (const u32),
+        /// Behind the last row of the object in the tile.
+        ends: (const u32),
+        /// Numbers of the heads in the order of rows, and by tile the first of its heads there.
+        order: (const u32),
+        firsts: (const u32),
+        length: (u32),
+        reserved: (u32),
+    }
+    /// States of objects: parallel lists.
+    StatesArgument {
+        objects: (mut u64),
+        /// Of the columns of a block one behind the other, `capacity` values each; times count
+        /// from the start of the partition.
+        values: (mut u32),
+        capacity: (u32),
+        reserved: (u32),
     }
 }

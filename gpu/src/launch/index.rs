@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
-use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{INDEX_FAN_OUT, INDEX_LEAF_BYTES, INDEX_LEVELS};
 use shoal_index::{FAN_OUT, Key, LEAF_BYTES, LEVELS_MAX, Shape};
@@ -32,12 +31,13 @@ macro_rules! kernel_set {
             fn from_image(
                 context: &Arc<CudaContext>,
                 image: &[u8],
+                width: $crate::tuning::Width,
             ) -> Result<Self, DriverError> {
-                let module = context.load_module(Ptx::from_binary(image.to_vec()))?;
+                let module = context.load_module(cudarc::nvrtc::Ptx::from_binary(image.to_vec()))?;
                 Ok(Self {
                     $($name: $crate::launch::module::Kernel::new(
                         module.load_function(stringify!($name))?,
-                        Width::FULL,
+                        width,
                     )?,)+
                 })
             }
@@ -49,7 +49,7 @@ pub(super) use kernel_set;
 /// The fatbin that the build made of a file.
 macro_rules! image {
     ($file:literal) => {
-        include_bytes!(concat!(env!("OUT_DIR"), "/index/", $file, ".fatbin"))
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".fatbin"))
     };
 }
 pub(super) use image;
@@ -127,8 +127,9 @@ pub(crate) enum TreeSearch {
 impl TreeKernels {
     /// Loads the kernels for a type of key.
     pub(crate) fn load<K: Key>(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
-        let image: &[u8] = if are_pairs::<K>() { image!("pairs") } else { image!("words") };
-        Self::from_image(context, image)
+        let image: &[u8] =
+            if are_pairs::<K>() { image!("index/pairs") } else { image!("index/words") };
+        Self::from_image(context, image, Width::FULL)
     }
 
     /// Fills the leaves with sorted keys, `fill` in each, and their values: those given, or ranks.

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
-use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 use shoal_index::Key;
 
@@ -37,9 +36,11 @@ impl ContenderKernels {
 
     /// Loads the kernels for a type of key.
     pub(crate) fn load<K: Key>(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
-        let image: &[u8] =
-            if are_pairs::<K>() { image!("contenders_pairs") } else { image!("contenders_words") };
-        Self::from_image(context, image)
+        let image: &[u8] = match are_pairs::<K>() {
+            true => image!("index/contenders_pairs"),
+            false => image!("index/contenders_words"),
+        };
+        Self::from_image(context, image, Width::FULL)
     }
 
     /// Binary search in sorted keys.

@@ -53,6 +53,7 @@ plain!(
     layout::CodecStrings,
     layout::CodecRange,
     layout::EncodeStep,
+    layout::RunZone,
     shoal_index::ObjectTime,
     super::argument_layout::Span,
     super::argument_layout::Outgrown

@@ -1,0 +1,271 @@
+//! Runs of past fixes that stay encoded in the device's memory, and queries of them.
+//!
+//! A query decodes tiles in registers and writes only what it selects; it returns with the answer.
+//! The caller chooses which runs are resident, and knows what else bounds an answer: newer runs,
+//! removals, erasures.
+
+mod device_run;
+mod device_runs;
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, sys};
+use shoal_codec::{FixColumns, FixRow, ValueType, Values};
+use shoal_engine::EngineError;
+use shoal_engine::layout::RunZone;
+use shoal_index::ObjectTime;
+
+use crate::device::Gpu;
+use crate::index::{DeviceIndex, DevicePlaces};
+use crate::launch::{
+    DeviceBuffer, HistoryKernels, Memory, Plain, RunAndHeads, Scratch, StatesOnDevice, fault,
+};
+
+pub use device_run::{DeviceRun, RunSource};
+pub use device_runs::{DeviceRuns, Worth};
+
+/// Threads that search for one key; see [`DeviceIndex::find`].
+const SEARCH_THREADS: u32 = 8;
+
+/// A device that keeps runs.
+#[derive(Debug)]
+pub struct DeviceHistory {
+    gpu: Gpu,
+    memory: Memory,
+    stream: Arc<CudaStream>,
+    kernels: HistoryKernels,
+    index: DeviceIndex<ObjectTime>,
+    scratch: Scratch,
+    /// Tiles with matches, and the numbers of tiles and rows.
+    found: DeviceBuffer<u64>,
+    counts: DeviceBuffer<u64>,
+    /// By head or request: whether it has a state, and before how many others.
+    flags: DeviceBuffer<u32>,
+    places: DeviceBuffer<u32>,
+    states: StatesOnDevice,
+}
+
+/// A tile with matches and their number.
+type TileMatches = (u32, u32);
+
+impl DeviceHistory {
+    /// A device that may use `budget_bytes` of its memory for runs and answers.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the device fails or lacks memory.
+    pub fn new(gpu: &Gpu, budget_bytes: u64) -> Result<Self, EngineError> {
+        let memory = gpu.memory(budget_bytes);
+        memory.bind()?;
+        let states = StatesOnDevice {
+            objects: DeviceBuffer::new(&memory, 0)?,
+            values: DeviceBuffer::new(&memory, 0)?,
+            capacity: 0,
+        };
+        Ok(Self {
+            stream: gpu.context.new_stream().map_err(fault)?,
+            kernels: HistoryKernels::load(&gpu.context).map_err(fault)?,
+            index: DeviceIndex::within(gpu, &memory)?,
+            scratch: Scratch::new(&memory)?,
+            found: DeviceBuffer::new(&memory, 0)?,
+            counts: DeviceBuffer::new(&memory, 2)?,
+            flags: DeviceBuffer::new(&memory, 0)?,
+            places: DeviceBuffer::new(&memory, 0)?,
+            states,
+            gpu: gpu.clone(),
+            memory,
+        })
+    }
+
+    /// Bytes of the device's memory in use.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.memory.used_bytes()
+    }
+
+    /// The tiles of a run that have rows in a zone, and how many each, ascending.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the device fails, lacks memory, or refuses a block.
+    pub fn select(
+        &mut self,
+        run: &DeviceRun,
+        zone: RunZone,
+    ) -> Result<Vec<TileMatches>, EngineError> {
+        self.bind()?;
+        self.found.fit(run.resident.tiles)?;
+        self.counts.fill(&self.stream, 0, 2)?;
+        let found = (&self.found, &self.counts);
+        self.kernels.select(&self.stream, &run.resident, zone, found)?;
+        let tiles = self.read(&self.counts, 2)?[0];
+        let mut found = self.read(&self.found, tiles as usize)?;
+        self.check(run)?;
+        found.sort_unstable();
+        Ok(found.into_iter().map(|tile| ((tile >> 32) as u32, tile as u32)).collect())
+    }
+
+    /// The newest row of each object of a run from `from` on at or before a time, by object, at
+    /// most `most` of them.
+    ///
+    /// # Errors
+    /// As [`Self::select`].
+    pub fn newest(
+        &mut self,
+        run: &DeviceRun,
+        time_ms: i64,
+        (from, most): (u64, usize),
+    ) -> Result<FixColumns, EngineError> {
+        let count = self.newest_on_device(run, time_ms, (from, most))?;
+        let states = self.states(run, count)?;
+        self.check(run)?;
+        Ok(states)
+    }
+
+    /// The same without a copy to the host; returns the number of states.
+    ///
+    /// # Errors
+    /// As [`Self::select`].
+    pub fn newest_on_device(
+        &mut self,
+        run: &DeviceRun,
+        time_ms: i64,
+        (from, most): (u64, usize),
+    ) -> Result<usize, EngineError> {
+        self.bind()?;
+        let length = run.heads.length;
+        self.flags.fit(length + 1)?;
+        self.places.fit(length + 1)?;
+        let of_run = run.parts();
+        self.kernels.newest_heads(&self.stream, of_run, time_ms, &self.flags)?;
+        let (flags, places) = (&self.flags, &self.places);
+        self.scratch.sum_before(&self.stream, flags, places, length as u32 + 1)?;
+        let first_place = match from {
+            0 => 0,
+            _ => self.place(self.first_head(run, from)?)?,
+        };
+        let count = self.place(length)? - first_place;
+        let count = most.min(count as usize);
+        self.fit_states(run, count)?;
+        let places = (&self.places, first_place);
+        self.kernels.newest(&self.stream, of_run, time_ms, places, &self.states)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(count)
+    }
+
+    /// The first head of the objects from one on.
+    fn first_head(&self, run: &DeviceRun, object: u64) -> Result<usize, EngineError> {
+        let key = self.index.keys(&[ObjectTime { object, time: i64::MIN }])?;
+        let mut found = self.index.places(1)?;
+        self.index.find(&run.tree, &key, SEARCH_THREADS, &mut found)?;
+        Ok(self.index.download(&found, 1)?[0] as usize)
+    }
+
+    /// The place of a head, or the number of places behind the last.
+    fn place(&self, head: usize) -> Result<u32, EngineError> {
+        let mut place = [0_u32];
+        self.places.download(&self.stream, head, &mut place)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(place[0])
+    }
+
+    /// The newest row of each request's object at or before its time, if the run has one.
+    ///
+    /// # Errors
+    /// As [`Self::select`].
+    pub fn find(
+        &mut self,
+        run: &DeviceRun,
+        requests: &[ObjectTime],
+    ) -> Result<Vec<Option<FixRow>>, EngineError> {
+        self.bind()?;
+        let count = requests.len();
+        let keys = self.index.keys(requests)?;
+        let mut heads: DevicePlaces = self.index.places(count)?;
+        self.index.find_last(&run.tree, &keys, &mut heads)?;
+        self.flags.fit(count)?;
+        self.flags.fill(&self.stream, 0, count)?;
+        self.fit_states(run, count)?;
+        let asked = (&keys.buffer, &heads.0, count);
+        self.kernels.find(&self.stream, run.parts(), asked, &self.flags, &self.states)?;
+        let states = self.states(run, count)?;
+        let flags = self.read(&self.flags, count)?;
+        self.check(run)?;
+        Ok((0..count).map(|at| (flags[at] != 0).then(|| states.row(at))).collect())
+    }
+
+    /// Milliseconds of the device for some work, by its clock; for benchmarks.
+    ///
+    /// # Errors
+    /// As the work.
+    pub fn timed<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, EngineError>,
+    ) -> Result<(T, f64), EngineError> {
+        let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let event = || self.gpu.context.new_event(flags).map_err(fault);
+        let (start, end) = (event()?, event()?);
+        start.record(&self.stream).map_err(fault)?;
+        let done = work(self)?;
+        end.record(&self.stream).map_err(fault)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok((done, start.elapsed_ms(&end).map(f64::from).map_err(fault)?))
+    }
+
+    fn bind(&self) -> Result<(), EngineError> {
+        self.gpu.context.bind_to_thread().map_err(fault)
+    }
+
+    /// Room for so many states of a run.
+    fn fit_states(&mut self, run: &DeviceRun, count: usize) -> Result<(), EngineError> {
+        let states = &mut self.states;
+        states.objects.fit(count)?;
+        states.values.fit(count * run.resident.kinds)?;
+        states.capacity = count;
+        Ok(())
+    }
+
+    /// Copies states from the device.
+    fn states(&self, run: &DeviceRun, count: usize) -> Result<FixColumns, EngineError> {
+        let mut columns = FixColumns::new();
+        columns.object = self.read(&self.states.objects, count)?;
+        for (kind, column) in run.columns.iter().enumerate() {
+            let mut words = vec![0_u32; count];
+            self.states.values.download(&self.stream, kind * count, &mut words[..])?;
+            self.stream.synchronize().map_err(fault)?;
+            let values = match column.value_type() {
+                ValueType::U16 => Values::U16(words.iter().map(|word| *word as u16).collect()),
+                ValueType::I32 => Values::I32(words.iter().map(|word| *word as i32).collect()),
+                _ => Values::U32(words),
+            };
+            columns.set_column(*column, values, run.resident.start_ms);
+        }
+        Ok(columns)
+    }
+
+    fn read<T: Plain + Default>(
+        &self,
+        buffer: &DeviceBuffer<T>,
+        length: usize,
+    ) -> Result<Vec<T>, EngineError> {
+        let mut values = vec![T::default(); length];
+        buffer.download(&self.stream, 0, &mut values[..])?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(values)
+    }
+
+    /// An error if the device refused a block of the run.
+    fn check(&self, run: &DeviceRun) -> Result<(), EngineError> {
+        match self.read(&run.resident.failed, 1)?[0] {
+            0 => Ok(()),
+            _ => {
+                Err(EngineError::Device("a block of a run breaks a rule of the format".to_owned()))
+            }
+        }
+    }
+}
+
+impl DeviceRun {
+    /// What kernels of states take.
+    fn parts(&self) -> RunAndHeads<'_> {
+        (&self.resident, &self.heads, self.tree.leaves())
+    }
+}
