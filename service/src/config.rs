@@ -73,6 +73,7 @@ impl ServeConfig {
             metrics_listen: settings.metrics_listen,
             engine: settings.engine.unwrap_or_default(),
             gpu_fleet_memory_bytes: settings.gpu_fleet_memory,
+            gpu_history_memory_bytes: settings.gpu_history_memory,
             default_space: settings.space.unwrap_or(default.default_space),
             default_clock: settings.clock.unwrap_or(clock_default),
             default_ttl_ms: settings.ttl.map(millis).filter(|ttl_ms| *ttl_ms > 0),
@@ -100,6 +101,7 @@ impl ServeConfig {
             metrics_listen = ?options.metrics_listen,
             engine = options.engine.engine_name(),
             gpu_fleet_memory_bytes = ?options.gpu_fleet_memory_bytes,
+            gpu_history_memory_bytes = ?options.gpu_history_memory_bytes,
             space = %options.default_space,
             clock = ?options.default_clock,
             ttl_ms = ?options.default_ttl_ms,
@@ -119,6 +121,9 @@ impl ServeConfig {
         }
         if options.gpu_fleet_memory_bytes.is_some() && options.engine.engine_name() != "cuda" {
             tracing::warn!("--gpu-fleet-memory has no effect: fleets run on the cpu");
+        }
+        if options.gpu_history_memory_bytes.is_some() && options.engine.engine_name() != "cuda" {
+            tracing::warn!("--gpu-history-memory has no effect: the cpu searches the history");
         }
         if options.insecure {
             tracing::warn!(
@@ -183,12 +188,16 @@ fn replay(settings: &Settings) -> Result<Option<ReplayConfig>, CliError> {
 /// What the settings say about the history.
 fn history_keep(settings: &Settings) -> Result<Option<HistoryKeep>, CliError> {
     let (age, bytes_max) = (settings.history_retention, settings.history_bytes);
+    let on_device = settings.gpu_history_memory;
     match (settings.history.unwrap_or_default(), &settings.data) {
         (true, Some(_)) => Ok(Some(HistoryKeep { age_ms: age.map(millis), bytes_max })),
         (true, None) => Err(CliError::Usage(ServiceError::HistoryFolder.to_string())),
-        (false, _) if age.is_some() || bytes_max.is_some() => Err(CliError::Usage(
-            "--history-retention and --history-bytes need --history".to_owned(),
-        )),
+        (false, _) if age.is_some() || bytes_max.is_some() || on_device.is_some() => {
+            Err(CliError::Usage(
+                "--history-retention, --history-bytes and --gpu-history-memory need --history"
+                    .to_owned(),
+            ))
+        }
         (false, _) => Ok(None),
     }
 }
@@ -270,6 +279,7 @@ mod tests {
             ("log = 'x=y=z'", "log"),
             ("history = true", "--data"),
             ("data = 'x'\nhistory_bytes = '1GiB'", "--history"),
+            ("data = 'x'\ngpu_history_memory = '1GiB'", "--history"),
         ] {
             let error = config(file, &[]).unwrap_err().to_string();
             assert!(error.contains(named), "{file}: {error}");
@@ -291,7 +301,8 @@ mod tests {
     const FILE: &str = "listen = '127.0.0.1:9'\nmetrics_listen = '127.0.0.1:8'\nengine = 'cpu'
         gpu_fleet_memory = '2GiB'\nspace = 'planar:10x20'\nclock = 'event'\nttl = '5m'
         time_ahead = '1s'\ninsecure = true\ndata = 'shoal-data'\nhistory = true
-        history_retention = '7d'\nhistory_bytes = '4GiB'\nfollow = '127.0.0.1:7'
+        history_retention = '7d'\nhistory_bytes = '4GiB'
+        gpu_history_memory = '1GiB'\nfollow = '127.0.0.1:7'
         log_aim = 'small'\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
         speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
 

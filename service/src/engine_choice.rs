@@ -14,6 +14,7 @@ use shoal_codec::{Aim, BlockCodec, CpuCodec};
 use shoal_codec::{Table, TableOutcome, TablePlanner, TableValues};
 use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{Backend, EngineOptions};
+use shoal_history::RunDevice;
 use shoal_table::TableCodec;
 #[cfg(feature = "cuda")]
 use shoal_table::{CodecFault, CpuTableCodec};
@@ -71,6 +72,15 @@ impl EngineChoice {
         match engine {
             Self::Cuda => EngineFactory { codec: Arc::new(cuda_codec), ..factory },
             Self::Auto | Self::Cpu => factory,
+        }
+    }
+
+    /// The device of this choice for the runs of histories, which may take `memory_bytes` of it;
+    /// `None` for a tenth. Without one the CPU searches them.
+    pub(crate) fn history_device(self, memory_bytes: Option<u64>) -> Option<Arc<dyn RunDevice>> {
+        match self.resolve().0 {
+            Self::Cuda => open_history_device(memory_bytes),
+            Self::Auto | Self::Cpu => None,
         }
     }
 
@@ -158,6 +168,30 @@ fn cuda_codec() -> Box<dyn BlockCodec + Send> {
     Box::new(CpuCodec)
 }
 
+#[cfg(feature = "cuda")]
+fn open_history_device(memory_bytes: Option<u64>) -> Option<Arc<dyn RunDevice>> {
+    use crate::limits::HISTORY_DEVICE_SHARE;
+    let report = |cause: &str| tracing::warn!(cause, "the CPU searches a run of the history");
+    let open = || {
+        let gpu = cuda_device().map_err(|cause| cause.to_string())?;
+        let bytes = memory_bytes.unwrap_or(gpu.budget_bytes() / HISTORY_DEVICE_SHARE);
+        let runs = shoal_gpu::DeviceRuns::new(&gpu, bytes, shoal_gpu::Worth::default(), report);
+        runs.map_err(|cause| cause.to_string())
+    };
+    match open() {
+        Ok(runs) => Some(Arc::new(runs)),
+        Err(cause) => {
+            tracing::warn!(cause, "the CPU searches the history: the device cannot");
+            None
+        }
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn open_history_device(_memory_bytes: Option<u64>) -> Option<Arc<dyn RunDevice>> {
+    None
+}
+
 /// Starts the engines of a server.
 #[derive(Clone)]
 pub struct EngineFactory {
@@ -169,6 +203,8 @@ pub struct EngineFactory {
     pub codec: OpenCodec,
     /// What their blocks aim at.
     pub log_aim: Aim,
+    /// Searches the runs of histories, where there is a device.
+    pub history_device: Option<Arc<dyn RunDevice>>,
 }
 
 /// See [`EngineFactory::codec`].
@@ -253,7 +289,8 @@ impl EngineFactory {
     /// Engines of this name, and the codec of the CPU with the aim `fast`.
     #[must_use]
     pub fn new(name: &'static str, start: StartEngine) -> Self {
-        Self { name, start, codec: Arc::new(|| Box::new(CpuCodec)), log_aim: Aim::Fast }
+        let codec: OpenCodec = Arc::new(|| Box::new(CpuCodec));
+        Self { name, start, codec, log_aim: Aim::Fast, history_device: None }
     }
 }
 

@@ -140,6 +140,9 @@ pub const DEVICE_DECODE_BYTES_MAX: usize = 256 << 20;
 /// host takes 1.3 to 1.9 GB/s in synced writes of 2 MiB and 2.2 in writes of 8 MiB; smaller loads
 /// never fill a group, because a group is written as soon as the disk is idle.
 pub const LOG_GROUP_BYTES_MAX: usize = 8 << 20;
+/// Part of a device's memory that runs of the history take unless the options say otherwise: one of
+/// so many.
+pub const HISTORY_DEVICE_SHARE: u64 = 10;
 /// Tiles that one query of the history may decode: a billion fixes, some 20 s of a core.
 pub const HISTORY_TILES_MAX: u64 = 1 << 20;
 /// Rows, objects or ids that one query of the history may hold in memory: at most twice 24 MiB.

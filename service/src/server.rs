@@ -55,6 +55,8 @@ pub struct ServerOptions {
     /// Bytes of the device that each fleet may take, if the engine runs on one; `None` for as much
     /// as all fleets may take together.
     pub gpu_fleet_memory_bytes: Option<u64>,
+    /// Bytes of the device that runs of histories may take; `None` for a tenth.
+    pub gpu_history_memory_bytes: Option<u64>,
     /// Space of the fleet `default`.
     pub default_space: Space,
     /// Clock of the fleet `default`.
@@ -87,6 +89,7 @@ impl Default for ServerOptions {
             metrics_listen: None,
             engine: EngineChoice::Auto,
             gpu_fleet_memory_bytes: None,
+            gpu_history_memory_bytes: None,
             default_space: Space::geographic(),
             default_clock: Clock::System,
             default_ttl_ms: None,
@@ -246,7 +249,9 @@ fn open_registry(
     }
     claim_role(data.as_ref(), options.follow.as_deref())?;
     let leader = options.follow.as_deref().map(Arc::from);
-    let engines = EngineFactory { log_aim: options.log_aim, ..engines };
+    let (choice, memory_bytes) = (options.engine, options.gpu_history_memory_bytes);
+    let history_device = options.history.and_then(|_| choice.history_device(memory_bytes));
+    let engines = EngineFactory { log_aim: options.log_aim, history_device, ..engines };
     let registry = Registry::new(engines, sinks, data, limits, wall, ahead_ms, metrics);
     Ok(Arc::new(registry.following(leader).keeping_history(options.history)))
 }

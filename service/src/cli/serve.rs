@@ -84,6 +84,10 @@ pub struct Settings {
     /// keep it]
     #[arg(long, value_name = "BYTES", env = "SHOAL_HISTORY_BYTES", value_parser = bytes)]
     pub history_bytes: Option<u64>,
+    /// Memory of the GPU for the history, where queries search what they use often, as in 8GiB;
+    /// needs --history [default: a tenth of what fleets may take]
+    #[arg(long, value_name = "BYTES", env = "SHOAL_GPU_HISTORY_MEMORY", value_parser = bytes)]
+    pub gpu_history_memory: Option<u64>,
     /// Copy the fleets of the leader at this address, and answer queries from the copy; needs
     /// --data. `shoal promote` makes this server the leader [default: follow none]
     #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_FOLLOW")]

@@ -319,7 +319,7 @@ impl Registry {
         metrics: FleetMetrics,
         folder: Option<FleetFolder>,
     ) -> Result<FleetStart, ServiceError> {
-        let EngineFactory { start, codec, log_aim, .. } = self.engines.clone();
+        let engines = self.engines.clone();
         let sinks = self.sinks.clone();
         let (name, limits, wall) = (name.clone(), self.limits.clone(), self.clock.wall.clone());
         let (is_stopping, follows) = (self.is_stopping.clone(), self.leader().is_some());
@@ -327,7 +327,7 @@ impl Registry {
         blocking(move || {
             let Some(folder) = folder else {
                 return Ok(FleetStart {
-                    backend: NumberedEngine::new(start(options.clone())?),
+                    backend: NumberedEngine::new((engines.start)(options.clone())?),
                     sink: sinks.map(|sinks| sinks.open(&name, &options)).transpose()?,
                     producers: Producers::with_limit(limits.producers_max),
                     view: FleetView::default(),
@@ -338,9 +338,7 @@ impl Registry {
             let recovered = recover(&RecoveryTools {
                 folder: &folder,
                 options: &options,
-                start: &|| start(options.clone()),
-                codec: &*codec,
-                log_aim,
+                engines: &engines,
                 limits: &limits,
                 wall: &wall,
                 metrics: &metrics,

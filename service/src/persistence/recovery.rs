@@ -9,9 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded};
-use shoal_codec::{Aim, BlockCodec};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_engine::{Backend, EngineOptions, Request, Ticket};
+use shoal_engine::{EngineOptions, Request, Ticket};
 use shoal_position_log::{
     LogOptions, LogWriter, ReadMode, Recovered, Retention, Terms, list_segments, open_newest,
 };
@@ -25,6 +24,7 @@ use super::group_thread::GroupThread;
 use super::history::{HistoryHandle, HistoryKeep};
 use super::log_sink::LogSink;
 use super::read_ahead::{CycleBatch, read_ahead};
+use crate::engine_choice::EngineFactory;
 use crate::error::ServiceError;
 use crate::fleet::{
     BatchId, CycleNumber, CycleRecord, NumberedEngine, Producers, SharedTerms, WallClock,
@@ -33,18 +33,11 @@ use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::FleetMetrics;
 use crate::threads::spawn;
 
-/// Starts the engine of a fleet.
-type StartEngine<'a> = &'a dyn Fn() -> Result<Box<dyn Backend>, ServiceError>;
-
 /// What recovery needs.
 pub(crate) struct RecoveryTools<'a> {
     pub(crate) folder: &'a FleetFolder,
     pub(crate) options: &'a EngineOptions,
-    pub(crate) start: StartEngine<'a>,
-    /// Opens the codec of plain rows.
-    pub(crate) codec: &'a dyn Fn() -> Box<dyn BlockCodec + Send>,
-    /// What blocks of plain rows aim at.
-    pub(crate) log_aim: Aim,
+    pub(crate) engines: &'a EngineFactory,
     pub(crate) limits: &'a ServerLimits,
     pub(crate) wall: &'a WallClock,
     pub(crate) metrics: &'a FleetMetrics,
@@ -143,7 +136,8 @@ struct Replay {
 impl Replay {
     fn new(tools: &RecoveryTools<'_>) -> Result<Self, ServiceError> {
         let producers = Producers::with_limit(tools.limits.producers_max);
-        let (engine, in_flight) = (NumberedEngine::new((tools.start)()?), VecDeque::new());
+        let (engine, in_flight) =
+            (NumberedEngine::new((tools.engines.start)(tools.options.clone())?), VecDeque::new());
         Ok(Self { engine, producers, epoch: 0, clock_ms: 0, in_flight })
     }
 
@@ -320,7 +314,7 @@ impl LogStart<'_> {
             needed: needed_sender,
             metrics: tools.metrics.clone(),
         })?;
-        let (codec, aim) = ((tools.codec)(), tools.log_aim);
+        let (codec, aim) = ((tools.engines.codec)(), tools.engines.log_aim);
         let group = GroupThread { items, groups: group_sender, written: empty, space, codec, aim };
         let threads = vec![
             spawn_guarded(format!("group-{fleet}"), &log, group_work(group, log.clone()))?,

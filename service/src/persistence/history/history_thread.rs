@@ -48,6 +48,7 @@ impl HistoryHandle {
         let (folder, limits) = (tools.folder.clone(), tools.limits);
         let options = HistoryOptions {
             reserve_bytes: limits.log_reserve_bytes,
+            device: tools.engines.history_device.clone(),
             ..HistoryOptions::new(folder.identity.id, tools.options.space.tag())
         };
         let writer = HistoryWriter::open(folder.storage.clone(), &folder.history(), &options)?;
