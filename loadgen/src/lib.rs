@@ -1,13 +1,14 @@
 //! The load generator: the library behind the binary `shoal-loadgen`.
 //!
 //! `plan` defines a run, `report` sends rows and reads acks, `query` sends queries and reads
-//! answers, `subscription` follows regions, `verify` compares with the engine's model, `measure`
-//! counts and summarizes, `run` connects them.
+//! answers, `history` asks about the past, `subscription` follows regions, `verify` compares with
+//! the engine's model, `measure` counts and summarizes, `run` connects them.
 
 pub mod args;
 pub mod connect;
 pub mod error;
 pub mod fleet;
+pub mod history;
 pub mod in_flight;
 pub mod limits;
 pub mod measure;

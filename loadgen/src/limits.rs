@@ -46,6 +46,8 @@ pub const ANSWER_BYTES_MAX: usize = 8 << 20;
 pub const VERIFY_ROWS_HELD_MAX: u32 = (4 << 20) - 1;
 /// Bytes of answers that the verifier holds; queries wait at the limit.
 pub const VERIFY_ANSWER_BYTES_MAX: usize = 128 << 20;
+/// Changes that the verifier keeps for questions about the past, about 200 bytes each.
+pub const VERIFY_PAST_CHANGES_MAX: usize = 20_000_000;
 /// Mismatches that are reported individually.
 pub const MISMATCHES_REPORTED_MAX: usize = 5;
 /// Bytes of prepared blocks, all connections together.

@@ -295,6 +295,13 @@ fn check(args: &RunArgs) -> Result<(), LoadError> {
     if args.verify_share.is_some() && !args.verify {
         return usage("--verify-share needs --verify".to_owned());
     }
+    if args.history_queries > 0 && args.verify && args.fleet.is_some() {
+        return usage(
+            "--history-queries with --verify takes no --fleet: the past of a fleet before the run \
+             is not known"
+                .to_owned(),
+        );
+    }
     params(args).check().map_err(|error| LoadError::Usage(error.to_string()))
 }
 
@@ -363,6 +370,7 @@ mod tests {
             ("--prepared --encoding block --remove 0.1", "--remove"),
             ("--block-plan planned", "--encoding block"),
             ("--verify-share 0.5", "--verify"),
+            ("--history-queries 5 --verify --fleet mine", "--history-queries"),
             ("--connections 0", "connections is 0"),
             ("--batch 0", "batch is 0"),
             ("--batch 2000000", "1048576"),

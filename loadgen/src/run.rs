@@ -14,15 +14,15 @@ use tokio::time::{Duration, Instant, MissedTickBehavior, interval};
 use crate::connect::connect;
 use crate::error::LoadError;
 use crate::fleet::RunFleet;
-use crate::limits::STALL_S_MAX;
+use crate::limits::{STALL_S_MAX, VERIFY_PAST_CHANGES_MAX};
 use crate::measure::progress::show_progress;
 use crate::measure::{Counters, Summary, Totals};
 use crate::plan::Plan;
 use crate::session::Session;
 use crate::subscription::EpochTimes;
 use crate::subscription::spawn::{self as sessions, Subscribers};
-use crate::tasks::{Tasks, open_workload, spawn, starters};
-use crate::verify::Verifier;
+use crate::tasks::{Tasks, open_workload, spawn, spawn_history, starters};
+use crate::verify::{Past, Verifier};
 
 /// The server's tolerance for event times ahead of its clock, milliseconds. No workload generates
 /// times near this limit, so small clock differences have no effect.
@@ -87,6 +87,7 @@ async fn drive(
         space: fleet.space,
         quantizer: Quantizer::new(fleet.fleet.space.as_ref()),
         shift_ms: shift_ms(plan, fleet.fleet.clock_ms),
+        seen: Arc::default(),
         counters: Arc::clone(&counters),
         verifier: verifier.as_ref().map(Verifier::link),
         times: plan.subscription.as_ref().map(|_| Arc::new(EpochTimes::new(plan.connections()))),
@@ -134,7 +135,9 @@ fn verifier(
     let mut model = Model::new(options);
     let empty = Snapshot { term, epoch, clock_ms, batches: Vec::new() };
     model.import(empty).map_err(|error| LoadError::Task(error.to_string()))?;
-    Verifier::start(model, name, time_max_ms, plan.connections(), Arc::clone(counters))
+    let asks_past = plan.flags.history_queries > 0;
+    let past = asks_past.then(|| Past::new(ttl_ms, VERIFY_PAST_CHANGES_MAX));
+    Verifier::start(model, name, time_max_ms, plan.connections(), past, Arc::clone(counters))
         .map_err(|error| LoadError::Task(format!("no thread for the verifier: {error}")))
 }
 
@@ -170,7 +173,8 @@ impl Drive {
         for connection in 0..connections {
             spawn(&self.session, connection, &mut self.tasks).await?;
         }
-        let sessions = self.spawn_subscribers().await?;
+        let askers = spawn_history(&self.session, &mut self.tasks).await?;
+        let sessions = self.spawn_subscribers().await? + askers;
         let mut waited_for = u64::from(connections) * u64::from(starters) + u64::from(sessions);
         let mut watchdog = Watchdog::new(&self.session.counters);
         let mut ticks = interval(Duration::from_secs(1));

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::error::LoadError;
 use crate::measure::Counters;
 use crate::plan::Plan;
+use crate::query::SeenObjects;
 use crate::subscription::EpochTimes;
 use crate::verify::VerifierLink;
 
@@ -28,6 +29,8 @@ pub struct Session {
     pub quantizer: Quantizer,
     /// Time shift of every event time, milliseconds; not 0 for a reused fleet.
     pub shift_ms: i64,
+    /// Objects that the first connection has sent lately.
+    pub seen: Arc<SeenObjects>,
     /// Progress counters.
     pub counters: Arc<Counters>,
     /// Link to the verifier, which compares acks and answers.
@@ -43,6 +46,13 @@ pub struct Session {
 }
 
 impl Session {
+    /// The first event time of a generated workload, Unix milliseconds.
+    #[must_use]
+    pub fn first_ms(&self) -> Option<i64> {
+        let is_replay = self.plan.flags.workload.starts_with("replay:");
+        (!is_replay).then(|| shoal_workload::START_MS.saturating_add(self.shift_ms))
+    }
+
     /// Reports that a task is ready and waits for the clock to start.
     ///
     /// # Errors

@@ -9,12 +9,13 @@ use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::InFlight;
-use crate::args::{Encoding, QueryForm};
+use crate::args::{Encoding, QueryForm, Wanted};
 use crate::connect::connect;
 use crate::error::LoadError;
+use crate::history::{Asker, Choosers, PastKind, PastTally};
 use crate::limits::{MESSAGE_QUERIES_DEFAULT, QUERY_MESSAGES_IN_FLIGHT_MAX};
 use crate::measure::Allowance;
-use crate::plan::Plan;
+use crate::plan::{Plan, QueryPlan};
 use crate::query::chooser::Random;
 use crate::query::{AnswerReader, Chooser, QuerySender, QueryTally, SeenObjects, SingleSender};
 use crate::report::removal::Remover;
@@ -33,6 +34,8 @@ pub enum Outcome {
     QueriesSent,
     /// Their answers were read.
     Answered(QueryTally),
+    /// Questions about the past were asked.
+    AskedPast(PastTally),
 }
 
 /// The tasks of a run.
@@ -74,7 +77,11 @@ pub async fn spawn(
     tasks: &mut Tasks,
 ) -> Result<(), LoadError> {
     let plan = &session.plan;
-    let seen = Arc::new(SeenObjects::default());
+    // Questions about the past concern the objects of the first connection.
+    let seen = match connection {
+        0 => Arc::clone(&session.seen),
+        _ => Arc::new(SeenObjects::default()),
+    };
     let backlog = QUERY_MESSAGES_IN_FLIGHT_MAX * MESSAGE_QUERIES_DEFAULT.max(plan.message_queries);
     let allowance = Arc::new(Allowance::new(plan.flags.update_query, backlog.into()));
     if !plan.asks() {
@@ -139,6 +146,47 @@ fn source(session: &Session, connection: u32) -> Result<Source, LoadError> {
         return Ok(Source::mixed(mix, shift_ms, is_bare, is_block));
     }
     Ok(Source::clean(workload, shift_ms, is_bare, is_block))
+}
+
+/// Starts a task for each kind of questions about the past; returns their number.
+///
+/// # Errors
+/// [`LoadError`] of opening the workload or a channel.
+pub async fn spawn_history(session: &Arc<Session>, tasks: &mut Tasks) -> Result<u32, LoadError> {
+    let plan = &session.plan;
+    if plan.flags.history_queries == 0 {
+        return Ok(0);
+    }
+    for (number, kind) in (0..).zip(PastKind::ALL) {
+        let chooser = |mix: &str, salt: u32| -> Result<Chooser, LoadError> {
+            let queries = QueryPlan {
+                mix: mix.parse().map_err(LoadError::Usage)?,
+                wanted: Wanted::Ids,
+                ..plan.queries.clone()
+            };
+            Ok(Chooser::new(
+                open_workload(plan, 0)?,
+                session.space,
+                queries,
+                plan.params.step_ms,
+                Arc::clone(&session.seen),
+                Random::new(plan.params.seed, u32::MAX - 2 * number - salt),
+            ))
+        };
+        let asker = Asker {
+            session: Arc::clone(session),
+            kind,
+            choosers: Choosers {
+                objects: chooser("get:1", 0)?,
+                regions: chooser("range:2,circle:1,polygon:1", 1)?,
+            },
+            random: Random::new(plan.params.seed, u32::MAX - 100 - number),
+            first_ms: session.first_ms(),
+        };
+        let client = connect(plan.queried()).await?;
+        tasks.spawn(async { Ok(Outcome::AskedPast(asker.run(client).await?)) });
+    }
+    Ok(PastKind::ALL.len() as u32)
 }
 
 async fn spawn_queries(

@@ -9,10 +9,14 @@ use std::sync::Arc;
 use shoal_client::{Answer, ServerError};
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::{EngineOptions, Model, Projection, Query, QueryKind, RowLimit, Space};
+use shoal_loadgen::history::PastQuestion;
 use shoal_loadgen::measure::Counters;
-use shoal_loadgen::verify::{Acked, Answered, Removed, SentRows, Verdict, Verifier, VerifierLink};
+use shoal_loadgen::verify::{
+    Acked, Answered, Past, PastAnswered, Removed, SentRows, Verdict, Verifier, VerifierLink,
+};
 use shoal_proto::v1::{
-    AnswerHeader, FixRecord, RefusedCount, RefusedRow, RemoveResponse, ReportAck, RowCounts,
+    AnswerHeader, FixRecord, HistoryHeader, RefusedCount, RefusedRow, RemoveResponse, ReportAck,
+    RowCounts,
 };
 
 const START_MS: i64 = 1_600_000_000_000;
@@ -25,7 +29,8 @@ fn space() -> Space {
 fn verdict(run: impl FnOnce(&VerifierLink)) -> Verdict {
     let model = Model::new(EngineOptions { term: TERM, ..EngineOptions::new(space()) });
     let counters = Arc::new(Counters::default());
-    let verifier = Verifier::start(model, "fleet".to_owned(), i64::MAX, 2, counters).unwrap();
+    let past = Some(Past::new(None, 1_000));
+    let verifier = Verifier::start(model, "fleet".to_owned(), i64::MAX, 2, past, counters).unwrap();
     run(&verifier.link());
     verifier.finish().unwrap()
 }
@@ -321,5 +326,58 @@ fn every_kind_of_wrong_answer_is_a_mismatch() {
     for (change, words) in wrong {
         let problems = problems(change);
         assert!(problems.len() == 1 && problems[0].contains(words), "{words}: {problems:?}");
+    }
+}
+
+/// The trajectory of object 5 with the fixes of these epochs, by a version of `epoch`.
+fn trajectory(epoch: u64, epochs: &[u64]) -> PastAnswered {
+    let fixes: Vec<FixRecord> = epochs.iter().map(|epoch| record(&row(*epoch))).collect();
+    let answer = Answer { objects: vec![5; fixes.len()], fixes, ..Answer::default() };
+    let header =
+        HistoryHeader { fleet: "fleet".to_owned(), term: TERM, epoch, ..Default::default() };
+    let question = PastQuestion::Trajectory(vec![5], (START_MS, START_MS + 100));
+    PastAnswered { question, header, answer }
+}
+
+#[test]
+fn the_past_is_compared_at_the_epoch_of_its_version() {
+    let correct = verdict(|link| {
+        // The version of epoch 2 answers before the ack of epoch 1 has arrived.
+        link.past_answered(trajectory(2, &[1, 2]));
+        (1..=3).for_each(|epoch| report_epoch(link, epoch));
+        link.past_answered(trajectory(1, &[1]));
+        link.past_answered(trajectory(3, &[1, 2, 3]));
+    });
+    assert_eq!((correct.past, correct.mismatches), (3, 0), "{:?}", correct.problems);
+    let merged = verdict(|link| {
+        report_merged(link, &[1, 2, 3, 4], applied(4));
+        link.past_answered(trajectory(2, &[1, 2]));
+        link.past_answered(trajectory(4, &[1, 2, 3, 4]));
+    });
+    assert_eq!((merged.past, merged.unverifiable, merged.mismatches), (1, 1, 0));
+}
+
+#[test]
+fn every_kind_of_wrong_past_is_a_mismatch() {
+    let wrong: [fn(&mut PastAnswered); 7] = [
+        |it| it.header.epoch = 3,
+        |it| it.header.term += 1,
+        |it| it.header.fleet = "other".to_owned(),
+        |it| it.answer.fixes[1].x += 0.01,
+        |it| it.answer.objects[0] = 6,
+        |it| {
+            it.answer.fixes.pop();
+            it.answer.objects.pop();
+        },
+        |it| it.answer.fixes.swap(0, 1),
+    ];
+    for (number, change) in wrong.into_iter().enumerate() {
+        let found = verdict(|link| {
+            (1..=3).for_each(|epoch| report_epoch(link, epoch));
+            let mut answered = trajectory(2, &[1, 2]);
+            change(&mut answered);
+            link.past_answered(answered);
+        });
+        assert_eq!((found.past, found.mismatches), (1, 1), "change {number}");
     }
 }

@@ -101,6 +101,9 @@ pub struct Summary {
     pub verified_acks: u64,
     /// Answers chosen to be compared at epochs whose changes cannot be separated.
     pub unverifiable_queries: u64,
+    /// The results of questions about the past.
+    #[serde(flatten)]
+    pub past: PastCounts,
     /// The results of subscribers.
     #[serde(flatten)]
     pub followed: Followed,
@@ -110,13 +113,32 @@ pub struct Summary {
     pub problems: Vec<String>,
 }
 
+/// The results of questions about the past.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PastCounts {
+    /// Questions answered.
+    pub past_queries: u64,
+    /// Questions that failed.
+    pub failed_past_queries: u64,
+    /// Rows in all answers.
+    pub past_rows: u64,
+    /// From the call to the end of the answer, of trajectories.
+    pub trajectory_ms: Percentiles,
+    /// The same of states as of a moment.
+    pub as_of_ms: Percentiles,
+    /// The same of passages.
+    pub passed_ms: Percentiles,
+    /// Questions whose answers were compared with the oracle.
+    pub verified_past_queries: u64,
+}
+
 impl Summary {
     /// Whether all queries were answered, no fault was found, and no signal ended the run.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let wrong = self.mismatches + self.failed_messages + self.failed_queries;
         let Followed { lost, repeated, misordered, .. } = self.followed;
-        let wrong = wrong + lost + repeated + misordered;
+        let wrong = wrong + lost + repeated + misordered + self.past.failed_past_queries;
         wrong == 0 && !self.interrupted && self.problems.is_empty()
     }
 
@@ -186,6 +208,9 @@ impl Summary {
                 ),
             ]);
         }
+        if self.past.past_queries + self.past.failed_past_queries > 0 {
+            table.add_rows(self.past.rows());
+        }
         if self.followed.subscriptions > 0 {
             table.add_rows(self.followed.rows());
         }
@@ -215,6 +240,25 @@ impl Summary {
         let shown: Vec<_> =
             shown.map(|(_, (count, name))| format!("{} {name}", thousands(*count))).collect();
         shown.join(", ")
+    }
+}
+
+impl PastCounts {
+    /// Rows of the table.
+    fn rows(&self) -> [[String; 2]; 4] {
+        let counts = format!(
+            "{} answered with {} rows, {} failed, {} verified",
+            thousands(self.past_queries),
+            thousands(self.past_rows),
+            self.failed_past_queries,
+            thousands(self.verified_past_queries)
+        );
+        [
+            ["past".to_owned(), counts],
+            ["trajectory".to_owned(), self.trajectory_ms.to_string()],
+            ["as of".to_owned(), self.as_of_ms.to_string()],
+            ["passed".to_owned(), self.passed_ms.to_string()],
+        ]
     }
 }
 

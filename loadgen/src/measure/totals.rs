@@ -4,8 +4,9 @@
 use shoal_client::add_counts;
 use tokio::time::Instant;
 
-use super::summary::Summary;
+use super::summary::{PastCounts, Summary};
 use crate::args::Encoding;
+use crate::history::{PastKind, PastTally};
 use crate::plan::Plan;
 use crate::query::QueryTally;
 use crate::report::ReportTally;
@@ -21,6 +22,7 @@ pub struct Totals {
     sent: SentTally,
     answers: QueryTally,
     followed: FollowTally,
+    past: PastCounts,
     problems: Vec<String>,
 }
 
@@ -32,6 +34,7 @@ impl Totals {
             Outcome::Sent(sent) => self.add_sent(sent),
             Outcome::Acked(acks) => self.add_acks(acks),
             Outcome::Answered(answers) => self.add_answers(answers),
+            Outcome::AskedPast(past) => self.add_past(past),
         }
     }
 
@@ -68,6 +71,19 @@ impl Totals {
         self.answers.rows += answers.rows;
         self.answers.last_answer = self.answers.last_answer.max(answers.last_answer);
         self.problems.extend(answers.failures);
+    }
+
+    fn add_past(&mut self, tally: PastTally) {
+        self.past.past_queries += tally.answered;
+        self.past.past_rows += tally.rows;
+        self.past.failed_past_queries += tally.failed;
+        let latency = tally.latency.percentiles();
+        match tally.kind {
+            PastKind::Trajectory => self.past.trajectory_ms = latency,
+            PastKind::AsOf => self.past.as_of_ms = latency,
+            PastKind::Passed => self.past.passed_ms = latency,
+        }
+        self.problems.extend(tally.failure);
     }
 
     /// The summary of a run that started at `start`.
@@ -109,6 +125,7 @@ impl Totals {
             failed_queries: self.answers.failed,
             answer_rows: self.answers.rows,
             followed: followed.unwrap_or_default(),
+            past: self.past,
             problems: [self.problems, self.followed.counts.problems].concat(),
             ..of_plan(plan)
         }
@@ -146,6 +163,7 @@ impl Summary {
     /// Adds the oracle's results.
     pub fn add_verdict(&mut self, verdict: Verdict) {
         self.verified_queries = verdict.queries;
+        self.past.verified_past_queries = verdict.past;
         self.verified_acks = verdict.acks;
         self.unverifiable_queries = verdict.unverifiable;
         self.mismatches = verdict.mismatches;

@@ -70,7 +70,7 @@ macro_rules! render {
         $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
     )+) => {
         /// A stored record in the units of the API.
-        fn api_record(space: &Space, row: &FixRow) -> FixRecord {
+        pub(super) fn api_record(space: &Space, row: &FixRow) -> FixRecord {
             let (x, y) = space.to_api(row.x, row.y);
             let FixRow { time_ms, state, .. } = *row;
             let measure = MEASURES;

@@ -11,6 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::event::{Acked, Answered, Removed};
+use super::past_answer::PastAnswered;
 
 /// A reply of the server.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub enum Event {
     Removed(Removed),
     /// Queries were answered.
     Answered(Answered),
+    /// A question about the past was answered.
+    Past(Box<PastAnswered>),
 }
 
 /// Events and bounds that the verifier takes together.
@@ -140,6 +143,12 @@ impl Ledger {
             inner.events.push(Event::Answered(answered));
         }
         drop(inner);
+        self.changed.notify_one();
+    }
+
+    /// Records the answer to a question about the past.
+    pub fn past_answered(&self, answered: PastAnswered) {
+        self.inner().events.push(Event::Past(Box::new(answered)));
         self.changed.notify_one();
     }
 

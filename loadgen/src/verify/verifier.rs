@@ -16,6 +16,8 @@ use tokio::sync::{Semaphore, watch};
 use super::difference::{ack_difference, answer_difference, removal_difference};
 use super::event::{Acked, Answered, Removed, SentRows};
 use super::ledger::{Event, Ledger};
+use super::past::Past;
+use super::past_answer::{PastAnswered, past_difference};
 use crate::limits::{MISMATCHES_REPORTED_MAX, VERIFY_ANSWER_BYTES_MAX, VERIFY_ROWS_HELD_MAX};
 use crate::measure::Counters;
 
@@ -29,6 +31,8 @@ const _: () = assert!(
 pub struct Verdict {
     /// Queries whose answers were compared.
     pub queries: u64,
+    /// Questions about the past whose answers were compared.
+    pub past: u64,
     /// Acks and removals whose counts were compared.
     pub acks: u64,
     /// Answers at an epoch inside a merged ack, or at a passed epoch without a token.
@@ -78,11 +82,18 @@ impl VerifierLink {
         self.answer_bytes.send_modify(|held| *held += bytes);
         self.ledger.answered(connection, Some(answered));
     }
+
+    /// Passes the answer to a question about the past.
+    pub fn past_answered(&self, answered: PastAnswered) {
+        self.answer_bytes.send_modify(|held| *held += answered.held_bytes());
+        self.ledger.past_answered(answered);
+    }
 }
 
 impl Verifier {
     /// Starts the thread. `model` has the fleet's options, term, epoch and clock; the server
-    /// refuses event times after `time_max_ms`.
+    /// refuses event times after `time_max_ms`. `past` is that of a fleet without one, if questions
+    /// about it are asked.
     ///
     /// # Errors
     /// The system cannot start a thread.
@@ -91,6 +102,7 @@ impl Verifier {
         fleet: String,
         time_max_ms: i64,
         connections: u32,
+        past: Option<Past>,
         counters: Arc<Counters>,
     ) -> std::io::Result<Self> {
         let epoch = model.epoch();
@@ -107,6 +119,9 @@ impl Verifier {
             changes: BTreeMap::new(),
             answers: BTreeMap::new(),
             unclear: Vec::new(),
+            past,
+            past_answers: BTreeMap::new(),
+            past_unclear: Vec::new(),
             acks: HashMap::new(),
             acks_begun: 0,
             verdict: Verdict::default(),
@@ -149,6 +164,12 @@ struct Work {
     answers: BTreeMap<u64, Vec<Answered>>,
     /// Epochs `first..last` with unknown changes, for answers that may still arrive.
     unclear: Vec<(u64, u64)>,
+    /// Every change, for questions about the past.
+    past: Option<Past>,
+    /// Answers of the history not compared yet, by epoch.
+    past_answers: BTreeMap<u64, Vec<PastAnswered>>,
+    /// As `unclear`, of the whole run.
+    past_unclear: Vec<(u64, u64)>,
     /// Acks that wait for outcomes, by an internal number.
     acks: HashMap<u64, PendingAck>,
     acks_begun: u64,
@@ -204,6 +225,9 @@ impl Work {
             Event::Answered(answered) => {
                 self.answers.entry(answered.header.epoch).or_default().push(answered);
             }
+            Event::Past(answered) => {
+                self.past_answers.entry(answered.header.epoch).or_default().push(*answered);
+            }
         }
     }
 
@@ -217,6 +241,9 @@ impl Work {
         let messages = rows.len();
         if first != last && messages != 2 {
             self.unclear.push((first, last));
+            if self.past.is_some() {
+                self.past_unclear.push((first, last));
+            }
         }
         let id = self.acks_begun;
         self.acks_begun += 1;
@@ -241,7 +268,9 @@ impl Work {
             self.apply(epoch, changes);
         }
         let next = self.changes.keys().next().copied().unwrap_or(u64::MAX);
-        self.compare_below(next.min(self.complete.saturating_add(1)));
+        let end = next.min(self.complete.saturating_add(1));
+        self.compare_below(end);
+        self.compare_past_below(end);
         let applied = self.applied;
         self.unclear.retain(|(_, last)| *last > applied || answered_below < *last);
     }
@@ -255,11 +284,17 @@ impl Work {
             let some = changes.by_ref().take(CYCLE_REQUESTS_MAX);
             let (requests, replies): (Vec<Request>, Vec<_>) =
                 some.map(|(change, reply)| (change.into_request(), reply)).unzip();
-            let requests = requests.into();
-            let input =
-                CycleInput { time_max_ms: self.time_max_ms, requests, ..Default::default() };
+            let requests = Arc::new(requests);
+            let input = CycleInput {
+                time_max_ms: self.time_max_ms,
+                requests: Arc::clone(&requests),
+                ..Default::default()
+            };
             match self.run_model(input) {
-                Ok(outcomes) => self.compare_replies(replies, outcomes, is_loose),
+                Ok(outcomes) => {
+                    self.add_to_past(epoch, &requests, &outcomes);
+                    self.compare_replies(replies, outcomes, is_loose);
+                }
                 Err(error) => self.mismatch(format!("epoch {epoch} is impossible: {error}")),
             }
         }
@@ -273,6 +308,54 @@ impl Work {
         let output = self.model.run(input);
         self.link.rows_permits.add_permits(rows);
         output.map(|output| output.requests)
+    }
+
+    /// Adds what the model accepted to the past. Beyond its limit the past is given up, which is
+    /// reported: later answers of the history cannot be compared.
+    fn add_to_past(&mut self, epoch: u64, requests: &[Request], outcomes: &[RequestOutcome]) {
+        let clock_ms = self.model.clock_ms();
+        let added = self.past.as_mut().map(|past| past.add(epoch, requests, outcomes, clock_ms));
+        if let Some(Err(full)) = added {
+            self.past = None;
+            self.verdict.problems.push(full.to_string());
+        }
+    }
+
+    /// Compares answers of the history at epochs below `end`, up to which the past is whole.
+    fn compare_past_below(&mut self, end: u64) {
+        let later = self.past_answers.split_off(&end);
+        let now = std::mem::replace(&mut self.past_answers, later);
+        for answered in now.into_values().flatten() {
+            let bytes = answered.held_bytes();
+            self.compare_past(&answered);
+            self.link.answer_bytes.send_modify(|held| *held -= bytes);
+        }
+    }
+
+    fn compare_past(&mut self, answered: &PastAnswered) {
+        let header = &answered.header;
+        let epoch = header.epoch;
+        let is_split = |(first, last): &(u64, u64)| *first <= epoch && epoch < *last;
+        let is_unclear = self.past_unclear.iter().any(is_split) || !answered.is_whole();
+        let Some(past) = self.past.as_ref().filter(|_| !is_unclear) else {
+            self.verdict.unverifiable += 1;
+            return;
+        };
+        let space = self.model.options().space;
+        let difference = past_difference(&space, past, answered);
+        if let Some(text) = difference {
+            self.mismatch(format!("the past at epoch {epoch}: {text}"));
+        }
+        // A history without a cycle has no term.
+        let term = if epoch == 0 { 0 } else { self.model.options().term };
+        let (got, right) = ((header.fleet.as_str(), header.term), (self.fleet.as_str(), term));
+        if got != right {
+            self.mismatch(format!(
+                "the past at epoch {epoch}: (fleet, term) is {got:?}, expected {right:?}"
+            ));
+        }
+        self.verdict.past += 1;
+        self.counters.verified.add(1);
     }
 
     fn compare_replies(

@@ -1,0 +1,10 @@
+//! Questions about the past of the fleet, beside its reports: trajectories, states as of a moment,
+//! passages.
+//!
+//! `question` is one in both of its forms, `asker` asks those of one kind and measures.
+
+mod asker;
+mod question;
+
+pub use asker::{Asker, PastTally};
+pub use question::{Choosers, PastKind, PastQuestion};

@@ -1,0 +1,170 @@
+//! A question about the past: drawn from the seed, as a call and for the oracle.
+//!
+//! Objects and regions are drawn as those of queries of the present.
+
+use shoal_client::{Answer, Client, Error};
+use shoal_engine::{QueryKind, Region};
+use shoal_proto::v1::batch_query::Kind;
+use shoal_proto::v1::{self as proto, AsOfRequest, HistoryHeader, PassedRequest, TimeWindow};
+use shoal_proto::v1::{Projection, TrajectoryRequest};
+
+use crate::query::Chooser;
+use crate::query::chooser::Random;
+
+/// Kinds of questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PastKind {
+    /// The fixes of objects in a window.
+    Trajectory,
+    /// The states at a moment.
+    AsOf,
+    /// The objects, or their fixes, in a region in a window.
+    Passed,
+}
+
+impl PastKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Trajectory, Self::AsOf, Self::Passed];
+}
+
+/// A question as the oracle understands it.
+#[derive(Clone, Debug)]
+pub enum PastQuestion {
+    /// The fixes of these objects in a window.
+    Trajectory(Vec<u64>, (i64, i64)),
+    /// The states at a moment: of these objects or all, in a region or anywhere.
+    AsOf(i64, Vec<u64>, Option<Region>),
+    /// What passed a region in a window, and whether its fixes are wanted.
+    Passed((i64, i64), Region, bool),
+}
+
+/// A region in both forms.
+type DrawnRegion = (proto::Region, Region);
+
+/// A question and its region as a call has it.
+#[derive(Clone, Debug)]
+pub(super) struct DrawnQuestion {
+    /// For the oracle.
+    pub question: PastQuestion,
+    region: Option<proto::Region>,
+}
+
+/// One of this many questions as of a moment concerns all objects.
+const EVERYTHING_SHARE: u64 = 32;
+
+impl DrawnQuestion {
+    /// Draws a question about times between two.
+    pub(super) fn draw(
+        kind: PastKind,
+        (first_ms, last_ms): (i64, i64),
+        choosers: &mut Choosers,
+        random: &mut Random,
+    ) -> Self {
+        let span_ms = last_ms.abs_diff(first_ms) + 1;
+        // A little beyond both ends, too.
+        let moment_ms = first_ms - 1_000 + random.below(span_ms + 2_000) as i64;
+        let mut window = || {
+            let longest_ms = span_ms >> random.below(12);
+            let length_ms = random.below(1 + longest_ms);
+            (moment_ms, moment_ms.saturating_add_unsigned(length_ms))
+        };
+        match kind {
+            PastKind::Trajectory => {
+                let question = PastQuestion::Trajectory(choosers.objects(), window());
+                Self { question, region: None }
+            }
+            PastKind::Passed => {
+                let ((sent, region), window) = (choosers.region(), window());
+                let wants_fixes = random.below(2) == 0;
+                let question = PastQuestion::Passed(window, region, wants_fixes);
+                Self { question, region: Some(sent) }
+            }
+            PastKind::AsOf => {
+                if random.below(EVERYTHING_SHARE) == 0 {
+                    let question = PastQuestion::AsOf(moment_ms, Vec::new(), None);
+                    return Self { question, region: None };
+                }
+                let objects = choosers.objects();
+                let (sent, region) = match random.below(4) {
+                    0 => {
+                        let (sent, region) = choosers.region();
+                        (Some(sent), Some(region))
+                    }
+                    _ => (None, None),
+                };
+                Self { question: PastQuestion::AsOf(moment_ms, objects, region), region: sent }
+            }
+        }
+    }
+
+    /// Asks a server; reads the whole answer.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub(super) async fn ask(
+        &self,
+        client: &Client,
+        fleet: &str,
+    ) -> Result<(HistoryHeader, Answer), Error> {
+        let fleet = fleet.to_owned();
+        let of = |(from_ms, to_ms): (i64, i64)| Some(TimeWindow { from_ms, to_ms });
+        let mut stream = match &self.question {
+            PastQuestion::Trajectory(objects, window_ms) => {
+                let (objects, window) = (objects.clone(), of(*window_ms));
+                client.trajectory(TrajectoryRequest { fleet, objects, window, every: None }).await?
+            }
+            PastQuestion::AsOf(time_ms, objects, _) => {
+                let (time_ms, objects) = (*time_ms, objects.clone());
+                let region = self.region.clone();
+                let request = AsOfRequest { fleet, time_ms, objects, region, filter: None };
+                client.as_of(request).await?
+            }
+            PastQuestion::Passed(window_ms, _, wants_fixes) => {
+                let projection = if *wants_fixes { Projection::Fixes } else { Projection::Ids };
+                let request = PassedRequest {
+                    fleet,
+                    filter: None,
+                    region: self.region.clone(),
+                    window: of(*window_ms),
+                    projection: projection.into(),
+                };
+                client.passed(request).await?
+            }
+        };
+        let mut answer = Answer::default();
+        let header = stream.header().clone();
+        while let Some(part) = stream.next().await? {
+            answer.objects.extend(part.objects);
+            answer.fixes.extend(part.fixes);
+        }
+        Ok((header, answer))
+    }
+}
+
+/// Draw objects and regions as queries of the present do.
+pub struct Choosers {
+    /// Of get queries.
+    pub objects: Chooser,
+    /// Of range, circle and polygon queries.
+    pub regions: Chooser,
+}
+
+impl Choosers {
+    fn objects(&mut self) -> Vec<u64> {
+        let message = self.objects.draw(1, false);
+        match message.queries.into_iter().next().and_then(|query| query.kind) {
+            Some(Kind::Get(objects)) => objects.objects,
+            kind => unreachable!("{kind:?} is no get query"),
+        }
+    }
+
+    fn region(&mut self) -> DrawnRegion {
+        let message = self.regions.draw(1, true);
+        let sent = message.queries.into_iter().next().and_then(|query| query.kind);
+        let engine = message.engine.iter().flat_map(|queries| queries.iter()).next();
+        match (sent, engine.map(|query| &query.kind)) {
+            (Some(Kind::Range(sent)), Some(QueryKind::Range(region))) => (sent, region.clone()),
+            other => unreachable!("{other:?} is no range query"),
+        }
+    }
+}
