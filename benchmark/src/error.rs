@@ -47,6 +47,9 @@ pub(crate) enum BenchmarkError {
     /// The position log failed.
     #[error(transparent)]
     Log(#[from] shoal_position_log::LogError),
+    /// The history failed.
+    #[error(transparent)]
+    History(#[from] shoal_history::HistoryError),
     /// Events and queries contradict each other.
     #[error("{0}")]
     Membership(String),

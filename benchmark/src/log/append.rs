@@ -19,8 +19,8 @@ use super::raw_file::{Caching, RawFile};
 use super::row::{Case, Contender};
 use super::run::Context;
 use super::trial::{GroupTimes, Run, Trial, by_turns};
-use super::work_folder::WorkFolder;
 use crate::error::BenchmarkError;
+use crate::harness::WorkFolder;
 use crate::harness::command::failed;
 
 /// Folder of the log.

@@ -18,8 +18,8 @@ use super::recover::engine;
 use super::row::{Case, Contender};
 use super::run::Context;
 use super::trial::{GroupTimes, Run, Trial, by_turns};
-use super::work_folder::WorkFolder;
 use crate::error::BenchmarkError;
+use crate::harness::WorkFolder;
 use crate::harness::cycle_input;
 use crate::harness::source::{Attributes, Source};
 

@@ -19,8 +19,8 @@ use super::recover::{engine, loaded, state_hash};
 use super::row::{Case, Contender};
 use super::run::Context;
 use super::trial::{Run, Trial, by_turns};
-use super::work_folder::WorkFolder;
 use crate::error::BenchmarkError;
+use crate::harness::WorkFolder;
 use crate::harness::command::{failed, read_failed};
 
 /// Folder of the checkpoint.

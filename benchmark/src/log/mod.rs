@@ -14,7 +14,6 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod trial;
-mod work_folder;
 
 pub(crate) use options::Options;
 pub(crate) use run::run;

@@ -13,8 +13,8 @@ use shoal_position_log::{AlignedBuffer, StorageFile};
 use super::content::{Content, ContentHash};
 use super::options::Durability;
 use super::trial::{GroupTimes, Run};
-use super::work_folder::WorkFolder;
 use crate::error::BenchmarkError;
+use crate::harness::WorkFolder;
 use crate::harness::command::failed;
 
 /// How a raw file is written.

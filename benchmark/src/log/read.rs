@@ -13,8 +13,8 @@ use super::options::Durability;
 use super::row::{Case, Contender};
 use super::run::Context;
 use super::trial::{Run, Trial, by_turns};
-use super::work_folder::WorkFolder;
 use crate::error::BenchmarkError;
+use crate::harness::WorkFolder;
 use crate::harness::command::read_failed;
 
 /// How the names of segments end.

@@ -20,8 +20,8 @@ use super::options::{Durability, Options};
 use super::row::{Case, Contender};
 use super::run::Context;
 use super::trial::{Run, Trial, by_turns};
-use super::work_folder::WorkFolder;
 use crate::error::BenchmarkError;
+use crate::harness::WorkFolder;
 use crate::harness::source::{Attributes, Source};
 use crate::harness::{AnswerHash, Driver, check_rows, cycle_input};
 

@@ -4,9 +4,9 @@ use super::content::Content;
 use super::options::{Experiment, Options};
 use super::row::{Case, Contender, Row};
 use super::trial::{GroupTimes, Measured};
-use super::work_folder::WorkFolder;
 use super::{append, busy, checkpoint, plot, read, recover};
 use crate::error::BenchmarkError;
+use crate::harness::WorkFolder;
 use crate::harness::{ResultRow, table};
 
 /// Runs the experiments that the flags name.

@@ -10,7 +10,7 @@ use super::content::Content;
 use super::options::{Durability, Options, byte_text};
 use super::run;
 use super::trial::GroupTimes;
-use super::work_folder::WorkFolder;
+use crate::harness::WorkFolder;
 use crate::harness::command::parsed;
 
 /// The published keys.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use shoal_position_log::{FileStorage, Storage};
 
+use super::command::failed;
 use crate::error::BenchmarkError;
-use crate::harness::command::failed;
 
 /// Names of file systems by the number that the kernel reports.
 const FILE_SYSTEMS: [(u64, &str); 8] = [
@@ -27,17 +27,17 @@ const FILE_SYSTEMS: [(u64, &str); 8] = [
 const TMPFS: &str = "tmpfs";
 
 /// The folder of a run.
-pub(super) struct WorkFolder {
+pub(crate) struct WorkFolder {
     path: PathBuf,
     /// Its file system.
-    pub(super) file_system: String,
+    pub(crate) file_system: String,
     /// Whether files can be written past the page cache.
-    pub(super) is_direct: bool,
+    pub(crate) is_direct: bool,
 }
 
 impl WorkFolder {
     /// Creates the folder in `parent`, or in the folder of temporary files.
-    pub(super) fn create(parent: Option<&Path>) -> Result<Self, BenchmarkError> {
+    pub(crate) fn create(parent: Option<&Path>) -> Result<Self, BenchmarkError> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         let path = (0..)
             .map(|number| parent.join(format!("shoal-bench-{}-{number}", std::process::id())))
@@ -52,17 +52,17 @@ impl WorkFolder {
         Ok(Self { path, file_system, is_direct })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder as the log sees it.
-    pub(super) fn storage(&self) -> Arc<dyn Storage> {
+    /// The folder as storage.
+    pub(crate) fn storage(&self) -> Arc<dyn Storage> {
         Arc::new(FileStorage::new(&self.path))
     }
 
     /// A line for the head of the tables.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let Self { path, file_system, is_direct } = self;
         let path = path.parent().unwrap_or(path).display();
         let direct = if *is_direct { "direct" } else { "through the page cache only" };

@@ -1,0 +1,83 @@
+//! The flags of `shoal-bench history`.
+//!
+//! The defaults build a small past in seconds; issue 21 asks for `--fixes 200000000 --objects
+//! 100000`, which takes minutes and a gigabyte or two of disk.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::harness::Files;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Experiment {
+    /// All fixes of one object.
+    Trajectory,
+    /// The state of all objects at a moment.
+    AsOf,
+    /// The objects within 1 km of a place during an hour.
+    Passed,
+    /// The number of fixes in a range of speeds, which no zone excludes.
+    Filter,
+    /// The number of fixes in a square of 100 km during nearly the whole past.
+    Region,
+}
+
+/// The flags of `shoal-bench history`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Experiments, in this order.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "trajectory,as-of,passed,filter,region"
+    )]
+    pub(super) experiment: Vec<Experiment>,
+    /// Fixes of the past.
+    #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) fixes: u64,
+    /// Objects, 2 at least.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(2..))]
+    pub(super) objects: u64,
+    /// Length of the past in minutes: a day.
+    #[arg(long, default_value_t = 1_440, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) minutes: u32,
+    /// Name of the workload.
+    #[arg(long, default_value = "hub")]
+    pub(super) workload: String,
+    /// Folder of the history; it is built there if there is none, and kept [default: a temporary
+    /// folder].
+    #[arg(long)]
+    pub(super) folder: Option<PathBuf>,
+    /// MiB of encoded pages in memory; 0 reads everything from the disk, past the page cache.
+    #[arg(long, default_value_t = 8_192)]
+    pub(super) cache_mib: usize,
+    /// Threads of `filter` and `region`; others have one [default: all cores].
+    #[arg(long)]
+    pub(super) threads: Option<NonZero<usize>>,
+    /// Questions of `trajectory` and `passed`.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) questions: u32,
+    /// Questions of the other experiments.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) runs: u32,
+    /// How often the questions are asked, one after another each time; once more before, untimed.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) passes: u32,
+    /// Write all fixes to this file or pipe first, for `benchmark/history_peers.py`.
+    #[arg(long)]
+    pub(super) export: Option<PathBuf>,
+    /// Write the questions with their answers to this file as a JSON list.
+    #[arg(long)]
+    pub(super) answers: Option<PathBuf>,
+    /// Seed of workload and questions.
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    #[command(flatten)]
+    pub(super) files: Files,
+}

@@ -1,0 +1,58 @@
+//! A result: one row of the table, of the JSON list and of the CSV file.
+
+use serde::Serialize;
+
+use super::options::Experiment;
+use crate::harness::{Column, ResultRow};
+
+/// The questions of one experiment.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) experiment: Experiment,
+    pub(super) fixes: u64,
+    pub(super) objects: u64,
+    pub(super) threads: usize,
+    pub(super) cache_mib: usize,
+    pub(super) bytes_per_fix: f64,
+    pub(super) questions: usize,
+    /// How often each was asked.
+    pub(super) passes: u32,
+    /// Rows, objects or counted fixes of an answer, on average.
+    pub(super) found: f64,
+    /// Of all questions and passes.
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+    /// Fixes of the past over `p50_ms`.
+    pub(super) rows_per_s: f64,
+    /// Of the answers, in the order of the questions.
+    pub(super) answer_hash: String,
+    pub(super) workload: String,
+    pub(super) seed: u64,
+    pub(super) machine: String,
+}
+
+impl ResultRow for Row {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column { title: "fixes", width: 10, cell: |row| row.fixes.to_string() },
+        Column { title: "objects", width: 7, cell: |row| row.objects.to_string() },
+        Column { title: "threads", width: 7, cell: |row| row.threads.to_string() },
+        Column { title: "B/fix", width: 6, cell: |row| format!("{:.2}", row.bytes_per_fix) },
+        Column { title: "asked", width: 5, cell: |row| row.questions.to_string() },
+        Column { title: "found", width: 11, cell: |row| format!("{:.1}", row.found) },
+        Column { title: "p50 ms", width: 9, cell: |row| format!("{:.3}", row.p50_ms) },
+        Column { title: "p99 ms", width: 9, cell: |row| format!("{:.3}", row.p99_ms) },
+        Column { title: "M rows/s", width: 9, cell: |row| format!("{:.1}", row.rows_per_s / 1e6) },
+    ];
+
+    fn backend(&self) -> &'static str {
+        "shoal"
+    }
+
+    fn case(&self) -> String {
+        format!("{:?}, {} fixes", self.experiment, self.fixes)
+    }
+
+    fn answer_hash(&self) -> &str {
+        &self.answer_hash
+    }
+}

@@ -1,0 +1,232 @@
+//! Makes the runs of each aim, loads them, checks answers of the first against its rows, and times
+//! the questions to all.
+
+use std::time::Instant;
+
+use shoal_engine::layout::RunZone;
+use shoal_gpu::{DeviceHistory, DeviceRun, Gpu};
+use shoal_index::ObjectTime;
+
+use super::made_run::{HALF_SIDE, MadeRun, START_MS, STEP_MS};
+use super::options::{Experiment, Options};
+use super::plot;
+use super::row::Row;
+use crate::error::BenchmarkError;
+use crate::harness::{AnswerHash, ResultRow, table};
+
+/// Requests of `pairs` to all runs together.
+const PAIRS: u64 = 1_000_000;
+/// Objects whose states are compared with their rows.
+const CHECKED: usize = 1_000;
+
+/// The runs of one aim.
+struct Loaded {
+    aim: String,
+    device: DeviceHistory,
+    runs: Vec<DeviceRun>,
+    first: MadeRun,
+    rows: u64,
+    bytes: u64,
+    device_bytes: u64,
+    load_ms: f64,
+}
+
+/// What a question gives: rows or states, and a word that depends on them.
+type Found = (u64, u64);
+
+/// Runs the experiments that the flags name.
+pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
+    let missing = |error: shoal_gpu::Unavailable| BenchmarkError::Backend(error.to_string());
+    let gpu = Gpu::open(Gpu::FIRST).map_err(missing)?;
+    let mut results: Vec<(Experiment, Vec<Row>)> =
+        options.experiment.iter().map(|experiment| (*experiment, Vec::new())).collect();
+    // The runs of two aims need not fit together.
+    for aim in &options.aim {
+        let mut loaded = Loaded::new(&gpu, options, *aim)?;
+        loaded.check(options)?;
+        for (experiment, rows) in &mut results {
+            rows.push(loaded.measure(*experiment, options)?);
+        }
+    }
+    let head = format!("resident, seed {}, {}", options.seed, gpu.name());
+    let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
+        table::print_titles::<Row>(name);
+        let first = rows.len();
+        let measured = results.iter().filter(|(of, _)| *of == experiment);
+        for row in measured.flat_map(|(_, rows)| rows) {
+            let row = Row { machine: machine.to_owned(), ..row.clone() };
+            row.print();
+            rows.push(row);
+        }
+        table::agree(&rows[first..])
+    };
+    options.files.run(&head, &options.experiment, one, plot::draw)
+}
+
+impl Loaded {
+    fn new(gpu: &Gpu, options: &Options, aim: shoal_codec::Aim) -> Result<Self, BenchmarkError> {
+        let mut device = DeviceHistory::new(gpu, gpu.budget_bytes())?;
+        let (mut runs, mut first, mut load_ms) = (Vec::new(), None, 0.0);
+        let (mut rows, mut bytes) = (0, 0);
+        let before = device.used_bytes();
+        for number in 0..u64::from(options.runs) {
+            let seed = options.seed + number;
+            let made = MadeRun::new(options.rows, options.object_rows, seed, aim)?;
+            let start = Instant::now();
+            runs.push(device.load(made.source())?);
+            load_ms += start.elapsed().as_secs_f64() * 1e3;
+            rows += made.rows();
+            bytes += made.bytes();
+            first.get_or_insert(made);
+        }
+        let device_bytes = device.used_bytes() - before;
+        let first = first.expect("there is a run");
+        let aim = aim.to_string();
+        Ok(Self { aim, device, runs, first, rows, bytes, device_bytes, load_ms })
+    }
+
+    /// Compares answers of the first run with its rows.
+    fn check(&mut self, options: &Options) -> Result<(), BenchmarkError> {
+        let differs = |what: String| Err(BenchmarkError::Membership(what));
+        for experiment in [Experiment::Window, Experiment::Half, Experiment::Square] {
+            let zone = zone(experiment, options);
+            let found = self.device.select(&self.runs[0], zone)?;
+            let found: u64 = found.iter().map(|(_, count)| u64::from(*count)).sum();
+            let expected = self.first.count(&zone)?;
+            if found != expected {
+                return differs(format!("{experiment:?}: {found} rows, not {expected}"));
+            }
+        }
+        let time_ms = moment_ms(options);
+        let states = self.device.newest(&self.runs[0], time_ms, (0, usize::MAX))?;
+        let objects = &self.first.objects;
+        if states.len() != objects.len() {
+            return differs(format!("{} states of {} objects", states.len(), objects.len()));
+        }
+        for at in (0..objects.len()).step_by((objects.len() / CHECKED).max(1)) {
+            let expected = self.first.newest(&objects[at], time_ms)?;
+            if states.row(at) != expected {
+                return differs(format!("{:?}, not {expected:?}", states.row(at)));
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        experiment: Experiment,
+        options: &Options,
+    ) -> Result<Row, BenchmarkError> {
+        let pairs = self.pairs(options);
+        let (found, word) = self.ask(experiment, options, &pairs)?;
+        let mut times = Vec::new();
+        for _ in 0..options.repetitions {
+            let start = Instant::now();
+            let again = self.ask(experiment, options, &pairs)?;
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+            if again != (found, word) {
+                let what = format!("{experiment:?} has the answers {again:?}, {found} {word}");
+                return Err(BenchmarkError::Membership(what));
+            }
+        }
+        times.sort_unstable_by(f64::total_cmp);
+        let ms = times[times.len() / 2];
+        let mut hash = AnswerHash::new();
+        hash.add_word(found);
+        hash.add_word(word);
+        let objects = self.first.objects.len() as u64 * u64::from(options.runs);
+        Ok(Row {
+            experiment,
+            aim: self.aim.clone(),
+            rows: self.rows,
+            objects,
+            runs: options.runs,
+            bytes_per_row: self.bytes as f64 / self.rows as f64,
+            device_bytes_per_row: self.device_bytes as f64 / self.rows as f64,
+            load_ms: self.load_ms,
+            found,
+            ms,
+            rows_per_s: self.rows as f64 / ms * 1e3,
+            answer_hash: hash.finish(),
+            seed: options.seed,
+            machine: String::new(),
+        })
+    }
+
+    /// Asks all runs, one after another.
+    fn ask(
+        &mut self,
+        experiment: Experiment,
+        options: &Options,
+        pairs: &[Vec<ObjectTime>],
+    ) -> Result<Found, BenchmarkError> {
+        let (mut found, mut word) = (0, 0_u64);
+        let everyone = (0, usize::MAX);
+        for (run, pairs) in self.runs.iter().zip(pairs) {
+            match experiment {
+                Experiment::Window | Experiment::Half | Experiment::Square => {
+                    for (tile, count) in self.device.select(run, zone(experiment, options))? {
+                        found += u64::from(count);
+                        word = word.wrapping_add(u64::from(tile) * u64::from(count));
+                    }
+                }
+                Experiment::AsOf => {
+                    let time_ms = moment_ms(options);
+                    found += self.device.newest_on_device(run, time_ms, everyone)? as u64;
+                }
+                Experiment::AsOfCopied => {
+                    let states = self.device.newest(run, moment_ms(options), everyone)?;
+                    found += states.len() as u64;
+                    // The last state, which a copy has last.
+                    word = word.wrapping_add(states.x.last().map_or(0, |x| *x as u64));
+                }
+                Experiment::Pairs => {
+                    for state in self.device.find(run, pairs)?.into_iter().flatten() {
+                        found += 1;
+                        word = word.wrapping_add(state.x as u64 ^ state.time_ms as u64);
+                    }
+                }
+            }
+        }
+        Ok((found, word))
+    }
+
+    /// Random objects and moments, by run.
+    fn pairs(&self, options: &Options) -> Vec<Vec<ObjectTime>> {
+        let each = PAIRS / u64::from(options.runs);
+        let span_ms = span_ms(options) as u64;
+        let objects = &self.first.objects;
+        // A multiplier spreads the numbers; it is odd, so none repeats early.
+        let draw = |number: u64, of: u64| {
+            ((number ^ options.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % of
+        };
+        let pair = |number: u64| ObjectTime {
+            object: objects[draw(number, objects.len() as u64) as usize].object,
+            time: START_MS + draw(number + PAIRS, span_ms) as i64,
+        };
+        (0..u64::from(options.runs))
+            .map(|run| (run * each..(run + 1) * each).map(pair).collect())
+            .collect()
+    }
+}
+
+/// The length of the past.
+fn span_ms(options: &Options) -> i64 {
+    STEP_MS * i64::from(options.object_rows)
+}
+
+/// Half of the past.
+fn moment_ms(options: &Options) -> i64 {
+    START_MS + STEP_MS + span_ms(options) / 2
+}
+
+/// The middle third of the past, in an area.
+fn zone(experiment: Experiment, options: &Options) -> RunZone {
+    let third = (span_ms(options) / 3) as u32;
+    let (x, y) = match experiment {
+        Experiment::Half => ((-HALF_SIDE / 2, HALF_SIDE / 2), (i32::MIN, i32::MAX)),
+        Experiment::Square => ((0, HALF_SIDE / 4), (0, HALF_SIDE / 4)),
+        _ => ((i32::MIN, i32::MAX), (i32::MIN, i32::MAX)),
+    };
+    RunZone { time_min: third, time_max: 2 * third, x_min: x.0, x_max: x.1, y_min: y.0, y_max: y.1 }
+}
