@@ -40,7 +40,7 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
 /// Files with entry points, by stage; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 31] = [
+const KERNELS: [&str; 32] = [
     "dispatch/admission",
     "dispatch/dispatch",
     "update/update",
@@ -65,6 +65,7 @@ const KERNELS: [&str; 31] = [
     "codec/encode_order",
     "codec/encode_group",
     "codec/statistics",
+    "history/pack",
     "history/select",
     "history/states",
     "index/words",

@@ -11,9 +11,10 @@ use shoal_codec::{
     Aim, Block, BlockCodec as _, BlockPlan, Budget, CpuCodec, FixColumns, FixRow, Planner,
     SpaceKind, SpaceTag,
 };
-use shoal_engine::layout::{RUN_BLOCK_TILES, RunZone};
+use shoal_engine::layout::RunZone;
 use shoal_gpu::RunSource;
 use shoal_history::RunObject;
+use shoal_history::limits::BLOCK_ROWS;
 
 use crate::error::BenchmarkError;
 
@@ -27,7 +28,6 @@ const SQUARE: i32 = 100_000;
 /// Squares of a side, a power of two.
 const SQUARES: u64 = 2 * (HALF_SIDE / SQUARE) as u64;
 const TILE_ROWS: usize = 1_024;
-const BLOCK_ROWS: usize = RUN_BLOCK_TILES as usize * TILE_ROWS;
 /// Blocks that one planner encodes.
 const PLANNED_BLOCKS: usize = 64;
 const SPACE: SpaceTag =

@@ -13,8 +13,6 @@ static const u32 DECODE_SMALL_BLOCKS_32 = 4;
 static const u32 SLOT_BLOCKS_32 = 20;
 static const u32 SLOT_BLOCKS_64 = 12;
 static const u32 SMALL_SLOT_BLOCKS_32 = 16;
-// The same where a block also has a list of heads.
-static const u32 RUN_STATES_BLOCKS = 12;
 // Common trees: warps of a block, and blocks that must fit a multiprocessor.
 static const u32 RUNS_WARPS = 4;
 static const u32 RUNS_BLOCKS = 6;

@@ -13,7 +13,11 @@ __device__ inline u32 home_of(const Index& index, u64 object, u64 key) {
     hash ^= hash >> 33;
     hash *= 0xc4ceb9fe1a85ec53ull;
     hash ^= hash >> 33;
-    return (u32)hash & index.mask;
+    return (u32)((hash >> 32) * index.length >> 32);
+}
+
+__device__ inline u32 next_place(const Index& index, u32 at) {
+    return at + 1 == index.length ? 0 : at + 1;
 }
 
 __device__ inline Place load(const Place* place) {
@@ -23,7 +27,7 @@ __device__ inline Place load(const Place* place) {
 
 // The slot of an object, NO_SLOT without one.
 __device__ inline u32 find(const Index& index, u64 object, u64 key) {
-    for (u32 at = home_of(index, object, key);; at = (at + 1) & index.mask) {
+    for (u32 at = home_of(index, object, key);; at = next_place(index, at)) {
         Place place = load(index.places + at);
         if (place.object == object) return place.slot;
         if (place.object == NO_OBJECT) return NO_SLOT;
@@ -33,7 +37,7 @@ __device__ inline u32 find(const Index& index, u64 object, u64 key) {
 // The slot of an object, which is inserted if it is absent; or SLOT_PENDING and the place that has
 // the slot when this kernel has ended.
 __device__ inline u32 claim(const Index& index, u64 object, u64 key, u64* objects, u32* slots) {
-    for (u32 at = home_of(index, object, key);; at = (at + 1) & index.mask) {
+    for (u32 at = home_of(index, object, key);; at = next_place(index, at)) {
         Place* place = index.places + at;
         Place seen = load(place);
         if (seen.object == NO_OBJECT) {

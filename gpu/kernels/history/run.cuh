@@ -1,51 +1,29 @@
-// A run of past fixes whose blocks stay encoded on the device: a warp decodes the columns of a tile
-// one after the other, and nothing decoded is written but what the caller takes.
+// A run of past fixes on the device: every column of a tile as its least value and differences from
+// it in as many bits as the greatest takes, so that any value is read at once.
 #pragma once
-#include "codec/tree.cuh"
+#include "primitives/warp.cuh"
 
-// The columns of a block that every run has; attributes follow.
+// The columns that every run has; attributes follow.
 static const u32 RUN_TIME = 0;
 static const u32 RUN_X = 1;
 static const u32 RUN_Y = 2;
 static const u32 RUN_ATTRIBUTES = 3;
 
-// A tile of a run.
-struct RunTile {
-    const CodecColumn* columns;
-    // What its times count from, from the start of the partition.
-    u32 base;
-    // Within its block.
-    u32 number;
-    u32 rows;
+__device__ __forceinline__ u32 low_mask(u32 bits) { return bits == 0 ? 0 : 0xffffffffu >> (32 - bits); }
 
-    __device__ __forceinline__ RunTile(const Run& run, u32 tile) {
-        u32 block = tile / RUN_BLOCK_TILES;
-        columns = run.columns + (u64)block * run.kinds;
-        base = run.bases[block];
-        number = tile % RUN_BLOCK_TILES;
-        u32 left = columns[RUN_TIME].rows - number * TILE_VALUES;
-        rows = left < TILE_VALUES ? left : TILE_VALUES;
-    }
-};
-
-// Decodes a column; false, and the run is marked, if the format refuses it.
-template <int SLOTS>
-__device__ __forceinline__ bool decode_column(const Run& run, const RunTile& tile, u32 kind,
-                                              TileMemory<u32, SLOTS>& memory, Tile<u32>& values) {
-    const CodecColumn& column = tile.columns[kind];
-    u32 count;
-    bool is_right = decode_tile(run.codec, column, tile.number, memory, count, values);
-    if (is_right && column.checks != 0) is_right = !is_outside(column, count, values);
-    if (!is_right && lane() == 0) run.codec.failed[0] = 1;
-    return is_right;
+// A column of a tile.
+__device__ __forceinline__ const RunColumn& column_of(const Run& run, u32 tile, u32 kind) {
+    return run.columns[(u64)tile * run.kinds + kind];
 }
 
-// The same to shared memory, where every lane may read every value.
-template <int SLOTS>
-__device__ __forceinline__ bool store_column(const Run& run, const RunTile& tile, u32 kind,
-                                             TileMemory<u32, SLOTS>& memory) {
-    Tile<u32> values;
-    if (!decode_column(run, tile, kind, memory, values)) return false;
-    store_slot(memory.tile, tile.rows, values);
-    return true;
+// A value of a column. One word follows the last of a run, so that two can be read.
+__device__ __forceinline__ u32 value_at(const RunColumn& column, u32 row) {
+    u32 bit = row * column.bits;
+    const u32* words = (const u32*)column.words + bit / 32;
+    return column.least + (__funnelshift_r(words[0], words[1], bit % 32) & low_mask(column.bits));
+}
+
+__device__ __forceinline__ u32 rows_of(const Run& run, u32 tile) {
+    u32 left = run.rows - tile * RUN_TILE_ROWS;
+    return left < RUN_TILE_ROWS ? left : RUN_TILE_ROWS;
 }

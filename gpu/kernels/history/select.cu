@@ -1,5 +1,5 @@
 // Selects the tiles of a run that have rows in a window of time and a box, and counts those rows:
-// zones first, then decoding and comparison in one pass. One warp a tile.
+// zones first, then values and comparison in one pass. One warp a tile.
 #include "history/run.cuh"
 
 __device__ __forceinline__ bool is_apart(const RunZone& one, const RunZone& other) {
@@ -8,44 +8,34 @@ __device__ __forceinline__ bool is_apart(const RunZone& one, const RunZone& othe
         || one.y_max < other.y_min || other.y_max < one.y_min;
 }
 
-// A lane's 32 rows of a tile, bit 4 k + j for v[k][j] (see codec/tile.cuh): those below `rows`.
-__device__ __forceinline__ u32 rows_of_lane(u32 rows) {
-    u32 mask = 0;
-#pragma unroll
-    for (u32 k = 0; k < RUNS; k++)
-#pragma unroll
-        for (u32 j = 0; j < 4; j++) mask |= (u32)(place_of(k) + j < rows) << (4 * k + j);
-    return mask;
-}
-
-// Those with values from `least` to `span` above it.
-__device__ __forceinline__ u32 values_within(const Tile<u32>& values, u32 least, u32 span) {
-    u32 mask = 0;
-#pragma unroll
-    for (u32 k = 0; k < RUNS; k++)
-#pragma unroll
-        for (u32 j = 0; j < 4; j++) mask |= (u32)(values.v[k][j] - least <= span) << (4 * k + j);
-    return mask;
+// Of a lane's rows of a tile, of which row 32 k + lane is bit k, those in `mask` with values from
+// `least` to `span` above it.
+__device__ __forceinline__ u32 rows_within(const RunColumn& column, u32 mask, u32 least, u32 span) {
+    const RunColumn packed = column;
+    u32 within = 0;
+#pragma unroll 8
+    for (u32 k = 0; k < 32; k++) {
+        // Rows behind the last of the tile are read nowhere.
+        if (mask >> k & 1) within |= (u32)(value_at(packed, 32 * k + lane()) - least <= span) << k;
+    }
+    return within;
 }
 
 // Appends each tile with matches to `found`: its number above 32 bits of their count. `counts` has
 // the numbers of such tiles and matches.
-template <int SLOTS>
-__device__ __forceinline__ void select_tile(const Run& run, const RunZone& window, u64* found,
-                                            u64* counts) {
-    __shared__ TileMemory<u32, SLOTS> memory;
-    const RunZone zone = run.zones[blockIdx.x];
+extern "C" __global__ void run_select(Run run, RunZone window, u64* found, u64* counts) {
+    u32 tile = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (tile >= run.tiles) return;
+    const RunZone zone = run.zones[tile];
     if (is_apart(zone, window)) return;
-    RunTile tile(run, blockIdx.x);
-    u32 mask = rows_of_lane(tile.rows);
-    // One copy of the decoder for the three columns.
-#pragma unroll 1
+    u32 rows = rows_of(run, tile), mask = 0;
+    for (u32 k = 0; k < 32; k++) mask |= (u32)(32 * k + lane() < rows) << k;
     for (u32 kind = RUN_TIME; kind < RUN_ATTRIBUTES; kind++) {
         bool is_inside;
         u32 least, span;
         if (kind == RUN_TIME) {
             is_inside = window.time_min <= zone.time_min && zone.time_max <= window.time_max;
-            least = window.time_min - tile.base;
+            least = window.time_min;
             span = window.time_max - window.time_min;
         } else {
             bool is_x = kind == RUN_X;
@@ -56,23 +46,11 @@ __device__ __forceinline__ void select_tile(const Run& run, const RunZone& windo
             span = (u32)high - (u32)low;
         }
         if (is_inside) continue;
-        Tile<u32> values;
-        if (!decode_column(run, tile, kind, memory, values)) return;
-        mask &= values_within(values, least, span);
+        mask = rows_within(column_of(run, tile, kind), mask, least, span);
         if (!__any_sync(WHOLE_WARP, mask != 0)) return;
     }
-    u64 count = warp_sum(__popc(mask));
-    if (lane() != 0) return;
-    atomicAdd(counts + 1, count);
-    found[atomicAdd(counts, 1ull)] = (u64)blockIdx.x << 32 | count;
-}
-
-extern "C" __global__ void __launch_bounds__(32, SLOT_BLOCKS_32)
-    run_select_slot(Run run, RunZone window, u64* found, u64* counts) {
-    select_tile<1>(run, window, found, counts);
-}
-
-extern "C" __global__ void __launch_bounds__(32)
-    run_select_slots(Run run, RunZone window, u64* found, u64* counts) {
-    select_tile<CODEC_SLOTS>(run, window, found, counts);
+    u32 count = warp_sum_to(__popc(mask));
+    if (lane() != 31) return;
+    atomicAdd(counts + 1, (u64)count);
+    found[atomicAdd(counts, 1ull)] = (u64)tile << 32 | count;
 }

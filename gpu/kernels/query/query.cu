@@ -141,7 +141,7 @@ extern "C" __global__ void index_fill(Index index, const u64* objects, u64 key, 
     u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
     if (slot >= slots) return;
     u64 object = objects[slot];
-    for (u32 at = home_of(index, object, key);; at = (at + 1) & index.mask) {
+    for (u32 at = home_of(index, object, key);; at = next_place(index, at)) {
         u64* place = (u64*)&index.places[at].object;
         if (atomicCAS(place, NO_OBJECT, object) == NO_OBJECT) {
             index.places[at].slot = slot;

@@ -75,6 +75,14 @@ impl Input {
     }
 }
 
+/// Decoded blocks on the device.
+#[derive(Debug)]
+pub(crate) struct DecodedBlocks<'a> {
+    pub(crate) bytes: &'a DeviceBuffer<u8>,
+    /// The first byte of each chunk, by block.
+    pub(crate) first_bytes: Vec<Vec<usize>>,
+}
+
 /// An encoded column outside a block.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodedColumn<'a> {
@@ -113,10 +121,14 @@ impl Decoder {
     /// # Errors
     /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
     pub fn new(gpu: &Gpu, budget_bytes: u64) -> Result<Self, EngineError> {
-        let memory: Memory = gpu.memory(budget_bytes);
+        Self::within(gpu, &gpu.memory(budget_bytes))
+    }
+
+    /// A decoder that takes its memory from that of others.
+    pub(crate) fn within(gpu: &Gpu, memory: &Memory) -> Result<Self, EngineError> {
         memory.bind()?;
         let stream = gpu.context.new_stream().map_err(fault)?;
-        let (buffer, failed) = (DeviceBuffer::new(&memory, 1)?, DeviceBuffer::new(&memory, 1)?);
+        let (buffer, failed) = (DeviceBuffer::new(memory, 1)?, DeviceBuffer::new(memory, 1)?);
         Ok(Self { gpu: gpu.clone(), stream, buffer, failed, loaded: Loaded::default() })
     }
 
@@ -137,6 +149,22 @@ impl Decoder {
             _ => refused(block.decode()).map(Err),
         };
         blocks.iter().enumerate().map(columns).collect()
+    }
+
+    /// Decodes blocks of fixes and leaves their columns on the device. `None` if a block is
+    /// refused.
+    pub(crate) fn on_device(
+        &mut self,
+        blocks: &[Block],
+    ) -> Result<Option<DecodedBlocks<'_>>, EngineError> {
+        self.load_blocks(blocks)?;
+        self.decode()?;
+        if self.failed(blocks.len())?.into_iter().any(|failed| failed != 0) {
+            return Ok(None);
+        }
+        let first = |place: &Place| self.first_byte(*place);
+        let places = self.loaded.places.iter().map(|chunks| chunks.iter().map(first).collect());
+        Ok(Some(DecodedBlocks { bytes: &self.buffer, first_bytes: places.collect() }))
     }
 
     /// Decodes all chunks of a table independently of each other: columns, and the parts of columns
@@ -333,14 +361,19 @@ impl Decoder {
         if bytes == 0 {
             return Ok(column);
         }
-        let at = match self.loaded.places[block][chunk] {
-            Place::Output(at) => at as usize,
-            Place::Input(at) => self.loaded.lists.front + at as usize,
-            _ => unreachable!("all are requested by row"),
-        };
+        let at = self.first_byte(self.loaded.places[block][chunk]);
         self.buffer.download(&self.stream, at, &mut column)?;
         self.stream.synchronize().map_err(fault)?;
         Ok(column)
+    }
+
+    /// The place of a column that was requested by row, bytes from the start of the buffer.
+    fn first_byte(&self, place: Place) -> usize {
+        match place {
+            Place::Output(at) => at as usize,
+            Place::Input(at) => self.loaded.lists.front + at as usize,
+            _ => unreachable!("all are requested by row"),
+        }
     }
 
     /// The columns of a decoded block.

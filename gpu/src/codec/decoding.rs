@@ -267,37 +267,6 @@ impl Decoding {
         (place, codes)
     }
 
-    /// Adds the steps of a column of at most 32 bits in order of rows, which other kernels decode
-    /// tile by tile: nothing is allocated for its values. Returns it and the slots that it needs.
-    pub(crate) fn add_tiles(
-        &mut self,
-        start: u64,
-        chunk: &ChunkSource<'_>,
-        limits: Option<(u32, u32)>,
-    ) -> (CodecColumn, u32) {
-        let root = *chunk.plan.root();
-        let bits = 8 * root.value_type.width_bytes() as u32;
-        assert!(bits <= 32 && chunk.plan.key_column().is_none(), "narrow and in order of rows");
-        let Compiled { first_step, class, .. } = self.compile(start, chunk, 0, false);
-        let (least, span) = limits.unwrap_or_default();
-        let column = CodecColumn {
-            output: NO_COLUMN,
-            heads: NO_COLUMN,
-            codes: NO_COLUMN,
-            table: NO_COLUMN,
-            tiles: tiles(root.values as usize) as u32,
-            rows: root.values,
-            first_step,
-            steps: self.steps.len() as u32 - first_step,
-            bits,
-            checks: limits.is_some().into(),
-            least,
-            span,
-            ..CodecColumn::default()
-        };
-        (column, class as u32)
-    }
-
     /// Adds a column of strings, whose codes are a column of their own; returns its place.
     fn strings(&mut self, start: u64, chunk: &ChunkSource<'_>, request: u32) -> Place {
         let root = chunk.plan.root();

@@ -10,7 +10,7 @@ mod tests;
 
 pub(crate) use decoder::of_block;
 pub use decoder::{DecodeError, Decoder, EncodedColumn};
-pub(crate) use decoding::{ChunkSource, Class, Decoding, Form, List, OutputRequest, Place};
+pub(crate) use decoding::{Class, Decoding, Form, List, OutputRequest, Place};
 
 /// Code of the step that decodes or encodes a node.
 pub(crate) const fn code(encoding: shoal_codec::Encoding) -> u32 {

@@ -1,16 +1,18 @@
-//! Runs of past fixes that stay encoded in the device's memory, and queries of them.
+//! Runs of past fixes in the device's memory, packed, and queries of them.
 //!
-//! A query decodes tiles in registers and writes only what it selects; it returns with the answer.
+//! A query reads packed values and writes only what it selects; it returns with the answer.
 //! The caller chooses which runs are resident, and knows what else bounds an answer: newer runs,
 //! removals, erasures.
 
+mod copy_out;
 mod device_run;
 mod device_runs;
 
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, sys};
-use shoal_codec::{FixColumns, FixRow, ValueType, Values};
+use rayon::prelude::*;
+use shoal_codec::{Column, FixColumns, FixRow, ValueType, Values};
 use shoal_engine::EngineError;
 use shoal_engine::layout::RunZone;
 use shoal_index::ObjectTime;
@@ -21,6 +23,7 @@ use crate::launch::{
     DeviceBuffer, HistoryKernels, Memory, Plain, RunAndHeads, Scratch, StatesOnDevice, fault,
 };
 
+use copy_out::CopyOut;
 pub use device_run::{DeviceRun, RunSource};
 pub use device_runs::{DeviceRuns, Worth};
 
@@ -43,6 +46,8 @@ pub struct DeviceHistory {
     flags: DeviceBuffer<u32>,
     places: DeviceBuffer<u32>,
     states: StatesOnDevice,
+    words_out: CopyOut<u32>,
+    objects_out: CopyOut<u64>,
 }
 
 /// A tile with matches and their number.
@@ -71,6 +76,8 @@ impl DeviceHistory {
             flags: DeviceBuffer::new(&memory, 0)?,
             places: DeviceBuffer::new(&memory, 0)?,
             states,
+            words_out: CopyOut::new(&memory)?,
+            objects_out: CopyOut::new(&memory)?,
             gpu: gpu.clone(),
             memory,
         })
@@ -85,7 +92,7 @@ impl DeviceHistory {
     /// The tiles of a run that have rows in a zone, and how many each, ascending.
     ///
     /// # Errors
-    /// [`EngineError`] if the device fails, lacks memory, or refuses a block.
+    /// [`EngineError`] if the device fails or lacks memory.
     pub fn select(
         &mut self,
         run: &DeviceRun,
@@ -98,7 +105,6 @@ impl DeviceHistory {
         self.kernels.select(&self.stream, &run.resident, zone, found)?;
         let tiles = self.read(&self.counts, 2)?[0];
         let mut found = self.read(&self.found, tiles as usize)?;
-        self.check(run)?;
         found.sort_unstable();
         Ok(found.into_iter().map(|tile| ((tile >> 32) as u32, tile as u32)).collect())
     }
@@ -115,9 +121,7 @@ impl DeviceHistory {
         (from, most): (u64, usize),
     ) -> Result<FixColumns, EngineError> {
         let count = self.newest_on_device(run, time_ms, (from, most))?;
-        let states = self.states(run, count)?;
-        self.check(run)?;
-        Ok(states)
+        self.states(run, count)
     }
 
     /// The same without a copy to the host; returns the number of states.
@@ -140,9 +144,9 @@ impl DeviceHistory {
         self.scratch.sum_before(&self.stream, flags, places, length as u32 + 1)?;
         let first_place = match from {
             0 => 0,
-            _ => self.place(self.first_head(run, from)?)?,
+            _ => self.place(&self.places, self.first_head(run, from)?)?,
         };
-        let count = self.place(length)? - first_place;
+        let count = self.place(&self.places, length)? - first_place;
         let count = most.min(count as usize);
         self.fit_states(run, count)?;
         let places = (&self.places, first_place);
@@ -159,10 +163,10 @@ impl DeviceHistory {
         Ok(self.index.download(&found, 1)?[0] as usize)
     }
 
-    /// The place of a head, or the number of places behind the last.
-    fn place(&self, head: usize) -> Result<u32, EngineError> {
+    /// One of a list of places.
+    fn place(&self, places: &DeviceBuffer<u32>, at: usize) -> Result<u32, EngineError> {
         let mut place = [0_u32];
-        self.places.download(&self.stream, head, &mut place)?;
+        places.download(&self.stream, at, &mut place)?;
         self.stream.synchronize().map_err(fault)?;
         Ok(place[0])
     }
@@ -187,9 +191,9 @@ impl DeviceHistory {
         let asked = (&keys.buffer, &heads.0, count);
         self.kernels.find(&self.stream, run.parts(), asked, &self.flags, &self.states)?;
         let states = self.states(run, count)?;
-        let flags = self.read(&self.flags, count)?;
-        self.check(run)?;
-        Ok((0..count).map(|at| (flags[at] != 0).then(|| states.row(at))).collect())
+        let flags = self.words_out.read(&self.stream, &self.flags, (0, count))?;
+        let state = |at: usize| (flags[at] != 0).then(|| states.row(at));
+        Ok((0..count).into_par_iter().map(state).collect())
     }
 
     /// Milliseconds of the device for some work, by its clock; for benchmarks.
@@ -224,17 +228,22 @@ impl DeviceHistory {
     }
 
     /// Copies states from the device.
-    fn states(&self, run: &DeviceRun, count: usize) -> Result<FixColumns, EngineError> {
+    fn states(&mut self, run: &DeviceRun, count: usize) -> Result<FixColumns, EngineError> {
+        let (stream, lists) = (&self.stream, &self.states);
         let mut columns = FixColumns::new();
-        columns.object = self.read(&self.states.objects, count)?;
+        columns.object = self.objects_out.read(stream, &lists.objects, (0, count))?;
         for (kind, column) in run.columns.iter().enumerate() {
-            let mut words = vec![0_u32; count];
-            self.states.values.download(&self.stream, kind * count, &mut words[..])?;
-            self.stream.synchronize().map_err(fault)?;
+            let place = (kind * count, count);
+            let words = self.words_out.read(stream, &lists.values, place)?.into_par_iter();
+            if *column == Column::Time {
+                let start_ms = run.resident.start_ms;
+                columns.time_ms = words.map(|offset| start_ms + i64::from(offset)).collect();
+                continue;
+            }
             let values = match column.value_type() {
-                ValueType::U16 => Values::U16(words.iter().map(|word| *word as u16).collect()),
-                ValueType::I32 => Values::I32(words.iter().map(|word| *word as i32).collect()),
-                _ => Values::U32(words),
+                ValueType::U16 => Values::U16(words.map(|word| word as u16).collect()),
+                ValueType::I32 => Values::I32(words.map(|word| word as i32).collect()),
+                _ => Values::U32(words.collect()),
             };
             columns.set_column(*column, values, run.resident.start_ms);
         }
@@ -250,16 +259,6 @@ impl DeviceHistory {
         buffer.download(&self.stream, 0, &mut values[..])?;
         self.stream.synchronize().map_err(fault)?;
         Ok(values)
-    }
-
-    /// An error if the device refused a block of the run.
-    fn check(&self, run: &DeviceRun) -> Result<(), EngineError> {
-        match self.read(&run.resident.failed, 1)?[0] {
-            0 => Ok(()),
-            _ => {
-                Err(EngineError::Device("a block of a run breaks a rule of the format".to_owned()))
-            }
-        }
     }
 }
 

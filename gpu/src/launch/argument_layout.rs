@@ -7,9 +7,9 @@
 use std::marker::PhantomData;
 
 use super::layout::{
-    self, Bin, Cell, CodecColumn, CodecKeys, CodecStep, DeviceQuery, DictionarySlot,
-    DispatchReport, Edge, Entry, Grid, Item, ObjectTime, Optional, Part, Place, RequestDescriptor,
-    RowOutcomeCounts, RunZone, Shape, Version,
+    self, Bin, Cell, CodecKeys, CodecStep, DeviceQuery, DictionarySlot, DispatchReport, Edge,
+    Entry, Grid, Item, ObjectTime, Optional, Part, Place, RequestDescriptor, RowOutcomeCounts,
+    RunColumn, RunZone, Shape, Version,
 };
 
 /// The address of values on the device; 0 where there are none.
@@ -145,8 +145,8 @@ argument_layouts! {
     /// The secondary index.
     IndexArgument {
         places: (mut Place),
-        /// Places are a power of two; this is one less.
-        mask: (u32),
+        /// Places, less than 2^31.
+        length: (u32),
         reserved: (u32),
     }
     /// One of the two grids.
@@ -330,37 +330,32 @@ argument_layouts! {
         levels: (u32),
         leaf_count: (u32),
     }
-    /// A run of past fixes whose blocks stay on the device.
+    /// A run of past fixes.
     RunArgument {
-        codec: (CodecArgument),
-        /// By block: time, x, y and the attributes; one that a block lacks has no steps, and in
-        /// `least` the value of each row.
-        columns: (const CodecColumn),
-        /// By block: what its times count from, from the start of the partition.
-        bases: (const u32),
+        /// By tile: time, x, y and the attributes.
+        columns: (const RunColumn),
         /// By tile.
         zones: (const RunZone),
+        rows: (u32),
         tiles: (u32),
-        /// Columns of a block.
+        /// Columns of a tile.
         kinds: (u32),
+        reserved: (u32),
     }
     /// The heads of a run: the first row of each object in each tile. They ascend by object and
-    /// time, which is their number, unless said otherwise.
+    /// time.
     RunHeadsArgument {
         keys: (const ObjectTime),
         rows: (const u32),
         /// Behind the last row of the object in the tile.
         ends: (const u32),
-        /// Numbers of the heads in the order of rows, and by tile the first of its heads there.
-        order: (const u32),
-        firsts: (const u32),
         length: (u32),
         reserved: (u32),
     }
     /// States of objects: parallel lists.
     StatesArgument {
         objects: (mut u64),
-        /// Of the columns of a block one behind the other, `capacity` values each; times count
+        /// Of the columns of a run one behind the other, `capacity` values each; times count
         /// from the start of the partition.
         values: (mut u32),
         capacity: (u32),

@@ -101,8 +101,8 @@ impl RecordsArgument {
 
 impl IndexArgument {
     pub(crate) fn new(places: &DeviceBuffer<Place>) -> Self {
-        assert!(places.len().is_power_of_two(), "places are found by masking");
-        Self { places: places.pointer(), mask: (places.len() - 1) as u32, reserved: 0 }
+        assert!(places.len() < 1 << 31, "one bit of a place marks a slot as pending");
+        Self { places: places.pointer(), length: places.len() as u32, reserved: 0 }
     }
 }
 

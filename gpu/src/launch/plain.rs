@@ -53,6 +53,8 @@ plain!(
     layout::CodecStrings,
     layout::CodecRange,
     layout::EncodeStep,
+    layout::RunColumn,
+    layout::RunInput,
     layout::RunZone,
     shoal_index::ObjectTime,
     super::argument_layout::Span,

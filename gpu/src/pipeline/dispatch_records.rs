@@ -17,6 +17,9 @@ use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgumen
 /// Slots at most: one bit of a slot marks it as pending.
 const SLOTS_MAX: usize = 1 << 30;
 const SLOTS_MIN: usize = 1 << 12;
+/// Slots up to which records grow by half, beyond which by an eighth: few copies of short lists, few
+/// unused bytes of long ones.
+const SLOTS_SHORT: usize = 1 << 22;
 /// Records that are converted and uploaded at a time: bounds the memory of the host.
 const UPLOAD_ROWS: usize = 1 << 20;
 
@@ -53,7 +56,7 @@ impl Records {
             memory: memory.clone(),
             kernels: kernels.clone(),
             key,
-            places: DeviceBuffer::new(memory, 2 * slots)?,
+            places: DeviceBuffer::new(memory, places_of(slots))?,
             objects: DeviceBuffer::new(memory, slots)?,
             versions: DeviceBuffer::new(memory, 2 * slots)?,
             optional: None,
@@ -62,7 +65,7 @@ impl Records {
             stamps: [DeviceBuffer::new(memory, slots)?, DeviceBuffer::new(memory, slots)?],
             slots: 0,
         };
-        records.places.fill(stream, 0xFF, 2 * slots)?;
+        records.places.fill(stream, 0xFF, places_of(slots))?;
         records.current.fill(stream, 0xFF, slots)?;
         stream.synchronize().map_err(fault)?;
         Ok(records)
@@ -112,8 +115,8 @@ impl Records {
         dead > objects.max(SLOTS_MIN as u64)
     }
 
-    /// Capacity to grow to for `more` slots: half as many again as required, or less if memory
-    /// ends. `others` gives the bytes of everything else for a number of slots. Changes nothing.
+    /// Capacity to grow to for `more` slots: an eighth or half as many again as required, or less if
+    /// memory ends. `others` gives the bytes of everything else for a number of slots. Changes nothing.
     ///
     /// # Errors
     /// [`EngineError::Limit`] and [`EngineError::OutOfMemory`].
@@ -150,7 +153,8 @@ impl Records {
                 bytes(slots, with_optional).saturating_sub(bytes(present, self.has_optional()));
             self.memory.has(growth + beside as u64).map(|()| slots)
         };
-        granted(needed / 2).or_else(|_| granted(needed / 8)).or_else(|_| granted(0))
+        let spare = if needed > SLOTS_SHORT { needed / 8 } else { needed / 2 };
+        granted(spare).or_else(|_| granted(needed / 16)).or_else(|_| granted(0))
     }
 
     /// Grows to `capacity` slots in all. A failure half-way has changed no record, and the call may
@@ -180,7 +184,7 @@ impl Records {
     }
 
     fn fill_index(&mut self, stream: &CudaStream, capacity: usize) -> Result<(), EngineError> {
-        let places = (2 * capacity).next_power_of_two();
+        let places = places_of(capacity);
         if places > self.places.len() {
             self.places = DeviceBuffer::new(&self.memory, places)?;
         }
@@ -283,8 +287,13 @@ fn bytes_of(slots: usize, with_optional: bool) -> u64 {
     let optional = if with_optional { 2 * size_of::<Optional>() } else { 0 };
     let lists = 2 * size_of::<u64>() + 2 * size_of::<u32>();
     let each = 2 * size_of::<Version>() + size_of::<Entry>() + lists + optional;
-    let places = (2 * slots).next_power_of_two() * size_of::<Place>();
+    let places = places_of(slots) * size_of::<Place>();
     (places + slots * each) as u64
+}
+
+/// Places of the index for so many slots: two thirds are taken at most.
+fn places_of(slots: usize) -> usize {
+    slots + slots / 2
 }
 
 /// A record as the first version of its slot.

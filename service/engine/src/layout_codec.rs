@@ -77,8 +77,8 @@ constants! { CODEC_CONSTANTS:
     /// Threads of a block that permutes the values of a segment, and its bytes of shared memory.
     ENCODE_SEGMENT_THREADS: u32 = 1024;
     ENCODE_GROUP_BYTES: u32 = 229_376;
-    /// Tiles of each block of a run but the last.
-    RUN_BLOCK_TILES: u32 = 32;
+    /// Rows of each tile of a run but the last.
+    RUN_TILE_ROWS: u32 = 1024;
 }
 
 records! { CODEC_RECORDS:
@@ -229,6 +229,28 @@ records! { CODEC_RECORDS:
         x_max: i32,
         y_min: i32,
         y_max: i32,
+    }
+
+    /// A column of a tile of a run on the device: `least` plus a difference of `bits` bits for each
+    /// row, lowest bits first.
+    RunColumn {
+        /// Address of the differences.
+        words: u64,
+        least: u32,
+        bits: u32,
+    }
+
+    /// A decoded column of a tile of a run.
+    RunInput {
+        /// Place of its values, bytes from the start of the output.
+        values: u64,
+        rows: u32,
+        /// Of a value: 16 or 32; 0 if every row has the value `base`.
+        bits: u32,
+        /// Is added to each value.
+        base: u32,
+        /// 1 if values are signed.
+        is_signed: u32,
     }
 
     /// Least key and number of bits of a segment's wide keys.
