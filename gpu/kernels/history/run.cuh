@@ -16,7 +16,7 @@ __device__ __forceinline__ const RunColumn& column_of(const Run& run, u32 tile, 
     return run.columns[(u64)tile * run.kinds + kind];
 }
 
-// A value of a column. One word follows the last of a run, so that two can be read.
+// A value of a column. Two words follow the last column, so that the next word can be read too.
 __device__ __forceinline__ u32 value_at(const RunColumn& column, u32 row) {
     u32 bit = row * column.bits;
     const u32* words = (const u32*)column.words + bit / 32;

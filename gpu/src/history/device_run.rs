@@ -202,8 +202,8 @@ impl DeviceHistory {
         self.kernels.pack_bounds(&self.stream, unpacked, columns, &words)?;
         self.scratch.sum_before(&self.stream, &words, &places, length as u32 + 1)?;
         let words = self.place(&places, length)? as usize;
-        // Readers of the last value read one word behind it.
-        let packed = DeviceBuffer::new(&self.memory, words + 1)?;
+        // A value is read with the word behind it, also where a column takes no words.
+        let packed = DeviceBuffer::new(&self.memory, words + 2)?;
         self.kernels.pack(&self.stream, unpacked, columns, &places, &packed)?;
         self.stream.synchronize().map_err(fault)?;
         Ok(packed)

@@ -18,7 +18,7 @@ use shoal_engine::layout::RunZone;
 use shoal_index::ObjectTime;
 
 use crate::device::Gpu;
-use crate::index::{DeviceIndex, DevicePlaces};
+use crate::index::{DeviceIndex, DeviceKeys, DevicePlaces};
 use crate::launch::{
     DeviceBuffer, HistoryKernels, Memory, Plain, RunAndHeads, Scratch, StatesOnDevice, fault,
 };
@@ -46,6 +46,9 @@ pub struct DeviceHistory {
     flags: DeviceBuffer<u32>,
     places: DeviceBuffer<u32>,
     states: StatesOnDevice,
+    /// Requests, and for each the head with its state.
+    requests: DeviceKeys<ObjectTime>,
+    heads: DevicePlaces,
     words_out: CopyOut<u32>,
     objects_out: CopyOut<u64>,
 }
@@ -66,10 +69,13 @@ impl DeviceHistory {
             values: DeviceBuffer::new(&memory, 0)?,
             capacity: 0,
         };
+        let index = DeviceIndex::within(gpu, &memory)?;
         Ok(Self {
             stream: gpu.context.new_stream().map_err(fault)?,
             kernels: HistoryKernels::load(&gpu.context).map_err(fault)?,
-            index: DeviceIndex::within(gpu, &memory)?,
+            requests: index.keys(&[])?,
+            heads: index.places(0)?,
+            index,
             scratch: Scratch::new(&memory)?,
             found: DeviceBuffer::new(&memory, 0)?,
             counts: DeviceBuffer::new(&memory, 2)?,
@@ -182,13 +188,13 @@ impl DeviceHistory {
     ) -> Result<Vec<Option<FixRow>>, EngineError> {
         self.bind()?;
         let count = requests.len();
-        let keys = self.index.keys(requests)?;
-        let mut heads: DevicePlaces = self.index.places(count)?;
-        self.index.find_last(&run.tree, &keys, &mut heads)?;
+        self.index.replace(&mut self.requests, requests)?;
+        self.heads.0.fit(count)?;
+        self.index.find_last(&run.tree, &self.requests, &mut self.heads)?;
         self.flags.fit(count)?;
         self.flags.fill(&self.stream, 0, count)?;
         self.fit_states(run, count)?;
-        let asked = (&keys.buffer, &heads.0, count);
+        let asked = (&self.requests.buffer, &self.heads.0, count);
         self.kernels.find(&self.stream, run.parts(), asked, &self.flags, &self.states)?;
         let states = self.states(run, count)?;
         let flags = self.words_out.read(&self.stream, &self.flags, (0, count))?;

@@ -76,6 +76,14 @@ impl<K: DeviceKey> DeviceIndex<K> {
         Ok(DeviceKeys { buffer: self.upload(keys)?, length: keys.len() })
     }
 
+    /// Copies keys to the device in place of others.
+    pub(crate) fn replace(&self, keys: &mut DeviceKeys<K>, by: &[K]) -> Result<(), EngineError> {
+        keys.buffer.fit(by.len())?;
+        keys.buffer.upload(&self.stream, 0, by)?;
+        keys.length = by.len();
+        self.stream.synchronize().map_err(fault)
+    }
+
     /// Memory for the places of so many requests.
     ///
     /// # Errors

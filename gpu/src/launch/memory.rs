@@ -152,15 +152,19 @@ impl<T: Plain> DeviceBuffer<T> {
         Ok(buffer)
     }
 
-    /// Grows to `length` values; loses its values if it does, and returns true. Grows by a quarter
-    /// more than `length` if the budget allows. If the budget does not allow `length`, nothing
-    /// changes.
+    /// Grows to `length` values and a quarter more; see [`Self::fit_with`].
     pub(crate) fn fit(&mut self, length: usize) -> Result<bool, EngineError> {
+        self.fit_with(length, length / 4)
+    }
+
+    /// Grows to `length` values; loses its values if it does, and returns true. Grows by `spare`
+    /// more values if the budget allows. If the budget does not allow `length`, nothing changes.
+    pub(crate) fn fit_with(&mut self, length: usize, spare: usize) -> Result<bool, EngineError> {
         let length = length.max(1);
         if length <= self.length {
             return Ok(false);
         }
-        match self.replace(self.memory.preferred(length, length + length / 4)) {
+        match self.replace(self.memory.preferred(length, length + spare)) {
             Err(EngineError::OutOfMemory { .. }) => self.replace(length)?,
             other => other?,
         }

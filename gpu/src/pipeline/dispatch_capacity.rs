@@ -14,9 +14,8 @@ use super::update_grid::CELL_OBJECTS;
 use crate::launch::{DeviceBuffer, Failed, fault};
 
 /// Entries of one grid per object when objects are evenly distributed: with a cell for 8 objects,
-/// the bound of all capacities is 2 n + 2 n + n / 2 for n objects, plus half as many behind the
-/// cells.
-const ENTRIES_EACH: usize = 5;
+/// all capacities are 2.3 n for n objects, plus a quarter of n behind the cells.
+const ENTRIES_EACH: usize = 3;
 
 /// Bytes of both grids for a number of slots; buffers are a quarter larger than required. A guess:
 /// grids that turn out larger are built with less spare capacity.
@@ -130,7 +129,7 @@ mod tests {
         assert_eq!(grids_bytes(0), 0);
         let bytes = [1_000, 1_001, 2_000, 1 << 20, 1 << 30].map(grids_bytes);
         assert!(bytes.is_sorted());
-        // 80 bytes of entries, 2 of cells and 4 of places, a quarter more, twice.
-        assert_eq!(grids_bytes(1 << 20) >> 20, 215);
+        // 48 bytes of entries, 2 of cells and 4 of places, a quarter more, twice.
+        assert_eq!(grids_bytes(1 << 20) >> 20, 135);
     }
 }

@@ -17,8 +17,8 @@ use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgumen
 /// Slots at most: one bit of a slot marks it as pending.
 const SLOTS_MAX: usize = 1 << 30;
 const SLOTS_MIN: usize = 1 << 12;
-/// Slots up to which records grow by half, beyond which by an eighth: few copies of short lists, few
-/// unused bytes of long ones.
+/// Slots up to which records grow by half, beyond which by a 32nd: few copies of short lists,
+/// few unused bytes of long ones.
 const SLOTS_SHORT: usize = 1 << 22;
 /// Records that are converted and uploaded at a time: bounds the memory of the host.
 const UPLOAD_ROWS: usize = 1 << 20;
@@ -115,7 +115,7 @@ impl Records {
         dead > objects.max(SLOTS_MIN as u64)
     }
 
-    /// Capacity to grow to for `more` slots: an eighth or half as many again as required, or less if
+    /// Capacity to grow to for `more` slots: a 32nd or half as many again as required, or less if
     /// memory ends. `others` gives the bytes of everything else for a number of slots. Changes nothing.
     ///
     /// # Errors
@@ -153,8 +153,8 @@ impl Records {
                 bytes(slots, with_optional).saturating_sub(bytes(present, self.has_optional()));
             self.memory.has(growth + beside as u64).map(|()| slots)
         };
-        let spare = if needed > SLOTS_SHORT { needed / 8 } else { needed / 2 };
-        granted(spare).or_else(|_| granted(needed / 16)).or_else(|_| granted(0))
+        let spare = if needed > SLOTS_SHORT { needed / 32 } else { needed / 2 };
+        granted(spare).or_else(|_| granted(needed / 64)).or_else(|_| granted(0))
     }
 
     /// Grows to `capacity` slots in all. A failure half-way has changed no record, and the call may

@@ -11,8 +11,13 @@ use shoal_engine::layout::{Cell, Entry, Grid};
 use super::update_tables::Tables;
 use crate::launch::{
     CellsArgument, Clustered, DeviceBuffer, Kernels, Memory, MovedArgument, RecordsArgument,
-    SpareArgument,
+    SpareArgument, fault,
 };
+
+/// A list of entries that grows gets a part of its length as spare.
+const ENTRIES_SPARE: usize = 16;
+/// Entries behind the cells of a small grid.
+const ENTRIES_MIN: usize = 4096;
 
 /// Cells and entries of one grid.
 #[derive(Debug)]
@@ -79,9 +84,6 @@ impl Cells {
         tables.fit_keys(slots as usize)?;
         tables.fit_cells(length as usize)?;
         self.cells.fit(length as usize)?;
-        let capacity =
-            if is_tight { slots as usize } else { entries_max(length.into(), objects as f64) };
-        self.entries.fit(capacity)?;
         self.is_located = false;
         self.is_tight = is_tight;
         tables.spans.fill(stream, 0, length as usize)?;
@@ -94,9 +96,34 @@ impl Cells {
         let of = (length, mean, is_tight);
         kernels.rebuild_capacities(stream, &sorted, of, capacities, &tables.squares)?;
         tables.scratch.sum_before(stream, capacities, starts, length)?;
+        match is_tight {
+            true => self.entries.fit_with(slots as usize, slots as usize / ENTRIES_SPARE)?,
+            false => self.fit_entries(stream, tables, objects as usize)?,
+        };
         let sorted = tables.sorted(slots);
         let capacities = (&tables.starts, &tables.capacities, &self.spare_first);
         kernels.rebuild_fill(stream, &self.argument(), length, current, &sorted, capacities)
+    }
+
+    /// Fits the entries to the capacities of all cells, and a quarter of the objects for cells that
+    /// outgrow theirs. Waits for the sum, unless there is room for any.
+    fn fit_entries(
+        &mut self,
+        stream: &CudaStream,
+        tables: &Tables,
+        objects: usize,
+    ) -> Result<bool, EngineError> {
+        let length = self.length();
+        let outgrown = objects / 4 + ENTRIES_MIN;
+        if capacities_max(length.into(), objects as f64) + outgrown <= self.entries.len() {
+            return Ok(false);
+        }
+        let (mut start, mut capacity) = ([0], [0]);
+        tables.starts.download(stream, length as usize - 1, &mut start)?;
+        tables.capacities.download(stream, length as usize - 1, &mut capacity)?;
+        stream.synchronize().map_err(fault)?;
+        let needed = (start[0] + capacity[0]) as usize + outgrown;
+        self.entries.fit_with(needed, needed / ENTRIES_SPARE)
     }
 
     /// Applies the moves. If a cell that outgrew its capacity could not move, the device sets a
@@ -146,12 +173,11 @@ fn bits_of(end: u32) -> u32 {
     (32 - end.leading_zeros()).max(1)
 }
 
-/// A bound of all capacities together, plus half the objects for cells that outgrow theirs: with c
-/// objects in a cell and mean m, a capacity is at most max(c, m) + 4 sqrt(max(c, m)) + 4, and the
-/// sum of roots is at most the root of cells times the sum.
-fn entries_max(cells: f64, objects: f64) -> usize {
-    let capacities = 2.0 * objects + 4.0 * (cells * 2.0 * objects).sqrt() + 4.0 * cells;
-    (capacities + objects / 2.0) as usize + 4096
+/// A bound of all capacities together: with c objects in a cell and mean m, a capacity is at most
+/// max(c, m) + 3 sqrt(max(c, m)) + 2, and the sum of roots is at most the root of cells times the
+/// sum.
+fn capacities_max(cells: f64, objects: f64) -> usize {
+    (2.0 * objects + 3.0 * (cells * 2.0 * objects).sqrt() + 2.0 * cells) as usize + 1
 }
 
 #[cfg(test)]
@@ -176,11 +202,11 @@ mod tests {
             let mean = f64::from(objects) / counts.len() as f64;
             let capacity = |count: &u32| {
                 let expected = f64::from(*count).max(mean);
-                (expected + 4.0 * expected.sqrt() + 4.0) as usize
+                (expected + 3.0 * expected.sqrt() + 2.0) as usize
             };
             let capacities: usize = counts.iter().map(capacity).sum();
             assert!(
-                capacities <= entries_max(counts.len() as f64, f64::from(objects)),
+                capacities <= capacities_max(counts.len() as f64, f64::from(objects)),
                 "{counts:?}"
             );
         }
