@@ -83,7 +83,7 @@ fn rows_of(object: u64, seed: u64, place: f64, rows: u32, mut take: impl FnMut(F
     let (mut step_x, mut step_y) = (chance.around(5_000), chance.around(5_000));
     for _ in 0..rows {
         take(FixRow::new(object, time_ms, x as i32, y as i32));
-        let is_late = chance.0.next_u64() % 4 == 0;
+        let is_late = chance.0.next_u64().is_multiple_of(4);
         time_ms += STEP_MS + if is_late { chance.around(1_000) } else { 0 };
         step_x += chance.around(300);
         step_y += chance.around(300);

@@ -1,4 +1,4 @@
-//! `shoal-bench resident`: runs of the history that stay encoded in a device's memory.
+//! `shoal-bench resident`: runs of the history in a device's memory.
 //!
 //! Runs are made in memory: millions of objects that report for some minutes, in the order of runs.
 

@@ -14,7 +14,7 @@ pub(super) struct Row {
     pub(super) rows: u64,
     pub(super) objects: u64,
     pub(super) runs: u32,
-    /// Of the encoded blocks, and of the device with steps, tables and heads.
+    /// Of the encoded blocks, and of the device with heads and their tree.
     pub(super) bytes_per_row: f64,
     pub(super) device_bytes_per_row: f64,
     /// Milliseconds to load all runs.

@@ -116,7 +116,8 @@ impl Records {
     }
 
     /// Capacity to grow to for `more` slots: a 32nd or half as many again as required, or less if
-    /// memory ends. `others` gives the bytes of everything else for a number of slots. Changes nothing.
+    /// memory ends. `others` gives the bytes of everything else for a number of slots. Changes
+    /// nothing.
     ///
     /// # Errors
     /// [`EngineError::Limit`] and [`EngineError::OutOfMemory`].
