@@ -92,6 +92,8 @@ impl<'a> Draw<'a> {
             }
             Experiment::AsOf => Question::AsOf { time_ms: *time_ms },
             Experiment::Passed => {
+                // Around the fix, which may be older than the moment: so the object passes.
+                let time_ms = rows.time_ms[row];
                 let (from_ms, to_ms) = (time_ms - HALF_HOUR_MS, time_ms + HALF_HOUR_MS - 1);
                 Question::Passed { x, y, radius, from_ms, to_ms }
             }
