@@ -39,7 +39,8 @@ fn collect(folder: &Path, ending: &str, found: &mut Vec<Source>) {
         let path = entry.expect("a folder's entries can be read").path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_dir() {
-            if !name.starts_with('.') && !name.starts_with("target") && name != "venv" {
+            let is_foreign = ["venv", "node_modules"].contains(&name.as_str());
+            if !name.starts_with('.') && !name.starts_with("target") && !is_foreign {
                 collect(&path, ending, found);
             }
         } else if name.ends_with(ending) {
@@ -47,35 +48,6 @@ fn collect(folder: &Path, ending: &str, found: &mut Vec<Source>) {
             let path = path.strip_prefix(root()).expect("below the root").to_string_lossy();
             found.push(Source { path: path.replace('\\', "/"), text });
         }
-    }
-}
-
-impl Source {
-    /// True for integration tests and fixtures, which may be longer.
-    #[must_use]
-    pub fn is_test(&self) -> bool {
-        self.path.split('/').any(|part| part == "tests" || part == "conformance")
-    }
-
-    /// The functions of a file as (first line, number of lines), found by rustfmt's indentation.
-    #[must_use]
-    pub fn functions(&self) -> Vec<(usize, usize)> {
-        let mut open: Option<(usize, usize)> = None;
-        let mut found = Vec::new();
-        for (number, line) in self.text.lines().enumerate() {
-            let indent = line.len() - line.trim_start().len();
-            match open {
-                Some((start, depth)) if indent == depth && line.trim_start().starts_with('}') => {
-                    found.push((start + 1, number - start + 1));
-                    open = None;
-                }
-                None if is_function_head(line) && !line.ends_with([';', '}']) => {
-                    open = Some((number, indent));
-                }
-                _ => {}
-            }
-        }
-        found
     }
 }
 
@@ -123,14 +95,6 @@ impl Source {
 /// Split, so that this file itself has no match.
 const KEYWORD: &str = concat!("uns", "afe ");
 
-fn is_function_head(line: &str) -> bool {
-    let words = line.trim_start();
-    let head = ["pub(super) ", "pub(crate) ", "pub ", "async ", "const ", "unsafe "]
-        .iter()
-        .fold(words, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
-    head.starts_with("fn ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,13 +111,5 @@ mod tests {
         let found: Vec<_> =
             source.unsafe_places().iter().map(|place| (place.line, place.is_argued)).collect();
         assert_eq!(found, [(2, true), (4, true), (18, false), (19, false)]);
-    }
-
-    #[test]
-    fn functions_are_found_with_their_lengths() {
-        let text =
-            "fn a() {\n    x();\n}\n\nimpl B {\n    pub(super) async fn c(\n    ) {\n    }\n}\n";
-        let source = Source { path: "a.rs".into(), text: text.into() };
-        assert_eq!(source.functions(), [(1, 3), (6, 3)]);
     }
 }
