@@ -54,8 +54,7 @@ impl ChunkShape {
 
     /// About the bytes that it takes in a compact block.
     pub(crate) fn compact_bytes(&self) -> usize {
-        let rows = self.plan.root().values as usize;
-        compact::estimated_bytes(self.plan.nodes(), &self.section_bytes, rows)
+        compact::estimated_bytes(self.plan.nodes(), &self.section_bytes)
     }
 
     /// Bytes of its padded sections.

@@ -10,11 +10,11 @@ use bytes::Bytes;
 
 use crate::chunk::{Checksums, Chunk, ChunkReader, TableChunk};
 use crate::columns::{Column, ColumnSet, FixColumns};
-use crate::compact::{COMPACT_ALIGN_BYTES, expanded};
+use crate::compact::{FIRST_FORM_ALIGN_BYTES, expanded};
 use crate::decode::decode_rows;
 use crate::encoding::Encoding;
 use crate::error::BlockError;
-use crate::header::{BlockHeader, FLAG_TABLE, at, truncated};
+use crate::header::{BlockHeader, FLAG_TABLE, VERSION_MAJOR_COMPACT, at, truncated};
 use crate::limits::{Budget, HEADER_BYTES, SCRATCH_KEYED_ROW_BYTES, SECTION_ALIGN_BYTES};
 use crate::text::Part;
 use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
@@ -182,7 +182,11 @@ pub(crate) fn within(unit: &'static str, value: u64, limit: u64) -> Result<(), B
 
 /// Checks that the bytes are exactly the block that the header states.
 pub(crate) fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
-    let align = if header.is_compact() { COMPACT_ALIGN_BYTES } else { SECTION_ALIGN_BYTES };
+    let align = match (header.version_major, header.is_compact()) {
+        (VERSION_MAJOR_COMPACT, _) => 1,
+        (_, true) => FIRST_FORM_ALIGN_BYTES,
+        (_, false) => SECTION_ALIGN_BYTES,
+    };
     let (stated, present) = (header.block_bytes, bytes.len() as u64);
     if stated > present {
         return Err(truncated("block", 0, stated, bytes));

@@ -1,35 +1,49 @@
-//! Compact blocks (FORMAT.md, section 11): a block without padding, with short directory entries
-//! and squeezed per-tile sections.
+//! Compact blocks (FORMAT.md, sections 11 and 12): a block without padding, with a short header,
+//! short directory entries and squeezed per-tile sections.
 //!
 //! A compact block stands for exactly one ordinary block. Readers expand it before anything else,
 //! so all other rules, encodings and devices see ordinary blocks only.
 
+mod body;
+mod code_lengths;
+mod directory;
+mod entry;
+mod field_values;
+mod first_form;
+mod short_header;
+mod squeeze;
+
 use bytes::Bytes;
 
 use crate::block::{check_length, read, within};
-use crate::chunk::{Checksums, PAYLOAD_CRC_AT, SECTIONS_AT, TableChunk};
-use crate::encoding::Encoding;
+use crate::chunk::{Checksums, TableChunk};
+use crate::compact::body::Body;
+use crate::compact::directory::{Directory, Stored};
+use crate::compact::entry::Columns;
+pub(crate) use crate::compact::short_header::ShortHeader;
 use crate::error::BlockError;
-use crate::header::{BlockHeader, FLAG_COMPACT, VERSION_MINOR_COMPACT, at, truncated};
-use crate::limits::{
-    BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, Budget, CHUNK_ENTRY_BYTES, DIRECTORY_BYTES_MAX, HEADER_BYTES,
-    PLAN_NODES_MAX, SECTION_ALIGN_BYTES,
+use crate::header::{
+    BlockHeader, FLAG_COMPACT, VERSION_MAJOR, VERSION_MINOR_TABLE, VERSION_MINOR_TEXT, at,
 };
+use crate::limits::{BLOCK_BYTES_MAX, Budget, HEADER_BYTES, SECTION_ALIGN_BYTES};
 use crate::plan::PlanNode;
-use crate::squeeze::{Body, Layout, put_number};
-use crate::text::Part;
+use crate::table_decode::check_header;
 use crate::tile::tiles;
-use crate::value_type::ValueType;
-use crate::wire::put;
 
-/// The length of a compact block is a multiple of this many bytes.
-pub(crate) const COMPACT_ALIGN_BYTES: usize = 8;
-/// The number of nodes of a short entry has so many bits; the code of the part follows.
-const PART_SHIFT: u32 = 5;
+/// The length of a compact block of the first form is a multiple of this many bytes.
+pub(crate) const FIRST_FORM_ALIGN_BYTES: usize = 8;
 
-const _: () = assert!(PLAN_NODES_MAX < 1 << PART_SHIFT);
+/// Form of a compact block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Of major version 1: a header of 128 bytes. It is read only.
+    First,
+    /// Of major version 2: a short header, and shorter entries and fields.
+    Second,
+}
 
-/// Replaces a block by its compact form if that is smaller; a compact block stays.
+/// Replaces a block by its compact form if that is smaller; a compact block stays, and so does a
+/// block that would not come back byte for byte.
 ///
 /// # Errors
 /// What a reader refuses in the block; it is unchanged then.
@@ -40,62 +54,53 @@ pub fn compact(block: &mut Vec<u8>) -> Result<(), BlockError> {
         return Ok(());
     }
     let budget = Budget { scratch_bytes_max: usize::MAX, ..Budget::default() };
-    let (mut header, chunks) = read(&bytes, &budget, Checksums::Stored, |_| Ok(()))?;
-    let mut body = Vec::with_capacity(bytes.len());
-    for chunk in &chunks {
-        write_entry(chunk, &mut body);
-    }
-    for chunk in &chunks {
-        let values = chunk.plan.root().values;
-        let mut sections = chunk.sections.iter();
-        for (layout, range) in layouts(chunk.plan.nodes()).zip(&mut sections) {
-            let section = &bytes[range.clone()];
-            match layout.filter(|layout| layout.fits(section.len() as u64, values)) {
-                Some(layout) => layout.squeeze(section, values as usize, &mut body),
-                None => body.extend_from_slice(section),
-            }
-        }
-    }
-    body.resize(body.len().next_multiple_of(COMPACT_ALIGN_BYTES), 0);
-    if HEADER_BYTES + body.len() >= block.len() {
+    let (header, chunks) = read(&bytes, &budget, Checksums::Stored, |header| {
+        if header.is_table() { check_header(header) } else { Ok(()) }
+    })?;
+    let nodes = chunks.iter().flat_map(|chunk| chunk.plan.nodes());
+    let encodings = nodes.map(|node| node.encoding.version_minor()).max().unwrap_or(0);
+    if header.flags_optional != 0 || header.version_minor != version_minor(&header, encodings) {
         return Ok(());
     }
-    header.version_minor = header.version_minor.max(VERSION_MINOR_COMPACT);
-    header.flags_required |= FLAG_COMPACT;
-    header.directory_crc = crc32c::crc32c(&body);
-    header.block_bytes = (HEADER_BYTES + body.len()) as u64;
-    block.clear();
-    block.extend_from_slice(&header.to_bytes());
-    block.extend_from_slice(&body);
+    let mut body = Vec::with_capacity(bytes.len());
+    let mut columns = Columns::new(header.is_table());
+    chunks.iter().for_each(|chunk| columns.put(chunk, &mut body));
+    if chunks.iter().all(|chunk| put_sections(chunk, &bytes, &mut body)) {
+        let compact = ShortHeader::put_before(&header, &body);
+        if compact.len() < block.len() {
+            debug_assert!(stands_for(&compact, &bytes), "it comes back byte for byte");
+            *block = compact;
+        }
+    }
     Ok(())
 }
 
-/// The layout of each section of a plan; `None` for sections that stay as they are.
-fn layouts(nodes: &[PlanNode]) -> impl Iterator<Item = Option<Layout>> + '_ {
-    nodes.iter().flat_map(|node| {
-        let specs = node.encoding.spec().sections.iter();
-        specs.take(node.sections.into()).map(|spec| Layout::of(*spec, node))
+/// Appends the sections of a chunk; false if one would not come back.
+fn put_sections(chunk: &TableChunk, bytes: &[u8], body: &mut Vec<u8>) -> bool {
+    let (values, mut sections) = (chunk.values(), chunk.sections.iter());
+    chunk.plan.nodes().iter().all(|node| {
+        let mut own = sections.by_ref().take(node.sections.into()).enumerate();
+        own.all(|(index, range)| {
+            let (section, start) = (&bytes[range.clone()], body.len());
+            let length = section.len() as u64;
+            let stored = Stored::of(Form::Second, node, index, length, values as u32);
+            stored.put(section, values, body);
+            stored.comes_back(&body[start..], section, values)
+        })
     })
 }
 
-/// Appends the short form of a directory entry.
-fn write_entry(chunk: &TableChunk, body: &mut Vec<u8>) {
-    let values = chunk.plan.root().values;
-    put_number(chunk.id.into(), body);
-    body.push(chunk.value_type.code());
-    body.push(chunk.plan.nodes().len() as u8 | chunk.part.code() << PART_SHIFT);
-    if chunk.part != Part::Numbers {
-        put_number(values.into(), body);
-    }
-    for node in chunk.plan.nodes() {
-        put_number(node.encoding.id().into(), body);
-        body.push(node.value_type.code());
-        body.push(node.children | node.sections << 4);
-        put_number((values - node.values).into(), body);
-        put_number(node.parameter_u32.into(), body);
-        put_number(node.parameter_u64, body);
-    }
-    chunk.sections.iter().for_each(|section| put_number(section.len() as u64, body));
+/// True if a compact block expands to exactly `bytes`.
+fn stands_for(compact: &[u8], bytes: &Bytes) -> bool {
+    let expanded = expanded(Bytes::copy_from_slice(compact), &Budget::default());
+    expanded.is_ok_and(|(expanded, _)| expanded == bytes)
+}
+
+/// The minor version that a writer states in a block whose encodings need `encodings`.
+fn version_minor(header: &BlockHeader, encodings: u16) -> u16 {
+    let of_tables = if header.is_table() { VERSION_MINOR_TABLE } else { 0 };
+    let of_text = if header.has_text() { VERSION_MINOR_TEXT } else { 0 };
+    encodings.max(of_tables).max(of_text)
 }
 
 /// The block that `bytes` stand for: themselves, unless they are a compact block; and where its
@@ -106,177 +111,110 @@ fn write_entry(chunk: &TableChunk, body: &mut Vec<u8>) {
 /// expand.
 pub(crate) fn expanded(bytes: Bytes, budget: &Budget) -> Result<(Bytes, Checksums), BlockError> {
     within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
-    let mut header = BlockHeader::parse(&bytes)?;
+    let header = BlockHeader::parse(&bytes)?;
     if !header.is_compact() {
         return Ok((bytes, Checksums::Stored));
     }
     check_length(&bytes, &header)?;
     within("rows", header.rows.into(), budget.rows_max.into())?;
-    let (stored, computed) = (header.directory_crc, crc32c::crc32c(&bytes[HEADER_BYTES..]));
-    if stored != computed {
-        let part = "compact body".into();
-        return Err(BlockError::Checksum { part, offset: HEADER_BYTES, stored, computed });
-    }
-    let mut body = Body::new(&bytes, HEADER_BYTES);
-    let mut directory = Directory::default();
+    let expanded = if header.version_major == VERSION_MAJOR {
+        expand_first(&bytes, header, budget)?
+    } else {
+        expand_second(&bytes, budget)?
+    };
+    Ok((expanded.into(), Checksums::Computed))
+}
+
+/// Expands a block of the first form.
+fn expand_first(
+    bytes: &[u8],
+    mut header: BlockHeader,
+    budget: &Budget,
+) -> Result<Vec<u8>, BlockError> {
+    check_body(&bytes[HEADER_BYTES..], HEADER_BYTES, header.directory_crc)?;
+    let mut body = Body::new(bytes, HEADER_BYTES);
+    let mut directory = Directory::new(Form::First);
     for chunk in 0..usize::from(header.columns) {
-        directory.read_entry(chunk, header.rows, &mut body)?;
+        let offset = body.at();
+        let entry = first_form::read_entry(chunk, header.rows, &mut body)?;
+        directory.push(&entry, offset)?;
     }
-    directory.finish(&header)?;
+    directory.pad();
+    let (found, stated) = (directory.bytes.len(), header.directory_bytes);
+    if found != stated as usize {
+        let problem = format!("directory has {found} bytes, the header states {stated}");
+        return Err(BlockError::Header { offset: at::directory_bytes, problem });
+    }
+    header.flags_required &= !FLAG_COMPACT;
+    assemble(header, directory, body, FIRST_FORM_ALIGN_BYTES - 1, budget)
+}
+
+/// Expands a block of the second form.
+fn expand_second(bytes: &[u8], budget: &Budget) -> Result<Vec<u8>, BlockError> {
+    let ShortHeader { mut header, header_bytes, body_crc } = ShortHeader::parse(bytes)?;
+    check_body(&bytes[header_bytes..], header_bytes, body_crc)?;
+    let mut body = Body::new(bytes, header_bytes);
+    let mut directory = Directory::new(Form::Second);
+    let mut columns = Columns::new(header.is_table());
+    for chunk in 0..usize::from(header.columns) {
+        let offset = body.at();
+        let entry = columns.read(chunk, header.rows, &mut body)?;
+        directory.push(&entry, offset)?;
+    }
+    directory.pad();
+    header.version_major = VERSION_MAJOR;
+    header.version_minor = version_minor(&header, directory.version_minor);
+    header.directory_bytes = directory.bytes.len() as u32;
+    assemble(header, directory, body, 0, budget)
+}
+
+/// Checks the checksum of everything behind the header.
+fn check_body(body: &[u8], offset: usize, stored: u32) -> Result<(), BlockError> {
+    let computed = crc32c::crc32c(body);
+    if stored == computed {
+        return Ok(());
+    }
+    Err(BlockError::Checksum { part: "compact body".into(), offset, stored, computed })
+}
+
+/// The block of a directory and the sections in `body`, behind which at most `padding` bytes
+/// follow. Directory checksum and length in `header` are filled in here.
+fn assemble(
+    mut header: BlockHeader,
+    mut directory: Directory,
+    mut body: Body<'_>,
+    padding: usize,
+    budget: &Budget,
+) -> Result<Vec<u8>, BlockError> {
     let payload = HEADER_BYTES + directory.bytes.len();
     let limit = budget.bytes_max.min(BLOCK_BYTES_MAX) as u64;
     within("expanded bytes", directory.payload_bytes.saturating_add(payload as u64), limit)?;
-    if directory.kept_bytes > body.rest() as u64 {
-        return Err(truncated("sections", body.at(), directory.kept_bytes, &bytes));
+    if directory.plain_bytes > body.rest().len() as u64 {
+        return Err(body.lacks("sections", directory.plain_bytes));
     }
     let mut out = Vec::with_capacity(payload + directory.payload_bytes as usize);
     out.resize(payload, 0);
     directory.read_sections(&mut body, &mut out)?;
-    body.finish()?;
-    header.flags_required &= !FLAG_COMPACT;
+    body.finish(padding)?;
+    debug_assert!(out.len().is_multiple_of(SECTION_ALIGN_BYTES), "sections are padded");
     header.directory_crc = crc32c::crc32c(&directory.bytes);
     header.block_bytes = out.len() as u64;
     out[HEADER_BYTES..payload].copy_from_slice(&directory.bytes);
     out[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
-    Ok((out.into(), Checksums::Computed))
-}
-
-/// Length of a section when expanded, and its layout if it is squeezed.
-type StoredSection = (u64, Option<Layout>);
-
-/// The directory of the expanded block, and what its sections take.
-#[derive(Default)]
-struct Directory {
-    bytes: Vec<u8>,
-    /// Of each chunk: where its entry begins, its values, and its sections.
-    chunks: Vec<(usize, u32, Vec<StoredSection>)>,
-    /// Bytes of all sections with their padding.
-    payload_bytes: u64,
-    /// Bytes of the sections that are not squeezed.
-    kept_bytes: u64,
-}
-
-impl Directory {
-    /// Reads the entry of chunk `chunk`.
-    fn read_entry(
-        &mut self,
-        chunk: usize,
-        rows: u32,
-        body: &mut Body<'_>,
-    ) -> Result<(), BlockError> {
-        let start = self.bytes.len();
-        let offset = body.at();
-        let fault = |problem| Err(BlockError::Chunk { chunk, offset, problem });
-        let id: u16 = body.small("column")?;
-        let [code, counts] = body.take("chunk entry")?;
-        let (count, part) = (counts & ((1 << PART_SHIFT) - 1), counts >> PART_SHIFT);
-        let Some(value_type) = ValueType::from_code(code) else {
-            return fault(format!("column {id} has value type {code}, it must be 1 to 10"));
-        };
-        if !(1..=PLAN_NODES_MAX).contains(&count.into()) {
-            return fault(format!("plan has {count} nodes, it has 1 to {PLAN_NODES_MAX}"));
-        }
-        // What parts there are, and how many values they may have, is checked after expansion.
-        let values = if part == Part::Numbers.code() { rows } else { body.small("values")? };
-        if part != Part::Numbers.code() && values > BLOCK_ROWS_MAX {
-            return fault(format!("chunk has {values} values, the limit is {BLOCK_ROWS_MAX}"));
-        }
-        self.bytes.extend_from_slice(&id.to_le_bytes());
-        self.bytes.extend_from_slice(&[code, count, part, 0, 0, 0]);
-        let decoded_bytes = u64::from(values) * value_type.width_bytes() as u64;
-        self.bytes.extend_from_slice(&decoded_bytes.to_le_bytes());
-        self.bytes.resize(start + CHUNK_ENTRY_BYTES, 0);
-        let mut sections = Vec::new();
-        for _ in 0..count {
-            let node = read_node(chunk, values, body)?;
-            node.write(&mut self.bytes);
-            let specs = node.encoding.spec().sections;
-            let layout = |index| specs.get(index).and_then(|spec| Layout::of(*spec, &node));
-            sections.extend((0..usize::from(node.sections)).map(|index| (0, layout(index))));
-        }
-        put(&mut self.bytes, start + SECTIONS_AT, (sections.len() as u32).to_le_bytes());
-        for (bytes, layout) in &mut sections {
-            *bytes = body.number()?;
-            *layout = layout.take().filter(|layout| layout.fits(*bytes, values));
-            self.bytes.extend_from_slice(&bytes.to_le_bytes());
-            let padded = bytes.checked_next_multiple_of(SECTION_ALIGN_BYTES as u64);
-            self.payload_bytes = self.payload_bytes.saturating_add(padded.unwrap_or(u64::MAX));
-            if layout.is_none() {
-                self.kept_bytes = self.kept_bytes.saturating_add(*bytes);
-            }
-        }
-        if self.bytes.len() > DIRECTORY_BYTES_MAX {
-            return fault(format!("entries take more than {DIRECTORY_BYTES_MAX} bytes"));
-        }
-        self.chunks.push((start, values, sections));
-        Ok(())
-    }
-
-    /// Pads the directory and checks its length.
-    fn finish(&mut self, header: &BlockHeader) -> Result<(), BlockError> {
-        self.bytes.resize(self.bytes.len().next_multiple_of(SECTION_ALIGN_BYTES), 0);
-        if self.bytes.len() == header.directory_bytes as usize {
-            return Ok(());
-        }
-        let (found, stated) = (self.bytes.len(), header.directory_bytes);
-        let problem = format!("directory has {found} bytes, the header states {stated}");
-        Err(BlockError::Header { offset: at::directory_bytes, problem })
-    }
-
-    /// Appends all sections with their padding to `out`, and puts their checksums in the entries.
-    fn read_sections(&mut self, body: &mut Body<'_>, out: &mut Vec<u8>) -> Result<(), BlockError> {
-        for (entry, values, sections) in &self.chunks {
-            let start = out.len();
-            for (bytes, layout) in sections {
-                match layout {
-                    Some(layout) => layout.restore(*values as usize, body, out)?,
-                    None => out.extend_from_slice(body.bytes("section", *bytes as usize)?),
-                }
-                out.resize(out.len().next_multiple_of(SECTION_ALIGN_BYTES), 0);
-            }
-            let crc = crc32c::crc32c(&out[start..]);
-            put(&mut self.bytes, entry + PAYLOAD_CRC_AT, crc.to_le_bytes());
-        }
-        Ok(())
-    }
-}
-
-/// Reads a node; counts and parameters are checked when the expanded block is read.
-fn read_node(chunk: usize, all: u32, body: &mut Body<'_>) -> Result<PlanNode, BlockError> {
-    let offset = body.at();
-    let fault = |problem| Err(BlockError::Chunk { chunk, offset, problem });
-    let id: u16 = body.small("encoding")?;
-    let Some(encoding) = Encoding::from_id(id) else {
-        return fault(format!("encoding {id} is not supported by this reader"));
-    };
-    let [code, counts] = body.take("node")?;
-    let Some(value_type) = ValueType::from_code(code) else {
-        return fault(format!("value type {code} is not 1 to 10"));
-    };
-    let missing: u32 = body.small("values")?;
-    let Some(values) = all.checked_sub(missing) else {
-        return fault(format!("node lacks {missing} values of {all} rows"));
-    };
-    Ok(PlanNode {
-        encoding,
-        value_type,
-        children: counts & 0xf,
-        sections: counts >> 4,
-        values,
-        parameter_u32: body.small("parameter")?,
-        parameter_u64: body.number()?,
-    })
+    Ok(out)
 }
 
 /// Bytes that a chunk takes in a compact block, by estimate: what a planner that aims at the
 /// fewest bytes compares.
-pub(crate) fn estimated_bytes(nodes: &[PlanNode], section_bytes: &[u64], rows: usize) -> usize {
-    /// Bytes of a node and of a section's length, about.
-    const NODE_BYTES: usize = 8;
-    let tiles = tiles(rows);
-    let sections = layouts(nodes).zip(section_bytes).map(|(layout, bytes)| match layout {
-        Some(layout) => layout.estimated_bytes(tiles),
-        None => *bytes as usize,
-    });
-    sections.sum::<usize>() + NODE_BYTES * (nodes.len() + section_bytes.len() / 2)
+pub(crate) fn estimated_bytes(nodes: &[PlanNode], section_bytes: &[u64]) -> usize {
+    let values = nodes[0].values;
+    let mut lengths = section_bytes.iter();
+    let mut bytes = entry::plan_bytes(nodes, section_bytes);
+    for node in nodes {
+        for (index, length) in lengths.by_ref().take(node.sections.into()).enumerate() {
+            let stored = Stored::of(Form::Second, node, index, *length, values);
+            bytes += stored.estimated_bytes(*length, tiles(values as usize));
+        }
+    }
+    bytes
 }

@@ -1,12 +1,11 @@
 //! Distinct values of a column with their counts, and the number of the value in each row.
 //!
-//! A hash table with linear probing. Values are numbered in order of first appearance, so no
-//! result depends on the hash.
+//! A hash table with linear probing, whose hash clients do not know. Values are numbered in order
+//! of first appearance, so no result depends on the hash.
 
+use crate::universal_hash::UniversalHash;
 use crate::word::Word;
 
-/// Multiplier of the hash: 2^64 over the golden ratio (Knuth, volume 3, section 6.4).
-const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A free slot.
 const FREE: u32 = u32::MAX;
 
@@ -53,17 +52,17 @@ impl<T: Word> Distinct<T> {
 struct Table {
     slots: Vec<u32>,
     bits: u32,
+    hash: UniversalHash,
 }
 
 impl Table {
     fn new(bits: u32) -> Self {
-        Self { slots: vec![FREE; 1 << bits], bits }
+        Self { slots: vec![FREE; 1 << bits], bits, hash: UniversalHash::random() }
     }
 
     /// Number of `value`, a new one if it is absent.
     fn number<T: Word>(&mut self, value: T, values: &mut Vec<T>) -> u32 {
-        let pattern: u64 = value.into();
-        let mut slot = (pattern.wrapping_mul(MULTIPLIER) >> (64 - self.bits)) as usize;
+        let mut slot = (self.hash.hash(value.into()) >> (64 - self.bits)) as usize;
         loop {
             match self.slots[slot] {
                 FREE => {
@@ -90,6 +89,31 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_that_collide_under_a_known_multiplier_are_spread() {
+        // The products of these values and 2^64 over the golden ratio are 0, 1, 2 and so on: their
+        // upper bits are equal.
+        let values = (0..60_000_u64).map(|product| product.wrapping_mul(0xf1de_83e1_9937_733d));
+        let (values, mut table, mut found): (Vec<u64>, _, _) =
+            (values.collect(), Table::new(10), Vec::new());
+        for value in &values {
+            table.number(*value, &mut found);
+            if found.len() * 2 > table.slots.len() {
+                table.grow(&found);
+            }
+        }
+        assert_eq!(found, values);
+        let slots = table.slots.iter().enumerate().filter(|(_, number)| **number != FREE);
+        let mask = table.slots.len() - 1;
+        let passed = slots.map(|(slot, number)| {
+            let first = table.hash.hash(values[*number as usize]) >> (64 - table.bits);
+            slot.wrapping_sub(first as usize) & mask
+        });
+        let passed: Vec<usize> = passed.collect();
+        let (sum, most) = (passed.iter().sum::<usize>(), passed.iter().max());
+        assert!(sum < 2 * values.len() && *most.unwrap() < 300, "{sum}, at most {most:?}");
+    }
 
     #[test]
     fn values_are_numbered_as_they_appear() {

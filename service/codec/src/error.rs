@@ -31,13 +31,13 @@ pub enum BlockError {
         expected: [u8; 8],
     },
     /// Written by a newer or unknown major version.
-    #[error("block has format version {major}.{minor}, this reader knows major version {known}")]
+    #[error("block has format version {major}.{minor}, this reader knows versions up to {known}")]
     Version {
         /// Major version found.
         major: u16,
         /// Minor version found.
         minor: u16,
-        /// The supported major version.
+        /// The greatest supported major version.
         known: u16,
     },
     /// It needs a feature that this reader lacks.

@@ -1,28 +1,30 @@
-//! The header of a block: 128 bytes at the offsets of FORMAT.md, section 2.
+//! The header of a block: 128 bytes at the offsets of FORMAT.md, section 2, or the short one of a
+//! compact block.
 //!
 //! Fixed width, little-endian, with a CRC32C of its own, so that base time and sequence can be
 //! rewritten without touching anything else. This file checks what the header alone shows.
 
+use crate::compact::ShortHeader;
 use crate::error::BlockError;
-use crate::limits::{DIRECTORY_BYTES_MAX, HEADER_BYTES, SECTION_ALIGN_BYTES};
+use crate::limits::{BLOCK_PREFIX_BYTES, DIRECTORY_BYTES_MAX, HEADER_BYTES, SECTION_ALIGN_BYTES};
 use crate::space::{SpaceKind, SpaceTag};
 use crate::wire::{array_at, put};
 
 /// First eight bytes of every block: a byte with the high bit set, a name, a CR LF pair, so that a
 /// text transfer that damages bytes is detected at once.
 pub const MAGIC: [u8; 8] = *b"\x89SHOAL\r\n";
-/// Major version that this package writes and reads.
+/// Major version of blocks.
 pub const VERSION_MAJOR: u16 = 1;
+/// Major version of compact blocks with a short header (FORMAT.md, section 11).
+pub const VERSION_MAJOR_COMPACT: u16 = 2;
 /// Minor version of tables without newer encodings; other blocks have that of their encodings.
 pub const VERSION_MINOR_TABLE: u16 = 1;
 /// Required flag reserved for blocks that need state carried from earlier blocks; refused here.
 pub const FLAG_CROSS_BLOCK_STATE: u32 = 1;
 /// Required flag of tables: typed columns other than fixes (FORMAT.md, section 4.1).
 pub const FLAG_TABLE: u32 = 2;
-/// Required flag of compact blocks (FORMAT.md, section 11).
+/// Required flag of compact blocks of major version 1 (FORMAT.md, section 12).
 pub const FLAG_COMPACT: u32 = 4;
-/// Minor version of compact blocks without newer encodings.
-pub const VERSION_MINOR_COMPACT: u16 = 3;
 /// Required flag of tables with text columns (FORMAT.md, section 4.2).
 pub const FLAG_TEXT: u32 = 8;
 /// Minor version of tables with text columns without newer encodings.
@@ -78,9 +80,9 @@ fields! {
     12 flags_required: u32,
     /// Flags that a reader may ignore.
     16 flags_optional: u32,
-    /// Bytes of the directory, padding included.
+    /// Bytes of the directory, padding included; 0 in a short header.
     24 directory_bytes: u32,
-    /// CRC32C of the directory, padding included.
+    /// CRC32C of the directory, padding included; 0 in a short header.
     28 directory_crc: u32,
     /// Bytes of the whole block.
     32 block_bytes: u64,
@@ -121,18 +123,26 @@ impl BlockHeader {
 
     /// True if the block is in its compact form, which readers expand.
     pub fn is_compact(&self) -> bool {
-        self.flags_required & FLAG_COMPACT != 0
+        self.flags_required & FLAG_COMPACT != 0 || self.version_major == VERSION_MAJOR_COMPACT
     }
 
     /// Reads and checks a header from the first bytes of a block.
     ///
     /// # Errors
-    /// In this order: too short, magic, major version, checksum, required flags, field rules.
+    /// In this order: magic, major version, too short, checksum, required flags, field rules.
     pub fn parse(bytes: &[u8]) -> Result<Self, BlockError> {
+        match check_identity(bytes)? {
+            VERSION_MAJOR_COMPACT => ShortHeader::parse(bytes).map(|short| short.header),
+            _ => Self::parse_fixed(bytes),
+        }
+    }
+
+    /// Reads and checks a header of 128 bytes.
+    fn parse_fixed(bytes: &[u8]) -> Result<Self, BlockError> {
         let Some(raw) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(truncated("header", 0, HEADER_BYTES as u64, bytes));
         };
-        check_identity(raw)?;
+        check_integrity(raw)?;
         let space_kind = u16::from_le_bytes(array_at(raw, at::space_kind));
         let Some(kind) = SpaceKind::from_code(space_kind) else {
             let problem = format!("space kind is {space_kind}, known are 1 and 2");
@@ -148,7 +158,7 @@ impl BlockHeader {
     }
 
     /// Rules between fields.
-    fn check(&self) -> Result<(), BlockError> {
+    pub(crate) fn check(&self) -> Result<(), BlockError> {
         self.space.check()?;
         let directory_bytes = self.directory_bytes as usize;
         if directory_bytes > DIRECTORY_BYTES_MAX
@@ -216,17 +226,37 @@ pub(crate) fn truncated(
     BlockError::Truncated { part, offset, needed, present: bytes.len().saturating_sub(offset) }
 }
 
-/// Magic, major version, checksum, required flags.
-fn check_identity(raw: &[u8; HEADER_BYTES]) -> Result<(), BlockError> {
-    let found: [u8; 8] = array_at(raw, at::magic);
+/// Checks magic and major version; returns the latter.
+fn check_identity(bytes: &[u8]) -> Result<u16, BlockError> {
+    let Some(prefix) = bytes.first_chunk::<BLOCK_PREFIX_BYTES>() else {
+        return Err(truncated("header", 0, BLOCK_PREFIX_BYTES as u64, bytes));
+    };
+    let found: [u8; 8] = array_at(prefix, at::magic);
     if found != MAGIC {
         return Err(BlockError::Magic { found, expected: MAGIC });
     }
-    let major = u16::from_le_bytes(array_at(raw, at::version_major));
-    if major != VERSION_MAJOR {
-        let minor = u16::from_le_bytes(array_at(raw, at::version_minor));
-        return Err(BlockError::Version { major, minor, known: VERSION_MAJOR });
+    let major = u16::from_le_bytes(array_at(prefix, at::version_major));
+    if !(VERSION_MAJOR..=VERSION_MAJOR_COMPACT).contains(&major) {
+        let minor = u16::from_le_bytes(array_at(prefix, at::version_minor));
+        return Err(BlockError::Version { major, minor, known: VERSION_MAJOR_COMPACT });
     }
+    Ok(major)
+}
+
+/// Bytes of a block that [`BlockHeader::parse`] needs: those of its header, or all of a compact
+/// block with a short header, whose length is not checked yet.
+///
+/// # Errors
+/// Another magic or major version.
+pub fn bytes_to_header(prefix: &[u8; BLOCK_PREFIX_BYTES]) -> Result<usize, BlockError> {
+    match check_identity(prefix)? {
+        VERSION_MAJOR_COMPACT => Ok(ShortHeader::block_bytes(prefix) as usize),
+        _ => Ok(HEADER_BYTES),
+    }
+}
+
+/// Checksum and required flags.
+fn check_integrity(raw: &[u8; HEADER_BYTES]) -> Result<(), BlockError> {
     let stored = u32::from_le_bytes(array_at(raw, at::header_crc));
     let computed = crc32c::crc32c(&raw[..at::header_crc]);
     if stored != computed {
@@ -285,6 +315,10 @@ pub fn rewrite_prepared(
         return Err(BlockError::Header { offset: at::block_bytes, problem });
     }
     check_time(base_time_ms, header.time_max_offset_ms)?;
+    if header.version_major == VERSION_MAJOR_COMPACT {
+        ShortHeader::parse(block)?.rewrite(block, base_time_ms, sequence);
+        return Ok(());
+    }
     put(block, at::base_time_ms, base_time_ms.to_le_bytes());
     put(block, at::sequence, sequence.to_le_bytes());
     let crc = crc32c::crc32c(&block[..at::header_crc]);

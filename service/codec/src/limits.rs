@@ -17,6 +17,8 @@ pub const SCRATCH_BYTES_MAX: usize = 128 << 20;
 pub const SCRATCH_KEYED_ROW_BYTES: u64 = 16;
 /// Bytes of the fixed-width block header.
 pub const HEADER_BYTES: usize = 128;
+/// Bytes at the start of a block that tell how many to read for its header.
+pub const BLOCK_PREFIX_BYTES: usize = 16;
 /// Every section, and the payload itself, begins at a multiple of this many bytes.
 pub const SECTION_ALIGN_BYTES: usize = 64;
 /// Bytes of a chunk entry's fixed part in the directory.

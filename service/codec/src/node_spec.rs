@@ -85,6 +85,18 @@ pub enum ParameterSpec {
     Own,
 }
 
+impl ChildType {
+    /// The type of a child of a node of type `parent`; `None` if the encoding has its own rule.
+    pub(crate) fn implied(self, parent: ValueType) -> Option<ValueType> {
+        match self {
+            Self::Same => Some(parent),
+            Self::Unsigned => Some(parent.unsigned()),
+            Self::U16 => Some(ValueType::U16),
+            Self::Own => None,
+        }
+    }
+}
+
 impl ChildSpec {
     pub(crate) const SAME: Self = Self { values: ChildType::Same, is_sparse: false };
     pub(crate) const UNSIGNED: Self = Self { values: ChildType::Unsigned, is_sparse: false };
@@ -176,11 +188,8 @@ impl PlacedNode<'_> {
         self.parameter(at::PARAMETER_U32, spec.parameter_u32, node.parameter_u32.into())?;
         self.parameter(at::PARAMETER_U64, spec.parameter_u64, node.parameter_u64)?;
         for (index, child) in spec.children.iter().enumerate().take(self.children.len()) {
-            match child.values {
-                ChildType::Same => self.child_type(index, node.value_type)?,
-                ChildType::Unsigned => self.child_type(index, node.value_type.unsigned())?,
-                ChildType::U16 => self.child_type(index, ValueType::U16)?,
-                ChildType::Own => {}
+            if let Some(expected) = child.values.implied(node.value_type) {
+                self.child_type(index, expected)?;
             }
         }
         let width = node.value_type.width_bytes() as u64;

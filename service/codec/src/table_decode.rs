@@ -300,7 +300,7 @@ fn bytes_of(values: Values) -> Vec<u8> {
 }
 
 /// Checks that a table states no time, no box, and the space of tables.
-fn check_header(header: &BlockHeader) -> Result<(), BlockError> {
+pub(crate) fn check_header(header: &BlockHeader) -> Result<(), BlockError> {
     let limits = [header.x_min, header.x_max, header.y_min, header.y_max];
     let times = [header.time_min_offset_ms, header.time_max_offset_ms];
     let rules = [

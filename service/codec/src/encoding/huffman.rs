@@ -75,7 +75,12 @@ pub(super) fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
 
 /// Split and number of symbols in the first parameter.
 fn parameters(parameter: u32) -> (Buckets, usize) {
-    (Buckets { split: parameter >> 16 & 0xff }, (parameter & 0xffff) as usize)
+    (Buckets { split: parameter >> 16 & 0xff }, symbols(parameter))
+}
+
+/// Number of symbols in the first parameter.
+pub(crate) fn symbols(parameter: u32) -> usize {
+    (parameter & 0xffff) as usize
 }
 
 /// Writes the node.

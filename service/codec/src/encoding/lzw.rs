@@ -14,6 +14,7 @@ use crate::tile::{TILE_VALUES, TileCounts};
 use crate::tree::Tree;
 use crate::tree_decode::{NodeInput, NodeReader, TileContext, TileTree, check_sum};
 use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
+use crate::universal_hash::UniversalHash;
 use crate::value_type::ValueType;
 use crate::word::Word;
 
@@ -106,6 +107,8 @@ struct Dictionary {
     entries: Vec<u32>,
     /// By hash, entries from 1 on, 0 for none; at least twice as many as entries.
     slots: Vec<u16>,
+    /// Another one for each column: clients choose the bytes.
+    hash: UniversalHash,
 }
 
 impl Dictionary {
@@ -113,7 +116,7 @@ impl Dictionary {
     fn new(bytes: usize) -> Self {
         let entries = bytes.min(ENTRIES_MAX);
         let slots = vec![0; (2 * entries).next_power_of_two()];
-        Self { entries: Vec::with_capacity(entries), slots }
+        Self { entries: Vec::with_capacity(entries), slots, hash: UniversalHash::random() }
     }
 
     /// Passes every code of a chunk to `push`, and the byte at which it begins.
@@ -138,7 +141,7 @@ impl Dictionary {
     #[inline(always)]
     fn find_or_add(&mut self, key: u32) -> Option<usize> {
         let mask = self.slots.len() - 1;
-        let mut at = (key.wrapping_mul(0x9e37_79b1) >> 15) as usize & mask;
+        let mut at = (self.hash.hash(key.into()) >> 32) as usize & mask;
         loop {
             let Some(entry) = usize::from(self.slots[at]).checked_sub(1) else {
                 if self.entries.len() < ENTRIES_MAX {

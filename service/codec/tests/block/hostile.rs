@@ -46,9 +46,9 @@ fn sealing_a_good_block_changes_nothing() {
 #[test]
 fn identity_is_checked_first() {
     assert!(matches!(refusal(0, b"SHOALBLK"), BlockError::Magic { .. }));
-    for major in [0_u16, 2, u16::MAX] {
+    for major in [0_u16, 3, u16::MAX] {
         let error = refusal(8, &major.to_le_bytes());
-        assert_eq!(error, BlockError::Version { major, minor: 0, known: 1 });
+        assert_eq!(error, BlockError::Version { major, minor: 0, known: 2 });
         assert!(error.to_string().contains(&major.to_string()));
     }
     // Bit 2 is that of compact blocks, bit 3 that of text columns, which only tables have.

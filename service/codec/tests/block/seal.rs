@@ -8,6 +8,8 @@ pub(crate) const DIRECTORY_BYTES: usize = 24;
 pub(crate) const BLOCK_BYTES: usize = 32;
 pub(crate) const ROWS: usize = 80;
 pub(crate) const COLUMNS: usize = 84;
+pub(crate) const COMPACT_BLOCK_BYTES: usize = 12;
+pub(crate) const COMPACT_HEADER_BYTES: usize = 36;
 
 pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     Some(u16::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
@@ -26,8 +28,13 @@ pub(crate) fn set<const N: usize>(bytes: &mut [u8], offset: usize, field: [u8; N
     bytes[offset..offset + N].copy_from_slice(&field);
 }
 
-/// Recomputes payload, directory and header checksums.
+/// Recomputes all checksums of a block in any form: payload, directory and header.
 pub(crate) fn seal(bytes: &mut [u8]) {
+    match u16_at(bytes, 8) {
+        Some(2) => return seal_compact(bytes),
+        _ if bytes.get(12).is_some_and(|flags| flags & 4 != 0) => return seal_first_form(bytes),
+        _ => {}
+    }
     seal_payloads(bytes);
     if let Some(length) = u32_at(bytes, DIRECTORY_BYTES)
         && let Some(directory) = bytes.get(HEADER..HEADER.saturating_add(length as usize))
@@ -41,8 +48,22 @@ pub(crate) fn seal(bytes: &mut [u8]) {
     }
 }
 
-/// Recomputes the checksums of a compact block.
+/// Recomputes the checksums of a compact block, unless its header is too short.
 pub(crate) fn seal_compact(bytes: &mut [u8]) {
+    let Some(header) = bytes.get(COMPACT_HEADER_BYTES).map(|bytes| usize::from(*bytes)) else {
+        return;
+    };
+    if header > bytes.len() || header < 41 {
+        return;
+    }
+    let crc = crc32c::crc32c(&bytes[header..]);
+    set(bytes, 32, crc.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..header - 4]);
+    set(bytes, header - 4, crc.to_le_bytes());
+}
+
+/// Recomputes the checksums of a compact block of the first form.
+fn seal_first_form(bytes: &mut [u8]) {
     if bytes.len() >= HEADER {
         let crc = crc32c::crc32c(&bytes[HEADER..]);
         set(bytes, 28, crc.to_le_bytes());

@@ -7,7 +7,7 @@ use shoal_codec::{
     compact, encode_column,
 };
 
-use crate::golden_file::assert_golden;
+use crate::golden_file::{assert_golden, golden};
 use crate::sample::tree;
 use crate::walk::SPACE;
 
@@ -112,7 +112,7 @@ fn codes_version_1_2() {
 }
 
 #[test]
-fn compact_version_1_3() {
+fn compact_versions() {
     let plan = plan([
         (Column::Object, "dict.65536(huffman_long)"),
         (Column::Time, "divisor(delta.z(patch(afl)))"),
@@ -124,13 +124,17 @@ fn compact_version_1_3() {
     let columns = fixes();
     let mut encoded = Vec::new();
     CpuCodec.encode_planned(&columns, &plan, &SPACE, 7, &mut encoded).unwrap();
-    let plain = encoded.len();
+    let plain = encoded.clone();
     compact(&mut encoded).unwrap();
-    assert!(encoded.len() < plain);
-    assert_golden("compact_v1.3.block", &encoded);
-    let block = Block::parse(Bytes::from(encoded), &Budget::default()).unwrap();
-    assert_eq!((block.header().version_major, block.header().version_minor), (1, 3));
-    assert_eq!(block.decode().as_ref(), Ok(&columns));
+    assert_golden("compact_v2.0.block", &encoded);
+    let first = golden("compact_v1.3.block");
+    assert!(encoded.len() + 150 < first.len() && first.len() < plain.len());
+    for bytes in [encoded, first] {
+        let block = Block::parse(Bytes::from(bytes), &Budget::default()).unwrap();
+        assert_eq!((block.header().version_major, block.header().version_minor), (1, 3));
+        assert!(block.bytes() == &plain);
+        assert_eq!(block.decode().as_ref(), Ok(&columns));
+    }
 }
 
 #[test]
