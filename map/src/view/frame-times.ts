@@ -1,0 +1,43 @@
+// How long frames take, by the page's own measure: the time between two frames in which the points
+// were drawn, while they move. A frame that the browser showed without new points does not count.
+
+const FRAMES = 240;
+
+export class FrameTimes {
+  private readonly times = new Float64Array(FRAMES);
+  private count = 0;
+  private lastMs = 0;
+
+  /** Notes a drawn frame. */
+  drawn(nowMs: number): void {
+    if (this.lastMs > 0) this.times[this.count++ % FRAMES] = nowMs - this.lastMs;
+    this.lastMs = nowMs;
+  }
+
+  /** Nothing moves: the time until the next frame is no frame time. */
+  pause(): void {
+    this.lastMs = 0;
+  }
+
+  /** Forgets the frames so far. */
+  reset(): void {
+    this.count = 0;
+    this.lastMs = 0;
+  }
+
+  /** Frames since the last reset. */
+  get total(): number {
+    return this.count;
+  }
+
+  /** How many frames the figures cover. */
+  get frames(): number {
+    return Math.min(this.count, FRAMES);
+  }
+
+  /** The time that so many of 100 frames do not exceed, milliseconds; NaN without frames. */
+  percentile(percent: number): number {
+    const sorted = this.times.slice(0, this.frames).sort();
+    return sorted.length === 0 ? Number.NaN : sorted[Math.floor((sorted.length * percent) / 100)];
+  }
+}
