@@ -1,4 +1,4 @@
-//! The flags of `shoal-loadgen run`: names, defaults and help.
+//! The commands, and the flags of `shoal-loadgen run`: names, defaults and help.
 //!
 //! `plan` validates them together. clap rejects values that it cannot parse with exit code 2.
 
@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use shoal_codec::{Aim, PlanChoice};
 use shoal_workload::{SpeedRange, SpeedUnit};
 
+use crate::hostile::{AttackArgs, HostileArgs};
+use crate::login::LoginArgs;
 use crate::shares::{QueryMix, UpdateQuery};
 
 /// The command line.
@@ -21,6 +23,9 @@ pub struct CommandLine {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
+    /// Token and TLS settings.
+    #[command(flatten)]
+    pub login: LoginArgs,
 }
 
 /// All commands.
@@ -28,6 +33,12 @@ pub struct CommandLine {
 pub enum Command {
     /// Send a workload to a server, query it, and print rates and latencies.
     Run(Box<RunArgs>),
+    /// Attack a server in several ways, each beside a well-behaved client, and print that client's
+    /// latencies. Not for a server in use.
+    Hostile(Box<HostileArgs>),
+    /// One attack of `hostile`, in a process of its own.
+    #[command(hide = true)]
+    Attack(AttackArgs),
 }
 
 /// The encoding of rows.
@@ -80,8 +91,8 @@ pub struct RunArgs {
     /// has the token of the last ack, and the answer is compared with the model at its epoch.
     #[arg(long, value_name = "TARGET")]
     pub follower: Option<String>,
-    /// Source of fixes: uniform, gauss, network, network:FILE, hub, or replay:FILE (CSV, also
-    /// .gz).
+    /// Source of fixes: uniform, world (uniform in degrees), gauss, network, network:FILE, hub, or
+    /// replay:FILE (CSV, also .gz).
     #[arg(long, default_value = "uniform")]
     pub workload: String,
     /// Number of objects; a replay has those of its file.
@@ -152,6 +163,10 @@ pub struct RunArgs {
     /// Time to live of the fresh fleet's records at its event clock, milliseconds; 0 keeps them.
     #[arg(long, default_value_t = 0)]
     pub ttl_ms: i64,
+    /// How far the clock of the fresh fleet may be ahead of the times that its clients confirm,
+    /// milliseconds [default: any row moves it; --verify needs that].
+    #[arg(long, value_name = "MS")]
+    pub event_clock_lead_ms: Option<u64>,
     /// What acknowledgements of the fresh fleet stand for: applied, or logged (synced in its log);
     /// default: logged if the server has a data folder.
     #[arg(long, value_name = "LEVEL", value_parser = shoal_client::parse_durability)]
@@ -253,7 +268,7 @@ pub struct SubscriptionArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Shape of single workloads")]
 pub struct ShapeArgs {
-    /// uniform: speeds of the objects, metres per second.
+    /// uniform, world: speeds of the objects, metres per second.
     #[arg(long, default_value_t, value_name = "A-B")]
     pub speed_range: SpeedRange,
     /// gauss: hot-spots.

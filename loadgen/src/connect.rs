@@ -1,5 +1,5 @@
 //! Connections of the load generator: wide HTTP/2 windows, so that only the reader limits the
-//! server, or narrow windows for silent subscribers.
+//! server, or narrow windows for silent subscribers. All have the same token and TLS settings.
 
 use shoal_client::{Client, ConnectOptions};
 use tokio::time::Duration;
@@ -8,6 +8,7 @@ use crate::error::LoadError;
 use crate::limits::{
     ANSWER_BYTES_MAX, FRAME_BYTES_MAX, NARROW_WINDOW_BYTES, STALL_S_MAX, WINDOW_BYTES,
 };
+use crate::login::logged_in;
 
 /// Opens a connection with wide windows.
 ///
@@ -38,6 +39,7 @@ async fn open(
         connection_window_bytes: Some(WINDOW_BYTES),
         frame_bytes_max,
         message_bytes_max: ANSWER_BYTES_MAX,
+        ..logged_in()
     };
     Ok(Client::connect(target, options).await?)
 }

@@ -16,7 +16,7 @@ use shoal_workload::WorkloadSpace;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::error::LoadError;
-use crate::limits::STALL_S_MAX;
+use crate::limits::{EVENT_CLOCK_LEAD_MS, STALL_S_MAX};
 use crate::plan::Plan;
 
 /// Delay between two calls while a follower has no copy yet.
@@ -88,6 +88,14 @@ impl RunFleet {
         }
         if self.fleet.clock != i32::from(proto::Clock::Event) {
             return usage(format!("fleet {name} has no event clock, --verify needs one"));
+        }
+        let lead = self.fleet.event_clock_lead.as_ref().and_then(|it| duration::to_millis(it).ok());
+        if lead.is_some_and(|lead_ms| lead_ms.unsigned_abs() < EVENT_CLOCK_LEAD_MS) {
+            return usage(format!(
+                "the event clock of fleet {name} does not follow every row, --verify needs one \
+                 that does: create it with `shoal fleets create {name} --clock event \
+                 --event-clock-lead 36525d`"
+            ));
         }
         if objects_max > 0 && objects_max < plan.params.objects {
             let wanted = plan.params.objects;
@@ -184,12 +192,16 @@ async fn create(
         ttl: Some(duration::from_millis(plan.flags.ttl_ms.unsigned_abs())),
         limits: None,
         durability: plan.flags.durability.unwrap_or_default().into(),
+        event_clock_lead: Some(duration::from_millis(
+            plan.flags.event_clock_lead_ms.unwrap_or(EVENT_CLOCK_LEAD_MS),
+        )),
+        ..Default::default()
     };
     client.create_fleet(request).await.map_err(LoadError::call("CreateFleet"))
 }
 
 /// `load-` and 64 bits that differ from run to run: the standard library's hash keys are random.
-fn fresh_name() -> String {
+pub(crate) fn fresh_name() -> String {
     format!("load-{:016x}", RandomState::new().build_hasher().finish())
 }
 

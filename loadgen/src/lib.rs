@@ -2,15 +2,18 @@
 //!
 //! `plan` defines a run, `report` sends rows and reads acks, `query` sends queries and reads
 //! answers, `history` asks about the past, `subscription` follows regions, `verify` compares with
-//! the engine's model, `measure` counts and summarizes, `run` connects them.
+//! the engine's model, `measure` counts and summarizes, `run` connects them. `hostile` attacks a
+//! server beside a run.
 
 pub mod args;
 pub mod connect;
 pub mod error;
 pub mod fleet;
 pub mod history;
+pub mod hostile;
 pub mod in_flight;
 pub mod limits;
+pub mod login;
 pub mod measure;
 pub mod plan;
 pub mod query;
@@ -24,6 +27,7 @@ pub mod verify;
 
 pub use args::{Command, CommandLine, RunArgs};
 pub use error::LoadError;
+pub use hostile::{AttackArgs, HostileArgs, HostileSummary, attack, run_hostile};
 pub use in_flight::InFlight;
 pub use measure::Summary;
 pub use plan::Plan;

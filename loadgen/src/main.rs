@@ -1,12 +1,15 @@
 //! The binary `shoal-loadgen`: flags in, table out.
 //!
-//! Exit code 0 if all answers are correct, 1 for a mismatch, a failure or an interruption, 2 for
-//! invalid flags. Ctrl-C and SIGTERM stop a run gracefully; a second signal ends the process.
+//! Exit code 0 if all answers are correct (`hostile`: if the well-behaved client was served), 1 for
+//! a mismatch, a failure or an interruption, 2 for invalid flags. Ctrl-C and SIGTERM stop a run
+//! gracefully; a second signal ends the process.
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use shoal_loadgen::{Command, CommandLine, LoadError, Plan, Summary};
+use shoal_loadgen::{
+    Command, CommandLine, HostileArgs, LoadError, Plan, RunArgs, attack, run_hostile,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -15,12 +18,15 @@ const USAGE: u8 = 2;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Command::Run(args) = CommandLine::parse().command;
-    match run(*args).await {
-        Ok(summary) => {
-            println!("{}", summary.table());
-            if summary.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
+    let CommandLine { command, login } = CommandLine::parse();
+    let done = match (login.log_in(), command) {
+        (Err(error), _) => Err(error),
+        (Ok(()), Command::Run(args)) => run(*args).await,
+        (Ok(()), Command::Hostile(args)) => hostile(*args).await,
+        (Ok(()), Command::Attack(args)) => attack(args).await.map(|()| true),
+    };
+    match done {
+        Ok(is_good) => ExitCode::from(u8::from(!is_good)),
         Err(error) => {
             eprintln!("shoal-loadgen: {error}");
             match error {
@@ -31,10 +37,30 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(args: shoal_loadgen::RunArgs) -> Result<Summary, LoadError> {
+/// Prints the results of a run; returns whether they are good.
+async fn run(args: RunArgs) -> Result<bool, LoadError> {
     let plan = Plan::new(args)?;
+    let summary = interruptible(|stop| shoal_loadgen::run(plan, stop)).await?;
+    println!("{}", summary.table());
+    Ok(summary.is_good())
+}
+
+/// The same of attacks.
+async fn hostile(args: HostileArgs) -> Result<bool, LoadError> {
+    let summary = interruptible(|stop| run_hostile(args, stop)).await?;
+    println!("{}", summary.table());
+    Ok(summary.is_good())
+}
+
+/// Stops a command at the first signal, and abandons it at the second.
+async fn interruptible<T, F>(
+    command: impl FnOnce(watch::Receiver<bool>) -> F,
+) -> Result<T, LoadError>
+where
+    F: Future<Output = Result<T, LoadError>>,
+{
     let (stop, stopped) = watch::channel(false);
-    let running = shoal_loadgen::run(plan, stopped);
+    let running = command(stopped);
     tokio::pin!(running);
     tokio::select! {
         ended = &mut running => return ended,

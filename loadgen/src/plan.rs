@@ -314,7 +314,8 @@ mod tests {
 
     fn plan(flags: &str) -> Result<Plan, LoadError> {
         let words = ["shoal-loadgen", "run"].into_iter().chain(flags.split_whitespace());
-        let Command::Run(args) = CommandLine::try_parse_from(words).unwrap().command;
+        let command = CommandLine::try_parse_from(words).unwrap().command;
+        let Command::Run(args) = command else { panic!("not a run") };
         Plan::new(*args)
     }
 

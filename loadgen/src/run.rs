@@ -16,7 +16,7 @@ use crate::error::LoadError;
 use crate::fleet::RunFleet;
 use crate::limits::{STALL_S_MAX, VERIFY_PAST_CHANGES_MAX};
 use crate::measure::progress::show_progress;
-use crate::measure::{Counters, Summary, Totals};
+use crate::measure::{Counters, Summary, Totals, write_json};
 use crate::plan::Plan;
 use crate::session::Session;
 use crate::subscription::EpochTimes;
@@ -33,18 +33,30 @@ const TIME_AHEAD_MAX_MS: i64 = 60_000;
 /// # Errors
 /// [`LoadError`]; mismatches and refused rows are not errors but are in the summary.
 pub async fn run(plan: Plan, stop: watch::Receiver<bool>) -> Result<Summary, LoadError> {
+    run_with_start(plan, stop, watch::Sender::new(None)).await
+}
+
+/// As [`run`]; `start` receives the moment at which the clock starts.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with_start(
+    plan: Plan,
+    stop: watch::Receiver<bool>,
+    start: watch::Sender<Option<Instant>>,
+) -> Result<Summary, LoadError> {
     let space = open_workload(&plan, 0)?.space();
     let control = connect(&plan.flags.target).await?;
     let fleet = RunFleet::open(control, &plan, space).await?;
     let driven = match wait_for_copy(&plan, &fleet).await {
-        Ok(()) => drive(&plan, &fleet, stop).await,
+        Ok(()) => drive(&plan, &fleet, stop, start).await,
         Err(error) => Err(error),
     };
     let closed = fleet.close().await;
     let summary = driven?;
     closed?;
     if let Some(file) = &plan.flags.json {
-        summary.write_json(file)?;
+        write_json(&summary, file)?;
     }
     Ok(summary)
 }
@@ -73,6 +85,7 @@ async fn drive(
     plan: &Plan,
     fleet: &RunFleet,
     stop: watch::Receiver<bool>,
+    start: watch::Sender<Option<Instant>>,
 ) -> Result<Summary, LoadError> {
     let counters = Arc::new(Counters::default());
     let verifier = match plan.verify_share {
@@ -80,7 +93,6 @@ async fn drive(
         None => None,
     };
     let (ready, are_ready) = mpsc::unbounded_channel();
-    let (start, started) = watch::channel(None);
     let session = Arc::new(Session {
         plan: plan.clone(),
         fleet: fleet.fleet.name.clone(),
@@ -92,7 +104,7 @@ async fn drive(
         verifier: verifier.as_ref().map(Verifier::link),
         times: plan.subscription.as_ref().map(|_| Arc::new(EpochTimes::new(plan.connections()))),
         ready,
-        start: started,
+        start: start.subscribe(),
         stop: stop.clone(),
     });
     let progress = tokio::spawn(show_progress(Arc::clone(&counters), verifier.is_some()));

@@ -291,7 +291,7 @@ fn every_kind_of_wrong_answer_is_a_mismatch() {
         objects: vec![0, 1, 2],
         fixes: rows[..3].iter().map(record).collect(),
         distance_m: [49, 50, 53].map(|rank| space().distance_m(rank)).to_vec(),
-        error: None,
+        ..Answer::default()
     };
     let problems = |change: fn(&mut Answer)| {
         let mut answer = right.clone();

@@ -3,7 +3,7 @@
 //! A request reserves the largest size of its answer before the engine runs it, and returns the
 //! rest when the size is known. The reservation ends when the answer was sent or dropped. A
 //! delivered answer may remain as a spare: spares are released, oldest first, before a request
-//! waits or fails for lack of memory.
+//! waits or fails for lack of memory. Small answers have a reserve of their own.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,18 +11,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::watch;
 
 use crate::error::ServiceError;
-use crate::limits::{ANSWER_WAIT_MS_MAX, BUSY_RETRY_MS};
+use crate::limits::{ANSWER_WAIT_MS_MAX, BUSY_RETRY_MS, SMALL_ANSWERS_SHARE};
+use crate::shares::{Client, FairPlaces, PlacesPermit};
 
-/// Unit of the semaphore, so that it can count a terabyte.
+/// Unit of the reservations.
 const PIECE_BYTES: u64 = 1 << 10;
 
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct AnswerBudget {
-    pieces: Arc<Semaphore>,
+    pieces: FairPlaces,
+    /// For small answers while there are no other pieces.
+    reserve: FairPlaces,
+    /// Requests that wait for memory.
+    waiting: watch::Sender<usize>,
     bytes_max: u64,
     gauge: Gauge,
     spares: Mutex<Spares>,
@@ -34,22 +39,21 @@ struct Spares {
     /// Numbered in the order of delivery.
     held: BTreeMap<u64, Arc<dyn fmt::Debug + Send + Sync>>,
     next: u64,
-    /// Requests that wait for memory. Nothing is kept while there are any.
-    waiting: usize,
 }
 
 /// A reservation.
 #[derive(Debug)]
 pub(crate) struct AnswerRoom {
-    permit: OwnedSemaphorePermit,
+    permit: PlacesPermit,
     gauge: Gauge,
 }
 
 impl AnswerBudget {
     pub(crate) fn new(bytes_max: u64, gauge: Gauge) -> Self {
-        let pieces = usize::try_from(bytes_max / PIECE_BYTES).unwrap_or(Semaphore::MAX_PERMITS);
-        let spares = Mutex::default();
-        Self { pieces: Arc::new(Semaphore::new(pieces)), bytes_max, gauge, spares }
+        let reserve = FairPlaces::exact(pieces(bytes_max / SMALL_ANSWERS_SHARE));
+        let pieces = FairPlaces::exact(pieces(bytes_max));
+        let (waiting, spares) = (watch::Sender::default(), Mutex::default());
+        Self { pieces, reserve, waiting, bytes_max, gauge, spares }
     }
 
     fn spares(&self) -> MutexGuard<'_, Spares> {
@@ -57,20 +61,35 @@ impl AnswerBudget {
     }
 
     /// Reserves memory that is free or that spares release.
-    pub(crate) fn try_room(&self, bytes: u64) -> Option<AnswerRoom> {
+    pub(crate) fn try_room(&self, client: Client, bytes: u64) -> Option<AnswerRoom> {
         if bytes > self.bytes_max {
             return None;
         }
-        let pieces = bytes.div_ceil(PIECE_BYTES) as u32;
         loop {
-            if let Ok(permit) = self.pieces.clone().try_acquire_many_owned(pieces) {
-                self.gauge.inc_by(room_bytes(&permit));
-                return Some(AnswerRoom { permit, gauge: self.gauge.clone() });
+            if let Ok(permit) = self.pieces.try_reserve(client, pieces(bytes)) {
+                return Some(self.room_of(permit));
             }
             // Freed outside the lock: it may be many megabytes.
             let oldest = self.spares().held.pop_first();
             drop(oldest?);
         }
+    }
+
+    /// Reserves the memory of a small answer where there is no other.
+    pub(crate) fn small_room(&self, client: Client, bytes: u64) -> Option<AnswerRoom> {
+        let permit = self.reserve.try_reserve(client, pieces(bytes)).ok()?;
+        Some(self.room_of(permit))
+    }
+
+    fn room_of(&self, permit: PlacesPermit) -> AnswerRoom {
+        self.gauge.inc_by(room_bytes(&permit));
+        AnswerRoom { permit, gauge: self.gauge.clone() }
+    }
+
+    /// Completes when a request waits for memory.
+    pub(crate) async fn is_wanted(&self) {
+        // The sender is part of this.
+        let _ = self.waiting.subscribe().wait_for(|waiting| *waiting > 0).await;
     }
 
     /// Keeps a delivered answer, which owns its reservation, until the memory is needed.
@@ -82,38 +101,41 @@ impl AnswerBudget {
         let mut spares = self.spares();
         let number = spares.next;
         spares.next += 1;
-        if spares.waiting == 0 {
+        // Nothing is kept while a request waits.
+        if *self.waiting.borrow() == 0 {
             spares.held.insert(number, delivered);
         }
         drop(spares);
         Spare { budget: self.clone(), number, held }
     }
 
-    /// Waits for memory, in order of request.
+    /// Waits for memory, which clients share.
     ///
     /// # Errors
     /// [`ServiceError::Limit`] beyond the budget, [`ServiceError::Busy`] when others hold it for
     /// too long, which also ends a deadlock.
-    pub(crate) async fn room(&self, bytes: u64) -> Result<AnswerRoom, ServiceError> {
+    pub(crate) async fn room(
+        &self,
+        client: Client,
+        bytes: u64,
+    ) -> Result<AnswerRoom, ServiceError> {
         if bytes > self.bytes_max {
             let (what, limit) = ("the size of the answer in bytes", self.bytes_max);
             return Err(ServiceError::Limit { what, value: bytes, limit });
         }
-        if let Some(room) = self.try_room(bytes) {
+        if let Some(room) = self.try_room(client, bytes) {
             return Ok(room);
         }
         let _waiting = Waiting::new(self);
-        let pieces = bytes.div_ceil(PIECE_BYTES) as u32;
         let wait = Duration::from_millis(ANSWER_WAIT_MS_MAX);
-        let permit = self.pieces.clone().acquire_many_owned(pieces);
+        let permit = self.pieces.reserve(client, pieces(bytes));
         let permit = tokio::time::timeout(wait, permit).await.ok().and_then(Result::ok);
         let permit = permit.ok_or(ServiceError::Busy {
             what: "the memory for answers",
             limit: self.bytes_max,
             retry_ms: BUSY_RETRY_MS,
         })?;
-        self.gauge.inc_by(room_bytes(&permit));
-        Ok(AnswerRoom { permit, gauge: self.gauge.clone() })
+        Ok(self.room_of(permit))
     }
 }
 
@@ -123,7 +145,7 @@ struct Waiting<'a>(&'a AnswerBudget);
 impl<'a> Waiting<'a> {
     fn new(budget: &'a AnswerBudget) -> Self {
         let mut spares = budget.spares();
-        spares.waiting += 1;
+        budget.waiting.send_modify(|waiting| *waiting += 1);
         // Delivered after `try_room` released the last one.
         let held = std::mem::take(&mut spares.held);
         drop(spares);
@@ -134,7 +156,7 @@ impl<'a> Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.spares().waiting -= 1;
+        self.0.waiting.send_modify(|waiting| *waiting -= 1);
     }
 }
 
@@ -163,11 +185,9 @@ impl<T> Drop for Spare<T> {
 impl AnswerRoom {
     /// Returns what exceeds `bytes`.
     pub(crate) fn shrink(&mut self, bytes: u64) {
-        let needed = usize::try_from(bytes.div_ceil(PIECE_BYTES)).unwrap_or(usize::MAX);
-        let surplus = self.permit.num_permits().saturating_sub(needed);
-        if let Some(surplus) = self.permit.split(surplus) {
-            self.gauge.dec_by(room_bytes(&surplus));
-        }
+        let before = room_bytes(&self.permit);
+        self.permit.shrink(pieces(bytes));
+        self.gauge.dec_by(before - room_bytes(&self.permit));
     }
 }
 
@@ -177,63 +197,105 @@ impl Drop for AnswerRoom {
     }
 }
 
-fn room_bytes(permit: &OwnedSemaphorePermit) -> i64 {
-    (permit.num_permits() as u64 * PIECE_BYTES) as i64
+fn room_bytes(permit: &PlacesPermit) -> i64 {
+    (permit.places() as u64 * PIECE_BYTES) as i64
+}
+
+/// Pieces that hold so many bytes.
+fn pieces(bytes: u64) -> usize {
+    usize::try_from(bytes.div_ceil(PIECE_BYTES)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const CLIENT: Client = Client::PROCESS;
+
     #[tokio::test(start_paused = true)]
     async fn room_is_bounded_and_comes_back() {
         let gauge = Gauge::default();
         let budget = AnswerBudget::new(10 << 10, gauge.clone());
-        assert!(matches!(budget.room(11 << 10).await, Err(ServiceError::Limit { .. })));
-        let mut room = budget.room(10 << 10).await.unwrap();
-        assert!(matches!(budget.room(1).await, Err(ServiceError::Busy { .. })));
-        assert!(budget.try_room(1).is_none());
+        assert!(matches!(budget.room(CLIENT, 11 << 10).await, Err(ServiceError::Limit { .. })));
+        let mut room = budget.room(CLIENT, 10 << 10).await.unwrap();
+        assert!(matches!(budget.room(CLIENT, 1).await, Err(ServiceError::Busy { .. })));
+        assert!(budget.try_room(CLIENT, 1).is_none());
         room.shrink(1500);
         assert_eq!(gauge.get(), 2 << 10);
-        let other = budget.try_room(8 << 10).unwrap();
-        assert_eq!(gauge.get(), 10 << 10);
+        let other = budget.try_room(CLIENT, 3 << 10).unwrap();
+        assert_eq!(gauge.get(), 5 << 10);
+        // This client has half; another finds room at once.
+        assert!(budget.try_room(CLIENT, 1 << 10).is_none());
+        assert!(budget.room(Client::at(1), 2 << 10).await.is_ok());
         drop((room, other));
         assert_eq!(gauge.get(), 0);
-        assert!(budget.room(10 << 10).await.is_ok());
+        assert!(budget.room(CLIENT, 10 << 10).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn small_answers_have_a_reserve_when_others_hold_all() {
+        let budget = Arc::new(AnswerBudget::new(1 << 20, Gauge::default()));
+        let take = |client| budget.try_room(Client::at(client), 10 << 10);
+        let held: Vec<_> = (0..200).cycle().take(2000).filter_map(take).collect();
+        assert!(held.len() > 90 && budget.try_room(Client::at(500), 64 << 10).is_none());
+        assert!(budget.small_room(Client::at(500), 8 << 10).is_some());
+        assert!(budget.small_room(Client::at(500), 65 << 10).is_none());
+        let mut wanted = at_once(budget.is_wanted());
+        assert!(wanted.is_none());
+        let waits = {
+            let budget = budget.clone();
+            tokio::spawn(async move { budget.room(Client::at(500), 64 << 10).await.is_ok() })
+        };
+        tokio::task::yield_now().await;
+        wanted = at_once(budget.is_wanted());
+        assert!(wanted.is_some());
+        drop(held);
+        assert!(waits.await.unwrap());
+        assert!(at_once(budget.is_wanted()).is_none());
+    }
+
+    /// What a future yields at once.
+    fn at_once<F: Future>(future: F) -> Option<F::Output> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match std::pin::pin!(future).poll(&mut context) {
+            std::task::Poll::Ready(output) => Some(output),
+            std::task::Poll::Pending => None,
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn spares_give_way_oldest_first() {
         let gauge = Gauge::default();
-        let budget = Arc::new(AnswerBudget::new(10 << 10, gauge.clone()));
-        let spare = |bytes| budget.keep(Arc::new(budget.try_room(bytes).unwrap()));
-        let (first, second) = (spare(4 << 10), spare(4 << 10));
-        assert!(budget.try_room(11 << 10).is_none() && first.get().is_some());
-        let room = budget.room(5 << 10).await.unwrap();
+        let budget = Arc::new(AnswerBudget::new(16 << 10, gauge.clone()));
+        let room = |client, bytes| budget.try_room(Client::at(client), bytes);
+        let spare = |client, bytes| budget.keep(Arc::new(room(client, bytes).unwrap()));
+        let (first, second) = (spare(1, 4 << 10), spare(2, 4 << 10));
+        assert!(room(3, 17 << 10).is_none() && first.get().is_some());
+        let waited = budget.room(Client::at(3), 7 << 10).await.unwrap();
         assert!(first.get().is_none() && second.get().is_some());
         // One that is read again is no spare, and goes back among them as the newest.
         let again = second.get().unwrap();
         drop(second);
-        assert!(budget.try_room(2 << 10).is_none());
-        let (second, third) = (budget.keep(again), spare(1 << 10));
-        let other = budget.try_room(2 << 10).unwrap();
+        assert!(room(4, 5 << 10).is_none());
+        let (second, third) = (budget.keep(again), spare(5, 1 << 10));
+        let other = room(6, 4 << 10).unwrap();
         assert!(second.get().is_none() && third.get().is_some());
-        drop((room, other, third));
+        drop((waited, other, third));
         assert_eq!(gauge.get(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_kept_while_an_answer_waits() {
         let budget = Arc::new(AnswerBudget::new(10 << 10, Gauge::default()));
-        let delivered = Arc::new(budget.try_room(10 << 10).unwrap());
+        let delivered = Arc::new(budget.try_room(CLIENT, 10 << 10).unwrap());
         let waiter = {
             let budget = budget.clone();
-            tokio::spawn(async move { budget.room(1).await.is_ok() })
+            tokio::spawn(async move { budget.room(CLIENT, 1).await.is_ok() })
         };
         tokio::task::yield_now().await;
         let spare = budget.keep(delivered);
         assert!(waiter.await.unwrap() && spare.get().is_none());
-        let spare = budget.keep(Arc::new(budget.try_room(1).unwrap()));
+        let spare = budget.keep(Arc::new(budget.try_room(CLIENT, 1).unwrap()));
         assert!(spare.get().is_some(), "nothing waits any more");
     }
 }

@@ -14,12 +14,16 @@ use serde::Deserialize as _;
 use shoal_engine::Clock;
 use shoal_table::SpeedUnit;
 
+use crate::access::AccessOptions;
 use crate::cli::error::CliError;
 use crate::cli::serve::{ServeArgs, Settings};
 use crate::cli::values::millis;
 use crate::error::ServiceError;
+use crate::fleet::{FleetKind, event_clock_lead_ms};
+use crate::follower::LeaderLink;
 use crate::logs::{self, LogFormat};
 use crate::persistence::HistoryKeep;
+use crate::tls::TlsOptions;
 use crate::{ServerLimits, ServerOptions};
 
 /// Default address of a server, as text.
@@ -68,24 +72,47 @@ impl ServeConfig {
         let default = ServerOptions::default();
         let time_ahead_max_ms = settings.time_ahead.map_or(default.time_ahead_max_ms, millis);
         let history = history_keep(&settings)?;
+        let default_ttl_ms = settings.ttl.map(millis).filter(|ttl_ms| *ttl_ms > 0);
+        let lead_ms = settings.event_clock_lead.map(millis);
+        // A replay passes a minute in far less; the times of its file are further apart.
+        let lead_default_ms = replay.is_some().then(|| event_clock_lead_ms(60_000, default_ttl_ms));
+        let tls = tls_options(&settings)?;
+        let leader_link = leader_link(&settings, tls.as_ref());
         let options = ServerOptions {
             listen: settings.listen.unwrap_or(default.listen),
             metrics_listen: settings.metrics_listen,
+            http_listen: settings.http_listen,
+            http_allow_origin: settings.http_allow_origin,
+            map_tiles: settings.map_tiles,
             engine: settings.engine.unwrap_or_default(),
             gpu_fleet_memory_bytes: settings.gpu_fleet_memory,
             gpu_history_memory_bytes: settings.gpu_history_memory,
+            default_kind: named(settings.named.unwrap_or_default()),
             default_space: settings.space.unwrap_or(default.default_space),
             default_clock: settings.clock.unwrap_or(clock_default),
-            default_ttl_ms: settings.ttl.map(millis).filter(|ttl_ms| *ttl_ms > 0),
+            default_ttl_ms,
+            default_event_clock_lead_ms: lead_ms.or(lead_default_ms),
             insecure: settings.insecure.unwrap_or(default.insecure),
+            tls,
+            access: AccessOptions {
+                tokens: settings.tokens,
+                jwt_keys: settings.jwt_keys,
+                audit_log: settings.audit_log,
+            },
+            reflection: settings.reflection.unwrap_or(default.reflection),
             time_ahead_max_ms,
             threads: settings.threads.unwrap_or(default.threads),
             data: settings.data,
             history,
             follow: settings.follow,
+            leader_link,
             log_aim: settings.log_aim.unwrap_or(default.log_aim),
             limits: merge_limits(limits, settings.limit)?,
         };
+        if replay.is_some() && options.tls.is_some() {
+            // The replay is a client of its own server, under an address that certificates lack.
+            return Err(CliError::Usage("--replay cannot be combined with --tls-cert".to_owned()));
+        }
         options.check().map_err(|error| CliError::Usage(error.to_string()))?;
         let log = settings.log.unwrap_or_else(|| LOG_DEFAULT.to_owned());
         logs::check(&log)?;
@@ -99,18 +126,27 @@ impl ServeConfig {
         tracing::info!(
             listen = %options.listen,
             metrics_listen = ?options.metrics_listen,
+            http_listen = ?options.http_listen,
+            http_allow_origin = ?options.http_allow_origin,
+            map_tiles = options.map_tiles.as_ref().map(tracing::field::display),
             engine = options.engine.engine_name(),
             gpu_fleet_memory_bytes = ?options.gpu_fleet_memory_bytes,
             gpu_history_memory_bytes = ?options.gpu_history_memory_bytes,
+            kind = ?options.default_kind,
             space = %options.default_space,
             clock = ?options.default_clock,
             ttl_ms = ?options.default_ttl_ms,
+            event_clock_lead_ms = ?options.default_event_clock_lead_ms,
             time_ahead_max_ms = options.time_ahead_max_ms,
             insecure = options.insecure,
+            tls = ?options.tls,
+            access = ?options.access,
+            reflection = options.reflection,
             threads = options.threads,
             data = ?options.data,
             history = ?options.history,
             follow = ?options.follow,
+            leader_link = ?options.leader_link,
             log_aim = %options.log_aim,
             replay = ?self.replay,
             limits = ?options.limits,
@@ -125,14 +161,22 @@ impl ServeConfig {
         if options.gpu_history_memory_bytes.is_some() && options.engine.engine_name() != "cuda" {
             tracing::warn!("--gpu-history-memory has no effect: the cpu searches the history");
         }
-        if options.insecure {
+        if options.insecure && !options.access.is_enforced() {
             tracing::warn!(
-                "--insecure: every machine that reaches {} can read and write every position; \
-                 nothing is encrypted or authenticated",
+                "--insecure without tokens: every machine that reaches {} can read and write \
+                 every position",
                 options.listen
             );
         }
+        if options.insecure && options.access.is_enforced() && options.tls.is_none() {
+            tracing::warn!("--insecure without TLS: everyone on the way can read tokens");
+        }
     }
+}
+
+/// The kind of a fleet whose objects have names, or have none.
+pub(crate) fn named(has_names: bool) -> FleetKind {
+    if has_names { FleetKind::Named } else { FleetKind::Numeric }
 }
 
 /// The settings of a configuration file, and its table of limits.
@@ -183,6 +227,28 @@ fn replay(settings: &Settings) -> Result<Option<ReplayConfig>, CliError> {
     }
     let speed_unit = speed_unit.unwrap_or_default();
     Ok(settings.replay.clone().map(|file| ReplayConfig { file, speedup, speed_unit }))
+}
+
+/// The certificates of the listener.
+fn tls_options(settings: &Settings) -> Result<Option<TlsOptions>, CliError> {
+    let client_ca = settings.tls_client_ca.clone();
+    match (settings.tls_cert.clone(), settings.tls_key.clone()) {
+        (Some(certificate), Some(key)) => Ok(Some(TlsOptions { certificate, key, client_ca })),
+        (None, None) if client_ca.is_none() => Ok(None),
+        _ => Err(CliError::Usage(
+            "TLS needs both --tls-cert and --tls-key; --tls-client-ca needs them too".to_owned(),
+        )),
+    }
+}
+
+/// How this server identifies itself to its leader. Its own certificate serves where the leader
+/// requires one.
+fn leader_link(settings: &Settings, tls: Option<&TlsOptions>) -> LeaderLink {
+    LeaderLink {
+        token_file: settings.follow_token_file.clone(),
+        tls_ca: settings.follow_tls_ca.clone(),
+        identity: tls.map(|tls| (tls.certificate.clone(), tls.key.clone())),
+    }
 }
 
 /// What the settings say about the history.
@@ -278,6 +344,10 @@ mod tests {
             ("replay = 'a.csv'\nspeedup = -5.0", "speedup"),
             ("log = 'x=y=z'", "log"),
             ("history = true", "--data"),
+            ("tls_cert = 'x'", "--tls-key"),
+            ("tls_client_ca = 'x'", "--tls-cert"),
+            ("listen = '0.0.0.0:1'\ntokens = 'x'", "--tls-cert"),
+            ("listen = '0.0.0.0:1'\ntls_cert = 'x'\ntls_key = 'x'", "--tokens"),
             ("data = 'x'\nhistory_bytes = '1GiB'", "--history"),
             ("data = 'x'\ngpu_history_memory = '1GiB'", "--history"),
         ] {
@@ -292,6 +362,7 @@ mod tests {
     fn a_replay_runs_on_the_event_clock_by_default() {
         let replay = config("replay = 'day.csv'", &[]).unwrap();
         assert_eq!(replay.options.default_clock, Clock::Event);
+        assert_eq!(replay.options.default_event_clock_lead_ms, Some(60_000));
         assert_eq!(replay.replay.unwrap().speedup, None);
         let chosen = config("replay = 'day.csv'\nclock = 'system'", &[]).unwrap();
         assert_eq!(chosen.options.default_clock, Clock::System);
@@ -299,8 +370,14 @@ mod tests {
 
     /// Each setting of the file with a value, as TOML.
     const FILE: &str = "listen = '127.0.0.1:9'\nmetrics_listen = '127.0.0.1:8'\nengine = 'cpu'
-        gpu_fleet_memory = '2GiB'\nspace = 'planar:10x20'\nclock = 'event'\nttl = '5m'
-        time_ahead = '1s'\ninsecure = true\ndata = 'shoal-data'\nhistory = true
+        http_listen = '127.0.0.1:7'\nhttp_allow_origin = 'https://a.example,http://b.example:8'
+        map_tiles = 'austin.pmtiles'
+        gpu_fleet_memory = '2GiB'\nnamed = true\nspace = 'planar:10x20'\nclock = 'event'\nttl = '5m'
+        event_clock_lead = '2s'
+        time_ahead = '1s'\ninsecure = true\ntls_cert = 'cert.pem'\ntls_key = 'key.pem'
+        tls_client_ca = 'ca.pem'\ntokens = 'tokens.toml'\njwt_keys = 'keys.toml'
+        reflection = false\naudit_log = 'audit.jsonl'\nfollow_token_file = 'token'
+        follow_tls_ca = 'leader.pem'\ndata = 'shoal-data'\nhistory = true
         history_retention = '7d'\nhistory_bytes = '4GiB'
         gpu_history_memory = '1GiB'\nfollow = '127.0.0.1:7'
         log_aim = 'small'\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5

@@ -1,56 +1,147 @@
-//! The connections of a listener: accepts up to a limit, closes those beyond, and counts them.
+//! The connections of a listener, plain or TLS: accepts up to a limit for all and one for each peer
+//! address, refuses those beyond with the reason, and counts them.
 //!
 //! On a signal all are cut, so that a peer that never reads cannot delay the shutdown.
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Sleep;
 use tokio_stream::Stream;
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
 use tracing::warn;
 
-use crate::limits::PREFACE_MS_MAX;
+use crate::access::Peer;
+use crate::address_places::{AddressPlace, AddressPlaces};
+use crate::limits::{PREFACE_MS_MAX, ServerLimits};
+use crate::metrics::Metrics;
+use crate::refusals::Refusals;
+use crate::tls::{Certificates, Handshakes, Secured};
 
 /// Length of the HTTP/2 connection preface (RFC 9113, section 3.4).
 const PREFACE_BYTES: usize = 24;
 /// Delay after a failed accept: a lack of file descriptors, for one, does not end at once.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Frame types and an error code of HTTP/2 (RFC 9113, sections 6 and 7).
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const ENHANCE_YOUR_CALM: u32 = 11;
 
 /// The connections of a listener.
 #[derive(Debug)]
 pub(crate) struct Connections {
     listener: TcpListener,
     places: Arc<Semaphore>,
+    addresses: AddressPlaces,
+    full: Limit,
+    address_full: Limit,
+    refusals: Refusals,
+    tls: Option<(Certificates, Handshakes<Accepted>)>,
+    handshakes_refused: Counter,
     gauge: Gauge,
     cut: watch::Receiver<bool>,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
+/// What a connection beyond a limit receives, and how many did.
+#[derive(Debug)]
+struct Limit {
+    reason: Bytes,
+    refused: Counter,
+}
+
+/// What a server sends that accepts no call: its settings, which HTTP/2 requires first, and the end
+/// of the connection with a text.
+fn goaway(text: &str) -> Bytes {
+    let frame = |kind: u8, payload: &[u8]| {
+        let length = (payload.len() as u32).to_be_bytes();
+        // Three bytes of length; no flags; stream 0.
+        [&length[1..], &[kind, 0], &[0; 4], payload].concat()
+    };
+    // Stream 0 is the last that may have been processed: a client can repeat every call.
+    let end = [&[0; 4], &ENHANCE_YOUR_CALM.to_be_bytes(), text.as_bytes()].concat();
+    [frame(SETTINGS, &[]), frame(GOAWAY, &end)].concat().into()
+}
+
 impl Connections {
-    /// At most `connections_max` at once; all end when `cut` turns true.
+    /// At most as many at once as `limits` allow, through TLS if there are certificates; all end
+    /// when `cut` turns true.
     pub(crate) fn new(
         listener: TcpListener,
-        connections_max: usize,
-        gauge: Gauge,
+        certificates: Option<Certificates>,
+        limits: &ServerLimits,
+        metrics: &Metrics,
         cut: watch::Receiver<bool>,
     ) -> Self {
-        let places = Arc::new(Semaphore::new(connections_max));
-        Self { listener, places, gauge, cut, pause: None }
+        let (all, of_address) = (limits.connections_max, limits.address_connections_max);
+        let full = Limit {
+            reason: goaway(&format!("the server holds its limit of {all} connections")),
+            refused: metrics.connections_refused.clone(),
+        };
+        let text = format!("the server holds its limit of {of_address} connections of one address");
+        let address_full =
+            Limit { reason: goaway(&text), refused: metrics.address_connections_refused.clone() };
+        Self {
+            listener,
+            places: Arc::new(Semaphore::new(all)),
+            addresses: AddressPlaces::new(of_address),
+            full,
+            address_full,
+            refusals: Refusals::default(),
+            tls: certificates.map(|of| (of.clone(), Handshakes::new(of, limits.handshakes_max))),
+            handshakes_refused: metrics.handshakes_refused.clone(),
+            gauge: metrics.connections.clone(),
+            cut,
+            pause: None,
+        }
     }
 
-    fn connection(&self, stream: TcpStream) -> Option<Connection> {
-        let permit = self.places.clone().try_acquire_owned().ok()?;
+    /// Gives a connection its places, or refuses it. A handshake comes first, if any.
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr) -> Option<Connection> {
+        let limit = match self.places.clone().try_acquire_owned() {
+            Ok(place) => match self.addresses.take(peer.ip()) {
+                Some(of_address) => return self.begin(stream, (peer, (place, of_address))),
+                None => {
+                    warn!(%peer, "refused a connection beyond the limit of its address");
+                    &self.address_full
+                }
+            },
+            Err(_) => {
+                warn!(%peer, "refused a connection beyond the limit of the server");
+                &self.full
+            }
+        };
+        limit.refused.inc();
+        let certificates = self.tls.as_ref().map(|(certificates, _)| certificates.clone());
+        self.refusals.refuse(stream, certificates, limit.reason.clone());
+        None
+    }
+
+    fn begin(&mut self, stream: TcpStream, accepted: Accepted) -> Option<Connection> {
         // Sends small answers at once; a socket that refuses the option works too.
         let _ = stream.set_nodelay(true);
+        let Some((_, handshakes)) = &mut self.tls else {
+            return Some(self.connection(Secured::Plain(stream), accepted));
+        };
+        if !handshakes.begin(stream, accepted) {
+            self.handshakes_refused.inc();
+        }
+        None
+    }
+
+    fn connection(&self, stream: Secured, (peer, places): Accepted) -> Connection {
         self.gauge.inc();
         let mut cut = self.cut.clone();
         let cut = Box::pin(async move {
@@ -59,7 +150,8 @@ impl Connections {
         });
         let end = tokio::time::sleep(Duration::from_millis(PREFACE_MS_MAX));
         let preface = Some(Preface { seen_bytes: 0, end: Box::pin(end) });
-        Some(Connection { stream, cut, preface, gauge: self.gauge.clone(), _permit: permit })
+        let peer = Peer::new(peer);
+        Connection { stream, peer, cut, preface, gauge: self.gauge.clone(), _places: places }
     }
 }
 
@@ -67,16 +159,27 @@ impl Stream for Connections {
     type Item = io::Result<Connection>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some((_, handshakes)) = &mut self.tls
+            && let Poll::Ready((stream, accepted)) = handshakes.poll_complete(context)
+        {
+            return Poll::Ready(Some(Ok(self.connection(stream, accepted))));
+        }
         loop {
             if let Some(pause) = &mut self.pause {
                 ready!(pause.as_mut().poll(context));
                 self.pause = None;
             }
             match ready!(self.listener.poll_accept(context)) {
-                Ok((stream, peer)) => match self.connection(stream) {
-                    Some(connection) => return Poll::Ready(Some(Ok(connection))),
-                    None => warn!(%peer, "closed a connection beyond the limit"),
-                },
+                Ok((stream, peer)) => {
+                    if let Some(connection) = self.admit(stream, peer) {
+                        return Poll::Ready(Some(Ok(connection)));
+                    }
+                    if self.tls.is_some() {
+                        // Looks at the handshakes again, and yields to other work.
+                        context.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                }
                 Err(error) => {
                     warn!(%error, "cannot accept a connection");
                     self.pause = Some(Box::pin(tokio::time::sleep(ACCEPT_PAUSE)));
@@ -92,13 +195,19 @@ struct Preface {
     end: Pin<Box<Sleep>>,
 }
 
+/// A place among all connections, and one among those of the address.
+type Places = (OwnedSemaphorePermit, AddressPlace);
+/// The peer of a connection, and its places.
+type Accepted = (SocketAddr, Places);
+
 /// One connection, counted.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Secured,
+    peer: Peer,
     preface: Option<Preface>,
     cut: Pin<Box<dyn Future<Output = ()> + Send>>,
     gauge: Gauge,
-    _permit: OwnedSemaphorePermit,
+    _places: Places,
 }
 
 impl Drop for Connection {
@@ -108,10 +217,10 @@ impl Drop for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
     }
 }
 
@@ -179,10 +288,19 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (cut_sender, cut) = watch::channel(false);
-        let mut connections = Connections::new(listener, 1, Gauge::default(), cut);
+        let (limits, metrics) = (ServerLimits::default(), Metrics::default());
+        let mut connections = Connections::new(listener, None, &limits, &metrics, cut);
         let client = TcpStream::connect(address).await.unwrap();
         let connection = connections.next().await.unwrap().unwrap();
         (client, connection, cut_sender)
+    }
+
+    #[test]
+    fn a_refused_peer_receives_settings_and_the_end_with_a_text() {
+        let mut expected = vec![0, 0, 0, 4, 0, 0, 0, 0, 0];
+        expected.extend([0, 0, 12, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11]);
+        expected.extend(b"full");
+        assert_eq!(goaway("full"), expected);
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use shoal_codec::{BlockError, SpaceTag};
 use shoal_engine::{EngineError, GeometryError};
@@ -12,20 +13,50 @@ use shoal_proto::v1::ErrorReason;
 use thiserror::Error;
 use tonic::Code;
 
+use crate::access::{Right, TokenProblem};
 use crate::foreign_status::bounded;
 
 /// A start, a run or a request that failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServiceError {
-    /// A listener outside loopback without `--insecure`.
+    /// A listener outside loopback without protection and without `--insecure`.
     #[error(
-        "{address} can be reached from other machines and nothing here is encrypted or \
-         authenticated: listen on a loopback address, or pass --insecure"
+        "{address} can be reached from other machines: listen on a loopback address, give \
+         {missing}, or pass --insecure"
     )]
     Insecure {
         /// The address of the listener.
         address: SocketAddr,
+        /// What would protect it.
+        missing: &'static str,
+    },
+    /// A file of tokens, keys or certificates cannot be used.
+    #[error("{}: {reason}", file.display())]
+    AccessFile {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it, and where.
+        reason: String,
+    },
+    /// Settings of access or TLS that do not fit each other.
+    #[error("{0}")]
+    AccessOptions(&'static str),
+    /// A call without a valid token.
+    #[error("{0}")]
+    Unauthenticated(TokenProblem),
+    /// A call whose token lacks a right.
+    #[error("the token has no right `{0}` here")]
+    PermissionDenied(Right),
+    /// A quota of the token is used up.
+    #[error("quota {quota} of the token is {limit}: retry in {retry_ms} ms")]
+    Quota {
+        /// Name of the quota.
+        quota: &'static str,
+        /// Its value.
+        limit: u64,
+        /// Delay before the next attempt, milliseconds.
+        retry_ms: u64,
     },
     /// The engine is not in this build or not on this machine.
     #[error("engine {engine} is not available: {cause}")]
@@ -35,6 +66,9 @@ pub enum ServiceError {
         /// Why.
         cause: String,
     },
+    /// `--map-tiles` in a build without the map.
+    #[error("this build has no map: build it with --features map, or leave out --map-tiles")]
+    NoMap,
     /// A limit of the configuration outside its range.
     #[error("limit {name} is {value}; allowed: {min} to {max}")]
     LimitRange {
@@ -335,6 +369,26 @@ pub enum ServiceError {
     MessageStalled {
         /// Its length.
         bytes: u64,
+        /// Time limit, milliseconds.
+        limit_ms: u64,
+    },
+    /// A message arrives too slowly.
+    #[error(
+        "{received} of {bytes} bytes of a message have arrived, fewer than {rate_min} in a second"
+    )]
+    MessageSlow {
+        /// Bytes that have arrived.
+        received: u64,
+        /// Its length.
+        bytes: u64,
+        /// Least bytes in a second.
+        rate_min: u64,
+    },
+    /// A call whose client sends nothing.
+    #[error("the client sent no {what} for {limit_ms} ms")]
+    CallStalled {
+        /// What is missing.
+        what: &'static str,
         /// Time limit, milliseconds.
         limit_ms: u64,
     },

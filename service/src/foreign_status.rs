@@ -13,7 +13,7 @@ use crate::error::ServiceError;
 /// Most characters of a foreign text in a status.
 const TEXT_CHARS_MAX: usize = 256;
 /// By prost, before type, field and problem.
-const UNDECODABLE: &str = "failed to decode Protobuf message: ";
+pub(crate) const UNDECODABLE: &str = "failed to decode Protobuf message: ";
 /// By tonic, before the name of the compression, which a backquote ends.
 const COMPRESSED: &str = "Content is compressed with `";
 /// By tonic, before the length of the message and the limit.

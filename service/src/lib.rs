@@ -3,28 +3,39 @@
 //! `server` starts and stops everything, `rpc` has one file per call, `fleet` one engine thread per
 //! fleet with its queues. Everything from the wire is validated here, once; the engine sees quanta.
 
+pub mod access;
+mod address_places;
 mod answer_budget;
 pub mod cli;
 pub mod config;
 mod connections;
 pub mod engine_choice;
 pub mod error;
+mod file_watch;
 pub mod fleet;
-mod follower;
+pub mod follower;
 mod foreign_status;
+pub mod http;
 pub mod limits;
+mod listeners;
 pub mod logs;
 pub mod metrics;
 mod monitoring;
+pub mod names;
 pub mod persistence;
+mod refusals;
 pub mod replay;
 pub mod rpc;
 pub mod server;
+mod server_options;
+pub mod shares;
 pub mod status;
 pub mod subscription;
 mod threads;
+pub mod tls;
 
 pub use engine_choice::EngineChoice;
 pub use error::ServiceError;
 pub use limits::ServerLimits;
+pub use listeners::Listeners;
 pub use server::{ServerOptions, run};

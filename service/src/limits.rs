@@ -3,19 +3,39 @@
 //! Those that the size of a machine decides are fields of [`ServerLimits`], each declared once with
 //! default and range. Relations are asserted at compile time.
 
+mod access;
+mod event_clock;
+mod replication;
+
 use std::ops::RangeInclusive;
 
 use shoal_position_log::limits as log_limits;
 
+pub use self::access::*;
 use crate::error::ServiceError;
+pub use event_clock::*;
+pub use replication::*;
 
 /// Bytes of one report message: blocks and rows (architecture, section 5).
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// Bytes of one message of every other call. Decoded messages may be 20 times as large as their
-/// bytes (an empty ring is 2 bytes on the wire), so this stays far below [`MESSAGE_BYTES_MAX`].
+/// Bytes of one message of every other call; decoded it may take several times as much.
 pub const SMALL_MESSAGE_BYTES_MAX: usize = 8 << 20;
+/// Rings in one message, and polygons: as many as fit with three vertices of 16 bytes each.
+pub const RINGS_SENT_MAX: usize = SMALL_MESSAGE_BYTES_MAX / 48;
+/// Kinds of events in one message of a subscriber: more than there are, for each region.
+pub const EVENT_KINDS_SENT_MAX: usize = 16 * REGION_CHANGES_MAX;
+/// Messages of so many bytes are parsed by workers: they may have fields for a millisecond.
+pub const WORKER_BYTES_MIN: usize = 1 << 20;
+/// Reports of so many plain rows are read by workers; fewer take two milliseconds at most.
+pub const WORKER_ROWS_MIN: usize = 64 << 10;
 /// Rows of one report message: one cycle takes it whole.
 pub const MESSAGE_ROWS_MAX: usize = shoal_engine::limits::CYCLE_FIXES_MAX;
+/// Vertices of the polygons of all queries in progress, server-wide; a request beyond its client's
+/// share waits. Each vertex takes at most
+/// [`POLYGON_VERTEX_BYTES_MAX`](shoal_engine::limits::POLYGON_VERTEX_BYTES_MAX).
+pub const QUERY_VERTICES_MAX: usize = 1 << 20;
+/// Vertices of polygons that are converted in one turn: about a millisecond.
+pub const VERTICES_CONVERTED_AT_ONCE: usize = 4096;
 /// Queries of one batch message.
 pub const BATCH_QUERIES_MAX: usize = 4096;
 /// Bytes of one chunk of an answer (architecture, section 3.7): a default client takes 4 MiB.
@@ -25,16 +45,22 @@ pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 pub const CHUNK_BYTES_TARGET: usize = 256 << 10;
 /// A client that takes no chunk for this long loses its answer: others wait for the memory.
 pub const ANSWER_STALL_MS_MAX: u64 = 60_000;
+/// A client that takes no chunk for this long loses its answer while others wait for the memory.
+pub const ANSWER_STALL_MS_MIN: u64 = 2_000;
+/// Beyond the memory for answers, this share of it again is for small ones.
+pub const SMALL_ANSWERS_SHARE: u64 = 16;
+/// Bytes of the small answers of a request at most.
+pub const SMALL_ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Longest wait for the memory that an answer needs.
 pub const ANSWER_WAIT_MS_MAX: u64 = 10_000;
 /// Attempts at a query whose answer outgrows the memory reserved for it.
 pub const ASK_AGAIN_MAX: u32 = 4;
 /// Messages of one batch stream that are being answered at once.
 pub const BATCH_MESSAGES_MAX: usize = 16;
-/// Rows read from one message before the task yields to other calls: about a millisecond.
-pub const READ_ROWS_AT_ONCE: usize = 32 << 10;
 /// Bytes of a producer's name.
 pub const PRODUCER_BYTES_MAX: usize = 128;
+/// Bytes of the name of an object.
+pub const NAME_BYTES_MAX: usize = 256;
 /// Failed numbers of one producer that may stay open while later numbers are applied. They are
 /// kept per producer, so the bound is small; a client repairs or repeats its failures long before.
 pub const OPEN_NUMBERS_MAX: usize = 16;
@@ -50,9 +76,17 @@ pub const FLEET_PAGE_DEFAULT: usize = 100;
 pub const FLEET_PAGE_MAX: usize = 1_000;
 /// Most that `fleets_max` may be: a token holds one epoch of each fleet.
 pub const FLEETS_MAX: usize = 63;
-/// Messages above this many bytes are read one budget at a time; smaller ones fit the windows of
-/// HTTP/2 flow control, which are bounded already.
+/// Messages of this many bytes and more are charged to the message budget; smaller ones fit the
+/// windows of HTTP/2 flow control, which are bounded already.
 pub const BUDGETED_MESSAGE_BYTES_MIN: usize = 64 << 10;
+/// The first step in which a message is charged: what it may hold without more bytes of its own.
+pub const MESSAGE_CHARGE_BYTES_MIN: usize = 64 << 10;
+/// Bytes of small messages that a decoder takes at once. It keeps that memory as long as its stream
+/// is open.
+pub const PASSED_BYTES_MAX: usize = 32 << 10;
+/// Bytes of one message of a stream that carries names and numbers: replication and reflection.
+/// It is not charged, so an idle stream keeps no more than this.
+pub const CONTROL_MESSAGE_BYTES_MAX: usize = 32 << 10;
 /// Unread bytes that one stream may have in flight: HTTP/2 flow control.
 pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// Unread bytes that one connection may have in flight. Ten streams whose messages wait for a queue
@@ -69,9 +103,17 @@ const ROW_MESSAGE_BYTES_MIN: u32 = 45;
 pub const HEADER_BYTES_MAX: u32 = 16 << 10;
 /// Largest HTTP/2 frame that peers may send: fewer, larger pieces cost less.
 pub const FRAME_BYTES_MAX: u32 = 256 << 10;
-/// A message must be complete this long after its first byte, or the stream ends: a stalled sender
-/// must not keep its share of the message budget.
+/// The longest that a message waits for its sender, or the stream ends: a stalled sender must not
+/// keep its share of the message budget.
 pub const MESSAGE_READ_MS_MAX: u64 = 60_000;
+/// A large message waits for its sender no longer than this and the time of the bytes that have
+/// arrived at [`MESSAGE_RATE_MIN_BYTES`]: several retransmissions of a lost packet.
+pub const MESSAGE_GRACE_MS: u64 = 10_000;
+/// Bytes of a large message in a second, at least: half a megabit, which mobile networks exceed.
+pub const MESSAGE_RATE_MIN_BYTES: u64 = 64 << 10;
+/// The longest wait for the first message of a call: it holds some 40 KiB. Later a stream may be
+/// idle as long as its connection lives.
+pub const FIRST_MESSAGE_MS_MAX: u64 = 60_000;
 /// A new connection must send the HTTP/2 preface within this time: keep-alive does not close one
 /// that is silent from the start.
 pub const PREFACE_MS_MAX: u64 = 20_000;
@@ -81,6 +123,15 @@ pub const ENGINE_END_MS_MAX: u64 = 2_000;
 pub const KEEPALIVE_INTERVAL_MS: u64 = 20_000;
 /// and is closed after this.
 pub const KEEPALIVE_TIMEOUT_MS: u64 = 20_000;
+/// Lines that wait for standard error, and for standard output: some seconds of a busy server.
+pub const OUTPUT_LINES_MAX: usize = 4096;
+/// Bytes of these lines; a line of the log has some 200. The lines that the writing thread has
+/// taken may be as many again.
+pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Time that the last lines have at the end of the process, for both outputs together.
+pub const OUTPUT_END_MS_MAX: u64 = 500;
+/// Call sites of log lines, with the fleets that they name, whose lines are counted in a second.
+pub const CALL_SITES_MAX: usize = 1024;
 /// Time for streams to end by themselves at shutdown; the process is gone within 10 s.
 pub const SHUTDOWN_GRACE_MS: u64 = 7_000;
 /// Delay before a refused call should be retried, milliseconds: a few cycles.
@@ -104,6 +155,8 @@ pub const SESSION_BYTES_MIN: usize = 1 << 10;
 pub const SNAPSHOT_SHARE: usize = 4;
 /// Nor is one beyond so many bytes: the thread that copies it serves all sessions of a fleet.
 pub const COPIED_SNAPSHOT_BYTES_MAX: usize = 2 << 20;
+/// Events of the snapshots of a cycle for sessions that lost messages; a single one may have more.
+pub const CYCLE_SNAPSHOT_EVENTS: u64 = 256 << 10;
 /// Longest time that a delivered snapshot remains in memory while its stream continues. A client
 /// that lost a part of it resumes before: keep-alive has closed a dead connection by then.
 pub const DELIVERED_SNAPSHOT_MS_MAX: u64 = 60_000;
@@ -182,6 +235,17 @@ pub const EXPORT_SLICE_ROWS: usize = 1 << 16;
 /// longer than the largest without. Two cores apply no fewer rows per second in cycles of this size
 /// than in larger ones (benchmark/results/README.md).
 pub const EXPORT_CYCLE_ROWS: usize = EXPORT_SLICE_ROWS;
+/// Work of the queries of one cycle, least and most, in positions that are tested against a
+/// rectangle: 5 to 20 ms of two cores. Within these bounds a cycle may test every object once.
+/// Queries that need more are answered beside the cycles (`fleet/long_queries.rs`).
+pub const CYCLE_QUERY_WORK: (u64, u64) = (4 << 20, 16 << 20);
+/// Requests, and queries of all of them, that are answered together beside the cycles: each request
+/// delays the answers of the others.
+pub const LONG_REQUESTS_AT_ONCE: usize = 16;
+/// See [`LONG_REQUESTS_AT_ONCE`]; one request may have all.
+pub const LONG_QUERIES_AT_ONCE: usize = BATCH_QUERIES_MAX;
+/// Longest time for answers beside the cycles. A checkpoint waits for their end.
+pub const LONG_QUERY_MS_MAX: u64 = 30_000;
 /// A checkpoint begins after a pause this many times as long as the one before took, unless the log
 /// has grown by twice the bytes after which one is due. Cycles beside checkpoints apply 26 to 39 %
 /// fewer rows on two cores, so that with pauses all checkpoints together cost a tenth at most.
@@ -200,33 +264,6 @@ pub const SECTIONS_DECODED_AT_ONCE: usize = 32;
 /// Empty cycles that recovery runs in place of cycles that were not logged. For a longer gap it
 /// Interval between lines that show the progress of a recovery.
 pub const RECOVERY_PROGRESS_MS: u64 = 1_000;
-
-/// Bytes of the leader's log that wait for the engine of a follower, per fleet; beyond them flow
-/// control throttles the leader's stream.
-pub const FOLLOW_QUEUE_BYTES_MAX: usize = 64 << 20;
-/// Memory of a step in that queue beside its bytes.
-pub const FOLLOW_STEP_BYTES: usize = 256;
-/// Bytes of a part of a group or checkpoint on its way to a follower: below the limit of messages
-/// that clients accept.
-pub const FOLLOW_PART_BYTES: usize = 256 << 10;
-/// A leader without news sends its progress at this interval.
-pub const FOLLOW_PROGRESS_MS: u64 = 100;
-/// A follower that hears nothing for so long connects again.
-pub const FOLLOW_SILENCE_MS: u64 = 5_000;
-/// Delay before a follower connects again: doubled from the first to the second after each failure.
-pub const FOLLOW_RETRY_MS: (u64, u64) = (50, 1_000);
-/// Interval at which a follower asks for the fleets of its leader.
-pub const FOLLOW_LIST_MS: u64 = 500;
-/// Longest wait of a query on a follower for the epoch of its token.
-pub const FOLLOW_WAIT_MS_MAX: u64 = 10_000;
-/// Interval at which a promoted server tries to fence the leader before.
-pub const FENCE_INTERVAL_MS: u64 = 250;
-/// A leader that has had followers takes no changes for so long after its start: a server that was
-/// promoted in its place fences it meanwhile.
-pub const FENCE_WAIT_MS: u64 = 1_500;
-/// Longest wait for an answer of the leader before a promotion, and for that of a server that is to
-/// be fenced.
-pub const LEADER_ANSWER_MS_MAX: u64 = 1_000;
 
 /// Bytes that one row takes in an answer held for a client.
 pub(crate) const ROW_ANSWER_BYTES: RowAnswerBytes =
@@ -251,8 +288,11 @@ const _: () = assert!(
     "flow control stops a stream of single rows before its connection is closed"
 );
 const _: () = assert!(BUDGETED_MESSAGE_BYTES_MIN < STREAM_WINDOW_BYTES as usize);
+const _: () = assert!(CONTROL_MESSAGE_BYTES_MAX < BUDGETED_MESSAGE_BYTES_MIN);
+const _: () = assert!(MESSAGE_GRACE_MS < MESSAGE_READ_MS_MAX);
 const _: () = assert!(CHUNK_BYTES_TARGET + (128 << 10) <= CHUNK_BYTES_MAX, "heads fit beside rows");
-const _: () = assert!(SHUTDOWN_GRACE_MS + ENGINE_END_MS_MAX < 10_000);
+const _: () =
+    assert!(SHUTDOWN_GRACE_MS + ENGINE_END_MS_MAX + AUDIT_END_MS_MAX + OUTPUT_END_MS_MAX < 10_000);
 const _: () = assert!(IDLE_CYCLE_MS < 1_000);
 // A slice is a batch of a snapshot.
 const _: () = assert!(EXPORT_SLICE_ROWS <= shoal_engine::limits::SNAPSHOT_BATCH_ROWS);
@@ -321,10 +361,11 @@ const BATCH_QUERIES: u64 = BATCH_QUERIES_MAX as u64;
 const REGIONS_MAX: u64 = (shoal_engine::limits::REGIONS_MAX / 2) as u64;
 
 server_limits! {
-    /// Bytes of partly read messages above [`BUDGETED_MESSAGE_BYTES_MIN`], server-wide.
-    message_bytes_in_flight_max: usize = 256 << 20, MESSAGE_BYTES_MAX as u64..=PERMITS_MAX;
+    /// Bytes of messages from [`BUDGETED_MESSAGE_BYTES_MIN`], server-wide, until they are applied.
+    /// Room for one of [`MESSAGE_BYTES_MAX`] is set aside.
+    message_bytes_in_flight_max: usize = 256 << 20, 2 * MESSAGE_BYTES_MAX as u64..=PERMITS_MAX;
     /// Rows queued or in a cycle, per fleet. 40 bytes a row.
-    queue_rows_max: usize = 1 << 20, 1..=PERMITS_MAX;
+    queue_rows_max: usize = 2 << 20, 1..=PERMITS_MAX;
     /// Report messages and removals queued or in a cycle, per fleet.
     queue_messages_max: usize = 16 << 10, 1..=1 << 20;
     /// Queries queued or in a cycle, per fleet.
@@ -341,8 +382,19 @@ server_limits! {
     answer_bytes_max: usize = 1 << 30, PROBE_BYTES_MAX..=1 << 40;
     /// Connections.
     connections_max: usize = 4096, 1..=1 << 20;
+    /// Connections of one peer address; the addresses of an IPv6 /64 count as one. Half of all by
+    /// default: one peer cannot take them all, and many clients can share a proxy.
+    address_connections_max: usize = 2048, 1..=1 << 20;
+    /// Connections to the HTTP listener; of one address as many as of `address_connections_max`.
+    http_connections_max: usize = 2048, 1..=1 << 20;
+    /// Calls over HTTP in progress, server-wide: each holds a message of its answer as text.
+    http_calls_max: usize = 1024, 1..=1 << 20;
+    /// TLS handshakes at once. At the bound the oldest that waits for its peer gives way.
+    handshakes_max: usize = 1024, 1..=1 << 16;
     /// Concurrent calls on one connection.
     connection_calls_max: u32 = 256, 1..=1 << 20;
+    /// Calls in progress, server-wide: each holds some 40 KiB before its first message.
+    calls_max: usize = 8192, 1..=1 << 20;
     /// Report, batch and subscribe streams, server-wide.
     streams_max: usize = 4096, 1..=1 << 20;
     /// Fleets.
@@ -351,11 +403,14 @@ server_limits! {
     fleet_objects_max: u64 = 100_000_000, 1..=shoal_engine::limits::OBJECTS_MAX;
     /// Producers whose numbers are remembered, per fleet: some 300 bytes each.
     producers_max: usize = 100_000, 1..=1 << 24;
+    /// Names of a named fleet: 25 to 47 bytes each beside their text.
+    names_max: usize = 20_000_000, 1..=1 << 36;
     /// Changes of subscriptions queued or in a cycle, per fleet.
     queue_subscriptions_max: usize = 64 << 10, REGION_CHANGES_MAX as u64..=1 << 20;
     /// Events of one cycle; regions beyond lag.
-    cycle_events_max: u64 = shoal_engine::limits::CYCLE_EVENTS_MAX,
-        1..=shoal_engine::limits::CYCLE_EVENTS_MAX;
+    cycle_events_max: u64 = 16 << 20, 1..=shoal_engine::limits::CYCLE_EVENTS_MAX;
+    /// Events of a session in a cycle, without snapshots; beyond them it lags.
+    session_events_max: u64 = 256 << 10, 1..=shoal_engine::limits::CYCLE_EVENTS_MAX;
     /// Sessions of subscribers, per fleet.
     sessions_max: usize = 4096, 1..=1 << 20;
     /// Subscribed regions of a session.

@@ -15,6 +15,7 @@ use prometheus_client::registry::{Metric, Registry};
 use shoal_engine::{CycleOutput, Query, QueryKind, Refusal, RequestOutcome};
 
 use crate::fleet::{FleetView, QueueDepth};
+use crate::logs;
 use crate::persistence::{HistoryReading, LogDepth};
 use crate::subscription::SubscriptionDepth;
 
@@ -31,6 +32,11 @@ fn labels(fleet: &str, label: Option<(&'static str, &str)>) -> Labels {
 /// Seconds: from 50 us to 26 s, doubling.
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(50e-6, 2.0, 20))
+}
+
+/// Counters by labels.
+fn counters() -> Series<Counter> {
+    Series::new_with_constructor(Counter::default as fn() -> _)
 }
 
 /// Adds a metric to a registry.
@@ -133,7 +139,7 @@ macro_rules! metrics {
     (
         labelled { $($labelled:ident: $key:literal in $values:expr, $labelled_help:literal;)* }
         fleet { $($vis:vis $plain:ident: $type:ty = $new:path, $plain_help:literal;)* }
-        server { $($server:ident: $server_type:ty, $server_help:literal;)* }
+        server { $($server:ident: $server_type:ty = $server_new:path, $server_help:literal;)* }
     ) => {
         /// All metrics of a server.
         pub struct Metrics {
@@ -164,7 +170,7 @@ macro_rules! metrics {
                     registered(&mut registry, name, help, gauge)
                 });
                 $(let name = stringify!($server);
-                let $server = <$server_type>::default();
+                let $server = $server_new();
                 let $server = registered(&mut registry, name, $server_help, $server);)*
                 Self { registry, gauges, $($labelled,)* $($plain,)* $($server,)* }
             }
@@ -208,6 +214,8 @@ metrics! {
     }
     fleet {
         cycles: Counter = Counter::default, "Cycles applied";
+        rows_ahead: Counter = Counter::default,
+            "Rows later than the event clock after their cycle";
         sessions_lagged: Counter = Counter::default,
             "Times that a session lost messages and received its members again";
         cycle_seconds: Histogram = seconds, "Time from the start of a cycle to its output";
@@ -218,13 +226,32 @@ metrics! {
         pub ack_seconds: Histogram = seconds,
             "Time from a message's arrival to its acknowledgement";
         pub query_seconds: Histogram = seconds, "Time from a request's arrival to its answers";
+        pub query_requests_put_off: Counter = Counter::default,
+            "Requests whose queries waited for a later cycle, since others took the work of theirs";
+        pub query_requests_long: Counter = Counter::default,
+            "Requests whose queries were answered beside the cycles";
     }
     server {
-        connections: Gauge, "Open connections";
-        streams: Gauge, "Open report, batch and subscribe streams";
-        answer_bytes: Gauge, "Bytes of answers and large snapshots held for clients";
-        message_bytes: Gauge, "Bytes of large messages that are being read";
-        busy: Counter, "Calls refused because a queue or a budget was full";
+        connections: Gauge = Gauge::default, "Open connections";
+        connections_refused: Counter = Counter::default,
+            "Connections beyond the limit of the server";
+        address_connections_refused: Counter = Counter::default,
+            "Connections beyond the limit of their address";
+        handshakes_refused: Counter = Counter::default,
+            "Connections beyond the limit of TLS handshakes";
+        streams: Gauge = Gauge::default, "Open report, batch and subscribe streams";
+        answer_bytes: Gauge = Gauge::default,
+            "Bytes of answers and large snapshots held for clients";
+        message_bytes: Gauge = Gauge::default, "Bytes of large messages in memory";
+        busy: Counter = Counter::default, "Calls refused because a queue or a budget was full";
+        metrics_connections_refused: Counter = Counter::default,
+            "Connections to the monitoring address beyond its limit";
+        http_connections: Gauge = Gauge::default, "Open connections to the HTTP listener";
+        http_connections_refused: Counter = Counter::default,
+            "Connections to the HTTP listener beyond a limit";
+        http_requests: Series<Counter> = counters, "Requests over HTTP by route and status";
+        log_lines_lost: Counter = logs::lines_lost,
+            "Lines that standard error or standard output did not take, of this process";
     }
 }
 
@@ -243,6 +270,12 @@ impl Metrics {
         }
     }
 
+    /// Counts a request over HTTP.
+    pub(crate) fn count_http(&self, route: &str, status: u16) {
+        let labels = vec![("route", route.to_owned()), ("status", status.to_string())];
+        self.http_requests.get_or_create(&labels).inc();
+    }
+
     /// Everything in the OpenMetrics text format.
     #[must_use]
     pub fn text(&self) -> String {
@@ -254,16 +287,17 @@ impl Metrics {
 }
 
 impl FleetMetrics {
-    /// Counts the outcome of one request.
-    pub fn count_outcome(&self, outcome: &RequestOutcome) {
+    /// Counts the outcome of one request, and its refused rows by reason.
+    pub fn count_outcome(&self, outcome: &RequestOutcome, refused: &[u64; Refusal::COUNT]) {
         let rows = [outcome.applied, outcome.duplicate, outcome.superseded, outcome.late];
         for (counter, rows) in self.rows.iter().zip(rows) {
             counter.inc_by(rows);
         }
-        for (_, refusal) in &outcome.refused {
-            self.rows_refused[*refusal as usize - 1].inc();
+        for (counter, rows) in self.rows_refused.iter().zip(&refused[1..]) {
+            counter.inc_by(*rows);
         }
         self.objects_removed[0].inc_by(outcome.removed);
+        self.rows_ahead.inc_by(outcome.ahead);
         let failed = outcome.block_error.is_some();
         self.messages[if failed { 2 } else { 0 }].inc();
     }

@@ -1,7 +1,8 @@
 //! Monitoring: `/metrics` in the OpenMetrics text format, `/healthz`, and gRPC health, which
 //! follows the engines of the fleets.
 //!
-//! HTTP has an address of its own, so that it answers while the service is busy.
+//! HTTP has an address of its own, so that it answers while the service is busy. A connection has
+//! one request and a bounded life, whether its peer stalls in the request or in the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +12,22 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use tokio::net::TcpListener;
+use bytes::Bytes;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
-use tracing::{error, warn};
+use tracing::warn;
 
+use crate::connections::ACCEPT_PAUSE;
 use crate::fleet::{Fleet, Registry, Staleness};
+use crate::limits::{HEADER_BYTES_MAX, METRICS_CONNECTION_MS_MAX, METRICS_CONNECTIONS_MAX};
 use crate::metrics::{FleetReading, Metrics, ReplicationDepth};
+use crate::refusals::Refusals;
 
 /// Services with a health status; the empty name stands for all.
 pub(crate) const SERVICES: [&str; 6] = [
@@ -34,6 +43,10 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Content type of the OpenMetrics text format.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Answer to a connection beyond the limit.
+const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
+    Connection: close\r\n\r\ntoo many connections to the monitoring address\n";
+
 /// The server as monitoring sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Monitored {
@@ -43,7 +56,7 @@ pub(crate) struct Monitored {
 }
 
 impl Monitored {
-    fn is_serving(&self) -> bool {
+    pub(crate) fn is_serving(&self) -> bool {
         !*self.stopping.borrow() && self.registry.is_healthy()
     }
 }
@@ -53,10 +66,35 @@ pub(crate) async fn serve_http(listener: TcpListener, monitored: Monitored) {
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
-        .with_state(monitored);
-    if let Err(error) = axum::serve(listener, router).await {
-        error!(%error, "serving metrics failed");
+        .with_state(monitored.clone());
+    let (mut open, mut refusals) = (JoinSet::new(), Refusals::default());
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(%error, "cannot accept a connection to the monitoring address");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        while open.try_join_next().is_some() {}
+        if open.len() < METRICS_CONNECTIONS_MAX {
+            open.spawn(answer(stream, router.clone()));
+        } else {
+            warn!(%peer, "refused a connection to the monitoring address beyond its limit");
+            monitored.metrics.metrics_connections_refused.inc();
+            refusals.refuse(stream, None, Bytes::from_static(BUSY));
+        }
     }
+}
+
+/// Answers the request of a connection and closes it.
+async fn answer(stream: TcpStream, router: Router) {
+    let mut http = http1::Builder::new();
+    http.keep_alive(false).max_buf_size(HEADER_BYTES_MAX as usize);
+    let answered = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    // A peer that stalls, leaves or sends something else gets no answer.
+    let _ = tokio::time::timeout(Duration::from_millis(METRICS_CONNECTION_MS_MAX), answered).await;
 }
 
 async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
@@ -119,5 +157,51 @@ async fn set_health(health: &HealthReporter, is_serving: bool) {
     let status = if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing };
     for service in SERVICES {
         health.set_service_status(service, status).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    async fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (client, listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_sends_its_header_slowly_is_cut() {
+        let (client, stream) = connected().await;
+        let router = Router::new().route("/", get(async || "served"));
+        let answered = tokio::spawn(answer(stream, router));
+        let (mut reader, mut writer) = client.into_split();
+        let sending = async {
+            // A byte every second: the header never ends.
+            writer.write_all(b"GET / HTTP/1.1\r\nX: ").await.unwrap();
+            while writer.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let mut received = Vec::new();
+        // The end of a connection with unread bytes may be a reset.
+        let _ = tokio::join!(sending, reader.read_to_end(&mut received));
+        answered.await.unwrap();
+        assert_eq!(received, b"");
+    }
+
+    #[tokio::test]
+    async fn a_connection_has_one_request() {
+        let (mut client, stream) = connected().await;
+        let router = Router::new().route("/", get(async || "served"));
+        let answered = tokio::spawn(answer(stream, router));
+        client.write_all(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n").await.unwrap();
+        let mut received = String::new();
+        client.read_to_string(&mut received).await.unwrap();
+        assert!(received.starts_with("HTTP/1.1 200 OK\r\n"), "{received}");
+        assert!(received.ends_with("\r\n\r\nserved"), "{received}");
+        answered.await.unwrap();
     }
 }

@@ -7,13 +7,10 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shoal_codec::Aim;
-use shoal_engine::{Clock, EngineOptions, Space};
 use shoal_proto::raw::position_service_server::PositionServiceServer;
 use shoal_proto::raw::subscription_service_server::SubscriptionServiceServer;
 use shoal_proto::v1::fleet_service_server::FleetServiceServer;
@@ -25,108 +22,29 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 use tonic::transport::Server;
+use tower::Layer;
 use tower::layer::util::{Identity, Stack};
 use tracing::{info, warn};
 
+use crate::access::{Access, AccessLayer};
 use crate::connections::Connections;
 use crate::engine_choice::{EngineChoice, EngineFactory};
 use crate::error::ServiceError;
-use crate::fleet::{DEFAULT, FleetName, FleetSpec, Registry, SinkFactory, WallClock};
+use crate::fleet::{DEFAULT, Fleet, FleetName, FleetSpec, Registry, SinkFactory, WallClock};
 use crate::follower::{Replication, claim_role};
+use crate::http::{App, Ends, HttpListener, Origins, Tiles, signalled};
 use crate::limits::{
-    CONNECTION_WINDOW_BYTES, ENGINE_END_MS_MAX, FRAME_BYTES_MAX, HEADER_BYTES_MAX,
-    KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_BYTES_MAX, SHUTDOWN_GRACE_MS,
-    SMALL_MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, ServerLimits,
+    CONNECTION_WINDOW_BYTES, CONTROL_MESSAGE_BYTES_MAX, ENGINE_END_MS_MAX, FRAME_BYTES_MAX,
+    HEADER_BYTES_MAX, KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_BYTES_MAX,
+    SHUTDOWN_GRACE_MS, SMALL_MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, ServerLimits,
 };
+use crate::listeners::Listeners;
 use crate::metrics::Metrics;
 use crate::monitoring::{Monitored, serve_http, watch_health};
-use crate::persistence::{DataFolder, HistoryKeep};
-use crate::rpc::{ErrorDetails, MessageBudget, ServiceContext};
-
-/// Settings of a server.
-#[derive(Clone, Debug)]
-pub struct ServerOptions {
-    /// Address for clients. [`run`] takes bound listeners; this is the address they were bound to.
-    pub listen: SocketAddr,
-    /// Address of `/metrics` and `/healthz`.
-    pub metrics_listen: Option<SocketAddr>,
-    /// Engine of the fleets.
-    pub engine: EngineChoice,
-    /// Bytes of the device that each fleet may take, if the engine runs on one; `None` for as much
-    /// as all fleets may take together.
-    pub gpu_fleet_memory_bytes: Option<u64>,
-    /// Bytes of the device that runs of histories may take; `None` for a tenth.
-    pub gpu_history_memory_bytes: Option<u64>,
-    /// Space of the fleet `default`.
-    pub default_space: Space,
-    /// Clock of the fleet `default`.
-    pub default_clock: Clock,
-    /// Time to live of the fleet `default`, milliseconds.
-    pub default_ttl_ms: Option<i64>,
-    /// Consent to listen where other machines can connect.
-    pub insecure: bool,
-    /// Event times further beyond the server's clock than this are refused, milliseconds.
-    pub time_ahead_max_ms: i64,
-    /// Threads of the engines' shared pool, and of the runtime that the caller builds for this
-    /// server; 0 means one per core. The first server of a process decides.
-    pub threads: usize,
-    /// Folder that keeps the fleets across restarts; without one a restart loses them.
-    pub data: Option<PathBuf>,
-    /// Write the history of the fleets; needs a data folder.
-    pub history: Option<HistoryKeep>,
-    /// Address of the leader that this server follows; needs a data folder.
-    pub follow: Option<String>,
-    /// What the blocks of plain rows in the log aim at.
-    pub log_aim: Aim,
-    /// Bounds of queues, buffers and counts.
-    pub limits: ServerLimits,
-}
-
-impl Default for ServerOptions {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 7117)),
-            metrics_listen: None,
-            engine: EngineChoice::Auto,
-            gpu_fleet_memory_bytes: None,
-            gpu_history_memory_bytes: None,
-            default_space: Space::geographic(),
-            default_clock: Clock::System,
-            default_ttl_ms: None,
-            insecure: false,
-            time_ahead_max_ms: 60_000,
-            threads: 0,
-            data: None,
-            history: None,
-            follow: None,
-            log_aim: Aim::Fast,
-            limits: ServerLimits::default(),
-        }
-    }
-}
-
-impl ServerOptions {
-    /// Confirms that a server can run with these options.
-    ///
-    /// # Errors
-    /// [`ServiceError::Insecure`], [`ServiceError::EngineUnavailable`],
-    /// [`ServiceError::LimitRange`].
-    pub fn check(&self) -> Result<(), ServiceError> {
-        self.engine.check()?;
-        self.limits.check()?;
-        check_exposure(self.listen, self.insecure)?;
-        self.metrics_listen.map_or(Ok(()), |address| check_exposure(address, self.insecure))
-    }
-}
-
-/// Refuses an address that other machines can reach, unless the user consented.
-fn check_exposure(address: SocketAddr, insecure: bool) -> Result<(), ServiceError> {
-    if insecure || address.ip().to_canonical().is_loopback() {
-        Ok(())
-    } else {
-        Err(ServiceError::Insecure { address })
-    }
-}
+use crate::persistence::DataFolder;
+use crate::rpc::{CallBudget, ErrorDetails, MessageBudget, ServiceContext};
+pub use crate::server_options::ServerOptions;
+use crate::tls::{Certificates, TlsOptions};
 
 /// The parts of a server that tests replace.
 #[derive(Clone, Debug)]
@@ -141,13 +59,16 @@ pub struct Environment {
     pub data: Option<DataFolder>,
     /// Notified once the fleets are recovered and calls are accepted.
     pub ready: Option<Arc<Notify>>,
+    /// Recognizes callers in place of the files of the options.
+    pub access: Option<Access>,
 }
 
 impl Environment {
     /// The system clock, engines of a factory, no sinks.
     #[must_use]
     pub fn new(engines: EngineFactory) -> Self {
-        Self { wall: WallClock::system(), engines, sinks: None, data: None, ready: None }
+        let wall = WallClock::system();
+        Self { wall, engines, sinks: None, data: None, ready: None, access: None }
     }
 }
 
@@ -157,13 +78,12 @@ impl Environment {
 /// Those of [`ServerOptions::check`] (also for the addresses that the listeners are really bound
 /// to), [`ServiceError::Io`], [`ServiceError::Transport`], [`ServiceError::DurabilityLost`].
 pub async fn run(
-    listener: TcpListener,
-    metrics_listener: Option<TcpListener>,
+    listeners: impl Into<Listeners>,
     options: ServerOptions,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServiceError> {
     let engines = options.engine.factory(options.gpu_fleet_memory_bytes);
-    run_in(Environment::new(engines), listener, metrics_listener, options, shutdown).await
+    run_in(Environment::new(engines), listeners, options, shutdown).await
 }
 
 /// As [`run`], in an environment.
@@ -172,15 +92,17 @@ pub async fn run(
 /// Those of [`run`].
 pub async fn run_in(
     environment: Environment,
-    listener: TcpListener,
-    metrics_listener: Option<TcpListener>,
+    listeners: impl Into<Listeners>,
     options: ServerOptions,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServiceError> {
     options.check()?;
-    for listener in [Some(&listener), metrics_listener.as_ref()].into_iter().flatten() {
-        check_exposure(local_address(listener)?, options.insecure)?;
+    let Listeners { clients, metrics: metrics_listener, http } = listeners.into();
+    options.check_exposure(local_address(&clients)?)?;
+    for listener in [metrics_listener.as_ref(), http.as_ref()].into_iter().flatten() {
+        options.check_plain_exposure(local_address(listener)?)?;
     }
+    let guards = Guards::open(&environment, &options)?;
     EngineChoice::build_pool(options.threads);
     let metrics = Arc::new(Metrics::default());
     let ready = environment.ready.clone();
@@ -188,21 +110,22 @@ pub async fn run_in(
     let (stop, stopping) = watch::channel(false);
     let monitored = Monitored { registry: registry.clone(), metrics, stopping };
     let mut tasks = JoinSet::new();
+    guards.watch_files(&mut tasks);
     if let Some(listener) = metrics_listener {
         tasks.spawn(serve_http(listener, monitored.clone()));
     }
     let (health, health_service) = tonic_health::server::health_reporter();
     tasks.spawn(watch_health(health, monitored.clone()));
-    let replication = Replication::new(registry.clone());
-    let address = local_address(&listener)?;
+    let replication = Replication::new(registry.clone(), options.leader_link.clone());
+    let address = local_address(&clients)?;
     let context = ServiceContext::new(
         registry.clone(),
         replication.clone(),
         options.limits.clone(),
         monitored.metrics.clone(),
         monitored.stopping.clone(),
-    );
-    let routes = add_routes(Routes::new(health_service), context)?;
+    )?;
+    let routes = add_routes(Routes::new(health_service), context, options.reflection)?;
     let has_data = registry.has_data();
     if !has_data {
         open_fleets((&registry, &replication), address, &options, ready.as_deref()).await?;
@@ -218,7 +141,8 @@ pub async fn run_in(
         }
         std::future::pending().await
     };
-    let served = serve(listener, &options.limits, monitored, routes, &stop, shutdown);
+    let access = guards.access.clone();
+    let served = serve((clients, http), guards, routes, &options, &monitored, &stop, shutdown);
     let served = tokio::select! {
         served = served => served,
         // Ends only with an error; the fleets that were recovered are closed below.
@@ -229,6 +153,8 @@ pub async fn run_in(
     if tokio::time::timeout(end, registry.shut_down()).await.is_err() {
         warn!("an engine did not finish its cycle in time; the server stops without it");
     }
+    // An error means that the runtime ends.
+    let _ = tokio::task::spawn_blocking(move || access.drain_audit()).await;
     info!("the server has stopped");
     served.and(registry.check_durable())
 }
@@ -280,15 +206,17 @@ async fn open_fleets(
 async fn open_default(registry: &Registry, options: &ServerOptions) -> Result<(), ServiceError> {
     let name = FleetName::new("name", DEFAULT)?;
     if let Some(kept) = registry.list().iter().find(|fleet| *fleet.name() == name) {
-        warn_of_ignored_settings(kept.options(), options);
+        warn_of_ignored_settings(kept, options);
         return Ok(());
     }
     let spec = FleetSpec {
+        kind: options.default_kind,
         space: options.default_space,
         clock: options.default_clock,
         ttl_ms: options.default_ttl_ms,
         objects_max: options.limits.fleet_objects_max,
         durability: None,
+        event_clock_lead_ms: options.default_event_clock_lead_ms,
     };
     match registry.create(name, spec).await {
         // A client created it in the meantime.
@@ -298,37 +226,57 @@ async fn open_default(registry: &Registry, options: &ServerOptions) -> Result<()
 }
 
 /// The fleet `default` of a data folder keeps the properties with which it was created.
-fn warn_of_ignored_settings(kept: &EngineOptions, options: &ServerOptions) {
-    for (setting, is_same) in [
-        ("--space", kept.space == options.default_space),
-        ("--clock", kept.clock == options.default_clock),
-        ("--ttl", kept.ttl_ms == options.default_ttl_ms),
-    ] {
-        if !is_same {
-            warn!("{setting} has no effect: the data folder has a fleet default already");
-        }
+fn warn_of_ignored_settings(fleet: &Fleet, options: &ServerOptions) {
+    let (kept, lead_ms) = (fleet.options(), options.default_event_clock_lead_ms);
+    let ignored: Vec<_> = [
+        ("--named", fleet.kind() != options.default_kind),
+        ("--space", kept.space != options.default_space),
+        ("--clock", kept.clock != options.default_clock),
+        ("--ttl", kept.ttl_ms != options.default_ttl_ms),
+        (
+            "--event-clock-lead",
+            lead_ms.is_some_and(|lead_ms| lead_ms != fleet.event_clock_lead_ms()),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(setting, is_ignored)| is_ignored.then_some(setting))
+    .collect();
+    if !ignored.is_empty() {
+        let settings = ignored.join(", ");
+        warn!("without effect: {settings}: the data folder has a fleet default already");
     }
 }
 
-/// Serves gRPC. After `shutdown` calls have a grace period to end; then their connections are cut.
+/// Serves gRPC and HTTP. After `shutdown` calls have a grace period to end; then their connections
+/// are cut.
 async fn serve(
-    listener: TcpListener,
-    limits: &ServerLimits,
-    monitored: Monitored,
+    (clients, http): (TcpListener, Option<TcpListener>),
+    guards: Guards,
     routes: Routes,
+    options: &ServerOptions,
+    monitored: &Monitored,
     stop: &watch::Sender<bool>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServiceError> {
+    let (limits, metrics) = (&options.limits, &monitored.metrics);
     let (cut_sender, cut) = watch::channel(false);
-    let gauge = monitored.metrics.connections.clone();
-    let connections = Connections::new(listener, limits.connections_max, gauge, cut);
-    let mut stopping = monitored.stopping.clone();
-    let stopped = async move {
-        // An error means that the server has stopped.
-        let _ = stopping.wait_for(|stopping| *stopping).await;
+    let Guards { access, certificates } = guards;
+    let layers = call_layers(limits, metrics, access.clone());
+    let services = layers.layer(routes.clone());
+    let http = http.map(|http| http_listener(http, services, access, options, monitored));
+    let http = http.transpose()?;
+    let ends = Ends { stopping: monitored.stopping.clone(), cut: cut.clone() };
+    let connections = Connections::new(clients, certificates, limits, metrics, cut);
+    let stopped = signalled(ends.stopping.clone());
+    let mut transport = transport(limits, layers);
+    let grpc = transport.add_routes(routes).serve_with_incoming_shutdown(connections, stopped);
+    let http = async {
+        if let Some(http) = http {
+            http.serve(ends).await;
+        }
+        Ok(())
     };
-    let mut server = transport(limits, &monitored.metrics);
-    let serving = server.add_routes(routes).serve_with_incoming_shutdown(connections, stopped);
+    let serving = async { tokio::try_join!(grpc, http).map(|_| ()) };
     let mut serving = pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
@@ -349,12 +297,23 @@ async fn serve(
 }
 
 /// Layers of every call, the outermost last.
-type Layers = Stack<MessageBudget, Stack<ErrorDetails, Identity>>;
+pub(crate) type Layers =
+    Stack<CallBudget, Stack<MessageBudget, Stack<AccessLayer, Stack<ErrorDetails, Identity>>>>;
 
-/// HTTP/2 with bounds for every window, count and wait.
-fn transport(limits: &ServerLimits, metrics: &Metrics) -> Server<Layers> {
+/// All services with their layers.
+pub(crate) type Services = <Layers as Layer<Routes>>::Service;
+
+/// What every call passes before its handler, on any listener. Clones share their bounds.
+pub(crate) fn call_layers(limits: &ServerLimits, metrics: &Metrics, access: Access) -> Layers {
     let budget =
         MessageBudget::new(limits.message_bytes_in_flight_max, metrics.message_bytes.clone());
+    let calls = CallBudget::new(limits.calls_max, metrics.busy.clone());
+    let outer = Stack::new(AccessLayer::new(access), Stack::new(ErrorDetails, Identity::new()));
+    Stack::new(calls, Stack::new(budget, outer))
+}
+
+/// HTTP/2 with bounds for every window, count and wait.
+fn transport(limits: &ServerLimits, layers: Layers) -> Server<Stack<Layers, Identity>> {
     Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
@@ -363,11 +322,56 @@ fn transport(limits: &ServerLimits, metrics: &Metrics) -> Server<Layers> {
         .http2_max_header_list_size(HEADER_BYTES_MAX)
         .http2_keepalive_interval(Some(Duration::from_millis(KEEPALIVE_INTERVAL_MS)))
         .http2_keepalive_timeout(Some(Duration::from_millis(KEEPALIVE_TIMEOUT_MS)))
-        .layer(ErrorDetails)
-        .layer(budget)
+        .layer(layers)
 }
 
-fn add_routes(routes: Routes, context: ServiceContext) -> Result<Routes, ServiceError> {
+/// Serves the services over HTTP.
+fn http_listener(
+    listener: TcpListener,
+    services: Services,
+    access: Access,
+    options: &ServerOptions,
+    monitored: &Monitored,
+) -> Result<HttpListener, ServiceError> {
+    let is_loopback = local_address(&listener)?.ip().to_canonical().is_loopback();
+    let origins = Origins::new(options.http_allow_origin.clone(), is_loopback);
+    let tiles = Tiles::open(options.map_tiles.as_ref())?;
+    let app = App::new(services, access, origins, tiles, &options.limits, monitored.clone());
+    Ok(HttpListener::new(listener, app, &options.limits, monitored.metrics.clone()))
+}
+
+/// What protects the listener.
+#[derive(Clone, Debug)]
+struct Guards {
+    access: Access,
+    certificates: Option<Certificates>,
+}
+
+impl Guards {
+    fn open(environment: &Environment, options: &ServerOptions) -> Result<Self, ServiceError> {
+        let access = match &environment.access {
+            Some(access) => access.clone(),
+            None => Access::open(options.access.clone())?,
+        };
+        let open = |tls: &TlsOptions| Certificates::open(tls.clone(), &["h2"]);
+        let certificates = options.tls.as_ref().map(open).transpose()?;
+        Ok(Self { access, certificates })
+    }
+
+    /// Notices changes of the files as long as the tasks run.
+    fn watch_files(&self, tasks: &mut JoinSet<()>) {
+        tasks.spawn(self.access.clone().watch_files());
+        if let Some(certificates) = self.certificates.clone() {
+            tasks.spawn(certificates.watch_files());
+        }
+    }
+}
+
+fn add_routes(
+    routes: Routes,
+    context: ServiceContext,
+    has_reflection: bool,
+) -> Result<Routes, ServiceError> {
     let small = SMALL_MESSAGE_BYTES_MAX;
     let positions = PositionServiceServer::new(context.clone());
     let fleets = FleetServiceServer::new(context.clone());
@@ -379,6 +383,17 @@ fn add_routes(routes: Routes, context: ServiceContext) -> Result<Routes, Service
     let removals = positions.clone().max_decoding_message_size(small);
     let remove = "/shoal.v1.PositionService/Remove";
     let routes = Routes::from(routes.into_axum_router().route_service(remove, removals));
+    let routes = routes
+        .add_service(positions.max_decoding_message_size(MESSAGE_BYTES_MAX))
+        .add_service(subscriptions.max_decoding_message_size(small))
+        .add_service(fleets.max_decoding_message_size(small))
+        .add_service(histories.max_decoding_message_size(small))
+        .add_service(logs.max_decoding_message_size(CONTROL_MESSAGE_BYTES_MAX))
+        .add_service(queries.max_decoding_message_size(small));
+    if has_reflection { add_reflection(routes) } else { Ok(routes) }
+}
+
+fn add_reflection(routes: Routes) -> Result<Routes, ServiceError> {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(shoal_proto::DESCRIPTORS)
@@ -388,15 +403,11 @@ fn add_routes(routes: Routes, context: ServiceContext) -> Result<Routes, Service
         what: "reading the descriptors for reflection".into(),
         source: io::Error::other(error),
     };
+    let v1 = reflection().build_v1().map_err(broken)?;
+    let v1alpha = reflection().build_v1alpha().map_err(broken)?;
     Ok(routes
-        .add_service(positions.max_decoding_message_size(MESSAGE_BYTES_MAX))
-        .add_service(subscriptions.max_decoding_message_size(small))
-        .add_service(fleets.max_decoding_message_size(small))
-        .add_service(histories.max_decoding_message_size(small))
-        .add_service(logs.max_decoding_message_size(small))
-        .add_service(queries.max_decoding_message_size(small))
-        .add_service(reflection().build_v1().map_err(broken)?)
-        .add_service(reflection().build_v1alpha().map_err(broken)?))
+        .add_service(v1.max_decoding_message_size(CONTROL_MESSAGE_BYTES_MAX))
+        .add_service(v1alpha.max_decoding_message_size(CONTROL_MESSAGE_BYTES_MAX)))
 }
 
 fn local_address(listener: &TcpListener) -> Result<SocketAddr, ServiceError> {

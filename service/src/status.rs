@@ -69,19 +69,14 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         E::FleetFailed(fleet) => (Unavailable, R::FleetFailed, metadata! { fleet: fleet }),
         E::Engine(error) => describe_engine(error),
         E::Field { .. } => (InvalidArgument, R::Field, vec![]),
-        E::Malformed { offset, .. } => {
-            (InvalidArgument, R::Malformed, metadata! { offset: offset })
-        }
-        E::Undecodable { method, .. } => {
-            (InvalidArgument, R::Malformed, metadata! { method: method })
-        }
-        E::MessageTooLarge { bytes, limit } => {
-            (OutOfRange, R::MessageTooLarge, metadata! { bytes: bytes, limit: limit })
-        }
+        E::Malformed { .. }
+        | E::Undecodable { .. }
+        | E::MessageTooLarge { .. }
+        | E::MessageStalled { .. }
+        | E::MessageSlow { .. }
+        | E::CallStalled { .. }
+        | E::CompressionUnsupported { .. } => describe_message(error),
         E::MethodUnknown { path } => (Unimplemented, R::MethodUnknown, metadata! { path: path }),
-        E::CompressionUnsupported { encoding } => {
-            (Unimplemented, R::CompressionUnsupported, metadata! { encoding: encoding })
-        }
         E::Foreign { code, reason, .. } => (*code, *reason, vec![]),
         E::Block(error) => (InvalidArgument, R::Block, block_place(error)),
         E::OutOfOrder { .. } | E::ProducerUnknown { .. } => describe_producer(error),
@@ -104,7 +99,6 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
             (InvalidArgument, R::SpaceMismatch, metadata)
         }
         E::NotRead(_) => (Aborted, R::NotRead, vec![]),
-        E::MessageStalled { .. } => (Aborted, R::MessageStalled, vec![]),
         E::Deadline => (DeadlineExceeded, R::Deadline, vec![]),
         E::ShuttingDown => (Unavailable, R::ShuttingDown, vec![]),
         E::Recovering { .. } => (Unavailable, R::Recovering, vec![]),
@@ -114,18 +108,61 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         | E::LeaderReachable { .. }
         | E::NotFollower
         | E::NoLog => describe_replication(error),
-        E::TokenLost { .. } | E::LogSpace { .. } | E::LogFailed { .. } | E::Log(_) => {
-            describe_log(error)
-        }
+        E::TokenLost { .. }
+        | E::LogSpace { .. }
+        | E::LogFailed { .. }
+        | E::Log(_)
+        | E::DurabilityLost { .. } => describe_log(error),
         E::NoHistory(_) | E::History(_) => describe_history(error),
-        E::DurabilityLost { .. } => (Unavailable, R::LogFailed, vec![]),
+        E::Unauthenticated(_) | E::PermissionDenied(_) | E::Quota { .. } => describe_access(error),
         // Errors of a start. A client that sees one has found a fault of the server.
         E::Insecure { .. }
+        | E::NoMap
+        | E::AccessFile { .. }
+        | E::AccessOptions(_)
         | E::LimitRange { .. }
         | E::Io { .. }
         | E::Transport(_)
         | E::HistoryFolder
         | E::FollowFolder(_) => (Internal, R::Internal, vec![]),
+    }
+}
+
+/// Calls that are not allowed, or not now.
+fn describe_access(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
+    match error {
+        ServiceError::Unauthenticated(problem) => {
+            let metadata = metadata! { problem: problem.name() };
+            (Code::Unauthenticated, ErrorReason::Unauthenticated, metadata)
+        }
+        ServiceError::PermissionDenied(right) => {
+            (Code::PermissionDenied, ErrorReason::PermissionDenied, metadata! { right: right })
+        }
+        ServiceError::Quota { quota, limit, .. } => {
+            let metadata = metadata! { quota: quota, limit: limit };
+            (Code::ResourceExhausted, ErrorReason::Quota, metadata)
+        }
+        _ => (Code::Internal, ErrorReason::Internal, vec![]),
+    }
+}
+
+/// Messages that cannot be read.
+fn describe_message(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
+    use ErrorReason as R;
+    match error {
+        ServiceError::Malformed { offset, .. } => {
+            (Code::InvalidArgument, R::Malformed, metadata! { offset: offset })
+        }
+        ServiceError::Undecodable { method, .. } => {
+            (Code::InvalidArgument, R::Malformed, metadata! { method: method })
+        }
+        ServiceError::MessageTooLarge { bytes, limit } => {
+            (Code::OutOfRange, R::MessageTooLarge, metadata! { bytes: bytes, limit: limit })
+        }
+        ServiceError::CompressionUnsupported { encoding } => {
+            (Code::Unimplemented, R::CompressionUnsupported, metadata! { encoding: encoding })
+        }
+        _ => (Code::Aborted, R::MessageStalled, vec![]),
     }
 }
 
@@ -255,6 +292,7 @@ impl From<ServiceError> for Status {
                 details.add_bad_request_violation("block", &message);
             }
             ServiceError::Busy { retry_ms, .. }
+            | ServiceError::Quota { retry_ms, .. }
             | ServiceError::FollowerBehind { retry_ms, .. }
             | ServiceError::Recovering { retry_ms } => {
                 details.set_retry_info(Some(Duration::from_millis(retry_ms)));

@@ -105,6 +105,13 @@ fn the_default_fleet_has_the_configured_settings() {
         Served::start(&["--space", "planar:1000x1000", "--clock", "event", "--ttl", "10s"]);
     served.run("report --object 1 --x 1 --y 1 --time 1480140060000").expect(0);
     served.run("report --object 2 --x 1 --y 1 --time 1480140075000").expect(0);
+    // One client does not move the clock that far; a second one that agrees does.
+    let fleet = served.run("fleets describe default --json").json(0);
+    assert_eq!(
+        (&fleet["clock_ms"], &fleet["rows"]["ahead"]),
+        (&1_480_140_061_000_i64.into(), &1.into())
+    );
+    served.run("report --object 4 --x 1 --y 1 --time 1480140075000").expect(0);
     let fleet = served.run("fleets describe default --json").json(0);
     assert_eq!((&fleet["space"], &fleet["ttl_ms"]), (&"planar:1000x1000".into(), &10_000.into()));
     assert_eq!(fleet["clock_ms"], 1_480_140_075_000_i64);

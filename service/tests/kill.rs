@@ -109,8 +109,11 @@ async fn send(
 async fn times(address: &str) -> BTreeMap<u64, i64> {
     let options =
         v1::QueryOptions { projection: v1::Projection::Fixes.into(), ..Default::default() };
-    let request =
-        v1::GetRequest { options: Some(options), objects: (0..SENDERS * OBJECTS).collect() };
+    let request = v1::GetRequest {
+        options: Some(options),
+        objects: (0..SENDERS * OBJECTS).collect(),
+        ..Default::default()
+    };
     loop {
         let Some(channel) = connect(address).await else { continue };
         let Ok(answer) = QueryServiceClient::new(channel).get(request.clone()).await else {

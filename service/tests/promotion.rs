@@ -104,8 +104,11 @@ async fn observe(address: String, shared: Arc<Shared>) {
 async fn times(address: &str) -> BTreeMap<u64, i64> {
     let options =
         v1::QueryOptions { projection: v1::Projection::Fixes.into(), ..Default::default() };
-    let request =
-        v1::GetRequest { options: Some(options), objects: (0..SENDERS * OBJECTS).collect() };
+    let request = v1::GetRequest {
+        options: Some(options),
+        objects: (0..SENDERS * OBJECTS).collect(),
+        ..Default::default()
+    };
     let mut queries = QueryServiceClient::new(connect(address).await.unwrap());
     let mut stream = queries.get(request).await.unwrap().into_inner();
     let mut times = BTreeMap::new();

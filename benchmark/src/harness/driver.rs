@@ -197,7 +197,7 @@ pub(crate) fn cycle_input(
     subscriptions: Vec<SubscriptionChange>,
 ) -> CycleInput {
     let requests = Arc::new(blocks.into_iter().map(Request::Block).collect());
-    CycleInput { system_ms: 0, time_max_ms: i64::MAX, requests, queries, subscriptions }
+    CycleInput { time_max_ms: i64::MAX, requests, queries, subscriptions, ..Default::default() }
 }
 
 /// A query for the ids of all objects in a region.

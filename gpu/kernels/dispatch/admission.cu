@@ -13,7 +13,7 @@ extern "C" __global__ void admission_mark(Input input, Rules rules, Rows rows, I
     const RequestDescriptor& request = input.requests[request_of(input, rules.requests, arrival)];
     if (request.kind != REQUEST_REMOVE) return;
     u64 object = read_object(input, request, arrival - request.first_arrival);
-    u32 slot = object != NO_OBJECT ? find(index, object, rules.hash_key) : NO_SLOT;
+    u32 slot = object != NO_OBJECT ? find(index, object) : NO_SLOT;
     if (slot != NO_SLOT) rows.best[slot] = 1;
 }
 
@@ -36,7 +36,7 @@ extern "C" __global__ void admission_list(Input input, Rules rules, Rows rows, I
             counts = validate(rules, read, read_optional(input, request, row)) == 0;
         }
         if (counts) {
-            u32 slot = find(index, object, rules.hash_key);
+            u32 slot = find(index, object);
             bool existed = slot != NO_SLOT
                 && records.versions[2ull * slot + newest(records, slot)].alive != 0;
             bool is_kept = existed && rows.best[slot] == 0 && arrival < cleared_from;

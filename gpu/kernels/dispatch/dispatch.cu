@@ -31,7 +31,7 @@ extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index in
     if (has_id && input.outcomes[number].failed == 0) {
         u64 ids = has_codes(request) ? request.entries_at : request.object_at;
         u64 object = at<u64>(input, ids, row);
-        is_new = object != NO_OBJECT && find(index, object, rules.hash_key) == NO_SLOT;
+        is_new = object != NO_OBJECT && find(index, object) == NO_SLOT;
     }
     count_where(is_new, newcomers);
 }
@@ -69,7 +69,7 @@ extern "C" __global__ void dispatch_entries(Input input, Rules rules, Rows rows,
     u64 object = at<u64>(input, request.entries_at, entry - request.first_entry);
     DictionarySlot found = {NO_SLOT, REFUSED_OBJECT};
     if (object != NO_OBJECT) {
-        u32 claimed = claim(index, object, rules.hash_key, objects, &rows.report->slots);
+        u32 claimed = claim(index, object, objects, &rows.report->slots);
         found = entry_slot(rules, records, request, claimed);
     }
     rows.entry_slots[entry] = found;
@@ -111,6 +111,8 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
     // `dispatch_settle_entries` subtracts the winners.
     count_together(competes, number, &input.outcomes[number].superseded);
     count_together(refusal != 0, 0, &rows.report->refused);
+    if (has_ahead(rules))
+        count_together(is_ahead(rules, time), number, &input.outcomes[number].ahead);
     raise_together(time, (u64*)&rows.report->time_max);
 }
 
@@ -134,13 +136,15 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
                 if (refusal == 0) time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
             }
             if (refusal == 0 && object != NO_OBJECT)
-                slot = claim(index, object, rules.hash_key, objects, &rows.report->slots);
+                slot = claim(index, object, objects, &rows.report->slots);
         }
         rows.slots[arrival] = slot;
         rows.refusals[arrival] = (u8)refusal;
     }
     count_together(refusal != 0, number, &input.outcomes[number].refused);
     count_together(refusal != 0, 0, &rows.report->refused);
+    if (has_ahead(rules))
+        count_together(is_ahead(rules, time), number, &input.outcomes[number].ahead);
     raise_together(time, (u64*)&rows.report->time_max);
 }
 

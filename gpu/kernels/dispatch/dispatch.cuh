@@ -132,8 +132,22 @@ __device__ inline i64 clock_of(const Rules& rules, const DispatchReport* report)
     if (rules.event_clock != 0) {
         if (report->time_max == 0) return rules.clock_ms;
         now = (i64)(report->time_max - 1) + TIME_ORIGIN_MS;
+        if (now > rules.event_clock_max_ms) now = rules.event_clock_max_ms;
     }
     return now > rules.clock_ms ? now : rules.clock_ms;
+}
+
+// Whether rows may be ahead of the clock after the cycle; the same for all threads.
+__device__ inline bool has_ahead(const Rules& rules) {
+    return rules.event_clock != 0 && rules.event_clock_max_ms != 0x7fffffffffffffffll;
+}
+
+// Whether a row is ahead of that clock. `time` is its event time since the origin, plus 1; 0 without a
+// row that counts. A row beyond both is beyond the clock, and the clock exceeds both only by moving to
+// the newest row.
+__device__ inline bool is_ahead(const Rules& rules, u64 time) {
+    i64 time_ms = (i64)(time - 1) + TIME_ORIGIN_MS;
+    return time != 0 && time_ms > rules.event_clock_max_ms && time_ms > rules.clock_ms;
 }
 
 // Event times below this expire.

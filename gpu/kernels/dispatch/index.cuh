@@ -4,16 +4,10 @@
 // removed: a dead object keeps its place and slot until the table is rebuilt.
 #pragma once
 #include "layout.cuh"
+#include "primitives/siphash.cuh"
 
-// Keyed, so that clients cannot choose ids that collide (finaliser of MurmurHash3).
-__device__ inline u32 home_of(const Index& index, u64 object, u64 key) {
-    u64 hash = object ^ key;
-    hash ^= hash >> 33;
-    hash *= 0xff51afd7ed558ccdull;
-    hash ^= hash >> 33;
-    hash *= 0xc4ceb9fe1a85ec53ull;
-    hash ^= hash >> 33;
-    return (u32)((hash >> 32) * index.length >> 32);
+__device__ inline u32 home_of(const Index& index, u64 object) {
+    return (u32)((siphash(index.key, object) >> 32) * index.length >> 32);
 }
 
 __device__ inline u32 next_place(const Index& index, u32 at) {
@@ -26,8 +20,8 @@ __device__ inline Place load(const Place* place) {
 }
 
 // The slot of an object, NO_SLOT without one.
-__device__ inline u32 find(const Index& index, u64 object, u64 key) {
-    for (u32 at = home_of(index, object, key);; at = next_place(index, at)) {
+__device__ inline u32 find(const Index& index, u64 object) {
+    for (u32 at = home_of(index, object);; at = next_place(index, at)) {
         Place place = load(index.places + at);
         if (place.object == object) return place.slot;
         if (place.object == NO_OBJECT) return NO_SLOT;
@@ -36,8 +30,8 @@ __device__ inline u32 find(const Index& index, u64 object, u64 key) {
 
 // The slot of an object, which is inserted if it is absent; or SLOT_PENDING and the place that has
 // the slot when this kernel has ended.
-__device__ inline u32 claim(const Index& index, u64 object, u64 key, u64* objects, u32* slots) {
-    for (u32 at = home_of(index, object, key);; at = next_place(index, at)) {
+__device__ inline u32 claim(const Index& index, u64 object, u64* objects, u32* slots) {
+    for (u32 at = home_of(index, object);; at = next_place(index, at)) {
         Place* place = index.places + at;
         Place seen = load(place);
         if (seen.object == NO_OBJECT) {

@@ -10,6 +10,10 @@ static const u32 QUERY_BLOCKS = 6;
 static const u32 WARP_QUERY_WARPS = 8;
 // Candidates of a warp query that a thread loads at a time: their loads overlap.
 static const u32 VISIT_ITEMS = 2;
+// Cells of a part whose objects are counted for its work; a part of more may hold every object.
+static const u32 WORK_CELLS = 1 << 14;
+// Cells whose counts are read in the time of one test. A guess.
+static const u32 WORK_CELLS_EACH = 8;
 // Threads of a block that sorts; `BLOCK_THREADS` of the host.
 static const u32 SORT_THREADS = 256;
 // Bits that one pass sorts by: fewer passes than CUB's default, and its counters still fit.

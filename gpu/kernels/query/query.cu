@@ -24,6 +24,40 @@ extern "C" __global__ void query_items(Grid grid, const Part* parts, u32 length,
     for (u32 at = lane(); at < count; at += 32) items[first + at] = {number, row + at};
 }
 
+// Adds the work of every part to that of its query: its candidates, as the counts of its cells give
+// them, by the work of a test. One warp a part.
+extern "C" __global__ void query_work(View view, Queries batch, u32 length, u64 objects,
+                                      u64* work) {
+    u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (number >= length) return;
+    Part part = batch.parts[number];
+    u32 row = row_of(view.grid, part.y_min), rows = row_of(view.grid, part.y_max) - row + 1;
+    u32 first = column_of(view.grid, part.x_min);
+    u32 columns = column_of(view.grid, part.x_max) - first + 1;
+    u64 cells = (u64)rows * columns, candidates = 0;
+    if (view.is_tight != 0) {
+        for (u32 down = lane(); down < rows; down += 32) {
+            const Cell* begin = view.cells + (row + down) * view.grid.columns + first;
+            Cell end = begin[columns - 1];
+            candidates += end.start + end.count - begin->start;
+        }
+        candidates = warp_sum(candidates);
+        cells = rows;
+    } else if (cells <= WORK_CELLS) {
+        for (u32 at = lane(); at < cells; at += 32) {
+            u32 down = at / columns;
+            candidates += view.cells[(row + down) * view.grid.columns + first + at % columns].count;
+        }
+        candidates = warp_sum(candidates);
+    } else {
+        candidates = objects;
+    }
+    u32 shape = part.shape & ~PART_COUNT;
+    u64 each = shape == 0 ? 1 : test_work(batch.shapes[shape], batch.polygons);
+    if (lane() != 0) return;
+    atomicAdd(work + part.query, 1 + cells / WORK_CELLS_EACH + candidates * each);
+}
+
 // Counts the matches of every item and stores the first ITEM_MATCHES, so that few items are visited twice.
 // Items of parts that count only add to their query's total and take no space. One warp an item. Six blocks a multiprocessor hide the misses; tests of curved regions and of filters, which
 // few items need, would take registers for five.
@@ -32,6 +66,8 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= batch.length) return;
     Item item = batch.items[number];
+    // `query_count_rectangles` has these.
+    if (batch.parts[item.part].shape == PART_COUNT) return;
     u32 count = 0;
     visit(view, batch, item, [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
@@ -44,6 +80,33 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     bool only_count = (part.shape & PART_COUNT) != 0;
     counts[number] = only_count ? 0 : count;
     if (only_count && count != 0) atomicAdd(totals + part.query, (u64)count);
+}
+
+// Adds the matches of rectangles that are only counted to the totals of their queries: whole cells by
+// their counts. One warp an item.
+extern "C" __global__ void query_count_rectangles(View view, Queries batch, u64* totals) {
+    u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (number >= batch.length) return;
+    Item item = batch.items[number];
+    Part part = batch.parts[item.part];
+    if (part.shape != PART_COUNT) return;
+    u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
+    u32 count = 0, step = 1;
+    if (first < last && item.row > row_of(view.grid, part.y_min)
+        && item.row < row_of(view.grid, part.y_max)) {
+        // Cells between the outer ones lie within the rectangle.
+        count = objects_between(view, item.row, first + 1, last);
+        step = last - first;
+    }
+    // All columns, or the first and the last.
+    for (u32 column = first; column <= last; column += step) {
+        u32 end = step == 1 ? last : column;
+        visit_columns(view, batch, part, item.row, column, end, [&](const Entry&, bool matches) {
+            count += __popc(__ballot_sync(WHOLE_WARP, matches));
+        });
+        if (step == 1) break;
+    }
+    if (lane() == 0 && count != 0) atomicAdd(totals + part.query, (u64)count);
 }
 
 // Sets to 0 the counts of items whose query has a total in `withheld`. One thread an item.
@@ -120,11 +183,11 @@ extern "C" __global__ void query_fixes(Records records, u64 epoch, const u32* sl
 }
 
 // The records of a list of ids. One thread an id.
-extern "C" __global__ void query_get(Records records, Index index, u64 key, u64 epoch,
+extern "C" __global__ void query_get(Records records, Index index, u64 epoch,
                                      const u64* objects, u32 length, AnswerRecord* fixes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length) return;
-    u32 slot = objects[at] == NO_OBJECT ? NO_SLOT : find(index, objects[at], key);
+    u32 slot = objects[at] == NO_OBJECT ? NO_SLOT : find(index, objects[at]);
     AnswerRecord none = {};
     fixes[at] = slot == NO_SLOT ? none : answered(records, slot, epoch);
 }
@@ -137,11 +200,11 @@ extern "C" __global__ void query_export(Records records, u32 slots, u64 epoch,
 }
 
 // Enters every slot into an empty index of another size. One thread a slot.
-extern "C" __global__ void index_fill(Index index, const u64* objects, u64 key, u32 slots) {
+extern "C" __global__ void index_fill(Index index, const u64* objects, u32 slots) {
     u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
     if (slot >= slots) return;
     u64 object = objects[slot];
-    for (u32 at = home_of(index, object, key);; at = next_place(index, at)) {
+    for (u32 at = home_of(index, object);; at = next_place(index, at)) {
         u64* place = (u64*)&index.places[at].object;
         if (atomicCAS(place, NO_OBJECT, object) == NO_OBJECT) {
             index.places[at].slot = slot;

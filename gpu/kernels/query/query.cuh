@@ -69,13 +69,11 @@ __device__ inline Entry entry_at(const View& view, u32 place) {
     return *(Entry*)&words;
 }
 
-// Calls `each(entry, matches)` for the candidates of an item, a full warp at a time.
+// Calls `each(entry, matches)` for the candidates of some columns of an item, a full warp at a time.
 template <class Each>
-__device__ inline void visit(const View& view, const Queries& batch, const Item& item,
-                             Each each) {
-    Part part = batch.parts[item.part];
-    u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
-    const Cell* row = view.cells + item.row * view.grid.columns;
+__device__ inline void visit_columns(const View& view, const Queries& batch, const Part& part,
+                                     u32 number, u32 first, u32 last, Each each) {
+    const Cell* row = view.cells + number * view.grid.columns;
     if (view.is_tight != 0) {
         u32 end = row[last].start + row[last].count;
         for (u32 base = row[first].start; base < end; base += 32) {
@@ -108,4 +106,38 @@ __device__ inline void visit(const View& view, const Queries& batch, const Item&
             each(entry, matches);
         }
     }
+}
+
+// As `visit_columns`, for all columns of an item.
+template <class Each>
+__device__ inline void visit(const View& view, const Queries& batch, const Item& item,
+                             Each each) {
+    Part part = batch.parts[item.part];
+    u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
+    visit_columns(view, batch, part, item.row, first, last, each);
+}
+
+// The objects of the cells of a row between two columns. A full warp.
+__device__ inline u32 objects_between(const View& view, u32 number, u32 first, u32 end) {
+    const Cell* row = view.cells + number * view.grid.columns;
+    if (first >= end) return 0;
+    if (view.is_tight != 0) return row[end - 1].start + row[end - 1].count - row[first].start;
+    u32 sum = 0;
+    for (u32 column = first + lane(); column < end; column += 32) sum += row[column].count;
+    return (u32)warp_sum(sum);
+}
+
+// Work of testing a position against a shape, in tests against a rectangle: of a polygon the edges of
+// the fullest slab. A full warp.
+__device__ inline u64 test_work(const Shape& shape, const Polygons& polygons) {
+    u64 filter = shape.filter == 0 ? 0 : 2;
+    if (shape.kind == SHAPE_RECTANGLE) return filter + 1;
+    if (shape.kind == SHAPE_CIRCLE_PLANAR) return filter + 1;
+    if (shape.kind == SHAPE_CIRCLE_GEOGRAPHIC) return filter + 4;
+    u32 slabs = (apart(shape.y_max, shape.y) >> shape.slab_shift) + 1, most = 0;
+    for (u32 slab = lane(); slab < slabs; slab += 32) {
+        const u32* starts = polygons.slabs + shape.slabs_at + slab;
+        most = max(most, starts[1] - starts[0]);
+    }
+    return filter + 2 + warp_max((u64)most);
 }

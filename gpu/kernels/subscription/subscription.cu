@@ -294,10 +294,10 @@ extern "C" __global__ void subscription_observe(Scene scene, const u32* places, 
 }
 
 // Starts (1) or stops (0) watching objects. One thread a change.
-extern "C" __global__ void subscription_watch(Index index, u64 key, const u64* objects,
+extern "C" __global__ void subscription_watch(Index index, const u64* objects,
                                               const u32* begins, u32 length, u32* watched) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 slot = at < length ? find(index, objects[at], key) : NO_SLOT;
+    u32 slot = at < length ? find(index, objects[at]) : NO_SLOT;
     if (slot == NO_SLOT) return;
     if (begins[at] != 0) atomicOr(watched + slot / 32, 1u << slot % 32);
     else atomicAnd(watched + slot / 32, ~(1u << slot % 32));

@@ -21,25 +21,16 @@ static const u32 TABLE_FULL = 0x80000000u;
 // A coordinate as unsigned, in the same order.
 __device__ inline u32 biased(i32 value) { return (u32)value ^ 0x80000000u; }
 
-// Finaliser of MurmurHash3. Not keyed: the number of regions is limited.
-__device__ inline u32 home_of_cell(u64 cell) {
-    cell ^= cell >> 33;
-    cell *= 0xff51afd7ed558ccdull;
-    cell ^= cell >> 33;
-    cell *= 0xc4ceb9fe1a85ec53ull;
-    cell ^= cell >> 33;
-    return (u32)cell;
-}
-
 // The cell of a level that contains a point; equals subscription/cells.rs.
 __device__ inline u64 cell_at(u32 level, i32 x, i32 y) {
     u64 column = biased(x) >> level, row = biased(y) >> level;
     return (u64)level << 2 * CELL_BITS | row << CELL_BITS | column;
 }
 
-__device__ inline Bin find_bin(const Bin* bins, u32 mask, u64 cell) {
-    for (u32 at = home_of_cell(cell) & mask;; at = (at + 1) & mask) {
-        int4 words = *(const int4*)(bins + at);
+// Clients choose the cells of regions, and the positions of objects.
+__device__ inline Bin find_bin(const Bins& table, u64 cell) {
+    for (u32 at = (u32)siphash(table.key, cell) & table.mask;; at = (at + 1) & table.mask) {
+        int4 words = *(const int4*)(table.bins + at);
         Bin bin = *(Bin*)&words;
         if (bin.cell == cell) return bin;
         if (bin.cell == NO_CELL) return {cell, 0, 0};
@@ -155,9 +146,7 @@ __device__ inline Bin bin_of(const Scene& scene, const Subject& subject, u32 lev
     i32 x = is_after ? subject.now.x : subject.was.x, y = is_after ? subject.now.y : subject.was.y;
     u32 used = is_recent ? scene.recent.levels : scene.base.levels;
     if ((used >> level & 1u) == 0 || !exists || (is_after && is_one)) return {};
-    const Bin* bins = is_recent ? scene.recent.bins : scene.base.bins;
-    u32 mask = is_recent ? scene.recent.mask : scene.base.mask;
-    return find_bin(bins, mask, cell_at(level, x, y));
+    return find_bin(is_recent ? scene.recent : scene.base, cell_at(level, x, y));
 }
 
 // Calls `each(kind, number, flags)` for all possible events of the object at `entry`, all threads of a
@@ -205,7 +194,7 @@ __device__ inline u32 evaluate_object(const Scene& scene, u32 entry, Each each) 
 
 __device__ inline bool bin_is_stepped(const Scene& scene, const Bins& bins, u32 level, u64 cell) {
     if ((bins.levels >> level & 1u) == 0) return false;
-    Bin bin = find_bin(bins.bins, bins.mask, cell);
+    Bin bin = find_bin(bins, cell);
     for (u32 at = 0; at < bin.count; at++) {
         u32 number = bins.references[bin.start + at] >> REFERENCE_BITS;
         u32 flags = scene.regions.queries[number].flags;
@@ -270,7 +259,7 @@ __device__ inline u32 group_entry() {
 // Claims the bin of a cell if it is absent, and counts one reference. Counts begin at -1, as bins are
 // filled with ones. A table that is too full sets TABLE_FULL in `claimed`.
 __device__ inline void claim_bin(const NewBins& table, u64 cell, u32* claimed) {
-    u32 home = home_of_cell(cell);
+    u32 home = (u32)siphash(table.key, cell);
     for (u32 step = 0; step <= table.mask; step++) {
         u32 at = (home + step) & table.mask;
         u64* place = (u64*)&table.bins[at].cell;
@@ -293,7 +282,7 @@ __device__ inline void claim_bin(const NewBins& table, u64 cell, u32* claimed) {
 
 // Appends a reference to its bin, which exists.
 __device__ inline void file_reference(const NewBins& table, u64 cell, u32 reference) {
-    for (u32 at = home_of_cell(cell) & table.mask;; at = (at + 1) & table.mask) {
+    for (u32 at = (u32)siphash(table.key, cell) & table.mask;; at = (at + 1) & table.mask) {
         if (table.bins[at].cell != cell) continue;
         u32 place = atomicAdd(&table.bins[at].count, 1u);
         table.references[table.bins[at].start + place] = reference;

@@ -148,6 +148,7 @@ argument_layouts! {
         /// Places, less than 2^31.
         length: (u32),
         reserved: (u32),
+        key: (u64; HASH_KEY_WORDS),
     }
     /// One of the two grids.
     CellsArgument {
@@ -233,6 +234,7 @@ argument_layouts! {
         mask: (u32),
         /// Levels with regions, by bit.
         levels: (u32),
+        key: (u64; HASH_KEY_WORDS),
     }
     /// A table of bins under construction.
     NewBinsArgument {
@@ -241,6 +243,7 @@ argument_layouts! {
         mask: (u32),
         /// Bins in use at most; with more, the table must grow.
         most: (u32),
+        key: (u64; HASH_KEY_WORDS),
     }
     /// The regions of all continuous queries, by number.
     RegionsArgument {

@@ -2,6 +2,7 @@
 //!
 //! The constructors assert the kernels' preconditions: lists with a common index are equally long.
 
+use shoal_engine::HashKey;
 use shoal_engine::layout::{
     Cell, DictionarySlot, DispatchReport, Edge, Entry, Grid, Item, Optional, Place,
     RowOutcomeCounts, Version,
@@ -100,9 +101,10 @@ impl RecordsArgument {
 }
 
 impl IndexArgument {
-    pub(crate) fn new(places: &DeviceBuffer<Place>) -> Self {
+    pub(crate) fn new(places: &DeviceBuffer<Place>, key: HashKey) -> Self {
         assert!(places.len() < 1 << 31, "one bit of a place marks a slot as pending");
-        Self { places: places.pointer(), length: places.len() as u32, reserved: 0 }
+        let (length, key) = (places.len() as u32, key.words());
+        Self { places: places.pointer(), length, reserved: 0, key }
     }
 }
 

@@ -42,6 +42,21 @@ impl Kernels {
             first_items, items)
     }
 
+    /// Adds the work of every part to that of its query. `objects` bounds the candidates of a part.
+    pub(crate) fn query_work(
+        &self,
+        stream: &CudaStream,
+        view: &ViewArgument,
+        (input, at): (&DeviceBuffer<u8>, &QueryRanges),
+        objects: u64,
+        work: &DeviceBuffer<u64>,
+    ) -> Result<(), EngineError> {
+        assert!(work.len() >= at.queries, "a number a query");
+        let (batch, length) = (QueriesArgument::whole(input, at), at.parts.length as u32);
+        enqueue!(self.query_work, stream, u64::from(length) * WARP; view, batch, length, objects,
+            work)
+    }
+
     /// Counts the matches of every item.
     pub(crate) fn query_count(
         &self,
@@ -59,6 +74,20 @@ impl Kernels {
         );
         enqueue!(self.query_count, stream, u64::from(length) * WARP; view, batch, counts,
             totals, kept)
+    }
+
+    /// Adds the matches of rectangles that are only counted, which [`Kernels::query_count`] leaves
+    /// out, to the totals of `queries` queries.
+    pub(crate) fn query_count_rectangles(
+        &self,
+        stream: &CudaStream,
+        view: &ViewArgument,
+        (batch, queries): (&QueriesArgument, usize),
+        totals: &DeviceBuffer<u64>,
+    ) -> Result<(), EngineError> {
+        assert!(totals.len() >= queries, "a total a query");
+        let threads = u64::from(batch.length()) * WARP;
+        enqueue!(self.query_count_rectangles, stream, threads; view, batch, totals)
     }
 
     /// Sets the counts of items to 0 whose query, of `queries`, has a total in `withheld`.
@@ -140,15 +169,14 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        (index, key): (&IndexArgument, u64),
+        index: &IndexArgument,
         (input, ids): (&DeviceBuffer<u8>, ByteRange),
         fixes: &DeviceBuffer<AnswerRecord>,
     ) -> Result<(), EngineError> {
         assert!(fixes.len() >= ids.length, "a record an id");
         let (records, epoch) = view.records();
         let (objects, length) = (ids.address::<u64>(input), ids.length as u32);
-        enqueue!(self.query_get, stream, length; records, index, key, epoch, objects, length,
-            fixes)
+        enqueue!(self.query_get, stream, length; records, index, epoch, objects, length, fixes)
     }
 
     /// The records of slots 0 to `slots` after cycle `epoch`.
@@ -169,9 +197,9 @@ impl Kernels {
         stream: &CudaStream,
         index: &IndexArgument,
         objects: &DeviceBuffer<u64>,
-        (key, slots): (u64, u32),
+        slots: u32,
     ) -> Result<(), EngineError> {
         assert!(objects.len() >= slots as usize, "an id a slot");
-        enqueue!(self.index_fill, stream, slots; index, objects, key, slots)
+        enqueue!(self.index_fill, stream, slots; index, objects, slots)
     }
 }

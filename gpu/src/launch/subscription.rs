@@ -3,11 +3,11 @@
 //! One safe function a kernel, or a run of kernels that always follow each other.
 
 use cudarc::driver::CudaStream;
-use shoal_engine::EngineError;
 use shoal_engine::layout::{
     AnswerRecord, Bin, DeviceQuery, DispatchReport, Edge, EventCounts, RegionHead, Shape,
     WrittenObjects,
 };
+use shoal_engine::{EngineError, HashKey};
 
 use super::argument_layout::{
     BinsArgument, IndexArgument, NewBinsArgument, PolygonsArgument, RecordsArgument,
@@ -26,12 +26,12 @@ impl BinsArgument {
     pub(crate) fn new(
         (bins, capacity): (&DeviceBuffer<Bin>, usize),
         (references, length): (&DeviceBuffer<u32>, usize),
-        levels: u32,
+        (levels, key): (u32, HashKey),
     ) -> Self {
         assert!(capacity.is_power_of_two(), "bins are found by masking");
         assert!(capacity <= bins.len() && length <= references.len(), "lists are long enough");
-        let mask = (capacity - 1) as u32;
-        Self { bins: bins.pointer(), references: references.pointer(), mask, levels }
+        let (mask, key) = ((capacity - 1) as u32, key.words());
+        Self { bins: bins.pointer(), references: references.pointer(), mask, levels, key }
     }
 }
 
@@ -40,11 +40,12 @@ impl NewBinsArgument {
     pub(crate) fn new(
         (bins, capacity): (&DeviceBuffer<Bin>, usize),
         (references, length): (&DeviceBuffer<u32>, usize),
+        key: HashKey,
     ) -> Self {
         assert!(capacity.is_power_of_two(), "bins are found by masking");
         assert!(capacity <= bins.len() && length <= references.len(), "everything fits");
-        let (bins, references) = (bins.pointer(), references.pointer());
-        Self { bins, references, mask: (capacity - 1) as u32, most: Self::most(capacity) }
+        let (bins, references, key) = (bins.pointer(), references.pointer(), key.words());
+        Self { bins, references, mask: (capacity - 1) as u32, most: Self::most(capacity), key }
     }
 
     /// Bins in use beyond which a table is too full: probing takes long.
@@ -370,14 +371,13 @@ impl Kernels {
     pub(crate) fn subscription_watch(
         &self,
         stream: &CudaStream,
-        (index, key): (&IndexArgument, u64),
+        index: &IndexArgument,
         (objects, begins, length): (&DeviceBuffer<u64>, &DeviceBuffer<u32>, usize),
         (watched, slots): (&DeviceBuffer<u32>, usize),
     ) -> Result<(), EngineError> {
         assert!(objects.len().min(begins.len()) >= length, "every change is in range");
         assert!(32 * watched.len() >= slots, "a bit a slot");
         let length = length as u32;
-        enqueue!(self.subscription_watch, stream, length; index, key, objects, begins, length,
-            watched)
+        enqueue!(self.subscription_watch, stream, length; index, objects, begins, length, watched)
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use rayon::prelude::*;
 use shoal_codec::FixRow;
-use shoal_engine::EngineError;
 use shoal_engine::layout::{AnswerRecord, Entry, Optional, Place, Version};
+use shoal_engine::{EngineError, HashKey};
 
 use super::query_answers::{answered, optional};
 use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgument, fault};
@@ -28,7 +28,7 @@ const UPLOAD_ROWS: usize = 1 << 20;
 pub(crate) struct Records {
     memory: Memory,
     kernels: Arc<Kernels>,
-    key: u64,
+    key: HashKey,
     places: DeviceBuffer<Place>,
     pub(crate) objects: DeviceBuffer<u64>,
     versions: DeviceBuffer<Version>,
@@ -49,7 +49,7 @@ impl Records {
         memory: &Memory,
         kernels: &Arc<Kernels>,
         stream: &CudaStream,
-        key: u64,
+        key: HashKey,
     ) -> Result<Self, EngineError> {
         let slots = SLOTS_MIN;
         let records = Self {
@@ -71,17 +71,13 @@ impl Records {
         Ok(records)
     }
 
-    pub(crate) fn key(&self) -> u64 {
-        self.key
-    }
-
     /// Capacity in slots.
     pub(crate) fn capacity(&self) -> usize {
         self.objects.len()
     }
 
     pub(crate) fn index(&self) -> IndexArgument {
-        IndexArgument::new(&self.places)
+        IndexArgument::new(&self.places, self.key)
     }
 
     pub(crate) fn argument(&self) -> RecordsArgument {
@@ -190,8 +186,7 @@ impl Records {
             self.places = DeviceBuffer::new(&self.memory, places)?;
         }
         self.places.fill(stream, 0xFF, self.places.len())?;
-        let index = IndexArgument::new(&self.places);
-        self.kernels.index_fill(stream, &index, &self.objects, (self.key, self.slots))?;
+        self.kernels.index_fill(stream, &self.index(), &self.objects, self.slots)?;
         stream.synchronize().map_err(fault)
     }
 

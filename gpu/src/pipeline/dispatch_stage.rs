@@ -5,6 +5,7 @@
 //! concurrently with both.
 
 use shoal_engine::layout::{DispatchReport, RowOutcomeCounts, Rules, TIME_ORIGIN_MS, TTL_NONE_MS};
+use shoal_engine::stage::settle;
 use shoal_engine::{Clock, EngineError, Refusal, Request, RequestOutcome};
 
 use super::dispatch_staging::{Kind, Staged};
@@ -57,7 +58,7 @@ impl Driver {
                 system_ms: staged.system_ms,
                 ttl_ms: self.options.ttl_ms.unwrap_or(TTL_NONE_MS),
                 time_max_ms: staged.time_max_ms.min(shoal_engine::limits::TIME_MAX_MS),
-                hash_key: self.records.key(),
+                event_clock_max_ms: staged.event_clock_max_ms.unwrap_or(i64::MAX),
                 x_min: bounds.x_min,
                 y_min: bounds.y_min,
                 x_max: bounds.x_max,
@@ -184,10 +185,12 @@ impl Driver {
         let now_ms = match self.options.clock {
             Clock::System => Some(staged.system_ms),
             Clock::Event => {
-                report.time_max.checked_sub(1).map(|since| TIME_ORIGIN_MS + since as i64)
+                let newest_ms = report.time_max.checked_sub(1);
+                let newest_ms = newest_ms.map(|since| TIME_ORIGIN_MS + since as i64);
+                settle::event_clock_ms(newest_ms, staged.event_clock_max_ms)
             }
         };
-        self.clock_ms = now_ms.map_or(self.clock_ms, |now_ms| now_ms.max(self.clock_ms));
+        self.clock_ms = settle::clock_after_ms(self.clock_ms, now_ms);
         let refused = self.refused(staged, report.refused > 0)?;
         let oldest = (report.time_min != u64::MAX)
             .then(|| TIME_ORIGIN_MS.saturating_add(report.time_min as i64));
@@ -256,6 +259,7 @@ fn outcome(
         refused,
         removed: outcomes.removed.into(),
         missing: outcomes.missing.into(),
+        ahead: outcomes.ahead.into(),
         block_error: None,
     }
 }

@@ -16,11 +16,12 @@ use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request, RowLimit}
 
 use super::dispatch_packing::Packing;
 use super::query_parts::QueryParts;
+use super::query_work::QueryWork;
 use super::subscription::Changes;
 use super::timeline::Timeline;
 use crate::codec::{Decoding, Form, List, OutputRequest, Place, of_block};
 use crate::launch::{
-    ByteRange, CodecRanges, DeviceBuffer, Memory, PinnedBuffer, QueryRanges, fault,
+    ByteRange, CodecRanges, DeviceBuffer, Memory, PinnedBuffer, QueryRanges, bytes_of, fault,
 };
 
 /// Bytes of a query's lists, a guess: two parts. More only means that rows are copied again.
@@ -84,6 +85,8 @@ pub(crate) struct Staged {
     pub(crate) are_plain: bool,
     /// By query the limit of its rows; empty without limits.
     pub(crate) limits: Vec<Option<RowLimit>>,
+    /// The work of the queries, if it has a bound.
+    pub(crate) work: Option<QueryWork>,
     /// By clear: the arrival that it precedes, and its request.
     pub(crate) clears: Vec<(u32, u32)>,
     /// Number of removals among the rows.
@@ -93,12 +96,27 @@ pub(crate) struct Staged {
     pub(crate) changes: Changes,
     pub(crate) system_ms: i64,
     pub(crate) time_max_ms: i64,
+    pub(crate) event_clock_max_ms: Option<i64>,
 }
 
 impl Staged {
     /// Whether rows of an object must be settled one by one.
     pub(crate) fn is_ordered(&self) -> bool {
         self.removals > 0 || !self.clears.is_empty()
+    }
+
+    /// Drops the other parts of queries. The stream must have reached the end of the copy.
+    pub(crate) fn retain_parts(
+        &mut self,
+        stream: &CudaStream,
+        is_kept: impl Fn(&Part) -> bool,
+    ) -> Result<(), EngineError> {
+        let ByteRange { at, length } = self.query_ranges.parts;
+        let parts = self.arena.parts.as_slice()[..length].iter();
+        let parts: Vec<Part> = parts.filter(|part| is_kept(part)).copied().collect();
+        self.arena.device.upload(stream, at, bytes_of(&parts))?;
+        self.query_ranges.parts.length = parts.len();
+        Ok(())
     }
 }
 
@@ -133,9 +151,8 @@ pub(crate) fn stage(
         *spare = Some(arena);
         return Err(error);
     }
-    let query_parts = &*query_parts;
     let gets = if query_parts.are_plain { Vec::new() } else { gets(&input.queries) };
-    let query_ranges = place_queries(&mut packing, query_parts, parts, input.queries.len());
+    let query_ranges = place_queries(&mut packing, &*query_parts, parts, input.queries.len());
     let at_gets = packing.push(&gets);
     pinned.fit(memory, packing.bytes)?;
     if device.fit(packing.device_bytes())? {
@@ -148,7 +165,6 @@ pub(crate) fn stage(
     timeline.end((epoch, "copy in"), copying, stream)?;
     let copied = stream.record_event(None).map_err(fault)?;
     drop(packing);
-    let (are_plain, limits) = (query_parts.are_plain, query_parts.limits.clone());
     Ok(Staged {
         arena,
         copied,
@@ -162,15 +178,17 @@ pub(crate) fn stage(
         arrivals: at_arrivals,
         query_ranges,
         gets: at_gets,
+        work: QueryWork::of(&input),
         queries: input.queries,
-        are_plain,
-        limits,
+        are_plain: query_parts.are_plain,
+        limits: query_parts.limits.clone(),
         clears: clears(&requests),
         removals: requests.iter().filter(|it| it.kind == REQUEST_REMOVE).map(|it| it.rows).sum(),
         has_optional: requests.iter().any(has_optional),
         changes: Changes::new(),
         system_ms: input.system_ms,
         time_max_ms: input.time_max_ms,
+        event_clock_max_ms: input.event_clock_max_ms,
         kinds: (0..input.requests.len()).map(|number| kind(&input.requests, number)).collect(),
     })
 }

@@ -18,6 +18,7 @@ use super::answers::{Answers, Finished, Pool};
 use super::dispatch_records::Records;
 use super::dispatch_staging::{Arena, Staged};
 use super::query_batch::{QueryBatch, Sorted};
+use super::query_work::QueryWork;
 use super::records_export::RecordsExport;
 use super::subscription::Subscriptions;
 use super::timeline::Timeline;
@@ -174,7 +175,7 @@ impl Driver {
     ) -> Result<Self, EngineError> {
         let stream = || gpu.context.new_stream().map_err(fault);
         let (dispatch, update, query) = (stream()?, stream()?, stream()?);
-        let records = Records::new(memory, &gpu.kernels, &dispatch, options.term)?;
+        let records = Records::new(memory, &gpu.kernels, &dispatch, options.hash_key)?;
         let chosen = GridChoice::first(&options.space, tuning.side);
         let buffer = || DeviceBuffer::new(memory, 1);
         let mut driver = Self {
@@ -212,7 +213,12 @@ impl Driver {
             lacking: None,
             query_batch: QueryBatch::new(memory, &gpu.kernels, query)?,
             sorted: [Sorted::new(memory)?, Sorted::new(memory)?],
-            subscriptions: Subscriptions::new(memory, &gpu.kernels, stream()?, &options.space)?,
+            subscriptions: Subscriptions::new(
+                memory,
+                &gpu.kernels,
+                stream()?,
+                (&options.space, options.hash_key),
+            )?,
             bounds: Pool::new(memory),
             ids: Pool::new(memory),
             updating: None,
@@ -294,7 +300,7 @@ impl Driver {
         self.wait_for_query_input(&staged)?;
         let querying = timeline.begin(&query)?;
         // Counted beside dispatch: the host waits only for the items.
-        let counted = unless_ended(self.begin_queries(&staged))?;
+        let counted = unless_ended(self.begin_queries(&mut staged))?;
         dispatched.synchronize().map_err(fault)?;
         let (report, outcomes) = self.read_report(&staged)?;
         // Before the update: the next cycle waits for it.
@@ -302,7 +308,7 @@ impl Driver {
         let updating = timeline.begin(&self.update)?;
         self.begin_update(&report)?;
         timeline.end((epoch, "update"), updating, &self.update)?;
-        let answers = counted.and_then(|counted| self.answer(&staged, counted));
+        let answers = counted.and_then(|counted| self.answer(&mut staged, counted));
         let (answers, unanswered) = match unless_ended(answers)? {
             Ok(answers) => (answers, None),
             Err(error) => {
@@ -314,6 +320,8 @@ impl Driver {
         let events = self.finish_events(&staged, begun)?;
         self.status.set(|now| now.reported += 1);
         let queried = Arc::new(query.record_event(None).map_err(fault)?);
+        let work = staged.work.take().filter(|_| unanswered.is_none());
+        let (unfinished, query_work) = work.map(QueryWork::into_parts).unwrap_or_default();
         let mut arena = staged.arena;
         arena.idle = Some(queried.clone());
         self.queried = Some(queried);
@@ -327,6 +335,8 @@ impl Driver {
             answer_clock_ms: self.answer_clock_ms,
             answers: AnswerSet::default(),
             unanswered,
+            unfinished,
+            query_work,
             queries: staged.queries,
             events: EventSet::default(),
             expired: report.expired,

@@ -15,6 +15,7 @@ mod query_nearest;
 mod query_parts;
 mod query_stage;
 mod query_warp;
+mod query_work;
 mod records_export;
 mod snapshot;
 mod subscription;

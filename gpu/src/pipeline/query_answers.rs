@@ -13,6 +13,7 @@ use super::dispatch_staging::{Staged, distinct};
 use super::query_batch::{QueryBatch, Sorted};
 use super::query_nearest::Neighbours;
 use super::query_parts::Shapes;
+use super::query_work::QueryWork;
 use crate::launch::{DeviceBuffer, IndexArgument, QueryRanges, ViewArgument, fault};
 
 /// The inputs of answers.
@@ -21,10 +22,12 @@ pub(crate) struct AnswerBuilder<'a> {
     pub(crate) query_batch: &'a mut QueryBatch,
     pub(crate) sorted: &'a mut Sorted,
     pub(crate) view: ViewArgument,
-    pub(crate) index: (IndexArgument, u64),
+    pub(crate) index: IndexArgument,
     pub(crate) clock_ms: i64,
     /// Objects of the fleet, for an initial estimate of distances.
     pub(crate) objects: u64,
+    /// The work of the queries, if it has a bound.
+    pub(crate) work: Option<QueryWork>,
 }
 
 macro_rules! render {
@@ -58,6 +61,11 @@ macro_rules! render {
 shoal_codec::measures!(render);
 
 impl AnswerBuilder<'_> {
+    /// Whether a query is left to the caller.
+    pub(super) fn leaves(&self, query: u32) -> bool {
+        self.work.as_ref().is_some_and(|work| work.is_unfinished(query))
+    }
+
     /// Answers of a cycle whose matches are counted: `bounds` by query, `totals` of answers without
     /// rows: counts, and those that are withheld.
     pub(crate) fn make(
@@ -82,8 +90,7 @@ impl AnswerBuilder<'_> {
         let mut found = Vec::new();
         if staged.gets.length > 0 {
             let ids = (&staged.arena.device, staged.gets);
-            let (index, key) = &self.index;
-            found = self.query_batch.get(&self.view, (index, *key), ids)?;
+            found = self.query_batch.get(&self.view, &self.index, ids)?;
         }
         let neighbours = self.nearest(&staged.queries)?;
         let (mut next_get, mut next_nearest) = (0, neighbours.bounds.windows(2));
@@ -99,7 +106,9 @@ impl AnswerBuilder<'_> {
                     let count = distinct(wanted).len();
                     let rows = found[next_get..next_get + count].iter().filter(|it| it.found != 0);
                     next_get += count;
-                    let rows = rows.map(row).filter(|row| query.passes(row, self.clock_ms));
+                    let is_left = self.leaves(number as u32);
+                    let rows =
+                        rows.map(row).filter(|row| !is_left && query.passes(row, self.clock_ms));
                     append_rows(&mut page, query, &rows.collect::<Vec<_>>());
                 }
                 QueryKind::Nearest { .. } => {

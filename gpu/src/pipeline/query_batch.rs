@@ -34,6 +34,8 @@ pub(crate) struct QueryBatch {
     pub(super) totals: DeviceBuffer<u64>,
     /// By query the total of an answer whose rows are withheld, else 0.
     withheld: DeviceBuffer<u64>,
+    /// By query; see `query_work.rs`.
+    pub(super) work: DeviceBuffer<u64>,
     kept: DeviceBuffer<u32>,
     /// Of warp queries.
     pub(super) kept_objects: DeviceBuffer<u64>,
@@ -92,6 +94,7 @@ impl QueryBatch {
             offsets: DeviceBuffer::new(memory, 1)?,
             totals: DeviceBuffer::new(memory, 1)?,
             withheld: DeviceBuffer::new(memory, 1)?,
+            work: DeviceBuffer::new(memory, 1)?,
             kept: DeviceBuffer::new(memory, 1)?,
             kept_objects: DeviceBuffer::new(memory, 1)?,
             bounds: DeviceBuffer::new(memory, 1)?,
@@ -155,6 +158,10 @@ impl QueryBatch {
         let batch = self.argument(at, items);
         let numbers = (&self.counts, &self.totals);
         self.kernels.query_count(stream, view, &batch, numbers, &self.kept)?;
+        if totals.is_some() {
+            let batch = (&batch, queries);
+            self.kernels.query_count_rectangles(stream, view, batch, &self.totals)?;
+        }
         self.sum_counts(at, bounds.into())?;
         match totals {
             Some(totals) => self.totals.download(&self.stream, 0, totals),
@@ -253,7 +260,7 @@ impl QueryBatch {
     pub(crate) fn get(
         &mut self,
         view: &ViewArgument,
-        index: (&crate::launch::IndexArgument, u64),
+        index: &crate::launch::IndexArgument,
         ids: (&DeviceBuffer<u8>, crate::launch::ByteRange),
     ) -> Result<Vec<AnswerRecord>, EngineError> {
         self.fixes.fit(ids.1.length)?;

@@ -10,13 +10,18 @@ use shoal_engine::layout::{AnswerRecord, Shape};
 use shoal_engine::{Circle, EngineError, Filter, Query, QueryKind, Ranker, Region, Space};
 
 use super::query_answers::{AnswerBuilder, upload};
+use super::query_batch::QueryBatch;
 use super::query_parts::{Shapes, of_circle};
-use crate::launch::{Candidates, DeviceBuffer, Kernels, Memory, Scratch, fault};
+use crate::launch::{
+    Candidates, CopyTarget, DeviceBuffer, Kernels, Memory, QueryRanges, Scratch, fault,
+};
 
 /// Factor on the estimated radius of a circle that holds too few objects.
 const WIDER: (f64, f64) = (2.0, 8.0);
 /// Least factor by which a circle with far too many objects shrinks.
 const NARROWER: f64 = 0.75;
+/// Work of one candidate of a circle at most; see `test_work` of the kernels.
+const CIRCLE_WORK_MAX: u64 = 8;
 /// Radii so near each other count as equal.
 const SAME: f64 = 1.0625;
 
@@ -31,6 +36,8 @@ pub(super) struct Neighbours {
 
 /// The search of a circle for a nearest query.
 struct Search<'a> {
+    /// The number of the query.
+    number: u32,
     ranker: Ranker,
     k: u64,
     /// Objects beyond are not requested.
@@ -46,15 +53,25 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// The search of a nearest query, beginning with this radius.
-    fn new(space: &Space, query: &'a Query, first_radius_m: impl Fn(u32) -> f64) -> Option<Self> {
+    fn new(
+        space: &Space,
+        (number, query): (u32, &'a Query),
+        first_radius_m: impl Fn(u32) -> f64,
+    ) -> Option<Self> {
         let QueryKind::Nearest { x, y, k, rank_max } = query.kind else { return None };
         let ranker = Ranker::new(space, x, y);
         let (radius_m, filter) = (first_radius_m(k), query.filter.as_deref());
         let circle = Circle::bounded(space, &ranker, radius_m, rank_max);
         let (k, narrow_m, wide) = (u64::from(k), 0.0, None);
-        let mut search = Self { ranker, k, rank_max, filter, radius_m, circle, narrow_m, wide };
+        let mut search =
+            Self { number, ranker, k, rank_max, filter, radius_m, circle, narrow_m, wide };
         search.stay_within(space);
         Some(search)
+    }
+
+    /// Ends the search without neighbours: the query is left to the caller.
+    fn leave(&mut self) {
+        self.k = 0;
     }
 
     /// Sets the circle of its radius.
@@ -95,6 +112,21 @@ impl<'a> Search<'a> {
         }
         wide_m > self.narrow_m * SAME && wide_m - self.narrow_m > unit_m
     }
+}
+
+/// Uploads circles as queries.
+fn upload_circles(
+    query_batch: &QueryBatch,
+    circles: &[(Circle, Option<&Filter>)],
+    count: bool,
+) -> Result<(DeviceBuffer<u8>, QueryRanges), EngineError> {
+    let (mut parts, mut shapes) = (Vec::new(), Shapes::default());
+    for ((circle, filter), number) in circles.iter().zip(0..) {
+        let region = Region::Circle(Box::new(*circle));
+        parts.extend(shapes.parts_of(number, &region, *filter, count));
+    }
+    shapes.shapes.insert(0, Default::default());
+    upload(query_batch, (&parts, circles.len()), &shapes)
 }
 
 /// Candidates up to which ranking costs less than another count. A guess.
@@ -211,7 +243,8 @@ impl AnswerBuilder<'_> {
     pub(super) fn nearest(&mut self, queries: &[Query]) -> Result<Neighbours, EngineError> {
         let first_radius_m = |k| self.first_radius_m(k);
         let search = |query| Search::new(self.space, query, first_radius_m);
-        let mut searches: Vec<Search<'_>> = queries.iter().filter_map(search).collect();
+        let mut searches: Vec<Search<'_>> = (0..).zip(queries).filter_map(search).collect();
+        searches.iter_mut().filter(|search| self.leaves(search.number)).for_each(Search::leave);
         if searches.is_empty() {
             return Ok(Neighbours::default());
         }
@@ -247,7 +280,11 @@ impl AnswerBuilder<'_> {
         mut open: Vec<usize>,
     ) -> Result<(), EngineError> {
         let unit_m = self.unit_m();
-        while !open.is_empty() {
+        loop {
+            open = self.admit_circles(searches, open)?;
+            if open.is_empty() {
+                return Ok(());
+            }
             let circles: Vec<_> =
                 open.iter().map(|at| (searches[*at].circle, searches[*at].filter)).collect();
             let (_, totals) = self.query_circles(&circles, true)?;
@@ -261,7 +298,37 @@ impl AnswerBuilder<'_> {
             }
             open = still;
         }
-        Ok(())
+    }
+
+    /// The searches of `open` for whose circles there is work; ends the others.
+    fn admit_circles(
+        &mut self,
+        searches: &mut [Search<'_>],
+        open: Vec<usize>,
+    ) -> Result<Vec<usize>, EngineError> {
+        let Some(work) = &mut self.work else { return Ok(open) };
+        let most = CIRCLE_WORK_MAX.saturating_mul(self.objects);
+        if (open.len() as u64).saturating_mul(most) <= work.left() || open.is_empty() {
+            return Ok(open);
+        }
+        let circles = open.iter().map(|at| (searches[*at].circle, searches[*at].filter));
+        let circles: Vec<_> = circles.collect();
+        let (input, at) = upload_circles(self.query_batch, &circles, true)?;
+        let mut needed = vec![0; circles.len()];
+        let target = CopyTarget::from(&mut needed[..]);
+        self.query_batch.work(&self.view, (&input, &at), self.objects, target)?;
+        self.query_batch.stream.synchronize().map_err(fault)?;
+        let mut admitted = open;
+        let mut needed = needed.into_iter();
+        admitted.retain(|at| {
+            let search = &mut searches[*at];
+            let is_admitted = needed.next().is_some_and(|need| work.take_more(search.number, need));
+            if !is_admitted {
+                search.leave();
+            }
+            is_admitted
+        });
+        Ok(admitted)
     }
 
     /// Approximate length of one quantum.
@@ -287,13 +354,7 @@ impl AnswerBuilder<'_> {
         circles: &[(Circle, Option<&Filter>)],
         count: bool,
     ) -> Result<(Vec<u64>, Vec<u64>), EngineError> {
-        let (mut parts, mut shapes) = (Vec::new(), Shapes::default());
-        for ((circle, filter), number) in circles.iter().zip(0..) {
-            let region = Region::Circle(Box::new(*circle));
-            parts.extend(shapes.parts_of(number, &region, *filter, count));
-        }
-        shapes.shapes.insert(0, Default::default());
-        let (input, at) = upload(self.query_batch, (&parts, circles.len()), &shapes)?;
+        let (input, at) = upload_circles(self.query_batch, circles, count)?;
         let at = (&input, &at);
         let cut = self.query_batch.cut(&self.view, at)?;
         cut.synchronize().map_err(fault)?;

@@ -56,13 +56,14 @@ impl Driver {
     /// # Errors
     /// [`EngineError::OutOfMemory`], here and in [`Driver::answer`]: queries have no answers, and
     /// nothing else has changed.
-    pub(super) fn begin_queries(&mut self, staged: &Staged) -> Result<Counted, EngineError> {
+    pub(super) fn begin_queries(&mut self, staged: &mut Staged) -> Result<Counted, EngineError> {
         self.answer_clock_ms = self.clock_ms;
         self.objects_before = self.objects;
         if staged.queries.is_empty() {
             return Ok(None);
         }
         let view = self.view(self.epoch - 1, self.clock_ms)?;
+        self.admit_queries(staged, &view)?;
         if staged.query_ranges.parts.length == 0 {
             return Ok(Some((view, QueryProgress::None)));
         }
@@ -101,7 +102,7 @@ impl Driver {
 
     pub(super) fn answer(
         &mut self,
-        staged: &Staged,
+        staged: &mut Staged,
         counted: Counted,
     ) -> Result<Answers, EngineError> {
         let Some((view, progress)) = counted else {
@@ -135,11 +136,14 @@ impl Driver {
                     query_batch: &mut self.query_batch,
                     sorted: &mut self.sorted[parity],
                     view,
-                    index: (self.records.index(), self.records.key()),
+                    index: self.records.index(),
                     clock_ms: self.answer_clock_ms,
                     objects: self.objects_before,
+                    work: staged.work.take(),
                 };
-                maker.make(staged, bounds, totals).map(Answers::Ready)
+                let answers = maker.make(staged, bounds, totals).map(Answers::Ready);
+                staged.work = maker.work;
+                answers
             }
         }
     }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use shoal_codec::{
     Block, BlockCodec, BlockPlan, Budget, CpuCodec, FixColumns, Table, TableColumn, Tree, Values,
-    encode_table,
+    compact, encode_table,
 };
 
 use crate::random::Random;
@@ -26,6 +26,14 @@ pub(crate) fn encode(columns: &FixColumns, plan: &BlockPlan) -> Vec<u8> {
     bytes
 }
 
+/// The block in its compact form, every second time.
+fn any_form(chance: &mut Random, mut bytes: Vec<u8>) -> Vec<u8> {
+    if chance.below(2) == 0 {
+        compact(&mut bytes).unwrap();
+    }
+    bytes
+}
+
 fn parse(bytes: Vec<u8>) -> Block {
     Block::parse(bytes.into(), &Budget::default()).unwrap()
 }
@@ -39,7 +47,8 @@ fn blocks_of_any_plan_round_trip_together() {
         let rows = if case % 100 == 0 { 140_000 } else { chance.below(3000) };
         let objects = 1 + chance.next() % 500;
         let columns = walks(&mut chance, rows, objects);
-        blocks.push(parse(encode(&columns, &some_plan(&mut chance))));
+        let bytes = encode(&columns, &some_plan(&mut chance));
+        blocks.push(parse(any_form(&mut chance, bytes)));
         expected.push(columns);
     }
     let decoded = crate::decoder().blocks(&blocks).unwrap();
@@ -71,6 +80,7 @@ fn tables_of_any_columns_round_trip() {
             .collect();
         let mut bytes = Vec::new();
         encode_table(&wanted, Some(256), case, &mut bytes).unwrap();
+        let bytes = any_form(&mut chance, bytes);
         let table = Table::parse(bytes.into(), &Budget::default()).unwrap();
         let decoded = decoder.table(&table).unwrap();
         for ((_, values, tree), found) in columns.iter().zip(decoded) {
@@ -104,6 +114,7 @@ fn damaged_blocks_are_refused_as_the_cpu_refuses_them() {
         let objects = 1 + chance.next() % 30;
         let columns = walks(&mut chance, rows, objects);
         let whole = encode(&columns, &some_plan(&mut chance));
+        let whole = any_form(&mut chance, whole);
         let mut blocks = Vec::new();
         for _ in 0..100 {
             blocks.extend(damaged(&mut chance, &whole));

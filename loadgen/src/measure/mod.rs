@@ -12,5 +12,5 @@ pub use allowance::Allowance;
 pub use counters::Counters;
 pub use latency::{Latency, Percentiles};
 pub use pace::Pace;
-pub use summary::Summary;
+pub use summary::{Summary, write_json};
 pub use totals::Totals;

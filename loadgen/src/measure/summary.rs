@@ -142,18 +142,6 @@ impl Summary {
         wrong == 0 && !self.interrupted && self.problems.is_empty()
     }
 
-    /// Writes the results as one JSON object.
-    ///
-    /// # Errors
-    /// [`LoadError::Output`].
-    pub fn write_json(&self, file: &Path) -> Result<(), LoadError> {
-        let mut text = serde_json::to_string_pretty(self)
-            .map_err(|error| LoadError::Task(format!("the results are no JSON: {error}")))?;
-        text.push('\n');
-        std::fs::write(file, text)
-            .map_err(|source| LoadError::Output { file: file.to_owned(), source })
-    }
-
     /// The results as a table, problems below it.
     #[must_use]
     pub fn table(&self) -> String {
@@ -241,6 +229,17 @@ impl Summary {
             shown.map(|(_, (count, name))| format!("{} {name}", thousands(*count))).collect();
         shown.join(", ")
     }
+}
+
+/// Writes results as one JSON object.
+///
+/// # Errors
+/// [`LoadError::Output`].
+pub fn write_json(results: &impl Serialize, file: &Path) -> Result<(), LoadError> {
+    let mut text = serde_json::to_string_pretty(results)
+        .map_err(|error| LoadError::Task(format!("the results are no JSON: {error}")))?;
+    text.push('\n');
+    std::fs::write(file, text).map_err(|source| LoadError::Output { file: file.to_owned(), source })
 }
 
 impl PastCounts {

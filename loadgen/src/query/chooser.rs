@@ -142,7 +142,7 @@ impl Chooser {
                 let distance_max_m = is_bounded.then(|| self.half_height_m(&window));
                 Kind::Nearest(NearestQuery { x, y, k: self.plan.nearest_k, distance_max_m })
             }
-            DrawnKind::Get => Kind::Get(GetQuery { objects: self.objects() }),
+            DrawnKind::Get => Kind::Get(GetQuery { objects: self.objects(), ..Default::default() }),
         }
     }
 

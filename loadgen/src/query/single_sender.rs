@@ -113,7 +113,9 @@ async fn call(
     let options = Some(options);
     let answer = match query.kind {
         Some(Kind::Get(objects)) => {
-            client.get(GetRequest { options, objects: objects.objects }).await?
+            client
+                .get(GetRequest { options, objects: objects.objects, ..Default::default() })
+                .await?
         }
         Some(Kind::Range(region)) => {
             client.range(RangeRequest { options, region: Some(region) }).await?

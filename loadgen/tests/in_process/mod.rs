@@ -41,7 +41,7 @@ impl InProcess {
         let options = ServerOptions { engine: EngineChoice::Cpu, listen: address, ..options };
         let served = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
-            shoal_service::run(listener, None, options, stopped).await.unwrap();
+            shoal_service::run(listener, options, stopped).await.unwrap();
         });
         Self { address, stop, served }
     }
@@ -61,7 +61,8 @@ impl InProcess {
         let target = self.url();
         let words = ["shoal-loadgen", "run", "--target", &target];
         let words = words.into_iter().chain(flags.split_whitespace());
-        let Command::Run(args) = CommandLine::try_parse_from(words).unwrap().command;
+        let command = CommandLine::try_parse_from(words).unwrap().command;
+        let Command::Run(args) = command else { panic!("not a run") };
         Plan::new(*args)
     }
 

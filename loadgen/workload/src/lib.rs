@@ -25,6 +25,7 @@ mod speed_range;
 mod uniform;
 mod window;
 mod workload;
+mod world;
 
 pub use error::WorkloadError;
 pub use limits::*;

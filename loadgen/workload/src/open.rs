@@ -7,10 +7,12 @@ use crate::hub::Hub;
 use crate::network::Network;
 use crate::replay::Replay;
 use crate::uniform::Uniform;
+use crate::world::World;
 use crate::{Params, Workload, WorkloadError};
 
 /// The valid names.
-const NAMES: [&str; 6] = ["uniform", "gauss", "network", "network:FILE", "hub", "replay:FILE"];
+const NAMES: [&str; 7] =
+    ["uniform", "world", "gauss", "network", "network:FILE", "hub", "replay:FILE"];
 
 /// Opens a workload by name.
 ///
@@ -30,6 +32,7 @@ pub fn open(name: &str, params: &Params) -> Result<Box<dyn Workload>, WorkloadEr
         "hub" => Ok(Box::new(Hub::open(params))),
         "network" => Ok(Box::new(Network::city(params))),
         "uniform" => Ok(Box::new(Uniform::new(params))),
+        "world" => Ok(Box::new(World::new(params))),
         _ => Err(WorkloadError::UnknownName { name: name.to_owned(), valid: NAMES.join(", ") }),
     }
 }

@@ -14,7 +14,7 @@ use crate::window::PlanarWindows;
 use crate::{Fix, Params, SpeedRange, Window, Workload, WorkloadSpace};
 
 /// Side of the space in metres.
-const SPACE_M: f64 = 100_000.0;
+pub(crate) const SPACE_M: f64 = 100_000.0;
 
 /// The `uniform` workload.
 #[derive(Debug)]

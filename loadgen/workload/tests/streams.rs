@@ -7,7 +7,7 @@ use shoal_workload::{
 };
 
 const SEED: u64 = 20_260_801;
-const GENERATORS: [&str; 4] = ["uniform", "gauss", "network", "hub"];
+const GENERATORS: [&str; 5] = ["uniform", "world", "gauss", "network", "hub"];
 
 fn params() -> Params {
     Params { objects: 1_000, seed: SEED, ..Params::default() }
@@ -93,20 +93,22 @@ fn shards_are_complete_and_disjoint() {
 fn positions_headings_and_windows_are_in_range() {
     for name in GENERATORS {
         let mut workload = opened(name, &params());
-        let WorkloadSpace::Planar { width_m, height_m } = workload.space() else {
-            panic!("{name} is planar");
+        let (x, y) = match workload.space() {
+            WorkloadSpace::Planar { width_m, height_m } => (0.0..=width_m, 0.0..=height_m),
+            WorkloadSpace::Geographic => (-180.0..=180.0, -90.0..=90.0),
         };
         for fix in rows(workload.as_mut(), 200_000) {
-            assert!((0.0..=width_m).contains(&fix.x), "{name}: {fix:?}, seed {SEED}");
-            assert!((0.0..=height_m).contains(&fix.y), "{name}: {fix:?}, seed {SEED}");
+            assert!(x.contains(&fix.x), "{name}: {fix:?}, seed {SEED}");
+            assert!(y.contains(&fix.y), "{name}: {fix:?}, seed {SEED}");
             assert!(fix.heading_deg.is_none_or(|deg| (0.0..360.0).contains(&deg)), "{fix:?}");
             assert!(fix.speed_mps.is_none_or(|speed| speed >= 0.0), "{fix:?}");
         }
         for _ in 0..10_000 {
             let window = workload.window();
-            assert!(window.west >= 0.0 && window.south >= 0.0, "{name}: {window:?}");
-            assert!(window.east <= width_m && window.north <= height_m, "{name}: {window:?}");
-            assert!((window.east - window.west - 0.001 * width_m).abs() < 1e-6, "{window:?}");
+            assert!(x.contains(&window.west) && y.contains(&window.south), "{name}: {window:?}");
+            assert!(x.contains(&window.east) && y.contains(&window.north), "{name}: {window:?}");
+            let width = 0.001 * (x.end() - x.start());
+            assert!((window.east - window.west - width).abs() < 1e-6, "{name}: {window:?}");
         }
     }
 }
@@ -141,6 +143,7 @@ fn streams_have_their_recorded_hashes() {
     let copies = Params { fan_out: 3, ..params() };
     for (name, params, fixes_hash, windows_hash) in [
         ("uniform", params(), 0x4643_6915_0501_0adc_u64, 0x6ee8_fd50_8d5a_37e8_u64),
+        ("world", params(), 0x8413_b695_f731_86d0, 0xe5c0_7735_7f05_b561),
         ("gauss", params(), 0x65ef_f1d6_022a_cce3, 0x6ee8_fd50_8d5a_37e8),
         ("gauss", follow, 0xefe6_3c4b_f076_d449, 0xfb24_f567_28cf_b65a),
         ("network", params(), 0x5709_b5a3_5226_90cf, 0x8f2c_48f5_87d4_84a1),

@@ -2,6 +2,7 @@
 //!
 //! The first chunk has the header. Lists of unequal length are an error of the server.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,14 +15,27 @@ use crate::client::Client;
 use crate::error::{Error, ServerError};
 
 /// One object of an answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnswerRow {
     /// The object.
     pub object: u64,
+    /// Its name, in a named fleet that still knows it.
+    pub name: Option<String>,
     /// Its record, with `PROJECTION_FIXES`.
     pub fix: Option<v1::FixRecord>,
     /// Its distance in metres, for Nearest.
     pub distance_m: Option<f64>,
+}
+
+impl AnswerRow {
+    /// What clients call the object: its name, else its number.
+    #[must_use]
+    pub fn label(&self) -> Cow<'_, str> {
+        match &self.name {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(self.object.to_string()),
+        }
+    }
 }
 
 /// A whole answer, or a part of one. Lists that are not empty are equally long.
@@ -33,6 +47,8 @@ pub struct Answer {
     pub truncated: bool,
     /// The objects.
     pub objects: Vec<u64>,
+    /// The names of `objects`, in a named fleet; empty for a name that the server no longer knows.
+    pub names: Vec<String>,
     /// The records of `objects`, with `PROJECTION_FIXES`.
     pub fixes: Vec<v1::FixRecord>,
     /// The distances of `objects` in metres, for Nearest.
@@ -47,9 +63,10 @@ impl Answer {
         self.error = self.error.take().or(part.error);
         if self.objects.is_empty() {
             (self.objects, self.fixes) = (part.objects, part.fixes);
-            self.distance_m = part.distance_m;
+            (self.names, self.distance_m) = (part.names, part.distance_m);
         } else {
             self.objects.extend(part.objects);
+            self.names.extend(part.names);
             self.fixes.extend(part.fixes);
             self.distance_m.extend(part.distance_m);
         }
@@ -61,7 +78,10 @@ impl Answer {
     /// [`Error::Protocol`].
     pub(crate) fn check(&self) -> Result<(), Error> {
         let count = self.objects.len();
-        for (name, length) in [("fixes", self.fixes.len()), ("distances", self.distance_m.len())] {
+        let (names, fixes, distances) = (&self.names, &self.fixes, &self.distance_m);
+        for (name, length) in
+            [("names", names.len()), ("fixes", fixes.len()), ("distances", distances.len())]
+        {
             if length != 0 && length != count {
                 return Err(Error::Protocol(format!("{length} {name} for {count} objects")));
             }
@@ -71,10 +91,12 @@ impl Answer {
 
     /// The objects one by one.
     pub fn into_rows(self) -> impl Iterator<Item = AnswerRow> {
+        let mut names = self.names.into_iter();
         let mut fixes = self.fixes.into_iter();
         let mut distances = self.distance_m.into_iter();
         self.objects.into_iter().map(move |object| AnswerRow {
             object,
+            name: names.next().filter(|name| !name.is_empty()),
             fix: fixes.next(),
             distance_m: distances.next(),
         })
@@ -91,22 +113,22 @@ pub(crate) trait IntoChunk {
 }
 
 macro_rules! chunks {
-    ($($message:ident: $header:ident $(, $distance_m:ident)?;)+) => {$(
+    ($($message:ident: $header:ident $(, $list:ident)*;)+) => {$(
         impl IntoChunk for v1::$message {
             type Header = v1::$header;
 
             fn into_chunk(self) -> Chunk<Self::Header> {
-                let Self { header, objects, fixes, $($distance_m,)? .. } = self;
-                (header, Answer { objects, fixes, $($distance_m,)? ..Answer::default() })
+                let Self { header, objects, fixes, $($list,)* .. } = self;
+                (header, Answer { objects, fixes, $($list,)* ..Answer::default() })
             }
         }
     )+};
 }
 
 chunks! {
-    GetResponse: AnswerHeader;
-    RangeResponse: AnswerHeader;
-    NearestResponse: AnswerHeader, distance_m;
+    GetResponse: AnswerHeader, names;
+    RangeResponse: AnswerHeader, names;
+    NearestResponse: AnswerHeader, names, distance_m;
     TrajectoryResponse: HistoryHeader;
     PassedResponse: HistoryHeader;
     AsOfResponse: HistoryHeader;
@@ -194,7 +216,7 @@ mod tests {
         answer.check().unwrap();
         assert_eq!((answer.total, answer.objects.as_slice()), (3, &[3, 5, 9][..]));
         let last = answer.into_rows().last().unwrap();
-        assert_eq!(last, AnswerRow { object: 9, fix: None, distance_m: Some(7.0) });
+        assert_eq!(last, AnswerRow { object: 9, distance_m: Some(7.0), ..AnswerRow::default() });
         let torn = Answer { fixes: vec![v1::FixRecord::default()], ..ids(&[3, 5]) };
         assert!(torn.check().unwrap_err().to_string().contains("1 fixes for 2 objects"));
     }

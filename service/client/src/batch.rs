@@ -75,13 +75,16 @@ impl BatchReader {
     }
 
     fn result(&mut self, result: v1::BatchResult) -> Result<(), Error> {
-        let v1::BatchResult { query, total, truncated, objects, fixes, distance_m, error } = result;
+        let v1::BatchResult { query, total, truncated, objects, names, fixes, distance_m, error } =
+            result;
         let error = error.as_ref().map(ServerError::from);
-        let part = Answer { total, truncated, objects, fixes, distance_m, error };
+        let part = Answer { total, truncated, objects, names, fixes, distance_m, error };
         part.check()?;
         let part = match self.keeps_rows {
             true => part,
-            false => Answer { objects: vec![], fixes: vec![], distance_m: vec![], ..part },
+            false => {
+                Answer { objects: vec![], names: vec![], fixes: vec![], distance_m: vec![], ..part }
+            }
         };
         let answers = &mut self.current.answers;
         let begun = answers.len();

@@ -3,6 +3,7 @@
 //! The connection is made eagerly, so that an absent server shows at once. Each call carries the
 //! timeout as its gRPC deadline.
 
+use std::error::Error as _;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +15,19 @@ use shoal_proto::v1::log_service_client::LogServiceClient;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Request, Response, Status};
+use tonic::transport::Endpoint;
+use tonic::{Code, Request, Response, Status, TimeoutExpired};
 
-use crate::error::Error;
+use crate::error::{Error, innermost};
+use crate::secret::Secret;
+use crate::tls::ClientTls;
+use crate::transport::Transport;
 
 /// The most objects of one request to remove.
 const REMOVE_OBJECTS_MAX: usize = 65_536;
 
 /// Settings of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ConnectOptions {
     /// The longest time to connect, to wait for a response, or for the next sign of progress of a
     /// stream.
@@ -37,6 +41,10 @@ pub struct ConnectOptions {
     pub frame_bytes_max: Option<u32>,
     /// The longest message that the client accepts, in bytes. The server sends at most 1 MiB.
     pub message_bytes_max: usize,
+    /// Sent with each call. Over `http://` everyone on the way can read it.
+    pub token: Option<Secret>,
+    /// For targets with `https://`.
+    pub tls: ClientTls,
 }
 
 impl Default for ConnectOptions {
@@ -47,6 +55,8 @@ impl Default for ConnectOptions {
             connection_window_bytes: None,
             frame_bytes_max: None,
             message_bytes_max: 8 << 20,
+            token: None,
+            tls: ClientTls::default(),
         }
     }
 }
@@ -54,25 +64,29 @@ impl Default for ConnectOptions {
 /// A connection to a server. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Client {
-    channel: Channel,
+    transport: Transport,
     target: Arc<str>,
     options: ConnectOptions,
 }
 
 impl Client {
-    /// Connects to `target`: `http://HOST:PORT`, or `HOST:PORT`.
+    /// Connects to `target`: `https://HOST:PORT`, `http://HOST:PORT`, or `HOST:PORT`, which is
+    /// `http://`.
     ///
     /// # Errors
     /// [`Error::Target`] for a URL that cannot be used, [`Error::Connect`] if no server answers.
     pub async fn connect(target: &str, options: ConnectOptions) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Target { target: target.to_owned(), reason };
-        if target.starts_with("https://") {
-            return Err(wrong("this client has no TLS; use http://".to_owned()));
-        }
         let has_scheme = target.contains("://");
         let url = if has_scheme { target.to_owned() } else { format!("http://{target}") };
         let endpoint =
             Endpoint::from_shared(url.clone()).map_err(|error| wrong(error.to_string()))?;
+        let endpoint = match url.starts_with("https://") {
+            true => endpoint
+                .tls_config(options.tls.config().map_err(wrong)?)
+                .map_err(|error| wrong(innermost(&error).to_string()))?,
+            false => endpoint,
+        };
         let endpoint = endpoint
             .connect_timeout(options.timeout)
             .tcp_nodelay(true)
@@ -80,9 +94,12 @@ impl Client {
             .initial_connection_window_size(options.connection_window_bytes)
             .max_frame_size(options.frame_bytes_max);
         let connected = endpoint.connect().await;
-        let channel = connected
-            .map_err(|error| Error::Connect { target: url.clone(), reason: root_cause(&error) })?;
-        Ok(Self { channel, target: url.into(), options })
+        let channel = connected.map_err(|error| Error::Connect {
+            target: url.clone(),
+            reason: innermost(&error).to_string(),
+        })?;
+        let transport = Transport::new(channel, options.token.as_ref());
+        Ok(Self { transport, target: url.into(), options })
     }
 
     /// Another connection to the same target.
@@ -90,7 +107,7 @@ impl Client {
     /// # Errors
     /// As [`Client::connect`].
     pub async fn reconnect(&self) -> Result<Self, Error> {
-        Self::connect(&self.target, self.options).await
+        Self::connect(&self.target, self.options.clone()).await
     }
 
     /// The server's URL.
@@ -107,48 +124,48 @@ impl Client {
 
     /// The gRPC channel, for calls with a codec of one's own.
     #[must_use]
-    pub fn channel(&self) -> Channel {
-        self.channel.clone()
+    pub fn channel(&self) -> Transport {
+        self.transport.clone()
     }
 
     /// The generated client of the fleet service.
     #[must_use]
-    pub fn fleet_service(&self) -> FleetServiceClient<Channel> {
+    pub fn fleet_service(&self) -> FleetServiceClient<Transport> {
         FleetServiceClient::new(self.channel())
             .max_decoding_message_size(self.options.message_bytes_max)
     }
 
     /// The generated client of the position service.
     #[must_use]
-    pub fn position_service(&self) -> PositionServiceClient<Channel> {
+    pub fn position_service(&self) -> PositionServiceClient<Transport> {
         PositionServiceClient::new(self.channel())
             .max_decoding_message_size(self.options.message_bytes_max)
     }
 
     /// The generated client of the query service.
     #[must_use]
-    pub fn query_service(&self) -> QueryServiceClient<Channel> {
+    pub fn query_service(&self) -> QueryServiceClient<Transport> {
         QueryServiceClient::new(self.channel())
             .max_decoding_message_size(self.options.message_bytes_max)
     }
 
     /// The generated client of the subscription service.
     #[must_use]
-    pub fn subscription_service(&self) -> SubscriptionServiceClient<Channel> {
+    pub fn subscription_service(&self) -> SubscriptionServiceClient<Transport> {
         SubscriptionServiceClient::new(self.channel())
             .max_decoding_message_size(self.options.message_bytes_max)
     }
 
     /// The generated client of the history service.
     #[must_use]
-    pub fn history_service(&self) -> HistoryServiceClient<Channel> {
+    pub fn history_service(&self) -> HistoryServiceClient<Transport> {
         HistoryServiceClient::new(self.channel())
             .max_decoding_message_size(self.options.message_bytes_max)
     }
 
     /// The generated client of the log service.
     #[must_use]
-    pub fn log_service(&self) -> LogServiceClient<Channel> {
+    pub fn log_service(&self) -> LogServiceClient<Transport> {
         LogServiceClient::new(self.channel())
             .max_decoding_message_size(self.options.message_bytes_max)
     }
@@ -240,10 +257,37 @@ impl Client {
     /// # Errors
     /// Those of `PositionService.Remove`.
     pub async fn remove(&self, fleet: &str, objects: &[u64]) -> Result<v1::RemoveResponse, Error> {
+        let requests = objects.chunks(REMOVE_OBJECTS_MAX).map(|objects| v1::RemoveRequest {
+            fleet: fleet.to_owned(),
+            objects: objects.to_vec(),
+            ..Default::default()
+        });
+        self.remove_all(requests).await
+    }
+
+    /// As [`Client::remove`], of objects of a named fleet by their names.
+    ///
+    /// # Errors
+    /// Those of `PositionService.Remove`.
+    pub async fn remove_named(
+        &self,
+        fleet: &str,
+        names: &[String],
+    ) -> Result<v1::RemoveResponse, Error> {
+        let requests = names.chunks(REMOVE_OBJECTS_MAX).map(|names| v1::RemoveRequest {
+            fleet: fleet.to_owned(),
+            names: names.to_vec(),
+            ..Default::default()
+        });
+        self.remove_all(requests).await
+    }
+
+    async fn remove_all(
+        &self,
+        requests: impl Iterator<Item = v1::RemoveRequest>,
+    ) -> Result<v1::RemoveResponse, Error> {
         let mut sum = v1::RemoveResponse::default();
-        for objects in objects.chunks(REMOVE_OBJECTS_MAX) {
-            let (fleet, objects) = (fleet.to_owned(), objects.to_vec());
-            let request = v1::RemoveRequest { fleet, objects, ..Default::default() };
+        for request in requests {
             let mut service = self.position_service();
             let removed = self.call(service.remove(self.request(request))).await?;
             sum = v1::RemoveResponse {
@@ -276,8 +320,7 @@ impl Client {
         answer: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, Error> {
         match tokio::time::timeout(self.options.timeout, answer).await {
-            // tonic's own timer ends a call like this; nothing else cancels a call of ours.
-            Ok(Err(status)) if status.code() == Code::Cancelled => Err(self.timed_out()),
+            Ok(Err(status)) if is_timeout(&status) => Err(self.timed_out()),
             Ok(result) => result.map_err(Error::from),
             Err(_) => Err(self.timed_out()),
         }
@@ -289,16 +332,28 @@ impl Client {
     }
 }
 
+/// Whether tonic's own timer, here or at the server, has ended a call. A connection that breaks
+/// cancels calls as well; then the status has that error as its source.
+fn is_timeout(status: &Status) -> bool {
+    let is_timer = |error| innermost(error).is::<TimeoutExpired>();
+    status.code() == Code::Cancelled && status.source().is_none_or(is_timer)
+}
+
 /// A field that every response of its call has.
 fn present<T>(field: Option<T>, name: &str) -> Result<T, Error> {
     field.ok_or_else(|| Error::Protocol(format!("the response has no {name}")))
 }
 
-/// The innermost reason: the outer ones only say "transport error".
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_timer_makes_a_cancelled_call_a_timeout() {
+        assert!(is_timeout(&Status::cancelled("Timeout expired")));
+        assert!(is_timeout(&Status::from_error(Box::new(TimeoutExpired(())))));
+        let mut broken = Status::cancelled("operation was canceled");
+        broken.set_source(Arc::new(std::io::Error::other("connection closed")));
+        assert!(!is_timeout(&broken));
     }
-    cause.to_string()
 }

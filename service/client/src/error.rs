@@ -3,6 +3,7 @@
 //! A status of a call and a status inside a message are the same type, [`ServerError`].
 
 use std::collections::HashMap;
+use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
@@ -139,7 +140,10 @@ impl ServerError {
 
 impl From<Status> for ServerError {
     fn from(status: Status) -> Self {
-        Self::new(status.code(), status.message(), &status.get_error_details())
+        // A status without a source is the server's; others stand for a connection that failed.
+        let broken = status.source().map(|error| innermost(error).to_string());
+        let message = broken.as_deref().unwrap_or(status.message());
+        Self::new(status.code(), message, &status.get_error_details())
     }
 }
 
@@ -163,7 +167,16 @@ impl fmt::Display for ServerError {
     }
 }
 
-impl std::error::Error for ServerError {}
+impl StdError for ServerError {}
+
+/// The innermost cause: the outer ones only say "transport error".
+pub(crate) fn innermost<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause
+}
 
 #[cfg(test)]
 mod tests {
@@ -180,6 +193,9 @@ mod tests {
         assert_eq!(error.reason(), Some(ErrorReason::Field));
         assert_eq!(error.metadata["what"], "it");
         assert!(!ServerError::from(Status::unknown("")).to_string().is_empty());
+        let cause = std::io::Error::other("the server holds its limit of 3 connections");
+        let broken = ServerError::from(Status::from_error(Box::new(cause)));
+        assert_eq!(broken.message, "the server holds its limit of 3 connections");
     }
 
     #[test]

@@ -12,8 +12,11 @@ mod quantizer;
 mod queries;
 mod report;
 mod report_worker;
+mod secret;
 mod subscription;
+mod tls;
 mod totals;
+mod transport;
 
 pub use answer::{Answer, AnswerRow, AnswerStream};
 pub use batch::{BatchAnswer, BatchReader};
@@ -23,8 +26,11 @@ pub use error::{Error, ServerError};
 pub use history::{Density, DensitySquare};
 pub use quantizer::Quantizer;
 pub use report::{Payload, ReportOptions, ReportStream, parse_durability};
+pub use secret::{Secret, SecretError};
 pub use shoal_codec::{Aim, PlanChoice};
 /// The messages and services of `shoal.v1`.
 pub use shoal_proto::v1;
 pub use subscription::{SessionHandle, Subscription};
+pub use tls::ClientTls;
 pub use totals::{AckTotals, add_counts, rows_total};
+pub use transport::Transport;

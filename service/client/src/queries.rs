@@ -8,6 +8,9 @@ use crate::batch::{BatchAnswer, BatchReader};
 use crate::client::Client;
 use crate::error::Error;
 
+/// Names or numbers of a request.
+const NAMES_MAX: usize = 65_536;
+
 impl Client {
     /// Those of the given objects that exist.
     ///
@@ -42,6 +45,36 @@ impl Client {
         request: v1::CountRegionsRequest,
     ) -> Result<v1::CountRegionsResponse, Error> {
         self.call(self.query_service().count_regions(self.request(request))).await
+    }
+
+    /// The numbers of names in a named fleet; 0 for a name that it does not have. More than 65,536
+    /// names take several requests.
+    ///
+    /// # Errors
+    /// Those of `QueryService.Resolve`.
+    pub async fn resolve(&self, fleet: &str, names: &[String]) -> Result<Vec<u64>, Error> {
+        let mut numbers = Vec::with_capacity(names.len());
+        for names in names.chunks(NAMES_MAX) {
+            let (fleet, names) = (fleet.to_owned(), names.to_vec());
+            let request = self.request(v1::ResolveRequest { fleet, names });
+            numbers.extend(self.call(self.query_service().resolve(request)).await?.objects);
+        }
+        Ok(numbers)
+    }
+
+    /// The names of numbers in a named fleet; empty for a number without one. More than 65,536
+    /// numbers take several requests.
+    ///
+    /// # Errors
+    /// Those of `QueryService.Names`.
+    pub async fn names(&self, fleet: &str, objects: &[u64]) -> Result<Vec<String>, Error> {
+        let mut names = Vec::with_capacity(objects.len());
+        for objects in objects.chunks(NAMES_MAX) {
+            let (fleet, objects) = (fleet.to_owned(), objects.to_vec());
+            let request = self.request(v1::NamesRequest { fleet, objects });
+            names.extend(self.call(self.query_service().names(request)).await?.names);
+        }
+        Ok(names)
     }
 
     /// The answers to the queries of one message, all at one epoch. For a stream of messages use

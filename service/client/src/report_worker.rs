@@ -87,6 +87,7 @@ impl Worker {
     pub(crate) async fn run(mut self) -> Result<(), Error> {
         let mut retry_until = None;
         loop {
+            self.await_message().await;
             let acknowledged = self.totals.borrow().messages;
             let Err(error) = self.connection().await else { return Ok(()) };
             if self.options.producer.is_none() || !error.is_transient() {
@@ -104,6 +105,16 @@ impl Worker {
             if let Ok(client) = self.client.reconnect().await {
                 self.client = client;
             }
+        }
+    }
+
+    /// Waits until there is a message or the caller has sent all: a server ends a call that begins
+    /// without a message.
+    async fn await_message(&mut self) {
+        let is_idle = self.next.is_none() && self.again.is_empty() && self.in_flight.is_empty();
+        if is_idle && !self.is_input_closed {
+            let payload = self.input.recv().await;
+            self.take(payload);
         }
     }
 

@@ -73,6 +73,7 @@ pub fn add_counts(sum: &mut v1::RowCounts, counts: &v1::RowCounts) {
     sum.superseded += counts.superseded;
     sum.late += counts.late;
     sum.refused += counts.refused;
+    sum.ahead += counts.ahead;
 }
 
 /// The sum over all outcomes.

@@ -25,7 +25,7 @@ impl Cut {
         let server = listener.local_addr().unwrap();
         let options =
             ServerOptions { engine: EngineChoice::Cpu, listen: server, ..Default::default() };
-        tokio::spawn(shoal_service::run(listener, None, options, std::future::pending()));
+        tokio::spawn(shoal_service::run(listener, options, std::future::pending()));
         let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let cuts = watch::Sender::new(0);
         let started = Self { proxy: proxy.local_addr().unwrap(), cuts: cuts.clone() };
@@ -137,7 +137,7 @@ async fn a_subscription_resumes_without_a_gap() {
     let mut reports = client.reconnect().await.unwrap().report(ReportOptions::new(""));
     let (mut entered, mut opened, mut sequence) = (0, 0, 0);
     for message in 0..20_u64 {
-        let object = v1::Fix { object: message, ..fixes(message)[0] };
+        let object = v1::Fix { object: message, ..fixes(message).remove(0) };
         reports.send_rows(vec![object]).await.unwrap();
         while entered <= message as usize {
             let received = subscription.next().await.unwrap().unwrap();

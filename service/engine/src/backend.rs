@@ -7,6 +7,7 @@ use shoal_codec::FixColumns;
 
 use crate::cycle::{CycleInput, CycleOutput, ExportHeader, Snapshot, Ticket};
 use crate::error::EngineError;
+use crate::hash_key::HashKey;
 use crate::limits::SNAPSHOT_BATCH_ROWS;
 use crate::space::Space;
 
@@ -27,10 +28,14 @@ pub struct EngineOptions {
     pub events_max: u64,
     /// A random number that names this run of the engine.
     pub term: u64,
+    /// The secret key of the engine's hash tables: drawn when the engine starts, never sent, logged
+    /// or kept. No output depends on it.
+    pub hash_key: HashKey,
 }
 
 impl EngineOptions {
-    /// Options with an event clock, no TTL and the largest object limit.
+    /// Options with an event clock, no TTL, the largest object limit and [`HashKey::FIXED`], which
+    /// a server must replace.
     #[must_use]
     pub fn new(space: Space) -> Self {
         Self {
@@ -40,6 +45,7 @@ impl EngineOptions {
             objects_max: crate::limits::OBJECTS_MAX,
             events_max: crate::limits::CYCLE_EVENTS_MAX,
             term: 0,
+            hash_key: HashKey::FIXED,
         }
     }
 }
@@ -50,7 +56,8 @@ pub enum Clock {
     /// The largest `CycleInput::system_ms` so far.
     #[default]
     System,
-    /// The largest `time_ms` of a row that was not refused so far, late ones included.
+    /// The rows: a cycle moves it to the largest `time_ms` of its rows that were not refused, late
+    /// ones included, but not beyond [`CycleInput::event_clock_max_ms`].
     Event,
 }
 
@@ -77,7 +84,9 @@ pub enum Clock {
 ///    of the next cycle. No cycle ends with more than `objects_max` objects.
 ///
 ///    Refused rows have no effect, whatever the reason.
-/// 3. **Settle the clock**; see [`Clock`]. It never decreases and starts at 0.
+/// 3. **Settle the clock**; see [`Clock`]. It never decreases and starts at 0. A row that was not
+///    refused and is later than an event clock after this step is *ahead*. It is counted, and
+///    settled as any other: it does not expire before the clock exceeds its own time by the TTL.
 /// 4. **Settle each object.** Let *start* be its record at the start of the cycle; there is none
 ///    when a removal or a clear of this cycle arrived before the row. A row older than *start* is
 ///    *late*. Of the other rows that arrived after the object's last removal in the cycle, the
@@ -89,7 +98,7 @@ pub enum Clock {
 ///    answer counts every match, whatever its [`crate::RowLimit`].
 /// 7. **Report events** of the continuous queries, at the cycle's own epoch on every backend.
 ///
-/// The output depends on the inputs alone: not on threads, timing or earlier growth.
+/// The output depends on the inputs alone: not on threads, timing, earlier growth or the hash key.
 ///
 /// # Continuous queries
 ///

@@ -24,12 +24,21 @@ pub struct CycleInput {
     pub system_ms: i64,
     /// Latest acceptable event time, Unix milliseconds; later rows are refused.
     pub time_max_ms: i64,
+    /// How far the rows may move an event clock in this cycle, Unix milliseconds; `None` for as far
+    /// as they are. The clock after a cycle is the least bound with which the cycle repeats.
+    pub event_clock_max_ms: Option<i64>,
     /// Changes in order of arrival; at most [`crate::limits::CYCLE_REQUESTS_MAX`], with at most
     /// [`crate::limits::CYCLE_FIXES_MAX`] rows and removals together. Shared, so that a log can
     /// hold what the engine holds.
     pub requests: Arc<Vec<Request>>,
     /// Queries; at most [`crate::limits::CYCLE_QUERIES_MAX`].
     pub queries: Vec<Query>,
+    /// Work that the queries may do, in positions tested against a rectangle; `None` is no bound.
+    /// A backend may leave queries unanswered once it is used up, see [`CycleOutput::unfinished`].
+    pub query_work_max: Option<u64>,
+    /// Ends of groups of queries, ascending: each may do an equal share of that work, and then what
+    /// others leave. All are of one group when this is empty.
+    pub query_groups: Vec<u32>,
     /// Changes of the continuous queries, in order; at most
     /// [`crate::limits::SUBSCRIPTION_CHANGES_MAX`].
     pub subscriptions: Vec<SubscriptionChange>,
@@ -159,6 +168,9 @@ pub struct RequestOutcome {
     pub late: u64,
     /// Refused rows, ascending by row; all others are in exactly one of the counts above.
     pub refused: Vec<(u32, Refusal)>,
+    /// Of those others, the rows that are later than the event clock after the cycle. None with a
+    /// system clock.
+    pub ahead: u64,
     /// Removals: objects that existed at the removal's arrival. `Clear`: objects at its arrival.
     pub removed: u64,
     /// Removals: ids that did not exist.
@@ -189,6 +201,12 @@ pub struct CycleOutput {
     /// Why the queries have no answers although the cycle's changes are applied: the answers, or
     /// the tables that they are found in, do not fit the engine's memory.
     pub unanswered: Option<EngineError>,
+    /// Queries without an answer because [`CycleInput::query_work_max`] was used up, by their place
+    /// in the input, ascending. What stands in `answers` for them is empty.
+    pub unfinished: Vec<u32>,
+    /// The work of each query, also of those unfinished, in positions tested against a rectangle;
+    /// empty where work has no bound.
+    pub query_work: Vec<u64>,
     /// The queries as they were submitted. The caller can reuse their memory, and no engine has to
     /// free it while cycles run.
     pub queries: Vec<Query>,

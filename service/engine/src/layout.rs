@@ -115,6 +115,8 @@ constants! { CONSTANTS:
     NOT_FINITE_X: i32 = i32::MIN;
     /// The object of a free place of the secondary index; refused as an id.
     NO_OBJECT: u64 = u64::MAX;
+    /// Words of the secret key of hash tables.
+    HASH_KEY_WORDS: u32 = 2;
     /// Bits of an arrival in the key that decides between fixes of one object.
     ARRIVAL_BITS: u32 = 22;
     /// The TTL that keeps all records.
@@ -238,7 +240,8 @@ records! { RECORDS:
         missing: u32,
         /// 1 when a row of the block lies outside its header's ranges.
         failed: u32,
-        reserved: u32,
+        /// Rows later than the event clock after the cycle.
+        ahead: u32,
     }
 
     /// The results of dispatch for the host.
@@ -291,7 +294,8 @@ records! { RECORDS:
         /// The TTL, or `TTL_NONE_MS`.
         ttl_ms: i64,
         time_max_ms: i64,
-        hash_key: u64,
+        /// How far rows may move an event clock.
+        event_clock_max_ms: i64,
         x_min: i32,
         y_min: i32,
         x_max: i32,

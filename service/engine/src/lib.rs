@@ -14,11 +14,13 @@ pub mod cycle;
 pub mod error;
 pub mod events;
 pub mod extent;
+pub mod hash_key;
 pub mod layout;
 pub mod limits;
 pub mod model;
 pub mod query;
 pub mod rank;
+pub mod record_scan;
 pub mod region;
 pub mod space;
 pub mod sphere;
@@ -29,6 +31,7 @@ pub use backend::{Backend, Clock, EngineOptions};
 pub use cycle::{CycleInput, CycleOutput, ExportHeader, Request, RequestOutcome, Snapshot, Ticket};
 pub use error::{EngineError, GeometryError};
 pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes};
+pub use hash_key::HashKey;
 pub use layout::{EventKind, Refusal};
 pub use model::Model;
 pub use query::{
@@ -36,6 +39,7 @@ pub use query::{
     SharedWords,
 };
 pub use rank::Ranker;
+pub use record_scan::RecordScan;
 pub use region::{Circle, Cover, Polygon, Rectangle, Region, Ring};
 pub use space::{PLANAR_QUANTUM_M, QuantaRect, Space};
 pub use stage::dispatch::RowValidator;

@@ -47,13 +47,14 @@ struct Arrivals<'a> {
     objects_max: u64,
     modified: BTreeMap<u64, ModifiedObject>,
     outcomes: Vec<RequestOutcome>,
-    /// The largest event time that was not refused.
-    time_max_ms: Option<i64>,
+    /// The event times of the rows that were not refused, by request.
+    times: Vec<Vec<i64>>,
 }
 
 impl Arrivals<'_> {
     fn request(&mut self, request: &Request) {
         self.outcomes.push(RequestOutcome::default());
+        self.times.push(Vec::new());
         match request {
             Request::Fixes(columns) => self.rows(columns),
             Request::Block(block) => match block.decode() {
@@ -104,8 +105,8 @@ impl Arrivals<'_> {
             object.exists = true;
             self.objects += 1;
         }
-        self.time_max_ms = self.time_max_ms.max(Some(row.time_ms));
         let request = self.outcomes.len() - 1;
+        self.times[request].push(row.time_ms);
         if object.start.is_some_and(|start| row.time_ms < start.time_ms) {
             self.outcomes[request].late += 1;
             return None;
@@ -200,17 +201,18 @@ impl Model {
             objects_max: self.options.objects_max,
             modified: BTreeMap::new(),
             outcomes: Vec::new(),
-            time_max_ms: None,
+            times: Vec::new(),
         };
         for request in input.requests.iter() {
             arrivals.request(request);
         }
-        let Arrivals { mut modified, outcomes: mut requests, time_max_ms, .. } = arrivals;
-        let now_ms = match self.options.clock {
-            Clock::System => Some(input.system_ms),
-            Clock::Event => time_max_ms,
-        };
-        self.clock_ms = now_ms.map_or(self.clock_ms, |now_ms| now_ms.max(self.clock_ms));
+        let Arrivals { mut modified, outcomes: mut requests, times, .. } = arrivals;
+        match self.options.clock {
+            Clock::System => self.clock_ms = self.clock_ms.max(input.system_ms),
+            Clock::Event => {
+                self.move_event_clock(&times, input.event_clock_max_ms, &mut requests);
+            }
+        }
         self.epoch += 1;
         self.apply(&mut modified, &mut requests);
         let expired = self.expire(&mut modified);
@@ -225,10 +227,29 @@ impl Model {
             answer_clock_ms: clock_ms,
             answers: self.answer(&input.queries, clock_ms),
             unanswered: None,
+            unfinished: Vec::new(),
+            query_work: Vec::new(),
             queries: input.queries,
             events,
             expired,
             objects: self.objects(),
+        }
+    }
+
+    /// Moves the clock with the rows that were not refused and counts those that are ahead of it.
+    fn move_event_clock(
+        &mut self,
+        times: &[Vec<i64>],
+        max_ms: Option<i64>,
+        outcomes: &mut [RequestOutcome],
+    ) {
+        if let Some(newest_ms) = times.iter().flatten().max() {
+            let now_ms = (*newest_ms).min(max_ms.unwrap_or(i64::MAX));
+            self.clock_ms = self.clock_ms.max(now_ms);
+        }
+        for (outcome, times) in outcomes.iter_mut().zip(times) {
+            let ahead = times.iter().filter(|time_ms| **time_ms > self.clock_ms);
+            outcome.ahead = ahead.count() as u64;
         }
     }
 

@@ -46,8 +46,16 @@ impl Ranker {
     #[inline]
     #[must_use]
     pub fn rank(&self, x: i32, y: i32) -> u64 {
-        match &self.vector {
-            Some(centre) => sphere::chord_squared(centre, &sphere::unit_vector(x, y)).to_bits(),
+        self.rank_of(&RankPoint::new(self.is_geographic(), x, y))
+    }
+
+    /// As [`Ranker::rank`], for a point that is ranked from several centres of its space.
+    #[inline]
+    #[must_use]
+    pub fn rank_of(&self, point: &RankPoint) -> u64 {
+        let RankPoint { x, y, vector } = *point;
+        match self.vector.as_ref().zip(vector.as_ref()) {
+            Some((centre, point)) => sphere::chord_squared(centre, point).to_bits(),
             None => {
                 let dx = u64::from(self.x.abs_diff(x));
                 let dy = u64::from(self.y.abs_diff(y));
@@ -55,6 +63,24 @@ impl Ranker {
                 (dx * dx).saturating_add(dy * dy)
             }
         }
+    }
+}
+
+/// A point with what its ranks from all centres have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankPoint {
+    x: i32,
+    y: i32,
+    /// As of a [`Ranker`].
+    vector: Option<[f64; 3]>,
+}
+
+impl RankPoint {
+    /// A point of a space, in quanta.
+    #[inline]
+    #[must_use]
+    pub fn new(is_geographic: bool, x: i32, y: i32) -> Self {
+        Self { x, y, vector: is_geographic.then(|| sphere::unit_vector(x, y)) }
     }
 }
 

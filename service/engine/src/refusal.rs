@@ -54,4 +54,13 @@ refusals! {
     Altitude = 8 "altitude" Some("altitude_m"),
     /// Its object did not exist at the row's arrival, and the fleet was at its object limit.
     ObjectLimit = 9 "object_limit" Some("object"),
+    /// Its name is absent, too long or has a control character. This and the next are found by a
+    /// server, whose engines know numbers only.
+    Name = 10 "name" Some("name"),
+    /// It has an object id, and its fleet is named.
+    NamedFleet = 11 "named_fleet" Some("object"),
+    /// It has a name, and its fleet is numeric.
+    NumericFleet = 12 "numeric_fleet" Some("name"),
+    /// Its name is new, and its fleet is at the limit of names.
+    NameLimit = 13 "name_limit" Some("name"),
 }

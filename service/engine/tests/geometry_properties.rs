@@ -191,6 +191,45 @@ fn wholly_inside_means_inside() {
     assert!(found.iter().all(|count| *count > 200), "too few wholly inside: {found:?}");
 }
 
+#[test]
+fn no_point_of_a_missed_rectangle_is_inside() {
+    let (mut missed, mut far) = ([0; 3], 0);
+    for seed in 0..20_000 {
+        let random = &mut Random::new(seed);
+        let space = *random.pick(&spaces());
+        let region = region(random, &space);
+        let (a, b) = (point(random, &space), point(random, &space));
+        let rect = QuantaRect {
+            x_min: a.0.min(b.0),
+            y_min: a.1.min(b.1),
+            x_max: a.0.max(b.0),
+            y_max: a.1.max(b.1),
+        };
+        if !region.misses(&rect) {
+            continue;
+        }
+        missed[match &region {
+            Region::Rectangle(_) => 0,
+            Region::Circle(circle) => {
+                // A quarter of a turn away and more, where the cover holds all longitudes.
+                let is_far = circle.ranker().centre().0.abs_diff(rect.x_min) > HALF as u32 / 2;
+                let is_wide = circle.cover().as_slice().iter().any(|own| own.x_min == -HALF);
+                far += i32::from(is_far && is_wide);
+                1
+            }
+            Region::Polygon(_) => 2,
+        }] += 1;
+        for _ in 0..64 {
+            let x = random.quanta(rect.x_min, rect.x_max);
+            let y = random.quanta(rect.y_min, rect.y_max);
+            for (x, y) in [(x, y), (x, rect.y_min), (rect.x_max, y), (rect.x_min, rect.y_max)] {
+                assert!(!region.contains(x, y), "seed {seed}: {x} {y} in {rect:?} of {region:?}");
+            }
+        }
+    }
+    assert!(missed.iter().all(|count| *count > 200) && far > 50, "too few: {missed:?} {far}");
+}
+
 /// Border or odd parity of edges above the point, in wide integers with a vertical ray.
 fn in_rings(rings: &[Vec<(i64, i64)>], x: i64, y: i64) -> bool {
     let (x, y) = (i128::from(x), i128::from(y));

@@ -19,6 +19,7 @@ mod new_file;
 mod position;
 mod read_options;
 mod record;
+mod record_names;
 mod recovered;
 mod repair;
 mod retention;
@@ -57,6 +58,7 @@ pub use record::{
     CycleHeader, CycleOutcome, EVERY_ROW, LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch,
     RefusedRow, RequestBody,
 };
+pub use record_names::{LoggedNames, push_name};
 pub use recovered::{ReadCounts, Recovered, TornTail};
 pub use repair::{RepairReport, list_segments, repair};
 pub use retention::Retention;

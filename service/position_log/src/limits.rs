@@ -26,6 +26,8 @@ pub const REQUEST_HEADER_BYTES: usize = 16;
 pub const RECORD_ALIGN_BYTES: usize = 8;
 /// Bytes of a producer's name: the limit of the server.
 pub const PRODUCER_BYTES_MAX: usize = 128;
+/// Bytes of an object's name: the limit of the server.
+pub const NAME_BYTES_MAX: usize = 256;
 /// Open numbers of one producer in a checkpoint; the server keeps at most 16.
 pub const PRODUCER_OPEN_MAX: usize = 255;
 /// Bytes of a fleet's name.
@@ -72,6 +74,7 @@ const _: () = assert!(GROUP_BYTES_MAX <= u32::MAX as usize);
 const _: () = assert!(SEGMENT_BYTES_MIN <= SEGMENT_BYTES_DEFAULT);
 // Lengths of names are one byte.
 const _: () = assert!(PRODUCER_BYTES_MAX <= u8::MAX as usize);
+const _: () = assert!(NAME_BYTES_MAX <= u16::MAX as usize);
 const _: () = assert!(PRODUCER_OPEN_MAX <= u8::MAX as usize);
 const _: () = assert!(FLEET_NAME_BYTES_MAX <= u8::MAX as usize);
 const _: () = assert!(CHECKPOINTS_KEPT >= 2);

@@ -10,12 +10,15 @@ use crate::limits::{
     GROUP_BYTES_MAX, PRODUCER_BYTES_MAX, RECORD_ALIGN_BYTES, RECORD_HEADER_BYTES,
     REQUEST_HEADER_BYTES,
 };
+use crate::record_names::LoggedNames;
 use crate::wire::{i64_at, put, u16_at, u32_at, u64_at};
 
 /// A cycle without its outcome.
 const CYCLE: u16 = 1;
 /// A cycle with its outcome.
 const SETTLED_CYCLE: u16 = 2;
+/// A cycle with its outcome and names.
+const NAMING_CYCLE: u16 = 3;
 
 /// Bytes of the clock behind the header of a cycle with its outcome.
 const CLOCK_BYTES: usize = 8;
@@ -41,17 +44,21 @@ pub type RefusedRow = (u32, u32);
 pub const EVERY_ROW: u32 = u32::MAX;
 
 /// What a cycle did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CycleOutcome<'a> {
     /// The fleet's clock after the cycle, Unix milliseconds.
     pub clock_ms: i64,
     /// Ascending.
     pub refused: &'a [RefusedRow],
+    /// Names that the log has from this cycle on, if any.
+    pub names: Option<LoggedNames<'a>>,
 }
 
 impl CycleOutcome<'_> {
-    /// Confirms that the refused rows ascend and belong to one of so many requests.
+    /// Confirms that the refused rows ascend and belong to one of so many requests, and the rules
+    /// of names.
     fn check(&self, requests: usize) -> Result<(), LogError> {
+        self.names.map_or(Ok(()), |names| names.check())?;
         check_refused(self.refused.iter().copied(), requests).map_err(LogError::Input)
     }
 }
@@ -253,7 +260,7 @@ impl LoggedRequest<'_> {
 }
 
 /// Writes bytes and zeros up to the alignment; returns the offset after them.
-fn put_padded(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
+pub(crate) fn put_padded(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     put(out, at, bytes);
     let end = at + bytes.len();
     let aligned = end.next_multiple_of(RECORD_ALIGN_BYTES);
@@ -274,7 +281,8 @@ pub(crate) fn record_bytes<'a>(
     }
     if let Some(outcome) = outcome {
         outcome.check(count)?;
-        bytes += CLOCK_BYTES + outcome.refused.len() * REFUSED_BYTES;
+        let names = outcome.names.map_or(0, |names| names.encoded_bytes());
+        bytes += CLOCK_BYTES + names + outcome.refused.len() * REFUSED_BYTES;
     }
     if bytes > GROUP_BYTES_MAX {
         let limit = GROUP_BYTES_MAX;
@@ -294,6 +302,9 @@ pub(crate) fn encode_record<'a>(
     if let Some(outcome) = outcome {
         put(out, at, &outcome.clock_ms.to_le_bytes());
         at += CLOCK_BYTES;
+        if let Some(names) = outcome.names {
+            at += names.encode(&mut out[at..]);
+        }
     }
     for request in requests {
         at += request.encode(&mut out[at..]);
@@ -305,7 +316,11 @@ pub(crate) fn encode_record<'a>(
         put(out, at + 4, &row.to_le_bytes());
         at += REFUSED_BYTES;
     }
-    let kind = if outcome.is_some() { SETTLED_CYCLE } else { CYCLE };
+    let kind = match outcome {
+        None => CYCLE,
+        Some(CycleOutcome { names: None, .. }) => SETTLED_CYCLE,
+        Some(_) => NAMING_CYCLE,
+    };
     assert_eq!(at, out.len(), "the requests changed between two passes");
     put(out, 0, &(at as u32).to_le_bytes());
     put(out, 4, &kind.to_le_bytes());
@@ -319,12 +334,12 @@ pub(crate) fn encode_record<'a>(
 
 /// Bytes of the refused rows at the end of a record.
 fn refused_bytes(encoded: &[u8]) -> usize {
-    let is_settled = u16_at(encoded, 4) == SETTLED_CYCLE;
+    let is_settled = u16_at(encoded, 4) != CYCLE;
     if is_settled { u32_at(encoded, 36) as usize * REFUSED_BYTES } else { 0 }
 }
 
 /// A cycle as it is read from a log or a leader's stream.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct LoggedCycle<'a> {
     /// Its term.
     pub term: u64,
@@ -332,6 +347,10 @@ pub struct LoggedCycle<'a> {
     pub header: CycleHeader,
     /// The fleet's clock after it; `None` in logs of versions that did not record it.
     pub clock_ms: Option<i64>,
+    /// Names that the log has from this cycle on, if any.
+    pub names: Option<LoggedNames<'a>>,
+    /// Where the requests begin.
+    requests_at: usize,
     requests: u32,
     /// Refused rows, encoded.
     refused: &'a [[u8; REFUSED_BYTES]],
@@ -350,7 +369,7 @@ impl<'a> LoggedCycle<'a> {
         let (length, kind) = (u32_at(bytes, 0) as usize, u16_at(bytes, 4));
         let header_bytes = match kind {
             CYCLE => RECORD_HEADER_BYTES,
-            SETTLED_CYCLE => RECORD_HEADER_BYTES + CLOCK_BYTES,
+            SETTLED_CYCLE | NAMING_CYCLE => RECORD_HEADER_BYTES + CLOCK_BYTES,
             _ => return Err(format!("unknown kind of record: {kind}")),
         };
         let is_valid = length >= header_bytes && length.is_multiple_of(RECORD_ALIGN_BYTES);
@@ -360,8 +379,12 @@ impl<'a> LoggedCycle<'a> {
         if refused_bytes > length - header_bytes {
             return Err("the refused rows exceed their record".into());
         }
+        let requests_end = length - refused_bytes;
+        if kind == NAMING_CYCLE {
+            LoggedNames::parse(&encoded[header_bytes..requests_end])?;
+        }
         let cycle = Self::of_checked(term, encoded);
-        let (mut at, requests_end) = (header_bytes, length - refused_bytes);
+        let mut at = cycle.requests_at;
         for _ in 0..cycle.requests {
             at += LoggedRequest::parse(&encoded[at..requests_end])?.1;
         }
@@ -379,10 +402,15 @@ impl<'a> LoggedCycle<'a> {
             system_ms: i64_at(encoded, 16),
             time_max_ms: i64_at(encoded, 24),
         };
-        let is_settled = u16_at(encoded, 4) == SETTLED_CYCLE;
-        let clock_ms = is_settled.then(|| i64_at(encoded, RECORD_HEADER_BYTES));
+        let kind = u16_at(encoded, 4);
+        let clock_ms = (kind != CYCLE).then(|| i64_at(encoded, RECORD_HEADER_BYTES));
+        let head = RECORD_HEADER_BYTES + clock_ms.map_or(0, |_| CLOCK_BYTES);
+        let names = (kind == NAMING_CYCLE).then(|| LoggedNames::of_checked(&encoded[head..]));
+        let (names, bytes) = names.flatten().unzip();
+        let requests_at = head + bytes.unwrap_or(0);
         let refused = encoded[encoded.len() - refused_bytes(encoded)..].as_chunks().0;
-        Self { term, header, clock_ms, requests: u32_at(encoded, 32), refused, encoded }
+        let requests = u32_at(encoded, 32);
+        Self { term, header, clock_ms, names, requests_at, requests, refused, encoded }
     }
 
     /// The rows that the engine refused, ascending. None are known without a clock.
@@ -411,7 +439,7 @@ impl<'a> LoggedCycle<'a> {
     /// The requests in order.
     pub fn requests(&self) -> impl Iterator<Item = LoggedRequest<'a>> + use<'a> {
         let encoded = self.encoded;
-        let mut at = RECORD_HEADER_BYTES + self.clock_ms.map_or(0, |_| CLOCK_BYTES);
+        let mut at = self.requests_at;
         (0..self.requests).map_while(move |_| {
             let (request, bytes) = LoggedRequest::parse(&encoded[at..]).ok()?;
             at += bytes;
@@ -425,6 +453,7 @@ impl fmt::Debug for LoggedCycle<'_> {
         let mut debug = f.debug_struct("LoggedCycle");
         debug.field("term", &self.term).field("header", &self.header);
         debug.field("clock_ms", &self.clock_ms).field("refused", &self.refused.len());
+        debug.field("names", &self.names);
         debug.field("requests", &self.requests().collect::<Vec<_>>()).finish()
     }
 }

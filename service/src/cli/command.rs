@@ -3,6 +3,7 @@
 
 use clap::{Parser, Subcommand};
 
+use super::cert::CertArgs;
 use super::codec::CodecArgs;
 use super::connection::ConnectionArgs;
 use super::fleets::FleetsArgs;
@@ -14,6 +15,7 @@ use super::remove::RemoveArgs;
 use super::report::ReportArgs;
 use super::serve::ServeArgs;
 use super::stats::StatsArgs;
+use super::token::TokenArgs;
 use super::watch::WatchArgs;
 
 const AFTER_HELP: &str = "\
@@ -56,6 +58,10 @@ pub enum Command {
     Codec(Box<CodecArgs>),
     /// Show, check and repair the logs in the data folder of a stopped server
     Log(Box<LogArgs>),
+    /// Make tokens with which clients identify themselves
+    Token(Box<TokenArgs>),
+    /// Make certificates for trials of TLS
+    Cert(Box<CertArgs>),
     /// Use a server.
     #[command(flatten)]
     Client(Box<ClientCommand>),
@@ -114,6 +120,9 @@ mod tests {
             "shoal watch --rect -97.9,30.1,-97.6,30.5 --judge crossing --leave-dwell 5s",
             "shoal nearest -k 5 -97.7,-30.2 --json",
             "shoal report --object 1 --x -97.7 --y -30 --altitude -3.5",
+            "shoal token new a --fleet truck-* --fleet bus --right report,query --expires-in 90d",
+            "shoal cert dev --out certs --host shoal.example --force",
+            "shoal get 1 --target https://a:1 --tls-ca ca.pem --tls-cert c.pem --tls-key k.pem",
         ] {
             let parsed = Cli::try_parse_from(line.split(' '));
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
@@ -150,6 +159,10 @@ mod tests {
             "shoal log inspect",
             "shoal log verify data fleet --yes",
             "shoal log repair data",
+            "shoal token new a",
+            "shoal token new a --right root",
+            "shoal token new a --right query --fleet A",
+            "shoal get 1 --tls-cert c.pem",
         ] {
             let parsed = Cli::try_parse_from(line.split(' '));
             assert_eq!(parsed.map(|_| ()).unwrap_err().exit_code(), 2, "{line}");

@@ -70,10 +70,12 @@ impl RowFile {
         }
     }
 
-    /// Reads the file on a thread of its own into batches of `rows_max` rows.
+    /// Reads the file on a thread of its own into batches of `rows_max` rows, whose objects have
+    /// names or numbers.
     #[must_use]
-    pub fn batches(self, rows_max: usize) -> RowBatches {
+    pub fn batches(self, rows_max: usize, is_named: bool) -> RowBatches {
         match self {
+            Self::Csv(csv) if is_named => named_csv_batches(*csv, rows_max),
             Self::Csv(csv) => csv_batches(*csv, rows_max),
             Self::GeoParquet(reader) => RowBatches::read(*reader, rows_max),
         }
@@ -108,6 +110,15 @@ pub fn unusable(file: &str, error: &TableError) -> CliError {
 pub fn csv_batches(mut csv: CsvReader, rows_max: usize) -> RowBatches {
     let rows = std::iter::from_fn(move || csv.next_row())
         .map(|row| row.map(|row| to_wire(&row)).map_err(|error| error.to_string()));
+    RowBatches::read(rows, rows_max)
+}
+
+/// As [`csv_batches`], of a file whose objects have names.
+#[must_use]
+fn named_csv_batches(mut csv: CsvReader, rows_max: usize) -> RowBatches {
+    let wire = |(row, name): (CsvRow, String)| v1::Fix { object: 0, name, ..to_wire(&row) };
+    let rows = std::iter::from_fn(move || csv.next_named_row())
+        .map(move |row| row.map(wire).map_err(|error| error.to_string()));
     RowBatches::read(rows, rows_max)
 }
 
@@ -192,6 +203,7 @@ pub fn to_wire(row: &CsvRow) -> v1::Fix {
         heading_deg: fix.heading_deg.map(|heading| heading as f32),
         altitude_m,
         state,
+        name: String::new(),
     }
 }
 
@@ -206,7 +218,7 @@ mod tests {
     async fn bad_rows_are_counted_and_skipped() {
         let csv = CsvReader::from_reader(TEXT.as_bytes(), Path::new("a.csv"), SpeedUnit::default());
         let mut rows = csv_batches(csv.unwrap(), 1);
-        let first = rows.next().await.unwrap().fixes[0];
+        let first = rows.next().await.unwrap().fixes.remove(0);
         assert_eq!((first.object, first.speed_mps), (1, Some(1.5)));
         assert_eq!((first.x, first.altitude_m, first.state), (-97.5, Some(-2.25), 7));
         let second = rows.next().await.unwrap();
@@ -216,6 +228,17 @@ mod tests {
         assert!(second.unreadable_shown[0].contains("line 3, t_ms"));
         assert!(second.unreadable_shown[1].contains("line 4, state"));
         assert!(rows.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn ids_of_a_named_fleet_are_texts() {
+        let text = "object_id,t_ms,x,y\n truck-42 ,10,1,2\n7,11,1,2\n,12,1,2\n";
+        let csv = CsvReader::from_reader(text.as_bytes(), Path::new("a.csv"), SpeedUnit::default());
+        let mut rows = RowFile::Csv(Box::new(csv.unwrap())).batches(10, true);
+        let fixes = rows.next().await.unwrap().fixes;
+        let ids: Vec<_> = fixes.iter().map(|fix| (fix.object, fix.name.as_str())).collect();
+        // The server refuses the row without a name, and counts it.
+        assert_eq!(ids, [(0, "truck-42"), (0, "7"), (0, "")]);
     }
 
     #[tokio::test]

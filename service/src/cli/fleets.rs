@@ -55,6 +55,9 @@ pub struct NameArgs {
 pub struct CreateArgs {
     /// Name: a-z, 0-9, _ and -, at most 64 characters
     pub name: String,
+    /// Its objects have names instead of numbers
+    #[arg(long)]
+    pub named: bool,
     /// Where its objects live: geographic, planar:WIDTHxHEIGHT or planar:WIDTHxHEIGHT:QUANTUM in
     /// metres
     #[arg(long, default_value = "geographic")]
@@ -65,6 +68,10 @@ pub struct CreateArgs {
     /// Remove objects silent for this long, as in 10m; 0 keeps them
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = span)]
     pub ttl: Duration,
+    /// How far an event clock may be ahead of a time that a second client confirms, as in 5s
+    /// [default: 1s, or a tenth of --ttl if that is less]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub event_clock_lead: Option<Duration>,
     /// Most objects; 0 for the server's default
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub objects_max: u64,
@@ -87,6 +94,8 @@ impl CreateArgs {
             ttl: Some(duration::from_std(self.ttl)),
             limits: Some(v1::FleetLimits { objects_max: self.objects_max }),
             durability: self.durability.unwrap_or_default().into(),
+            event_clock_lead: self.event_clock_lead.map(duration::from_std),
+            kind: if self.named { v1::FleetKind::Named } else { v1::FleetKind::Numeric }.into(),
         }
     }
 }

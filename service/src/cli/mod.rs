@@ -1,5 +1,6 @@
 //! The command line of `shoal`: one file per command. Calls to a server go through `shoal-client`.
 
+pub mod cert;
 pub mod codec;
 mod command;
 pub mod connection;
@@ -11,6 +12,7 @@ pub mod geoparquet;
 pub mod history;
 pub mod log;
 mod measures;
+pub mod object_ids;
 pub mod output;
 pub mod polygon;
 pub mod promote;
@@ -22,6 +24,7 @@ mod run;
 pub mod serve;
 pub mod stats;
 pub mod timestamp;
+pub mod token;
 pub mod values;
 pub mod watch;
 

@@ -13,6 +13,7 @@ use shoal_client::{AnswerStream, Client, duration};
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
 use super::measures::MeasureRanges;
+use super::object_ids::ObjectIds;
 use super::output::{AnswerWriter, GeoJsonWriter, JsonWriter, LinesWriter, TableWriter, stdout};
 use super::values::{bits, circle, metres, object, point, rectangle, span};
 use super::{fleet_space, polygon};
@@ -23,9 +24,9 @@ pub const TABLE_ROWS: u64 = 1_000;
 /// Flags of `shoal get`.
 #[derive(Args, Debug)]
 pub struct GetArgs {
-    /// Object ids, at most 65,536
-    #[arg(required = true, value_name = "ID", value_parser = object)]
-    pub objects: Vec<u64>,
+    /// Object ids, at most 65,536: numbers, or names in a named fleet
+    #[arg(required = true, value_name = "ID")]
+    pub objects: Vec<String>,
     #[command(flatten)]
     pub(crate) query: QueryArgs,
 }
@@ -156,7 +157,8 @@ pub struct OutputArgs {
     /// Most rows to return, 0 for all [default: 1000 in a table, else all]
     #[arg(long, value_name = "ROWS")]
     pub limit: Option<u64>,
-    /// Only objects with a greater id: continues a listing that --limit has cut
+    /// Only objects with a greater id: continues a listing that --limit has cut. In a named fleet
+    /// it is the number of the last object, which --json shows
     #[arg(long, value_name = "ID", value_parser = object)]
     pub after: Option<u64>,
     /// Write one JSON document; ids are strings
@@ -241,11 +243,12 @@ pub(crate) fn planar_geojson(fleet: &str, instead: &str) -> CliError {
 /// # Errors
 /// Those of the server and of writing.
 pub async fn get(client: &Client, args: &GetArgs) -> Result<Exit, CliError> {
-    let mut objects = args.objects.clone();
-    objects.sort_unstable();
-    objects.dedup();
-    let count = objects.len();
-    let answer = client.get(v1::GetRequest { options: args.query.options(), objects }).await?;
+    let fleet = client.get_fleet(&args.query.fleet.fleet).await?;
+    let ids = ObjectIds::of(&fleet, &args.objects)?;
+    let count = ids.count();
+    let (objects, names) = ids.into_fields();
+    let request = v1::GetRequest { options: args.query.options(), objects, names };
+    let answer = client.get(request).await?;
     let missing = (count as u64).saturating_sub(answer.header().total);
     args.query.write(client, answer).await?;
     if missing > 0 {

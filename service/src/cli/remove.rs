@@ -8,15 +8,15 @@ use shoal_client::{Client, v1};
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
+use super::object_ids::ObjectIds;
 use super::output::stdout;
-use super::values::object;
 
 /// Flags of `shoal remove`.
 #[derive(Args, Debug)]
 pub struct RemoveArgs {
-    /// Object ids
-    #[arg(required = true, value_name = "ID", value_parser = object)]
-    pub objects: Vec<u64>,
+    /// Object ids: numbers, or names in a named fleet
+    #[arg(required = true, value_name = "ID")]
+    pub objects: Vec<String>,
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
     /// Write one JSON object
@@ -29,7 +29,11 @@ pub struct RemoveArgs {
 /// # Errors
 /// Those of the server and of writing.
 pub async fn run(client: &Client, args: &RemoveArgs) -> Result<Exit, CliError> {
-    let removed = client.remove(&args.fleet.fleet, &args.objects).await?;
+    let fleet = client.get_fleet(&args.fleet.fleet).await?;
+    let removed = match ObjectIds::of(&fleet, &args.objects)? {
+        ObjectIds::Numbers(objects) => client.remove(&fleet.name, &objects).await?,
+        ObjectIds::Names(names) => client.remove_named(&fleet.name, &names).await?,
+    };
     let v1::RemoveResponse { removed_count, missing_count, epoch, .. } = removed;
     let mut out = stdout();
     if args.json {

@@ -17,10 +17,11 @@ use super::error::{CliError, Exit};
 use super::file_rows::{RowBatches, RowFile};
 use super::fleet_space;
 use super::measures::MeasureArgs;
+use super::object_ids::{ObjectIds, is_named};
 use super::output::stdout;
 use super::report_summary::Summary;
 use super::timestamp;
-use super::values::{bits, object};
+use super::values::bits;
 
 /// Flags of `shoal report`.
 #[derive(Args, Debug)]
@@ -75,9 +76,9 @@ pub struct SendArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "One position instead of a file")]
 pub struct SingleArgs {
-    /// Object id
-    #[arg(long, value_name = "ID", value_parser = object, requires_all = ["x", "y"])]
-    pub object: Option<u64>,
+    /// Object id: a number, or a name in a named fleet
+    #[arg(long, value_name = "ID", requires_all = ["x", "y"])]
+    pub object: Option<String>,
     /// Longitude in degrees, or metres
     #[arg(long, allow_hyphen_values = true, requires = "object")]
     pub x: Option<f64>,
@@ -105,8 +106,8 @@ pub enum Encoding {
 
 /// Where the rows come from.
 pub enum Source {
-    /// One position.
-    Single(Box<v1::Fix>),
+    /// One position, whose object has this id.
+    Single(String, Box<v1::Fix>),
     /// A file whose header was read.
     File(RowFile),
 }
@@ -118,16 +119,13 @@ impl ReportArgs {
     /// [`CliError::Input`] for a file that cannot be read.
     pub fn source(&self) -> Result<Source, CliError> {
         let single = &self.single;
-        match (&self.file, single.object, single.x, single.y) {
+        match (&self.file, &single.object, single.x, single.y) {
             (Some(file), ..) => Ok(Source::File(RowFile::open(file, self.sending.speed_unit)?)),
-            (None, Some(object), Some(x), Some(y)) => Ok(Source::Single(Box::new(v1::Fix {
-                object,
-                time_ms: single.time,
-                x,
-                y,
-                state: single.state.unwrap_or(0),
-                ..single.measures.fix()
-            }))),
+            (None, Some(object), Some(x), Some(y)) => {
+                let (time_ms, state) = (single.time, single.state.unwrap_or(0));
+                let fix = v1::Fix { time_ms, x, y, state, ..single.measures.fix() };
+                Ok(Source::Single(object.clone(), Box::new(fix)))
+            }
             _ => Err(CliError::Usage("give a FILE, or --object with --x and --y".to_owned())),
         }
     }
@@ -162,9 +160,14 @@ pub(super) async fn send(
     let mut batches = match source {
         Source::File(file) => {
             file.check_space(fleet_space::is_geographic(fleet))?;
-            file.batches(args.batch as usize)
+            file.batches(args.batch as usize, is_named(fleet))
         }
-        Source::Single(fix) => RowBatches::one(*fix),
+        Source::Single(id, fix) => {
+            let (objects, names) = ObjectIds::of(fleet, &[id])?.into_fields();
+            let object = objects.first().copied().unwrap_or_default();
+            let name = names.into_iter().next().unwrap_or_default();
+            RowBatches::one(v1::Fix { object, name, ..*fix })
+        }
     };
     let (started, bar) = (Instant::now(), bar());
     let mut stream = client.report(ReportOptions {

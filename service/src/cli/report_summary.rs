@@ -145,9 +145,19 @@ impl Summary {
             rows.late,
             rows.refused
         );
+        let written = written.and_then(|()| self.write_ahead(&mut text));
         let written = written.and_then(|()| self.write_refusals(&mut text));
         written.expect("writing to a string does not fail");
         text
+    }
+
+    fn write_ahead(&self, text: &mut String) -> std::fmt::Result {
+        match self.totals.rows.ahead {
+            0 => Ok(()),
+            rows => {
+                writeln!(text, "  ahead of the event clock, which does not follow them: {rows}")
+            }
+        }
     }
 
     fn write_refusals(&self, text: &mut String) -> std::fmt::Result {

@@ -1,21 +1,25 @@
 //! Runs the command line and turns the result into an exit code. Only this file prints errors.
 
-use std::io::Write as _;
-
 use clap::Parser as _;
 use tokio::runtime::Builder;
 
 use super::command::{Cli, ClientCommand, Command};
 use super::error::{CliError, Exit};
-use super::{codec, fleets, history, log, promote, query, remove, report, serve, stats, watch};
+use super::{
+    cert, codec, fleets, history, log, promote, query, remove, report, serve, stats, token, watch,
+};
+use crate::logs::{self, LastLines};
 
 /// Runs the command; prints its error to standard error and gives the exit code.
 #[must_use]
 pub fn run() -> Exit {
+    let _last_lines = LastLines;
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Codec(args) => codec::run(&args),
         Command::Log(args) => log::run(&args),
+        Command::Token(args) => token::run(&args),
+        Command::Cert(args) => cert::run(&args),
         Command::Client(command) => run_client(*command),
     };
     result.unwrap_or_else(|error| {
@@ -68,11 +72,10 @@ fn run_client(command: ClientCommand) -> Result<Exit, CliError> {
     })
 }
 
-/// Prints the error and what to do. A closed standard error is ignored.
+/// Prints the error and what to do.
 fn print(error: &CliError) {
-    let mut out = std::io::stderr().lock();
-    let _ = writeln!(out, "error: {error}");
+    logs::note(&format!("error: {error}"));
     if let Some(hint) = error.hint() {
-        let _ = writeln!(out, " help: {hint}");
+        logs::note(&format!(" help: {hint}"));
     }
 }

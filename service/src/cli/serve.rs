@@ -5,14 +5,15 @@
 //! soon as the fleets are recovered and calls are accepted; scripts wait for it. Everything else on
 //! standard output comes from a replay. Logs go to standard error.
 
+use std::convert::Infallible;
 use std::future::Future;
-use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use shoal_client::ConnectOptions;
 use shoal_codec::Aim;
 use shoal_engine::{Clock, Space};
 use shoal_table::SpeedUnit;
@@ -22,11 +23,13 @@ use tokio::sync::{Notify, watch};
 
 use super::error::{CliError, Exit};
 use super::values::{bytes, span};
-use crate::EngineChoice;
+use crate::access::Access;
 use crate::config::ServeConfig;
+use crate::http::{AllowedOrigin, MapTiles};
 use crate::logs::{self, LogFormat};
 use crate::replay::Replayer;
 use crate::server::{self, Environment};
+use crate::{EngineChoice, Listeners};
 
 /// Settings of a server. A key of the configuration file is the name of a field.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -40,6 +43,18 @@ pub struct Settings {
     /// Serve Prometheus /metrics and /healthz on this address [default: nowhere]
     #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_METRICS_LISTEN")]
     pub metrics_listen: Option<SocketAddr>,
+    /// Serve HTTP on this address: a JSON API, events and gRPC-Web; see docs/http.md [default:
+    /// nowhere]
+    #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_HTTP_LISTEN")]
+    pub http_listen: Option<SocketAddr>,
+    /// Let web pages of these origins, as in https://HOST, call over HTTP; * lets all;
+    /// may be repeated [default: only pages of the HTTP address itself]
+    #[arg(long, value_name = "ORIGIN", env = "SHOAL_HTTP_ALLOW_ORIGIN", value_delimiter = ',')]
+    pub http_allow_origin: Vec<AllowedOrigin>,
+    /// Tiles below the objects of the map: FILE.pmtiles, or a URL of such a file or with {z}, {x}
+    /// and {y} [default: coastlines and borders]
+    #[arg(long, value_name = "FILE|URL", env = "SHOAL_MAP_TILES")]
+    pub map_tiles: Option<MapTiles>,
     /// Engine of all fleets: auto, cpu or cuda [default: auto]
     #[arg(long, value_name = "ENGINE", env = "SHOAL_ENGINE")]
     pub engine: Option<EngineChoice>,
@@ -47,6 +62,10 @@ pub struct Settings {
     /// 90 % of the card [default: as much as is left of that]
     #[arg(long, value_name = "BYTES", env = "SHOAL_GPU_FLEET_MEMORY", value_parser = bytes)]
     pub gpu_fleet_memory: Option<u64>,
+    /// Objects of the fleet default have names instead of numbers [default: false]
+    #[arg(long, env = "SHOAL_NAMED", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "true|false")]
+    pub named: Option<bool>,
     /// Space of the fleet default: geographic, planar:WIDTHxHEIGHT or planar:WIDTHxHEIGHT:QUANTUM
     /// in metres [default: geographic]
     #[arg(long, value_name = "SPACE", env = "SHOAL_SPACE")]
@@ -59,11 +78,41 @@ pub struct Settings {
     /// them [default: 0]
     #[arg(long, value_name = "TIME", env = "SHOAL_TTL", value_parser = span)]
     pub ttl: Option<Duration>,
+    /// How far the event clock of the fleet default may be ahead of a time that a second client
+    /// confirms, as in 5s [default: 1s, with --replay 1m, or a tenth of --ttl if that is less]
+    #[arg(long, value_name = "TIME", env = "SHOAL_EVENT_CLOCK_LEAD", value_parser = span)]
+    pub event_clock_lead: Option<Duration>,
     /// Refuse event times further ahead of this machine's clock [default: 60s]
     #[arg(long, value_name = "TIME", env = "SHOAL_TIME_AHEAD", value_parser = span)]
     pub time_ahead: Option<Duration>,
-    /// Allow addresses that other machines can reach, although nothing is encrypted or
-    /// authenticated
+    /// Serve through TLS, with the certificate chain (PEM) in this file; needs --tls-key. Files of
+    /// certificates, tokens and keys are read again when they change [default: plain]
+    #[arg(long, value_name = "FILE", env = "SHOAL_TLS_CERT")]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key (PEM) of that certificate
+    #[arg(long, value_name = "FILE", env = "SHOAL_TLS_KEY")]
+    pub tls_key: Option<PathBuf>,
+    /// Accept only clients with a certificate that one of the authorities (PEM) in this file has
+    /// signed; needs --tls-cert [default: accept all]
+    #[arg(long, value_name = "FILE", env = "SHOAL_TLS_CLIENT_CA")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// Accept only calls with a token: one that this file (TOML) lists; `shoal token new` makes
+    /// them [default: accept all]
+    #[arg(long, value_name = "FILE", env = "SHOAL_TOKENS")]
+    pub tokens: Option<PathBuf>,
+    /// Accept only calls with a token: a JWT that a key of this file (TOML) has signed [default:
+    /// accept all]
+    #[arg(long, value_name = "FILE", env = "SHOAL_JWT_KEYS")]
+    pub jwt_keys: Option<PathBuf>,
+    /// Write who did or tried what as JSON lines to this file: calls that need the right admin, and
+    /// refused calls [default: to the log]
+    #[arg(long, value_name = "FILE", env = "SHOAL_AUDIT_LOG")]
+    pub audit_log: Option<PathBuf>,
+    /// Describe the services by gRPC reflection [default: true]
+    #[arg(long, env = "SHOAL_REFLECTION", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "true|false")]
+    pub reflection: Option<bool>,
+    /// Allow addresses that other machines can reach without TLS and tokens
     #[arg(long, env = "SHOAL_INSECURE", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub insecure: Option<bool>,
@@ -88,10 +137,19 @@ pub struct Settings {
     /// needs --history [default: a tenth of what fleets may take]
     #[arg(long, value_name = "BYTES", env = "SHOAL_GPU_HISTORY_MEMORY", value_parser = bytes)]
     pub gpu_history_memory: Option<u64>,
-    /// Copy the fleets of the leader at this address, and answer queries from the copy; needs
-    /// --data. `shoal promote` makes this server the leader [default: follow none]
+    /// Copy the fleets of the leader at this address, through TLS with https:// before it, and
+    /// answer queries from the copy; needs --data. `shoal promote` makes this server the leader
+    /// [default: follow none]
     #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_FOLLOW")]
     pub follow: Option<String>,
+    /// File with the token for the leader, which needs the right admin on all fleets; also for the
+    /// former leader after a promotion [default: none]
+    #[arg(long, value_name = "FILE", env = "SHOAL_FOLLOW_TOKEN_FILE")]
+    pub follow_token_file: Option<PathBuf>,
+    /// File with the certificates (PEM) to trust when the leader answers through TLS [default:
+    /// those of the system]
+    #[arg(long, value_name = "FILE", env = "SHOAL_FOLLOW_TLS_CA")]
+    pub follow_tls_ca: Option<PathBuf>,
     /// Aim of the log's encoding of plain rows: fast; balanced, which saves 11 to 21 % of their
     /// bytes and takes 1.2 to 4 times as long; or small, fewer bytes still. Blocks are logged as
     /// sent [default: fast]
@@ -201,27 +259,29 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
     let replay = replay.map(Replayer::open).transpose()?;
     let stop = stop_signal()?;
     let listener = bind(options.listen).await?;
-    let metrics = match options.metrics_listen {
-        Some(address) => Some(bind(address).await?),
-        None => None,
-    };
+    let metrics = bind_optional("metrics", options.metrics_listen).await?;
+    let http = bind_optional("http", options.http_listen).await?;
     let address =
         listener.local_addr().map_err(CliError::local("reading the listener's address"))?;
-    if let Some(address) = metrics.as_ref().and_then(|listener| listener.local_addr().ok()) {
-        tracing::info!(%address, "metrics");
-    }
+    let listeners = Listeners { clients: listener, metrics, http };
     let (sender, stopped) = watch::channel(false);
     let ready = Arc::new(Notify::new());
     let engines = options.engine.factory(options.gpu_fleet_memory_bytes);
-    let environment = Environment { ready: Some(ready.clone()), ..Environment::new(engines) };
+    let access = Access::open(options.access.clone())?;
+    let token = access.is_enforced().then(|| access.process_token().clone());
+    let own = ConnectOptions { token, ..ConnectOptions::default() };
+    let environment = Environment {
+        ready: Some(ready.clone()),
+        access: Some(access),
+        ..Environment::new(engines)
+    };
     let started = async move {
         ready.notified().await;
-        writeln!(io::stdout(), "listening on {address}")?;
-        io::stdout().flush()?;
+        logs::say(&format!("listening on {address}"));
         if let Some(replay) = replay {
-            replay.run(address, stopped).await;
+            replay.run(address, own, stopped).await;
         }
-        std::future::pending().await
+        std::future::pending::<Infallible>().await
     };
     let shutdown = async move {
         stop.await;
@@ -229,9 +289,22 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
         let _ = sender.send(true);
     };
     tokio::select! {
-        served = server::run_in(environment, listener, metrics, options, shutdown) => Ok(served?),
-        failed = started => failed,
+        served = server::run_in(environment, listeners, options, shutdown) => Ok(served?),
+        never = started => match never {},
     }
+}
+
+/// Binds an address if there is one, and logs under this name where it listens.
+async fn bind_optional(
+    name: &str,
+    address: Option<SocketAddr>,
+) -> Result<Option<TcpListener>, CliError> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = bind(address).await?;
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!(%address, "{name}");
+    }
+    Ok(Some(listener))
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {

@@ -260,7 +260,7 @@ fn add(
     }
     let mut fixes = fixes.into_iter();
     for (event, object) in names.into_iter().zip(objects) {
-        let row = AnswerRow { object, fix: fixes.next(), distance_m: None };
+        let row = AnswerRow { object, fix: fixes.next(), ..AnswerRow::default() };
         rows.push(EventRow { event, epoch, row });
     }
     Ok(())

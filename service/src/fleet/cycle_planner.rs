@@ -1,26 +1,33 @@
 //! Selects the jobs of the next cycle.
 //!
-//! Changes in order of arrival up to a number of rows, queries up to a number: a cycle is as large
-//! as the work that accumulated during the last one, within its limits. A job that does not fit is
-//! the first of the next cycle. Resends are judged here.
+//! Clients are served in turn (`shares`): changes up to a number of rows, queries up to a number
+//! and an amount of work. A cycle is as large as the work that accumulated during the last one,
+//! within its limits. Resends are judged here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_engine::{CycleInput, Query, Request, RequestOutcome, SubscriptionChange};
+use shoal_engine::{CycleInput, Query, Request, SubscriptionChange};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::cycle_sink::CycleRecord;
 use super::job_queue::QueueReceivers;
-use super::jobs::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryReply};
+use super::jobs::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryTerms};
+use super::newest_times::NewestTimes;
 use super::producers::{BatchId, Producers, Verdict};
-use super::receipt_refusals::{self, ConvertedRequest, ReceiptRefusal};
+use super::receipt_refusals::{ConvertedRequest, RefusedRows};
 use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
 use crate::error::ServiceError;
-use crate::limits::{MESSAGE_ROWS_MAX, ServerLimits};
+use crate::limits::{CYCLE_QUERY_WORK, MESSAGE_ROWS_MAX, ServerLimits};
+use crate::shares::{Client, FairQueue};
 use crate::subscription::Sessions;
+
+/// Work of a change beside its rows, in rows.
+const CHANGE_WORK: u64 = 16;
+/// Work of a query beside what the engine counts.
+const QUERY_WORK: u64 = 64;
 
 /// A change of a cycle, without its request.
 #[derive(Debug)]
@@ -29,7 +36,7 @@ pub(super) struct PlannedChange {
     /// False for a resend: it has no request in the cycle.
     pub(super) is_fresh: bool,
     /// Rows that its request lacks.
-    refused: Vec<ReceiptRefusal>,
+    pub(super) refused: RefusedRows,
     pub(super) reply: oneshot::Sender<ChangeReply>,
     pub(super) _permit: ChangePermit,
 }
@@ -37,9 +44,17 @@ pub(super) struct PlannedChange {
 /// The queries of one job in a cycle.
 #[derive(Debug)]
 pub(super) struct PlannedQueries {
+    pub(super) client: Client,
     pub(super) count: usize,
-    pub(super) reply: oneshot::Sender<QueryReply>,
-    pub(super) _permit: tokio::sync::OwnedSemaphorePermit,
+    pub(super) terms: QueryTerms,
+}
+
+/// The clocks of a cycle, as in [`CycleInput`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CycleClocks {
+    pub(super) system_ms: i64,
+    pub(super) time_max_ms: i64,
+    pub(super) event_clock_max_ms: Option<i64>,
 }
 
 /// One cycle's jobs, in the order of its input.
@@ -49,25 +64,43 @@ pub(super) struct CyclePlan {
     pub(super) queries: Vec<Query>,
     pub(super) subscriptions: Vec<SubscriptionChange>,
     pub(super) changes: Vec<PlannedChange>,
+    /// The newest times of the requests, and their clients.
+    pub(super) reported: Vec<(Client, NewestTimes)>,
+    /// See [`CycleInput::query_work_max`].
+    pub(super) query_work_max: u64,
     pub(super) query_jobs: Vec<PlannedQueries>,
     pub(super) subscription_jobs: PlannedSubscriptions,
 }
 
 impl CyclePlan {
     /// The cycle's input.
-    pub(super) fn input(&mut self, system_ms: i64, time_max_ms: i64) -> CycleInput {
+    pub(super) fn input(&mut self, clocks: CycleClocks) -> CycleInput {
+        let CycleClocks { system_ms, time_max_ms, event_clock_max_ms } = clocks;
         let requests = std::mem::take(&mut self.requests).into();
         let queries = std::mem::take(&mut self.queries);
         let subscriptions = std::mem::take(&mut self.subscriptions);
-        CycleInput { system_ms, time_max_ms, requests, queries, subscriptions }
+        let query_work_max = Some(self.query_work_max);
+        let mut query_groups = Vec::with_capacity(self.query_jobs.len());
+        self.query_jobs.iter().fold(0, |end, job| {
+            query_groups.push(end + job.count as u32);
+            end + job.count as u32
+        });
+        CycleInput {
+            system_ms,
+            time_max_ms,
+            event_clock_max_ms,
+            requests,
+            queries,
+            query_work_max,
+            query_groups,
+            subscriptions,
+        }
     }
 
-    /// Adds the rows that the engine did not receive to the outcomes of its requests.
-    pub(super) fn add_receipt_refusals(&self, outcomes: &mut [RequestOutcome], time_max_ms: i64) {
+    /// The number of rows that were refused on receipt.
+    pub(super) fn refused_on_receipt(&self) -> u64 {
         let fresh = self.changes.iter().filter(|change| change.is_fresh);
-        for (change, outcome) in fresh.zip(outcomes) {
-            receipt_refusals::add_to(outcome, &change.refused, time_max_ms);
-        }
+        fresh.map(|change| change.refused.count()).sum()
     }
 
     /// The record of the cycle with this input.
@@ -77,10 +110,12 @@ impl CyclePlan {
             epoch,
             system_ms: input.system_ms,
             time_max_ms: input.time_max_ms,
+            event_clock_max_ms: input.event_clock_max_ms,
             requests: input.requests.clone(),
             batches: fresh.map(|change| change.batch.clone()).collect(),
             clock_ms: 0,
             refused: Vec::new(),
+            names: None,
             encoded: None,
         }
     }
@@ -94,10 +129,8 @@ pub(super) struct CyclePlanner {
     rows_max: usize,
     requests_max: usize,
     queries_max: usize,
-    /// Did not fit the last cycle.
-    change_left: Option<ChangeJob>,
-    /// Did not fit the last cycle.
-    query_left: Option<QueryJob>,
+    changes: FairQueue<ChangeJob>,
+    queries: FairQueue<QueryJob>,
     pub(super) subscriptions: SubscriptionPlanner,
     /// Resends whose original is in progress.
     undecided: VecDeque<ChangeJob>,
@@ -118,8 +151,8 @@ impl CyclePlanner {
             rows_max: limits.cycle_rows_max,
             requests_max: shoal_engine::limits::CYCLE_REQUESTS_MAX,
             queries_max: limits.cycle_queries_max,
-            change_left: None,
-            query_left: None,
+            changes: FairQueue::default(),
+            queries: FairQueue::default(),
             subscriptions: SubscriptionPlanner::new(sessions),
             undecided: VecDeque::new(),
             spare: Vec::new(),
@@ -128,8 +161,8 @@ impl CyclePlanner {
 
     /// True when a cycle would have work.
     pub(super) fn has_work(&self) -> bool {
-        self.change_left.is_some()
-            || self.query_left.is_some()
+        !self.changes.is_empty()
+            || !self.queries.is_empty()
             || !self.undecided.is_empty()
             || self.subscriptions.has_work(&self.receivers)
             || !self.receivers.changes.is_empty()
@@ -139,9 +172,10 @@ impl CyclePlanner {
 
     /// The jobs of the next cycle, which is answered at `answer_epoch` or later. It has at most
     /// `rows_max` rows, if that is less than in other cycles, or one change.
-    pub(super) fn plan(&mut self, answer_epoch: u64, rows_max: usize) -> CyclePlan {
+    pub(super) fn plan(&mut self, answer_epoch: u64, rows_max: usize, objects: u64) -> CyclePlan {
         let queries = self.spare.pop().unwrap_or_default();
-        let mut plan = CyclePlan { queries, ..CyclePlan::default() };
+        let query_work_max = query_work_max(objects);
+        let mut plan = CyclePlan { queries, query_work_max, ..CyclePlan::default() };
         self.plan_changes(&mut plan, rows_max.min(self.rows_max));
         self.plan_queries(&mut plan, answer_epoch);
         plan.subscription_jobs = self.subscriptions.plan(&self.receivers, &mut plan.subscriptions);
@@ -160,17 +194,17 @@ impl CyclePlanner {
         for job in std::mem::take(&mut self.undecided) {
             self.take_change(job, plan);
         }
+        while let Ok(job) = self.receivers.changes.try_recv() {
+            let rows = job.converted.request.rows();
+            debug_assert!(rows <= MESSAGE_ROWS_MAX, "larger messages are refused on receipt");
+            self.changes.push(job.permit.client, CHANGE_WORK + rows as u64, job);
+        }
         let mut rows: usize = plan.requests.iter().map(Request::rows).sum();
         while plan.changes.len() + self.undecided.len() < self.requests_max && rows < rows_max {
-            let next = self.change_left.take().or_else(|| self.receivers.changes.try_recv().ok());
-            let Some(job) = next else { break };
-            let more = job.converted.request.rows();
-            debug_assert!(more <= MESSAGE_ROWS_MAX, "larger messages are refused on receipt");
-            if rows > 0 && rows + more > rows_max {
-                self.change_left = Some(job);
-                break;
-            }
-            rows += more;
+            let fits =
+                |job: &ChangeJob| rows == 0 || rows + job.converted.request.rows() <= rows_max;
+            let Some((_, job)) = self.changes.pop_if(fits) else { break };
+            rows += job.converted.request.rows();
             self.take_change(job, plan);
         }
     }
@@ -194,9 +228,10 @@ impl CyclePlanner {
             }
             Verdict::Fresh | Verdict::Duplicate => {
                 let is_fresh = verdict == Verdict::Fresh;
-                let ConvertedRequest { request, refused } = job.converted;
+                let ConvertedRequest { request, refused, times } = job.converted;
                 if is_fresh {
                     plan.requests.push(request);
+                    plan.reported.push((job.permit.client, times));
                 }
                 let (batch, reply, _permit) = (job.batch, job.reply, job.permit);
                 plan.changes.push(PlannedChange { batch, is_fresh, refused, reply, _permit });
@@ -205,27 +240,48 @@ impl CyclePlanner {
     }
 
     fn plan_queries(&mut self, plan: &mut CyclePlan, answer_epoch: u64) {
+        while let Ok(job) = self.receivers.queries.try_recv() {
+            self.queries.push(job.client, QUERY_WORK * job.queries.len() as u64, job);
+        }
         let now = Instant::now();
-        loop {
-            let next = self.query_left.take().or_else(|| self.receivers.queries.try_recv().ok());
-            let Some(job) = next else { break };
-            if job.is_abandoned(now) {
+        // Clients that were served much more wait for the next cycle: their work may take all.
+        let time_max = self.queries.next_time().map(|time| time + plan.query_work_max / 2);
+        while self.queries.next_time() <= time_max {
+            let fits = |job: &QueryJob| {
+                let is_full = plan.queries.len() + job.queries.len() > self.queries_max;
+                let is_first = plan.query_jobs.is_empty();
+                // A lagging engine may need one more cycle before the epoch is visible.
+                let is_visible = job.terms.epoch_min <= answer_epoch;
+                job.terms.is_abandoned(now)
+                    || is_visible && (is_first || !job.terms.alone && !is_full)
+            };
+            let Some((client, job)) = self.queries.pop_if(fits) else { break };
+            let QueryJob { queries, terms, .. } = job;
+            if terms.is_abandoned(now) {
                 continue;
             }
-            let count = job.queries.len();
-            let is_full = plan.queries.len() + count > self.queries_max;
-            let is_next = !plan.query_jobs.is_empty() && (job.alone || is_full);
-            // A lagging engine may need one more cycle before the epoch is visible.
-            if is_next || job.epoch_min > answer_epoch {
-                self.query_left = Some(job);
-                break;
-            }
-            let is_last = job.alone;
-            plan.queries.extend(job.queries);
-            plan.query_jobs.push(PlannedQueries { count, reply: job.reply, _permit: job._permit });
+            let (count, is_last) = (queries.len(), terms.alone);
+            plan.queries.extend(queries);
+            plan.query_jobs.push(PlannedQueries { client, count, terms });
             if is_last {
                 break;
             }
         }
     }
+
+    /// Charges a client for the work of its queries.
+    pub(super) fn charge(&mut self, client: Client, work: u64) {
+        self.queries.charge(client, work);
+    }
+
+    /// Puts off queries to a later cycle.
+    pub(super) fn put_off(&mut self, job: QueryJob) {
+        self.queries.push_front(job.client, QUERY_WORK * job.queries.len() as u64, job);
+    }
+}
+
+/// The work of a cycle's queries: that of a test of every object, within bounds.
+fn query_work_max(objects: u64) -> u64 {
+    let (least, most) = CYCLE_QUERY_WORK;
+    (objects + objects / 4).clamp(least, most)
 }

@@ -19,6 +19,7 @@ use shoal_position_log::{EVERY_ROW, ProducerState, RefusedRow};
 use super::fleet_name::FleetName;
 use super::producers::BatchId;
 use crate::error::ServiceError;
+use crate::names::NameChanges;
 
 /// The changes of one cycle, after the engine has taken them.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct CycleRecord {
     pub system_ms: i64,
     /// As in [`CycleInput`].
     pub time_max_ms: i64,
+    /// As in [`CycleInput`]. Of a cycle that has settled, its `clock_ms` has the same effect.
+    pub event_clock_max_ms: Option<i64>,
     /// As in [`CycleInput`], shared with the engine.
     pub requests: Arc<Vec<Request>>,
     /// For each request the number that its producer gave it, if any.
@@ -38,6 +41,8 @@ pub struct CycleRecord {
     pub clock_ms: i64,
     /// Rows that the engine refused, once it has settled; ascending.
     pub refused: Vec<RefusedRow>,
+    /// Names that its rows may use and that no earlier cycle has, once it has settled.
+    pub names: Option<NameChanges>,
     /// On a follower: the record of the cycle in the log of its leader.
     pub encoded: Option<Bytes>,
 }
@@ -49,6 +54,7 @@ impl CycleRecord {
         CycleInput {
             system_ms: self.system_ms,
             time_max_ms: self.time_max_ms,
+            event_clock_max_ms: self.event_clock_max_ms,
             requests: self.requests.clone(),
             ..CycleInput::default()
         }
@@ -125,31 +131,31 @@ pub trait CycleSink: Send {
         &mut self,
         _state: ExportHeader,
         _producers: Vec<ProducerState>,
-    ) -> Option<CheckpointRows> {
+    ) -> Option<ExportRows> {
         None
     }
 }
 
-/// Takes the rows of one checkpoint to the thread that writes it. Dropped before the last row, it
-/// abandons the checkpoint.
+/// Takes the rows of an export to the thread that writes them or searches them. Dropped before the
+/// last row, it abandons that.
 #[derive(Debug)]
-pub struct CheckpointRows {
+pub struct ExportRows {
     rows: Sender<FixColumns>,
     taken: Receiver<()>,
 }
 
-/// Whether a checkpoint accepts rows.
+/// Whether an export accepts rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CheckpointCapacity {
+pub(super) enum ExportCapacity {
     /// At least one slice.
     Available,
-    /// Not before [`CheckpointRows::taken`] has a message or is closed.
+    /// Not before [`ExportRows::taken`] has a message or is closed.
     Full,
     /// Never again: it is abandoned.
     Closed,
 }
 
-impl CheckpointRows {
+impl ExportRows {
     /// A bounded channel of rows, and one that receives a message whenever rows were taken out of
     /// it, and is closed when no more are.
     #[must_use]
@@ -158,21 +164,21 @@ impl CheckpointRows {
     }
 
     /// Whether it accepts rows; consumes the message that some were taken.
-    pub(super) fn capacity(&self) -> CheckpointCapacity {
+    pub(super) fn capacity(&self) -> ExportCapacity {
         match self.taken.try_recv() {
-            Err(TryRecvError::Disconnected) => CheckpointCapacity::Closed,
+            Err(TryRecvError::Disconnected) => ExportCapacity::Closed,
             // Only this side sends, so that what has space now accepts the next rows.
-            _ if self.rows.is_full() => CheckpointCapacity::Full,
-            _ => CheckpointCapacity::Available,
+            _ if self.rows.is_full() => ExportCapacity::Full,
+            _ => ExportCapacity::Available,
         }
     }
 
-    /// See [`CheckpointCapacity::Full`].
+    /// See [`ExportCapacity::Full`].
     pub(super) fn taken(&self) -> &Receiver<()> {
         &self.taken
     }
 
-    /// Sends rows while there is capacity. An error is seen as [`CheckpointCapacity::Closed`].
+    /// Sends rows while there is capacity. An error is seen as [`ExportCapacity::Closed`].
     pub(super) fn send(&self, rows: FixColumns) {
         let _ = self.rows.send(rows);
     }

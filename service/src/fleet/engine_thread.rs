@@ -14,19 +14,22 @@ use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 use shoal_engine::{Clock, CycleInput, CycleOutput, EngineError, Request, Ticket};
 use tracing::{error, warn};
 
-use super::cycle_planner::{CyclePlan, CyclePlanner, PlannedChange};
+use super::cycle_planner::{CycleClocks, CyclePlan, CyclePlanner, PlannedChange};
 use super::cycle_sink::{
-    CheckpointCapacity, CheckpointRows, CycleRecord, CycleSink, SettledCycle, SinkCapacity,
+    CycleRecord, CycleSink, ExportCapacity, ExportRows, SettledCycle, SinkCapacity,
 };
+use super::event_clock::EventClock;
 use super::fleet_shared::{FleetShared, FleetState};
 use super::followed::{Followed, FollowedCycle};
-use super::job_answers::JobAnswers;
 use super::job_queue::QueueReceivers;
 use super::jobs::ChangeReply;
+use super::long_queries::LongQueries;
 use super::numbered_engine::{CycleNumber, NumberedEngine};
 use super::producers::BatchId;
+use super::query_replies::CycleAnswers;
+use super::receipt_refusals::RefusedRows;
 use super::wall_clock::WallClock;
-use crate::limits::{EXPORT_CYCLE_ROWS, EXPORT_SLICE_ROWS, IDLE_CYCLE_MS};
+use crate::limits::{EXPORT_CYCLE_ROWS, IDLE_CYCLE_MS};
 use crate::subscription::{EpochStamp, FanOutInput, FanOutSender};
 
 /// Clock of the server and the tolerance for event times ahead of it.
@@ -46,32 +49,33 @@ pub(super) struct EngineOutputs {
 }
 
 /// A cycle that was submitted.
-struct CycleInFlight {
+pub(super) struct CycleInFlight {
     ticket: Ticket,
     plan: CyclePlan,
     /// The producers' numbers of a cycle of the leader.
     followed: Option<Vec<Option<BatchId>>>,
-    /// That of its input.
-    time_max_ms: i64,
     started: Instant,
 }
 
 /// See the file's head.
 pub(super) struct EngineThread {
-    engine: EngineOutputs,
-    planner: CyclePlanner,
+    pub(super) engine: EngineOutputs,
+    pub(super) planner: CyclePlanner,
     clock: CycleClock,
-    shared: Arc<FleetShared>,
-    in_flight: VecDeque<CycleInFlight>,
+    /// Of a fleet that bounds its event clock.
+    event_clock: Option<EventClock>,
+    pub(super) shared: Arc<FleetShared>,
+    pub(super) in_flight: VecDeque<CycleInFlight>,
     in_flight_max: usize,
     /// Whether it follows a leader, which numbers the cycles.
     follows: bool,
     /// Set while the sink is full.
     sink_full: Option<Receiver<()>>,
-    /// The checkpoint whose rows are exported.
-    checkpoint: Option<CheckpointRows>,
+    /// Receives the rows of the export in progress: for a checkpoint or long queries.
+    pub(super) export: Option<ExportRows>,
+    pub(super) long_queries: LongQueries,
     /// Rows and removals of the cycles since the last slices.
-    changed_rows: usize,
+    pub(super) changed_rows: usize,
 }
 
 /// At the end of the thread, also by a panic, marks the fleet as failed unless it was stopped, then
@@ -98,7 +102,7 @@ enum Wake {
 
 /// Passes on the failure of a device, which ends the engine. Out of memory or beyond a limit, a
 /// cycle changed nothing.
-fn unless_recoverable(fault: EngineError) -> Result<(), EngineError> {
+pub(super) fn unless_recoverable(fault: EngineError) -> Result<(), EngineError> {
     if matches!(fault, EngineError::Device(_)) { Err(fault) } else { Ok(()) }
 }
 
@@ -112,16 +116,19 @@ impl EngineThread {
         let in_flight_max = if engine.backend.answer_lag() == 0 { 1 } else { CYCLES_IN_FLIGHT_MAX };
         let in_flight = VecDeque::with_capacity(in_flight_max);
         let follows = shared.following().is_some();
+        let event_clock = shared.event_clock_lead_ms().map(EventClock::new);
         Self {
             engine,
             planner,
             clock,
+            event_clock,
             shared,
             in_flight,
             in_flight_max,
             follows,
             sink_full: None,
-            checkpoint: None,
+            export: None,
+            long_queries: LongQueries::default(),
             changed_rows: 0,
         }
     }
@@ -155,72 +162,7 @@ impl EngineThread {
         {
             self.settle_oldest()?;
         }
-        if self.checkpoint.is_some() {
-            self.export_slices()
-        } else if self.engine.sink.as_mut().is_some_and(|sink| sink.takes_checkpoint()) {
-            self.begin_checkpoint()
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Begins an export to the sink.
-    fn begin_checkpoint(&mut self) -> Result<(), EngineError> {
-        // So that the producers are those of the exported state.
-        while !self.in_flight.is_empty() {
-            self.settle_oldest()?;
-        }
-        let state = match self.engine.backend.begin_export() {
-            Ok(state) => state,
-            Err(fault) => {
-                warn!(fleet = %self.shared.name, %fault, "no checkpoint is begun");
-                return unless_recoverable(fault);
-            }
-        };
-        let producers = self.planner.producers.states();
-        let sink = self.engine.sink.as_mut();
-        self.checkpoint = sink.and_then(|sink| sink.begin_checkpoint(state, producers));
-        if self.checkpoint.is_none() {
-            self.engine.backend.end_export();
-        }
-        Ok(())
-    }
-
-    /// Exports about as many rows as the last cycles changed, so that the engine has few records to
-    /// save, or as the checkpoint accepts.
-    fn export_slices(&mut self) -> Result<(), EngineError> {
-        let mut slices = self.changed_rows.div_ceil(EXPORT_SLICE_ROWS).max(1);
-        self.changed_rows = 0;
-        let accepts = |rows: &CheckpointRows| rows.capacity() == CheckpointCapacity::Available;
-        while slices > 0 {
-            self.export_slice()?;
-            let goes_on = self.checkpoint.as_ref().is_some_and(accepts);
-            slices = if goes_on { slices - 1 } else { 0 };
-        }
-        Ok(())
-    }
-
-    /// Exports a slice if the checkpoint accepts one.
-    fn export_slice(&mut self) -> Result<(), EngineError> {
-        let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
-        match checkpoint.capacity() {
-            CheckpointCapacity::Full => {}
-            CheckpointCapacity::Closed => self.end_checkpoint(),
-            CheckpointCapacity::Available => {
-                match self.engine.backend.export_next(EXPORT_SLICE_ROWS)? {
-                    Some(rows) => checkpoint.send(rows),
-                    None => self.checkpoint = None,
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Abandons the checkpoint, if there is one.
-    fn end_checkpoint(&mut self) {
-        if self.checkpoint.take().is_some() {
-            self.engine.backend.end_export();
-        }
+        if self.export.is_some() { self.export_slices() } else { self.begin_export() }
     }
 
     /// Waits until there is something to do and the sink accepts it.
@@ -243,8 +185,8 @@ impl EngineThread {
         select.recv(&receivers.followed);
         select.recv(&receivers.wakeups);
         select.recv(&receivers.stop);
-        if let Some(checkpoint) = &self.checkpoint {
-            select.recv(checkpoint.taken());
+        if let Some(export) = &self.export {
+            select.recv(export.taken());
         }
         loop {
             // The fleet was stopped, or no caller holds it any more.
@@ -254,8 +196,11 @@ impl EngineThread {
             if self.planner.has_work() {
                 return Wake::Cycle;
             }
-            let capacity = self.checkpoint.as_ref().map(CheckpointRows::capacity);
-            if capacity.is_some_and(|capacity| capacity != CheckpointCapacity::Full) {
+            let can_export = match &self.export {
+                Some(export) => export.capacity() != ExportCapacity::Full,
+                None => self.long_queries.are_waiting(),
+            };
+            if can_export {
                 return if self.is_due() { Wake::Cycle } else { Wake::Slice };
             }
             // Readiness may be spurious: it only ends the wait.
@@ -334,19 +279,17 @@ impl EngineThread {
         let (epoch, answer_epoch) = self.engine.backend.epochs_of(number);
         // Queries of a follower have waited for their epoch.
         let answer_epoch = if self.follows { u64::MAX } else { answer_epoch };
-        let is_bounded = self.checkpoint.is_some() && self.engine.backend.answer_lag() == 0;
+        let is_bounded = self.export.is_some() && self.engine.backend.answer_lag() == 0;
         let rows_max = if is_bounded { EXPORT_CYCLE_ROWS } else { usize::MAX };
-        let mut plan = self.planner.plan(answer_epoch, rows_max);
-        let time_max_ms = match &cycle {
-            Some(cycle) => cycle.header.time_max_ms,
-            None => system_ms.saturating_add(self.clock.time_ahead_max_ms),
-        };
+        let objects = self.engine.backend.objects();
+        let mut plan = self.planner.plan(answer_epoch, rows_max, objects);
+        let clocks = self.clocks(&plan, system_ms, cycle.as_ref());
         self.shared.metrics.count_queries(&plan.queries);
-        let mut input = plan.input(system_ms, time_max_ms);
+        let mut input = plan.input(clocks);
         if let Some(cycle) = &cycle {
             input.requests = cycle.requests.clone();
         }
-        if self.checkpoint.is_some() {
+        if self.export.is_some() {
             self.changed_rows += input.requests.iter().map(Request::rows).sum::<usize>();
         }
         let (is_followed, has_sink) = (cycle.is_some(), self.engine.sink.is_some());
@@ -354,7 +297,7 @@ impl EngineThread {
         match self.engine.backend.submit(input, number) {
             Ok(ticket) => {
                 let followed = cycle.map(|cycle| cycle.batches);
-                let cycle = CycleInFlight { ticket, plan, followed, time_max_ms, started };
+                let cycle = CycleInFlight { ticket, plan, followed, started };
                 self.in_flight.push_back(cycle);
                 if let Some((sink, record)) = self.engine.sink.as_mut().zip(record)
                     && let SinkCapacity::Full(available) = sink.submitted(record)
@@ -370,11 +313,32 @@ impl EngineThread {
         }
     }
 
+    /// The clocks of a cycle: of a cycle of the leader, those that it had there.
+    fn clocks(
+        &mut self,
+        plan: &CyclePlan,
+        system_ms: i64,
+        cycle: Option<&FollowedCycle>,
+    ) -> CycleClocks {
+        if let Some(FollowedCycle { header, event_clock_max_ms, .. }) = cycle {
+            let (time_max_ms, event_clock_max_ms) = (header.time_max_ms, *event_clock_max_ms);
+            return CycleClocks { system_ms, time_max_ms, event_clock_max_ms };
+        }
+        // The clock of cycles in flight may be later: then the bound is earlier than it could be.
+        let clock_ms = self.shared.view().clock_ms;
+        let bound_ms = |clock: &mut EventClock| clock.bound_ms(&plan.reported, clock_ms, system_ms);
+        CycleClocks {
+            system_ms,
+            time_max_ms: system_ms.saturating_add(self.clock.time_ahead_max_ms),
+            event_clock_max_ms: self.event_clock.as_mut().map(bound_ms),
+        }
+    }
+
     /// Replies to the jobs of a cycle that was not applied.
     fn refuse(&mut self, plan: CyclePlan, fault: &EngineError) {
-        if matches!(fault, EngineError::OutOfMemory { .. }) && self.checkpoint.is_some() {
-            warn!(fleet = %self.shared.name, %fault, "a checkpoint is abandoned for its memory");
-            self.end_checkpoint();
+        if matches!(fault, EngineError::OutOfMemory { .. }) && self.export.is_some() {
+            warn!(fleet = %self.shared.name, %fault, "an export is abandoned for its memory");
+            self.end_export();
         }
         for change in plan.changes {
             if let (Some(batch), true) = (&change.batch, change.is_fresh) {
@@ -384,7 +348,7 @@ impl EngineThread {
             let _ = change.reply.send(ChangeReply::Refused(fault.clone().into()));
         }
         for job in plan.query_jobs {
-            let _ = job.reply.send(Err(fault.clone()));
+            let _ = job.terms.reply.send(Err(fault.clone().into()));
         }
         self.planner.subscriptions.refuse(plan.subscription_jobs, fault);
     }
@@ -397,26 +361,25 @@ impl EngineThread {
         }
     }
 
-    fn settle_oldest(&mut self) -> Result<(), EngineError> {
+    pub(super) fn settle_oldest(&mut self) -> Result<(), EngineError> {
         let Some(cycle) = self.in_flight.pop_front() else { return Ok(()) };
-        let CycleInFlight { ticket, plan, followed, time_max_ms, started } = cycle;
+        let CycleInFlight { ticket, plan, followed, started } = cycle;
         let output = self.engine.backend.wait(ticket);
         if let Some(sink) = &mut self.engine.sink {
             sink.settled(output.as_ref().map(SettledCycle::new));
         }
-        let mut output = match output {
+        let output = match output {
             Ok(output) => output,
             Err(fault) => {
                 self.refuse(plan, &fault);
                 return if followed.is_some() { Err(fault) } else { unless_recoverable(fault) };
             }
         };
-        plan.add_receipt_refusals(&mut output.requests, time_max_ms);
         let memory_bytes = self.engine.backend.memory_bytes();
         let cycles_in_flight = self.in_flight.len() as u64;
         // Before the replies: a client that has this cycle's token may query its epoch at once.
         self.shared.update_view(|view| {
-            view.update(&output, memory_bytes);
+            view.update(&output, plan.refused_on_receipt(), memory_bytes);
             view.cycles_in_flight = cycles_in_flight;
         });
         if let Some(following) = self.shared.following() {
@@ -433,7 +396,8 @@ impl EngineThread {
     /// Remembers the producers' numbers of a cycle of the leader.
     fn restore_producers(&mut self, batches: Vec<Option<BatchId>>, output: &CycleOutput) {
         for (batch, outcome) in batches.into_iter().zip(&output.requests) {
-            self.shared.metrics.count_outcome(outcome);
+            let refused = RefusedRows::default().joined(&outcome.refused);
+            self.shared.metrics.count_outcome(outcome, &refused.counts);
             if let Some(BatchId { producer, batch_seq }) = batch {
                 let is_applied = outcome.block_error.is_none();
                 self.planner.producers.restore(&producer, batch_seq, is_applied);
@@ -443,43 +407,43 @@ impl EngineThread {
 
     fn reply(&mut self, plan: CyclePlan, output: CycleOutput) {
         let epoch = output.epoch;
-        self.planner.reuse(output.queries);
-        let fan_out = &self.engine.fan_out;
-        self.planner.subscriptions.settle(plan.subscription_jobs, epoch, fan_out);
+        let (fan_out, events) = (&self.engine.fan_out, (epoch, &output.events));
+        self.planner.subscriptions.settle(plan.subscription_jobs, events, fan_out);
         if !self.shared.sessions.is_empty() {
             let stamp = EpochStamp { epoch, clock_ms: output.clock_ms };
             // An error means that the fan-out's thread ended, and the sessions with it.
             let _ = fan_out.send(FanOutInput::Events(stamp, output.events));
         }
         let mut outcomes = output.requests.into_iter();
-        for PlannedChange { batch, is_fresh, reply, _permit, .. } in plan.changes {
+        for PlannedChange { batch, is_fresh, refused, reply, _permit } in plan.changes {
             let answer = if is_fresh {
-                let outcome = outcomes.next().expect("a backend gives one outcome per request");
+                let mut outcome = outcomes.next().expect("a backend gives one outcome per request");
                 if let Some(batch) = &batch {
                     self.planner.producers.settle(batch, outcome.block_error.is_none());
                 }
-                self.shared.metrics.count_outcome(&outcome);
-                ChangeReply::Settled { epoch, outcome }
+                let refused = refused.joined(&std::mem::take(&mut outcome.refused));
+                self.shared.metrics.count_outcome(&outcome, &refused.counts);
+                ChangeReply::Settled { epoch, outcome, refused }
             } else {
                 self.shared.metrics.count_duplicate();
                 ChangeReply::Duplicate { epoch }
             };
             let _ = reply.send(answer);
         }
-        let set = Arc::new(output.answers);
         let submitted = self.engine.backend.epoch_submitted();
-        let staleness = submitted.saturating_sub(output.answer_epoch);
         let term = self.shared.persistence.terms.current();
-        let at = (term, output.answer_epoch, output.answer_clock_ms);
-        let mut first = 0;
-        for job in plan.query_jobs {
-            let answers = match &output.unanswered {
-                Some(fault) => Err(fault.clone()),
-                None => Ok(JobAnswers::new(set.clone(), first, job.count, at, staleness)),
-            };
-            first += job.count;
-            let _ = job.reply.send(answers);
-        }
+        let answers = CycleAnswers {
+            set: output.answers,
+            unanswered: output.unanswered,
+            unfinished: output.unfinished,
+            work: output.query_work,
+            work_max: plan.query_work_max,
+            queries: output.queries,
+            at: (term, output.answer_epoch, output.answer_clock_ms),
+            staleness_epochs: submitted.saturating_sub(output.answer_epoch),
+        };
+        let Self { planner, long_queries, shared, .. } = self;
+        answers.reply(plan.query_jobs, planner, long_queries, &shared.metrics);
     }
 }
 

@@ -19,11 +19,11 @@ use super::durability::Durability;
 use super::fleet_name::FleetName;
 use super::fleet_shared::{FleetShared, FleetState};
 use super::fleet_view::FleetView;
-use super::followed::Followed;
+use super::followed::{Followed, FollowedCycle};
 use super::job_answers::JobAnswers;
 use super::job_queue::{JobQueue, QueueDepth, ReserveError};
 use super::jobs::{
-    ChangeJob, ChangePermit, ChangeReply, QueryJob, SubscriptionJob, SubscriptionReply,
+    ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryTerms, SubscriptionJob, SubscriptionReply,
 };
 use super::producers::BatchId;
 use super::receipt_refusals::ConvertedRequest;
@@ -33,12 +33,13 @@ use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, FOLLOW_WAIT_MS_MAX};
 use crate::metrics::FleetMetrics;
 use crate::persistence::{FleetFolder, FleetLog, HistoryReading};
+use crate::shares::Client;
 use crate::subscription::{RegionRequest, Session, Sessions, SubscriptionDepth};
 
 /// A handle of a fleet.
 #[derive(Debug)]
 pub struct Fleet {
-    shared: Arc<FleetShared>,
+    pub(super) shared: Arc<FleetShared>,
     queue: JobQueue,
     /// True once the engine's thread ended and its memory is free.
     ended: watch::Receiver<bool>,
@@ -47,6 +48,8 @@ pub struct Fleet {
 /// Queries that one epoch answers, and the conditions of their answer.
 #[derive(Debug, Default)]
 pub struct QueryRequest {
+    /// Who asks.
+    pub client: Client,
     /// The queries.
     pub queries: Vec<Query>,
     /// The answer's epoch is not before this.
@@ -125,6 +128,16 @@ impl Fleet {
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.shared.persistence.durability
+    }
+
+    /// See `CreateFleetRequest.event_clock_lead`; of no effect with a system clock.
+    pub(crate) fn event_clock_lead_ms(&self) -> i64 {
+        self.shared.persistence.event_clock_lead_ms
+    }
+
+    /// Whether something depends on the newest times of its requests.
+    pub(crate) fn uses_newest_times(&self) -> bool {
+        self.shared.event_clock_lead_ms().is_some()
     }
 
     /// The level of a change that asks for `requested`.
@@ -211,12 +224,33 @@ impl Fleet {
         self.shared.persistence.folder.as_ref()
     }
 
-    /// Queues what a follower applies, once there is room for it.
+    /// Queues what a follower applies, once there is room for it; a cycle by
+    /// [`Fleet::follow_cycle`].
     ///
     /// # Errors
     /// That the fleet ended.
     pub(crate) async fn follow(&self, step: Followed) -> Result<(), ServiceError> {
-        self.queue.send_followed(step).await.map_err(|error| self.reserve_error(error))?;
+        let permit = self.queue.reserve_followed(&step).await;
+        let permit = permit.map_err(|error| self.reserve_error(error))?;
+        self.queue.send_followed(step, permit);
+        self.drain_if_ended();
+        Ok(())
+    }
+
+    /// Queues a cycle of the leader, once there is room for it. Its names enter the table together
+    /// with it: a follower that is promoted while it waits here knows no name that its log lacks.
+    ///
+    /// # Errors
+    /// That the fleet ended; names that contradict those of the table.
+    pub(crate) async fn follow_cycle(&self, cycle: FollowedCycle) -> Result<(), String> {
+        let names = cycle.names.clone();
+        let step = Followed::Cycle(cycle);
+        let permit = self.queue.reserve_followed(&step).await;
+        let permit = permit.map_err(|error| self.reserve_error(error).to_string())?;
+        if let Some((table, names)) = self.names().zip(names) {
+            table.restore(&names)?;
+        }
+        self.queue.send_followed(step, permit);
         self.drain_if_ended();
         Ok(())
     }
@@ -251,10 +285,11 @@ impl Fleet {
     /// [`ServiceError::Busy`], [`ServiceError::SessionGone`]; that the fleet ended.
     pub(crate) fn change_regions(
         &self,
+        client: Client,
         session: &Arc<Session>,
         requests: Vec<RegionRequest>,
     ) -> Result<ChangedRegions, ServiceError> {
-        let permit = self.queue.try_reserve_subscriptions(requests.len());
+        let permit = self.queue.try_reserve_subscriptions(client, requests.len());
         let _permit = permit.map_err(|error| self.reserve_error(error))?;
         let mut pending = None;
         let send = |changes| {
@@ -379,16 +414,16 @@ impl Fleet {
     ///
     /// # Errors
     /// That the fleet ended.
-    pub async fn reserve(&self, rows: usize) -> Result<ChangePermit, ServiceError> {
-        self.queue.reserve_change(rows).await.map_err(|error| self.reserve_error(error))
+    pub async fn reserve(&self, client: Client, rows: usize) -> Result<ChangePermit, ServiceError> {
+        self.queue.reserve_change(client, rows).await.map_err(|error| self.reserve_error(error))
     }
 
     /// Reserves a place in the queue for a change of `rows`, if there is one.
     ///
     /// # Errors
     /// [`ServiceError::Busy`]; that the fleet ended.
-    pub fn try_reserve(&self, rows: usize) -> Result<ChangePermit, ServiceError> {
-        self.queue.try_reserve_change(rows).map_err(|error| self.reserve_error(error))
+    pub fn try_reserve(&self, client: Client, rows: usize) -> Result<ChangePermit, ServiceError> {
+        self.queue.try_reserve_change(client, rows).map_err(|error| self.reserve_error(error))
     }
 
     /// Queues a change; its outcome comes later.
@@ -405,25 +440,27 @@ impl Fleet {
         PendingChange { receiver, fleet: self.clone() }
     }
 
-    /// Answers queries at one epoch; the answers share no memory with those of other calls.
+    /// Answers queries at one epoch; see `JobAnswers::detached`.
     ///
     /// # Errors
     /// [`ServiceError::Busy`], [`ServiceError::Engine`]; that the fleet ended.
     pub async fn query(&self, request: QueryRequest) -> Result<JobAnswers, ServiceError> {
-        let QueryRequest { queries, epoch_min, alone, deadline, patient } = request;
+        let QueryRequest { client, queries, epoch_min, alone, deadline, patient } = request;
         self.wait_for_epoch(epoch_min).await?;
         let permit = if patient {
-            self.queue.reserve_queries(queries.len()).await
+            self.queue.reserve_queries(client, queries.len()).await
         } else {
-            self.queue.try_reserve_queries(queries.len())
+            self.queue.try_reserve_queries(client, queries.len())
         };
         let _permit = permit.map_err(|error| self.reserve_error(error))?;
         let (reply, receiver) = oneshot::channel();
-        let job = QueryJob { queries, epoch_min, alone, deadline, reply, _permit };
-        self.queue.send_queries(job);
+        let was_put_off = false;
+        let terms = QueryTerms { epoch_min, alone, deadline, was_put_off, reply, _permit };
+        self.queue.send_queries(QueryJob { client, queries, terms });
         self.drain_if_ended();
         match receiver.await {
-            Ok(reply) => reply?.detached().await.ok_or_else(|| self.gone()),
+            Ok(Err(_)) if self.state() != FleetState::Running => Err(self.gone()),
+            Ok(reply) => reply,
             Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
                 Err(ServiceError::Deadline)
             }

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use shoal_engine::EngineOptions;
+use shoal_engine::{Clock, EngineOptions};
 
 use super::durability::Durability;
 use super::fleet_name::FleetName;
@@ -14,7 +14,9 @@ use super::fleet_view::FleetView;
 use super::role::{Following, Role};
 use super::shared_terms::SharedTerms;
 use crate::error::ServiceError;
+use crate::limits::EVENT_CLOCK_LEAD_FREE_MS;
 use crate::metrics::FleetMetrics;
+use crate::names::NameTable;
 use crate::persistence::{FleetFolder, FleetLog};
 use crate::subscription::Sessions;
 
@@ -41,8 +43,12 @@ pub(super) struct FleetPersistence {
     pub(super) terms: Arc<SharedTerms>,
     /// Its files, if the server keeps any.
     pub(super) folder: Option<FleetFolder>,
+    /// The names of its objects, if they have names.
+    pub(super) names: Option<Arc<NameTable>>,
     /// What acknowledgements stand for unless a message says otherwise.
     pub(super) durability: Durability,
+    /// See `CreateFleetRequest.event_clock_lead`.
+    pub(super) event_clock_lead_ms: i64,
 }
 
 /// See the file's head.
@@ -98,6 +104,13 @@ impl FleetShared {
             FleetState::ShutDown => ServiceError::ShuttingDown,
             FleetState::Running | FleetState::Failed => ServiceError::FleetFailed(name),
         }
+    }
+
+    /// The lead of its clock, if that is an event clock with a bound.
+    pub(super) fn event_clock_lead_ms(&self) -> Option<i64> {
+        let lead_ms = self.persistence.event_clock_lead_ms;
+        let is_bounded = self.options.clock == Clock::Event && lead_ms < EVENT_CLOCK_LEAD_FREE_MS;
+        is_bounded.then_some(lead_ms)
     }
 
     pub(super) fn role(&self) -> Role {

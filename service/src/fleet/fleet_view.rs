@@ -18,16 +18,19 @@ pub struct RowTotals {
     pub late: u64,
     /// Refused.
     pub refused: u64,
+    /// Of the others, later than the event clock after their cycle.
+    pub ahead: u64,
 }
 
 impl RowTotals {
-    /// Adds one request's counts.
-    pub fn add(&mut self, outcome: &RequestOutcome) {
+    /// Adds one request's counts, and the number of its refused rows.
+    pub fn add(&mut self, outcome: &RequestOutcome, refused: u64) {
         self.applied += outcome.applied;
         self.duplicate += outcome.duplicate;
         self.superseded += outcome.superseded;
         self.late += outcome.late;
-        self.refused += outcome.refused.len() as u64;
+        self.refused += refused;
+        self.ahead += outcome.ahead;
     }
 }
 
@@ -51,13 +54,16 @@ pub struct FleetView {
 }
 
 impl FleetView {
-    /// Adds one cycle.
-    pub(super) fn update(&mut self, output: &CycleOutput, memory_bytes: u64) {
+    /// Adds one cycle, and the rows refused on its receipt.
+    pub(super) fn update(&mut self, output: &CycleOutput, on_receipt: u64, memory_bytes: u64) {
         self.epoch = output.epoch;
         self.clock_ms = output.clock_ms;
         self.objects = output.objects;
         self.memory_bytes = memory_bytes;
         self.queries += output.answers.len() as u64;
-        output.requests.iter().for_each(|outcome| self.rows.add(outcome));
+        self.rows.refused += on_receipt;
+        for outcome in &output.requests {
+            self.rows.add(outcome, outcome.refused.len() as u64);
+        }
     }
 }

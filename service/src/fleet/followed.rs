@@ -11,14 +11,19 @@ use shoal_position_log::CycleHeader;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::producers::BatchId;
+use crate::names::NameChanges;
 
 /// A cycle of a leader's log.
 #[derive(Debug)]
 pub(crate) struct FollowedCycle {
     pub(crate) header: CycleHeader,
+    /// See `CycleInput::event_clock_max_ms`.
+    pub(crate) event_clock_max_ms: Option<i64>,
     pub(crate) requests: Arc<Vec<Request>>,
     /// For each request the number that its producer gave it, if any.
     pub(crate) batches: Vec<Option<BatchId>>,
+    /// Names that its rows may use and that no earlier cycle has; the fleet's table has them.
+    pub(crate) names: Option<NameChanges>,
     /// Its record in the log.
     pub(crate) encoded: Bytes,
 }

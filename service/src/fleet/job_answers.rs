@@ -9,7 +9,9 @@ use std::sync::Arc;
 use shoal_engine::query::{AnswerHead, AnswerPage};
 use shoal_engine::{Answer, AnswerSet};
 
+use crate::error::ServiceError;
 use crate::limits::ROW_ANSWER_BYTES;
+use crate::shares::{Client, FairWorkers};
 
 /// The answers to the queries of one job, in their order.
 #[derive(Debug)]
@@ -70,17 +72,23 @@ impl JobAnswers {
         self.iter().map(answer_bytes).sum()
     }
 
-    /// As [`JobAnswers::detach`]. Deferred answers are computed on a blocking thread. `None` when
-    /// the server shuts down meanwhile.
-    pub(super) async fn detached(self) -> Option<Self> {
+    /// As [`JobAnswers::detach`]. Deferred answers are computed by a worker.
+    ///
+    /// # Errors
+    /// [`ServiceError::ShuttingDown`].
+    pub(crate) async fn detached(
+        self,
+        workers: &FairWorkers,
+        client: Client,
+    ) -> Result<Self, ServiceError> {
         if !self.set.is_deferred(self.first..self.first + self.count) {
-            return Some(self.detach());
+            return Ok(self.detach());
         }
-        let detached = tokio::task::spawn_blocking(move || {
+        let detach = move || {
             self.iter().for_each(drop);
             self.detach()
-        });
-        detached.await.ok()
+        };
+        workers.run(client, detach).await
     }
 
     /// Copies these answers out of a set that holds those of other jobs too.
@@ -160,7 +168,8 @@ mod tests {
         let totals: Vec<u64> = set.iter().map(|answer| answer.total).collect();
         assert_eq!(totals, [1, 5]);
         let shared = JobAnswers::new(Arc::new(set), 1, 1, (7, 5, 50), 0);
-        let detached = shared.detached().await.unwrap();
+        let workers = FairWorkers::start(1).unwrap();
+        let detached = shared.detached(&workers, Client::PROCESS).await.unwrap();
         assert_eq!(Arc::strong_count(&objects), 1);
         assert_eq!((detached.get(0).objects, detached.get(0).total), (&[1, 2, 3][..], 5));
         assert!(detached.get(0).truncated && detached.get(0).fixes.is_empty());

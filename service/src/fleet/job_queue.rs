@@ -2,17 +2,18 @@
 //!
 //! A place is reserved before a job is sent: rows and messages for changes, queries for queries. A
 //! stream waits for its place, which stops its reading; a single call is refused. Channels are as
-//! long as there are places, so sending never blocks. Places are granted in order of request.
+//! long as there are places, so sending never blocks. Clients share the places (`shares`).
 
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::followed::{Followed, FollowedStep};
 use super::jobs::{ChangeJob, ChangePermit, QueryJob, SubscriptionJob};
 use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, FOLLOW_QUEUE_BYTES_MAX, FOLLOW_STEP_BYTES, ServerLimits};
+use crate::shares::{Client, FairPlaces, NoPlaces, PlacesPermit};
 
 /// The contents of a fleet's queues and of its cycles in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,40 +53,33 @@ impl QueueReceivers {
 /// A number of places, and what they are called in errors.
 #[derive(Debug)]
 struct Places {
-    semaphore: Arc<Semaphore>,
+    places: FairPlaces,
     limit: usize,
     what: &'static str,
 }
 
 impl Places {
     fn new(what: &'static str, limit: usize) -> Self {
-        Self { semaphore: Arc::new(Semaphore::new(limit)), limit, what }
+        Self { places: FairPlaces::new(limit), limit, what }
     }
 
-    /// A job larger than the queue takes all of it.
-    fn permits(&self, places: usize) -> u32 {
-        places.min(self.limit) as u32
-    }
-
-    async fn reserve(&self, places: usize) -> Result<OwnedSemaphorePermit, ReserveError> {
-        let permit = self.semaphore.clone().acquire_many_owned(self.permits(places)).await;
-        permit.map_err(|_| ReserveError::Closed)
-    }
-
-    fn try_reserve(&self, places: usize) -> Result<OwnedSemaphorePermit, ReserveError> {
-        let permit = self.semaphore.clone().try_acquire_many_owned(self.permits(places));
-        permit.map_err(|error| match error {
-            TryAcquireError::Closed => ReserveError::Closed,
-            TryAcquireError::NoPermits => ReserveError::Busy(ServiceError::Busy {
+    fn error(&self, error: NoPlaces) -> ReserveError {
+        match error {
+            NoPlaces::Closed => ReserveError::Closed,
+            NoPlaces::Full => ReserveError::Busy(ServiceError::Busy {
                 what: self.what,
                 limit: self.limit as u64,
                 retry_ms: BUSY_RETRY_MS,
             }),
-        })
+        }
     }
 
-    fn used(&self) -> u64 {
-        self.limit.saturating_sub(self.semaphore.available_permits()) as u64
+    async fn reserve(&self, client: Client, places: usize) -> Result<PlacesPermit, ReserveError> {
+        self.places.reserve(client, places).await.map_err(|error| self.error(error))
+    }
+
+    fn try_reserve(&self, client: Client, places: usize) -> Result<PlacesPermit, ReserveError> {
+        self.places.try_reserve(client, places).map_err(|error| self.error(error))
     }
 }
 
@@ -96,7 +90,8 @@ pub(super) struct JobQueue {
     messages: Places,
     queries: Places,
     subscriptions: Places,
-    followed: Places,
+    /// Bytes of the steps that a follower applies; only its stream takes them.
+    followed: Arc<Semaphore>,
     change_sender: Sender<ChangeJob>,
     query_sender: Sender<QueryJob>,
     subscription_sender: Sender<SubscriptionJob>,
@@ -132,7 +127,7 @@ impl JobQueue {
                 "the queue of subscription changes",
                 limits.queue_subscriptions_max,
             ),
-            followed: Places::new("the queue of a follower", FOLLOW_QUEUE_BYTES_MAX),
+            followed: Arc::new(Semaphore::new(FOLLOW_QUEUE_BYTES_MAX)),
             change_sender,
             query_sender,
             subscription_sender,
@@ -144,41 +139,52 @@ impl JobQueue {
     }
 
     /// Waits for the places of a change.
-    pub(super) async fn reserve_change(&self, rows: usize) -> Result<ChangePermit, ReserveError> {
-        let _message = self.messages.reserve(1).await?;
-        let _rows = self.rows.reserve(rows).await?;
-        Ok(ChangePermit { _message, _rows })
+    pub(super) async fn reserve_change(
+        &self,
+        client: Client,
+        rows: usize,
+    ) -> Result<ChangePermit, ReserveError> {
+        let _message = self.messages.reserve(client, 1).await?;
+        let rows = self.rows.reserve(client, rows).await?;
+        Ok(ChangePermit { client, _message, rows })
     }
 
     /// Reserves the places of a change, if they are free.
-    pub(super) fn try_reserve_change(&self, rows: usize) -> Result<ChangePermit, ReserveError> {
-        let _message = self.messages.try_reserve(1)?;
-        let _rows = self.rows.try_reserve(rows)?;
-        Ok(ChangePermit { _message, _rows })
+    pub(super) fn try_reserve_change(
+        &self,
+        client: Client,
+        rows: usize,
+    ) -> Result<ChangePermit, ReserveError> {
+        let _message = self.messages.try_reserve(client, 1)?;
+        let rows = self.rows.try_reserve(client, rows)?;
+        Ok(ChangePermit { client, _message, rows })
     }
 
     /// Waits for the places of queries.
     pub(super) async fn reserve_queries(
         &self,
+        client: Client,
         queries: usize,
-    ) -> Result<OwnedSemaphorePermit, ReserveError> {
-        self.queries.reserve(queries.max(1)).await
+    ) -> Result<PlacesPermit, ReserveError> {
+        self.queries.reserve(client, queries.max(1)).await
     }
 
     /// Reserves the places of queries, if they are free.
     pub(super) fn try_reserve_queries(
         &self,
+        client: Client,
         queries: usize,
-    ) -> Result<OwnedSemaphorePermit, ReserveError> {
-        self.queries.try_reserve(queries.max(1))
+    ) -> Result<PlacesPermit, ReserveError> {
+        self.queries.try_reserve(client, queries.max(1))
     }
 
     /// Reserves the places of subscription changes, if they are free.
     pub(super) fn try_reserve_subscriptions(
         &self,
+        client: Client,
         changes: usize,
-    ) -> Result<OwnedSemaphorePermit, ReserveError> {
-        self.subscriptions.try_reserve(changes.max(1))
+    ) -> Result<PlacesPermit, ReserveError> {
+        self.subscriptions.try_reserve(client, changes.max(1))
     }
 
     /// Queues a change whose places are reserved. A fleet that ended must be drained after this.
@@ -197,11 +203,20 @@ impl JobQueue {
         let _ = self.subscription_sender.try_send(job);
     }
 
-    /// Queues what a follower applies, once there is room for it.
-    pub(super) async fn send_followed(&self, step: Followed) -> Result<(), ReserveError> {
-        let _permit = self.followed.reserve(FOLLOW_STEP_BYTES + step.bytes()).await?;
+    /// Waits for room for what a follower applies.
+    pub(super) async fn reserve_followed(
+        &self,
+        step: &Followed,
+    ) -> Result<OwnedSemaphorePermit, ReserveError> {
+        // A step of more bytes takes all.
+        let bytes = (FOLLOW_STEP_BYTES + step.bytes()).min(FOLLOW_QUEUE_BYTES_MAX) as u32;
+        let permit = self.followed.clone().acquire_many_owned(bytes).await;
+        permit.map_err(|_| ReserveError::Closed)
+    }
+
+    /// Queues what a follower applies.
+    pub(super) fn send_followed(&self, step: Followed, _permit: OwnedSemaphorePermit) {
         let _ = self.followed_sender.try_send(FollowedStep { step, _permit });
-        Ok(())
     }
 
     /// Drops the jobs in the queues of a fleet that ended.
@@ -211,19 +226,20 @@ impl JobQueue {
 
     /// Refuses every later reservation and asks the thread to end.
     pub(super) fn close(&self) {
-        let Self { rows, messages, queries, subscriptions, followed, .. } = self;
-        for places in [rows, messages, queries, subscriptions, followed] {
-            places.semaphore.close();
+        let Self { rows, messages, queries, subscriptions, .. } = self;
+        for places in [rows, messages, queries, subscriptions] {
+            places.places.close();
         }
+        self.followed.close();
         // An error means that the request to stop is there already.
         let _ = self.stop_sender.try_send(());
     }
 
     pub(super) fn depth(&self) -> QueueDepth {
         QueueDepth {
-            rows: self.rows.used(),
-            messages: self.messages.used(),
-            queries: self.queries.used(),
+            rows: self.rows.places.held() as u64,
+            messages: self.messages.places.held() as u64,
+            queries: self.queries.places.held() as u64,
         }
     }
 }

@@ -6,20 +6,29 @@
 use std::sync::Arc;
 
 use shoal_engine::{Query, RequestOutcome};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::job_answers::JobAnswers;
 use super::producers::BatchId;
-use super::receipt_refusals::ConvertedRequest;
+use super::receipt_refusals::{ConvertedRequest, RefusedRows};
 use crate::error::ServiceError;
+use crate::shares::{Client, PlacesPermit};
 use crate::subscription::{RegionChange, Session};
 
 /// A reserved place in the queue of changes.
 #[derive(Debug)]
 pub struct ChangePermit {
-    pub(super) _message: OwnedSemaphorePermit,
-    pub(super) _rows: OwnedSemaphorePermit,
+    pub(super) client: Client,
+    pub(super) _message: PlacesPermit,
+    pub(super) rows: PlacesPermit,
+}
+
+impl ChangePermit {
+    /// Returns the places of all but so many rows.
+    pub(crate) fn shrink(&mut self, rows: usize) {
+        self.rows.shrink(rows);
+    }
 }
 
 /// A change that waits for its cycle.
@@ -49,8 +58,10 @@ pub enum ChangeReply {
     Settled {
         /// Its cycle.
         epoch: u64,
-        /// The outcome of its rows.
+        /// The outcome of its rows, without a list of refused ones.
         outcome: RequestOutcome,
+        /// Rows refused on receipt or by the engine.
+        refused: RefusedRows,
     },
     /// Applied before; the state after `epoch` shows it.
     Duplicate {
@@ -65,25 +76,34 @@ pub enum ChangeReply {
 /// Queries that wait for their cycle; one cycle answers them all.
 #[derive(Debug)]
 pub(super) struct QueryJob {
+    pub(super) client: Client,
     pub(super) queries: Vec<Query>,
+    pub(super) terms: QueryTerms,
+}
+
+/// The conditions of an answer and its destination.
+#[derive(Debug)]
+pub(super) struct QueryTerms {
     /// The answer's epoch must not be before this.
     pub(super) epoch_min: u64,
     /// No other queries in its cycle: its answer is large, and is returned without a copy.
     pub(super) alone: bool,
     pub(super) deadline: Option<Instant>,
+    /// A cycle had other queries too, and no time for these.
+    pub(super) was_put_off: bool,
     pub(super) reply: oneshot::Sender<QueryReply>,
-    pub(super) _permit: OwnedSemaphorePermit,
+    pub(super) _permit: PlacesPermit,
 }
 
-impl QueryJob {
+impl QueryTerms {
     /// True when the caller left or its deadline passed.
     pub(super) fn is_abandoned(&self, now: Instant) -> bool {
         self.reply.is_closed() || self.deadline.is_some_and(|deadline| deadline <= now)
     }
 }
 
-/// The answers to one job, or why the engine refused the cycle.
-pub(super) type QueryReply = Result<JobAnswers, shoal_engine::EngineError>;
+/// The answers to one job, or why there are none.
+pub(super) type QueryReply = Result<JobAnswers, ServiceError>;
 
 /// Changes of a session's regions that wait for their cycle; one cycle applies them all.
 #[derive(Debug)]
@@ -91,7 +111,7 @@ pub(super) struct SubscriptionJob {
     pub(super) session: Arc<Session>,
     pub(super) changes: Vec<RegionChange>,
     pub(super) reply: oneshot::Sender<SubscriptionReply>,
-    pub(super) _permit: OwnedSemaphorePermit,
+    pub(super) _permit: PlacesPermit,
 }
 
 /// The epoch from which the changes hold, or why the engine refused the cycle.

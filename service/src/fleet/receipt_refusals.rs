@@ -1,20 +1,21 @@
-//! Rows that are refused on receipt: they cannot be converted, and the engine does not receive
-//! them.
+//! Rows that are refused on receipt: the engine does not receive them.
 //!
-//! A sparse list accompanies the request; its rows are put back into the outcome, so that numbers
-//! and counts are those of the client's message.
+//! They accompany the request as counts by reason, and the first of them one by one. They are put
+//! back into the outcome, so that numbers and counts are those of the client's message. A message
+//! of nothing but invalid rows costs no more than the reading of its bytes.
 
-use shoal_engine::{Refusal, Request, RequestOutcome};
+use shoal_engine::{Refusal, Request};
 
-/// A row that was refused on receipt.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReceiptRefusal {
-    /// Its number in the message.
-    pub row: u32,
-    /// The reason among those that do not depend on the cycle.
-    pub refusal: Refusal,
-    /// Its event time, which its cycle may refuse for a lower reason.
-    pub time_ms: i64,
+use super::newest_times::NewestTimes;
+use crate::limits::REFUSED_ROWS_TOLD_MAX;
+
+/// Refused rows of a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RefusedRows {
+    /// The first [`REFUSED_ROWS_TOLD_MAX`] of them with their numbers, ascending.
+    pub first: Vec<(u32, Refusal)>,
+    /// How many there are, by reason.
+    pub counts: [u64; Refusal::COUNT],
 }
 
 /// A request as the engine receives it.
@@ -22,39 +23,56 @@ pub struct ReceiptRefusal {
 pub struct ConvertedRequest {
     /// Without the refused rows.
     pub request: Request,
-    /// The rows refused on receipt, ascending.
-    pub refused: Vec<ReceiptRefusal>,
+    /// The rows refused on receipt.
+    pub refused: RefusedRows,
+    /// The newest times of its rows, if the fleet bounds its event clock.
+    pub times: NewestTimes,
 }
 
 impl From<Request> for ConvertedRequest {
     fn from(request: Request) -> Self {
-        Self { request, refused: Vec::new() }
+        Self { request, refused: RefusedRows::default(), times: NewestTimes::default() }
     }
 }
 
-/// Adds the rows refused on receipt to the outcome of the others, which the engine numbers without
-/// them. Event times after `time_max_ms` are too late.
-pub(super) fn add_to(outcome: &mut RequestOutcome, refused: &[ReceiptRefusal], time_max_ms: i64) {
-    if refused.is_empty() {
-        return;
-    }
-    let by_engine = std::mem::take(&mut outcome.refused);
-    let all = &mut outcome.refused;
-    all.reserve_exact(by_engine.len() + refused.len());
-    let reason = |refused: &ReceiptRefusal| {
-        let is_late = refused.time_ms > time_max_ms && refused.refusal > Refusal::TimeTooLate;
-        (refused.row, if is_late { Refusal::TimeTooLate } else { refused.refusal })
-    };
-    let mut rest = refused.iter().map(reason).peekable();
-    let mut before = 0;
-    for (row, refusal) in by_engine {
-        while let Some(earlier) = rest.next_if(|(refused, _)| *refused <= row + before) {
-            all.push(earlier);
-            before += 1;
+impl RefusedRows {
+    /// Adds a row with a greater number.
+    pub(crate) fn push(&mut self, row: u32, refusal: Refusal) {
+        self.counts[refusal as usize] += 1;
+        if self.first.len() < REFUSED_ROWS_TOLD_MAX {
+            self.first.push((row, refusal));
         }
-        all.push((row + before, refusal));
     }
-    all.extend(rest);
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// These and the rows that the engine refused, which it numbers without these.
+    #[must_use]
+    pub(super) fn joined(self, by_engine: &[(u32, Refusal)]) -> Self {
+        let Self { first: on_receipt, mut counts } = self;
+        by_engine.iter().for_each(|(_, refusal)| counts[*refusal as usize] += 1);
+        let mut first = Vec::new();
+        let mut rest = on_receipt.into_iter().peekable();
+        let mut before = 0;
+        for (row, refusal) in by_engine {
+            // All rows refused on receipt before one that is listed are in the list.
+            while let Some(earlier) = rest.next_if(|(refused, _)| *refused <= row + before) {
+                first.push(earlier);
+                before += 1;
+            }
+            if first.len() >= REFUSED_ROWS_TOLD_MAX {
+                break;
+            }
+            first.push((row + before, *refusal));
+        }
+        first.extend(rest);
+        first.truncate(REFUSED_ROWS_TOLD_MAX);
+        Self { first, counts }
+    }
 }
 
 #[cfg(test)]
@@ -67,19 +85,17 @@ mod tests {
         for on_receipt in 0_u32..64 {
             for by_engine in (0_u32..64).filter(|rows| rows & on_receipt == 0) {
                 let is_in = |rows: u32, row: u32| rows >> row & 1 == 1;
-                let refused = |row| ReceiptRefusal { row, refusal: Refusal::Speed, time_ms: 5 };
                 let received = (0..6).filter(|row| !is_in(on_receipt, *row));
-                let mut outcome = RequestOutcome {
-                    refused: (0..)
-                        .zip(received)
-                        .filter(|(_, row)| is_in(by_engine, *row))
-                        .map(|(number, _)| (number, Refusal::Object))
-                        .collect(),
-                    ..RequestOutcome::default()
-                };
-                let list: Vec<_> =
-                    (0..6).filter(|row| is_in(on_receipt, *row)).map(refused).collect();
-                add_to(&mut outcome, &list, 5);
+                let of_engine: Vec<_> = (0..)
+                    .zip(received)
+                    .filter(|(_, row)| is_in(by_engine, *row))
+                    .map(|(number, _)| (number, Refusal::Object))
+                    .collect();
+                let mut refused = RefusedRows::default();
+                (0..6)
+                    .filter(|row| is_in(on_receipt, *row))
+                    .for_each(|row| refused.push(row, Refusal::Speed));
+                let joined = refused.joined(&of_engine);
                 let expected: Vec<_> = (0..6)
                     .filter(|row| is_in(on_receipt | by_engine, *row))
                     .map(|row| {
@@ -87,24 +103,36 @@ mod tests {
                         (row, if is_speed { Refusal::Speed } else { Refusal::Object })
                     })
                     .collect();
-                assert_eq!(outcome.refused, expected);
+                assert_eq!(joined.count(), expected.len() as u64);
+                assert_eq!(joined.first, expected);
             }
         }
     }
 
     #[test]
-    fn a_late_row_has_the_lower_reason() {
-        use Refusal::{Altitude, NotFinite, Speed, TimeTooEarly, TimeTooLate};
-        for (refusal, time_ms, reason) in [
-            (Speed, 9, Speed),
-            (Speed, 10, TimeTooLate),
-            (Altitude, 10, TimeTooLate),
-            (TimeTooEarly, 10, TimeTooEarly),
-            (NotFinite, 10, NotFinite),
-        ] {
-            let mut outcome = RequestOutcome::default();
-            add_to(&mut outcome, &[ReceiptRefusal { row: 3, refusal, time_ms }], 9);
-            assert_eq!(outcome.refused, [(3, reason)]);
+    fn the_first_rows_are_listed_whoever_refuses_them() {
+        // Of every seven rows, one is refused on receipt, and by the engine.
+        let (mut refused, mut by_engine, mut expected) =
+            (RefusedRows::default(), Vec::new(), Vec::new());
+        let mut received = 0;
+        for row in 0..7_000_u32 {
+            let by = match row % 7 {
+                2 => Some(Refusal::NotFinite),
+                5 => Some(Refusal::TimeTooLate),
+                _ => None,
+            };
+            expected.extend(by.map(|refusal| (row, refusal)));
+            match by {
+                Some(Refusal::NotFinite) => refused.push(row, Refusal::NotFinite),
+                Some(refusal) => by_engine.push((received, refusal)),
+                None => {}
+            }
+            received += u32::from(by != Some(Refusal::NotFinite));
         }
+        assert_eq!(refused.first.len(), REFUSED_ROWS_TOLD_MAX);
+        let joined = refused.joined(&by_engine);
+        assert_eq!(joined.first, expected[..REFUSED_ROWS_TOLD_MAX]);
+        assert_eq!(joined.counts[Refusal::NotFinite as usize], 1_000);
+        assert_eq!(joined.counts[Refusal::TimeTooLate as usize], 1_000);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use shoal_engine::{Clock, EngineOptions, Space};
+use shoal_engine::{EngineOptions, HashKey};
 use shoal_position_log::Terms;
 use tokio::sync::{Mutex, watch};
 use tracing::{info, warn};
@@ -21,6 +21,7 @@ use super::engine_thread::{CycleClock, EngineOutputs, EngineThread};
 use super::fleet::Fleet;
 use super::fleet_name::FleetName;
 use super::fleet_shared::{FleetPersistence, FleetShared, FleetState};
+use super::fleet_spec::FleetSpec;
 use super::fleet_view::FleetView;
 use super::job_queue::JobQueue;
 use super::numbered_engine::NumberedEngine;
@@ -33,28 +34,13 @@ use crate::engine_choice::EngineFactory;
 use crate::error::ServiceError;
 use crate::limits::{FENCE_WAIT_MS, RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::{FleetMetrics, Metrics};
+use crate::names::NameTable;
 use crate::persistence::{
     DataFolder, FleetFolder, FleetLog, HistoryKeep, LogCondition, LogReading, RecoveredFleet,
     RecoveryTools, random, recover,
 };
 use crate::subscription::{FanOut, PendingChanges, Pool, SessionHandle, SessionTools, Sessions};
 use crate::threads::spawn;
-
-/// The properties of a new fleet.
-#[derive(Clone, Debug)]
-pub struct FleetSpec {
-    /// The space of its objects.
-    pub space: Space,
-    /// What drives its clock.
-    pub clock: Clock,
-    /// Time to live of its records, milliseconds.
-    pub ttl_ms: Option<i64>,
-    /// Objects at most.
-    pub objects_max: u64,
-    /// What acknowledgements stand for unless a message says otherwise; `None` for the most that
-    /// the server offers.
-    pub durability: Option<Durability>,
-}
 
 /// The state that a fleet begins with.
 struct FleetStart {
@@ -82,7 +68,7 @@ pub struct Registry {
     /// Set when the server shuts down.
     is_stopping: Arc<AtomicBool>,
     pub(super) limits: ServerLimits,
-    clock: CycleClock,
+    pub(super) clock: CycleClock,
     pub(super) metrics: Arc<Metrics>,
     answers: Arc<AnswerBudget>,
     pool: Arc<Pool>,
@@ -147,6 +133,7 @@ impl Registry {
             pool: self.pool.clone(),
             metrics,
             bytes_max: self.limits.session_bytes_max,
+            events_max: self.limits.session_events_max,
             messages_max: self.limits.session_messages_max,
         };
         Arc::new(Sessions::new(tools, pending, options.term, self.limits.clone()))
@@ -268,12 +255,17 @@ impl Registry {
         spec: FleetSpec,
         folder: Option<FleetFolder>,
     ) -> Result<Arc<Fleet>, ServiceError> {
-        let FleetSpec { space, clock, ttl_ms, objects_max, durability } = spec;
+        let event_clock_lead_ms = spec.lead_ms();
+        let FleetSpec { kind, space, clock, ttl_ms, objects_max, durability, .. } = spec;
         let (events_max, term) = (self.limits.cycle_events_max, random()?);
-        let options = EngineOptions { space, clock, ttl_ms, objects_max, events_max, term };
+        let hash_key = HashKey::new([random()?, random()?]);
+        let engine = EngineOptions { hash_key, ..EngineOptions::new(space) };
+        let options = EngineOptions { clock, ttl_ms, objects_max, events_max, term, ..engine };
         let metrics = self.metrics.fleet(name.as_str());
         let copy = folder.clone();
-        let start = self.fleet_start(&name, options.clone(), metrics.clone(), folder).await?;
+        let names = kind.names(self.limits.names_max, folder.is_some());
+        let of_fleet = (options.clone(), names.clone());
+        let start = self.fleet_start(&name, of_fleet, metrics.clone(), folder).await?;
         let options = EngineOptions { term: start.terms.current(), ..options };
         let (wake, wakeups) = crossbeam_channel::bounded(1);
         start.log.iter().for_each(|log| log.purge().wakes(wake.clone()));
@@ -287,7 +279,9 @@ impl Registry {
             log: start.log,
             terms: start.terms,
             durability: level,
+            event_clock_lead_ms,
             folder: copy,
+            names,
         };
         let view = start.view;
         let role = self.first_role(persistence.folder.as_ref(), view.epoch);
@@ -315,7 +309,7 @@ impl Registry {
     async fn fleet_start(
         &self,
         name: &FleetName,
-        options: EngineOptions,
+        (options, names): (EngineOptions, Option<Arc<NameTable>>),
         metrics: FleetMetrics,
         folder: Option<FleetFolder>,
     ) -> Result<FleetStart, ServiceError> {
@@ -338,6 +332,7 @@ impl Registry {
             let recovered = recover(&RecoveryTools {
                 folder: &folder,
                 options: &options,
+                names: names.as_ref(),
                 engines: &engines,
                 limits: &limits,
                 wall: &wall,
@@ -366,33 +361,16 @@ impl Registry {
         fleet.ok_or_else(|| self.unknown(name))
     }
 
-    /// The fleet in a field of a request; empty is `default`.
-    ///
-    /// # Errors
-    /// [`ServiceError::FleetName`], [`ServiceError::FleetUnknown`].
-    pub fn find_requested(&self, field: &str, name: &str) -> Result<Arc<Fleet>, ServiceError> {
-        self.find(&FleetName::of_request(field, name)?)
-    }
-
-    /// Confirms that no other fleet owns the session of a handle.
-    ///
-    /// # Errors
-    /// [`ServiceError::SessionOtherFleet`].
-    pub(crate) fn check_session_fleet(
+    /// The fleet that owns the session of a handle, if that is another than the requested one.
+    pub(crate) fn session_fleet(
         &self,
         handle: &SessionHandle,
         requested: &Fleet,
-    ) -> Result<(), ServiceError> {
+    ) -> Option<Arc<Fleet>> {
         if handle.term == requested.sessions().term() {
-            return Ok(());
+            return None;
         }
-        let owner = self.list().into_iter().find(|fleet| fleet.sessions().term() == handle.term);
-        owner.map_or(Ok(()), |owner| {
-            Err(ServiceError::SessionOtherFleet {
-                fleet: requested.name().as_str().into(),
-                session_fleet: owner.name().as_str().into(),
-            })
-        })
+        self.list().into_iter().find(|fleet| fleet.sessions().term() == handle.term)
     }
 
     /// All fleets by name.
@@ -401,12 +379,20 @@ impl Registry {
         self.read(|fleets| fleets.values().cloned().collect())
     }
 
-    /// Up to `count` fleets by name after the given one, and whether more follow.
+    /// Up to `count` fleets by name after the given one, and whether more follow, of those whose
+    /// names are visible.
     #[must_use]
-    pub fn list_page(&self, after: Option<&FleetName>, count: usize) -> (Vec<Arc<Fleet>>, bool) {
+    pub fn list_page(
+        &self,
+        after: Option<&FleetName>,
+        count: usize,
+        is_visible: impl Fn(&FleetName) -> bool,
+    ) -> (Vec<Arc<Fleet>>, bool) {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.read(|fleets| {
-            let mut rest = fleets.range((from, Bound::Unbounded)).map(|(_, fleet)| fleet.clone());
+            let visible =
+                fleets.range((from, Bound::Unbounded)).filter(|(name, _)| is_visible(name));
+            let mut rest = visible.map(|(_, fleet)| fleet.clone());
             let page = rest.by_ref().take(count).collect();
             (page, rest.next().is_some())
         })

@@ -1,23 +1,28 @@
 //! Selects the subscription changes of the next cycle, and reports them when the cycle is applied.
 //!
 //! Pending changes of sessions come first, then jobs in order of arrival, up to the number that an
-//! engine takes. Jobs of sessions that ended meanwhile are dropped, so that none of their regions
-//! outlives its removal. The fan-out receives new routes before the cycle's events.
+//! engine takes; of snapshots as many as bring a moderate number of events. Jobs of sessions that
+//! ended meanwhile are dropped, so that none of their regions outlives its removal. The fan-out
+//! receives new routes before the cycle's events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use shoal_engine::limits::SUBSCRIPTION_CHANGES_MAX;
-use shoal_engine::{EngineError, RegionId, SubscriptionChange};
+use shoal_engine::{EngineError, EventSet, RegionId, SubscriptionChange};
 use tokio::sync::oneshot;
 
 use super::job_queue::QueueReceivers;
 use super::jobs::{SubscriptionJob, SubscriptionReply};
-use crate::limits::REGION_CHANGES_MAX;
+use crate::limits::{CYCLE_SNAPSHOT_EVENTS, REGION_CHANGES_MAX};
+use crate::shares::PlacesPermit;
 use crate::subscription::{
     FanOutInput, FanOutSender, PendingBatch, RegionChange, RouteChange, Session, Sessions,
     SettledChange,
 };
+
+/// Pending snapshots of the first cycle that has any.
+const SNAPSHOTS_FIRST: usize = 64;
 
 /// Pending changes of one cycle at most: one job fits beside them.
 const PENDING_MAX: usize = SUBSCRIPTION_CHANGES_MAX - REGION_CHANGES_MAX;
@@ -28,7 +33,7 @@ struct PlannedJob {
     session: Arc<Session>,
     changes: Vec<SettledChange>,
     reply: oneshot::Sender<SubscriptionReply>,
-    _permit: tokio::sync::OwnedSemaphorePermit,
+    _permit: PlacesPermit,
 }
 
 /// The subscription jobs of a cycle, without the changes that the engine takes.
@@ -44,11 +49,13 @@ pub(super) struct SubscriptionPlanner {
     sessions: Arc<Sessions>,
     /// Did not fit the last cycle.
     left: VecDeque<SubscriptionJob>,
+    /// Pending snapshots of the next cycle at most, by the events of those before.
+    snapshots_max: usize,
 }
 
 impl SubscriptionPlanner {
     pub(super) fn new(sessions: Arc<Sessions>) -> Self {
-        Self { sessions, left: VecDeque::new() }
+        Self { sessions, left: VecDeque::new(), snapshots_max: SNAPSHOTS_FIRST }
     }
 
     pub(super) fn has_work(&self, receivers: &QueueReceivers) -> bool {
@@ -65,15 +72,14 @@ impl SubscriptionPlanner {
     ) -> PlannedSubscriptions {
         // Before pending changes are taken: adding one later wakes the thread again.
         while receivers.wakeups.try_recv().is_ok() {}
-        let pending = self.sessions.pending.take(PENDING_MAX);
+        let pending = self.sessions.pending.take(PENDING_MAX, self.snapshots_max);
         changes.extend(pending.removals.iter().map(|region| SubscriptionChange::Remove(*region)));
         let mut jobs = Vec::new();
         while let Some(job) =
             self.left.pop_front().or_else(|| receivers.subscriptions.try_recv().ok())
         {
-            if changes.len() + job.changes.len() + pending.snapshots.len()
-                > SUBSCRIPTION_CHANGES_MAX
-            {
+            let snapshots = pending.snapshots().count();
+            if changes.len() + job.changes.len() + snapshots > SUBSCRIPTION_CHANGES_MAX {
                 self.left.push_front(job);
                 break;
             }
@@ -82,13 +88,18 @@ impl SubscriptionPlanner {
             }
         }
         // Last, so that they show the regions as they are after the cycle.
-        changes
-            .extend(pending.snapshots.iter().map(|region| SubscriptionChange::Snapshot(*region)));
+        changes.extend(pending.snapshots().map(SubscriptionChange::Snapshot));
         PlannedSubscriptions { jobs, pending }
     }
 
-    /// Reports a cycle that was applied.
-    pub(super) fn settle(&self, planned: PlannedSubscriptions, epoch: u64, fan_out: &FanOutSender) {
+    /// Reports a cycle that was applied, and its events.
+    pub(super) fn settle(
+        &mut self,
+        planned: PlannedSubscriptions,
+        (epoch, events): (u64, &EventSet),
+        fan_out: &FanOutSender,
+    ) {
+        self.learn(&planned.pending, events);
         let mut routes = Vec::new();
         if !planned.pending.removals.is_empty() {
             routes.push(RouteChange::Remove(planned.pending.removals.into_iter().collect()));
@@ -112,6 +123,23 @@ impl SubscriptionPlanner {
         if !routes.is_empty() {
             // An error means that the fan-out's thread ended, and the sessions with it.
             let _ = fan_out.send(FanOutInput::Routes(routes));
+        }
+    }
+
+    /// Halves the number of snapshots of a cycle after too many events, doubles it after few.
+    fn learn(&mut self, pending: &PendingBatch, events: &EventSet) {
+        let count = pending.snapshots().count();
+        if count == 0 {
+            return;
+        }
+        let heads = events.heads().filter(|head| head.is_snapshot || head.is_lagged);
+        let (reported, is_lagged) = heads.fold((0, false), |(reported, is_lagged), head| {
+            (reported + head.events() as u64, is_lagged || head.is_lagged)
+        });
+        if is_lagged || reported > CYCLE_SNAPSHOT_EVENTS {
+            self.snapshots_max = (self.snapshots_max / 2).max(1);
+        } else if count == self.snapshots_max && reported <= CYCLE_SNAPSHOT_EVENTS / 2 {
+            self.snapshots_max = (self.snapshots_max * 2).min(PENDING_MAX);
         }
     }
 

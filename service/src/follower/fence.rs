@@ -13,7 +13,8 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use super::fleet_list::identity;
-use super::replication::{Replication, connect};
+use super::leader_link::LeaderLink;
+use super::replication::Replication;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, Registry, Role};
 use crate::limits::{FENCE_INTERVAL_MS, LEADER_ANSWER_MS_MAX};
@@ -21,19 +22,23 @@ use crate::persistence::{NewTerm, RoleRecord};
 use crate::rpc::describe_log;
 
 /// Fences the former leader as soon as it answers.
-pub(super) async fn deliver(registry: Arc<Registry>, mut stop: watch::Receiver<bool>) {
+pub(super) async fn deliver(
+    registry: Arc<Registry>,
+    link: LeaderLink,
+    mut stop: watch::Receiver<bool>,
+) {
     tokio::select! {
-        () = attempts(registry) => {}
+        () = attempts(registry, link) => {}
         // An error means that the server has ended.
         _ = stop.wait_for(|stop| *stop) => {}
     }
 }
 
-async fn attempts(registry: Arc<Registry>) {
+async fn attempts(registry: Arc<Registry>, link: LeaderLink) {
     let Some(data) = registry.data().cloned() else { return };
     let RoleRecord { leader, replaced, .. } = data.role();
     loop {
-        let sending = send(&leader, request(&registry.list(), &replaced));
+        let sending = send(&link, &leader, request(&registry.list(), &replaced));
         let timeout = Duration::from_millis(LEADER_ANSWER_MS_MAX);
         match tokio::time::timeout(timeout, sending).await {
             Ok(Ok(fleets)) => {
@@ -78,8 +83,8 @@ fn successor(terms: &Terms, ended: u64) -> Option<(u64, u64)> {
     Some((next, terms.past()[index].last_epoch))
 }
 
-async fn send(leader: &str, request: v1::FenceRequest) -> Result<u32, String> {
-    let client = connect(leader).await.map_err(|error| error.to_string())?;
+async fn send(link: &LeaderLink, leader: &str, request: v1::FenceRequest) -> Result<u32, String> {
+    let client = link.connect(leader).await?;
     let answer = client.log_service().fence(request).await;
     answer.map(|answer| answer.into_inner().fenced_count).map_err(|status| status.to_string())
 }

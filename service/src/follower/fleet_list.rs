@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tracing::{info, warn};
 
 use super::fleet_stream::{CopiedFleet, copy};
-use super::replication::connect;
+use super::leader_link::LeaderLink;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, FleetName, Registry};
 use crate::limits::{FOLLOW_LIST_MS, FOLLOW_RETRY_MS};
@@ -47,10 +47,13 @@ impl Backoff {
 struct FleetList {
     registry: Arc<Registry>,
     leader: Arc<str>,
+    link: LeaderLink,
     /// Of this server.
     address: SocketAddr,
     /// The connection that all streams share, while it works.
     client: Option<Client>,
+    /// The newest connection, for streams that begin again.
+    newest: Option<watch::Sender<Client>>,
     /// Identity and stream by name.
     streams: BTreeMap<FleetName, (u128, AbortHandle)>,
     tasks: JoinSet<()>,
@@ -59,12 +62,13 @@ struct FleetList {
 /// Follows a leader until `stop`. `copied` becomes true once there is a copy of each fleet.
 pub(super) async fn follow(
     registry: Arc<Registry>,
-    (leader, address): (Arc<str>, SocketAddr),
+    (leader, link, address): (Arc<str>, LeaderLink, SocketAddr),
     copied: watch::Sender<bool>,
     mut stop: watch::Receiver<bool>,
 ) {
     let (streams, tasks) = Default::default();
-    let mut list = FleetList { registry, leader, address, client: None, streams, tasks };
+    let (client, newest) = (None, None);
+    let mut list = FleetList { registry, leader, link, address, client, newest, streams, tasks };
     tokio::select! {
         () = list.run(&copied) => {}
         // An error means that the server has ended.
@@ -104,23 +108,28 @@ impl FleetList {
     async fn update(&mut self) -> Result<(), Problem> {
         let client = match &self.client {
             Some(client) => client.clone(),
-            None => connect(&self.leader).await.map_err(|error| error.to_string())?,
+            None => self.link.connect(&self.leader).await?,
         };
-        self.client = Some(client.clone());
+        if self.client.is_none() {
+            self.client = Some(client.clone());
+            match &self.newest {
+                Some(newest) => drop(newest.send_replace(client.clone())),
+                None => self.newest = Some(watch::Sender::new(client.clone())),
+            }
+        }
         let mut service = client.log_service();
         let call = service.describe_logs(v1::DescribeLogsRequest {});
         let timeout = client.options().timeout;
         let answer = tokio::time::timeout(timeout, call).await;
         let answer = answer.map_err(|_| "no answer in time".to_owned())?;
         let answer = answer.map_err(|status| status.message().to_owned())?.into_inner();
-        self.apply(&client, answer).await.map_err(|error| error.to_string())
+        self.apply(answer).await.map_err(|error| error.to_string())
     }
 
-    async fn apply(
-        &mut self,
-        client: &Client,
-        answer: v1::DescribeLogsResponse,
-    ) -> Result<(), ServiceError> {
+    async fn apply(&mut self, answer: v1::DescribeLogsResponse) -> Result<(), ServiceError> {
+        let Some(newest) = self.newest.as_ref().map(watch::Sender::subscribe) else {
+            return Ok(());
+        };
         let mut fleets = BTreeMap::new();
         for log in answer.logs {
             let fleet = copied(&log)?;
@@ -154,7 +163,7 @@ impl FleetList {
             if !self.streams.contains_key(&name) {
                 let id = fleet.id;
                 let registry = self.registry.clone();
-                let task = copy(registry, client.clone(), fleet, self.address);
+                let task = copy(registry, newest.clone(), fleet, self.address);
                 self.streams.insert(name, (id, self.tasks.spawn(task)));
             }
         }

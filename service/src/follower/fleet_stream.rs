@@ -7,16 +7,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shoal_client::Client;
+use shoal_client::{Client, Transport};
 use shoal_position_log::{CheckpointImport, PastTerm, Terms};
 use shoal_proto::v1;
 use shoal_proto::v1::follow_request::Kind as RequestKind;
 use shoal_proto::v1::follow_response::Kind;
 use shoal_proto::v1::log_service_client::LogServiceClient;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
-use tonic::transport::Channel;
 use tracing::{info, warn};
 
 use super::fence::parting;
@@ -60,12 +59,13 @@ struct Line {
 /// Copies a fleet until it is aborted, or its engine ends.
 pub(super) async fn copy(
     registry: Arc<Registry>,
-    client: Client,
+    newest: watch::Receiver<Client>,
     copied: CopiedFleet,
     address: SocketAddr,
 ) {
     let (mut backoff, mut line) = (Backoff::default(), None);
     loop {
+        let client = newest.borrow().clone();
         let attempt = attempt(&registry, &client, &copied, address, &mut line, &mut backoff).await;
         if let Err(problem) = attempt {
             warn!(fleet = %copied.name, problem, "the leader's log is not followed");
@@ -127,7 +127,7 @@ async fn attempt(
 /// Begins a copy with the leader's newest checkpoint.
 async fn begin(
     registry: &Arc<Registry>,
-    service: &mut LogServiceClient<Channel>,
+    service: &mut LogServiceClient<Transport>,
     copied: &CopiedFleet,
 ) -> Result<Arc<Fleet>, ServiceError> {
     let CopiedFleet { name, spec, id, .. } = copied.clone();
@@ -189,7 +189,7 @@ impl Line {
     /// Receives the log until the stream breaks, or the leader cannot continue.
     async fn receive(
         &mut self,
-        service: &mut LogServiceClient<Channel>,
+        service: &mut LogServiceClient<Transport>,
         address: SocketAddr,
         backoff: &mut Backoff,
     ) -> Result<End, Problem> {
@@ -254,7 +254,7 @@ impl Line {
                 for cycle in group.add(&part, self.epoch)? {
                     self.epoch = cycle.header.epoch;
                     self.passed_epoch = self.epoch;
-                    self.step(Followed::Cycle(cycle)).await?;
+                    self.fleet.follow_cycle(cycle).await?;
                 }
                 if part.last && part.durable_epoch > 0 {
                     self.following.heard(part.durable_epoch);

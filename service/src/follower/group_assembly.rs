@@ -59,8 +59,14 @@ fn cycles(group: &Bytes, term: u64, after_epoch: u64) -> Result<Vec<FollowedCycl
 
 fn cycle(logged: &LoggedCycle<'_>, encoded: Bytes) -> Result<FollowedCycle, String> {
     let record = logged_record(logged).map_err(|error| error.to_string())?;
-    let (requests, batches) = (record.requests, record.batches);
-    Ok(FollowedCycle { header: logged.header, requests, batches, encoded })
+    Ok(FollowedCycle {
+        header: logged.header,
+        event_clock_max_ms: record.event_clock_max_ms,
+        requests: record.requests,
+        batches: record.batches,
+        names: record.names,
+        encoded,
+    })
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ mod fleet_stream;
 mod group_assembly;
 #[cfg(test)]
 mod group_fuzz;
+mod leader_link;
 mod promotion;
 mod replication;
 
+pub use leader_link::LeaderLink;
 pub(crate) use replication::{Replication, claim_role};

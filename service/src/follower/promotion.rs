@@ -13,7 +13,8 @@ use tracing::{error, info, warn};
 
 use super::fence;
 use super::fleet_list::identity;
-use super::replication::{Replication, connect};
+use super::leader_link::LeaderLink;
+use super::replication::Replication;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, Followed, Role};
 use crate::limits::LEADER_ANSWER_MS_MAX;
@@ -28,7 +29,7 @@ impl Replication {
         let _changing = self.changing.lock().await;
         self.registry.check_ready()?;
         let leader = self.registry.leader().ok_or(ServiceError::NotFollower)?;
-        if !force && is_reachable(&leader).await {
+        if !force && is_reachable(&self.link, &leader).await {
             return Err(ServiceError::LeaderReachable { leader: leader.to_string() });
         }
         self.stop().await;
@@ -50,8 +51,8 @@ impl Replication {
         }
         self.registry.lead();
         info!(former = %leader, "promoted: this server is the leader");
-        let registry = self.registry.clone();
-        self.run(|stop| fence::deliver(registry, stop));
+        let (registry, link) = (self.registry.clone(), self.link.clone());
+        self.run(|stop| fence::deliver(registry, link, stop));
         Ok(terms)
     }
 
@@ -95,9 +96,9 @@ async fn lead(fleet: &Arc<Fleet>) -> Result<NewTerm, ServiceError> {
 }
 
 /// Whether a leader answers, or starts.
-async fn is_reachable(leader: &str) -> bool {
+async fn is_reachable(link: &LeaderLink, leader: &str) -> bool {
     let asked = async {
-        let client = connect(leader).await.ok()?;
+        let client = link.connect(leader).await.ok()?;
         let answer = client.log_service().describe_logs(v1::DescribeLogsRequest {}).await;
         Some(answer.map_or_else(|status| status.code(), |_| Code::Ok))
     };

@@ -4,22 +4,21 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use shoal_client::{Client, ConnectOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::leader_link::LeaderLink;
 use super::{fence, fleet_list};
 use crate::error::ServiceError;
 use crate::fleet::Registry;
-use crate::limits::{FRAME_BYTES_MAX, LEADER_ANSWER_MS_MAX};
 use crate::persistence::{DataFolder, StoredRole, random};
 
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Replication {
     pub(super) registry: Arc<Registry>,
+    pub(super) link: LeaderLink,
     /// Held while the server is promoted or fenced.
     pub(super) changing: tokio::sync::Mutex<()>,
     /// Follows, or fences the former leader.
@@ -29,23 +28,23 @@ pub(crate) struct Replication {
 }
 
 impl Replication {
-    pub(crate) fn new(registry: Arc<Registry>) -> Arc<Self> {
+    pub(crate) fn new(registry: Arc<Registry>, link: LeaderLink) -> Arc<Self> {
         let (changing, task) = (tokio::sync::Mutex::default(), Mutex::default());
-        Arc::new(Self { registry, changing, task, copied: watch::Sender::new(false) })
+        Arc::new(Self { registry, link, changing, task, copied: watch::Sender::new(false) })
     }
 
     /// Begins what the role demands, once the fleets are recovered. `address` names this server to
     /// its leader.
     pub(crate) fn start(self: &Arc<Self>, address: SocketAddr) {
-        let registry = self.registry.clone();
+        let (registry, link) = (self.registry.clone(), self.link.clone());
         if let Some(leader) = registry.leader() {
             if !registry.list().is_empty() {
                 self.copied.send_replace(true);
             }
             let copied = self.copied.clone();
-            self.run(|stop| fleet_list::follow(registry, (leader, address), copied, stop));
+            self.run(|stop| fleet_list::follow(registry, (leader, link, address), copied, stop));
         } else if registry.data().is_some_and(|data| data.role().is_fence_pending) {
-            self.run(|stop| fence::deliver(registry, stop));
+            self.run(|stop| fence::deliver(registry, link, stop));
         }
     }
 
@@ -153,16 +152,4 @@ pub(crate) fn claim_role(
         }),
         (_, None) => Ok(()),
     }
-}
-
-/// Connects to another server.
-pub(super) async fn connect(address: &str) -> Result<Client, shoal_client::Error> {
-    let options = ConnectOptions {
-        timeout: Duration::from_millis(LEADER_ANSWER_MS_MAX),
-        stream_window_bytes: Some(4 << 20),
-        connection_window_bytes: Some(16 << 20),
-        frame_bytes_max: Some(FRAME_BYTES_MAX),
-        ..ConnectOptions::default()
-    };
-    Client::connect(address, options).await
 }

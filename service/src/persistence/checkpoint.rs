@@ -20,18 +20,23 @@ use super::data_folder::FleetFolder;
 use super::fleet_log::FleetLog;
 use super::rows_body::{self, RowsEncoder};
 use crate::error::ServiceError;
-use crate::fleet::{CheckpointRows, SharedTerms, WallClock};
+use crate::fleet::{ExportRows, SharedTerms, WallClock};
 use crate::limits::{CHECKPOINT_PAUSE, EXPORT_SLICES_WAITING, SECTIONS_DECODED_AT_ONCE};
 use crate::metrics::FleetMetrics;
+use crate::names::{NameTable, count_section_names};
 use crate::threads::spawn;
 
 /// Section of a checkpoint: rows as [`rows_body`] encodes them, ascending by object.
 const ROWS: u16 = 16;
+/// Section of a checkpoint: names of a named fleet, as [`NameTable::sections`] gives them.
+const NAMES: u16 = 17;
 
 /// A checkpoint that begins.
 struct Begin {
     state: ExportHeader,
     producers: Vec<ProducerState>,
+    /// The numbers up to this one are logged with their names.
+    last_number: u64,
     rows: Receiver<FixColumns>,
     /// Receives a message whenever rows were taken.
     taken: Sender<()>,
@@ -68,6 +73,8 @@ impl CheckpointPause {
 pub(super) struct CheckpointTools {
     pub(super) folder: FleetFolder,
     pub(super) space: SpaceTag,
+    /// Names of the objects, if they have names.
+    pub(super) names: Option<Arc<NameTable>>,
     pub(super) terms: Arc<SharedTerms>,
     pub(super) reserve_bytes: u64,
     pub(super) log: Arc<FleetLog>,
@@ -102,16 +109,18 @@ impl CheckpointThread {
         &self,
         state: ExportHeader,
         producers: Vec<ProducerState>,
-    ) -> Option<CheckpointRows> {
+        last_number: u64,
+    ) -> Option<ExportRows> {
         let (row_sender, rows) = bounded(EXPORT_SLICES_WAITING);
         let (taken, taken_receiver) = bounded(1);
         *self.pause.lock() = None;
-        let begun = self.begins.as_ref()?.send(Begin { state, producers, rows, taken });
+        let begin = Begin { state, producers, last_number, rows, taken };
+        let begun = self.begins.as_ref()?.send(begin);
         if begun.is_err() {
             error!("the thread of checkpoints has ended");
             return None;
         }
-        Some(CheckpointRows::new(row_sender, taken_receiver))
+        Some(ExportRows::new(row_sender, taken_receiver))
     }
 
     /// Abandons the checkpoint that is written, once the log is ending.
@@ -180,6 +189,11 @@ impl CheckpointTools {
         let mut writer =
             CheckpointWriter::create(storage, &folder, &header, past, self.reserve_bytes)?;
         writer.producers(std::mem::take(&mut begin.producers))?;
+        if let Some(names) = &self.names {
+            for section in names.sections(begin.last_number) {
+                writer.section(NAMES, &section)?;
+            }
+        }
         let mut encoder = RowsEncoder::new(&CpuCodec, Aim::Fast, self.space);
         let mut missing = state.objects;
         while missing > 0 {
@@ -218,6 +232,8 @@ pub(crate) struct CheckpointContent {
     pub(crate) producers: u64,
     /// Objects.
     pub(crate) rows: u64,
+    /// Names.
+    pub(crate) names: u64,
 }
 
 /// Reads a checkpoint to its end, one section at a time.
@@ -225,23 +241,28 @@ pub(crate) struct CheckpointContent {
 /// # Errors
 /// As [`read`].
 pub(super) fn content(reader: &mut CheckpointReader) -> Result<CheckpointContent, LogError> {
-    let (mut producers, mut rows) = (0, 0);
+    let (mut producers, mut rows, mut names) = (0, 0, 0);
     let count = |body: &[u8]| {
         rows += decode_rows(body)?.len() as u64;
         Ok(())
     };
-    let sections = read_sections(reader, |_| producers += 1, count)?;
+    let count_names = |body: &[u8]| {
+        names += count_section_names(body)?;
+        Ok(())
+    };
+    let sections = read_sections(reader, |_| producers += 1, count, count_names)?;
     let (header, past_terms) = (reader.header().clone(), reader.past_terms().to_vec());
     let (bytes, _) = reader.progress();
-    Ok(CheckpointContent { header, past_terms, bytes, sections, producers, rows })
+    Ok(CheckpointContent { header, past_terms, bytes, sections, producers, rows, names })
 }
 
-/// The state and the producers of a checkpoint.
+/// The state and the producers of a checkpoint. Its names go to `names`.
 ///
 /// # Errors
 /// [`LogError`]; [`LogError::Content`] for sections that this version does not write.
 pub(super) fn read(
     reader: &mut CheckpointReader,
+    names: Option<&NameTable>,
 ) -> Result<(Snapshot, Vec<ProducerState>), LogError> {
     let header = reader.header();
     let (term, epoch, clock_ms) = (header.term, header.epoch, header.clock_ms);
@@ -254,7 +275,11 @@ pub(super) fn read(
             decode_all(&mut bodies, &mut batches)
         }
     };
-    read_sections(reader, |producer| producers.push(producer), decode)?;
+    let restore = |body: &[u8]| match names {
+        Some(names) => names.restore_section(body),
+        None => Err("names in a numeric fleet".to_owned()),
+    };
+    read_sections(reader, |producer| producers.push(producer), decode, restore)?;
     decode_all(&mut bodies, &mut batches).map_err(|reason| content_error(reader, reason))?;
     Ok((Snapshot { term, epoch, clock_ms, batches }, producers))
 }
@@ -264,6 +289,7 @@ fn read_sections(
     reader: &mut CheckpointReader,
     mut on_producer: impl FnMut(ProducerState),
     mut on_rows: impl FnMut(&[u8]) -> Result<(), String>,
+    mut on_names: impl FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<u64, LogError> {
     let (mut sections, mut wrong) = (2, None);
     while let Some(section) = reader.next_section()? {
@@ -273,6 +299,7 @@ fn read_sections(
                 decode_producers(bytes).try_for_each(|producer| producer.map(&mut on_producer))
             }
             Section::Server { kind: ROWS, bytes } => on_rows(bytes),
+            Section::Server { kind: NAMES, bytes } => on_names(bytes),
             Section::Server { kind, .. } => Err(format!("unknown kind of section: {kind}")),
         };
         if let Err(reason) = read {

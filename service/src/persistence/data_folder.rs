@@ -74,8 +74,9 @@ impl DataFolder {
         let lock = DirectoryLock::acquire(folder, "shoal serve")?;
         check_list(folder)?;
         let data = Self::with_storage(Arc::new(FileStorage::new(folder)), Some(lock))?;
-        for unlisted in data.manifest(|manifest| unlisted(folder, manifest)) {
-            warn!(folder = unlisted, "a folder that the list of fleets does not name is not used");
+        let unlisted = data.manifest(|manifest| unlisted(folder, manifest));
+        if !unlisted.is_empty() {
+            warn!(folders = ?unlisted, "folders missing from the list of fleets are not used");
         }
         Ok(data)
     }

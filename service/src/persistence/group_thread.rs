@@ -14,6 +14,7 @@ use shoal_position_log::{
 use super::rows_body::RowsEncoder;
 use crate::fleet::{BatchId, CycleRecord};
 use crate::limits::LOG_GROUP_BYTES_MAX;
+use crate::names::NameChanges;
 
 /// What is on its way to the log.
 #[derive(Debug)]
@@ -142,7 +143,8 @@ impl CycleEncoder<'_> {
         }
         let CycleRecord { epoch, system_ms, time_max_ms, clock_ms, .. } = *cycle;
         let header = CycleHeader { epoch, system_ms, time_max_ms };
-        let outcome = CycleOutcome { clock_ms, refused: &cycle.refused };
+        let names = cycle.names.as_ref().map(NameChanges::logged);
+        let outcome = CycleOutcome { clock_ms, refused: &cycle.refused, names };
         pending.group.append_settled(header, Some(outcome), logged(cycle, &self.rows))
     }
 }

@@ -15,11 +15,16 @@ use super::checkpoint::CheckpointThread;
 use super::fleet_log::FleetLog;
 use super::group_thread::{LogCycle, LogItem};
 use super::history::HistoryHandle;
-use crate::fleet::{CheckpointRows, CycleRecord, CycleSink, SettledCycle, SinkCapacity};
+use crate::fleet::{CycleRecord, CycleSink, ExportRows, SettledCycle, SinkCapacity};
+use crate::names::{NameChanges, NameTable};
 
 /// See the file's head.
 pub(crate) struct LogSink {
     pub(super) log: Arc<FleetLog>,
+    /// Names of the objects, if they have names.
+    pub(super) names: Option<Arc<NameTable>>,
+    /// The numbers up to this one are logged with their names.
+    pub(super) last_number: u64,
     pub(super) clock: Clock,
     /// Submitted, in order.
     pub(super) submitted: VecDeque<CycleRecord>,
@@ -75,7 +80,9 @@ impl CycleSink for LogSink {
         let Ok(settled) = outcome else { return };
         self.clock_ms = settled.clock_ms;
         let is_logged = cycle.encoded.is_some();
-        let is_blank = !is_logged && cycle.requests.is_empty() && settled.expired == 0;
+        let has_names = self.names.as_ref().is_some_and(|names| names.has_changes());
+        let is_blank =
+            !is_logged && cycle.requests.is_empty() && settled.expired == 0 && !has_names;
         if is_blank && !self.is_wanted() {
             self.log.pass(settled.epoch, settled.clock_ms);
             return;
@@ -117,8 +124,8 @@ impl CycleSink for LogSink {
         &mut self,
         state: ExportHeader,
         producers: Vec<ProducerState>,
-    ) -> Option<CheckpointRows> {
-        self.checkpoints.begin(state, producers)
+    ) -> Option<ExportRows> {
+        self.checkpoints.begin(state, producers, self.last_number)
     }
 }
 
@@ -129,12 +136,19 @@ impl LogSink {
         !self.follows && purged.is_some_and(|epoch| self.logged_epoch <= epoch)
     }
 
-    fn send_cycle(&mut self, cycle: CycleRecord) {
+    fn send_cycle(&mut self, mut cycle: CycleRecord) {
         if self.log.has_failed() {
             return;
         }
+        if let Some(names) = self.names.as_ref().filter(|_| !self.follows) {
+            cycle.names = names.take_changes();
+        }
+        // A checkpoint has the numbers of the records before it, no fewer and no more.
+        let last_new = cycle.names.as_ref().and_then(NameChanges::last_new);
+        self.last_number = last_new.unwrap_or(self.last_number);
         let requests: u64 = cycle.requests.iter().map(request_bytes).sum();
-        let bytes = OVERHEAD_BYTES as u64 + requests;
+        let names = cycle.names.as_ref().map_or(0, NameChanges::bytes);
+        let bytes = OVERHEAD_BYTES as u64 + names + requests;
         self.bytes_since_checkpoint += bytes;
         self.logged_epoch = cycle.epoch;
         self.log.add_pending((cycle.epoch, self.clock_ms), bytes);
@@ -157,10 +171,12 @@ impl LogSink {
                 epoch,
                 system_ms: self.clock_ms,
                 time_max_ms: self.clock_ms,
+                event_clock_max_ms: None,
                 requests: Arc::default(),
                 batches: Vec::new(),
                 clock_ms: self.clock_ms,
                 refused: Vec::new(),
+                names: None,
                 encoded: None,
             });
         }

@@ -85,10 +85,14 @@ pub(crate) fn record(cycle: &LoggedCycle<'_>) -> Result<CycleRecord, LogError> {
         epoch: header.epoch,
         system_ms: header.system_ms,
         time_max_ms: header.time_max_ms,
+        // The clock that the log holds is what the rows moved it to, whatever bounded them. Logs
+        // without it are of versions without a bound.
+        event_clock_max_ms: cycle.clock_ms,
         requests: Arc::new(requests),
         batches: cycle.requests().map(|request| request.batch.map(batch)).collect(),
         clock_ms: cycle.clock_ms.unwrap_or_default(),
         refused: cycle.refused().collect(),
+        names: cycle.names.map(Into::into),
         encoded: None,
     })
 }

@@ -12,7 +12,8 @@ use crossbeam_channel::{bounded, unbounded};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 use shoal_engine::{EngineOptions, Request, Ticket};
 use shoal_position_log::{
-    LogOptions, LogWriter, ReadMode, Recovered, Retention, Terms, list_segments, open_newest,
+    LogError, LogOptions, LogWriter, ReadMode, Recovered, Retention, Terms, list_segments,
+    open_newest,
 };
 use tracing::{info, warn};
 
@@ -31,12 +32,15 @@ use crate::fleet::{
 };
 use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::FleetMetrics;
+use crate::names::NameTable;
 use crate::threads::spawn;
 
 /// What recovery needs.
 pub(crate) struct RecoveryTools<'a> {
     pub(crate) folder: &'a FleetFolder,
     pub(crate) options: &'a EngineOptions,
+    /// The names of a named fleet, none at first.
+    pub(crate) names: Option<&'a Arc<NameTable>>,
     pub(crate) engines: &'a EngineFactory,
     pub(crate) limits: &'a ServerLimits,
     pub(crate) wall: &'a WallClock,
@@ -125,6 +129,7 @@ struct CheckpointInfo {
 /// An engine that repeats the cycles of a log.
 struct Replay {
     engine: NumberedEngine,
+    names: Option<Arc<NameTable>>,
     producers: Producers,
     /// The last settled cycle.
     epoch: u64,
@@ -138,7 +143,8 @@ impl Replay {
         let producers = Producers::with_limit(tools.limits.producers_max);
         let (engine, in_flight) =
             (NumberedEngine::new((tools.engines.start)(tools.options.clone())?), VecDeque::new());
-        Ok(Self { engine, producers, epoch: 0, clock_ms: 0, in_flight })
+        let names = tools.names.cloned();
+        Ok(Self { engine, names, producers, epoch: 0, clock_ms: 0, in_flight })
     }
 
     fn load_checkpoint(
@@ -156,7 +162,7 @@ impl Replay {
         let Some(mut reader) = found.newest else {
             return Ok(CheckpointInfo { epoch: 0, needed_epoch, terms: None });
         };
-        let (state, producers) = checkpoint::read(&mut reader)?;
+        let (state, producers) = checkpoint::read(&mut reader, tools.names.map(AsRef::as_ref))?;
         (self.epoch, self.clock_ms) = (state.epoch, state.clock_ms);
         self.engine.import(state)?;
         producers.into_iter().for_each(|producer| self.producers.restore_state(producer));
@@ -172,6 +178,13 @@ impl Replay {
     fn apply(&mut self, cycle: CycleRecord) -> Result<u64, ServiceError> {
         let overlapping = if self.engine.answer_lag() == 0 { 0 } else { CYCLES_IN_FLIGHT_MAX - 1 };
         let rows = cycle.requests.iter().map(Request::rows).sum::<usize>() as u64;
+        if let Some((names, changes)) = self.names.as_ref().zip(cycle.names.as_ref()) {
+            names.restore(changes).map_err(|reason| LogError::Content {
+                file: format!("the cycle of epoch {}", cycle.epoch),
+                offset: 0,
+                reason,
+            })?;
+        }
         let ticket = self.engine.submit(cycle.input(), CycleNumber::At(cycle.epoch))?;
         self.in_flight.push_back((ticket, cycle.batches));
         self.settle_until(overlapping)?;
@@ -308,6 +321,7 @@ impl LogStart<'_> {
         let checkpoints = CheckpointThread::start(CheckpointTools {
             folder: tools.folder.clone(),
             space,
+            names: tools.names.cloned(),
             terms,
             reserve_bytes: limits.log_reserve_bytes,
             log: log.clone(),
@@ -322,6 +336,8 @@ impl LogStart<'_> {
         ];
         Ok(LogSink {
             log,
+            last_number: tools.names.map_or(0, |names| names.last_number()),
+            names: tools.names.cloned(),
             clock: tools.options.clock,
             submitted: VecDeque::new(),
             items: Some(item_sender),

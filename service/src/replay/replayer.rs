@@ -51,18 +51,24 @@ impl Replayer {
     }
 
     /// Plays the file into the server at `address` until it ends or `stopped` is true.
-    pub async fn run(self, address: SocketAddr, mut stopped: watch::Receiver<bool>) {
+    /// It connects with `options`.
+    pub async fn run(
+        self,
+        address: SocketAddr,
+        options: ConnectOptions,
+        mut stopped: watch::Receiver<bool>,
+    ) {
         let file = self.config.file.display().to_string();
         tokio::select! {
-            result = self.replay(address) => if let Err(error) = result {
+            result = self.replay(address, options) => if let Err(error) = result {
                 tracing::error!(%file, %error, "the replay ended early");
             },
             _ = stopped.wait_for(|stopped| *stopped) => {}
         }
     }
 
-    async fn replay(self, address: SocketAddr) -> Result<(), CliError> {
-        let options = ConnectOptions { timeout: TIMEOUT, ..ConnectOptions::default() };
+    async fn replay(self, address: SocketAddr, options: ConnectOptions) -> Result<(), CliError> {
+        let options = ConnectOptions { timeout: TIMEOUT, ..options };
         let client = Client::connect(&address.to_string(), options).await?;
         let space = fleet_space::space(&client.get_fleet("").await?)?;
         let csv = self.csv()?;
@@ -88,6 +94,7 @@ impl Replayer {
             superseded = totals.rows.superseded,
             late = totals.rows.late,
             refused = totals.rows.refused,
+            ahead = totals.rows.ahead,
             unreadable = survey.unreadable,
             "replay done"
         );

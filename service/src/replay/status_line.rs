@@ -1,7 +1,6 @@
 //! Status of a replay on standard error: one line that is redrawn on a terminal, a line every
 //! second elsewhere. It counts acknowledged rows, not sent ones.
 
-use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -25,7 +24,8 @@ pub(super) struct StatusLine {
     totals: watch::Receiver<AckTotals>,
     progress: Arc<Progress>,
     first_ms: i64,
-    bar: ProgressBar,
+    /// `None` without a terminal.
+    bar: Option<ProgressBar>,
     before: (Instant, u64),
 }
 
@@ -40,8 +40,9 @@ impl StatusLine {
         let bar = ProgressBar::new(survey.span_ms());
         let style = ProgressStyle::with_template("{spinner} [{bar:20}] {msg}");
         bar.set_style(style.expect("the template is well-formed"));
-        if !bar.is_hidden() {
-            logs::keep_below(&bar);
+        let bar = (!bar.is_hidden()).then_some(bar);
+        if let Some(bar) = &bar {
+            logs::keep_below(bar);
         }
         Self {
             client: client.clone(),
@@ -82,18 +83,22 @@ impl StatusLine {
             totals.rows.late,
             totals.rows.refused + unreadable
         );
-        if self.bar.is_hidden() {
-            // A closed standard error does not stop the replay.
-            let _ = writeln!(std::io::stderr(), "replay: {text}");
-        } else {
-            self.bar.set_position(event_ms.saturating_sub(self.first_ms).max(0).unsigned_abs());
-            self.bar.set_message(text);
-        }
+        let Some(bar) = self.bar.clone() else {
+            logs::note(&format!("replay: {text}"));
+            return;
+        };
+        let position = event_ms.saturating_sub(self.first_ms).max(0).unsigned_abs();
+        logs::draw(move || {
+            bar.set_position(position);
+            bar.set_message(text);
+        });
     }
 }
 
 impl Drop for StatusLine {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        if let Some(bar) = self.bar.take() {
+            logs::draw(move || bar.finish_and_clear());
+        }
     }
 }

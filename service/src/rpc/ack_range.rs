@@ -8,7 +8,7 @@ use shoal_proto::v1::{FailedMessage, RefusedCount, RefusedRow, ReportAck, RowCou
 
 use super::report_message::durability_value;
 use crate::error::ServiceError;
-use crate::fleet::{Durability, RowTotals, Token};
+use crate::fleet::{Durability, RefusedRows, RowTotals, Token};
 use crate::limits::{FAILED_MESSAGES_TOLD_MAX, REFUSED_ROWS_TOLD_MAX};
 use crate::status::rpc_status;
 
@@ -23,6 +23,7 @@ pub(super) enum Settled {
         term: u64,
         epoch: u64,
         outcome: RequestOutcome,
+        refused: Box<RefusedRows>,
         faults: Faults,
         durability: Durability,
     },
@@ -64,9 +65,10 @@ impl AckRange {
         }
         self.last_message = message;
         match settled {
-            Settled::Applied { term, epoch, outcome, faults, durability } => {
+            Settled::Applied { term, epoch, outcome, refused, faults, durability } => {
                 self.visible(term, epoch, durability);
-                self.add_outcome(message, &outcome, &faults);
+                self.rows.add(&outcome, refused.count());
+                self.add_refused(message, &refused, &faults);
             }
             Settled::Duplicate { term, epoch, durability } => {
                 self.visible(term, epoch, durability);
@@ -91,15 +93,15 @@ impl AckRange {
         self.token.add(term, epoch);
     }
 
-    fn add_outcome(&mut self, message: u64, outcome: &RequestOutcome, faults: &Faults) {
-        self.rows.add(outcome);
-        for &(row, refusal) in &outcome.refused {
-            self.refused_by_reason[refusal as usize] += 1;
-            if self.refused_rows.len() < REFUSED_ROWS_TOLD_MAX {
-                let field = field_at_fault(refusal, row, faults).into();
-                let reason = refusal as i32;
-                self.refused_rows.push(RefusedRow { message, row, field, reason });
-            }
+    fn add_refused(&mut self, message: u64, refused: &RefusedRows, faults: &Faults) {
+        for (sum, rows) in self.refused_by_reason.iter_mut().zip(&refused.counts) {
+            *sum += rows;
+        }
+        let free = REFUSED_ROWS_TOLD_MAX - self.refused_rows.len();
+        for &(row, refusal) in refused.first.iter().take(free) {
+            let field = field_at_fault(refusal, row, faults).into();
+            let reason = refusal as i32;
+            self.refused_rows.push(RefusedRow { message, row, field, reason });
         }
     }
 
@@ -135,6 +137,7 @@ pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
         superseded: rows.superseded,
         late: rows.late,
         refused: rows.refused,
+        ahead: rows.ahead,
     }
 }
 
@@ -151,10 +154,13 @@ fn field_at_fault(refusal: Refusal, row: u32, faults: &Faults) -> &'static str {
 mod tests {
     use super::*;
 
-    fn applied(epoch: u64, refused: Vec<(u32, Refusal)>) -> Settled {
-        let outcome = RequestOutcome { applied: 2, late: 1, refused, ..Default::default() };
-        let (faults, durability) = (vec![(4, "y")], Durability::Logged);
-        Settled::Applied { term: 9, epoch, outcome, faults, durability }
+    fn applied(epoch: u64, rows: Vec<(u32, Refusal)>) -> Settled {
+        let outcome = RequestOutcome { applied: 2, late: 1, ..Default::default() };
+        let mut refused = RefusedRows::default();
+        rows.into_iter().for_each(|(row, refusal)| refused.push(row, refusal));
+        let (refused, faults) = (Box::new(refused), vec![(4, "y")]);
+        let durability = Durability::Logged;
+        Settled::Applied { term: 9, epoch, outcome, refused, faults, durability }
     }
 
     #[test]

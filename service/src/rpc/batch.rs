@@ -1,10 +1,12 @@
 //! `QueryService.Batch`: many queries in a message, all answered at one epoch.
 //!
 //! One half reads messages and runs several at once; the other sends answers in the order of the
-//! messages. A wrong query fails alone, a wrong message fails alone; the stream continues.
+//! messages. A wrong query fails alone, a wrong message fails alone; the stream continues. Large
+//! messages are decoded and converted by workers.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use shoal_engine::Query;
 use shoal_proto::v1::batch_query::Kind;
 use shoal_proto::v1::{BatchQuery, BatchRequest};
@@ -17,9 +19,12 @@ use super::batch_answer::{BatchStream, send_failure, send_message};
 use super::budgeted_answer::{BudgetedAnswer, ask};
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
+use super::large_message::LargeMessage;
 use super::position_service::at_most;
 use super::query_context::QueryContext;
+use super::region;
 use super::service_context::ServiceContext;
+use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{BATCH_MESSAGES_MAX, BATCH_QUERIES_MAX};
@@ -40,12 +45,16 @@ pub(super) fn batch(
     context: &ServiceContext,
     request: Request<Streaming<BatchRequest>>,
 ) -> Result<Response<BatchStream>, ServiceError> {
-    let open = context.open_stream().map_err(|error| context.count(error))?;
-    let deadline = Deadline::of(request.metadata());
+    let call = Call::of(request.extensions())?;
+    let open = context.open_stream(&call)?;
+    let caller = (call, Deadline::of(request.metadata()));
+    let large = LargeMessage::of(request.extensions());
     let context = Arc::new(context.clone());
-    let stream = ChunkStream::spawn(|chunks| async move {
+    let budget = Some(context.answers.clone());
+    let stream = ChunkStream::spawn_with(budget, |chunks| async move {
         let (sender, receiver) = mpsc::channel(BATCH_MESSAGES_MAX);
-        let reading = async { Ok(read(&context, request.into_inner(), deadline, sender).await) };
+        let messages = (request.into_inner(), large);
+        let reading = async { Ok(read(&context, messages, caller, sender).await) };
         let (end, ()) = tokio::try_join!(reading, send(receiver, &chunks))?;
         drop(open);
         Ok(end)
@@ -56,8 +65,8 @@ pub(super) fn batch(
 /// Reads messages until the stream ends; returns its status.
 async fn read(
     context: &Arc<ServiceContext>,
-    mut messages: Streaming<BatchRequest>,
-    deadline: Deadline,
+    (mut messages, large): (Streaming<BatchRequest>, LargeMessage),
+    (call, deadline): (Call, Deadline),
     sender: mpsc::Sender<Turn>,
 ) -> Result<(), Status> {
     // Dropped with this half, so that a client that disconnects costs nothing more.
@@ -82,39 +91,68 @@ async fn read(
             }
         };
         let (reply, receiver) = oneshot::channel();
-        let context = context.clone();
+        let (context, call, bytes) = (context.clone(), call.clone(), large.take());
         running.spawn(async move {
+            let answered = answer(&context, (message, bytes), (call, deadline)).await;
             // The receiver is gone if the stream has ended.
-            let _ = reply.send(answer(&context, message, deadline).await);
+            let _ = reply.send(answered);
         });
         while running.try_join_next().is_some() {}
         turn.send(receiver);
     }
 }
 
+/// Answers the message that was decoded, or the large one in whose place it was.
 async fn answer(
     context: &ServiceContext,
-    message: BatchRequest,
-    deadline: Deadline,
+    (message, large): (BatchRequest, Option<Bytes>),
+    (call, deadline): (Call, Deadline),
 ) -> Result<AnsweredMessage, ServiceError> {
+    let message = match &large {
+        Some(bytes) => deadline.bound(context.decode(call.client(), bytes.clone())).await?,
+        None => message,
+    };
     at_most("queries", message.queries.len(), "queries", BATCH_QUERIES_MAX)?;
     let options = message.options.unwrap_or_default();
-    let query_context = QueryContext::new(context, &options, "options")?;
-    let mut queries = Vec::with_capacity(message.queries.len());
-    let failures = message.queries.into_iter().enumerate().map(|(index, sent)| {
-        convert(&query_context, index, sent).map(|query| queries.push(query)).err()
-    });
-    let failures = failures.collect();
+    let query_context = QueryContext::new(context, call, &options, "options")?;
+    let all_vertices = message.queries.iter().map(vertices).sum();
+    let reserving = context.reserve_vertices(query_context.client, all_vertices);
+    let _vertices = deadline.bound(reserving).await?;
+    let each = {
+        let query_context = query_context.clone();
+        move |index, sent| convert(&query_context, index, sent)
+    };
+    let converting = context.convert(query_context.client, message.queries, work, each);
+    let converted = deadline.bound(converting).await?;
+    let mut queries = Vec::with_capacity(converted.len());
+    let failures = converted.into_iter();
+    let failures = failures.map(|query| query.map(|query| queries.push(query)).err()).collect();
+    drop(large);
     let answer = ask(context, &query_context, queries, deadline, true).await?;
     Ok(AnsweredMessage { fleet: query_context.fleet, answer, failures })
+}
+
+fn vertices(sent: &BatchQuery) -> usize {
+    match &sent.kind {
+        Some(Kind::Range(sent)) => region::vertices(sent),
+        Some(Kind::Get(_) | Kind::Nearest(_)) | None => 0,
+    }
+}
+
+/// See [`region::work`].
+fn work(sent: &BatchQuery) -> usize {
+    match &sent.kind {
+        Some(Kind::Range(sent)) => region::work(sent),
+        Some(Kind::Get(_) | Kind::Nearest(_)) | None => region::REGION_WORK,
+    }
 }
 
 fn convert(context: &QueryContext, index: usize, sent: BatchQuery) -> Result<Query, ServiceError> {
     let query = format!("queries[{index}]");
     match sent.kind {
-        Some(Kind::Get(get)) => {
-            context.get(get.objects).map_err(|error| error.under(&format!("{query}.get")))
-        }
+        Some(Kind::Get(get)) => context
+            .get(get.objects, &get.names)
+            .map_err(|error| error.under(&format!("{query}.get"))),
         Some(Kind::Range(region)) => context.range(&format!("{query}.range"), Some(&region)),
         Some(Kind::Nearest(nearest)) => context.nearest(&format!("{query}.nearest"), nearest),
         None => Err(ServiceError::field(query, "none of get, range and nearest is set")),

@@ -17,8 +17,8 @@ use crate::status::rpc_status;
 /// The chunks of all answers of a stream.
 pub type BatchStream = ChunkStream<BatchResponse>;
 
-/// Encoded bytes of a result without its rows at most: number, total, flag, frames of three lists.
-const RESULT_BYTES: usize = 48;
+/// Encoded bytes of a result without its rows at most: number, total, flag, frames of four lists.
+const RESULT_BYTES: usize = 56;
 
 /// A chunk being filled.
 struct Chunk<'a> {
@@ -81,7 +81,7 @@ async fn send_answer(
     answered: &JobAnswers,
     chunk: &mut Chunk<'_>,
 ) -> Result<(), NotTaken> {
-    let row_bytes = row_bytes_max(&answered.get(index));
+    let row_bytes = row_bytes_max(fleet, &answered.get(index));
     let rows = answered.get(index).objects.len();
     let mut from = 0;
     // The first piece may be empty when the chunk is nearly full.
@@ -89,11 +89,12 @@ async fn send_answer(
     loop {
         let answer = answered.get(index);
         let to = rows.min(from + chunk.free_bytes() / row_bytes);
-        let Records { objects, fixes, distance_m } = Records::of(fleet.space(), &answer, from, to);
+        let Records { objects, fixes, distance_m, names } = Records::of(fleet, &answer, from, to);
         let total = if is_first { answer.total } else { 0 };
         let truncated = is_first && answer.truncated;
         let error = None;
-        let result = BatchResult { query, total, truncated, objects, fixes, distance_m, error };
+        let result =
+            BatchResult { query, total, truncated, objects, fixes, distance_m, error, names };
         chunk.push(result, row_bytes);
         (from, is_first) = (to, false);
         if from == rows {

@@ -12,10 +12,13 @@ use shoal_engine::{Projection, Query, QueryKind, RowLimit};
 use super::deadline::Deadline;
 use super::query_context::QueryContext;
 use super::service_context::ServiceContext;
+use crate::access::MeteredQuota;
 use crate::answer_budget::AnswerRoom;
 use crate::error::ServiceError;
 use crate::fleet::{JobAnswers, QueryRequest};
-use crate::limits::{ASK_AGAIN_MAX, PROBE_BYTES_MAX, PROBE_ROWS_MAX, ROW_ANSWER_BYTES};
+use crate::limits::{
+    ASK_AGAIN_MAX, PROBE_BYTES_MAX, PROBE_ROWS_MAX, ROW_ANSWER_BYTES, SMALL_ANSWER_BYTES_MAX,
+};
 
 /// Answers and their part of the answer budget.
 #[derive(Debug)]
@@ -38,7 +41,15 @@ pub(super) async fn ask(
     patient: bool,
 ) -> Result<BudgetedAnswer, ServiceError> {
     let started = Instant::now();
-    let attempts = run(context, query_context, queries, deadline, patient);
+    let attempts = async {
+        let count = queries.len() as u64;
+        if patient {
+            query_context.call.wait(MeteredQuota::Queries, count).await;
+        } else {
+            query_context.call.take(MeteredQuota::Queries, count)?;
+        }
+        run(context, query_context, queries, deadline, patient).await
+    };
     let answer = deadline.bound(attempts).await.map_err(|error| context.count(error))?;
     query_context.fleet.metrics().query_seconds.observe(started.elapsed().as_secs_f64());
     Ok(answer)
@@ -51,12 +62,26 @@ async fn run(
     deadline: Deadline,
     patient: bool,
 ) -> Result<BudgetedAnswer, ServiceError> {
-    let mut caps = probe_caps(&queries);
+    let (client, answers) = (query_context.client, &context.answers);
+    let bytes_of = |caps: &[u64]| {
+        queries.iter().zip(caps).map(|(query, cap)| cap * row_bytes(query)).sum::<u64>()
+    };
+    let mut caps = probe_caps(&queries, PROBE_BYTES_MAX);
+    let mut first = answers.try_room(client, bytes_of(&caps));
+    if first.is_none() {
+        // Most answers are small.
+        let small = probe_caps(&queries, SMALL_ANSWER_BYTES_MAX);
+        first = answers.small_room(client, bytes_of(&small));
+        caps = if first.is_some() { small } else { caps };
+    }
     let mut alone = false;
     for _ in 0..ASK_AGAIN_MAX {
-        let bytes = queries.iter().zip(&caps).map(|(query, cap)| cap * row_bytes(query)).sum();
-        let mut room = context.answers.room(bytes).await?;
+        let mut room = match first.take() {
+            Some(room) => room,
+            None => answers.room(client, bytes_of(&caps)).await?,
+        };
         let question = QueryRequest {
+            client,
             queries: capped(&queries, &caps),
             epoch_min: query_context.epoch_min,
             alone,
@@ -64,6 +89,7 @@ async fn run(
             patient,
         };
         let answered = query_context.fleet.query(question).await?;
+        let answered = answered.detached(&context.workers, client).await?;
         let wanted = wanted_rows(&queries, &answered);
         if wanted.iter().zip(&caps).all(|(wanted, cap)| wanted <= cap) {
             room.shrink(answered.bytes());
@@ -102,13 +128,13 @@ fn row_bytes(query: &Query) -> u64 {
     ROW_ANSWER_BYTES.id + fix + rank
 }
 
-/// The caps of the first attempt: what small queries do not need is left to large ones, so that
-/// few requests run twice.
-fn probe_caps(queries: &[Query]) -> Vec<u64> {
+/// The caps of a first attempt with so much memory: what small queries do not need is left to
+/// large ones, so that few requests run twice.
+fn probe_caps(queries: &[Query], bytes_max: u64) -> Vec<u64> {
     let mut caps = vec![0; queries.len()];
     let mut by_rows: Vec<_> = queries.iter().zip(&mut caps).collect();
     by_rows.sort_by_key(|(query, _)| rows_max(query));
-    let mut bytes = PROBE_BYTES_MAX;
+    let mut bytes = bytes_max;
     let mut row_of_each: u64 = queries.iter().map(row_bytes).sum();
     for (query, cap) in by_rows {
         let fair = (bytes / row_of_each.max(1)).clamp(1, PROBE_ROWS_MAX);
@@ -158,7 +184,7 @@ mod tests {
         for count in [1, 2, 100, 4096] {
             for projection in [Projection::Ids, Projection::Fixes, Projection::Count] {
                 let queries = vec![range(projection, None); count];
-                let caps = probe_caps(&queries);
+                let caps = probe_caps(&queries, PROBE_BYTES_MAX);
                 let bytes: u64 =
                     queries.iter().zip(&caps).map(|(query, cap)| cap * row_bytes(query)).sum();
                 assert!(bytes <= PROBE_BYTES_MAX, "{count} {projection:?}: {bytes}");
@@ -174,11 +200,11 @@ mod tests {
             range(Projection::Count, Some(3)),
             range(Projection::Ids, None),
         ];
-        assert_eq!(probe_caps(&queries), [10, 0, PROBE_ROWS_MAX]);
+        assert_eq!(probe_caps(&queries, PROBE_BYTES_MAX), [10, 0, PROBE_ROWS_MAX]);
         // Small queries beside a large one leave it their share.
         let mut many = vec![range(Projection::Ids, Some(1)); 4095];
         many.push(range(Projection::Ids, None));
-        assert_eq!(probe_caps(&many)[4095], PROBE_ROWS_MAX);
+        assert_eq!(probe_caps(&many, PROBE_BYTES_MAX)[4095], PROBE_ROWS_MAX);
         let limits: Vec<_> =
             capped(&queries, &[10, 0, 7]).iter().map(|query| query.limit).collect();
         let as_sent = [10, 3].map(RowLimit::First);

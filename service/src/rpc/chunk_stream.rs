@@ -1,36 +1,47 @@
 //! A response stream whose chunks are made as the client reads them.
 //!
 //! A task makes one chunk ahead and waits until the client takes it. A client that takes none for a
-//! minute loses its answer, which frees the memory; the stream then ends with an error, since
-//! otherwise the answer would look complete.
+//! minute loses its answer, which frees the memory; after two seconds already if others wait for
+//! that. The stream then ends with an error, since otherwise the answer would look complete.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_stream::Stream;
 use tonic::Status;
 
+use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
-use crate::limits::ANSWER_STALL_MS_MAX;
+use crate::limits::{ANSWER_STALL_MS_MAX, ANSWER_STALL_MS_MIN};
+
+/// The end of a stream whose messages are complete.
+const WHOLE: u64 = 0;
 
 /// See the module documentation.
 #[derive(Debug)]
 pub struct ChunkStream<T> {
     receiver: mpsc::Receiver<Result<T, Status>>,
-    is_whole: Arc<AtomicBool>,
+    /// [`WHOLE`], or the milliseconds after which a client that took nothing lost the rest.
+    end: Arc<AtomicU64>,
     is_done: bool,
     task: JoinHandle<()>,
 }
 
 /// The end of the task that makes the chunks.
 #[derive(Debug)]
-pub(super) struct ChunkSender<T>(mpsc::Sender<Result<T, Status>>);
+pub(super) struct ChunkSender<T> {
+    sender: mpsc::Sender<Result<T, Status>>,
+    /// The budget of an answer that has memory of it.
+    budget: Option<Arc<AnswerBudget>>,
+    end: Arc<AtomicU64>,
+}
 
 /// The client disconnected or stopped reading.
 #[derive(Debug)]
@@ -39,8 +50,28 @@ pub(super) struct NotTaken;
 impl<T> ChunkSender<T> {
     /// Waits until the client can take a chunk.
     pub(super) async fn send(&self, chunk: T) -> Result<(), NotTaken> {
-        let stall = Duration::from_millis(ANSWER_STALL_MS_MAX);
-        self.0.send_timeout(Ok(chunk), stall).await.map_err(|_| NotTaken)
+        tokio::select! {
+            biased;
+            sent = self.sender.send(Ok(chunk)) => sent.map_err(|_| NotTaken),
+            limit_ms = self.stalled() => {
+                self.end.store(limit_ms, Ordering::Release);
+                Err(NotTaken)
+            }
+        }
+    }
+
+    /// Completes when the client has had its time to take a chunk, milliseconds.
+    async fn stalled(&self) -> u64 {
+        sleep(Duration::from_millis(ANSWER_STALL_MS_MIN)).await;
+        let rest = sleep(Duration::from_millis(ANSWER_STALL_MS_MAX - ANSWER_STALL_MS_MIN));
+        let Some(budget) = &self.budget else {
+            rest.await;
+            return ANSWER_STALL_MS_MAX;
+        };
+        tokio::select! {
+            () = budget.is_wanted() => ANSWER_STALL_MS_MIN,
+            () = rest => ANSWER_STALL_MS_MAX,
+        }
     }
 }
 
@@ -50,19 +81,30 @@ impl<T: Send + 'static> ChunkStream<T> {
     where
         F: Future<Output = Result<Result<(), Status>, NotTaken>> + Send + 'static,
     {
+        Self::spawn_with(None, task)
+    }
+
+    /// As [`ChunkStream::spawn`], for an answer that has memory of a budget.
+    pub(super) fn spawn_with<F>(
+        budget: Option<Arc<AnswerBudget>>,
+        task: impl FnOnce(ChunkSender<T>) -> F,
+    ) -> Self
+    where
+        F: Future<Output = Result<Result<(), Status>, NotTaken>> + Send + 'static,
+    {
         let (sender, receiver) = mpsc::channel(1);
-        let is_whole = Arc::new(AtomicBool::new(false));
-        let whole = is_whole.clone();
-        let making = task(ChunkSender(sender.clone()));
+        let end = Arc::new(AtomicU64::new(ANSWER_STALL_MS_MAX));
+        let whole = end.clone();
+        let making = task(ChunkSender { sender: sender.clone(), budget, end: end.clone() });
         let task = tokio::spawn(async move {
             match making.await {
-                Ok(Ok(())) => whole.store(true, Ordering::Release),
+                Ok(Ok(())) => whole.store(WHOLE, Ordering::Release),
                 // An error means that the client disconnected.
                 Ok(Err(status)) => drop(sender.send(Err(status)).await),
                 Err(NotTaken) => {}
             }
         });
-        Self { receiver, is_whole, is_done: false, task }
+        Self { receiver, end, is_done: false, task }
     }
 }
 
@@ -75,10 +117,12 @@ impl<T> Stream for ChunkStream<T> {
         }
         let chunk = ready!(self.receiver.poll_recv(context));
         self.is_done = !matches!(chunk, Some(Ok(_)));
-        if chunk.is_none() && !self.is_whole.load(Ordering::Acquire) {
-            return Poll::Ready(Some(Err(ServiceError::NotRead(ANSWER_STALL_MS_MAX).into())));
+        match (&chunk, self.end.load(Ordering::Acquire)) {
+            (None, limit_ms) if limit_ms != WHOLE => {
+                Poll::Ready(Some(Err(ServiceError::NotRead(limit_ms).into())))
+            }
+            _ => Poll::Ready(chunk),
         }
-        Poll::Ready(chunk)
     }
 }
 
@@ -90,9 +134,11 @@ impl<T> Drop for ChunkStream<T> {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::metrics::gauge::Gauge;
     use tokio_stream::StreamExt as _;
 
     use super::*;
+    use crate::shares::Client;
 
     #[tokio::test(start_paused = true)]
     async fn an_unread_answer_ends_with_an_error() {
@@ -102,11 +148,30 @@ mod tests {
             }
             Ok(Ok(()))
         });
-        tokio::time::sleep(Duration::from_millis(2 * ANSWER_STALL_MS_MAX)).await;
+        sleep(Duration::from_millis(2 * ANSWER_STALL_MS_MAX)).await;
         assert_eq!(stream.next().await.unwrap().unwrap(), 0);
         let status = stream.next().await.unwrap().unwrap_err();
         assert_eq!(status.code(), tonic::Code::Aborted);
         assert!(stream.next().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unread_answer_gives_way_to_a_request_that_waits_for_memory() {
+        let budget = Arc::new(AnswerBudget::new(10 << 10, Gauge::default()));
+        let room = budget.try_room(Client::at(1), 10 << 10).unwrap();
+        let mut stream = ChunkStream::spawn_with(Some(budget.clone()), |sender| async move {
+            let _room = room;
+            for chunk in 0..3 {
+                sender.send(chunk).await?;
+            }
+            Ok(Ok(()))
+        });
+        let started = tokio::time::Instant::now();
+        assert!(budget.room(Client::at(2), 4 << 10).await.is_ok());
+        assert_eq!(started.elapsed().as_millis() as u64 / 100, ANSWER_STALL_MS_MIN / 100);
+        assert_eq!(stream.next().await.unwrap().unwrap(), 0);
+        let status = stream.next().await.unwrap().unwrap_err();
+        assert!(status.message().contains("2000"), "{status}");
     }
 
     #[tokio::test]

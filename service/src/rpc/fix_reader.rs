@@ -1,9 +1,11 @@
 //! Reads the fixes of a report message into columns of quanta.
 //!
-//! A row with a value that cannot be stored is listed as refused and does not reach the columns.
-//! Records the coordinate at fault for the first refused rows.
+//! A row that is invalid whatever the clock says is counted as refused and does not reach the
+//! columns. Records the coordinate at fault for the first refused rows. The names of a named fleet
+//! become numbers here, many at a time.
 
 use shoal_codec::{FixColumns, FixRow, MEASURES};
+use shoal_engine::limits::TIME_MIN_MS;
 use shoal_engine::{Refusal, Request, RowValidator, Space};
 use shoal_proto::fields::fix;
 
@@ -11,11 +13,14 @@ use super::ack_range::Faults;
 use super::protobuf_reader::{ProtobufReader, Value};
 use super::report_message::Fixes;
 use crate::error::ServiceError;
-use crate::fleet::{ConvertedRequest, ReceiptRefusal};
+use crate::fleet::{ConvertedRequest, RefusedRows};
 use crate::limits::REFUSED_ROWS_TOLD_MAX;
+use crate::names::{NameTable, check_name};
 
 /// Bytes of the four mandatory fields, which nearly always come first and in order.
 const PLAIN_BYTES: usize = 36;
+/// As [`PLAIN_BYTES`] without the object, in a row with a name.
+const NAMED_BYTES: usize = 27;
 /// Keys of those fields, at every ninth byte.
 const PLAIN_KEYS: [u8; 4] = [
     key_of::<u64>(fix::OBJECT),
@@ -24,13 +29,18 @@ const PLAIN_KEYS: [u8; 4] = [
     key_of::<f64>(fix::Y),
 ];
 
-/// Converts the fixes of one message, some at a time.
-pub(super) struct FixReader {
+/// The key of the name, whose length follows.
+const NAME_KEY: u8 = (fix::NAME as u8) << 3 | 2;
+
+/// Converts the fixes of one message.
+pub(super) struct FixReader<'n> {
     space: Space,
-    /// Without the latest event time, which the cycle decides.
+    /// Of a named fleet.
+    names: Option<&'n NameTable>,
     validator: RowValidator,
     columns: FixColumns,
-    refused: Vec<ReceiptRefusal>,
+    refused: RefusedRows,
+    refused_count: u32,
     /// Rows whose position was refused, and the coordinate at fault.
     faults: Faults,
 }
@@ -40,16 +50,17 @@ macro_rules! render {
         $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
     )+) => {
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
-        struct Fix {
+        struct Fix<'a> {
             object: u64,
             time_ms: i64,
             x: f64,
             y: f64,
             $($api: Option<$api_type>,)+
             state: u32,
+            name: &'a [u8],
         }
 
-        impl Fix {
+        impl<'a> Fix<'a> {
             /// The row at this position.
             #[inline]
             fn row(&self, (x, y): (i32, i32)) -> FixRow {
@@ -65,12 +76,19 @@ macro_rules! render {
 
             /// Reads the optional field with this key from the bytes behind it; gives the rest.
             #[inline]
-            fn read<'a>(&mut self, key: u8, bytes: &'a [u8]) -> Option<&'a [u8]> {
+            fn read(&mut self, key: u8, bytes: &'a [u8]) -> Option<&'a [u8]> {
                 $(if key == key_of::<$api_type>(fix::$number) {
                     let (value, rest) = <$api_type>::split(bytes)?;
                     self.$api = Some(value);
                     return Some(rest);
                 })+
+                if key == NAME_KEY {
+                    let (length, rest) = bytes.split_first()?;
+                    let length = usize::from(*length);
+                    let (name, rest) = rest.split_at_checked(length).filter(|_| length < 0x80)?;
+                    self.name = name;
+                    return Some(rest);
+                }
                 if key != key_of::<u32>(fix::STATE) {
                     return None;
                 }
@@ -80,7 +98,7 @@ macro_rules! render {
             }
 
             /// Sets one field; `None` if the value has another type.
-            fn set(&mut self, number: u32, value: Value<'_>) -> Option<()> {
+            fn set(&mut self, number: u32, value: Value<'a>) -> Option<()> {
                 match number {
                     fix::OBJECT => self.object = u64::of(value)?,
                     fix::TIME_MS => self.time_ms = u64::of(value)? as i64,
@@ -88,6 +106,10 @@ macro_rules! render {
                     fix::Y => self.y = f64::of(value)?,
                     $(fix::$number => self.$api = Some(<$api_type>::of(value)?),)+
                     fix::STATE => self.state = u32::of(value)?,
+                    fix::NAME => {
+                        let Value::Bytes(name) = value else { return None };
+                        self.name = name;
+                    }
                     _ => {}
                 }
                 Some(())
@@ -140,44 +162,114 @@ const fn key_of<T: Fixed>(field: u32) -> u8 {
     (field as u8) << 3 | T::WIRE_TYPE
 }
 
-impl FixReader {
-    /// Columns with capacity for exactly `rows`.
-    pub(super) fn new(space: Space, rows: usize) -> Self {
-        let (validator, columns) =
-            (RowValidator::new(&space, i64::MAX), FixColumns::with_capacity(rows));
-        Self { space, validator, columns, refused: Vec::new(), faults: Faults::new() }
+impl<'n> FixReader<'n> {
+    /// Columns with capacity for exactly `rows`, with the names of a named fleet. `time_max_ms`
+    /// decides the reason of rows with several faults; the cycle refuses those that are too late
+    /// and else valid.
+    pub(super) fn new(
+        space: Space,
+        names: Option<&'n NameTable>,
+        time_max_ms: i64,
+        rows: usize,
+    ) -> Self {
+        Self {
+            space,
+            names,
+            validator: RowValidator::new(&space, time_max_ms),
+            columns: FixColumns::with_capacity(rows),
+            refused: RefusedRows::default(),
+            refused_count: 0,
+            faults: Faults::new(),
+        }
     }
 
-    /// Reads at most `rows_max` fixes; false after the last.
+    /// Reads all fixes.
     ///
     /// # Errors
     /// [`ServiceError::Malformed`].
-    pub(super) fn read(
-        &mut self,
-        fixes: &mut Fixes<'_>,
-        rows_max: usize,
-    ) -> Result<bool, ServiceError> {
-        for _ in 0..rows_max {
-            let Some((bytes, base)) = fixes.next_fix()? else {
-                return Ok(false);
-            };
+    pub(super) fn read(&mut self, fixes: &mut Fixes<'_>) -> Result<(), ServiceError> {
+        if let Some(names) = self.names {
+            return self.read_named(names, fixes);
+        }
+        while let Some((bytes, base)) = fixes.next_fix()? {
             let fix = match plain(bytes) {
                 Some(fix) => fix,
                 None => parse(bytes, base)?,
             };
             self.push(&fix);
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// As [`Self::read`] in a named fleet. Names get numbers once all fixes are read: a malformed
+    /// message adds none.
+    fn read_named(&mut self, table: &NameTable, fixes: &mut Fixes<'_>) -> Result<(), ServiceError> {
+        let mut names = Vec::with_capacity(self.columns.object.capacity());
+        while let Some((bytes, base)) = fixes.next_fix()? {
+            let fix = match plain_named(bytes) {
+                Some(fix) => fix,
+                None => parse(bytes, base)?,
+            };
+            let Ok(name) = std::str::from_utf8(fix.name) else {
+                return Err(ProtobufReader::new("Fix", bytes, base).malformed("name is not UTF-8"));
+            };
+            match self.convert_named(&fix, name) {
+                Ok(row) => {
+                    self.columns.push_row(row);
+                    names.push(name);
+                }
+                Err(refusal) => self.refuse(&fix, refusal),
+            }
+        }
+        self.columns.object.clear();
+        table.intern_all(&names, &mut self.columns.object);
+        if self.columns.object.contains(&0) {
+            self.refuse_unnumbered();
+        }
+        Ok(())
+    }
+
+    /// Refuses the rows whose names are beyond the limit of the fleet.
+    #[cold]
+    fn refuse_unnumbered(&mut self) {
+        let columns = std::mem::take(&mut self.columns);
+        let before = std::mem::take(&mut self.refused);
+        let mut listed = before.first.iter().copied().peekable();
+        let mut row_number = 0;
+        for at in 0..columns.len() {
+            while let Some((row, refusal)) = listed.next_if(|(row, _)| *row == row_number) {
+                self.refused.first.push((row, refusal));
+                row_number += 1;
+            }
+            let row = columns.row(at);
+            if row.object == 0 {
+                self.refused_count += 1;
+                self.refused.push(row_number, Refusal::NameLimit);
+            } else {
+                self.columns.push_row(row);
+            }
+            row_number += 1;
+        }
+        self.refused.first.extend(listed);
+        self.refused.first.truncate(REFUSED_ROWS_TOLD_MAX);
+        let counts = self.refused.counts.iter_mut().zip(before.counts);
+        counts.for_each(|(count, before)| *count += before);
+    }
+
+    /// The number of the next row in the message.
+    fn row_number(&self) -> u32 {
+        self.columns.len() as u32 + self.refused_count
     }
 
     /// All rows, and the coordinates at fault.
     pub(super) fn finish(self) -> (ConvertedRequest, Faults) {
         let Self { columns, refused, faults, .. } = self;
-        (ConvertedRequest { request: Request::Fixes(columns), refused }, faults)
+        let request = Request::Fixes(columns).into();
+        (ConvertedRequest { refused, ..request }, faults)
     }
 
     #[inline]
-    fn push(&mut self, fix: &Fix) {
+    fn push(&mut self, fix: &Fix<'_>) {
         match self.convert(fix) {
             Ok(row) => self.columns.push_row(row),
             Err(refusal) => self.refuse(fix, refusal),
@@ -185,15 +277,42 @@ impl FixReader {
     }
 
     #[inline]
-    fn convert(&self, fix: &Fix) -> Result<FixRow, Refusal> {
+    fn convert(&self, fix: &Fix<'_>) -> Result<FixRow, Refusal> {
+        let row = self.convert_values(fix)?;
+        if fix.name.is_empty() { Ok(row) } else { Err(Refusal::NumericFleet) }
+    }
+
+    /// The row without its object, whose name is checked.
+    #[inline]
+    fn convert_named(&self, fix: &Fix<'_>, name: &str) -> Result<FixRow, Refusal> {
+        let row = self.convert_values(fix)?;
+        check_name(name).map_err(|_| Refusal::Name)?;
+        if fix.object == 0 { Ok(row) } else { Err(Refusal::NamedFleet) }
+    }
+
+    #[inline]
+    fn convert_values(&self, fix: &Fix<'_>) -> Result<FixRow, Refusal> {
         let row = fix.row(self.space.quantise(fix.x, fix.y)?);
+        if fix.object == u64::MAX {
+            return Err(Refusal::Object);
+        }
+        if fix.time_ms < TIME_MIN_MS {
+            return Err(Refusal::TimeTooEarly);
+        }
         self.validator.validate_attributes(&row.attributes()).map_or(Ok(row), Err)
     }
 
-    /// Lists a row that cannot be converted, by the first of its faults.
+    /// Counts a row that is invalid, by the first of its faults.
     #[cold]
-    fn refuse(&mut self, fix: &Fix, refusal: Refusal) {
-        let row = (self.columns.len() + self.refused.len()) as u32;
+    fn refuse(&mut self, fix: &Fix<'_>, refusal: Refusal) {
+        let row = self.row_number();
+        self.refused_count += 1;
+        let refusal = self.first_fault(row, fix, refusal);
+        self.refused.push(row, refusal);
+    }
+
+    /// The first fault of an invalid row that has `refusal`; notes the coordinate.
+    fn first_fault(&mut self, row: u32, fix: &Fix<'_>, refusal: Refusal) -> Refusal {
         let position = self.space.quantise(fix.x, fix.y);
         if position.is_err() && self.faults.len() < REFUSED_ROWS_TOLD_MAX {
             // 0 lies in every space.
@@ -205,16 +324,15 @@ impl FixReader {
             Ok((x, y)) => self.validator.validate(object, time_ms, x, y),
             Err(_) => (object == u64::MAX).then_some(Refusal::Object),
         };
-        let refusal = first.unwrap_or(refusal);
-        self.refused.push(ReceiptRefusal { row, refusal, time_ms });
+        first.unwrap_or(refusal)
     }
 }
 
 /// Reads the form that encoders write: mandatory fields in order, then optional ones. [`parse`]
 /// reads the other forms, three times slower.
 #[inline]
-fn plain(bytes: &[u8]) -> Option<Fix> {
-    let (head, mut tail) = bytes.split_first_chunk::<PLAIN_BYTES>()?;
+fn plain(bytes: &[u8]) -> Option<Fix<'_>> {
+    let (head, tail) = bytes.split_first_chunk::<PLAIN_BYTES>()?;
     let (fields, _) = head.as_chunks::<9>();
     if [fields[0][0], fields[1][0], fields[2][0], fields[3][0]] != PLAIN_KEYS {
         return None;
@@ -226,10 +344,35 @@ fn plain(bytes: &[u8]) -> Option<Fix> {
         y: f64::from_le_bytes(value(&fields[3])),
         ..Fix::default()
     };
+    read_tail(&mut fix, tail)?;
+    Some(fix)
+}
+
+/// As [`plain`], of a row without an object.
+#[inline]
+fn plain_named(bytes: &[u8]) -> Option<Fix<'_>> {
+    let (head, tail) = bytes.split_first_chunk::<NAMED_BYTES>()?;
+    let (fields, _) = head.as_chunks::<9>();
+    if [fields[0][0], fields[1][0], fields[2][0]] != PLAIN_KEYS[1..] {
+        return None;
+    }
+    let mut fix = Fix {
+        time_ms: i64::from_le_bytes(value(&fields[0])),
+        x: f64::from_le_bytes(value(&fields[1])),
+        y: f64::from_le_bytes(value(&fields[2])),
+        ..Fix::default()
+    };
+    read_tail(&mut fix, tail)?;
+    Some(fix)
+}
+
+/// Reads the optional fields.
+#[inline]
+fn read_tail<'a>(fix: &mut Fix<'a>, mut tail: &'a [u8]) -> Option<()> {
     while let Some((&key, rest)) = tail.split_first() {
         tail = fix.read(key, rest)?;
     }
-    Some(fix)
+    Some(())
 }
 
 /// The value of a field of eight bytes.
@@ -241,7 +384,7 @@ fn value(field: &[u8; 9]) -> [u8; 8] {
 }
 
 /// Reads a fix of any form.
-fn parse(bytes: &[u8], base: usize) -> Result<Fix, ServiceError> {
+fn parse(bytes: &[u8], base: usize) -> Result<Fix<'_>, ServiceError> {
     let mut reader = ProtobufReader::new("Fix", bytes, base);
     let mut row = Fix::default();
     while let Some((number, value)) = reader.field()? {
@@ -269,6 +412,7 @@ mod tests {
                 heading_deg: heading[case / 2 % 2],
                 altitude_m: altitude[case / 4 % 2],
                 state: state[case / 8],
+                name: String::new(),
             };
             let bytes = sent.encode_to_vec();
             let quick = plain(&bytes).unwrap();
@@ -285,7 +429,7 @@ mod tests {
                     assert_eq!(cut, parse(&bytes[..length], 0).unwrap(), "{length} bytes");
                 }
             }
-            let mut unknown = bytes;
+            let mut unknown = bytes.clone();
             unknown.extend([0x58, 1]);
             assert!(plain(&unknown).is_none());
             assert_eq!(parse(&unknown, 0).unwrap(), quick);
@@ -298,12 +442,13 @@ mod tests {
         use Refusal::{TimeTooEarly, TimeTooLate};
         let good = Fix { object: 7, time_ms: 1_704_067_200_000, ..Fix::default() };
         let fast = Fix { speed_mps: Some(-1.0), ..good };
-        // The engine refuses the first four for what needs no conversion.
+        const LATEST_MS: i64 = 1_800_000_000_000;
+        // The engine refuses what is too late and else valid.
         let rows = [
             (good, None),
-            (Fix { object: u64::MAX, ..good }, None),
-            (Fix { time_ms: 0, ..good }, None),
-            (Fix { time_ms: i64::MAX, ..good }, None),
+            (Fix { object: u64::MAX, ..good }, Some(Object)),
+            (Fix { time_ms: 0, ..good }, Some(TimeTooEarly)),
+            (Fix { time_ms: LATEST_MS + 1, ..good }, None),
             (Fix { x: f64::NAN, ..good }, Some(NotFinite)),
             (Fix { y: 90.1, ..fast }, Some(OutsideSpace)),
             (Fix { object: u64::MAX, y: f64::INFINITY, ..good }, Some(Object)),
@@ -312,20 +457,16 @@ mod tests {
             (Fix { altitude_m: Some(f64::NAN), ..good }, Some(Altitude)),
             (Fix { object: u64::MAX, ..fast }, Some(Object)),
             (Fix { time_ms: 0, ..fast }, Some(TimeTooEarly)),
-            (Fix { time_ms: i64::MAX, ..fast }, Some(TimeTooLate)),
+            (Fix { time_ms: LATEST_MS + 1, ..fast }, Some(TimeTooLate)),
+            (Fix { time_ms: LATEST_MS, ..fast }, Some(Speed)),
             (good, None),
         ];
-        let mut reader = FixReader::new(Space::geographic(), rows.len());
+        let mut reader = FixReader::new(Space::geographic(), None, LATEST_MS, rows.len());
         rows.iter().for_each(|(fix, _)| reader.push(fix));
         let (converted, faults) = reader.finish();
-        let expected: Vec<_> = (0..)
-            .zip(&rows)
-            .filter_map(|(row, (fix, refusal))| {
-                refusal.map(|refusal| ReceiptRefusal { row, refusal, time_ms: fix.time_ms })
-            })
-            .collect();
-        assert_eq!(converted.refused, expected);
-        assert_eq!(converted.request.rows(), 5);
+        let refused = (0..).zip(&rows).filter_map(|(row, (_, refusal))| Some((row, (*refusal)?)));
+        assert_eq!(converted.refused.first, refused.collect::<Vec<_>>());
+        assert_eq!(converted.request.rows(), 3);
         assert_eq!(faults, [(4, "x"), (5, "y"), (6, "y")]);
     }
 }

@@ -12,7 +12,7 @@ use super::ack_range::row_counts;
 use super::duration::millis;
 use super::report_message::{durability_of, durability_value};
 use crate::error::ServiceError;
-use crate::fleet::{Fleet, FleetName, FleetSpec, Role, Staleness};
+use crate::fleet::{Fleet, FleetKind, FleetName, FleetSpec, Role, Staleness};
 use crate::limits::ServerLimits;
 use crate::persistence::{FleetLog, HistoryReading, LogCondition, LogReading};
 
@@ -39,12 +39,22 @@ pub(crate) fn spec(
         return Err(ServiceError::field("limits.objects_max", problem));
     }
     let durability = durability_of(request.durability.cast_unsigned().into())?;
+    let kind = match v1::FleetKind::try_from(request.kind) {
+        Ok(v1::FleetKind::Unspecified | v1::FleetKind::Numeric) => FleetKind::Numeric,
+        Ok(v1::FleetKind::Named) => FleetKind::Named,
+        Err(_) => {
+            let problem = format!("unknown kind: {}", request.kind);
+            return Err(ServiceError::field("kind", problem));
+        }
+    };
     Ok(FleetSpec {
+        kind,
         space: space(request.space.as_ref())?,
         clock,
         ttl_ms,
         objects_max: if objects_max == 0 { limits.fleet_objects_max } else { objects_max },
         durability,
+        event_clock_lead_ms: millis("event_clock_lead", request.event_clock_lead.as_ref())?,
     })
 }
 
@@ -68,7 +78,7 @@ pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
         name: fleet.name().as_str().to_owned(),
         space: Some(space_message(&options.space)),
         clock: clock.into(),
-        ttl: ttl_message(options.ttl_ms),
+        ttl: duration_message(options.ttl_ms),
         limits: Some(v1::FleetLimits { objects_max: options.objects_max }),
         term: fleet.term(),
         epoch: view.epoch,
@@ -79,9 +89,12 @@ pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
         row_counts: Some(row_counts(&view.rows)),
         query_count: view.queries,
         durability: durability_value(fleet.durability()).into(),
+        event_clock_lead: lead_message(options.clock, Some(fleet.event_clock_lead_ms())),
         log: fleet.log().map(|log| log_message(log)),
         replication: fleet.log().map(|log| replication_message(fleet, log)),
         history: fleet.history_reading().map(history_message),
+        kind: kind_value(fleet.kind()).into(),
+        name_count: fleet.names().map_or(0, |names| names.len() as u64),
     }
 }
 
@@ -91,9 +104,18 @@ pub(crate) fn create_request(name: &FleetName, spec: &FleetSpec) -> v1::CreateFl
         name: name.as_str().to_owned(),
         space: Some(space_message(&spec.space)),
         clock: clock_value(spec.clock).into(),
-        ttl: ttl_message(spec.ttl_ms),
+        ttl: duration_message(spec.ttl_ms),
         limits: Some(v1::FleetLimits { objects_max: spec.objects_max }),
         durability: spec.durability.map(durability_value).unwrap_or_default().into(),
+        event_clock_lead: lead_message(spec.clock, spec.event_clock_lead_ms),
+        kind: kind_value(spec.kind).into(),
+    }
+}
+
+fn kind_value(kind: FleetKind) -> v1::FleetKind {
+    match kind {
+        FleetKind::Numeric => v1::FleetKind::Numeric,
+        FleetKind::Named => v1::FleetKind::Named,
     }
 }
 
@@ -104,7 +126,12 @@ fn clock_value(clock: Clock) -> v1::Clock {
     }
 }
 
-fn ttl_message(ttl_ms: Option<i64>) -> Option<prost_types::Duration> {
+/// A system clock has no lead.
+fn lead_message(clock: Clock, lead_ms: Option<i64>) -> Option<prost_types::Duration> {
+    duration_message(lead_ms.filter(|_| clock == Clock::Event))
+}
+
+fn duration_message(ttl_ms: Option<i64>) -> Option<prost_types::Duration> {
     let ttl = Duration::from_millis(ttl_ms?.unsigned_abs());
     ttl.try_into().ok()
 }

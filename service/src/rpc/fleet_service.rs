@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status};
 use super::deadline::Deadline;
 use super::fleet_message::{message, spec};
 use super::service_context::ServiceContext;
+use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::{ChangeReply, Durability, FleetName, Token};
 use crate::limits::{FLEET_PAGE_DEFAULT, FLEET_PAGE_MAX};
@@ -24,17 +25,17 @@ impl FleetService for ServiceContext {
         &self,
         request: Request<CreateFleetRequest>,
     ) -> Result<Response<CreateFleetResponse>, Status> {
+        let call = Call::of(request.extensions())?;
         let request = request.into_inner();
         let name = FleetName::new("name", &request.name)?;
         let spec = spec(&request, &self.limits)?;
-        if spec.durability == Some(Durability::Logged) && !self.registry.has_data() {
+        if spec.durability == Some(Durability::Logged) && !self.has_data() {
             return Err(ServiceError::no_data("durability").into());
         }
-        self.registry.check_ready()?;
         let context = self.clone();
         let created = whole(async move {
-            let fleet = context.registry.create(name, spec).await?;
-            Ok(message(&fleet, context.registry.engine_name()))
+            let fleet = context.create_fleet(&call, name, spec).await?;
+            Ok(message(&fleet, context.engine_name()))
         });
         Ok(Response::new(CreateFleetResponse { fleet: Some(created.await?) }))
     }
@@ -43,8 +44,9 @@ impl FleetService for ServiceContext {
         &self,
         request: Request<GetFleetRequest>,
     ) -> Result<Response<GetFleetResponse>, Status> {
-        let fleet = self.registry.find_requested("name", &request.get_ref().name)?;
-        let fleet = Some(message(&fleet, self.registry.engine_name()));
+        let call = Call::of(request.extensions())?;
+        let fleet = self.fleet(&call, "name", &request.get_ref().name)?;
+        let fleet = Some(message(&fleet, self.engine_name()));
         Ok(Response::new(GetFleetResponse { fleet }))
     }
 
@@ -52,7 +54,8 @@ impl FleetService for ServiceContext {
         &self,
         request: Request<ListFleetsRequest>,
     ) -> Result<Response<ListFleetsResponse>, Status> {
-        Ok(Response::new(list_fleets(self, request.get_ref())?))
+        let call = Call::of(request.extensions())?;
+        Ok(Response::new(list_fleets(self, &call, request.get_ref())?))
     }
 
     async fn clear_fleet(
@@ -60,7 +63,8 @@ impl FleetService for ServiceContext {
         request: Request<ClearFleetRequest>,
     ) -> Result<Response<ClearFleetResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        let cleared = deadline.bound(clear_fleet(self, request.get_ref())).await;
+        let call = Call::of(request.extensions())?;
+        let cleared = deadline.bound(clear_fleet(self, &call, request.get_ref())).await;
         Ok(Response::new(cleared.map_err(|error| self.count(error))?))
     }
 
@@ -70,8 +74,8 @@ impl FleetService for ServiceContext {
     ) -> Result<Response<DeleteFleetResponse>, Status> {
         // A call that destroys names its fleet: an empty name is not the default here.
         let name = FleetName::new("name", &request.get_ref().name)?;
-        let context = self.clone();
-        whole(async move { context.registry.delete(&name).await }).await?;
+        let (context, call) = (self.clone(), Call::of(request.extensions())?);
+        whole(async move { context.delete_fleet(&call, &name).await }).await?;
         Ok(Response::new(DeleteFleetResponse {}))
     }
 }
@@ -87,9 +91,10 @@ async fn whole<T: Send + 'static>(
 /// it stays valid when fleets are created and deleted.
 fn list_fleets(
     context: &ServiceContext,
+    call: &Call,
     request: &ListFleetsRequest,
 ) -> Result<ListFleetsResponse, ServiceError> {
-    context.registry.check_ready()?;
+    context.check_ready()?;
     let page_size = match usize::try_from(request.page_size) {
         Ok(0) => FLEET_PAGE_DEFAULT,
         Ok(page_size) => page_size.min(FLEET_PAGE_MAX),
@@ -104,10 +109,10 @@ fn list_fleets(
             ServiceError::field("page_token", "not a next_page_token of this service")
         })?),
     };
-    let (fleets, has_more) = context.registry.list_page(after.as_ref(), page_size);
+    let (fleets, has_more) = context.fleet_page(call, after.as_ref(), page_size);
     let last = fleets.last().filter(|_| has_more);
     let next_page_token = last.map_or_else(String::new, |fleet| fleet.name().as_str().to_owned());
-    let engine = context.registry.engine_name();
+    let engine = context.engine_name();
     let fleets = fleets.iter().map(|fleet| message(fleet, engine)).collect();
     Ok(ListFleetsResponse { fleets, next_page_token })
 }
@@ -116,14 +121,15 @@ fn list_fleets(
 /// for capacity.
 async fn clear_fleet(
     context: &ServiceContext,
+    call: &Call,
     request: &ClearFleetRequest,
 ) -> Result<ClearFleetResponse, ServiceError> {
     // A call that destroys names its fleet: an empty name is not the default here.
-    let fleet = context.registry.find(&FleetName::new("name", &request.name)?)?;
+    let fleet = context.named_fleet(call, &FleetName::new("name", &request.name)?)?;
     let durability = fleet.accept(None)?;
-    let permit = fleet.try_reserve(0)?;
+    let permit = fleet.try_reserve(call.client(), 0)?;
     let (epoch, removed_count) = match fleet.change(permit, EngineRequest::Clear, None).await? {
-        ChangeReply::Settled { epoch, outcome } => (epoch, outcome.removed),
+        ChangeReply::Settled { epoch, outcome, .. } => (epoch, outcome.removed),
         // Without a producer there are no resends.
         ChangeReply::Duplicate { epoch } => (epoch, 0),
         ChangeReply::Refused(error) => return Err(error),

@@ -11,11 +11,12 @@ use shoal_position_log::{EpochState, FrameKind, LogError, LogReader, Position, R
 use shoal_proto::v1;
 use shoal_proto::v1::follow_request::Kind as RequestKind;
 use shoal_proto::v1::follow_response::Kind;
-use tonic::{Status, Streaming};
+use tonic::{Request, Status, Streaming};
 use tracing::{info, warn};
 
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::service_context::ServiceContext;
+use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{FOLLOW_PART_BYTES, FOLLOW_PROGRESS_MS};
@@ -47,15 +48,17 @@ impl Drop for Connection {
 
 pub(super) async fn follow(
     context: &ServiceContext,
-    mut requests: Streaming<v1::FollowRequest>,
+    request: Request<Streaming<v1::FollowRequest>>,
 ) -> Result<FollowStream, Status> {
-    let open = context.open_stream().map_err(|error| context.count(error))?;
+    let call = Call::of(request.extensions())?;
+    let mut requests = request.into_inner();
+    let open = context.open_stream(&call)?;
     let first = requests.message().await?.and_then(|request| request.kind);
     let Some(RequestKind::Start(start)) = first else {
         let problem = "the first request must have a position";
         return Err(ServiceError::field("start", problem).into());
     };
-    let (fleet, folder) = context.find_log(&start.fleet, &start.fleet_id)?;
+    let (fleet, folder) = context.find_log(&call, &start.fleet, &start.fleet_id)?;
     let log = fleet.log().cloned().ok_or(ServiceError::NoLog)?;
     context.replication.expect_followers().await?;
     let context = context.clone();

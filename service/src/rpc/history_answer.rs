@@ -20,6 +20,7 @@ use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
 use super::records::{RECORD_BYTES_MAX, record};
 use super::service_context::ServiceContext;
+use crate::access::{Call, MeteredQuota};
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{CHUNK_BYTES_TARGET, HISTORY_ROWS_MAX, HISTORY_TILES_MAX, HISTORY_TURN_MS};
@@ -49,6 +50,7 @@ impl<T: Send + 'static> Rows for Vec<T> {
 
 /// A query of one version of a fleet's history.
 pub(super) struct PastQuery {
+    call: Call,
     fleet: Arc<Fleet>,
     version: Arc<Version>,
     cancel: CancelOnDrop,
@@ -101,13 +103,18 @@ impl PastQuery {
     /// Takes the current version of a fleet's history.
     ///
     /// # Errors
-    /// [`ServiceError::FleetUnknown`], [`ServiceError::FleetName`], [`ServiceError::NoHistory`].
-    pub(super) fn new(context: &ServiceContext, fleet: &str) -> Result<Self, ServiceError> {
-        let fleet = context.registry.find_requested("fleet", fleet)?;
+    /// [`ServiceError::FleetName`], [`ServiceError::NoHistory`]; those of
+    /// [`ServiceContext::fleet`].
+    pub(super) fn new(
+        context: &ServiceContext,
+        call: &Call,
+        fleet: &str,
+    ) -> Result<Self, ServiceError> {
+        let fleet = context.fleet(call, "fleet", fleet)?;
         let history = fleet.history();
         let history = history.ok_or_else(|| ServiceError::NoHistory(fleet.name().to_string()))?;
         let cancel = CancelOnDrop(Arc::default());
-        Ok(Self { version: history.version(), fleet, cancel })
+        Ok(Self { call: call.clone(), version: history.version(), fleet, cancel })
     }
 
     pub(super) fn fleet(&self) -> &Arc<Fleet> {
@@ -135,8 +142,8 @@ impl PastQuery {
         message: impl Fn(&Space, Option<v1::HistoryHeader>, &R, Range<usize>) -> T + Send + 'static,
         deadline: Deadline,
     ) -> Result<Response<ChunkStream<T>>, ServiceError> {
-        let fleet = self.fleet.clone();
-        stream(context, fleet, deadline, move |context, sender| async move {
+        let (call, fleet) = (self.call.clone(), self.fleet.clone());
+        stream(context, (&call, fleet), deadline, move |context, sender| async move {
             let (space, mut header) = (self.fleet.space(), Some(self.header()));
             let mut turns = Turns::new(context, step);
             loop {
@@ -174,17 +181,18 @@ impl PastQuery {
 /// deleted.
 ///
 /// # Errors
-/// [`ServiceError::Busy`], [`ServiceError::ShuttingDown`].
+/// [`ServiceError::Busy`], [`ServiceError::Quota`], [`ServiceError::ShuttingDown`].
 pub(super) fn stream<T: Send + 'static, F>(
     context: &ServiceContext,
-    fleet: Arc<Fleet>,
+    (call, fleet): (&Call, Arc<Fleet>),
     deadline: Deadline,
     task: impl FnOnce(ServiceContext, ChunkSender<T>) -> F + Send + 'static,
 ) -> Result<Response<ChunkStream<T>>, ServiceError>
 where
     F: Future<Output = Result<Result<(), Status>, NotTaken>> + Send + 'static,
 {
-    let open = context.open_stream().map_err(|error| context.count(error))?;
+    let open = context.open_stream(call)?;
+    call.take(MeteredQuota::Queries, 1).map_err(|error| context.count(error))?;
     let context = context.clone();
     Ok(Response::new(ChunkStream::spawn(|sender| async move {
         let _open = open;

@@ -17,12 +17,14 @@ use super::deadline::Deadline;
 use super::history_answer::{CHUNK_ROWS, PastQuery, Turns, fixes, stream};
 use super::past_filter::PastFilter;
 use super::service_context::ServiceContext;
+use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{REPLAY_INTERVAL_MS, REPLAY_QUIET_MS, REPLAY_SPEED_MAX};
 
 /// See the file's head.
 pub(super) struct PacedReplay {
+    pub(super) call: Call,
     pub(super) fleet: Arc<Fleet>,
     pub(super) filter: PastFilter,
     pub(super) window_ms: (i64, i64),
@@ -69,8 +71,8 @@ impl PacedReplay {
         context: &ServiceContext,
         deadline: Deadline,
     ) -> Result<Response<ChunkStream<v1::ReplayResponse>>, ServiceError> {
-        let fleet = self.fleet.clone();
-        stream(context, fleet, deadline, |context, sender| async move {
+        let (call, fleet) = (self.call.clone(), self.fleet.clone());
+        stream(context, (&call, fleet), deadline, |context, sender| async move {
             self.send(&context, &sender).await
         })
     }
@@ -85,7 +87,8 @@ impl PacedReplay {
         let (mut next_ms, to_ms) = self.window_ms;
         let mut pace = None;
         loop {
-            let query = match PastQuery::new(context, self.fleet.name().as_str()) {
+            let name = self.fleet.name().as_str();
+            let query = match PastQuery::new(context, &self.call, name) {
                 Ok(query) => query,
                 Err(error) => return Ok(Err(error.into())),
             };

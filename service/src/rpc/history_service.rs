@@ -9,7 +9,6 @@ use shoal_engine::limits::GET_OBJECTS_MAX;
 use shoal_history::{
     AsOf, AsOfQuery, Density, DensityCell, DensityGrid, HistoryError, Replay, Scan, Trajectory,
 };
-use shoal_proto::raw::position_service_server::PositionService as _;
 use shoal_proto::v1;
 use shoal_proto::v1::history_service_server::HistoryService;
 use tonic::{Request, Response, Status};
@@ -20,8 +19,9 @@ use super::duration::millis;
 use super::history_answer::{PastChunk, PastQuery, Step, fixes};
 use super::history_replay::{PacedReplay, speed_of};
 use super::past_filter::PastFilter;
-use super::position_service::at_most;
+use super::position_service::{at_most, remove as remove_objects};
 use super::service_context::ServiceContext;
+use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Durability;
 use crate::limits::HISTORY_ROWS_MAX;
@@ -38,9 +38,10 @@ impl HistoryService for ServiceContext {
         &self,
         request: Request<v1::TrajectoryRequest>,
     ) -> Result<Response<Self::TrajectoryStream>, Status> {
-        let deadline = Deadline::of(request.metadata());
-        let v1::TrajectoryRequest { fleet, mut objects, window, every } = request.into_inner();
-        let query = PastQuery::new(self, &fleet)?;
+        let (deadline, call) = (Deadline::of(request.metadata()), Call::of(request.extensions())?);
+        let (v1::TrajectoryRequest { fleet, mut objects, window, every }, _charge) =
+            self.message(request).await?;
+        let query = PastQuery::new(self, &call, &fleet)?;
         at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
         let mut known = HashSet::new();
         objects.retain(|object| known.insert(*object));
@@ -56,9 +57,10 @@ impl HistoryService for ServiceContext {
         &self,
         request: Request<v1::PassedRequest>,
     ) -> Result<Response<Self::PassedStream>, Status> {
-        let deadline = Deadline::of(request.metadata());
-        let v1::PassedRequest { fleet, filter, region, window, projection } = request.into_inner();
-        let query = PastQuery::new(self, &fleet)?;
+        let (deadline, call) = (Deadline::of(request.metadata()), Call::of(request.extensions())?);
+        let (v1::PassedRequest { fleet, filter, region, window, projection }, _charge) =
+            self.message(request).await?;
+        let query = PastQuery::new(self, &call, &fleet)?;
         let region = Some(region.unwrap_or_default());
         let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
         let window_ms = window_of(window)?;
@@ -88,9 +90,10 @@ impl HistoryService for ServiceContext {
         &self,
         request: Request<v1::AsOfRequest>,
     ) -> Result<Response<Self::AsOfStream>, Status> {
-        let deadline = Deadline::of(request.metadata());
-        let v1::AsOfRequest { fleet, filter, time_ms, region, objects } = request.into_inner();
-        let query = PastQuery::new(self, &fleet)?;
+        let (deadline, call) = (Deadline::of(request.metadata()), Call::of(request.extensions())?);
+        let (v1::AsOfRequest { fleet, filter, time_ms, region, objects }, _charge) =
+            self.message(request).await?;
+        let query = PastQuery::new(self, &call, &fleet)?;
         at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
         let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
         let objects = Some(objects).filter(|objects| !objects.is_empty());
@@ -105,13 +108,15 @@ impl HistoryService for ServiceContext {
         &self,
         request: Request<v1::ReplayRequest>,
     ) -> Result<Response<Self::ReplayStream>, Status> {
-        let deadline = Deadline::of(request.metadata());
-        let v1::ReplayRequest { fleet, filter, region, window, speed } = request.into_inner();
-        let query = PastQuery::new(self, &fleet)?;
+        let (deadline, call) = (Deadline::of(request.metadata()), Call::of(request.extensions())?);
+        let (v1::ReplayRequest { fleet, filter, region, window, speed }, _charge) =
+            self.message(request).await?;
+        let query = PastQuery::new(self, &call, &fleet)?;
         let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
         let window_ms = window_of(window)?;
         if let Some(speed) = speed_of(speed)? {
-            let replay = PacedReplay { fleet: query.fleet().clone(), filter, window_ms, speed };
+            let fleet = query.fleet().clone();
+            let replay = PacedReplay { call, fleet, filter, window_ms, speed };
             return Ok(replay.answer(self, deadline)?);
         }
         let (version, budget) = (query.version().clone(), query.budget());
@@ -124,9 +129,10 @@ impl HistoryService for ServiceContext {
         &self,
         request: Request<v1::DensityRequest>,
     ) -> Result<Response<Self::DensityStream>, Status> {
-        let deadline = Deadline::of(request.metadata());
-        let v1::DensityRequest { fleet, filter, region, window, cell, step } = request.into_inner();
-        let query = PastQuery::new(self, &fleet)?;
+        let (deadline, call) = (Deadline::of(request.metadata()), Call::of(request.extensions())?);
+        let (v1::DensityRequest { fleet, filter, region, window, cell, step }, _charge) =
+            self.message(request).await?;
+        let query = PastQuery::new(self, &call, &fleet)?;
         let space = query.fleet().space();
         let filter = PastFilter::new(space, filter.as_ref(), region.as_ref())?;
         let cell_quanta = side(space, cell)?;
@@ -149,9 +155,10 @@ impl HistoryService for ServiceContext {
         &self,
         request: Request<v1::EraseRequest>,
     ) -> Result<Response<v1::EraseResponse>, Status> {
-        let context = self.clone();
+        let (context, call) = (self.clone(), Call::of(request.extensions())?);
+        let (request, _charge) = self.message(request).await?;
         // Runs to its end even if the caller leaves.
-        let erased = tokio::spawn(async move { erase(&context, request.into_inner()).await });
+        let erased = tokio::spawn(async move { erase(&context, &call, request).await });
         Ok(Response::new(erased.await.unwrap_or(Err(ServiceError::ShuttingDown.into()))?))
     }
 }
@@ -159,15 +166,16 @@ impl HistoryService for ServiceContext {
 /// Removes objects durably, and begins to erase their past.
 async fn erase(
     context: &ServiceContext,
+    call: &Call,
     request: v1::EraseRequest,
 ) -> Result<v1::EraseResponse, Status> {
     let v1::EraseRequest { fleet, objects } = request;
-    let query = PastQuery::new(context, &fleet)?;
+    let query = PastQuery::new(context, call, &fleet)?;
     if objects.is_empty() {
         return Err(ServiceError::field("objects", "none is given").into());
     }
     let remove = v1::RemoveRequest { fleet, objects: objects.clone(), ..Default::default() };
-    let removed = context.remove(Request::new(remove)).await?.into_inner();
+    let removed = remove_objects(context, call, remove).await?;
     let v1::RemoveResponse { removed_count, epoch, term, .. } = removed;
     query.fleet().survives(Durability::Logged, epoch).await?;
     query.fleet().erase_past(objects).await?;

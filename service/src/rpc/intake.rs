@@ -1,8 +1,8 @@
 //! From a report message to a change of a fleet.
 //!
 //! A message is parsed, then waits for capacity in the queue, then its rows are read: nothing is
-//! allocated beyond that capacity. An error concerns its message alone. Long messages yield to
-//! other calls.
+//! allocated beyond that capacity. An error concerns its message alone. Long messages are parsed
+//! and read by workers.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -17,16 +17,21 @@ use shoal_engine::Request;
 use super::ack_range::{Faults, Settled};
 use super::fix_reader::FixReader;
 use super::report_message::{Payload, ReportMessage};
+use super::row_times::newest_times;
+use super::service_context::ServiceContext;
+use crate::access::{Call, MeteredQuota};
 use crate::error::ServiceError;
 use crate::fleet::{
     BatchId, ChangePermit, ChangeReply, ConvertedRequest, Durability, Fleet, FleetState,
-    PendingChange, Registry,
+    PendingChange,
 };
-use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, READ_ROWS_AT_ONCE};
+use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, WORKER_BYTES_MIN, WORKER_ROWS_MIN};
+use crate::shares::FairWorkers;
 
 /// Parses the messages of one stream.
 pub(super) struct Intake {
-    registry: Arc<Registry>,
+    call: Call,
+    context: ServiceContext,
     /// Of the last message: most streams name a single one.
     fleet: Option<(String, Arc<Fleet>)>,
     /// Of the last message.
@@ -41,12 +46,15 @@ type FleetEnd = Pin<Box<dyn Future<Output = ServiceError> + Send>>;
 /// A parsed message without capacity in the queue.
 #[derive(Debug)]
 pub(super) struct Report {
+    call: Call,
     message: ReportMessage,
     block: Option<Block>,
     batch: Option<BatchId>,
     pub(super) fleet: Arc<Fleet>,
     durability: Durability,
     arrived: Instant,
+    time_max_ms: i64,
+    workers: FairWorkers,
 }
 
 /// A message in the queue or in a cycle.
@@ -59,26 +67,50 @@ pub(super) struct PendingReport {
 }
 
 impl Intake {
-    pub(super) fn new(registry: Arc<Registry>) -> Self {
-        Self { registry, fleet: None, producer: None, used: Vec::new() }
+    pub(super) fn new(call: Call, context: ServiceContext) -> Self {
+        Self { call, context, fleet: None, producer: None, used: Vec::new() }
     }
 
     /// Reads everything but plain rows.
     ///
     /// # Errors
     /// What is wrong with this message.
-    pub(super) fn parse(&mut self, bytes: Bytes) -> Result<Report, ServiceError> {
-        let arrived = Instant::now();
-        let message = ReportMessage::parse(bytes)?;
+    pub(super) async fn parse(&mut self, bytes: Bytes) -> Result<Report, ServiceError> {
+        let (arrived, time_max_ms) = (Instant::now(), self.context.time_max_ms());
+        let message = if bytes.len() < WORKER_BYTES_MIN {
+            ReportMessage::parse(bytes)?
+        } else {
+            self.context
+                .workers
+                .run(self.call.client(), move || ReportMessage::parse(bytes))
+                .await??
+        };
         let fleet = self.fleet(message.fleet())?;
         let durability = fleet.accept(message.durability)?;
-        let block = match &message.payload {
-            Payload::Block(bytes) => Some(parse_block(bytes.clone(), &fleet)),
-            _ => None,
+        let (client, workers) = (self.call.client(), self.context.workers.clone());
+        let block = match message.payload.clone() {
+            Payload::Block(bytes) if bytes.len() < WORKER_BYTES_MIN => {
+                Some(parse_block(bytes, &fleet))
+            }
+            Payload::Block(bytes) => {
+                let fleet = fleet.clone();
+                Some(workers.run(client, move || parse_block(bytes, &fleet)).await?)
+            }
+            Payload::Rows { .. } | Payload::None => None,
         };
         let block = block.transpose().inspect_err(|_| fleet.metrics().count_failed())?;
         let batch = self.batch(&message);
-        Ok(Report { message, block, batch, fleet, durability, arrived })
+        Ok(Report {
+            call: self.call.clone(),
+            message,
+            block,
+            batch,
+            fleet,
+            durability,
+            arrived,
+            time_max_ms,
+            workers,
+        })
     }
 
     /// Completes when a fleet that the stream has reported to ends, with the reason.
@@ -96,7 +128,7 @@ impl Intake {
                 Ok(fleet.clone())
             }
             _ => {
-                let fleet = self.registry.find_requested("fleet", name)?;
+                let fleet = self.context.fleet(&self.call, "fleet", name)?;
                 if self.used.iter().all(|(term, _)| *term != fleet.term()) {
                     self.used.push((fleet.term(), Box::pin(fleet.clone().ended())));
                 }
@@ -119,6 +151,10 @@ impl Intake {
 }
 
 fn parse_block(bytes: Bytes, fleet: &Fleet) -> Result<Block, ServiceError> {
+    if fleet.names().is_some() {
+        let problem = "the fleet is named: its rows have names, and a block has none";
+        return Err(ServiceError::field("block", problem));
+    }
     let budget = Budget {
         rows_max: MESSAGE_ROWS_MAX as u32,
         bytes_max: MESSAGE_BYTES_MAX,
@@ -134,8 +170,26 @@ fn parse_block(bytes: Bytes, fleet: &Fleet) -> Result<Block, ServiceError> {
 }
 
 impl Report {
+    /// Waits for its capacity, and until the quota of its token allows its rows.
+    ///
+    /// # Errors
+    /// That the fleet ended.
+    pub(super) async fn reserve(&self) -> Result<ChangePermit, ServiceError> {
+        self.call.wait(MeteredQuota::Rows, self.rows() as u64).await;
+        self.fleet.reserve(self.call.client(), self.rows()).await
+    }
+
+    /// Reserves its capacity, if there is any.
+    ///
+    /// # Errors
+    /// [`ServiceError::Busy`]; [`ServiceError::Quota`]; that the fleet ended.
+    pub(super) fn try_reserve(&self) -> Result<ChangePermit, ServiceError> {
+        self.call.take(MeteredQuota::Rows, self.rows() as u64)?;
+        self.fleet.try_reserve(self.call.client(), self.rows())
+    }
+
     /// Rows that need capacity.
-    pub(super) fn rows(&self) -> usize {
+    fn rows(&self) -> usize {
         match (&self.block, &self.message.payload) {
             (Some(block), _) => block.rows(),
             (None, Payload::Rows { count, .. }) => *count,
@@ -147,30 +201,43 @@ impl Report {
     ///
     /// # Errors
     /// [`ServiceError::Malformed`].
-    pub(super) async fn send(self, permit: ChangePermit) -> Result<PendingReport, ServiceError> {
-        let (converted, faults) = match self.block {
-            Some(block) => (Request::Block(block).into(), Faults::new()),
-            None => read_rows(&self.message, &self.fleet)
-                .await
-                .inspect_err(|_| self.fleet.metrics().count_failed())?,
+    pub(super) async fn send(
+        self,
+        mut permit: ChangePermit,
+    ) -> Result<PendingReport, ServiceError> {
+        let rows = self.rows();
+        let Self { call, message, block, batch, fleet, durability, arrived, .. } = self;
+        let time_max_ms = self.time_max_ms;
+        let read = match block {
+            Some(block) => Ok((Request::Block(block).into(), Faults::new())),
+            None if rows < WORKER_ROWS_MIN => read_rows(&message, &fleet, time_max_ms),
+            None => {
+                let fleet = fleet.clone();
+                let read = move || read_rows(&message, &fleet, time_max_ms);
+                self.workers.run(call.client(), read).await?
+            }
         };
-        let pending = self.fleet.change(permit, converted, self.batch);
-        Ok(PendingReport { pending, faults, durability: self.durability, arrived: self.arrived })
+        let (mut converted, faults) = read.inspect_err(|_| fleet.metrics().count_failed())?;
+        // Refused rows need no place.
+        permit.shrink(converted.request.rows());
+        if fleet.uses_newest_times() {
+            converted.times = newest_times(&converted.request).await;
+        }
+        let pending = fleet.change(permit, converted, batch);
+        Ok(PendingReport { pending, faults, durability, arrived })
     }
 }
 
-async fn read_rows(
+fn read_rows(
     message: &ReportMessage,
     fleet: &Fleet,
+    time_max_ms: i64,
 ) -> Result<(ConvertedRequest, Faults), ServiceError> {
     let Payload::Rows { count, from } = message.payload else {
         return Ok((Request::Fixes(Default::default()).into(), Faults::new()));
     };
-    let mut reader = FixReader::new(*fleet.space(), count);
-    let mut fixes = message.fixes(from);
-    while reader.read(&mut fixes, READ_ROWS_AT_ONCE)? {
-        tokio::task::yield_now().await;
-    }
+    let mut reader = FixReader::new(*fleet.space(), fleet.names(), time_max_ms, count);
+    reader.read(&mut message.fixes(from))?;
     Ok(reader.finish())
 }
 
@@ -190,10 +257,13 @@ impl PendingReport {
         fleet.metrics().ack_seconds.observe(arrived.elapsed().as_secs_f64());
         let term = fleet.term();
         Ok(match reply {
-            ChangeReply::Settled { epoch, mut outcome } => match outcome.block_error.take() {
-                None => Settled::Applied { term, epoch, outcome, faults, durability },
-                Some(error) => Settled::Failed(error.into()),
-            },
+            ChangeReply::Settled { epoch, mut outcome, refused } => {
+                let refused = Box::new(refused);
+                match outcome.block_error.take() {
+                    None => Settled::Applied { term, epoch, outcome, refused, faults, durability },
+                    Some(error) => Settled::Failed(error.into()),
+                }
+            }
             ChangeReply::Duplicate { epoch } => Settled::Duplicate { term, epoch, durability },
             ChangeReply::Refused(error) => Settled::Failed(error),
         })

@@ -13,6 +13,7 @@ use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::fleet_message::create_request;
 use super::follow::{FollowStream, follow};
 use super::service_context::ServiceContext;
+use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, FleetSpec};
 use crate::limits::FOLLOW_PART_BYTES;
@@ -28,10 +29,11 @@ impl LogService for ServiceContext {
 
     async fn describe_logs(
         &self,
-        _request: Request<v1::DescribeLogsRequest>,
+        request: Request<v1::DescribeLogsRequest>,
     ) -> Result<Response<v1::DescribeLogsResponse>, Status> {
-        self.check_leader()?;
-        let logs = self.registry.list().iter().filter_map(|fleet| describe(fleet)).collect();
+        let call = Call::of(request.extensions())?;
+        self.check_log_leader()?;
+        let logs = self.administered(&call).iter().filter_map(|fleet| describe(fleet)).collect();
         let server_id = self.replication.server_id().await?;
         Ok(Response::new(v1::DescribeLogsResponse { logs, server_id }))
     }
@@ -40,10 +42,11 @@ impl LogService for ServiceContext {
         &self,
         request: Request<v1::FetchCheckpointRequest>,
     ) -> Result<Response<CheckpointStream>, Status> {
+        let call = Call::of(request.extensions())?;
         let v1::FetchCheckpointRequest { fleet, fleet_id } = request.into_inner();
-        self.check_leader()?;
-        let open = self.open_stream()?;
-        let folder = self.find_log(&fleet, &fleet_id)?.1;
+        self.check_log_leader()?;
+        let open = self.open_stream(&call)?;
+        let folder = self.find_log(&call, &fleet, &fleet_id)?.1;
         Ok(Response::new(ChunkStream::spawn(|sender| async move {
             let _open = open;
             send_checkpoint(folder, &sender).await
@@ -54,13 +57,14 @@ impl LogService for ServiceContext {
         &self,
         request: Request<Streaming<v1::FollowRequest>>,
     ) -> Result<Response<FollowStream>, Status> {
-        Ok(Response::new(follow(self, request.into_inner()).await?))
+        Ok(Response::new(follow(self, request).await?))
     }
 
     async fn promote(
         &self,
         request: Request<v1::PromoteRequest>,
     ) -> Result<Response<v1::PromoteResponse>, Status> {
+        Call::of(request.extensions())?;
         let (replication, force) = (self.replication.clone(), request.get_ref().force);
         // Runs to its end even if the caller leaves.
         let promoted = tokio::spawn(async move { replication.promote(force).await });
@@ -78,28 +82,23 @@ impl LogService for ServiceContext {
         &self,
         request: Request<v1::FenceRequest>,
     ) -> Result<Response<v1::FenceResponse>, Status> {
-        self.registry.check_ready()?;
+        Call::of(request.extensions())?;
+        self.check_ready()?;
         let fenced_count = self.replication.fence(request.into_inner()).await?;
         Ok(Response::new(v1::FenceResponse { fenced_count }))
     }
 }
 
 impl ServiceContext {
-    /// Confirms that followers may copy the logs of this server.
-    fn check_leader(&self) -> Result<(), ServiceError> {
-        self.registry.check_ready()?;
-        self.registry.check_leader()?;
-        if self.registry.has_data() { Ok(()) } else { Err(ServiceError::NoLog) }
-    }
-
     /// The fleet with a name and identity, and its files.
     pub(super) fn find_log(
         &self,
+        call: &Call,
         name: &str,
         id: &[u8],
     ) -> Result<(std::sync::Arc<Fleet>, FleetFolder), ServiceError> {
-        self.check_leader()?;
-        let fleet = self.registry.find_requested("fleet", name)?;
+        self.check_log_leader()?;
+        let fleet = self.fleet(call, "fleet", name)?;
         let folder = fleet.folder().cloned().ok_or(ServiceError::NoLog)?;
         if folder.identity.id.to_be_bytes() != *id {
             return Err(ServiceError::FleetUnknown(name.to_owned()));
@@ -112,11 +111,13 @@ impl ServiceContext {
 pub(crate) fn describe(fleet: &Fleet) -> Option<v1::LogDescription> {
     let (folder, terms, options) = (fleet.folder()?, fleet.terms(), fleet.options());
     let spec = FleetSpec {
+        kind: fleet.kind(),
         space: options.space,
         clock: options.clock,
         ttl_ms: options.ttl_ms,
         objects_max: options.objects_max,
         durability: Some(fleet.durability()),
+        event_clock_lead_ms: Some(fleet.event_clock_lead_ms()),
     };
     let ended = |past: &shoal_position_log::PastTerm| v1::EndedTerm {
         term: past.term,

@@ -1,35 +1,34 @@
-//! Bounds the memory of partly read messages.
+//! Bounds the memory of large messages, from their first byte until the last copy is dropped.
 //!
-//! A layer under every call. It follows the length prefixes of gRPC messages in request bodies; a
-//! large message takes its length from a server-wide budget before its bytes pass, and returns it
-//! when the call asks for the next one. A call waits by not reading, so HTTP/2 stops its sender. No
-//! call waits while it holds a share, and a stalled sender loses its stream.
+//! A layer under every call. Its body (`budgeted_body.rs`) charges a large message in steps as its
+//! bytes arrive, for at most four times what has arrived. The places are shared by connection: one
+//! that holds none always finds room. A call waits by not reading, so HTTP/2 stops its sender.
+//!
+//! Calls that hold a part and wait do not deadlock: room for one whole message is set aside, and
+//! messages without places take turns for it. Each turn ends: its sender's time is limited.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http_body::{Body as HttpBody, Frame};
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep, sleep_until};
-use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
+use super::budgeted_body::BudgetedBody;
+use super::large_message::{CallKind, LargeMessage};
 use crate::error::ServiceError;
-use crate::limits::{BUDGETED_MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX, MESSAGE_READ_MS_MAX};
+use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_CHARGE_BYTES_MIN};
+use crate::shares::{Client, FairPlaces, PlacesPermit};
 
-/// Compression flag and length.
-const PREFIX_BYTES: usize = 5;
+/// Up to this size the charge of a message grows fourfold, then twofold: the messages of usual
+/// clients are copied little, and those beyond hold little more than they need.
+const FOURFOLD_BYTES: usize = 1 << 20;
 
 /// The budget, as a layer.
 #[derive(Clone, Debug)]
 pub struct MessageBudget {
-    bytes: Arc<Semaphore>,
+    bytes: FairPlaces,
+    /// The room that is set aside: one place.
+    whole: FairPlaces,
     gauge: Gauge,
 }
 
@@ -37,7 +36,78 @@ impl MessageBudget {
     /// A budget of `bytes_max` bytes; `gauge` shows the bytes in use.
     #[must_use]
     pub fn new(bytes_max: usize, gauge: Gauge) -> Self {
-        Self { bytes: Arc::new(Semaphore::new(bytes_max)), gauge }
+        let bytes = FairPlaces::new(bytes_max.saturating_sub(MESSAGE_BYTES_MAX));
+        Self { bytes, whole: FairPlaces::new(1), gauge }
+    }
+
+    /// Charges nothing so far.
+    pub(super) fn charge(&self) -> Charge {
+        let gauge = self.gauge.clone();
+        Charge { bytes: 0, permits: Vec::new(), is_whole: false, gauge }
+    }
+
+    /// Waits for more bytes, or for the room of a whole message.
+    pub(super) async fn reserve(self, client: Client, bytes: usize) -> Result<Grant, ServiceError> {
+        let granted = tokio::select! {
+            biased;
+            permit = self.bytes.reserve(client, bytes) => permit.map(Grant::Bytes),
+            permit = self.whole.reserve(client, 1) => permit.map(Grant::Whole),
+        };
+        // The budget is never closed.
+        granted.map_err(|_| ServiceError::ShuttingDown)
+    }
+}
+
+/// What a message may charge.
+#[derive(Debug)]
+pub(super) enum Grant {
+    /// As many bytes as were asked for.
+    Bytes(PlacesPermit),
+    /// All that it needs.
+    Whole(PlacesPermit),
+}
+
+/// The bytes charged for one message, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Charge {
+    bytes: usize,
+    permits: Vec<PlacesPermit>,
+    is_whole: bool,
+    gauge: Gauge,
+}
+
+impl Charge {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The bytes of the next step of a message of this length.
+    pub(super) fn step(&self, length: usize) -> usize {
+        let factor = if self.bytes < FOURFOLD_BYTES { 4 } else { 2 };
+        (factor * self.bytes).max(MESSAGE_CHARGE_BYTES_MIN).min(length) - self.bytes
+    }
+
+    /// Whether further steps need no grant.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    pub(super) fn keep(&mut self, grant: Grant) {
+        self.is_whole |= matches!(grant, Grant::Whole(_));
+        let (Grant::Bytes(permit) | Grant::Whole(permit)) = grant;
+        self.permits.push(permit);
+    }
+
+    /// Adds a step that is granted.
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.gauge.inc_by(bytes as i64);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.gauge.dec_by(self.bytes as i64);
     }
 }
 
@@ -65,204 +135,48 @@ impl<S: Service<http::Request<Body>>> Service<http::Request<Body>> for Budgeted<
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> S::Future {
+    fn call(&mut self, mut request: http::Request<Body>) -> S::Future {
+        let client = Client::of(request.extensions());
+        let kind = CallKind::of(request.uri().path());
+        let handed = LargeMessage::default();
+        if kind.handed_bytes_max > 0 {
+            request.extensions_mut().insert(handed.clone());
+        }
         let budget = self.budget.clone();
-        self.inner.call(request.map(|body| Body::new(BudgetedBody::new(body, budget))))
-    }
-}
-
-/// A share of the budget.
-struct Share {
-    permit: OwnedSemaphorePermit,
-    gauge: Gauge,
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.gauge.dec_by(self.permit.num_permits() as i64);
-    }
-}
-
-type Acquiring = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
-
-struct BudgetedBody {
-    inner: Body,
-    budget: MessageBudget,
-    prefix: [u8; PREFIX_BYTES],
-    /// Bytes of the prefix read so far.
-    prefix_seen: usize,
-    /// Length of the current message.
-    message_bytes: u64,
-    /// Its bytes that are not read yet.
-    remaining: u64,
-    /// Data to be passed on, and how much of it was scanned.
-    held: Bytes,
-    scanned: usize,
-    acquiring: Option<Acquiring>,
-    share: Option<Share>,
-    /// The message of `share` was passed on; the next poll means that the call took it.
-    is_taken: bool,
-    waited: Duration,
-    waiting: Option<(Instant, Pin<Box<Sleep>>)>,
-}
-
-/// The result of scanning the held data.
-enum Scan {
-    /// So many bytes may pass.
-    Pass(usize),
-    /// A large message begins, which needs a share.
-    Acquire,
-}
-
-impl BudgetedBody {
-    fn new(inner: Body, budget: MessageBudget) -> Self {
-        Self {
-            inner,
-            budget,
-            prefix: [0; PREFIX_BYTES],
-            prefix_seen: 0,
-            message_bytes: 0,
-            remaining: 0,
-            held: Bytes::new(),
-            scanned: 0,
-            acquiring: None,
-            share: None,
-            is_taken: false,
-            waited: Duration::ZERO,
-            waiting: None,
-        }
-    }
-
-    fn scan(&mut self) -> Scan {
-        while self.scanned < self.held.len() {
-            if self.remaining == 0 {
-                self.prefix[self.prefix_seen] = self.held[self.scanned];
-                self.prefix_seen += 1;
-                self.scanned += 1;
-                if self.prefix_seen == PREFIX_BYTES && self.begin_message() {
-                    return Scan::Acquire;
-                }
-                continue;
-            }
-            let here = (self.held.len() - self.scanned) as u64;
-            let part = here.min(self.remaining);
-            self.remaining -= part;
-            self.scanned += part as usize;
-            if self.remaining == 0 && self.share.is_some() {
-                // Cut here, so that the next poll means that the message was taken.
-                self.is_taken = true;
-                break;
-            }
-        }
-        Scan::Pass(self.scanned)
-    }
-
-    /// True when the message needs a share. The call refuses one that is too large.
-    fn begin_message(&mut self) -> bool {
-        let [_, length @ ..] = self.prefix;
-        self.prefix_seen = 0;
-        self.message_bytes = u32::from_be_bytes(length).into();
-        self.remaining = self.message_bytes;
-        self.waited = Duration::ZERO;
-        let budgeted = BUDGETED_MESSAGE_BYTES_MIN as u64..=MESSAGE_BYTES_MAX as u64;
-        if !budgeted.contains(&self.message_bytes) {
-            return false;
-        }
-        let permits = self.message_bytes as u32;
-        self.acquiring = Some(Box::pin(self.budget.bytes.clone().acquire_many_owned(permits)));
-        true
-    }
-
-    fn poll_acquire(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        if let Some(acquiring) = &mut self.acquiring {
-            let permit = ready!(acquiring.as_mut().poll(context));
-            self.acquiring = None;
-            // The budget is never closed.
-            let permit = permit.map_err(|_| Status::from(ServiceError::ShuttingDown))?;
-            let gauge = self.budget.gauge.clone();
-            gauge.inc_by(permit.num_permits() as i64);
-            self.share = Some(Share { permit, gauge });
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// Limits the time that a message with a share waits for its sender.
-    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<Status> {
-        if self.share.is_none() {
-            return Poll::Pending;
-        }
-        let left = Duration::from_millis(MESSAGE_READ_MS_MAX).saturating_sub(self.waited);
-        let now = Instant::now();
-        let (_, timer) =
-            self.waiting.get_or_insert_with(|| (now, Box::pin(sleep_until(now + left))));
-        ready!(timer.as_mut().poll(context));
-        let (bytes, limit_ms) = (self.message_bytes, MESSAGE_READ_MS_MAX);
-        self.share = None;
-        Poll::Ready(ServiceError::MessageStalled { bytes, limit_ms }.into())
-    }
-
-    fn received(&mut self, data: Bytes) {
-        if let Some((since, _)) = self.waiting.take() {
-            self.waited += since.elapsed();
-        }
-        self.held = data;
-        self.scanned = 0;
-    }
-}
-
-impl HttpBody for BudgetedBody {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let this = &mut *self;
-        if this.is_taken {
-            this.is_taken = false;
-            this.share = None;
-        }
-        loop {
-            if let Err(status) = ready!(this.poll_acquire(context)) {
-                return Poll::Ready(Some(Err(status)));
-            }
-            if !this.held.is_empty() {
-                match this.scan() {
-                    Scan::Acquire => continue,
-                    Scan::Pass(bytes) => {
-                        this.scanned = 0;
-                        return Poll::Ready(Some(Ok(Frame::data(this.held.split_to(bytes)))));
-                    }
-                }
-            }
-            match Pin::new(&mut this.inner).poll_frame(context) {
-                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => this.received(data),
-                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
-                },
-                Poll::Ready(end) => return Poll::Ready(end),
-                Poll::Pending => {
-                    return this.poll_stalled(context).map(|status| Some(Err(status)));
-                }
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.held.is_empty() && self.inner.is_end_stream()
+        self.inner.call(
+            request.map(|body| Body::new(BudgetedBody::new(body, budget, client, (kind, handed)))),
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::future::poll_fn;
+    use std::pin::Pin;
+    use std::task::ready;
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use http_body::{Body as HttpBody, Frame};
+    use shoal_proto::raw::Raw;
+    use tokio::time::{Interval, interval, timeout};
+    use tonic::{Code, Status, Streaming};
 
     use super::*;
+    use crate::limits::FIRST_MESSAGE_MS_MAX;
 
     const LARGE: usize = 100_000;
+    const PREFIX_BYTES: usize = 5;
+    const REPORT: &str = "/shoal.v1.PositionService/Report";
+    const GET: &str = "/shoal.v1.QueryService/Get";
+    const HOUR: Duration = Duration::from_secs(3600);
 
-    struct Frames(VecDeque<Bytes>);
+    /// A sender that keeps its stream open.
+    struct Frames {
+        frames: VecDeque<Bytes>,
+        pace: Option<Interval>,
+    }
 
     impl HttpBody for Frames {
         type Data = Bytes;
@@ -270,76 +184,221 @@ mod tests {
 
         fn poll_frame(
             mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
+            context: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-            // As a sender that keeps its stream open.
-            match self.0.pop_front() {
+            if let Some(pace) = &mut self.pace {
+                ready!(pace.poll_tick(context));
+            }
+            match self.frames.pop_front() {
                 Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
                 None => Poll::Pending,
             }
         }
     }
 
+    fn prefix(length: usize) -> [u8; PREFIX_BYTES] {
+        let [a, b, c, d] = (length as u32).to_be_bytes();
+        [0, a, b, c, d]
+    }
+
     fn message(length: usize) -> Vec<u8> {
-        let mut bytes = vec![0];
-        bytes.extend((length as u32).to_be_bytes());
-        bytes.resize(PREFIX_BYTES + length, 7);
+        let mut bytes = prefix(length).to_vec();
+        bytes.extend((0..length).map(|at| (at % 251) as u8));
         bytes
     }
 
-    fn body(bytes: &[u8], frame_bytes: usize, budget: &MessageBudget) -> BudgetedBody {
+    fn frames(bytes: &[u8], frame_bytes: usize) -> Frames {
         let frames = bytes.chunks(frame_bytes).map(Bytes::copy_from_slice).collect();
-        BudgetedBody::new(Body::new(Frames(frames)), budget.clone())
+        Frames { frames, pace: None }
+    }
+
+    fn budget() -> MessageBudget {
+        MessageBudget::new(2 * MESSAGE_BYTES_MAX, Gauge::default())
+    }
+
+    fn body(frames: Frames, path: &str, port: u16, budget: &MessageBudget) -> BudgetedBody {
+        let call = (CallKind::of(path), LargeMessage::default());
+        BudgetedBody::new(Body::new(frames), budget.clone(), Client::at(port), call)
+    }
+
+    /// The messages of a report stream.
+    fn stream(
+        frames: Frames,
+        port: u16,
+        budget: &MessageBudget,
+    ) -> (Streaming<Bytes>, LargeMessage) {
+        let large = LargeMessage::default();
+        let call = (CallKind::of(REPORT), large.clone());
+        let body = BudgetedBody::new(Body::new(frames), budget.clone(), Client::at(port), call);
+        (Streaming::new_request(Raw, body, None, Some(MESSAGE_BYTES_MAX)), large)
+    }
+
+    async fn read((messages, large): &mut (Streaming<Bytes>, LargeMessage)) -> Bytes {
+        let decoded = messages.message().await.unwrap().unwrap();
+        large.take().unwrap_or(decoded)
     }
 
     async fn next(body: &mut BudgetedBody) -> Result<Bytes, Status> {
-        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
+        let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
         Ok(frame.unwrap()?.into_data().unwrap())
     }
 
+    async fn refusal(body: &mut BudgetedBody) -> Status {
+        loop {
+            if let Err(status) = timeout(HOUR, next(body)).await.unwrap() {
+                return status;
+            }
+        }
+    }
+
+    const LENGTHS: [usize; 9] = [0, 3, LARGE, 0, 65_535, LARGE + 1, 2_000_000, 70_000, 5];
+
     #[tokio::test]
     async fn bytes_pass_unchanged_in_frames_of_any_size() {
-        let mut bytes = Vec::new();
-        for length in [0, 3, LARGE, 0, LARGE + 1, 70_000, 5] {
-            bytes.extend(message(length));
-        }
+        let bytes = LENGTHS.into_iter().flat_map(message).collect::<Vec<_>>();
         for frame_bytes in [1, 4, 7, 1000, 65_536, 1 << 20] {
-            let budget = MessageBudget::new(MESSAGE_BYTES_MAX, Gauge::default());
-            let mut body = body(&bytes, frame_bytes, &budget);
+            let budget = budget();
+            let mut body = body(frames(&bytes, frame_bytes), GET, 1, &budget);
             let mut passed = Vec::new();
             while passed.len() < bytes.len() {
                 passed.extend(next(&mut body).await.unwrap());
-                assert!(budget.gauge.get() <= LARGE as i64 + 1);
             }
             assert_eq!(passed, bytes);
-            assert_eq!(budget.gauge.get(), 0);
+            // The decoder may hold the last large message.
+            assert_eq!(budget.gauge.get(), 70_000);
+            drop(body);
+            assert_eq!((budget.gauge.get(), budget.bytes.held()), (0, 0));
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_of_a_stream_arrive_whole_in_frames_of_any_size() {
+        let bytes = LENGTHS.into_iter().flat_map(message).collect::<Vec<_>>();
+        for frame_bytes in [1, 4, 7, 1000, 65_536, 1 << 20] {
+            let budget = budget();
+            let mut messages = stream(frames(&bytes, frame_bytes), 1, &budget);
+            for length in LENGTHS {
+                let read = read(&mut messages).await;
+                assert_eq!(read, message(length)[PREFIX_BYTES..]);
+                let is_large = length >= crate::limits::BUDGETED_MESSAGE_BYTES_MIN;
+                assert_eq!(budget.gauge.get(), if is_large { length as i64 } else { 0 });
+            }
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn messages_wait_for_the_budget_and_return_it() {
-        let budget = MessageBudget::new(LARGE, Gauge::default());
-        let whole = message(LARGE);
-        let mut first = body(&whole, 1000, &budget);
-        next(&mut first).await.unwrap();
+    async fn a_message_is_charged_until_its_last_copy_is_dropped() {
+        let budget = budget();
+        let mut messages = stream(frames(&message(LARGE), 1000), 1, &budget);
+        let part = read(&mut messages).await.slice(10..20);
+        // The stream waits for its next message.
+        timeout(HOUR, messages.0.message()).await.unwrap_err();
         assert_eq!(budget.gauge.get(), LARGE as i64);
-        let mut second = body(&whole, 1000, &budget);
-        let waiting = tokio::time::timeout(Duration::from_secs(1), next(&mut second)).await;
-        assert!(waiting.is_err());
-        drop(first);
-        assert_eq!(next(&mut second).await.unwrap().len(), 1000);
+        drop(part);
+        assert_eq!((budget.gauge.get(), budget.bytes.held()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn the_decoder_of_a_stream_never_holds_a_large_message() {
+        let budget = budget();
+        let bytes = [message(7), message(LARGE), message(8)].concat();
+        let mut body = body(frames(&bytes, 1 << 20), REPORT, 1, &budget);
+        assert_eq!(next(&mut body).await.unwrap(), message(7));
+        assert_eq!(next(&mut body).await.unwrap(), message(0));
+        assert_eq!(next(&mut body).await.unwrap(), message(8));
+    }
+
+    #[tokio::test]
+    async fn small_messages_reach_the_decoder_in_bounded_parts() {
+        let bytes = message(100).repeat(2500);
+        let mut body = body(frames(&bytes, 1 << 20), REPORT, 1, &budget());
+        let mut passed = Vec::new();
+        while passed.len() < bytes.len() {
+            let part = next(&mut body).await.unwrap();
+            assert!(part.len() <= crate::limits::PASSED_BYTES_MAX + PREFIX_BYTES);
+            passed.extend(part);
+        }
+        assert_eq!(passed, bytes);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stalled_sender_loses_its_stream_and_its_share() {
-        let budget = MessageBudget::new(LARGE, Gauge::default());
-        let mut body = body(&message(LARGE)[..5000], 1000, &budget);
-        for _ in 0..5 {
-            next(&mut body).await.unwrap();
+    async fn a_length_without_bytes_is_not_charged() {
+        let budget = budget();
+        let mut begun = prefix(MESSAGE_BYTES_MAX).to_vec();
+        begun.resize(100, 0);
+        let mut held = Vec::new();
+        for _ in 0..200 {
+            let mut body = body(frames(&begun, 1000), REPORT, 1, &budget);
+            timeout(Duration::from_secs(1), next(&mut body)).await.unwrap_err();
+            held.push(body);
         }
-        let status = next(&mut body).await.unwrap_err();
-        assert_eq!(status.code(), tonic::Code::Aborted);
-        assert!(status.message().contains("100000 bytes"), "{status}");
-        assert_eq!(budget.gauge.get(), 0);
+        assert_eq!(budget.gauge.get(), 200 * MESSAGE_CHARGE_BYTES_MIN as i64);
+        let mut messages = stream(frames(&message(76_000), 1000), 2, &budget);
+        assert_eq!(timeout(HOUR, read(&mut messages)).await.unwrap().len(), 76_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_leaves_room_for_others_and_is_not_blocked_itself() {
+        let budget = budget();
+        let whole = [message(MESSAGE_BYTES_MAX), message(MESSAGE_BYTES_MAX)].concat();
+        let whole = Bytes::from(whole);
+        let mut readers = Vec::new();
+        for port in [1, 1, 1, 2] {
+            let frames = (0..whole.len()).step_by(1 << 20);
+            let frames =
+                frames.map(|at| whole.slice(at..whole.len().min(at + (1 << 20)))).collect();
+            let budget = budget.clone();
+            readers.push(tokio::spawn(async move {
+                let mut messages = stream(Frames { frames, pace: None }, port, &budget);
+                for _ in 0..2 {
+                    assert_eq!(read(&mut messages).await.len(), MESSAGE_BYTES_MAX);
+                    tokio::task::yield_now().await;
+                }
+            }));
+        }
+        for reader in readers {
+            timeout(HOUR, reader).await.unwrap().unwrap();
+        }
+        assert_eq!((budget.gauge.get(), budget.bytes.held(), budget.whole.held()), (0, 0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stalled_or_slow_sender_loses_its_stream_and_its_share() {
+        let slow = |millis| Some(interval(Duration::from_millis(millis)));
+        let cut = Frames { pace: None, ..frames(&message(LARGE)[..5000], 1000) };
+        let single = Frames { pace: slow(1000), ..frames(&message(LARGE), 1) };
+        let steady = Frames { pace: slow(30), ..frames(&message(MESSAGE_BYTES_MAX), 10_000) };
+        let small = Frames { pace: slow(1000), ..frames(&message(1000), 1) };
+        for (frames, text) in [
+            (cut, "4995 of 100000 bytes of a message have arrived, fewer than 65536 in a second"),
+            (single, "of 100000 bytes of a message have arrived, fewer than 65536 in a second"),
+            (steady, "message of 67108864 bytes is incomplete after 60000 ms"),
+            (small, "message of 1000 bytes is incomplete after 60000 ms"),
+        ] {
+            let budget = budget();
+            let mut body = body(frames, REPORT, 1, &budget);
+            let status = refusal(&mut body).await;
+            assert_eq!(status.code(), Code::Aborted);
+            assert!(status.message().contains(text), "{status}");
+            assert_eq!((budget.gauge.get(), budget.bytes.held()), (0, 0));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_without_a_message_or_an_end_is_refused() {
+        for (path, sent, text) in [
+            (REPORT, Vec::new(), "the client sent no message for 60000 ms"),
+            (REPORT, vec![0, 0], "the client sent no message for 60000 ms"),
+            (GET, Vec::new(), "the client sent no message for 60000 ms"),
+            (GET, message(3), "the client sent no end of the call for 60000 ms"),
+        ] {
+            let mut body = body(frames(&sent, 1000), path, 1, &budget());
+            let status = refusal(&mut body).await;
+            assert_eq!((status.code(), status.message()), (Code::Aborted, text));
+        }
+        let day = Duration::from_millis(1000 * FIRST_MESSAGE_MS_MAX);
+        let mut messages = stream(frames(&message(3), 1000), 1, &budget());
+        assert_eq!(read(&mut messages).await.len(), 3);
+        timeout(day, messages.0.message()).await.unwrap_err();
     }
 }

@@ -5,17 +5,19 @@
 
 use std::collections::HashSet;
 
+use shoal_engine::Space;
 use shoal_proto::v1::{ModifyRequest, ModifyResponse, RegionError, RegionSubscription};
 use tonic::{Request, Response};
 
 use super::deadline::Deadline;
 use super::position_service::at_most;
-use super::region_subscription::subscription;
+use super::region_subscription::{subscription, work};
 use super::service_context::ServiceContext;
-use super::subscribe::CONVERTED_AT_ONCE;
+use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::REGION_CHANGES_MAX;
+use crate::shares::Client;
 use crate::status::rpc_status;
 use crate::subscription::{RegionRequest, SessionEnd, SessionHandle};
 
@@ -24,20 +26,23 @@ pub(super) async fn modify(
     request: Request<ModifyRequest>,
 ) -> Result<Response<ModifyResponse>, ServiceError> {
     let deadline = Deadline::of(request.metadata());
-    let settled = deadline.bound(settle(context, request.into_inner())).await;
+    let call = Call::of(request.extensions())?;
+    let (request, _charge) = context.message(request).await?;
+    let settled = deadline.bound(settle(context, &call, request)).await;
     Ok(Response::new(settled.map_err(|error| context.count(error))?))
 }
 
 async fn settle(
     context: &ServiceContext,
+    call: &Call,
     request: ModifyRequest,
 ) -> Result<ModifyResponse, ServiceError> {
     let changes = request.add.len() + request.change.len() + request.remove.len();
     at_most("add,change,remove", changes, "regions", REGION_CHANGES_MAX)?;
-    let fleet = context.registry.find_requested("fleet", &request.fleet)?;
+    let fleet = context.fleet(call, "fleet", &request.fleet)?;
     let handle = SessionHandle::parse(&request.session)?;
-    context.registry.check_session_fleet(&handle, &fleet)?;
-    let session = fleet.sessions().find(&handle)?;
+    context.check_session_fleet(call, &handle, &fleet)?;
+    let session = fleet.sessions().find(&handle, call.account())?;
     if request.close {
         if changes > 0 {
             let problem = "must not be set in a request that changes regions";
@@ -48,13 +53,13 @@ async fn settle(
     }
     distinct(&request)?;
     let lengths = (request.add.len(), request.change.len());
-    let (requests, mut failures) = convert(&fleet, request).await;
+    let (requests, mut failures) = convert(context, call.client(), &fleet, request).await?;
     if requests.is_empty() {
         return Ok(ModifyResponse { epoch: 0, errors: errors(failures, lengths) });
     }
     let places = failures.iter().enumerate().filter(|(_, (_, failure))| failure.is_none());
     let places: Vec<usize> = places.map(|(place, _)| place).collect();
-    let changed = fleet.change_regions(&session, requests)?;
+    let changed = fleet.change_regions(call.client(), &session, requests)?;
     for (place, failure) in places.into_iter().zip(changed.failures) {
         failures[place].1 = failure;
     }
@@ -98,33 +103,35 @@ fn errors(failures: Failures, (add, change): (usize, usize)) -> Vec<RegionError>
 }
 
 /// The valid changes, and for each change why it is invalid.
-async fn convert(fleet: &Fleet, request: ModifyRequest) -> (Vec<RegionRequest>, Failures) {
+async fn convert(
+    context: &ServiceContext,
+    client: Client,
+    fleet: &Fleet,
+    request: ModifyRequest,
+) -> Result<(Vec<RegionRequest>, Failures), ServiceError> {
     let (mut requests, mut failures) = (Vec::new(), Vec::new());
-    let lists = [("add", request.add), ("change", request.change)];
-    for (list, regions) in lists {
-        for (index, sent) in regions.iter().enumerate() {
-            let failure = set(fleet, list, sent).map(|change| requests.push(change)).err();
-            failures.push((sent.region_id, failure));
-            if index % CONVERTED_AT_ONCE == CONVERTED_AT_ONCE - 1 {
-                tokio::task::yield_now().await;
-            }
-        }
+    let (space, added) = (*fleet.space(), request.add.len());
+    let sent = request.add.into_iter().chain(request.change).collect();
+    let each =
+        move |place, sent: RegionSubscription| (sent.region_id, set(&space, place < added, &sent));
+    for (region_id, change) in context.convert(client, sent, work, each).await? {
+        failures.push((region_id, change.map(|change| requests.push(change)).err()));
     }
     for region_id in request.remove {
         requests.push(RegionRequest::Remove { region_id });
         failures.push((region_id, None));
     }
-    (requests, failures)
+    Ok((requests, failures))
 }
 
 fn set(
-    fleet: &Fleet,
-    list: &str,
+    space: &Space,
+    is_new: bool,
     sent: &RegionSubscription,
 ) -> Result<RegionRequest, ServiceError> {
-    let subscription = subscription(fleet.space(), sent)?;
+    let subscription = subscription(space, sent)?;
     let (region_id, snapshot) = (sent.region_id, sent.snapshot);
-    Ok(if list == "add" {
+    Ok(if is_new {
         RegionRequest::Add { region_id, subscription, snapshot }
     } else {
         RegionRequest::Change { region_id, subscription, snapshot }

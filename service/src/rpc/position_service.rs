@@ -5,7 +5,6 @@
 
 use bytes::Bytes;
 use shoal_engine::Request as EngineRequest;
-use shoal_engine::limits::GET_OBJECTS_MAX;
 use shoal_proto::raw::position_service_server::PositionService;
 use shoal_proto::v1::{RemoveRequest, RemoveResponse, ReportOnceResponse};
 use tonic::{Request, Response, Status, Streaming};
@@ -14,9 +13,12 @@ use super::ack_log::AckStream;
 use super::ack_range::{AckRange, Settled};
 use super::deadline::Deadline;
 use super::intake::Intake;
+use super::large_message::LargeMessage;
+use super::object_names::add_named;
 use super::report;
 use super::report_message::check_numbered;
 use super::service_context::ServiceContext;
+use crate::access::{Call, MeteredQuota};
 use crate::error::ServiceError;
 use crate::fleet::{BatchId, ChangeReply, Token};
 
@@ -36,7 +38,10 @@ impl PositionService for ServiceContext {
         request: Request<Bytes>,
     ) -> Result<Response<ReportOnceResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        let settled = deadline.bound(report_once(self, request.into_inner())).await;
+        let intake = Intake::new(Call::of(request.extensions())?, self.clone());
+        let large = LargeMessage::of(request.extensions()).take();
+        let message = large.unwrap_or_else(|| request.into_inner());
+        let settled = deadline.bound(report_once(intake, message)).await;
         let mut range = AckRange::default();
         range.add(1, settled.map_err(|error| self.count(error))?);
         Ok(Response::new(ReportOnceResponse { ack: Some(range.into_ack()) }))
@@ -47,15 +52,17 @@ impl PositionService for ServiceContext {
         request: Request<RemoveRequest>,
     ) -> Result<Response<RemoveResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        let removed = deadline.bound(remove(self, request.into_inner())).await;
+        let call = Call::of(request.extensions())?;
+        let (request, _charge) = self.message(request).await?;
+        let removed = deadline.bound(remove(self, &call, request)).await;
         Ok(Response::new(removed.map_err(|error| self.count(error))?))
     }
 }
 
 /// Errors of the message are the status of the call.
-async fn report_once(context: &ServiceContext, bytes: Bytes) -> Result<Settled, ServiceError> {
-    let report = Intake::new(context.registry.clone()).parse(bytes)?;
-    let permit = report.fleet.try_reserve(report.rows())?;
+async fn report_once(mut intake: Intake, bytes: Bytes) -> Result<Settled, ServiceError> {
+    let report = intake.parse(bytes).await?;
+    let permit = report.try_reserve()?;
     match report.send(permit).await?.settled().await? {
         Settled::Failed(error) => Err(error),
         settled => Ok(settled),
@@ -63,24 +70,30 @@ async fn report_once(context: &ServiceContext, bytes: Bytes) -> Result<Settled, 
 }
 
 /// Removes objects in the order of the fleet's queue.
-async fn remove(
+pub(super) async fn remove(
     context: &ServiceContext,
+    call: &Call,
     request: RemoveRequest,
 ) -> Result<RemoveResponse, ServiceError> {
-    let RemoveRequest { fleet, mut objects, producer, batch_seq } = request;
-    let fleet = context.registry.find_requested("fleet", &fleet)?;
-    at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
+    let RemoveRequest { fleet, mut objects, producer, batch_seq, mut names } = request;
+    let fleet = context.fleet(call, "fleet", &fleet)?;
     check_numbered(&producer, batch_seq)?;
+    // As in Get, repeated ids and names count once.
+    names.sort_unstable();
+    names.dedup();
+    let sent = objects.len() + names.len();
+    add_named(&fleet, &mut objects, &names)?;
+    let unknown = (sent - objects.len()) as u64;
     let batch = BatchId { producer: producer.into(), batch_seq };
     let batch = Some(batch).filter(|batch| !batch.producer.is_empty());
-    // As in Get, repeated ids count once.
     objects.sort_unstable();
     objects.dedup();
     let durability = fleet.accept(None)?;
-    let permit = fleet.try_reserve(objects.len())?;
+    call.take(MeteredQuota::Rows, objects.len() as u64)?;
+    let permit = fleet.try_reserve(call.client(), objects.len())?;
     let change = fleet.change(permit, EngineRequest::Remove(objects), batch);
     let (epoch, outcome) = match change.await? {
-        ChangeReply::Settled { epoch, outcome } => (epoch, Some(outcome)),
+        ChangeReply::Settled { epoch, outcome, .. } => (epoch, Some(outcome)),
         ChangeReply::Duplicate { epoch } => (epoch, None),
         ChangeReply::Refused(error) => return Err(error),
     };
@@ -89,7 +102,7 @@ async fn remove(
     let token = Token::new(term, epoch).to_bytes();
     let duplicate = outcome.is_none();
     let (removed_count, missing_count) =
-        outcome.map_or((0, 0), |outcome| (outcome.removed, outcome.missing));
+        outcome.map_or((0, 0), |outcome| (outcome.removed, outcome.missing + unknown));
     Ok(RemoveResponse { removed_count, missing_count, epoch, token, duplicate, term })
 }
 

@@ -31,6 +31,11 @@ impl<'a> ProtobufReader<'a> {
         Self { what, bytes, at: 0, base }
     }
 
+    /// A reader of the value of the field that was just read.
+    pub(super) fn inner<'b>(&self, bytes: &'b [u8]) -> ProtobufReader<'b> {
+        ProtobufReader::new(self.what, bytes, self.offset() - bytes.len())
+    }
+
     /// Offset of the next field in the outermost message.
     pub(super) fn offset(&self) -> usize {
         self.base + self.at

@@ -25,21 +25,23 @@ pub(super) trait AnswerChunk: Send + Sized + 'static {
 }
 
 impl AnswerChunk for GetResponse {
-    fn new(header: Option<AnswerHeader>, Records { objects, fixes, .. }: Records) -> Self {
-        Self { header, objects, fixes }
+    fn new(header: Option<AnswerHeader>, rows: Records) -> Self {
+        let Records { objects, fixes, names, .. } = rows;
+        Self { header, objects, fixes, names }
     }
 }
 
 impl AnswerChunk for RangeResponse {
-    fn new(header: Option<AnswerHeader>, Records { objects, fixes, .. }: Records) -> Self {
-        Self { header, objects, fixes }
+    fn new(header: Option<AnswerHeader>, rows: Records) -> Self {
+        let Records { objects, fixes, names, .. } = rows;
+        Self { header, objects, fixes, names }
     }
 }
 
 impl AnswerChunk for NearestResponse {
     fn new(header: Option<AnswerHeader>, rows: Records) -> Self {
-        let Records { objects, fixes, distance_m } = rows;
-        Self { header, objects, fixes, distance_m }
+        let Records { objects, fixes, distance_m, names } = rows;
+        Self { header, objects, fixes, distance_m, names }
     }
 }
 
@@ -51,7 +53,8 @@ pub(super) async fn answer_one<T: AnswerChunk>(
     deadline: Deadline,
 ) -> Result<Response<ChunkStream<T>>, ServiceError> {
     let answer = ask(context, &query_context, vec![query], deadline, false).await?;
-    let stream = ChunkStream::spawn(|sender| async move {
+    let budget = Some(context.answers.clone());
+    let stream = ChunkStream::spawn_with(budget, |sender| async move {
         tokio::select! {
             sent = send(&query_context.fleet, answer, &sender) => sent.map(Ok),
             () = deadline.passed() => Ok(Err(Status::from(ServiceError::Deadline))),
@@ -68,11 +71,11 @@ async fn send<T: AnswerChunk>(
     let answered = &answer.answered;
     let mut header = Some(header(fleet, answered, Some(answered.get(0))));
     let rows = answered.get(0).objects.len();
-    let rows_at_once = CHUNK_BYTES_TARGET / row_bytes_max(&answered.get(0));
+    let rows_at_once = CHUNK_BYTES_TARGET / row_bytes_max(fleet, &answered.get(0));
     let mut from = 0;
     loop {
         let to = rows.min(from + rows_at_once);
-        let records = Records::of(fleet.space(), &answered.get(0), from, to);
+        let records = Records::of(fleet, &answered.get(0), from, to);
         sender.send(T::new(header.take(), records)).await?;
         from = to;
         if from == rows {

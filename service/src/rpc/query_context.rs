@@ -4,20 +4,24 @@
 
 use std::sync::Arc;
 
-use shoal_engine::limits::{GET_OBJECTS_MAX, NEAREST_MAX};
+use shoal_engine::limits::NEAREST_MAX;
 use shoal_engine::{Filter, Projection, Query, QueryKind, RowLimit};
 use shoal_proto::v1;
 
 use super::filter::filter;
-use super::position_service::at_most;
+use super::object_names::add_named;
 use super::region::region;
 use super::service_context::ServiceContext;
+use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
+use crate::shares::Client;
 
 /// See the module documentation.
 #[derive(Clone, Debug)]
 pub(super) struct QueryContext {
+    pub(super) call: Call,
+    pub(super) client: Client,
     pub(super) fleet: Arc<Fleet>,
     pub(super) epoch_min: u64,
     filter: Option<Box<Filter>>,
@@ -26,18 +30,19 @@ pub(super) struct QueryContext {
 }
 
 impl QueryContext {
-    /// Converts options, which are at `path` of the request.
+    /// Converts options of a client, which are at `path` of its request.
     ///
     /// # Errors
     /// [`ServiceError::Field`], [`ServiceError::FleetName`], [`ServiceError::FleetUnknown`],
     /// [`ServiceError::Token`], [`ServiceError::TokenTerm`].
     pub(super) fn new(
         context: &ServiceContext,
+        call: Call,
         options: &v1::QueryOptions,
         path: &str,
     ) -> Result<Self, ServiceError> {
         let convert = || {
-            let fleet = context.registry.find_requested("fleet", &options.fleet)?;
+            let fleet = context.fleet(&call, "fleet", &options.fleet)?;
             let epoch_min = fleet.epoch_min(&options.min_token)?;
             let projection = match v1::Projection::try_from(options.projection) {
                 Ok(v1::Projection::Unspecified | v1::Projection::Ids) => Projection::Ids,
@@ -51,7 +56,7 @@ impl QueryContext {
             let filter = filter(options.filter.as_ref()).map_err(|error| error.under("filter"))?;
             let filter = Filter { object_after: options.after_object, ..filter }.boxed();
             let limit = Some(options.limit).filter(|&limit| limit > 0).map(RowLimit::First);
-            Ok(Self { fleet, epoch_min, filter, projection, limit })
+            Ok(Self { client: call.client(), call, fleet, epoch_min, filter, projection, limit })
         };
         convert().map_err(|error: ServiceError| error.under(path))
     }
@@ -60,12 +65,16 @@ impl QueryContext {
         Query { kind, filter: self.filter.clone(), projection: self.projection, limit: self.limit }
     }
 
-    /// A query for these objects.
+    /// A query for these objects and those with these names.
     ///
     /// # Errors
-    /// [`ServiceError::Field`] for too many.
-    pub(super) fn get(&self, objects: Vec<u64>) -> Result<Query, ServiceError> {
-        at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
+    /// [`ServiceError::Field`] for too many, and for names in a numeric fleet.
+    pub(super) fn get(
+        &self,
+        mut objects: Vec<u64>,
+        names: &[String],
+    ) -> Result<Query, ServiceError> {
+        add_named(&self.fleet, &mut objects, names)?;
         Ok(self.query(QueryKind::Get(objects)))
     }
 

@@ -1,9 +1,11 @@
-//! `QueryService`: Get, Range, Nearest, CountRegions and Batch.
+//! `QueryService`: Get, Range, Nearest, CountRegions and Batch; Resolve and Names, which translate
+//! what objects are called.
 
 use shoal_proto::v1::query_service_server::QueryService;
 use shoal_proto::v1::{
-    BatchRequest, CountRegionsRequest, CountRegionsResponse, GetRequest, GetResponse, NearestQuery,
-    NearestRequest, NearestResponse, Projection, QueryOptions, RangeRequest, RangeResponse,
+    BatchRequest, CountRegionsRequest, CountRegionsResponse, GetRequest, GetResponse, NamesRequest,
+    NamesResponse, NearestQuery, NearestRequest, NearestResponse, Projection, QueryOptions,
+    RangeRequest, RangeResponse, ResolveRequest, ResolveResponse,
 };
 use tonic::{Request, Response, Status, Streaming};
 
@@ -12,10 +14,13 @@ use super::batch_answer::BatchStream;
 use super::budgeted_answer::ask;
 use super::chunk_stream::ChunkStream;
 use super::deadline::Deadline;
+use super::object_names;
 use super::position_service::at_most;
 use super::query_answer::{answer_one, header};
 use super::query_context::QueryContext;
+use super::region;
 use super::service_context::ServiceContext;
+use crate::access::Call;
 use crate::error::ServiceError;
 use crate::limits::BATCH_QUERIES_MAX;
 
@@ -28,9 +33,10 @@ impl QueryService for ServiceContext {
 
     async fn get(&self, request: Request<GetRequest>) -> Result<Response<Self::GetStream>, Status> {
         let deadline = Deadline::of(request.metadata());
-        let GetRequest { options, objects } = request.into_inner();
-        let context = QueryContext::new(self, &options.unwrap_or_default(), "options")?;
-        let query = context.get(objects)?;
+        let call = Call::of(request.extensions())?;
+        let (GetRequest { options, objects, names }, _charge) = self.message(request).await?;
+        let context = QueryContext::new(self, call, &options.unwrap_or_default(), "options")?;
+        let query = context.get(objects, &names)?;
         Ok(answer_one(self, context, query, deadline).await?)
     }
 
@@ -39,8 +45,9 @@ impl QueryService for ServiceContext {
         request: Request<RangeRequest>,
     ) -> Result<Response<Self::RangeStream>, Status> {
         let deadline = Deadline::of(request.metadata());
-        let RangeRequest { options, region } = request.into_inner();
-        let context = QueryContext::new(self, &options.unwrap_or_default(), "options")?;
+        let call = Call::of(request.extensions())?;
+        let (RangeRequest { options, region }, _charge) = self.message(request).await?;
+        let context = QueryContext::new(self, call, &options.unwrap_or_default(), "options")?;
         let query = context.range("region", region.as_ref())?;
         Ok(answer_one(self, context, query, deadline).await?)
     }
@@ -50,8 +57,10 @@ impl QueryService for ServiceContext {
         request: Request<NearestRequest>,
     ) -> Result<Response<Self::NearestStream>, Status> {
         let deadline = Deadline::of(request.metadata());
-        let NearestRequest { options, x, y, k, distance_max_m } = request.into_inner();
-        let context = QueryContext::new(self, &options.unwrap_or_default(), "options")?;
+        let call = Call::of(request.extensions())?;
+        let (NearestRequest { options, x, y, k, distance_max_m }, _charge) =
+            self.message(request).await?;
+        let context = QueryContext::new(self, call, &options.unwrap_or_default(), "options")?;
         let query = context.nearest("", NearestQuery { x, y, k, distance_max_m })?;
         Ok(answer_one(self, context, query, deadline).await?)
     }
@@ -61,7 +70,27 @@ impl QueryService for ServiceContext {
         request: Request<CountRegionsRequest>,
     ) -> Result<Response<CountRegionsResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        Ok(Response::new(count_regions(self, request.into_inner(), deadline).await?))
+        let call = Call::of(request.extensions())?;
+        let (request, _charge) = self.message(request).await?;
+        Ok(Response::new(count_regions(self, call, request, deadline).await?))
+    }
+
+    async fn resolve(
+        &self,
+        request: Request<ResolveRequest>,
+    ) -> Result<Response<ResolveResponse>, Status> {
+        let call = Call::of(request.extensions())?;
+        let (request, _charge) = self.message(request).await?;
+        Ok(Response::new(object_names::resolve(self, &call, &request)?))
+    }
+
+    async fn names(
+        &self,
+        request: Request<NamesRequest>,
+    ) -> Result<Response<NamesResponse>, Status> {
+        let call = Call::of(request.extensions())?;
+        let (request, _charge) = self.message(request).await?;
+        Ok(Response::new(object_names::names(self, &call, &request)?))
     }
 
     async fn batch(
@@ -75,6 +104,7 @@ impl QueryService for ServiceContext {
 /// The number of objects in each region, all at one epoch.
 async fn count_regions(
     context: &ServiceContext,
+    call: Call,
     request: CountRegionsRequest,
     deadline: Deadline,
 ) -> Result<CountRegionsResponse, ServiceError> {
@@ -83,9 +113,16 @@ async fn count_regions(
     let projection = Projection::Count.into();
     let options = QueryOptions { fleet, min_token, filter, projection, ..Default::default() };
     // The options are fields of the request itself.
-    let query_context = QueryContext::new(context, &options, "")?;
-    let query = |(index, region)| query_context.range(&format!("regions[{index}]"), Some(region));
-    let queries = regions.iter().enumerate().map(query).collect::<Result<_, _>>()?;
+    let query_context = QueryContext::new(context, call, &options, "")?;
+    let all_vertices = regions.iter().map(region::vertices).sum();
+    let reserving = context.reserve_vertices(query_context.client, all_vertices);
+    let _vertices = deadline.bound(reserving).await?;
+    let each = {
+        let query_context = query_context.clone();
+        move |index, region| query_context.range(&format!("regions[{index}]"), Some(&region))
+    };
+    let converting = context.convert(query_context.client, regions, region::work, each);
+    let queries = deadline.bound(converting).await?.into_iter().collect::<Result<_, _>>()?;
     let answer = ask(context, &query_context, queries, deadline, false).await?;
     let header = Some(header(&query_context.fleet, &answer.answered, None));
     let counts = answer.answered.iter().map(|answer| answer.total).collect();

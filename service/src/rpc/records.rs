@@ -6,11 +6,18 @@ use shoal_codec::{Column, FixRow, MEASURES};
 use shoal_engine::{Answer, Space};
 use shoal_proto::v1::FixRecord;
 
+use super::object_names::names_of;
+use crate::fleet::Fleet;
+use crate::limits::NAME_BYTES_MAX;
+
 /// Encoded bytes of an id and of a distance.
 const NUMBER_BYTES: usize = 8;
 /// Most encoded bytes of a record: time, position and attributes of at most 9 bytes, and their
 /// frame.
 pub(crate) const RECORD_BYTES_MAX: usize = (3 + Column::ATTRIBUTES.len()) * 9 + 2;
+
+/// Most encoded bytes of a name: its key, its length and its text.
+const NAME_FIELD_BYTES_MAX: usize = 3 + NAME_BYTES_MAX;
 
 /// Some rows of one answer, as lists of a message.
 #[derive(Debug, Default)]
@@ -18,11 +25,14 @@ pub(super) struct Records {
     pub(super) objects: Vec<u64>,
     pub(super) fixes: Vec<FixRecord>,
     pub(super) distance_m: Vec<f64>,
+    /// In a named fleet.
+    pub(super) names: Vec<String>,
 }
 
 impl Records {
     /// Rows `from..to` of an answer.
-    pub(super) fn of(space: &Space, answer: &Answer<'_>, from: usize, to: usize) -> Self {
+    pub(super) fn of(fleet: &Fleet, answer: &Answer<'_>, from: usize, to: usize) -> Self {
+        let space = fleet.space();
         // Absent lists are empty.
         let fixes = answer.fixes.get(from..to).unwrap_or_default();
         let ranks = answer.ranks.get(from..to).unwrap_or_default();
@@ -30,15 +40,17 @@ impl Records {
             objects: answer.objects[from..to].to_vec(),
             fixes: fixes.iter().map(|row| record(space, row)).collect(),
             distance_m: ranks.iter().map(|&rank| space.distance_m(rank)).collect(),
+            names: names_of(fleet, &answer.objects[from..to]),
         }
     }
 }
 
 /// Most encoded bytes of one row of an answer.
-pub(super) fn row_bytes_max(answer: &Answer<'_>) -> usize {
+pub(super) fn row_bytes_max(fleet: &Fleet, answer: &Answer<'_>) -> usize {
     let fix = if answer.fixes.is_empty() { 0 } else { RECORD_BYTES_MAX };
     let rank = if answer.ranks.is_empty() { 0 } else { NUMBER_BYTES };
-    NUMBER_BYTES + fix + rank
+    let name = if fleet.names().is_some() { NAME_FIELD_BYTES_MAX } else { 0 };
+    NUMBER_BYTES + fix + rank + name
 }
 
 macro_rules! render {

@@ -10,6 +10,9 @@ use shoal_proto::v1::region::Kind;
 
 use crate::error::ServiceError;
 
+/// Work of any region or query, as that of so many vertices: the thresholds of a circle.
+pub(super) const REGION_WORK: usize = 8;
+
 /// Vertices of a ring.
 type Vertices = Vec<(f64, f64)>;
 
@@ -44,6 +47,21 @@ pub(super) fn region(space: &Space, sent: Option<&v1::Region>) -> Result<Region,
                 .map_err(|error| ServiceError::geometry("multi_polygon", &error))
         }
     }
+}
+
+/// Vertices of a region, on which the time and memory of its conversion depend.
+pub(super) fn vertices(sent: &v1::Region) -> usize {
+    let polygons = match &sent.kind {
+        Some(Kind::Polygon(polygon)) => std::slice::from_ref(polygon),
+        Some(Kind::MultiPolygon(sent)) => &sent.polygons,
+        Some(Kind::Rectangle(_) | Kind::Circle(_)) | None => &[],
+    };
+    polygons.iter().flat_map(|polygon| &polygon.rings).map(|ring| ring.x.len()).sum()
+}
+
+/// The work of its conversion, in vertices.
+pub(super) fn work(sent: &v1::Region) -> usize {
+    REGION_WORK + vertices(sent)
 }
 
 fn polygons(sent: &[v1::Polygon]) -> Result<Vec<Vec<Vertices>>, ServiceError> {

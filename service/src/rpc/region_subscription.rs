@@ -9,7 +9,7 @@ use shoal_proto::v1;
 
 use super::duration::millis;
 use super::filter::filter;
-use super::region::region;
+use super::region;
 use crate::error::ServiceError;
 
 /// The subscription in quanta and milliseconds.
@@ -34,7 +34,8 @@ pub(super) fn subscription(
         }
     };
     Ok(Box::new(Subscription {
-        region: region(space, sent.region.as_ref()).map_err(|error| error.under("region"))?,
+        region: region::region(space, sent.region.as_ref())
+            .map_err(|error| error.under("region"))?,
         filter: filter(sent.filter.as_ref()).map_err(|error| error.under("filter"))?.boxed(),
         wanted: event_kinds(&sent.events)?,
         with_fixes,
@@ -44,6 +45,11 @@ pub(super) fn subscription(
         leave_dwell_ms: dwell_ms("leave_dwell", sent.leave_dwell.as_ref())?,
         hysteresis_rank_max: hysteresis(space, sent.hysteresis_m)?,
     }))
+}
+
+/// See [`region::work`].
+pub(super) fn work(sent: &v1::RegionSubscription) -> usize {
+    sent.region.as_ref().map_or(1, region::work)
 }
 
 fn dwell_ms(field: &str, sent: Option<&prost_types::Duration>) -> Result<u32, ServiceError> {

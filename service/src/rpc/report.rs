@@ -2,8 +2,10 @@
 //!
 //! One half reads messages, and stops while the queue is full; the other waits for their outcomes
 //! and adds them to the log of acknowledgements. Neither waits for the client to read. The stream
-//! ends with an error when a fleet that it reported to ends, at its deadline, and at shutdown;
-//! accepted messages are acknowledged first.
+//! ends with an error when a fleet that it reported to ends, when its token ends, at its deadline,
+//! and at shutdown; accepted messages are acknowledged first.
+
+use std::pin::Pin;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -13,7 +15,9 @@ use super::ack_log::{AckLog, AckStream};
 use super::ack_range::Settled;
 use super::deadline::Deadline;
 use super::intake::{Intake, PendingReport};
+use super::large_message::LargeMessage;
 use super::service_context::ServiceContext;
+use crate::access::Call;
 use crate::error::ServiceError;
 
 /// A message that was read.
@@ -23,13 +27,19 @@ pub(super) fn report(
     context: &ServiceContext,
     request: Request<Streaming<Bytes>>,
 ) -> Result<Response<AckStream>, ServiceError> {
-    let open = context.open_stream().map_err(|error| context.count(error))?;
+    let call = Call::of(request.extensions())?;
+    let open = context.open_stream(&call)?;
     let deadline = Deadline::of(request.metadata());
+    let token_ended: TokenEnded = Box::pin(call.ended());
+    let intake = Intake::new(call, context.clone());
+    let large = LargeMessage::of(request.extensions());
     let (log, context) = (AckLog::default(), context.clone());
     let acks = log.clone();
     let task = tokio::spawn(async move {
         let (sender, receiver) = mpsc::channel(context.limits.stream_messages_max);
-        let reading = read(&context, request.into_inner(), deadline, sender);
+        let messages = (request.into_inner(), large);
+        let mut end = StreamEnd { context: &context, deadline, token_ended };
+        let reading = read(&mut end, intake, messages, sender);
         let settling = settle(receiver, &acks);
         let end = match tokio::try_join!(reading, settling) {
             Ok((end, ())) => end,
@@ -41,39 +51,66 @@ pub(super) fn report(
     Ok(Response::new(log.stream(task)))
 }
 
+/// Completes when the token of the call ends.
+type TokenEnded = Pin<Box<dyn Future<Output = ServiceError> + Send>>;
+
+/// What ends a stream, whether it waits for a message or for a place.
+struct StreamEnd<'a> {
+    context: &'a ServiceContext,
+    deadline: Deadline,
+    token_ended: TokenEnded,
+}
+
+impl StreamEnd<'_> {
+    /// Completes when the stream has to end, with the reason.
+    async fn reached(&mut self, intake: &mut Intake) -> ServiceError {
+        tokio::select! {
+            biased;
+            () = self.context.stopped() => ServiceError::ShuttingDown,
+            () = self.deadline.passed() => ServiceError::Deadline,
+            error = &mut self.token_ended => error,
+            error = intake.fleet_ended() => error,
+        }
+    }
+}
+
 /// Reads messages until the stream ends; returns its status.
 async fn read(
-    context: &ServiceContext,
-    mut messages: Streaming<Bytes>,
-    deadline: Deadline,
+    end: &mut StreamEnd<'_>,
+    mut intake: Intake,
+    (mut messages, large): (Streaming<Bytes>, LargeMessage),
     sender: mpsc::Sender<Read>,
 ) -> Result<Result<(), Status>, ServiceError> {
-    let mut intake = Intake::new(context.registry.clone());
     loop {
         let message = tokio::select! {
             biased;
-            () = context.stopped() => return Ok(Err(ServiceError::ShuttingDown.into())),
-            () = deadline.passed() => return Ok(Err(ServiceError::Deadline.into())),
-            error = intake.fleet_ended() => return Ok(Err(error.into())),
+            error = end.reached(&mut intake) => return Ok(Err(error.into())),
             message = messages.message() => message,
         };
         let bytes = match message {
-            Ok(Some(bytes)) => bytes,
+            Ok(Some(bytes)) => large.take().unwrap_or(bytes),
             Ok(None) => return Ok(Ok(())),
             Err(status) => return Ok(Err(status)),
         };
-        let read = accept(&mut intake, bytes).await;
+        let read = match intake.parse(bytes).await {
+            Ok(report) => {
+                let permit = tokio::select! {
+                    biased;
+                    error = end.reached(&mut intake) => return Ok(Err(error.into())),
+                    permit = report.reserve() => permit,
+                };
+                match permit {
+                    Ok(permit) => report.send(permit).await,
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        };
         if sender.send(read).await.is_err() {
             // The other half has ended with an error.
             return Ok(Ok(()));
         }
     }
-}
-
-async fn accept(intake: &mut Intake, bytes: Bytes) -> Read {
-    let report = intake.parse(bytes)?;
-    let permit = report.fleet.reserve(report.rows()).await?;
-    report.send(permit).await
 }
 
 /// Adds the outcome of each message to the log, in order.

@@ -1,6 +1,7 @@
 //! What all calls share: fleets, limits, metrics, the answer budget and the shutdown signal.
 //!
-//! Implements the gRPC services. Counts long-lived streams, so that their number is bounded.
+//! Implements the gRPC services. Handlers get fleets here and nowhere else, and only for a [`Call`]
+//! that may use them. Counts long-lived streams, so that their number is bounded.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -8,22 +9,29 @@ use std::sync::Arc;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::access::{Call, Counted, CountedQuota};
 use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
-use crate::fleet::Registry;
+use crate::fleet::{Fleet, FleetName, FleetSpec, Registry};
 use crate::follower::Replication;
-use crate::limits::{BUSY_RETRY_MS, ServerLimits};
+use crate::limits::{BUSY_RETRY_MS, QUERY_VERTICES_MAX, ServerLimits};
 use crate::metrics::Metrics;
+use crate::shares::{Client, FairPlaces, FairWorkers, PlacesPermit};
+use crate::subscription::SessionHandle;
 
 /// See the module documentation.
 #[derive(Clone, Debug)]
 pub struct ServiceContext {
-    pub(super) registry: Arc<Registry>,
+    registry: Arc<Registry>,
     pub(super) replication: Arc<Replication>,
     pub(super) limits: ServerLimits,
     pub(super) answers: Arc<AnswerBudget>,
     metrics: Arc<Metrics>,
     streams: Arc<Semaphore>,
+    /// Vertices of the polygons of queries in progress.
+    vertices: FairPlaces,
+    /// For what takes long.
+    pub(super) workers: FairWorkers,
     /// Steps of queries of the history that run at once.
     pub(super) history_steps: Arc<Semaphore>,
     stopping: watch::Receiver<bool>,
@@ -33,6 +41,7 @@ pub struct ServiceContext {
 #[derive(Debug)]
 pub(super) struct OpenStream {
     _permit: OwnedSemaphorePermit,
+    _of_token: Option<Counted>,
     gauge: Gauge,
 }
 
@@ -44,38 +53,201 @@ impl Drop for OpenStream {
 
 impl ServiceContext {
     /// The context of these fleets; `stopping` becomes true when the server shuts down.
-    #[must_use]
+    ///
+    /// # Errors
+    /// [`ServiceError::Io`].
     pub(crate) fn new(
         registry: Arc<Registry>,
         replication: Arc<Replication>,
         limits: ServerLimits,
         metrics: Arc<Metrics>,
         stopping: watch::Receiver<bool>,
-    ) -> Self {
+    ) -> Result<Self, ServiceError> {
         let answers = registry.answers();
         let streams = Arc::new(Semaphore::new(limits.streams_max));
         // Live traffic keeps the other half.
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let history_steps = Arc::new(Semaphore::new((cores / 2).max(1)));
-        Self { registry, replication, limits, answers, metrics, streams, history_steps, stopping }
+        let vertices = FairPlaces::new(QUERY_VERTICES_MAX);
+        let workers = FairWorkers::start(cores)?;
+        Ok(Self {
+            registry,
+            replication,
+            limits,
+            answers,
+            metrics,
+            streams,
+            vertices,
+            workers,
+            history_steps,
+            stopping,
+        })
+    }
+
+    /// The fleet in a field of a request; empty is `default`.
+    ///
+    /// # Errors
+    /// [`ServiceError::FleetName`]; those of [`ServiceContext::named_fleet`].
+    pub(super) fn fleet(
+        &self,
+        call: &Call,
+        field: &str,
+        name: &str,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        self.named_fleet(call, &FleetName::of_request(field, name)?)
+    }
+
+    /// The fleet of that name.
+    ///
+    /// # Errors
+    /// [`ServiceError::FleetUnknown`], also for fleets that the caller may not see;
+    /// [`ServiceError::PermissionDenied`], [`ServiceError::Recovering`].
+    pub(super) fn named_fleet(
+        &self,
+        call: &Call,
+        name: &FleetName,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        self.registry.check_ready()?;
+        call.check_fleet(name)?;
+        self.registry.find(name)
+    }
+
+    /// Creates a fleet.
+    ///
+    /// # Errors
+    /// [`ServiceError::PermissionDenied`], [`ServiceError::Quota`]; those of [`Registry::create`].
+    pub(super) async fn create_fleet(
+        &self,
+        call: &Call,
+        name: FleetName,
+        spec: FleetSpec,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        self.registry.check_ready()?;
+        call.check_new_fleet(&name)?;
+        let _creating = match call.account() {
+            Some(account) => Some(account.may_create(|| self.administered(call).len()).await?),
+            None => None,
+        };
+        self.registry.create(name, spec).await
+    }
+
+    /// Deletes a fleet.
+    ///
+    /// # Errors
+    /// Those of [`ServiceContext::named_fleet`] and of [`Registry::delete`].
+    pub(super) async fn delete_fleet(
+        &self,
+        call: &Call,
+        name: &FleetName,
+    ) -> Result<(), ServiceError> {
+        self.registry.check_ready()?;
+        call.check_fleet(name)?;
+        self.registry.delete(name).await
+    }
+
+    /// Up to `count` fleets that the caller sees, by name after the given one, and whether more
+    /// follow.
+    pub(super) fn fleet_page(
+        &self,
+        call: &Call,
+        after: Option<&FleetName>,
+        count: usize,
+    ) -> (Vec<Arc<Fleet>>, bool) {
+        self.registry.list_page(after, count, |name| call.sees(name))
+    }
+
+    /// The fleets that the caller may administer.
+    pub(super) fn administered(&self, call: &Call) -> Vec<Arc<Fleet>> {
+        let mut fleets = self.registry.list();
+        fleets.retain(|fleet| call.administers(fleet.name()));
+        fleets
+    }
+
+    /// Confirms that no other fleet owns the session of a handle.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionOtherFleet`], or [`ServiceError::SessionGone`] if the caller may not
+    /// see that fleet.
+    pub(super) fn check_session_fleet(
+        &self,
+        call: &Call,
+        handle: &SessionHandle,
+        requested: &Fleet,
+    ) -> Result<(), ServiceError> {
+        match self.registry.session_fleet(handle, requested) {
+            None => Ok(()),
+            Some(owner) if call.sees(owner.name()) => Err(ServiceError::SessionOtherFleet {
+                fleet: requested.name().as_str().into(),
+                session_fleet: owner.name().as_str().into(),
+            }),
+            Some(_) => Err(ServiceError::SessionGone),
+        }
+    }
+
+    /// The latest event time that is taken now.
+    pub(super) fn time_max_ms(&self) -> i64 {
+        self.registry.time_max_ms()
+    }
+
+    /// Name of the engine that runs the fleets.
+    pub(super) fn engine_name(&self) -> &'static str {
+        self.registry.engine_name()
+    }
+
+    /// Whether fleets are kept across restarts.
+    pub(super) fn has_data(&self) -> bool {
+        self.registry.has_data()
+    }
+
+    /// Confirms that the fleets are recovered.
+    ///
+    /// # Errors
+    /// [`ServiceError::Recovering`].
+    pub(super) fn check_ready(&self) -> Result<(), ServiceError> {
+        self.registry.check_ready()
+    }
+
+    /// Confirms that followers may copy the logs of this server.
+    ///
+    /// # Errors
+    /// [`ServiceError::Recovering`], [`ServiceError::Follower`], [`ServiceError::NoLog`].
+    pub(super) fn check_log_leader(&self) -> Result<(), ServiceError> {
+        self.registry.check_ready()?;
+        self.registry.check_leader()?;
+        if self.registry.has_data() { Ok(()) } else { Err(ServiceError::NoLog) }
+    }
+
+    /// Waits for the memory of polygons with so many vertices.
+    ///
+    /// # Errors
+    /// [`ServiceError::ShuttingDown`].
+    pub(super) async fn reserve_vertices(
+        &self,
+        client: Client,
+        vertices: usize,
+    ) -> Result<PlacesPermit, ServiceError> {
+        let reserved = self.vertices.reserve(client, vertices).await;
+        reserved.map_err(|_| ServiceError::ShuttingDown)
     }
 
     /// Counts a long-lived stream until the result is dropped.
     ///
     /// # Errors
-    /// [`ServiceError::Busy`]; [`ServiceError::ShuttingDown`].
-    pub(super) fn open_stream(&self) -> Result<OpenStream, ServiceError> {
+    /// [`ServiceError::Busy`]; [`ServiceError::Quota`]; [`ServiceError::ShuttingDown`].
+    pub(super) fn open_stream(&self, call: &Call) -> Result<OpenStream, ServiceError> {
         if *self.stopping.borrow() {
             return Err(ServiceError::ShuttingDown);
         }
+        let _of_token = call.hold(CountedQuota::Streams, 1).map_err(|error| self.count(error))?;
         let permit = self.streams.clone().try_acquire_owned();
-        let _permit = permit.map_err(|_| ServiceError::Busy {
+        let busy = || ServiceError::Busy {
             what: "the number of open streams",
             limit: self.limits.streams_max as u64,
             retry_ms: BUSY_RETRY_MS,
-        })?;
+        };
+        let _permit = permit.map_err(|_| self.count(busy()))?;
         self.metrics.streams.inc();
-        Ok(OpenStream { _permit, gauge: self.metrics.streams.clone() })
+        Ok(OpenStream { _permit, _of_token, gauge: self.metrics.streams.clone() })
     }
 
     /// Completes when the server shuts down.
@@ -86,7 +258,7 @@ impl ServiceContext {
 
     /// Counts a call that fails because a queue or budget is full.
     pub(super) fn count(&self, error: ServiceError) -> ServiceError {
-        if matches!(error, ServiceError::Busy { .. }) {
+        if matches!(error, ServiceError::Busy { .. } | ServiceError::Quota { .. }) {
             self.metrics.busy.inc();
         }
         error

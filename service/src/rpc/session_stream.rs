@@ -118,7 +118,7 @@ impl SessionStream {
         match session.take(*number, context.waker()) {
             Take::Message(message) => Poll::Ready(Ok(message)),
             Take::Lagged(message, regions) => {
-                fleet.sessions().pending.snapshot(regions);
+                fleet.sessions().pending.snapshot(session.handle.session, regions);
                 Poll::Ready(Ok(message))
             }
             Take::Wait => Poll::Pending,
@@ -146,7 +146,8 @@ impl SessionStream {
             self.progress.as_mut().reset(next);
             if is_due {
                 let regions = self.reader.session.take_deferred();
-                self.reader.fleet.sessions().pending.snapshot(regions);
+                let session = self.reader.session.handle.session;
+                self.reader.fleet.sessions().pending.snapshot(session, regions);
                 return Poll::Ready(());
             }
         }

@@ -15,32 +15,31 @@ use super::deadline::Deadline;
 use super::duration::millis;
 use super::fleet_message::staleness_message;
 use super::position_service::at_most;
-use super::region_subscription::subscription;
+use super::region_subscription::{subscription, work};
 use super::service_context::ServiceContext;
 use super::session_stream::{Reader, SessionStream};
+use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::REGION_CHANGES_MAX;
 use crate::subscription::{
-    Attached, RegionRequest, ResumeToken, Session, SessionHandle, unnumbered,
+    Attached, RegionRequest, ResumeToken, Session, SessionHandle, SessionOwner, unnumbered,
 };
-
-/// Regions that are converted before the call yields to others.
-pub(super) const CONVERTED_AT_ONCE: usize = 256;
 
 pub(super) async fn subscribe(
     context: &ServiceContext,
     request: Request<SubscribeRequest>,
 ) -> Result<Response<SessionStream>, ServiceError> {
-    let open = context.open_stream().map_err(|error| context.count(error))?;
+    let call = Call::of(request.extensions())?;
+    let open = context.open_stream(&call)?;
     let deadline = Deadline::of(request.metadata());
-    let request = request.into_inner();
+    let (request, _charge) = context.message(request).await?;
     at_most("regions", request.regions.len(), "regions", REGION_CHANGES_MAX)?;
-    let fleet = context.registry.find_requested("fleet", &request.fleet)?;
-    let (reader, first) = match attach(context, &fleet, &request)? {
+    let fleet = context.fleet(&call, "fleet", &request.fleet)?;
+    let (reader, first) = match attach(context, &call, &fleet, &request)? {
         Start::Resumed(stream) => stream,
         Start::New(gap) => {
-            let opening = open_session(&fleet, request, gap);
+            let opening = open_session(context, &call, &fleet, request, gap);
             deadline.bound(opening).await.map_err(|error| context.count(error))?
         }
     };
@@ -60,6 +59,7 @@ enum Start {
 
 fn attach(
     context: &ServiceContext,
+    call: &Call,
     fleet: &Arc<Fleet>,
     request: &SubscribeRequest,
 ) -> Result<Start, ServiceError> {
@@ -67,7 +67,7 @@ fn attach(
         return Ok(Start::New(None));
     }
     let token = ResumeToken::parse(&request.resume_token)?;
-    context.registry.check_session_fleet(&token.handle, fleet)?;
+    context.check_session_fleet(call, &token.handle, fleet)?;
     let can_open = !request.regions.is_empty();
     if token.handle.term != fleet.sessions().term() {
         let (name, term) = (fleet.name().as_str().to_owned(), fleet.term());
@@ -77,7 +77,7 @@ fn attach(
             Err(ServiceError::TokenTerm { fleet: name, term })
         };
     }
-    let attached = fleet.sessions().find(&token.handle).and_then(|session| {
+    let attached = fleet.sessions().find(&token.handle, call.account()).and_then(|session| {
         let attached = session.attach(token.sequence)?;
         Ok((session, attached))
     });
@@ -92,7 +92,7 @@ fn attach(
 
 fn resume(fleet: &Arc<Fleet>, session: Arc<Session>, attached: Attached, sequence: u64) -> Stream {
     let Attached { reader, gap, snapshots } = attached;
-    fleet.sessions().pending.snapshot(snapshots);
+    fleet.sessions().pending.snapshot(session.handle.session, snapshots);
     let sequence = gap.map_or(sequence, |next| next - 1);
     let mut first = vec![opened(fleet, &session, sequence, None)];
     if let Some(next) = gap {
@@ -103,28 +103,30 @@ fn resume(fleet: &Arc<Fleet>, session: Arc<Session>, attached: Attached, sequenc
 
 /// Opens a session with the regions of the request.
 async fn open_session(
+    context: &ServiceContext,
+    call: &Call,
     fleet: &Arc<Fleet>,
     request: SubscribeRequest,
     gap: Option<GapReason>,
 ) -> Result<Stream, ServiceError> {
-    let mut requests = Vec::with_capacity(request.regions.len());
-    for (index, sent) in request.regions.iter().enumerate() {
-        let converted = subscription(fleet.space(), sent);
+    let space = *fleet.space();
+    let each = move |index, sent: v1::RegionSubscription| {
+        let converted = subscription(&space, &sent);
         let subscription = converted.map_err(|error| error.under(&format!("regions[{index}]")))?;
         let (region_id, snapshot) = (sent.region_id, sent.snapshot);
-        requests.push(RegionRequest::Add { region_id, subscription, snapshot });
-        if index % CONVERTED_AT_ONCE == CONVERTED_AT_ONCE - 1 {
-            tokio::task::yield_now().await;
-        }
-    }
+        Ok::<_, ServiceError>(RegionRequest::Add { region_id, subscription, snapshot })
+    };
+    let converted = context.convert(call.client(), request.regions, work, each).await?;
+    let requests = converted.into_iter().collect::<Result<Vec<_>, _>>()?;
     let retention_ms = millis("retention", request.retention.as_ref())?;
-    let session =
-        fleet.sessions().open(retention_ms.map(i64::unsigned_abs))?.ok_or_else(|| fleet.gone())?;
+    let owner = SessionOwner::new(call.account());
+    let session = fleet.sessions().open(owner, retention_ms.map(i64::unsigned_abs))?;
+    let session = session.ok_or_else(|| fleet.gone())?;
     // From here on the session ends with this call unless its stream begins.
     let reader = Reader::new(fleet.clone(), session, 1);
     let mut epoch = fleet.view().epoch;
     if !requests.is_empty() {
-        let changed = fleet.change_regions(reader.session(), requests)?;
+        let changed = fleet.change_regions(call.client(), reader.session(), requests)?;
         if let Some((index, error)) = first_failure(changed.failures) {
             return Err(error.under(&format!("regions[{index}]")));
         }

@@ -69,6 +69,11 @@ impl Session {
             if state.end.is_some() || state.is_lagged {
                 return;
             }
+            if is_over_budget(state, of, places) {
+                // Without the cost of sealing and coalescing what it would lose anyway.
+                self.lag(state, of.tools);
+                return;
+            }
             let is_behind = state.outbox.has_unread();
             let outgoing = outgoing(state, of, places, &mut delivered);
             let count = outgoing.len();
@@ -128,6 +133,13 @@ impl Session {
     pub(super) fn lose_coalescing(&self, tools: &SessionTools) {
         self.update(|state| self.lag(state, tools));
     }
+}
+
+/// Whether a cycle has more events for a session than it may take, snapshots not counted.
+fn is_over_budget(state: &State, of: &Delivery<'_>, places: &[(usize, u64)]) -> bool {
+    let heads = places.iter().map(|(place, _)| of.set.head(*place));
+    let heads = heads.filter(|head| !head.is_snapshot && !state.awaiting.contains(&head.region));
+    heads.map(|head| head.events() as u64).sum::<u64>() > of.tools.events_max
 }
 
 /// The messages of a cycle; the last one completes the epoch.

@@ -5,11 +5,12 @@
 //! reader: a third thread coalesces what slow readers leave, a fourth makes large snapshots ready.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use shoal_codec::UniversalHash;
 use shoal_engine::{EventSet, RegionId};
 
 use super::coalesce::CoalesceJob;
@@ -53,7 +54,7 @@ struct Route {
 pub(crate) struct FanOut {
     sessions: Arc<Sessions>,
     inputs: Receiver<FanOutInput>,
-    routes: HashMap<RegionId, Route, BuildHasherDefault<RegionHasher>>,
+    routes: HashMap<RegionId, Route, RegionHashes>,
     /// Of one cycle, by session. Kept to reuse the memory.
     places: HashMap<u64, Vec<(usize, u64)>>,
     jobs: Sender<(Arc<Session>, CoalesceJob)>,
@@ -87,7 +88,7 @@ impl FanOut {
         let (sender, inputs) = bounded(EVENT_SETS_MAX);
         let (jobs, coalesce_jobs) = bounded(COALESCE_QUEUE_MAX);
         let (large, snapshots) = unbounded();
-        let (routes, places) = (HashMap::default(), HashMap::new());
+        let (routes, places) = (HashMap::with_hasher(RegionHashes::new()), HashMap::new());
         let coalescing = sessions.clone();
         let fan_out = Self { sessions, inputs, routes, places, jobs, large };
         let works: [Work; 3] = [
@@ -171,7 +172,7 @@ impl FanOut {
     }
 
     fn settle(&self, session: Arc<Session>, delivered: Delivered) {
-        self.sessions.pending.snapshot(delivered.snapshots);
+        self.sessions.pending.snapshot(session.handle.session, delivered.snapshots);
         for snapshot in &delivered.large {
             // An error means that the thread and the sessions ended.
             let _ = self.large.send((session.clone(), Arc::downgrade(snapshot)));
@@ -194,22 +195,43 @@ impl Drop for FanOut {
     }
 }
 
-/// The server assigns the ids of regions, in ascending order.
-#[derive(Clone, Copy, Debug, Default)]
-struct RegionHasher(u64);
+/// Hashes the ids of regions under a secret key. The server assigns them in ascending order, but
+/// clients choose which ones remain.
+#[derive(Clone, Copy, Debug)]
+struct RegionHashes(UniversalHash);
+
+impl RegionHashes {
+    fn new() -> Self {
+        Self(UniversalHash::random())
+    }
+}
+
+impl BuildHasher for RegionHashes {
+    type Hasher = RegionHasher;
+
+    fn build_hasher(&self) -> RegionHasher {
+        RegionHasher { hash: self.0, state: 0 }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RegionHasher {
+    hash: UniversalHash,
+    state: u64,
+}
 
 impl Hasher for RegionHasher {
     fn finish(&self) -> u64 {
-        self.0
+        self.state
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(self.0 << 8 | u64::from(*byte)));
+        bytes.iter().for_each(|byte| self.write_u64(self.state << 8 | u64::from(*byte)));
     }
 
     fn write_u64(&mut self, value: u64) {
-        // The golden ratio spreads neighbours over high and low bits.
-        let product = u128::from(value) * 0x9e37_79b9_7f4a_7c15;
-        self.0 = (product >> 64) as u64 ^ product as u64;
+        // The upper bits are the best; the map takes lower ones too.
+        let hash = self.hash.hash(value);
+        self.state = hash ^ hash >> 32;
     }
 }

@@ -16,6 +16,7 @@ mod outbox_entry;
 mod pending_changes;
 mod pool;
 mod session;
+mod session_owner;
 mod session_region;
 mod sessions;
 
@@ -25,6 +26,7 @@ pub(crate) use message::{EpochStamp, unnumbered};
 pub(crate) use pending_changes::{PendingBatch, PendingChanges};
 pub use pool::Pool;
 pub(crate) use session::{Attached, Session, SessionEnd, Take};
+pub(crate) use session_owner::SessionOwner;
 pub(crate) use session_region::{RegionChange, RegionRequest, SettledChange};
 pub use sessions::SubscriptionDepth;
 pub(crate) use sessions::{SessionTools, Sessions};

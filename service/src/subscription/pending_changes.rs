@@ -2,18 +2,25 @@
 //!
 //! Removals of the regions of ended sessions, and snapshots for sessions that lost messages. Both
 //! are bounded by the number of regions, so they need no queue capacity; a cycle runs for them.
+//! Sessions get their snapshots in turn: one with many regions does not delay the others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
 use shoal_engine::RegionId;
 
+/// Snapshots of a session before the next one has its turn: few enough for a cycle to serve many.
+const SNAPSHOTS_IN_TURN: usize = 16;
+
 /// Some of them.
 #[derive(Debug, Default)]
 pub(crate) struct PendingBatch {
     pub(crate) removals: BTreeSet<RegionId>,
-    pub(crate) snapshots: BTreeSet<RegionId>,
+    /// By number of the session.
+    snapshots: BTreeMap<u64, BTreeSet<RegionId>>,
+    /// The session that had the last turn.
+    served: u64,
 }
 
 impl PendingBatch {
@@ -21,8 +28,43 @@ impl PendingBatch {
         self.removals.is_empty() && self.snapshots.is_empty()
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.removals.len() + self.snapshots.len()
+        self.removals.len() + self.snapshots().count()
+    }
+
+    /// The regions of all snapshots.
+    pub(crate) fn snapshots(&self) -> impl Iterator<Item = RegionId> {
+        self.snapshots.values().flatten().copied()
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.removals.extend(other.removals);
+        for (session, regions) in other.snapshots {
+            self.snapshots.entry(session).or_default().extend(regions);
+        }
+    }
+
+    /// Takes at most so many snapshots, some of each session in turn.
+    fn take_snapshots(&mut self, count_max: usize) -> BTreeMap<u64, BTreeSet<RegionId>> {
+        let (mut taken, mut left) = (BTreeMap::<u64, BTreeSet<RegionId>>::new(), count_max);
+        while left > 0 {
+            let next = self.snapshots.range(self.served + 1..).next();
+            let Some((&session, _)) = next.or_else(|| self.snapshots.iter().next()) else { break };
+            let Some(regions) = self.snapshots.get_mut(&session) else { break };
+            let some = taken.entry(session).or_default();
+            for region in
+                std::iter::from_fn(|| regions.pop_first()).take(SNAPSHOTS_IN_TURN.min(left))
+            {
+                some.insert(region);
+                left -= 1;
+            }
+            if regions.is_empty() {
+                self.snapshots.remove(&session);
+            }
+            self.served = session;
+        }
+        taken
     }
 }
 
@@ -48,17 +90,18 @@ impl PendingChanges {
         self.add(|batch| batch.removals.extend(regions));
     }
 
-    /// Requests snapshots of regions.
-    pub(crate) fn snapshot(&self, regions: impl IntoIterator<Item = RegionId>) {
-        self.add(|batch| batch.snapshots.extend(regions));
+    /// Requests snapshots of regions of a session.
+    pub(crate) fn snapshot(&self, session: u64, regions: impl IntoIterator<Item = RegionId>) {
+        let mut regions = regions.into_iter().peekable();
+        if regions.peek().is_some() {
+            self.add(|batch| batch.snapshots.entry(session).or_default().extend(regions));
+        }
     }
 
     /// Returns the batch of a refused cycle. The next cycle takes it; none runs at once, since it
     /// would be refused as well.
     pub(crate) fn put_back(&self, back: PendingBatch) {
-        let mut batch = self.lock();
-        batch.removals.extend(back.removals);
-        batch.snapshots.extend(back.snapshots);
+        self.lock().merge(back);
     }
 
     /// Has a cycle run for what is pending.
@@ -78,21 +121,20 @@ impl PendingChanges {
         }
     }
 
-    /// Takes at most `count_max`; the rest wakes the engine again.
-    pub(crate) fn take(&self, count_max: usize) -> PendingBatch {
+    /// Takes at most `count_max`, and at most `snapshots_max` of them snapshots; the rest wakes the
+    /// engine again.
+    pub(crate) fn take(&self, count_max: usize, snapshots_max: usize) -> PendingBatch {
         let mut batch = self.lock();
-        if batch.len() <= count_max {
-            return std::mem::take(&mut batch);
-        }
-        let first = |regions: &mut BTreeSet<RegionId>, count| {
-            std::iter::from_fn(|| regions.pop_first()).take(count).collect()
-        };
-        let removals: BTreeSet<RegionId> = first(&mut batch.removals, count_max);
-        let snapshots = first(&mut batch.snapshots, count_max - removals.len());
-        let taken = PendingBatch { removals, snapshots };
+        let removals = &mut batch.removals;
+        let removals: BTreeSet<RegionId> =
+            std::iter::from_fn(|| removals.pop_first()).take(count_max).collect();
+        let snapshots = batch.take_snapshots(snapshots_max.min(count_max - removals.len()));
+        let (is_empty, served) = (batch.is_empty(), batch.served);
         drop(batch);
-        let _ = self.poke.try_send(());
-        taken
+        if !is_empty {
+            let _ = self.poke.try_send(());
+        }
+        PendingBatch { removals, snapshots, served }
     }
 }
 
@@ -106,19 +148,47 @@ mod tests {
         let pending = PendingChanges::new(poke);
         pending.remove([]);
         assert!(pokes.is_empty());
+        pending.snapshot(1, []);
+        assert!(pokes.is_empty());
         pending.remove((0..5).map(RegionId));
-        pending.snapshot((3..9).map(RegionId));
+        pending.snapshot(1, (3..9).map(RegionId));
         assert!(pokes.try_recv().is_ok());
-        let first = pending.take(7);
-        assert_eq!((first.removals.len(), first.snapshots.len()), (5, 2));
+        let first = pending.take(7, 7);
+        assert_eq!((first.removals.len(), first.snapshots().count()), (5, 2));
         assert!(pokes.try_recv().is_ok());
         pending.put_back(first);
         assert!(pokes.is_empty());
         pending.wake();
         assert!(pokes.try_recv().is_ok());
-        assert_eq!(pending.take(100).len(), 11);
-        assert!(pending.take(100).is_empty());
+        assert_eq!(pending.take(100, 100).len(), 11);
+        assert!(pending.take(100, 100).is_empty());
         pending.wake();
         assert!(pokes.is_empty());
+    }
+
+    #[test]
+    fn sessions_have_their_snapshots_in_turn() {
+        let (poke, _pokes) = crossbeam_channel::bounded(1);
+        let pending = PendingChanges::new(poke);
+        pending.snapshot(1, (0..10_000).map(RegionId));
+        pending.snapshot(2, (20_000..20_003).map(RegionId));
+        pending.snapshot(9, (30_000..30_040).map(RegionId));
+        let mut taken = Vec::new();
+        for _ in 0..3 {
+            let batch = pending.take(100, 40);
+            taken.extend(batch.snapshots().map(|region| region.0));
+        }
+        assert_eq!(taken.len(), 120);
+        let of = |from: u64| taken.iter().filter(|region| **region >= from).count();
+        assert_eq!((of(20_000) - of(30_000), of(30_000)), (3, 40));
+        let mut rest = BTreeSet::new();
+        loop {
+            let batch = pending.take(100, 40);
+            if batch.is_empty() {
+                break;
+            }
+            rest.extend(batch.snapshots().map(|region| region.0));
+        }
+        assert_eq!(rest.len() + taken.len(), 10_043);
     }
 }

@@ -17,6 +17,7 @@ use super::message::{lagged_body, seal};
 use super::outbox::{Outbox, Rewound};
 use super::outbox_entry::Taken;
 use super::pool::Share;
+use super::session_owner::SessionOwner;
 use super::session_region::SessionRegion;
 use super::sessions::SessionTools;
 use crate::error::ServiceError;
@@ -76,6 +77,7 @@ pub(crate) struct Session {
 pub(super) struct State {
     pub(super) outbox: Outbox,
     pub(super) share: Share,
+    pub(super) owner: SessionOwner,
     pub(super) regions: HashMap<u64, SessionRegion>,
     /// A snapshot of them is requested: no events until it arrives.
     pub(super) awaiting: HashSet<RegionId>,
@@ -115,10 +117,16 @@ impl State {
 
 impl Session {
     /// A session with its first reader, which has number 1.
-    pub(super) fn new(handle: SessionHandle, retention: Duration, tools: &SessionTools) -> Self {
+    pub(super) fn new(
+        handle: SessionHandle,
+        retention: Duration,
+        owner: SessionOwner,
+        tools: &SessionTools,
+    ) -> Self {
         let state = State {
             outbox: Outbox::default(),
             share: Share::new(tools.pool.clone()),
+            owner,
             regions: HashMap::new(),
             awaiting: HashSet::new(),
             deferred: HashSet::new(),
@@ -288,6 +296,7 @@ impl Session {
                 state.outbox = Outbox::default();
             }
             (state.awaiting, state.deferred) = Default::default();
+            state.owner.remove_all_regions();
             Some(state.regions.drain().map(|(_, region)| region).collect())
         })
     }

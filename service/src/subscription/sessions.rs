@@ -14,8 +14,10 @@ use super::handle::SessionHandle;
 use super::message::EpochStamp;
 use super::pending_changes::PendingChanges;
 use super::pool::Pool;
-use super::session::{Session, SessionEnd};
+use super::session::{Session, SessionEnd, State};
+use super::session_owner::SessionOwner;
 use super::session_region::{RegionChange, RegionRequest, SessionRegion, SettledChange};
+use crate::access::Account;
 use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
 use crate::limits::ServerLimits;
@@ -29,6 +31,8 @@ pub(crate) struct SessionTools {
     pub(crate) pool: Arc<Pool>,
     pub(crate) metrics: FleetMetrics,
     pub(crate) bytes_max: usize,
+    /// Events that one cycle may have for a session.
+    pub(crate) events_max: u64,
     pub(crate) messages_max: usize,
 }
 
@@ -91,6 +95,7 @@ impl Sessions {
     /// [`ServiceError::Limit`], [`ServiceError::Io`].
     pub(crate) fn open(
         &self,
+        owner: SessionOwner,
         retention_ms: Option<u64>,
     ) -> Result<Option<Arc<Session>>, ServiceError> {
         let retention_max = self.limits.session_retention_ms_max;
@@ -104,19 +109,24 @@ impl Sessions {
         let handle = SessionHandle::draw(self.term, table.last_session + 1)?;
         table.last_session += 1;
         let retention = Duration::from_millis(retention_ms);
-        let session = Arc::new(Session::new(handle, retention, &self.tools));
+        let session = Arc::new(Session::new(handle, retention, owner, &self.tools));
         table.sessions.insert(handle.session, session.clone());
         self.open.store(table.sessions.len(), Ordering::Release);
         Ok(Some(session))
     }
 
-    /// The session of a client's handle.
+    /// The session of a client's handle, if it is that of the client's account.
     ///
     /// # Errors
     /// [`ServiceError::SessionGone`], [`ServiceError::Token`].
-    pub(crate) fn find(&self, handle: &SessionHandle) -> Result<Arc<Session>, ServiceError> {
+    pub(crate) fn find(
+        &self,
+        handle: &SessionHandle,
+        account: Option<&Arc<Account>>,
+    ) -> Result<Arc<Session>, ServiceError> {
         let session = self.lock().sessions.get(&handle.session).cloned();
         let session = session.filter(|_| handle.term == self.term);
+        let session = session.filter(|session| session.lock().owner.is(account));
         let session = session.ok_or(ServiceError::SessionGone)?;
         session.handle.authenticate(handle)?;
         Ok(session)
@@ -200,11 +210,10 @@ impl Sessions {
             return Err(ServiceError::SessionGone);
         }
         let mut changes = Vec::with_capacity(requests.len());
-        let mut plan = |request| {
-            let regions = &mut state.regions;
-            self.plan(regions, request).map(|change| changes.push(change)).err()
-        };
-        let failures = requests.into_iter().map(&mut plan).collect();
+        let State { regions, owner, .. } = &mut *state;
+        let plan =
+            |request| self.plan(regions, owner, request).map(|change| changes.push(change)).err();
+        let failures = requests.into_iter().map(plan).collect();
         for change in &changes {
             if let RegionChange::Remove { id } = change {
                 state.awaiting.remove(id);
@@ -220,6 +229,7 @@ impl Sessions {
     fn plan(
         &self,
         regions: &mut HashMap<u64, SessionRegion>,
+        owner: &mut SessionOwner,
         request: RegionRequest,
     ) -> Result<RegionChange, ServiceError> {
         let unknown = |field| ServiceError::field(field, "the session has no region with this id");
@@ -231,8 +241,10 @@ impl Sessions {
                 }
                 let (value, limit) = (regions.len() + 1, self.limits.session_regions_max);
                 within("the number of the session's regions", value, limit)?;
+                owner.add_region()?;
                 let region = SessionRegion::new(RegionId(0), &subscription, snapshot);
-                let region = self.lock().reserve(region, true, &self.limits)?;
+                let reserved = self.lock().reserve(region, true, &self.limits);
+                let region = reserved.inspect_err(|_| owner.remove_region())?;
                 regions.insert(region_id, region);
                 Ok(RegionChange::Add { region_id, region, subscription })
             }
@@ -244,6 +256,7 @@ impl Sessions {
             }
             RegionRequest::Remove { region_id } => {
                 let region = regions.remove(&region_id).ok_or_else(|| unknown(""))?;
+                owner.remove_region();
                 self.lock().release(&[region]);
                 Ok(RegionChange::Remove { id: region.id })
             }
@@ -258,6 +271,7 @@ impl Sessions {
                 // A session that was closed meanwhile has released it.
                 if state.regions.get(&region_id).is_some_and(|known| known.id == region.id) {
                     state.regions.remove(&region_id);
+                    state.owner.remove_region();
                     self.lock().release(&[region]);
                 }
             }

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-use shoal_codec::BlockHeader;
-use shoal_codec::limits::{BLOCK_BYTES_MAX, HEADER_BYTES};
+use shoal_codec::limits::{BLOCK_BYTES_MAX, BLOCK_PREFIX_BYTES};
+use shoal_codec::{BlockError, BlockHeader, bytes_to_header};
 
 use crate::TableError;
 use crate::header::Header;
@@ -225,35 +225,51 @@ impl<R: Read> FrameReader<R> {
     /// [`TableError::Input`] for a file that ends early or has other bytes than a block.
     pub(crate) fn block(&mut self) -> Result<Option<(u64, Vec<u8>)>, TableError> {
         let start = self.place;
-        let first: [u8; TRAILER_BYTES] = self.take("block or trailer")?;
-        if first[..8] == TRAILER_MAGIC {
-            self.read_trailer(start, &first)?;
+        let mut bytes = self.take::<BLOCK_PREFIX_BYTES>("block or trailer")?.to_vec();
+        if bytes[..8] == TRAILER_MAGIC {
+            let rest: [u8; TRAILER_BYTES - BLOCK_PREFIX_BYTES] = self.take("trailer")?;
+            bytes.extend_from_slice(&rest);
+            self.read_trailer(start, bytes.first_chunk().expect("all of its bytes"))?;
             return Ok(None);
         }
-        let rest: [u8; HEADER_BYTES - TRAILER_BYTES] = self.take("block")?;
-        let mut bytes = [first.as_slice(), &rest].concat();
-        let header = BlockHeader::parse(&bytes)
-            .map_err(|error| self.fault(start, &format!("block {}: {error}", self.blocks)))?;
-        let length = usize::try_from(header.block_bytes).unwrap_or(usize::MAX);
-        if !(HEADER_BYTES..=BLOCK_BYTES_MAX).contains(&length) {
-            let problem = format!("a block of {length} bytes, at most {BLOCK_BYTES_MAX}");
-            return Err(self.fault(start, &problem));
-        }
+        let refused = |reader: &Self, error: BlockError| {
+            reader.fault(start, &format!("block {}: {error}", reader.blocks))
+        };
+        let prefix = bytes.first_chunk().expect("these bytes were read");
+        let needed = bytes_to_header(prefix).map_err(|error| refused(self, error))?;
+        self.fill_up(start, needed, &mut bytes)?;
+        let header = BlockHeader::parse(&bytes).map_err(|error| refused(self, error))?;
         if header.sequence != self.blocks {
             let problem = format!("block {} has the number {}", self.blocks, header.sequence);
             return Err(self.fault(start, &problem));
         }
+        let length = usize::try_from(header.block_bytes).unwrap_or(usize::MAX);
+        self.fill_up(start, length, &mut bytes)?;
+        self.blocks += 1;
+        Ok(Some((start, bytes)))
+    }
+
+    /// Reads on until the block that begins at `start` has `length` bytes.
+    fn fill_up(
+        &mut self,
+        start: u64,
+        length: usize,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), TableError> {
+        if !(bytes.len()..=BLOCK_BYTES_MAX).contains(&length) {
+            let problem = format!("a block of {length} bytes, at most {BLOCK_BYTES_MAX}");
+            return Err(self.fault(start, &problem));
+        }
         // Memory grows with the bytes that are present, not with the length in the header.
-        let wanted = (length - HEADER_BYTES) as u64;
-        let read = Read::take(&mut self.input, wanted).read_to_end(&mut bytes);
+        let wanted = (length - bytes.len()) as u64;
+        let read = Read::take(&mut self.input, wanted).read_to_end(bytes);
         let read = read.map_err(|error| self.fault(start, &error.to_string()))? as u64;
         self.place += read;
         if read < wanted {
             let problem = format!("block {} has {length} bytes, the file ends", self.blocks);
             return Err(self.fault(start, &problem));
         }
-        self.blocks += 1;
-        Ok(Some((start, bytes)))
+        Ok(())
     }
 
     fn read_trailer(&mut self, start: u64, bytes: &[u8; TRAILER_BYTES]) -> Result<(), TableError> {

@@ -5,6 +5,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -85,6 +86,14 @@ impl Served {
         served
     }
 
+    /// The most memory that the process has had resident, MiB.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn peak_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
+    }
+
     /// Reads standard output through the first line that contains `text`.
     pub(crate) fn lines_until(&mut self, text: &str) -> Vec<String> {
         let mut lines = Vec::new();
@@ -122,11 +131,33 @@ impl Served {
     }
 
     /// Sends SIGINT, as Ctrl-C does, and returns the exit code.
-    pub(crate) fn interrupt(mut self) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-        self.child.wait().unwrap().code()
+    pub(crate) fn interrupt(self) -> Option<i32> {
+        self.signal("-INT")
     }
+
+    /// Sends SIGTERM and returns the exit code.
+    pub(crate) fn terminate(self) -> Option<i32> {
+        self.signal("-TERM")
+    }
+
+    fn signal(mut self, signal: &str) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        wait(&mut self.child)
+    }
+}
+
+/// The exit code of a process that is about to end; only a hang takes a minute.
+pub(crate) fn wait(child: &mut Child) -> Option<i32> {
+    for _ in 0..6_000 {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // The process must not outlive its test.
+    let _ = child.kill();
+    panic!("the process does not end");
 }
 
 impl Drop for Served {

@@ -12,7 +12,7 @@ use shoal_position_log::ProducerState;
 use shoal_proto::v1;
 use shoal_service::ServerOptions;
 use shoal_service::fleet::{
-    CheckpointRows, CycleRecord, CycleSink, SettledCycle, SinkCapacity, SinkFactory,
+    CycleRecord, CycleSink, ExportRows, SettledCycle, SinkCapacity, SinkFactory,
 };
 use shoal_service::limits::EXPORT_SLICE_ROWS;
 use shoal_service::server::Environment;
@@ -61,10 +61,10 @@ impl CycleSink for Sink {
         &mut self,
         state: ExportHeader,
         producers: Vec<ProducerState>,
-    ) -> Option<CheckpointRows> {
+    ) -> Option<ExportRows> {
         let ((rows_sender, rows), (taken, taken_receiver)) = (bounded(1), bounded(1));
         self.begun.send(Begun { state, producers, rows, taken }).unwrap();
-        Some(CheckpointRows::new(rows_sender, taken_receiver))
+        Some(ExportRows::new(rows_sender, taken_receiver))
     }
 }
 

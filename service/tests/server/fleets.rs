@@ -1,5 +1,9 @@
 //! Fleets are created, described, cleared and deleted; requests in progress fail with the reason.
 
+use std::sync::Mutex;
+
+use shoal_engine::cpu::CpuBackend;
+use shoal_engine::{Backend, EngineOptions, HashKey};
 use shoal_proto::v1;
 use shoal_service::{ServerLimits, ServerOptions};
 use tokio::sync::mpsc;
@@ -125,7 +129,8 @@ async fn requests_in_progress_fail_when_their_fleet_is_deleted() {
     let mut queries = server.queries().await;
     let querying = tokio::spawn(async move {
         let options = v1::QueryOptions { fleet: "doomed".into(), ..Default::default() };
-        let request = v1::GetRequest { options: Some(options), objects: vec![1] };
+        let request =
+            v1::GetRequest { options: Some(options), objects: vec![1], ..Default::default() };
         queries.get(request).await
     });
     until(async || server.metric(r#"shoal_queue_queries{fleet="doomed"}"#).await == 1.0).await;
@@ -266,4 +271,33 @@ async fn an_idle_report_stream_ends_with_its_fleet() {
     let _ = sender.send(message()).await;
     let fleet = server.fleet("doomed").await;
     assert_eq!((fleet.object_count, fleet.epoch), (0, 0));
+}
+
+/// The keys, terms and debug texts of the engines that were started for the test below.
+static STARTED: Mutex<Vec<(HashKey, u64, String)>> = Mutex::new(Vec::new());
+
+fn noting_engine(options: EngineOptions) -> Box<dyn Backend> {
+    let text = format!("{options:?}");
+    STARTED.lock().unwrap().push((options.hash_key, options.term, text));
+    Box::new(CpuBackend::new(options))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_engine_has_a_secret_hash_key() {
+    let environment = Gate::default().environment_of(noting_engine);
+    let server = Running::start_in(environment, options()).await;
+    let mut fleets = server.fleets().await;
+    for name in ["a", "b"] {
+        fleets.create_fleet(named(name)).await.unwrap();
+    }
+    let started = STARTED.lock().unwrap().clone();
+    assert!(started.len() >= 2, "{started:?}");
+    for (at, (key, term, text)) in started.iter().enumerate() {
+        assert!(started[..at].iter().all(|(other, ..)| other != key) && *key != HashKey::FIXED);
+        for word in key.words() {
+            assert!(word != *term && word != 0, "the key follows from the term");
+            assert!(!text.contains(&word.to_string()) && !text.contains(&format!("{word:x}")));
+        }
+    }
+    server.stop().await;
 }

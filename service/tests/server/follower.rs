@@ -74,7 +74,7 @@ pub(crate) async fn follow(disk: &SimulatedDisk, leader: SocketAddr) -> Running 
 pub(crate) async fn refused_start(disk: &SimulatedDisk, options: ServerOptions) -> String {
     let listener = TcpListener::bind(ANY).await.unwrap();
     let run = shoal_service::server::run_in;
-    within(run(on(disk), listener, None, options, pending())).await.unwrap_err().to_string()
+    within(run(on(disk), listener, options, pending())).await.unwrap_err().to_string()
 }
 
 async fn logs(server: &Running) -> LogServiceClient<Channel> {

@@ -114,7 +114,7 @@ impl Fragile {
             let environment = Environment { data: Some(data), ..environment() };
             let shutdown = async move { drop(stopped.await) };
             let run = shoal_service::server::run_in;
-            let _ = run(environment, listener, None, following(leader), shutdown).await;
+            let _ = run(environment, listener, following(leader), shutdown).await;
         });
         Self { address, stop, task }
     }

@@ -150,7 +150,7 @@ async fn invalid_options_are_refused_with_their_field() {
     }
     for (fleet, reason) in [("nobody", "FLEET_UNKNOWN"), ("No Body", "FLEET_NAME")] {
         let options = Some(v1::QueryOptions { fleet: fleet.into(), ..Default::default() });
-        let request = v1::GetRequest { options, objects: vec![1] };
+        let request = v1::GetRequest { options, objects: vec![1], ..Default::default() };
         refused(server.queries().await.get(request).await, reason);
     }
     let request = v1::GetRequest { objects: vec![1; 65_537], ..Default::default() };
@@ -163,7 +163,7 @@ async fn queries_and_messages_of_a_batch_fail_alone() {
     let server = Running::start().await;
     server.positions().await.once(rows(vec![fix(1, START_MS, 0.0, 0.0)])).await.unwrap();
     let query = |kind| v1::BatchQuery { kind: Some(kind) };
-    let good = || query(Kind::Get(v1::GetQuery { objects: vec![1] }));
+    let good = || query(Kind::Get(v1::GetQuery { objects: vec![1], ..Default::default() }));
     let message = |queries| v1::BatchRequest { queries, ..Default::default() };
     let bad_circle = query(Kind::Range(circle(0.0, 0.0, -1.0)));
     let none = v1::BatchQuery::default();

@@ -23,12 +23,20 @@ fn bad_rows() -> Vec<(v1::Fix, &'static str, RefusalReason)> {
         (fix(7, i64::MIN, 1.0, 2.0), "time_ms", RefusalReason::TimeTooEarly),
         (fix(7, far, 1.0, 2.0), "time_ms", RefusalReason::TimeTooLate),
         (fix(7, i64::MAX, 1.0, 2.0), "time_ms", RefusalReason::TimeTooLate),
-        (v1::Fix { speed_mps: Some(-1.0), ..good }, "speed_mps", RefusalReason::Speed),
-        (v1::Fix { speed_mps: Some(f32::NAN), ..good }, "speed_mps", RefusalReason::Speed),
-        (v1::Fix { speed_mps: Some(5e9), ..good }, "speed_mps", RefusalReason::Speed),
-        (v1::Fix { heading_deg: Some(360.0), ..good }, "heading_deg", RefusalReason::Heading),
-        (v1::Fix { heading_deg: Some(-0.1), ..good }, "heading_deg", RefusalReason::Heading),
-        (v1::Fix { altitude_m: Some(3e6), ..good }, "altitude_m", RefusalReason::Altitude),
+        (v1::Fix { speed_mps: Some(-1.0), ..good.clone() }, "speed_mps", RefusalReason::Speed),
+        (v1::Fix { speed_mps: Some(f32::NAN), ..good.clone() }, "speed_mps", RefusalReason::Speed),
+        (v1::Fix { speed_mps: Some(5e9), ..good.clone() }, "speed_mps", RefusalReason::Speed),
+        (
+            v1::Fix { heading_deg: Some(360.0), ..good.clone() },
+            "heading_deg",
+            RefusalReason::Heading,
+        ),
+        (
+            v1::Fix { heading_deg: Some(-0.1), ..good.clone() },
+            "heading_deg",
+            RefusalReason::Heading,
+        ),
+        (v1::Fix { altitude_m: Some(3e6), ..good.clone() }, "altitude_m", RefusalReason::Altitude),
         (v1::Fix { altitude_m: Some(f64::NAN), ..good }, "altitude_m", RefusalReason::Altitude),
         // Of several faults the first, whether it is found on receipt or in the cycle.
         (fix(u64::MAX, i64::MAX, f64::NAN, 2.0), "object", RefusalReason::Object),
@@ -46,7 +54,7 @@ async fn every_reason_is_reported_with_row_and_field() {
     // Every bad row is between two good ones.
     let mut fixes = vec![fix(1000, START_MS, 0.0, 0.0)];
     for (index, (row, ..)) in bad.iter().enumerate() {
-        fixes.extend([*row, fix(1001 + index as u64, START_MS, 0.0, 0.0)]);
+        fixes.extend([row.clone(), fix(1001 + index as u64, START_MS, 0.0, 0.0)]);
     }
     let acks = report(&mut client, vec![rows(fixes)]).await;
     assert_eq!(sums(&acks), (bad.len() as u64 + 1, bad.len() as u64, 0));
@@ -128,7 +136,7 @@ async fn rounding_precedes_the_check_and_longitude_180_reads_back_as_minus_180()
         projection: v1::Projection::Fixes.into(),
         ..Default::default()
     });
-    let request = v1::GetRequest { options, objects: vec![1, 2, 5] };
+    let request = v1::GetRequest { options, objects: vec![1, 2, 5], ..Default::default() };
     let stream = server.queries().await.get(request).await.unwrap().into_inner();
     let fixes = crate::running::whole(stream).await.unwrap().fixes;
     assert_eq!((fixes[0].x, fixes[0].y, fixes[0].speed_mps), (-180.0, 90.0, Some(0.0)));

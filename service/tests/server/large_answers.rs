@@ -48,7 +48,7 @@ async fn a_million_records_reach_a_client_with_default_limits() {
         assert_eq!(fixes as u64, if projection == v1::Projection::Ids { 0 } else { OBJECTS });
     }
     // A batch returns the same rows in its own chunks, between small answers.
-    let get = v1::batch_query::Kind::Get(v1::GetQuery { objects: vec![5] });
+    let get = v1::batch_query::Kind::Get(v1::GetQuery { objects: vec![5], ..Default::default() });
     let kinds = [get.clone(), v1::batch_query::Kind::Range(world()), get];
     let queries = kinds.map(|kind| v1::BatchQuery { kind: Some(kind) }).to_vec();
     let message = v1::BatchRequest { queries, ..Default::default() };

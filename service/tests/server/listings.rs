@@ -54,7 +54,11 @@ async fn pages_form_the_complete_listing() {
     assert_eq!(listed, all);
     // Id 0 is a valid cursor.
     let options = v1::QueryOptions { after_object: Some(0), ..Default::default() };
-    let request = v1::GetRequest { options: Some(options.clone()), objects: vec![2, 0, 1] };
+    let request = v1::GetRequest {
+        options: Some(options.clone()),
+        objects: vec![2, 0, 1],
+        ..Default::default()
+    };
     let answer = whole(queries.get(request).await.unwrap().into_inner()).await.unwrap();
     assert_eq!(answer.objects, [1, 2]);
     let request = v1::NearestRequest { options: Some(options), k: 1, ..Default::default() };

@@ -189,7 +189,6 @@ async fn a_read_only_folder_stops_the_start_with_the_reason() {
         let served = shoal_service::server::run_in(
             read_only,
             listener,
-            None,
             options.clone(),
             std::future::pending(),
         );
@@ -246,7 +245,7 @@ async fn a_damaged_log_stops_the_start_with_its_place() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let limits = small(1 << 30);
     let options = ServerOptions { limits, ..options() };
-    let run = shoal_service::server::run_in(on(&disk), listener, None, options, async {
+    let run = shoal_service::server::run_in(on(&disk), listener, options, async {
         std::future::pending::<()>().await;
     });
     let error = within(run).await.unwrap_err().to_string();

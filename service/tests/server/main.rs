@@ -4,6 +4,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
+mod access_calls;
+mod access_follower;
+mod access_quotas;
+mod access_table;
+mod access_tls;
 mod acknowledgements;
 mod answers;
 mod checkpoints;
@@ -13,6 +18,7 @@ mod dwell;
 mod encoded_blocks;
 mod erasure;
 mod error_details;
+mod event_clock;
 mod fleets;
 mod follower;
 mod follower_crashes;
@@ -25,10 +31,20 @@ mod hostile_messages;
 mod hostile_queries;
 mod hostile_rows;
 mod hostile_subscriptions;
+mod http_api;
+mod http_client;
+mod http_documents;
+mod http_events;
+mod http_reports;
+mod http_schema;
+mod http_web;
 mod large_answers;
 mod listings;
 mod log_failures;
+mod long_queries;
 mod model_agreement;
+mod named_restarts;
+mod names;
 mod object_limit;
 mod operations;
 mod order;
@@ -45,4 +61,5 @@ mod slow_subscribers;
 mod snapshot_resumption;
 mod subscriber;
 mod subscriptions;
+mod token_maker;
 mod tokens;

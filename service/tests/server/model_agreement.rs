@@ -49,7 +49,10 @@ fn random_query(random: &mut Random) -> (Kind, QueryKind) {
         0 => {
             let objects: Vec<u64> =
                 (0..random.below(20)).map(|_| random.below(2 * OBJECTS)).collect();
-            (Kind::Get(v1::GetQuery { objects: objects.clone() }), QueryKind::Get(objects))
+            (
+                Kind::Get(v1::GetQuery { objects: objects.clone(), ..Default::default() }),
+                QueryKind::Get(objects),
+            )
         }
         1 => {
             let region = Region::rectangle(&space(), x, y, x + extent, y + extent).unwrap();

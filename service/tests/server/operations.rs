@@ -98,7 +98,7 @@ async fn listening_beyond_loopback_requires_permission() {
     ServerOptions { insecure: true, ..options }.check().unwrap();
     // The bound address of the listener decides, not the options.
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let run = shoal_service::run(listener, None, ServerOptions::default(), async {}).await;
+    let run = shoal_service::run(listener, ServerOptions::default(), async {}).await;
     assert!(matches!(run, Err(ServiceError::Insecure { .. })));
 }
 

@@ -56,6 +56,32 @@ pub(crate) async fn status_of(
     }
 }
 
+/// The first message of a call, if there is one, and its status. The call is not read further.
+pub(crate) async fn whole_answer(
+    server: &Running,
+    path: &str,
+    headers: &[(&'static str, &str)],
+    body: impl Into<axum::body::Body>,
+) -> (Option<Bytes>, Status) {
+    let (parts, mut body) = call(server, path, headers, body).await.into_parts();
+    if let Some(status) = Status::from_header_map(&parts.headers) {
+        return (None, status);
+    }
+    let mut bytes = Vec::new();
+    loop {
+        let next = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+        let frame = within(next).await.expect("the response has trailers").unwrap();
+        match frame.into_data() {
+            Ok(data) => bytes.extend(data),
+            Err(frame) => {
+                let status = Status::from_header_map(&frame.into_trailers().unwrap()).unwrap();
+                let message = (!bytes.is_empty()).then(|| Bytes::from(bytes.split_off(5)));
+                return (message, status);
+            }
+        }
+    }
+}
+
 /// Reads a complete response.
 async fn trailers(mut body: Body) -> HeaderMap {
     let mut next = async || {

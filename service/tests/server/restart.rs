@@ -311,6 +311,8 @@ async fn fleets_are_kept_and_a_deleted_one_does_not_return() {
         ttl: Some(millis(90_000)),
         limits: Some(v1::FleetLimits { objects_max: 77 }),
         durability: v1::Durability::Applied.into(),
+        event_clock_lead: Some(millis(2_500)),
+        kind: v1::FleetKind::Named.into(),
     };
     let created = fleets.create_fleet(request).await.unwrap().into_inner().fleet.unwrap();
     let gone = v1::CreateFleetRequest { name: "gone".into(), ..Default::default() };
@@ -325,6 +327,7 @@ async fn fleets_are_kept_and_a_deleted_one_does_not_return() {
     let kept = server.fleet("plane").await;
     assert_eq!((kept.space, kept.clock, kept.ttl), (created.space, created.clock, created.ttl));
     assert_eq!((kept.limits, kept.durability()), (created.limits, v1::Durability::Applied));
+    assert_eq!(kept.event_clock_lead, Some(millis(2_500)));
     let mut fleets = server.fleets().await;
     let request = v1::GetFleetRequest { name: "gone".into() };
     refused(fleets.get_fleet(request).await, "FLEET_UNKNOWN");

@@ -11,7 +11,7 @@ use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use shoal_service::server::Environment;
-use shoal_service::{EngineChoice, ServerOptions, ServiceError};
+use shoal_service::{EngineChoice, Listeners, ServerOptions, ServiceError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
@@ -31,14 +31,20 @@ pub(crate) const START_MS: i64 = 1_577_836_800_000;
 /// A running server.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
-    metrics_address: SocketAddr,
+    pub(crate) metrics_address: SocketAddr,
+    pub(crate) http_address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<Result<(), ServiceError>>>,
 }
 
-/// Default test options, with an event clock for deterministic times.
+/// Default test options, with an event clock for deterministic times. It follows every row: most
+/// tests have few, far apart.
 pub(crate) fn options() -> ServerOptions {
-    ServerOptions { default_clock: Clock::Event, ..ServerOptions::default() }
+    ServerOptions {
+        default_clock: Clock::Event,
+        default_event_clock_lead_ms: Some(i64::from(i32::MAX) * 10_000),
+        ..ServerOptions::default()
+    }
 }
 
 /// The production environment with the CPU engine.
@@ -66,21 +72,26 @@ impl Running {
         options: ServerOptions,
     ) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
-        let metrics_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let metrics = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let metrics_address = metrics_listener.local_addr().unwrap();
+        let metrics_address = metrics.local_addr().unwrap();
+        let http_address = http.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let shutdown = async move { drop(stopped.await) };
-        let metrics_listener = Some(metrics_listener);
+        let listeners = Listeners { clients: listener, metrics: Some(metrics), http: Some(http) };
         let task = tokio::spawn(async move {
             let run = shoal_service::server::run_in;
-            run(environment, listener, metrics_listener, options, shutdown).await
+            run(environment, listeners, options, shutdown).await
         });
-        let running = Self { address, metrics_address, stop: Some(stop), task: Some(task) };
+        let (stop, task) = (Some(stop), Some(task));
+        let running = Self { address, metrics_address, http_address, stop, task };
         // The listeners are bound; this waits for the recovery of the fleets.
         let mut fleets = running.fleets().await;
         until(async || match fleets.list_fleets(v1::ListFleetsRequest::default()).await {
             Ok(_) => true,
+            // It has no token.
+            Err(status) if status.code() == Code::Unauthenticated => true,
             Err(status) => {
                 assert_refused(&status, "RECOVERING");
                 false
@@ -302,6 +313,7 @@ pub(crate) struct Whole {
     pub(crate) objects: Vec<u64>,
     pub(crate) fixes: Vec<v1::FixRecord>,
     pub(crate) distance_m: Vec<f64>,
+    pub(crate) names: Vec<String>,
 }
 
 /// One message of an answer; `NearestResponse` has the fields of all others.
@@ -311,15 +323,15 @@ pub(crate) trait Chunk {
 
 impl Chunk for v1::GetResponse {
     fn widened(self) -> v1::NearestResponse {
-        let Self { header, objects, fixes } = self;
-        v1::NearestResponse { header, objects, fixes, ..Default::default() }
+        let Self { header, objects, fixes, names } = self;
+        v1::NearestResponse { header, objects, fixes, names, ..Default::default() }
     }
 }
 
 impl Chunk for v1::RangeResponse {
     fn widened(self) -> v1::NearestResponse {
-        let Self { header, objects, fixes } = self;
-        v1::NearestResponse { header, objects, fixes, ..Default::default() }
+        let Self { header, objects, fixes, names } = self;
+        v1::NearestResponse { header, objects, fixes, names, ..Default::default() }
     }
 }
 
@@ -331,7 +343,8 @@ impl Chunk for v1::NearestResponse {
 
 pub(crate) async fn whole<T: Chunk>(stream: Streaming<T>) -> Result<Whole, Status> {
     let mut header = None;
-    let (mut objects, mut fixes, mut distance_m) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut objects, mut fixes) = (Vec::new(), Vec::new());
+    let (mut distance_m, mut names) = (Vec::new(), Vec::new());
     for (index, chunk) in within(collect(stream)).await?.into_iter().enumerate() {
         let chunk = chunk.widened();
         assert_eq!(chunk.header.is_some(), index == 0, "the header is in the first chunk");
@@ -339,8 +352,9 @@ pub(crate) async fn whole<T: Chunk>(stream: Streaming<T>) -> Result<Whole, Statu
         objects.extend(chunk.objects);
         fixes.extend(chunk.fixes);
         distance_m.extend(chunk.distance_m);
+        names.extend(chunk.names);
     }
-    Ok(Whole { header: header.unwrap(), objects, fixes, distance_m })
+    Ok(Whole { header: header.unwrap(), objects, fixes, distance_m, names })
 }
 
 /// A rectangle.
@@ -375,7 +389,7 @@ pub(crate) fn violated_field(status: &Status) -> String {
 }
 
 /// The status code of every error reason in these tests.
-const CODES: [(Code, &[&str]); 11] = [
+const CODES: [(Code, &[&str]); 13] = [
     (Code::Aborted, &["FLEET_DELETED", "SESSION_TAKEN_OVER"]),
     (Code::AlreadyExists, &["FLEET_EXISTS"]),
     (Code::DeadlineExceeded, &["DEADLINE"]),
@@ -401,7 +415,9 @@ const CODES: [(Code, &[&str]); 11] = [
     ),
     (Code::NotFound, &["DESCRIPTOR_UNKNOWN", "FLEET_UNKNOWN", "SERVICE_UNKNOWN", "SESSION_GONE"]),
     (Code::OutOfRange, &["MESSAGE_TOO_LARGE"]),
-    (Code::ResourceExhausted, &["BUSY", "ENGINE_MEMORY", "LIMIT", "LOG_SPACE"]),
+    (Code::PermissionDenied, &["PERMISSION_DENIED"]),
+    (Code::ResourceExhausted, &["BUSY", "ENGINE_MEMORY", "LIMIT", "LOG_SPACE", "QUOTA"]),
+    (Code::Unauthenticated, &["UNAUTHENTICATED"]),
     (
         Code::Unavailable,
         &[

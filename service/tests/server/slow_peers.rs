@@ -2,17 +2,25 @@
 
 use bytes::Bytes;
 use prost::Message as _;
+use shoal_client::BlockEncoder;
+use shoal_codec::PlanChoice;
 use shoal_proto::v1;
+use shoal_service::ServerLimits;
+use shoal_service::limits::{
+    BUDGETED_MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX, MESSAGE_CHARGE_BYTES_MIN,
+    METRICS_CONNECTIONS_MAX,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::raw_http::{call, frame, frame_head};
+use crate::gated_engine::Gate;
+use crate::raw_http::{call, endless, frame, frame_head, status_of};
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, collect, fix, objects_in, rows, sums, until, whole,
-    within, world,
+    Random, ReportsOnce as _, Running, START_MS, assert_refused, collect, fix, objects_in, rows,
+    sums, until, whole, within, world,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,6 +98,53 @@ async fn streams_dropped_inside_a_message_leak_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn messages_that_declare_much_and_send_little_do_not_block_others() {
+    let server = Running::start().await;
+    let mut begun = frame_head(0, MESSAGE_BYTES_MAX);
+    begun.resize(100, 0);
+    let path = "/shoal.v1.PositionService/Report";
+    let mut stalled = Vec::new();
+    for _ in 0..8 {
+        stalled.push(call(&server, path, &[], endless(begun.clone())).await);
+    }
+    until(async || server.metric("shoal_message_bytes").await > 0.0).await;
+    let large = rows((0..6000).map(|object| fix(object, START_MS, 0.0, 0.0)).collect());
+    assert!(large.encoded_len() > BUDGETED_MESSAGE_BYTES_MIN);
+    let ack = within(server.positions().await.once(large)).await.unwrap().into_inner();
+    assert_eq!(ack.rows.unwrap().applied, 6000);
+    let held = server.metric("shoal_message_bytes").await;
+    assert!(held <= (8 * MESSAGE_CHARGE_BYTES_MIN) as f64, "{held}");
+    drop(stalled);
+    until(async || server.metric("shoal_message_bytes").await == 0.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_message_is_charged_until_it_is_applied() {
+    let (gate, server) = Gate::start(crate::running::options()).await;
+    gate.shut();
+    let path = "/shoal.v1.PositionService/Report";
+    // Random positions, so that the block is large.
+    let mut random = Random(7);
+    let fixes = (0..40_000).map(|object| {
+        let (x, y) = (random.between(-180.0, 180.0), random.between(-90.0, 90.0));
+        fix(object, START_MS, x, y)
+    });
+    let fixes = fixes.collect::<Vec<_>>();
+    let mut encoder = BlockEncoder::new(None, PlanChoice::Fixes);
+    let [(_, block)] = encoder.encode(&fixes).unwrap().try_into().unwrap();
+    let block = crate::running::block(block.to_vec());
+    let bytes = block.encoded_len();
+    assert!(bytes > BUDGETED_MESSAGE_BYTES_MIN);
+    let _stream = call(&server, path, &[], endless(frame(&block.encode_to_vec()))).await;
+    until(async || server.metric(r#"shoal_queue_messages{fleet="default"}"#).await == 1.0).await;
+    assert_eq!(server.metric("shoal_message_bytes").await, bytes as f64);
+    gate.open();
+    // The stream stays open.
+    until(async || server.metric("shoal_message_bytes").await == 0.0).await;
+    assert_eq!(server.metric("shoal_streams").await, 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_closed_inside_a_frame_is_released() {
     let server = Running::start().await;
     // The client of `start` may still be disconnecting.
@@ -125,27 +180,96 @@ async fn a_thousand_idle_connections_do_not_block_others() {
     until(async || server.metric("shoal_connections").await == 1.0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn connections_beyond_the_limit_are_closed() {
-    let limits = shoal_service::ServerLimits { connections_max: 3, ..Default::default() };
+/// Takes as many connections as a server with these limits holds, confirms that one more receives
+/// the reason, and that a connection that ends leaves its place.
+async fn assert_connections(limits: ServerLimits, held: usize, text: &str, metric: &str) {
     let options = shoal_service::ServerOptions { limits, ..crate::running::options() };
     let server = Running::start_with(options).await;
     // The client of `start` may still be disconnecting.
     until(async || server.metric("shoal_connections").await == 0.0).await;
     let mut open = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..held {
         open.push(TcpStream::connect(server.address).await.unwrap());
     }
-    until(async || server.metric("shoal_connections").await == 3.0).await;
-    let refused = TcpStream::connect(server.address).await.unwrap();
-    let mut byte = [0];
-    // Closed without a response.
-    let read = within(async {
-        refused.readable().await.unwrap();
-        refused.try_read(&mut byte)
-    });
-    assert!(matches!(read.await, Ok(0) | Err(_)));
+    until(async || server.metric("shoal_connections").await == held as f64).await;
+    let mut refused = TcpStream::connect(server.address).await.unwrap();
+    // What a client sends before it reads does not cost it the reason.
+    refused.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut received = Vec::new();
+    within(refused.read_to_end(&mut received)).await.unwrap();
+    // An empty SETTINGS frame; GOAWAY of 8 bytes and the text, last stream 0, ENHANCE_YOUR_CALM.
+    let (settings, goaway) = received.split_at(9);
+    assert_eq!(settings, [0, 0, 0, 4, 0, 0, 0, 0, 0]);
+    let length = u8::try_from(text.len() + 8).unwrap();
+    assert_eq!(&goaway[..17], [0, 0, length, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11]);
+    assert_eq!(str::from_utf8(&goaway[17..]).unwrap(), text);
+    // The text reaches a call, unless the connection ends before the call begins.
+    assert!(within(server.queries().await.get(v1::GetRequest::default())).await.is_err());
+    assert!(server.metric(metric).await >= 2.0);
+    open.pop();
+    until(async || server.metric("shoal_connections").await == (held - 1) as f64).await;
+    let get = v1::GetRequest { objects: vec![1], ..Default::default() };
+    let answer = within(server.queries().await.get(get)).await.unwrap().into_inner();
+    assert_eq!(whole(answer).await.unwrap().objects.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_beyond_the_limit_receives_the_reason() {
+    let limits = ServerLimits { connections_max: 3, ..Default::default() };
+    let text = "the server holds its limit of 3 connections";
+    assert_connections(limits, 3, text, "shoal_connections_refused_total").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_beyond_the_limit_of_its_address_receives_the_reason() {
+    let limits =
+        ServerLimits { connections_max: 9, address_connections_max: 2, ..Default::default() };
+    let text = "the server holds its limit of 2 connections of one address";
+    assert_connections(limits, 2, text, "shoal_address_connections_refused_total").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_without_a_message_share_the_limit_of_the_server() {
+    let limits = ServerLimits { calls_max: 16, ..Default::default() };
+    let options = shoal_service::ServerOptions { limits, ..crate::running::options() };
+    let server = Running::start_with(options).await;
+    let (report, once) =
+        ("/shoal.v1.PositionService/Report", "/shoal.v1.PositionService/ReportOnce");
+    let mut open = Vec::new();
+    while open.len() < 16 {
+        // The call ends with its sender.
+        let (sender, receiver) = mpsc::channel::<Result<Bytes, Status>>(1);
+        let body = axum::body::Body::from_stream(ReceiverStream::new(receiver));
+        let response = call(&server, report, &[], body).await;
+        let Some(status) = Status::from_header_map(response.headers()) else {
+            open.push((sender, response));
+            continue;
+        };
+        assert_refused(&status, "BUSY");
+        break;
+    }
+    // Some places are left to clients that hold none until the others hold nearly all.
+    assert!((12..16).contains(&open.len()), "{}", open.len());
+    let status = status_of(&server, once, &[], endless(Vec::new())).await;
+    assert_refused(&status, "BUSY");
+    assert!(status.message().contains("the number of calls in progress"), "{status}");
+    assert!(server.metric("shoal_busy_total").await >= 2.0);
     drop(open);
-    until(async || server.metric("shoal_connections").await == 0.0).await;
-    server.channel().await;
+    let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
+    until(async || server.positions().await.once(message.clone()).await.is_ok()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_beyond_the_limit_of_the_monitoring_address_are_refused() {
+    let server = Running::start().await;
+    let mut idle = Vec::new();
+    for _ in 0..METRICS_CONNECTIONS_MAX {
+        idle.push(TcpStream::connect(server.metrics_address).await.unwrap());
+    }
+    let (status, text) = within(server.http("/healthz")).await;
+    assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
+    assert_eq!(text, "too many connections to the monitoring address\n");
+    drop(idle);
+    until(async || server.http("/metrics").await.0 == "HTTP/1.1 200 OK").await;
+    assert!(server.metric("shoal_metrics_connections_refused_total").await >= 1.0);
 }

@@ -126,6 +126,43 @@ async fn many_silent_subscribers_share_a_lower_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_beyond_its_events_of_a_cycle_lags_and_others_receive_every_event() {
+    const REGIONS: u64 = 300;
+    let limits = ServerLimits { session_events_max: 10_000, ..ServerLimits::default() };
+    let server = start(limits).await;
+    // The lower ids are those of the session that takes too much.
+    let wide = (1..=REGIONS).map(|id| subscription(id, near())).collect();
+    let mut wide = server.subscriber(wide).await;
+    let mut narrow = server.subscriber(vec![subscription(1, near())]).await;
+    let lagged = r#"shoal_sessions_lagged_total{fleet="default"}"#;
+    // Every object enters 300 regions in one cycle.
+    let (epoch, _) = stir(&server, 200, 0).await;
+    narrow.until(epoch).await;
+    assert_eq!(server.metric(lagged).await, 1.0);
+    let mut events = 200;
+    for round in 1..10 {
+        let (epoch, _) = stir(&server, 200, round).await;
+        narrow.until(epoch).await;
+        events += 200;
+    }
+    assert_eq!((narrow.events, narrow.lagged, narrow.coalesced), (events, 0, 0));
+    // Once few objects move, the snapshots arrive and the events after them.
+    let mut last = (0, Vec::new());
+    for round in 10..30 {
+        last = stir(&server, 20, 2 * round).await;
+        narrow.until(last.0).await;
+    }
+    let expected = objects_in(&mut server.queries().await, near(), last.1).await;
+    while wide.lagged == 0 || !wide.uncertain.is_empty() {
+        wide.next().await.unwrap();
+    }
+    wide.until(last.0).await;
+    for region in 1..=REGIONS {
+        assert_eq!(wide.members(region), expected, "region {region}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cycle_beyond_the_event_limit_lags_its_last_regions() {
     let limits = ServerLimits { cycle_events_max: 1_000, ..ServerLimits::default() };
     let server = start(limits).await;

@@ -52,7 +52,7 @@ fn cycle(first: u64, rows: u64) -> CycleInput {
         time_max_ms: NOW_MS,
         requests: vec![Request::Fixes(columns)].into(),
         queries: vec![query],
-        subscriptions: Vec::new(),
+        ..CycleInput::default()
     }
 }
 

@@ -70,7 +70,7 @@ fn cycle(object: u64) -> CycleInput {
         time_max_ms: NOW_MS,
         requests: vec![Request::Fixes(columns)].into(),
         queries: vec![query],
-        subscriptions: Vec::new(),
+        ..CycleInput::default()
     }
 }
 

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use shoal_engine::EngineError;
 use shoal_engine::layout::Bin;
+use shoal_engine::{EngineError, HashKey};
 
 use crate::launch::{
     Added, BinsArgument, DeviceBuffer, Kernels, Memory, NewBinsArgument, Scratch, fault,
@@ -34,21 +34,23 @@ struct Filed {
     length: usize,
     /// Levels with references, by bit.
     levels: u32,
+    key: HashKey,
 }
 
 impl Filed {
-    fn new(memory: &Memory) -> Result<Self, EngineError> {
+    fn new(memory: &Memory, key: HashKey) -> Result<Self, EngineError> {
         let (bins, references) = (DeviceBuffer::new(memory, 1)?, DeviceBuffer::new(memory, 1)?);
-        Ok(Self { bins, capacity: 1, references, length: 0, levels: 0 })
+        Ok(Self { bins, capacity: 1, references, length: 0, levels: 0, key })
     }
 
     fn argument(&self) -> BinsArgument {
         let (bins, references) = ((&self.bins, self.capacity), (&self.references, self.length));
-        BinsArgument::new(bins, references, self.levels)
+        BinsArgument::new(bins, references, (self.levels, self.key))
     }
 
     fn filling(&self) -> NewBinsArgument {
-        NewBinsArgument::new((&self.bins, self.capacity), (&self.references, self.length))
+        let (bins, references) = ((&self.bins, self.capacity), (&self.references, self.length));
+        NewBinsArgument::new(bins, references, self.key)
     }
 }
 
@@ -76,12 +78,16 @@ fn capacity_for(cells: usize) -> usize {
 }
 
 impl Index {
-    pub(super) fn new(memory: &Memory, kernels: &Arc<Kernels>) -> Result<Self, EngineError> {
+    pub(super) fn new(
+        memory: &Memory,
+        kernels: &Arc<Kernels>,
+        key: HashKey,
+    ) -> Result<Self, EngineError> {
         Ok(Self {
             memory: memory.clone(),
             kernels: kernels.clone(),
-            base: Filed::new(memory)?,
-            recent: Filed::new(memory)?,
+            base: Filed::new(memory, key)?,
+            recent: Filed::new(memory, key)?,
             cells: DeviceBuffer::new(memory, 1)?,
             references: DeviceBuffer::new(memory, 1)?,
             added: 0,
@@ -116,7 +122,7 @@ impl Index {
         self.counts.fit(capacity + 1)?;
         self.starts.fit(capacity + 1)?;
         if self.recent.bins.len() < capacity || self.recent.references.len() < length {
-            let mut wider = Filed::new(&self.memory)?;
+            let mut wider = Filed::new(&self.memory, self.base.key)?;
             wider.bins.fit(capacity)?;
             wider.references.fit(grown)?;
             wider.levels = self.recent.levels;
@@ -175,7 +181,7 @@ impl Index {
         let length = self.base.length + self.added;
         self.numbers.fit(numbers.len())?;
         self.numbers.upload(stream, 0, numbers)?;
-        let mut table = Filed::new(&self.memory)?;
+        let mut table = Filed::new(&self.memory, self.base.key)?;
         let mut capacity = (length / 4).next_power_of_two().max(BINS_MIN);
         loop {
             table.bins.fit(capacity)?;

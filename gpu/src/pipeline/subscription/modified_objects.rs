@@ -59,7 +59,7 @@ impl ModifiedObjects {
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
         queries: &mut HostQueries,
-        (index, key): (&IndexArgument, u64),
+        index: &IndexArgument,
         slots: usize,
     ) -> Result<(), EngineError> {
         let mut watches = queries.take_watches();
@@ -77,7 +77,7 @@ impl ModifiedObjects {
             self.begins.upload(stream, 0, begins)?;
             let lists = (&self.objects, &self.begins, objects.len());
             let watched = (&self.watched, slots);
-            kernels.subscription_watch(stream, (index, key), lists, watched)?;
+            kernels.subscription_watch(stream, index, lists, watched)?;
         }
         Ok(())
     }

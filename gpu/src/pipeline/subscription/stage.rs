@@ -13,7 +13,7 @@ use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::layout::{EventCounts, REFERENCE_BITS};
 use shoal_engine::stage::region_changes::RegionChanges;
 use shoal_engine::stage::subscription::CycleTime;
-use shoal_engine::{EngineError, EventSet, RegionId, Space};
+use shoal_engine::{EngineError, EventSet, HashKey, RegionId, Space};
 
 use super::arrivals;
 use super::bins::Index;
@@ -74,12 +74,12 @@ impl Subscriptions {
         memory: &Memory,
         kernels: &Arc<Kernels>,
         stream: Arc<CudaStream>,
-        space: &Space,
+        (space, key): (&Space, HashKey),
     ) -> Result<Self, EngineError> {
         Ok(Self {
             stream,
             table: QueryTable::default(),
-            index: Index::new(memory, kernels)?,
+            index: Index::new(memory, kernels, key)?,
             on_device: OnDevice::new(memory)?,
             found: DeviceEvents::new(memory)?,
             members: Sorted::new(memory)?,
@@ -207,7 +207,7 @@ impl Subscriptions {
     fn watch(
         &mut self,
         kernels: &Kernels,
-        index: (&IndexArgument, u64),
+        index: &IndexArgument,
         slots: usize,
     ) -> Result<(), EngineError> {
         self.modified.watch((kernels, &self.stream), &mut self.host, index, slots)
@@ -295,8 +295,7 @@ impl Driver {
         if begun.has_host {
             // Slots may have been renumbered, and there may be more. Precedes the changes, because
             // the host evaluates the members of a changed query again.
-            let index = (&self.records.index(), self.records.key());
-            subscriptions.watch(&kernels, index, self.records.capacity())?;
+            subscriptions.watch(&kernels, &self.records.index(), self.records.capacity())?;
         }
         if !changes.is_empty() {
             begun.changed = subscriptions.apply(&kernels, changes, self.epoch)?;
@@ -376,7 +375,7 @@ impl Driver {
         let silent: BTreeSet<RegionId> = changed.iter().map(|change| change.region).collect();
         let has_host = !host.is_empty() || changed.iter().any(|change| !change.is_plain);
         let changed = self.change_queries(changed, &objects, &mut host);
-        let index = (&self.records.index(), self.records.key());
+        let index = &self.records.index();
         let subscriptions = &mut self.subscriptions;
         subscriptions.host = host;
         if has_host {

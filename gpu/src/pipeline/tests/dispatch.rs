@@ -139,9 +139,8 @@ impl Sender {
         let system_ms = self.now_ms - *random.pick(&[0, 0, 10_000]);
         let requests = (0..requests).map(|_| self.request(records, removes)).collect::<Vec<_>>();
         let requests = requests.into();
-        let (time_max_ms, queries) = (self.now_ms + 60_000, Vec::new());
-        let subscriptions = Vec::new();
-        CycleInput { system_ms, time_max_ms, requests, queries, subscriptions }
+        let time_max_ms = self.now_ms + 60_000;
+        CycleInput { system_ms, time_max_ms, requests, ..CycleInput::default() }
     }
 }
 

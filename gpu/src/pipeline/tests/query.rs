@@ -9,7 +9,9 @@ use std::f64::consts::PI;
 use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 use shoal_engine::layout::AnswerRecord;
 use shoal_engine::sphere::EARTH_RADIUS_M;
-use shoal_engine::{CycleInput, Filter, Projection, Query, QueryKind, Ranker, Region, Space};
+use shoal_engine::{
+    CycleInput, Filter, HashKey, Projection, Query, QueryKind, Ranker, Region, Space,
+};
 
 use super::scene::Scene;
 use crate::launch::ViewArgument;
@@ -82,7 +84,7 @@ impl Stage {
         let bench = Bench::new();
         let rows = objects(scene, length);
         let (kernels, stream, memory) = (&bench.gpu.kernels, &bench.stream, &bench.memory);
-        let mut records = Records::new(memory, kernels, stream, 77).unwrap();
+        let mut records = Records::new(memory, kernels, stream, HashKey::FIXED).unwrap();
         records.replace(stream, &rows).unwrap();
         let grid = scene.grid();
         let mut cells = Cells::new(memory, &grid).unwrap();
@@ -207,7 +209,7 @@ impl Stage {
         }
         let (view, index) = (self.view(), self.records.index());
         let ids = (&staged.arena.device, staged.gets);
-        let found = self.query_batch.get(&view, (&index, self.records.key()), ids).unwrap();
+        let found = self.query_batch.get(&view, &index, ids).unwrap();
         let mut expected = Vec::new();
         for query in queries {
             if let QueryKind::Get(objects) = &query.kind {
@@ -229,7 +231,8 @@ impl Stage {
             view,
             query_batch: &mut self.query_batch,
             sorted: &mut self.sorted,
-            index: (self.records.index(), self.records.key()),
+            index: self.records.index(),
+            work: None,
             clock_ms: NOW_MS,
             objects: self.rows.len() as u64,
         };

@@ -9,7 +9,7 @@ use shoal_codec::FixRow;
 
 use crate::cycle::{CycleOutput, RequestOutcome, Snapshot};
 use crate::events::RegionEvents;
-use crate::query::Answer;
+use crate::query::{Answer, AnswerSet};
 use crate::subscription::EventKind;
 
 /// The first difference between two outputs; `None` when they are equal.
@@ -23,19 +23,26 @@ pub fn first_difference(expected: &CycleOutput, actual: &CycleOutput) -> Option<
                 Some(format!("request {request}: {difference}"))
             })
         })
-        .or_else(|| {
-            let pairs = expected.answers.iter().zip(actual.answers.iter()).enumerate();
-            pairs.into_iter().find_map(|(query, (expected, actual))| {
-                let difference = answer_difference(&expected, &actual)?;
-                Some(format!("query {query}: {difference}"))
-            })
-        })
+        .or_else(|| answers_difference(&expected.answers, &actual.answers))
+        .or_else(|| lists("unfinished query", &expected.unfinished, &actual.unfinished))
         .or_else(|| lists("query returned", &expected.queries, &actual.queries))
         .or_else(|| {
             let pairs = expected.events.iter().zip(actual.events.iter());
             pairs.into_iter().find_map(|(expected, actual)| events_difference(&expected, &actual))
         })
         .or_else(|| values("regions with events", &expected.events.len(), &actual.events.len()))
+}
+
+/// The first difference between two sets of answers.
+pub(super) fn answers_difference(expected: &AnswerSet, actual: &AnswerSet) -> Option<String> {
+    let pairs = expected.iter().zip(actual.iter()).enumerate();
+    pairs
+        .into_iter()
+        .find_map(|(query, (expected, actual))| {
+            let difference = answer_difference(&expected, &actual)?;
+            Some(format!("query {query}: {difference}"))
+        })
+        .or_else(|| values("answers", &expected.len(), &actual.len()))
 }
 
 /// The first difference between two snapshots, by rows: the term and the set of optional columns
@@ -118,7 +125,7 @@ pub(super) fn lists<T: PartialEq + Debug>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::{AnswerHead, AnswerPage, AnswerSet};
+    use crate::query::{AnswerHead, AnswerPage};
 
     fn output(objects: Vec<u64>, refused: Vec<(u32, crate::Refusal)>) -> CycleOutput {
         let heads = vec![AnswerHead { objects: (0, objects.len()), ..AnswerHead::default() }];

@@ -51,6 +51,9 @@ pub fn continuous_queries(make: Make, seed: u64, operations: u64) {
         let step_back_ms = *generator.random.pick(&[0, 0, 0, 10_000]);
         trial.system_ms = generator.now_ms - step_back_ms;
         trial.time_max_ms = generator.now_ms + 60_000;
+        let bound_ms = *generator.random.pick(&[-20_000, 0, 400]);
+        let is_bounded = generator.random.once_in(2);
+        trial.event_clock_max_ms = is_bounded.then_some(generator.now_ms + bound_ms);
         // Followers apply changes at once, so no cycle may be in flight.
         let changes = if trial.in_flight() == 0 { generator.random.below(4) } else { 0 };
         for _ in 0..changes {

@@ -5,9 +5,9 @@
 
 use super::builders::START_MS;
 use super::generate::Generator;
-use super::random::Random;
 use super::trial::{Make, Trial};
 use crate::backend::{Backend as _, Clock, EngineOptions};
+use crate::hash_key::HashKey;
 use crate::space::Space;
 
 /// Operations of one seed: the environment's `SHOAL_CONFORMANCE_OPERATIONS`, else 200,000.
@@ -42,6 +42,7 @@ pub fn random_operations(make: Make, seed: u64, operations: u64) {
             _ => 1 << 20,
         },
         term: seed,
+        hash_key: HashKey::new([seed, 1]),
         ..EngineOptions::new(space)
     };
     let mut trial = Trial::new(make, options.clone(), &format!("seed {seed}"));
@@ -57,6 +58,8 @@ pub fn random_operations(make: Make, seed: u64, operations: u64) {
         let step_back_ms = *random.pick(&[0, 0, 0, 10_000]);
         trial.system_ms = generator.now_ms - step_back_ms;
         trial.time_max_ms = generator.now_ms + 60_000;
+        let bound_ms = *random.pick(&[-90_000, -1_000, 0, 1_000, 70_000]);
+        trial.event_clock_max_ms = random.once_in(2).then_some(generator.now_ms + bound_ms);
         let requests = generator.random.below(6);
         let queries = generator.random.below(8);
         done += 1 + submit(&mut trial, &mut generator, requests, 60, queries);
@@ -78,7 +81,9 @@ pub fn many_objects(make: Make, seed: u64, operations: u64) {
         3 => 100_000,
         _ => 1 << 20,
     };
-    let options = EngineOptions { ttl_ms, objects_max, term: seed, ..EngineOptions::new(space) };
+    let hash_key = HashKey::new([seed, !seed]);
+    let options =
+        EngineOptions { ttl_ms, objects_max, term: seed, hash_key, ..EngineOptions::new(space) };
     let mut trial = Trial::new(make, options.clone(), &format!("many objects, seed {seed}"));
     let mut generator = Generator::new(seed, space, 250_000, START_MS);
     let mut done = 0;
@@ -129,17 +134,21 @@ fn settle(trial: &mut Trial, generator: &mut Generator, options: &EngineOptions)
     if random.once_in(50) {
         trial.export();
     }
-    export_a_slice(trial, random);
+    export_a_slice(trial, generator);
+    let random = &mut generator.random;
     if trial.in_flight() == 0 && random.once_in(100) {
         trial.migrate(options.clone());
     }
 }
 
-/// Begins, continues or drops an export beside the cycles.
-fn export_a_slice(trial: &mut Trial, random: &mut Random) {
-    if !trial.is_exporting() || random.once_in(60) {
-        trial.begin_export();
+/// Begins, continues or drops an export beside the cycles, whose rows answer queries.
+fn export_a_slice(trial: &mut Trial, generator: &mut Generator) {
+    if !trial.is_exporting() || generator.random.once_in(60) {
+        let queries = generator.random.below(12);
+        let queries = (0..queries).map(|_| generator.query(trial.model())).collect();
+        trial.begin_scan(queries);
     }
+    let random = &mut generator.random;
     let objects = trial.model().objects();
     let slices = *random.pick(&[0, 1, 1, 2]);
     for _ in 0..slices {

@@ -37,8 +37,14 @@ macro_rules! conformance_cases {
                 overlapping_polygons_are_one_region, a_polygon_split_at_the_antimeridian,
                 whole_and_empty_regions
             }
+            bounded_work {
+                answers_are_whole_or_left, a_group_takes_nothing_from_another,
+                counts_of_rectangles_are_exact
+            }
             clock {
-                an_event_clock_follows_the_rows, a_system_clock_does_not_step_back,
+                an_event_clock_follows_the_rows, an_event_clock_stops_at_its_bound,
+                rows_ahead_of_the_clock_are_counted, rows_ahead_expire_by_their_own_time,
+                a_bound_never_moves_a_clock, a_system_clock_does_not_step_back,
                 records_expire_beyond_their_ttl, old_rows_expire_on_arrival,
                 a_ttl_of_zero_keeps_the_newest, the_largest_ttl_keeps_everything,
                 the_age_filter_uses_the_clock
@@ -180,8 +186,8 @@ mod tests {
     #[test]
     fn the_list_is_exactly_the_cases() {
         let sources = sources!(
-            admission borders clock exports in_flight large_regions limits memberships order
-            queries refusals snapshots timelines trajectories
+            admission borders bounded_work clock exports in_flight large_regions limits
+            memberships order queries refusals snapshots timelines trajectories
         );
         let module = |line: &'static str| line.strip_prefix("pub mod ")?.strip_suffix(';');
         let modules: Vec<&str> = include_str!("cases/mod.rs").lines().filter_map(module).collect();

@@ -6,13 +6,14 @@
 use shoal_codec::FixRow;
 
 use super::builders::{START_MS, plane, query};
-use super::compare::{first_difference, lists, snapshot_difference};
+use super::compare::{answers_difference, first_difference, lists, snapshot_difference};
 use crate::backend::{Backend, EngineOptions};
 use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
 use crate::events::EventSet;
 use crate::model::Model;
-use crate::query::{Query, QueryKind};
+use crate::query::{AnswerSet, Query, QueryKind};
+use crate::record_scan::RecordScan;
 use crate::space::Space;
 use crate::subscription::SubscriptionChange;
 
@@ -29,10 +30,13 @@ pub struct OwnedAnswer {
     pub(super) ranks: Vec<u64>,
 }
 
-/// An export that has not ended: the model's rows, ascending, and those that the backend returned.
+/// An export that has not ended: the model's rows, ascending, and those that the backend returned;
+/// the model's answers at its begin, and the scan that finds them in the export.
 struct Exporting {
     expected: Vec<FixRow>,
     actual: Vec<FixRow>,
+    answers: AnswerSet,
+    scan: RecordScan,
 }
 
 /// A backend and the model on the same input.
@@ -54,6 +58,8 @@ pub struct Trial {
     pub system_ms: i64,
     /// Latest acceptable event time of the next cycles.
     pub time_max_ms: i64,
+    /// `event_clock_max_ms` of the next cycles.
+    pub event_clock_max_ms: Option<i64>,
 }
 
 impl Trial {
@@ -71,6 +77,7 @@ impl Trial {
             has_queries: false,
             system_ms: START_MS,
             time_max_ms: START_MS + 1_000_000_000,
+            event_clock_max_ms: None,
         }
     }
 
@@ -109,7 +116,15 @@ impl Trial {
         let (system_ms, time_max_ms) = (self.system_ms, self.time_max_ms);
         let subscriptions = std::mem::take(&mut self.changes);
         let requests = requests.into();
-        CycleInput { system_ms, time_max_ms, requests, queries, subscriptions }
+        CycleInput {
+            system_ms,
+            time_max_ms,
+            event_clock_max_ms: self.event_clock_max_ms,
+            requests,
+            queries,
+            subscriptions,
+            ..CycleInput::default()
+        }
     }
 
     /// Submits a cycle to both.
@@ -216,13 +231,20 @@ impl Trial {
 
     /// Begins an export.
     pub fn begin_export(&mut self) {
+        self.begin_scan(Vec::new());
+    }
+
+    /// Begins an export whose rows answer these queries.
+    pub fn begin_scan(&mut self, queries: Vec<Query>) {
         let begun = self.backend.begin_export();
         let mut header = begun.unwrap_or_else(|error| panic!("{}: {error}", self.label));
         assert_eq!(header.term, self.backend.options().term, "{}: term", self.label);
         header.term = self.model.options().term;
         assert_eq!(Ok(header), self.model.begin_export(), "{}: header of an export", self.label);
+        let answers = self.model.answer(&queries, header.clock_ms);
+        let scan = RecordScan::new(&self.model.options().space, queries, header.clock_ms);
         let expected = self.model.records().values().copied().collect();
-        self.exporting = Some(Exporting { expected, actual: Vec::new() });
+        self.exporting = Some(Exporting { expected, actual: Vec::new(), answers, scan });
     }
 
     /// Takes at most `rows_max` rows of the export; false at its end, when all are compared.
@@ -232,6 +254,9 @@ impl Trial {
         let rows = rows.unwrap_or_else(|error| panic!("{label}: {error}"));
         let exporting = self.exporting.as_mut().expect("an export runs");
         if let Some(columns) = rows {
+            let half = columns.len() / 2;
+            exporting.scan.read(&columns, 0..half);
+            exporting.scan.read(&columns, half..columns.len());
             let allowed = 1..=rows_max.max(1);
             assert!(allowed.contains(&columns.len()), "{label}: {} rows", columns.len());
             exporting.actual.extend((0..columns.len()).map(|row| columns.row(row)));
@@ -241,7 +266,14 @@ impl Trial {
         if let Some(difference) = lists("row", &exporting.expected, &exporting.actual) {
             panic!("{label} export: {difference}");
         }
-        self.exporting = None;
+        if let Some(Exporting { answers, scan, .. }) = self.exporting.take() {
+            let page = scan.finish();
+            let places = (0..page.heads.len()).map(|head| (0, head as u32)).collect();
+            let found = AnswerSet::new(vec![page], places);
+            if let Some(difference) = answers_difference(&answers, &found) {
+                panic!("{label} scan: {difference}");
+            }
+        }
         false
     }
 

@@ -7,21 +7,15 @@
 use std::collections::HashSet;
 
 use super::dispatch::Lane;
-use super::index::ObjectHash;
 use super::parallel;
 use super::shard::{GROUP, SHARDS, Shard};
 use crate::layout::{CANDIDATE_EXISTED, CANDIDATE_REMOVAL, Candidate};
 
 /// All candidates of the cycle, ascending by arrival; `size` is the number of routed rows.
-pub(super) fn candidates(
-    shards: &[Shard],
-    hash: ObjectHash,
-    lanes: &[Lane],
-    size: usize,
-) -> Vec<Candidate> {
+pub(super) fn candidates(shards: &[Shard], lanes: &[Lane], size: usize) -> Vec<Candidate> {
     let mut found = vec![Vec::new(); SHARDS];
     parallel::for_each_mut(&mut found, size, |number, found| {
-        list(&shards[number], hash, lanes, number, found);
+        list(&shards[number], lanes, number, found);
     });
     let mut candidates = found.concat();
     parallel::sort(&mut candidates, |candidate| candidate.arrival);
@@ -29,23 +23,16 @@ pub(super) fn candidates(
 }
 
 /// Lists the candidates of shard `number`: removals, and rows whose object may not exist.
-fn list(
-    shard: &Shard,
-    hash: ObjectHash,
-    lanes: &[Lane],
-    number: usize,
-    found: &mut Vec<Candidate>,
-) {
+fn list(shard: &Shard, lanes: &[Lane], number: usize, found: &mut Vec<Candidate>) {
     let rows = lanes.iter().flat_map(|lane| &lane.routed[number]);
     let removed: HashSet<u64> = rows.filter(|row| row.is_removal()).map(|row| row.object).collect();
-    let mut hashes = [0; GROUP];
     let mut is_cleared = false;
     for lane in lanes {
         is_cleared |= lane.clear.is_some();
         for group in lane.routed[number].chunks(GROUP) {
-            shard.prefetch_group(hash, group, &mut hashes);
-            for (row, hash) in group.iter().zip(hashes) {
-                let existed = shard.find(hash, row.object).is_some();
+            shard.prefetch_group(group);
+            for row in group {
+                let existed = shard.find(row.hash, row.object).is_some();
                 if existed && !is_cleared && !removed.contains(&row.object) {
                     continue;
                 }
@@ -53,7 +40,7 @@ fn list(
                 if row.is_removal() {
                     flags |= CANDIDATE_REMOVAL;
                 }
-                found.push(Candidate { object: row.object, arrival: row.arrival, flags });
+                found.push(Candidate { object: row.object, arrival: row.arrival(), flags });
             }
         }
     }

@@ -15,13 +15,13 @@ use super::grid::Grid;
 use super::index::ObjectHash;
 use super::motion::{AttributesOf, EventContext};
 use super::parallel;
-use super::query::View;
 use super::query_table::{Plan, QueryTable};
 use super::record::RowOutcome;
 use super::regrid::{self, Chosen};
 use super::scan::Cells;
 use super::shard::{SHARDS, Shard, ShardCycle};
 use super::subscription;
+use super::view::View;
 use crate::backend::{Backend, Clock, EngineOptions};
 use crate::cycle::{
     CycleInput, CycleOutput, ExportHeader, Request, RequestOutcome, Snapshot, Ticket,
@@ -61,7 +61,7 @@ impl CpuBackend {
         let mut shards: Vec<Shard> = (0..SHARDS).map(|_| Shard::new()).collect();
         let (grid, bands, _) = regrid::rebuild(&options.space, &mut shards);
         Self {
-            hash: ObjectHash::new(options.term),
+            hash: ObjectHash::new(options.hash_key),
             queries: QueryTable::new(&options.space),
             options,
             epoch: 0,
@@ -77,29 +77,31 @@ impl CpuBackend {
         }
     }
 
-    fn cycle(&mut self, input: CycleInput) -> CycleOutput {
+    fn cycle(&mut self, mut input: CycleInput) -> CycleOutput {
         let router = Router {
             validator: RowValidator::new(&self.options.space, input.time_max_ms),
             hash: self.hash,
         };
         self.dispatch.route(&router, &input.requests);
         self.admit();
-        self.settle_clock(input.system_ms);
-        let plan = self.queries.plan(input.subscriptions);
+        self.settle_clock(&input);
+        let plan = self.queries.plan(std::mem::take(&mut input.subscriptions));
         let listed = AtomicU64::new(0);
         let cleared = self.settle_shards(input.requests.len(), &plan, &listed);
         self.update();
         self.epoch += 1;
         let events = self.collect_events(plan, &listed);
-        let answers = self.view().answer(&input.queries);
+        let mut answered = self.view().answer(&input);
         let output = CycleOutput {
             epoch: self.epoch,
             clock_ms: self.clock_ms,
             requests: self.outcomes(&input.requests, &cleared),
             answer_epoch: self.epoch,
             answer_clock_ms: self.clock_ms,
-            answers,
             unanswered: None,
+            unfinished: std::mem::take(&mut answered.unfinished),
+            query_work: std::mem::take(&mut answered.work),
+            answers: answered.into_set(),
             queries: input.queries,
             events,
             expired: self.shards.iter().map(|shard| shard.expired).sum(),
@@ -126,7 +128,7 @@ impl CpuBackend {
             (self.dispatch.rows(), self.objects(), self.options.objects_max);
         if admission::may_exceed(objects, rows as u64, objects_max) {
             let lanes = self.dispatch.lanes();
-            let candidates = candidates(&self.shards, self.hash, lanes, rows);
+            let candidates = candidates(&self.shards, lanes, rows);
             let cleared = lanes.iter().filter(|lane| lane.clear.is_some());
             let clears: Vec<u32> = cleared.map(|lane| lane.first_arrival).collect();
             let refused = admission::refused(objects, objects_max, &clears, &candidates);
@@ -134,12 +136,14 @@ impl CpuBackend {
         }
     }
 
-    fn settle_clock(&mut self, system_ms: i64) {
+    fn settle_clock(&mut self, input: &CycleInput) {
         let now_ms = match self.options.clock {
-            Clock::System => Some(system_ms),
-            Clock::Event => self.dispatch.time_max_ms(),
+            Clock::System => Some(input.system_ms),
+            Clock::Event => {
+                settle::event_clock_ms(self.dispatch.time_max_ms(), input.event_clock_max_ms)
+            }
         };
-        self.clock_ms = now_ms.map_or(self.clock_ms, |now| now.max(self.clock_ms));
+        self.clock_ms = settle::clock_after_ms(self.clock_ms, now_ms);
     }
 
     /// Hands the lanes to the shards; returns the number of objects that each `Clear` removed, by
@@ -256,6 +260,10 @@ impl CpuBackend {
                 RowOutcome::Removed => outcome.removed += 1,
                 RowOutcome::Missing => outcome.missing += 1,
             }
+        }
+        if self.options.clock == Clock::Event {
+            let ahead = self.dispatch.arrivals_after(self.clock_ms);
+            ahead.for_each(|arrival| outcomes[owner(arrival)].ahead += 1);
         }
         for (outcome, request) in outcomes.iter_mut().zip(requests) {
             if matches!(request, Request::Fixes(_) | Request::Block(_)) {

@@ -3,7 +3,8 @@
 //! The unit of ownership of the update stage. The first buckets are the heads of its cells, in
 //! order. A crowded cell is refined into nine smaller ones, again and again; at the last level
 //! objects in overflow buckets are found through an index, so that even a place that holds the
-//! whole fleet costs an update no more than any other.
+//! whole fleet costs an update no more than any other. Tiles of cells and refined cells know how
+//! many objects they hold, so that a count need not visit them.
 
 use super::bucket::{Bucket, NO_BUCKET};
 use super::grid::Grid;
@@ -27,6 +28,8 @@ pub(super) struct Band {
     pub(super) buckets: Vec<Bucket>,
     cells: usize,
     free: Vec<u32>,
+    /// Objects of every tile; see [`Grid::tile`].
+    pub(super) tiles: Vec<u32>,
     /// Slot to overflow bucket, for cells at the last level.
     spilled: Index,
 }
@@ -48,7 +51,7 @@ pub(super) struct Inside {
 impl Inside {
     /// The smaller cell of a block, and where the position lies in it.
     #[inline(always)]
-    fn descend(self) -> (u32, Self) {
+    pub(super) fn descend(self) -> (u32, Self) {
         let (column, x) = split(self.x);
         let (row, y) = split(self.y);
         (row * BLOCK_SIDE + column, Self { x, y })
@@ -63,8 +66,16 @@ pub(super) fn split(fraction: u32) -> (u32, u32) {
 }
 
 impl Band {
-    pub(super) fn new(cells: usize) -> Self {
-        Self { buckets: vec![Bucket::EMPTY; cells], cells, free: Vec::new(), spilled: Index::new() }
+    /// The empty band of this number.
+    pub(super) fn new(grid: &Grid, band: usize) -> Self {
+        let cells = grid.cells_of_band(band);
+        Self {
+            buckets: vec![Bucket::EMPTY; cells],
+            cells,
+            free: Vec::new(),
+            tiles: vec![0; grid.tiles_of_band()],
+            spilled: Index::new(),
+        }
     }
 
     /// Buckets in use beside the heads of the grid's own cells.
@@ -74,7 +85,7 @@ impl Band {
 
     pub(super) fn memory_bytes(&self) -> usize {
         self.buckets.capacity() * size_of::<Bucket>()
-            + self.free.capacity() * size_of::<u32>()
+            + (self.free.capacity() + self.tiles.capacity()) * size_of::<u32>()
             + self.spilled.memory_bytes()
     }
 
@@ -110,6 +121,22 @@ impl Band {
             }
         }
         self.buckets[leaf.head].push(slot, x, y);
+        self.tiles[grid.tile(x, y)] += 1;
+        if leaf.depth > 0 {
+            self.add_above(cell, grid.inside(x, y), 1);
+        }
+    }
+
+    /// Adds to the numbers of objects of the refined cells around a position.
+    #[inline(never)]
+    fn add_above(&mut self, cell: usize, mut inside: Inside, objects: i32) {
+        let mut head = cell;
+        while let Some(block) = self.buckets[head].block() {
+            self.buckets[head].add_below(objects);
+            let (part, deeper) = inside.descend();
+            head = (block + part) as usize;
+            inside = deeper;
+        }
     }
 
     /// Takes an object out of the cell at its position; panics when it is not there, for then
@@ -119,6 +146,10 @@ impl Band {
         let leaf = self.leaf(grid, cell, x, y);
         let (bucket, at) = self.locate(leaf, slot);
         let (last_slot, last_x, last_y) = self.buckets[leaf.head].pop();
+        self.tiles[grid.tile(x, y)] -= 1;
+        if leaf.depth > 0 {
+            self.add_above(cell, grid.inside(x, y), -1);
+        }
         if last_slot != slot {
             let holed = &mut self.buckets[bucket];
             holed.slots[at] = last_slot;
@@ -193,9 +224,10 @@ impl Band {
             self.buckets.reserve_exact(BLOCK.max(block / 8));
         }
         self.buckets.resize(block + BLOCK, Bucket::EMPTY);
-        let mut bucket = leaf.head;
+        let (mut bucket, mut objects) = (leaf.head, 0);
         loop {
             let crowd = self.buckets[bucket];
+            objects += u32::from(crowd.count);
             for at in 0..crowd.count as usize {
                 let (slot, x, y) = (crowd.slots[at], crowd.x[at], crowd.y[at]);
                 let mut inside = grid.inside(x, y);
@@ -216,7 +248,7 @@ impl Band {
             }
             bucket = crowd.next as usize;
         }
-        self.buckets[leaf.head] = Bucket::refined(block as u32);
+        self.buckets[leaf.head] = Bucket::refined(block as u32, objects);
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) struct Bucket {
     pub(super) overflow: u16,
     /// The next bucket of the chain, or [`NO_BUCKET`]; of a refined cell its first smaller cell.
     pub(super) next: u32,
+    /// Of a refined cell the first is the number of objects of its smaller cells.
     pub(super) slots: [u32; BUCKET_OBJECTS],
     pub(super) x: [i32; BUCKET_OBJECTS],
     pub(super) y: [i32; BUCKET_OBJECTS],
@@ -38,8 +39,23 @@ impl Bucket {
     };
 
     /// The head of a refined cell.
-    pub(super) fn refined(block: u32) -> Self {
-        Self { overflow: REFINED, next: block, ..Self::EMPTY }
+    pub(super) fn refined(block: u32, objects: u32) -> Self {
+        let mut head = Self { overflow: REFINED, next: block, ..Self::EMPTY };
+        head.slots[0] = objects;
+        head
+    }
+
+    /// Objects of the smaller cells, when this cell is refined.
+    #[inline(always)]
+    pub(super) fn objects_below(&self) -> u32 {
+        debug_assert!(self.block().is_some(), "others hold their objects");
+        self.slots[0]
+    }
+
+    /// Adds to the objects of the smaller cells of this refined cell.
+    #[inline(always)]
+    pub(super) fn add_below(&mut self, objects: i32) {
+        self.slots[0] = self.slots[0].wrapping_add_signed(objects);
     }
 
     /// The first of the smaller cells, when this cell is refined.

@@ -6,10 +6,10 @@
 
 use super::deferred::{DeferredRows, RegionMembers};
 use super::parallel::sort;
-use super::query::View;
 use super::query_table::{Plan, QueryTable};
 use super::record::{NO_OBJECT, UNTOUCHED};
 use super::shard::SLOT_BITS;
+use super::view::View;
 use crate::stage::region_changes::{FormerMember, RegionChange, transfer_members};
 use crate::stage::subscription::{Class, CycleTime, MembershipState, Observation};
 use crate::subscription::{EventKind, RegionId, Subscription};

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 use shoal_codec::FixRow;
 
-use super::query::View;
 use super::record::{NO_OBJECT, Record};
 use super::shard::Shard;
+use super::view::View;
 use crate::query::{DeferredAnswer, Filter, Projection, Query, RowLimit};
-use crate::region::{Cover, Region};
+use crate::region::{Cover, PreparedRegion, Region};
 use crate::space::QuantaRect;
 use crate::subscription::{EventKind, Subscription};
 
@@ -134,7 +134,7 @@ impl AsRef<[FixRow]> for DeferredRows {
 
 /// A region and filter, with what decides most positions cheaply.
 struct RegionTest<'a> {
-    region: &'a Region,
+    region: &'a PreparedRegion<'a>,
     cover: Cover,
     /// A rectangle that lies in the region.
     core: Option<QuantaRect>,
@@ -143,7 +143,7 @@ struct RegionTest<'a> {
 }
 
 impl<'a> RegionTest<'a> {
-    fn new(region: &'a Region, filter: Option<&'a Filter>, clock_ms: i64) -> Self {
+    fn new(region: &'a PreparedRegion<'a>, filter: Option<&'a Filter>, clock_ms: i64) -> Self {
         let cover = region.cover();
         Self { region, cover, core: core(region, cover.as_slice()), filter, clock_ms }
     }
@@ -169,7 +169,7 @@ impl<'a> RegionTest<'a> {
 
 /// A large part of a region's cover that lies in it, if it has a simple one: seven tenths of each
 /// side, which is the square in a circle.
-fn core(region: &Region, cover: &[QuantaRect]) -> Option<QuantaRect> {
+fn core(region: &PreparedRegion<'_>, cover: &[QuantaRect]) -> Option<QuantaRect> {
     let [rect] = cover else { return None };
     let part = |min: i32, max: i32| {
         let margin = (i64::from(max) - i64::from(min)) * 3 / 20;
@@ -184,16 +184,14 @@ fn core(region: &Region, cover: &[QuantaRect]) -> Option<QuantaRect> {
 impl View<'_> {
     /// Everything inside a region at a tick; records only where they are wanted and many.
     pub(super) fn members(&self, of: &Subscription, tick_ms: i64) -> RegionMembers {
-        let test = RegionTest::new(&of.region, of.filter.as_deref(), tick_ms);
-        if let Some(mut slots) = self.slots_up_to(&of.region, MANY) {
+        let region = &self.prepare(&of.region);
+        let test = RegionTest::new(region, of.filter.as_deref(), tick_ms);
+        if let Some(mut slots) = self.slots_up_to(region, MANY) {
             slots.retain(|slot| self.holds(&test, *slot));
             return RegionMembers::Few(slots);
         }
-        let slots = (!self.is_large(&of.region)).then(|| {
-            let mut slots = Vec::new();
-            self.slots_in(&of.region, |slot, _, _| slots.push(slot));
-            slots
-        });
+        let are_listed = !self.is_large(region);
+        let slots = if are_listed { self.slots_up_to(region, usize::MAX) } else { None };
         let slots = slots.as_deref();
         RegionMembers::Many(DeferredRows::new(if of.with_fixes {
             Lists::Fixes(self.collect(&test, slots, |row, _| Some(row())))
@@ -204,6 +202,7 @@ impl View<'_> {
 
     /// The answer to a query for a region that holds a large part of all objects.
     pub(super) fn answer_deferred(&self, query: &Query, region: &Region) -> DeferredAnswer {
+        let region = &self.prepare(region);
         let test = RegionTest::new(region, query.filter.as_deref(), self.clock_ms);
         let most = query.matches_max();
         let lists = match (query.projection, query.limit) {
@@ -247,12 +246,12 @@ impl View<'_> {
         deferred(total, query, Lists::Fixes(self.collect(test, None, row)))
     }
 
-    fn objects(&self) -> u64 {
+    pub(super) fn objects(&self) -> u64 {
         self.shards.iter().map(Shard::objects).sum()
     }
 
     /// Whether a region holds, by a sample, so many objects that all records are read in order.
-    pub(super) fn is_large(&self, region: &Region) -> bool {
+    pub(super) fn is_large(&self, region: &PreparedRegion<'_>) -> bool {
         let test = RegionTest::new(region, None, self.clock_ms);
         let (mut held, mut seen) = (0, 0);
         for shard in self.shards {
@@ -412,9 +411,10 @@ mod tests {
                 let mut expected = rows.clone();
                 expected.retain(|row| of.holds(row, 0));
                 expected.sort_unstable_by_key(|row| row.object);
-                let test = RegionTest::new(&region, of.filter.as_deref(), 0);
                 let view = engine.view();
-                let slots = view.slots_up_to(&region, rows.len()).unwrap();
+                let prepared = &view.prepare(&region);
+                let test = RegionTest::new(prepared, of.filter.as_deref(), 0);
+                let slots = view.slots_up_to(prepared, rows.len()).unwrap();
                 for with_fixes in [false, true] {
                     for slots in [Some(&slots[..]), None] {
                         let members = DeferredRows::new(if with_fixes {
@@ -435,7 +435,7 @@ mod tests {
                     panic!("these are few")
                 };
                 assert_eq!(found.len(), expected.len());
-                assert_eq!(view.slots_up_to(&region, slots.len() - 1), None);
+                assert_eq!(view.slots_up_to(prepared, slots.len() - 1), None);
             }
         }
     }
@@ -451,7 +451,9 @@ mod tests {
         let requests = vec![Request::Fixes(columns)].into();
         engine.run(CycleInput { time_max_ms: i64::MAX, requests, ..Default::default() }).unwrap();
         let region = Region::rectangle(&space, 0.0, 0.0, 999.0, 999.0).unwrap();
-        let (view, test) = (engine.view(), RegionTest::new(&region, None, 0));
+        let view = engine.view();
+        let region = &view.prepare(&region);
+        let test = RegionTest::new(region, None, 0);
         let computed = AtomicUsize::new(0);
         let each = |_: &dyn Fn() -> FixRow, object| {
             computed.fetch_add(1, Ordering::Relaxed);

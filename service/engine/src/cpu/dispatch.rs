@@ -111,6 +111,15 @@ impl Dispatch {
         self.lanes().iter().filter_map(|lane| lane.time_max_ms).max()
     }
 
+    /// The arrivals of the rows that were not refused and are later than a time. Reads only lanes
+    /// that have such a row.
+    pub(super) fn arrivals_after(&self, time_ms: i64) -> impl Iterator<Item = u32> {
+        let lanes = self.lanes().iter().filter(move |lane| lane.time_max_ms > Some(time_ms));
+        let rows = lanes.flat_map(|lane| lane.routed.iter().flatten());
+        rows.filter(move |row| !row.is_removal() && row.time_ms() > time_ms)
+            .map(|row| row.arrival())
+    }
+
     pub(super) fn has_attributes(&self) -> bool {
         self.lanes().iter().any(|lane| !lane.attributes.is_empty())
     }
@@ -234,8 +243,8 @@ impl Lane {
                 }
                 Request::Remove(objects) => {
                     for (object, arrival) in objects[part.rows.clone()].iter().zip(part.arrival..) {
-                        let shard = router.hash.shard_and_hash(*object).0;
-                        self.routed[shard].push(RoutedRow::removal(*object, arrival));
+                        let (shard, hash) = router.hash.shard_and_hash(*object);
+                        self.routed[shard].push(RoutedRow::removal((*object, hash), arrival));
                     }
                 }
                 Request::Clear => {}
@@ -250,12 +259,12 @@ impl Lane {
         let mut time_max_ms = None;
         for rows in &mut self.routed {
             rows.retain(|row| {
-                if arrivals.binary_search(&row.arrival).is_ok() {
-                    refused.push((row.arrival, Refusal::ObjectLimit));
+                if arrivals.binary_search(&row.arrival()).is_ok() {
+                    refused.push((row.arrival(), Refusal::ObjectLimit));
                     return false;
                 }
                 if !row.is_removal() {
-                    time_max_ms = time_max_ms.max(Some(row.time_ms));
+                    time_max_ms = time_max_ms.max(Some(row.time_ms()));
                 }
                 true
             });
@@ -281,26 +290,23 @@ impl Lane {
         let time_ms = &columns.time_ms[rows.clone()];
         let (x, y) = (&columns.x[rows.clone()], &columns.y[rows.clone()]);
         for at in 0..rows.len() {
-            let row = RoutedRow {
-                object: object[at],
-                time_ms: time_ms[at],
-                x: x[at],
-                y: y[at],
-                state: columns.state.as_ref().map_or(0, |state| state[rows.start + at]),
-                arrival: arrival + at as u32,
-            };
-            let mut refusal = router.validator.validate(row.object, row.time_ms, row.x, row.y);
+            let (object, time_ms, x, y) = (object[at], time_ms[at], x[at], y[at]);
+            let arrival = arrival + at as u32;
+            let mut refusal = router.validator.validate(object, time_ms, x, y);
             if has_attributes {
                 let attributes = columns.attributes(rows.start + at);
                 self.attributes.push(attributes);
                 refusal = refusal.or_else(|| router.validator.validate_attributes(&attributes));
             }
             if let Some(reason) = refusal {
-                self.refused.push((row.arrival, reason));
+                self.refused.push((arrival, reason));
                 continue;
             }
-            time_max_ms = time_max_ms.max(row.time_ms);
-            self.routed[router.hash.shard_and_hash(row.object).0].push(row);
+            time_max_ms = time_max_ms.max(time_ms);
+            let (shard, hash) = router.hash.shard_and_hash(object);
+            let state = columns.state.as_ref().map_or(0, |state| state[rows.start + at]);
+            let row = RoutedRow::fix((object, hash), (time_ms, arrival), (x, y, state));
+            self.routed[shard].push(row);
         }
         self.time_max_ms = (time_max_ms != i64::MIN).then_some(time_max_ms);
     }

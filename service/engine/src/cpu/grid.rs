@@ -5,8 +5,12 @@
 //! into the cells at its rim, so the extent decides speed and never answers. Row-major: a covered
 //! row of cells is one run of memory.
 
-use super::band::Inside;
+use super::band::{BLOCK_SIDE, Inside};
 use crate::space::QuantaRect;
+
+/// A tile is at most `1 << TILE_SHIFT` columns and rows of one band: the most cells that a count
+/// adds up one by one are few, and the counters remain in cache.
+pub(super) const TILE_SHIFT: u32 = 3;
 
 /// Extent and resolution.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +38,17 @@ impl CellRange {
     pub(super) fn cells(&self) -> u64 {
         u64::from(self.column_max - self.column_min + 1)
             * u64::from(self.row_max - self.row_min + 1)
+    }
+
+    /// The cells in both; `None` when there are none.
+    pub(super) fn intersection(&self, other: &Self) -> Option<Self> {
+        let both = Self {
+            column_min: self.column_min.max(other.column_min),
+            column_max: self.column_max.min(other.column_max),
+            row_min: self.row_min.max(other.row_min),
+            row_max: self.row_max.min(other.row_max),
+        };
+        (both.column_min <= both.column_max && both.row_min <= both.row_max).then_some(both)
     }
 }
 
@@ -76,6 +91,67 @@ impl Grid {
 
     pub(super) fn cells(&self) -> u64 {
         u64::from(self.columns) * u64::from(self.rows)
+    }
+
+    /// Tiles side by side.
+    #[inline(always)]
+    fn tile_columns(&self) -> u32 {
+        self.columns.div_ceil(1 << TILE_SHIFT)
+    }
+
+    /// A tile is `1 << tile_row_shift` rows high.
+    #[inline(always)]
+    pub(super) fn tile_row_shift(&self) -> u32 {
+        TILE_SHIFT.min(self.band_shift)
+    }
+
+    /// Tiles of a band.
+    pub(super) fn tiles_of_band(&self) -> usize {
+        (self.tile_columns() << (self.band_shift - self.tile_row_shift())) as usize
+    }
+
+    /// Band of a column and row, and tile inside the band.
+    #[inline(always)]
+    pub(super) fn tile_of(&self, column: u32, row: u32) -> (usize, usize) {
+        let band = row >> self.band_shift;
+        let tile_row = (row - (band << self.band_shift)) >> self.tile_row_shift();
+        (band as usize, (tile_row * self.tile_columns() + (column >> TILE_SHIFT)) as usize)
+    }
+
+    /// The tile of a position inside its band.
+    #[inline(always)]
+    pub(super) fn tile(&self, x: i32, y: i32) -> usize {
+        self.tile_of(self.column(x), self.row(y)).1
+    }
+
+    /// The cells of one of the blocks of `1 << level` columns and rows; `None` beyond the grid.
+    pub(super) fn block(&self, level: u32, column: u32, row: u32) -> Option<CellRange> {
+        let (column_min, row_min) = (column << level, row << level);
+        (column_min < self.columns && row_min < self.rows).then(|| CellRange {
+            column_min,
+            column_max: (column_min + (1 << level)).min(self.columns) - 1,
+            row_min,
+            row_max: (row_min + (1 << level)).min(self.rows) - 1,
+        })
+    }
+
+    /// The part of `bounds` whose positions fall into these cells; into the smaller cells of a
+    /// refined one at a depth above 0, of which [`BLOCK_SIDE`]^depth are on each side of a cell.
+    pub(super) fn rect(
+        &self,
+        cells: &CellRange,
+        depth: u32,
+        bounds: &QuantaRect,
+    ) -> Option<QuantaRect> {
+        let parts = u64::from(BLOCK_SIDE).pow(depth);
+        let QuantaRect { x_min, y_min, x_max, y_max } = self.extent;
+        let columns = (cells.column_min, cells.column_max);
+        let rows = (cells.row_min, cells.row_max);
+        let (x_min, x_max) =
+            side(columns, self.scale_x * parts, (x_min, x_max), (bounds.x_min, bounds.x_max))?;
+        let (y_min, y_max) =
+            side(rows, self.scale_y * parts, (y_min, y_max), (bounds.y_min, bounds.y_max))?;
+        Some(QuantaRect { x_min, y_min, x_max, y_max })
     }
 
     /// Columns from the left edge, in 2^-32.
@@ -133,6 +209,23 @@ impl Grid {
     }
 }
 
+/// The coordinates that fall into some columns or rows: those from `first` to `last`, of `scale`
+/// to a quantum in 2^-32, over an extent. Coordinates outside it belong to those at the rim.
+fn side(
+    (first, last): (u32, u32),
+    scale: u64,
+    (min, max): (i32, i32),
+    bounds: (i32, i32),
+) -> Option<(i32, i32)> {
+    // The least coordinate whose offset times the scale reaches the column.
+    let least = |column: u64| i64::from(min) + (column << 32).div_ceil(scale) as i64;
+    let greatest = (u64::from(max.abs_diff(min)) * scale) >> 32;
+    let (first, last) = (u64::from(first), u64::from(last));
+    let low = if first == 0 { i64::from(bounds.0) } else { least(first) };
+    let high = if last >= greatest { i64::from(bounds.1) } else { least(last + 1) - 1 };
+    (low <= high).then_some((low as i32, high as i32))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +256,42 @@ mod tests {
                 assert!((cell as usize) < grid.cells_of_band(band as usize));
                 let cells: usize = (0..grid.bands()).map(|band| grid.cells_of_band(band)).sum();
                 assert_eq!(cells as u64, grid.cells());
+            }
+        }
+    }
+
+    #[test]
+    fn the_rectangle_of_cells_holds_the_positions_that_fall_into_them() {
+        let bounds = rect(-1_000, -1_000, 1_000, 1_000);
+        for extent in [bounds, rect(-31, 7, 500, 400), rect(3, 3, 3, 4)] {
+            for (columns, rows) in [(1, 1), (5, 40), (400, 333)] {
+                let grid = Grid::new(extent, columns, rows, 16);
+                for (x, y) in (-1_000..=1_000).step_by(3).zip((-1_000..=1_000).rev()) {
+                    let mut parts = (u64::from(grid.column(x)), u64::from(grid.row(y)));
+                    let mut inside = grid.inside(x, y);
+                    for depth in 0..=8 {
+                        let (column, row) = (parts.0 as u32, parts.1 as u32);
+                        let cell = CellRange {
+                            column_min: column,
+                            column_max: column,
+                            row_min: row,
+                            row_max: row,
+                        };
+                        let own = grid.rect(&cell, depth, &bounds).unwrap();
+                        assert!(own.contains(x, y) && bounds.covers(&own), "{x} {y} {depth}");
+                        if depth == 0 {
+                            for (x, y) in [(own.x_min, own.y_min), (own.x_max, own.y_max)] {
+                                assert_eq!((grid.column(x), grid.row(y)), (column, row));
+                            }
+                        }
+                        let (part, deeper) = inside.descend();
+                        let side = u64::from(BLOCK_SIDE);
+                        let (part_row, part_column) =
+                            (u64::from(part / BLOCK_SIDE), u64::from(part % BLOCK_SIDE));
+                        parts = (parts.0 * side + part_column, parts.1 * side + part_row);
+                        inside = deeper;
+                    }
+                }
             }
         }
     }

@@ -80,10 +80,13 @@ fn shard_rows(batch: &FixColumns, hash: ObjectHash) -> [usize; SHARDS] {
 }
 
 fn route(batch: &FixColumns, hash: ObjectHash) -> Routed {
-    let mut routed: Routed = Vec::with_capacity(SHARDS);
-    routed.extend(shard_rows(batch, hash).map(Vec::with_capacity));
-    for row in (0..batch.len()).map(|row| batch.row(row)) {
-        let (shard, hash) = hash.shard_and_hash(row.object);
+    let places = batch.object.iter().map(|object| hash.shard_and_hash(*object));
+    let places: Vec<(usize, u32)> = places.collect();
+    let mut rows = [0; SHARDS];
+    places.iter().for_each(|(shard, _)| rows[*shard] += 1);
+    let mut routed: Routed = rows.map(Vec::with_capacity).into();
+    for (row, (shard, hash)) in places.into_iter().enumerate() {
+        let row = batch.row(row);
         let record = Record {
             object: row.object,
             time_ms: row.time_ms,

@@ -5,30 +5,29 @@
 //! capacity need not be a power of two, and a grown table is filled in order. The caller confirms
 //! an entry against the record.
 
+use crate::hash_key::HashKey;
+
 /// Entries per slot grow by half when three quarters are taken: between 10.7 and 16 bytes an
 /// object.
 const LOAD_MAX_PERCENT: usize = 75;
 const CAPACITY_MIN: usize = 16;
 const EMPTY: u64 = u64::MAX;
 
-/// The 64-bit hash of an object: a folded multiplication, keyed so that clients cannot choose ids
-/// that collide.
+/// The hash of an object under the engine's secret key: its shard, and its place there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectHash {
-    key: u64,
+    key: HashKey,
 }
 
 impl ObjectHash {
-    pub(super) fn new(key: u64) -> Self {
+    pub(super) fn new(key: HashKey) -> Self {
         Self { key }
     }
 
     #[inline(always)]
     pub(super) fn shard_and_hash(self, object: u64) -> (usize, u32) {
-        let product = u128::from(object ^ self.key) * 0x9E37_79B9_7F4A_7C15;
-        let folded = (product as u64) ^ ((product >> 64) as u64);
-        let mixed = folded.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        ((mixed >> 58) as usize, (mixed >> 20) as u32)
+        let hash = self.key.hash(object);
+        ((hash >> 58) as usize, (hash >> 20) as u32)
     }
 }
 
@@ -129,6 +128,14 @@ impl Index {
         self.entries[at] = entry(hash, slot);
     }
 
+    /// Entries passed and read in a search for each entry, this one included.
+    #[cfg(test)]
+    pub(super) fn probes(&self) -> impl Iterator<Item = usize> {
+        let length = self.entries.len();
+        let taken = self.entries.iter().enumerate().filter(|(_, entry)| **entry != EMPTY);
+        taken.map(move |(at, entry)| (at + length - self.home((entry >> 32) as u32)) % length + 1)
+    }
+
     fn grow(&mut self) {
         let capacity = self.entries.len() + self.entries.len() / 2;
         let old = std::mem::replace(&mut self.entries, vec![EMPTY; capacity]);
@@ -144,8 +151,57 @@ fn entry(hash: u32, slot: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::BTreeMap;
+
+    use shoal_codec::{FixColumns, FixRow};
+
+    use super::*;
+    use crate::backend::{Backend as _, EngineOptions};
+    use crate::cpu::CpuBackend;
+    use crate::cycle::{CycleInput, Request};
+    use crate::limits::TIME_MIN_MS;
+    use crate::space::Space;
+
+    /// The shard and the first place of an object in earlier versions, whose key was the term.
+    fn place_under_the_term(object: u64, term: u64) -> u64 {
+        let product = u128::from(object ^ term) * 0x9E37_79B9_7F4A_7C15;
+        let folded = (product as u64) ^ ((product >> 64) as u64);
+        folded.wrapping_mul(0xD6E8_FEB8_6659_FD93)
+    }
+
+    #[test]
+    fn ids_that_collide_under_the_term_are_spread() {
+        const TERM: u64 = 0x1234_5678_9abc_def0;
+        // One shard, and one of 64 parts of its places.
+        let collide = |object: &u64| {
+            let place = place_under_the_term(*object, TERM);
+            place >> 58 == 21 && place >> 46 & 63 == 42
+        };
+        let objects: Vec<u64> = (0..).filter(collide).take(3_000).collect();
+        let mut before = Index::new();
+        for (object, slot) in objects.iter().zip(0..) {
+            before.insert((place_under_the_term(*object, TERM) >> 20) as u32, slot);
+        }
+        let sum: usize = before.probes().sum();
+        assert!(sum > 1_000 * objects.len(), "the ids would cost little: {sum}");
+
+        let mut rows = FixColumns::new();
+        objects.iter().for_each(|object| rows.push_row(FixRow::new(*object, TIME_MIN_MS, 0, 0)));
+        let options = EngineOptions { term: TERM, ..EngineOptions::new(Space::geographic()) };
+        for key in [[1, 2], [TERM, TERM], [u64::MAX, 0]] {
+            let hash_key = HashKey::new(key);
+            let mut engine = CpuBackend::new(EngineOptions { hash_key, ..options.clone() });
+            let requests = vec![Request::Fixes(rows.clone())].into();
+            let input = CycleInput { time_max_ms: i64::MAX, requests, ..CycleInput::default() };
+            engine.run(input).unwrap();
+            let probes: Vec<usize> = engine.shards.iter().flat_map(|it| it.probes()).collect();
+            let (sum, most) = (probes.iter().sum::<usize>(), probes.iter().max());
+            assert_eq!(probes.len(), objects.len());
+            assert!(sum < 4 * probes.len() && *most.unwrap() < 60, "{sum}, at most {most:?}");
+            let most = engine.shards.iter().map(|shard| shard.objects()).max();
+            assert!(most.unwrap() < 100, "{most:?} of 47 on average in one shard");
+        }
+    }
 
     /// Random inserts and removals with few distinct hashes against a map, so that runs are long,
     /// wrap around the end and shift back.

@@ -192,7 +192,7 @@ impl ShardEvents {
 pub(super) fn fix_of(row: &RoutedRow, attributes: Attributes) -> FixRow {
     let record = Record {
         object: row.object,
-        time_ms: row.time_ms,
+        time_ms: row.time_ms(),
         x: row.x,
         y: row.y,
         state: row.state,

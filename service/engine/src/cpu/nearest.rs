@@ -4,7 +4,8 @@
 //! nearest are among them, ties included: that is the whole proof of completeness. The first radius
 //! comes from the density around the centre; none exceeds the rank that the query allows.
 
-use super::query::View;
+use super::query_work::Meter;
+use super::view::{RECORDS_AHEAD, View};
 use crate::query::Filter;
 use crate::rank::Ranker;
 use crate::region::{Circle, Region};
@@ -18,16 +19,17 @@ pub(super) struct Neighbour {
     pub(super) slot: u32,
 }
 
-/// The `k` first by (rank, object) of those that pass and whose rank is at most `rank_max`.
+/// The `k` first by (rank, object) of those that pass and whose rank is at most `rank_max`; `None`
+/// when that takes more work than there is.
 pub(super) fn nearest(
     view: &View<'_>,
     filter: Option<&Filter>,
     (x, y): (i32, i32),
-    k: usize,
-    rank_max: u64,
-) -> Vec<Neighbour> {
+    (k, rank_max): (usize, u64),
+    meter: &mut Meter,
+) -> Option<Vec<Neighbour>> {
     if k == 0 {
-        return Vec::new();
+        return Some(Vec::new());
     }
     let ranker = Ranker::new(view.space, x, y);
     let mut radius_m = first_radius_m(view, x, y, k);
@@ -35,7 +37,7 @@ pub(super) fn nearest(
     loop {
         let circle = Circle::bounded(view.space, &ranker, radius_m, rank_max);
         let is_widest = circle.rank_max() >= rank_max;
-        collect(view, filter, &ranker, circle, &mut found);
+        collect(view, filter, &ranker, circle, (&mut found, meter))?;
         if found.len() >= k || is_widest {
             break;
         }
@@ -48,7 +50,7 @@ pub(super) fn nearest(
         found.truncate(k);
     }
     found.sort_unstable();
-    found
+    Some(found)
 }
 
 fn collect(
@@ -56,15 +58,28 @@ fn collect(
     filter: Option<&Filter>,
     ranker: &Ranker,
     circle: Circle,
-    found: &mut Vec<Neighbour>,
-) {
+    (found, meter): (&mut Vec<Neighbour>, &mut Meter),
+) -> Option<()> {
     found.clear();
-    view.slots_in(&Region::Circle(Box::new(circle)), |slot, x, y| {
-        if view.passes(filter, slot) {
-            let rank = ranker.rank(x, y);
-            found.push(Neighbour { rank, object: view.record(slot).object, slot });
+    let add = |slot, x, y| found.push(Neighbour { rank: ranker.rank(x, y), object: 0, slot });
+    let region = Region::Circle(Box::new(circle));
+    if !view.slots_within(&view.prepare(&region), meter, add) {
+        return None;
+    }
+    meter.look_up(found.len());
+    if meter.is_over() {
+        return None;
+    }
+    for at in 0..found.len() {
+        if let Some(ahead) = found.get(at + RECORDS_AHEAD) {
+            view.prefetch(ahead.slot);
         }
-    });
+        found[at].object = view.record(found[at].slot).object;
+    }
+    if filter.is_some() {
+        found.retain(|neighbour| view.passes(filter, neighbour.slot));
+    }
+    Some(())
 }
 
 /// A radius that would hold about twice k objects if all around were as crowded as the centre's own

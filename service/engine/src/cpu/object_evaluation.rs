@@ -171,7 +171,7 @@ impl ObjectEvaluation<'_> {
             ArrivedChange::End(reason) => ObjectChange::End(reason),
             ArrivedChange::Row(row) => {
                 let attributes = self.context.attributes;
-                let attributes = attributes.map_or(Attributes::UNKNOWN, |of| of(row.arrival));
+                let attributes = attributes.map_or(Attributes::UNKNOWN, |of| of(row.arrival()));
                 ObjectChange::Row(fix_of(&row, attributes))
             }
         }));

@@ -4,157 +4,103 @@
 //! in parallel. A page first collects the candidate slots of all its queries, then looks up their
 //! records with overlapped cache misses.
 
-use std::ops::ControlFlow;
-
 use rayon::prelude::*;
 
 use super::deferred::MANY;
-use super::index::ObjectHash;
 use super::nearest::{self, Neighbour};
 use super::parallel::{SMALL_WORK, sort};
-use super::prefetch;
-use super::record::Record;
-use super::scan::{Cells, inside};
-use super::shard::{SLOT_BITS, Shard};
+use super::query_work::{Meter, QueryWork};
+use super::shard::SLOT_BITS;
+use super::view::{RECORDS_AHEAD, View};
+use crate::cycle::CycleInput;
 use crate::query::{
-    AnswerHead, AnswerPage, AnswerSet, DeferredAnswer, Filter, Projection, Query, QueryKind,
+    AnswerHead, AnswerPage, AnswerSet, DeferredAnswer, Projection, Query, QueryKind,
 };
 use crate::region::Region;
-use crate::space::Space;
 
 /// Queries of one page; the pages of a cycle are spread over the cores.
 const PAGE_QUERIES: usize = 128;
 /// Queries whose cells are prefetched.
 const QUERIES_AHEAD: usize = 4;
-/// Records that are prefetched.
-const RECORDS_AHEAD: usize = 16;
+/// Most work of a test in a region that is prepared for many.
+const LARGE_TEST_WORK: u64 = 4;
 /// Queries from which they are ordered in parallel.
 const PARALLEL_SORT_QUERIES: usize = 1 << 13;
 
-/// The state, for reading.
-#[derive(Clone, Copy)]
-pub(super) struct View<'a> {
-    pub(super) space: &'a Space,
-    pub(super) hash: ObjectHash,
-    pub(super) shards: &'a [Shard],
-    pub(super) cells: Cells<'a>,
-    pub(super) clock_ms: i64,
-}
-
-impl<'a> View<'a> {
-    pub(super) fn record(&self, slot: u32) -> &'a Record {
-        let (shard, slot) = self.shard_of(slot);
-        &shard.records[slot]
-    }
-
-    /// The shard of a slot, and its place there.
-    pub(super) fn shard_of(&self, slot: u32) -> (&'a Shard, usize) {
-        (&self.shards[(slot >> SLOT_BITS) as usize], local(slot))
-    }
-
-    fn prefetch(&self, slot: u32) {
-        let (shard, slot) = self.shard_of(slot);
-        prefetch::read(&shard.records, slot);
-    }
-
-    pub(super) fn fix(&self, slot: u32) -> shoal_codec::FixRow {
-        let (shard, slot) = self.shard_of(slot);
-        shard.records[slot].row(shard.attributes_of(slot))
-    }
-
-    pub(super) fn passes(&self, filter: Option<&Filter>, slot: u32) -> bool {
-        filter.is_none_or(|filter| filter.passes(&self.fix(slot), self.clock_ms))
-    }
-
-    /// Calls `each` with the slots of a region, in no particular order.
-    pub(super) fn slots_in(&self, region: &Region, mut each: impl FnMut(u32, i32, i32)) {
-        let _ = self.visit_slots(region, |slot, x, y| {
-            each(slot, x, y);
-            ControlFlow::Continue(())
-        });
-    }
-
-    /// The slots of a region, in no particular order; `None` when there are more than `most`.
-    pub(super) fn slots_up_to(&self, region: &Region, most: usize) -> Option<Vec<u32>> {
-        let mut slots = Vec::new();
-        self.add_slots(region, most, &mut slots).then_some(slots)
-    }
-
-    /// Adds the slots of a region; adds nothing and returns false when there are more than `most`.
-    fn add_slots(&self, region: &Region, most: usize, slots: &mut Vec<u32>) -> bool {
-        let (first, most) = (slots.len(), slots.len().saturating_add(most));
-        let visited = self.visit_slots(region, |slot, _, _| {
-            slots.push(slot);
-            if slots.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        if visited.is_break() {
-            slots.truncate(first);
-        }
-        visited.is_continue()
-    }
-
-    #[inline(always)]
-    fn visit_slots(
-        &self,
-        region: &Region,
-        mut each: impl FnMut(u32, i32, i32) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        let exact = region.is_cover();
-        for rect in region.cover().as_slice() {
-            self.cells.visit(rect, |bucket, is_inside| {
-                let mut hits =
-                    if is_inside { (1 << bucket.count) - 1 } else { inside(bucket, rect) };
-                while hits != 0 {
-                    let at = hits.trailing_zeros() as usize;
-                    hits &= hits - 1;
-                    let (x, y) = (bucket.x[at], bucket.y[at]);
-                    if exact || region.contains(x, y) {
-                        each(bucket.slots[at], x, y)?;
-                    }
-                }
-                ControlFlow::Continue(())
-            })?;
-        }
-        ControlFlow::Continue(())
-    }
-
-    /// These slots, with their records prefetched.
-    pub(super) fn ahead(&self, slots: &[u32]) -> impl Iterator<Item = u32> {
-        slots.iter().enumerate().map(|(at, slot)| {
-            if let Some(ahead) = slots.get(at + RECORDS_AHEAD) {
-                self.prefetch(*ahead);
-            }
-            *slot
-        })
-    }
-
-    /// Answers every query.
-    pub(super) fn answer(&self, queries: &[Query]) -> AnswerSet {
-        let order = self.order(queries);
-        let page = |queries_of: &[u32]| Page::default().answer(self, queries, queries_of);
-        let (pages, large): (Vec<AnswerPage>, Vec<Vec<u32>>) = if queries.len() * 64 < SMALL_WORK {
-            order.chunks(PAGE_QUERIES).map(page).unzip()
-        } else {
-            order.par_chunks(PAGE_QUERIES).map(page).unzip()
+impl View<'_> {
+    /// Answers the queries of a cycle as far as there is work for them. Groups of queries first get
+    /// equal shares of it, so that none takes those of the others; what is left then goes to the
+    /// first that need more.
+    pub(super) fn answer(&self, input: &CycleInput) -> AnsweredQueries {
+        let CycleInput { queries, query_work_max, query_groups, .. } = input;
+        let work = QueryWork::shared(*query_work_max, query_groups);
+        let measured = if query_work_max.is_some() { queries.len() } else { 0 };
+        let mut answered = AnsweredQueries {
+            pages: Vec::new(),
+            places: vec![(0, 0); queries.len()],
+            deferred: Vec::new(),
+            unfinished: Vec::new(),
+            work: vec![0; measured],
         };
-        let mut places = vec![(0, 0); queries.len()];
-        for (at, query) in order.iter().enumerate() {
-            places[*query as usize] = ((at / PAGE_QUERIES) as u32, (at % PAGE_QUERIES) as u32);
+        self.answer_some(queries, &self.order(queries), &work, &mut answered);
+        let rest = work.rest();
+        if !answered.unfinished.is_empty() && query_groups.len() > 1 && rest > 0 {
+            let order = std::mem::take(&mut answered.unfinished);
+            self.answer_some(queries, &order, &QueryWork::of_one(rest), &mut answered);
         }
-        AnswerSet::new(pages, places).with_deferred(self.answer_large(queries, large.concat()))
+        answered
+    }
+
+    /// Answers some queries, in this order where work is scarce.
+    fn answer_some(
+        &self,
+        queries: &[Query],
+        order: &[u32],
+        work: &QueryWork,
+        out: &mut AnsweredQueries,
+    ) {
+        let page = |queries_of: &[u32]| Page::default().answer(self, queries, queries_of, work);
+        let answered: Vec<Answered> = if order.len() * 64 < SMALL_WORK {
+            order.chunks(PAGE_QUERIES).map(page).collect()
+        } else {
+            order.par_chunks(PAGE_QUERIES).map(page).collect()
+        };
+        for (at, query) in order.iter().enumerate() {
+            let page = out.pages.len() + at / PAGE_QUERIES;
+            out.places[*query as usize] = (page as u32, (at % PAGE_QUERIES) as u32);
+        }
+        let mut large = Vec::new();
+        for Answered { page, large: of_page, unfinished, work } in answered {
+            out.pages.push(page);
+            large.extend(of_page);
+            out.unfinished.extend(unfinished);
+            work.into_iter().for_each(|(number, work)| out.count(number, work));
+        }
+        self.answer_large(queries, large, work, out);
+        out.unfinished.sort_unstable();
     }
 
     /// Answers the queries for regions with many objects, each on all cores.
-    fn answer_large(&self, queries: &[Query], mut large: Vec<u32>) -> Vec<(u32, DeferredAnswer)> {
+    fn answer_large(
+        &self,
+        queries: &[Query],
+        mut large: Vec<u32>,
+        work: &QueryWork,
+        out: &mut AnsweredQueries,
+    ) {
         large.sort_unstable();
-        let answer = |number: u32| {
+        for number in large {
             let query = &queries[number as usize];
-            match &query.kind {
-                QueryKind::Range(region) => Some((number, self.answer_deferred(query, region))),
-                QueryKind::Get(_) | QueryKind::Nearest { .. } => None,
+            let QueryKind::Range(region) = &query.kind else { continue };
+            // Prepared for a test of every object, any region takes a few comparisons.
+            let cost = self.objects().saturating_mul(region.test_work().min(LARGE_TEST_WORK));
+            if work.take_all(number, cost) {
+                out.count(number, cost);
+                out.deferred.push((number, self.answer_deferred(query, region)));
+            } else {
+                out.unfinished.push(number);
             }
-        };
-        large.into_iter().filter_map(answer).collect()
+        }
     }
 
     /// The queries' numbers, by the cell where each begins.
@@ -183,8 +129,37 @@ impl<'a> View<'a> {
     }
 }
 
-fn local(slot: u32) -> usize {
-    (slot & ((1 << SLOT_BITS) - 1)) as usize
+/// The outcome of the queries of a cycle; see [`crate::cycle::CycleOutput`].
+pub(super) struct AnsweredQueries {
+    pages: Vec<AnswerPage>,
+    places: Vec<(u32, u32)>,
+    deferred: Vec<(u32, DeferredAnswer)>,
+    pub(super) unfinished: Vec<u32>,
+    /// Empty where nobody asks for it.
+    pub(super) work: Vec<u64>,
+}
+
+impl AnsweredQueries {
+    fn count(&mut self, number: u32, work: u64) {
+        self.work.get_mut(number as usize).into_iter().for_each(|done| *done += work);
+    }
+
+    pub(super) fn into_set(mut self) -> AnswerSet {
+        // Two passes may each have added some.
+        self.deferred.sort_unstable_by_key(|(query, _)| *query);
+        AnswerSet::new(self.pages, self.places).with_deferred(self.deferred)
+    }
+}
+
+/// The outcome of a page of queries.
+struct Answered {
+    page: AnswerPage,
+    /// Queries whose regions hold too many for a page.
+    large: Vec<u32>,
+    /// Queries for which there was no work left.
+    unfinished: Vec<u32>,
+    /// Queries and the work that they did.
+    work: Vec<(u32, u64)>,
 }
 
 /// Answers a page of queries; the lists are scratch.
@@ -192,11 +167,15 @@ fn local(slot: u32) -> usize {
 struct Page {
     out: AnswerPage,
     slots: Vec<u32>,
-    /// Per query the end of its candidates in `slots`.
-    ends: Vec<usize>,
+    /// Per query the end of its candidates in `slots`, and its total where that suffices.
+    ends: Vec<(usize, Option<u64>)>,
     rows: Vec<(u64, u32)>,
-    /// Queries whose regions hold too many for a page.
+    /// As in [`Answered`].
     large: Vec<u32>,
+    /// As in [`Answered`].
+    unfinished: Vec<u32>,
+    /// As in [`Answered`].
+    work: Vec<(u32, u64)>,
 }
 
 impl Page {
@@ -205,65 +184,138 @@ impl Page {
         view: &View<'_>,
         queries: &[Query],
         page: &[u32],
-    ) -> (AnswerPage, Vec<u32>) {
+        work: &QueryWork,
+    ) -> Answered {
         for (at, query) in page.iter().enumerate() {
             if let Some(ahead) = page.get(at + QUERIES_AHEAD)
                 && let QueryKind::Range(region) = &queries[*ahead as usize].kind
             {
                 region.cover().as_slice().iter().for_each(|rect| view.cells.prefetch(rect));
             }
-            self.collect(view, queries, *query);
-            self.ends.push(self.slots.len());
+            let total = self.collect(view, queries, *query, work);
+            self.ends.push((self.slots.len(), total));
         }
         let mut first = 0;
-        for (at, query) in page.iter().enumerate() {
-            let query = &queries[*query as usize];
-            let range = first..self.ends[at];
-            first = range.end;
+        for (at, number) in page.iter().enumerate() {
+            let query = &queries[*number as usize];
+            let (end, total) = self.ends[at];
+            let range = first..end;
+            first = end;
             match query.kind {
                 QueryKind::Nearest { x, y, k, rank_max } => {
                     let filter = query.filter.as_deref();
-                    let found = nearest::nearest(view, filter, (x, y), k as usize, rank_max);
-                    self.finish_nearest(view, query, &found);
+                    let found = work.begin(*number).and_then(|mut meter| {
+                        let bounds = (k as usize, rank_max);
+                        let found = nearest::nearest(view, filter, (x, y), bounds, &mut meter);
+                        self.work.push((*number, meter.used()));
+                        work.end(&meter).then_some(found).flatten()
+                    });
+                    if found.is_none() {
+                        self.unfinished.push(*number);
+                    }
+                    self.finish_nearest(view, query, &found.unwrap_or_default());
                 }
-                _ => self.finish(view, query, range),
+                _ => match total {
+                    Some(total) => {
+                        self.close(AnswerHead { total, ..AnswerHead::default() }, query, 0);
+                    }
+                    None => self.finish(view, query, range),
+                },
             }
         }
-        (self.out, self.large)
+        let Self { out: page, large, unfinished, work, .. } = self;
+        Answered { page, large, unfinished, work }
     }
 
-    /// Lists the candidate slots of a query.
-    fn collect(&mut self, view: &View<'_>, queries: &[Query], number: u32) {
-        match &queries[number as usize].kind {
+    /// Lists the candidate slots of a query, if there is work left for it, or returns its total
+    /// where its answer has no rows.
+    fn collect(
+        &mut self,
+        view: &View<'_>,
+        queries: &[Query],
+        number: u32,
+        work: &QueryWork,
+    ) -> Option<u64> {
+        let query = &queries[number as usize];
+        if matches!(query.kind, QueryKind::Nearest { .. }) {
+            return None;
+        }
+        let Some(mut meter) = work.begin(number) else {
+            self.unfinished.push(number);
+            return None;
+        };
+        let first = self.slots.len();
+        let mut total = None;
+        match &query.kind {
             QueryKind::Get(objects) => {
-                let first = self.slots.len();
-                for (at, object) in objects.iter().enumerate() {
-                    if let Some(ahead) = objects.get(at + RECORDS_AHEAD) {
-                        let (shard, hash) = view.hash.shard_and_hash(*ahead);
-                        view.shards[shard].prefetch(hash);
-                    }
-                    let (shard, hash) = view.hash.shard_and_hash(*object);
-                    if let Some(slot) = view.shards[shard].find(hash, *object) {
-                        self.slots.push((shard as u32) << SLOT_BITS | slot);
-                    }
-                }
-                // Repeated ids count once; only this query's part of the list is its own.
-                let mut found = self.slots.split_off(first);
-                found.sort_unstable();
-                found.dedup();
-                self.slots.append(&mut found);
+                meter.look_up(objects.len());
+                self.find(view, objects);
             }
             QueryKind::Range(region) => {
-                let slots = &mut self.slots;
-                let are_few = view.add_slots(region, MANY, slots);
-                if !are_few && view.is_large(region) {
-                    self.large.push(number);
-                } else if !are_few {
-                    view.slots_in(region, |slot, _, _| slots.push(slot));
-                }
+                total = self.collect_region(view, query, region, number, &mut meter);
             }
             QueryKind::Nearest { .. } => {}
         }
+        self.work.push((number, meter.used()));
+        if !work.end(&meter) {
+            self.slots.truncate(first);
+            self.unfinished.push(number);
+            return None;
+        }
+        total
+    }
+
+    /// The part of [`Page::collect`] for a region.
+    fn collect_region(
+        &mut self,
+        view: &View<'_>,
+        query: &Query,
+        region: &Region,
+        number: u32,
+        meter: &mut Meter,
+    ) -> Option<u64> {
+        let region = &view.prepare(region);
+        meter.prepare(region);
+        let slots = &mut self.slots;
+        let most = if query.filter.is_none() { query.matches_max() } else { usize::MAX };
+        if most > 0 && view.add_slots(region, most.min(MANY), meter, slots) || meter.is_over() {
+            return None;
+        }
+        if most < usize::MAX {
+            let total = view.count(region, meter);
+            if meter.is_over() {
+                return None;
+            }
+            if most == 0 || total > most as u64 {
+                return Some(total);
+            }
+        }
+        if view.is_large(region) {
+            self.large.push(number);
+        } else {
+            view.slots_within(region, meter, |slot, _, _| slots.push(slot));
+        }
+        None
+    }
+
+    /// Lists the slots of objects, ascending.
+    fn find(&mut self, view: &View<'_>, objects: &[u64]) {
+        let first = self.slots.len();
+        for (at, object) in objects.iter().enumerate() {
+            if let Some(ahead) = objects.get(at + RECORDS_AHEAD) {
+                let (shard, hash) = view.hash.shard_and_hash(*ahead);
+                view.shards[shard].prefetch(hash);
+            }
+            let (shard, hash) = view.hash.shard_and_hash(*object);
+            if let Some(slot) = view.shards[shard].find(hash, *object) {
+                self.slots.push((shard as u32) << SLOT_BITS | slot);
+            }
+        }
+        // Repeated ids count once; only this query's part of the list is its own.
+        let mut found = self.slots.split_off(first);
+        found.sort_unstable();
+        found.dedup();
+        self.slots.append(&mut found);
     }
 
     fn finish(&mut self, view: &View<'_>, query: &Query, range: std::ops::Range<usize>) {

@@ -5,6 +5,9 @@
 
 use shoal_codec::{Attributes, FixRow};
 
+use crate::layout::ARRIVAL_BITS;
+use crate::limits::{CYCLE_FIXES_MAX, TIME_MAX_MS, TIME_MIN_MS};
+
 /// Marks a record that no row of the running cycle has touched.
 pub(super) const UNTOUCHED: u32 = u32::MAX;
 /// Marks a record that expires in the running cycle and is listed among its motions.
@@ -39,24 +42,54 @@ impl Record {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoutedRow {
     pub(super) object: u64,
-    pub(super) time_ms: i64,
+    /// Time since [`TIME_MIN_MS`], and below it the arrival.
+    time_and_arrival: u64,
     /// [`RoutedRow::REMOVAL`] for a removal; no accepted row has it.
     pub(super) x: i32,
     pub(super) y: i32,
     pub(super) state: u32,
-    /// Place among all rows and removals of the cycle.
-    pub(super) arrival: u32,
+    /// The object's hash inside its shard: taken once, for it costs as much as all else here.
+    pub(super) hash: u32,
 }
+
+const _: () = assert!(size_of::<RoutedRow>() == 32, "two rows a cache line");
+const _: () = assert!(CYCLE_FIXES_MAX < 1 << ARRIVAL_BITS, "an arrival fits its bits");
+const _: () = assert!((TIME_MAX_MS - TIME_MIN_MS) >> (64 - ARRIVAL_BITS) == 0, "so does a time");
 
 impl RoutedRow {
     const REMOVAL: i32 = i32::MIN;
 
-    pub(super) fn removal(object: u64, arrival: u32) -> Self {
-        Self { object, time_ms: 0, x: Self::REMOVAL, y: 0, state: 0, arrival }
+    /// An accepted row of an object with this hash.
+    #[inline(always)]
+    pub(super) fn fix(
+        (object, hash): (u64, u32),
+        (time_ms, arrival): (i64, u32),
+        (x, y, state): (i32, i32, u32),
+    ) -> Self {
+        let since = time_ms.wrapping_sub(TIME_MIN_MS) as u64;
+        let time_and_arrival = since << ARRIVAL_BITS | u64::from(arrival);
+        Self { object, time_and_arrival, x, y, state, hash }
+    }
+
+    pub(super) fn removal((object, hash): (u64, u32), arrival: u32) -> Self {
+        let time_and_arrival = arrival.into();
+        Self { object, time_and_arrival, x: Self::REMOVAL, y: 0, state: 0, hash }
     }
 
     pub(super) fn is_removal(&self) -> bool {
         self.x == Self::REMOVAL
+    }
+
+    /// The event time of an accepted row.
+    #[inline(always)]
+    pub(super) fn time_ms(&self) -> i64 {
+        TIME_MIN_MS + (self.time_and_arrival >> ARRIVAL_BITS) as i64
+    }
+
+    /// Place among all rows and removals of the cycle.
+    #[inline(always)]
+    pub(super) fn arrival(&self) -> u32 {
+        self.time_and_arrival as u32 & ((1 << ARRIVAL_BITS) - 1)
     }
 }
 

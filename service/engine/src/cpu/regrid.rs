@@ -53,8 +53,7 @@ impl Chosen {
 pub(super) fn rebuild(space: &Space, shards: &mut [Shard]) -> (Grid, Vec<Band>, Chosen) {
     let objects: u64 = shards.iter().map(Shard::objects).sum();
     let grid = choose(space, shards, objects);
-    let mut bands: Vec<Band> =
-        (0..grid.bands()).map(|band| Band::new(grid.cells_of_band(band))).collect();
+    let mut bands: Vec<Band> = (0..grid.bands()).map(|band| Band::new(&grid, band)).collect();
     for (group, members) in shards.chunks_mut(REBUILD_SHARDS).enumerate() {
         members.par_iter_mut().enumerate().for_each(|(at, shard)| {
             shard.list_insertions(&grid, group * REBUILD_SHARDS + at);

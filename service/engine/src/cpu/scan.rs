@@ -138,8 +138,9 @@ fn visit_block<F: FnMut(&Bucket, bool) -> ControlFlow<()>>(
     Continue(())
 }
 
+/// Calls `each` with the buckets of a cell that is not refined.
 #[inline(always)]
-fn chain<F: FnMut(&Bucket, bool) -> ControlFlow<()>>(
+pub(super) fn chain<F: FnMut(&Bucket, bool) -> ControlFlow<()>>(
     buckets: &[Bucket],
     head: &Bucket,
     is_inside: bool,

@@ -47,7 +47,7 @@ struct ModifiedObject {
 impl ModifiedObject {
     fn new(slot: u32, hash: u32, existed: bool) -> Self {
         Self {
-            winner: RoutedRow::removal(NO_OBJECT, 0),
+            winner: RoutedRow::removal((NO_OBJECT, hash), 0),
             slot,
             hash,
             existed,
@@ -147,20 +147,14 @@ impl Shard {
     }
 
     /// Prefetches what searches for a group of objects read, in two rounds of overlapped misses:
-    /// index entries, then records. Returns their hashes in `hashes`.
+    /// index entries, then records.
     #[inline(always)]
-    pub(super) fn prefetch_group(
-        &self,
-        hash: ObjectHash,
-        group: &[RoutedRow],
-        hashes: &mut [u32; GROUP],
-    ) {
-        for (row, found) in group.iter().zip(hashes.iter_mut()) {
-            *found = hash.shard_and_hash(row.object).1;
-            self.index.prefetch(*found);
+    pub(super) fn prefetch_group(&self, group: &[RoutedRow]) {
+        for row in group {
+            self.index.prefetch(row.hash);
         }
-        for hash in &hashes[..group.len()] {
-            if let Some(slot) = self.index.find(*hash, |_| true) {
+        for row in group {
+            if let Some(slot) = self.index.find(row.hash, |_| true) {
                 super::prefetch::read(&self.records, slot as usize);
             }
         }
@@ -168,40 +162,39 @@ impl Shard {
 
     /// Takes rows in order of arrival.
     pub(super) fn take(&mut self, cycle: &ShardCycle<'_>, rows: &[RoutedRow]) {
-        let mut hashes = [0; GROUP];
         for group in rows.chunks(GROUP) {
-            self.prefetch_group(cycle.hash, group, &mut hashes);
-            for (row, hash) in group.iter().zip(hashes) {
+            self.prefetch_group(group);
+            for row in group {
                 if row.is_removal() {
-                    self.take_removal(cycle, hash, row);
+                    self.take_removal(cycle, row);
                 } else {
-                    self.take_fix(cycle, hash, row);
+                    self.take_fix(cycle, row);
                 }
             }
         }
     }
 
-    fn take_fix(&mut self, cycle: &ShardCycle<'_>, hash: u32, row: &RoutedRow) {
-        let place = match self.find(hash, row.object) {
-            Some(slot) => self.touch(slot, hash),
-            None => self.create(hash, row.object),
+    fn take_fix(&mut self, cycle: &ShardCycle<'_>, row: &RoutedRow) {
+        let place = match self.find(row.hash, row.object) {
+            Some(slot) => self.touch(slot, row.hash),
+            None => self.create(row.hash, row.object),
         };
         let touched = &mut self.touched[place];
         let has_start = touched.existed && !touched.gone;
         let start_ms = has_start.then(|| self.records[touched.slot as usize].time_ms);
-        if settle::is_late(start_ms, row.time_ms) {
-            return self.note(row.arrival, RowOutcome::Late);
+        if settle::is_late(start_ms, row.time_ms()) {
+            return self.note(row.arrival(), RowOutcome::Late);
         }
-        let winner_ms = touched.has_winner.then_some(touched.winner.time_ms);
-        if settle::supersedes(winner_ms, row.time_ms) {
-            let superseded = touched.has_winner.then_some(touched.winner.arrival);
+        let winner_ms = touched.has_winner.then_some(touched.winner.time_ms());
+        if settle::supersedes(winner_ms, row.time_ms()) {
+            let superseded = touched.has_winner.then_some(touched.winner.arrival());
             touched.winner = *row;
             touched.has_winner = true;
             if let Some(arrival) = superseded {
                 self.note(arrival, RowOutcome::Superseded);
             }
         } else {
-            self.note(row.arrival, RowOutcome::Superseded);
+            self.note(row.arrival(), RowOutcome::Superseded);
         }
         self.record_arrival(cycle, place, ArrivedChange::Row(*row));
     }
@@ -213,13 +206,13 @@ impl Shard {
         }
     }
 
-    fn take_removal(&mut self, cycle: &ShardCycle<'_>, hash: u32, row: &RoutedRow) {
-        let Some(slot) = self.find(hash, row.object) else {
-            return self.note(row.arrival, RowOutcome::Missing);
+    fn take_removal(&mut self, cycle: &ShardCycle<'_>, row: &RoutedRow) {
+        let Some(slot) = self.find(row.hash, row.object) else {
+            return self.note(row.arrival(), RowOutcome::Missing);
         };
-        let place = self.touch(slot, hash);
+        let place = self.touch(slot, row.hash);
         let was_alive = self.end_life(cycle, place, EventKind::Removed);
-        self.note(row.arrival, if was_alive { RowOutcome::Removed } else { RowOutcome::Missing });
+        self.note(row.arrival(), if was_alive { RowOutcome::Removed } else { RowOutcome::Missing });
     }
 
     /// Ends the object's life so far in this cycle; whether it was alive.
@@ -229,7 +222,7 @@ impl Shard {
         if was_alive {
             touched.ending = reason;
         }
-        let superseded = touched.has_winner.then_some(touched.winner.arrival);
+        let superseded = touched.has_winner.then_some(touched.winner.arrival());
         touched.gone = true;
         touched.has_winner = false;
         if let Some(arrival) = superseded {
@@ -306,6 +299,12 @@ impl Shard {
         self.index.reserve(objects);
     }
 
+    /// Entries read in a search for each object.
+    #[cfg(test)]
+    pub(super) fn probes(&self) -> impl Iterator<Item = usize> {
+        self.index.probes()
+    }
+
     /// Takes an object that is known to be new, between cycles.
     pub(super) fn import(&mut self, record: Record, hash: u32, attributes: Attributes) {
         let slot = self.push(record);
@@ -358,12 +357,12 @@ impl Shard {
             return;
         }
         let winner = &touched.winner;
-        let attributes = cycle.attributes.map_or(Attributes::UNKNOWN, |of| of(winner.arrival));
+        let attributes = cycle.attributes.map_or(Attributes::UNKNOWN, |of| of(winner.arrival()));
         if touched.existed && !touched.gone && self.is_same(&start, slot, winner, attributes) {
             self.record_motion(cycle, place, touched, MotionOutcome::Unchanged);
-            return self.note(winner.arrival, RowOutcome::Duplicate);
+            return self.note(winner.arrival(), RowOutcome::Duplicate);
         }
-        let outcome = if settle::is_expired(cycle.time_min_ms, winner.time_ms) {
+        let outcome = if settle::is_expired(cycle.time_min_ms, winner.time_ms()) {
             MotionOutcome::Gone(EventKind::Expired)
         } else {
             MotionOutcome::Written
@@ -445,17 +444,17 @@ impl Shard {
     }
 
     fn is_same(&self, start: &Record, slot: usize, row: &RoutedRow, new: Attributes) -> bool {
-        (start.time_ms, start.x, start.y, start.state) == (row.time_ms, row.x, row.y, row.state)
+        (start.time_ms, start.x, start.y, start.state) == (row.time_ms(), row.x, row.y, row.state)
             && self.attributes_of(slot) == new
     }
 
     fn write(&mut self, slot: usize, row: &RoutedRow, attributes: Attributes) {
         let record = &mut self.records[slot];
-        record.time_ms = row.time_ms;
+        record.time_ms = row.time_ms();
         record.x = row.x;
         record.y = row.y;
         record.state = row.state;
-        self.set(slot, row.time_ms, attributes);
+        self.set(slot, row.time_ms(), attributes);
     }
 
     /// Sets what is stored beside a record with this time.

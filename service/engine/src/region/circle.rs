@@ -146,16 +146,16 @@ impl Circle {
         }
         let radius_m = sphere::distance_m(f64::from_bits(self.rank_max)) + MARGIN_M;
         let beyond = sphere::chord_squared_of(radius_m).map_or(u64::MAX, f64::to_bits);
-        self.nearest_rank(rect).is_some_and(|rank| rank > beyond)
+        self.nearest_rank(rect) > beyond
     }
 
-    /// A lower bound of the rank of the points of a geographic `rect`, but for rounding; none where
-    /// it is a quarter of a turn away.
+    /// A lower bound of the rank of the points of a geographic `rect`, but for rounding.
     ///
     /// On one parallel the distance grows with the difference in longitude, so the nearest point
     /// lies on the nearest meridian, and there where the cosine of the distance, sin a sin b +
-    /// cos a cos b cos l, has its maximum: tan b = tan a / cos l.
-    fn nearest_rank(&self, rect: &QuantaRect) -> Option<u64> {
+    /// cos a cos b cos l, has its maximum: tan b = tan a / cos l. A quarter of a turn away and
+    /// further it has none between the poles, so the nearest point is an end.
+    fn nearest_rank(&self, rect: &QuantaRect) -> u64 {
         let (x, y) = self.ranker.centre();
         let near_x = if (rect.x_min..=rect.x_max).contains(&x) {
             x
@@ -165,12 +165,13 @@ impl Circle {
         };
         let apart = apart(x, near_x);
         if apart >= i64::from(QUARTER_TURN) {
-            return None;
+            let south = self.ranker.rank(near_x, rect.y_min);
+            return south.min(self.ranker.rank(near_x, rect.y_max));
         }
         let latitude = (f64::from(y) / QUANTA_PER_RADIAN).tan();
         let top = (latitude / (apart as f64 / QUANTA_PER_RADIAN).cos()).atan();
         let near_y = (top * QUANTA_PER_RADIAN) as i32;
-        Some(self.ranker.rank(near_x, near_y.clamp(rect.y_min, rect.y_max)))
+        self.ranker.rank(near_x, near_y.clamp(rect.y_min, rect.y_max))
     }
 
     /// An upper bound of the rank of the points of a geographic `rect`, but for rounding.

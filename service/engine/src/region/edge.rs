@@ -80,6 +80,21 @@ impl Edge {
         }
     }
 
+    /// Whether [`Edge::side`] is `Crossed`, and whether the point lies on the edge's line: where it
+    /// does not, the side is not `Border`. Without branches: the side of an edge whose box probably
+    /// holds the point is hard to predict. Not for the end of a part.
+    #[inline(always)]
+    pub(super) fn crossed_or_aligned(&self, x: i32, y: i32) -> (bool, bool) {
+        // Along the edge differences are at most EDGE_MAX, others below 2^32: no product reaches
+        // 2^63.
+        let difference = |a: i32, b: i32| i64::from(a) - i64::from(b);
+        let (high, up) = (difference(self.y_high, self.y_low), difference(y, self.y_low));
+        let along = difference(self.x_high, self.x_low) * up;
+        let across = high * difference(x, self.x_low);
+        // From the lower end, included, to the higher one.
+        (((up as u64) < high as u64) & (along > across), along == across)
+    }
+
     /// Whether the edge certainly has no point in common with a closed rectangle: disjoint on an
     /// axis, or all corners strictly on one side of its line. The end of a part has no point.
     pub(super) fn misses(&self, rect: &QuantaRect) -> bool {

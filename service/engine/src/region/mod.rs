@@ -7,6 +7,8 @@ mod circle;
 mod cover;
 mod edge;
 mod polygon;
+mod prepared;
+mod raster;
 mod rectangle;
 #[allow(clippy::module_inception, reason = "a file's main type bears the file's name")]
 mod region;
@@ -17,6 +19,7 @@ pub use circle::Circle;
 pub use cover::Cover;
 pub use edge::Edge;
 pub use polygon::{Polygon, Slabs};
+pub use prepared::PreparedRegion;
 pub use rectangle::Rectangle;
 pub use region::Region;
 pub use ring::Ring;

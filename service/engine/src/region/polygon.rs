@@ -47,6 +47,14 @@ pub struct Slabs<'a> {
     pub edges: &'a [Edge],
 }
 
+impl Slabs<'_> {
+    /// Number of slabs.
+    #[must_use]
+    pub(super) fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+}
+
 impl Polygon {
     /// Its edges by slab.
     #[must_use]
@@ -133,6 +141,12 @@ impl Polygon {
             }
         }
         inside
+    }
+
+    /// See [`super::Region::test_work`]: the edges of a slab.
+    #[must_use]
+    pub(super) fn test_work(&self) -> u64 {
+        2 + self.edges.len().div_ceil(self.starts.len().max(2) - 1) as u64
     }
 
     /// See [`super::Region::cover`].

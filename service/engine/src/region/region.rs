@@ -4,6 +4,8 @@
 //! change an answer. Regions are built from degrees or metres and hold quanta.
 
 use super::ring::Ring;
+use std::sync::Arc;
+
 use super::{Circle, Cover, Polygon, Rectangle};
 use crate::error::GeometryError;
 use crate::space::{QuantaRect, Space};
@@ -16,8 +18,8 @@ pub enum Region {
     /// Everything within a distance of a centre. Boxed, as most queries have rectangles and a cycle
     /// may have a million.
     Circle(Box<Circle>),
-    /// A polygon, or the union of several.
-    Polygon(Box<Polygon>),
+    /// A polygon, or the union of several. Shared, as it may have thousands of edges.
+    Polygon(Arc<Polygon>),
 }
 
 impl Region {
@@ -67,7 +69,7 @@ impl Region {
     /// vertices, a vertex out of range, an edge wider than 180 degrees (planar: than 2^31 - 1
     /// quanta).
     pub fn polygon(space: &Space, rings: &[Ring]) -> Result<Self, GeometryError> {
-        Polygon::one(space, rings).map(|polygon| Self::Polygon(Box::new(polygon)))
+        Polygon::one(space, rings).map(|polygon| Self::Polygon(Arc::new(polygon)))
     }
 
     /// The union of several polygons, each with its own rings as [`Region::polygon`] takes them; a
@@ -78,7 +80,7 @@ impl Region {
     /// As [`Region::polygon`], with the field under `polygons[0]`; in `polygons` without a polygon
     /// or with too many vertices.
     pub fn multi_polygon(space: &Space, polygons: &[Vec<Ring>]) -> Result<Self, GeometryError> {
-        Polygon::union(space, polygons).map(|polygon| Self::Polygon(Box::new(polygon)))
+        Polygon::union(space, polygons).map(|polygon| Self::Polygon(Arc::new(polygon)))
     }
 
     /// Whether a point of the space lies in the region, its border included. The definition.
@@ -111,6 +113,16 @@ impl Region {
             Self::Rectangle(_) => true,
             Self::Circle(circle) => circle.is_everything(),
             Self::Polygon(_) => false,
+        }
+    }
+
+    /// Work of [`Region::contains`], in comparisons with a rectangle, about.
+    #[must_use]
+    pub fn test_work(&self) -> u64 {
+        match self {
+            Self::Rectangle(_) => 1,
+            Self::Circle(_) => 2,
+            Self::Polygon(polygon) => polygon.test_work(),
         }
     }
 

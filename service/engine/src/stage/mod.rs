@@ -3,6 +3,7 @@
 //! `cpu/` and the device kernels do the work; a stage has the same name there.
 
 pub mod admission;
+mod cell_table;
 pub mod dispatch;
 pub mod membership;
 pub mod region_changes;

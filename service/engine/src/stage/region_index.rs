@@ -5,6 +5,8 @@
 //! use. A cell separates the regions that contain all of it from those that must be tested. Regions
 //! are small numbers here.
 
+pub use super::cell_table::CellPlace;
+use super::cell_table::CellTable;
 use crate::region::Region;
 use crate::space::{HALF_TURN, QuantaRect, Space};
 
@@ -15,10 +17,6 @@ pub const REGION_CELLS_MAX: u64 = 64;
 const SEGMENT_CELLS_MAX: u64 = 256;
 /// Levels: cells of 1, 2, 4 ... quanta a side; at the last one cell holds every space.
 const LEVELS: u32 = 33;
-/// The key of a free place; no cell has it, for y never exceeds half of the range.
-const FREE: u64 = u64::MAX;
-/// Places of a table that has none yet.
-const PLACES_MIN: usize = 16;
 
 /// The regions of one cell, in no order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,26 +62,9 @@ pub struct RegionIndex {
 struct Level {
     level: u32,
     regions: usize,
-    cells: usize,
-    /// Open addressing, a power of two, at most three quarters full.
-    places: Vec<CellPlace>,
-    /// 64 less the bits of a place.
-    shift: u32,
+    cells: CellTable,
     lists: Lists,
 }
-
-/// One cell and the place of its list.
-#[derive(Clone, Copy, Debug)]
-pub struct CellPlace {
-    key: u64,
-    at: u32,
-    partial: u32,
-    whole: u32,
-    /// The list has a capacity of `1 << class`.
-    class: u32,
-}
-
-const EMPTY: CellPlace = CellPlace { key: FREE, at: 0, partial: 0, whole: 0, class: 0 };
 
 /// Lists of cells in one vector, in slices of powers of two that are reused.
 #[derive(Clone, Debug, Default)]
@@ -155,7 +136,8 @@ impl RegionIndex {
     #[must_use]
     pub fn regions(&self, place: usize, key: u64) -> CellRegions<'_> {
         let level = &self.levels[place];
-        level.find(key).map_or_else(CellRegions::default, |at| level.regions_of(&level.places[at]))
+        let found = level.cells.find(key);
+        found.map_or_else(CellRegions::default, |at| level.regions_of(&level.cells[at]))
     }
 
     /// Calls `each` with the regions of the cells of a position, one call a level.
@@ -195,14 +177,13 @@ impl RegionIndex {
             let (columns, rows) = spans(&self.bounds, level.level, rect);
             let mut add = |cell: CellRegions<'_>| regions.extend_from_slice(cell.all());
             if (columns.1 - columns.0 + 1) * (rows.1 - rows.0 + 1) > SEGMENT_CELLS_MAX {
-                let taken = level.places.iter().filter(|place| place.key != FREE);
-                taken.for_each(|place| add(level.regions_of(place)));
+                level.cells.taken().for_each(|place| add(level.regions_of(place)));
                 continue;
             }
             for column in columns.0..=columns.1 {
                 for row in rows.0..=rows.1 {
-                    if let Some(at) = level.find(column << 32 | row) {
-                        add(level.regions_of(&level.places[at]));
+                    if let Some(at) = level.cells.find(column << 32 | row) {
+                        add(level.regions_of(&level.cells[at]));
                     }
                 }
             }
@@ -213,15 +194,13 @@ impl RegionIndex {
     #[inline]
     #[must_use]
     pub fn first_look(&self, place: usize, key: u64) -> &CellPlace {
-        let level = &self.levels[place];
-        &level.places[level.first(key)]
+        self.levels[place].cells.first_look(key)
     }
 
     /// Level, key and regions of every cell, in no order.
     pub fn cells(&self) -> impl Iterator<Item = (u32, u64, CellRegions<'_>)> {
         self.levels.iter().flat_map(|level| {
-            let taken = level.places.iter().filter(|place| place.key != FREE);
-            taken.map(|place| (level.level, place.key, level.regions_of(place)))
+            level.cells.taken().map(|place| (level.level, place.key, level.regions_of(place)))
         })
     }
 
@@ -230,8 +209,7 @@ impl RegionIndex {
     pub fn memory_bytes(&self) -> usize {
         let level = |level: &Level| {
             let free: usize = level.lists.unused.iter().map(Vec::capacity).sum();
-            level.places.capacity() * size_of::<CellPlace>()
-                + (level.lists.words.capacity() + free) * size_of::<u32>()
+            level.cells.memory_bytes() + (level.lists.words.capacity() + free) * size_of::<u32>()
         };
         self.levels.iter().map(level).sum()
     }
@@ -313,9 +291,7 @@ fn key_at(bounds: &QuantaRect, level: u32, x: i32, y: i32) -> u64 {
 
 impl Level {
     fn new(level: u32) -> Self {
-        let places = vec![EMPTY; PLACES_MIN];
-        let shift = 64 - PLACES_MIN.ilog2();
-        Self { level, regions: 0, cells: 0, places, shift, lists: Lists::default() }
+        Self { level, regions: 0, cells: CellTable::new(), lists: Lists::default() }
     }
 
     #[inline]
@@ -325,30 +301,9 @@ impl Level {
         CellRegions { all: &self.lists.words[at..end], partial: place.partial as usize }
     }
 
-    /// First place of a search for a key: the upper bits of a product spread neighbours.
-    #[inline]
-    fn first(&self, key: u64) -> usize {
-        (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
-    }
-
-    #[inline]
-    fn find(&self, key: u64) -> Option<usize> {
-        let mut at = self.first(key);
-        loop {
-            let held = self.places[at].key;
-            if held == key {
-                return Some(at);
-            }
-            if held == FREE {
-                return None;
-            }
-            at = (at + 1) & (self.places.len() - 1);
-        }
-    }
-
     fn add(&mut self, key: u64, number: u32, is_whole: bool) {
-        let at = self.find(key).unwrap_or_else(|| self.claim(key));
-        let place = &mut self.places[at];
+        let at = self.cells.find(key).unwrap_or_else(|| self.cells.claim(key, self.lists.take(0)));
+        let place = &mut self.cells[at];
         let length = place.partial + place.whole;
         if length == 1 << place.class {
             let slice = self.lists.take(place.class + 1);
@@ -371,8 +326,8 @@ impl Level {
     }
 
     fn take(&mut self, key: u64, number: u32, is_whole: bool) {
-        let Some(at) = self.find(key) else { return };
-        let place = &mut self.places[at];
+        let Some(at) = self.cells.find(key) else { return };
+        let place = &mut self.cells[at];
         let first = place.at as usize;
         let (middle, end) =
             (first + place.partial as usize, first + (place.partial + place.whole) as usize);
@@ -393,54 +348,8 @@ impl Level {
         }
         if place.partial + place.whole == 0 {
             self.lists.free(place.at, place.class);
-            self.vacate(at);
+            self.cells.vacate(at);
         }
-    }
-
-    /// A place for a new cell.
-    fn claim(&mut self, key: u64) -> usize {
-        if (self.cells + 1) * 4 > self.places.len() * 3 {
-            let doubled = vec![EMPTY; self.places.len() * 2];
-            let held = std::mem::replace(&mut self.places, doubled);
-            self.shift -= 1;
-            for place in held.into_iter().filter(|place| place.key != FREE) {
-                let at = self.vacant(place.key);
-                self.places[at] = place;
-            }
-        }
-        self.cells += 1;
-        let at = self.vacant(key);
-        self.places[at] = CellPlace { key, at: self.lists.take(0), ..EMPTY };
-        at
-    }
-
-    fn vacant(&self, key: u64) -> usize {
-        let mut at = self.first(key);
-        while self.places[at].key != FREE {
-            at = (at + 1) & (self.places.len() - 1);
-        }
-        at
-    }
-
-    /// Frees a place and shifts back the entries after it that a search would miss.
-    fn vacate(&mut self, mut hole: usize) {
-        self.cells -= 1;
-        let mask = self.places.len() - 1;
-        let mut at = hole;
-        loop {
-            at = (at + 1) & mask;
-            let place = self.places[at];
-            if place.key == FREE {
-                break;
-            }
-            let home = self.first(place.key);
-            // The hole is between its home and its place.
-            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
-                self.places[hole] = place;
-                hole = at;
-            }
-        }
-        self.places[hole] = EMPTY;
     }
 }
 

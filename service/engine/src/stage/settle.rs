@@ -3,6 +3,18 @@
 //! The rules of [`crate::Backend`], step 4, as predicates that every host code shares; the kernels
 //! repeat them (`dispatch.cuh`). Times are event times in milliseconds.
 
+/// The clock after a cycle that began at `before_ms`; what drives it is at `now_ms`, if anywhere.
+#[must_use]
+pub fn clock_after_ms(before_ms: i64, now_ms: Option<i64>) -> i64 {
+    now_ms.map_or(before_ms, |now_ms| now_ms.max(before_ms))
+}
+
+/// Where the newest row of a cycle moves an event clock that may go no further than `max_ms`.
+#[must_use]
+pub fn event_clock_ms(newest_ms: Option<i64>, max_ms: Option<i64>) -> Option<i64> {
+    newest_ms.map(|newest_ms| max_ms.map_or(newest_ms, |max_ms| newest_ms.min(max_ms)))
+}
+
 /// Whether a row is late: older than the record at the start of the cycle, which is absent once a
 /// removal or clear has arrived.
 #[inline(always)]

@@ -72,7 +72,7 @@ fn a_group_larger_than_a_segment_gets_its_own() {
         let body = OwnedBody::Block(vec![epoch as u8; bytes]);
         let header = cycle(&mut Random::new(1), epoch, 2).header;
         let requests = vec![OwnedRequest { body, batch: None }];
-        OwnedCycle { header, requests, outcome: None }.append_to(&mut group);
+        OwnedCycle { header, requests, outcome: None, names: None }.append_to(&mut group);
         log.write(&mut group).unwrap();
         sizes.push(bytes);
     }

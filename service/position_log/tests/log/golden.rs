@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use shoal_position_log::{
     CheckpointHeader, CheckpointWriter, CycleHeader, CycleOutcome, EVERY_ROW, FrameKind, Group,
-    LoggedCycle, Manifest, ManifestEntry, PastTerm, Position, ProducerState, ReadMode, Section,
-    SimulatedDisk, Storage, decode_producers, open_newest,
+    LoggedCycle, LoggedNames, Manifest, ManifestEntry, ObjectIds, PastTerm, Position,
+    ProducerState, ReadMode, Section, SimulatedDisk, Storage, decode_producers, open_newest,
 };
 
 use crate::sample::{
-    CHECKPOINT, LOG, OwnedBody, OwnedCycle, OwnedRequest, fleet, open, options, reader, recover,
+    CHECKPOINT, LOG, OwnedBody, OwnedCycle, OwnedNames, OwnedRequest, fleet, open, options, reader,
+    recover,
 };
 
 fn path(name: &str) -> PathBuf {
@@ -47,8 +48,8 @@ fn cycles() -> Vec<OwnedCycle> {
         request(OwnedBody::Clear, None),
     ];
     vec![
-        OwnedCycle { header: header(41), requests, outcome: None },
-        OwnedCycle { header: header(43), requests: Vec::new(), outcome: None },
+        OwnedCycle { header: header(41), requests, outcome: None, names: None },
+        OwnedCycle { header: header(43), requests: Vec::new(), outcome: None, names: None },
     ]
 }
 
@@ -60,19 +61,69 @@ fn settled_cycles() -> Vec<OwnedCycle> {
     cycles().into_iter().zip(refused).map(settled).collect()
 }
 
+/// The same, with names and forgotten numbers.
+fn naming_cycles() -> Vec<OwnedCycle> {
+    let names = [
+        OwnedNames::new(7, &["truck-42", "Käthe", &"n".repeat(256)], &[1, 6]),
+        OwnedNames::new(0, &[], &[3]),
+    ];
+    let named = |(cycle, names)| OwnedCycle { names: Some(names), ..cycle };
+    settled_cycles().into_iter().zip(names).map(named).collect()
+}
+
 #[test]
 fn cycles_with_outcomes() {
+    assert_records("settled_cycles_v1.records", &settled_cycles());
+}
+
+#[test]
+fn cycles_with_names() {
+    assert_records("naming_cycles_v1.records", &naming_cycles());
+}
+
+fn assert_records(name: &str, cycles: &[OwnedCycle]) {
     let mut group = Group::new();
-    settled_cycles().iter().for_each(|cycle| cycle.append_to(&mut group));
-    assert_golden("settled_cycles_v1.records", group.payload());
-    let golden = fs::read(path("settled_cycles_v1.records")).unwrap();
+    cycles.iter().for_each(|cycle| cycle.append_to(&mut group));
+    assert_golden(name, group.payload());
+    let golden = fs::read(path(name)).unwrap();
     let mut rest = &golden[..];
-    for expected in settled_cycles() {
+    for expected in cycles {
         let cycle = LoggedCycle::parse(1, rest).unwrap();
         assert!(expected.is(&cycle), "{cycle:?}");
         rest = &rest[cycle.encoded().len()..];
     }
     assert!(rest.is_empty());
+}
+
+#[test]
+fn wrong_names_are_neither_written_nor_read() {
+    let cycle = &naming_cycles()[0];
+    let mut group = Group::new();
+    cycle.append_to(&mut group);
+    let sound = group.payload().to_vec();
+    let texts = sound.windows(8).position(|bytes| bytes == b"truck-42").unwrap();
+    // A name of no bytes, of more than its record, of more than 256, and one that is no UTF-8.
+    let cases = [(texts - 2, 0), (texts - 1, 9), (texts - 1, 1), (texts, 0xff)];
+    // A wrong number of names, and one name of number 0.
+    let cases = cases.into_iter().chain([(56, 2), (48, 0)]);
+    for (place, byte) in cases {
+        let mut bytes = sound.clone();
+        bytes[place] = byte;
+        assert!(LoggedCycle::parse(1, &bytes).is_err(), "byte {place}");
+    }
+    let view = OwnedNames::new(7, &["a"], &[]);
+    for wrong in [
+        LoggedNames { count: 2, ..view.view() },
+        LoggedNames { first_number: 0, ..view.view() },
+        LoggedNames { first_number: u64::MAX, ..view.view() },
+        LoggedNames { texts: &[2, 0, b'a'], ..view.view() },
+        LoggedNames { forgotten: ObjectIds::Ids(&[2, 2]), ..view.view() },
+        LoggedNames { forgotten: ObjectIds::Ids(&[0]), ..view.view() },
+    ] {
+        let outcome = CycleOutcome { clock_ms: 0, refused: &[], names: Some(wrong) };
+        let appended = Group::new().append_settled(cycle.header, Some(outcome), cycle.views());
+        assert!(appended.is_err(), "{wrong:?}");
+    }
 }
 
 #[test]
@@ -87,9 +138,9 @@ fn misplaced_refused_rows_are_neither_written_nor_read() {
         [(1, 0), (4, 0)],
     ] {
         let mut group = Group::new();
-        let outcome = CycleOutcome { clock_ms: 0, refused: &refused };
+        let outcome = CycleOutcome { clock_ms: 0, refused: &refused, names: None };
         assert!(group.append_settled(cycle.header, Some(outcome), requests.clone()).is_err());
-        let sound = CycleOutcome { clock_ms: 0, refused: &[(0, 0), (1, 0)] };
+        let sound = CycleOutcome { clock_ms: 0, refused: &[(0, 0), (1, 0)], names: None };
         group.append_settled(cycle.header, Some(sound), requests.clone()).unwrap();
         let mut bytes = group.payload().to_vec();
         LoggedCycle::parse(1, &bytes).unwrap();

@@ -33,7 +33,8 @@ fn a_client_cannot_forge_a_statement_of_what_was_synced() {
     let header = cycle(&mut Random::new(1), epoch, 2).header;
     let request = OwnedRequest { body: OwnedBody::Block(block), batch: None };
     let mut group = Group::new();
-    OwnedCycle { header, requests: vec![request], outcome: None }.append_to(&mut group);
+    OwnedCycle { header, requests: vec![request], outcome: None, names: None }
+        .append_to(&mut group);
     let start = log.written().offset as usize;
     let end = log.write(&mut group).unwrap();
     drop(log);
@@ -57,7 +58,8 @@ fn bytes_of_an_earlier_group_do_not_reach_the_disk() {
     for (epoch, bytes) in [(1, 3_000), (2, 10)] {
         let header = cycle(&mut Random::new(1), epoch, 2).header;
         let request = OwnedRequest { body: OwnedBody::Block(vec![7; bytes]), batch: None };
-        OwnedCycle { header, requests: vec![request], outcome: None }.append_to(&mut group);
+        OwnedCycle { header, requests: vec![request], outcome: None, names: None }
+            .append_to(&mut group);
         log.write(&mut group).unwrap();
     }
     let end = log.written().offset as usize;

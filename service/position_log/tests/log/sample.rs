@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use shoal_position_log::{
     CycleHeader, CycleOutcome, CycleSource, EVERY_ROW, FleetIdentity, Group, LogError, LogOptions,
-    LogReader, LogWriter, LoggedCycle, LoggedRequest, ObjectIds, ProducerBatch, ReadMode,
-    ReadOptions, Recovered, RefusedRow, RequestBody, Storage,
+    LogReader, LogWriter, LoggedCycle, LoggedNames, LoggedRequest, ObjectIds, ProducerBatch,
+    ReadMode, ReadOptions, Recovered, RefusedRow, RequestBody, Storage, push_name,
 };
 
 use crate::random::Random;
@@ -43,6 +43,32 @@ pub(crate) struct OwnedCycle {
     pub(crate) requests: Vec<OwnedRequest>,
     /// The clock after it, and the refused rows, if they are recorded.
     pub(crate) outcome: Option<(i64, Vec<RefusedRow>)>,
+    /// Names with an outcome, if it has any.
+    pub(crate) names: Option<OwnedNames>,
+}
+
+/// Names that a test owns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct OwnedNames {
+    first_number: u64,
+    count: u32,
+    texts: Vec<u8>,
+    forgotten: Vec<u64>,
+}
+
+impl OwnedNames {
+    pub(crate) fn new(first_number: u64, names: &[&str], forgotten: &[u64]) -> Self {
+        let (count, forgotten) = (names.len() as u32, forgotten.to_vec());
+        let mut texts = Vec::new();
+        names.iter().for_each(|name| push_name(&mut texts, name));
+        Self { first_number, count, texts, forgotten }
+    }
+
+    pub(crate) fn view(&self) -> LoggedNames<'_> {
+        let Self { first_number, count, texts, forgotten } = self;
+        let forgotten = ObjectIds::Ids(forgotten);
+        LoggedNames { first_number: *first_number, count: *count, texts, forgotten }
+    }
 }
 
 impl OwnedCycle {
@@ -52,8 +78,9 @@ impl OwnedCycle {
 
     pub(crate) fn append_to(&self, group: &mut Group) {
         let outcome = self.outcome.as_ref();
+        let names = self.names.as_ref().map(OwnedNames::view);
         let outcome =
-            outcome.map(|(clock_ms, refused)| CycleOutcome { clock_ms: *clock_ms, refused });
+            outcome.map(|(clock_ms, refused)| CycleOutcome { clock_ms: *clock_ms, refused, names });
         let appended = group.append_settled(self.header, outcome, self.views());
         appended.expect("sample cycles are valid");
     }
@@ -61,7 +88,8 @@ impl OwnedCycle {
     /// Whether a cycle that was read is this one.
     pub(crate) fn is(&self, read: &LoggedCycle<'_>) -> bool {
         let outcome = read.clock_ms.map(|clock_ms| (clock_ms, read.refused().collect()));
-        let is_same = self.header == read.header && self.outcome == outcome;
+        let names = self.names.as_ref().filter(|_| outcome.is_some()).map(OwnedNames::view);
+        let is_same = self.header == read.header && self.outcome == outcome && names == read.names;
         is_same && read.requests().eq(self.views())
     }
 }
@@ -107,7 +135,13 @@ pub(crate) fn cycle(chance: &mut Random, epoch: u64, bytes_max: usize) -> OwnedC
         _ => Vec::new(),
     });
     let outcome = (!epoch.is_multiple_of(3)).then(|| (system_ms + 1, refused.collect()));
-    OwnedCycle { header, requests, outcome }
+    let names = (chance.below(3) == 0).then(|| {
+        let name = "näme".repeat(1 + chance.below(40));
+        let names = vec![name.as_str(); chance.below(5)];
+        let forgotten = [chance.next() >> 1, u64::MAX];
+        OwnedNames::new(1 + (chance.next() >> 1), &names, &forgotten[..chance.below(3)])
+    });
+    OwnedCycle { header, requests, outcome, names }
 }
 
 pub(crate) fn reader(

@@ -286,7 +286,7 @@ mod tests {
         let mut writer = begun.unwrap();
         let row = |row: u64| {
             let fix = v1::FixRecord { time_ms: row as i64, x: 1.0, y: 2.0, ..Default::default() };
-            AnswerRow { object: row, fix: Some(fix), distance_m: None }
+            AnswerRow { object: row, fix: Some(fix), ..AnswerRow::default() }
         };
         writer.rows((0..ROWS).map(row)).unwrap();
         writer.end().unwrap()

@@ -168,7 +168,7 @@ mod tests {
             let place = |prime: u64, side: f64| (row * prime % 1_009) as f64 / 1_008.0 * side;
             let (x, y) = (place(7_919, 360.0) - 180.0, place(104_729, 180.0) - 90.0);
             let fix = v1::FixRecord { time_ms: row as i64, x, y, ..v1::FixRecord::default() };
-            AnswerRow { object: row % 100, fix: Some(fix), distance_m: None }
+            AnswerRow { object: row % 100, fix: Some(fix), ..AnswerRow::default() }
         };
         for first in (0..rows).step_by(1_000) {
             writer.rows((first..rows.min(first + 1_000)).map(row)).unwrap();

@@ -83,5 +83,6 @@ fn fix((object, record): (u64, v1::FixRecord)) -> v1::Fix {
         heading_deg: heading_deg.map(|heading| heading as f32),
         altitude_m,
         state,
+        name: String::new(),
     }
 }

@@ -125,6 +125,7 @@ fn checkpoint(checkpoint: &StoredCheckpoint) -> Value {
             "sections": content.sections,
             "objects": content.rows,
             "producers": content.producers,
+            "names": content.names,
             "past_terms": content.past_terms.len(),
             "position": position(content.header.position),
         }),

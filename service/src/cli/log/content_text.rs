@@ -220,7 +220,7 @@ fn terms(content: &LogContent) -> Table {
 }
 
 fn whole_checkpoints(checkpoints: &[StoredCheckpoint]) -> Table {
-    let header = ["checkpoint", "clock", "objects", "producers", "sections", "bytes"];
+    let header = ["checkpoint", "clock", "objects", "names", "producers", "sections", "bytes"];
     let mut table = plain_table(&header, &["clock"]);
     for checkpoint in checkpoints {
         let Ok(content) = &checkpoint.content else { continue };
@@ -228,6 +228,7 @@ fn whole_checkpoints(checkpoints: &[StoredCheckpoint]) -> Table {
             checkpoint.epoch.to_string(),
             rfc3339(content.header.clock_ms),
             content.rows.to_string(),
+            content.names.to_string(),
             content.producers.to_string(),
             content.sections.to_string(),
             content.bytes.to_string(),

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::geojson::PointJson;
+use super::geojson::{FeatureType, PointJson, PointType};
 use super::json::RowJson;
 use crate::cli::timestamp::rfc3339;
 use crate::cli::watch::{EventForm, EventRow};
@@ -23,7 +23,7 @@ struct EventJson<'a> {
 
 #[derive(Serialize)]
 struct EventFeatureJson<'a> {
-    r#type: &'static str,
+    r#type: FeatureType,
     id: String,
     geometry: Option<PointJson>,
     properties: EventJson<'a>,
@@ -60,10 +60,10 @@ impl EventLines {
             EventForm::Json => serde_json::to_writer(&mut *out, &json())?,
             EventForm::GeoJson => {
                 let coordinates = event.row.fix.as_ref().map(|fix| [fix.x, fix.y]);
-                let point = |coordinates| PointJson { r#type: "Point", coordinates };
+                let point = |coordinates| PointJson { r#type: PointType::Point, coordinates };
                 let feature = EventFeatureJson {
-                    r#type: "Feature",
-                    id: event.row.object.to_string(),
+                    r#type: FeatureType::Feature,
+                    id: event.row.label().into_owned(),
                     geometry: coordinates.map(point),
                     properties: json(),
                 };
@@ -75,7 +75,7 @@ impl EventLines {
 
     fn write_text(&self, event: &EventRow, clock_ms: i64, out: &mut dyn Write) -> io::Result<()> {
         let (clock, digits) = (rfc3339(clock_ms), self.digits);
-        write!(out, "{clock}  {:<8}  {:>20}", event.event, event.row.object)?;
+        write!(out, "{clock}  {:<8}  {:>20}", event.event, event.row.label())?;
         if let Some(fix) = &event.row.fix {
             write!(out, "  {:>14.digits$}  {:>14.digits$}", fix.x, fix.y)?;
             if let Some(speed_mps) = fix.speed_mps {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn line(form: EventForm, fix: Option<v1::FixRecord>) -> String {
-        let row = AnswerRow { object: u64::MAX - 1, fix, distance_m: None };
+        let row = AnswerRow { object: u64::MAX - 1, fix, ..AnswerRow::default() };
         let event = EventRow { event: "enter".to_owned(), epoch: 3, row };
         let mut out = Vec::new();
         EventLines::new(form, true).write(&event, 1_480_140_067_500, &mut out).unwrap();

@@ -3,22 +3,28 @@
 //! All three are made from the same description.
 
 use comfy_table::Table;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use shoal_client::{duration, v1};
 
 use super::table::plain_table;
 use crate::cli::fleet_space;
+use crate::cli::object_ids::is_named;
 use crate::cli::timestamp::{age, rfc3339};
 
 /// One fleet for scripts. The term is a string; `ttl_ms` 0 means that objects stay.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Fleet")]
 pub struct FleetJson {
     name: String,
+    kind: &'static str,
+    names: u64,
     space: String,
     clock: &'static str,
     clock_ms: i64,
     ttl_ms: i64,
+    event_clock_lead_ms: Option<i64>,
     objects_max: u64,
     term: String,
     epoch: u64,
@@ -39,10 +45,13 @@ impl FleetJson {
     pub fn new(fleet: &v1::Fleet) -> Self {
         Self {
             name: fleet.name.clone(),
+            kind: kind_name(fleet),
+            names: fleet.name_count,
             space: space_name(fleet),
             clock: clock_name(fleet),
             clock_ms: fleet.clock_ms,
             ttl_ms: ttl_ms(fleet),
+            event_clock_lead_ms: lead_ms(fleet),
             objects_max: fleet.limits.unwrap_or_default().objects_max,
             term: fleet.term.to_string(),
             epoch: fleet.epoch,
@@ -65,6 +74,10 @@ impl FleetJson {
     }
 }
 
+fn kind_name(fleet: &v1::Fleet) -> &'static str {
+    if is_named(fleet) { "named" } else { "numeric" }
+}
+
 /// `geographic` or `planar:...`, the form that `--space` takes.
 fn space_name(fleet: &v1::Fleet) -> String {
     fleet_space::space(fleet).map_or_else(|error| error.to_string(), |space| space.to_string())
@@ -73,13 +86,14 @@ fn space_name(fleet: &v1::Fleet) -> String {
 /// Row counts as JSON.
 #[must_use]
 pub fn counts_json(rows: &v1::RowCounts) -> Value {
-    let v1::RowCounts { applied, duplicate, superseded, late, refused } = rows;
+    let v1::RowCounts { applied, duplicate, superseded, late, refused, ahead } = rows;
     json!({
         "applied": applied,
         "duplicate": duplicate,
         "superseded": superseded,
         "late": late,
         "refused": refused,
+        "ahead": ahead,
     })
 }
 
@@ -247,6 +261,11 @@ fn ttl_ms(fleet: &v1::Fleet) -> i64 {
     fleet.ttl.and_then(|ttl| duration::to_millis(&ttl).ok()).unwrap_or(0)
 }
 
+/// `None` with a system clock.
+fn lead_ms(fleet: &v1::Fleet) -> Option<i64> {
+    fleet.event_clock_lead.and_then(|lead| duration::to_millis(&lead).ok())
+}
+
 fn ttl_text(fleet: &v1::Fleet) -> String {
     match ttl_ms(fleet) {
         0 => "none".to_owned(),
@@ -290,6 +309,7 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
         ("space", space_name(fleet)),
         ("clock", clock),
         ("ttl", ttl_text(fleet)),
+        ("event clock lead", lead_ms(fleet).map_or("none".to_owned(), age)),
         ("engine", fleet.engine.clone()),
         ("objects", format!("{} of at most {objects_max}", fleet.object_count)),
         ("memory", bytes_text(fleet.memory_bytes)),
@@ -300,6 +320,7 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
         ("rows superseded", rows.superseded.to_string()),
         ("rows late", rows.late.to_string()),
         ("rows refused", rows.refused.to_string()),
+        ("rows ahead", rows.ahead.to_string()),
         ("queries", fleet.query_count.to_string()),
         ("durability", durability_name(fleet).to_owned()),
     ];

@@ -5,35 +5,57 @@
 
 use std::io::{self, Write};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use shoal_client::{AnswerRow, v1};
 
 use super::json::{HeaderJson, RowJson};
 use super::writer::AnswerWriter;
 
-#[derive(Serialize)]
-pub(super) struct FeatureJson {
-    r#type: &'static str,
+/// A row as a GeoJSON Feature.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FeatureJson {
+    r#type: FeatureType,
+    /// The object.
     id: String,
     geometry: Option<PointJson>,
     properties: RowJson,
 }
 
 /// A position, longitude first.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Point")]
 pub(super) struct PointJson {
-    pub(super) r#type: &'static str,
+    pub(super) r#type: PointType,
     pub(super) coordinates: [f64; 2],
 }
 
-/// A row as a feature, with its age at a clock.
-pub(super) fn feature(row: &AnswerRow, clock_ms: i64) -> FeatureJson {
-    let coordinates = row.fix.as_ref().map(|fix| [fix.x, fix.y]);
-    FeatureJson {
-        r#type: "Feature",
-        id: row.object.to_string(),
-        geometry: coordinates.map(|coordinates| PointJson { r#type: "Point", coordinates }),
-        properties: RowJson::new(row, clock_ms),
+/// The type of a feature.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub(super) enum FeatureType {
+    /// A feature.
+    Feature,
+}
+
+/// The type of a point.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub(super) enum PointType {
+    /// A point.
+    Point,
+}
+
+impl FeatureJson {
+    /// `row` with its age at a clock.
+    #[must_use]
+    pub fn new(row: &AnswerRow, clock_ms: i64) -> Self {
+        let coordinates = row.fix.as_ref().map(|fix| [fix.x, fix.y]);
+        let point = |coordinates| PointJson { r#type: PointType::Point, coordinates };
+        Self {
+            r#type: FeatureType::Feature,
+            id: row.label().into_owned(),
+            geometry: coordinates.map(point),
+            properties: RowJson::new(row, clock_ms),
+        }
     }
 }
 
@@ -54,7 +76,7 @@ impl AnswerWriter for GeoJsonWriter {
     fn rows(&mut self, rows: Vec<AnswerRow>, out: &mut dyn Write) -> io::Result<()> {
         for row in &rows {
             out.write_all(if self.rows == 0 { b"\n" } else { b",\n" })?;
-            serde_json::to_writer(&mut *out, &feature(row, self.clock_ms))?;
+            serde_json::to_writer(&mut *out, &FeatureJson::new(row, self.clock_ms))?;
             self.rows += 1;
         }
         Ok(())
@@ -78,7 +100,7 @@ mod tests {
     fn what_is_written_reads_back_as_geojson() {
         let header = v1::AnswerHeader { fleet: "default".to_owned(), ..Default::default() };
         let fix = v1::FixRecord { x: -97.5, y: 30.25, ..Default::default() };
-        let row = AnswerRow { object: 7, fix: Some(fix), distance_m: None };
+        let row = AnswerRow { object: 7, fix: Some(fix), ..AnswerRow::default() };
         for rows in [vec![], vec![row.clone()], vec![row.clone(), row]] {
             let (count, mut out) = (rows.len(), Vec::new());
             let mut writer = GeoJsonWriter::default();

@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use shoal_client::{AnswerRow, v1};
 
@@ -12,7 +13,8 @@ use super::writer::AnswerWriter;
 use crate::cli::timestamp::rfc3339;
 
 /// Where and when an answer holds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Header")]
 pub struct HeaderJson {
     fleet: String,
     term: String,
@@ -40,9 +42,12 @@ impl From<&v1::AnswerHeader> for HeaderJson {
 }
 
 /// One object, with the keys of its record if the answer has records.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AnsweredRow")]
 pub struct RowJson {
     object: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     distance_m: Option<f64>,
     #[serde(flatten)]
@@ -53,7 +58,7 @@ macro_rules! render {
     ($(
         $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
     )+) => {
-        #[derive(Clone, Debug, Serialize)]
+        #[derive(Clone, Debug, Serialize, JsonSchema)]
         struct RecordJson {
             time_ms: i64,
             time: String,
@@ -88,6 +93,7 @@ impl RowJson {
     pub fn new(row: &AnswerRow, clock_ms: i64) -> Self {
         Self {
             object: row.object.to_string(),
+            name: row.name.clone(),
             distance_m: row.distance_m,
             record: row.fix.as_ref().map(|fix| RecordJson::new(fix, clock_ms)),
         }
@@ -165,8 +171,8 @@ mod tests {
     #[test]
     fn documents_are_json_with_ids_as_strings_and_unknown_as_null() {
         let fix = v1::FixRecord { time_ms: 2_000, x: -97.5, y: 30.0, ..Default::default() };
-        let row = AnswerRow { object: u64::MAX - 1, fix: Some(fix), distance_m: None };
-        let id_only = AnswerRow { object: 7, fix: None, distance_m: Some(1.5) };
+        let row = AnswerRow { object: u64::MAX - 1, fix: Some(fix), ..AnswerRow::default() };
+        let id_only = AnswerRow { object: 7, distance_m: Some(1.5), ..AnswerRow::default() };
         let document = written(JsonWriter::new(false), vec![row, id_only]);
         assert_eq!(document["term"], "18446744073709551615");
         assert_eq!(document["rows"][0]["object"], "18446744073709551614");

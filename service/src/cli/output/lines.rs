@@ -37,8 +37,8 @@ impl AnswerWriter for LinesWriter {
         self.rows += rows.len() as u64;
         for row in rows {
             match row.distance_m {
-                Some(distance_m) => writeln!(out, "{}\t{distance_m:.3}", row.object)?,
-                None => writeln!(out, "{}", row.object)?,
+                Some(distance_m) => writeln!(out, "{}\t{distance_m:.3}", row.label())?,
+                None => writeln!(out, "{}", row.label())?,
             }
         }
         Ok(())

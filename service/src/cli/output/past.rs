@@ -5,10 +5,12 @@
 
 use std::io::{self, Write};
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use shoal_client::{AnswerRow, v1};
 
-use super::geojson::feature;
+use super::geojson::FeatureJson;
 use super::json::RowJson;
 use super::table::{columns, table_text};
 use crate::cli::query::TABLE_ROWS;
@@ -94,7 +96,7 @@ impl PastWriter {
         match self.form {
             PastForm::Table if self.rows < TABLE_ROWS => self.shown.push(row),
             PastForm::Table => {}
-            PastForm::Ids => writeln!(out, "{}", row.object)?,
+            PastForm::Ids => writeln!(out, "{}", row.label())?,
             PastForm::Csv => write_csv(&row, out)?,
             PastForm::Json => {
                 out.write_all(between)?;
@@ -102,7 +104,7 @@ impl PastWriter {
             }
             PastForm::GeoJson => {
                 out.write_all(between)?;
-                serde_json::to_writer(out, &feature(&row, self.now_ms))?;
+                serde_json::to_writer(out, &FeatureJson::new(&row, self.now_ms))?;
             }
         }
         Ok(())
@@ -143,16 +145,34 @@ impl PastWriter {
     }
 }
 
-/// Terms are strings, as in other documents.
+/// Which version of the history an answer shows. Terms are strings, as in other documents.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PastHeader")]
+pub struct PastHeaderJson {
+    fleet: String,
+    term: String,
+    epoch: u64,
+    clock_ms: i64,
+    clock: String,
+    kept_from_ms: Option<i64>,
+}
+
+impl From<&v1::HistoryHeader> for PastHeaderJson {
+    fn from(header: &v1::HistoryHeader) -> Self {
+        Self {
+            fleet: header.fleet.clone(),
+            term: header.term.to_string(),
+            epoch: header.epoch,
+            clock_ms: header.clock_ms,
+            clock: rfc3339(header.clock_ms),
+            kept_from_ms: header.kept_from_ms,
+        }
+    }
+}
+
+/// The header as a value.
 pub(in crate::cli) fn header_json(header: &v1::HistoryHeader) -> Value {
-    json!({
-        "fleet": header.fleet,
-        "term": header.term.to_string(),
-        "epoch": header.epoch,
-        "clock_ms": header.clock_ms,
-        "clock": rfc3339(header.clock_ms),
-        "kept_from_ms": header.kept_from_ms,
-    })
+    json!(PastHeaderJson::from(header))
 }
 
 /// Unknown measures are empty.
@@ -186,7 +206,7 @@ mod tests {
     fn each_form_has_all_fixes() {
         let fix = v1::FixRecord { time_ms: 2_000, x: -97.5, y: 30.0, ..Default::default() };
         let fix = v1::FixRecord { speed_mps: Some(1.5), state: 3, ..fix };
-        let row = AnswerRow { object: u64::MAX - 1, fix: Some(fix), distance_m: None };
+        let row = AnswerRow { object: u64::MAX - 1, fix: Some(fix), ..AnswerRow::default() };
         for count in [0, 1, 2] {
             let rows = vec![row.clone(); count];
             for (form, list) in [(PastForm::Json, "rows"), (PastForm::GeoJson, "features")] {
@@ -206,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_long_table_names_what_it_leaves_out() {
-        let rows = vec![AnswerRow { object: 7, fix: None, distance_m: None }; 1_001];
+        let rows = vec![AnswerRow { object: 7, fix: None, ..AnswerRow::default() }; 1_001];
         let text = written(PastForm::Table, &rows);
         assert!(text.contains("1001 fixes") && text.contains("1000 shown"), "{text}");
     }

@@ -61,7 +61,7 @@ pub(super) fn columns(geographic: bool, rows: &[AnswerRow]) -> Vec<TableColumn> 
             ("y m", |row, _| row.fix.as_ref().map(|fix| format!("{:.2}", fix.y))),
         ]
     };
-    let mut columns: Vec<TableColumn> = vec![("object", |row, _| Some(row.object.to_string()))];
+    let mut columns: Vec<TableColumn> = vec![("object", |row, _| Some(row.label().into_owned()))];
     columns.extend(position.iter().chain(&TIME).chain(MEASURE_COLUMNS).chain(&LAST));
     columns.retain(|(_, text)| rows.iter().any(|row| text(row, 0).is_some()));
     columns
@@ -144,7 +144,7 @@ mod tests {
         let mut writer = TableWriter::new(true);
         writer.begin(&header, &mut out).unwrap();
         writer
-            .rows(vec![AnswerRow { object: 7, fix: Some(fix), distance_m: None }], &mut out)
+            .rows(vec![AnswerRow { object: 7, fix: Some(fix), ..AnswerRow::default() }], &mut out)
             .unwrap();
         writer.end(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();

@@ -107,7 +107,7 @@ mod tests {
 
     fn row(object: u64, x: f64, y: f64) -> AnswerRow {
         let fix = Some(FixRecord { x, y, ..FixRecord::default() });
-        AnswerRow { object, fix, distance_m: None }
+        AnswerRow { object, fix, ..AnswerRow::default() }
     }
 
     #[test]

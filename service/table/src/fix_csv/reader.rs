@@ -66,6 +66,12 @@ impl CsvReader {
         self.next_line(row)
     }
 
+    /// As [`next_row`](Self::next_row), of a file whose objects have names: the name, and the row
+    /// with object 0.
+    pub fn next_named_row(&mut self) -> Option<Result<(CsvRow, String), CsvError>> {
+        self.next_line(named_row)
+    }
+
     /// Parses the next line.
     fn next_line<T>(
         &mut self,
@@ -135,6 +141,12 @@ fn row(texts: &Texts<'_>, speed_unit: SpeedUnit) -> Result<CsvRow, FieldFault> {
         altitude_m: optional(texts, Column::Altitude)?,
         state: if has_state { integer(texts, Column::State)? } else { 0 },
     })
+}
+
+fn named_row(texts: &Texts<'_>, speed_unit: SpeedUnit) -> Result<(CsvRow, String), FieldFault> {
+    let (mut rest, name) = (*texts, texts[Column::ObjectId as usize]);
+    rest[Column::ObjectId as usize] = "0";
+    Ok((row(&rest, speed_unit)?, name.to_owned()))
 }
 
 type Texts<'line> = [&'line str; COLUMNS.len()];

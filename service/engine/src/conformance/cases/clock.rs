@@ -28,6 +28,98 @@ pub fn an_event_clock_follows_the_rows(make: Make) {
     assert_eq!(trial.model().clock_ms(), START_MS + 300);
 }
 
+/// A row beyond the bound moves the clock to the bound: other records do not expire.
+pub fn an_event_clock_stops_at_its_bound(make: Make) {
+    let mut trial = trial(make, Clock::Event, Some(100));
+    let rows: Vec<FixRow> = (1..=50).map(|object| fix(object, 50 + object as i64, 1, 1)).collect();
+    trial.send_one(fixes(&rows));
+    trial.event_clock_max_ms = Some(START_MS + 120);
+    trial.submit(vec![fixes(&[fix(99, 59_000, 2, 2)])], Vec::new());
+    let output = trial.wait(0);
+    assert_eq!((output.clock_ms, output.expired), (START_MS + 120, 0));
+    assert_eq!((output.requests[0].applied, output.requests[0].ahead), (1, 1));
+    // Reports of the others are seen, and the record that is ahead remains.
+    assert_eq!(trial.send_one(fixes(&[fix(7, 118, 3, 3)])).applied, 1);
+    assert_eq!(trial.ids(QueryKind::Get(vec![7, 99])), [7, 99]);
+    assert_eq!(trial.export().rows(), 51);
+    // Without a bound the same row would have removed them all.
+    trial.event_clock_max_ms = None;
+    trial.submit(vec![fixes(&[fix(99, 59_000, 2, 2)])], Vec::new());
+    assert_eq!(trial.wait(0).expired, 50);
+}
+
+/// Rows of every outcome but refused ones are ahead by their time alone.
+pub fn rows_ahead_of_the_clock_are_counted(make: Make) {
+    let options = EngineOptions { objects_max: 3, ..EngineOptions::new(plane()) };
+    let mut trial = Trial::new(make, options, "ahead");
+    trial.send_one(fixes(&[fix(1, 500, 1, 1)]));
+    trial.event_clock_max_ms = Some(START_MS + 400);
+    let outside = FixRow { x: -1, ..fix(2, 900, 1, 1) };
+    let rows = [
+        fix(1, 500, 1, 1),
+        fix(1, 501, 1, 1),
+        fix(1, 600, 2, 2),
+        fix(2, 400, 1, 1),
+        fix(2, 700, 1, 1),
+        outside,
+        fix(3, 800, 1, 1),
+        // Beyond the limit of objects.
+        fix(4, 900, 1, 1),
+    ];
+    let encoded = [fix(1, 499, 1, 1), fix(1, 650, 1, 1), fix(2, 650, 1, 1)];
+    let outcomes = trial.send(vec![
+        fixes(&rows),
+        Request::Remove(vec![3]),
+        planned_block(&plane(), &encoded, &BlockPlan::fixes()),
+    ]);
+    let ahead: Vec<u64> = outcomes.iter().map(|outcome| outcome.ahead).collect();
+    assert_eq!(ahead, [4, 0, 2]);
+    assert_eq!(outcomes[0].refused.len(), 2);
+    assert_eq!(trial.model().clock_ms(), START_MS + 500);
+    // A late row can be ahead: its object's record is further ahead.
+    trial.event_clock_max_ms = Some(START_MS + 510);
+    let late = trial.send_one(fixes(&[fix(2, 620, 1, 1)]));
+    assert_eq!((late.late, late.ahead), (1, 1));
+    // A system clock knows no rows ahead.
+    let options = EngineOptions { clock: Clock::System, ..EngineOptions::new(plane()) };
+    let mut trial = Trial::new(make, options, "ahead, system clock");
+    trial.event_clock_max_ms = Some(0);
+    assert_eq!(trial.send_one(fixes(&[fix(1, 50_000, 1, 1)])).ahead, 0);
+}
+
+/// A record that was ahead expires when the clock exceeds its own time by the TTL.
+pub fn rows_ahead_expire_by_their_own_time(make: Make) {
+    let mut trial = trial(make, Clock::Event, Some(100));
+    trial.event_clock_max_ms = Some(START_MS);
+    trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(2, 1_000, 2, 2)]));
+    for (bound_ms, expired) in [(100, 0), (101, 1), (1_100, 1), (1_101, 2)] {
+        trial.event_clock_max_ms = Some(START_MS + bound_ms);
+        trial.submit(vec![fixes(&[fix(3, 9_000 + bound_ms, 3, 3)])], Vec::new());
+        let output = trial.wait(0);
+        assert_eq!(output.clock_ms, START_MS + bound_ms);
+        assert_eq!(output.objects, 3 - expired, "at {bound_ms} ms");
+    }
+}
+
+/// The bound limits and never drives: not without rows, not below the clock, not at its extremes.
+pub fn a_bound_never_moves_a_clock(make: Make) {
+    let mut trial = trial(make, Clock::Event, None);
+    trial.event_clock_max_ms = Some(START_MS + 5_000);
+    trial.send(Vec::new());
+    trial.send(vec![Request::Clear, Request::Remove(vec![1])]);
+    assert_eq!(trial.model().clock_ms(), 0);
+    trial.send_one(fixes(&[fix(1, 100, 1, 1)]));
+    assert_eq!(trial.model().clock_ms(), START_MS + 100);
+    for bound_ms in [0, START_MS, i64::MIN] {
+        trial.event_clock_max_ms = Some(bound_ms);
+        assert_eq!(trial.send_one(fixes(&[fix(1, 101, 1, 1)])).ahead, 1);
+        assert_eq!(trial.model().clock_ms(), START_MS + 100);
+    }
+    trial.event_clock_max_ms = Some(i64::MAX);
+    assert_eq!(trial.send_one(fixes(&[fix(1, 101, 1, 1)])).ahead, 0);
+    assert_eq!(trial.model().clock_ms(), START_MS + 101);
+}
+
 /// A system clock follows the system and does not step back with it.
 pub fn a_system_clock_does_not_step_back(make: Make) {
     let mut trial = trial(make, Clock::System, Some(1_000));

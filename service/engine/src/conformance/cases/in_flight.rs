@@ -95,7 +95,7 @@ fn cycles(seed: u64) -> Vec<CycleInput> {
             time_max_ms: START_MS + 1_000_000,
             requests: requests.into(),
             queries,
-            subscriptions: Vec::new(),
+            ..CycleInput::default()
         });
     }
     cycles

@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod borders;
+pub mod bounded_work;
 pub mod clock;
 pub mod exports;
 pub mod in_flight;

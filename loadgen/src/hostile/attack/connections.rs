@@ -1,0 +1,36 @@
+//! An attack by connections that are opened and closed.
+
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio::time::{Duration, timeout};
+use tonic::Status;
+
+use super::target::{Target, together};
+
+/// Connections that are opened at the same time.
+const OPENERS: usize = 64;
+/// Time for one: if the server's queue is full, the system would wait a second before it tries
+/// again.
+const OPEN_MAX: Duration = Duration::from_millis(50);
+
+/// Opens and closes connections as fast as possible, 64 at a time; an open connection counts as
+/// answered.
+pub async fn open_and_close(target: Arc<Target>) {
+    together(OPENERS, || open_and_close_one(Arc::clone(&target))).await;
+}
+
+async fn open_and_close_one(target: Arc<Target>) {
+    let address = target.url.trim_start_matches("http://").trim_end_matches('/');
+    loop {
+        // A reset instead of an orderly end leaves the port free for the next connection.
+        let Ok(opened) = timeout(OPEN_MAX, TcpStream::connect(address)).await else {
+            target.refused(1, || "no connection in time".to_owned());
+            continue;
+        };
+        match opened.and_then(|stream| stream.set_zero_linger()) {
+            Ok(()) => target.answered(1),
+            Err(error) => target.failed(Status::unavailable(error.to_string())).await,
+        }
+    }
+}

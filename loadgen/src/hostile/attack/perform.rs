@@ -1,0 +1,85 @@
+//! Performs one attack in a process of its own and prints a report.
+//!
+//! The counterpart is [`Attacker`](crate::hostile::attacker::Attacker).
+
+use std::future::Future;
+use std::io::{Read as _, Write as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::time::{Duration, Instant, timeout};
+
+use super::target::Target;
+use super::{connections, messages, queries, reports, sessions, unread};
+use crate::error::LoadError;
+use crate::hostile::args::{Attack, AttackArgs};
+use crate::hostile::attacker::{AttackReport, READY};
+use crate::hostile::process_stats::cpu_s;
+
+/// An attack that is ready to start.
+type Prepared = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Prepares an attack, says so on standard output, waits for a line on standard input, attacks, and
+/// prints an [`AttackReport`]. Without a line there is no attack.
+///
+/// # Errors
+/// [`LoadError::Task`] if standard input or output fail.
+pub async fn attack(args: AttackArgs) -> Result<(), LoadError> {
+    let target = Arc::new(Target::new(args.target, args.fleet));
+    let prepared = prepare(args.attack, args.regions, &target);
+    print_line(READY)?;
+    let read = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
+    let read = read.await.map_err(|error| LoadError::Task(error.to_string()))?;
+    if read.map_err(|error| LoadError::Task(error.to_string()))? == 0 {
+        return Ok(());
+    }
+    let (started, cpu_before_s) = (Instant::now(), cpu_s());
+    // Attacks do not end by themselves.
+    let _ = timeout(Duration::from_secs_f64(args.seconds), prepared).await;
+    let seconds = started.elapsed().as_secs_f64();
+    let cpu_per_s = cpu_before_s.zip(cpu_s()).map(|(before, after)| (after - before) / seconds);
+    let report = AttackReport { cpu_per_s, ..target.report() };
+    let line = serde_json::to_string(&report);
+    print_line(&line.map_err(|error| LoadError::Task(error.to_string()))?)
+}
+
+fn prepare(attack: Attack, regions: u32, target: &Arc<Target>) -> Prepared {
+    let (fleet, target) = (target.fleet.as_str(), Arc::clone(target));
+    match attack {
+        Attack::Rectangles => Box::pin(queries::back_to_back(target, messages::rectangles(fleet))),
+        Attack::Circles => Box::pin(queries::back_to_back(target, messages::circles(fleet))),
+        Attack::Stars => Box::pin(queries::back_to_back(target, messages::stars(fleet, 120))),
+        Attack::Nearest => Box::pin(queries::back_to_back(target, messages::nearest(fleet))),
+        Attack::Deadlines => Box::pin(queries::deadlines(target, messages::stars(fleet, 16))),
+        Attack::EmptyFixes => Box::pin(reports::back_to_back(target, messages::empty_fixes(fleet))),
+        Attack::EmptyQueries => Box::pin(queries::back_to_back(target, messages::empty_queries())),
+        Attack::RowsAhead => {
+            Box::pin(reports::back_to_back(target, messages::rows_ahead(fleet, now_ms())))
+        }
+        Attack::HeldMessages => Box::pin(reports::held_messages(target)),
+        Attack::DeclaredMessages => Box::pin(reports::declared_messages(target)),
+        Attack::OpenStreams => Box::pin(reports::open_streams(target)),
+        Attack::WaitingReports => Box::pin(reports::waiting_reports(target)),
+        Attack::HeaderOnly => Box::pin(reports::header_only(target)),
+        Attack::UnreadAnswers => Box::pin(unread::unread_answers(target)),
+        Attack::ZeroWindows => Box::pin(unread::zero_windows(target)),
+        Attack::WideRegions => {
+            Box::pin(sessions::wide_regions(target, messages::world_regions(fleet, regions)))
+        }
+        Attack::Connections => Box::pin(connections::open_and_close(target)),
+    }
+}
+
+/// The time of this machine, which is the server's or near it.
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis() as i64
+}
+
+/// Prints a line for the process that waits for it.
+fn print_line(line: &str) -> Result<(), LoadError> {
+    let mut output = std::io::stdout().lock();
+    let printed = writeln!(output, "{line}").and_then(|()| output.flush());
+    printed.map_err(|error| LoadError::Task(error.to_string()))
+}

@@ -1,0 +1,303 @@
+//! Recognizes callers by their tokens, and notices when a token is withdrawn or expires.
+//!
+//! The files of tokens and keys are read again when they change. A file that became wrong changes
+//! nothing, and is reported. A token whose entry did not change keeps its calls.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use http::HeaderMap;
+use lru::LruCache;
+use shoal_client::Secret;
+use tokio::sync::watch;
+
+use super::account::Accounts;
+use super::audit::{Audit, AuditRecord};
+use super::bearer::bearer;
+use super::call::Call;
+use super::caller::{Caller, Proof};
+use super::digest::{SecretDigest, draw_secret};
+use super::jwt_keys::{JwtKeys, Signed};
+use super::peer::Peer;
+use super::quota_meter::MeteredQuota;
+use super::rights_table::method_right;
+use super::token_file::TokenTable;
+use super::token_problem::TokenProblem;
+use crate::error::ServiceError;
+use crate::file_watch::{keep_read, read_bounded};
+use crate::foreign_status::bounded;
+use crate::limits::{ACCESS_FILE_BYTES_MAX, EXPIRY_CHECK_MS, JWT_CACHE_MAX, RELOAD_MS};
+
+/// The files that say who may do what. Without any, everyone may do everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessOptions {
+    /// Listed tokens.
+    pub tokens: Option<PathBuf>,
+    /// Keys of signed tokens.
+    pub jwt_keys: Option<PathBuf>,
+    /// Where audit records go, if not to the log.
+    pub audit_log: Option<PathBuf>,
+}
+
+impl AccessOptions {
+    /// Whether calls need a token.
+    #[must_use]
+    pub fn is_enforced(&self) -> bool {
+        self.tokens.is_some() || self.jwt_keys.is_some()
+    }
+}
+
+/// The tokens that are valid now.
+#[derive(Debug, Default)]
+struct Tables {
+    tokens: TokenTable,
+    keys: Option<JwtKeys>,
+}
+
+/// See the file's head. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Access(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    options: AccessOptions,
+    tables: watch::Sender<Arc<Tables>>,
+    accounts: Accounts,
+    /// Callers with signed tokens that were verified by the tables of now.
+    verified: Mutex<LruCache<u64, (SecretDigest, Arc<Caller>)>>,
+    audit: Audit,
+    anonymous: Arc<Caller>,
+    /// With which the server calls itself.
+    process: (Secret, SecretDigest, Arc<Caller>),
+}
+
+impl Access {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// [`ServiceError::AccessFile`], [`ServiceError::Io`].
+    pub fn open(options: AccessOptions) -> Result<Self, ServiceError> {
+        let accounts = Accounts::default();
+        let tables = Arc::new(Tables::read(&options, &accounts)?);
+        let audit = options.audit_log.as_deref().map(Audit::to_file).transpose()?;
+        let audit = audit.unwrap_or_default();
+        let secret = draw_secret()?;
+        let digest = SecretDigest::of(secret.expose());
+        let cache = NonZero::new(JWT_CACHE_MAX).unwrap_or(NonZero::<usize>::MIN);
+        Ok(Self(Arc::new(Shared {
+            audit,
+            options,
+            tables: watch::Sender::new(tables),
+            accounts,
+            verified: Mutex::new(LruCache::new(cache)),
+            anonymous: Caller::unlimited(Proof::Anonymous),
+            process: (secret, digest, Caller::unlimited(Proof::Process)),
+        })))
+    }
+
+    /// Lets everyone do everything.
+    ///
+    /// # Errors
+    /// [`ServiceError::Io`].
+    pub fn open_to_all() -> Result<Self, ServiceError> {
+        Self::open(AccessOptions::default())
+    }
+
+    /// The token with which the server calls itself.
+    #[must_use]
+    pub fn process_token(&self) -> &Secret {
+        &self.0.process.0
+    }
+
+    /// Gives the last audit records a bounded time; it may block so long.
+    pub(crate) fn drain_audit(&self) {
+        self.0.audit.drain();
+    }
+
+    /// Whether calls need a token.
+    #[must_use]
+    pub fn is_enforced(&self) -> bool {
+        self.0.options.is_enforced()
+    }
+
+    /// Admits a call before it is decoded: recognizes the caller, and confirms what the table of
+    /// rights demands and what the quotas of the token allow.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`], [`ServiceError::MethodUnknown`],
+    /// [`ServiceError::PermissionDenied`], [`ServiceError::Quota`].
+    pub fn admit(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+        peer: &Peer,
+    ) -> Result<Call, ServiceError> {
+        let caller = self.recognize(path, headers, peer)?;
+        let method = method_right(path).ok_or_else(|| ServiceError::method_unknown(path))?;
+        let call = Call { caller, method, peer: peer.address(), access: self.clone() };
+        call.check_method()?;
+        if let Some(account) = call.account() {
+            peer.count_for(account)?;
+            account.take(MeteredQuota::AnswerBytes, 0)?;
+        }
+        Ok(call)
+    }
+
+    /// The caller of a request, before its body is read.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`].
+    pub(crate) fn recognize(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+        peer: &Peer,
+    ) -> Result<Arc<Caller>, ServiceError> {
+        self.authenticate(headers).map_err(|problem| {
+            self.0.audit.add(&AuditRecord {
+                caller: None,
+                action: &bounded(path),
+                fleet: None,
+                peer: peer.address(),
+                right: None,
+                refused: Some(problem.name()),
+            });
+            ServiceError::Unauthenticated(problem)
+        })
+    }
+
+    pub(super) fn audit(&self) -> &Audit {
+        &self.0.audit
+    }
+
+    /// The caller with the token of these headers.
+    fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Caller>, TokenProblem> {
+        if !self.is_enforced() {
+            return Ok(self.0.anonymous.clone());
+        }
+        let token = bearer(headers)?;
+        let digest = SecretDigest::of(token);
+        let (_, process_digest, process) = &self.0.process;
+        if digest == *process_digest {
+            return Ok(process.clone());
+        }
+        let tables = self.0.tables.borrow().clone();
+        let caller = match (tables.tokens.find(&digest), &tables.keys) {
+            (Some(caller), _) => caller.clone(),
+            (None, Some(keys)) if token.contains('.') => self.verified(keys, token, digest)?,
+            (None, _) => return Err(TokenProblem::Unknown),
+        };
+        caller.check_time(SystemTime::now())?;
+        Ok(caller)
+    }
+
+    fn verified(
+        &self,
+        keys: &JwtKeys,
+        token: &str,
+        digest: SecretDigest,
+    ) -> Result<Arc<Caller>, TokenProblem> {
+        let verified = || self.0.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, caller)) = verified().get(&digest.place())
+            && *known == digest
+            && matches!(&caller.proof, Proof::Signed(proof) if keys.hold(proof))
+        {
+            return Ok(caller.clone());
+        }
+        let Signed { proof, expires, grants, quotas } = keys.verify(token)?;
+        let account = self.0.accounts.get(&format!("jwt:{}", proof.subject), quotas);
+        let caller = Arc::new(Caller {
+            proof: Proof::Signed(proof),
+            grants,
+            not_before: None,
+            expires: Some(expires),
+            account: Some(account),
+        });
+        verified().put(digest.place(), (digest, caller.clone()));
+        Ok(caller)
+    }
+
+    /// Whether the calls of a caller can end before they end by themselves.
+    pub(super) fn may_end(caller: &Caller) -> bool {
+        matches!(caller.proof, Proof::Secret(_) | Proof::Signed(_))
+    }
+
+    /// Completes when a caller's token is withdrawn, changed or expires, with the problem.
+    pub(super) async fn ended(self, caller: Arc<Caller>) -> TokenProblem {
+        let mut tables = self.0.tables.subscribe();
+        loop {
+            if !tables.borrow_and_update().clone().hold(&caller) {
+                return TokenProblem::Withdrawn;
+            }
+            let now = SystemTime::now();
+            if let Err(problem) = caller.check_time(now) {
+                return problem;
+            }
+            let left = caller.expires.map(|end| end.duration_since(now).unwrap_or_default());
+            // The clock of the system may be set.
+            let check = Duration::from_millis(EXPIRY_CHECK_MS);
+            let expired = tokio::time::sleep(left.map_or(check, |left| left.min(check)));
+            tokio::select! {
+                // An error means that the server has ended.
+                changed = tables.changed() => if changed.is_err() {
+                    return TokenProblem::Withdrawn;
+                },
+                () = expired => {}
+            }
+        }
+    }
+
+    /// Reads the files again.
+    ///
+    /// # Errors
+    /// [`ServiceError::AccessFile`]: then nothing changes.
+    pub fn reload(&self) -> Result<(), ServiceError> {
+        let tables = Arc::new(Tables::read(&self.0.options, &self.0.accounts)?);
+        self.0.tables.send_replace(tables);
+        self.0.verified.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(())
+    }
+
+    /// Reads the files again whenever they change; runs until it is dropped.
+    pub async fn watch_files(self) {
+        let AccessOptions { tokens, jwt_keys, .. } = self.0.options.clone();
+        let files: Vec<PathBuf> = [tokens, jwt_keys].into_iter().flatten().collect();
+        if files.is_empty() {
+            return;
+        }
+        let interval = Duration::from_millis(RELOAD_MS);
+        keep_read(files, interval, "the files of tokens and keys", move || self.reload()).await;
+    }
+}
+
+impl Tables {
+    fn read(options: &AccessOptions, accounts: &Accounts) -> Result<Self, ServiceError> {
+        let mut tables = Self::default();
+        if let Some(file) = &options.jwt_keys {
+            let wrong = |reason| ServiceError::AccessFile { file: file.clone(), reason };
+            let text = read_bounded(file, ACCESS_FILE_BYTES_MAX).map_err(wrong)?;
+            tables.keys = Some(JwtKeys::parse(&text).map_err(wrong)?);
+        }
+        // Last, since it sets quotas.
+        if let Some(file) = &options.tokens {
+            let wrong = |reason| ServiceError::AccessFile { file: file.clone(), reason };
+            let text = read_bounded(file, ACCESS_FILE_BYTES_MAX).map_err(wrong)?;
+            tables.tokens = TokenTable::parse(&text, accounts).map_err(wrong)?;
+        }
+        Ok(tables)
+    }
+
+    /// Whether a caller that was recognized, perhaps by earlier tables, still is the same.
+    fn hold(&self, caller: &Caller) -> bool {
+        match &caller.proof {
+            Proof::Anonymous | Proof::Process => true,
+            Proof::Secret(digest) => self
+                .tokens
+                .find(digest)
+                .is_some_and(|now| now.grants == caller.grants && now.expires == caller.expires),
+            Proof::Signed(proof) => self.keys.as_ref().is_some_and(|keys| keys.hold(proof)),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! An admitted call: its caller, what its method needs, and where it comes from.
+//!
+//! The layer makes it, an extension of the request carries it, and a handler cannot get at a fleet
+//! without it. A request that did not pass the layer has none, and is refused.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::Extensions;
+
+use super::access::Access;
+use super::account::{Account, Counted, CountedQuota};
+use super::audit::AuditRecord;
+use super::caller::Caller;
+use super::quota_meter::MeteredQuota;
+use super::right::Right;
+use super::rights_table::{MethodRight, Needs};
+use super::token_problem::TokenProblem;
+use crate::error::ServiceError;
+use crate::fleet::FleetName;
+use crate::shares::Client;
+
+/// See the file's head.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub(super) caller: Arc<Caller>,
+    pub(super) method: &'static MethodRight,
+    pub(super) peer: Option<SocketAddr>,
+    pub(super) access: Access,
+}
+
+impl Call {
+    /// The call of a request.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`] if the request did not pass the layer.
+    pub fn of(extensions: &Extensions) -> Result<Self, ServiceError> {
+        let call = extensions.get::<Self>().cloned();
+        call.ok_or(ServiceError::Unauthenticated(TokenProblem::Missing))
+    }
+
+    /// Whose turn and share it takes.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::new(self.account().map(|account| account.id()), self.peer)
+    }
+
+    /// Completes when the token of the call ends, with the reason; never without one that can end.
+    /// The layer ends answers: a handler that reads on whether or not its answer is read waits for
+    /// this too.
+    pub(crate) fn ended(&self) -> impl Future<Output = ServiceError> + Send + use<> {
+        let (access, caller) = (self.access.clone(), self.caller.clone());
+        async move {
+            if !Access::may_end(&caller) {
+                std::future::pending::<()>().await;
+            }
+            ServiceError::Unauthenticated(access.ended(caller).await)
+        }
+    }
+
+    /// The account of its token, if it has one.
+    pub(crate) fn account(&self) -> Option<&Arc<Account>> {
+        self.caller.account()
+    }
+
+    /// Confirms that the caller has the right of the method on a fleet. A fleet on which it has no
+    /// right does not exist for it.
+    ///
+    /// # Errors
+    /// [`ServiceError::PermissionDenied`], [`ServiceError::FleetUnknown`].
+    pub(crate) fn check_fleet(&self, fleet: &FleetName) -> Result<(), ServiceError> {
+        let name = fleet.as_str();
+        let result = match self.method.needs.right() {
+            _ if !self.sees(fleet) => Err(ServiceError::FleetUnknown(name.to_owned())),
+            Some(right) if !self.caller.grants.allow(right, name) => Err(denied(right)),
+            _ => Ok(()),
+        };
+        self.record(Some(name), &result);
+        result
+    }
+
+    /// As [`Call::check_fleet`], of a fleet that is to be created: whether it exists already does
+    /// not matter.
+    ///
+    /// # Errors
+    /// [`ServiceError::PermissionDenied`].
+    pub(crate) fn check_new_fleet(&self, fleet: &FleetName) -> Result<(), ServiceError> {
+        let right = self.method.needs.right().unwrap_or(Right::Admin);
+        let is_allowed = self.caller.grants.allow(right, fleet.as_str());
+        let result = if is_allowed { Ok(()) } else { Err(denied(right)) };
+        self.record(Some(fleet.as_str()), &result);
+        result
+    }
+
+    /// Whether the caller has any right on a fleet.
+    pub(crate) fn sees(&self, fleet: &FleetName) -> bool {
+        self.caller.grants.show(fleet.as_str())
+    }
+
+    /// Whether the caller may administer a fleet.
+    pub(crate) fn administers(&self, fleet: &FleetName) -> bool {
+        self.caller.grants.allow(Right::Admin, fleet.as_str())
+    }
+
+    /// Confirms what does not depend on a fleet.
+    pub(super) fn check_method(&self) -> Result<(), ServiceError> {
+        let grants = &self.caller.grants;
+        let result = match self.method.needs {
+            Needs::Fleet(right) if !grants.allow_somewhere(right) => Err(denied(right)),
+            Needs::Server(right) if !grants.allow_everywhere(right) => Err(denied(right)),
+            Needs::Token | Needs::Fleet(_) | Needs::Server(_) => Ok(()),
+        };
+        // What concerns a fleet is recorded with its name.
+        if result.is_err() || matches!(self.method.needs, Needs::Server(_)) {
+            self.record(None, &result);
+        }
+        result
+    }
+
+    fn record(&self, fleet: Option<&str>, result: &Result<(), ServiceError>) {
+        let refused = result.as_ref().err().map(|error| match error {
+            ServiceError::FleetUnknown(_) => "fleet not visible".to_owned(),
+            error => error.to_string(),
+        });
+        if refused.is_some() || self.method.is_audited {
+            self.access.audit().add(&AuditRecord {
+                caller: Some(&self.caller),
+                action: self.method.path,
+                fleet,
+                peer: self.peer,
+                right: self.method.needs.right(),
+                refused: refused.as_deref(),
+            });
+        }
+    }
+
+    /// Counts a long-lived stream of the token.
+    ///
+    /// # Errors
+    /// [`ServiceError::Quota`].
+    pub(crate) fn hold(
+        &self,
+        quota: CountedQuota,
+        amount: u64,
+    ) -> Result<Option<Counted>, ServiceError> {
+        self.account().map(|account| account.hold(quota, amount)).transpose()
+    }
+
+    /// Takes from a quota now.
+    ///
+    /// # Errors
+    /// [`ServiceError::Quota`].
+    pub(crate) fn take(&self, quota: MeteredQuota, amount: u64) -> Result<(), ServiceError> {
+        self.account().map_or(Ok(()), |account| account.take(quota, amount))
+    }
+
+    /// Waits until an amount of a quota can be taken.
+    pub(crate) async fn wait(&self, quota: MeteredQuota, amount: u64) {
+        if let Some(account) = self.account() {
+            account.wait(quota, amount).await;
+        }
+    }
+}
+
+fn denied(right: Right) -> ServiceError {
+    ServiceError::PermissionDenied(right)
+}

@@ -1,0 +1,84 @@
+//! Who calls: a token that was accepted, its grants and its account.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::account::Account;
+use super::digest::SecretDigest;
+use super::grant::Grants;
+use super::token_problem::TokenProblem;
+
+/// How the caller was recognized.
+#[derive(Clone, Debug)]
+pub(super) enum Proof {
+    /// Nothing asks who calls.
+    Anonymous,
+    /// The server itself.
+    Process,
+    /// The digest of a listed token.
+    Secret(SecretDigest),
+    /// A signed token.
+    Signed(SignedProof),
+}
+
+/// What must still hold for a signed token that was accepted.
+#[derive(Clone, Debug)]
+pub(super) struct SignedProof {
+    /// Of the key, with everything that the file says about it.
+    pub(super) key_digest: SecretDigest,
+    pub(super) subject: String,
+    /// `jti`.
+    pub(super) token_id: Option<String>,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Caller {
+    pub(super) proof: Proof,
+    pub(super) grants: Grants,
+    pub(super) not_before: Option<SystemTime>,
+    pub(super) expires: Option<SystemTime>,
+    /// `None` where no quota is.
+    pub(super) account: Option<Arc<Account>>,
+}
+
+impl Caller {
+    /// One that may do everything.
+    pub(super) fn unlimited(proof: Proof) -> Arc<Self> {
+        let grants = Grants::all();
+        Arc::new(Self { proof, grants, not_before: None, expires: None, account: None })
+    }
+
+    /// As audit logs have it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match (&self.account, &self.proof) {
+            (Some(account), _) => account.name(),
+            (None, Proof::Process) => "server",
+            (None, _) => "anonymous",
+        }
+    }
+
+    /// What it may do.
+    #[must_use]
+    pub fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
+    /// Its account, if it has quotas.
+    #[must_use]
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.account.as_ref()
+    }
+
+    /// Confirms that its time has come and is not over.
+    pub(super) fn check_time(&self, now: SystemTime) -> Result<(), TokenProblem> {
+        if self.not_before.is_some_and(|begin| now < begin) {
+            return Err(TokenProblem::NotYetValid);
+        }
+        if self.expires.is_some_and(|end| now >= end) {
+            return Err(TokenProblem::Expired);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! The layer that admits every call before any handler, for gRPC and whatever is turned into it.
+//!
+//! It answers refused calls itself, puts the [`Call`] into the request of the others, takes the
+//! token out, and ends what the call does when its token ends.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::header::AUTHORIZATION;
+use tonic::Status;
+use tonic::body::Body;
+use tower::{Layer, Service};
+
+use super::access::Access;
+use super::call::Call;
+use super::limited_body::{Ended, LimitedBody};
+use super::peer::Peer;
+use crate::error::ServiceError;
+
+/// See the file's head.
+#[derive(Clone, Debug)]
+pub struct AccessLayer(Access);
+
+impl AccessLayer {
+    /// A layer that admits as `access` says.
+    #[must_use]
+    pub fn new(access: Access) -> Self {
+        Self(access)
+    }
+}
+
+impl<S> Layer<S> for AccessLayer {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Guarded<S> {
+        Guarded { inner, access: self.0.clone() }
+    }
+}
+
+/// A service behind the layer.
+#[derive(Clone, Debug)]
+pub struct Guarded<S> {
+    inner: S,
+    access: Access,
+}
+
+type Answer<E> = Pin<Box<dyn Future<Output = Result<http::Response<Body>, E>> + Send>>;
+
+impl<S, B> Service<http::Request<B>> for Guarded<S>
+where
+    S: Service<http::Request<B>, Response = http::Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = S::Error;
+    type Future = Answer<S::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: http::Request<B>) -> Answer<S::Error> {
+        let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
+        let call = match self.access.admit(request.uri().path(), request.headers(), &peer) {
+            Ok(call) => call,
+            Err(error) => return Box::pin(std::future::ready(Ok(Status::from(error).into_http()))),
+        };
+        request.headers_mut().remove(AUTHORIZATION);
+        let ended = self.ended(&call);
+        let account = call.account().cloned();
+        request.extensions_mut().insert(call);
+        let response = self.inner.call(request);
+        let Some(mut ended) = ended else { return Box::pin(response) };
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                problem = &mut ended => {
+                    Ok(Status::from(ServiceError::Unauthenticated(problem)).into_http())
+                }
+                response = response => {
+                    Ok(response?.map(|body| Body::new(LimitedBody::new(body, ended, account))))
+                }
+            }
+        })
+    }
+}
+
+impl<S> Guarded<S> {
+    /// The end of a call's token, if it can end.
+    fn ended(&self, call: &Call) -> Option<Ended> {
+        let may_end = Access::may_end(&call.caller);
+        may_end.then(|| -> Ended { Box::pin(self.access.clone().ended(call.caller.clone())) })
+    }
+}

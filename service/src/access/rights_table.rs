@@ -1,0 +1,100 @@
+//! The table of rights: what every method of every service needs.
+//!
+//! A method without a row is refused, and `tests/server/access_table.rs` compares the rows with the
+//! descriptors of all services.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::right::Right;
+
+/// What a method needs of the token of its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Any valid token; where fleets are concerned, any right on them.
+    Token,
+    /// A right on the fleet that the request names.
+    Fleet(Right),
+    /// A right on all fleets.
+    Server(Right),
+}
+
+impl Needs {
+    /// The right, if a certain one is needed.
+    #[must_use]
+    pub fn right(self) -> Option<Right> {
+        match self {
+            Self::Token => None,
+            Self::Fleet(right) | Self::Server(right) => Some(right),
+        }
+    }
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MethodRight {
+    /// `/PACKAGE.SERVICE/METHOD`.
+    pub path: &'static str,
+    /// What it needs.
+    pub needs: Needs,
+    /// Whether the audit log has it also when it is allowed.
+    pub is_audited: bool,
+}
+
+const fn row(path: &'static str, needs: Needs) -> MethodRight {
+    let is_audited = matches!(needs, Needs::Fleet(Right::Admin) | Needs::Server(_));
+    MethodRight { path, needs, is_audited }
+}
+
+/// A row of which followers call several in a second.
+const fn polled(path: &'static str, needs: Needs) -> MethodRight {
+    MethodRight { path, needs, is_audited: false }
+}
+
+/// The table.
+pub const METHODS: [MethodRight; 32] = {
+    use Needs::{Fleet, Server, Token};
+    use Right::{Admin, History, Query, Report, Subscribe};
+    [
+        row("/shoal.v1.FleetService/CreateFleet", Fleet(Admin)),
+        row("/shoal.v1.FleetService/GetFleet", Token),
+        row("/shoal.v1.FleetService/ListFleets", Token),
+        row("/shoal.v1.FleetService/ClearFleet", Fleet(Admin)),
+        row("/shoal.v1.FleetService/DeleteFleet", Fleet(Admin)),
+        row("/shoal.v1.PositionService/Report", Fleet(Report)),
+        row("/shoal.v1.PositionService/ReportOnce", Fleet(Report)),
+        row("/shoal.v1.PositionService/Remove", Fleet(Report)),
+        row("/shoal.v1.QueryService/Get", Fleet(Query)),
+        row("/shoal.v1.QueryService/Range", Fleet(Query)),
+        row("/shoal.v1.QueryService/Nearest", Fleet(Query)),
+        row("/shoal.v1.QueryService/CountRegions", Fleet(Query)),
+        row("/shoal.v1.QueryService/Batch", Fleet(Query)),
+        row("/shoal.v1.QueryService/Resolve", Fleet(Query)),
+        row("/shoal.v1.QueryService/Names", Fleet(Query)),
+        row("/shoal.v1.SubscriptionService/Subscribe", Fleet(Subscribe)),
+        row("/shoal.v1.SubscriptionService/Modify", Fleet(Subscribe)),
+        row("/shoal.v1.HistoryService/Trajectory", Fleet(History)),
+        row("/shoal.v1.HistoryService/Passed", Fleet(History)),
+        row("/shoal.v1.HistoryService/AsOf", Fleet(History)),
+        row("/shoal.v1.HistoryService/Replay", Fleet(History)),
+        row("/shoal.v1.HistoryService/Density", Fleet(History)),
+        row("/shoal.v1.HistoryService/Erase", Fleet(Admin)),
+        polled("/shoal.v1.LogService/DescribeLogs", Server(Admin)),
+        row("/shoal.v1.LogService/FetchCheckpoint", Server(Admin)),
+        row("/shoal.v1.LogService/Follow", Server(Admin)),
+        row("/shoal.v1.LogService/Promote", Server(Admin)),
+        row("/shoal.v1.LogService/Fence", Server(Admin)),
+        row("/grpc.health.v1.Health/Check", Token),
+        row("/grpc.health.v1.Health/Watch", Token),
+        row("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Token),
+        row("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Token),
+    ]
+};
+
+/// The row of a path.
+#[must_use]
+pub fn method_right(path: &str) -> Option<&'static MethodRight> {
+    static ROWS: LazyLock<HashMap<&'static str, &'static MethodRight>> =
+        LazyLock::new(|| METHODS.iter().map(|row| (row.path, row)).collect());
+    ROWS.get(path).copied()
+}

@@ -1,0 +1,93 @@
+//! Exports of the engine's state between its cycles, for a checkpoint or for long queries.
+//!
+//! One export runs at a time. Its rows leave in slices of about as many as the cycles change, so
+//! that an export delays each cycle by no more than a cycle.
+
+use shoal_engine::{EngineError, ExportHeader};
+use tracing::{error, warn};
+
+use super::cycle_sink::{ExportCapacity, ExportRows};
+use super::engine_thread::{EngineThread, unless_recoverable};
+use super::fleet_shared::FleetShared;
+use crate::limits::EXPORT_SLICE_ROWS;
+
+impl EngineThread {
+    /// Begins an export if one is wanted. A checkpoint, on which the size of the log depends, goes
+    /// before long queries.
+    pub(super) fn begin_export(&mut self) -> Result<(), EngineError> {
+        let is_checkpoint = self.engine.sink.as_mut().is_some_and(|sink| sink.takes_checkpoint());
+        if !is_checkpoint && !self.long_queries.are_waiting() {
+            return Ok(());
+        }
+        // So that the producers are those of the exported state.
+        while !self.in_flight.is_empty() {
+            self.settle_oldest()?;
+        }
+        let state = match self.engine.backend.begin_export() {
+            Ok(state) => state,
+            Err(fault) => {
+                warn!(fleet = %self.shared.name, %fault, "no export is begun");
+                self.long_queries.refuse(&fault);
+                return unless_recoverable(fault);
+            }
+        };
+        self.export = if is_checkpoint {
+            let producers = self.planner.producers.states();
+            self.engine.sink.as_mut().and_then(|sink| sink.begin_checkpoint(state, producers))
+        } else {
+            self.begin_search(&state)
+        };
+        if self.export.is_none() {
+            self.engine.backend.end_export();
+        }
+        Ok(())
+    }
+
+    /// Begins to answer long queries from this state.
+    fn begin_search(&mut self, state: &ExportHeader) -> Option<ExportRows> {
+        let FleetShared { name, options, persistence, .. } = &*self.shared;
+        let term = persistence.terms.current();
+        let begun = self.long_queries.begin(name.as_str(), &options.space, state, term);
+        begun.unwrap_or_else(|error| {
+            error!(fleet = %name, %error, "long queries are not answered");
+            None
+        })
+    }
+
+    /// Exports about as many rows as the last cycles changed, so that the engine has few records to
+    /// save, or as are accepted.
+    pub(super) fn export_slices(&mut self) -> Result<(), EngineError> {
+        let mut slices = self.changed_rows.div_ceil(EXPORT_SLICE_ROWS).max(1);
+        self.changed_rows = 0;
+        let accepts = |rows: &ExportRows| rows.capacity() == ExportCapacity::Available;
+        while slices > 0 {
+            self.export_slice()?;
+            let goes_on = self.export.as_ref().is_some_and(accepts);
+            slices = if goes_on { slices - 1 } else { 0 };
+        }
+        Ok(())
+    }
+
+    /// Exports a slice if one is accepted; begins an export if there is none.
+    pub(super) fn export_slice(&mut self) -> Result<(), EngineError> {
+        let Some(export) = &self.export else { return self.begin_export() };
+        match export.capacity() {
+            ExportCapacity::Full => {}
+            ExportCapacity::Closed => self.end_export(),
+            ExportCapacity::Available => {
+                match self.engine.backend.export_next(EXPORT_SLICE_ROWS)? {
+                    Some(rows) => export.send(rows),
+                    None => self.export = None,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Abandons the export, if there is one.
+    pub(super) fn end_export(&mut self) {
+        if self.export.take().is_some() {
+            self.engine.backend.end_export();
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! How far the rows of a cycle may move the event clock of a fleet.
+//!
+//! One client must not move the clock for all: it follows a time that a second one confirms, plus a
+//! lead. The result enters the engine as [`shoal_engine::CycleInput::event_clock_max_ms`]; the log
+//! holds the clock that follows from it, so that no copy has to decide again.
+
+use std::collections::HashMap;
+
+use super::newest_times::NewestTimes;
+use crate::limits::{EVENT_CLOCK_CLIENT_MS, EVENT_CLOCK_CLIENTS_MAX};
+use crate::shares::Client;
+
+/// The newest times of the clients that have reported lately.
+#[derive(Debug)]
+pub(super) struct EventClock {
+    /// How far beyond a confirmed time the clock may move.
+    lead_ms: i64,
+    clients: HashMap<Client, ReportingClient>,
+}
+
+#[derive(Debug)]
+struct ReportingClient {
+    times: NewestTimes,
+    /// When it reported last, by the wall clock.
+    reported_ms: i64,
+}
+
+impl EventClock {
+    pub(super) fn new(lead_ms: i64) -> Self {
+        Self { lead_ms, clients: HashMap::new() }
+    }
+
+    /// The bound of a cycle with these rows, that begins at a clock.
+    ///
+    /// The clock never leads the wall clock by more than the lead. If it is no further behind it,
+    /// that is all. Otherwise it leads a confirmed time by at most the lead:
+    /// - of several clients, the newest time of the second newest;
+    /// - of a single client, the newest time of another object than its newest, or, if it reports
+    ///   one object, its time before;
+    /// - of a single row, the clock, or the row's own time before there is any.
+    ///
+    /// A client counts until it has not reported for [`EVENT_CLOCK_CLIENT_MS`].
+    pub(super) fn bound_ms(
+        &mut self,
+        reported: &[(Client, NewestTimes)],
+        clock_ms: i64,
+        wall_ms: i64,
+    ) -> i64 {
+        for (client, times) in reported.iter().filter(|(_, times)| times.newest_ms().is_some()) {
+            let entry = self.clients.entry(*client);
+            let state = entry.or_insert(ReportingClient { times: *times, reported_ms: wall_ms });
+            state.times.merge(times);
+            state.reported_ms = wall_ms;
+        }
+        // A wall clock that stepped back forgets nobody for longer than usual.
+        let span_ms = EVENT_CLOCK_CLIENT_MS;
+        self.clients.retain(|_, client| wall_ms.abs_diff(client.reported_ms) <= span_ms);
+        self.forget_oldest();
+        if clock_ms >= wall_ms.saturating_sub(self.lead_ms) {
+            return wall_ms.saturating_add(self.lead_ms);
+        }
+        let confirmed_ms = self.confirmed_ms().unwrap_or(match clock_ms {
+            0 => self.newest_ms().unwrap_or(0),
+            _ => clock_ms,
+        });
+        confirmed_ms.min(wall_ms).saturating_add(self.lead_ms)
+    }
+
+    fn newest_ms(&self) -> Option<i64> {
+        self.clients.values().filter_map(|client| client.times.newest_ms()).max()
+    }
+
+    fn confirmed_ms(&self) -> Option<i64> {
+        let mut clients = self.clients.values();
+        if self.clients.len() == 1 {
+            return clients.next()?.times.confirmed_ms();
+        }
+        let two: (Option<i64>, Option<i64>) =
+            clients.fold((None, None), |(first, second), next| {
+                let newest_ms = next.times.newest_ms();
+                (first.max(newest_ms), second.max(first.min(newest_ms)))
+            });
+        two.1
+    }
+
+    /// Keeps the number of clients within its limit: those with the oldest times do not decide.
+    fn forget_oldest(&mut self) {
+        if self.clients.len() <= EVENT_CLOCK_CLIENTS_MAX {
+            return;
+        }
+        let times = self.clients.iter().map(|(client, state)| (state.times.newest_ms(), *client));
+        let mut times: Vec<_> = times.collect();
+        let surplus = times.len() - EVENT_CLOCK_CLIENTS_MAX / 2;
+        times.select_nth_unstable(surplus);
+        for (_, client) in &times[..surplus] {
+            self.clients.remove(client);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAD_MS: i64 = 1_000;
+    /// Long after the event times: a replay.
+    const WALL_MS: i64 = 1_000_000_000;
+
+    fn times(rows: &[(i64, u64)]) -> NewestTimes {
+        let mut times = NewestTimes::default();
+        rows.iter().for_each(|(time_ms, object)| times.add(*time_ms, *object));
+        times
+    }
+
+    /// The bound of a cycle with a message of each client, its connection and its rows.
+    fn bound(clock: &mut EventClock, sent: &[(u16, &[(i64, u64)])], clock_ms: i64) -> i64 {
+        let sent = sent.iter().map(|(client, rows)| (Client::at(*client), times(rows)));
+        clock.bound_ms(&sent.collect::<Vec<_>>(), clock_ms, WALL_MS)
+    }
+
+    #[test]
+    fn one_client_leads_the_second_newest_by_the_lead() {
+        let mut clock = EventClock::new(LEAD_MS);
+        let honest = [(5_000, 1), (4_900, 2)];
+        assert_eq!(bound(&mut clock, &[(1, &honest), (2, &[(64_000, 9), (64_000, 8)])], 0), 6_000);
+        // It may repeat its claim: the others decide.
+        assert_eq!(bound(&mut clock, &[(2, &[(64_001, 9), (64_002, 8)])], 5_000), 6_000);
+        assert_eq!(bound(&mut clock, &[(1, &[(5_700, 1)])], 5_000), 6_700);
+        // Two that agree move it.
+        assert_eq!(bound(&mut clock, &[(3, &[(64_000, 7)])], 5_700), 65_000);
+    }
+
+    #[test]
+    fn one_row_of_a_single_client_waits_for_a_second() {
+        let mut clock = EventClock::new(LEAD_MS);
+        assert_eq!(bound(&mut clock, &[(1, &[(5_000, 1)])], 0), 6_000);
+        assert_eq!(bound(&mut clock, &[(1, &[(900_000, 2)])], 5_000), 6_000);
+        assert_eq!(bound(&mut clock, &[(1, &[(900_001, 2)])], 6_000), 6_000);
+        assert_eq!(bound(&mut clock, &[(1, &[(6_500, 1)])], 6_000), 7_500);
+        assert_eq!(bound(&mut clock, &[(1, &[(900_000, 1)])], 6_500), 901_000);
+    }
+
+    #[test]
+    fn a_single_object_follows_its_time_before() {
+        let mut clock = EventClock::new(LEAD_MS);
+        assert_eq!(bound(&mut clock, &[(1, &[(5_000, 1)])], 0), 6_000);
+        assert_eq!(bound(&mut clock, &[(1, &[(900_000, 1)])], 5_000), 6_000);
+        assert_eq!(bound(&mut clock, &[(1, &[(950_000, 1)])], 6_000), 901_000);
+        // After a restart a single row is taken for what it may be: a mistake.
+        assert_eq!(bound(&mut EventClock::new(LEAD_MS), &[(1, &[(950_000, 1)])], 6_000), 7_000);
+    }
+
+    #[test]
+    fn a_message_of_several_objects_is_followed_at_once() {
+        let mut clock = EventClock::new(LEAD_MS);
+        let rows: Vec<(i64, u64)> = (0..500).map(|row| (row * 7_200, row as u64 % 40)).collect();
+        assert_eq!(bound(&mut clock, &[(1, &rows)], 0), 498 * 7_200 + LEAD_MS);
+    }
+
+    #[test]
+    fn a_live_clock_is_bounded_by_the_wall_clock_alone() {
+        let mut clock = EventClock::new(LEAD_MS);
+        let sent = |time_ms| [(Client::at(1), times(&[(time_ms, 1), (time_ms, 2)]))];
+        let ahead = sent(WALL_MS + 59_000);
+        assert_eq!(clock.bound_ms(&ahead, WALL_MS - 5_000, WALL_MS), WALL_MS + LEAD_MS);
+        // A client that lags, or repeats the past, does not hold it back.
+        let past = [(Client::at(2), times(&[(WALL_MS - 500_000, 3)]))];
+        assert_eq!(clock.bound_ms(&past, WALL_MS - 400, WALL_MS), WALL_MS + LEAD_MS);
+        assert_eq!(clock.bound_ms(&past, WALL_MS - 1_001, WALL_MS), WALL_MS - 499_000);
+    }
+
+    #[test]
+    fn silent_clients_are_forgotten_and_their_number_is_bounded() {
+        let mut clock = EventClock::new(LEAD_MS);
+        bound(&mut clock, &[(1, &[(5_000, 1)]), (2, &[(9_000, 2)])], 0);
+        let sent = [(Client::at(2), times(&[(9_000, 2), (9_500, 3)]))];
+        let at =
+            |clock: &mut EventClock, after_ms| clock.bound_ms(&sent, 5_000, WALL_MS + after_ms);
+        let span_ms = EVENT_CLOCK_CLIENT_MS as i64;
+        assert_eq!(at(&mut clock, span_ms), 6_000);
+        assert_eq!(at(&mut clock, span_ms + 1), 10_000);
+        let many = EVENT_CLOCK_CLIENTS_MAX as u16 * 3;
+        for client in 0..many {
+            bound(&mut clock, &[(client, &[(10_000 + i64::from(client), 1)])], 5_000);
+        }
+        assert!(clock.clients.len() <= EVENT_CLOCK_CLIENTS_MAX);
+        assert_eq!(bound(&mut clock, &[], 5_000), 10_000 + i64::from(many) - 2 + LEAD_MS);
+        bound(&mut clock, &[(1, &[])], 5_000);
+    }
+}

@@ -1,0 +1,74 @@
+//! Replies to the query jobs of a cycle.
+//!
+//! A job for which the cycle had no work left gets no part of an answer: it is put off to another
+//! cycle when others took the work, and answered beside the cycles when it needs more than one has.
+
+use std::sync::Arc;
+
+use shoal_engine::{AnswerSet, EngineError, Query};
+
+use super::cycle_planner::{CyclePlanner, PlannedQueries};
+use super::job_answers::JobAnswers;
+use super::jobs::QueryJob;
+use super::long_queries::LongQueries;
+use crate::metrics::FleetMetrics;
+
+/// The answers of a cycle; see `CycleOutput`.
+pub(super) struct CycleAnswers {
+    pub(super) set: AnswerSet,
+    pub(super) unanswered: Option<EngineError>,
+    pub(super) unfinished: Vec<u32>,
+    pub(super) work: Vec<u64>,
+    /// The work that all queries together might do.
+    pub(super) work_max: u64,
+    pub(super) queries: Vec<Query>,
+    /// Term, epoch and clock.
+    pub(super) at: (u64, u64, i64),
+    pub(super) staleness_epochs: u64,
+}
+
+impl CycleAnswers {
+    /// Replies to the jobs, in the order of the cycle.
+    pub(super) fn reply(
+        self,
+        jobs: Vec<PlannedQueries>,
+        planner: &mut CyclePlanner,
+        long_queries: &mut LongQueries,
+        metrics: &FleetMetrics,
+    ) {
+        let Self { set, unanswered, unfinished, work, work_max, queries, at, staleness_epochs } =
+            self;
+        let set = Arc::new(set);
+        let is_alone = jobs.len() == 1;
+        let mut first = 0;
+        for PlannedQueries { client, count, mut terms } in jobs {
+            let places = first..first + count;
+            first = places.end;
+            let work: u64 = work.get(places.clone()).map_or(0, |work| work.iter().sum());
+            planner.charge(client, work);
+            let next = unfinished.partition_point(|query| (*query as usize) < places.start);
+            let is_unfinished =
+                unfinished.get(next).is_some_and(|query| (*query as usize) < places.end);
+            if let Some(fault) = &unanswered {
+                // A closed channel means that the client left, here and below.
+                let _ = terms.reply.send(Err(fault.clone().into()));
+            } else if !is_unfinished {
+                let answers =
+                    JobAnswers::new(set.clone(), places.start, count, at, staleness_epochs);
+                let _ = terms.reply.send(Ok(answers));
+            } else {
+                let is_long = is_alone || terms.was_put_off || work >= work_max / 2;
+                terms.was_put_off = true;
+                let job = QueryJob { client, queries: queries[places].to_vec(), terms };
+                if is_long {
+                    metrics.query_requests_long.inc();
+                    long_queries.add(job);
+                } else {
+                    metrics.query_requests_put_off.inc();
+                    planner.put_off(job);
+                }
+            }
+        }
+        planner.reuse(queries);
+    }
+}

@@ -1,0 +1,168 @@
+//! A request to the API, and the calls of services that it makes on behalf of its client.
+//!
+//! The services see the connection of the HTTP client, its `authorization` and its deadline, as if
+//! it had called them itself.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
+use serde::Serialize;
+use shoal_proto::v1::fleet_service_client::FleetServiceClient;
+use shoal_proto::v1::history_service_client::HistoryServiceClient;
+use shoal_proto::v1::position_service_client::PositionServiceClient;
+use shoal_proto::v1::query_service_client::QueryServiceClient;
+use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
+use tonic::Status;
+use tonic::metadata::MetadataValue;
+
+use super::param::Query;
+use super::route::Route;
+use crate::http::app::App;
+use crate::http::problem::Problem;
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::server::Services;
+use crate::shares::Client;
+
+/// Name of the header with the token of a change.
+pub(super) const TOKEN: &str = "shoal-token";
+
+/// See the module documentation.
+pub(in crate::http) struct Call {
+    pub(super) app: App,
+    pub(super) route: &'static Route,
+    pub(super) fleet: String,
+    /// The object in the path; 0 without one.
+    pub(super) object: u64,
+    pub(super) query: Query,
+    pub(super) headers: HeaderMap,
+    pub(super) extensions: Extensions,
+    /// A mutex, because a body cannot be shared by threads, and a call is.
+    pub(super) body: Mutex<Body>,
+}
+
+/// Clients of the services in this process.
+macro_rules! clients {
+    ($($name:ident: $client:ident;)*) => {
+        impl Call {$(
+            pub(super) fn $name(&self) -> $client<Services> {
+                $client::new(self.app.services()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+            }
+        )*}
+    };
+}
+
+clients! {
+    fleets: FleetServiceClient;
+    positions: PositionServiceClient;
+    queries: QueryServiceClient;
+    histories: HistoryServiceClient;
+    subscriptions: SubscriptionServiceClient;
+}
+
+impl Call {
+    /// The body, as far as it was not read.
+    pub(super) fn body(&mut self) -> &mut Body {
+        self.body.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who calls.
+    pub(super) fn client(&self) -> Client {
+        Client::of(&self.extensions)
+    }
+
+    /// A message to a service.
+    pub(super) fn request<M>(&self, message: M) -> tonic::Request<M> {
+        let mut request = tonic::Request::new(message);
+        *request.extensions_mut() = self.extensions.clone();
+        let authorization = self.headers.get(header::AUTHORIZATION);
+        let authorization = authorization.map(|it| MetadataValue::try_from(it.as_bytes()));
+        if let Some(Ok(authorization)) = authorization {
+            request.metadata_mut().insert("authorization", authorization);
+        }
+        if let Some(millis) = self.query.count("timeout_ms") {
+            request.set_timeout(Duration::from_millis(millis));
+        }
+        request
+    }
+
+    /// An error of a service, with the names that the API has for fields.
+    pub(super) fn problem(&self, status: Status) -> Problem {
+        Problem::from(status).renamed(|field| self.api_name(field))
+    }
+
+    fn api_name(&self, field: &str) -> String {
+        let field = field.strip_prefix("options.").unwrap_or(field);
+        let field = field.strip_prefix("filter.").unwrap_or(field);
+        let field = match field.strip_prefix("regions[0].") {
+            Some(of_region) if self.route.body.is_empty() => of_region,
+            _ => field,
+        };
+        let field = field.strip_prefix("window.").unwrap_or(field);
+        match field {
+            "name" if !self.fleet.is_empty() => "fleet".to_owned(),
+            "window" => "to_ms".to_owned(),
+            "age_max" | "every" | "retention" | "ttl" => format!("{field}_ms"),
+            _ => of_region(field),
+        }
+    }
+}
+
+/// A path within a region as the API has it: `rings[1]` of a polygon is `coordinates[1]`.
+fn of_region(field: &str) -> String {
+    for (kind, parameter) in [("region.circle", "circle"), ("region.rectangle", "rectangle")] {
+        if field.starts_with(kind) {
+            return parameter.to_owned();
+        }
+    }
+    field
+        .replace("region.polygon.rings", "coordinates")
+        .replace("region.multi_polygon.polygons", "coordinates")
+        .replace("].rings[", "][")
+}
+
+/// A JSON document; its headers are optional.
+pub(super) fn json<T: Serialize>(
+    status: StatusCode,
+    document: &T,
+    headers: &[(&'static str, String)],
+) -> Result<axum::response::Response, Problem> {
+    let text = serde_json::to_vec(document);
+    let text = text.map_err(|error| {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", error.to_string())
+    })?;
+    let mut response = axum::response::Response::new(Body::from(text));
+    *response.status_mut() = status;
+    let media_type = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, media_type);
+    add(response.headers_mut(), headers);
+    Ok(response)
+}
+
+/// Adds headers.
+pub(super) fn add(headers: &mut HeaderMap, added: &[(&'static str, String)]) {
+    for (name, value) in added {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(*name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_regions_are_those_of_geojson() {
+        for (field, name) in [
+            ("region.circle.radius_m", "circle"),
+            ("region.rectangle", "rectangle"),
+            ("region.polygon.rings[1]", "coordinates[1]"),
+            ("region.multi_polygon.polygons[2].rings[0]", "coordinates[2][0]"),
+            ("k", "k"),
+        ] {
+            assert_eq!(of_region(field), name);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The body of a request as a document: read whole within its limit, and parsed into a type.
+//!
+//! Documents in progress share a budget by connection. A sender that is slow loses its place. What
+//! is wrong in a document is named by its path.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{StatusCode, header};
+use http_body::Body as _;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::call::Call;
+use crate::http::limits::{HTTP_DISCARD_BYTES_MAX, HTTP_DISCARD_MS_MAX};
+use crate::http::problem::Problem;
+use crate::limits::{MESSAGE_GRACE_MS, MESSAGE_RATE_MIN_BYTES};
+use crate::shares::PlacesPermit;
+
+/// The bytes of a document and their place in the budget.
+pub(super) struct Document {
+    pub(super) bytes: Vec<u8>,
+    _place: PlacesPermit,
+}
+
+/// The next bytes of a body; `None` at its end.
+///
+/// # Errors
+/// The client left in the middle.
+pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Problem> {
+    loop {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
+        match frame {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                // Trailers are no data.
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+            Some(Err(error)) => {
+                let detail = format!("the body ended early: {error}");
+                return Err(Problem::new(StatusCode::BAD_REQUEST, "MALFORMED", detail));
+            }
+        }
+    }
+}
+
+/// The client sent nothing for too long.
+pub(super) fn stalled(detail: String) -> Problem {
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "MESSAGE_STALLED", detail)
+}
+
+impl Call {
+    /// The media type of the body, one of those of the route.
+    ///
+    /// # Errors
+    /// 415 for another one.
+    pub(super) fn media_type(&self) -> Result<&'static str, Problem> {
+        let given = self.headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+        let given = given.unwrap_or_default();
+        let name = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let known = self.route.body.iter().find(|media| media.name == name);
+        known.map(|media| media.name).ok_or_else(|| {
+            let names: Vec<_> = self.route.body.iter().map(|media| media.name).collect();
+            let detail = format!("content type `{given}`; give {}", names.join(" or "));
+            Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "CONTENT_TYPE", detail)
+        })
+    }
+
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// 413 beyond `bytes_max`, 408 for a slow sender.
+    pub(super) async fn document(&mut self, bytes_max: usize) -> Result<Document, Problem> {
+        let too_large = || {
+            let detail = format!("the body is longer than {bytes_max} bytes");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "MESSAGE_TOO_LARGE", detail)
+        };
+        let stated = self.body().size_hint();
+        if stated.lower() > bytes_max as u64 {
+            self.discard().await;
+            return Err(too_large());
+        }
+        let expected =
+            stated.upper().map_or(bytes_max, |upper| upper.min(bytes_max as u64) as usize);
+        let place = self.app.documents().reserve(self.client(), expected.max(1)).await;
+        let _place = place.map_err(|_| {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server stops")
+        })?;
+        let (begun, mut bytes) = (Instant::now(), Vec::new());
+        loop {
+            let patience = MESSAGE_GRACE_MS + 1_000 * bytes.len() as u64 / MESSAGE_RATE_MIN_BYTES;
+            let end = begun + Duration::from_millis(patience);
+            match timeout_at(end, next_bytes(self.body())).await {
+                Ok(Ok(Some(data))) if bytes.len() + data.len() > bytes_max => {
+                    self.discard().await;
+                    return Err(too_large());
+                }
+                Ok(Ok(Some(data))) => bytes.extend_from_slice(&data),
+                Ok(Ok(None)) => return Ok(Document { bytes, _place }),
+                Ok(Err(problem)) => return Err(problem),
+                Err(_) => {
+                    let received = bytes.len();
+                    return Err(stalled(format!(
+                        "{received} bytes of the body after {patience} ms"
+                    )));
+                }
+            }
+        }
+    }
+
+    /// Reads and drops some of a body that is refused: a client that is still sending it when the
+    /// connection closes would lose the reason. One that waits for a word to send it gets the
+    /// reason at once.
+    async fn discard(&mut self) {
+        if self.headers.contains_key(header::EXPECT) {
+            return;
+        }
+        let discarding = async {
+            let mut dropped = 0;
+            while dropped < HTTP_DISCARD_BYTES_MAX
+                && let Ok(Some(data)) = next_bytes(self.body()).await
+            {
+                dropped += data.len();
+            }
+        };
+        // A slow client gets the reason if it reads in time.
+        let _ = timeout(Duration::from_millis(HTTP_DISCARD_MS_MAX), discarding).await;
+    }
+
+    /// Reads a JSON document of a type.
+    ///
+    /// # Errors
+    /// Those of [`Call::document`]; 400 names what is wrong where.
+    pub(super) async fn parsed<T: DeserializeOwned>(
+        &mut self,
+        bytes_max: usize,
+    ) -> Result<T, Problem> {
+        self.media_type()?;
+        parse(&self.document(bytes_max).await?.bytes)
+    }
+}
+
+/// Parses a document.
+///
+/// # Errors
+/// FIELD with the path of a wrong member, MALFORMED for text that is no JSON.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut reader);
+    let parsed: T = parsed.map_err(|error| {
+        let (path, inner) = (error.path().to_string(), error.inner());
+        match inner.classify() {
+            serde_json::error::Category::Data => Problem::field(&path, inner),
+            _ => malformed(inner),
+        }
+    })?;
+    reader.end().map_err(|error| malformed(&error))?;
+    Ok(parsed)
+}
+
+fn malformed(error: &serde_json::Error) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "MALFORMED", format!("not JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        #[allow(dead_code, reason = "only its type counts")]
+        a: u8,
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_path() {
+        for (text, path) in [
+            (r#"[{"a":1},{"a":256}]"#, Some("[1].a")),
+            (r#"[{"a":1},{"b":1}]"#, Some("[1].b")),
+            (r#"[{"a":1},{}]"#, Some("[1]")),
+            (r#"[{"a":1"#, None),
+            (r#"[{"a":NaN}]"#, None),
+            ("[] x", None),
+            ("", None),
+        ] {
+            let problem = parse::<Vec<Inner>>(text.as_bytes()).unwrap_err();
+            assert_eq!(problem.named(), path, "{text}");
+        }
+    }
+}

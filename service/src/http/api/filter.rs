@@ -1,0 +1,135 @@
+//! Parameters that all queries share: the filter, what to return and in which form.
+//!
+//! Each is stated once; a row of the table of routes lists the groups that its call takes.
+
+use prost_types::Duration;
+use shoal_client::duration::from_millis;
+use shoal_proto::v1;
+
+use super::param::{Kind, Param, Query};
+
+/// The greatest whole number that JSON readers hold exactly.
+const EXACT_MAX: i64 = 1 << 53;
+/// Longest time span of a parameter: a century.
+const SPAN_MS_MAX: i64 = 100 * 366 * 86_400_000;
+
+/// Conditions on the record of an object.
+pub(super) const FILTER: &[Param] = &[
+    Param::new(
+        "state_mask",
+        Kind::Integer(0, u32::MAX as i64),
+        "Only state & state_mask == state_value",
+    ),
+    Param::new("state_value", Kind::Integer(0, u32::MAX as i64), "See state_mask"),
+    Param::new("speed_mps", Kind::Interval, "MIN,MAX in metres per second; an empty side is open"),
+    Param::new("heading_deg", Kind::Interval, "MIN,MAX in degrees; with MIN > MAX through north"),
+    Param::new("altitude_m", Kind::Interval, "MIN,MAX in metres; an empty side is open"),
+];
+
+/// The greatest age of a record, for queries of now.
+pub(super) const AGE: &[Param] = &[Param::new(
+    "age_max_ms",
+    Kind::Integer(0, SPAN_MS_MAX),
+    "Only records of at most this age, in milliseconds",
+)];
+
+/// The words of `projection`, in the order of `v1::Projection`.
+const PROJECTIONS: &[&str] = &["ids", "fixes", "count"];
+
+/// What a query of now returns.
+pub(super) const OPTIONS: &[Param] = &[
+    Param::new(
+        "projection",
+        Kind::OneOf(PROJECTIONS),
+        "What to return of each object; fixes if absent",
+    ),
+    Param::new("min_token", Kind::Token, "The answer shows at least the state of this token"),
+];
+
+/// As [`OPTIONS`] for one object, which a count would leave out.
+pub(super) const OBJECT_OPTIONS: &[Param] = &[
+    Param::new(
+        "projection",
+        Kind::OneOf(&["fixes", "ids"]),
+        "What to return of the object; fixes if absent",
+    ),
+    OPTIONS[1],
+];
+
+/// Pages of a listing.
+pub(super) const PAGE: &[Param] = &[
+    Param::new("limit", Kind::Integer(0, EXACT_MAX), "The most objects to return; 0 returns all"),
+    Param::new(
+        "after_object",
+        Kind::Object,
+        "Only objects with a greater id, to continue a listing",
+    ),
+];
+
+/// The form of an answer.
+pub(super) const FORM: &[Param] = &[
+    Param::new("format", Kind::OneOf(&["geojson", "ndjson"]), "Form of the answer; beats Accept"),
+    TIMEOUT[0],
+];
+
+/// The deadline of a call.
+pub(super) const TIMEOUT: &[Param] = &[Param::new(
+    "timeout_ms",
+    Kind::Integer(1, 3_600_000),
+    "The call fails after this time, in milliseconds",
+)];
+
+/// A window of time, both ends included.
+pub(super) const WINDOW: &[Param] = &[
+    Param::new("from_ms", Kind::Integer(-EXACT_MAX, EXACT_MAX), "First time, Unix milliseconds")
+        .required(),
+    Param::new("to_ms", Kind::Integer(-EXACT_MAX, EXACT_MAX), "Last time, Unix milliseconds")
+        .required(),
+];
+
+/// The condition, if a parameter states one.
+pub(super) fn filter(query: &Query) -> Option<v1::Filter> {
+    let interval = |name| query.numbers(name).map(|[min, max]| v1::Interval { min, max });
+    let bits = |name| query.count(name).unwrap_or(0) as u32;
+    let filter = v1::Filter {
+        state_mask: bits("state_mask"),
+        state_value: bits("state_value"),
+        age_max: millis(query, "age_max_ms"),
+        speed_mps: interval("speed_mps"),
+        heading_deg: interval("heading_deg"),
+        altitude_m: interval("altitude_m"),
+    };
+    (filter != v1::Filter::default()).then_some(filter)
+}
+
+/// A span of time.
+pub(super) fn millis(query: &Query, name: &str) -> Option<Duration> {
+    query.count(name).map(from_millis)
+}
+
+/// The options of a query.
+pub(super) fn options(query: &Query, fleet: &str) -> v1::QueryOptions {
+    v1::QueryOptions {
+        fleet: fleet.to_owned(),
+        min_token: query.bytes("min_token").unwrap_or_default().to_vec(),
+        filter: filter(query),
+        projection: projection(query).into(),
+        limit: query.count("limit").unwrap_or(0),
+        after_object: query.object("after_object"),
+    }
+}
+
+/// What to return; records if nothing is asked for.
+pub(super) fn projection(query: &Query) -> v1::Projection {
+    match query.word("projection") {
+        Some("ids") => v1::Projection::Ids,
+        Some("count") => v1::Projection::Count,
+        _ => v1::Projection::Fixes,
+    }
+}
+
+/// The window.
+pub(super) fn window(query: &Query) -> Option<v1::TimeWindow> {
+    let (from_ms, to_ms) = (query.integer("from_ms")?, query.integer("to_ms")?);
+    Some(v1::TimeWindow { from_ms, to_ms })
+}

@@ -1,0 +1,225 @@
+//! A report as lines of JSON: of any length, in bounded batches, each a message of one stream.
+//!
+//! The body is read only as fast as the fleet takes the rows. A wrong line ends the report; what
+//! came before it is applied, and the problem says so.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::response::Response;
+use shoal_proto::v1;
+use shoal_proto::v1::report_request::Payload;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use super::call::Call;
+use super::document::{next_bytes, stalled};
+use super::reports::{ReportJson, durability};
+use super::row;
+use crate::http::limits::{HTTP_BATCH_MS, HTTP_BATCH_ROWS_MAX, HTTP_LINE_BYTES_MAX};
+use crate::http::problem::Problem;
+use crate::limits::MESSAGE_READ_MS_MAX;
+
+/// Batches between the reader of lines and the stream.
+const BATCHES: usize = 2;
+
+/// Reports the lines of the body.
+///
+/// # Errors
+/// A wrong line, and those of the stream, with what was applied.
+pub(super) async fn report_lines(mut call: Call) -> Result<Response, Problem> {
+    if call.query.has("producer") || call.query.has("batch_seq") {
+        let why = "lines are several messages and have no numbers: send a document";
+        return Err(Problem::field("producer", why));
+    }
+    let (sender, receiver) = mpsc::channel(BATCHES);
+    let request = call.request(ReceiverStream::new(receiver));
+    let reply = call.positions().report(request).await;
+    let acks = reply.map_err(|status| call.problem(status))?.into_inner();
+    let mut feeder = Feeder {
+        template: v1::ReportRequest {
+            fleet: call.fleet.clone(),
+            durability: durability(call.query.word("durability")).into(),
+            ..v1::ReportRequest::default()
+        },
+        sender: Some(sender),
+        rows: Vec::new(),
+        line: Vec::new(),
+        lines: 0,
+    };
+    let (rows_before, places) = mpsc::unbounded_channel();
+    let mut body = std::mem::take(call.body());
+    let feeding = async {
+        let fed = feeder.feed(&mut body, &rows_before).await;
+        // The end of the stream.
+        feeder.sender = None;
+        fed
+    };
+    let mut collecting = pin!(collect(&call, acks, places));
+    let (fed, (report, acked)) = tokio::select! {
+        biased;
+        // A stream that ends early takes no more lines.
+        collected = &mut collecting => (Ok(()), collected),
+        fed = feeding => (fed, collecting.await),
+    };
+    match fed.and(acked) {
+        Ok(()) => report.respond(),
+        Err(problem) => Err(problem.with_report(&report)),
+    }
+}
+
+/// Reads lines into batches.
+struct Feeder {
+    template: v1::ReportRequest,
+    sender: Option<mpsc::Sender<v1::ReportRequest>>,
+    rows: Vec<v1::Fix>,
+    /// The part of a line that has arrived.
+    line: Vec<u8>,
+    /// Lines that were read.
+    lines: u64,
+}
+
+impl Feeder {
+    /// Until the body ends, or the stream.
+    async fn feed(
+        &mut self,
+        body: &mut axum::body::Body,
+        rows_before: &mpsc::UnboundedSender<u64>,
+    ) -> Result<(), Problem> {
+        let mut sent = 0;
+        // When a batch that is not full is sent, whatever else arrives.
+        let mut due = Instant::now();
+        loop {
+            if self.rows.is_empty() {
+                due = Instant::now() + Duration::from_millis(MESSAGE_READ_MS_MAX);
+            }
+            let bytes = match timeout_at(due, next_bytes(body)).await {
+                Ok(Ok(bytes)) => bytes,
+                Ok(Err(problem)) => {
+                    self.send(&mut sent, rows_before).await;
+                    return Err(problem);
+                }
+                Err(_) if self.rows.is_empty() => {
+                    return Err(stalled(format!("no line for {MESSAGE_READ_MS_MAX} ms")));
+                }
+                Err(_) => {
+                    if !self.send(&mut sent, rows_before).await {
+                        return Ok(());
+                    }
+                    continue;
+                }
+            };
+            let Some(bytes) = bytes else {
+                let last = std::mem::take(&mut self.line);
+                let read = self.read(&last);
+                self.send(&mut sent, rows_before).await;
+                return read;
+            };
+            let was_empty = self.rows.is_empty();
+            let mut rest = &bytes[..];
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let (head, tail) = rest.split_at(end);
+                rest = &tail[1..];
+                let read = self.end_line(head);
+                let is_full = self.rows.len() >= HTTP_BATCH_ROWS_MAX;
+                if (read.is_err() || is_full) && !self.send(&mut sent, rows_before).await {
+                    return Ok(());
+                }
+                read?;
+            }
+            if let Err(problem) = self.extend(rest) {
+                self.send(&mut sent, rows_before).await;
+                return Err(problem);
+            }
+            if was_empty {
+                due = Instant::now() + Duration::from_millis(HTTP_BATCH_MS);
+            }
+        }
+    }
+
+    /// Adds a part of a line.
+    fn extend(&mut self, part: &[u8]) -> Result<(), Problem> {
+        if self.line.len() + part.len() > HTTP_LINE_BYTES_MAX {
+            let why = format!("longer than {HTTP_LINE_BYTES_MAX} bytes");
+            return Err(Problem::field(&format!("line {}", self.lines + 1), why));
+        }
+        self.line.extend_from_slice(part);
+        Ok(())
+    }
+
+    /// Reads a line whose last part is this.
+    fn end_line(&mut self, part: &[u8]) -> Result<(), Problem> {
+        if self.line.is_empty() {
+            return self.read(part);
+        }
+        self.extend(part)?;
+        let mut line = std::mem::take(&mut self.line);
+        let read = self.read(&line);
+        line.clear();
+        self.line = line;
+        read
+    }
+
+    fn read(&mut self, line: &[u8]) -> Result<(), Problem> {
+        self.lines += 1;
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let fix = row::one(line).map_err(|problem| problem.within(&format!("line {}", self.lines)));
+        self.rows.push(fix?);
+        Ok(())
+    }
+
+    /// Sends the batch; false if the stream has ended.
+    async fn send(&mut self, sent: &mut u64, rows_before: &mpsc::UnboundedSender<u64>) -> bool {
+        let fixes = std::mem::take(&mut self.rows);
+        let Some(sender) = self.sender.as_ref().filter(|_| !fixes.is_empty()) else { return true };
+        // The reader of acknowledgements lives as long as this.
+        let _ = rows_before.send(*sent);
+        *sent += fixes.len() as u64;
+        let payload = Some(Payload::Rows(v1::Rows { fixes }));
+        sender.send(v1::ReportRequest { payload, ..self.template.clone() }).await.is_ok()
+    }
+}
+
+/// Sums up the acknowledgements until the stream ends.
+async fn collect(
+    call: &Call,
+    mut acks: Streaming<v1::ReportResponse>,
+    mut rows_before: mpsc::UnboundedReceiver<u64>,
+) -> (ReportJson, Result<(), Problem>) {
+    let mut report = ReportJson::new(&call.fleet);
+    // The rows before each message without an acknowledgement; their number is bounded by the
+    // server's limit of messages in progress.
+    let (mut first, mut places) = (1, VecDeque::new());
+    loop {
+        let ack = match acks.message().await {
+            Ok(Some(response)) => response.ack.unwrap_or_default(),
+            Ok(None) => return (report, Ok(())),
+            Err(status) => return (report, Err(call.problem(status))),
+        };
+        while let Ok(place) = rows_before.try_recv() {
+            places.push_back(place);
+        }
+        report.add(&ack, |row| {
+            let message = row.message.saturating_sub(first) as usize;
+            places.get(message).copied().unwrap_or(0_u64) + u64::from(row.row)
+        });
+        for _ in first..=ack.last_message {
+            places.pop_front();
+        }
+        first = ack.last_message + 1;
+        let failed = ack.failed.into_iter().next().and_then(|failed| failed.status);
+        if let Some(status) = failed {
+            let status = tonic::Status::with_details(
+                status.code.into(),
+                status.message.clone(),
+                prost::Message::encode_to_vec(&status).into(),
+            );
+            return (report, Err(call.problem(status)));
+        }
+    }
+}

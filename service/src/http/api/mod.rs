@@ -1,0 +1,27 @@
+//! The JSON API below `/v1`: one table of routes, from which the router and the OpenAPI document
+//! are made.
+//!
+//! Handlers translate between JSON and the messages of the services, which they call in process:
+//! budgets, shares, deadlines, errors and rights are those of gRPC.
+
+mod answer;
+mod base64;
+mod call;
+mod document;
+mod events;
+mod filter;
+mod fleets;
+mod geometry;
+mod histories;
+mod lines;
+mod open_api;
+mod param;
+mod queries;
+mod reports;
+mod route;
+mod routes;
+mod row;
+mod subscriptions;
+
+pub(super) use open_api::document;
+pub(super) use routes::add_routes;

@@ -1,0 +1,384 @@
+//! Parameters of a query string: what each accepts, and the values of a request.
+//!
+//! One list decides both what is accepted and what the OpenAPI document says. An unknown parameter,
+//! a repeated one and a value outside its kind are errors that name it.
+
+use serde_json::{Value as Json, json};
+
+use super::base64;
+use crate::http::problem::Problem;
+use crate::limits::TOKEN_BYTES_MAX;
+
+/// One parameter.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::http) struct Param {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) is_required: bool,
+    pub(super) about: &'static str,
+}
+
+/// What a parameter accepts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// A whole number from the first to the last.
+    Integer(i64, i64),
+    /// A finite number from the first to the last.
+    Number(f64, f64),
+    /// So many finite numbers with commas between.
+    Numbers(usize),
+    /// `MIN,MAX`; a side that is left out is open.
+    Interval,
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// Some of these words with commas between.
+    SomeOf(&'static [&'static str]),
+    /// The name of a fleet.
+    Fleet,
+    /// One object.
+    Object,
+    /// 1 to so many objects with commas between.
+    Objects(usize),
+    /// Text of at most so many characters.
+    Text(usize),
+    /// A token in base64url.
+    Token,
+}
+
+/// A value of its kind.
+#[derive(Clone, Debug, PartialEq)]
+enum Value {
+    Integer(i64),
+    Number(f64),
+    Numbers(Vec<f64>),
+    Flag(bool),
+    Text(String),
+    Words(Vec<&'static str>),
+    Objects(Vec<u64>),
+    Bytes(Vec<u8>),
+}
+
+/// The parameters of a request.
+#[derive(Clone, Debug, Default)]
+pub(in crate::http) struct Query(Vec<(&'static str, Value)>);
+
+/// Most digits of an object.
+const OBJECT_DIGITS: usize = 20;
+
+impl Param {
+    /// A parameter that may be left out.
+    pub(super) const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, is_required: false, about }
+    }
+
+    /// This parameter where a call needs it.
+    pub(super) const fn required(mut self) -> Self {
+        self.is_required = true;
+        self
+    }
+
+    /// As OpenAPI has it.
+    pub(super) fn open_api(&self, place: &str) -> Json {
+        let mut param = json!({
+            "name": self.name,
+            "in": place,
+            "required": self.is_required,
+            "description": self.about,
+            "schema": self.kind.schema(),
+        });
+        if matches!(self.kind, Kind::Numbers(_) | Kind::SomeOf(_) | Kind::Objects(_)) {
+            param["style"] = "form".into();
+            param["explode"] = false.into();
+        }
+        param
+    }
+}
+
+impl Kind {
+    fn schema(self) -> Json {
+        let object = json!({ "type": "string", "pattern": "^[0-9]{1,20}$" });
+        match self {
+            Self::Integer(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
+            Self::Number(min, max) => {
+                let mut schema = json!({ "type": "number" });
+                for (key, bound) in [("minimum", min), ("maximum", max)] {
+                    if bound.is_finite() {
+                        schema[key] = bound.into();
+                    }
+                }
+                schema
+            }
+            Self::Numbers(count) => json!({
+                "type": "array",
+                "items": { "type": "number" },
+                "minItems": count,
+                "maxItems": count,
+            }),
+            Self::Interval => {
+                let side = r"(-?[0-9]{1,9}(\.[0-9]{1,9})?)?";
+                json!({ "type": "string", "pattern": format!("^{side},{side}$") })
+            }
+            Self::Flag => json!({ "type": "boolean" }),
+            Self::OneOf(words) => json!({ "type": "string", "enum": words }),
+            Self::SomeOf(words) => json!({
+                "type": "array",
+                "items": { "type": "string", "enum": words },
+                "minItems": 1,
+            }),
+            Self::Fleet => json!({ "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" }),
+            Self::Object => object,
+            Self::Objects(max) => {
+                json!({ "type": "array", "items": object, "minItems": 1, "maxItems": max })
+            }
+            Self::Text(max) => json!({ "type": "string", "maxLength": max }),
+            Self::Token => {
+                json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]*$", "maxLength": 1366 })
+            }
+        }
+    }
+
+    fn value(self, text: &str) -> Result<Value, String> {
+        let word = |words: &[&'static str], text: &str| {
+            let found = words.iter().find(|word| **word == text).copied();
+            found.ok_or_else(|| format!("`{text}` is none of {}", words.join(", ")))
+        };
+        Ok(match self {
+            Self::Integer(min, max) => Value::Integer(integer(text, min, max)?),
+            Self::Number(min, max) => {
+                let number = number(text)?;
+                if !(min..=max).contains(&number) {
+                    return Err(format!("{number} is outside {min} to {max}"));
+                }
+                Value::Number(number)
+            }
+            Self::Numbers(count) => {
+                let numbers = text.split(',').map(number).collect::<Result<Vec<_>, _>>()?;
+                if numbers.len() != count {
+                    return Err(format!("{} numbers; give {count}", numbers.len()));
+                }
+                Value::Numbers(numbers)
+            }
+            Self::Interval => Value::Numbers(interval(text)?),
+            Self::Flag => Value::Flag(word(&["true", "false"], text)? == "true"),
+            Self::OneOf(words) => Value::Words(vec![word(words, text)?]),
+            Self::SomeOf(words) => {
+                let some = text.split(',').map(|text| word(words, text));
+                Value::Words(some.collect::<Result<_, _>>()?)
+            }
+            Self::Object => Value::Objects(vec![object(text)?]),
+            Self::Objects(max) => {
+                let objects = text.split(',').map(object).collect::<Result<Vec<_>, _>>()?;
+                if objects.len() > max {
+                    return Err(format!("{} objects exceed the limit of {max}", objects.len()));
+                }
+                Value::Objects(objects)
+            }
+            Self::Text(max) if text.chars().count() > max => {
+                return Err(format!("longer than {max} characters"));
+            }
+            // The services check names.
+            Self::Fleet | Self::Text(_) => Value::Text(text.to_owned()),
+            Self::Token => Value::Bytes(token(text)?),
+        })
+    }
+}
+
+fn integer(text: &str, min: i64, max: i64) -> Result<i64, String> {
+    let parsed: Result<i64, _> = text.parse();
+    let parsed = parsed.map_err(|_| format!("`{text}` is not a whole number"))?;
+    if (min..=max).contains(&parsed) {
+        return Ok(parsed);
+    }
+    Err(format!("{parsed} is outside {min} to {max}"))
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    // Rust reads `inf` and `NaN` as well, and a sign that JSON does not have.
+    let is_number = text.starts_with(|first: char| first.is_ascii_digit() || first == '-');
+    let parsed = text.parse::<f64>().ok().filter(|number| is_number && number.is_finite());
+    parsed.ok_or_else(|| format!("`{text}` is not a finite number"))
+}
+
+fn interval(text: &str) -> Result<Vec<f64>, String> {
+    let (min, max) = text.split_once(',').ok_or_else(|| format!("`{text}` is not MIN,MAX"))?;
+    let side = |text: &str, open| if text.is_empty() { Ok(open) } else { number(text) };
+    Ok(vec![side(min, f64::NEG_INFINITY)?, side(max, f64::INFINITY)?])
+}
+
+/// An object of a numeric fleet.
+pub(super) fn object(text: &str) -> Result<u64, String> {
+    let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parsed = text.parse().ok().filter(|_| is_digits && text.len() <= OBJECT_DIGITS);
+    parsed.ok_or_else(|| format!("`{text}` is not an object: a whole number below 2^64"))
+}
+
+/// The bytes of a token.
+pub(super) fn token(text: &str) -> Result<Vec<u8>, String> {
+    let bytes = base64::decode(text).ok_or_else(|| "not a token of this service".to_owned())?;
+    if bytes.len() > TOKEN_BYTES_MAX {
+        return Err(format!("longer than {TOKEN_BYTES_MAX} bytes"));
+    }
+    Ok(bytes)
+}
+
+impl Query {
+    /// The parameters of a query string, all of them known.
+    pub(super) fn read(text: &str, known: &[&'static [Param]]) -> Result<Self, Problem> {
+        let known = || known.iter().copied().flatten();
+        let mut values = Vec::new();
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            let Some(param) = known().find(|param| param.name == name) else {
+                return Err(Problem::field(&name, "no parameter of this call"));
+            };
+            if values.iter().any(|(name, _)| *name == param.name) {
+                return Err(Problem::field(param.name, "given twice"));
+            }
+            let value = param.kind.value(&value);
+            values.push((param.name, value.map_err(|why| Problem::field(param.name, why))?));
+        }
+        let query = Self(values);
+        match known().find(|param| param.is_required && query.get(param.name).is_none()) {
+            Some(missing) => Err(Problem::field(missing.name, "missing")),
+            None => Ok(query),
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    pub(super) fn integer(&self, name: &str) -> Option<i64> {
+        match self.get(name)? {
+            Value::Integer(integer) => Some(*integer),
+            _ => None,
+        }
+    }
+
+    /// A whole number of a parameter that has no negative ones.
+    pub(super) fn count(&self, name: &str) -> Option<u64> {
+        self.integer(name).map(i64::unsigned_abs)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
+        match self.get(name)? {
+            Value::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub(super) fn numbers<const N: usize>(&self, name: &str) -> Option<[f64; N]> {
+        match self.get(name)? {
+            Value::Numbers(numbers) => numbers.as_slice().try_into().ok(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn flag(&self, name: &str) -> Option<bool> {
+        match self.get(name)? {
+            Value::Flag(flag) => Some(*flag),
+            _ => None,
+        }
+    }
+
+    pub(super) fn words(&self, name: &str) -> &[&'static str] {
+        match self.get(name) {
+            Some(Value::Words(words)) => words,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn word(&self, name: &str) -> Option<&'static str> {
+        self.words(name).first().copied()
+    }
+
+    pub(super) fn objects(&self, name: &str) -> &[u64] {
+        match self.get(name) {
+            Some(Value::Objects(objects)) => objects,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn object(&self, name: &str) -> Option<u64> {
+        self.objects(name).first().copied()
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        match self.get(name)? {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn bytes(&self, name: &str) -> Option<&[u8]> {
+        match self.get(name)? {
+            Value::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[Param] = &[
+        Param::new("k", Kind::Integer(1, 9), "").required(),
+        Param::new("circle", Kind::Numbers(3), ""),
+        Param::new("speed", Kind::Interval, ""),
+        Param::new("events", Kind::SomeOf(&["enter", "left"]), ""),
+        Param::new("objects", Kind::Objects(2), ""),
+        Param::new("token", Kind::Token, ""),
+    ];
+
+    fn read(text: &str) -> Result<Query, Problem> {
+        Query::read(text, &[KNOWN])
+    }
+
+    #[test]
+    fn values_are_read_by_their_kind() {
+        let text =
+            "k=3&circle=-1,2e0%2C3.5&speed=,4&events=left,enter&objects=0,18446744073709551615";
+        let query = read(&format!("{text}&token=AQI")).unwrap();
+        assert_eq!(query.integer("k"), Some(3));
+        assert_eq!(query.numbers("circle"), Some([-1.0, 2.0, 3.5]));
+        assert_eq!(query.numbers("speed"), Some([f64::NEG_INFINITY, 4.0]));
+        assert_eq!(query.words("events"), ["left", "enter"]);
+        assert_eq!(query.objects("objects"), [0, u64::MAX]);
+        assert_eq!(query.bytes("token"), Some([1, 2].as_slice()));
+        assert!(!read("k=1").unwrap().has("circle"));
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        for (text, named) in [
+            ("", "k"),
+            ("k=", "k"),
+            ("k=10", "k"),
+            ("k=99999999999999999999", "k"),
+            ("k=1&k=2", "k"),
+            ("k=1&j=2", "j"),
+            ("k=1&circle=1,2", "circle"),
+            ("k=1&circle=1,2,NaN", "circle"),
+            ("k=1&circle=1,2,inf", "circle"),
+            ("k=1&circle=1,2,1e999", "circle"),
+            ("k=1&circle=1,2,+3", "circle"),
+            ("k=1&speed=1", "speed"),
+            ("k=1&speed=1,2,3", "speed"),
+            ("k=1&events=Enter", "events"),
+            ("k=1&objects=18446744073709551616", "objects"),
+            ("k=1&objects=1,2,3", "objects"),
+            ("k=1&objects=+1", "objects"),
+            ("k=1&token=*", "token"),
+            ("%FF%FE=1", "\u{fffd}\u{fffd}"),
+        ] {
+            let problem = read(text).unwrap_err();
+            assert_eq!(problem.named(), Some(named), "{text}");
+        }
+    }
+}

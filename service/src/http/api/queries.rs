@@ -1,0 +1,78 @@
+//! Queries of now: given objects, regions, neighbours.
+
+use axum::response::Response;
+use http::StatusCode;
+use shoal_engine::limits::{GET_OBJECTS_MAX, NEAREST_MAX};
+use shoal_proto::v1;
+
+use super::answer::{Head as _, answer, begin, rows};
+use super::call::{Call, json};
+use super::filter::options;
+use super::param::{Kind, Param};
+use crate::cli::output::FeatureJson;
+use crate::http::problem::Problem;
+
+/// Given objects.
+pub(super) const OBJECTS: &[Param] =
+    &[Param::new("objects", Kind::Objects(GET_OBJECTS_MAX), "The objects").required()];
+
+/// The point of a search.
+pub(super) const POINT: &[Param] = &[
+    Param::new("x", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "Longitude, or metres")
+        .required(),
+    Param::new("y", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "Latitude, or metres")
+        .required(),
+    Param::new("k", Kind::Integer(1, NEAREST_MAX as i64), "How many objects").required(),
+    Param::new(
+        "distance_max_m",
+        Kind::Number(0.0, f64::INFINITY),
+        "Only objects at this distance or nearer, in metres",
+    ),
+];
+
+pub(super) async fn get(call: Call) -> Result<Response, Problem> {
+    let objects = call.query.objects("objects").to_vec();
+    let options = Some(options(&call.query, &call.fleet));
+    let request = call.request(v1::GetRequest { options, objects, ..Default::default() });
+    let reply = call.queries().get(request).await;
+    answer(&call, reply).await
+}
+
+/// One object as a feature.
+pub(super) async fn get_one(call: Call) -> Result<Response, Problem> {
+    let options = Some(options(&call.query, &call.fleet));
+    let request =
+        call.request(v1::GetRequest { options, objects: vec![call.object], ..Default::default() });
+    let reply = call.queries().get(request).await;
+    let (header, part, _) = begin(&call, reply).await?;
+    let Some(row) = rows(part).next() else {
+        let detail = format!("fleet {} has no object {}", call.fleet, call.object);
+        return Err(Problem::new(StatusCode::NOT_FOUND, "OBJECT_UNKNOWN", detail));
+    };
+    let feature = FeatureJson::new(&row, header.clock_ms);
+    json(StatusCode::OK, &feature, &header.headers())
+}
+
+pub(super) async fn range(mut call: Call) -> Result<Response, Problem> {
+    let region = call.region().await?;
+    if region.is_none() {
+        return Err(Problem::field("circle", "give it or rectangle"));
+    }
+    let options = Some(options(&call.query, &call.fleet));
+    let request = call.request(v1::RangeRequest { options, region });
+    let reply = call.queries().range(request).await;
+    answer(&call, reply).await
+}
+
+pub(super) async fn nearest(call: Call) -> Result<Response, Problem> {
+    let number = |name| call.query.number(name);
+    let request = v1::NearestRequest {
+        options: Some(options(&call.query, &call.fleet)),
+        x: number("x").unwrap_or(f64::NAN),
+        y: number("y").unwrap_or(f64::NAN),
+        k: call.query.count("k").unwrap_or(0) as u32,
+        distance_max_m: number("distance_max_m"),
+    };
+    let reply = call.queries().nearest(call.request(request)).await;
+    answer(&call, reply).await
+}

@@ -1,0 +1,229 @@
+//! Reports and removals: documents in one message, lines in a stream of messages.
+//!
+//! The answer says what became of every row, and has the token of the change.
+
+use axum::response::Response;
+use http::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shoal_proto::v1;
+
+use super::base64;
+use super::call::{Call, TOKEN, json};
+use super::lines::report_lines;
+use super::param::{Kind, Param};
+use super::row::{ObjectId, of_document};
+use crate::http::limits::HTTP_DOCUMENT_BYTES_MAX;
+use crate::http::problem::Problem;
+use crate::limits::PRODUCER_BYTES_MAX;
+
+/// Lines of rows or features.
+pub(super) const NDJSON: &str = "application/x-ndjson";
+
+/// What an acknowledgement stands for.
+pub(super) const DURABILITY: &[Param] = &[Param::new(
+    "durability",
+    Kind::OneOf(&["applied", "logged"]),
+    "What the answer stands for; the default of the fleet if absent",
+)];
+
+/// Numbers for safe retries.
+pub(super) const NUMBER: &[Param] = &[
+    Param::new("producer", Kind::Text(PRODUCER_BYTES_MAX), "The sender, for safe retries"),
+    Param::new("batch_seq", Kind::Integer(1, 1 << 53), "The number of this report, from 1"),
+];
+
+/// Rows by outcome.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub(super) struct RowsJson {
+    applied: u64,
+    duplicate: u64,
+    superseded: u64,
+    late: u64,
+    refused: u64,
+}
+
+/// A refused row.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct RefusedJson {
+    /// The row, counted from 0.
+    row: u64,
+    /// Its wrong member.
+    field: String,
+    /// Why: a reason of RefusalReason without its prefix.
+    reason: String,
+}
+
+/// What became of a report.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Report")]
+pub(super) struct ReportJson {
+    /// The fleet.
+    fleet: String,
+    /// Its term.
+    term: String,
+    /// The epoch in which the last row was applied.
+    epoch: u64,
+    /// A query with this as `min_token` sees the report.
+    token: String,
+    /// What the report stands for: `applied` or `logged`.
+    durability: &'static str,
+    /// Rows by outcome.
+    rows: RowsJson,
+    /// The first refused rows, at most 256.
+    refused_rows: Vec<RefusedJson>,
+    /// True if this number of the producer had been applied before.
+    duplicate: bool,
+}
+
+impl ReportJson {
+    /// Nothing so far.
+    pub(super) fn new(fleet: &str) -> Self {
+        Self { fleet: fleet.to_owned(), ..Self::default() }
+    }
+
+    /// Adds an acknowledgement; `row_of` gives the place of a refused row.
+    pub(super) fn add(&mut self, ack: &v1::ReportAck, row_of: impl Fn(&v1::RefusedRow) -> u64) {
+        let rows = ack.rows.unwrap_or_default();
+        self.rows.applied += rows.applied;
+        self.rows.duplicate += rows.duplicate;
+        self.rows.superseded += rows.superseded;
+        self.rows.late += rows.late;
+        self.rows.refused += rows.refused;
+        let room = crate::limits::REFUSED_ROWS_TOLD_MAX - self.refused_rows.len();
+        self.refused_rows.extend(ack.refused_rows.iter().take(room).map(|row| RefusedJson {
+            row: row_of(row),
+            field: row.field.clone(),
+            reason: row.reason().as_str_name().trim_start_matches("REFUSAL_REASON_").to_owned(),
+        }));
+        self.duplicate |= ack.duplicate_messages > 0;
+        if !ack.token.is_empty() {
+            self.term = ack.term.to_string();
+            self.epoch = ack.epoch;
+            self.token = base64::encode(&ack.token);
+            self.durability = durability_name(ack.durability());
+        }
+    }
+
+    /// As the response.
+    pub(super) fn respond(&self) -> Result<Response, Problem> {
+        json(StatusCode::OK, self, &[(TOKEN, self.token.clone())])
+    }
+}
+
+fn durability_name(durability: v1::Durability) -> &'static str {
+    match durability {
+        v1::Durability::Logged => "logged",
+        v1::Durability::Applied | v1::Durability::Unspecified => "applied",
+    }
+}
+
+/// The level that a parameter names.
+pub(super) fn durability(word: Option<&str>) -> v1::Durability {
+    match word {
+        Some("applied") => v1::Durability::Applied,
+        Some("logged") => v1::Durability::Logged,
+        _ => v1::Durability::Unspecified,
+    }
+}
+
+pub(super) async fn report(mut call: Call) -> Result<Response, Problem> {
+    if call.media_type()? == NDJSON {
+        return report_lines(call).await;
+    }
+    let document = call.document(HTTP_DOCUMENT_BYTES_MAX).await?;
+    let fixes = of_document(&document.bytes)?;
+    let request = v1::ReportOnceRequest {
+        fleet: call.fleet.clone(),
+        producer: call.query.text("producer").unwrap_or_default().to_owned(),
+        batch_seq: call.query.count("batch_seq").unwrap_or(0),
+        payload: Some(v1::report_once_request::Payload::Rows(v1::Rows { fixes })),
+        durability: durability(call.query.word("durability")).into(),
+    };
+    let reply = call.positions().report_once(call.request(request)).await;
+    drop(document);
+    let ack = reply.map_err(|status| call.problem(status))?.into_inner().ack.unwrap_or_default();
+    let mut report = ReportJson::new(&call.fleet);
+    report.add(&ack, |row| row.row.into());
+    report.respond()
+}
+
+/// Objects to remove.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Removal {
+    /// The objects. Repeated ones count once.
+    #[schemars(length(max = 65_536))]
+    objects: Vec<ObjectId>,
+}
+
+/// What was removed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Removed")]
+pub(super) struct RemovedJson {
+    /// The fleet.
+    fleet: String,
+    /// Its term.
+    term: String,
+    /// The epoch in which the removal took effect.
+    epoch: u64,
+    /// A query with this as `min_token` sees the removal.
+    token: String,
+    /// Objects that were removed.
+    removed: u64,
+    /// Objects that did not exist.
+    missing: u64,
+    /// True if this number of the producer had been applied before.
+    duplicate: bool,
+}
+
+pub(super) async fn remove(mut call: Call) -> Result<Response, Problem> {
+    let removal: Removal = call.parsed(HTTP_DOCUMENT_BYTES_MAX).await?;
+    let objects = removal.objects.into_iter().map(|ObjectId(object)| object).collect();
+    remove_objects(call, objects).await
+}
+
+pub(super) async fn remove_one(call: Call) -> Result<Response, Problem> {
+    let objects = vec![call.object];
+    remove_objects(call, objects).await
+}
+
+async fn remove_objects(call: Call, objects: Vec<u64>) -> Result<Response, Problem> {
+    let request = v1::RemoveRequest {
+        fleet: call.fleet.clone(),
+        objects,
+        producer: call.query.text("producer").unwrap_or_default().to_owned(),
+        batch_seq: call.query.count("batch_seq").unwrap_or(0),
+        ..Default::default()
+    };
+    let reply = call.positions().remove(call.request(request)).await;
+    let reply = reply.map_err(|status| call.problem(status))?.into_inner();
+    let token = base64::encode(&reply.token);
+    let removed = RemovedJson {
+        fleet: call.fleet,
+        term: reply.term.to_string(),
+        epoch: reply.epoch,
+        token: token.clone(),
+        removed: reply.removed_count,
+        missing: reply.missing_count,
+        duplicate: reply.duplicate,
+    };
+    json(StatusCode::OK, &removed, &[(TOKEN, token)])
+}
+
+pub(super) async fn clear(call: Call) -> Result<Response, Problem> {
+    let request = call.request(v1::ClearFleetRequest { name: call.fleet.clone() });
+    let reply = call.fleets().clear_fleet(request).await;
+    let reply = reply.map_err(|status| call.problem(status))?.into_inner();
+    let token = base64::encode(&reply.token);
+    let removed = RemovedJson {
+        fleet: call.fleet,
+        term: reply.term.to_string(),
+        epoch: reply.epoch,
+        token: token.clone(),
+        removed: reply.removed_count,
+        missing: 0,
+        duplicate: false,
+    };
+    json(StatusCode::OK, &removed, &[(TOKEN, token)])
+}

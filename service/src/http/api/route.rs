@@ -1,0 +1,62 @@
+//! What a route is: a row of the table from which the router, the checks of parameters and the
+//! OpenAPI document are made.
+
+use std::pin::Pin;
+
+use axum::response::Response;
+use schemars::{Schema, SchemaGenerator};
+
+use super::call::Call;
+use super::param::Param;
+use crate::http::problem::Problem;
+
+/// How a handler answers.
+pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+
+/// The schema of a type, whose definitions the generator collects.
+pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// One call of the API.
+#[derive(Clone, Copy)]
+pub(in crate::http) struct Route {
+    /// `GET`, `POST` or `DELETE`.
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    /// Name of the call, in camel case.
+    pub(super) id: &'static str,
+    /// One line that says what it does.
+    pub(super) about: &'static str,
+    /// Parameters of the query string.
+    pub(super) query: &'static [&'static [Param]],
+    /// What the body may be; empty without one.
+    pub(super) body: &'static [Media],
+    /// The status of success.
+    pub(super) status: u16,
+    /// What success answers.
+    pub(super) answer: &'static [Media],
+    /// Headers of this answer.
+    pub(super) headers: &'static [(&'static str, &'static str)],
+    /// Statuses of its errors with what they mean; any call may have others.
+    pub(super) refusals: &'static [(u16, &'static str)],
+    pub(super) handler: fn(Call) -> Answering,
+}
+
+/// A media type and what it holds.
+#[derive(Clone, Copy)]
+pub(super) struct Media {
+    pub(super) name: &'static str,
+    /// Of the document, or of one line or event.
+    pub(super) schema: Option<SchemaOf>,
+}
+
+impl Media {
+    /// A document of a type.
+    pub(super) const fn new(name: &'static str, schema: SchemaOf) -> Self {
+        Self { name, schema: Some(schema) }
+    }
+
+    /// Text, whose form the description gives.
+    pub(super) const fn text(name: &'static str) -> Self {
+        Self { name, schema: None }
+    }
+}

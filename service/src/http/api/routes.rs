@@ -1,0 +1,380 @@
+//! The table of routes, and the router made of it.
+//!
+//! A test compares its responses with those that the server gives.
+
+use std::sync::Mutex;
+
+use axum::Router;
+use axum::extract::{RawPathParams, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodFilter, on};
+
+use super::answer::{HEADERS, PAST_ROWS, ROWS};
+use super::call::Call;
+use super::events::EVENTS;
+use super::filter::{AGE, FILTER, FORM, OBJECT_OPTIONS, OPTIONS, PAGE, TIMEOUT, WINDOW};
+use super::fleets::{self, NewFleet, PAGES};
+use super::geometry::{REGION, RegionDocument};
+use super::histories::{self, EVERY, MOMENT, PASSED};
+use super::param::{Param, Query, object};
+use super::queries::{self, OBJECTS, POINT};
+use super::reports::{self, DURABILITY, NDJSON, NUMBER, Removal, RemovedJson, ReportJson};
+use super::route::{Answering, Media, Route};
+use super::row::{GeoReport, RowReport};
+use super::subscriptions::{RULES, Subscription};
+use super::{events, fleets::FleetsJson};
+use crate::cli::output::{FeatureJson, FleetJson};
+use crate::http::app::App;
+use crate::http::problem::Problem;
+
+const JSON: &str = "application/json";
+const GEOJSON: &str = "application/geo+json";
+
+/// Errors that many calls share.
+const WRONG: (u16, &str) = (400, "A parameter, the path or the body is wrong");
+const UNKNOWN: (u16, &str) = (404, "The fleet does not exist");
+const LARGE: (u16, &str) = (413, "The body is too long");
+const MEDIA: (u16, &str) = (415, "The media type of the body is none of those listed");
+const FORMS: (u16, &str) = (406, "None of the forms is accepted");
+const CONFLICT: (u16, &str) = (409, "The fleet keeps no history");
+
+/// A region in GeoJSON.
+const REGION_BODY: &[Media] = &[
+    Media::new(GEOJSON, |generator| generator.subschema_for::<RegionDocument>()),
+    Media::new(JSON, |generator| generator.subschema_for::<RegionDocument>()),
+];
+
+/// A document of a type.
+macro_rules! document {
+    ($type:ty) => {
+        &[Media::new(JSON, |generator| generator.subschema_for::<$type>())]
+    };
+}
+
+/// A handler as a row has it.
+macro_rules! handler {
+    ($module:ident :: $name:ident) => {{
+        fn handle(call: Call) -> Answering {
+            Box::pin($module::$name(call))
+        }
+        handle
+    }};
+}
+
+/// A call without parameters, body or answer; rows state what theirs has.
+const PLAIN: Route = Route {
+    method: "GET",
+    path: "",
+    id: "",
+    about: "",
+    query: &[TIMEOUT],
+    body: &[],
+    status: 200,
+    answer: &[],
+    headers: &[],
+    refusals: &[WRONG, UNKNOWN],
+    handler: |_| Box::pin(async { Err(Problem::field("", "no call")) }),
+};
+
+/// As [`PLAIN`], with rows.
+const ROWED: Route =
+    Route { answer: ROWS, headers: HEADERS, refusals: &[WRONG, UNKNOWN, FORMS], ..PLAIN };
+
+/// As [`ROWED`], of the past.
+const PAST: Route =
+    Route { answer: PAST_ROWS, refusals: &[WRONG, UNKNOWN, FORMS, CONFLICT], ..ROWED };
+
+/// All calls.
+pub(super) const ROUTES: &[Route] = &[
+    Route {
+        path: "/v1/fleets",
+        id: "listFleets",
+        about: "Lists the fleets, ordered by name",
+        query: &[PAGES, TIMEOUT],
+        answer: document!(FleetsJson),
+        refusals: &[WRONG],
+        handler: handler!(fleets::list),
+        ..PLAIN
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets",
+        id: "createFleet",
+        about: "Creates a fleet",
+        body: document!(NewFleet),
+        status: 201,
+        answer: document!(FleetJson),
+        headers: &[("Location", "The path of the fleet")],
+        refusals: &[WRONG, (409, "A fleet has this name"), LARGE, MEDIA],
+        handler: handler!(fleets::create),
+        ..PLAIN
+    },
+    Route {
+        path: "/v1/fleets/{fleet}",
+        id: "getFleet",
+        about: "Describes a fleet",
+        answer: document!(FleetJson),
+        handler: handler!(fleets::describe),
+        ..PLAIN
+    },
+    Route {
+        method: "DELETE",
+        path: "/v1/fleets/{fleet}",
+        id: "deleteFleet",
+        about: "Deletes a fleet with all its objects",
+        status: 204,
+        handler: handler!(fleets::delete),
+        ..PLAIN
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/clear",
+        id: "clearFleet",
+        about: "Removes every object of a fleet",
+        answer: document!(RemovedJson),
+        headers: &[("Shoal-Token", "See the member `token`")],
+        handler: handler!(reports::clear),
+        ..PLAIN
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/objects",
+        id: "report",
+        about: "Reports positions: a document in one message, or lines of any number in many",
+        query: &[DURABILITY, NUMBER, TIMEOUT],
+        body: &[
+            Media::new(GEOJSON, |generator| generator.subschema_for::<GeoReport>()),
+            Media::new(JSON, |generator| generator.subschema_for::<RowReport>()),
+            Media::text(NDJSON),
+        ],
+        answer: document!(ReportJson),
+        headers: &[("Shoal-Token", "See the member `token`")],
+        refusals: &[
+            WRONG,
+            UNKNOWN,
+            (409, "The number of the producer is out of order"),
+            LARGE,
+            MEDIA,
+        ],
+        handler: handler!(reports::report),
+        ..PLAIN
+    },
+    Route {
+        path: "/v1/fleets/{fleet}/objects",
+        id: "getObjects",
+        about: "Returns those of the given objects that exist",
+        query: &[OBJECTS, OPTIONS, PAGE, FILTER, AGE, FORM],
+        handler: handler!(queries::get),
+        ..ROWED
+    },
+    Route {
+        path: "/v1/fleets/{fleet}/objects/{object}",
+        id: "getObject",
+        about: "Returns one object as a feature",
+        query: &[OBJECT_OPTIONS, TIMEOUT],
+        answer: document!(FeatureJson),
+        refusals: &[WRONG, (404, "The fleet or the object does not exist")],
+        headers: HEADERS,
+        handler: handler!(queries::get_one),
+        ..PLAIN
+    },
+    Route {
+        method: "DELETE",
+        path: "/v1/fleets/{fleet}/objects/{object}",
+        id: "removeObject",
+        about: "Removes one object",
+        query: &[NUMBER, TIMEOUT],
+        answer: document!(RemovedJson),
+        headers: &[("Shoal-Token", "See the member `token`")],
+        handler: handler!(reports::remove_one),
+        ..PLAIN
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/remove",
+        id: "removeObjects",
+        about: "Removes objects",
+        query: &[NUMBER, TIMEOUT],
+        body: document!(Removal),
+        answer: document!(RemovedJson),
+        headers: &[("Shoal-Token", "See the member `token`")],
+        refusals: &[WRONG, UNKNOWN, LARGE, MEDIA],
+        handler: handler!(reports::remove),
+        ..PLAIN
+    },
+    Route {
+        path: "/v1/fleets/{fleet}/range",
+        id: "range",
+        about: "Returns every object in a circle or a rectangle",
+        query: &[REGION, OPTIONS, PAGE, FILTER, AGE, FORM],
+        handler: handler!(queries::range),
+        ..ROWED
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/range",
+        id: "rangeGeoJson",
+        about: "Returns every object in a GeoJSON polygon or multipolygon",
+        query: &[OPTIONS, PAGE, FILTER, AGE, FORM],
+        body: REGION_BODY,
+        refusals: &[WRONG, UNKNOWN, FORMS, LARGE, MEDIA],
+        handler: handler!(queries::range),
+        ..ROWED
+    },
+    Route {
+        path: "/v1/fleets/{fleet}/nearest",
+        id: "nearest",
+        about: "Returns the k objects nearest to a point, by distance",
+        query: &[POINT, OPTIONS, FILTER, AGE, FORM],
+        handler: handler!(queries::nearest),
+        ..ROWED
+    },
+    Route {
+        path: "/v1/fleets/{fleet}/history/trajectory",
+        id: "trajectory",
+        about: "Returns the fixes of given objects in a window of time",
+        query: &[OBJECTS, WINDOW, EVERY, FORM],
+        handler: handler!(histories::trajectory),
+        ..PAST
+    },
+    Route {
+        path: "/v1/fleets/{fleet}/history/passed",
+        id: "passed",
+        about: "Returns which objects had a fix in a circle or rectangle in a window of time",
+        query: &[REGION, WINDOW, PASSED, FILTER, FORM],
+        handler: handler!(histories::passed),
+        ..PAST
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/history/passed",
+        id: "passedGeoJson",
+        about: "Returns which objects had a fix in a GeoJSON polygon in a window of time",
+        query: &[WINDOW, PASSED, FILTER, FORM],
+        body: REGION_BODY,
+        refusals: &[WRONG, UNKNOWN, FORMS, CONFLICT, LARGE, MEDIA],
+        handler: handler!(histories::passed),
+        ..PAST
+    },
+    Route {
+        path: "/v1/fleets/{fleet}/history/as-of",
+        id: "asOf",
+        about: "Returns the state of the fleet at a moment",
+        query: &[MOMENT, REGION, FILTER, FORM],
+        handler: handler!(histories::as_of),
+        ..PAST
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/history/as-of",
+        id: "asOfGeoJson",
+        about: "Returns the state in a GeoJSON polygon at a moment",
+        query: &[MOMENT, FILTER, FORM],
+        body: REGION_BODY,
+        refusals: &[WRONG, UNKNOWN, FORMS, CONFLICT, LARGE, MEDIA],
+        handler: handler!(histories::as_of),
+        ..PAST
+    },
+    Route {
+        path: "/v1/fleets/{fleet}/events",
+        id: "events",
+        about: "Streams what happens in a circle or rectangle, or resumes after Last-Event-ID",
+        query: &[REGION, RULES, FILTER, AGE],
+        answer: EVENTS,
+        handler: handler!(events::events),
+        ..PLAIN
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/events",
+        id: "eventsOfRegions",
+        about: "Streams what happens in many regions, or resumes after Last-Event-ID",
+        query: &[],
+        body: document!(Subscription),
+        answer: EVENTS,
+        refusals: &[WRONG, UNKNOWN, LARGE, MEDIA],
+        handler: handler!(events::events),
+        ..PLAIN
+    },
+];
+
+/// Adds all calls to a router.
+pub(in crate::http) fn add_routes(mut router: Router<App>) -> Router<App> {
+    for route in ROUTES {
+        let method = match route.method {
+            "POST" => MethodFilter::POST,
+            "DELETE" => MethodFilter::DELETE,
+            _ => MethodFilter::GET,
+        };
+        let handler = move |State(app): State<App>, path: RawPathParams, request: Request| {
+            answer(route, app, path, request)
+        };
+        router = router.route(route.path, on(method, handler));
+    }
+    router
+}
+
+async fn answer(
+    route: &'static Route,
+    app: App,
+    path: RawPathParams,
+    request: Request,
+) -> Response {
+    // A body is not read for a caller without a token.
+    if let Err(problem) = app.recognize(&request) {
+        return problem.into_response();
+    }
+    let answered = match call(route, app, &path, request) {
+        Ok(call) => (route.handler)(call).await,
+        Err(problem) => Err(problem),
+    };
+    answered.unwrap_or_else(Problem::into_response)
+}
+
+fn call(
+    route: &'static Route,
+    app: App,
+    path: &RawPathParams,
+    request: Request,
+) -> Result<Call, Problem> {
+    let of_path = |name| path.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+    let fleet = of_path("fleet").unwrap_or_default().to_owned();
+    let object = of_path("object").map_or(Ok(0), object);
+    let object = object.map_err(|why| Problem::field("object", why))?;
+    let (parts, body) = request.into_parts();
+    let query = Query::read(parts.uri.query().unwrap_or_default(), route.query)?;
+    let (headers, extensions) = (parts.headers, parts.extensions);
+    let body = Mutex::new(body);
+    Ok(Call { app, route, fleet, object, query, headers, extensions, body })
+}
+
+/// Parameters of a path.
+pub(super) const PATH: &[Param] = &[
+    Param::new("fleet", super::param::Kind::Fleet, "The fleet").required(),
+    Param::new("object", super::param::Kind::Object, "The object").required(),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn routes_and_parameters_have_names_of_their_own() {
+        let mut ids = HashSet::new();
+        let mut places = HashSet::new();
+        for route in ROUTES {
+            assert!(ids.insert(route.id), "{}", route.id);
+            assert!(places.insert((route.method, route.path)), "{}", route.id);
+            let mut names = HashSet::new();
+            for param in route.query.iter().copied().flatten() {
+                assert!(names.insert(param.name), "{}: {}", route.id, param.name);
+            }
+            let mut statuses = HashSet::from([route.status]);
+            for (status, _) in route.refusals {
+                assert!(statuses.insert(*status), "{}: {status}", route.id);
+            }
+        }
+    }
+}

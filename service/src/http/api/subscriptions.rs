@@ -1,0 +1,340 @@
+//! The regions of a subscription, from the query string or a document.
+//!
+//! A query string states one region, which has the id 1.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::de::{Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use shoal_client::duration::from_millis;
+use shoal_proto::v1;
+
+use super::call::Call;
+use super::filter::{filter, millis};
+use super::geometry::{Geometry, circle, of_query, rectangle};
+use super::param::{Kind, Param, Query};
+use super::row::ObjectId;
+use crate::http::limits::HTTP_DOCUMENT_BYTES_MAX;
+use crate::http::problem::Problem;
+use crate::limits::REGION_CHANGES_MAX;
+
+/// Longest dwell time and interval: a day.
+const DAY_MS: i64 = 86_400_000;
+
+/// The words of `events`.
+const KINDS: &[&str] = &[
+    "enter",
+    "move",
+    "cross",
+    "left",
+    "removed",
+    "expired",
+    "filtered",
+    "region_changed",
+    "cleared",
+];
+
+/// How a region is evaluated and what is reported of it.
+pub(super) const RULES: &[Param] = &[
+    Param::new("events", Kind::SomeOf(KINDS), "Kinds of events to report; all if absent"),
+    Param::new("projection", Kind::OneOf(&["ids", "fixes"]), "Add the record; fixes if absent"),
+    Param::new(
+        "evaluation",
+        Kind::OneOf(&["per_cycle", "every_fix", "crossing"]),
+        "Evaluate the state after each cycle (if absent), every fix, or also the line between two",
+    ),
+    Param::new("move_interval_ms", Kind::Integer(0, DAY_MS), "Least time between two moves"),
+    Param::new("enter_dwell_ms", Kind::Integer(0, DAY_MS), "Enter only after so long inside"),
+    Param::new("leave_dwell_ms", Kind::Integer(0, DAY_MS), "Leave only after so long outside"),
+    Param::new(
+        "hysteresis_m",
+        Kind::Number(0.0, f64::INFINITY),
+        "Leave only at this distance, in metres, from the last position inside",
+    ),
+    Param::new("snapshot", Kind::Flag, "Report all members first; true if absent"),
+    RETENTION,
+];
+
+/// Of the session.
+const RETENTION: Param = Param::new(
+    "retention_ms",
+    Kind::Integer(0, DAY_MS),
+    "How long the session continues without a stream; the limit of the server if absent",
+);
+
+/// Regions to follow.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Subscription {
+    /// The regions. With `Last-Event-ID` they are used only if the session has ended.
+    #[serde(default)]
+    #[schemars(length(max = 16_384))]
+    #[serde(deserialize_with = "regions")]
+    regions: Vec<FollowedRegion>,
+    /// How long the session continues without a stream, milliseconds; the limit of the server if
+    /// absent.
+    #[schemars(range(max = 86_400_000))]
+    retention_ms: Option<u64>,
+}
+
+/// A list of regions, no longer than a subscription may have.
+fn regions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FollowedRegion>, D::Error> {
+    struct Regions;
+    impl<'de> Visitor<'de> for Regions {
+        type Value = Vec<FollowedRegion>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of at most {REGION_CHANGES_MAX} regions")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut regions = Vec::new();
+            while regions.len() < REGION_CHANGES_MAX
+                && let Some(region) = list.next_element()?
+            {
+                regions.push(region);
+            }
+            match list.next_element::<IgnoredAny>()? {
+                None => Ok(regions),
+                Some(_) => Err(A::Error::invalid_length(REGION_CHANGES_MAX + 1, &self)),
+            }
+        }
+    }
+    deserializer.deserialize_seq(Regions)
+}
+
+/// A region and what to report of it. Give one of `circle`, `rectangle` and `geometry`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FollowedRegion {
+    /// Chosen by the client; distinct in the document.
+    region_id: ObjectId,
+    /// x, y and radius in metres.
+    circle: Option<[f64; 3]>,
+    /// West, south, east and north.
+    rectangle: Option<[f64; 4]>,
+    /// A GeoJSON geometry.
+    geometry: Option<Geometry>,
+    /// Only objects whose record passes.
+    filter: Option<FilterJson>,
+    /// Kinds of events to report; all if empty.
+    #[serde(default)]
+    events: Vec<EventKindWord>,
+    /// Whether events have the record.
+    #[serde(default)]
+    projection: ProjectionWord,
+    /// Which fixes are evaluated.
+    #[serde(default)]
+    evaluation: EvaluationWord,
+    /// Least time between two moves of an object, milliseconds.
+    #[schemars(range(max = 86_400_000))]
+    move_interval_ms: Option<u64>,
+    /// Enter only after so long inside, milliseconds.
+    #[schemars(range(max = 86_400_000))]
+    enter_dwell_ms: Option<u64>,
+    /// Leave only after so long outside, milliseconds.
+    #[schemars(range(max = 86_400_000))]
+    leave_dwell_ms: Option<u64>,
+    /// Leave only at this distance, in metres, from the last position inside.
+    #[schemars(range(min = 0))]
+    hysteresis_m: Option<f64>,
+    /// Report all members first.
+    #[serde(default = "yes")]
+    snapshot: bool,
+}
+
+/// Conditions on the record of an object; an absent side of an interval is open.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FilterJson {
+    #[serde(default)]
+    state_mask: u32,
+    #[serde(default)]
+    state_value: u32,
+    #[schemars(range(max = 3_162_240_000_000_u64))]
+    age_max_ms: Option<u64>,
+    speed_mps: Option<[Option<f64>; 2]>,
+    heading_deg: Option<[Option<f64>; 2]>,
+    altitude_m: Option<[Option<f64>; 2]>,
+}
+
+macro_rules! words {
+    ($(#[$attribute:meta])* $name:ident -> $wire:ident { $($word:ident = $value:ident,)* }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        enum $name {
+            #[default]
+            $($word,)*
+        }
+
+        impl From<$name> for v1::$wire {
+            fn from(word: $name) -> Self {
+                match word {
+                    $($name::$word => Self::$value,)*
+                }
+            }
+        }
+    };
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl From<FilterJson> for v1::Filter {
+    fn from(filter: FilterJson) -> Self {
+        let interval = |sides: Option<[Option<f64>; 2]>| {
+            sides.map(|[min, max]| v1::Interval {
+                min: min.unwrap_or(f64::NEG_INFINITY),
+                max: max.unwrap_or(f64::INFINITY),
+            })
+        };
+        Self {
+            state_mask: filter.state_mask,
+            state_value: filter.state_value,
+            age_max: filter.age_max_ms.map(from_millis),
+            speed_mps: interval(filter.speed_mps),
+            heading_deg: interval(filter.heading_deg),
+            altitude_m: interval(filter.altitude_m),
+        }
+    }
+}
+
+impl FollowedRegion {
+    fn into_wire(self, number: usize) -> Result<v1::RegionSubscription, Problem> {
+        let path = |name: &str| format!("regions[{number}].{name}");
+        let geometry = self.geometry.map(Geometry::into_kind).transpose();
+        let geometry = geometry.map_err(|why| Problem::field(&path("geometry"), why))?;
+        let kinds = [self.circle.map(circle), self.rectangle.map(rectangle), geometry];
+        let mut kinds = kinds.into_iter().flatten();
+        let (Some(kind), None) = (kinds.next(), kinds.next()) else {
+            let why = "give one of circle, rectangle and geometry";
+            return Err(Problem::field(&path("circle"), why));
+        };
+        let events = self.events.into_iter().map(|kind| v1::EventKind::from(kind).into());
+        Ok(v1::RegionSubscription {
+            region_id: self.region_id.0,
+            region: Some(v1::Region { kind: Some(kind) }),
+            filter: self.filter.map(v1::Filter::from),
+            events: events.collect(),
+            projection: v1::Projection::from(self.projection).into(),
+            evaluation: v1::Evaluation::from(self.evaluation).into(),
+            move_interval: self.move_interval_ms.map(from_millis),
+            enter_dwell: self.enter_dwell_ms.map(from_millis),
+            leave_dwell: self.leave_dwell_ms.map(from_millis),
+            hysteresis_m: self.hysteresis_m.unwrap_or(0.0),
+            snapshot: self.snapshot,
+        })
+    }
+}
+
+words! {
+    /// A kind of event.
+    EventKindWord -> EventKind {
+        Enter = Enter,
+        Move = Move,
+        Cross = Cross,
+        Left = Left,
+        Removed = Removed,
+        Expired = Expired,
+        Filtered = Filtered,
+        RegionChanged = RegionChanged,
+        Cleared = Cleared,
+    }
+}
+
+words! {
+    /// What an event has.
+    ProjectionWord -> Projection {
+        Fixes = Fixes,
+        Ids = Ids,
+    }
+}
+
+words! {
+    /// Which fixes are evaluated.
+    EvaluationWord -> Evaluation {
+        PerCycle = PerCycle,
+        EveryFix = EveryFix,
+        Crossing = Crossing,
+    }
+}
+
+/// The word of a kind of event.
+pub(super) fn event_word(kind: v1::EventKind) -> &'static str {
+    // Kinds are numbered from 1 in the order of the words.
+    (kind as usize).checked_sub(1).and_then(|at| KINDS.get(at).copied()).unwrap_or("unknown")
+}
+
+/// The region of a query string, with the id 1.
+fn of_parameters(query: &Query) -> Result<Option<v1::RegionSubscription>, Problem> {
+    let Some(region) = of_query(query)? else { return Ok(None) };
+    let events = query.words("events").iter().filter_map(|word| {
+        let at = KINDS.iter().position(|known| known == word)?;
+        Some(at as i32 + 1)
+    });
+    let projection = match query.word("projection") {
+        Some("ids") => v1::Projection::Ids,
+        _ => v1::Projection::Fixes,
+    };
+    let evaluation = match query.word("evaluation") {
+        Some("every_fix") => v1::Evaluation::EveryFix,
+        Some("crossing") => v1::Evaluation::Crossing,
+        _ => v1::Evaluation::PerCycle,
+    };
+    Ok(Some(v1::RegionSubscription {
+        region_id: 1,
+        region: Some(region),
+        filter: filter(query),
+        events: events.collect(),
+        projection: projection.into(),
+        evaluation: evaluation.into(),
+        move_interval: millis(query, "move_interval_ms"),
+        enter_dwell: millis(query, "enter_dwell_ms"),
+        leave_dwell: millis(query, "leave_dwell_ms"),
+        hysteresis_m: query.number("hysteresis_m").unwrap_or(0.0),
+        snapshot: query.flag("snapshot").unwrap_or(true),
+    }))
+}
+
+impl Call {
+    /// The request of a stream of events.
+    ///
+    /// # Errors
+    /// Names what is wrong.
+    pub(super) async fn subscription(&mut self) -> Result<v1::SubscribeRequest, Problem> {
+        let (regions, retention) = if self.route.body.is_empty() {
+            let region = of_parameters(&self.query)?;
+            (region.into_iter().collect(), millis(&self.query, "retention_ms"))
+        } else {
+            let document: Subscription = self.parsed(HTTP_DOCUMENT_BYTES_MAX).await?;
+            let regions = document.regions.into_iter().enumerate();
+            let regions = regions.map(|(number, region)| region.into_wire(number));
+            let regions = regions.collect::<Result<Vec<_>, _>>()?;
+            (regions, document.retention_ms.map(from_millis))
+        };
+        let (fleet, resume_token) = (self.fleet.clone(), Vec::new());
+        Ok(v1::SubscribeRequest { fleet, regions, resume_token, retention })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_the_words_of_the_protocol() {
+        for (at, word) in KINDS.iter().enumerate() {
+            let kind = v1::EventKind::try_from(at as i32 + 1).unwrap();
+            assert_eq!(event_word(kind), *word);
+            let name = kind.as_str_name().trim_start_matches("EVENT_KIND_").to_lowercase();
+            assert_eq!(name, *word);
+            let parsed: EventKindWord = serde_json::from_str(&format!("\"{word}\"")).unwrap();
+            assert_eq!(v1::EventKind::from(parsed), kind);
+        }
+        assert!(v1::EventKind::try_from(KINDS.len() as i32 + 1).is_err());
+        assert_eq!(event_word(v1::EventKind::Unspecified), "unknown");
+    }
+}

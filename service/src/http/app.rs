@@ -1,0 +1,191 @@
+//! What an HTTP request passes: its origin is checked, it is counted, and its route answers.
+//!
+//! Calls of gRPC-Web, whatever their path, go to the services as they are. Everything else is a
+//! route of the router, or a problem.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{HeaderValue, Method, StatusCode, header};
+use tonic_web::GrpcWebLayer;
+use tower::{Layer as _, Service as _};
+
+use super::activity::holding;
+use super::api;
+use super::limits::HTTP_DOCUMENTS_BYTES_MAX;
+use super::origins::{Asked, Origins};
+use super::pages;
+use super::problem::Problem;
+use super::tiles::Tiles;
+use crate::access::{Access, Peer};
+use crate::limits::{BUSY_RETRY_MS, ServerLimits};
+use crate::monitoring::Monitored;
+use crate::server::Services;
+use crate::shares::{Client, FairPlaces};
+
+/// Route of a metric where no route answered.
+const UNKNOWN_ROUTE: &str = "unknown";
+const WEB_ROUTE: &str = "grpc-web";
+/// What the media types of gRPC-Web have in common.
+const WEB_TYPE: &str = "application/grpc-web";
+
+/// See the module documentation.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Shared>);
+
+struct Shared {
+    services: Services,
+    access: Access,
+    origins: Origins,
+    monitored: Monitored,
+    calls: FairPlaces,
+    calls_max: usize,
+    tiles: Tiles,
+    /// Bytes of documents that are read.
+    documents: FairPlaces,
+}
+
+impl App {
+    /// Answers with these services.
+    pub(crate) fn new(
+        services: Services,
+        access: Access,
+        origins: Origins,
+        tiles: Tiles,
+        limits: &ServerLimits,
+        monitored: Monitored,
+    ) -> Self {
+        let calls_max = limits.http_calls_max;
+        let calls = FairPlaces::exact(calls_max);
+        let documents = FairPlaces::exact(HTTP_DOCUMENTS_BYTES_MAX);
+        Self(Arc::new(Shared {
+            services,
+            access,
+            origins,
+            monitored,
+            calls,
+            calls_max,
+            tiles,
+            documents,
+        }))
+    }
+
+    /// Recognizes the caller of a request, whose body is not read yet. The services check what the
+    /// caller may do.
+    ///
+    /// # Errors
+    /// 401 without a valid token where the server needs one.
+    pub(super) fn recognize(&self, request: &Request) -> Result<(), Problem> {
+        let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
+        let caller = self.0.access.recognize(request.uri().path(), request.headers(), &peer);
+        caller.map(|_| ()).map_err(|error| Problem::from(tonic::Status::from(error)))
+    }
+
+    /// All routes.
+    pub(super) fn router(self) -> Router {
+        let pages = Router::new()
+            .route("/", get(pages::front))
+            .route("/map/{file}", get(pages::file))
+            .route("/healthz", get(pages::healthz))
+            .route("/openapi.json", get(api::document));
+        api::add_routes(pages)
+            .fallback(other)
+            .method_not_allowed_fallback(method_not_allowed)
+            .layer(middleware::from_fn_with_state(self.clone(), admit))
+            .with_state(self)
+    }
+
+    pub(super) fn tiles(&self) -> &Tiles {
+        &self.0.tiles
+    }
+
+    /// The services, for calls in this process.
+    pub(super) fn services(&self) -> Services {
+        self.0.services.clone()
+    }
+
+    /// The budget of documents.
+    pub(super) fn documents(&self) -> &FairPlaces {
+        &self.0.documents
+    }
+
+    pub(super) fn is_serving(&self) -> bool {
+        self.0.monitored.is_serving()
+    }
+}
+
+/// Passes a request on if its origin may call and there is a place for it.
+async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let is_web = is_web(&request);
+    let asked = app.0.origins.check(&request);
+    let mut response = match asked {
+        Ok(asked) => {
+            let mut response = match asked.preflight(&request) {
+                Some(response) => response,
+                None => pass(&app, request, next).await,
+            };
+            asked.permit(response.headers_mut());
+            response
+        }
+        Err(problem) => {
+            let mut response = problem.into_response();
+            Asked::Ours.permit(response.headers_mut());
+            response
+        }
+    };
+    let nosniff = HeaderValue::from_static("nosniff");
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    let route = match &route {
+        Some(route) => route.as_str(),
+        None if is_web => WEB_ROUTE,
+        None => UNKNOWN_ROUTE,
+    };
+    app.0.monitored.metrics.count_http(route, response.status().as_u16());
+    response
+}
+
+async fn pass(app: &App, request: Request, next: Next) -> Response {
+    let client = Client::of(request.extensions());
+    match app.0.calls.try_reserve(client, 1) {
+        Ok(place) => holding(next.run(request).await, place),
+        Err(_) => {
+            let detail = format!("{} calls over HTTP are in progress", app.0.calls_max);
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "BUSY", detail);
+            problem.after(BUSY_RETRY_MS).into_response()
+        }
+    }
+}
+
+fn is_web(request: &Request) -> bool {
+    let media_type = request.headers().get(header::CONTENT_TYPE);
+    media_type.is_some_and(|it| it.as_bytes().starts_with(WEB_TYPE.as_bytes()))
+}
+
+/// A call of gRPC-Web, or a path that is none of ours.
+async fn other(State(app): State<App>, request: Request) -> Response {
+    if is_web(&request) {
+        let mut web = GrpcWebLayer::new().layer(app.0.services.clone());
+        let called = web.call(request.map(tonic::body::Body::new));
+        return match called.await {
+            Ok(response) => response.map(Body::new),
+            Err(never) => match never {},
+        };
+    }
+    let detail = format!("there is nothing at {}", request.uri().path());
+    Problem::new(StatusCode::NOT_FOUND, "METHOD_UNKNOWN", detail).into_response()
+}
+
+/// The router adds the header `Allow`.
+async fn method_not_allowed(request: Request) -> Response {
+    if request.method() == Method::OPTIONS {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let detail = format!("{} does not take {}", request.uri().path(), request.method());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", detail).into_response()
+}

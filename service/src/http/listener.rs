@@ -1,0 +1,184 @@
+//! Accepts HTTP connections and serves them, HTTP/1.1 and HTTP/2 alike.
+//!
+//! Connections beyond the limits are refused with the reason. Each ends after a while without calls
+//! and after many of them; on a shutdown it ends with the calls in progress, and is cut after the
+//! grace period.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tower::Service as _;
+use tracing::{debug, warn};
+
+use super::activity::{Activity, holding};
+use super::app::App;
+use super::connection::Connection;
+use super::limits::{HTTP_CONNECTION_CALLS_MAX, HTTP_END_MS, HTTP_HEADER_MS_MAX};
+use crate::access::Peer;
+use crate::address_places::AddressPlaces;
+use crate::connections::ACCEPT_PAUSE;
+use crate::limits::{
+    CONNECTION_WINDOW_BYTES, FRAME_BYTES_MAX, HEADER_BYTES_MAX, KEEPALIVE_INTERVAL_MS,
+    KEEPALIVE_TIMEOUT_MS, STREAM_WINDOW_BYTES, ServerLimits,
+};
+use crate::metrics::Metrics;
+use crate::refusals::Refusals;
+
+/// Answer to a connection beyond a limit.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
+    Retry-After: 1\r\nConnection: close\r\n\r\ntoo many HTTP connections\n";
+
+/// See the module documentation.
+pub(crate) struct HttpListener {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+    addresses: AddressPlaces,
+    metrics: Arc<Metrics>,
+    app: App,
+    open: JoinSet<()>,
+    refusals: Refusals,
+}
+
+/// The signals of the server.
+#[derive(Clone)]
+pub(crate) struct Ends {
+    /// Turns true when the server begins to shut down.
+    pub(crate) stopping: watch::Receiver<bool>,
+    /// Turns true when connections are cut.
+    pub(crate) cut: watch::Receiver<bool>,
+}
+
+/// Completes when a signal turns true.
+pub(crate) async fn signalled(mut signal: watch::Receiver<bool>) {
+    // An error means that the server has stopped.
+    let _ = signal.wait_for(|signal| *signal).await;
+}
+
+impl HttpListener {
+    /// Serves `app` on a listener, within the limits.
+    pub(crate) fn new(
+        listener: TcpListener,
+        app: App,
+        limits: &ServerLimits,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let all = limits.http_connections_max;
+        Self {
+            listener,
+            places: Arc::new(Semaphore::new(all)),
+            addresses: AddressPlaces::new(limits.address_connections_max.min(all)),
+            metrics,
+            app,
+            open: JoinSet::new(),
+            refusals: Refusals::default(),
+        }
+    }
+
+    /// Serves until the server stops and every connection has ended.
+    pub(crate) async fn serve(mut self, ends: Ends) {
+        let router = self.app.clone().router();
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, remote)) => self.admit(stream, remote, &router, &ends),
+                    Err(error) => {
+                        warn!(%error, "cannot accept an HTTP connection");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+                Some(_) = self.open.join_next() => {}
+                () = signalled(ends.stopping.clone()) => break,
+            }
+        }
+        drop(self.listener);
+        while self.open.join_next().await.is_some() {}
+    }
+
+    fn admit(&mut self, stream: TcpStream, remote: SocketAddr, router: &Router, ends: &Ends) {
+        let place = self.places.clone().try_acquire_owned().ok();
+        let places = place.and_then(|place| Some((place, self.addresses.take(remote.ip())?)));
+        let Some(places) = places else {
+            warn!(peer = %remote, "refused an HTTP connection beyond a limit");
+            self.metrics.http_connections_refused.inc();
+            self.refusals.refuse(stream, None, Bytes::from_static(FULL));
+            return;
+        };
+        // Sends small answers at once; a socket that refuses the option works too.
+        let _ = stream.set_nodelay(true);
+        let connection = Connection::new(stream, self.metrics.http_connections.clone(), places);
+        let (router, ends) = (router.clone(), ends.clone());
+        self.open.spawn(serve_connection(connection, remote, router, ends));
+    }
+}
+
+/// HTTP/1.1 and HTTP/2 with bounds for every window, count and wait.
+fn protocol() -> auto::Builder<TokioExecutor> {
+    let mut protocol = auto::Builder::new(TokioExecutor::new());
+    protocol
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_millis(HTTP_HEADER_MS_MAX))
+        .max_buf_size(HEADER_BYTES_MAX as usize);
+    protocol
+        .http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(HTTP_CONNECTION_CALLS_MAX)
+        .max_frame_size(FRAME_BYTES_MAX)
+        .max_header_list_size(HEADER_BYTES_MAX)
+        .keep_alive_interval(Some(Duration::from_millis(KEEPALIVE_INTERVAL_MS)))
+        .keep_alive_timeout(Duration::from_millis(KEEPALIVE_TIMEOUT_MS));
+    protocol
+}
+
+/// Serves the calls of a connection until it ends.
+async fn serve_connection(
+    connection: Connection<TcpStream>,
+    remote: SocketAddr,
+    router: Router,
+    ends: Ends,
+) {
+    let (activity, peer) = (Activity::default(), Peer::new(remote));
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let call = activity.begin();
+        request.extensions_mut().insert(peer.clone());
+        let answered = router.clone().call(request.map(Body::new));
+        async move { answered.await.map(|response| holding(response, call)) }
+    });
+    let protocol = protocol();
+    let mut served = pin!(protocol.serve_connection(TokioIo::new(connection), service));
+    let ended = tokio::select! {
+        ended = served.as_mut() => Some(ended),
+        () = activity.over() => None,
+        () = signalled(ends.stopping) => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            served.as_mut().graceful_shutdown();
+            let silent = activity.idle_for(Duration::from_millis(HTTP_END_MS));
+            tokio::select! {
+                ended = served.as_mut() => ended,
+                () = silent => return,
+                () = signalled(ends.cut) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        debug!(peer = %remote, %error, "an HTTP connection ended");
+    }
+}

@@ -1,0 +1,28 @@
+//! Limits of followers and of their leaders.
+
+/// Bytes of the leader's log that wait for the engine of a follower, per fleet; beyond them flow
+/// control throttles the leader's stream.
+pub const FOLLOW_QUEUE_BYTES_MAX: usize = 64 << 20;
+/// Memory of a step in that queue beside its bytes.
+pub const FOLLOW_STEP_BYTES: usize = 256;
+/// Bytes of a part of a group or checkpoint on its way to a follower: below the limit of messages
+/// that clients accept.
+pub const FOLLOW_PART_BYTES: usize = 256 << 10;
+/// A leader without news sends its progress at this interval.
+pub const FOLLOW_PROGRESS_MS: u64 = 100;
+/// A follower that hears nothing for so long connects again.
+pub const FOLLOW_SILENCE_MS: u64 = 5_000;
+/// Delay before a follower connects again: doubled from the first to the second after each failure.
+pub const FOLLOW_RETRY_MS: (u64, u64) = (50, 1_000);
+/// Interval at which a follower asks for the fleets of its leader.
+pub const FOLLOW_LIST_MS: u64 = 500;
+/// Longest wait of a query on a follower for the epoch of its token.
+pub const FOLLOW_WAIT_MS_MAX: u64 = 10_000;
+/// Interval at which a promoted server tries to fence the leader before.
+pub const FENCE_INTERVAL_MS: u64 = 250;
+/// A leader that has had followers takes no changes for so long after its start: a server that was
+/// promoted in its place fences it meanwhile.
+pub const FENCE_WAIT_MS: u64 = 1_500;
+/// Longest wait for an answer of the leader before a promotion, and for that of a server that is to
+/// be fenced.
+pub const LEADER_ANSWER_MS_MAX: u64 = 1_000;

@@ -1,0 +1,16 @@
+//! The names of the objects of a named fleet, and the numbers that stand for them.
+//!
+//! Clients of a named fleet name objects; engine, blocks and kernels know numbers. Names become
+//! numbers where a request is read, and numbers names where an answer is written.
+
+mod name;
+mod name_changes;
+mod name_parts;
+mod name_section;
+mod name_table;
+mod name_texts;
+
+pub use name::check_name;
+pub use name_changes::NameChanges;
+pub(crate) use name_section::count as count_section_names;
+pub use name_table::{NameReader, NameTable};

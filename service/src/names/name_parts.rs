@@ -1,0 +1,179 @@
+//! Finds the number of a name by its hash: open addressing in many small tables.
+//!
+//! A table that is full doubles, which takes a millisecond for ten million names, because each of
+//! the tables holds few of them. The hash is kept beside the number, so that growing reads no text
+//! and nearly every name is compared once.
+
+/// Tables; the highest bits of a hash choose one.
+const PARTS: usize = 256;
+/// Slots of a table that begins.
+const SLOTS_MIN: usize = 8;
+
+/// A name; empty with number 0.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    hash: u64,
+    number: u64,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(super) struct NameParts {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    /// A power of two, at most three quarters in use.
+    slots: Vec<Slot>,
+    used: usize,
+}
+
+impl Part {
+    fn home(&self, hash: u64) -> usize {
+        hash as usize & (self.slots.len() - 1)
+    }
+
+    fn grow(&mut self) {
+        let slots = (self.slots.len() * 2).max(SLOTS_MIN);
+        let full = std::mem::replace(&mut self.slots, vec![Slot::default(); slots]);
+        full.into_iter().filter(|slot| slot.number != 0).for_each(|slot| self.place(slot));
+    }
+
+    fn place(&mut self, slot: Slot) {
+        let mut at = self.home(slot.hash);
+        while self.slots[at].number != 0 {
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        self.slots[at] = slot;
+    }
+}
+
+/// The part of a hash.
+fn part_of(hash: u64) -> usize {
+    (hash >> (u64::BITS - PARTS.trailing_zeros())) as usize
+}
+
+impl NameParts {
+    pub(super) fn new() -> Self {
+        Self { parts: (0..PARTS).map(|_| Part::default()).collect() }
+    }
+
+    /// The numbers of the names with this hash: nearly always one or none.
+    #[inline]
+    pub(super) fn candidates(&self, hash: u64) -> impl Iterator<Item = u64> {
+        let part = &self.parts[part_of(hash)];
+        let mut at = if part.slots.is_empty() { 0 } else { part.home(hash) };
+        std::iter::from_fn(move || {
+            loop {
+                // A table with slots has an empty one.
+                let slot = *part.slots.get(at)?;
+                if slot.number == 0 {
+                    return None;
+                }
+                at = (at + 1) & (part.slots.len() - 1);
+                if slot.hash == hash {
+                    return Some(slot.number);
+                }
+            }
+        })
+    }
+
+    /// Adds a name that is not there.
+    pub(super) fn insert(&mut self, hash: u64, number: u64) {
+        let part = &mut self.parts[part_of(hash)];
+        if (part.used + 1) * 4 > part.slots.len() * 3 {
+            part.grow();
+        }
+        part.place(Slot { hash, number });
+        part.used += 1;
+    }
+
+    /// Removes a name; false if it is not there. Names behind it move up, so that no search ends
+    /// early.
+    pub(super) fn remove(&mut self, hash: u64, number: u64) -> bool {
+        let part = &mut self.parts[part_of(hash)];
+        let mask = part.slots.len().wrapping_sub(1);
+        if part.slots.is_empty() {
+            return false;
+        }
+        let mut hole = part.home(hash);
+        while part.slots[hole].number != number {
+            if part.slots[hole].number == 0 {
+                return false;
+            }
+            hole = (hole + 1) & mask;
+        }
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let slot = part.slots[at];
+            if slot.number == 0 {
+                break;
+            }
+            let (home, distance) = (part.home(slot.hash), at.wrapping_sub(hole) & mask);
+            // It may move to the hole unless its home lies behind that.
+            if at.wrapping_sub(home) & mask >= distance {
+                part.slots[hole] = slot;
+                hole = at;
+            }
+        }
+        part.slots[hole] = Slot::default();
+        part.used -= 1;
+        true
+    }
+
+    /// Names.
+    pub(super) fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.used).sum()
+    }
+
+    /// Memory.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let slots = self.parts.iter().map(|part| part.slots.capacity() * size_of::<Slot>());
+        (PARTS * size_of::<Part>() + slots.sum::<usize>()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// SplitMix64.
+    fn next(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = *state;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    #[test]
+    fn random_insertions_and_removals_agree_with_a_map() {
+        for seed in 1..=4_u64 {
+            let (mut random, mut parts) = (seed, NameParts::new());
+            let mut model: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+            for number in 1..=20_000_u64 {
+                // Few hashes of few parts, so that tables are full and hashes collide.
+                let hash = ((next(&mut random) % 3) << 62) | (next(&mut random) % 4_000);
+                if next(&mut random).is_multiple_of(3) {
+                    let known = model.get_mut(&hash).and_then(Vec::pop);
+                    let removed = parts.remove(hash, known.unwrap_or(number));
+                    assert_eq!(removed, known.is_some(), "seed {seed}");
+                } else {
+                    parts.insert(hash, number);
+                    model.entry(hash).or_default().push(number);
+                }
+            }
+            assert_eq!(parts.len(), model.values().map(Vec::len).sum::<usize>());
+            for (hash, expected) in &mut model {
+                let mut found: Vec<u64> = parts.candidates(*hash).collect();
+                found.sort_unstable();
+                expected.sort_unstable();
+                assert_eq!(found, *expected, "seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The names of a fleet: name to number and number to name.
+//!
+//! Numbers ascend from 1 and are never used twice. Names are looked up in groups under a shared
+//! lock, so that streams do not wait for each other and the cache misses of a group overlap; new
+//! names take the lock alone, once a group. The hash has a random key: names cannot be chosen so
+//! that they collide. Memory is 25 to 47 bytes a name beside its text.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::name_changes::NameChanges;
+use super::name_parts::NameParts;
+use super::name_section;
+use super::name_texts::NameTexts;
+
+/// Numbers without a name between two that are restored. A follower that becomes a leader may have
+/// known names of cycles that it has not applied.
+const NUMBERS_SKIPPED_MAX: u64 = 1 << 24;
+
+/// Names that are looked up together.
+const GROUP: usize = 32;
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct NameTable {
+    names: RwLock<Names>,
+    hasher: RandomState,
+    names_max: usize,
+    /// Whether a log has to take what changes.
+    is_logged: bool,
+    /// Whether there is something that the log has not taken.
+    has_changes: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Names {
+    parts: NameParts,
+    texts: NameTexts,
+    /// What the log has not taken.
+    changes: NameChanges,
+}
+
+impl Names {
+    #[inline]
+    fn find(&self, hash: u64, name: &str) -> Option<u64> {
+        self.parts.candidates(hash).find(|number| self.texts.name(*number) == Some(name))
+    }
+
+    /// Looks up a group of names; 0 for one that is not there.
+    fn find_group(&self, names: &[&str], hashes: &[u64], numbers: &mut [u64]) {
+        // Each pass reads memory that depends on nothing within the pass, so that its cache misses
+        // overlap: the slots, the ends of the texts, the texts.
+        for (number, hash) in numbers.iter_mut().zip(hashes) {
+            *number = self.parts.candidates(*hash).next().unwrap_or(0);
+        }
+        for ((number, hash), name) in numbers.iter_mut().zip(hashes).zip(names) {
+            if *number != 0 && self.texts.name(*number) != Some(name) {
+                *number = self.find(*hash, name).unwrap_or(0);
+            }
+        }
+    }
+}
+
+impl NameTable {
+    /// No names; at most so many later.
+    #[must_use]
+    pub fn new(names_max: usize) -> Self {
+        let (texts, changes) = (NameTexts::default(), NameChanges::default());
+        let names = RwLock::new(Names { parts: NameParts::new(), texts, changes });
+        let (hasher, has_changes) = (RandomState::new(), AtomicBool::new(false));
+        Self { names, hasher, names_max, is_logged: false, has_changes }
+    }
+
+    /// As [`Self::new`], for a fleet with a log, which has to take each change.
+    #[must_use]
+    pub fn logged(names_max: usize) -> Self {
+        Self { is_logged: true, ..Self::new(names_max) }
+    }
+
+    /// The number of a name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<u64> {
+        self.shared().find(self.hasher.hash_one(name), name)
+    }
+
+    /// Appends the numbers of names; 0 for a name that is not there.
+    pub fn find_all(&self, names: &[&str], numbers: &mut Vec<u64>) {
+        let mut hashes = [0; GROUP];
+        for group in names.chunks(GROUP) {
+            self.find_group(group, &mut hashes, numbers);
+        }
+    }
+
+    /// Appends the numbers of names, and gives new names the next ones; 0 for a new name beyond the
+    /// limit.
+    pub fn intern_all(&self, names: &[&str], numbers: &mut Vec<u64>) {
+        let mut hashes = [0; GROUP];
+        for group in names.chunks(GROUP) {
+            let from = numbers.len();
+            self.find_group(group, &mut hashes, numbers);
+            let found = &mut numbers[from..];
+            if found.contains(&0) {
+                self.add(group, &hashes, found);
+            }
+        }
+    }
+
+    fn find_group(&self, group: &[&str], hashes: &mut [u64; GROUP], numbers: &mut Vec<u64>) {
+        for (hash, name) in hashes.iter_mut().zip(group) {
+            *hash = self.hasher.hash_one(name);
+        }
+        let from = numbers.len();
+        numbers.resize(from + group.len(), 0);
+        self.shared().find_group(group, hashes, &mut numbers[from..]);
+    }
+
+    /// Adds the names without a number, unless another thread has.
+    #[cold]
+    fn add(&self, group: &[&str], hashes: &[u64], numbers: &mut [u64]) {
+        let mut names = self.alone();
+        let mut count = names.parts.len();
+        for ((number, hash), name) in numbers.iter_mut().zip(hashes).zip(group) {
+            if *number != 0 {
+                continue;
+            }
+            if let Some(known) = names.find(*hash, name) {
+                *number = known;
+            } else if count < self.names_max {
+                *number = names.texts.push(name);
+                names.parts.insert(*hash, *number);
+                count += 1;
+                if self.is_logged {
+                    names.changes.push(*number, name);
+                    self.has_changes.store(true, Ordering::Release);
+                }
+            }
+        }
+    }
+
+    /// Takes names away; their numbers, which ascend, are never used again. A name that the log has
+    /// not taken stays.
+    pub fn forget(&self, numbers: &[u64]) {
+        let mut names = self.alone();
+        let first_new = names.changes.first_new().unwrap_or(u64::MAX);
+        let numbers = &numbers[..numbers.partition_point(|number| *number < first_new)];
+        self.clear(&mut names, numbers);
+        if self.is_logged && !numbers.is_empty() {
+            names.changes.forget(numbers);
+            self.has_changes.store(true, Ordering::Release);
+        }
+    }
+
+    fn clear(&self, names: &mut Names, numbers: &[u64]) {
+        let Names { parts, texts, .. } = names;
+        for number in numbers {
+            if let Some(name) = texts.name(*number) {
+                parts.remove(self.hasher.hash_one(name), *number);
+            }
+        }
+        texts.clear(numbers);
+    }
+
+    /// What the log has not taken, which is then logged. The names of all requests that were read
+    /// before are in it, or were taken earlier.
+    pub(crate) fn take_changes(&self) -> Option<NameChanges> {
+        if !self.has_changes.swap(false, Ordering::Acquire) {
+            return None;
+        }
+        let changes = std::mem::take(&mut self.alone().changes);
+        Some(changes).filter(|changes| !changes.is_empty())
+    }
+
+    /// Whether the log has to take something.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.has_changes.load(Ordering::Acquire)
+    }
+
+    /// Repeats what a log has; numbers that are known stay as they are.
+    ///
+    /// # Errors
+    /// That it cannot follow what is known, or contradicts it.
+    pub(crate) fn restore(&self, changes: &NameChanges) -> Result<(), String> {
+        let logged = changes.logged();
+        let mut names = self.alone();
+        for (number, name) in (logged.first_number..).zip(logged.names()) {
+            self.restore_name(&mut names, number, name)?;
+        }
+        let forgotten: Vec<u64> = logged.forgotten.iter().collect();
+        self.clear(&mut names, &forgotten);
+        Ok(())
+    }
+
+    fn restore_name(&self, names: &mut Names, number: u64, name: &str) -> Result<(), String> {
+        let last = names.texts.last_number();
+        if number <= last {
+            // A name that is gone may be named again by an older part of the log.
+            let is_same = names.texts.name(number).is_none_or(|known| known == name);
+            return if is_same { Ok(()) } else { Err(format!("number {number} has two names")) };
+        }
+        if number - last > NUMBERS_SKIPPED_MAX {
+            return Err(format!("the name of number {number} follows that of number {last}"));
+        }
+        let hash = self.hasher.hash_one(name);
+        if let Some(former) = names.find(hash, name) {
+            names.parts.remove(hash, former);
+            names.texts.clear(&[former]);
+        }
+        names.texts.push_at(number, name);
+        if !name.is_empty() {
+            names.parts.insert(hash, number);
+        }
+        Ok(())
+    }
+
+    /// Repeats a section of a checkpoint.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn restore_section(&self, body: &[u8]) -> Result<(), String> {
+        let mut names = self.alone();
+        name_section::decode(body, |number, name| self.restore_name(&mut names, number, name))
+    }
+
+    /// The numbers up to `last_number` as sections of a checkpoint. Names that are forgotten in the
+    /// meantime may be absent.
+    pub(crate) fn sections(&self, last_number: u64) -> impl Iterator<Item = Vec<u8>> {
+        let firsts = (1..=last_number).step_by(name_section::SECTION_NUMBERS as usize);
+        firsts.map(move |first| {
+            let last = last_number.min(first + name_section::SECTION_NUMBERS - 1);
+            let names = self.shared();
+            let name = |number| names.texts.name(number).unwrap_or_default();
+            name_section::encode(first, (first..=last).map(name))
+        })
+    }
+
+    /// The greatest number that was ever given, 0 before the first.
+    #[must_use]
+    pub fn last_number(&self) -> u64 {
+        self.shared().texts.last_number()
+    }
+
+    /// Reads names by number; new names wait until it is dropped.
+    #[must_use]
+    pub fn reader(&self) -> NameReader<'_> {
+        NameReader(self.shared())
+    }
+
+    /// Number of names.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared().parts.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory of the table, and of that the texts.
+    #[must_use]
+    pub fn memory_bytes(&self) -> (u64, u64) {
+        let names = self.shared();
+        let bytes = names.parts.memory_bytes() + names.texts.memory_bytes();
+        (bytes, names.texts.text_bytes())
+    }
+
+    // A panic while the lock is held leaves at most a text without a slot: its number is lost.
+    fn shared(&self) -> RwLockReadGuard<'_, Names> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn alone(&self) -> RwLockWriteGuard<'_, Names> {
+        self.names.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The names by number, at one moment.
+#[derive(Debug)]
+pub struct NameReader<'a>(RwLockReadGuard<'a, Names>);
+
+impl NameReader<'_> {
+    /// The name of a number, if it has one.
+    #[must_use]
+    pub fn name(&self, number: u64) -> Option<&str> {
+        self.0.texts.name(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeSet, HashMap};
+    use std::thread;
+
+    use super::*;
+
+    fn intern(table: &NameTable, names: &[&str]) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        table.intern_all(names, &mut numbers);
+        numbers
+    }
+
+    #[test]
+    fn numbers_ascend_from_1_and_stay() {
+        let table = NameTable::new(100);
+        assert_eq!(intern(&table, &["a", "b", "a", "c"]), [1, 2, 1, 3]);
+        assert_eq!(intern(&table, &["c", "ä", "b"]), [3, 4, 2]);
+        let mut found = Vec::new();
+        table.find_all(&["b", "B", "", "ä"], &mut found);
+        assert_eq!(found, [2, 0, 0, 4]);
+        assert_eq!((table.find("c"), table.find("d"), table.len()), (Some(3), None, 4));
+        let reader = table.reader();
+        let names: Vec<_> = (0..6).map(|number| reader.name(number)).collect();
+        assert_eq!(names, [None, Some("a"), Some("b"), Some("c"), Some("ä"), None]);
+    }
+
+    #[test]
+    fn a_forgotten_name_gets_a_new_number() {
+        let table = NameTable::new(3);
+        assert_eq!(intern(&table, &["a", "b", "c", "d"]), [1, 2, 3, 0]);
+        table.forget(&[1, 3, 9]);
+        assert_eq!((table.len(), table.find("a"), table.find("b")), (1, None, Some(2)));
+        assert_eq!(intern(&table, &["c", "b", "a", "d"]), [4, 2, 5, 0]);
+        assert_eq!((table.reader().name(1), table.reader().name(5)), (None, Some("a")));
+    }
+
+    #[test]
+    fn a_log_and_a_checkpoint_restore_numbers_and_names() {
+        let table = NameTable::logged(1 << 20);
+        assert_eq!(table.take_changes(), None);
+        let names: Vec<String> = (0..70_000).map(|number| format!("n{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (mut numbers, mut logged) = (Vec::new(), Vec::new());
+        for some in names.chunks(10_000) {
+            table.intern_all(some, &mut numbers);
+            logged.extend(table.take_changes());
+        }
+        // A name that the log has not taken is not forgotten.
+        assert_eq!(intern(&table, &["new"]), [70_001]);
+        table.forget(&[1, 2, 69_999, 70_001]);
+        assert_eq!(intern(&table, &["n1"]), [70_002]);
+        let taken = table.last_number();
+        logged.extend(table.take_changes());
+        assert_eq!(table.take_changes(), None);
+        let sections: Vec<_> = table.sections(taken).collect();
+        assert_eq!(sections.len(), 2);
+        let by_log = NameTable::logged(10);
+        logged.iter().for_each(|changes| by_log.restore(changes).unwrap());
+        let by_checkpoint = NameTable::logged(10);
+        for section in &sections {
+            by_checkpoint.restore_section(section).unwrap();
+        }
+        // The log before the checkpoint may be read again.
+        logged[3..].iter().for_each(|changes| by_checkpoint.restore(changes).unwrap());
+        for restored in [&by_log, &by_checkpoint] {
+            assert_eq!((restored.len(), restored.last_number()), (table.len(), taken));
+            let (restored, table) = (restored.reader(), table.reader());
+            assert!((0..=taken + 1).all(|number| restored.name(number) == table.name(number)));
+        }
+        assert_eq!(by_log.find("n0"), None);
+        assert_eq!(by_checkpoint.find("n1"), Some(70_002));
+        assert_eq!(by_log.take_changes(), None);
+        let mut far = NameChanges::default();
+        far.push(1 << 40, "far");
+        assert!(by_log.restore(&far).unwrap_err().contains("follows"));
+        let mut other = NameChanges::default();
+        other.push(70_002, "other");
+        assert!(by_log.restore(&other).unwrap_err().contains("two names"));
+    }
+
+    #[test]
+    fn new_names_beyond_the_limit_have_no_number() {
+        let table = NameTable::new(2);
+        assert_eq!(intern(&table, &["a", "b", "c", "b", "d"]), [1, 2, 0, 2, 0]);
+        assert_eq!((table.len(), table.find("c")), (2, None));
+    }
+
+    #[test]
+    fn threads_agree_on_the_number_of_each_name() {
+        let table = NameTable::new(1 << 20);
+        let names: Vec<String> = (0..5_000).map(|number| format!("truck-{number}")).collect();
+        let found: Vec<HashMap<&str, u64>> = thread::scope(|scope| {
+            let (table, names) = (&table, &names);
+            let work = |thread: usize| {
+                move || {
+                    let order = (0..names.len()).map(|at| (at * 7 + thread * 1_000) % names.len());
+                    let order: Vec<&str> = order.map(|at| names[at].as_str()).collect();
+                    let mut numbers = Vec::new();
+                    order.chunks(100).for_each(|some| table.intern_all(some, &mut numbers));
+                    order.into_iter().zip(numbers).collect()
+                }
+            };
+            let threads: Vec<_> = (0..4).map(|thread| scope.spawn(work(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|of_thread| *of_thread == found[0]));
+        let numbers: BTreeSet<u64> = found[0].values().copied().collect();
+        assert_eq!(numbers, (1..=names.len() as u64).collect());
+        let reader = table.reader();
+        assert!(found[0].iter().all(|(name, number)| reader.name(*number) == Some(name)));
+    }
+
+    #[test]
+    fn a_name_takes_less_than_a_hundred_bytes_beside_its_text() {
+        let table = NameTable::new(1 << 20);
+        let mut numbers = Vec::new();
+        for from in (0..300_000).step_by(1_000) {
+            let names: Vec<String> = (from..from + 1_000).map(|it| format!("truck-{it}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            table.intern_all(&names, &mut numbers);
+        }
+        let (bytes, text_bytes) = table.memory_bytes();
+        let each = (bytes - text_bytes) / table.len() as u64;
+        assert!((20..100).contains(&each), "{each} bytes a name");
+    }
+}

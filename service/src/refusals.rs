@@ -1,0 +1,104 @@
+//! Connections that are refused with a reason: it is sent, and the peer has a moment to read it.
+//!
+//! A socket that is closed with unread bytes resets the connection, and the peer loses the reason;
+//! so what it sends is read and dropped until it closes. The number of refusals under way and the
+//! time of each are bounded; a connection beyond that number is closed at once.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::limits::{REFUSAL_MS_MAX, REFUSALS_MAX};
+use crate::tls::{self, Certificates};
+
+/// The refusals of a listener that are under way; dropping it closes them.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    under_way: JoinSet<()>,
+}
+
+impl Refusals {
+    /// Sends the reason, through TLS if there are certificates, and closes the connection.
+    pub(crate) fn refuse(
+        &mut self,
+        stream: TcpStream,
+        certificates: Option<Certificates>,
+        reason: Bytes,
+    ) {
+        while self.under_way.try_join_next().is_some() {}
+        if self.under_way.len() >= REFUSALS_MAX {
+            return;
+        }
+        self.under_way.spawn(async move {
+            let time = Duration::from_millis(REFUSAL_MS_MAX);
+            // A peer that has left, or does not leave, needs no more.
+            let _ = tokio::time::timeout(time, async {
+                match certificates {
+                    None => explain(stream, &reason).await,
+                    Some(of) => explain(tls::accept(&of, stream).await?, &reason).await,
+                }
+            })
+            .await;
+        });
+    }
+}
+
+async fn explain(mut stream: impl AsyncRead + AsyncWrite + Unpin, reason: &[u8]) -> io::Result<()> {
+    stream.write_all(reason).await?;
+    stream.shutdown().await?;
+    while stream.read(&mut [0; 1024]).await? > 0 {}
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn pair(listener: &TcpListener) -> (TcpStream, TcpStream) {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (client, listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_sends_first_still_reads_the_reason() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (mut client, stream) = pair(&listener).await;
+        client.write_all(&[7; 10_000]).await.unwrap();
+        let mut refusals = Refusals::default();
+        refusals.refuse(stream, None, Bytes::from_static(b"full"));
+        let mut reason = Vec::new();
+        client.read_to_end(&mut reason).await.unwrap();
+        assert_eq!(reason, b"full");
+        drop(client);
+        refusals.under_way.join_next().await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_are_bounded_in_number_and_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (mut clients, mut streams) = (Vec::new(), Vec::new());
+        for _ in 0..=REFUSALS_MAX {
+            let (client, stream) = pair(&listener).await;
+            clients.push(client);
+            streams.push(stream);
+        }
+        let mut refusals = Refusals::default();
+        for stream in streams {
+            refusals.refuse(stream, None, Bytes::from_static(b"full"));
+        }
+        assert_eq!(refusals.under_way.len(), REFUSALS_MAX);
+        let mut reason = Vec::new();
+        clients.pop().unwrap().read_to_end(&mut reason).await.unwrap();
+        assert_eq!(reason, b"", "there is no place to explain");
+        // The clock moves on while nothing else can: no client closes its connection.
+        while let Some(refused) = refusals.under_way.join_next().await {
+            refused.unwrap();
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Bounds the calls in progress, server-wide, shared by connection.
+//!
+//! A layer around every call, from its headers to the end of its response: a call that sends no
+//! message, or waits, takes memory too. One beyond the limit gets BUSY.
+
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use prometheus_client::metrics::counter::Counter;
+use tonic::Status;
+use tonic::body::Body;
+use tower::{Layer, Service};
+
+use crate::error::ServiceError;
+use crate::limits::BUSY_RETRY_MS;
+use crate::shares::{Client, FairPlaces, PlacesPermit};
+
+/// See the file's head.
+#[derive(Clone, Debug)]
+pub struct CallBudget {
+    calls: FairPlaces,
+    calls_max: usize,
+    busy: Counter,
+}
+
+impl CallBudget {
+    /// A budget of so many calls; `busy` counts those that are refused.
+    #[must_use]
+    pub fn new(calls_max: usize, busy: Counter) -> Self {
+        Self { calls: FairPlaces::new(calls_max), calls_max, busy }
+    }
+}
+
+impl<S> Layer<S> for CallBudget {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted { inner, budget: self.clone() }
+    }
+}
+
+/// A service whose calls are counted.
+#[derive(Clone, Debug)]
+pub struct Counted<S> {
+    inner: S,
+    budget: CallBudget,
+}
+
+impl<S> Service<http::Request<Body>> for Counted<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let client = Client::of(request.extensions());
+        let Ok(place) = self.budget.calls.try_reserve(client, 1) else {
+            self.budget.busy.inc();
+            let limit = self.budget.calls_max as u64;
+            let (what, retry_ms) = ("the number of calls in progress", BUSY_RETRY_MS);
+            let busy = ServiceError::Busy { what, limit, retry_ms };
+            return Box::pin(ready(Ok(Status::from(busy).into_http())));
+        };
+        let response = self.inner.call(request);
+        Box::pin(async move {
+            let response = response.await?;
+            Ok(response.map(|inner| Body::new(CountedBody { inner, _place: place })))
+        })
+    }
+}
+
+/// The messages of a call that is in progress.
+struct CountedBody {
+    inner: Body,
+    _place: PlacesPermit,
+}
+
+impl HttpBody for CountedBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,55 @@
+//! The message of a call, whatever its size.
+//!
+//! Small ones are decoded by the gRPC library. A large one arrives beside it as bytes
+//! (`large_message.rs`): a worker confirms its shape before anything is allocated
+//! (`message_shape.rs`), and decodes it.
+
+use bytes::Bytes;
+use prost::Message;
+use tonic::Request;
+
+use super::large_message::LargeMessage;
+use super::message_shape::{Shaped, check_shape};
+use super::service_context::ServiceContext;
+use crate::error::ServiceError;
+use crate::foreign_status::{UNDECODABLE, bounded};
+use crate::shares::Client;
+
+impl ServiceContext {
+    /// The message of a call of one message, and what charges a large one as long as it is needed.
+    ///
+    /// # Errors
+    /// [`ServiceError::Field`] for more fields than the message may have,
+    /// [`ServiceError::Undecodable`].
+    pub(super) async fn message<T: Shaped>(
+        &self,
+        request: Request<T>,
+    ) -> Result<(T, Option<Bytes>), ServiceError> {
+        let large = LargeMessage::of(request.extensions()).take();
+        let message = match large.clone() {
+            Some(bytes) => self.decode(Client::of(request.extensions()), bytes).await?,
+            None => request.into_inner(),
+        };
+        Ok((message, large))
+    }
+
+    /// Decodes a large message of a client.
+    ///
+    /// # Errors
+    /// Those of [`ServiceContext::message`].
+    pub(super) async fn decode<T: Shaped>(
+        &self,
+        client: Client,
+        bytes: Bytes,
+    ) -> Result<T, ServiceError> {
+        self.workers.run(client, move || decode(&bytes)).await?
+    }
+}
+
+fn decode<T: Shaped>(bytes: &[u8]) -> Result<T, ServiceError> {
+    check_shape::<T>(bytes)?;
+    <T as Message>::decode(bytes).map_err(|error| ServiceError::Undecodable {
+        method: T::METHOD.to_owned(),
+        problem: bounded(error.to_string().trim_start_matches(UNDECODABLE)),
+    })
+}

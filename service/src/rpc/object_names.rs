@@ -1,0 +1,75 @@
+//! Names of objects in requests and answers.
+//!
+//! A request of a named fleet may name objects; an answer has names beside numbers.
+
+use shoal_engine::limits::GET_OBJECTS_MAX;
+use shoal_proto::v1::{NamesRequest, NamesResponse, ResolveRequest, ResolveResponse};
+
+use super::position_service::at_most;
+use super::service_context::ServiceContext;
+use crate::access::Call;
+use crate::error::ServiceError;
+use crate::fleet::Fleet;
+
+/// Adds the numbers of names to objects; names that the fleet does not have are left out.
+///
+/// # Errors
+/// [`ServiceError::Field`] for names in a numeric fleet, or too many of both.
+pub(super) fn add_named(
+    fleet: &Fleet,
+    objects: &mut Vec<u64>,
+    names: &[String],
+) -> Result<(), ServiceError> {
+    if names.is_empty() {
+        return at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX);
+    }
+    let table = fleet.names_for("names")?;
+    at_most("names", objects.len() + names.len(), "objects", GET_OBJECTS_MAX)?;
+    let from = objects.len();
+    table.find_all(&texts(names), objects);
+    let mut at = 0;
+    objects.retain(|object| {
+        at += 1;
+        at <= from || *object != 0
+    });
+    Ok(())
+}
+
+fn texts(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+/// The names of objects in a named fleet, empty for a number without one; none in a numeric fleet.
+pub(crate) fn names_of(fleet: &Fleet, objects: &[u64]) -> Vec<String> {
+    let Some(table) = fleet.names().filter(|_| !objects.is_empty()) else {
+        return Vec::new();
+    };
+    let reader = table.reader();
+    objects.iter().map(|object| reader.name(*object).unwrap_or_default().to_owned()).collect()
+}
+
+/// The numbers of names.
+pub(super) fn resolve(
+    context: &ServiceContext,
+    call: &Call,
+    request: &ResolveRequest,
+) -> Result<ResolveResponse, ServiceError> {
+    let fleet = context.fleet(call, "fleet", &request.fleet)?;
+    let table = fleet.names_for("fleet")?;
+    at_most("names", request.names.len(), "names", GET_OBJECTS_MAX)?;
+    let mut objects = Vec::with_capacity(request.names.len());
+    table.find_all(&texts(&request.names), &mut objects);
+    Ok(ResolveResponse { objects })
+}
+
+/// The names of numbers.
+pub(super) fn names(
+    context: &ServiceContext,
+    call: &Call,
+    request: &NamesRequest,
+) -> Result<NamesResponse, ServiceError> {
+    let fleet = context.fleet(call, "fleet", &request.fleet)?;
+    fleet.names_for("fleet")?;
+    at_most("objects", request.objects.len(), "objects", GET_OBJECTS_MAX)?;
+    Ok(NamesResponse { names: names_of(&fleet, &request.objects) })
+}

@@ -1,0 +1,155 @@
+//! The settings of a server, and whether they fit each other.
+//!
+//! `config.rs` makes them of flags, environment and file; tests and other programs of their own.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use shoal_codec::Aim;
+use shoal_engine::{Clock, Space};
+
+use crate::access::AccessOptions;
+use crate::engine_choice::EngineChoice;
+use crate::error::ServiceError;
+use crate::fleet::FleetKind;
+use crate::follower::LeaderLink;
+use crate::http::{AllowedOrigin, MapTiles};
+use crate::limits::ServerLimits;
+use crate::persistence::HistoryKeep;
+use crate::tls::TlsOptions;
+
+/// Settings of a server.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Address for clients. [`crate::run`] takes bound listeners; this is what they were bound to.
+    pub listen: SocketAddr,
+    /// Address of `/metrics` and `/healthz`.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Address for HTTP.
+    pub http_listen: Option<SocketAddr>,
+    /// Origins whose pages may call over HTTP, beside those of the server itself.
+    pub http_allow_origin: Vec<AllowedOrigin>,
+    /// Tiles of the map. They need the feature `map`.
+    pub map_tiles: Option<MapTiles>,
+    /// Engine of the fleets.
+    pub engine: EngineChoice,
+    /// Bytes of the device that each fleet may take, if the engine runs on one; `None` for as much
+    /// as all fleets may take together.
+    pub gpu_fleet_memory_bytes: Option<u64>,
+    /// Bytes of the device that runs of histories may take; `None` for a tenth.
+    pub gpu_history_memory_bytes: Option<u64>,
+    /// What identifies the objects of the fleet `default`.
+    pub default_kind: FleetKind,
+    /// Space of the fleet `default`.
+    pub default_space: Space,
+    /// Clock of the fleet `default`.
+    pub default_clock: Clock,
+    /// Time to live of the fleet `default`, milliseconds.
+    pub default_ttl_ms: Option<i64>,
+    /// See `CreateFleetRequest.event_clock_lead`, of the fleet `default`, milliseconds.
+    pub default_event_clock_lead_ms: Option<i64>,
+    /// Consent to listen where other machines can connect, without TLS and tokens.
+    pub insecure: bool,
+    /// Certificates of the listener; without them it is plain.
+    pub tls: Option<TlsOptions>,
+    /// Who may do what.
+    pub access: AccessOptions,
+    /// Offer the descriptions of the services by reflection.
+    pub reflection: bool,
+    /// Event times further beyond the server's clock than this are refused, milliseconds.
+    pub time_ahead_max_ms: i64,
+    /// Threads of the engines' shared pool, and of the runtime that the caller builds for this
+    /// server; 0 means one per core. The first server of a process decides.
+    pub threads: usize,
+    /// Folder that keeps the fleets across restarts; without one a restart loses them.
+    pub data: Option<PathBuf>,
+    /// Write the history of the fleets; needs a data folder.
+    pub history: Option<HistoryKeep>,
+    /// Address of the leader that this server follows; needs a data folder.
+    pub follow: Option<String>,
+    /// How this server identifies itself to its leader, or to the former one.
+    pub leader_link: LeaderLink,
+    /// What the blocks of plain rows in the log aim at.
+    pub log_aim: Aim,
+    /// Bounds of queues, buffers and counts.
+    pub limits: ServerLimits,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7117)),
+            metrics_listen: None,
+            http_listen: None,
+            http_allow_origin: Vec::new(),
+            map_tiles: None,
+            engine: EngineChoice::Auto,
+            gpu_fleet_memory_bytes: None,
+            gpu_history_memory_bytes: None,
+            default_kind: FleetKind::Numeric,
+            default_space: Space::geographic(),
+            default_clock: Clock::System,
+            default_ttl_ms: None,
+            default_event_clock_lead_ms: None,
+            insecure: false,
+            tls: None,
+            access: AccessOptions::default(),
+            reflection: true,
+            time_ahead_max_ms: 60_000,
+            threads: 0,
+            data: None,
+            history: None,
+            follow: None,
+            leader_link: LeaderLink::default(),
+            log_aim: Aim::Fast,
+            limits: ServerLimits::default(),
+        }
+    }
+}
+
+impl ServerOptions {
+    /// Confirms that a server can run with these options.
+    ///
+    /// # Errors
+    /// [`ServiceError::Insecure`], [`ServiceError::EngineUnavailable`],
+    /// [`ServiceError::LimitRange`].
+    pub fn check(&self) -> Result<(), ServiceError> {
+        self.engine.check()?;
+        self.limits.check()?;
+        if self.map_tiles.is_some() && !cfg!(feature = "map") {
+            return Err(ServiceError::NoMap);
+        }
+        self.check_exposure(self.listen)?;
+        let others = [self.metrics_listen, self.http_listen];
+        others.into_iter().flatten().try_for_each(|address| self.check_plain_exposure(address))
+    }
+
+    /// Refuses an address that other machines can reach, unless it is protected or the user
+    /// consented.
+    pub(crate) fn check_exposure(&self, address: SocketAddr) -> Result<(), ServiceError> {
+        let missing = match (&self.tls, self.access.is_enforced()) {
+            (Some(_), true) => return Ok(()),
+            (Some(_), false) => "--tokens or --jwt-keys",
+            (None, true) => "--tls-cert and --tls-key",
+            (None, false) => "--tls-cert, --tls-key and --tokens",
+        };
+        self.check_consent(address, missing)
+    }
+
+    /// The same of the addresses for monitoring and for HTTP, which have no TLS.
+    pub(crate) fn check_plain_exposure(&self, address: SocketAddr) -> Result<(), ServiceError> {
+        self.check_consent(address, "a proxy with TLS in front of it")
+    }
+
+    fn check_consent(
+        &self,
+        address: SocketAddr,
+        missing: &'static str,
+    ) -> Result<(), ServiceError> {
+        if self.insecure || address.ip().to_canonical().is_loopback() {
+            Ok(())
+        } else {
+            Err(ServiceError::Insecure { address, missing })
+        }
+    }
+}

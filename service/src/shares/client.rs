@@ -1,0 +1,59 @@
+//! Who asks: a token, and within it a connection.
+//!
+//! Tokens are served in turn, then the connections of a token; requests of one connection wait for
+//! each other. Without tokens every connection counts as one.
+
+use std::net::SocketAddr;
+
+use http::Extensions;
+
+use crate::access::{Call, Peer};
+
+/// Who is served in turn with others: a token with all its connections, a connection without a
+/// token, or the process itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Party {
+    Token(u64),
+    Connection(Option<SocketAddr>),
+}
+
+/// A connection of a token, or the process itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Client {
+    /// Number of the account of the token.
+    token: Option<u64>,
+    address: Option<SocketAddr>,
+}
+
+impl Client {
+    /// The process itself.
+    pub(crate) const PROCESS: Self = Self { token: None, address: None };
+
+    /// The client with the account of a token, if it has one, at an address.
+    pub(crate) fn new(token: Option<u64>, address: Option<SocketAddr>) -> Self {
+        Self { token, address }
+    }
+
+    /// Whom its turn and its share belong to.
+    pub(super) fn party(self) -> Party {
+        self.token.map_or(Party::Connection(self.address), Party::Token)
+    }
+
+    /// The client of a request; before it is admitted, the connection without a token.
+    pub(crate) fn of(extensions: &Extensions) -> Self {
+        let peer = || extensions.get::<Peer>().and_then(Peer::address);
+        extensions.get::<Call>().map_or_else(|| Self::new(None, peer()), Call::client)
+    }
+
+    /// A connection of a token.
+    #[cfg(test)]
+    pub(crate) fn of_token(token: u64, port: u16) -> Self {
+        Self::new(Some(token), Some(SocketAddr::from(([127, 0, 0, 1], port))))
+    }
+
+    /// The client at the other end of a connection.
+    #[cfg(test)]
+    pub(crate) fn at(port: u16) -> Self {
+        Self::new(None, Some(SocketAddr::from(([127, 0, 0, 1], port))))
+    }
+}

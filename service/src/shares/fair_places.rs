@@ -1,0 +1,466 @@
+//! Places that many clients share: who may hold how many, and who waits.
+//!
+//! A party is a token with all its connections, or a connection without a token. It gets places
+//! while that leaves as many free as it holds then (dynamic thresholds: Choudhury, Hahne: IEEE/ACM
+//! Transactions on Networking 6(2), 1998): one party fills half, two a third each, and a new one
+//! always finds room. One that holds none also gets what leaves an eighth free. Waiting parties are
+//! granted places in the order of what they hold, then in turn, and so are the connections of a
+//! token; none gets more while one that holds none waits.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::client::{Client, Party};
+use super::waiting_line::{Holder, Waiters as _, WaitingLine};
+
+/// Waiting parties that are looked at when places become free: those that hold least.
+const PARTIES_LOOKED_AT: usize = 64;
+
+/// A number of places.
+#[derive(Clone, Debug)]
+pub(crate) struct FairPlaces(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    places: usize,
+    /// Whether every request counts as it is, and one for more than is free waits for that.
+    is_exact: bool,
+    free: usize,
+    is_closed: bool,
+    /// Parties that hold places or wait.
+    parties: WaitingLine<Party, WaitingLine<Client, VecDeque<Waiter>>>,
+    arrivals: u64,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    places: usize,
+    grant: oneshot::Sender<PlacesPermit>,
+}
+
+/// Places that are held until this is dropped.
+#[derive(Debug)]
+pub struct PlacesPermit {
+    shared: Arc<Shared>,
+    client: Client,
+    places: usize,
+}
+
+/// Why there are no places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoPlaces {
+    /// Not now.
+    Full,
+    /// Never again.
+    Closed,
+}
+
+impl FairPlaces {
+    /// Places that may be exceeded by requests for more than three eighths of them: these count as
+    /// so many, so that they are granted while others hold some.
+    pub(crate) fn new(places: usize) -> Self {
+        Self::with(places, false)
+    }
+
+    /// Places that are never exceeded. A request for more than seven eighths waits until no others
+    /// are held; one for more than all is never granted.
+    pub(crate) fn exact(places: usize) -> Self {
+        Self::with(places, true)
+    }
+
+    fn with(places: usize, is_exact: bool) -> Self {
+        let state = State {
+            places,
+            is_exact,
+            free: places,
+            is_closed: false,
+            parties: WaitingLine::default(),
+            arrivals: 0,
+        };
+        Self(Arc::new(Shared { state: Mutex::new(state) }))
+    }
+
+    /// Places that are held.
+    pub(crate) fn held(&self) -> usize {
+        let state = self.0.lock();
+        state.places - state.free
+    }
+
+    /// Reserves places if they are free for this client.
+    pub(crate) fn try_reserve(
+        &self,
+        client: Client,
+        places: usize,
+    ) -> Result<PlacesPermit, NoPlaces> {
+        let mut state = self.0.lock();
+        let places = state.counted(places);
+        if state.is_closed {
+            return Err(NoPlaces::Closed);
+        }
+        if !state.may_take(client, places) {
+            return Err(NoPlaces::Full);
+        }
+        state.take(client, places);
+        Ok(PlacesPermit { shared: self.0.clone(), client, places })
+    }
+
+    /// Waits for places.
+    pub(crate) async fn reserve(
+        &self,
+        client: Client,
+        places: usize,
+    ) -> Result<PlacesPermit, NoPlaces> {
+        match self.try_reserve(client, places) {
+            Err(NoPlaces::Full) => {}
+            done => return done,
+        }
+        let (grant, granted) = oneshot::channel();
+        let number = self.0.lock().wait(client, places, grant);
+        // Places may have become free in between.
+        self.0.grant();
+        let mut place = Wait { shared: &self.0, client, number, granted };
+        (&mut place.granted).await.map_err(|_| NoPlaces::Closed)
+    }
+
+    /// Refuses all later requests, and those that wait.
+    pub(crate) fn close(&self) {
+        let mut state = self.0.lock();
+        state.is_closed = true;
+        state.parties.waiting.clear();
+        let mut refused = Vec::new();
+        for party in state.parties.holders.values_mut() {
+            party.waiters.waiting.clear();
+            refused.extend(
+                party.waiters.holders.values_mut().map(|it| std::mem::take(&mut it.waiters)),
+            );
+        }
+        drop(state);
+        drop(refused);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes places back from a client.
+    fn release(self: &Arc<Self>, client: Client, places: usize) {
+        let mut state = self.lock();
+        state.free += places;
+        state.update(client, |holder| holder.held -= places, |held| *held -= places);
+        drop(state);
+        self.grant();
+    }
+
+    /// Gives free places to those that wait.
+    fn grant(self: &Arc<Self>) {
+        loop {
+            let mut state = self.lock();
+            let Some((client, waiter)) = state.next() else { return };
+            state.take(client, waiter.places);
+            drop(state);
+            let permit = PlacesPermit { shared: self.clone(), client, places: waiter.places };
+            // Who left meanwhile returns the places to those that still wait.
+            let _ = waiter.grant.send(permit);
+        }
+    }
+}
+
+impl State {
+    /// What a request for so many counts.
+    fn counted(&self, places: usize) -> usize {
+        if self.is_exact { places } else { places.min((self.places / 8 * 3).max(1)) }
+    }
+
+    fn may_take(&self, client: Client, places: usize) -> bool {
+        let party = self.parties.holders.get(&client.party());
+        party.is_none_or(|it| it.waiters.has_none())
+            && self.fits(party.map_or(0, |it| it.held), places)
+            // Who holds none and waits for more than is free goes first.
+            && (places == 0
+                || party.is_none_or(|it| it.held == 0)
+                || self.parties.waiting.first().is_none_or(|(held, ..)| *held > 0))
+    }
+
+    fn fits(&self, held: usize, places: usize) -> bool {
+        places == 0
+            || self.free == self.places && places <= self.free
+            || held + 2 * places <= self.free
+            || held == 0 && places + self.places / 8 <= self.free
+    }
+
+    /// Changes what a client holds and awaits, and what its party holds.
+    fn update<T>(
+        &mut self,
+        client: Client,
+        change: impl FnOnce(&mut Holder<VecDeque<Waiter>>) -> T,
+        change_held: impl FnOnce(&mut usize),
+    ) -> T {
+        self.parties.update(client.party(), &mut self.arrivals, |party, arrivals| {
+            change_held(&mut party.held);
+            party.waiters.update(client, arrivals, |holder, _| change(holder))
+        })
+    }
+
+    fn take(&mut self, client: Client, places: usize) {
+        self.free -= places;
+        self.update(client, |holder| holder.held += places, |held| *held += places);
+    }
+
+    fn wait(&mut self, client: Client, places: usize, grant: oneshot::Sender<PlacesPermit>) -> u64 {
+        self.arrivals += 1;
+        let number = self.arrivals;
+        let places = self.counted(places);
+        // Once closed, the dropped sender tells the caller.
+        if !self.is_closed {
+            let waiter = Waiter { number, places, grant };
+            self.update(client, |holder| holder.waiters.push_back(waiter), |_| {});
+        }
+        number
+    }
+
+    /// Takes the request that is granted next out of those that wait.
+    fn next(&mut self) -> Option<(Client, Waiter)> {
+        let mut is_blocked = false;
+        let mut found = None;
+        for (held, _, party) in self.parties.waiting.iter().take(PARTIES_LOOKED_AT) {
+            if *held > 0 && is_blocked {
+                break;
+            }
+            let first = self.first_of(*party);
+            if first.is_some_and(|(_, waiter)| self.fits(*held, waiter.places)) {
+                found = first.map(|(client, _)| client);
+                break;
+            }
+            is_blocked = true;
+        }
+        let client = found?;
+        // Its next request waits behind those of others that hold as much.
+        self.arrivals += 1;
+        let arrival = self.arrivals;
+        let waiter =
+            self.parties.update(client.party(), &mut self.arrivals, |party, arrivals| {
+                party.arrival = arrival;
+                party.waiters.update(client, arrivals, |holder, _| {
+                    holder.arrival = arrival;
+                    holder.waiters.pop_front()
+                })
+            })?;
+        Some((client, waiter))
+    }
+
+    /// The client of a party whose request is granted next, and that request.
+    fn first_of(&self, party: Party) -> Option<(Client, &Waiter)> {
+        let line = &self.parties.holders.get(&party)?.waiters;
+        let (.., client) = line.waiting.first()?;
+        Some((*client, line.holders.get(client)?.waiters.front()?))
+    }
+
+    /// Withdraws a request that waits.
+    fn withdraw(&mut self, client: Client, number: u64) {
+        let waits = self.parties.holders.get(&client.party());
+        if waits.is_some_and(|party| party.waiters.holders.contains_key(&client)) {
+            let left = |waiter: &Waiter| waiter.number != number;
+            self.update(client, |it| it.waiters.retain(left), |_| {});
+        }
+    }
+}
+
+/// A request that waits; it is withdrawn when this is dropped.
+struct Wait<'a> {
+    shared: &'a Arc<Shared>,
+    client: Client,
+    number: u64,
+    granted: oneshot::Receiver<PlacesPermit>,
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.withdraw(self.client, self.number);
+        drop(state);
+        // Others may have waited behind it.
+        self.shared.grant();
+    }
+}
+
+impl PlacesPermit {
+    /// The places that it holds.
+    pub(crate) fn places(&self) -> usize {
+        self.places
+    }
+
+    /// Returns the places beyond so many.
+    pub(crate) fn shrink(&mut self, places: usize) {
+        let surplus = self.places.saturating_sub(places);
+        self.places -= surplus;
+        self.shared.release(self.client, surplus);
+    }
+}
+
+impl Drop for PlacesPermit {
+    fn drop(&mut self) {
+        self.shared.release(self.client, self.places);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    impl FairPlaces {
+        async fn reserve_owned(
+            self,
+            client: Client,
+            places: usize,
+        ) -> Result<PlacesPermit, NoPlaces> {
+            self.reserve(client, places).await
+        }
+    }
+
+    /// Places that one client gets in single requests.
+    fn taken(places: &FairPlaces, client: Client) -> Vec<PlacesPermit> {
+        std::iter::from_fn(|| places.try_reserve(client, 1).ok()).collect()
+    }
+
+    #[test]
+    fn clients_share_the_places_and_leave_some_free() {
+        let places = FairPlaces::new(120);
+        let first = taken(&places, Client::at(1));
+        assert_eq!(first.len(), 60);
+        let second = taken(&places, Client::at(2));
+        assert_eq!(second.len(), 30);
+        assert_eq!(places.try_reserve(Client::at(3), 16).err(), Some(NoPlaces::Full));
+        let third = places.try_reserve(Client::at(3), 15).unwrap();
+        drop(first);
+        // The others may take more now: 75 are free.
+        assert_eq!(taken(&places, Client::at(2)).len(), 22);
+        drop(second);
+        drop(third);
+        assert_eq!((places.held(), places.0.lock().parties.holders.len()), (0, 0));
+    }
+
+    #[test]
+    fn who_holds_least_is_granted_first_and_in_order() {
+        let places = FairPlaces::new(100);
+        let (busy, new) = (Client::at(1), Client::at(2));
+        let half = taken(&places, busy);
+        let rest = taken(&places, Client::at(3));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut more = pin!(places.reserve(busy, 10));
+        let mut large = pin!(places.reserve(new, 20));
+        assert!(more.as_mut().poll(&mut context).is_pending());
+        assert!(large.as_mut().poll(&mut context).is_pending());
+        drop(rest);
+        let Poll::Ready(Ok(large)) = large.as_mut().poll(&mut context) else { panic!("no places") };
+        assert!(more.as_mut().poll(&mut context).is_pending());
+        drop((half, large));
+        assert!(more.as_mut().poll(&mut context).is_ready());
+    }
+
+    #[test]
+    fn a_large_request_is_not_overtaken_by_who_holds_more() {
+        let places = FairPlaces::new(100);
+        let (busy, large) = (Client::at(1), Client::at(2));
+        let mut held = taken(&places, busy);
+        let other = taken(&places, Client::at(3));
+        assert_eq!(held.len() + other.len(), 75);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut wait = pin!(places.reserve(large, 1_000));
+        assert!(wait.as_mut().poll(&mut context).is_pending());
+        drop(held.pop());
+        assert_eq!(places.try_reserve(busy, 1).err(), Some(NoPlaces::Full));
+        // Who holds none and wants little passes.
+        assert!(places.try_reserve(Client::at(4), 1).is_ok());
+        drop(other);
+        assert!(wait.as_mut().poll(&mut context).is_ready());
+    }
+
+    #[test]
+    fn a_new_client_always_finds_a_place() {
+        const PLACES: usize = 1 << 10;
+        let places = FairPlaces::new(PLACES);
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut waiting, mut held) = (Vec::new(), Vec::new());
+        let mut state = 1_u64;
+        let mut below = |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % bound
+        };
+        for _ in 0..50_000 {
+            // Messages of a 16th come from eight busy connections and from new ones.
+            let clients = if below(9) == 0 { 1_000 } else { 8 };
+            let client = Client::at(below(clients) as u16);
+            waiting.push(Box::pin(places.clone().reserve_owned(client, PLACES / 16)));
+            waiting.retain_mut(|wait| match wait.as_mut().poll(&mut context) {
+                Poll::Ready(permit) => {
+                    held.push(permit.unwrap());
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if waiting.len() > 64 {
+                drop(waiting.swap_remove(below(64) as usize));
+            }
+            if !held.is_empty() && below(3) > 0 {
+                held.swap_remove(below(held.len() as u64) as usize);
+            }
+            assert!(places.try_reserve(Client::at(5_000), 1).is_ok(), "{}", places.held());
+        }
+        drop((waiting, held));
+        assert_eq!((places.held(), places.0.lock().parties.holders.len()), (0, 0));
+    }
+
+    #[test]
+    fn clients_that_hold_as_much_take_turns() {
+        let places = FairPlaces::new(1);
+        let (many, one) = (Client::at(1), Client::at(2));
+        let mut held = places.try_reserve(many, 1).unwrap();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut first = pin!(places.reserve(many, 1));
+        let mut second = pin!(places.reserve(many, 1));
+        assert!(first.as_mut().poll(&mut context).is_pending());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        let mut other = pin!(places.reserve(one, 1));
+        assert!(other.as_mut().poll(&mut context).is_pending());
+        drop(held);
+        let Poll::Ready(Ok(turn)) = first.as_mut().poll(&mut context) else { panic!("no place") };
+        held = turn;
+        drop(held);
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert!(other.as_mut().poll(&mut context).is_ready());
+    }
+
+    #[test]
+    fn requests_are_withdrawn_and_refused_at_the_end() {
+        let places = FairPlaces::new(10);
+        let all = [taken(&places, Client::at(1)), taken(&places, Client::at(2))];
+        let all = (all, taken(&places, Client::at(4)), taken(&places, Client::at(5)));
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..100 {
+            let mut wait = Box::pin(places.reserve(Client::at(3), 1));
+            assert!(wait.as_mut().poll(&mut context).is_pending());
+        }
+        assert_eq!(places.0.lock().parties.holders.len(), 4);
+        let mut wait = pin!(places.reserve(Client::at(3), 1));
+        assert!(wait.as_mut().poll(&mut context).is_pending());
+        places.close();
+        let Poll::Ready(Err(end)) = wait.as_mut().poll(&mut context) else { panic!("it waits") };
+        assert_eq!(end, NoPlaces::Closed);
+        drop(all);
+        assert_eq!(places.try_reserve(Client::at(1), 1).err(), Some(NoPlaces::Closed));
+        assert_eq!(places.held(), 0);
+    }
+}

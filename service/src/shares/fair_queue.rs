@@ -1,0 +1,340 @@
+//! A queue that serves tokens in turn, then the connections of a token, weighted by the work that
+//! they cause.
+//!
+//! Start-time fair queueing (Goyal, Vin, Cheng: IEEE/ACM Transactions on Networking 5(5), 1997), at
+//! both levels: each has a virtual time, which its work advances; the one whose time is least is
+//! next. One that was idle begins at the present, so that it neither saves up time nor waits for
+//! more than one job of each other. The jobs of one connection stay in order.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::Hash;
+
+use super::client::{Client, Party};
+
+/// Those without jobs that are remembered beyond as many as have jobs.
+const IDLE_MAX: usize = 1 << 10;
+
+/// See the file's head.
+#[derive(Debug)]
+pub(crate) struct FairQueue<J> {
+    parties: Turns<Party, Turns<Client, Line<J>>>,
+    jobs: usize,
+}
+
+/// The jobs of one connection, with their work as far as it is known.
+type Line<J> = VecDeque<(u64, Client, J)>;
+
+/// Jobs in an order of their own.
+trait Jobs: Default {
+    type Job;
+
+    fn front(&self) -> Option<&Self::Job>;
+    /// Takes the first job, with its client and work.
+    fn pop(&mut self) -> Option<(u64, Client, Self::Job)>;
+    fn push(&mut self, work: u64, client: Client, job: Self::Job);
+    fn push_front(&mut self, work: u64, client: Client, job: Self::Job);
+    /// Adds work that a client turned out to cause.
+    fn charge(&mut self, client: Client, work: u64);
+    /// Drops the jobs that are not wanted; returns how many.
+    fn retain(&mut self, is_wanted: &mut impl FnMut(&Self::Job) -> bool) -> usize;
+}
+
+impl<J> Jobs for Line<J> {
+    type Job = J;
+
+    fn front(&self) -> Option<&J> {
+        VecDeque::front(self).map(|(.., job)| job)
+    }
+
+    fn pop(&mut self) -> Option<(u64, Client, J)> {
+        self.pop_front()
+    }
+
+    fn push(&mut self, work: u64, client: Client, job: J) {
+        self.push_back((work, client, job));
+    }
+
+    fn push_front(&mut self, work: u64, client: Client, job: J) {
+        VecDeque::push_front(self, (work, client, job));
+    }
+
+    fn charge(&mut self, _client: Client, _work: u64) {}
+
+    fn retain(&mut self, is_wanted: &mut impl FnMut(&J) -> bool) -> usize {
+        let before = self.len();
+        VecDeque::retain(self, |(.., job)| is_wanted(job));
+        before - self.len()
+    }
+}
+
+/// What distinguishes clients.
+trait Key: Copy + Ord + Hash {
+    fn of(client: Client) -> Self;
+}
+
+impl Key for Client {
+    fn of(client: Client) -> Self {
+        client
+    }
+}
+
+impl Key for Party {
+    fn of(client: Client) -> Self {
+        client.party()
+    }
+}
+
+/// Jobs that are served in turn by a key.
+#[derive(Debug)]
+struct Turns<K, Q> {
+    waiting: HashMap<K, Waiting<Q>>,
+    /// Keys with jobs by their time, then in order of arrival.
+    order: BTreeSet<(u64, u64, K)>,
+    /// The time of the last job that was taken.
+    now: u64,
+    arrivals: u64,
+}
+
+/// The jobs of a key.
+#[derive(Debug)]
+struct Waiting<Q> {
+    jobs: Q,
+    time: u64,
+    arrival: u64,
+}
+
+impl<K, Q> Default for Turns<K, Q> {
+    fn default() -> Self {
+        Self { waiting: HashMap::new(), order: BTreeSet::new(), now: 0, arrivals: 0 }
+    }
+}
+
+impl<K: Key, Q: Jobs> Turns<K, Q> {
+    fn waiting(&mut self, key: K) -> &mut Waiting<Q> {
+        let now = self.now;
+        let idle = || Waiting { jobs: Q::default(), time: now, arrival: 0 };
+        self.waiting.entry(key).or_insert_with(idle)
+    }
+
+    fn add(&mut self, client: Client, add: impl FnOnce(&mut Q)) {
+        self.forget_idle();
+        let (key, now, arrival) = (K::of(client), self.now, self.arrivals + 1);
+        let waiting = self.waiting(key);
+        if waiting.jobs.front().is_none() {
+            (waiting.time, waiting.arrival) = (waiting.time.max(now), arrival);
+            let place = (waiting.time, arrival, key);
+            add(&mut waiting.jobs);
+            self.arrivals = arrival;
+            self.order.insert(place);
+        } else {
+            add(&mut waiting.jobs);
+        }
+    }
+
+    /// The time of the next job: what its key has been served.
+    fn next_time(&self) -> Option<u64> {
+        self.order.first().map(|(time, ..)| *time)
+    }
+
+    /// Once there are many keys without jobs, forgets the half of them that was served least: for
+    /// these the present begins where they were.
+    fn forget_idle(&mut self) {
+        if self.waiting.len() <= 2 * self.order.len() + IDLE_MAX {
+            return;
+        }
+        let idle = self.waiting.values().filter(|waiting| waiting.jobs.front().is_none());
+        let mut times: Vec<u64> = idle.map(|waiting| waiting.time).collect();
+        let middle = times.len() / 2;
+        let now = self.now.max(*times.select_nth_unstable(middle).1);
+        self.now = now;
+        self.waiting.retain(|_, waiting| waiting.jobs.front().is_some() || waiting.time > now);
+    }
+}
+
+impl<K: Key, Q: Jobs> Jobs for Turns<K, Q> {
+    type Job = Q::Job;
+
+    fn front(&self) -> Option<&Q::Job> {
+        let (.., key) = self.order.first()?;
+        self.waiting.get(key)?.jobs.front()
+    }
+
+    fn pop(&mut self) -> Option<(u64, Client, Q::Job)> {
+        let (time, arrival, key) = *self.order.first()?;
+        let waiting = self.waiting.get_mut(&key)?;
+        let (work, client, job) = waiting.jobs.pop()?;
+        self.order.remove(&(time, arrival, key));
+        self.now = self.now.max(time);
+        self.arrivals += 1;
+        (waiting.time, waiting.arrival) = (time.saturating_add(work), self.arrivals);
+        if waiting.jobs.front().is_some() {
+            self.order.insert((waiting.time, waiting.arrival, key));
+        }
+        Some((work, client, job))
+    }
+
+    fn push(&mut self, work: u64, client: Client, job: Q::Job) {
+        self.add(client, |jobs| jobs.push(work, client, job));
+    }
+
+    fn push_front(&mut self, work: u64, client: Client, job: Q::Job) {
+        self.add(client, |jobs| jobs.push_front(work, client, job));
+    }
+
+    fn charge(&mut self, client: Client, work: u64) {
+        let (key, now) = (K::of(client), self.now);
+        let waiting = self.waiting(key);
+        waiting.jobs.charge(client, work);
+        let before = (waiting.time, waiting.arrival, key);
+        waiting.time = waiting.time.max(now).saturating_add(work);
+        let after = (waiting.time, waiting.arrival, key);
+        if self.order.remove(&before) {
+            self.order.insert(after);
+        }
+    }
+
+    fn retain(&mut self, is_wanted: &mut impl FnMut(&Q::Job) -> bool) -> usize {
+        let Self { waiting, order, .. } = self;
+        let mut dropped = 0;
+        for (key, waiting) in waiting {
+            dropped += waiting.jobs.retain(is_wanted);
+            if waiting.jobs.front().is_none() {
+                order.remove(&(waiting.time, waiting.arrival, *key));
+            }
+        }
+        dropped
+    }
+}
+
+impl<J> Default for FairQueue<J> {
+    fn default() -> Self {
+        Self { parties: Turns::default(), jobs: 0 }
+    }
+}
+
+impl<J> FairQueue<J> {
+    /// True without jobs.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs == 0
+    }
+
+    /// Adds a job behind those of its client.
+    pub(crate) fn push(&mut self, client: Client, work: u64, job: J) {
+        self.parties.push(work, client, job);
+        self.jobs += 1;
+    }
+
+    /// Adds a job before those of its client.
+    pub(crate) fn push_front(&mut self, client: Client, work: u64, job: J) {
+        self.parties.push_front(work, client, job);
+        self.jobs += 1;
+    }
+
+    /// The time of the next job: what its token has been served, or its connection without one.
+    pub(crate) fn next_time(&self) -> Option<u64> {
+        self.parties.next_time()
+    }
+
+    /// Takes the next job, if it is suitable; else it stays the next.
+    pub(crate) fn pop_if(&mut self, is_suitable: impl FnOnce(&J) -> bool) -> Option<(Client, J)> {
+        if !self.parties.front().is_some_and(is_suitable) {
+            return None;
+        }
+        let (_, client, job) = self.parties.pop()?;
+        self.jobs -= 1;
+        Some((client, job))
+    }
+
+    /// Takes the next job.
+    pub(crate) fn pop(&mut self) -> Option<(Client, J)> {
+        self.pop_if(|_| true)
+    }
+
+    /// Adds work that a client turned out to cause.
+    pub(crate) fn charge(&mut self, client: Client, work: u64) {
+        self.parties.charge(client, work);
+    }
+
+    /// Drops the jobs that are not wanted any more.
+    pub(crate) fn retain(&mut self, mut is_wanted: impl FnMut(&J) -> bool) {
+        self.jobs -= self.parties.retain(&mut is_wanted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clients and jobs in the order of service.
+    fn served(queue: &mut FairQueue<u32>) -> Vec<(Client, u32)> {
+        std::iter::from_fn(|| queue.pop()).collect()
+    }
+
+    #[test]
+    fn clients_are_served_in_turn_by_their_work() {
+        let mut queue = FairQueue::default();
+        let (heavy, light) = (Client::at(1), Client::at(2));
+        (0..4).for_each(|job| queue.push(heavy, 100, job));
+        (10..14).for_each(|job| queue.push(light, 40, job));
+        let order: Vec<u32> = served(&mut queue).into_iter().map(|(_, job)| job).collect();
+        assert_eq!(order, [0, 10, 11, 12, 1, 13, 2, 3]);
+        assert!(queue.is_empty() && queue.next_time().is_none());
+    }
+
+    #[test]
+    fn a_client_that_returns_begins_at_the_present() {
+        let mut queue = FairQueue::default();
+        let (busy, other) = (Client::at(1), Client::at(2));
+        queue.push(busy, 1_000, 0);
+        queue.push(busy, 1_000, 1);
+        assert_eq!(queue.pop(), Some((busy, 0)));
+        assert_eq!(queue.next_time(), Some(1_000));
+        // It does not wait for what the busy one has been served, nor is it owed anything.
+        queue.push(other, 10, 2);
+        queue.charge(other, 5);
+        queue.push(other, 10, 3);
+        assert_eq!(queue.pop(), Some((other, 2)));
+        assert_eq!(queue.next_time(), Some(15));
+        queue.charge(other, 2_000);
+        assert_eq!(queue.pop(), Some((busy, 1)));
+        assert_eq!(queue.pop_if(|job| *job != 3), None);
+        queue.push_front(other, 10, 4);
+        assert_eq!(served(&mut queue), [(other, 4), (other, 3)]);
+    }
+
+    #[test]
+    fn clients_that_left_are_forgotten() {
+        let mut queue = FairQueue::default();
+        for port in 0..5_000 {
+            queue.push(Client::at(port), 1, port.into());
+            queue.pop();
+        }
+        queue.push(Client::at(1), 1, 1);
+        queue.push(Client::at(2), 1, 2);
+        queue.retain(|job| *job == 2);
+        assert_eq!(served(&mut queue), [(Client::at(2), 2)]);
+        let known = queue.parties.waiting.len();
+        assert!(known <= IDLE_MAX + 2, "{known}");
+    }
+
+    #[test]
+    fn tokens_are_served_in_turn_then_their_connections() {
+        let mut queue = FairQueue::default();
+        // A token with three connections, one with a single one.
+        for (port, job) in [(1, 0), (1, 1), (2, 10), (2, 11), (3, 20)] {
+            queue.push(Client::of_token(7, port), 100, job);
+        }
+        for job in 30..33 {
+            queue.push(Client::of_token(8, 4), 100, job);
+        }
+        let order: Vec<u32> = served(&mut queue).into_iter().map(|(_, job)| job).collect();
+        assert_eq!(order, [0, 30, 10, 31, 20, 32, 1, 11]);
+        // Work of one connection counts for its token, and within it for itself.
+        queue.charge(Client::of_token(7, 1), 1_000);
+        queue.push(Client::of_token(7, 1), 1, 1);
+        queue.push(Client::of_token(7, 2), 1, 2);
+        queue.push(Client::of_token(8, 4), 1, 3);
+        let order: Vec<u32> = served(&mut queue).into_iter().map(|(_, job)| job).collect();
+        assert_eq!(order, [3, 2, 1]);
+    }
+}

@@ -1,0 +1,50 @@
+//! Whose session it is, and how much of its quota of regions the session holds.
+
+use std::sync::Arc;
+
+use crate::access::{Account, Counted, CountedQuota};
+use crate::error::ServiceError;
+
+/// The account of the token that opened a session; `None` where there are no tokens.
+#[derive(Debug, Default)]
+pub(crate) struct SessionOwner {
+    account: Option<Arc<Account>>,
+    regions: Option<Counted>,
+}
+
+impl SessionOwner {
+    pub(crate) fn new(account: Option<&Arc<Account>>) -> Self {
+        Self { account: account.cloned(), regions: None }
+    }
+
+    /// Whether the session is that of an account.
+    pub(super) fn is(&self, account: Option<&Arc<Account>>) -> bool {
+        self.account.as_ref().map(|own| own.id()) == account.map(|other| other.id())
+    }
+
+    /// Counts one more region.
+    ///
+    /// # Errors
+    /// [`ServiceError::Quota`].
+    pub(super) fn add_region(&mut self) -> Result<(), ServiceError> {
+        let Some(account) = &self.account else { return Ok(()) };
+        let counted = account.hold(CountedQuota::Regions, 1)?;
+        match &mut self.regions {
+            Some(regions) => regions.merge(counted),
+            None => self.regions = Some(counted),
+        }
+        Ok(())
+    }
+
+    /// Counts one region less.
+    pub(super) fn remove_region(&mut self) {
+        if let Some(regions) = &mut self.regions {
+            regions.release(1);
+        }
+    }
+
+    /// Counts none any more.
+    pub(super) fn remove_all_regions(&mut self) {
+        self.regions = None;
+    }
+}

@@ -1,0 +1,151 @@
+//! The TLS handshakes of a listener: bounded in number and time, and never ahead of other work.
+//!
+//! A step of a handshake takes up to a millisecond of a core. Steps take turns, one at a time, so
+//! that a flood of connections leaves the other cores, and between two steps the same core, to the
+//! calls of others. When all places are taken, the oldest handshake that waits for its peer gives
+//! way: slow peers keep nobody out.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_rustls::{Accept, TlsAcceptor};
+
+use super::certificates::Certificates;
+use super::secured::Secured;
+use crate::limits::HANDSHAKE_MS_MAX;
+
+/// The handshakes that are under way, each with what its connection holds (`P`). Dropping this ends
+/// them.
+#[derive(Debug)]
+pub(crate) struct Handshakes<P> {
+    certificates: Certificates,
+    under_way: JoinSet<(u64, Option<(Secured, P)>)>,
+    /// By age.
+    handles: BTreeMap<u64, (AbortHandle, Arc<AtomicBool>)>,
+    last: u64,
+    handshakes_max: usize,
+}
+
+impl<P: Send + 'static> Handshakes<P> {
+    /// At most so many at once.
+    pub(crate) fn new(certificates: Certificates, handshakes_max: usize) -> Self {
+        let (under_way, handles) = (JoinSet::new(), BTreeMap::new());
+        Self { certificates, under_way, handles, last: 0, handshakes_max }
+    }
+
+    /// Begins a handshake; false if there is no place for it.
+    pub(crate) fn begin(&mut self, stream: TcpStream, places: P) -> bool {
+        if self.handles.len() >= self.handshakes_max && !self.give_way() {
+            return false;
+        }
+        self.last += 1;
+        let number = self.last;
+        let paced = accept(&self.certificates, stream);
+        let waits = paced.waits.clone();
+        let handle = self.under_way.spawn(async move {
+            let time = Duration::from_millis(HANDSHAKE_MS_MAX);
+            match tokio::time::timeout(time, paced).await {
+                Ok(Ok(stream)) => (number, Some((stream, places))),
+                // A peer that is too slow, speaks something else or is refused gets no more.
+                Ok(Err(_)) | Err(_) => (number, None),
+            }
+        });
+        self.handles.insert(number, (handle, waits));
+        true
+    }
+
+    /// Ends the oldest handshake that waits for its peer.
+    fn give_way(&mut self) -> bool {
+        let waits = |(_, (_, waits)): &(&u64, &(AbortHandle, Arc<AtomicBool>))| {
+            waits.load(Ordering::Relaxed)
+        };
+        let Some(number) = self.handles.iter().find(waits).map(|(number, _)| *number) else {
+            return false;
+        };
+        if let Some((handle, _)) = self.handles.remove(&number) {
+            handle.abort();
+        }
+        true
+    }
+
+    /// The next connection whose handshake is complete; pending while there is none.
+    pub(crate) fn poll_complete(&mut self, context: &mut Context<'_>) -> Poll<(Secured, P)> {
+        loop {
+            match ready!(self.under_way.poll_join_next(context)) {
+                Some(Ok((number, complete))) => {
+                    self.handles.remove(&number);
+                    if let Some(complete) = complete {
+                        return Poll::Ready(complete);
+                    }
+                }
+                // It gave way.
+                Some(Err(_)) => {}
+                None => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// A turn among the steps of all handshakes.
+struct Turn {
+    turns: Arc<Semaphore>,
+    waiting: Option<Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>>,
+}
+
+impl Turn {
+    fn new(turns: Arc<Semaphore>) -> Self {
+        Self { turns, waiting: None }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<OwnedSemaphorePermit>> {
+        if self.waiting.is_none()
+            && let Ok(permit) = self.turns.clone().try_acquire_owned()
+        {
+            return Poll::Ready(Some(permit));
+        }
+        let turns = &self.turns;
+        let waiting = self.waiting.get_or_insert_with(|| {
+            let turns = turns.clone();
+            Box::pin(async move { turns.acquire_owned().await.ok() })
+        });
+        let permit = ready!(waiting.as_mut().poll(context));
+        self.waiting = None;
+        Poll::Ready(permit)
+    }
+}
+
+/// Begins a handshake, whose steps take turns with those of all others.
+pub(crate) fn accept(certificates: &Certificates, stream: TcpStream) -> Paced {
+    let accept = TlsAcceptor::from(certificates.config()).accept(stream);
+    Paced { accept, turn: Turn::new(certificates.turn()), waits: Arc::default() }
+}
+
+/// A handshake that takes turns.
+pub(crate) struct Paced {
+    accept: Accept<TcpStream>,
+    turn: Turn,
+    /// Whether its peer must send something next.
+    waits: Arc<AtomicBool>,
+}
+
+impl Future for Paced {
+    type Output = io::Result<Secured>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<Secured>> {
+        let this = &mut *self;
+        this.waits.store(false, Ordering::Relaxed);
+        let _turn = ready!(this.turn.poll(context));
+        let accepted = Pin::new(&mut this.accept).poll(context);
+        this.waits.store(accepted.is_pending(), Ordering::Relaxed);
+        accepted.map_ok(|stream| Secured::Tls(Box::new(stream)))
+    }
+}

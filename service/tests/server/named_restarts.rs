@@ -1,0 +1,122 @@
+//! Numbers and names of a named fleet are the same after a restart, after a crash, from a
+//! checkpoint and on a follower.
+
+use std::collections::BTreeMap;
+
+use shoal_position_log::SimulatedDisk;
+use shoal_proto::v1;
+use shoal_service::ServerOptions;
+
+use crate::follower::{ANY, caught_up, following, leading, promote};
+use crate::names::{everything, named, named_options};
+use crate::restart::{crashed, on, small};
+use crate::running::{Random, Running, START_MS, report, rows, until};
+
+/// A server whose fleet `default` is named, with a checkpoint for so many bytes of the log.
+async fn start(disk: &SimulatedDisk, checkpoint_log_bytes: u64) -> Running {
+    let limits =
+        shoal_service::ServerLimits { log_reserve_bytes: 0, ..small(checkpoint_log_bytes) };
+    Running::start_in(on(disk), ServerOptions { limits, ..named_options() }).await
+}
+
+/// What is known of a fleet: x and number of each name that was reported.
+#[derive(Default)]
+struct Known {
+    x: BTreeMap<String, f64>,
+    numbers: BTreeMap<String, u64>,
+}
+
+impl Known {
+    /// Reports and removes objects by name in some rounds.
+    async fn drive(&mut self, server: &Running, random: &mut Random, rounds: std::ops::Range<i64>) {
+        let (mut positions, mut queries) = (server.positions().await, server.queries().await);
+        for round in rounds {
+            let name =
+                |random: &mut Random| format!("truck-{}", random.below(round as u64 * 40 + 40));
+            let fixes: Vec<_> = (0..1 + random.below(60))
+                .map(|row| {
+                    let time_ms = START_MS + round * 1_000 + row as i64;
+                    named(&name(random), time_ms, random.between(-90.0, 90.0).round(), 1.0)
+                })
+                .collect();
+            let names: Vec<_> = fixes.iter().map(|fix| fix.name.clone()).collect();
+            self.x.extend(fixes.iter().map(|fix| (fix.name.clone(), fix.x)));
+            let acks = report(&mut positions, vec![rows(fixes)]).await;
+            assert_eq!(acks[0].durability(), v1::Durability::Logged);
+            let removed = name(random);
+            self.x.remove(&removed);
+            let request = v1::RemoveRequest { names: vec![removed], ..Default::default() };
+            positions.remove(request).await.unwrap();
+            let request = v1::ResolveRequest { fleet: String::new(), names: names.clone() };
+            let numbers = queries.resolve(request).await.unwrap().into_inner().objects;
+            for (name, number) in names.into_iter().zip(numbers) {
+                let former = self.numbers.insert(name, number);
+                assert!(number > 0 && former.is_none_or(|former| former == number));
+            }
+        }
+    }
+
+    /// Confirms that a server knows the same.
+    async fn is_known_to(&self, server: &Running) {
+        assert_eq!(everything(server, Vec::new()).await, self.x);
+        let (names, numbers): (Vec<_>, Vec<_>) = self.numbers.clone().into_iter().unzip();
+        let request = v1::ResolveRequest { fleet: String::new(), names: names.clone() };
+        let mut queries = server.queries().await;
+        let resolved = queries.resolve(request).await.unwrap().into_inner().objects;
+        assert_eq!(resolved, numbers);
+        let request = v1::NamesRequest { fleet: String::new(), objects: numbers };
+        assert_eq!(queries.names(request).await.unwrap().into_inner().names, names);
+        assert_eq!(server.fleet("").await.name_count, self.numbers.len() as u64);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restarts_and_crashes_keep_every_acknowledged_name_and_its_number() {
+    for (seed, checkpoint_log_bytes) in [(1, 1 << 30), (2, 20_000), (3, 5_000)] {
+        println!("seed {seed}");
+        let (mut random, mut known) = (Random(seed), Known::default());
+        let mut disk = SimulatedDisk::new(seed);
+        for life in 0..4 {
+            let server = start(&disk, checkpoint_log_bytes).await;
+            known.is_known_to(&server).await;
+            known.drive(&server, &mut random, life * 25..life * 25 + 25).await;
+            if life % 2 == 0 {
+                server.stop().await;
+            } else {
+                let fork = crashed(&disk, seed);
+                server.abandon().await;
+                disk = fork;
+            }
+        }
+        let server = start(&disk, checkpoint_log_bytes).await;
+        known.is_known_to(&server).await;
+        let has_checkpoint = server.fleet("").await.log.unwrap().checkpoint_epoch > 0;
+        assert_eq!(has_checkpoint, checkpoint_log_bytes < 1 << 30, "seed {seed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_has_the_names_of_its_leader_and_continues_their_numbers() {
+    let (mut random, mut known) = (Random(9), Known::default());
+    let (disk, copy) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let default_kind = named_options().default_kind;
+    let options = ServerOptions { default_kind, ..leading(20_000) };
+    let leader = Running::start_at(ANY, on(&disk), options).await;
+    known.drive(&leader, &mut random, 0..60).await;
+    // The copy begins with a checkpoint, and follows the log behind it.
+    until(async || leader.fleet("").await.log.unwrap().checkpoint_epoch > 0).await;
+    let follower = Running::start_in(on(&copy), following(leader.address)).await;
+    caught_up(&leader).await;
+    known.is_known_to(&follower).await;
+    known.drive(&leader, &mut random, 60..90).await;
+    caught_up(&leader).await;
+    known.is_known_to(&follower).await;
+    assert_eq!(follower.fleet("").await.kind(), v1::FleetKind::Named);
+    leader.stop().await;
+    promote(&follower, true).await.unwrap();
+    known.drive(&follower, &mut random, 90..120).await;
+    known.is_known_to(&follower).await;
+    follower.stop().await;
+    let again = start(&copy, 1 << 30).await;
+    known.is_known_to(&again).await;
+}
