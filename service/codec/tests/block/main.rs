@@ -1,6 +1,7 @@
 //! The block container with good, damaged and hostile bytes.
 //!
 //! One binary, one file for each hazard. Everything is seeded; a failing assertion names its seed.
+#![allow(clippy::unwrap_used, reason = "a test stops where something is wrong")]
 
 mod bound;
 mod corruption;
@@ -8,6 +9,7 @@ mod fuzz;
 mod golden;
 mod golden_file;
 mod hostile;
+mod planner;
 mod random;
 mod rewrite;
 mod round_trip;

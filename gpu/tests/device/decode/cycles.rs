@@ -1,0 +1,88 @@
+//! Damaged blocks in whole cycles: accepted ones have the effect of the model, refused ones none.
+//! Some dictionaries have entries that no row uses.
+//!
+//! SHOAL_MUTATIONS sets the number of damaged blocks, an eighth of it.
+
+use bytes::Bytes;
+use shoal_codec::{Block, BlockPlan, Budget, Chunk, Column, Encoding};
+use shoal_engine::conformance::Trial;
+use shoal_engine::{Backend, EngineOptions, Request};
+use shoal_gpu::{CudaBackend, Gpu};
+
+use super::blocks::{damaged, encode, some_plan};
+use crate::random::Random;
+use crate::seal::seal;
+use crate::walk::walks;
+
+const SEED: u64 = 417;
+const BLOCKS: usize = 12;
+
+fn cuda(options: EngineOptions) -> Box<dyn Backend> {
+    let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
+    Box::new(CudaBackend::new(&gpu, options).unwrap())
+}
+
+fn ids_of(block: &Block) -> &Chunk {
+    block.chunks().iter().find(|chunk| chunk.column == Column::Object).unwrap()
+}
+
+/// A block with a flipped bit in the codes of its ids, if it still parses.
+fn recoded(chance: &mut Random) -> Option<Block> {
+    // Few rows per object, so that some soon have none.
+    let rows = 100 + chance.below(200);
+    let columns = walks(chance, rows, rows as u64 / 2);
+    let mut bytes = encode(&columns, &BlockPlan::fixes());
+    let whole = Block::parse(Bytes::copy_from_slice(&bytes), &Budget::default()).unwrap();
+    let codes = ids_of(&whole).sections.last().unwrap();
+    bytes[codes.start + chance.below(codes.len())] ^= 1 << chance.below(8);
+    seal(&mut bytes);
+    Block::parse(bytes.into(), &Budget::default()).ok()
+}
+
+/// True if the dictionary of ids has entries that no row uses; `None` if the block is refused.
+fn has_spare_entries(block: &Block) -> Option<bool> {
+    let mut ids = block.decode().ok()?.object;
+    ids.sort_unstable();
+    ids.dedup();
+    let root = ids_of(block).plan.root();
+    let entries = (root.parameter_u32 & 0x00ff_ffff) as usize;
+    Some(root.encoding == Encoding::Dict && entries > ids.len())
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn damaged_blocks_have_the_effect_of_the_model() {
+    let mut chance = Random::new(SEED);
+    let mut trial = Trial::geographic(cuda);
+    let (mut refused, mut spare) = (0, 0);
+    let cycles = super::decoder::count("SHOAL_MUTATIONS", 6000) / 8 / BLOCKS;
+    for cycle in 0..cycles {
+        let mut blocks = Vec::new();
+        while blocks.len() < BLOCKS {
+            let (rows, objects) = (chance.below(1500), 1 + chance.next() % 40);
+            let columns = walks(&mut chance, rows, objects);
+            let whole = encode(&columns, &some_plan(&mut chance));
+            blocks.extend(damaged(&mut chance, &whole));
+            blocks.extend(recoded(&mut chance));
+        }
+        for block in &blocks {
+            match has_spare_entries(block) {
+                Some(has_spare) => spare += usize::from(has_spare),
+                None => refused += 1,
+            }
+        }
+        let mut requests: Vec<Request> = blocks.into_iter().map(Request::Block).collect();
+        if cycle % 5 == 4 {
+            // Rows are applied one by one.
+            let ids = (0..20).map(|_| chance.next() % 40 * 1_000_003).collect();
+            requests.insert(chance.below(BLOCKS), Request::Remove(ids));
+        }
+        trial.submit(requests, Vec::new());
+        trial.wait(0);
+        if cycle % 10 == 9 {
+            trial.export();
+        }
+    }
+    println!("{refused} refused, {spare} with entries of no row");
+    assert!(refused.min(spare) > cycles / 4, "the test is lopsided");
+}

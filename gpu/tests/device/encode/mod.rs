@@ -1,0 +1,7 @@
+//! The device encodes the same bytes as the CPU.
+
+mod block;
+mod column;
+mod speed;
+mod strings;
+mod table;

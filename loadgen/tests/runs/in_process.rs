@@ -1,0 +1,108 @@
+//! An in-process server on a free port, and runs of the load generator against it from flags.
+
+#![allow(dead_code, reason = "each test file uses a subset")]
+
+use std::net::SocketAddr;
+
+use clap::Parser as _;
+use shoal_loadgen::{Command, CommandLine, LoadError, Plan, Summary};
+use shoal_proto::v1::fleet_service_client::FleetServiceClient;
+use shoal_proto::v1::{Fleet, ListFleetsRequest};
+use shoal_service::{EngineChoice, ServerLimits, ServerOptions};
+use tokio::net::TcpListener;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tonic::Status;
+
+/// A running server.
+pub(crate) struct InProcess {
+    /// The listening address.
+    pub(crate) address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+impl InProcess {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(ServerLimits::default()).await
+    }
+
+    /// Starts a server with limits.
+    pub(crate) async fn start_with(limits: ServerLimits) -> Self {
+        Self::start_as(ServerOptions { limits, ..Default::default() }).await
+    }
+
+    /// Starts a server with options; engine and address are set here.
+    pub(crate) async fn start_as(options: ServerOptions) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let options = ServerOptions { engine: EngineChoice::Cpu, listen: address, ..options };
+        let served = tokio::spawn(async move {
+            let stopped = async { drop(stopped.await) };
+            shoal_service::run(listener, options, stopped).await.unwrap();
+        });
+        Self { address, stop, served }
+    }
+
+    pub(crate) async fn end(self) {
+        self.stop.send(()).unwrap();
+        self.served.await.unwrap();
+    }
+
+    /// The URL of the server.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The plan of flags against this server.
+    pub(crate) fn plan(&self, flags: &str) -> Result<Plan, LoadError> {
+        let target = self.url();
+        let words = ["shoal-loadgen", "run", "--target", &target];
+        let words = words.into_iter().chain(flags.split_whitespace());
+        let command = CommandLine::try_parse_from(words).unwrap().command;
+        let Command::Run(args) = command else { panic!("not a run") };
+        Plan::new(*args)
+    }
+
+    /// Runs with flags to completion.
+    pub(crate) async fn try_run(&self, flags: &str) -> Result<Summary, LoadError> {
+        let (_stop, stopped) = watch::channel(false);
+        shoal_loadgen::run(self.plan(flags)?, stopped).await
+    }
+
+    /// Runs with flags, fails on an error, and prints the summary.
+    pub(crate) async fn run(&self, flags: &str) -> Summary {
+        let summary = self.try_run(flags).await.unwrap();
+        println!("{flags}\n{}", summary.table());
+        summary
+    }
+
+    /// All fleets of the server.
+    pub(crate) async fn fleets(&self) -> Vec<Fleet> {
+        self.try_fleets().await.unwrap()
+    }
+
+    /// The same, unless the server is not ready.
+    pub(crate) async fn try_fleets(&self) -> Result<Vec<Fleet>, Status> {
+        let mut client = FleetServiceClient::connect(self.url()).await.unwrap();
+        Ok(client.list_fleets(ListFleetsRequest::default()).await?.into_inner().fleets)
+    }
+}
+
+/// Fails on a mismatch or if fewer than `queries` answers were verified.
+pub(crate) fn assert_verified(summary: &Summary, queries: u64) {
+    assert_eq!(summary.mismatches, 0, "{:?}", summary.problems);
+    assert!(summary.is_good(), "{:?}", summary.problems);
+    assert!(summary.verified_queries >= queries, "{} verified", summary.verified_queries);
+    assert!(summary.verified_acks > 0);
+}
+
+/// Runs with `--verify` and flags on a fresh server; fails as [`assert_verified`] does.
+pub(crate) async fn verified_run(flags: &str, queries: u64) -> Summary {
+    let server = InProcess::start().await;
+    let summary = server.run(&format!("--verify {flags}")).await;
+    assert_verified(&summary, queries);
+    server.end().await;
+    summary
+}

@@ -1,0 +1,4 @@
+//! The rules of the workspace.
+
+mod dependencies;
+mod rules;
