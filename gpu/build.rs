@@ -77,6 +77,10 @@ const KERNELS: [&str; 32] = [
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    // Without the feature nothing else counts.
+    if env::var_os("CARGO_FEATURE_CUDA").is_none() {
+        return;
+    }
     println!("cargo::rerun-if-changed=kernels");
     println!("cargo::rerun-if-changed=src/launch/argument_layout.rs");
     for table in
@@ -89,9 +93,6 @@ fn main() {
     }
     println!("cargo::rerun-if-env-changed=CUDA_HOME");
     println!("cargo::rerun-if-env-changed=SHOAL_CUDA_ARCHITECTURES");
-    if env::var_os("CARGO_FEATURE_CUDA").is_none() {
-        return;
-    }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     std::fs::write(out.join("layout.cuh"), header()).expect("OUT_DIR can be written");
     let toolkit = Toolkit::find();
