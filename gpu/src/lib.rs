@@ -34,9 +34,7 @@ pub use encoder::{DeviceColumn, EncodeError, Encoded, Encoder};
 #[cfg(feature = "cuda")]
 pub use history::{DeviceHistory, DeviceRun, DeviceRuns, RunSource, Worth};
 #[cfg(feature = "cuda")]
-pub use index::{
-    Contender, DeviceIndex, DeviceKey, DeviceKeys, DevicePlaces, DeviceTree, Scanned, SourceTree,
-};
+pub use index::{DeviceIndex, DeviceKey, DeviceKeys, DevicePlaces, DeviceTree, Scanned};
 #[cfg(feature = "cuda")]
 pub use pipeline::{StageSpan, UpdateMethod};
 #[cfg(feature = "cuda")]

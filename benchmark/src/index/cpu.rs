@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use shoal_index::Tree;
 
 use super::case::leaf_keys;
 use super::key_set::MadeKey;
 use super::layout::{self, OffsetTable};
 use super::options::{Options, Structure};
-use crate::error::BenchmarkError;
+use super::tree::Tree;
 
 /// Requests of a portion.
 const PORTION: usize = 1 << 12;
@@ -21,7 +20,7 @@ const FREE: u32 = u32::MAX;
 
 /// A structure over sorted keys.
 pub(super) enum CpuStructure<'a, K: MadeKey> {
-    Tree(Tree<K, ()>),
+    Tree(Tree<K>),
     LowerBound(&'a [K]),
     Eytzinger(Vec<K>),
     KAry(Vec<K>, usize),
@@ -33,7 +32,7 @@ pub(super) enum CpuStructure<'a, K: MadeKey> {
 impl<'a, K: MadeKey> CpuStructure<'a, K> {
     pub(super) fn build(structure: Structure, keys: &'a [K], options: &Options) -> Self {
         match structure {
-            Structure::Tree => Self::Tree(tree(keys, options)),
+            Structure::Tree => Self::Tree(Tree::build(keys, leaf_keys::<K>(options))),
             Structure::LowerBound => Self::LowerBound(keys),
             Structure::Eytzinger => Self::Eytzinger(layout::eytzinger(keys)),
             Structure::KAry => Self::KAry(layout::k_ary(keys), keys.len()),
@@ -68,12 +67,7 @@ impl<'a, K: MadeKey> CpuStructure<'a, K> {
 
     fn find_portion(&self, requests: &[K], found: &mut [u32]) {
         match self {
-            Self::Tree(tree) => {
-                let mut places = [0; PORTION];
-                let places = &mut places[..requests.len()];
-                tree.lower_bounds(requests, places);
-                found.iter_mut().zip(places).for_each(|(found, place)| *found = *place as u32);
-            }
+            Self::Tree(tree) => tree.lower_bounds(requests, found),
             Self::LowerBound(keys) => each(requests, found, |key| lower_bound(keys, key) as u32),
             Self::Eytzinger(places) => each(requests, found, |key| find_eytzinger(places, key)),
             Self::KAry(places, length) => {
@@ -96,17 +90,11 @@ fn each<K: MadeKey>(requests: &[K], found: &mut [u32], find: impl Fn(K) -> u32) 
     found.iter_mut().zip(requests).for_each(|(found, key)| *found = find(*key));
 }
 
-/// The tree of these keys.
-pub(super) fn tree<K: MadeKey>(keys: &[K], options: &Options) -> Tree<K, ()> {
-    let values = vec![(); keys.len()];
-    Tree::build(keys, &values, leaf_keys::<K>(options)).expect("the benchmark's keys ascend")
-}
-
 /// Times the build of all inner nodes of the tree, milliseconds.
-pub(super) fn build_inner<K: MadeKey>(tree: &mut Tree<K, ()>) -> Result<f64, BenchmarkError> {
+pub(super) fn build_inner<K: MadeKey>(tree: &mut Tree<K>) -> f64 {
     let start = Instant::now();
     tree.build_inner();
-    Ok(start.elapsed().as_secs_f64() * 1e3)
+    start.elapsed().as_secs_f64() * 1e3
 }
 
 /// The first key not below `key`, without branches.

@@ -3,31 +3,32 @@
 //! Keys, structures and requests lie in the device's memory before the clock starts; times are the
 //! device's.
 
-use shoal_gpu::SourceTree;
-use shoal_gpu::{Contender, DeviceIndex, DeviceKey, DeviceKeys, DevicePlaces, DeviceTree, Gpu};
+use shoal_gpu::{DeviceIndex, DeviceKey, DeviceKeys, DevicePlaces, DeviceTree, Gpu};
 
 use super::case::{Requests, Searched, leaf_keys};
+use super::contenders::{Contender, ContenderRequests, Contenders};
 use super::key_set::MadeKey;
-use super::layout::{self, OffsetTable, SourceLayout};
 use super::options::{Options, Structure};
 use crate::error::BenchmarkError;
 
 /// A device, with the results of one type of key.
 pub(super) struct Device<K: DeviceKey> {
     index: DeviceIndex<K>,
+    contenders: Contenders<K>,
     pub(super) name: String,
 }
 
 /// A structure on the device.
 pub(super) enum DeviceStructure<K: DeviceKey> {
-    Tree(DeviceTree<K>),
-    Other(Contender<K>),
+    Tree(Box<DeviceTree<K>>),
+    Other(Contender),
 }
 
-/// Requests on the device, and memory for their answers.
+/// Requests on the device, and memory for their answers: for the tree and for the others.
 pub(super) struct DeviceRequests<K: DeviceKey> {
     keys: DeviceKeys<K>,
     found: DevicePlaces,
+    of_others: ContenderRequests,
 }
 
 impl<K: MadeKey + DeviceKey> Device<K> {
@@ -35,7 +36,8 @@ impl<K: MadeKey + DeviceKey> Device<K> {
         let missing = |error: shoal_gpu::Unavailable| BenchmarkError::Backend(error.to_string());
         let gpu = Gpu::open(Gpu::FIRST).map_err(missing)?;
         let name = gpu.name().to_owned();
-        Ok(Self { index: DeviceIndex::new(&gpu, gpu.budget_bytes())?, name })
+        let index = DeviceIndex::new(&gpu, gpu.budget_bytes())?;
+        Ok(Self { index, contenders: Contenders::open()?, name })
     }
 
     /// Copies keys to the device, lays them out and builds; returns the bytes in use.
@@ -45,29 +47,24 @@ impl<K: MadeKey + DeviceKey> Device<K> {
         keys: &[K],
         options: &Options,
     ) -> Result<(DeviceStructure<K>, u64), BenchmarkError> {
-        let index = &self.index;
-        let before = index.used_bytes();
-        let other = match structure {
-            Structure::Tree => {
-                let there = index.keys(keys)?;
-                let tree = index.build(&there, None, leaf_keys::<K>(options))?;
-                drop(there);
-                return Ok((DeviceStructure::Tree(tree), index.used_bytes() - before));
-            }
-            Structure::Eytzinger => index.eytzinger(&layout::eytzinger(keys))?,
-            Structure::KAry => index.k_ary(&layout::k_ary(keys), keys.len())?,
-            Structure::Offsets => {
-                let OffsetTable { offsets, least, shift } = OffsetTable::new(keys);
-                index.offset_table(keys, &offsets, least, shift)?
-            }
-            Structure::Hash => index.hash(keys)?,
-            Structure::LowerBound | Structure::BtreeMap => index.lower_bound(keys)?,
-        };
-        Ok((DeviceStructure::Other(other), index.used_bytes() - before))
+        if structure == Structure::Tree {
+            let before = self.index.used_bytes();
+            let there = self.index.keys(keys)?;
+            let tree = self.index.build(&there, None, leaf_keys::<K>(options))?;
+            drop(there);
+            return Ok((DeviceStructure::Tree(Box::new(tree)), self.index.used_bytes() - before));
+        }
+        let other = self.contenders.build(structure, keys)?;
+        let bytes = other.bytes() as u64;
+        Ok((DeviceStructure::Other(other), bytes))
     }
 
     pub(super) fn requests(&self, keys: &[K]) -> Result<DeviceRequests<K>, BenchmarkError> {
-        Ok(DeviceRequests { keys: self.index.keys(keys)?, found: self.index.places(keys.len())? })
+        Ok(DeviceRequests {
+            keys: self.index.keys(keys)?,
+            found: self.index.places(keys.len())?,
+            of_others: self.contenders.requests(keys)?,
+        })
     }
 
     /// Searches all requests; returns the milliseconds.
@@ -75,11 +72,12 @@ impl<K: MadeKey + DeviceKey> Device<K> {
         &self,
         structure: &DeviceStructure<K>,
         threads: u32,
-        DeviceRequests { keys, found }: &mut DeviceRequests<K>,
+        there: &mut DeviceRequests<K>,
     ) -> Result<f64, BenchmarkError> {
+        let DeviceRequests { keys, found, of_others } = there;
         Ok(match structure {
             DeviceStructure::Tree(tree) => self.index.find(tree, keys, threads, found)?,
-            DeviceStructure::Other(other) => self.index.find_in(other, keys, found)?,
+            DeviceStructure::Other(other) => self.contenders.find(other, of_others)?,
         })
     }
 
@@ -93,8 +91,13 @@ impl<K: MadeKey + DeviceKey> Device<K> {
     ) -> Result<(), BenchmarkError> {
         // What an earlier search left must not pass.
         self.index.clear(&there.found)?;
+        self.contenders.clear(&mut there.of_others)?;
         self.find(structure, threads, there)?;
-        requests.check(what, &self.index.download(&there.found, requests.ranks.len())?)
+        let places = match structure {
+            DeviceStructure::Tree(_) => self.index.download(&there.found, requests.ranks.len())?,
+            DeviceStructure::Other(_) => self.contenders.download(&there.of_others)?,
+        };
+        requests.check(what, &places)
     }
 
     /// Builds all inner nodes again; milliseconds.
@@ -102,28 +105,12 @@ impl<K: MadeKey + DeviceKey> Device<K> {
         Ok(self.index.build_inner(tree)?)
     }
 
-    /// The tree of the source.
-    pub(super) fn source_tree(&self, keys: &[K]) -> Result<SourceTree<K>, BenchmarkError> {
-        let SourceLayout { nodes, firsts } = SourceLayout::new(keys, SourceTree::<K>::KEYS);
-        Ok(self.index.source_tree(&nodes, &firsts)?)
-    }
-
-    /// Searches the source's tree; returns the milliseconds.
-    pub(super) fn find_in_source(
+    /// The tree of the source, searched with or without its border branch.
+    pub(super) fn source_tree(
         &self,
-        tree: &SourceTree<K>,
+        keys: &[K],
         has_border: bool,
-        DeviceRequests { keys, found }: &mut DeviceRequests<K>,
-    ) -> Result<f64, BenchmarkError> {
-        Ok(self.index.find_in_source(tree, has_border, keys, found)?)
-    }
-
-    /// The places that the last search found.
-    pub(super) fn found(
-        &self,
-        there: &DeviceRequests<K>,
-        length: usize,
-    ) -> Result<Vec<u32>, BenchmarkError> {
-        Ok(self.index.download(&there.found, length)?)
+    ) -> Result<DeviceStructure<K>, BenchmarkError> {
+        Ok(DeviceStructure::Other(self.contenders.source_tree(keys, has_border)?))
     }
 }

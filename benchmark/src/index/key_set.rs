@@ -1,7 +1,7 @@
 //! Sorted keys and requests for them, the same for a seed on any machine.
 
 use rayon::prelude::*;
-use shoal_index::{Key, ObjectTime};
+use shoal_history::{LEAF_BYTES, ObjectTime, TreeKey};
 
 use super::options::{Distribution, KeyType};
 
@@ -33,8 +33,14 @@ fn scaled(random: u64, end: u64) -> u64 {
 }
 
 /// A key that the benchmark makes.
-pub(super) trait MadeKey: Key {
+pub(super) trait MadeKey: TreeKey {
+    /// The keys of a leaf.
+    type Keys: AsRef<[Self]> + AsMut<[Self]> + Copy + Send + Sync;
+
     const TYPE: KeyType;
+
+    /// A leaf without keys.
+    fn empty() -> Self::Keys;
 
     /// The key with this rank among `length`: keys of higher ranks are above.
     fn of_rank(rank: u64, length: u64, random: u64) -> Self;
@@ -44,10 +50,24 @@ pub(super) trait MadeKey: Key {
 
     /// A hash of the key; the kernels have the same.
     fn hash(self) -> u64;
+
+    /// Words of a key on the device.
+    #[cfg(feature = "cuda")]
+    const WORDS: usize = size_of::<Self>() / size_of::<u64>();
+
+    /// Appends the key's words, as they lie in memory.
+    #[cfg(feature = "cuda")]
+    fn push_words(self, words: &mut Vec<u64>);
 }
 
 impl MadeKey for u64 {
+    type Keys = [Self; LEAF_BYTES / size_of::<Self>()];
+
     const TYPE: KeyType = KeyType::Word;
+
+    fn empty() -> Self::Keys {
+        [Self::GREATEST; _]
+    }
 
     fn of_rank(rank: u64, length: u64, random: u64) -> Self {
         // One key in each of `length` equal ranges, neither the least nor the greatest number.
@@ -62,10 +82,21 @@ impl MadeKey for u64 {
     fn hash(self) -> u64 {
         mixed(self)
     }
+
+    #[cfg(feature = "cuda")]
+    fn push_words(self, words: &mut Vec<u64>) {
+        words.push(self);
+    }
 }
 
 impl MadeKey for ObjectTime {
+    type Keys = [Self; LEAF_BYTES / size_of::<Self>()];
+
     const TYPE: KeyType = KeyType::Pair;
+
+    fn empty() -> Self::Keys {
+        [Self::GREATEST; _]
+    }
 
     fn of_rank(rank: u64, _: u64, random: u64) -> Self {
         let time = rank % OBJECT_TIMES * STEP_MS + scaled(random, STEP_MS);
@@ -78,6 +109,11 @@ impl MadeKey for ObjectTime {
 
     fn hash(self) -> u64 {
         mixed(self.object.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.time as u64))
+    }
+
+    #[cfg(feature = "cuda")]
+    fn push_words(self, words: &mut Vec<u64>) {
+        words.extend([self.object, self.time as u64]);
     }
 }
 

@@ -1,6 +1,8 @@
 //! `shoal-bench index`: the tree over sorted keys beside other structures, on CPU and device.
 
 mod case;
+#[cfg(feature = "cuda")]
+mod contenders;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -12,6 +14,7 @@ mod row;
 mod run;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub(crate) use options::Options;
 pub(crate) use run::run;

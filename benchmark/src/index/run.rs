@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use shoal_index::ObjectTime;
+use shoal_history::ObjectTime;
 
 use super::case::{Requests, Searched, leaf_keys, median_ms};
 use super::cpu::{self, CpuStructure};
@@ -12,6 +12,7 @@ use super::key_set::{self, MadeKey};
 use super::options::{Experiment, KeyType, Options, Place, Structure};
 use super::plot;
 use super::row::Row;
+use super::tree::Tree;
 use crate::error::BenchmarkError;
 use crate::harness::command::value_name;
 use crate::harness::{ResultRow, table};
@@ -147,8 +148,8 @@ impl Context<'_> {
         for place in &self.options.places {
             let ms = match place {
                 Place::Cpu => {
-                    let mut tree = cpu::tree(keys, self.options);
-                    median_ms(self.options.runs, || cpu::build_inner(&mut tree))?
+                    let mut tree = Tree::build(keys, leaf_keys::<K>(self.options));
+                    median_ms(self.options.runs, || Ok(cpu::build_inner(&mut tree)))?
                 }
                 #[cfg(feature = "cuda")]
                 Place::Cuda => self.inner_on_device(keys)?,
@@ -302,19 +303,19 @@ impl Context<'_> {
         let length = options.inner_keys.iter().copied().max().unwrap_or(1);
         let keys: Vec<K> = key_set::keys(length, options.seed);
         let device = Device::<K>::open()?;
-        let source = device.source_tree(&keys)?;
+        let source = |has_border| device.source_tree(&keys, has_border);
+        let sources = [("border", source(true)?), ("padded", source(false)?)];
         let (tree, _) = device.build(Structure::Tree, &keys, options)?;
         let runs = options.runs.max(SHORT_RUNS);
         for searches in BORDER_SEARCHES {
             let uniform = super::options::Distribution::Uniform;
             let requests = Requests::new(&keys, searches, uniform, options);
             let mut there = device.requests(&requests.keys)?;
-            for (name, has_border) in [("border", true), ("padded", false)] {
-                device.find_in_source(&source, has_border, &mut there)?;
+            for (name, source) in &sources {
                 // Its places are ranks.
                 let what = Searched::new(Structure::LowerBound, length, options);
-                requests.check(&what, &device.found(&there, searches as usize)?)?;
-                let run = || device.find_in_source(&source, has_border, &mut there);
+                device.check(source, 1, &mut there, (&requests, &what))?;
+                let run = || device.find(source, 1, &mut there);
                 let row = self.row::<K>(name, Place::Cuda, length, median_ms(runs, run)?);
                 self.report_search(row, &requests, 64);
             }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use shoal_engine::layout::RunZone;
 use shoal_gpu::{DeviceHistory, DeviceRun, Gpu};
-use shoal_index::ObjectTime;
+use shoal_history::ObjectTime;
 
 use super::made_run::{HALF_SIDE, MadeRun, START_MS, STEP_MS};
 use super::options::{Experiment, Options};

@@ -12,7 +12,7 @@ use shoal_codec::{Block, Column, ValueType};
 use shoal_engine::EngineError;
 use shoal_engine::layout::{RUN_TILE_ROWS, RunColumn, RunInput, RunZone};
 use shoal_history::RunObject;
-use shoal_index::{Key, ObjectTime};
+use shoal_history::{ObjectTime, TreeKey};
 
 use super::DeviceHistory;
 use crate::codec::Decoder;

@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::EngineError;
 use shoal_engine::layout::RunZone;
+use shoal_history::ObjectTime;
 use shoal_history::{HistoryError, RunDevice, RunPages, Zone};
-use shoal_index::ObjectTime;
 
 use super::{DeviceHistory, DeviceRun, RunSource};
 use crate::device::Gpu;

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use shoal_codec::{Column, FixColumns, FixRow, ValueType, Values};
 use shoal_engine::EngineError;
 use shoal_engine::layout::RunZone;
-use shoal_index::ObjectTime;
+use shoal_history::ObjectTime;
 
 use crate::device::Gpu;
 use crate::index::{DeviceIndex, DeviceKeys, DevicePlaces};

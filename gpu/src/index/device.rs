@@ -7,14 +7,14 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, sys};
 use shoal_engine::EngineError;
 use shoal_engine::layout::INDEX_NO_PLACE;
-use shoal_index::{Key, ObjectTime};
+use shoal_history::{ObjectTime, TreeKey};
 
 use crate::device::Gpu;
 use crate::launch::{DeviceBuffer, Memory, Plain, Scratch, TreeKernels, fault};
 
 /// A key that the kernels know.
 #[allow(private_bounds, reason = "other keys cannot be added outside of the crate")]
-pub trait DeviceKey: Key + Plain {}
+pub trait DeviceKey: TreeKey + Plain {}
 
 impl DeviceKey for u64 {}
 impl DeviceKey for ObjectTime {}

@@ -1,9 +1,9 @@
 //! A tree on the device: build, search, scans, insertion into leaves with room.
 //!
-//! Places are those of `shoal_index::Tree`: leaf times places of a leaf plus position.
+//! A place is the number of a key's leaf times the places of a leaf, plus the position in the leaf.
 
 use shoal_engine::EngineError;
-use shoal_index::{FAN_OUT, Shape};
+use shoal_history::{FAN_OUT, TreeShape};
 
 use super::device::{DeviceIndex, DeviceKey, DeviceKeys, DevicePlaces};
 use crate::launch::{DeviceBuffer, TreeArrays, TreeSearch};
@@ -31,7 +31,7 @@ pub struct Scanned<K> {
 impl<K: DeviceKey> DeviceTree<K> {
     /// Levels and nodes.
     #[must_use]
-    pub fn shape(&self) -> &Shape {
+    pub fn shape(&self) -> &TreeShape {
         &self.arrays.shape
     }
 

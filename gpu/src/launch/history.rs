@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use shoal_engine::EngineError;
 use shoal_engine::layout::{ObjectTime as KeyRecord, RunColumn, RunInput, RunZone};
-use shoal_index::ObjectTime;
+use shoal_history::ObjectTime;
 
 use super::argument_layout::{Pointer, RunArgument, RunHeadsArgument, StatesArgument};
 use super::index::{image, kernel_set};

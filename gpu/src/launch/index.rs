@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use shoal_engine::EngineError;
 use shoal_engine::layout::{INDEX_FAN_OUT, INDEX_LEAF_BYTES, INDEX_LEVELS};
-use shoal_index::{FAN_OUT, Key, LEAF_BYTES, LEVELS_MAX, Shape};
+use shoal_history::{FAN_OUT, LEAF_BYTES, LEVELS_MAX, TreeKey, TreeShape};
 
 use super::argument_layout::{KeyTreeArgument, Pointer};
 use super::memory::{DeviceBuffer, Memory};
@@ -56,7 +56,7 @@ pub(super) use image;
 
 /// Whether keys are pairs of object and time; else they are words.
 pub(super) fn are_pairs<K>() -> bool {
-    size_of::<K>() == size_of::<shoal_index::ObjectTime>()
+    size_of::<K>() == size_of::<shoal_history::ObjectTime>()
 }
 
 kernel_set! {
@@ -72,17 +72,17 @@ const SEARCH_THREADS: u64 = 4;
 /// The arrays of a tree on the device. It never grows in place, so each is one segment.
 #[derive(Debug)]
 pub(crate) struct TreeArrays<K> {
-    pub(crate) shape: Shape,
+    pub(crate) shape: TreeShape,
     pub(crate) inner: DeviceBuffer<K>,
     pub(crate) leaves: DeviceBuffer<K>,
     pub(crate) values: DeviceBuffer<u32>,
     pub(crate) lengths: DeviceBuffer<u32>,
 }
 
-impl<K: Key + Plain> TreeArrays<K> {
+impl<K: TreeKey + Plain> TreeArrays<K> {
     /// Arrays for so many leaves.
     pub(crate) fn new(memory: &Memory, leaves: usize) -> Result<Self, EngineError> {
-        let shape = Shape::new::<K>(leaves);
+        let shape = TreeShape::new::<K>(leaves);
         let places = shape.leaves() * K::LEAF_KEYS;
         Ok(Self {
             inner: DeviceBuffer::new(memory, shape.nodes() * FAN_OUT)?,
@@ -126,14 +126,14 @@ pub(crate) enum TreeSearch {
 
 impl TreeKernels {
     /// Loads the kernels for a type of key.
-    pub(crate) fn load<K: Key>(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
+    pub(crate) fn load<K: TreeKey>(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
         let image: &[u8] =
             if are_pairs::<K>() { image!("index/pairs") } else { image!("index/words") };
         Self::from_image(context, image, Width::FULL)
     }
 
     /// Fills the leaves with sorted keys, `fill` in each, and their values: those given, or ranks.
-    pub(crate) fn leaves<K: Key + Plain>(
+    pub(crate) fn leaves<K: TreeKey + Plain>(
         &self,
         stream: &CudaStream,
         tree: &TreeArrays<K>,
@@ -156,7 +156,7 @@ impl TreeKernels {
     }
 
     /// Builds all keys of all inner nodes over leaves of `fill` keys.
-    pub(crate) fn inner<K: Key + Plain>(
+    pub(crate) fn inner<K: TreeKey + Plain>(
         &self,
         stream: &CudaStream,
         tree: &TreeArrays<K>,
@@ -169,7 +169,7 @@ impl TreeKernels {
     }
 
     /// Searches `length` keys.
-    pub(crate) fn find<K: Key + Plain>(
+    pub(crate) fn find<K: TreeKey + Plain>(
         &self,
         stream: &CudaStream,
         tree: &TreeArrays<K>,
@@ -194,7 +194,7 @@ impl TreeKernels {
     }
 
     /// Counts the keys of ranges, each from a bound to below the next.
-    pub(crate) fn scan_count<K: Key + Plain>(
+    pub(crate) fn scan_count<K: TreeKey + Plain>(
         &self,
         stream: &CudaStream,
         tree: &TreeArrays<K>,
@@ -210,7 +210,7 @@ impl TreeKernels {
 
     /// Writes the entries of ranges, each from its place in the lists on; there is capacity for
     /// the entries that [`TreeKernels::scan_count`] counted.
-    pub(crate) fn scan_write<K: Key + Plain>(
+    pub(crate) fn scan_write<K: TreeKey + Plain>(
         &self,
         stream: &CudaStream,
         tree: &TreeArrays<K>,
@@ -229,7 +229,7 @@ impl TreeKernels {
 
     /// Inserts `length` sorted entries of different keys into leaves with room. `places` has the
     /// place of each key; `refused` is 1 for each entry, and becomes 0 for those inserted.
-    pub(crate) fn insert<K: Key + Plain>(
+    pub(crate) fn insert<K: TreeKey + Plain>(
         &self,
         stream: &CudaStream,
         tree: &TreeArrays<K>,

@@ -56,7 +56,7 @@ plain!(
     layout::RunColumn,
     layout::RunInput,
     layout::RunZone,
-    shoal_index::ObjectTime,
+    shoal_history::ObjectTime,
     super::argument_layout::Span,
     super::argument_layout::Outgrown
 );
@@ -65,7 +65,7 @@ plain!(
 const _: () = {
     use std::mem::offset_of;
     type Record = layout::ObjectTime;
-    type Pair = shoal_index::ObjectTime;
+    type Pair = shoal_history::ObjectTime;
     assert!(size_of::<Pair>() == size_of::<Record>());
     assert!(offset_of!(Pair, object) == offset_of!(Record, object));
     assert!(offset_of!(Pair, time) == offset_of!(Record, time));

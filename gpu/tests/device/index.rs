@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use shoal_engine::conformance::random::Random;
 use shoal_gpu::{DeviceIndex, DeviceKey, DevicePlaces, DeviceTree, Gpu};
-use shoal_index::{FAN_OUT, ObjectTime, Tree};
+use shoal_history::{FAN_OUT, ObjectTime};
 
 /// Device memory of the tests.
 const BUDGET_BYTES: u64 = 4 << 30;
@@ -79,7 +79,6 @@ fn check_tree<K: Drawn>(seed: u64, size: usize) {
     let there = index.keys(&keys).unwrap();
     let values: Vec<u32> = keys.iter().map(|_| random.word() as u32).collect();
     let tree = index.build(&there, Some(&values), fill).unwrap();
-    let cpu = Tree::build(&keys, &values, fill).unwrap();
 
     let inner = index.inner_keys(&tree).unwrap();
     let expected = |number: usize| match tree.shape().leaf_of_key(number) {
@@ -92,27 +91,31 @@ fn check_tree<K: Drawn>(seed: u64, size: usize) {
     let length = *random.pick(&[1, 5, 1_000, 4_099]);
     let asked = requests(&mut random, &keys, length);
     let there = index.keys(&asked).unwrap();
-    let places: Vec<u32> = asked.iter().map(|key| cpu.lower_bound(*key) as u32).collect();
+    let place = |rank: usize| ((rank / fill) * K::LEAF_KEYS + rank % fill) as u32;
+    // Behind the last key, in the last leaf.
+    let end = keys.len().checked_sub(1).map_or(0, |last| place(last) + 1);
+    let first = |key: &K| keys.partition_point(|at| at < key);
+    let place_of = |rank: usize| if rank < keys.len() { place(rank) } else { end };
+    let places: Vec<u32> = asked.iter().map(|key| place_of(first(key))).collect();
     for threads in THREADS {
         let mut found = index.places(length).unwrap();
         index.find(&tree, &there, threads, &mut found).unwrap();
         assert_eq!(index.download(&found, length).unwrap(), places, "{case}: {threads} threads");
     }
-    let place = |rank: usize| ((rank / fill) * K::LEAF_KEYS + rank % fill) as u32;
     let last = |key: &K| keys.partition_point(|at| at <= key).checked_sub(1);
     let places: Vec<u32> =
         asked.iter().map(|key| last(key).map_or(DevicePlaces::NONE, place)).collect();
     let mut found = index.places(length).unwrap();
     index.find_last(&tree, &there, &mut found).unwrap();
     assert_eq!(index.download(&found, length).unwrap(), places, "{case}: last");
-    check_scan(&mut index, &tree, &cpu, &asked, &case);
+    check_scan(&mut index, &tree, (&keys, &values), &asked, &case);
 }
 
 /// Checks ranges between neighbouring requests, some of them empty.
 fn check_scan<K: Drawn>(
     index: &mut DeviceIndex<K>,
     tree: &DeviceTree<K>,
-    cpu: &Tree<K, u32>,
+    (keys, values): (&[K], &[u32]),
     asked: &[K],
     case: &str,
 ) {
@@ -122,9 +125,10 @@ fn check_scan<K: Drawn>(
     for ((low, high), bound) in ranges.into_iter().zip(scanned.firsts.windows(2)) {
         let places = bound[0] as usize..bound[1] as usize;
         let found = scanned.keys[places.clone()].iter().zip(&scanned.values[places]);
-        let expected = cpu.range(low..high).collect::<Vec<_>>();
-        let found: Vec<(K, &u32)> = found.map(|(key, value)| (*key, value)).collect();
-        assert!(found == expected, "{case}: from {low:?} to {high:?}");
+        let rank = |bound: K| keys.partition_point(|key| *key < bound);
+        let ranks = rank(low)..rank(high).max(rank(low));
+        let expected = keys[ranks.clone()].iter().zip(&values[ranks]);
+        assert!(found.eq(expected), "{case}: from {low:?} to {high:?}");
     }
 }
 

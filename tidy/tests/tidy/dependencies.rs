@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Each package and the workspace packages that it may use.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("shoal-codec", &[]),
-    ("shoal-index", &[]),
     ("shoal-position-log", &["shoal-codec"]),
     ("shoal-history", &["shoal-codec", "shoal-position-log"]),
     ("shoal-table", &["shoal-codec"]),
@@ -18,7 +17,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("shoal-engine", &["shoal-codec"]),
     ("shoal-proto", &[]),
     ("shoal-client", &["shoal-codec", "shoal-proto"]),
-    ("shoal-gpu", &["shoal-codec", "shoal-engine", "shoal-history", "shoal-index"]),
+    ("shoal-gpu", &["shoal-codec", "shoal-engine", "shoal-history"]),
     (
         "shoal-service",
         &[
@@ -43,7 +42,6 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "shoal-engine",
             "shoal-gpu",
             "shoal-history",
-            "shoal-index",
             "shoal-position-log",
             "shoal-table",
             "shoal-workload",

@@ -10,8 +10,8 @@ use shoal_codec::{
 use shoal_engine::conformance::random::Random;
 use shoal_engine::layout::RunZone;
 use shoal_gpu::{DeviceHistory, DeviceRun, Gpu, RunSource};
+use shoal_history::ObjectTime;
 use shoal_history::RunObject;
-use shoal_index::ObjectTime;
 
 /// Device memory of the tests.
 const BUDGET_BYTES: u64 = 4 << 30;

@@ -1,4 +1,4 @@
 // Other structures of 64-bit keys.
 #include "layout.cuh"
 typedef u64 Key;
-#include "index/contenders.cuh"
+#include "contenders.cuh"

@@ -1,4 +1,4 @@
 // Other structures of keys that are an object and a time.
 #include "layout.cuh"
 typedef ObjectTime Key;
-#include "index/contenders.cuh"
+#include "contenders.cuh"

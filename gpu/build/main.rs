@@ -1,20 +1,20 @@
 //! Compiles the kernels with nvcc: entry points to a fatbin that the library embeds, CUB's sorts
 //! and scans to a static library with a C interface. Only with feature `cuda`.
-//!
-//! The toolkit is found through `CUDA_HOME`, `nvcc` on PATH, or the wheel `nvidia-cuda-nvcc` of the
-//! Python that PATH has. `SHOAL_CUDA_ARCHITECTURES` (for instance `90`) names what to compile for;
-//! unset, release builds take all that we support plus PTX, others one.
 
 use std::env;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-#[path = "../service/engine/src/layout.rs"]
+use toolkit::{Toolkit, run};
+
+mod toolkit;
+
+#[path = "../../service/engine/src/layout.rs"]
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "only the tables are used here")]
 mod layout;
 
-#[path = "../service/codec/src/encoding/table.rs"]
+#[path = "../../service/codec/src/encoding/table.rs"]
 #[macro_use]
 mod encoding_table;
 
@@ -31,16 +31,12 @@ macro_rules! encodings {
 
 encoding_table!(encodings);
 
-#[path = "src/launch/argument_layout.rs"]
+#[path = "../src/launch/argument_layout.rs"]
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "only the table is used here")]
 mod argument_layout;
 
-/// Compute capabilities of release builds; the last gives the PTX for newer ones.
-const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
-/// What other builds compile for.
-const ARCHITECTURE_DEVELOPING: &str = "90";
 /// Files with entry points, by stage; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 32] = [
+const KERNELS: [&str; 30] = [
     "dispatch/admission",
     "dispatch/dispatch",
     "update/update",
@@ -70,13 +66,11 @@ const KERNELS: [&str; 32] = [
     "history/states",
     "index/words",
     "index/pairs",
-    "index/contenders_words",
-    "index/contenders_pairs",
     "primitives/probe",
 ];
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
     // Without the feature nothing else counts.
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
         return;
@@ -91,22 +85,15 @@ fn main() {
     for table in ["encoding/table.rs", "measure_table.rs"] {
         println!("cargo::rerun-if-changed=../service/codec/src/{table}");
     }
-    println!("cargo::rerun-if-env-changed=CUDA_HOME");
-    println!("cargo::rerun-if-env-changed=SHOAL_CUDA_ARCHITECTURES");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     std::fs::write(out.join("layout.cuh"), header()).expect("OUT_DIR can be written");
-    let toolkit = Toolkit::find();
-    let targets = targets();
+    println!("cargo::metadata=include={}", out.display());
+    let toolkit = Toolkit::find(&[&out, "kernels".as_ref()]);
     for kernel in KERNELS {
-        let source = format!("kernels/{kernel}.cu");
-        let fatbin = out.join(kernel).with_extension("fatbin");
-        std::fs::create_dir_all(out.join(kernel).with_file_name(""))
-            .expect("OUT_DIR can be written");
-        toolkit.compile(&out, &targets, &["-fatbin"], &source, &fatbin);
+        toolkit.fatbin(&format!("kernels/{kernel}.cu"), &out.join(kernel).with_extension("fatbin"));
     }
     let object = out.join("primitives.o");
-    let flags = ["-c", "-Xcompiler", "-fPIC"];
-    toolkit.compile(&out, &targets, &flags, "kernels/primitives/cub.cu", &object);
+    toolkit.compile(&["-c", "-Xcompiler", "-fPIC"], "kernels/primitives/cub.cu", &object);
     let library = out.join("libshoal_primitives.a");
     let _ = std::fs::remove_file(&library);
     run(Command::new("ar").arg("crs").arg(&library).arg(&object));
@@ -119,81 +106,6 @@ fn main() {
     for library in ["dylib=stdc++", "dylib=dl", "dylib=rt", "dylib=pthread"] {
         println!("cargo::rustc-link-lib={library}");
     }
-}
-
-/// Code generation flags of nvcc.
-fn targets() -> Vec<String> {
-    let given = env::var("SHOAL_CUDA_ARCHITECTURES").ok();
-    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
-    let list: Vec<&str> = match &given {
-        Some(given) => given.split(',').map(str::trim).collect(),
-        None if is_release => ARCHITECTURES.to_vec(),
-        None => vec![ARCHITECTURE_DEVELOPING],
-    };
-    let mut flags: Vec<String> = list
-        .iter()
-        .map(|number| format!("-gencode=arch=compute_{number},code=sm_{number}"))
-        .collect();
-    if given.is_none()
-        && is_release
-        && let Some(last) = list.last()
-    {
-        flags.push(format!("-gencode=arch=compute_{last},code=compute_{last}"));
-    }
-    flags
-}
-
-/// Where nvcc and its libraries are.
-struct Toolkit {
-    root: PathBuf,
-    nvcc: PathBuf,
-}
-
-impl Toolkit {
-    fn find() -> Self {
-        let tried = [
-            env::var_os("CUDA_HOME").map(PathBuf::from),
-            from_path(),
-            from_wheel(),
-            Some(PathBuf::from("/usr/local/cuda")),
-        ];
-        for root in tried.into_iter().flatten() {
-            let nvcc = root.join("bin/nvcc");
-            if nvcc.is_file() {
-                return Self { root, nvcc };
-            }
-        }
-        panic!(
-            "feature `cuda` needs nvcc 13.0: set CUDA_HOME to a CUDA toolkit, put nvcc on PATH, or \
-             install the wheels nvidia-cuda-nvcc, nvidia-nvvm, nvidia-cuda-crt, \
-             nvidia-cuda-runtime and nvidia-cuda-cccl, each ==13.0.*, for the python3 on PATH"
-        );
-    }
-
-    fn compile(&self, out: &Path, targets: &[String], flags: &[&str], source: &str, to: &Path) {
-        let mut nvcc = Command::new(&self.nvcc);
-        // No fused multiply-add: answers must agree with the CPU to the bit.
-        nvcc.args(["-O3", "-std=c++17", "-fmad=false", "-lineinfo", "-Werror", "all-warnings"]);
-        nvcc.args(targets).args(flags).arg("-I").arg(out).arg("-I").arg("kernels");
-        run(nvcc.arg(source).arg("-o").arg(to));
-    }
-}
-
-fn from_path() -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    let nvcc = env::split_paths(&path).map(|folder| folder.join("nvcc")).find(|it| it.is_file())?;
-    Some(nvcc.canonicalize().ok()?.parent()?.parent()?.to_owned())
-}
-
-fn from_wheel() -> Option<PathBuf> {
-    let script = "import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], 'cu13'))";
-    let output = Command::new("python3").args(["-c", script]).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().into())
-}
-
-fn run(command: &mut Command) {
-    let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(status.success(), "{command:?} ended with {status}");
 }
 
 /// Appends a line to a text.

@@ -5,27 +5,27 @@
 //! needs none, because a request in the node is not above the node's greatest key. The last child
 //! of a level has no bound either, so a request above all keys ends in the last leaf.
 
-use crate::key::{FAN_OUT, Key};
+use super::key::{FAN_OUT, TreeKey};
 
 /// Levels of inner nodes at most: 8^10 leaves are more than places that 32 bits number.
 pub const LEVELS_MAX: usize = 10;
 
 /// The number of levels and nodes of a tree with so many leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct TreeShape {
     leaves: usize,
     levels: usize,
     /// By level: the number of its first node; the number of all nodes behind the last.
     firsts: [usize; LEVELS_MAX + 1],
 }
 
-impl Shape {
+impl TreeShape {
     /// The shape of a tree of `leaves` leaves, at least 1.
     ///
     /// # Panics
     /// When places of keys would not fit in 32 bits.
     #[must_use]
-    pub fn new<K: Key>(leaves: usize) -> Self {
+    pub fn new<K: TreeKey>(leaves: usize) -> Self {
         let leaves = leaves.max(1);
         let most = u32::MAX as usize / K::LEAF_KEYS - K::LEAF_KEYS;
         assert!(leaves < most, "{leaves} leaves have places of 32 bits");
@@ -78,7 +78,7 @@ impl Shape {
         self.leaf_of(level, node - self.firsts[level], place)
     }
 
-    /// As [`Shape::leaf_of_key`], for a place of a node of a level.
+    /// As [`TreeShape::leaf_of_key`], for a place of a node of a level.
     #[must_use]
     pub fn leaf_of(&self, level: usize, node: usize, place: usize) -> Option<usize> {
         let spanned = self.leaves_of_child(level);
@@ -103,7 +103,7 @@ mod tests {
         for (leaves, levels, nodes) in
             [(0, 0, 0), (1, 0, 0), (2, 1, 1), (8, 1, 1), (9, 2, 3), (64, 2, 9), (65, 3, 12)]
         {
-            let shape = Shape::new::<u64>(leaves);
+            let shape = TreeShape::new::<u64>(leaves);
             assert_eq!((shape.levels(), shape.nodes()), (levels, nodes), "{leaves} leaves");
         }
     }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn keys_come_from_the_last_leaf_of_their_child() {
         // 75 leaves: level 0 has 10 nodes, level 1 has 2, level 2 has 1.
-        let shape = Shape::new::<u64>(75);
+        let shape = TreeShape::new::<u64>(75);
         assert_eq!((shape.levels(), shape.first_of(1), shape.first_of(2)), (3, 10, 12));
         let of = |node: usize, place: usize| shape.leaf_of_key(FAN_OUT * node + place);
         assert_eq!((of(0, 0), of(0, 1), of(0, 7)), (None, Some(0), Some(6)));

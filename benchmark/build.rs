@@ -1,0 +1,28 @@
+//! Compiles the kernels of `shoal-bench index`, which no server has. Only with feature `cuda`.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use toolkit::Toolkit;
+
+#[path = "../gpu/build/toolkit.rs"]
+#[allow(dead_code, reason = "nothing is linked here")]
+mod toolkit;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    // Without the feature nothing else counts.
+    if env::var_os("CARGO_FEATURE_CUDA").is_none() {
+        return;
+    }
+    for watched in ["kernels", "../gpu/build/toolkit.rs", "../gpu/kernels/index"] {
+        println!("cargo::rerun-if-changed={watched}");
+    }
+    let variable = |name| PathBuf::from(env::var_os(name).expect("cargo sets it"));
+    let layout = variable("DEP_SHOAL_PRIMITIVES_INCLUDE");
+    let toolkit = Toolkit::find(&[&layout, Path::new("../gpu/kernels")]);
+    for keys in ["words", "pairs"] {
+        let to = variable("OUT_DIR").join(format!("contenders_{keys}.fatbin"));
+        toolkit.fatbin(&format!("kernels/contenders_{keys}.cu"), &to);
+    }
+}
