@@ -147,14 +147,7 @@ pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>
         CodecName::ShoalLzwCuda => on_the_device(always("lzw.64(afl)"), seed),
         CodecName::ShoalLzwHuffmanCuda => on_the_device(always("lzw.256(huffman)"), seed),
         CodecName::ShoalUnkeyedCuda => on_the_device(Planning::Unkeyed, seed),
-        CodecName::NvCascaded => nvcomp("Cascaded"),
-        CodecName::NvBitcomp => nvcomp("Bitcomp"),
-        CodecName::NvAns => nvcomp("ANS"),
-        CodecName::NvLz4 => nvcomp("LZ4"),
-        CodecName::NvSnappy => nvcomp("Snappy"),
-        CodecName::NvZstd => nvcomp("Zstd"),
-        CodecName::NvGdeflate => nvcomp("Gdeflate"),
-        other => foreign(other),
+        other => peer(other),
     }
 }
 
@@ -172,42 +165,17 @@ fn on_the_device(planning: Planning, seed: u64) -> Result<Box<dyn Contender>, St
     Ok(Box::new(super::cuda_contender::CudaContender::new(planning, seed)?))
 }
 
-#[cfg(feature = "cuda")]
-fn nvcomp(codec: &'static str) -> Result<Box<dyn Contender>, String> {
-    Ok(Box::new(super::nvcomp_contender::NvCompContender::new(codec)?))
-}
-
-#[cfg(not(feature = "cuda"))]
-fn nvcomp(codec: &'static str) -> Result<Box<dyn Contender>, String> {
-    Err(format!("this program was built without the feature `cuda`, {codec} takes a device"))
-}
-
 #[cfg(not(feature = "cuda"))]
 fn on_the_device(_planning: Planning, _seed: u64) -> Result<Box<dyn Contender>, String> {
     Err("this program was built without the feature `cuda`".into())
 }
 
-#[cfg(feature = "codecs")]
-fn foreign(name: CodecName) -> Result<Box<dyn Contender>, String> {
-    use super::byte_codecs::{Bzip2, Lz4, Xz, Zstd};
-    use super::byte_contender::ByteContender;
-    use super::pco_contender::PcoContender;
-
-    Ok(match name {
-        CodecName::Pco8 => Box::new(PcoContender::new(8, false)),
-        CodecName::Pco12 => Box::new(PcoContender::new(12, true)),
-        CodecName::Zstd1 => Box::new(ByteContender::new(Zstd::new(1)?)),
-        CodecName::Zstd3 => Box::new(ByteContender::new(Zstd::new(3)?)),
-        CodecName::Zstd19 => Box::new(ByteContender::new(Zstd::new(19)?)),
-        CodecName::Lz4 => Box::new(ByteContender::new(Lz4 { level: None })),
-        CodecName::Lz4Hc => Box::new(ByteContender::new(Lz4 { level: Some(12) })),
-        CodecName::Xz => Box::new(ByteContender::new(Xz)),
-        CodecName::Bzip2 => Box::new(ByteContender::new(Bzip2)),
-        _ => return Err("it is no codec of the CPU".into()),
-    })
+#[cfg(feature = "peers")]
+fn peer(name: CodecName) -> Result<Box<dyn Contender>, String> {
+    super::peers::contender(name)
 }
 
-#[cfg(not(feature = "codecs"))]
-fn foreign(_name: CodecName) -> Result<Box<dyn Contender>, String> {
-    Err("this program was built without the feature `codecs`".into())
+#[cfg(not(feature = "peers"))]
+fn peer(_name: CodecName) -> Result<Box<dyn Contender>, String> {
+    Err("this program was built without the feature `peers`".into())
 }

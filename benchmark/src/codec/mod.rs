@@ -1,10 +1,6 @@
 //! `shoal-bench codec`: ratio and speed of the codec and others, column by column.
 
 mod block;
-#[cfg(feature = "codecs")]
-mod byte_codecs;
-#[cfg(feature = "codecs")]
-mod byte_contender;
 mod contender;
 #[cfg(feature = "cuda")]
 mod cuda_contender;
@@ -13,13 +9,9 @@ mod experiment;
 mod generated;
 mod measure;
 mod mixes;
-#[cfg(feature = "cuda")]
-mod nvcomp;
-#[cfg(feature = "cuda")]
-mod nvcomp_contender;
 mod options;
-#[cfg(feature = "codecs")]
-mod pco_contender;
+#[cfg(feature = "peers")]
+mod peers;
 mod plot;
 mod recorded;
 mod row;
@@ -31,8 +23,6 @@ mod tabular;
 mod tests;
 mod text;
 mod thesis;
-#[cfg(feature = "codecs")]
-mod transposed;
 mod trees;
 mod values;
 

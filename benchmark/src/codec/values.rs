@@ -20,7 +20,7 @@ macro_rules! with_values {
     };
 }
 
-#[cfg(feature = "codecs")]
+#[cfg(feature = "peers")]
 pub(super) use with_values;
 
 /// All values, little-endian, in row order.
@@ -31,7 +31,7 @@ pub(super) fn bytes(values: &Values) -> Vec<u8> {
 }
 
 /// Bytes of one value.
-#[cfg(feature = "codecs")]
+#[cfg(feature = "peers")]
 pub(super) fn width(values: &Values) -> usize {
     values.value_type().width_bytes()
 }

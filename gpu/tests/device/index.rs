@@ -1,4 +1,4 @@
-//! Trees on the device give the places and entries of `shoal_index` and of sorted lists.
+//! Trees on the device give the places and entries of sorted lists.
 //!
 //! Needs an NVIDIA GPU, as the conformance suite does: run with `--include-ignored`. Everything is
 //! seeded; a failing assertion names its seed.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use shoal_codec::Values;
 
-use super::block::Block;
-use super::contender::{Contender, Part, TOGETHER_RUNS};
 use super::nvcomp::{NvComp, NvCompChoice, NvCompColumn};
+use crate::codec::block::Block;
+use crate::codec::contender::{Contender, Part, TOGETHER_RUNS};
 use crate::error::BenchmarkError;
 
 /// One of its codecs.

@@ -9,9 +9,9 @@ use pco::standalone::{simple_compress_into, simple_decompress_into};
 use pco::{ChunkConfig, DeltaSpec, ModeSpec};
 use shoal_codec::Values;
 
-use super::block::Block;
-use super::contender::{Contender, Part};
-use super::values::{bytes, width, with_values};
+use crate::codec::block::Block;
+use crate::codec::contender::{Contender, Part};
+use crate::codec::values::{bytes, width, with_values};
 use crate::error::BenchmarkError;
 
 /// Options beyond the automatic ones.

@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::block::Block;
 use super::byte_codecs::ByteCodec;
-use super::contender::{Contender, Part};
 use super::transposed::{restore, transpose};
-use super::values::width;
+use crate::codec::block::Block;
+use crate::codec::contender::{Contender, Part};
+use crate::codec::values::width;
 use crate::error::BenchmarkError;
 
 /// The layout of values before encoding.
