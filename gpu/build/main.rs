@@ -89,9 +89,7 @@ fn main() {
     std::fs::write(out.join("layout.cuh"), header()).expect("OUT_DIR can be written");
     println!("cargo::metadata=include={}", out.display());
     let toolkit = Toolkit::find(&[&out, "kernels".as_ref()]);
-    for kernel in KERNELS {
-        toolkit.fatbin(&format!("kernels/{kernel}.cu"), &out.join(kernel).with_extension("fatbin"));
-    }
+    toolkit.fatbins(&KERNELS, &out);
     let object = out.join("primitives.o");
     toolkit.compile(&["-c", "-Xcompiler", "-fPIC"], "kernels/primitives/cub.cu", &object);
     let library = out.join("libshoal_primitives.a");

@@ -4,9 +4,11 @@
 //! Python that PATH has. `SHOAL_CUDA_ARCHITECTURES` (for instance `90`) names what to compile for;
 //! unset, release builds take all that we support plus PTX, others one.
 
-use std::env;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::{env, thread};
 
 /// Compute capabilities of release builds; the last gives the PTX for newer ones.
 const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
@@ -47,11 +49,24 @@ impl Toolkit {
         );
     }
 
-    /// Compiles entry points to a fatbin, whose folder is made.
-    pub(crate) fn fatbin(&self, source: &str, to: &Path) {
-        let folder = to.parent().expect("a fatbin is in a folder");
-        std::fs::create_dir_all(folder).expect("OUT_DIR can be written");
-        self.compile(&["-fatbin"], source, to);
+    /// Compiles entry points to fatbins, `kernels/NAME.cu` to `NAME.fatbin` in a folder, on all
+    /// cores.
+    pub(crate) fn fatbins(&self, names: &[&str], out: &Path) {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let left = Mutex::new(names.iter());
+        thread::scope(|scope| {
+            for _ in 0..cores {
+                scope.spawn(|| {
+                    let next = || left.lock().expect("no compiler panics while it takes").next();
+                    while let Some(name) = next() {
+                        let to = out.join(name).with_extension("fatbin");
+                        let folder = to.parent().expect("a fatbin is in a folder");
+                        std::fs::create_dir_all(folder).expect("OUT_DIR can be written");
+                        self.compile(&["-fatbin"], &format!("kernels/{name}.cu"), &to);
+                    }
+                });
+            }
+        });
     }
 
     /// Compiles a file with further flags.

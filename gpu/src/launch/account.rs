@@ -94,7 +94,7 @@ impl Accounts {
 
 #[cfg(test)]
 mod tests {
-    use shoal_engine::conformance::random::Random;
+    use shoal_testkit::Random;
 
     use super::*;
 

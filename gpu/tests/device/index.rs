@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use shoal_engine::conformance::random::Random;
 use shoal_gpu::{DeviceIndex, DeviceKey, DevicePlaces, DeviceTree, Gpu};
 use shoal_history::{FAN_OUT, ObjectTime};
+use shoal_testkit::Random;
 
 /// Device memory of the tests.
 const BUDGET_BYTES: u64 = 4 << 30;

@@ -9,16 +9,8 @@ mod decode;
 mod encode;
 mod history;
 mod index;
-#[allow(dead_code, reason = "the CPU's tests use the rest")]
-#[path = "../../../service/history/tests/history/model.rs"]
-mod model;
-#[path = "../../../service/codec/tests/block/random.rs"]
-mod random;
 #[path = "../../../service/codec/tests/tree/sample.rs"]
 mod sample;
-#[path = "../../../service/codec/tests/block/seal.rs"]
-#[allow(dead_code, reason = "only some of its fields are set here")]
-mod seal;
 mod subscription;
 mod tunings;
 #[path = "../../../service/codec/tests/tree/walk.rs"]

@@ -2,12 +2,12 @@
 
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::conformance::Trial;
-use shoal_engine::conformance::random::Random;
 use shoal_engine::{
     Backend, Clock, EngineOptions, EventKinds, Filter, Region, RegionId, Request, Space,
     Subscription, SubscriptionChange,
 };
 use shoal_gpu::{CudaBackend, Gpu};
+use shoal_testkit::Random;
 
 /// 2024-01-01T00:00:00Z, the initial clock of a trial.
 const START_MS: i64 = 1_704_067_200_000;

@@ -8,18 +8,16 @@ use clap::Parser as _;
 use shoal_loadgen::{Command, CommandLine, LoadError, Plan, Summary};
 use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::{Fleet, ListFleetsRequest};
-use shoal_service::{EngineChoice, ServerLimits, ServerOptions};
-use tokio::net::TcpListener;
-use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
+use shoal_service::{EngineChoice, ServerLimits, ServerOptions, ServiceError};
+use shoal_testkit::server::{FreePort, Serving, bind_any, until};
+use tokio::sync::watch;
 use tonic::Status;
 
 /// A running server.
 pub(crate) struct InProcess {
     /// The listening address.
     pub(crate) address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    served: JoinHandle<()>,
+    serving: Serving<ServiceError>,
 }
 
 impl InProcess {
@@ -34,20 +32,18 @@ impl InProcess {
 
     /// Starts a server with options; engine and address are set here.
     pub(crate) async fn start_as(options: ServerOptions) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel::<()>();
+        let FreePort { listener, address } = bind_any().await;
         let options = ServerOptions { engine: EngineChoice::Cpu, listen: address, ..options };
-        let served = tokio::spawn(async move {
-            let stopped = async { drop(stopped.await) };
-            shoal_service::run(listener, options, stopped).await.unwrap();
-        });
-        Self { address, stop, served }
+        let serving =
+            Serving::start(|stopped| shoal_service::run(listener, options, stopped.wait()));
+        let started = Self { address, serving };
+        // It listens; this waits for the recovery of the fleets.
+        until(async || started.try_fleets().await.is_ok()).await;
+        started
     }
 
     pub(crate) async fn end(self) {
-        self.stop.send(()).unwrap();
-        self.served.await.unwrap();
+        self.serving.stop().await.unwrap();
     }
 
     /// The URL of the server.

@@ -1,7 +1,5 @@
 //! Questions about the past are answered as the oracle's whole past, and wrong answers are found.
 
-use std::time::Duration;
-
 use crate::in_process::InProcess;
 use shoal_service::{ServerLimits, ServerOptions};
 
@@ -11,11 +9,7 @@ async fn with_history(folder: &tempfile::TempDir) -> InProcess {
     let data = Some(folder.path().to_owned());
     let history = Some(Default::default());
     let options = ServerOptions { data, history, limits, ..Default::default() };
-    let server = InProcess::start_as(options).await;
-    while server.try_fleets().await.is_err() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    server
+    InProcess::start_as(options).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

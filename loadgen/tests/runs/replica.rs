@@ -4,7 +4,6 @@
 //! epoch of an answer is.
 
 use std::path::Path;
-use std::time::Duration;
 
 use crate::in_process::{InProcess, assert_verified};
 use shoal_service::{ServerLimits, ServerOptions};
@@ -21,11 +20,7 @@ async fn start(data: &Path, follow: Option<String>) -> InProcess {
     };
     let options =
         ServerOptions { data: Some(data.to_owned()), follow, limits, ..Default::default() };
-    let server = InProcess::start_as(options).await;
-    while server.try_fleets().await.is_err() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    server
+    InProcess::start_as(options).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,7 +10,8 @@ use std::time::Duration;
 use shoal_client::v1::{self, subscribe_response::Kind};
 use shoal_client::{BlockEncoder, Client, ConnectOptions, Payload, PlanChoice, ReportOptions};
 use shoal_service::{EngineChoice, ServerOptions};
-use tokio::net::{TcpListener, TcpStream};
+use shoal_testkit::server::{FreePort, bind_any};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 /// A server, and a proxy before it that cuts all its connections at each change of the value.
@@ -21,14 +22,13 @@ struct Cut {
 
 impl Cut {
     async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = listener.local_addr().unwrap();
+        let FreePort { listener, address: server } = bind_any().await;
         let options =
             ServerOptions { engine: EngineChoice::Cpu, listen: server, ..Default::default() };
         tokio::spawn(shoal_service::run(listener, options, std::future::pending()));
-        let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let FreePort { listener: proxy, address } = bind_any().await;
         let cuts = watch::Sender::new(0);
-        let started = Self { proxy: proxy.local_addr().unwrap(), cuts: cuts.clone() };
+        let started = Self { proxy: address, cuts: cuts.clone() };
         tokio::spawn(async move {
             while let Ok((mut near, _)) = proxy.accept().await {
                 let mut cut = cuts.subscribe();

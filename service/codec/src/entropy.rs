@@ -77,6 +77,8 @@ fn log2_q16(value: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use shoal_testkit::Random;
+
     use super::*;
     use crate::tree_encode::encode_tree;
     use crate::value_type::ValueType;
@@ -92,14 +94,13 @@ mod tests {
 
     #[test]
     fn no_code_is_below_its_bound() {
-        let mut state = 5_u64;
+        let mut random = Random::new(5);
         for spread in [1, 4, 9, 20, 31] {
             for rows in [1, 2, 63, 1_024, 20_000] {
                 let values: Vec<u32> = (0..rows)
                     .map(|_| {
-                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                        let bits = (state >> 20).trailing_zeros() * 2 % (spread + 1);
-                        (state >> 33) as u32 & ((1 << bits) - 1)
+                        let bits = random.word().trailing_zeros() * 2 % (spread + 1);
+                        random.below(1_u32 << bits)
                     })
                     .collect();
                 let coded = encode_tree(ValueType::U32, &values, &Tree::Huffman, None).unwrap();

@@ -146,6 +146,8 @@ impl DecodeTable {
 
 #[cfg(test)]
 mod tests {
+    use shoal_testkit::Random;
+
     use super::*;
 
     fn cost(frequencies: &[u32], lengths: &[u8]) -> u64 {
@@ -169,15 +171,11 @@ mod tests {
 
     #[test]
     fn lengths_are_optimal_where_the_limit_does_not_bind() {
-        let mut state = 7_u64;
+        let mut random = Random::new(7);
         for symbols in [2, 3, 4, 17, 100, 256] {
             for spread in [1, 3, 5] {
-                let frequencies: Vec<u32> = (0..symbols)
-                    .map(|_| {
-                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                        1 << ((state >> 33) % spread)
-                    })
-                    .collect();
+                let frequencies: Vec<u32> =
+                    (0..symbols).map(|_| 1 << random.below(spread)).collect();
                 let lengths = code_lengths(&frequencies);
                 assert_eq!(cost(&frequencies, &lengths), huffman_cost(&frequencies));
                 assert!(DecodeTable::of(&lengths, |_, _| 0).is_some());

@@ -178,6 +178,8 @@ fn padded(rest: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use shoal_testkit::Random;
+
     use super::*;
     use crate::huffman_code::{Code, code_lengths, codes};
 
@@ -215,16 +217,12 @@ mod tests {
 
     #[test]
     fn groups_of_values_of_any_length_decode_together() {
-        let mut state = 3_u64;
+        let mut random = Random::new(3);
         for widest in [0, 1, 3, 9, 13, 20, 31, 40, 63, 64] {
             for count in [1, 7, 8, 9, 13, 16, 25, 31, 32] {
-                let mut next = || {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    state.rotate_left(29)
-                };
                 let value = |_| {
-                    let width = (next() % (widest + 1)) as u32;
-                    next().checked_shr(64 - width).unwrap_or(0)
+                    let width = random.below(widest + 1);
+                    random.word().checked_shr(64 - width).unwrap_or(0)
                 };
                 decodes(&(0..count).map(value).collect::<Vec<u64>>(), 8);
             }

@@ -89,6 +89,8 @@ impl FleetPattern {
 
 #[cfg(test)]
 mod tests {
+    use shoal_testkit::Random;
+
     use super::*;
 
     /// By recursion, as the rule says it.
@@ -102,11 +104,8 @@ mod tests {
 
     #[test]
     fn patterns_match_as_the_rule_says() {
-        let mut state = 1_u64;
-        let mut below = |bound: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % bound
-        };
+        let mut random = Random::new(1);
+        let mut below = |bound: u64| random.below(bound);
         for _ in 0..20_000 {
             let pattern: String =
                 (0..=below(5)).map(|_| ['a', 'b', '*'][below(3) as usize]).collect();

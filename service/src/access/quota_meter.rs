@@ -73,16 +73,17 @@ impl QuotaMeter {
 
 #[cfg(test)]
 mod tests {
+    use shoal_testkit::Random;
+
     use super::*;
 
     #[test]
     fn the_average_is_the_rate_whatever_the_sizes() {
         let meter = QuotaMeter::default();
         let start = Instant::now();
-        let (mut now, mut taken, mut state) = (start, 0, 1_u64);
+        let (mut now, mut taken, mut random) = (start, 0, Random::new(1));
         while now < start + Duration::from_secs(1_000) {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let amount = (state >> 33) % 700;
+            let amount = random.below(700);
             match meter.take(100, amount, now) {
                 Ok(()) => taken += amount,
                 Err(wait) => now += wait,

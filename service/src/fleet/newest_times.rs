@@ -84,6 +84,8 @@ impl NewestTimes {
 mod tests {
     use shoal_codec::FixRow;
 
+    use shoal_testkit::Random;
+
     use super::*;
 
     /// What a sort of all rows finds.
@@ -97,11 +99,8 @@ mod tests {
 
     #[test]
     fn times_are_those_of_a_sort() {
-        let mut state = 7_u64;
-        let mut below = |end: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % end
-        };
+        let mut random = Random::new(7);
+        let mut below = |end: u64| random.below(end);
         for round in 0..4_000 {
             let (count, objects, span) = (below(300), 1 + below(4), 1 + below(50));
             let rows: Vec<TimeOf> =

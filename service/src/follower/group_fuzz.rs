@@ -2,13 +2,6 @@
 //! and mutated messages. The assembly may accept or refuse a group; it must not panic, and what it
 //! returns takes no more memory than the bytes that arrived justify.
 
-#[allow(dead_code, reason = "another package uses all of it")]
-#[path = "../../codec/tests/block/bound.rs"]
-mod bound;
-#[allow(dead_code, reason = "another package uses all of it")]
-#[path = "../../codec/tests/block/random.rs"]
-mod random;
-
 use bytes::Bytes;
 use prost::Message as _;
 use shoal_codec::{Aim, BlockCodec as _, CpuCodec, FixColumns, FixRow};
@@ -18,9 +11,8 @@ use shoal_position_log::{
 };
 use shoal_proto::v1;
 use shoal_proto::v1::follow_response::Kind;
+use shoal_testkit::{Bound, Random, fuzz_seed};
 
-use self::bound::{Bound, seed};
-use self::random::Random;
 use super::group_assembly::GroupAssembly;
 use crate::fleet::FollowedCycle;
 use crate::persistence::RowsEncoder;
@@ -30,11 +22,11 @@ const RAW_ROW_BYTES: usize = 40;
 
 fn columns(chance: &mut Random, is_wide: bool) -> FixColumns {
     let mut columns = FixColumns::new();
-    for object in 0..=chance.below(30) as u64 {
-        let time_ms = 1_700_000_000_000 + chance.below(9_000) as i64;
+    for object in 0..=chance.below(30_u64) {
+        let time_ms = 1_700_000_000_000 + chance.below(9_000_i64);
         // Times too far apart for a block are stored raw.
         let time_ms = if is_wide && object == 0 { i64::MIN } else { time_ms };
-        columns.push_row(FixRow::new(object, time_ms, chance.below(1 << 20) as i32, 7));
+        columns.push_row(FixRow::new(object, time_ms, chance.below(1 << 20), 7));
     }
     columns
 }
@@ -121,7 +113,7 @@ fn check(cycle: &FollowedCycle) {
 
 #[test]
 fn fuzz_groups() {
-    let mut chance = Random::new(seed(44));
+    let mut chance = Random::new(fuzz_seed(44));
     let groups: Vec<Vec<u8>> = (0..20).map(|_| payload(&mut chance)).collect();
     let (mut accepted, mut bound) = (0, Bound::new(20_000));
     while bound.goes_on() {

@@ -139,26 +139,19 @@ impl NameParts {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::*;
+    use shoal_testkit::Random;
 
-    /// SplitMix64.
-    fn next(state: &mut u64) -> u64 {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = *state;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
+    use super::*;
 
     #[test]
     fn random_insertions_and_removals_agree_with_a_map() {
         for seed in 1..=4_u64 {
-            let (mut random, mut parts) = (seed, NameParts::new());
+            let (mut random, mut parts) = (Random::new(seed), NameParts::new());
             let mut model: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
             for number in 1..=20_000_u64 {
                 // Few hashes of few parts, so that tables are full and hashes collide.
-                let hash = ((next(&mut random) % 3) << 62) | (next(&mut random) % 4_000);
-                if next(&mut random).is_multiple_of(3) {
+                let hash = (random.below(3_u64) << 62) | random.below(4_000_u64);
+                if random.once_in(3) {
                     let known = model.get_mut(&hash).and_then(Vec::pop);
                     let removed = parts.remove(hash, known.unwrap_or(number));
                     assert_eq!(removed, known.is_some(), "seed {seed}");

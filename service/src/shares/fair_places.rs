@@ -318,6 +318,8 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
+    use shoal_testkit::Random;
+
     use super::*;
 
     impl FairPlaces {
@@ -394,11 +396,8 @@ mod tests {
         let places = FairPlaces::new(PLACES);
         let mut context = Context::from_waker(Waker::noop());
         let (mut waiting, mut held) = (Vec::new(), Vec::new());
-        let mut state = 1_u64;
-        let mut below = |bound: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % bound
-        };
+        let mut random = Random::new(1);
+        let mut below = |bound: u64| random.below(bound);
         for _ in 0..50_000 {
             // Messages of a 16th come from eight busy connections and from new ones.
             let clients = if below(9) == 0 { 1_000 } else { 8 };

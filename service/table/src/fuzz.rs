@@ -1,22 +1,15 @@
 //! Fuzz target of the reader of compressed files: mutated files, most with checksums made right.
 //!
 //! A file may be read or refused; the reader must not panic, and it refuses a file whose checksums
-//! are wrong. `service/codec/tests/block/bound.rs` sets the time of a run.
-
-#[path = "../../codec/tests/block/bound.rs"]
-mod bound;
-#[path = "../../codec/tests/block/random.rs"]
-mod random;
-#[path = "../../codec/tests/block/seal.rs"]
-#[allow(dead_code, reason = "offsets that only the tests of blocks use")]
-mod seal;
+//! are wrong. `shoal_testkit::Bound` sets the time of a run.
 
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
-use self::bound::Bound;
-use self::random::Random;
+use shoal_testkit::seal::{seal, set};
+use shoal_testkit::{Bound, Random, fuzz_seed};
+
 use crate::TableError;
 use crate::csv_sink::CsvSink;
 use crate::csv_source::{CsvSource, infer};
@@ -106,7 +99,7 @@ fn change(chance: &mut Random, bytes: &mut [u8], range: Range<usize>) {
 /// Writes the checksum of `covered` at `at`.
 fn seal_at(bytes: &mut [u8], covered: Range<usize>, at: usize) {
     let crc = crc32c::crc32c(&bytes[covered]);
-    seal::set(bytes, at, crc.to_le_bytes());
+    set(bytes, at, crc.to_le_bytes());
 }
 
 /// A mutant, and true if all its checksums are right.
@@ -136,7 +129,7 @@ fn mutant(chance: &mut Random, whole: &Whole) -> (Vec<u8>, bool) {
             let block = whole.blocks[chance.below(whole.blocks.len())].clone();
             let place = block.start + chance.below(block.len());
             change(chance, &mut bytes, place..block.end);
-            seal::seal(&mut bytes[block]);
+            seal(&mut bytes[block]);
         }
         _ => {}
     }
@@ -145,7 +138,7 @@ fn mutant(chance: &mut Random, whole: &Whole) -> (Vec<u8>, bool) {
 
 #[test]
 fn fuzz_compressed_file() {
-    let mut chance = Random::new(bound::seed(91));
+    let mut chance = Random::new(fuzz_seed(91));
     let (mut taken, mut refused, mut bound) = (0_u64, 0_u64, Bound::new(6000));
     while bound.is_open() {
         let whole = whole(&mut chance);

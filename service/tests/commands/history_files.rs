@@ -20,6 +20,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::record::Field;
 use parquet::schema::parser::parse_message_type;
 use serde_json::{Value, json};
+use shoal_testkit::Random;
 use tempfile::TempDir;
 
 /// 2020-01-01T00:00:00Z.
@@ -37,16 +38,6 @@ fn with_history(more: &[&str]) -> (TempDir, Served) {
     (folder, served)
 }
 
-/// Numbers that look random; the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
-        (self.0 >> 33) % limit
-    }
-}
-
 /// A decimal fraction without zeros at its end, as numbers are written.
 fn decimal(value: i64, decimals: usize) -> String {
     if value == 0 {
@@ -60,13 +51,13 @@ fn decimal(value: i64, decimals: usize) -> String {
 
 /// Lines of CSV, each with its own object and time; some measures are unknown.
 fn lines(seed: u64, rows: u64) -> BTreeSet<String> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut line = |row: u64| {
         // Ids up to the greatest: 2^64 - 1 is none.
         let object = if row.is_multiple_of(7) { u64::MAX - 1 - row % 9 } else { random.below(50) };
         let time_ms = START_MS + row * 1_000 + random.below(999);
-        let lon = decimal(random.below(3_599_999_999) as i64 - 1_800_000_000, 7);
-        let lat = decimal(random.below(1_800_000_001) as i64 - 900_000_000, 7);
+        let lon = decimal(random.below(3_599_999_999_i64) - 1_800_000_000, 7);
+        let lat = decimal(random.below(1_800_000_001_i64) - 900_000_000, 7);
         let mut measure = |least: i64, limit: u64, decimals| {
             let value = random.below(limit) as i64 + least;
             if random.below(3) == 0 { String::new() } else { decimal(value, decimals) }

@@ -13,11 +13,10 @@ use rcgen::{
 use shoal_client::{Client, ClientTls, ConnectOptions, Error};
 use shoal_service::tls::TlsOptions;
 use shoal_service::{ServerLimits, ServerOptions, ServiceError};
+use shoal_testkit::server::{FreePort, Serving, bind_any};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::net::TcpStream;
 
 use crate::running::{environment, options, until, within};
 
@@ -25,8 +24,7 @@ use crate::running::{environment, options, until, within};
 struct Secure {
     address: SocketAddr,
     folder: TempDir,
-    stop: Option<oneshot::Sender<()>>,
-    task: JoinHandle<Result<(), ServiceError>>,
+    serving: Serving<ServiceError>,
 }
 
 /// Writes a new self-signed pair.
@@ -48,14 +46,11 @@ impl Secure {
         let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
         let tls = Some(TlsOptions { certificate, key, client_ca });
         let options = ServerOptions { tls, limits, ..options() };
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel();
-        let shutdown = async move { drop(stopped.await) };
-        let run = shoal_service::server::run_in;
-        let task =
-            tokio::spawn(async move { run(environment(), listener, options, shutdown).await });
-        Self { address, folder, stop: Some(stop), task }
+        let FreePort { listener, address } = bind_any().await;
+        let serving = Serving::start(|stopped| {
+            shoal_service::server::run_in(environment(), listener, options, stopped.wait())
+        });
+        Self { address, folder, serving }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -74,9 +69,8 @@ impl Secure {
         within(client.list_fleets()).await.map(|_| client)
     }
 
-    async fn stop(mut self) {
-        self.stop.take().unwrap().send(()).unwrap();
-        within(self.task).await.unwrap().unwrap();
+    async fn stop(self) {
+        self.serving.stop().await.unwrap();
     }
 }
 

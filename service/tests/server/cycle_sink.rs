@@ -17,12 +17,13 @@ use shoal_service::fleet::{
 };
 use shoal_service::server::Environment;
 use shoal_service::{ServerLimits, ServerOptions};
+use shoal_testkit::Random;
 
 use crate::encoded_blocks::corrupt_block;
 use crate::gated_engine::{Gate, MakeEngine, Shortage};
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, block, fix, options, refused, report, rows, until,
-    within, world,
+    ReportsOnce as _, Running, START_MS, block, fix, options, refused, report, rows, until, within,
+    world,
 };
 use crate::subscriber::subscription;
 
@@ -75,8 +76,8 @@ fn model(options: EngineOptions) -> Box<dyn Backend> {
 fn fixes(random: &mut Random, round: i64) -> Vec<v1::Fix> {
     let count = random.below(30);
     let row = |_| {
-        let time_ms = START_MS + round * 100 - random.below(400) as i64;
-        let good = fix(random.below(60), time_ms, random.between(-2.0, 2.0), 1.0);
+        let time_ms = START_MS + round * 100 - i64::from(random.below(400));
+        let good = fix(random.below(60), time_ms, random.real(-2.0, 2.0), 1.0);
         match random.below(20) {
             0 => v1::Fix { x: f64::NAN, ..good },
             1 => v1::Fix { object: u64::MAX, ..good },
@@ -89,7 +90,7 @@ fn fixes(random: &mut Random, round: i64) -> Vec<v1::Fix> {
 fn encoded(random: &mut Random, round: i64) -> Vec<u8> {
     let mut columns = FixColumns::new();
     for _ in 0..=random.below(50) {
-        let (object, x) = (random.below(60), random.below(40_000_000) as i32);
+        let (object, x) = (random.below(60), random.below(40_000_000));
         columns.push_row(FixRow::new(object, START_MS + round * 100, x, 0));
     }
     let mut bytes = Vec::new();
@@ -159,7 +160,7 @@ async fn run(seed: u64, make: MakeEngine, clock: Clock) -> (Recorder, Box<dyn Ba
         ..options()
     };
     let server = Running::start_in(recorder.environment(environment), options).await;
-    drive(&server, &mut Random(seed)).await;
+    drive(&server, &mut Random::new(seed)).await;
     server.stop().await;
     (recorder, gate.ended_engine())
 }

@@ -5,10 +5,11 @@ use shoal_client::BlockEncoder;
 use shoal_codec::limits::BLOCK_ROWS_MAX;
 use shoal_codec::{Block, Budget, Chunk, Column, Encoding, PlanChoice};
 use shoal_proto::v1;
+use shoal_testkit::Random;
 
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, block, detail, fix, objects_in, reason, refused,
-    report, rows, sums, whole, world,
+    ReportsOnce as _, Running, START_MS, block, detail, fix, objects_in, reason, refused, report,
+    rows, sums, whole, world,
 };
 
 /// A message of moving objects; one row in fifty is invalid.
@@ -65,7 +66,7 @@ async fn acks_and_records(
 async fn rows_and_blocks_of_every_plan_produce_the_same_acks_and_records() {
     let seed = 11;
     println!("seed {seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let messages: Vec<_> = (0..12).map(|round| message(&mut random, round)).collect();
     let (acks, held) = acks_and_records(messages.iter().cloned().map(rows)).await;
     assert!(held.len() > 350 && acks.iter().all(|ack| ack.refused_rows.len() > 5));

@@ -7,14 +7,15 @@ use shoal_position_log::{SimulatedDisk, Storage as _};
 use shoal_proto::v1;
 use shoal_proto::v1::history_service_client::HistoryServiceClient;
 use shoal_service::{ServerLimits, ServerOptions};
+use shoal_testkit::Random;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::follower::{caught_up, follow};
-use crate::history::{Past, options, reaches};
+use crate::history::{Acknowledged, options, reaches};
 use crate::restart::{crashed, on};
-use crate::running::{Random, ReportsOnce as _, Running, START_MS, fix, rows, until};
+use crate::running::{ReportsOnce as _, Running, START_MS, fix, rows, until};
 
 /// Its bytes are searched in all files: no other number of a test has them.
 const ERASED: u64 = 0x5eed_cafe_1357_9bdf;
@@ -87,13 +88,13 @@ fn files(disk: &SimulatedDisk) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn erased_objects_are_in_no_answer_and_no_file() {
     for seed in 0..6 {
-        let (mut disk, mut random) = (SimulatedDisk::new(seed), Random(seed));
-        let mut past = Past::default();
+        let (mut disk, mut random) = (SimulatedDisk::new(seed), Random::new(seed));
+        let mut sent = Acknowledged::default();
         let mut server = Running::start_in(on(&disk), roomy()).await;
-        past.drive(&server, &mut random, 0..60).await;
+        sent.drive(&server, &mut random, 0..60).await;
         let epoch = report(&server, START_MS - 60_000, 20).await;
         reaches(&server, epoch).await;
-        past.drive(&server, &mut random, 60..90).await;
+        sent.drive(&server, &mut random, 60..90).await;
         let before = files(&disk);
         for place in ["/log/", "/history/"] {
             assert!(before.iter().any(|path| path.contains(place)), "{place} in {before:?}");
@@ -113,10 +114,10 @@ async fn erased_objects_are_in_no_answer_and_no_file() {
         until(async || erasing(&server).await == 0).await;
         assert_eq!(files(&disk), Vec::<String>::new(), "seed {seed}");
 
-        past.drive(&server, &mut random, 90..120).await;
-        reaches(&server, past.epoch).await;
+        sent.drive(&server, &mut random, 90..120).await;
+        reaches(&server, sent.epoch).await;
         server.stop().await;
-        past.assert_is(&disk);
+        sent.assert_is(&disk);
         assert_eq!(files(&disk), Vec::<String>::new(), "seed {seed}");
         let server = Running::start_in(on(&disk), roomy()).await;
         assert_eq!(track(&server).await, 0);

@@ -2,7 +2,6 @@
 //! takes the leader's place. Disks are simulated: a fork of one is the disk of a server that
 //! crashed.
 
-use std::future::pending;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -18,6 +17,7 @@ use shoal_service::fleet::{Token, WallClock};
 use shoal_service::persistence::DataFolder;
 use shoal_service::server::Environment;
 use shoal_service::{ServerLimits, ServerOptions};
+use shoal_testkit::Random;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::StreamExt as _;
@@ -25,8 +25,8 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, Whole, assert_refused, block, environment, fix,
-    options, refused, rows, until, whole, within, world,
+    ReportsOnce as _, Running, START_MS, Whole, assert_refused, block, environment, fix, options,
+    refused, refused_start, rows, until, whole, within, world,
 };
 use crate::subscriber::{Subscriber, subscription};
 
@@ -68,13 +68,6 @@ async fn lead_at(address: SocketAddr, disk: &SimulatedDisk) -> Running {
 
 pub(crate) async fn follow(disk: &SimulatedDisk, leader: SocketAddr) -> Running {
     Running::start_in(on(disk), following(leader)).await
-}
-
-/// Why a server does not start.
-pub(crate) async fn refused_start(disk: &SimulatedDisk, options: ServerOptions) -> String {
-    let listener = TcpListener::bind(ANY).await.unwrap();
-    let run = shoal_service::server::run_in;
-    within(run(on(disk), listener, options, pending())).await.unwrap_err().to_string()
 }
 
 async fn logs(server: &Running) -> LogServiceClient<Channel> {
@@ -149,14 +142,14 @@ fn message(random: &mut Random, number: u64) -> v1::ReportRequest {
     let time_ms = START_MS + 100 * number as i64;
     if !number.is_multiple_of(3) {
         let fixes = (0..=random.below(20)).map(|_| {
-            let time_ms = time_ms - random.below(300) as i64;
-            fix(random.below(40), time_ms, random.between(-9.0, 9.0), 1.0)
+            let time_ms = time_ms - i64::from(random.below(300));
+            fix(random.below(40), time_ms, random.real(-9.0, 9.0), 1.0)
         });
         return numbered(number, fixes.collect());
     }
     let mut columns = FixColumns::new();
     for _ in 0..=random.below(30) {
-        columns.push_row(FixRow::new(random.below(40), time_ms, random.below(9_000_000) as i32, 5));
+        columns.push_row(FixRow::new(random.below(40), time_ms, random.below(9_000_000), 5));
     }
     let mut bytes = Vec::new();
     CpuCodec.encode(&columns, &Space::geographic().tag(), 1, &mut bytes).unwrap();
@@ -197,7 +190,7 @@ pub(crate) async fn drive(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_answers_as_its_leader() {
     let leader = lead(&SimulatedDisk::new(1)).await;
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     drive(&leader, &mut random, 1, 20).await;
     let follower = follow(&SimulatedDisk::new(2), leader.address).await;
     for round in 0..6 {
@@ -233,7 +226,7 @@ async fn a_follower_answers_as_its_leader() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_knows_how_far_it_is_behind_while_it_receives() {
     let leader = lead(&SimulatedDisk::new(1)).await;
-    drive(&leader, &mut Random(1), 1, 20).await;
+    drive(&leader, &mut Random::new(1), 1, 20).await;
     let mut logs = logs(&leader).await;
     let described = logs.describe_logs(v1::DescribeLogsRequest {}).await.unwrap().into_inner();
     let fleet_id = described.logs[0].fleet_id.clone();
@@ -262,7 +255,7 @@ async fn restarts_of_either_server_lose_and_repeat_nothing() {
         let (mut disk, mut copy) = (SimulatedDisk::new(seed), SimulatedDisk::new(seed + 50));
         let mut leader = lead(&disk).await;
         let mut follower = follow(&copy, leader.address).await;
-        let (address, mut random, mut next) = (leader.address, Random(seed), 1);
+        let (address, mut random, mut next) = (leader.address, Random::new(seed), 1);
         for round in 0..4 {
             let token = drive(&leader, &mut random, next, 15).await;
             next += 15;
@@ -308,7 +301,7 @@ async fn a_copy_begins_with_a_checkpoint_where_the_log_does_not_reach_back() {
     let (disk, copy) = (SimulatedDisk::new(3), SimulatedDisk::new(4));
     let leader = Running::start_in(on(&disk), leading(10_000)).await;
     let follower = follow(&copy, leader.address).await;
-    let (mut random, mut next) = (Random(3), 1);
+    let (mut random, mut next) = (Random::new(3), 1);
     drive(&leader, &mut random, next, 10).await;
     next += 10;
     caught_up(&leader).await;
@@ -347,7 +340,7 @@ async fn a_promoted_follower_takes_the_place_of_its_leader() {
     let (disk, copy) = (SimulatedDisk::new(6), SimulatedDisk::new(7));
     let leader = lead(&disk).await;
     let follower = follow(&copy, leader.address).await;
-    let mut random = Random(6);
+    let mut random = Random::new(6);
     let token = drive(&leader, &mut random, 1, 30).await;
     caught_up(&leader).await;
     let (address, fleet) = (leader.address, leader.fleet("").await);
@@ -367,7 +360,7 @@ async fn a_promoted_follower_takes_the_place_of_its_leader() {
     until(async || replication(&follower).await.staleness.unwrap().stale_ms > before + 50).await;
     let header = state(&follower, token.clone()).await.header;
     assert!(header.staleness.unwrap().stale_ms > before);
-    let folder_of_follower = refused_start(&crashed(&copy, 1), leading(1 << 30)).await;
+    let folder_of_follower = refused_start(on(&crashed(&copy, 1)), leading(1 << 30)).await;
     assert!(folder_of_follower.contains("--follow"), "{folder_of_follower}");
 
     let promoted = promote(&follower, false).await.unwrap().fleets;
@@ -385,7 +378,7 @@ async fn a_promoted_follower_takes_the_place_of_its_leader() {
     assert_eq!(ack.into_inner().duplicate_messages, 1);
     refused(follower.positions().await.once(numbered(32, Vec::new())).await, "OUT_OF_ORDER");
     drive(&follower, &mut random, 31, 10).await;
-    let stale_flag = refused_start(&crashed(&copy, 2), following(address)).await;
+    let stale_flag = refused_start(on(&crashed(&copy, 2)), following(address)).await;
     assert!(stale_flag.contains("promoted"), "{stale_flag}");
 
     // The old leader returns: it is fenced before it takes changes, and remains readable.

@@ -7,20 +7,19 @@ use std::sync::Arc;
 
 use shoal_position_log::{Fault, SimulatedDisk, Storage as _};
 use shoal_proto::v1;
+use shoal_service::ServiceError;
 use shoal_service::fleet::Token;
 use shoal_service::persistence::DataFolder;
 use shoal_service::server::Environment;
-use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use shoal_testkit::Random;
+use shoal_testkit::server::{FreePort, Serving, bind_any};
+use tokio::net::TcpSocket;
 
 use crate::follower::{
-    ANY, answers, assert_equal, caught_up, crashed, drive, follow, following, lead, leading,
-    numbered, on, promote, state,
+    answers, assert_equal, caught_up, crashed, drive, follow, following, lead, leading, numbered,
+    on, promote, state,
 };
-use crate::running::{
-    Random, ReportsOnce as _, Running, environment, refused, until, within, world,
-};
+use crate::running::{ReportsOnce as _, Running, environment, refused, until, world};
 
 /// Keeps the address of a server that has ended from other tests.
 fn reserve(address: SocketAddr) -> TcpSocket {
@@ -43,7 +42,7 @@ async fn a_promotion_that_crashes_at_any_operation_can_be_repeated() {
     let (disk, copy) = (SimulatedDisk::new(30), SimulatedDisk::new(31));
     let leader = lead(&disk).await;
     let follower = follow(&copy, leader.address).await;
-    let token = drive(&leader, &mut Random(30), 1, 30).await;
+    let token = drive(&leader, &mut Random::new(30), 1, 30).await;
     caught_up(&leader).await;
     let expected = state(&follower, token.clone()).await;
     let (address, term) = (leader.address, leader.fleet("").await.term);
@@ -98,30 +97,26 @@ async fn a_promotion_that_crashes_at_any_operation_can_be_repeated() {
 /// A follower whose disk may crash at any time.
 struct Fragile {
     address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    serving: Serving<ServiceError>,
 }
 
 impl Fragile {
     async fn start(disk: &SimulatedDisk, leader: SocketAddr) -> Self {
-        let listener = TcpListener::bind(ANY).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel();
+        let FreePort { listener, address } = bind_any().await;
         let disk = Arc::new(disk.clone());
-        let task = tokio::spawn(async move {
+        let serving = Serving::start(async move |stopped| {
             // An error means that the disk has crashed.
-            let Ok(data) = DataFolder::with_storage(disk, None) else { return };
+            let Ok(data) = DataFolder::with_storage(disk, None) else { return Ok(()) };
             let environment = Environment { data: Some(data), ..environment() };
-            let shutdown = async move { drop(stopped.await) };
             let run = shoal_service::server::run_in;
-            let _ = run(environment, listener, following(leader), shutdown).await;
+            let _ = run(environment, listener, following(leader), stopped.wait()).await;
+            Ok(())
         });
-        Self { address, stop, task }
+        Self { address, serving }
     }
 
     async fn end(self) {
-        let _ = self.stop.send(());
-        within(self.task).await.unwrap();
+        self.serving.stop().await.unwrap();
     }
 }
 
@@ -164,7 +159,7 @@ async fn crash_everywhere(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_crashes_at_any_operation_becomes_whole() {
     let leader = Running::start_in(on(&SimulatedDisk::new(32)), leading(5_000)).await;
-    let (mut random, mut next, mut token) = (Random(32), 1, Vec::new());
+    let (mut random, mut next, mut token) = (Random::new(32), 1, Vec::new());
     until(async || {
         token = drive(&leader, &mut random, next, 20).await;
         next += 20;
@@ -181,7 +176,7 @@ async fn a_fleet_that_is_set_aside_survives_a_crash_at_any_operation() {
     let (disk, copy) = (SimulatedDisk::new(34), SimulatedDisk::new(35));
     let leader = lead(&disk).await;
     let follower = follow(&copy, leader.address).await;
-    let mut random = Random(34);
+    let mut random = Random::new(34);
     drive(&leader, &mut random, 1, 10).await;
     caught_up(&leader).await;
     follower.stop().await;

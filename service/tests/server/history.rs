@@ -1,7 +1,7 @@
 //! The history that a server writes from the log of a fleet equals a naive past, over restarts,
 //! crashes, refused rows, removals and clears. Disks are simulated.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
@@ -13,10 +13,11 @@ use shoal_position_log::{Manifest, SimulatedDisk, Storage};
 use shoal_proto::v1;
 use shoal_service::persistence::HistoryKeep;
 use shoal_service::{ServerLimits, ServerOptions};
+use shoal_testkit::{Past, Random};
 
 use crate::follower::{ANY, caught_up, following, leading};
 use crate::restart::{crashed, on};
-use crate::running::{Random, ReportsOnce as _, Running, START_MS, block, until};
+use crate::running::{ReportsOnce as _, Running, START_MS, block, until};
 
 /// Objects that the fleet may have; ids go beyond.
 const OBJECTS_MAX: u64 = 25;
@@ -40,39 +41,23 @@ async fn start(disk: &SimulatedDisk) -> Running {
     Running::start_in(on(disk), options(4 << 30)).await
 }
 
-/// The past as it was acknowledged.
+/// What a server has acknowledged.
 #[derive(Clone, Default)]
-pub(crate) struct Past {
-    pub(crate) fixes: BTreeMap<(u64, i64), FixRow>,
-    /// Object, or none for all, and clock.
-    pub(crate) removals: BTreeSet<(Option<u64>, i64)>,
+pub(crate) struct Acknowledged {
+    pub(crate) past: Past,
     pub(crate) clock_ms: i64,
     pub(crate) epoch: u64,
 }
 
-impl Past {
-    pub(crate) fn as_of(&self, time_ms: i64) -> Vec<FixRow> {
-        let mut newest = BTreeMap::new();
-        for row in self.fixes.values().filter(|row| row.time_ms <= time_ms) {
-            newest.insert(row.object, *row);
-        }
-        let is_live = |row: &FixRow| {
-            !self.removals.iter().any(|(object, clock_ms)| {
-                object.is_none_or(|object| object == row.object)
-                    && (row.time_ms..=time_ms).contains(clock_ms)
-            })
-        };
-        newest.into_values().filter(is_live).collect()
-    }
-
+impl Acknowledged {
     /// Sends a message of rows, of which some are late, of equal time, too late or of one object
     /// too many.
     async fn report(&mut self, server: &Running, random: &mut Random, round: u64) {
         let rows: Vec<FixRow> = (0..=random.below(30))
             .map(|_| {
-                let time_ms = START_MS + 200 * round as i64 - 100 * random.below(900) as i64;
+                let time_ms = START_MS + 200 * round as i64 - 100 * i64::from(random.below(900));
                 let time_ms = if random.below(9) == 0 { TOO_LATE_MS } else { time_ms };
-                FixRow::new(random.below(40), time_ms, random.below(9_000_000) as i32, 5)
+                FixRow::new(random.below(40), time_ms, random.below(9_000_000), 5)
             })
             .collect();
         // A block spans 49 days at most.
@@ -86,8 +71,8 @@ impl Past {
     /// Sends a message of many rows, in time.
     pub(crate) async fn report_many(&mut self, server: &Running, random: &mut Random, rows: usize) {
         let row = |_| {
-            let time_ms = START_MS + random.below(80_000) as i64;
-            FixRow::new(random.below(OBJECTS_MAX), time_ms, random.below(9_000_000) as i32, 5)
+            let time_ms = START_MS + i64::from(random.below(80_000));
+            FixRow::new(random.below(OBJECTS_MAX), time_ms, random.below(9_000_000), 5)
         };
         let rows: Vec<FixRow> = (0..rows).map(row).collect();
         assert_eq!(self.send(server, &rows).await, 0);
@@ -103,7 +88,7 @@ impl Past {
         let refused: BTreeSet<u32> = ack.refused_rows.iter().map(|refused| refused.row).collect();
         assert_eq!(refused.len() as u64, ack.rows.unwrap().refused);
         for (row, _) in rows.iter().zip(0..).filter(|(_, number)| !refused.contains(number)) {
-            self.fixes.insert((row.object, row.time_ms), *row);
+            self.past.fix(*row);
             self.clock_ms = self.clock_ms.max(row.time_ms);
         }
         self.epoch = self.epoch.max(ack.epoch);
@@ -120,14 +105,13 @@ impl Past {
             self.report(server, random, round).await;
             if random.below(5) == 0 {
                 let objects: Vec<u64> = (0..3).map(|_| random.below(40)).collect();
-                let removed = objects.iter().map(|object| (Some(*object), self.clock_ms));
-                self.removals.extend(removed);
+                objects.iter().for_each(|object| self.past.remove(Some(*object), self.clock_ms));
                 let request = v1::RemoveRequest { objects, ..Default::default() };
                 let removed = server.positions().await.remove(request).await.unwrap();
                 self.epoch = self.epoch.max(removed.into_inner().epoch);
             }
             if random.below(20) == 0 {
-                self.removals.insert((None, self.clock_ms));
+                self.past.remove(None, self.clock_ms);
                 let request = v1::ClearFleetRequest { name: "default".into() };
                 let cleared = server.fleets().await.clear_fleet(request).await.unwrap();
                 self.epoch = self.epoch.max(cleared.into_inner().epoch);
@@ -151,17 +135,17 @@ impl Past {
         let window = (i64::MIN, i64::MAX);
         let mut replay = Replay::new(version.clone(), window, Everywhere, budget());
         while replay.next(&mut found).unwrap() {}
-        let mut expected: Vec<FixRow> = self.fixes.values().copied().collect();
-        expected.sort_by_key(|row| (row.time_ms, row.object));
+        let expected = self.past.replay(window, |_| true);
         assert_eq!((0..found.len()).map(|row| found.row(row)).collect::<Vec<_>>(), expected);
-        let removals = self.removals.iter().map(|(_, clock_ms)| *clock_ms);
+        let removals = self.past.removals.iter().map(|(_, clock_ms)| *clock_ms);
         for time_ms in removals.flat_map(|clock_ms| [clock_ms - 1, clock_ms, clock_ms + 777]) {
             let query = AsOfQuery { time_ms, ttl_ms: None, objects: None };
             let mut state = FixColumns::new();
             let mut as_of = AsOf::new(version.clone(), query, Everywhere, budget());
             while as_of.next(&mut state).unwrap() {}
             let state: Vec<_> = (0..state.len()).map(|row| state.row(row)).collect();
-            assert_eq!(state, self.as_of(time_ms), "as of {time_ms}");
+            let expected = self.past.as_of(time_ms, None, |_| true);
+            assert_eq!(state, expected, "as of {time_ms}");
         }
     }
 }
@@ -179,14 +163,14 @@ pub(crate) async fn reaches(server: &Running, epoch: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_history_is_what_was_acknowledged_over_restarts_and_crashes() {
     for seed in 0..4 {
-        let (mut disk, mut random) = (SimulatedDisk::new(seed), Random(seed));
-        let mut past = Past::default();
+        let (mut disk, mut random) = (SimulatedDisk::new(seed), Random::new(seed));
+        let mut sent = Acknowledged::default();
         for run in 0..4 {
             let server = start(&disk).await;
-            past.drive(&server, &mut random, 40 * run..40 * (run + 1)).await;
+            sent.drive(&server, &mut random, 40 * run..40 * (run + 1)).await;
             if random.below(2) == 0 {
                 // A crash while batches are sealed and runs are merged.
-                let fork = crashed(&disk, random.next());
+                let fork = crashed(&disk, random.word());
                 server.abandon().await;
                 disk = fork;
             } else {
@@ -194,46 +178,46 @@ async fn the_history_is_what_was_acknowledged_over_restarts_and_crashes() {
             }
         }
         let server = start(&disk).await;
-        reaches(&server, past.epoch).await;
+        reaches(&server, sent.epoch).await;
         assert!(server.metric("shoal_history_rows{fleet=\"default\"}").await > 0.0);
         server.stop().await;
-        past.assert_is(&disk);
+        sent.assert_is(&disk);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_writes_the_same_history() {
     let disks = [SimulatedDisk::new(1), SimulatedDisk::new(2)];
-    let (mut random, mut past) = (Random(7), Past::default());
+    let (mut random, mut sent) = (Random::new(7), Acknowledged::default());
     let leader = Running::start_at(ANY, on(&disks[0]), options(4 << 30)).await;
     let follows = following(leader.address).follow;
     let options = ServerOptions { follow: follows, ..options(4 << 30) };
     let follower = Running::start_in(on(&disks[1]), options).await;
-    past.drive(&leader, &mut random, 0..60).await;
+    sent.drive(&leader, &mut random, 0..60).await;
     caught_up(&leader).await;
-    reaches(&leader, past.epoch).await;
-    reaches(&follower, past.epoch).await;
+    reaches(&leader, sent.epoch).await;
+    reaches(&follower, sent.epoch).await;
     follower.stop().await;
     leader.stop().await;
-    disks.iter().for_each(|disk| past.assert_is(disk));
+    disks.iter().for_each(|disk| sent.assert_is(disk));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_wait_for_a_history_that_is_behind() {
-    let (disk, mut random) = (SimulatedDisk::new(3), Random(3));
-    let mut past = Past::default();
+    let (disk, mut random) = (SimulatedDisk::new(3), Random::new(3));
+    let mut sent = Acknowledged::default();
     let server = Running::start_in(on(&disk), options(1)).await;
-    past.drive(&server, &mut random, 0..60).await;
-    reaches(&server, past.epoch).await;
+    sent.drive(&server, &mut random, 0..60).await;
+    reaches(&server, sent.epoch).await;
     server.stop().await;
-    past.assert_is(&disk);
+    sent.assert_is(&disk);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_setting_there_is_no_history() {
-    let (disk, mut random) = (SimulatedDisk::new(4), Random(4));
+    let (disk, mut random) = (SimulatedDisk::new(4), Random::new(4));
     let server = Running::start_in(on(&disk), leading(32 << 10)).await;
-    Past::default().drive(&server, &mut random, 0..20).await;
+    Acknowledged::default().drive(&server, &mut random, 0..20).await;
     assert_eq!(server.fleet("").await.history, None);
     server.stop().await;
     assert!(disk.list("fleets/default/history").is_err());

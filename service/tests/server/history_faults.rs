@@ -8,12 +8,12 @@ use shoal_proto::v1;
 use shoal_proto::v1::history_service_client::HistoryServiceClient;
 use shoal_service::persistence::HistoryKeep;
 use shoal_service::{ServerLimits, ServerOptions};
+use shoal_testkit::Random;
 use tonic::Status;
 
-use crate::follower::refused_start;
-use crate::history::{Past, options, reaches};
+use crate::history::{Acknowledged, options, reaches};
 use crate::restart::on;
-use crate::running::{Random, ReportsOnce as _, Running, START_MS, fix, rows, until};
+use crate::running::{ReportsOnce as _, Running, START_MS, fix, refused_start, rows, until};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -63,23 +63,23 @@ async fn retention_drops_hours_that_are_too_old() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_of_before_becomes_history_as_far_as_it_is_there() {
     for checkpoint_log_bytes in [1 << 30, 8 << 10] {
-        let (disk, mut random) = (SimulatedDisk::new(2), Random(2));
-        let mut past = Past::default();
+        let (disk, mut random) = (SimulatedDisk::new(2), Random::new(2));
+        let mut sent = Acknowledged::default();
         let with = options(4 << 30);
         let limits = ServerLimits { checkpoint_log_bytes, ..with.limits };
         let without = ServerOptions { history: None, limits, ..with };
         let server = Running::start_in(on(&disk), without).await;
-        past.drive(&server, &mut random, 0..200).await;
+        sent.drive(&server, &mut random, 0..200).await;
         server.stop().await;
         let server = Running::start_in(on(&disk), options(4 << 30)).await;
-        past.drive(&server, &mut random, 200..220).await;
-        reaches(&server, past.epoch).await;
+        sent.drive(&server, &mut random, 200..220).await;
+        reaches(&server, sent.epoch).await;
         let (found, _) = times(&server).await.unwrap();
         server.stop().await;
         if checkpoint_log_bytes == 1 << 30 {
-            past.assert_is(&disk);
+            sent.assert_is(&disk);
         } else {
-            let all: BTreeSet<_> = past.fixes.keys().copied().collect();
+            let all: BTreeSet<_> = sent.past.fixes.keys().copied().collect();
             assert!(!found.is_empty() && found.len() < all.len());
             assert!(found.iter().all(|identity| all.contains(identity)));
         }
@@ -88,11 +88,11 @@ async fn the_log_of_before_becomes_history_as_far_as_it_is_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_delays_the_history() {
-    let (disk, mut random) = (SimulatedDisk::new(3), Random(3));
-    let mut past = Past::default();
+    let (disk, mut random) = (SimulatedDisk::new(3), Random::new(3));
+    let mut sent = Acknowledged::default();
     let server = Running::start_in(on(&disk), options(4 << 30)).await;
-    past.drive(&server, &mut random, 0..20).await;
-    reaches(&server, past.epoch).await;
+    sent.drive(&server, &mut random, 0..20).await;
+    reaches(&server, sent.epoch).await;
     disk.set_capacity(u64::MAX - disk.free_bytes().unwrap());
     // The segment has room, the disk has none for another run.
     let request = rows(vec![fix(1, START_MS, 1.0, 1.0)]);
@@ -108,11 +108,11 @@ async fn a_full_disk_delays_the_history() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_and_missing_runs_are_named() {
-    let (disk, mut random) = (SimulatedDisk::new(4), Random(4));
-    let mut past = Past::default();
+    let (disk, mut random) = (SimulatedDisk::new(4), Random::new(4));
+    let mut sent = Acknowledged::default();
     let server = Running::start_in(on(&disk), options(4 << 30)).await;
-    past.drive(&server, &mut random, 0..40).await;
-    reaches(&server, past.epoch).await;
+    sent.drive(&server, &mut random, 0..40).await;
+    reaches(&server, sent.epoch).await;
     server.stop().await;
     let folder = "fleets/default/history";
     let bytes = |name: &String| disk.bytes(&format!("{folder}/{name}")).unwrap().len();
@@ -128,6 +128,6 @@ async fn damaged_and_missing_runs_are_named() {
     server.stop().await;
 
     disk.remove(&format!("{folder}/{run}")).unwrap();
-    let error = refused_start(&disk, options(4 << 30)).await;
+    let error = refused_start(on(&disk), options(4 << 30)).await;
     assert!(error.contains(&run) && error.contains("does not exist"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Answers of `HistoryService` equal a naive past: tracks, who passed a region, the state at a
 //! moment; and what it refuses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use shoal_codec::FixRow;
@@ -10,13 +10,14 @@ use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
 use shoal_proto::v1::history_service_client::HistoryServiceClient;
 use shoal_service::{ServerLimits, ServerOptions};
+use shoal_testkit::{Past, Random};
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status, Streaming};
 use tonic_types::StatusExt as _;
 
-use crate::history::{Past, options, reaches};
+use crate::history::{Acknowledged, options, reaches};
 use crate::restart::on;
-use crate::running::{Random, Running, START_MS};
+use crate::running::{Running, START_MS};
 
 /// Objects of the past are below it.
 const OBJECTS: u64 = 40;
@@ -46,14 +47,14 @@ parts!(TrajectoryResponse, PassedResponse, AsOfResponse, ReplayResponse);
 
 /// The whole answer; its first message alone has a header, that of the past.
 async fn whole<T: Part>(
-    past: &Past,
+    sent: &Acknowledged,
     answer: Result<Response<Streaming<T>>, Status>,
 ) -> (Vec<u64>, Vec<v1::FixRecord>) {
     let mut stream = answer.unwrap().into_inner();
     let (header, mut objects, mut fixes) = stream.message().await.unwrap().unwrap().parts();
     let header = header.unwrap();
     assert_eq!((header.fleet.as_str(), header.kept_from_ms), ("default", None));
-    assert_eq!((header.epoch, header.clock_ms), (past.epoch, past.clock_ms));
+    assert_eq!((header.epoch, header.clock_ms), (sent.epoch, sent.clock_ms));
     while let Some(part) = stream.message().await.unwrap() {
         let (header, more, records) = part.parts();
         assert_eq!(header, None);
@@ -75,7 +76,7 @@ fn expected<'a>(rows: impl Iterator<Item = &'a FixRow>) -> (Vec<u64>, Vec<v1::Fi
 /// A rectangle in degrees, and whether a row lies in it.
 fn rectangle(random: &mut Random) -> (v1::Region, impl Fn(&FixRow) -> bool + use<>) {
     let space = Space::geographic();
-    let (west, east) = (random.below(9_000_000) as i32, random.below(9_000_000) as i32);
+    let (west, east) = (random.below(9_000_000), random.below(9_000_000));
     let (west, east) = (west.min(east), west.max(east));
     let ((least, south), (greatest, north)) = (space.to_api(west, 0), space.to_api(east, 10));
     let rectangle = v1::Rectangle { west: least, south, east: greatest, north };
@@ -84,7 +85,7 @@ fn rectangle(random: &mut Random) -> (v1::Region, impl Fn(&FixRow) -> bool + use
 }
 
 fn moment(random: &mut Random) -> i64 {
-    START_MS - 95_000 + random.below(140_000) as i64
+    START_MS - 95_000 + i64::from(random.below(140_000))
 }
 
 fn window(random: &mut Random) -> v1::TimeWindow {
@@ -92,9 +93,9 @@ fn window(random: &mut Random) -> v1::TimeWindow {
     v1::TimeWindow { from_ms: one.min(two), to_ms: one.max(two) }
 }
 
-async fn compare_tracks(server: &Running, past: &Past, random: &mut Random) {
+async fn compare_tracks(server: &Running, sent: &Acknowledged, random: &mut Random) {
     let mut objects: Vec<u64> = (0..1 + random.below(5)).map(|_| random.below(OBJECTS)).collect();
-    let (window, every_ms) = (window(random), random.below(3) as i64 * 4_000);
+    let (window, every_ms) = (window(random), i64::from(random.below(3)) * 4_000);
     let request = v1::TrajectoryRequest {
         objects: objects.clone(),
         window: Some(window),
@@ -104,22 +105,13 @@ async fn compare_tracks(server: &Running, past: &Past, random: &mut Random) {
     };
     let mut known = BTreeSet::new();
     objects.retain(|object| known.insert(*object));
-    let mut rows = Vec::new();
-    for object in objects {
-        let mut due_ms = i64::MIN;
-        let times = (object, window.from_ms)..=(object, window.to_ms);
-        for (_, row) in past.fixes.range(times) {
-            if row.time_ms >= due_ms {
-                rows.push(*row);
-                due_ms = if every_ms > 0 { row.time_ms + every_ms } else { due_ms };
-            }
-        }
-    }
-    let found = whole(past, histories(server).await.trajectory(request.clone()).await).await;
+    let times = (window.from_ms, window.to_ms);
+    let rows = sent.past.trajectory(&objects, times, every_ms);
+    let found = whole(sent, histories(server).await.trajectory(request.clone()).await).await;
     assert_eq!(found, expected(rows.iter()), "{request:?}");
 }
 
-async fn compare_passed(server: &Running, past: &Past, random: &mut Random) {
+async fn compare_passed(server: &Running, sent: &Acknowledged, random: &mut Random) {
     let ((region, contains), window) = (rectangle(random), window(random));
     let mut request = v1::PassedRequest {
         region: Some(region),
@@ -127,26 +119,23 @@ async fn compare_passed(server: &Running, past: &Past, random: &mut Random) {
         projection: v1::Projection::Fixes.into(),
         ..v1::PassedRequest::default()
     };
-    let times = window.from_ms..=window.to_ms;
-    let rows = past.fixes.values().filter(|row| times.contains(&row.time_ms) && contains(row));
-    let rows: BTreeMap<_, _> = rows.map(|row| ((row.object, row.time_ms), *row)).collect();
+    let rows = sent.past.passed((window.from_ms, window.to_ms), contains);
     let answer = histories(server).await.passed(request.clone()).await;
-    let (objects, fixes) = whole(past, answer).await;
+    let (objects, fixes) = whole(sent, answer).await;
     assert_eq!(objects.len(), rows.len(), "{request:?}");
     let mut found: Vec<_> = objects.into_iter().zip(fixes).collect();
     found.sort_by_key(|(object, fix)| (*object, fix.time_ms));
-    assert_eq!(found.into_iter().unzip::<_, _, Vec<_>, Vec<_>>(), expected(rows.values()));
+    assert_eq!(found.into_iter().unzip::<_, _, Vec<_>, Vec<_>>(), expected(rows.iter()));
     request.projection = v1::Projection::Unspecified.into();
     let answer = histories(server).await.passed(request).await;
-    let ids: BTreeSet<u64> = rows.keys().map(|(object, _)| *object).collect();
-    assert_eq!(whole(past, answer).await, (ids.into_iter().collect(), vec![]));
+    let ids: BTreeSet<u64> = rows.iter().map(|row| row.object).collect();
+    assert_eq!(whole(sent, answer).await, (ids.into_iter().collect(), vec![]));
 }
 
-async fn compare_states(server: &Running, past: &Past, random: &mut Random) {
+async fn compare_states(server: &Running, sent: &Acknowledged, random: &mut Random) {
     let time_ms = moment(random);
     let mut request = v1::AsOfRequest { time_ms, ..v1::AsOfRequest::default() };
-    let mut rows = past.as_of(time_ms);
-    rows.retain(|row| time_ms - row.time_ms <= TTL_MS);
+    let mut rows = sent.past.as_of(time_ms, Some(TTL_MS), |_| true);
     if random.below(2) == 0 {
         let (region, contains) = rectangle(random);
         request.region = Some(region);
@@ -156,42 +145,39 @@ async fn compare_states(server: &Running, past: &Past, random: &mut Random) {
         request.objects = (0..20).map(|_| random.below(OBJECTS)).collect();
         rows.retain(|row| request.objects.contains(&row.object));
     }
-    let found = whole(past, histories(server).await.as_of(request.clone()).await).await;
+    let found = whole(sent, histories(server).await.as_of(request.clone()).await).await;
     assert_eq!(found, expected(rows.iter()), "{request:?}");
 }
 
 /// A request for a random window and perhaps a region, and its rows in the order of time.
-fn replay(past: &Past, random: &mut Random) -> (v1::ReplayRequest, Vec<FixRow>) {
+fn replay(sent: &Acknowledged, random: &mut Random) -> (v1::ReplayRequest, Vec<FixRow>) {
     let window = window(random);
-    let times = window.from_ms..=window.to_ms;
-    let mut rows: Vec<FixRow> =
-        past.fixes.values().filter(|row| times.contains(&row.time_ms)).copied().collect();
+    let mut rows = sent.past.replay((window.from_ms, window.to_ms), |_| true);
     let mut request = v1::ReplayRequest { window: Some(window), ..v1::ReplayRequest::default() };
     if random.below(2) == 0 {
         let (region, contains) = rectangle(random);
         request.region = Some(region);
         rows.retain(contains);
     }
-    rows.sort_by_key(|row| (row.time_ms, row.object));
     (request, rows)
 }
 
-async fn compare_replay(server: &Running, past: &Past, random: &mut Random) {
-    let (request, rows) = replay(past, random);
-    let found = whole(past, histories(server).await.replay(request.clone()).await).await;
+async fn compare_replay(server: &Running, sent: &Acknowledged, random: &mut Random) {
+    let (request, rows) = replay(sent, random);
+    let found = whole(sent, histories(server).await.replay(request.clone()).await).await;
     assert_eq!(found, expected(rows.iter()), "{request:?}");
 }
 
 /// The same rows at a rate: none before its time, and the messages say how far the replay is.
-async fn compare_paced(server: &Running, past: &Past, random: &mut Random) {
-    let (mut request, rows) = replay(past, random);
+async fn compare_paced(server: &Running, sent: &Acknowledged, random: &mut Random) {
+    let (mut request, rows) = replay(sent, random);
     request.speed = [1e6, 100_000.0, 2_000.0][random.below(3) as usize];
     let began = Instant::now();
     let answer = histories(server).await.replay(request.clone()).await;
     let mut stream = answer.unwrap().into_inner();
     let (mut objects, mut fixes, mut headers) = (Vec::new(), Vec::new(), 0);
     let (mut reached_ms, window) = (i64::MIN, request.window.unwrap());
-    let first_ms = past.fixes.values().map(|row| row.time_ms).min().unwrap();
+    let first_ms = sent.past.fixes.values().map(|row| row.time_ms).min().unwrap();
     while let Some(part) = stream.message().await.unwrap() {
         headers += usize::from(part.header.is_some());
         let past_ms = began.elapsed().as_secs_f64() * 1e3 * request.speed;
@@ -210,8 +196,8 @@ async fn compare_paced(server: &Running, past: &Past, random: &mut Random) {
     assert!(headers >= 1);
 }
 
-async fn compare_density(server: &Running, past: &Past, random: &mut Random) {
-    let (replay, rows) = replay(past, random);
+async fn compare_density(server: &Running, sent: &Acknowledged, random: &mut Random) {
+    let (replay, rows) = replay(sent, random);
     let (side, step_ms) =
         ([1, 70_000, 4_000_000][random.below(3) as usize], random.below(2) * 7_000);
     let window = replay.window.unwrap();
@@ -220,15 +206,13 @@ async fn compare_density(server: &Running, past: &Past, random: &mut Random) {
         window: replay.window,
         cell: f64::from(side) * 1e-7,
         step: (step_ms > 0)
-            .then_some(prost_types::Duration { seconds: step_ms as i64 / 1_000, nanos: 0 }),
+            .then_some(prost_types::Duration { seconds: i64::from(step_ms) / 1_000, nanos: 0 }),
         ..v1::DensityRequest::default()
     };
-    let mut counts = BTreeMap::<_, u64>::new();
-    for row in rows {
-        let step = if step_ms > 0 { (row.time_ms - window.from_ms) / step_ms as i64 } else { 0 };
-        let time_ms = window.from_ms + step * step_ms as i64;
-        *counts.entry((time_ms, row.y / side, row.x / side)).or_default() += 1;
-    }
+    let mut found_rows = Past::new();
+    rows.into_iter().for_each(|row| found_rows.fix(row));
+    let times = (window.from_ms, window.to_ms);
+    let counts = found_rows.density(times, |_| true, side.into(), step_ms.into());
     let answer = histories(server).await.density(request.clone()).await;
     let mut stream = answer.unwrap().into_inner();
     let mut found = Vec::new();
@@ -244,25 +228,25 @@ async fn compare_density(server: &Running, past: &Past, random: &mut Random) {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_equal_a_naive_past() {
     for seed in 10..13 {
-        let (disk, mut random) = (SimulatedDisk::new(seed), Random(seed));
-        let mut past = Past::default();
+        let (disk, mut random) = (SimulatedDisk::new(seed), Random::new(seed));
+        let mut sent = Acknowledged::default();
         let options = options(4 << 30);
         // A replay of 140 s at 2,000 times the speed takes several versions.
         let limits = ServerLimits { history_replay_ms: 9, ..options.limits };
         let options = ServerOptions { default_ttl_ms: Some(TTL_MS), limits, ..options };
         let server = Running::start_in(on(&disk), options).await;
         for run in 0..4 {
-            past.drive(&server, &mut random, 40 * run..40 * (run + 1)).await;
-            reaches(&server, past.epoch).await;
+            sent.drive(&server, &mut random, 40 * run..40 * (run + 1)).await;
+            reaches(&server, sent.epoch).await;
             for _ in 0..25 {
-                compare_tracks(&server, &past, &mut random).await;
-                compare_passed(&server, &past, &mut random).await;
-                compare_states(&server, &past, &mut random).await;
-                compare_replay(&server, &past, &mut random).await;
-                compare_density(&server, &past, &mut random).await;
+                compare_tracks(&server, &sent, &mut random).await;
+                compare_passed(&server, &sent, &mut random).await;
+                compare_states(&server, &sent, &mut random).await;
+                compare_replay(&server, &sent, &mut random).await;
+                compare_density(&server, &sent, &mut random).await;
             }
             for _ in 0..4 {
-                compare_paced(&server, &past, &mut random).await;
+                compare_paced(&server, &sent, &mut random).await;
             }
         }
         server.stop().await;
@@ -271,20 +255,20 @@ async fn answers_equal_a_naive_past() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_of_many_messages_is_whole() {
-    let (disk, mut past) = (SimulatedDisk::new(5), Past::default());
+    let (disk, mut sent) = (SimulatedDisk::new(5), Acknowledged::default());
     let server = Running::start_in(on(&disk), options(4 << 30)).await;
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     // Some messages of 256 KiB.
-    past.report_many(&server, &mut random, 20_000).await;
-    reaches(&server, past.epoch).await;
+    sent.report_many(&server, &mut random, 20_000).await;
+    reaches(&server, sent.epoch).await;
     let window = v1::TimeWindow { from_ms: i64::MIN, to_ms: i64::MAX };
     let request = v1::TrajectoryRequest {
         objects: (0..OBJECTS).collect(),
         window: Some(window),
         ..v1::TrajectoryRequest::default()
     };
-    let found = whole(&past, histories(&server).await.trajectory(request).await).await;
-    assert_eq!(found, expected(past.fixes.values()));
+    let found = whole(&sent, histories(&server).await.trajectory(request).await).await;
+    assert_eq!(found, expected(sent.past.fixes.values()));
     server.stop().await;
 }
 
@@ -316,7 +300,7 @@ async fn what_is_wrong_is_named() {
     let passed = v1::PassedRequest::default();
     let error = service.passed(passed.clone()).await.unwrap_err();
     assert!(error.message().starts_with("region: "), "{error}");
-    let (region, _) = rectangle(&mut Random(1));
+    let (region, _) = rectangle(&mut Random::new(1));
     let window = Some(v1::TimeWindow::default());
     let projection = v1::Projection::Count.into();
     let passed = v1::PassedRequest { region: Some(region), window, projection, ..passed };

@@ -3,10 +3,11 @@
 use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::Space;
 use shoal_proto::v1;
+use shoal_testkit::Random;
 
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, block, fix, objects_in, reason, refused, report,
-    rows, sums, world,
+    ReportsOnce as _, Running, START_MS, block, fix, objects_in, reason, refused, report, rows,
+    sums, world,
 };
 
 /// A valid block of `count` objects.
@@ -75,7 +76,7 @@ async fn flipped_bits_are_detected() {
     let whole = encoded(&Space::geographic(), 50);
     let seed = 7;
     println!("seed {seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let messages: Vec<_> = (0..500)
         .map(|_| {
             let mut bytes = whole.clone();

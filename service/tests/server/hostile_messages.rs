@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use prost::Message as _;
 use shoal_proto::v1;
+use shoal_testkit::Random;
 use tonic::Code;
 
 use crate::raw_client::report_raw;
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, detail, fix, objects_in, reason, refused, report,
-    rows, sums, world,
+    ReportsOnce as _, Running, START_MS, detail, fix, objects_in, reason, refused, report, rows,
+    sums, world,
 };
 
 fn good(object: u64) -> v1::ReportRequest {
@@ -68,13 +69,13 @@ async fn random_bytes_are_acknowledged_as_failed() {
     let server = Running::start().await;
     let seed = 20_260_101;
     println!("seed {seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let messages: Vec<Bytes> = (0..2000)
         .map(|_| {
             let mut bytes = good(9).encode_to_vec();
             for _ in 0..=random.below(4) {
                 let at = random.below(bytes.len() as u64) as usize;
-                bytes[at] = random.next() as u8;
+                bytes[at] = random.word() as u8;
             }
             bytes.into()
         })

@@ -3,12 +3,11 @@
 use axum::body::Body;
 use serde_json::{Value, json};
 use shoal_proto::v1;
+use shoal_testkit::Random;
 
 use crate::gated_engine::Gate;
 use crate::http_client::{Answer, Http};
-use crate::running::{
-    Random, Running, START_MS, fix, objects_in, options, rectangle, report, rows,
-};
+use crate::running::{Running, START_MS, fix, objects_in, options, rectangle, report, rows};
 
 /// A request with a JSON document.
 pub(crate) async fn send(http: &Http, method: &str, path: &str, body: &Value) -> Answer {
@@ -37,16 +36,16 @@ fn ids(answer: &Answer) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_those_of_grpc() {
     let server = Running::start().await;
-    let mut random = Random(0x4854_5450);
+    let mut random = Random::new(0x4854_5450);
     let fixes = (0..500).map(|object| {
-        let (x, y) = (random.between(-20.0, 20.0), random.between(-20.0, 20.0));
+        let (x, y) = (random.real(-20.0, 20.0), random.real(-20.0, 20.0));
         fix(object, START_MS + object as i64, x, y)
     });
     report(&mut server.positions().await, vec![rows(fixes.collect())]).await;
     let (http, mut queries) = (server.http1(), server.queries().await);
     for _ in 0..20 {
-        let (w, s) = (random.between(-20.0, 10.0), random.between(-20.0, 10.0));
-        let (e, n) = (w + random.between(0.0, 10.0), s + random.between(0.0, 10.0));
+        let (w, s) = (random.real(-20.0, 10.0), random.real(-20.0, 10.0));
+        let (e, n) = (w + random.real(0.0, 10.0), s + random.real(0.0, 10.0));
         let expected = objects_in(&mut queries, rectangle(w, s, e, n), Vec::new()).await;
         let path = format!("/v1/fleets/default/range?rectangle={w},{s},{e},{n}");
         assert_eq!(ids(&http.get(&path).await), expected, "{path}");

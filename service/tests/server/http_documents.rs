@@ -5,6 +5,7 @@ use axum::body::Body;
 use serde_json::{Value, json};
 use shoal_service::ServerOptions;
 use shoal_service::persistence::HistoryKeep;
+use shoal_testkit::Random;
 
 use crate::http_api::send;
 use crate::http_client::{Answer, Http};
@@ -164,7 +165,7 @@ async fn a_documented_body_that_is_changed_at_random_gets_no_other_answer() {
     let server = Running::start().await;
     let http = server.http2();
     let document = server.http1().get("/openapi.json").await.json();
-    let mut random = crate::running::Random(0x6f61);
+    let mut random = Random::new(0x6f61);
     let posts: Vec<_> = cases(&document)
         .into_iter()
         .filter(|case| case.method == "POST" && case.status == 200)

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use axum::body::{Body, BodyDataStream};
 use http::HeaderMap;
 use serde_json::{Value, json};
+use shoal_testkit::Random;
 use tokio::sync::watch;
 use tokio_stream::StreamExt as _;
 
 use crate::http_api::send;
 use crate::http_client::Http;
-use crate::running::{Random, Running, START_MS, within};
+use crate::running::{Running, START_MS, within};
 
 const EVENTS: &str = "/v1/fleets/default/events";
 const OBJECTS: &str = "/v1/fleets/default/objects";
@@ -129,12 +130,12 @@ impl Held {
 
 /// Moves objects until it is stopped; returns the last epoch.
 async fn travel(http: Http, stop: watch::Receiver<bool>) -> u64 {
-    let (mut random, mut epoch, mut time_ms) = (Random(11), 0, START_MS);
+    let (mut random, mut epoch, mut time_ms) = (Random::new(11), 0, START_MS);
     while !*stop.borrow() {
         time_ms += 1;
         let rows: Vec<_> = (0..5)
             .map(|_| {
-                let (x, y) = (random.between(-2.0, 2.0), random.between(-2.0, 2.0));
+                let (x, y) = (random.real(-2.0, 2.0), random.real(-2.0, 2.0));
                 json!({ "object": random.below(50), "time_ms": time_ms, "x": x, "y": y })
             })
             .collect();
@@ -150,7 +151,7 @@ async fn a_stream_resumed_a_thousand_times_loses_and_repeats_nothing() {
     let traveller = tokio::spawn(travel(server.http1(), stopped));
     let path = format!("{EVENTS}?rectangle=-1,-1,1,1");
     let (mut held, mut last) = (Held::default(), None);
-    let (clients, mut random) = ([server.http1(), server.http2()], Random(12));
+    let (clients, mut random) = ([server.http1(), server.http2()], Random::new(12));
     for turn in 0..1_000 {
         let mut stream = Stream::open(&clients[turn % 2], &path, last.as_deref()).await;
         let opened = stream.next().await.unwrap();

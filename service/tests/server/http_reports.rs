@@ -5,13 +5,14 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use serde_json::{Value, json};
+use shoal_testkit::Random;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::http_api::{send, send_text};
-use crate::running::{Random, Running, START_MS, until, within};
+use crate::running::{Running, START_MS, until, within};
 
 const OBJECTS: &str = "/v1/fleets/default/objects";
 const NDJSON: &str = "application/x-ndjson";
@@ -48,7 +49,7 @@ async fn what_a_query_answers_can_be_reported_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_arrive_whole_in_pieces_of_any_size() {
     let server = Running::start().await;
-    let (http, mut random) = (server.http2(), Random(7));
+    let (http, mut random) = (server.http2(), Random::new(7));
     let text: String = (0..20_000).map(line).collect();
     let text = text.replace("}\n", "}\r\n").replacen("}\r\n", "}\n\n \n", 5);
     let (sender, receiver) = mpsc::channel(4);

@@ -11,12 +11,13 @@ use shoal_service::fleet::WallClock;
 use shoal_service::persistence::DataFolder;
 use shoal_service::server::Environment;
 use shoal_service::{ServerOptions, ServiceError};
+use shoal_testkit::Random;
 use tonic_types::StatusExt as _;
 
 use crate::restart::{crashed, drive, fixes, numbered, on, small, start, state};
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, assert_refused, collect, environment, fix,
-    options, refused, rows, until, within,
+    ReportsOnce as _, Running, START_MS, assert_refused, collect, environment, fix, options,
+    refused, refused_start, rows, until, within,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,10 +88,10 @@ fn fill(disk: &SimulatedDisk) {
 async fn a_full_disk_refuses_reports_until_there_is_space() {
     let disk = SimulatedDisk::new(8);
     let server = start(&disk).await;
-    drive(&server, &mut Random(8), 1, 3).await;
+    drive(&server, &mut Random::new(8), 1, 3).await;
     fill(&disk);
     let mut positions = server.positions().await;
-    let message = |number| numbered(number, fixes(&mut Random(number), number));
+    let message = |number| numbered(number, fixes(&mut Random::new(number), number));
     let mut last = 4;
     let status = loop {
         match positions.once(message(last)).await {
@@ -127,10 +128,10 @@ async fn a_full_disk_refuses_reports_until_there_is_space() {
 async fn a_message_that_a_full_disk_held_back_survives_only_if_it_is_repeated() {
     let disk = SimulatedDisk::new(14);
     let server = start(&disk).await;
-    drive(&server, &mut Random(14), 1, 3).await;
+    drive(&server, &mut Random::new(14), 1, 3).await;
     fill(&disk);
     let mut positions = server.positions().await;
-    let message = |number| numbered(number, fixes(&mut Random(number), number));
+    let message = |number| numbered(number, fixes(&mut Random::new(number), number));
     let mut last = 4;
     while positions.once(message(last)).await.is_ok() {
         last += 1;
@@ -183,16 +184,9 @@ async fn a_read_only_folder_stops_the_start_with_the_reason() {
         Environment { data: Some(data), ..environment() }
     };
     for run in ["a new folder", "a folder with a fleet"] {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let read_only = with(FileStorage::read_only(folder.path()));
         let options = ServerOptions { limits: small(1 << 30), ..options() };
-        let served = shoal_service::server::run_in(
-            read_only,
-            listener,
-            options.clone(),
-            std::future::pending(),
-        );
-        let error = within(served).await.unwrap_err().to_string();
+        let error = refused_start(read_only, options.clone()).await;
         let place = folder.path().display().to_string();
         for part in [&*place, "read-only", "the permissions"] {
             assert!(error.contains(part), "{run}: {error}");
@@ -239,16 +233,11 @@ async fn a_clock_that_goes_back_stops_nothing() {
 async fn a_damaged_log_stops_the_start_with_its_place() {
     let disk = SimulatedDisk::new(9);
     let server = start(&disk).await;
-    drive(&server, &mut Random(9), 1, 30).await;
+    drive(&server, &mut Random::new(9), 1, 30).await;
     server.stop().await;
     disk.flip("fleets/default/log/0000000000000001.segment", 8 * 9_000);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let limits = small(1 << 30);
-    let options = ServerOptions { limits, ..options() };
-    let run = shoal_service::server::run_in(on(&disk), listener, options, async {
-        std::future::pending::<()>().await;
-    });
-    let error = within(run).await.unwrap_err().to_string();
+    let options = ServerOptions { limits: small(1 << 30), ..options() };
+    let error = refused_start(on(&disk), options).await;
     for part in ["0000000000000001.segment", "damaged at byte", "shoal log repair"] {
         assert!(error.contains(part), "{error}");
     }

@@ -3,11 +3,12 @@
 use shoal_proto::v1;
 use shoal_proto::v1::batch_query::Kind;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
+use shoal_testkit::Random;
 use tonic::Code;
 use tonic::transport::Channel;
 
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, collect, fix, report, rows, until, within,
+    ReportsOnce as _, Running, START_MS, collect, fix, report, rows, until, within,
 };
 
 /// Objects on a grid; a query that visits all of them is far below the work of a cycle.
@@ -28,12 +29,12 @@ async fn start() -> Running {
 }
 
 fn region(random: &mut Random) -> v1::Region {
-    let (x, y) = (random.between(-2.0, 15.0), random.between(-2.0, 15.0));
+    let (x, y) = (random.real(-2.0, 15.0), random.real(-2.0, 15.0));
     let kind = match random.below(3) {
-        0 => v1::region::Kind::Circle(v1::Circle { x, y, radius_m: random.between(1e3, 3e6) }),
+        0 => v1::region::Kind::Circle(v1::Circle { x, y, radius_m: random.real(1e3, 3e6) }),
         1 => {
             let vertex = |number: u32| {
-                let radius = random.between(1.0, 12.0);
+                let radius = random.real(1.0, 12.0);
                 let angle = f64::from(number) / 20.0 * std::f64::consts::TAU;
                 (x + radius * angle.cos(), y + radius * angle.sin())
             };
@@ -53,7 +54,7 @@ fn query(random: &mut Random) -> v1::BatchQuery {
             ..Default::default()
         }),
         1 => {
-            let (x, y) = (random.between(0.0, 15.0), random.between(0.0, 15.0));
+            let (x, y) = (random.real(0.0, 15.0), random.real(0.0, 15.0));
             Kind::Nearest(v1::NearestQuery { x, y, k: 20, distance_max_m: None })
         }
         _ => Kind::Range(region(random)),
@@ -93,7 +94,7 @@ async fn long_requests(server: &Running) -> f64 {
 async fn long_requests_get_the_answers_of_short_ones() {
     let server = start().await;
     let mut client = server.queries().await;
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let filter = v1::Filter { state_mask: 3, state_value: 2, ..Default::default() };
     let projections = [v1::Projection::Ids, v1::Projection::Fixes, v1::Projection::Count];
     for (round, projection) in (0_u32..).zip(projections) {
@@ -154,7 +155,7 @@ async fn all_answers_show_one_epoch_while_updates_go_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_end_at_their_deadline_and_with_the_server() {
     let mut server = start().await;
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let queries: Vec<_> = (0..4096)
         .map(|_| v1::BatchQuery { kind: Some(Kind::Range(region(&mut random))) })
         .collect();

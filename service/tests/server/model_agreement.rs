@@ -7,10 +7,9 @@ use shoal_engine::{
 };
 use shoal_proto::v1;
 use shoal_proto::v1::batch_query::Kind;
+use shoal_testkit::Random;
 
-use crate::running::{
-    Random, Running, START_MS, collect, fix, rectangle, report, rows, sums, within,
-};
+use crate::running::{Running, START_MS, collect, fix, rectangle, report, rows, sums, within};
 
 const SIDE_M: f64 = 1000.0;
 const OBJECTS: u64 = 300;
@@ -31,9 +30,9 @@ async fn planar(server: &Running) {
 fn message(random: &mut Random, round: i64) -> (v1::ReportRequest, FixColumns) {
     let (space, mut fixes, mut columns) = (space(), Vec::new(), FixColumns::new());
     for _ in 0..random.below(200) {
-        let (x, y) = (random.between(0.0, SIDE_M), random.between(0.0, SIDE_M));
+        let (x, y) = (random.real(0.0, SIDE_M), random.real(0.0, SIDE_M));
         let sent =
-            fix(random.below(OBJECTS), START_MS + round * 10 + random.below(40) as i64, x, y);
+            fix(random.below(OBJECTS), START_MS + round * 10 + i64::from(random.below(40)), x, y);
         let (x, y) = space.quantise(x, y).unwrap();
         columns.push_row(FixRow::new(sent.object, sent.time_ms, x, y));
         fixes.push(sent);
@@ -43,8 +42,8 @@ fn message(random: &mut Random, round: i64) -> (v1::ReportRequest, FixColumns) {
 
 /// A query in wire form and in the model's form.
 fn random_query(random: &mut Random) -> (Kind, QueryKind) {
-    let (x, y) = (random.between(0.0, SIDE_M), random.between(0.0, SIDE_M));
-    let extent = random.between(0.0, 300.0);
+    let (x, y) = (random.real(0.0, SIDE_M), random.real(0.0, SIDE_M));
+    let extent = random.real(0.0, 300.0);
     match random.below(4) {
         0 => {
             let objects: Vec<u64> =
@@ -83,7 +82,7 @@ fn run_model(model: &mut Model, requests: Vec<Request>, queries: Vec<Query>) -> 
 async fn answers_over_the_wire_equal_the_model() {
     for seed in 1..=5 {
         println!("seed {seed}");
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let server = Running::start().await;
         planar(&server).await;
         let mut model = Model::new(EngineOptions::new(space()));

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
 use shoal_service::ServerOptions;
+use shoal_testkit::Random;
 
 use crate::follower::{ANY, caught_up, following, leading, promote};
 use crate::names::{everything, named, named_options};
 use crate::restart::{crashed, on, small};
-use crate::running::{Random, Running, START_MS, report, rows, until};
+use crate::running::{Running, START_MS, report, rows, until};
 
 /// A server whose fleet `default` is named, with a checkpoint for so many bytes of the log.
 async fn start(disk: &SimulatedDisk, checkpoint_log_bytes: u64) -> Running {
@@ -35,8 +36,8 @@ impl Known {
                 |random: &mut Random| format!("truck-{}", random.below(round as u64 * 40 + 40));
             let fixes: Vec<_> = (0..1 + random.below(60))
                 .map(|row| {
-                    let time_ms = START_MS + round * 1_000 + row as i64;
-                    named(&name(random), time_ms, random.between(-90.0, 90.0).round(), 1.0)
+                    let time_ms = START_MS + round * 1_000 + i64::from(row);
+                    named(&name(random), time_ms, random.real(-90.0, 90.0).round(), 1.0)
                 })
                 .collect();
             let names: Vec<_> = fixes.iter().map(|fix| fix.name.clone()).collect();
@@ -74,7 +75,7 @@ impl Known {
 async fn restarts_and_crashes_keep_every_acknowledged_name_and_its_number() {
     for (seed, checkpoint_log_bytes) in [(1, 1 << 30), (2, 20_000), (3, 5_000)] {
         println!("seed {seed}");
-        let (mut random, mut known) = (Random(seed), Known::default());
+        let (mut random, mut known) = (Random::new(seed), Known::default());
         let mut disk = SimulatedDisk::new(seed);
         for life in 0..4 {
             let server = start(&disk, checkpoint_log_bytes).await;
@@ -97,7 +98,7 @@ async fn restarts_and_crashes_keep_every_acknowledged_name_and_its_number() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_has_the_names_of_its_leader_and_continues_their_numbers() {
-    let (mut random, mut known) = (Random(9), Known::default());
+    let (mut random, mut known) = (Random::new(9), Known::default());
     let (disk, copy) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
     let default_kind = named_options().default_kind;
     let options = ServerOptions { default_kind, ..leading(20_000) };

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use shoal_proto::v1::{self, RefusalReason};
 use shoal_service::{ServerLimits, ServerOptions};
+use shoal_testkit::Random;
 
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, block, collect, fix, options, path, rectangle,
-    refused, report, rows, violated_field, whole, within, world,
+    ReportsOnce as _, Running, START_MS, block, collect, fix, options, path, rectangle, refused,
+    report, rows, violated_field, whole, within, world,
 };
 
 /// Options of a server whose fleet `default` is named.
@@ -167,7 +168,7 @@ async fn requests_that_do_not_fit_their_fleet_fail() {
 async fn random_reports_and_removals_by_name_agree_with_a_map() {
     for seed in 1..=3 {
         println!("seed {seed}");
-        let (mut random, server) = (Random(seed), Running::start_with(named_options()).await);
+        let (mut random, server) = (Random::new(seed), Running::start_with(named_options()).await);
         let mut positions = server.positions().await;
         let mut model: BTreeMap<String, f64> = BTreeMap::new();
         // Long names take another path of the parser than short ones.
@@ -175,8 +176,8 @@ async fn random_reports_and_removals_by_name_agree_with_a_map() {
         for round in 0..40 {
             let fixes: Vec<_> = (0..random.below(3_000))
                 .map(|row| {
-                    let x = random.between(-90.0, 90.0).round();
-                    let time_ms = START_MS + round * 10_000 + row as i64;
+                    let x = random.real(-90.0, 90.0).round();
+                    let time_ms = START_MS + round * 10_000 + i64::from(row);
                     named(&name(random.below(4_000)), time_ms, x, 1.0)
                 })
                 .collect();

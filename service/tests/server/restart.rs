@@ -12,10 +12,11 @@ use shoal_service::fleet::WallClock;
 use shoal_service::persistence::DataFolder;
 use shoal_service::server::Environment;
 use shoal_service::{ServerLimits, ServerOptions};
+use shoal_testkit::Random;
 
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, block, environment, fix, millis, options, refused,
-    report, rows, sums, until, whole, within, world,
+    ReportsOnce as _, Running, START_MS, block, environment, fix, millis, options, refused, report,
+    rows, sums, until, whole, within, world,
 };
 
 /// Limits with small segments, and a checkpoint for so many bytes of the log.
@@ -65,9 +66,9 @@ pub(crate) fn numbered(number: u64, fixes: Vec<v1::Fix>) -> v1::ReportRequest {
 /// Random rows of 40 objects near the time of a round.
 pub(crate) fn fixes(random: &mut Random, round: u64) -> Vec<v1::Fix> {
     let row = |random: &mut Random| {
-        let time_ms = START_MS + 100 * round as i64 - random.below(300) as i64;
+        let time_ms = START_MS + 100 * round as i64 - i64::from(random.below(300));
         let speed_mps = (random.below(2) == 0).then_some(2.5);
-        v1::Fix { speed_mps, ..fix(random.below(40), time_ms, random.between(-9.0, 9.0), 1.0) }
+        v1::Fix { speed_mps, ..fix(random.below(40), time_ms, random.real(-9.0, 9.0), 1.0) }
     };
     let count = 1 + random.below(20);
     (0..count).map(|_| row(random)).collect()
@@ -76,7 +77,7 @@ pub(crate) fn fixes(random: &mut Random, round: u64) -> Vec<v1::Fix> {
 fn encoded(random: &mut Random, round: u64) -> Vec<u8> {
     let mut columns = FixColumns::new();
     for _ in 0..=random.below(30) {
-        let (object, x) = (random.below(40), random.below(9_000_000) as i32);
+        let (object, x) = (random.below(40), random.below(9_000_000));
         columns.push_row(FixRow::new(object, START_MS + 100 * round as i64, x, 5));
     }
     let mut bytes = Vec::new();
@@ -120,7 +121,7 @@ pub(crate) async fn drive(
 async fn a_restart_in_order_keeps_state_term_tokens_and_producers() {
     let disk = SimulatedDisk::new(1);
     let server = start(&disk).await;
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     drive(&server, &mut random, 1, 60).await;
     // A query makes an epoch that the log does not hold as a cycle.
     let before = state(&server).await;
@@ -149,7 +150,7 @@ async fn a_crash_loses_nothing_that_was_acknowledged() {
         let disk = SimulatedDisk::new(seed);
         let checkpoint_log_bytes = if seed % 2 == 0 { 1 << 30 } else { 20_000 };
         let server = start_with(&disk, checkpoint_log_bytes).await;
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let token = drive(&server, &mut random, 1, 20 + 10 * seed).await;
         let last = 20 + 10 * seed;
         let term = server.fleet("").await.term;
@@ -186,7 +187,7 @@ async fn a_log_of_fewer_bytes_recovers_the_same_state() {
             ServerLimits { log_segment_bytes: 4 << 20, log_reserve_bytes: 0, ..small(1 << 30) };
         let options = ServerOptions { log_aim: aim, limits, ..options() };
         let server = Running::start_in(on(&disk), options).await;
-        let (mut positions, mut random) = (server.positions().await, Random(4));
+        let (mut positions, mut random) = (server.positions().await, Random::new(4));
         // Walks of 50 objects whose steps are mostly short: what codes are for. A message takes
         // many sectors, to which groups are padded.
         let mut places = [(0.0, 0.0); 50];
@@ -194,7 +195,7 @@ async fn a_log_of_fewer_bytes_recovers_the_same_state() {
             let mut row = |row: i64| {
                 let mut step = || {
                     let most = 1 << random.below(11);
-                    random.below(most) as f64 * 1e-7
+                    f64::from(random.below(most)) * 1e-7
                 };
                 let (object, steps) = (row as usize % 50, [step(), step()]);
                 let place = &mut places[object];
@@ -228,7 +229,7 @@ async fn a_log_of_fewer_bytes_recovers_the_same_state() {
 async fn checkpoints_bound_the_log() {
     let disk = SimulatedDisk::new(3);
     let server = start_with(&disk, 10_000).await;
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let mut number = 1;
     // Past the third checkpoint segments before the second are retired.
     let mut checkpoints = 0;
@@ -373,14 +374,14 @@ async fn rows_that_a_device_encoded_are_recovered_on_the_cpu() {
     let engines = EngineChoice::Cuda.factory(None);
     let environment = Environment { engines, ..on(&disk) };
     let server = Running::start_in(environment, options.clone()).await;
-    let mut random = Random(12);
+    let mut random = Random::new(12);
     drive(&server, &mut random, 1, 20).await;
     let mut positions = server.positions().await;
     // Below and above the number of rows that a device encodes.
     for (number, rows) in (21..).zip([DEVICE_ENCODE_ROWS_MIN - 1, 2 * DEVICE_ENCODE_ROWS_MIN]) {
         let row = |random: &mut Random| {
-            let (object, time_ms) = (random.below(5_000), START_MS + random.below(9_000) as i64);
-            let (x, y) = (random.between(-9.0, 9.0), random.between(-9.0, 9.0));
+            let (object, time_ms) = (random.below(5_000), START_MS + random.below(9_000_i64));
+            let (x, y) = (random.real(-9.0, 9.0), random.real(-9.0, 9.0));
             v1::Fix { speed_mps: Some(3.5), ..fix(object, time_ms, x, y) }
         };
         let fixes = (0..rows).map(|_| row(&mut random)).collect();

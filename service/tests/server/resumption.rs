@@ -3,12 +3,13 @@
 use shoal_proto::v1;
 use shoal_proto::v1::GapReason;
 use shoal_service::ServerLimits;
+use shoal_testkit::Random;
 use tokio::sync::watch;
 use tonic::Status;
 
 use crate::running::{
-    Random, Running, START_MS, assert_refused, fix, millis, objects_in, refused, report, rows,
-    until, within, world,
+    Running, START_MS, assert_refused, fix, millis, objects_in, refused, report, rows, until,
+    within, world,
 };
 use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
@@ -36,7 +37,7 @@ async fn stir(server: &Running, random: &mut Random, round: i64) -> (u64, Vec<u8
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_streams_lose_and_repeat_nothing() {
     let server = start(ServerLimits::default()).await;
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut subscribers = Vec::new();
     for _ in 0..5 {
         subscribers.push(of_world(&server, None).await);
@@ -92,9 +93,9 @@ async fn streams_broken_at_random_under_load_lose_and_repeat_nothing() {
     for seed in 0..60 {
         // One connection each: HTTP/2 closes a connection with many reset streams.
         let subscriber = of_world(&server, None).await;
-        readers.push(tokio::spawn(restless(subscriber, last.clone(), Random(seed))));
+        readers.push(tokio::spawn(restless(subscriber, last.clone(), Random::new(seed))));
     }
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for round in 0..300 {
         stir(&server, &mut random, round).await;
     }
@@ -112,7 +113,7 @@ async fn streams_broken_at_random_under_load_lose_and_repeat_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_stream_ends_the_first() {
     let server = start(ServerLimits::default()).await;
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let mut first = of_world(&server, None).await;
     let (epoch, _) = stir(&server, &mut random, 1).await;
     first.until(epoch).await;
@@ -137,7 +138,7 @@ async fn forged_tokens_are_refused_and_affect_no_session() {
     let server = start(ServerLimits::default()).await;
     let mut subscriber = of_world(&server, None).await;
     let token = subscriber.token.clone();
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     for byte in 17..33 {
         let mut forged = token.clone();
         forged[byte] ^= 1 << random.below(8);
@@ -194,7 +195,7 @@ async fn tokens_of_another_term_open_a_new_session_or_are_refused() {
 async fn a_late_resume_receives_a_gap_and_a_snapshot() {
     let limits = ServerLimits { session_messages_max: 16, ..ServerLimits::default() };
     let server = start(limits).await;
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let mut subscriber = of_world(&server, None).await;
     subscriber.next().await.unwrap();
     let early = subscriber.token.clone();
@@ -220,7 +221,7 @@ async fn a_late_resume_receives_a_gap_and_a_snapshot() {
 async fn abandoned_sessions_end_at_their_retention_or_memory_limit() {
     let limits = ServerLimits { session_messages_max: 16, ..ServerLimits::default() };
     let server = start(limits).await;
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     // Memory limit: without a reader, events cannot be coalesced or dropped.
     let left = of_world(&server, None).await;
     let token = left.token.clone();

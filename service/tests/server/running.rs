@@ -1,8 +1,7 @@
 //! An in-process server on a free port for one test, with its clients; stopped on drop.
 
-use std::future::Future;
+use std::future::pending;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use shoal_engine::Clock;
 use shoal_proto::v1;
@@ -12,19 +11,16 @@ use shoal_proto::v1::query_service_client::QueryServiceClient;
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use shoal_service::server::Environment;
 use shoal_service::{EngineChoice, Listeners, ServerOptions, ServiceError};
+use shoal_testkit::server::{Serving, bind, bind_any};
+pub(crate) use shoal_testkit::server::{until, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, IntoRequest, Response, Status, Streaming};
 use tonic_types::{RpcStatusExt as _, StatusExt as _};
 
 use crate::subscriber::{Subscriber, subscribe};
 
-/// Timeout of every wait; only a hang exceeds it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// 2020-01-01T00:00:00Z.
 pub(crate) const START_MS: i64 = 1_577_836_800_000;
 
@@ -33,8 +29,7 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) metrics_address: SocketAddr,
     pub(crate) http_address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    task: Option<JoinHandle<Result<(), ServiceError>>>,
+    serving: Serving<ServiceError>,
 }
 
 /// Default test options, with an event clock for deterministic times. It follows every row: most
@@ -71,21 +66,21 @@ impl Running {
         environment: Environment,
         options: ServerOptions,
     ) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
-        let metrics = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let metrics_address = metrics.local_addr().unwrap();
-        let http_address = http.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel();
-        let shutdown = async move { drop(stopped.await) };
-        let listeners = Listeners { clients: listener, metrics: Some(metrics), http: Some(http) };
-        let task = tokio::spawn(async move {
-            let run = shoal_service::server::run_in;
-            run(environment, listeners, options, shutdown).await
+        let (clients, metrics, http) = (bind(address).await, bind_any().await, bind_any().await);
+        let listeners = Listeners {
+            clients: clients.listener,
+            metrics: Some(metrics.listener),
+            http: Some(http.listener),
+        };
+        let serving = Serving::start(|stopped| {
+            shoal_service::server::run_in(environment, listeners, options, stopped.wait())
         });
-        let (stop, task) = (Some(stop), Some(task));
-        let running = Self { address, metrics_address, http_address, stop, task };
+        let running = Self {
+            address: clients.address,
+            metrics_address: metrics.address,
+            http_address: http.address,
+            serving,
+        };
         // The listeners are bound; this waits for the recovery of the fleets.
         let mut fleets = running.fleets().await;
         until(async || match fleets.list_fleets(v1::ListFleetsRequest::default()).await {
@@ -124,31 +119,26 @@ impl Running {
 
     /// Requests the server to stop.
     pub(crate) fn begin_stop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
+        self.serving.begin_stop();
     }
 
     /// Stops the server.
-    pub(crate) async fn stop(mut self) {
-        self.begin_stop();
-        self.stopped().await;
+    pub(crate) async fn stop(self) {
+        self.serving.stop().await.unwrap();
     }
 
-    pub(crate) async fn stopped(mut self) {
-        within(self.task.take().unwrap()).await.unwrap().unwrap();
+    pub(crate) async fn stopped(self) {
+        self.serving.ended().await.unwrap();
     }
 
     /// Stops a server whose disk may have crashed.
-    pub(crate) async fn abandon(mut self) {
-        self.begin_stop();
-        let _ = within(self.task.take().unwrap()).await.unwrap();
+    pub(crate) async fn abandon(self) {
+        let _ = self.serving.stop().await;
     }
 
     /// Stops a server that cannot end in order, and returns its error.
-    pub(crate) async fn stop_with_error(mut self) -> ServiceError {
-        self.begin_stop();
-        within(self.task.take().unwrap()).await.unwrap().unwrap_err()
+    pub(crate) async fn stop_with_error(self) -> ServiceError {
+        self.serving.stop().await.unwrap_err()
     }
 
     /// Status line and body of a path at the monitoring address.
@@ -181,30 +171,11 @@ impl Running {
     }
 }
 
-impl Drop for Running {
-    /// Confirms that the server stops without error, unless the test failed.
-    fn drop(&mut self) {
-        self.begin_stop();
-        if let Some(task) = self.task.take().filter(|_| !std::thread::panicking()) {
-            let stopped = || Handle::current().block_on(within(task));
-            tokio::task::block_in_place(stopped).unwrap().unwrap();
-        }
-    }
-}
-
-/// Fails the test after [`PATIENCE`].
-pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("timed out")
-}
-
-/// Waits until a condition holds.
-pub(crate) async fn until(mut condition: impl AsyncFnMut() -> bool) {
-    let polling = async {
-        while !condition().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    within(polling).await;
+/// Why a server does not start.
+pub(crate) async fn refused_start(environment: Environment, options: ServerOptions) -> String {
+    let run = shoal_service::server::run_in;
+    let refused = run(environment, bind_any().await.listener, options, pending());
+    within(refused).await.unwrap_err().to_string()
 }
 
 pub(crate) fn fix(object: u64, time_ms: i64, x: f64, y: f64) -> v1::Fix {
@@ -446,27 +417,4 @@ pub(crate) fn refused<T>(result: Result<T, Status>, reason: &str) -> Status {
     let status = result.err().unwrap_or_else(|| panic!("not refused: {reason}"));
     assert_refused(&status, reason);
     status
-}
-
-/// Pseudorandom numbers from a seed that failing tests print.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// SplitMix64.
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    /// In [min, max).
-    pub(crate) fn between(&mut self, min: f64, max: f64) -> f64 {
-        min + (max - min) * ((self.next() >> 11) as f64 / (1_u64 << 53) as f64)
-    }
 }

@@ -10,6 +10,7 @@ use shoal_service::limits::{
     BUDGETED_MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX, MESSAGE_CHARGE_BYTES_MIN,
     METRICS_CONNECTIONS_MAX,
 };
+use shoal_testkit::Random;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -19,8 +20,8 @@ use tonic::Status;
 use crate::gated_engine::Gate;
 use crate::raw_http::{call, endless, frame, frame_head, status_of};
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, assert_refused, collect, fix, objects_in, rows,
-    sums, until, whole, within, world,
+    ReportsOnce as _, Running, START_MS, assert_refused, collect, fix, objects_in, rows, sums,
+    until, whole, within, world,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,9 +125,9 @@ async fn a_large_message_is_charged_until_it_is_applied() {
     gate.shut();
     let path = "/shoal.v1.PositionService/Report";
     // Random positions, so that the block is large.
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let fixes = (0..40_000).map(|object| {
-        let (x, y) = (random.between(-180.0, 180.0), random.between(-90.0, 90.0));
+        let (x, y) = (random.real(-180.0, 180.0), random.real(-90.0, 90.0));
         fix(object, START_MS, x, y)
     });
     let fixes = fixes.collect::<Vec<_>>();

@@ -4,11 +4,12 @@ use shoal_proto::v1;
 use shoal_proto::v1::EventKind;
 use shoal_proto::v1::subscribe_response::Kind;
 use shoal_service::ServerLimits;
+use shoal_testkit::Random;
 
 use crate::gated_engine::{Gate, Shortage};
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, assert_refused, detail, fix, options, path,
-    reason, rectangle, refused, report, rows, until, whole, within, world,
+    ReportsOnce as _, Running, START_MS, assert_refused, detail, fix, options, path, reason,
+    rectangle, refused, report, rows, until, whole, within, world,
 };
 use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
@@ -34,12 +35,12 @@ async fn queried(server: &Running, region: v1::Region, token: Vec<u8>) -> (u64, 
 async fn applied_events_equal_a_query_at_every_epoch() {
     for seed in 1..=3 {
         println!("seed {seed}");
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let server = start(ServerLimits::default()).await;
         let mut positions = server.positions().await;
         let message = |random: &mut Random, round: i64| {
             let fixes = (0..60).map(|_| {
-                let (x, y) = (random.between(0.0, 0.1), random.between(0.0, 0.1));
+                let (x, y) = (random.real(0.0, 0.1), random.real(0.0, 0.1));
                 fix(random.below(120), START_MS + round * 10, x, y)
             });
             rows(fixes.collect())

@@ -8,15 +8,16 @@ use std::collections::BTreeMap;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Each package and the workspace packages that it may use.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     ("shoal-codec", &[]),
     ("shoal-position-log", &["shoal-codec"]),
     ("shoal-history", &["shoal-codec", "shoal-position-log"]),
     ("shoal-table", &["shoal-codec"]),
     ("shoal-workload", &["shoal-table"]),
-    ("shoal-engine", &["shoal-codec"]),
+    ("shoal-engine", &["shoal-codec", "shoal-testkit"]),
     ("shoal-proto", &[]),
     ("shoal-client", &["shoal-codec", "shoal-proto"]),
+    ("shoal-testkit", &["shoal-codec"]),
     ("shoal-gpu", &["shoal-codec", "shoal-engine", "shoal-history"]),
     (
         "shoal-service",
@@ -97,6 +98,21 @@ fn packages_have_no_forbidden_dependency() {
         let package = package.unwrap_or_else(|| panic!("{name} is missing"));
         for dependency in uses(package) {
             assert!(!never.contains(&dependency.name.as_str()), "{name} uses {}", dependency.name);
+        }
+    }
+}
+
+#[test]
+fn no_server_has_the_testkit() {
+    for package in packages() {
+        for dependency in uses(&package).into_iter().filter(|used| used.name == "shoal-testkit") {
+            let name = package.name.as_str();
+            assert_eq!(name, "shoal-engine", "{name} has the testkit outside of its tests");
+            // The conformance suite, which only tests turn on.
+            assert!(dependency.optional, "{name} always has the testkit");
+            let turns_on = |of: &&String| *of == "dep:shoal-testkit";
+            let by = package.features.iter().filter(|(_, on)| on.iter().any(|of| turns_on(&of)));
+            assert!(by.map(|(name, _)| name).eq(["conformance"]));
         }
     }
 }

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use shoal_codec::{Block, BlockCodec as _, BlockPlan, Budget, CpuCodec, FixColumns, FixRow};
-use shoal_engine::conformance::random::Random;
 use shoal_engine::{
     Backend as _, CycleInput, EngineError, EngineOptions, Model, Projection, Query, QueryKind,
     Region, Request, Space,
 };
+use shoal_testkit::Random;
 
 use crate::backend::CudaBackend;
 use crate::device::Gpu;

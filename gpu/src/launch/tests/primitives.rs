@@ -1,6 +1,6 @@
 //! CUB's sorts and scans and our sort of matches, against the standard library.
 
-use shoal_engine::conformance::random::Random;
+use shoal_testkit::Random;
 
 use super::bench::{BOUNDARIES, Bench, seeds};
 use crate::launch::{MatchesArgument, Scratch};

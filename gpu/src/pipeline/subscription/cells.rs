@@ -98,7 +98,7 @@ fn misses(region: &Region, cell: &QuantaRect) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-    use shoal_engine::conformance::random::Random;
+    use shoal_testkit::Random;
 
     use super::*;
 

@@ -11,13 +11,13 @@ use shoal_codec::{
     Block, BlockCodec as _, BlockPlan, Budget, Column, CpuCodec, Encoding, FixColumns, FixRow,
     Mode, Tree,
 };
-use shoal_engine::conformance::random::Random;
 use shoal_engine::layout::{DispatchReport, NO_SLOT, NOT_FINITE_X};
 use shoal_engine::limits::TIME_MIN_MS;
 use shoal_engine::{
     Backend as _, Clock, CycleInput, EngineOptions, Model, Refusal, Request, RequestOutcome,
     RowValidator,
 };
+use shoal_testkit::Random;
 
 use super::scene::Scene;
 use crate::launch::tests::{BOUNDARIES, Bench, seeds};

@@ -32,7 +32,7 @@ const MANY: usize = 6_000;
 fn known(scene: &mut Scene, object: u64) -> AnswerRecord {
     let (x, y) = scene.point();
     let random = &mut scene.random;
-    let has = |random: &mut shoal_engine::conformance::random::Random| random.once_in(2);
+    let has = |random: &mut shoal_testkit::Random| random.once_in(2);
     AnswerRecord {
         object,
         time_ms: NOW_MS - random.between(0, 30_000),

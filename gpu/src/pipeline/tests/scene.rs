@@ -2,8 +2,8 @@
 //! so that cells are empty, even and crowded.
 
 use shoal_engine::Space;
-use shoal_engine::conformance::random::Random;
 use shoal_engine::layout::Grid;
+use shoal_testkit::Random;
 
 /// The distribution of objects; can be changed.
 #[derive(Clone, Copy, Debug)]

@@ -7,10 +7,12 @@ use shoal_codec::{
     Block, BlockCodec, BlockPlan, Budget, CpuCodec, FixColumns, Table, TableColumn, Tree, Values,
     compact, encode_table,
 };
+use shoal_testkit::{
+    Random,
+    seal::{HEADER, seal},
+};
 
-use crate::random::Random;
 use crate::sample::{SHAPES, TYPES, column, trees};
-use crate::seal::{HEADER, seal};
 use crate::walk::{SPACE, any_plan, walks};
 
 const SEED: u64 = 91;
@@ -45,7 +47,7 @@ fn blocks_of_any_plan_round_trip_together() {
     let (mut blocks, mut expected) = (Vec::new(), Vec::new());
     for case in 0..300 {
         let rows = if case % 100 == 0 { 140_000 } else { chance.below(3000) };
-        let objects = 1 + chance.next() % 500;
+        let objects = 1 + chance.word() % 500;
         let columns = walks(&mut chance, rows, objects);
         let bytes = encode(&columns, &some_plan(&mut chance));
         blocks.push(parse(any_form(&mut chance, bytes)));
@@ -65,7 +67,7 @@ fn tables_of_any_columns_round_trip() {
     let mut decoder = super::decoder::decoder();
     for case in 0..60 {
         let rows = if case % 20 == 0 { 66_000 } else { chance.below(2500) };
-        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 40).collect();
+        let keys: Vec<u64> = (0..rows).map(|_| chance.word() % 40).collect();
         let keys = (256, Values::U64(keys), Tree::Dict(65_536, Tree::Afl.into(), None));
         let mut columns = vec![keys];
         for index in 0..1 + chance.below(8) {
@@ -111,7 +113,7 @@ fn damaged_blocks_are_refused_as_the_cpu_refuses_them() {
     let mut counts = [0; 2];
     while counts[0] + counts[1] < mutations {
         let rows = chance.below(1500);
-        let objects = 1 + chance.next() % 30;
+        let objects = 1 + chance.word() % 30;
         let columns = walks(&mut chance, rows, objects);
         let whole = encode(&columns, &some_plan(&mut chance));
         let whole = any_form(&mut chance, whole);

@@ -6,8 +6,8 @@ use shoal_codec::{
     Budget, EncodedTree, Grouping, Keys, Tree, ValueType, Values, decode_column, encode_column,
 };
 use shoal_gpu::EncodedColumn;
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::sample::{ROWS, SHAPES, TYPES, column, tree, trees, typed};
 
 const SEED: u64 = 81;
@@ -25,10 +25,10 @@ struct Sample {
 
 /// Keys of any width, few or many, near or far from each other.
 fn keys(chance: &mut Random, rows: usize) -> (EncodedTree, Grouping) {
-    let objects = 1 + chance.next() % [1, 9, 400, 5000, 60_000][chance.below(5)];
+    let objects = 1 + chance.word() % [1, 9, 400, 5000, 60_000][chance.below(5)];
     let spread = [1, 1_000_003, 1 << 40][chance.below(3)];
     let keys: Vec<u64> =
-        (0..rows).map(|_| (chance.next() % objects).wrapping_mul(spread)).collect();
+        (0..rows).map(|_| (chance.word() % objects).wrapping_mul(spread)).collect();
     let types = [ValueType::U64, ValueType::U32, ValueType::U16, ValueType::I64, ValueType::I8];
     let keys = typed(types[chance.below(types.len())], &keys);
     let trees =

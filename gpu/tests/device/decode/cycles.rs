@@ -8,10 +8,9 @@ use shoal_codec::{Block, BlockPlan, Budget, Chunk, Column, Encoding};
 use shoal_engine::conformance::Trial;
 use shoal_engine::{Backend, EngineOptions, Request};
 use shoal_gpu::{CudaBackend, Gpu};
+use shoal_testkit::{Random, seal::seal};
 
 use super::blocks::{damaged, encode, some_plan};
-use crate::random::Random;
-use crate::seal::seal;
 use crate::walk::walks;
 
 const SEED: u64 = 417;
@@ -59,7 +58,7 @@ fn damaged_blocks_have_the_effect_of_the_model() {
     for cycle in 0..cycles {
         let mut blocks = Vec::new();
         while blocks.len() < BLOCKS {
-            let (rows, objects) = (chance.below(1500), 1 + chance.next() % 40);
+            let (rows, objects) = (chance.below(1500), 1 + chance.word() % 40);
             let columns = walks(&mut chance, rows, objects);
             let whole = encode(&columns, &some_plan(&mut chance));
             blocks.extend(damaged(&mut chance, &whole));
@@ -74,7 +73,7 @@ fn damaged_blocks_have_the_effect_of_the_model() {
         let mut requests: Vec<Request> = blocks.into_iter().map(Request::Block).collect();
         if cycle % 5 == 4 {
             // Rows are applied one by one.
-            let ids = (0..20).map(|_| chance.next() % 40 * 1_000_003).collect();
+            let ids = (0..20).map(|_| chance.word() % 40 * 1_000_003).collect();
             requests.insert(chance.below(BLOCKS), Request::Remove(ids));
         }
         trial.submit(requests, Vec::new());

@@ -11,8 +11,8 @@ use shoal_codec::{
 };
 use shoal_engine::{Backend as _, CycleInput, EngineOptions, Request, Space};
 use shoal_gpu::{CudaBackend, EncodedColumn, Gpu};
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::sample::{bytes_of, tree};
 
 const ROWS: usize = 16 << 20;
@@ -24,7 +24,7 @@ fn walk(chance: &mut Random, rows: usize, keys: &[u64]) -> Vec<i32> {
     (0..rows)
         .map(|row| {
             let place = &mut places[keys.get(row).copied().unwrap_or(0) as usize];
-            *place = place.wrapping_add((chance.next() % 4001) as i32 - 2000);
+            *place = place.wrapping_add((chance.word() % 4001) as i32 - 2000);
             if chance.below(200) == 0 {
                 *place = place.wrapping_add(1_000_000);
             }
@@ -94,14 +94,14 @@ fn rates_of_common_trees() {
         walk(&mut chance, ROWS / 2, &[]).into_iter().map(|it| i64::from(it) << 12).collect();
     let (wide, few_ids) = (
         Values::I64(wide),
-        Values::U64((0..ROWS / 2).map(|_| 1_000_003 * (chance.next() % 5000)).collect()),
+        Values::U64((0..ROWS / 2).map(|_| 1_000_003 * (chance.word() % 5000)).collect()),
     );
     let runs = Values::U32((0..ROWS as u32).map(|row| row / 40 * 1000).collect());
     let headings = headings(&mut chance, 2 * ROWS);
     let wider = Values::U32(headings[..ROWS].iter().map(|&it| u32::from(it)).collect());
     let headings = Values::U16(headings);
     let bytes = Values::U8(
-        (0..4 * ROWS).map(|_| (chance.next() % 7 * (chance.next() % 11)) as u8).collect(),
+        (0..4 * ROWS).map(|_| (chance.word() % 7 * (chance.word() % 11)) as u8).collect(),
     );
     let cases = [
         (&values, "raw"),
@@ -128,7 +128,7 @@ fn rates_of_common_trees() {
         measure(&format!("{:?} {text}", values.value_type()), &encoded, None);
     }
     rates_of_small_columns(&values, &bytes);
-    let keys: Vec<u64> = (0..ROWS).map(|_| chance.next() % 5000).collect();
+    let keys: Vec<u64> = (0..ROWS).map(|_| chance.word() % 5000).collect();
     let walks = Values::I32(walk(&mut chance, ROWS, &keys));
     let grouping = Grouping::new(&keys);
     let keys = Values::U64(keys.into_iter().map(|key| key * 1_000_003).collect());
@@ -170,7 +170,7 @@ fn rates_of_text() {
 fn cycles(plan: &BlockPlan, space: &Space, rows: usize) -> Vec<Vec<Block>> {
     let mut chance = Random::new(3);
     let mut places: Vec<(i32, i32)> =
-        (0..OBJECTS).map(|_| (chance.next() as i32 / 4, chance.next() as i32 / 8)).collect();
+        (0..OBJECTS).map(|_| (chance.word() as i32 / 4, chance.word() as i32 / 8)).collect();
     let mut time_ms = 1_704_067_200_000;
     let mut block = || {
         let mut columns = FixColumns::with_capacity(rows);
@@ -179,8 +179,8 @@ fn cycles(plan: &BlockPlan, space: &Space, rows: usize) -> Vec<Vec<Block>> {
         for row in 0..rows {
             let object = first + chance.below(BLOCK_OBJECTS);
             let (x, y) = &mut places[object];
-            *x += chance.below(4001) as i32 - 2000;
-            *y += chance.below(4001) as i32 - 2000;
+            *x += chance.below(4001) - 2000;
+            *y += chance.below(4001) - 2000;
             let time_ms = time_ms + row as i64 / 7;
             columns.push_row(FixRow::new(object as u64 * 1_000_003, time_ms, *x, *y));
         }

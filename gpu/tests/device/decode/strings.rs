@@ -4,9 +4,9 @@
 
 use shoal_codec::{Budget, EncodedTree, Values, decode_column, encode_column};
 use shoal_gpu::EncodedColumn;
+use shoal_testkit::Random;
 
 use super::columns::damage;
-use crate::random::Random;
 use crate::sample::{bytes_of, tree};
 
 const SEED: u64 = 91;

@@ -2,9 +2,9 @@
 //! as the CPU, whatever the plan.
 
 use shoal_codec::{Aim, BlockCodec, BlockPlan, Column, CpuCodec, FixColumns, Planner};
+use shoal_testkit::Random;
 
 use super::column::encoder;
-use crate::random::Random;
 use crate::walk::{SPACE, any_plan, walks};
 
 #[test]
@@ -15,7 +15,7 @@ fn blocks_of_any_plan_are_those_of_the_cpu() {
     let mut planned = 0;
     for case in 0..60 {
         let rows = if case % 20 == 0 { 70_000 } else { chance.below(3000) };
-        let objects = 1 + chance.next() % 500;
+        let objects = 1 + chance.word() % 500;
         let columns = walks(&mut chance, rows, objects);
         let plan = match case % 3 {
             0 => BlockPlan::fixes(),

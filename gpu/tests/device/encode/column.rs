@@ -5,8 +5,8 @@ use shoal_codec::{
     EncodedTree, Grouping, Keys, NotApplicable, Statistics, Tree, Values, encode_column,
 };
 use shoal_gpu::{EncodeError, Encoder, Gpu};
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::sample::{ROWS, SHAPES, TYPES, column, trees};
 
 /// Random columns, unless `SHOAL_TEST_COLUMNS` overrides the number.
@@ -73,7 +73,7 @@ fn every_type_shape_and_size_is_encoded_as_on_the_cpu() {
     let mut applied = vec![0; trees.len()];
     for rows in ROWS {
         let objects = [1, 7, 3000][chance.below(3)];
-        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % objects).collect();
+        let keys: Vec<u64> = (0..rows).map(|_| chance.word() % objects).collect();
         let grouping = Grouping::new(&keys);
         let keys = Values::U64(keys);
         for value_type in TYPES {
@@ -108,8 +108,8 @@ fn random_columns_are_encoded_as_on_the_cpu() {
         let value_type = TYPES[chance.below(TYPES.len())];
         let shape = SHAPES[chance.below(SHAPES.len())];
         let tree = &trees[chance.below(trees.len())];
-        let objects = 1 + chance.next() % 400;
-        let keys: Vec<u64> = (0..rows).map(|_| (chance.next() % objects) << 50).collect();
+        let objects = 1 + chance.word() % 400;
+        let keys: Vec<u64> = (0..rows).map(|_| (chance.word() % objects) << 50).collect();
         let grouping = Grouping::new(&keys);
         let values = column(&mut chance, value_type, shape, rows);
         let context =
@@ -125,7 +125,7 @@ fn several_segments_are_grouped_as_on_the_cpu() {
     let (mut chance, mut encoder) = (Random::new(seed), encoder());
     for objects in [3, 5000, 1 << 40] {
         let rows = 200_000;
-        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % objects).collect();
+        let keys: Vec<u64> = (0..rows).map(|_| chance.word() % objects).collect();
         let grouping = Grouping::new(&keys);
         let keys = Values::U64(keys);
         for (value_type, tree) in TYPES.into_iter().zip(trees().iter().rev()) {
@@ -146,7 +146,7 @@ fn keys_of_any_type_and_distance_are_grouped_as_on_the_cpu() {
     let spans = [(0, 1), (5, 2), (8190, 8192), (8191, 8192), (3, 8193), (1000, 60_000)];
     for rows in [1, 1000, 65_536, 70_001, 131_072] {
         for (least, span) in spans {
-            let keys: Vec<u64> = (0..rows).map(|_| least + chance.next() % span).collect();
+            let keys: Vec<u64> = (0..rows).map(|_| least + chance.word() % span).collect();
             // Runs of one key, which one instruction counts together.
             let runs: Vec<u64> = (0..rows).map(|row| keys[row / 7 * 7]).collect();
             for keys in [keys, runs] {

@@ -3,9 +3,9 @@
 
 use shoal_codec::assemble::ChunkShape;
 use shoal_codec::{BlockPlan, Column, Grouping, Keys, Tree, Values, encode_column};
+use shoal_testkit::Random;
 
 use super::column::encoder;
-use crate::random::Random;
 use crate::sample::{bytes_of, tree};
 
 /// 64 MiB of u32.
@@ -34,18 +34,18 @@ fn encoding_resident_columns() {
     let rows = std::env::var("SHOAL_TEST_ROWS").map_or(ROWS, |rows| rows.parse().unwrap());
     let mut chance = Random::new(81);
     let mut encoder = encoder();
-    let objects: Vec<u64> = (0..rows).map(|_| chance.next() % 5000).collect();
+    let objects: Vec<u64> = (0..rows).map(|_| chance.word() % 5000).collect();
     let mut at = 1_u32 << 20;
     let mut walk = |_: usize| {
         let far = if chance.below(100) == 0 { 1 << 14 } else { 0 };
-        at = at.wrapping_add((chance.next() % 200) as u32 + far);
+        at = at.wrapping_add((chance.word() % 200) as u32 + far);
         at
     };
     let walk = Values::U32((0..rows).map(&mut walk).collect());
-    let small = Values::U32((0..rows).map(|_| (chance.next() % 1000) as u32).collect());
-    let wide = Values::U64((0..rows / 2).map(|_| chance.next() % 1_000_000).collect());
+    let small = Values::U32((0..rows).map(|_| (chance.word() % 1000) as u32).collect());
+    let wide = Values::U64((0..rows / 2).map(|_| chance.word() % 1_000_000).collect());
     let bytes = Values::U8(
-        (0..4 * rows).map(|_| (chance.next() % 7 * (chance.next() % 11)) as u8).collect(),
+        (0..4 * rows).map(|_| (chance.word() % 7 * (chance.word() % 11)) as u8).collect(),
     );
     let grouping = Grouping::new(&objects);
     let keyed = || tree("keyed_delta2.z(patch(afl), scale(afl))");

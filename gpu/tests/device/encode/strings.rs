@@ -3,9 +3,9 @@
 //! SHOAL_TEST_ROWS bounds the rows.
 
 use shoal_codec::{Grouping, Values};
+use shoal_testkit::Random;
 
 use super::column::{agrees, encoder};
-use crate::random::Random;
 use crate::sample::{bytes_of, tree};
 
 /// Around every boundary of tiles and chunks, and many chunks.

@@ -5,9 +5,9 @@ use shoal_codec::{
     Aim, Budget, Table, TablePlanner, TableValues, Text, Values, encode_planned_table,
 };
 use shoal_gpu::{Decoder, Gpu};
+use shoal_testkit::Random;
 
 use super::column::encoder;
-use crate::random::Random;
 
 /// More columns than the encoder has workers: a key, then numbers and text of several characters,
 /// names that are those of the key, strings of their own, and empty ones.
@@ -16,7 +16,7 @@ fn columns(chance: &mut Random, rows: usize) -> Vec<TableValues> {
     let mut steps = Vec::new();
     for _ in 0..rows {
         let object = chance.below(50);
-        walk[object] += chance.below(200) as i32 - 90;
+        walk[object] += chance.below(200) - 90;
         key.push(object as u32 + 7);
         steps.push(walk[object]);
     }
@@ -34,8 +34,8 @@ fn columns(chance: &mut Random, rows: usize) -> Vec<TableValues> {
     values.push(Values::U64((0..rows as u64).map(|row| 1_480_000_000_000 + 37 * row).collect()));
     values.push(Values::F64(steps.iter().map(|step| f64::from(*step) / 100.0).collect()));
     values.push(Values::U8((0..rows).map(|_| b"abcde fgh"[chance.below(9)]).collect()));
-    values.push(Values::U16((0..rows).map(|_| (chance.next() % 3) as u16 * 500).collect()));
-    values.push(Values::I64((0..rows).map(|_| chance.next() as i64).collect()));
+    values.push(Values::U16((0..rows).map(|_| (chance.word() % 3) as u16 * 500).collect()));
+    values.push(Values::I64((0..rows).map(|_| chance.word() as i64).collect()));
     values.push(Values::I8(vec![-3; rows]));
     values.push(Values::F32((0..rows).map(|_| chance.below(40) as f32 / 8.0).collect()));
     values.push(Values::U32((0..rows).map(|row| row as u32 / 11).collect()));

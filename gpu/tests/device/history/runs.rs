@@ -7,11 +7,11 @@ use shoal_codec::{
     Aim, Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, FixColumns, FixRow, Planner,
     SpaceKind, SpaceTag,
 };
-use shoal_engine::conformance::random::Random;
 use shoal_engine::layout::RunZone;
 use shoal_gpu::{DeviceHistory, DeviceRun, Gpu, RunSource};
 use shoal_history::ObjectTime;
 use shoal_history::RunObject;
+use shoal_testkit::Random;
 
 /// Device memory of the tests.
 const BUDGET_BYTES: u64 = 4 << 30;
@@ -38,7 +38,7 @@ impl Past {
         let object_rows = *random.pick(&[1, 3, 40, 700, 5_000]);
         let has_attributes = random.once_in(2);
         let spread = *random.pick(&[10, 1_000, 100_000_000]);
-        let mut object = random.below(100);
+        let mut object = random.below(100_u64);
         while rows.len() < rows_most {
             let step = 1 << random.below(40);
             object = object.wrapping_add(1 + random.below(step));
@@ -59,7 +59,7 @@ impl Past {
             for _ in 0..count {
                 if has_attributes {
                     row.speed_mm_s = random.below(30_000) as u32;
-                    row.heading_cdeg = random.below(36_000) as u16;
+                    row.heading_cdeg = random.below(36_000_u32) as u16;
                     row.altitude_mm = random.between(-9, 9) as i32;
                     row.state = random.below(3) as u32;
                 }

@@ -308,6 +308,8 @@ impl Trial {
 
 #[cfg(test)]
 mod tests {
+    use shoal_testkit::Random;
+
     use super::*;
     use crate::planner::statistics::Statistics;
 
@@ -344,11 +346,8 @@ mod tests {
 
     #[test]
     fn bounds_do_not_change_plans() {
-        let mut state = 11_u64;
-        let mut next = |bits: u32| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) as u32 & ((1 << bits) - 1)
-        };
+        let mut random = Random::new(11);
+        let mut next = |bits: u32| random.below(1_u32 << bits);
         for aim in Aim::ALL {
             let mut planners = [ColumnPlanner::new(3, aim), ColumnPlanner::new(3, aim)];
             for batch in 0..12 {

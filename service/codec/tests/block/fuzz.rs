@@ -5,18 +5,19 @@
 
 use bytes::Bytes;
 use shoal_codec::{Block, Budget, FixColumns};
+use shoal_testkit::{
+    Bound, Random, fuzz_seed,
+    seal::{COLUMNS, DIRECTORY_BYTES, HEADER, ROWS, seal, set},
+};
 
-use crate::bound::{Bound, seed};
-use crate::random::Random;
 use crate::sample::{EARTH, PLANE, encode, full, plain, random, read};
-use crate::seal::{COLUMNS, DIRECTORY_BYTES, HEADER, ROWS, seal, set};
 
 const BUDGET: Budget =
     Budget { rows_max: 400, bytes_max: 1 << 16, scratch_bytes_max: 0, text_bytes_max: 0 };
 
 #[test]
 fn fuzz_block_parser() {
-    let mut chance = Random::new(seed(31));
+    let mut chance = Random::new(fuzz_seed(31));
     let mut seeds: Vec<Vec<u8>> = [FixColumns::new(), plain(), full()]
         .iter()
         .flat_map(|columns| [encode(columns, &EARTH, 1), encode(columns, &PLANE, 2)])

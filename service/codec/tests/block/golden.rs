@@ -3,12 +3,12 @@
 
 use shoal_codec::{FixColumns, SpaceTag};
 
-use crate::golden_file::assert_golden;
+use crate::GOLDEN;
 use crate::sample::{EARTH, PLANE, encode, full, parse, plain};
 
 fn compare(name: &str, columns: &FixColumns, space: &SpaceTag, sequence: u64) {
     let encoded = encode(columns, space, sequence);
-    assert_golden(name, &encoded);
+    GOLDEN.assert_is(name, &encoded);
     let block = parse(&encoded).expect("golden files are blocks");
     assert_eq!(block.decode().as_ref(), Ok(columns), "{name}");
     assert_eq!(block.header().space, *space, "{name}");

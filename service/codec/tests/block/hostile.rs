@@ -4,9 +4,9 @@
 
 use bytes::Bytes;
 use shoal_codec::{Block, BlockError, Budget, ColumnSet, FixColumns};
+use shoal_testkit::seal::{BLOCK_BYTES, COLUMNS, DIRECTORY_BYTES, HEADER, ROWS, seal, set, u64_at};
 
 use crate::sample::{EARTH, encode, full, parse, plain, read};
-use crate::seal::{BLOCK_BYTES, COLUMNS, DIRECTORY_BYTES, HEADER, ROWS, seal, set, u64_at};
 
 /// Bytes of a directory entry with one raw node.
 const ENTRY: usize = 56;

@@ -5,8 +5,7 @@ use shoal_codec::{
     Aim, Block, Budget, ColumnPlanner, CpuCodec, FixColumns, FixRow, SpaceKind, SpaceTag, Tree,
     Values, encode_column,
 };
-
-use crate::random::Random;
+use shoal_testkit::Random;
 
 const SPACE: SpaceTag =
     SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
@@ -26,7 +25,7 @@ fn steps(rows: u32) -> Values {
 }
 
 fn noise(chance: &mut Random, rows: usize, limit: u64) -> Values {
-    Values::U32((0..rows).map(|_| (chance.next() % limit) as u32).collect())
+    Values::U32((0..rows).map(|_| (chance.word() % limit) as u32).collect())
 }
 
 #[test]
@@ -46,7 +45,7 @@ fn the_first_batch_is_explored_and_takes_what_it_finds() {
 
 /// Values of any magnitude up to 14 bits, small ones more often.
 fn skewed(chance: &mut Random, rows: usize) -> Values {
-    let value = |_| (chance.next() % (2 << chance.next().trailing_zeros().min(13))) as u32;
+    let value = |_| (chance.word() % (2 << chance.word().trailing_zeros().min(13))) as u32;
     Values::U32((0..rows).map(value).collect())
 }
 
@@ -73,7 +72,7 @@ fn aims_weigh_bytes_against_speed() {
 fn text_takes_strings_where_the_aim_allows_codes() {
     let mut chance = Random::new(87);
     let words: Vec<String> =
-        (0..200).map(|_| format!("{:x} ", chance.next() % (1 << 20))).collect();
+        (0..200).map(|_| format!("{:x} ", chance.word() % (1 << 20))).collect();
     let text: String = (0..20_000).map(|_| words[chance.below(200)].as_str()).collect();
     let values = Values::U8(text.into_bytes());
     let trees = Aim::ALL.map(|aim| run(&mut ColumnPlanner::new(1, aim), &values).0.to_string());
@@ -178,8 +177,8 @@ fn a_stream_of_fixes_shrinks_and_comes_back() {
         for row in 0..4000_i64 {
             let object = chance.below(30);
             let (x, y) = &mut places[object];
-            *x += 100 * (chance.below(9) as i32 - 4);
-            *y += 100 * (chance.below(9) as i32 - 4);
+            *x += 100 * (chance.below(9) - 4);
+            *y += 100 * (chance.below(9) - 4);
             let time_ms = (sequence * 4000 + row) / 8 * 1000;
             columns.push_row(FixRow::new(7000 + object as u64, time_ms, *x, *y));
         }

@@ -2,8 +2,8 @@
 //! of rows, reused buffers.
 
 use shoal_codec::{BlockCodec, BlockError, Column, CpuCodec, FixColumns, FixRow};
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::sample::{EARTH, PLANE, encode, full, parse, plain, random, read};
 
 #[test]

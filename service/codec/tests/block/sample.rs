@@ -5,8 +5,7 @@ use bytes::Bytes;
 use shoal_codec::{
     Block, BlockCodec, BlockError, Budget, CpuCodec, FixColumns, FixRow, SpaceKind, SpaceTag,
 };
-
-use crate::random::Random;
+use shoal_testkit::Random;
 
 pub(crate) const EARTH: SpaceTag =
     SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
@@ -42,7 +41,7 @@ pub(crate) fn full() -> FixColumns {
 /// Columns of `rows` rows, some optional ones, values of any size.
 pub(crate) fn random(random: &mut Random, rows: usize) -> FixColumns {
     let base = random.edgy() as i64;
-    let span = random.next() & u64::from(u32::MAX);
+    let span = random.word() & u64::from(u32::MAX);
     let times = |random: &mut Random| {
         let offset = (random.edgy() % (span + 1)) as i64;
         base.saturating_add(offset)
@@ -54,7 +53,7 @@ pub(crate) fn random(random: &mut Random, rows: usize) -> FixColumns {
         columns.x.push(random.edgy() as i32);
         columns.y.push(random.edgy() as i32);
     }
-    let present = random.next();
+    let present = random.word();
     let mut attribute = |bit: u32| -> Option<Vec<u64>> {
         (present >> bit & 1 == 1).then(|| (0..rows).map(|_| random.edgy()).collect())
     };

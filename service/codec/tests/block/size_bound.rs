@@ -3,8 +3,8 @@
 
 use shoal_codec::limits::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX};
 use shoal_codec::{BlockCodec, BlockError, ColumnSet, CpuCodec, FixColumns};
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::sample::{EARTH, encode, random};
 
 #[test]

@@ -1,8 +1,9 @@
 //! Truncation and extension: every length but a
 //! block's own is refused.
 
+use shoal_testkit::seal::{BLOCK_BYTES, HEADER, seal, set};
+
 use crate::sample::{EARTH, encode, full, plain, read};
-use crate::seal::{BLOCK_BYTES, HEADER, seal, set};
 
 #[test]
 fn every_shorter_length_is_refused() {

@@ -7,14 +7,13 @@ use shoal_codec::{
     Block, BlockCodec, BlockError, Budget, CpuCodec, FixColumns, FixRow, SpaceTag, Table,
     TableColumn, Values, bytes_to_header, compact, encode_table, rewrite_prepared,
 };
-
-use crate::bound::{Bound, seed};
-use crate::golden_file::golden;
-use crate::random::Random;
-use crate::sample::{SHAPES, TYPES, column, tree, trees};
-use crate::seal::{
-    BLOCK_BYTES, COMPACT_BLOCK_BYTES, COMPACT_HEADER_BYTES, HEADER, seal, set, u16_at,
+use shoal_testkit::{
+    Bound, Random, fuzz_seed,
+    seal::{BLOCK_BYTES, COMPACT_BLOCK_BYTES, COMPACT_HEADER_BYTES, HEADER, seal, set, u16_at},
 };
+
+use crate::GOLDEN;
+use crate::sample::{SHAPES, TYPES, column, tree, trees};
 use crate::walk::{SPACE, any_plan, walks};
 
 /// Files of compact blocks of the first form.
@@ -28,7 +27,7 @@ fn parse(bytes: &[u8]) -> Result<Table, BlockError> {
 /// A table of any columns, keyed by the first.
 fn any_table(chance: &mut Random, rows: usize) -> Vec<u8> {
     let trees = trees();
-    let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 40).collect();
+    let keys: Vec<u64> = (0..rows).map(|_| chance.word() % 40).collect();
     let mut columns = vec![(Values::U64(keys), tree("dict.65536(huffman_long)"))];
     for _ in 0..chance.below(6) {
         let (value_type, shape) = (TYPES[chance.below(10)], SHAPES[chance.below(12)]);
@@ -176,7 +175,7 @@ fn the_first_bytes_tell_how_many_to_read() {
 #[test]
 fn a_byte_that_is_missing_added_or_changed_is_refused() {
     let mut chance = Random::new(93);
-    let mut seeds: Vec<Vec<u8>> = FIRST_FORM.map(golden).into();
+    let mut seeds: Vec<Vec<u8>> = FIRST_FORM.map(|name| GOLDEN.bytes(name)).into();
     seeds.push(compacted(&any_table(&mut chance, 3_000)));
     for bytes in seeds {
         let parse = |bytes: &[u8]| {
@@ -285,7 +284,7 @@ fn headers_against_the_rules_are_refused() {
 
 #[test]
 fn bodies_of_the_first_form_that_do_not_expand_are_refused() {
-    let bytes = golden("compact_afl_v1.3.block");
+    let bytes = GOLDEN.bytes("compact_afl_v1.3.block");
     // Column, type, nodes; encoding, type, counts, values, parameters; lengths; fields.
     assert_eq!(bytes[HEADER..HEADER + 11], [0x80, 2, 3, 1, 2, 3, 0x20, 0, 0, 0, 24]);
     let field = HEADER + 13;
@@ -315,7 +314,7 @@ fn bodies_of_the_first_form_that_do_not_expand_are_refused() {
 
 /// Compact blocks of both forms to change.
 fn seeds(chance: &mut Random) -> Vec<Vec<u8>> {
-    let mut seeds: Vec<Vec<u8>> = FIRST_FORM.map(golden).into();
+    let mut seeds: Vec<Vec<u8>> = FIRST_FORM.map(|name| GOLDEN.bytes(name)).into();
     for _ in 0..10 {
         let rows = 1 + chance.below(2_500);
         seeds.push(compacted(&any_table(chance, rows)));
@@ -356,7 +355,7 @@ fn mutate(chance: &mut Random, bytes: &mut Vec<u8>) {
 
 #[test]
 fn fuzz_compact_block_parser() {
-    let mut chance = Random::new(seed(94));
+    let mut chance = Random::new(fuzz_seed(94));
     let budget = Budget {
         rows_max: 3_000,
         bytes_max: 1 << 18,

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use shoal_codec::{Block, BlockCodec, BlockPlan, Budget, Column, ColumnSet, CpuCodec, FixColumns};
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::walk::{SPACE, any_plan, walks};
 
 #[test]
@@ -14,7 +14,7 @@ fn blocks_of_any_plan_round_trip_whole_and_in_parts_below_the_bound() {
     let mut planned = 0;
     for case in 0..400 {
         let rows = if case % 50 == 0 { 66_000 } else { chance.below(3000) };
-        let objects = 1 + chance.next() % 500;
+        let objects = 1 + chance.word() % 500;
         let columns = walks(&mut chance, rows, objects);
         let plan = if case % 3 == 0 { BlockPlan::fixes() } else { any_plan(&mut chance) };
         let mut bytes = Vec::new();
@@ -43,7 +43,7 @@ fn columns_decode_alone_and_the_rest_completes_the_rows() {
     let seed = 53;
     let mut chance = Random::new(seed);
     for case in 0..200 {
-        let (rows, objects) = (1 + chance.below(3000), 1 + chance.next() % 500);
+        let (rows, objects) = (1 + chance.below(3000), 1 + chance.word() % 500);
         let columns = walks(&mut chance, rows, objects);
         let plan = if case % 3 == 0 { BlockPlan::fixes() } else { any_plan(&mut chance) };
         let mut bytes = Vec::new();

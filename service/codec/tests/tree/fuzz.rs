@@ -9,11 +9,12 @@ use shoal_codec::{
     Block, BlockCodec, Budget, CpuCodec, Encoding, Grouping, Keys, Table, TableColumn, Tree,
     Values, decode_column, encode_column, encode_table,
 };
+use shoal_testkit::{
+    Bound, Random, fuzz_seed,
+    seal::{HEADER, seal},
+};
 
-use crate::bound::{Bound, seed};
-use crate::random::Random;
 use crate::sample::{SHAPES, TYPES, column, trees};
-use crate::seal::{HEADER, seal};
 use crate::walk::{SPACE, any_plan, walks};
 
 const SEED: u64 = 61;
@@ -83,13 +84,13 @@ fn has(tree: &Tree, encoding: Encoding) -> bool {
 
 /// Mutated sections of trees with the encoding.
 fn decoder(encoding: Encoding) {
-    let mut chance = Random::new(seed(SEED));
+    let mut chance = Random::new(fuzz_seed(SEED));
     let mut trees = trees();
     trees.retain(|tree| has(tree, encoding));
     let (mut accepted, mut refused, mut bound) = (0_u64, 0, Bound::new(8000));
     while bound.is_open() {
         let rows = 1 + chance.below(1200);
-        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 9).collect();
+        let keys: Vec<u64> = (0..rows).map(|_| chance.word() % 9).collect();
         let grouping = Grouping::new(&keys);
         let value_type = TYPES[chance.below(TYPES.len())];
         let shape = SHAPES[chance.below(SHAPES.len())];
@@ -121,12 +122,12 @@ fn decoder(encoding: Encoding) {
 
 #[test]
 fn fuzz_planned_block() {
-    let mut chance = Random::new(seed(SEED));
+    let mut chance = Random::new(fuzz_seed(SEED));
     let budget = Budget { rows_max: 4000, ..Budget::default() };
     let (mut accepted, mut bound) = (0, Bound::new(20_000));
     while bound.is_open() {
         let rows = chance.below(1500);
-        let objects = 1 + chance.next() % 30;
+        let objects = 1 + chance.word() % 30;
         let columns = walks(&mut chance, rows, objects);
         let plan = any_plan(&mut chance);
         let mut whole = Vec::new();
@@ -165,15 +166,15 @@ fn sealed_mutant(chance: &mut Random, whole: &[u8]) -> Vec<u8> {
 
 #[test]
 fn fuzz_table_parser() {
-    let mut chance = Random::new(seed(SEED));
+    let mut chance = Random::new(fuzz_seed(SEED));
     let trees = trees();
     let budget = Budget { rows_max: 4000, ..Budget::default() };
     let (mut accepted, mut bound) = (0, Bound::new(20_000));
     while bound.is_open() {
         let rows = chance.below(1500);
-        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 40).collect();
+        let keys: Vec<u64> = (0..rows).map(|_| chance.word() % 40).collect();
         let mut columns = vec![(256, Values::U64(keys), Tree::Afl)];
-        for index in 0..chance.below(4) as u16 {
+        for index in 0..chance.below(4_u32) as u16 {
             let (value_type, shape) = (TYPES[chance.below(10)], SHAPES[chance.below(12)]);
             let values = column(&mut chance, value_type, shape, rows);
             columns.push((300 + index, values, trees[chance.below(trees.len())].clone()));
@@ -208,7 +209,7 @@ fn fuzz_table_parser() {
 
 #[test]
 fn fuzz_tree_text() {
-    let mut chance = Random::new(seed(SEED));
+    let mut chance = Random::new(fuzz_seed(SEED));
     let texts: Vec<String> = trees().iter().map(ToString::to_string).collect();
     let (mut accepted, mut bound) = (0, Bound::new(100_000));
     while bound.goes_on() {

@@ -7,7 +7,7 @@ use shoal_codec::{
     compact, encode_column,
 };
 
-use crate::golden_file::{assert_golden, golden};
+use crate::GOLDEN;
 use crate::sample::tree;
 use crate::walk::SPACE;
 
@@ -41,7 +41,7 @@ fn compare(name: &str, plan: &BlockPlan, planned: &[Column]) {
         let found = outcome.iter().find(|outcome| outcome.column == *column).unwrap();
         assert!(found.is_planned, "{name}: {} stayed raw", column.name());
     }
-    assert_golden(name, &encoded);
+    GOLDEN.assert_is(name, &encoded);
     let block = Block::parse(Bytes::from(encoded), &Budget::default()).unwrap();
     let header = block.header();
     let version = format!("v{}.{}.block", header.version_major, header.version_minor);
@@ -126,8 +126,8 @@ fn compact_versions() {
     CpuCodec.encode_planned(&columns, &plan, &SPACE, 7, &mut encoded).unwrap();
     let plain = encoded.clone();
     compact(&mut encoded).unwrap();
-    assert_golden("compact_v2.0.block", &encoded);
-    let first = golden("compact_v1.3.block");
+    GOLDEN.assert_is("compact_v2.0.block", &encoded);
+    let first = GOLDEN.bytes("compact_v1.3.block");
     assert!(encoded.len() + 150 < first.len() && first.len() < plain.len());
     for bytes in [encoded, first] {
         let block = Block::parse(Bytes::from(bytes), &Budget::default()).unwrap();

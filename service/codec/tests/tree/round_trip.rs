@@ -2,8 +2,8 @@
 //! column back bit by bit.
 
 use shoal_codec::{Budget, Grouping, Keys, Tree, Values, decode_column, encode_column};
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::sample::{ROWS, SHAPES, TYPES, column, trees};
 
 /// Encodes and decodes; true if the tree applied.
@@ -29,7 +29,7 @@ fn every_type_shape_and_size_round_trips_through_every_tree() {
     let mut applied = vec![0; trees.len()];
     for rows in ROWS {
         let objects = [1, 7, 3000][chance.below(3)];
-        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % objects).collect();
+        let keys: Vec<u64> = (0..rows).map(|_| chance.word() % objects).collect();
         let grouping = Grouping::new(&keys);
         for value_type in TYPES {
             for shape in SHAPES {
@@ -60,8 +60,8 @@ fn ten_thousand_random_columns_round_trip() {
         let value_type = TYPES[chance.below(TYPES.len())];
         let shape = SHAPES[chance.below(SHAPES.len())];
         let tree = &trees[chance.below(trees.len())];
-        let objects = 1 + chance.next() % 400;
-        let keys: Vec<u64> = (0..rows).map(|_| (chance.next() % objects) << 50).collect();
+        let objects = 1 + chance.word() % 400;
+        let keys: Vec<u64> = (0..rows).map(|_| (chance.word() % objects) << 50).collect();
         let values = column(&mut chance, value_type, shape, rows);
         let context = format!("seed {seed}, case {case}, {rows} rows, {shape:?}, {tree}");
         round_trips(&values, tree, &Grouping::new(&keys), &context);

@@ -2,8 +2,7 @@
 //! of which apply to few of them.
 
 use shoal_codec::{Tree, ValueType, Values};
-
-use crate::random::Random;
+use shoal_testkit::Random;
 
 pub(crate) const TYPES: [ValueType; 10] = ValueType::ALL;
 
@@ -64,15 +63,15 @@ pub(crate) fn column(
         Shape::Equal => start,
         Shape::Alternating => row as u64 & 1,
         Shape::Extremes => [0, u64::MAX, 1 << (width - 1), (1 << (width - 1)) - 1][chance.below(4)],
-        Shape::Random => chance.next(),
+        Shape::Random => chance.word(),
         Shape::Edgy => chance.edgy(),
-        Shape::Small => chance.next() % 100,
+        Shape::Small => chance.word() % 100,
         Shape::Walk => {
-            at = at.wrapping_add(chance.next() % 21).wrapping_sub(10);
+            at = at.wrapping_add(chance.word() % 21).wrapping_sub(10);
             at
         }
         Shape::Ascending => {
-            at = at.wrapping_add(1000 * (chance.next() % 3));
+            at = at.wrapping_add(1000 * (chance.word() % 3));
             at
         }
         Shape::Runs => {
@@ -83,9 +82,9 @@ pub(crate) fn column(
             }
             at
         }
-        Shape::Outliers if chance.below(100) == 0 => chance.next(),
-        Shape::Outliers => 5000 + chance.next() % 16,
-        Shape::Decimal => decimal(value_type, chance.next() % 2_000_000),
+        Shape::Outliers if chance.below(100) == 0 => chance.word(),
+        Shape::Outliers => 5000 + chance.word() % 16,
+        Shape::Decimal => decimal(value_type, chance.word() % 2_000_000),
         Shape::StrangeFloats => strange(value_type, chance),
     };
     let patterns: Vec<u64> = (0..rows).map(&mut pattern).collect();
@@ -106,9 +105,9 @@ pub(crate) fn bytes_of(chance: &mut Random, kind: usize, rows: usize) -> Vec<u8>
             }
             1 => bytes.push(7),
             2 => bytes.push(chance.below(2) as u8),
-            3 => bytes.push(chance.next() as u8),
+            3 => bytes.push(chance.word() as u8),
             _ => {
-                let (byte, length) = (chance.next() as u8, chance.below(300));
+                let (byte, length) = (chance.word() as u8, chance.below(300));
                 bytes.extend(vec![byte; length]);
             }
         }
@@ -132,11 +131,11 @@ fn strange(value_type: ValueType, chance: &mut Random) -> u64 {
     let few = [0.0, -0.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE / 8.0, -1.5];
     let number = few[chance.below(few.len())];
     match (value_type, chance.below(30)) {
-        (ValueType::F32, 0) => 0x7fa0_0000 | (chance.next() & 0xffff),
-        (ValueType::F64, 0) => 0xfff4_0000_0000_0000 | (chance.next() & 0xffff),
+        (ValueType::F32, 0) => 0x7fa0_0000 | (chance.word() & 0xffff),
+        (ValueType::F64, 0) => 0xfff4_0000_0000_0000 | (chance.word() & 0xffff),
         (ValueType::F32, 1..4) => (number as f32).to_bits().into(),
         (ValueType::F64, 1..4) => number.to_bits(),
-        (_, _) => decimal(value_type, chance.next() % 5000),
+        (_, _) => decimal(value_type, chance.word() % 5000),
     }
 }
 

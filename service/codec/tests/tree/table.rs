@@ -10,11 +10,13 @@ use shoal_codec::limits::BLOCK_ROWS_MAX;
 use shoal_codec::{
     Block, BlockError, Budget, Table, TableColumn, TableValues, Tree, Values, encode_table,
 };
+use shoal_testkit::{
+    Random,
+    seal::{HEADER, seal, set},
+};
 
-use crate::golden_file::assert_golden;
-use crate::random::Random;
+use crate::GOLDEN;
 use crate::sample::{SHAPES, TYPES, column, tree, trees};
-use crate::seal::{HEADER, seal, set};
 
 fn parse(bytes: &[u8]) -> Result<Table, BlockError> {
     Table::parse(Bytes::copy_from_slice(bytes), &Budget::default())
@@ -42,7 +44,7 @@ fn tables_of_any_columns_round_trip_whole_and_in_parts() {
     let trees = trees();
     for case in 0..300 {
         let rows = if case % 60 == 0 { 66_000 } else { chance.below(2500) };
-        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 40).collect();
+        let keys: Vec<u64> = (0..rows).map(|_| chance.word() % 40).collect();
         let mut columns = vec![(256, Values::U64(keys), tree("dict.65536(afl)"))];
         for index in 0..chance.below(6) {
             let (value_type, shape) = (TYPES[chance.below(10)], SHAPES[chance.below(12)]);
@@ -115,7 +117,7 @@ fn encode(columns: &[(u16, Values, Tree)]) -> Vec<u8> {
 #[test]
 fn table_of_floats_version_1_1() {
     let encoded = encode(&sample());
-    assert_golden("table_v1.1.block", &encoded);
+    GOLDEN.assert_is("table_v1.1.block", &encoded);
     let table = parse(&encoded).unwrap();
     for (id, values, _) in sample() {
         assert!(numbers(&table, id, 0..1100) == values, "column {id}");

@@ -8,12 +8,13 @@ use shoal_codec::{
     Aim, Block, BlockCodec, BlockError, Budget, CpuCodec, FixColumns, Part, Table, TableColumn,
     TablePlanner, TableValues, Text, Tree, Values, compact, encode_planned_table, encode_table,
 };
+use shoal_testkit::{
+    Bound, Random, fuzz_seed,
+    seal::{HEADER, seal, set, u64_at},
+};
 
-use crate::bound::{Bound, seed};
-use crate::golden_file::{assert_golden, golden};
-use crate::random::Random;
+use crate::GOLDEN;
 use crate::sample::tree;
-use crate::seal::{HEADER, seal, set, u64_at};
 use crate::walk::SPACE;
 
 fn parse(bytes: &[u8]) -> Result<Table, BlockError> {
@@ -29,7 +30,7 @@ fn text(chance: &mut Random, kind: usize, keys: &[u64]) -> Text {
         .map(|key| match kind {
             0 => NAMES[*key as usize % NAMES.len()].to_owned(),
             1 => NAMES[chance.below(6)].repeat(chance.below(3)),
-            2 => format!("{} of {}", NAMES[chance.below(6)], chance.next() % 1_000_000),
+            2 => format!("{} of {}", NAMES[chance.below(6)], chance.word() % 1_000_000),
             _ => String::new(),
         })
         .collect();
@@ -45,7 +46,7 @@ fn planned_tables_with_text_come_back_whole_and_in_parts() {
         let mut has_indexes = [0; 4];
         for batch in 0..24 {
             let rows = if batch == 6 { 66_000 } else { chance.below(3000) };
-            let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 40).collect();
+            let keys: Vec<u64> = (0..rows).map(|_| chance.word() % 40).collect();
             let mut columns: Vec<_> =
                 (0..4).map(|kind| TableValues::Text(text(&mut chance, kind, &keys))).collect();
             columns.insert(2, TableValues::Numbers(Values::U64(keys.clone())));
@@ -96,7 +97,7 @@ fn sliced(values: &TableValues, start: usize, end: usize) -> TableValues {
 fn names_that_repeat_take_few_bytes() {
     let mut chance = Random::new(82);
     let rows = 20_000;
-    let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 500).collect();
+    let keys: Vec<u64> = (0..rows).map(|_| chance.word() % 500).collect();
     let names: Vec<String> = keys.iter().map(|key| format!("Vessel number {key}")).collect();
     let names: Text = names.iter().map(String::as_str).collect();
     let bytes_of = |columns: &[(u16, &TableValues)], aim| {
@@ -148,7 +149,7 @@ fn encode(columns: &[(u16, Part, Values, Tree)]) -> Result<Vec<u8>, BlockError> 
 #[test]
 fn text_columns_version_1_4() {
     let encoded = encode(&sample()).unwrap();
-    assert_golden("text_columns_v1.4.block", &encoded);
+    GOLDEN.assert_is("text_columns_v1.4.block", &encoded);
     let table = parse(&encoded).unwrap();
     assert_eq!((table.header().version_major, table.header().version_minor), (1, 4));
     let Some(TableValues::Text(names)) = table.decode(257, 0..1100).unwrap() else { panic!() };
@@ -157,8 +158,8 @@ fn text_columns_version_1_4() {
     assert_eq!(own.get(7), "1007 Deneb IV");
     let mut compacted = encoded.clone();
     compact(&mut compacted).unwrap();
-    assert_golden("compact_text_columns_v2.0.block", &compacted);
-    let first = golden("compact_text_columns_v1.4.block");
+    GOLDEN.assert_is("compact_text_columns_v2.0.block", &compacted);
+    let first = GOLDEN.bytes("compact_text_columns_v1.4.block");
     assert!(compacted.len() < first.len() && first.len() < encoded.len());
     for bytes in [compacted, first] {
         assert!(parse(&bytes).unwrap().bytes() == &encoded);
@@ -342,7 +343,7 @@ fn blocks_of_fixes_have_no_text() {
 
 #[test]
 fn fuzz_text_columns() {
-    let mut chance = Random::new(seed(83));
+    let mut chance = Random::new(fuzz_seed(83));
     let budget = Budget { rows_max: 4000, text_bytes_max: 1 << 20, ..Budget::default() };
     let trees = |part| match part {
         Part::Bytes => ["afl", "lzw.64(afl)", "stateless.16.16", "huffman", "const", "raw"],
@@ -351,7 +352,7 @@ fn fuzz_text_columns() {
     let (mut accepted, mut refused, mut bound) = (0_u64, 0_u64, Bound::new(20_000));
     while bound.is_open() {
         let rows = 2 + chance.below(1200);
-        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 40).collect();
+        let keys: Vec<u64> = (0..rows).map(|_| chance.word() % 40).collect();
         let mut columns = vec![(256, Part::Numbers, Values::U64(keys.clone()), Tree::Afl)];
         for id in 0..1 + chance.below(3) as u16 {
             let kind = chance.below(4);

@@ -2,8 +2,8 @@
 //! blocks, shared with the CUDA tests.
 
 use shoal_codec::{BlockPlan, Column, FixColumns, FixRow, SpaceKind, SpaceTag};
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::sample::trees;
 
 pub(crate) const SPACE: SpaceTag =
@@ -16,16 +16,16 @@ pub(crate) fn walks(chance: &mut Random, rows: usize, objects: u64) -> FixColumn
         (0..objects).map(|_| (chance.edgy() as i32 / 4, chance.edgy() as i32 / 4)).collect();
     let mut time_ms = 1_700_000_000_000;
     for row in 0..rows {
-        let object = chance.next() % objects;
+        let object = chance.word() % objects;
         let (x, y) = &mut places[object as usize];
-        *x = x.wrapping_add(chance.next() as i32 % 3000);
-        *y = y.wrapping_add(chance.next() as i32 % 3000);
-        time_ms += (chance.next() % 5 * 1000) as i64;
+        *x = x.wrapping_add(chance.word() as i32 % 3000);
+        *y = y.wrapping_add(chance.word() as i32 % 3000);
+        time_ms += (chance.word() % 5 * 1000) as i64;
         columns.push_row(FixRow {
-            speed_mm_s: (chance.next() % 30_000) as u32,
-            heading_cdeg: (chance.next() % 36_000) as u16,
+            speed_mm_s: (chance.word() % 30_000) as u32,
+            heading_cdeg: (chance.word() % 36_000) as u16,
             altitude_mm: 1000 * (row as i32 / 40),
-            state: (chance.next() & 1) as u32,
+            state: (chance.word() & 1) as u32,
             ..FixRow::new(object * 1_000_003, time_ms, *x, *y)
         });
     }

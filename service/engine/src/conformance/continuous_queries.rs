@@ -216,7 +216,7 @@ impl Followers {
 impl Generator {
     /// A change of some region.
     fn change(&mut self, trial: &Trial) -> SubscriptionChange {
-        let number = self.random.below(14);
+        let number = self.random.below(14_u64);
         let region =
             RegionId(if number.is_multiple_of(3) { number << 60 | number } else { number });
         match self.random.below(9) {

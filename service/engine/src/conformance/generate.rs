@@ -6,9 +6,9 @@
 use std::f64::consts::PI;
 
 use shoal_codec::{BlockPlan, FixRow};
+use shoal_testkit::Random;
 
 use super::builders::{fixes, invalid_block, planned_block};
-use super::random::Random;
 use crate::cycle::Request;
 use crate::layout::NOT_FINITE_X;
 use crate::model::Model;

@@ -10,7 +10,6 @@ mod compare;
 mod continuous_queries;
 mod generate;
 mod operations;
-pub mod random;
 mod suite;
 mod trial;
 

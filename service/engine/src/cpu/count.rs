@@ -245,6 +245,8 @@ mod tests {
 
     use shoal_codec::{FixColumns, FixRow};
 
+    use shoal_testkit::Random;
+
     use crate::backend::{Backend, EngineOptions};
     use crate::cpu::CpuBackend;
     use crate::cycle::{CycleInput, Request};
@@ -255,16 +257,10 @@ mod tests {
     const TIME_MS: i64 = 1_704_067_200_000;
     const OBJECTS: u64 = 20_000;
 
-    /// The next number of a linear congruential generator, below 1.
-    fn unit(state: &mut u64) -> f64 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (*state >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
     /// All over the space, in two crowds of different size, and many on one point.
-    fn position(space: &Space, state: &mut u64) -> (i32, i32) {
+    fn position(space: &Space, random: &mut Random) -> (i32, i32) {
         let bounds = space.bounds();
-        let (middle, width) = match *state >> 61 {
+        let (middle, width) = match random.below(8) {
             0..=2 => ((0.5, 0.5), 1.0),
             3..=5 => ((0.31, 0.62), 1e-3),
             6 => ((0.31, 0.62), 1e-7),
@@ -274,22 +270,22 @@ mod tests {
             let wide = f64::from(max) - f64::from(min);
             (f64::from(min) + part.clamp(0.0, 1.0) * wide) as i32
         };
-        let (x, y) = (unit(state) - 0.5, unit(state) - 0.5);
+        let (x, y) = (random.unit() - 0.5, random.unit() - 0.5);
         (
             side(middle.0 + x * width, bounds.x_min, bounds.x_max),
             side(middle.1 + y * width, bounds.y_min, bounds.y_max),
         )
     }
 
-    fn regions(space: &Space, state: &mut u64) -> Vec<Region> {
+    fn regions(space: &Space, random: &mut Random) -> Vec<Region> {
         let bounds = space.bounds();
         let mut regions = Vec::new();
         for turn in 0..24 {
-            let (x, y) = position(space, state);
+            let (x, y) = position(space, random);
             let (x, y) = space.to_api(x, y);
             let (x_max, y_max) = space.to_api(bounds.x_max, bounds.y_max);
             let (x_min, y_min) = space.to_api(bounds.x_min, bounds.y_min);
-            let size = 10_f64.powf(-6.0 * unit(state));
+            let size = 10_f64.powf(-6.0 * random.unit());
             let (wide, high) = (size * (x_max - x_min), size * (y_max - y_min));
             let at = |right: f64, up: f64| {
                 ((x + right * wide).clamp(x_min, x_max), (y + up * high).clamp(y_min, y_max))
@@ -341,15 +337,15 @@ mod tests {
             (2, Space::planar(50_000.0, 80_000.0, 0.01).unwrap()),
             (3, Space::planar(40.0, 90.0, 1.0).unwrap()),
         ] {
-            let mut state = seed;
+            let mut random = Random::new(seed);
             let options = EngineOptions { ttl_ms: Some(3), ..EngineOptions::new(space) };
             let mut engine = CpuBackend::new(options);
             let mut alive = std::collections::BTreeMap::new();
             for cycle in 0..5 {
                 let mut columns = FixColumns::new();
                 for _ in 0..OBJECTS {
-                    let object = (unit(&mut state) * 1.5 * OBJECTS as f64) as u64;
-                    let (x, y) = position(&space, &mut state);
+                    let object = (random.unit() * 1.5 * OBJECTS as f64) as u64;
+                    let (x, y) = position(&space, &mut random);
                     columns.push_row(FixRow::new(object, TIME_MS + cycle, x, y));
                     // Of rows of one time the last counts.
                     alive.insert(object, (TIME_MS + cycle, x, y));
@@ -358,7 +354,7 @@ mod tests {
                 alive.retain(|object, (time_ms, ..)| {
                     removed.binary_search(object).is_err() && TIME_MS + cycle - *time_ms <= 3
                 });
-                let regions = regions(&space, &mut state);
+                let regions = regions(&space, &mut random);
                 let within = |region: &Region| {
                     alive.values().filter(|(_, x, y)| region.contains(*x, *y)).count() as u64
                 };

@@ -155,6 +155,8 @@ mod tests {
 
     use shoal_codec::{FixColumns, FixRow};
 
+    use shoal_testkit::Random;
+
     use super::*;
     use crate::backend::{Backend as _, EngineOptions};
     use crate::cpu::CpuBackend;
@@ -208,24 +210,21 @@ mod tests {
     #[test]
     fn matches_a_map_under_collisions() {
         for seed in 0..20_u64 {
-            let mut state = seed;
-            let mut next = move || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                (state >> 33) as u32
-            };
+            let mut random = Random::new(seed);
             let mut index = Index::new();
             let mut map = BTreeMap::new();
             for step in 0..20_000 {
-                let slot = next() % 300;
-                let hash = slot % 7 * 0x2492_4924 + u32::from(slot % 2 == 0) * 0x1FFF_FFFF;
+                let slot = random.below(300_u32);
+                let hash = slot % 7 * 0x2492_4924 + u32::from(slot.is_multiple_of(2)) * 0x1FFF_FFFF;
                 if map.remove(&slot).is_some() {
                     index.remove(hash, slot);
                 } else {
                     map.insert(slot, hash);
                     index.insert(hash, slot);
                 }
-                let probe = next() % 300;
-                let hash = probe % 7 * 0x2492_4924 + u32::from(probe % 2 == 0) * 0x1FFF_FFFF;
+                let probe = random.below(300_u32);
+                let hash =
+                    probe % 7 * 0x2492_4924 + u32::from(probe.is_multiple_of(2)) * 0x1FFF_FFFF;
                 let found = index.find(hash, |slot| slot == probe);
                 assert_eq!(found.is_some(), map.contains_key(&probe), "seed {seed} step {step}");
             }

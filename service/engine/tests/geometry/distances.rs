@@ -5,9 +5,9 @@
 
 use std::f64::consts::PI;
 
-use shoal_engine::conformance::random::Random;
 use shoal_engine::sphere::EARTH_RADIUS_M;
 use shoal_engine::{Ranker, Space};
+use shoal_testkit::Random;
 
 const HALF: i64 = 1_800_000_000;
 const RADIANS: f64 = PI / 1.8e9;

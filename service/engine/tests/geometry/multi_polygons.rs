@@ -2,9 +2,9 @@
 //!
 //! Random parts against the same parts one by one. Every failure prints its seed.
 
-use shoal_engine::conformance::random::Random;
 use shoal_engine::limits::POLYGON_VERTICES_MAX;
 use shoal_engine::{QuantaRect, Region, Ring, Space};
+use shoal_testkit::Random;
 
 const HALF: i32 = 1_800_000_000;
 

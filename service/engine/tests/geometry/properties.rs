@@ -3,9 +3,9 @@
 //! Random regions and points against independent references: wide integers for polygons, haversine
 //! for circles. Every failure prints its seed; borders are hit on purpose.
 
-use shoal_engine::conformance::random::Random;
 use shoal_engine::sphere::EARTH_RADIUS_M;
 use shoal_engine::{Circle, QuantaRect, Ranker, Region, Space};
+use shoal_testkit::Random;
 
 const HALF: i32 = 1_800_000_000;
 
@@ -69,7 +69,7 @@ fn radius_m(random: &mut Random, space: &Space) -> f64 {
     } else {
         f64::from(bounds.x_max.max(bounds.y_max)) * space.quantum()
     };
-    let scale = 10.0_f64.powi(-(random.below(8) as i32));
+    let scale = 10.0_f64.powi(-(random.below(8)));
     if random.once_in(20) { 0.0 } else { longest * random.unit() * scale }
 }
 

@@ -4,6 +4,7 @@
 
 use shoal_engine::stage::region_index::{REGION_CELLS_MAX, RegionIndex};
 use shoal_engine::{Region, Space};
+use shoal_testkit::Random;
 
 fn regions(space: &Space) -> Vec<Region> {
     let planar = |x: f64, y: f64, r: f64| Region::circle(space, x, y, r).unwrap();
@@ -39,18 +40,17 @@ fn points(space: &Space) -> Vec<(i32, i32)> {
     let mut points = vec![(bounds.x_min, bounds.y_min), (bounds.x_max, bounds.y_max)];
     points.push((bounds.x_min, 0));
     let (x, y) = space.quantise(5.0, 6.0).unwrap();
-    let mut state = 7_u64;
+    let mut random = Random::new(7);
     for turn in 0..40_000_u32 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let wide = 1_i64 << (turn % 33);
-        let side = |middle: i32, part: u64, min: i32, max: i32| {
-            let value = i64::from(middle) + (part as i64 % wide) - wide / 2;
+        let mut side = |middle: i32, min: i32, max: i32| {
+            let value = i64::from(middle) + random.below(wide) - wide / 2;
             value.clamp(min.into(), max.into()) as i32
         };
         let middle_x = if turn % 3 == 0 { bounds.x_min } else { x };
         points.push((
-            side(middle_x, state >> 33, bounds.x_min, bounds.x_max),
-            side(y, (state >> 11) & 0xFFFF_FFFF, bounds.y_min, bounds.y_max),
+            side(middle_x, bounds.x_min, bounds.x_max),
+            side(y, bounds.y_min, bounds.y_max),
         ));
     }
     points

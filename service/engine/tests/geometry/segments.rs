@@ -3,8 +3,8 @@
 //! Random segments on a small plane, where touches are common, against exact parameters for
 //! rectangles and polygons and against distances for circles. Every failure prints its seed.
 
-use shoal_engine::conformance::random::Random;
 use shoal_engine::{Region, Space};
+use shoal_testkit::Random;
 
 type Point = (i32, i32);
 
@@ -83,7 +83,7 @@ fn circles_are_cut_within_a_quantum() {
     for seed in 0..20_000 {
         let mut random = Random::new(seed);
         let (x, y) = point(&mut random, 10_000);
-        let radius = random.below(3_000) as f64;
+        let radius = f64::from(random.below(3_000));
         let region = Region::circle(&space, f64::from(x), f64::from(y), radius).unwrap();
         let (from, to) = (point(&mut random, 10_000), point(&mut random, 10_000));
         if region.contains(from.0, from.1) || region.contains(to.0, to.1) {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use shoal_codec::FixRow;
 use shoal_history::{AsOf, AsOfQuery, Batch, QueryBudget};
 use shoal_position_log::Storage;
+use shoal_testkit::GoldenFolder;
 
 use crate::world::{EVERYWHERE, FOLDER, Inside, PARTITION_MS, START_MS, Shape, World, rows, scan};
 
@@ -21,7 +22,7 @@ const FILES: [&str; 5] = [
 ];
 
 fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1").join(name)
+    GoldenFolder { package: env!("CARGO_MANIFEST_DIR") }.path("v1").join(name)
 }
 
 /// Fix `index` of the first batch.
@@ -52,7 +53,7 @@ fn batches() -> [Batch; 2] {
 #[test]
 fn history_version_1() {
     let mut world = World::new(1, Shape { objects: 5, batch_rows: 1, partitions: 1 });
-    if std::env::var("SHOAL_WRITE_GOLDEN").is_ok_and(|value| value == "yes") {
+    if GoldenFolder::is_written() {
         world.open().unwrap();
         for (epoch, mut batch) in (1..).zip(batches()) {
             let watermark = world.watermark(epoch);

@@ -10,10 +10,6 @@ mod damage;
 mod golden;
 mod host_device;
 mod limits;
-mod model;
-#[allow(dead_code, reason = "tests of other packages use the rest")]
-#[path = "../../../codec/tests/block/random.rs"]
-mod random;
 #[path = "../../../position_log/tests/log/scale.rs"]
 mod scale;
 mod selection;

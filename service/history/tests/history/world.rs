@@ -8,9 +8,7 @@ use shoal_history::{
     QueryBudget, Replay, RowFilter, RunDevice, Scan, Trajectory, Version, Watermark, Zone,
 };
 use shoal_position_log::{SimulatedDisk, Storage};
-
-use crate::model::{Model, Rectangle, contains};
-use crate::random::Random;
+use shoal_testkit::{Past, Random};
 
 pub(crate) const FOLDER: &str = "fleets/buses/history";
 pub(crate) const PARTITION_MS: i64 = 60_000;
@@ -29,6 +27,9 @@ pub(crate) fn options() -> HistoryOptions {
     }
 }
 
+/// A rectangle that a test asks for: west, south, east, north.
+pub(crate) type Rectangle = [i32; 4];
+
 /// A filter by rectangle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inside(pub(crate) Rectangle);
@@ -45,7 +46,14 @@ impl RowFilter for Inside {
     }
 
     fn matches(&self, rows: &FixColumns, row: usize) -> bool {
-        contains(&self.0, rows.x[row], rows.y[row])
+        self.has(&rows.row(row))
+    }
+}
+
+impl Inside {
+    pub(crate) fn has(&self, row: &FixRow) -> bool {
+        let [west, south, east, north] = self.0;
+        (west..=east).contains(&row.x) && (south..=north).contains(&row.y)
     }
 }
 
@@ -62,7 +70,7 @@ pub(crate) struct World {
     pub(crate) disk: SimulatedDisk,
     pub(crate) writer: Option<HistoryWriter>,
     /// What is sealed.
-    pub(crate) model: Model,
+    pub(crate) model: Past,
     pub(crate) epoch: u64,
     pub(crate) shape: Shape,
     chance: Random,
@@ -83,7 +91,7 @@ pub(crate) enum Step {
 impl World {
     pub(crate) fn new(seed: u64, shape: Shape) -> Self {
         let (disk, chance) = (SimulatedDisk::new(seed), Random::new(seed));
-        Self { disk, writer: None, model: Model::new(), epoch: 0, shape, chance, device: None }
+        Self { disk, writer: None, model: Past::new(), epoch: 0, shape, chance, device: None }
     }
 
     pub(crate) fn below(&mut self, limit: usize) -> usize {
@@ -118,7 +126,7 @@ impl World {
     }
 
     /// A batch, and the model after it.
-    pub(crate) fn batch(&mut self) -> (Batch, Model) {
+    pub(crate) fn batch(&mut self) -> (Batch, Past) {
         let (mut batch, mut model) = (Batch::default(), self.model.clone());
         // Most fixes are of the present, some are late.
         let now_ms = self.now_ms();
@@ -149,7 +157,7 @@ impl World {
     }
 
     fn row(&mut self, object: u64, time_ms: i64) -> FixRow {
-        let mut place = |scale: i32| self.chance.below(2_000) as i32 * scale - 1_000 * scale;
+        let mut place = |scale: i32| self.chance.below(2_000) * scale - 1_000 * scale;
         let row = FixRow::new(object, time_ms, place(900_000), place(400_000));
         match self.below(3) {
             0 => FixRow { speed_mm_s: self.below(30_000) as u32, ..row },
@@ -240,15 +248,16 @@ impl World {
     pub(crate) fn compare(&mut self, name: &str, rows_max: usize) {
         let (a, b) = (self.time_ms(), self.time_ms());
         let window = (a.min(b), a.max(b));
-        let mut side = |scale: i32| (self.chance.below(2_000) as i32 - 1_000) * scale;
+        let mut side = |scale: i32| (self.chance.below(2_000) - 1_000) * scale;
         let (a, b, c, d) = (side(900_000), side(900_000), side(400_000), side(400_000));
         let region = [a.min(b), c.min(d), a.max(b), c.max(d)];
+        let is_inside = |row: &FixRow| Inside(region).has(row);
         let (model, version) = (&self.model, self.version());
         let name = format!("{name} window {window:?} region {region:?}");
 
         let mut passed = scan(version.clone(), window, region);
         passed.sort_by_key(|row| (row.object, row.time_ms));
-        assert_eq!(passed, model.passed(window, &region), "{name}");
+        assert_eq!(passed, model.passed(window, is_inside), "{name}");
         let whole = QueryBudget::unlimited;
         let objects = Scan::new(version.clone(), window, Inside(region), whole()).objects();
         let mut expected: Vec<u64> = passed.iter().map(|row| row.object).collect();
@@ -258,12 +267,15 @@ impl World {
         let inside = Scan::new(version.clone(), window, Inside(region), whole());
         let (mut density, mut squares) = (Density::new(inside, grid).unwrap(), Vec::new());
         while density.next(&mut squares).unwrap() {}
-        assert_eq!(squares, model.density(window, &region, 70e6, 7_000), "{name}");
+        let squares = squares.into_iter();
+        let found = squares.map(|cell| ((cell.time_ms, cell.row, cell.column), cell.fixes));
+        let expected = model.density(window, is_inside, 70e6, 7_000);
+        assert!(found.eq(expected), "{name}");
 
         let mut replay = Replay::new(version, window, Inside(region), budget(rows_max));
         let mut out = FixColumns::new();
         while replay.next(&mut out).unwrap() {}
-        assert_eq!(rows(&out), model.replay(window, &region), "{name}");
+        assert_eq!(rows(&out), model.replay(window, is_inside), "{name}");
         self.compare_objects(&name, window, region, rows_max);
     }
 
@@ -292,7 +304,10 @@ impl World {
         let mut as_of = AsOf::new(version, query, Inside(region), budget(rows_max));
         out.clear();
         while as_of.next(&mut out).unwrap() {}
-        let expected = self.model.as_of(time_ms, ttl_ms, asked.as_deref(), &region);
+        let expected = self.model.as_of(time_ms, ttl_ms, |row| {
+            asked.as_ref().is_none_or(|asked| asked.contains(&row.object))
+                && Inside(region).has(row)
+        });
         assert_eq!(rows(&out), expected, "{name} as of {time_ms} TTL {ttl_ms:?} of {asked:?}");
     }
 }

@@ -61,7 +61,7 @@ impl SimulatedDisk {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
-            chance: Chance(seed),
+            chance: Chance::new(seed),
             files: BTreeMap::new(),
             folders: BTreeSet::from([String::new()]),
             seen: BTreeMap::new(),
@@ -161,7 +161,7 @@ impl SimulatedDisk {
     pub fn fork(&self, seed: u64) -> Self {
         let state = self.state();
         Self(Arc::new(Mutex::new(State {
-            chance: Chance(seed),
+            chance: Chance::new(seed),
             files: state.files.clone(),
             folders: state.folders.clone(),
             seen: state.seen.clone(),

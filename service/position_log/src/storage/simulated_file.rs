@@ -1,22 +1,25 @@
 //! A file of the simulated disk: what the program sees, and what a crash may leave of it.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+
 use crate::limits::SECTOR_BYTES;
 
-/// A seeded source of numbers: SplitMix64 (Steele, Lea, Flood 2014).
+/// A seeded source of numbers.
 #[derive(Debug)]
-pub(super) struct Chance(pub(super) u64);
+pub(super) struct Chance(SplitMix64);
 
 impl Chance {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    pub(super) fn new(seed: u64) -> Self {
+        Self(SplitMix64::from_seed(seed.to_le_bytes()))
+    }
+
+    pub(super) fn word(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.word() % limit
     }
 }
 
@@ -101,7 +104,7 @@ fn keep_part(durable: &mut Vec<u8>, write: &PendingWrite, chance: &mut Chance) {
                     0 => {}
                     1 => store(durable, offset, &[0; SECTOR_BYTES][..new.len()]),
                     2 => {
-                        let garbage: Vec<u8> = new.iter().map(|_| chance.next() as u8).collect();
+                        let garbage: Vec<u8> = new.iter().map(|_| chance.word() as u8).collect();
                         store(durable, offset, &garbage);
                     }
                     _ => store(durable, offset, new),

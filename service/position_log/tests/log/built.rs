@@ -6,8 +6,8 @@ use shoal_position_log::{
     CycleSource, Group, LogError, LogOptions, LogReader, ReadMode, Recovered, SimulatedDisk,
     Storage,
 };
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::sample::{LOG, OwnedCycle, cycle, open, options, reader};
 
 pub(crate) struct Built {

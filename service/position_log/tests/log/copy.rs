@@ -7,9 +7,9 @@ use shoal_position_log::{
     CheckpointExport, CheckpointHeader, CheckpointImport, CheckpointWriter, Fault, Group, LogError,
     PastTerm, Position, SimulatedDisk, Storage, open_newest,
 };
+use shoal_testkit::Random;
 
 use crate::built::Built;
-use crate::random::Random;
 use crate::sample::{CHECKPOINT, LOG, cycle, fleet, open, options, recover};
 
 #[test]

@@ -1,8 +1,8 @@
 //! A crash at every operation of short programs, and again while recovering from it.
 
 use shoal_position_log::Fault;
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::scale::seeds;
 use crate::world::{Step, World, program};
 

@@ -6,9 +6,9 @@ use shoal_position_log::{
     FleetIdentity, Group, LogError, LogOptions, LogReader, LogWriter, ReadMode, Storage,
     list_segments, repair,
 };
+use shoal_testkit::Random;
 
 use crate::built::Built;
-use crate::random::Random;
 use crate::sample::{LOG, cycle, open, options, reader, recover};
 use crate::seal::{seal_segment, set};
 
@@ -132,10 +132,10 @@ fn a_checkpoint_beyond_the_log_is_an_error_until_the_loss_is_accepted() {
 /// Damages one byte in each page of a log; a repair must make a log of the cycles before.
 #[test]
 fn a_repaired_log_holds_what_was_before_the_damage() {
-    let count = Built::new(11, 12, 3_000, true).segments().len();
+    let count = Built::new(12, 12, 3_000, true).segments().len();
     assert!(count > 3);
     for (segment, page) in (0..count).flat_map(|it| (0..4).map(move |page| (it, page))) {
-        let built = Built::new(11, 12, 3_000, true);
+        let built = Built::new(12, 12, 3_000, true);
         let path = &built.segments()[segment];
         built.disk.flip(path, page * 4096 * 8 + 16 * 8);
         let before = built.read(ReadMode::Recover);

@@ -2,8 +2,8 @@
 //! lost or that land elsewhere although the disk reports success.
 
 use shoal_position_log::{Fault, LogError};
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::scale::seeds;
 use crate::world::{Step, World, program};
 

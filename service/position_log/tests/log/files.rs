@@ -8,8 +8,8 @@ use shoal_position_log::{
     LogWriter, Manifest, ManifestEntry, PastTerm, ProducerState, ReadMode, Retention, Section,
     Storage, Terms, decode_producers, open_newest,
 };
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::sample::{CHECKPOINT, LOG, cycle, fleet, open, options, reader, recover};
 
 #[test]
@@ -94,7 +94,7 @@ fn a_checkpoint_and_the_rest_of_the_log_are_the_state() {
         greatest: 100 + number,
         open: (0..number % 4).collect(),
     };
-    let blob: Vec<u8> = (0..3_000_000).map(|_| chance.next() as u8).collect();
+    let blob: Vec<u8> = (0..3_000_000).map(|_| chance.word() as u8).collect();
     for epoch in 1..=90 {
         cycle(&mut chance, epoch, 9_000).append_to(&mut group);
         log.write(&mut group).unwrap();

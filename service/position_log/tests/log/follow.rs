@@ -1,9 +1,9 @@
 //! Reading beside a writer, as a follower does; and groups larger than a segment.
 
 use shoal_position_log::{CycleSource, Group, LoggedCycle, ReadMode, RequestBody, Retention};
+use shoal_testkit::Random;
 
 use crate::built::Built;
-use crate::random::Random;
 use crate::sample::{OwnedBody, OwnedCycle, OwnedRequest, cycle, open, options, reader, recover};
 
 #[test]

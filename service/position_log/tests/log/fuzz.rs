@@ -8,10 +8,9 @@ use shoal_position_log::{
     ProducerState, ReadMode, Section, SimulatedDisk, Storage, decode_producers, list_segments,
     open_newest, repair,
 };
+use shoal_testkit::{Bound, Random, fuzz_seed};
 
-use crate::bound::{Bound, seed};
 use crate::built::Built;
-use crate::random::Random;
 use crate::sample::{CHECKPOINT, LOG, fleet, options, reader};
 use crate::seal::{seal_checkpoint, seal_segment, set};
 
@@ -59,7 +58,7 @@ fn read_log(built: &Built) -> bool {
 
 #[test]
 fn fuzz_segments() {
-    let mut chance = Random::new(seed(41));
+    let mut chance = Random::new(fuzz_seed(41));
     let built: Vec<Built> = (0..6).map(|seed| Built::new(seed, 6, 1_500, seed % 2 == 0)).collect();
     let (mut accepted, mut bound) = (0, Bound::new(6_000));
     while bound.goes_on() {
@@ -114,7 +113,7 @@ fn checkpoint(storage: &Arc<dyn Storage>, epoch: u64, bytes: usize) {
 
 #[test]
 fn fuzz_checkpoints() {
-    let mut chance = Random::new(seed(42));
+    let mut chance = Random::new(fuzz_seed(42));
     let disk = SimulatedDisk::new(1);
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     storage.create_dir(CHECKPOINT).unwrap();
@@ -148,7 +147,7 @@ fn fuzz_checkpoints() {
 
 #[test]
 fn fuzz_records_and_manifests() {
-    let mut chance = Random::new(seed(43));
+    let mut chance = Random::new(fuzz_seed(43));
     let built = Built::new(3, 8, 300, true);
     let mut records = Vec::new();
     crate::sample::recover(&built.storage, 0, |it| records.push(it.encoded().to_vec())).unwrap();

@@ -1,10 +1,7 @@
 //! Released bytes, in `tests/golden`: they stay readable, and the writer still writes them.
 //!
-//! A test with SHOAL_WRITE_GOLDEN=yes writes a file once; a file that exists is never written
-//! again. A change that breaks these tests breaks the format.
+//! See `GoldenFolder`.
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use shoal_position_log::{
@@ -12,25 +9,14 @@ use shoal_position_log::{
     LoggedCycle, LoggedNames, Manifest, ManifestEntry, ObjectIds, PastTerm, Position,
     ProducerState, ReadMode, Section, SimulatedDisk, Storage, decode_producers, open_newest,
 };
+use shoal_testkit::GoldenFolder;
 
 use crate::sample::{
     CHECKPOINT, LOG, OwnedBody, OwnedCycle, OwnedNames, OwnedRequest, fleet, open, options, reader,
     recover,
 };
 
-fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
-}
-
-/// Compares a file of the disk with the golden file of this name.
-fn assert_golden(name: &str, bytes: &[u8]) {
-    let path = path(name);
-    if !path.exists() && std::env::var("SHOAL_WRITE_GOLDEN").is_ok_and(|value| value == "yes") {
-        fs::write(&path, bytes).expect("the golden folder can be written");
-    }
-    let golden = fs::read(&path).expect("golden files are part of the tree");
-    assert!(bytes == golden, "{name}: the writer's bytes have changed");
-}
+const GOLDEN: GoldenFolder = GoldenFolder { package: env!("CARGO_MANIFEST_DIR") };
 
 /// Two cycles with every kind of request.
 fn cycles() -> Vec<OwnedCycle> {
@@ -84,8 +70,8 @@ fn cycles_with_names() {
 fn assert_records(name: &str, cycles: &[OwnedCycle]) {
     let mut group = Group::new();
     cycles.iter().for_each(|cycle| cycle.append_to(&mut group));
-    assert_golden(name, group.payload());
-    let golden = fs::read(path(name)).unwrap();
+    GOLDEN.assert_is(name, group.payload());
+    let golden = GOLDEN.bytes(name);
     let mut rest = &golden[..];
     for expected in cycles {
         let cycle = LoggedCycle::parse(1, rest).unwrap();
@@ -167,7 +153,7 @@ fn log_version_1() {
     log.close().unwrap();
     for number in 1..=2 {
         let bytes = disk.bytes(&format!("{LOG}/000000000000000{number}.segment")).unwrap();
-        assert_golden(&format!("log_v1_{number}.segment"), &bytes);
+        GOLDEN.assert_is(&format!("log_v1_{number}.segment"), &bytes);
     }
 }
 
@@ -177,7 +163,7 @@ fn log_version_1_is_read() {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     storage.create_dir(LOG).unwrap();
     for number in 1..=2 {
-        let bytes = fs::read(path(&format!("log_v1_{number}.segment"))).unwrap();
+        let bytes = GOLDEN.bytes(&format!("log_v1_{number}.segment"));
         disk.put(&format!("{LOG}/000000000000000{number}.segment"), &bytes);
     }
     let mut expected = cycles().into_iter();
@@ -219,7 +205,7 @@ fn checkpoint_version_1() {
     file.section(65535, &[]).unwrap();
     file.finish().unwrap();
     let path = format!("{CHECKPOINT}/0000000000000043.checkpoint");
-    assert_golden("state_v1.checkpoint", &disk.bytes(&path).unwrap());
+    GOLDEN.assert_is("state_v1.checkpoint", &disk.bytes(&path).unwrap());
     let mut newest = open_newest(&storage, CHECKPOINT, Some(&fleet())).unwrap().newest.unwrap();
     assert_eq!((newest.header(), newest.past_terms()), (&header, &past[..]));
     let Some(Section::Producers(bytes)) = newest.next_section().unwrap() else { panic!() };
@@ -237,6 +223,6 @@ fn manifest_version_1() {
     let entry = ManifestEntry { fleet: fleet(), description: b"event_clock = true".to_vec() };
     let manifest = Manifest { fleets: vec![entry] };
     manifest.store(&disk).unwrap();
-    assert_golden("fleets_v1.manifest", &disk.bytes("fleets.manifest").unwrap());
+    GOLDEN.assert_is("fleets_v1.manifest", &disk.bytes("fleets.manifest").unwrap());
     assert_eq!(Manifest::load(&disk).unwrap(), Some(manifest));
 }

@@ -1,9 +1,9 @@
 //! Clients' bytes that look like parts of a log, and bytes of earlier groups.
 
 use shoal_position_log::{Group, ReadMode};
+use shoal_testkit::Random;
 
 use crate::built::Built;
-use crate::random::Random;
 use crate::sample::{OwnedBody, OwnedCycle, OwnedRequest, cycle, open, options};
 use crate::seal::set;
 

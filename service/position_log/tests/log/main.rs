@@ -5,8 +5,6 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
 mod bit_flips;
-#[path = "../../../codec/tests/block/bound.rs"]
-mod bound;
 mod built;
 mod copy;
 mod crash_points;
@@ -17,8 +15,6 @@ mod follow;
 mod fuzz;
 mod golden;
 mod hostile;
-#[path = "../../../codec/tests/block/random.rs"]
-mod random;
 mod random_programs;
 mod sample;
 mod scale;

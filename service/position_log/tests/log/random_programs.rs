@@ -1,8 +1,8 @@
 //! Long random programs with crashes, input/output errors and full disks at random.
 
 use shoal_position_log::{Fault, SimulatedDisk};
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::scale::seeds;
 use crate::world::{World, program};
 

@@ -7,8 +7,7 @@ use shoal_position_log::{
     LogReader, LogWriter, LoggedCycle, LoggedNames, LoggedRequest, ObjectIds, ProducerBatch,
     ReadMode, ReadOptions, Recovered, RefusedRow, RequestBody, Storage, push_name,
 };
-
-use crate::random::Random;
+use shoal_testkit::Random;
 
 pub(crate) const LOG: &str = "fleets/bus/log";
 pub(crate) const CHECKPOINT: &str = "fleets/bus/checkpoint";
@@ -114,9 +113,9 @@ pub(crate) fn cycle(chance: &mut Random, epoch: u64, bytes_max: usize) -> OwnedC
     let requests: Vec<OwnedRequest> = (0..chance.below(4))
         .map(|number| {
             let mut bytes = vec![0; chance.below(bytes_max)];
-            bytes.iter_mut().for_each(|byte| *byte = chance.next() as u8);
+            bytes.iter_mut().for_each(|byte| *byte = chance.word() as u8);
             let body = match chance.below(5) {
-                0 => OwnedBody::Remove((0..chance.below(20)).map(|_| chance.next()).collect()),
+                0 => OwnedBody::Remove((0..chance.below(20)).map(|_| chance.word()).collect()),
                 1 => OwnedBody::Clear,
                 2 => OwnedBody::Rows(bytes),
                 _ => OwnedBody::Block(bytes),
@@ -138,8 +137,8 @@ pub(crate) fn cycle(chance: &mut Random, epoch: u64, bytes_max: usize) -> OwnedC
     let names = (chance.below(3) == 0).then(|| {
         let name = "näme".repeat(1 + chance.below(40));
         let names = vec![name.as_str(); chance.below(5)];
-        let forgotten = [chance.next() >> 1, u64::MAX];
-        OwnedNames::new(1 + (chance.next() >> 1), &names, &forgotten[..chance.below(3)])
+        let forgotten = [chance.word() >> 1, u64::MAX];
+        OwnedNames::new(1 + (chance.word() >> 1), &names, &forgotten[..chance.below(3)])
     });
     OwnedCycle { header, requests, outcome, names }
 }

@@ -9,8 +9,8 @@ use shoal_position_log::{
     LogOptions, LogWriter, PastTerm, ReadMode, Retention, Retirement, Section, SimulatedDisk,
     Storage, Terms, open_newest,
 };
+use shoal_testkit::Random;
 
-use crate::random::Random;
 use crate::sample::{CHECKPOINT, LOG, OwnedCycle, cycle, fleet, options, reader};
 
 /// One step of a program.

@@ -276,6 +276,8 @@ mod tests {
     use shoal_client::AnswerRow;
     use shoal_engine::Space;
 
+    use shoal_testkit::Random;
+
     use super::*;
     use crate::cli::geoparquet::GeoParquetWriter;
 
@@ -310,12 +312,11 @@ mod tests {
     fn damaged_files_end_with_a_fault_or_all_rows() {
         let whole = file();
         assert_eq!(read(&whole), (ROWS as usize, 0));
-        let mut random = 1_u64;
+        let mut random = Random::new(1);
         for _ in 0..400 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let place = (random >> 33) as usize % whole.len();
+            let place = random.below(whole.len());
             let mut damaged = whole.clone();
-            damaged[place] ^= 1 << (random >> 61);
+            damaged[place] ^= 1 << random.below(8);
             let (rows, faults) = read(&damaged);
             assert!(faults > 0 || rows == ROWS as usize, "byte {place}: {rows} rows");
             let (_, faults) = read(&whole[..place]);

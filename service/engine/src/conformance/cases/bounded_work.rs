@@ -96,8 +96,7 @@ pub fn answers_are_whole_or_left(make: Make) {
 
 /// Queries that need very much are left, and take nothing from those of another group.
 pub fn a_group_takes_nothing_from_another(make: Make) {
-    let side = 300;
-    let mut backend = engine_with_objects(make, side);
+    let mut backend = engine_with_objects(make, 100);
     let mut asked: Vec<Query> = Vec::new();
     for _ in 0..4_096 {
         let kind = QueryKind::Range(circle(0.0, 0.0, 400.0));

@@ -27,7 +27,6 @@ use crate::conformance::builders::{
     query, rectangle, request, set, square,
 };
 use crate::conformance::compare::first_difference;
-use crate::conformance::random::Random;
 use crate::conformance::trial::{Make, Trial};
 use crate::cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
@@ -46,3 +45,4 @@ use crate::subscription::{
 use EventKind::{
     Cleared, Cross, Enter, Expired, Filtered, Left, Move, Present, RegionChanged, Removed,
 };
+use shoal_testkit::Random;

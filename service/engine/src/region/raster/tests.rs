@@ -7,27 +7,11 @@ use std::sync::Arc;
 
 use std::f64::consts::TAU;
 
+use shoal_testkit::Random;
+
 use super::*;
 use crate::region::{Region, Ring};
 use crate::space::Space;
-
-/// A linear congruential generator.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        ((u128::from(self.0) * u128::from(end)) >> 64) as u64
-    }
-
-    fn between(&mut self, min: i32, max: i32) -> i32 {
-        (i64::from(min) + self.below(u64::from(max.abs_diff(min)) + 1) as i64) as i32
-    }
-
-    fn unit(&mut self) -> f64 {
-        self.below(1 << 53) as f64 / (1_u64 << 53) as f64
-    }
-}
 
 /// A ring in a square of 2 by 2 around the origin.
 fn ring(random: &mut Random) -> Ring {
@@ -104,7 +88,7 @@ fn point(random: &mut Random, raster: &Raster<'_>) -> (i32, i32) {
     };
     let between = |a: i32, b: i32, part: f64| f64::from(a) + (f64::from(b) - f64::from(a)) * part;
     let (mut x, mut y) =
-        (i64::from(random.between(x_min, x_max)), i64::from(random.between(y_min, y_max)));
+        (i64::from(random.quanta(x_min, x_max)), i64::from(random.quanta(y_min, y_max)));
     match random.below(6) {
         0 => (x, y) = (x_low.into(), y_low.into()),
         1 => (x, y) = (x_high.into(), y_high.into()),
@@ -128,7 +112,7 @@ fn point(random: &mut Random, raster: &Raster<'_>) -> (i32, i32) {
 fn a_raster_answers_as_its_polygon() {
     let (mut held, mut uniform, mut beyond, mut parts) = ([0; 2], [0; 2], 0, 0);
     for seed in 0..3_000 {
-        let random = &mut Random(seed);
+        let random = &mut Random::new(seed);
         let polygon = polygon(random);
         let side = 2 + random.below(7) as u32;
         let raster = Raster::new(&polygon, shifts(&polygon.slabs(), side)).unwrap();
@@ -152,10 +136,8 @@ fn a_raster_answers_as_its_polygon() {
             uniform[0] += usize::from(misses);
             uniform[1] += usize::from(covers);
             for _ in 0..20 {
-                let (x, y) = (
-                    random.between(rect.x_min, rect.x_max),
-                    random.between(rect.y_min, rect.y_max),
-                );
+                let (x, y) =
+                    (random.quanta(rect.x_min, rect.x_max), random.quanta(rect.y_min, rect.y_max));
                 let holds = polygon.contains(x, y);
                 assert!(!(covers && !holds || misses && holds), "seed {seed}: {x} {y} {rect:?}");
             }

@@ -1,35 +1,51 @@
 //! Recomputes every checksum of a changed block, as far as the bytes make sense.
 //!
-//! It follows FORMAT.md and not the package's reader. It repeats the offsets so that an error in
-//! the package's table shows.
+//! It follows FORMAT.md and not the reader of shoal-codec. It repeats the offsets so that an error in
+//! its table shows.
 
-pub(crate) const HEADER: usize = 128;
-pub(crate) const DIRECTORY_BYTES: usize = 24;
-pub(crate) const BLOCK_BYTES: usize = 32;
-pub(crate) const ROWS: usize = 80;
-pub(crate) const COLUMNS: usize = 84;
-pub(crate) const COMPACT_BLOCK_BYTES: usize = 12;
-pub(crate) const COMPACT_HEADER_BYTES: usize = 36;
+/// Bytes of an ordinary header.
+pub const HEADER: usize = 128;
+/// Offset of the length of the directory.
+pub const DIRECTORY_BYTES: usize = 24;
+/// Offset of the length of the block.
+pub const BLOCK_BYTES: usize = 32;
+/// Offset of the number of rows.
+pub const ROWS: usize = 80;
+/// Offset of the number of columns.
+pub const COLUMNS: usize = 84;
+/// Offset of the length of a compact block.
+pub const COMPACT_BLOCK_BYTES: usize = 12;
+/// Offset of the length of a compact header.
+pub const COMPACT_HEADER_BYTES: usize = 36;
 
-pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+/// The field of 16 bits at `offset`, if the bytes reach so far.
+#[must_use]
+pub fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     Some(u16::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
 }
 
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+/// The field of 32 bits at `offset`.
+#[must_use]
+pub fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
 }
 
-pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+/// The field of 64 bits at `offset`.
+#[must_use]
+pub fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
 }
 
 /// Overwrites the field at `offset`.
-pub(crate) fn set<const N: usize>(bytes: &mut [u8], offset: usize, field: [u8; N]) {
+///
+/// # Panics
+/// When the bytes end before it.
+pub fn set<const N: usize>(bytes: &mut [u8], offset: usize, field: [u8; N]) {
     bytes[offset..offset + N].copy_from_slice(&field);
 }
 
 /// Recomputes all checksums of a block in any form: payload, directory and header.
-pub(crate) fn seal(bytes: &mut [u8]) {
+pub fn seal(bytes: &mut [u8]) {
     match u16_at(bytes, 8) {
         Some(2) => return seal_compact(bytes),
         _ if bytes.get(12).is_some_and(|flags| flags & 4 != 0) => return seal_first_form(bytes),
@@ -49,7 +65,7 @@ pub(crate) fn seal(bytes: &mut [u8]) {
 }
 
 /// Recomputes the checksums of a compact block, unless its header is too short.
-pub(crate) fn seal_compact(bytes: &mut [u8]) {
+pub fn seal_compact(bytes: &mut [u8]) {
     let Some(header) = bytes.get(COMPACT_HEADER_BYTES).map(|bytes| usize::from(*bytes)) else {
         return;
     };

@@ -10,7 +10,8 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// The rest of a target's run.
-pub(crate) struct Bound {
+#[derive(Debug)]
+pub struct Bound {
     end: Option<Instant>,
     left: u64,
     done: u64,
@@ -24,14 +25,16 @@ fn set<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
 
 impl Bound {
     /// As set in the environment, or `small` executions.
-    pub(crate) fn new(small: u64) -> Self {
+    #[must_use]
+    pub fn new(small: u64) -> Self {
         let seconds = set("SHOAL_FUZZ_SECONDS").map(Duration::from_secs_f64);
         let left = set("SHOAL_FUZZ_EXECUTIONS").unwrap_or(small);
         Self { end: seconds.map(|seconds| Instant::now() + seconds), left, done: 0 }
     }
 
     /// True if there is one more execution.
-    pub(crate) fn is_open(&self) -> bool {
+    #[must_use]
+    pub fn is_open(&self) -> bool {
         match self.end {
             // At least one.
             Some(end) => self.done == 0 || Instant::now() < end,
@@ -40,20 +43,22 @@ impl Bound {
     }
 
     /// True if there is one more execution, which it counts.
-    pub(crate) fn goes_on(&mut self) -> bool {
+    pub fn goes_on(&mut self) -> bool {
         let goes_on = self.is_open();
         self.done += u64::from(goes_on);
         goes_on
     }
 
     /// Executions so far.
-    pub(crate) fn done(&self) -> u64 {
+    #[must_use]
+    pub fn done(&self) -> u64 {
         self.done
     }
 }
 
 /// The seed of a target, printed to reproduce a failure.
-pub(crate) fn seed(usual: u64) -> u64 {
+#[must_use]
+pub fn fuzz_seed(usual: u64) -> u64 {
     let seed = set("SHOAL_FUZZ_SEED").unwrap_or(usual);
     println!("SHOAL_FUZZ_SEED={seed}");
     seed

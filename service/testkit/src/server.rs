@@ -1,0 +1,131 @@
+//! A server in the process of a test: the task that serves, how it is stopped, and waits that end.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Timeout of every wait; only a hang exceeds it.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A listener, and the address at which it listens.
+#[derive(Debug)]
+pub struct FreePort {
+    /// FreePort already: connections wait until it is served.
+    pub listener: TcpListener,
+    /// With the port that it got.
+    pub address: SocketAddr,
+}
+
+/// A server that runs until it is stopped. When it is dropped it must end without an error.
+#[derive(Debug)]
+pub struct Serving<E: Debug> {
+    stop: Option<oneshot::Sender<()>>,
+    task: Option<JoinHandle<Result<(), E>>>,
+}
+
+/// Listens at an address, port 0 for any.
+///
+/// # Panics
+/// When it cannot.
+pub async fn bind(address: SocketAddr) -> FreePort {
+    let listener = TcpListener::bind(address).await.expect("the address is free");
+    let address = listener.local_addr().expect("it listens");
+    FreePort { listener, address }
+}
+
+/// Listens at any free port of loopback.
+///
+/// # Panics
+/// When there is none.
+pub async fn bind_any() -> FreePort {
+    bind(SocketAddr::from(([127, 0, 0, 1], 0))).await
+}
+
+/// Fails the test after [`PATIENCE`].
+///
+/// # Panics
+/// Then.
+pub async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("timed out")
+}
+
+/// Waits until a condition holds.
+///
+/// # Panics
+/// After [`PATIENCE`].
+pub async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    let polling = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    within(polling).await;
+}
+
+impl<E: Debug + Send + 'static> Serving<E> {
+    /// Runs what `serve` returns; it ends when the future that it gets is ready.
+    pub fn start<F>(serve: impl FnOnce(Shutdown) -> F) -> Self
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(serve(Shutdown(stopped)));
+        Self { stop: Some(stop), task: Some(task) }
+    }
+
+    /// Requests it to stop.
+    pub fn begin_stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+    }
+
+    /// Waits for its end, and returns how it ended.
+    ///
+    /// # Panics
+    /// If it panicked.
+    pub async fn ended(mut self) -> Result<(), E> {
+        let task = self.task.take().expect("it is awaited once");
+        within(task).await.expect("the server does not panic")
+    }
+
+    /// Stops it, and returns how it ended.
+    ///
+    /// # Errors
+    /// Its own.
+    pub async fn stop(mut self) -> Result<(), E> {
+        self.begin_stop();
+        self.ended().await
+    }
+}
+
+impl<E: Debug> Drop for Serving<E> {
+    /// Confirms that the server stops without error, unless the test failed.
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(task) = self.task.take().filter(|_| !std::thread::panicking()) {
+            let stopped = || Handle::current().block_on(within(task));
+            let ended = tokio::task::block_in_place(stopped);
+            ended.expect("the server does not panic").expect("the server ends in order");
+        }
+    }
+}
+
+/// Ready when the server shall end.
+#[derive(Debug)]
+pub struct Shutdown(oneshot::Receiver<()>);
+
+impl Shutdown {
+    /// Waits for it.
+    pub async fn wait(self) {
+        drop(self.0.await);
+    }
+}
