@@ -21,8 +21,5 @@ fn main() {
     let variable = |name| PathBuf::from(env::var_os(name).expect("cargo sets it"));
     let layout = variable("DEP_SHOAL_PRIMITIVES_INCLUDE");
     let toolkit = Toolkit::find(&[&layout, Path::new("../gpu/kernels")]);
-    for keys in ["words", "pairs"] {
-        let to = variable("OUT_DIR").join(format!("contenders_{keys}.fatbin"));
-        toolkit.fatbin(&format!("kernels/contenders_{keys}.cu"), &to);
-    }
+    toolkit.fatbins(&["contenders_words", "contenders_pairs"], &variable("OUT_DIR"));
 }

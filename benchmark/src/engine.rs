@@ -13,8 +13,8 @@ use shoal_workload::Params;
 use crate::error::BenchmarkError;
 use crate::harness::source::{Attributes, Source};
 use crate::harness::{
-    AnswerHash, BackendName, Column, CycleTimes, Driver, Files, ResultRow, answers, cycle_input,
-    table,
+    AnswerHash, BackendName, Column, Common, CycleTimes, Driver, Output, ResultRow, answers,
+    cycle_input, table,
 };
 
 /// Rows per object after which loading fails: some generators report rarely.
@@ -50,11 +50,8 @@ pub(crate) struct Options {
     /// Add speed and heading to the rows.
     #[arg(long)]
     attributes: bool,
-    /// Seed of the workloads.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
-    files: Files,
+    common: Common,
 }
 
 /// One run.
@@ -111,20 +108,20 @@ impl Row {
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     let (cycle, window) = (options.cycle, options.window);
     let head = format!("engine, cycles of {cycle} updates, window {window}");
-    let one = |backend: BackendName, name: &str, machine: &str, rows: &mut Vec<Row>| {
+    let one = |backend: BackendName, name: &str, out: &mut Output<Row>| {
         table::print_titles::<Row>(name);
         for objects in &options.objects {
             for distribution in &options.distribution {
                 for mix in &options.updates_per_query {
-                    let row = measure(options, backend, machine, *objects, distribution, *mix)?;
-                    row.print();
-                    rows.push(row);
+                    let row =
+                        measure(options, backend, &out.machine, *objects, distribution, *mix)?;
+                    out.add(row);
                 }
             }
         }
         Ok(())
     };
-    options.files.run(&head, &[options.backend], one, |_, _, _| Ok(()))
+    options.common.run(&head, &[options.backend], one, |_, _, _| Ok(()))
 }
 
 fn measure(
@@ -183,7 +180,7 @@ fn measure(
 fn open(options: &Options, objects: u64, distribution: &str) -> Result<Source, BenchmarkError> {
     let params = Params {
         objects,
-        seed: options.seed,
+        seed: options.common.seed,
         window: options.window,
         windows_follow: options.windows_follow,
         ..Params::default()

@@ -12,7 +12,6 @@ mod history;
 mod index;
 mod log;
 mod pgrid;
-mod resident;
 mod subscription;
 
 use std::process::ExitCode;
@@ -39,10 +38,8 @@ enum Command {
     Subscription(subscription::Options),
     /// The tree over sorted keys beside other structures, on CPU and device.
     Index(index::Options),
-    /// Questions about a past of moving objects, and its size.
+    /// Questions about a past of moving objects, and its size, on disk and in a device's memory.
     History(history::Options),
-    /// Runs of the history that stay in a device's memory: scans, states of all objects, of pairs.
-    Resident(resident::Options),
     /// The position log: append, read and recover beside the limit of the disk.
     Log(log::Options),
 }
@@ -55,7 +52,6 @@ fn main() -> ExitCode {
         Command::Subscription(options) => subscription::run(&options),
         Command::Index(options) => index::run(&options),
         Command::History(options) => history::run(&options),
-        Command::Resident(options) => resident::run(&options),
         Command::Log(options) => log::run(&options),
     };
     match done {

@@ -14,6 +14,7 @@ use super::contender::{Contender, Part, TOGETHER_RUNS};
 use super::shoal_contender::{Planning, ShoalContender, chunk_bytes, copy_chunk};
 use super::values::bytes;
 use crate::error::BenchmarkError;
+use crate::harness::median;
 
 /// Device memory limit of encoding and of decoding.
 const MEMORY_BYTES: u64 = 8 << 30;
@@ -63,10 +64,8 @@ impl CudaContender {
 impl CudaContender {
     /// Decodes the data on the device repeatedly; returns the median time.
     fn decode_again(&mut self) -> Result<Duration, BenchmarkError> {
-        let runs = (0..TOGETHER_RUNS).map(|_| self.decoder.decode());
-        let mut times_ms = runs.collect::<Result<Vec<f32>, _>>()?;
-        times_ms.sort_by(f32::total_cmp);
-        Ok(milliseconds(times_ms[TOGETHER_RUNS / 2].into()))
+        let runs = (0..TOGETHER_RUNS).map(|_| self.decoder.decode().map(f64::from));
+        Ok(milliseconds(median(runs.collect::<Result<_, _>>()?)))
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn each(
         }
         Ok(())
     };
-    let (rows, seed) = (options.rows as usize, options.seed);
+    let (rows, seed) = (options.rows as usize, options.common.seed);
     match experiment {
         Experiment::Recorded | Experiment::Grouped => {
             for file in recorded::files(&options.data)? {

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shoal_codec::limits::BLOCK_ROWS_MAX;
 
-use crate::harness::Files;
+use crate::harness::Common;
 
 /// Maximum number of rows of a block.
 const ROWS_MAX: i64 = BLOCK_ROWS_MAX as i64;
@@ -221,9 +221,6 @@ pub(crate) struct Options {
     /// repeated up to 4,096 times; 0 disables this.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1024))]
     pub(super) together_mib: u32,
-    /// Seed of generated data.
-    #[arg(long, default_value_t = 1)]
-    pub(super) seed: u64,
     #[command(flatten)]
-    pub(super) files: Files,
+    pub(super) common: Common,
 }

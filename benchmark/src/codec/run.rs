@@ -11,41 +11,31 @@ use super::options::{CodecName, Experiment, Options};
 use super::row::{ALL, Row, Setting};
 use super::{plot, table};
 use crate::error::BenchmarkError;
+use crate::harness::Output;
 
 /// Runs the requested experiments.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     let head = format!(
         "codec, one core, seed {}\n# GB/s of raw bytes: median and best of the runs; every run is \
          compared with the values",
-        options.seed
+        options.common.seed
     );
-    let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
-        run_experiment(experiment, name, options, machine, rows)
-    };
-    options.files.run(&head, &options.experiment, one, plot::draw)
-}
-
-fn run_experiment(
-    experiment: Experiment,
-    name: &str,
-    options: &Options,
-    machine: &str,
-    rows: &mut Vec<Row>,
-) -> Result<(), BenchmarkError> {
-    println!("\n## {name}");
-    let first = rows.len();
-    each(experiment, options, |prepared| {
-        let of_set = run_data_set(experiment, prepared, options, machine)?;
-        table::print_data_set(&of_set);
-        table::print_trees(&of_set);
-        rows.extend(of_set);
+    let one = |experiment: Experiment, name: &str, out: &mut Output<Row>| {
+        println!("\n## {name}");
+        each(experiment, options, |prepared| {
+            let of_set = run_data_set(experiment, prepared, options, &out.machine)?;
+            table::print_data_set(&of_set);
+            table::print_trees(&of_set);
+            out.keep(of_set);
+            Ok(())
+        })?;
+        table::print_totals(out.rows());
+        if experiment == Experiment::Changing {
+            print_gains(out.rows());
+        }
         Ok(())
-    })?;
-    table::print_totals(&rows[first..]);
-    if experiment == Experiment::Changing {
-        print_gains(&rows[first..]);
-    }
-    Ok(())
+    };
+    options.common.run(&head, &options.experiment, one, plot::draw)
 }
 
 /// Measures every codec on one data set.
@@ -65,7 +55,7 @@ fn run_data_set(
     };
     let mut rows = Vec::new();
     for name in codecs(experiment, options) {
-        match contender(name, options.seed) {
+        match contender(name, options.common.seed) {
             Ok(mut contender) => {
                 rows.extend(run_codec(name, contender.as_mut(), prepared, setting, options)?);
             }

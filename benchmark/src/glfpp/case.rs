@@ -85,7 +85,7 @@ impl Case {
             attributes: Attributes::None,
             side: None,
             launch_threads: options.cuda_threads,
-            seed: options.seed,
+            seed: options.common.seed,
             windows_follow: options.windows_follow,
         };
         case.mixed(options.updates, MIX, options.cycle)

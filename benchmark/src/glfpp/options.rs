@@ -5,7 +5,7 @@
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::harness::{BackendName, Files};
+use crate::harness::{BackendName, Common};
 
 /// The experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -73,9 +73,6 @@ pub(crate) struct Options {
     /// Threads of each backend on the CPU; 0 = one per core.
     #[arg(long, default_value_t = 0)]
     pub(super) threads: usize,
-    /// Seed of the workloads.
-    #[arg(long, default_value_t = 1)]
-    pub(super) seed: u64,
     /// Place the queries of `gauss` near the objects instead of anywhere.
     #[arg(long)]
     pub(super) windows_follow: bool,
@@ -111,7 +108,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) timeline: bool,
     #[command(flatten)]
-    pub(super) files: Files,
+    pub(super) common: Common,
 }
 
 impl Options {

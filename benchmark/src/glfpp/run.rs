@@ -5,8 +5,6 @@
 use std::path::Path;
 
 use super::breakdown::Breakdown;
-#[cfg(test)]
-use super::case::Case;
 use super::case::cases;
 use super::contender::contender;
 use super::options::{Experiment, Options};
@@ -15,92 +13,62 @@ use super::row::Row;
 use super::{summary, timeline};
 use crate::error::BenchmarkError;
 use crate::harness::plot::{Cases, Chart, distinct, series_of};
-use crate::harness::{ResultRow, table};
+use crate::harness::{Output, table};
 
 /// Runs the experiments that the flags name.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
-    let head = format!("glfpp, {} threads, seed {}", options.threads(), options.seed);
-    let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
-        run_experiment(experiment, name, options, machine, rows)
+    let head = format!("glfpp, {} threads, seed {}", options.threads(), options.common.seed);
+    let one = |experiment: Experiment, name: &str, out: &mut Output<Row>| {
+        table::print_titles::<Row>(name);
+        let mut ready: Option<Prepared> = None;
+        let mut first_of_workload = 0;
+        for case in cases(experiment, options) {
+            ready = ready.filter(|ready| ready.case.is_workload_of(&case));
+            let prepared = if let Some(ready) = ready {
+                ready.for_case(&case)
+            } else {
+                first_of_workload = out.rows().len();
+                Prepared::new(&case)?
+            };
+            run_prepared(&prepared, options, out)?;
+            table::agree(&out.rows()[first_of_workload..])?;
+            ready = Some(prepared);
+        }
+        summary::print(experiment, out.rows());
+        Ok(())
     };
-    options.files.run(&head, &options.experiment, one, draw)
+    options.common.run(&head, &options.experiment, one, draw)
 }
 
-fn run_experiment(
-    experiment: Experiment,
-    name: &str,
-    options: &Options,
-    machine: &str,
-    rows: &mut Vec<Row>,
-) -> Result<(), BenchmarkError> {
-    table::print_titles::<Row>(name);
-    let first = rows.len();
-    let mut ready: Option<Prepared> = None;
-    let mut first_of_workload = first;
-    let mut left_out = Vec::new();
-    for case in cases(experiment, options) {
-        ready = ready.filter(|ready| ready.case.is_workload_of(&case));
-        let prepared = if let Some(ready) = ready {
-            ready.for_case(&case)
-        } else {
-            first_of_workload = rows.len();
-            Prepared::new(&case)?
-        };
-        run_prepared(&prepared, options, machine, (rows, &mut left_out))?;
-        table::agree(&rows[first_of_workload..])?;
-        ready = Some(prepared);
-    }
-    summary::print(experiment, &rows[first..]);
-    Ok(())
-}
-
-/// Runs every backend on one case and appends their rows.
-#[cfg(test)]
-pub(super) fn run_case(
-    case: &Case,
-    options: &Options,
-    machine: &str,
-    rows: &mut Vec<Row>,
-) -> Result<(), BenchmarkError> {
-    let first = rows.len();
-    run_prepared(&Prepared::new(case)?, options, machine, (rows, &mut Vec::new()))?;
-    table::agree(&rows[first..])
-}
-
-/// Runs every backend on a prepared case and appends their rows. Prints once why a backend is left
-/// out.
-fn run_prepared(
+/// Runs every backend on a prepared case and adds their rows.
+pub(super) fn run_prepared(
     prepared: &Prepared,
     options: &Options,
-    machine: &str,
-    (rows, left_out): (&mut Vec<Row>, &mut Vec<String>),
+    out: &mut Output<Row>,
 ) -> Result<(), BenchmarkError> {
     let case = &prepared.case;
     for name in &options.backends {
         let contender = match contender(*name, prepared, options) {
             Ok(contender) => contender,
             Err(why) => {
-                let text = format!("# {} left out: {why}", name.name());
-                if !left_out.contains(&text) {
-                    println!("{text}");
-                    left_out.push(text);
-                }
+                out.leave_out(name.name(), &why);
                 continue;
             }
         };
         let mut measured = contender.run(prepared)?;
         let recording = measured.recording.take();
         let breakdown = recording.as_ref().and_then(Breakdown::new);
-        let row = Row::new(case, *name, measured, breakdown.as_ref(), (options.threads(), machine));
-        row.print();
+        let about = (options.threads(), &*out.machine);
+        let row = Row::new(case, *name, measured, breakdown.as_ref(), about);
+        let series = row.series();
+        out.add(row);
         if let (Some(recording), Some(breakdown)) = (recording, breakdown) {
-            let label = format!("{} {}", row.series(), case.label());
+            let label = format!("{series} {}", case.label());
             breakdown.print(&label);
-            if let Some(folder) = &options.files.svg {
+            if let Some(folder) = &options.common.svg {
                 timeline::draw(folder, &label, &recording.spans)?;
             }
         }
-        rows.push(row);
     }
     Ok(())
 }

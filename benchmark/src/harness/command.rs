@@ -1,4 +1,4 @@
-//! The common frame of commands: head, experiments in order, output files.
+//! The common frame of commands: flags, head, experiments in order, output files.
 //!
 //! Measured rows are written even if a later experiment fails.
 
@@ -9,11 +9,15 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::machine;
+use super::table::ResultRow;
 use crate::error::BenchmarkError;
 
-/// The files that a command writes.
+/// The flags of every command.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Files {
+pub(crate) struct Common {
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
     /// Write the rows to this file as a JSON list.
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
@@ -40,9 +44,67 @@ pub(crate) fn value_name<E: ValueEnum>(value: &E) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-impl Files {
-    /// Prints the head of a command and runs `one` for each experiment with its name, the machine
-    /// and the rows so far. Draws each experiment's rows and writes all rows.
+/// The rows of a command, and where they were measured.
+pub(crate) struct Output<R> {
+    pub(crate) machine: String,
+    rows: Vec<R>,
+    /// The first row of the experiment that runs.
+    first: usize,
+    /// Who is left out of it, and why.
+    left_out: Vec<String>,
+}
+
+impl<R> Output<R> {
+    /// No rows yet.
+    pub(crate) fn new(machine: String) -> Self {
+        Self { machine, rows: Vec::new(), first: 0, left_out: Vec::new() }
+    }
+
+    /// The rows of the experiment that runs.
+    pub(crate) fn rows(&self) -> &[R] {
+        &self.rows[self.first..]
+    }
+
+    /// Keeps rows that are printed elsewhere.
+    pub(crate) fn keep(&mut self, rows: Vec<R>) {
+        self.rows.extend(rows);
+    }
+
+    /// Says why something is left out, once an experiment.
+    pub(crate) fn leave_out(&mut self, what: &str, why: &str) {
+        let text = format!("# {what} left out: {why}");
+        if !self.left_out.contains(&text) {
+            println!("{text}");
+            self.left_out.push(text);
+        }
+    }
+}
+
+impl<R: ResultRow> Output<R> {
+    /// Prints and keeps a row.
+    pub(crate) fn add(&mut self, row: R) {
+        row.print();
+        self.rows.push(row);
+    }
+}
+
+impl Common {
+    /// Confirms that the files can be written: a run may take an hour.
+    ///
+    /// # Errors
+    /// The file that cannot be written.
+    pub(crate) fn check_files(&self) -> Result<(), BenchmarkError> {
+        self.json.iter().chain(&self.csv).try_for_each(|path| check_writable(path))?;
+        match &self.svg {
+            Some(folder) => {
+                std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Prints the head of a command and runs `one` for each experiment with its name. Draws each
+    /// experiment's rows and writes all rows.
     ///
     /// # Errors
     /// A file that cannot be written, before anything runs; then the first error of an experiment,
@@ -51,28 +113,25 @@ impl Files {
         &self,
         head: &str,
         experiments: &[E],
-        mut one: impl FnMut(E, &str, &str, &mut Vec<R>) -> Result<(), BenchmarkError>,
+        mut one: impl FnMut(E, &str, &mut Output<R>) -> Result<(), BenchmarkError>,
         draw: impl Fn(&Path, &str, &[R]) -> Result<(), BenchmarkError>,
     ) -> Result<(), BenchmarkError> {
-        // A run may take an hour: detect a missing folder first.
-        self.json.iter().chain(&self.csv).try_for_each(|path| check_writable(path))?;
-        if let Some(folder) = &self.svg {
-            std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
-        }
+        self.check_files()?;
         let machine = machine::describe();
         println!("# {head}\n# {machine}");
-        let mut rows = Vec::new();
+        let mut out = Output::new(machine);
         let ran = experiments.iter().try_for_each(|experiment| {
             let name = value_name(experiment);
-            let first = rows.len();
-            one(*experiment, &name, &machine, &mut rows)?;
+            out.first = out.rows.len();
+            out.left_out.clear();
+            one(*experiment, &name, &mut out)?;
             match &self.svg {
-                Some(folder) if rows.len() > first => draw(folder, &name, &rows[first..]),
+                Some(folder) if !out.rows().is_empty() => draw(folder, &name, out.rows()),
                 _ => Ok(()),
             }
         });
-        let json = self.json.as_ref().map_or(Ok(()), |path| write_json(path, &rows));
-        let csv = self.csv.as_ref().map_or(Ok(()), |path| write_csv(path, &rows));
+        let json = self.json.as_ref().map_or(Ok(()), |path| write_json(path, &out.rows));
+        let csv = self.csv.as_ref().map_or(Ok(()), |path| write_csv(path, &out.rows));
         json.and(csv).and(ran)
     }
 }

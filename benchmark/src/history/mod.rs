@@ -1,6 +1,9 @@
-//! `shoal-bench history`: questions about a past of moving objects, as sorted runs answer them.
+//! `shoal-bench history`: questions about a past of moving objects, as sorted runs answer them, on
+//! disk and in a device's memory.
 //! `benchmark/history_peers.py` asks other systems the same.
 
+#[cfg(feature = "cuda")]
+mod device;
 mod export;
 mod filters;
 mod options;

@@ -1,15 +1,18 @@
 //! The flags of `shoal-bench history`.
 //!
-//! The defaults build a small past in seconds; issue 21 asks for `--fixes 200000000 --objects
-//! 100000`, which takes minutes and a gigabyte or two of disk.
+//! The defaults build a small past in seconds; the recorded tables have `--fixes 200000000 --objects
+//! 100000`, which takes minutes and a gigabyte or two of disk, and `--device-rows 268435200
+//! --device-runs 8`.
 
 use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use shoal_codec::Aim;
 
-use crate::harness::Files;
+use crate::harness::Common;
+use crate::harness::command::value_name;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -25,6 +28,25 @@ pub(super) enum Experiment {
     Filter,
     /// The number of fixes in a square of 100 km during nearly the whole past.
     Region,
+    /// In a device's memory: rows in a window of time that cuts every tile, everywhere.
+    DeviceWindow,
+    /// Rows in a window and half of the area.
+    DeviceHalf,
+    /// Rows in a window and a 64th of the area.
+    DeviceSquare,
+    /// The states of all objects at a moment, left on the device.
+    DeviceAsOf,
+    /// The same, copied to the host.
+    DeviceAsOfCopied,
+    /// The states of a million pairs of object and moment, copied to the host.
+    DevicePairs,
+}
+
+impl Experiment {
+    /// Whether it asks runs in a device's memory.
+    pub(super) fn is_on_device(self) -> bool {
+        value_name(&self).starts_with("device-")
+    }
 }
 
 /// The flags of `shoal-bench history`.
@@ -69,15 +91,28 @@ pub(crate) struct Options {
     /// How often the questions are asked, one after another each time; once more before, untimed.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) passes: u32,
+    /// Rows of a run in a device's memory.
+    #[arg(
+        long,
+        default_value_t = 4_000_000,
+        value_parser = clap::value_parser!(u32).range(1_000..=268_435_456)
+    )]
+    pub(super) device_rows: u32,
+    /// Runs in a device's memory, each with objects of its own.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) device_runs: u32,
+    /// Rows of an object of those runs, about one each five seconds.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) device_object_rows: u32,
+    /// Aims of the blocks of those runs; histories have small.
+    #[arg(long, value_delimiter = ',', default_value = "small,fast")]
+    pub(super) device_aim: Vec<Aim>,
     /// Write all fixes to this file or pipe first, for `benchmark/history_peers.py`.
     #[arg(long)]
     pub(super) export: Option<PathBuf>,
     /// Write the questions with their answers to this file as a JSON list.
     #[arg(long)]
     pub(super) answers: Option<PathBuf>,
-    /// Seed of workload and questions.
-    #[arg(long, default_value_t = 1)]
-    pub(super) seed: u64,
     #[command(flatten)]
-    pub(super) files: Files,
+    pub(super) common: Common,
 }

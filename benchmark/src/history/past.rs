@@ -39,7 +39,7 @@ impl Past {
     pub(super) fn open(options: &Options, folder: &Path) -> Result<Self, BenchmarkError> {
         let params = Params {
             objects: options.objects,
-            seed: options.seed,
+            seed: options.common.seed,
             step_ms: interval_ms(options),
             update_interval_ms: interval_ms(options).max(1_000),
             ..Params::default()

@@ -8,7 +8,11 @@ use crate::harness::plot::{Cases, Chart};
 
 /// Draws `history_NAME.svg`: median and 99th percentile.
 pub(super) fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), BenchmarkError> {
-    let cases: Vec<String> = rows.iter().map(|row| format!("{} fixes", row.fixes)).collect();
+    let case = |row: &Row| match &row.aim {
+        None => format!("{} fixes", row.fixes),
+        Some(aim) => format!("{} fixes, {aim}", row.fixes),
+    };
+    let cases: Vec<String> = rows.iter().map(case).collect();
     let points = |time: fn(&Row) -> f64| {
         rows.iter().enumerate().map(|(at, row)| (at as f64, time(row))).collect()
     };

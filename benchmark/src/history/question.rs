@@ -46,16 +46,17 @@ pub(super) struct Answer {
 }
 
 /// States at some moments, from which questions are drawn.
-pub(super) struct Draw<'a> {
-    past: &'a Past,
+pub(super) struct Draw {
+    window_ms: (i64, i64),
+    quantum_m: f64,
     random: SplitMix64,
     states: Vec<(i64, FixColumns)>,
 }
 
-impl<'a> Draw<'a> {
-    pub(super) fn new(past: &'a Past, options: &Options) -> Result<Self, BenchmarkError> {
+impl Draw {
+    pub(super) fn new(past: &Past, options: &Options) -> Result<Self, BenchmarkError> {
         let (from_ms, to_ms) = past.window_ms;
-        let mut random = SplitMix64::seed_from_u64(options.seed);
+        let mut random = SplitMix64::seed_from_u64(options.common.seed);
         let runs = i64::from(options.runs);
         let mut states = Vec::new();
         for run in 0..runs {
@@ -64,7 +65,8 @@ impl<'a> Draw<'a> {
             let time_ms = from_ms + share_ms * (run + 1) + (random.next_u64() % 60_000) as i64;
             states.push((time_ms, as_of(past, time_ms)?));
         }
-        Ok(Self { past, random, states })
+        let Past { window_ms, quantum_m, .. } = *past;
+        Ok(Self { window_ms, quantum_m, random, states })
     }
 
     fn below(&mut self, limit: usize) -> usize {
@@ -79,8 +81,8 @@ impl<'a> Draw<'a> {
     }
 
     fn question(&mut self, experiment: Experiment, number: usize) -> Question {
-        let (from_ms, to_ms) = self.past.window_ms;
-        let quanta = |metres: f64| (metres / self.past.quantum_m) as i32;
+        let (from_ms, to_ms) = self.window_ms;
+        let quanta = |metres: f64| (metres / self.quantum_m) as i32;
         let (radius, half_side) = (quanta(RADIUS_M), quanta(HALF_SIDE_M));
         let state = number % self.states.len();
         let row = self.below(self.states[state].1.len());
@@ -110,6 +112,7 @@ impl<'a> Draw<'a> {
                 let (from_ms, to_ms) = (from_ms + cut_ms, to_ms - cut_ms);
                 Question::Region { x: side(x), y: side(y), from_ms, to_ms }
             }
+            other => unreachable!("{other:?} is asked on a device"),
         }
     }
 }

@@ -9,11 +9,19 @@ use crate::harness::{Column, ResultRow};
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) experiment: Experiment,
+    /// Aim of the blocks of runs on a device; the planner's choice on disk.
+    pub(super) aim: Option<String>,
     pub(super) fixes: u64,
     pub(super) objects: u64,
+    /// Of the CPU; 0 on a device.
     pub(super) threads: usize,
     pub(super) cache_mib: usize,
+    /// In the file or the encoded blocks.
     pub(super) bytes_per_fix: f64,
+    /// In a device's memory, with heads and their tree.
+    pub(super) device_bytes_per_fix: Option<f64>,
+    /// Milliseconds to load all runs into a device's memory.
+    pub(super) load_ms: Option<f64>,
     pub(super) questions: usize,
     /// How often each was asked.
     pub(super) passes: u32,
@@ -21,22 +29,39 @@ pub(super) struct Row {
     pub(super) found: f64,
     /// Of all questions and passes.
     pub(super) p50_ms: f64,
+    /// On a device, of one question, the longest.
     pub(super) p99_ms: f64,
     /// Fixes of the past over `p50_ms`.
     pub(super) rows_per_s: f64,
     /// Of the answers, in the order of the questions.
     pub(super) answer_hash: String,
-    pub(super) workload: String,
+    /// None where runs are made in memory.
+    pub(super) workload: Option<String>,
     pub(super) seed: u64,
     pub(super) machine: String,
 }
 
+fn optional(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".into())
+}
+
 impl ResultRow for Row {
     const COLUMNS: &'static [Column<Self>] = &[
+        Column { title: "aim", width: 8, cell: |row| optional(row.aim.clone()) },
         Column { title: "fixes", width: 10, cell: |row| row.fixes.to_string() },
         Column { title: "objects", width: 7, cell: |row| row.objects.to_string() },
         Column { title: "threads", width: 7, cell: |row| row.threads.to_string() },
         Column { title: "B/fix", width: 6, cell: |row| format!("{:.2}", row.bytes_per_fix) },
+        Column {
+            title: "there",
+            width: 6,
+            cell: |row| optional(row.device_bytes_per_fix.map(|bytes| format!("{bytes:.2}"))),
+        },
+        Column {
+            title: "load ms",
+            width: 8,
+            cell: |row| optional(row.load_ms.map(|ms| format!("{ms:.0}"))),
+        },
         Column { title: "asked", width: 5, cell: |row| row.questions.to_string() },
         Column { title: "found", width: 11, cell: |row| format!("{:.1}", row.found) },
         Column { title: "p50 ms", width: 9, cell: |row| format!("{:.3}", row.p50_ms) },
@@ -45,11 +70,12 @@ impl ResultRow for Row {
     ];
 
     fn backend(&self) -> &'static str {
-        "shoal"
+        if self.experiment.is_on_device() { "cuda" } else { "cpu" }
     }
 
     fn case(&self) -> String {
-        format!("{:?}, {} fixes", self.experiment, self.fixes)
+        let Self { experiment, fixes, aim, .. } = self;
+        format!("{experiment:?}, {fixes} fixes, {}", optional(aim.clone()))
     }
 
     fn answer_hash(&self) -> &str {

@@ -17,7 +17,7 @@ use super::question::{Answer, Draw, Question};
 use super::row::Row;
 use crate::error::BenchmarkError;
 use crate::harness::command::failed;
-use crate::harness::{AnswerHash, CycleTimes, ResultRow, WorkFolder, table};
+use crate::harness::{AnswerHash, CycleTimes, Output, WorkFolder, median, table};
 
 /// A question and its answer, with the median of the times that it took.
 #[derive(Serialize)]
@@ -31,41 +31,93 @@ struct Answered {
 
 /// Runs the experiments that the flags name.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
-    let temporary;
-    let folder = match &options.folder {
-        Some(folder) => {
-            std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
-            folder.as_path()
-        }
-        None => {
-            temporary = WorkFolder::create(None)?;
-            temporary.path()
-        }
-    };
-    let past = Past::open(options, folder)?;
-    if let Some(path) = &options.export {
-        export(&past, path)?;
-    }
-    let mut draw = Draw::new(&past, options)?;
-    let mut answers = Vec::new();
-    let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
+    options.common.check_files()?;
+    let (on_device, on_disk): (Vec<Experiment>, Vec<Experiment>) =
+        options.experiment.iter().partition(|experiment| experiment.is_on_device());
+    let resident = if on_device.is_empty() { Vec::new() } else { resident(&on_device, options)? };
+    let mut disk = if on_disk.is_empty() { None } else { Some(Disk::open(options)?) };
+    let one = |experiment: Experiment, name: &str, out: &mut Output<Row>| {
         table::print_titles::<Row>(name);
-        let questions = draw.questions(experiment, options);
-        let (row, mut answered) = measure(experiment, &questions, &past, options, machine)?;
-        row.print();
-        rows.push(row);
-        answers.append(&mut answered);
+        match &mut disk {
+            Some(disk) if !experiment.is_on_device() => {
+                let row = disk.measure(experiment, options, &out.machine)?;
+                out.add(row);
+            }
+            _ => {
+                for row in resident.iter().filter(|row| row.experiment == experiment) {
+                    out.add(Row { machine: out.machine.clone(), ..row.clone() });
+                }
+                table::agree(out.rows())?;
+            }
+        }
         Ok(())
     };
-    let Options { workload, cache_mib, seed, .. } = options;
+    let Options { workload, cache_mib, common, .. } = options;
+    let seed = common.seed;
     let head = format!("history, workload {workload}, seed {seed}, {cache_mib} MiB of pages");
-    options.files.run(&head, &options.experiment, one, plot::draw)?;
-    match &options.answers {
-        None => Ok(()),
-        Some(path) => {
+    common.run(&head, &options.experiment, one, plot::draw)?;
+    match (&options.answers, disk) {
+        (Some(path), Some(disk)) => {
             let file = File::create(path).map_err(|source| failed(path, source))?;
-            serde_json::to_writer(file, &answers).map_err(|error| failed(path, error.into()))
+            serde_json::to_writer(file, &disk.answers).map_err(|error| failed(path, error.into()))
         }
+        _ => Ok(()),
+    }
+}
+
+/// The rows of experiments on the first device, aim by aim: the runs of two need not fit together.
+#[cfg(feature = "cuda")]
+fn resident(experiments: &[Experiment], options: &Options) -> Result<Vec<Row>, BenchmarkError> {
+    super::device::measure(experiments, options)
+}
+
+/// Without a device there is nothing to measure.
+#[cfg(not(feature = "cuda"))]
+fn resident(_: &[Experiment], _: &Options) -> Result<Vec<Row>, BenchmarkError> {
+    Err(BenchmarkError::Backend(shoal_gpu::Unavailable::NotBuilt.to_string()))
+}
+
+/// A past on the disk, and what it has answered.
+struct Disk {
+    past: Past,
+    draw: Draw,
+    answers: Vec<Answered>,
+    /// Removed with the past.
+    _folder: Option<WorkFolder>,
+}
+
+impl Disk {
+    fn open(options: &Options) -> Result<Self, BenchmarkError> {
+        let temporary = match &options.folder {
+            Some(folder) => {
+                std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
+                None
+            }
+            None => Some(WorkFolder::create(None)?),
+        };
+        let folder = match (&options.folder, &temporary) {
+            (Some(folder), _) => folder.as_path(),
+            (None, Some(temporary)) => temporary.path(),
+            (None, None) => unreachable!("there is a folder"),
+        };
+        let past = Past::open(options, folder)?;
+        if let Some(path) = &options.export {
+            export(&past, path)?;
+        }
+        let draw = Draw::new(&past, options)?;
+        Ok(Self { past, draw, answers: Vec::new(), _folder: temporary })
+    }
+
+    fn measure(
+        &mut self,
+        experiment: Experiment,
+        options: &Options,
+        machine: &str,
+    ) -> Result<Row, BenchmarkError> {
+        let questions = self.draw.questions(experiment, options);
+        let (row, mut answered) = measure(experiment, &questions, &self.past, options, machine)?;
+        self.answers.append(&mut answered);
+        Ok(row)
     }
 }
 
@@ -98,22 +150,23 @@ fn measure(
         }
     }
     let (mut hash, mut found, mut answered) = (AnswerHash::new(), 0, Vec::new());
-    for ((question, answer), mut took_ms) in questions.iter().zip(&answers).zip(took_ms) {
+    for ((question, answer), took_ms) in questions.iter().zip(&answers).zip(took_ms) {
         hash.add_word(answer.count);
         hash.add_word(answer.sum as u64);
         found += answer.count;
-        took_ms.sort_unstable_by(f64::total_cmp);
-        let ms = took_ms[took_ms.len() / 2];
-        answered.push(Answered { question: *question, answer: *answer, ms });
+        answered.push(Answered { question: *question, answer: *answer, ms: median(took_ms) });
     }
     let (version, p50_ms) = (&past.version, times.quantile_ms(0.5));
     let row = Row {
         experiment,
+        aim: None,
         fixes: version.rows(),
         objects: options.objects,
         threads,
         cache_mib: options.cache_mib,
         bytes_per_fix: version.bytes() as f64 / version.rows() as f64,
+        device_bytes_per_fix: None,
+        load_ms: None,
         questions: questions.len(),
         passes: options.passes,
         found: found as f64 / questions.len() as f64,
@@ -121,8 +174,8 @@ fn measure(
         p99_ms: times.quantile_ms(0.99),
         rows_per_s: version.rows() as f64 / p50_ms.max(1e-3) * 1e3,
         answer_hash: hash.finish(),
-        workload: options.workload.clone(),
-        seed: options.seed,
+        workload: Some(options.workload.clone()),
+        seed: options.common.seed,
         machine: machine.to_owned(),
     };
     Ok((row, answered))

@@ -1,4 +1,4 @@
-//! Requests of a case, the check of answers, and the median of runs.
+//! Requests of a case, and the check of answers.
 
 use rayon::prelude::*;
 
@@ -25,7 +25,7 @@ impl<K: MadeKey> Requests<K> {
         distribution: Distribution,
         options: &Options,
     ) -> Self {
-        let ranks = key_set::ranks(keys.len() as u32, searches, distribution, options.seed);
+        let ranks = key_set::ranks(keys.len() as u32, searches, distribution, options.common.seed);
         let mut hash = AnswerHash::new();
         ranks.iter().for_each(|rank| hash.add_word(u64::from(*rank)));
         let requests = ranks.par_iter().map(|rank| keys[*rank as usize]).collect();
@@ -80,15 +80,4 @@ impl<K: MadeKey> Searched<K> {
 /// Keys that a leaf has when the tree is built.
 pub(super) fn leaf_keys<K: MadeKey>(options: &Options) -> usize {
     (K::LEAF_KEYS * options.fill as usize / 100).max(1)
-}
-
-/// The median time of some runs, after one that is not counted.
-pub(super) fn median_ms(
-    runs: u32,
-    mut run: impl FnMut() -> Result<f64, BenchmarkError>,
-) -> Result<f64, BenchmarkError> {
-    run()?;
-    let mut times = (0..runs).map(|_| run()).collect::<Result<Vec<f64>, _>>()?;
-    times.sort_unstable_by(f64::total_cmp);
-    Ok(times[times.len() / 2])
 }

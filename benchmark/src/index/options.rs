@@ -5,7 +5,7 @@
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::harness::Files;
+use crate::harness::Common;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -134,11 +134,8 @@ pub(crate) struct Options {
     /// Keys of a `BTreeMap` at most: it takes several times their bytes.
     #[arg(long, default_value_t = 100_000_000)]
     pub(super) btree_keys_max: u32,
-    /// Seed of keys and requests.
-    #[arg(long, default_value_t = 1)]
-    pub(super) seed: u64,
     #[command(flatten)]
-    pub(super) files: Files,
+    pub(super) common: Common,
 }
 
 /// Threads of a request.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use shoal_history::ObjectTime;
 
-use super::case::{Requests, Searched, leaf_keys, median_ms};
+use super::case::{Requests, Searched, leaf_keys};
 use super::cpu::{self, CpuStructure};
 use super::key_set::{self, MadeKey};
 use super::options::{Experiment, KeyType, Options, Place, Structure};
@@ -15,7 +15,7 @@ use super::row::Row;
 use super::tree::Tree;
 use crate::error::BenchmarkError;
 use crate::harness::command::value_name;
-use crate::harness::{ResultRow, table};
+use crate::harness::{Output, median_of, table};
 
 #[cfg(feature = "cuda")]
 use super::cuda::Device;
@@ -43,14 +43,14 @@ const SHORT_RUNS: u32 = 30;
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     let head = format!(
         "index, seed {}, median of {} runs\n# ratio: to the binary search; places: {}",
-        options.seed,
+        options.common.seed,
         options.runs,
         places(options)?,
     );
-    let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
+    let one = |experiment: Experiment, name: &str, out: &mut Output<Row>| {
         table::print_titles::<Row>(name);
         for key_type in &options.key_types {
-            let mut context = Context { experiment, options, machine, rows };
+            let mut context = Context { experiment, options, out };
             match key_type {
                 KeyType::Word => context.run::<u64>()?,
                 KeyType::Pair => context.run::<ObjectTime>()?,
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
         }
         Ok(())
     };
-    options.files.run(&head, &options.experiment, one, plot::draw)
+    options.common.run(&head, &options.experiment, one, plot::draw)
 }
 
 /// The names of the places, for the head.
@@ -87,8 +87,7 @@ fn places(options: &Options) -> Result<String, BenchmarkError> {
 struct Context<'a> {
     experiment: Experiment,
     options: &'a Options,
-    machine: &'a str,
-    rows: &'a mut Vec<Row>,
+    out: &'a mut Output<Row>,
 }
 
 impl Context<'_> {
@@ -97,7 +96,7 @@ impl Context<'_> {
         match self.experiment {
             Experiment::Inner => {
                 for length in &options.inner_keys {
-                    let keys: Vec<K> = key_set::keys(*length, options.seed);
+                    let keys: Vec<K> = key_set::keys(*length, options.common.seed);
                     self.inner(&keys)?;
                 }
                 Ok(())
@@ -105,7 +104,7 @@ impl Context<'_> {
             Experiment::Border => self.border::<K>(),
             Experiment::Find => {
                 for length in &options.keys {
-                    let keys: Vec<K> = key_set::keys(*length, options.seed);
+                    let keys: Vec<K> = key_set::keys(*length, options.common.seed);
                     self.find(&keys)?;
                 }
                 Ok(())
@@ -132,14 +131,9 @@ impl Context<'_> {
             bytes_per_key: None,
             answer_hash: "-".into(),
             runs: self.options.runs,
-            seed: self.options.seed,
-            machine: self.machine.to_owned(),
+            seed: self.options.common.seed,
+            machine: self.out.machine.clone(),
         }
-    }
-
-    fn report(&mut self, row: Row) {
-        row.print();
-        self.rows.push(row);
     }
 
     /// Builds all inner nodes.
@@ -149,14 +143,14 @@ impl Context<'_> {
             let ms = match place {
                 Place::Cpu => {
                     let mut tree = Tree::build(keys, leaf_keys::<K>(self.options));
-                    median_ms(self.options.runs, || Ok(cpu::build_inner(&mut tree)))?
+                    median_of(self.options.runs, || Ok(cpu::build_inner(&mut tree)))?
                 }
                 #[cfg(feature = "cuda")]
                 Place::Cuda => self.inner_on_device(keys)?,
                 #[cfg(not(feature = "cuda"))]
                 Place::Cuda => continue,
             };
-            self.report(self.row::<K>("tree", *place, length, ms));
+            self.out.add(self.row::<K>("tree", *place, length, ms));
         }
         Ok(())
     }
@@ -203,7 +197,7 @@ impl Context<'_> {
             let mut found = vec![0; requests.keys.len()];
             built.find(&requests.keys, &mut found);
             requests.check(&what, &found)?;
-            let ms = median_ms(self.options.runs, || Ok(built.find(&requests.keys, &mut found)))?;
+            let ms = median_of(self.options.runs, || Ok(built.find(&requests.keys, &mut found)))?;
             let row = Row {
                 build_ms: Some(build_ms),
                 bytes_per_key: built.bytes().map(|bytes| bytes as f64 / keys.len() as f64),
@@ -231,9 +225,9 @@ impl Context<'_> {
                 && (base.place, base.key_type, base.keys) == (row.place, row.key_type, row.keys)
                 && base.requests == row.requests
         };
-        let base = self.rows.iter().rev().find(is_base).map(|base| base.per_s);
+        let base = self.out.rows().iter().rev().find(is_base).map(|base| base.per_s);
         let ratio = base.map(|base| per_s / base);
-        self.report(Row { ratio, ..row });
+        self.out.add(Row { ratio, ..row });
     }
 
     /// The source's second experiment needs a device.
@@ -251,7 +245,7 @@ impl Context<'_> {
         match built {
             super::cuda::DeviceStructure::Tree(mut tree) => {
                 let runs = self.options.runs.max(SHORT_RUNS);
-                median_ms(runs, || device.build_inner(&mut tree))
+                median_of(runs, || device.build_inner(&mut tree))
             }
             super::cuda::DeviceStructure::Other(_) => unreachable!("a tree was asked for"),
         }
@@ -281,7 +275,7 @@ impl Context<'_> {
                 for threads in threads {
                     device.check(&built, *threads, there, (requests, &what))?;
                     let run = || device.find(&built, *threads, there);
-                    let ms = median_ms(self.options.runs, run)?;
+                    let ms = median_of(self.options.runs, run)?;
                     let row = Row {
                         build_ms: Some(build_ms),
                         bytes_per_key: Some(bytes as f64 / f64::from(length)),
@@ -301,7 +295,7 @@ impl Context<'_> {
             return Ok(());
         }
         let length = options.inner_keys.iter().copied().max().unwrap_or(1);
-        let keys: Vec<K> = key_set::keys(length, options.seed);
+        let keys: Vec<K> = key_set::keys(length, options.common.seed);
         let device = Device::<K>::open()?;
         let source = |has_border| device.source_tree(&keys, has_border);
         let sources = [("border", source(true)?), ("padded", source(false)?)];
@@ -316,14 +310,14 @@ impl Context<'_> {
                 let what = Searched::new(Structure::LowerBound, length, options);
                 device.check(source, 1, &mut there, (&requests, &what))?;
                 let run = || device.find(source, 1, &mut there);
-                let row = self.row::<K>(name, Place::Cuda, length, median_ms(runs, run)?);
+                let row = self.row::<K>(name, Place::Cuda, length, median_of(runs, run)?);
                 self.report_search(row, &requests, 64);
             }
             for threads in &options.threads {
                 let what = Searched::new(Structure::Tree, length, options);
                 device.check(&tree, *threads, &mut there, (&requests, &what))?;
                 let run = || device.find(&tree, *threads, &mut there);
-                let row = self.row::<K>("tree", Place::Cuda, length, median_ms(runs, run)?);
+                let row = self.row::<K>("tree", Place::Cuda, length, median_of(runs, run)?);
                 self.report_search(row, &requests, *threads);
             }
         }

@@ -103,7 +103,7 @@ pub(super) fn write_log(
     let log = LogOptions {
         segment_bytes: options.segment,
         reserve_bytes: 0,
-        ..LogOptions::new(fleet, options.seed)
+        ..LogOptions::new(fleet, options.common.seed)
     };
     let read = ReadOptions { fleet: None, after_epoch: 0, mode: ReadMode::Recover };
     let recovered = LogReader::open(storage.clone(), LOG, read)?.finish()?;

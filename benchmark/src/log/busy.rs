@@ -59,7 +59,8 @@ struct Fleet {
 
 impl Fleet {
     fn load(options: &Options) -> Result<Self, BenchmarkError> {
-        let params = Params { objects: options.objects, seed: options.seed, ..Params::default() };
+        let params =
+            Params { objects: options.objects, seed: options.common.seed, ..Params::default() };
         let source = Source::open(&options.workload, &params, Attributes::None)?;
         let space = source.space();
         let mut fleet = Self { engine: engine(options, space)?, source, space };

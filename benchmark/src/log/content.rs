@@ -37,7 +37,8 @@ pub(super) struct Content {
 
 /// The workload after the first report of every object.
 pub(super) fn open_source(options: &Options) -> Result<Source, BenchmarkError> {
-    let params = Params { objects: options.objects, seed: options.seed, ..Params::default() };
+    let params =
+        Params { objects: options.objects, seed: options.common.seed, ..Params::default() };
     let mut source = Source::open(&options.workload, &params, Attributes::None)?;
     source.columns(options.objects as usize)?;
     Ok(source)

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shoal_codec::PlanChoice;
 
-use crate::harness::{BackendName, Files};
+use crate::harness::{BackendName, Common};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -112,11 +112,8 @@ pub(crate) struct Options {
     /// The engine of `recover`, `checkpoint` and `busy`.
     #[arg(long, value_enum, default_value = "cpu")]
     pub(super) backend: BackendName,
-    /// Seed of the workload.
-    #[arg(long, default_value_t = 1)]
-    pub(super) seed: u64,
     #[command(flatten)]
-    pub(super) files: Files,
+    pub(super) common: Common,
 }
 
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];

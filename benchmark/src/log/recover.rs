@@ -78,7 +78,7 @@ fn with_state(
 
 /// The state after the first report of every object, and its space.
 pub(super) fn loaded(options: &Options, objects: u64) -> Result<(Space, Snapshot), BenchmarkError> {
-    let params = Params { objects, seed: options.seed, ..Params::default() };
+    let params = Params { objects, seed: options.common.seed, ..Params::default() };
     let mut source = Source::open(&options.workload, &params, Attributes::None)?;
     let mut engine = engine(options, source.space())?;
     let mut left = objects;

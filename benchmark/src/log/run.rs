@@ -6,8 +6,7 @@ use super::row::{Case, Contender, Row};
 use super::trial::{GroupTimes, Measured};
 use super::{append, busy, checkpoint, plot, read, recover};
 use crate::error::BenchmarkError;
-use crate::harness::WorkFolder;
-use crate::harness::{ResultRow, table};
+use crate::harness::{Output, WorkFolder, table};
 
 /// Runs the experiments that the flags name.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
@@ -16,13 +15,13 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
         "log, workload {}, seed {}, median of {} runs\n# {}\n# MB/s of block bytes; ratio: to the \
          fastest raw write, the plain read, or the engine alone",
         options.workload,
-        options.seed,
+        options.common.seed,
         options.runs,
         folder.describe()
     );
-    let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
+    let one = |experiment: Experiment, name: &str, out: &mut Output<Row>| {
         table::print_titles::<Row>(name);
-        let mut context = Context { experiment, options, folder: &folder, machine, rows };
+        let mut context = Context { experiment, options, folder: &folder, out };
         match experiment {
             Experiment::Append => append::run(&mut context),
             Experiment::Read => read::run(&mut context),
@@ -31,7 +30,7 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
             Experiment::Busy => busy::run(&mut context),
         }
     };
-    options.files.run(&head, &options.experiment, one, plot::draw)
+    options.common.run(&head, &options.experiment, one, plot::draw)
 }
 
 /// What an experiment needs.
@@ -39,8 +38,7 @@ pub(super) struct Context<'a> {
     experiment: Experiment,
     pub(super) options: &'a Options,
     pub(super) folder: &'a WorkFolder,
-    machine: &'a str,
-    rows: &'a mut Vec<Row>,
+    out: &'a mut Output<Row>,
 }
 
 impl Context<'_> {
@@ -73,13 +71,12 @@ impl Context<'_> {
     ) -> Result<(), BenchmarkError> {
         let references = measured.iter().filter(|measured| measured.contender.is_reference());
         let reference_s = references.map(|measured| measured.median.seconds).reduce(f64::min);
-        let about = (self.options.runs, &*self.folder.file_system, self.machine);
+        let about = (self.options.runs, &*self.folder.file_system, &*self.out.machine);
         let row = |measured: &Measured| Row::new(case, measured, reference_s, about);
         let rows: Vec<Row> = measured.iter().map(row).collect();
-        rows.iter().for_each(ResultRow::print);
         let is_compared = |row: &&Row| row.contender != Contender::Plain;
         let compared: Vec<Row> = rows.iter().filter(is_compared).cloned().collect();
-        self.rows.extend(rows);
+        rows.into_iter().for_each(|row| self.out.add(row));
         table::agree(&compared)
     }
 }

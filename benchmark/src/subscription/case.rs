@@ -32,7 +32,7 @@ impl Motion {
         let rows = options.updates.div_ceil(cycles);
         let params = Params {
             objects: options.objects,
-            seed: options.seed,
+            seed: options.common.seed,
             speed_range: options.speed_range,
             ..Params::default()
         };

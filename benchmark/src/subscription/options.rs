@@ -7,7 +7,7 @@ use serde::Serialize;
 use shoal_engine::{EvaluationMode, EventKind, EventKinds};
 use shoal_workload::SpeedRange;
 
-use crate::harness::{BackendName, Files};
+use crate::harness::{BackendName, Common};
 
 /// The reported events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -124,9 +124,6 @@ pub(crate) struct Options {
     /// Leave out combinations in which more circles than this contain an object on average.
     #[arg(long, default_value_t = 20.0, value_name = "COUNT")]
     pub(super) memberships_max: f64,
-    /// Seed of the workloads.
-    #[arg(long, default_value_t = 1)]
-    pub(super) seed: u64,
     #[command(flatten)]
-    pub(super) files: Files,
+    pub(super) common: Common,
 }

@@ -12,64 +12,44 @@ use super::row::Row;
 use super::trial::Trial;
 use crate::error::BenchmarkError;
 use crate::harness::plot::{Cases, Chart, Series, distinct};
-use crate::harness::{BackendName, Driver, ResultRow, table};
+use crate::harness::{BackendName, Driver, Output, table};
 
 /// Runs the experiments that the flags name.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
-    let head = format!("subscription, seed {}", options.seed);
-    let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
-        run_experiment(experiment, name, options, machine, rows)
-    };
-    options.files.run(&head, &options.experiment, one, draw)
-}
-
-fn run_experiment(
-    experiment: Experiment,
-    name: &str,
-    options: &Options,
-    machine: &str,
-    out: &mut Vec<Row>,
-) -> Result<(), BenchmarkError> {
-    table::print_titles::<Row>(name);
-    let mut left_out_backends = Vec::new();
-    for distribution in &options.distribution {
-        let motion = Motion::new(*distribution, options);
-        let (cases, left_out) = cases(experiment, &motion, options);
-        left_out.iter().for_each(|text| println!("# {text}"));
-        let rows = Rows::new(&motion)?;
-        for case in cases {
-            run_case(&case, &rows, options, machine, (out, &mut left_out_backends))?;
+    let head = format!("subscription, seed {}", options.common.seed);
+    let one = |experiment: Experiment, name: &str, out: &mut Output<Row>| {
+        table::print_titles::<Row>(name);
+        for distribution in &options.distribution {
+            let motion = Motion::new(*distribution, options);
+            let (cases, left_out) = cases(experiment, &motion, options);
+            left_out.iter().for_each(|text| println!("# {text}"));
+            let rows = Rows::new(&motion)?;
+            cases.iter().try_for_each(|case| run_case(case, &rows, options, out))?;
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    options.common.run(&head, &options.experiment, one, draw)
 }
 
-/// Runs every backend on one case and appends their rows. Prints once why a backend is left out.
+/// Runs every backend on one case and adds their rows.
 pub(super) fn run_case(
     case: &Case,
     rows: &Rows,
     options: &Options,
-    machine: &str,
-    (out, left_out): (&mut Vec<Row>, &mut Vec<BackendName>),
+    out: &mut Output<Row>,
 ) -> Result<(), BenchmarkError> {
     let circles = Circles::new(case, rows)?;
-    let first = out.len();
+    let first = out.rows().len();
     for name in &options.backends {
         match Driver::open(*name, EngineOptions::new(rows.space)) {
-            Err(_) if left_out.contains(name) => {}
-            Err(why) => {
-                println!("# {} left out: {why}", name.name());
-                left_out.push(*name);
-            }
+            Err(why) => out.leave_out(name.name(), &why),
             Ok(driver) => {
                 let measured = Trial { driver, rows, circles: &circles }.run()?;
-                let row = Row::new(case, rows, *name, &measured, machine);
-                row.print();
-                out.push(row);
+                out.add(Row::new(case, rows, *name, &measured, &out.machine));
             }
         }
     }
-    table::agree(&out[first..])
+    table::agree(&out.rows()[first..])
 }
 
 /// Draws nanoseconds an update over the number of circles, as `subscription_NAME_DISTRIBUTION.svg`:

@@ -11,6 +11,7 @@ use super::nvcomp::{NvComp, NvCompChoice, NvCompColumn};
 use crate::codec::block::Block;
 use crate::codec::contender::{Contender, Part, TOGETHER_RUNS};
 use crate::error::BenchmarkError;
+use crate::harness::median;
 
 /// One of its codecs.
 pub(super) struct NvCompContender {
@@ -111,8 +112,7 @@ impl Contender for NvCompContender {
             }
             times_ms.push(took_ms);
         }
-        times_ms.sort_by(f64::total_cmp);
-        Ok(Some(milliseconds(times_ms[TOGETHER_RUNS / 2])))
+        Ok(Some(milliseconds(median(times_ms))))
     }
 
     fn choice(&self) -> String {

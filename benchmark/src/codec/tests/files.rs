@@ -5,7 +5,7 @@ use std::fs;
 use super::options;
 use crate::codec::options::Experiment;
 use crate::codec::run;
-use crate::harness::Files;
+use crate::harness::{Common, Output};
 
 /// The published keys, in order.
 const KEYS: [&str; 10] = [
@@ -101,11 +101,11 @@ fn unreadable_and_unwritable_files_are_named() {
     assert!(error.contains(&empty) && error.contains("no .csv"), "{error}");
 
     let json = folder.path().join("missing").join("rows.json").display().to_string();
-    let files = Files { json: Some(json.into()), ..Files::default() };
-    let ran = files.run(
+    let common = Common { json: Some(json.into()), ..Common::default() };
+    let ran = common.run(
         "head",
         &[Experiment::Thesis],
-        |_, _, _, _: &mut Vec<u8>| unreachable!("it runs with nowhere to write to"),
+        |_, _, _: &mut Output<u8>| unreachable!("it runs with nowhere to write to"),
         |_, _, _| Ok(()),
     );
     let error = ran.unwrap_err().to_string();

@@ -6,12 +6,11 @@ use clap::ValueEnum;
 use shoal_codec::FixRow;
 use shoal_engine::{Query, QueryKind};
 
-use super::options;
+use super::{options, rows_of};
 use crate::glfpp::case::{Case, cases};
 use crate::glfpp::options::Experiment;
 use crate::glfpp::prepared::{Cycle, Prepared};
 use crate::glfpp::row::Row;
-use crate::glfpp::run::run_case;
 use crate::harness::AnswerHash;
 use crate::harness::BackendName;
 use crate::harness::table::agree;
@@ -83,8 +82,7 @@ fn check_experiment(experiment: Experiment, backends_per_case: usize) {
     let options = options(&["--windows-follow", "--seed", "7"]);
     for case in cases(experiment, &options) {
         let case = Case { window: case.window.max(0.05), ..case };
-        let mut rows = Vec::new();
-        run_case(&case, &options, "a test", &mut rows).unwrap();
+        let rows = rows_of(&case, &options);
         assert_eq!(rows.len(), backends_per_case, "{experiment:?}");
         rows.iter().for_each(|row| check(row, &case));
     }
@@ -108,9 +106,7 @@ fn answers_of_every_experiment_equal_a_scan() {
 fn different_answers_end_the_run_and_are_named() {
     let options = options(&["--pgrid-side", "16", "--pgrid-bucket-lines", "2"]);
     let case = cases(Experiment::Small, &options).remove(0);
-    let mut rows = Vec::new();
-    run_case(&case, &options, "a test", &mut rows).unwrap();
-    agree(&rows).unwrap();
+    let mut rows = rows_of(&case, &options);
     assert_eq!((rows[0].cells, rows[0].bucket_objects), (256, 7));
     rows[1].answer_hash = "0123".into();
     let error = agree(&rows).unwrap_err().to_string();

@@ -6,13 +6,27 @@ mod files;
 mod rows_prepared;
 mod sweeps;
 
+use super::case::Case;
 use super::options::Options;
+use super::prepared::Prepared;
+use super::row::Row;
+use super::run::run_prepared;
+use crate::harness::Output;
 use crate::harness::command::parsed;
+use crate::harness::table::agree;
 
 /// Flags for small sizes: three cycles, two threads.
 fn options(flags: &[&str]) -> Options {
     let small = ["--objects", "3000", "--updates", "12000", "--cycle", "4000", "--threads", "2"];
     parsed(&small, flags).unwrap()
+}
+
+/// Runs every backend on one case.
+fn rows_of(case: &Case, options: &Options) -> Vec<Row> {
+    let mut out = Output::new("a test".into());
+    run_prepared(&Prepared::new(case).unwrap(), options, &mut out).unwrap();
+    agree(out.rows()).unwrap();
+    out.rows().to_vec()
 }
 
 #[test]

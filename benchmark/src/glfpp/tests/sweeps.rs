@@ -1,19 +1,11 @@
 //! Experiments over settings and mixes: their cases, shared rows, and comparisons.
 
-use super::options;
+use super::{options, rows_of};
 use crate::glfpp::case::{Case, cases};
 use crate::glfpp::options::Experiment;
-use crate::glfpp::row::Row;
 use crate::glfpp::run;
-use crate::glfpp::run::run_case;
 use crate::glfpp::summary::{best, losses, rates_by_threads};
 use crate::harness::BackendName;
-
-fn rows_of(case: &Case, flags: &[&str]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    run_case(case, &options(flags), "a test", &mut rows).unwrap();
-    rows
-}
 
 #[test]
 fn cells_grow_from_256_to_16_million() {
@@ -59,7 +51,7 @@ fn the_threads_experiment_requires_a_device() {
     let usual = options(&[]).experiment;
     assert!(usual.len() == 8 && !usual.contains(&Experiment::Threads), "{usual:?}");
     let case = cases(Experiment::Threads, &options(&[])).remove(0);
-    assert_eq!(rows_of(&case, &[]).len(), 0);
+    assert_eq!(rows_of(&case, &options(&[])).len(), 0);
 }
 
 #[test]
@@ -86,7 +78,7 @@ fn the_loss_of_updates_is_computed_per_mix() {
     for (case, updates_per_s) in
         cases(Experiment::UpdatesAlone, &options(&[])).iter().zip([200.0, 180.0, 150.0])
     {
-        for mut row in rows_of(case, &[]) {
+        for mut row in rows_of(case, &options(&[])) {
             let factor = if row.backend == BackendName::Cpu { 10.0 } else { 1.0 };
             row.updates_per_s = factor * updates_per_s;
             rows.push(row);
@@ -108,7 +100,7 @@ fn both_rates_of_a_width_are_joined() {
     let mut rows = Vec::new();
     for case in cases(Experiment::Threads, &options(&[])) {
         let as_cells = Case { experiment: Experiment::CellsUpdates, ..case.clone() };
-        let mut row = rows_of(&as_cells, &flags).remove(0);
+        let mut row = rows_of(&as_cells, &options(&flags)).remove(0);
         (row.case, row.experiment) = (case.label(), Experiment::Threads);
         rows.push(row);
     }
@@ -130,7 +122,7 @@ fn both_rates_of_a_width_are_joined() {
 #[test]
 fn the_best_row_is_the_fastest_of_each_backend() {
     let case = cases(Experiment::UpdatesAlone, &options(&[])).remove(0);
-    let mut rows = [rows_of(&case, &[]), rows_of(&case, &[])].concat();
+    let mut rows = [rows_of(&case, &options(&[])), rows_of(&case, &options(&[]))].concat();
     for (row, updates_per_s) in rows.iter_mut().zip([2.0, 3.0, 1.0, 4.0]) {
         row.updates_per_s = updates_per_s;
     }

@@ -8,11 +8,10 @@ use shoal_gpu::{DeviceHistory, DeviceRun, Gpu};
 use shoal_history::ObjectTime;
 
 use super::made_run::{HALF_SIDE, MadeRun, START_MS, STEP_MS};
-use super::options::{Experiment, Options};
-use super::plot;
-use super::row::Row;
 use crate::error::BenchmarkError;
-use crate::harness::{AnswerHash, ResultRow, table};
+use crate::harness::{AnswerHash, median};
+use crate::history::options::{Experiment, Options};
+use crate::history::row::Row;
 
 /// Requests of `pairs` to all runs together.
 const PAIRS: u64 = 1_000_000;
@@ -34,33 +33,24 @@ struct Loaded {
 /// What a question gives: rows or states, and a word that depends on them.
 type Found = (u64, u64);
 
-/// Runs the experiments that the flags name.
-pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
+/// The rows of experiments, aim by aim: the runs of two aims need not fit together. The machine of
+/// the rows is not set.
+pub(in crate::history) fn measure(
+    experiments: &[Experiment],
+    options: &Options,
+) -> Result<Vec<Row>, BenchmarkError> {
     let missing = |error: shoal_gpu::Unavailable| BenchmarkError::Backend(error.to_string());
     let gpu = Gpu::open(Gpu::FIRST).map_err(missing)?;
-    let mut results: Vec<(Experiment, Vec<Row>)> =
-        options.experiment.iter().map(|experiment| (*experiment, Vec::new())).collect();
-    // The runs of two aims need not fit together.
-    for aim in &options.aim {
+    println!("# {}, runs of {} rows", gpu.name(), options.device_rows);
+    let mut rows = Vec::new();
+    for aim in &options.device_aim {
         let mut loaded = Loaded::new(&gpu, options, *aim)?;
         loaded.check(options)?;
-        for (experiment, rows) in &mut results {
+        for experiment in experiments {
             rows.push(loaded.measure(*experiment, options)?);
         }
     }
-    let head = format!("resident, seed {}, {}", options.seed, gpu.name());
-    let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
-        table::print_titles::<Row>(name);
-        let first = rows.len();
-        let measured = results.iter().filter(|(of, _)| *of == experiment);
-        for row in measured.flat_map(|(_, rows)| rows) {
-            let row = Row { machine: machine.to_owned(), ..row.clone() };
-            row.print();
-            rows.push(row);
-        }
-        table::agree(&rows[first..])
-    };
-    options.files.run(&head, &options.experiment, one, plot::draw)
+    Ok(rows)
 }
 
 impl Loaded {
@@ -69,9 +59,9 @@ impl Loaded {
         let (mut runs, mut first, mut load_ms) = (Vec::new(), None, 0.0);
         let (mut rows, mut bytes) = (0, 0);
         let before = device.used_bytes();
-        for number in 0..u64::from(options.runs) {
-            let seed = options.seed + number;
-            let made = MadeRun::new(options.rows, options.object_rows, seed, aim)?;
+        for number in 0..u64::from(options.device_runs) {
+            let seed = options.common.seed + number;
+            let made = MadeRun::new(options.device_rows, options.device_object_rows, seed, aim)?;
             let start = Instant::now();
             runs.push(device.load(made.source())?);
             load_ms += start.elapsed().as_secs_f64() * 1e3;
@@ -88,7 +78,9 @@ impl Loaded {
     /// Compares answers of the first run with its rows.
     fn check(&mut self, options: &Options) -> Result<(), BenchmarkError> {
         let differs = |what: String| Err(BenchmarkError::Membership(what));
-        for experiment in [Experiment::Window, Experiment::Half, Experiment::Square] {
+        for experiment in
+            [Experiment::DeviceWindow, Experiment::DeviceHalf, Experiment::DeviceSquare]
+        {
             let zone = zone(experiment, options);
             let found = self.device.select(&self.runs[0], zone)?;
             let found: u64 = found.iter().map(|(_, count)| u64::from(*count)).sum();
@@ -117,10 +109,13 @@ impl Loaded {
         experiment: Experiment,
         options: &Options,
     ) -> Result<Row, BenchmarkError> {
-        let pairs = self.pairs(options);
+        let pairs = match experiment {
+            Experiment::DevicePairs => self.pairs(options),
+            _ => vec![Vec::new(); self.runs.len()],
+        };
         let (found, word) = self.ask(experiment, options, &pairs)?;
         let mut times = Vec::new();
-        for _ in 0..options.repetitions {
+        for _ in 0..options.passes {
             let start = Instant::now();
             let again = self.ask(experiment, options, &pairs)?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
@@ -129,26 +124,30 @@ impl Loaded {
                 return Err(BenchmarkError::Membership(what));
             }
         }
-        times.sort_unstable_by(f64::total_cmp);
-        let ms = times[times.len() / 2];
+        let p99_ms = times.iter().copied().fold(0.0, f64::max);
+        let p50_ms = median(times);
         let mut hash = AnswerHash::new();
         hash.add_word(found);
         hash.add_word(word);
-        let objects = self.first.objects.len() as u64 * u64::from(options.runs);
         Ok(Row {
             experiment,
-            aim: self.aim.clone(),
-            rows: self.rows,
-            objects,
-            runs: options.runs,
-            bytes_per_row: self.bytes as f64 / self.rows as f64,
-            device_bytes_per_row: self.device_bytes as f64 / self.rows as f64,
-            load_ms: self.load_ms,
-            found,
-            ms,
-            rows_per_s: self.rows as f64 / ms * 1e3,
+            aim: Some(self.aim.clone()),
+            fixes: self.rows,
+            objects: self.first.objects.len() as u64 * u64::from(options.device_runs),
+            threads: 0,
+            cache_mib: 0,
+            bytes_per_fix: self.bytes as f64 / self.rows as f64,
+            device_bytes_per_fix: Some(self.device_bytes as f64 / self.rows as f64),
+            load_ms: Some(self.load_ms),
+            questions: 1,
+            passes: options.passes,
+            found: found as f64,
+            p50_ms,
+            p99_ms,
+            rows_per_s: self.rows as f64 / p50_ms * 1e3,
             answer_hash: hash.finish(),
-            seed: options.seed,
+            workload: None,
+            seed: options.common.seed,
             machine: String::new(),
         })
     }
@@ -164,28 +163,29 @@ impl Loaded {
         let everyone = (0, usize::MAX);
         for (run, pairs) in self.runs.iter().zip(pairs) {
             match experiment {
-                Experiment::Window | Experiment::Half | Experiment::Square => {
+                Experiment::DeviceWindow | Experiment::DeviceHalf | Experiment::DeviceSquare => {
                     for (tile, count) in self.device.select(run, zone(experiment, options))? {
                         found += u64::from(count);
                         word = word.wrapping_add(u64::from(tile) * u64::from(count));
                     }
                 }
-                Experiment::AsOf => {
+                Experiment::DeviceAsOf => {
                     let time_ms = moment_ms(options);
                     found += self.device.newest_on_device(run, time_ms, everyone)? as u64;
                 }
-                Experiment::AsOfCopied => {
+                Experiment::DeviceAsOfCopied => {
                     let states = self.device.newest(run, moment_ms(options), everyone)?;
                     found += states.len() as u64;
                     // The last state, which a copy has last.
                     word = word.wrapping_add(states.x.last().map_or(0, |x| *x as u64));
                 }
-                Experiment::Pairs => {
+                Experiment::DevicePairs => {
                     for state in self.device.find(run, pairs)?.into_iter().flatten() {
                         found += 1;
                         word = word.wrapping_add(state.x as u64 ^ state.time_ms as u64);
                     }
                 }
+                other => unreachable!("{other:?} is asked on the disk"),
             }
         }
         Ok((found, word))
@@ -193,18 +193,18 @@ impl Loaded {
 
     /// Random objects and moments, by run.
     fn pairs(&self, options: &Options) -> Vec<Vec<ObjectTime>> {
-        let each = PAIRS / u64::from(options.runs);
+        let each = PAIRS / u64::from(options.device_runs);
         let span_ms = span_ms(options) as u64;
         let objects = &self.first.objects;
         // A multiplier spreads the numbers; it is odd, so none repeats early.
         let draw = |number: u64, of: u64| {
-            ((number ^ options.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % of
+            ((number ^ options.common.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % of
         };
         let pair = |number: u64| ObjectTime {
             object: objects[draw(number, objects.len() as u64) as usize].object,
             time: START_MS + draw(number + PAIRS, span_ms) as i64,
         };
-        (0..u64::from(options.runs))
+        (0..u64::from(options.device_runs))
             .map(|run| (run * each..(run + 1) * each).map(pair).collect())
             .collect()
     }
@@ -212,7 +212,7 @@ impl Loaded {
 
 /// The length of the past.
 fn span_ms(options: &Options) -> i64 {
-    STEP_MS * i64::from(options.object_rows)
+    STEP_MS * i64::from(options.device_object_rows)
 }
 
 /// Half of the past.
@@ -224,8 +224,8 @@ fn moment_ms(options: &Options) -> i64 {
 fn zone(experiment: Experiment, options: &Options) -> RunZone {
     let third = (span_ms(options) / 3) as u32;
     let (x, y) = match experiment {
-        Experiment::Half => ((-HALF_SIDE / 2, HALF_SIDE / 2), (i32::MIN, i32::MAX)),
-        Experiment::Square => ((0, HALF_SIDE / 4), (0, HALF_SIDE / 4)),
+        Experiment::DeviceHalf => ((-HALF_SIDE / 2, HALF_SIDE / 2), (i32::MIN, i32::MAX)),
+        Experiment::DeviceSquare => ((0, HALF_SIDE / 4), (0, HALF_SIDE / 4)),
         _ => ((i32::MIN, i32::MAX), (i32::MIN, i32::MAX)),
     };
     RunZone { time_min: third, time_max: 2 * third, x_min: x.0, x_max: x.1, y_min: y.0, y_max: y.1 }

@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
 use shoal_engine::QuantaRect;
+use shoal_testkit::Random;
 
-use super::{Random, bounds};
+use super::{bounds, point, window};
 use crate::pgrid::worker::Worker;
 use crate::pgrid::{Layout, PGrid, Stream, Update};
 
@@ -48,14 +49,14 @@ fn wander(
     for step in 1..=STEPS {
         let own = random.below(OBJECTS / THREADS as u32);
         let object = own * THREADS as u32 + number as u32;
-        let (x, y) = random.point();
+        let (x, y) = point(&mut random);
         let update = Update { object, time_ms: step, x, y };
         moved.push(timed(counter, || {
             worker.apply(&[update]);
             update
         }));
         if random.below(3) == 0 {
-            let window = random.window();
+            let window = window(&mut random);
             queried.push(timed(counter, || {
                 let mut found = Vec::new();
                 worker.query(&window, &mut found);
@@ -140,7 +141,7 @@ fn the_newest_report_wins_across_workers() {
                 let mut worker = Worker::new(&grid, number);
                 let mut last = Vec::new();
                 for step in 0..3_000_u32 {
-                    let (x, y) = random.point();
+                    let (x, y) = point(&mut random);
                     let time_ms = step * THREADS as u32 + number as u32;
                     let update = Update { object: random.below(8), time_ms, x, y };
                     worker.apply(&[update]);

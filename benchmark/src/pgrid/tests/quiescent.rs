@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use shoal_engine::QuantaRect;
+use shoal_testkit::Random;
 
-use super::{Random, SPACE, bounds};
+use super::{SPACE, bounds, point, window};
 use crate::pgrid::{Layout, PGrid, Sample, Stream, Update, tune};
 
 /// The newest report of every object.
@@ -29,7 +30,7 @@ impl Naive {
 fn updates(random: &mut Random, objects: u32, rows: usize, first_ms: u32) -> Vec<Update> {
     let mut updates: Vec<Update> = (0..rows as u32)
         .map(|row| {
-            let (x, y) = random.point();
+            let (x, y) = point(random);
             Update { object: random.below(objects), time_ms: first_ms + row, x, y }
         })
         .collect();
@@ -42,7 +43,7 @@ fn updates(random: &mut Random, objects: u32, rows: usize, first_ms: u32) -> Vec
 }
 
 fn assert_equal(grid: &PGrid, naive: &Naive, random: &mut Random, about: &str) {
-    let mut windows: Vec<_> = (0..200).map(|_| random.window()).collect();
+    let mut windows: Vec<_> = (0..200).map(|_| window(random)).collect();
     windows.push(bounds());
     windows.push(QuantaRect { x_min: 0, y_min: 0, x_max: 0, y_max: SPACE });
     let stream = Stream { windows: windows.clone(), ..Stream::default() };
@@ -68,7 +69,7 @@ fn answers_at_rest_equal_a_map() {
             for round in 0..4 {
                 let updates = updates(&mut random, objects, 5_000, round * 5_000);
                 updates.iter().for_each(|update| naive.apply(*update));
-                let windows = (0..20).map(|_| random.window()).collect();
+                let windows = (0..20).map(|_| window(&mut random)).collect();
                 grid.run(&Stream { updates, windows });
                 assert_equal(&grid, &naive, &mut random, &about);
             }
@@ -119,7 +120,7 @@ fn an_older_report_has_no_effect_at_any_position() {
 fn tuning_tries_neighbours_and_lists_the_best_first() {
     let mut random = Random::new(1);
     let first = Stream { updates: updates(&mut random, 2_000, 4_000, 0), ..Stream::default() };
-    let windows = (0..100).map(|_| random.window()).collect();
+    let windows = (0..100).map(|_| window(&mut random)).collect();
     let next = Stream { updates: updates(&mut random, 2_000, 4_000, 4_000), windows };
     let (first, next) = (&first, &next);
     let trials = tune(&Sample { bounds: bounds(), objects: 2_000, workers: 2, first, next });

@@ -4,7 +4,7 @@ use shoal_engine::{EngineOptions, Model};
 
 use super::options;
 use crate::harness::table::agree;
-use crate::harness::{BackendName, Driver};
+use crate::harness::{BackendName, Driver, Output};
 use crate::subscription::case::{Case, Motion, cases};
 use crate::subscription::options::{Distribution, Experiment};
 use crate::subscription::prepared::{Circles, Rows};
@@ -103,11 +103,11 @@ fn other_circles_and_other_rows_have_other_events() {
 #[test]
 fn different_events_end_the_run_and_are_named() {
     let (case, rows) = case_of("40", Experiment::EnterLeave);
-    let mut out = Vec::new();
+    let mut out = Output::new("a test".into());
     let options = options(&["--backends", "cpu,cpu"]);
-    run_case(&case, &rows, &options, "a test", (&mut out, &mut Vec::new())).unwrap();
-    agree(&out).unwrap();
-    out[1].event_hash = "0123".into();
-    let error = agree(&out).unwrap_err().to_string();
+    run_case(&case, &rows, &options, &mut out).unwrap();
+    let mut rows = out.rows().to_vec();
+    rows[1].event_hash = "0123".into();
+    let error = agree(&rows).unwrap_err().to_string();
     assert!(error.contains("cpu answers 0123") && error.contains("EnterLeave 40"), "{error}");
 }
