@@ -9,7 +9,7 @@ use shoal_codec::{Aim, PlanChoice};
 use shoal_workload::{SpeedRange, SpeedUnit};
 
 use crate::hostile::{AttackArgs, HostileArgs};
-use crate::login::LoginArgs;
+use crate::login::TargetLoginArgs;
 use crate::shares::{QueryMix, UpdateQuery};
 
 /// The command line.
@@ -22,15 +22,15 @@ use crate::shares::{QueryMix, UpdateQuery};
 pub struct CommandLine {
     /// The command.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: LoadCommand,
     /// Token and TLS settings.
     #[command(flatten)]
-    pub login: LoginArgs,
+    pub login: TargetLoginArgs,
 }
 
 /// All commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum LoadCommand {
     /// Send a workload to a server, query it, and print rates and latencies.
     Run(Box<RunArgs>),
     /// Attack a server in several ways, each beside a well-behaved client, and print that client's
@@ -43,7 +43,7 @@ pub enum Command {
 
 /// The encoding of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Encoding {
+pub enum ReportEncoding {
     /// Plain protobuf rows of doubles.
     Rows,
     /// One codec block per message.
@@ -118,8 +118,8 @@ pub struct RunArgs {
     #[arg(long, default_value_t = 2)]
     pub connections: u32,
     /// Encoding of rows.
-    #[arg(long, value_enum, default_value_t = Encoding::Rows)]
-    pub encoding: Encoding,
+    #[arg(long, value_enum, default_value_t = ReportEncoding::Rows)]
+    pub encoding: ReportEncoding,
     /// Encoding of the columns of blocks: raw (costs the client least), fixes (the same trees for
     /// every block), or planned (trees learned from earlier blocks).
     #[arg(long, default_value_t = PlanChoice::Raw, value_name = "PLAN")]

@@ -17,7 +17,7 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::error::LoadError;
 use crate::limits::{EVENT_CLOCK_LEAD_MS, STALL_S_MAX};
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 
 /// Delay between two calls while a follower has no copy yet.
 const COPY_INTERVAL: Duration = Duration::from_millis(50);
@@ -40,7 +40,7 @@ impl RunFleet {
     /// [`LoadError::Usage`] if the named fleet cannot serve the run, [`LoadError::Call`].
     pub async fn open(
         client: Client,
-        plan: &Plan,
+        plan: &RunPlan,
         space: WorkloadSpace,
     ) -> Result<Self, LoadError> {
         let name = plan.flags.fleet.clone().unwrap_or_else(fresh_name);
@@ -69,7 +69,7 @@ impl RunFleet {
     }
 
     /// Confirms that the fleet can serve the run; returns its space.
-    fn check(&self, plan: &Plan, wanted: &proto::Space) -> Result<Space, LoadError> {
+    fn check(&self, plan: &RunPlan, wanted: &proto::Space) -> Result<Space, LoadError> {
         let Fleet { name, limits, object_count: objects, .. } = &self.fleet;
         let usage = |text: String| Err(LoadError::Usage(text));
         let (is, wanted) = (engine_space(self.fleet.space.as_ref())?, engine_space(Some(wanted))?);
@@ -181,7 +181,7 @@ async fn find(client: &Client, name: &str) -> Result<Option<Fleet>, LoadError> {
 
 async fn create(
     client: &Client,
-    plan: &Plan,
+    plan: &RunPlan,
     name: String,
     space: &proto::Space,
 ) -> Result<Fleet, LoadError> {

@@ -25,10 +25,10 @@ pub mod subscription;
 pub mod tasks;
 pub mod verify;
 
-pub use args::{Command, CommandLine, RunArgs};
+pub use args::{CommandLine, LoadCommand, RunArgs};
 pub use error::LoadError;
 pub use hostile::{AttackArgs, HostileArgs, HostileSummary, attack, run_hostile};
 pub use in_flight::InFlight;
 pub use measure::Summary;
-pub use plan::Plan;
+pub use plan::RunPlan;
 pub use run::run;

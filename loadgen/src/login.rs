@@ -8,12 +8,12 @@ use shoal_client::{ClientTls, ConnectOptions, Secret};
 
 use crate::error::LoadError;
 
-static LOGIN: OnceLock<(LoginArgs, ConnectOptions)> = OnceLock::new();
+static LOGIN: OnceLock<(TargetLoginArgs, ConnectOptions)> = OnceLock::new();
 
 /// How the load generator identifies itself, and whom it trusts.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Token and TLS")]
-pub struct LoginArgs {
+pub struct TargetLoginArgs {
     /// File with the token to send with each call.
     #[arg(long, value_name = "FILE", env = "SHOAL_TOKEN_FILE", global = true)]
     pub token_file: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub struct LoginArgs {
     pub tls_key: Option<PathBuf>,
 }
 
-impl LoginArgs {
+impl TargetLoginArgs {
     /// Uses these settings for all later connections of the process.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ pub fn logged_in() -> ConnectOptions {
 #[must_use]
 pub fn environment() -> Vec<(&'static str, PathBuf)> {
     let Some((args, _)) = LOGIN.get() else { return Vec::new() };
-    let LoginArgs { token_file, tls_ca, tls_cert, tls_key } = args.clone();
+    let TargetLoginArgs { token_file, tls_ca, tls_cert, tls_key } = args.clone();
     let variables = [
         ("SHOAL_TOKEN_FILE", token_file),
         ("SHOAL_TLS_CA", tls_ca),

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use shoal_loadgen::{
-    Command, CommandLine, HostileArgs, LoadError, Plan, RunArgs, attack, run_hostile,
+    CommandLine, HostileArgs, LoadCommand, LoadError, RunArgs, RunPlan, attack, run_hostile,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -21,9 +21,9 @@ async fn main() -> ExitCode {
     let CommandLine { command, login } = CommandLine::parse();
     let done = match (login.log_in(), command) {
         (Err(error), _) => Err(error),
-        (Ok(()), Command::Run(args)) => run(*args).await,
-        (Ok(()), Command::Hostile(args)) => hostile(*args).await,
-        (Ok(()), Command::Attack(args)) => attack(args).await.map(|()| true),
+        (Ok(()), LoadCommand::Run(args)) => run(*args).await,
+        (Ok(()), LoadCommand::Hostile(args)) => hostile(*args).await,
+        (Ok(()), LoadCommand::Attack(args)) => attack(args).await.map(|()| true),
     };
     match done {
         Ok(is_good) => ExitCode::from(u8::from(!is_good)),
@@ -39,7 +39,7 @@ async fn main() -> ExitCode {
 
 /// Prints the results of a run; returns whether they are good.
 async fn run(args: RunArgs) -> Result<bool, LoadError> {
-    let plan = Plan::new(args)?;
+    let plan = RunPlan::new(args)?;
     let summary = interruptible(|stop| shoal_loadgen::run(plan, stop)).await?;
     println!("{}", summary.table());
     Ok(summary.is_good())

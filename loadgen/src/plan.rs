@@ -4,7 +4,7 @@
 use shoal_codec::{Aim, PlanChoice};
 use shoal_workload::{MixShares, Params};
 
-use crate::args::{Encoding, QueryForm, RunArgs, Wanted};
+use crate::args::{QueryForm, ReportEncoding, RunArgs, Wanted};
 use crate::error::LoadError;
 use crate::limits::*;
 use crate::measure::Pace;
@@ -13,7 +13,7 @@ use crate::subscription::SubscriptionPlan;
 
 /// A validated run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct RunPlan {
     /// The flags. Other fields take precedence over flags that they complete.
     pub flags: RunArgs,
     /// The workload's parameters; shards are connections.
@@ -51,7 +51,7 @@ pub struct QueryPlan {
     pub get_objects: u32,
 }
 
-impl Plan {
+impl RunPlan {
     /// Validates flags and completes them.
     ///
     /// # Errors
@@ -278,10 +278,10 @@ fn check(args: &RunArgs) -> Result<(), LoadError> {
     if args.ttl_ms < 0 {
         return usage(format!("--ttl-ms is {}, it must be 0 or more", args.ttl_ms));
     }
-    if args.prepared && args.encoding == Encoding::Rows {
+    if args.prepared && args.encoding == ReportEncoding::Rows {
         return usage("--prepared needs --encoding block: rows are not made beforehand".to_owned());
     }
-    if args.block_plan != PlanChoice::Raw && args.encoding == Encoding::Rows {
+    if args.block_plan != PlanChoice::Raw && args.encoding == ReportEncoding::Rows {
         let plan = args.block_plan;
         return usage(format!("--block-plan {plan} needs --encoding block: rows have no plan"));
     }
@@ -310,13 +310,13 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Command, CommandLine};
+    use crate::args::{CommandLine, LoadCommand};
 
-    fn plan(flags: &str) -> Result<Plan, LoadError> {
+    fn plan(flags: &str) -> Result<RunPlan, LoadError> {
         let words = ["shoal-loadgen", "run"].into_iter().chain(flags.split_whitespace());
         let command = CommandLine::try_parse_from(words).unwrap().command;
-        let Command::Run(args) = command else { panic!("not a run") };
-        Plan::new(*args)
+        let LoadCommand::Run(args) = command else { panic!("not a run") };
+        RunPlan::new(*args)
     }
 
     #[test]

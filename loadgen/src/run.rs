@@ -17,7 +17,7 @@ use crate::fleet::RunFleet;
 use crate::limits::{STALL_S_MAX, VERIFY_PAST_CHANGES_MAX};
 use crate::measure::progress::show_progress;
 use crate::measure::{Counters, Summary, Totals, write_json};
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::session::Session;
 use crate::subscription::EpochTimes;
 use crate::subscription::spawn::{self as sessions, Subscribers};
@@ -32,7 +32,7 @@ const TIME_AHEAD_MAX_MS: i64 = 60_000;
 ///
 /// # Errors
 /// [`LoadError`]; mismatches and refused rows are not errors but are in the summary.
-pub async fn run(plan: Plan, stop: watch::Receiver<bool>) -> Result<Summary, LoadError> {
+pub async fn run(plan: RunPlan, stop: watch::Receiver<bool>) -> Result<Summary, LoadError> {
     run_with_start(plan, stop, watch::Sender::new(None)).await
 }
 
@@ -41,7 +41,7 @@ pub async fn run(plan: Plan, stop: watch::Receiver<bool>) -> Result<Summary, Loa
 /// # Errors
 /// As [`run`].
 pub async fn run_with_start(
-    plan: Plan,
+    plan: RunPlan,
     stop: watch::Receiver<bool>,
     start: watch::Sender<Option<Instant>>,
 ) -> Result<Summary, LoadError> {
@@ -62,7 +62,7 @@ pub async fn run_with_start(
 }
 
 /// Waits until the follower that is to be queried has the fleet, if there is one.
-async fn wait_for_copy(plan: &Plan, fleet: &RunFleet) -> Result<(), LoadError> {
+async fn wait_for_copy(plan: &RunPlan, fleet: &RunFleet) -> Result<(), LoadError> {
     match &plan.flags.follower {
         Some(follower) => fleet.wait_for_copy(&connect(follower).await?).await,
         None => Ok(()),
@@ -82,7 +82,7 @@ struct Drive {
 }
 
 async fn drive(
-    plan: &Plan,
+    plan: &RunPlan,
     fleet: &RunFleet,
     stop: watch::Receiver<bool>,
     start: watch::Sender<Option<Instant>>,
@@ -135,7 +135,7 @@ async fn drive(
 
 /// Starts the verifier of an empty fleet.
 fn verifier(
-    plan: &Plan,
+    plan: &RunPlan,
     fleet: &RunFleet,
     counters: &Arc<Counters>,
 ) -> Result<Verifier, LoadError> {
@@ -164,7 +164,7 @@ async fn finish(verifier: Option<Verifier>) -> Result<Option<crate::verify::Verd
 
 /// Time shift, in whole steps, that moves a generator's times after the clock of a reused fleet.
 /// Real data keeps its times.
-fn shift_ms(plan: &Plan, clock_ms: i64) -> i64 {
+fn shift_ms(plan: &RunPlan, clock_ms: i64) -> i64 {
     if plan.flags.workload.starts_with("replay:") || clock_ms < shoal_workload::START_MS {
         return 0;
     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::error::LoadError;
 use crate::measure::Counters;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::query::SeenObjects;
 use crate::subscription::EpochTimes;
 use crate::verify::VerifierLink;
@@ -20,7 +20,7 @@ use crate::verify::VerifierLink;
 #[derive(Debug)]
 pub struct Session {
     /// The plan of the run.
-    pub plan: Plan,
+    pub plan: RunPlan,
     /// Name of the fleet.
     pub fleet: String,
     /// The fleet's space.

@@ -9,14 +9,14 @@ use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::InFlight;
-use crate::args::{Encoding, QueryForm, Wanted};
+use crate::args::{QueryForm, ReportEncoding, Wanted};
 use crate::connect::connect;
 use crate::error::LoadError;
 use crate::history::{Asker, Choosers, PastKind, PastTally};
 use crate::limits::{MESSAGE_QUERIES_DEFAULT, QUERY_MESSAGES_IN_FLIGHT_MAX};
 use crate::measure::Allowance;
-use crate::plan::{Plan, QueryPlan};
-use crate::query::chooser::Random;
+use crate::plan::{QueryPlan, RunPlan};
+use crate::query::chooser::QueryRandom;
 use crate::query::{AnswerReader, Chooser, QuerySender, QueryTally, SeenObjects, SingleSender};
 use crate::report::removal::Remover;
 use crate::report::sender::SentTally;
@@ -45,7 +45,7 @@ pub type Tasks = JoinSet<Result<Outcome, LoadError>>;
 ///
 /// # Errors
 /// [`LoadError::Usage`] for an unknown name, [`LoadError::Workload`].
-pub fn open_workload(plan: &Plan, connection: u32) -> Result<Box<dyn Workload>, LoadError> {
+pub fn open_workload(plan: &RunPlan, connection: u32) -> Result<Box<dyn Workload>, LoadError> {
     shoal_workload::open(&plan.flags.workload, &plan.params_of(connection)).map_err(|error| {
         match error {
             WorkloadError::UnknownName { .. } | WorkloadError::Parameter { .. } => {
@@ -58,12 +58,12 @@ pub fn open_workload(plan: &Plan, connection: u32) -> Result<Box<dyn Workload>, 
 
 /// Number of tasks of one connection that report readiness.
 #[must_use]
-pub fn starters(plan: &Plan) -> u32 {
+pub fn starters(plan: &RunPlan) -> u32 {
     u32::from(sends(plan)) + u32::from(plan.asks())
 }
 
 /// Whether a connection sends any rows, before or while the clock runs.
-fn sends(plan: &Plan) -> bool {
+fn sends(plan: &RunPlan) -> bool {
     plan.sends_rows() || plan.preload
 }
 
@@ -137,7 +137,7 @@ fn source(session: &Session, connection: u32) -> Result<Source, LoadError> {
     let plan = &session.plan;
     let workload = open_workload(plan, connection)?;
     let (shift_ms, is_bare) = (session.shift_ms, plan.flags.bare);
-    let is_block = plan.flags.encoding == Encoding::Block;
+    let is_block = plan.flags.encoding == ReportEncoding::Block;
     let shares = &plan.shares;
     if [shares.late, shares.duplicate, shares.bad, shares.removal].iter().any(|share| *share > 0.0)
     {
@@ -170,7 +170,7 @@ pub async fn spawn_history(session: &Arc<Session>, tasks: &mut Tasks) -> Result<
                 queries,
                 plan.params.step_ms,
                 Arc::clone(&session.seen),
-                Random::new(plan.params.seed, u32::MAX - 2 * number - salt),
+                QueryRandom::new(plan.params.seed, u32::MAX - 2 * number - salt),
             ))
         };
         let asker = Asker {
@@ -180,7 +180,7 @@ pub async fn spawn_history(session: &Arc<Session>, tasks: &mut Tasks) -> Result<
                 objects: chooser("get:1", 0)?,
                 regions: chooser("range:2,circle:1,polygon:1", 1)?,
             },
-            random: Random::new(plan.params.seed, u32::MAX - 100 - number),
+            random: QueryRandom::new(plan.params.seed, u32::MAX - 100 - number),
             first_ms: session.first_ms(),
         };
         let client = connect(plan.queried()).await?;
@@ -204,7 +204,7 @@ async fn spawn_queries(
         plan.queries.clone(),
         plan.params.step_ms,
         seen,
-        Random::new(plan.params.seed, connection),
+        QueryRandom::new(plan.params.seed, connection),
     );
     let (session, allowance) = (Arc::clone(session), Arc::clone(allowance));
     if plan.flags.ask == QueryForm::Single {

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::error::ServiceError;
 use crate::limits::{ANSWER_WAIT_MS_MAX, BUSY_RETRY_MS, SMALL_ANSWERS_SHARE};
-use crate::shares::{Client, FairPlaces, PlacesPermit};
+use crate::shares::{FairPlaces, PlacesPermit, Requester};
 
 /// Unit of the reservations.
 const PIECE_BYTES: u64 = 1 << 10;
@@ -61,7 +61,7 @@ impl AnswerBudget {
     }
 
     /// Reserves memory that is free or that spares release.
-    pub(crate) fn try_room(&self, client: Client, bytes: u64) -> Option<AnswerRoom> {
+    pub(crate) fn try_room(&self, client: Requester, bytes: u64) -> Option<AnswerRoom> {
         if bytes > self.bytes_max {
             return None;
         }
@@ -76,7 +76,7 @@ impl AnswerBudget {
     }
 
     /// Reserves the memory of a small answer where there is no other.
-    pub(crate) fn small_room(&self, client: Client, bytes: u64) -> Option<AnswerRoom> {
+    pub(crate) fn small_room(&self, client: Requester, bytes: u64) -> Option<AnswerRoom> {
         let permit = self.reserve.try_reserve(client, pieces(bytes)).ok()?;
         Some(self.room_of(permit))
     }
@@ -116,7 +116,7 @@ impl AnswerBudget {
     /// too long, which also ends a deadlock.
     pub(crate) async fn room(
         &self,
-        client: Client,
+        client: Requester,
         bytes: u64,
     ) -> Result<AnswerRoom, ServiceError> {
         if bytes > self.bytes_max {
@@ -210,7 +210,7 @@ fn pieces(bytes: u64) -> usize {
 mod tests {
     use super::*;
 
-    const CLIENT: Client = Client::PROCESS;
+    const CLIENT: Requester = Requester::PROCESS;
 
     #[tokio::test(start_paused = true)]
     async fn room_is_bounded_and_comes_back() {
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(gauge.get(), 5 << 10);
         // This client has half; another finds room at once.
         assert!(budget.try_room(CLIENT, 1 << 10).is_none());
-        assert!(budget.room(Client::at(1), 2 << 10).await.is_ok());
+        assert!(budget.room(Requester::at(1), 2 << 10).await.is_ok());
         drop((room, other));
         assert_eq!(gauge.get(), 0);
         assert!(budget.room(CLIENT, 10 << 10).await.is_ok());
@@ -235,16 +235,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn small_answers_have_a_reserve_when_others_hold_all() {
         let budget = Arc::new(AnswerBudget::new(1 << 20, Gauge::default()));
-        let take = |client| budget.try_room(Client::at(client), 10 << 10);
+        let take = |client| budget.try_room(Requester::at(client), 10 << 10);
         let held: Vec<_> = (0..200).cycle().take(2000).filter_map(take).collect();
-        assert!(held.len() > 90 && budget.try_room(Client::at(500), 64 << 10).is_none());
-        assert!(budget.small_room(Client::at(500), 8 << 10).is_some());
-        assert!(budget.small_room(Client::at(500), 65 << 10).is_none());
+        assert!(held.len() > 90 && budget.try_room(Requester::at(500), 64 << 10).is_none());
+        assert!(budget.small_room(Requester::at(500), 8 << 10).is_some());
+        assert!(budget.small_room(Requester::at(500), 65 << 10).is_none());
         let mut wanted = at_once(budget.is_wanted());
         assert!(wanted.is_none());
         let waits = {
             let budget = budget.clone();
-            tokio::spawn(async move { budget.room(Client::at(500), 64 << 10).await.is_ok() })
+            tokio::spawn(async move { budget.room(Requester::at(500), 64 << 10).await.is_ok() })
         };
         tokio::task::yield_now().await;
         wanted = at_once(budget.is_wanted());
@@ -267,11 +267,11 @@ mod tests {
     async fn spares_give_way_oldest_first() {
         let gauge = Gauge::default();
         let budget = Arc::new(AnswerBudget::new(16 << 10, gauge.clone()));
-        let room = |client, bytes| budget.try_room(Client::at(client), bytes);
+        let room = |client, bytes| budget.try_room(Requester::at(client), bytes);
         let spare = |client, bytes| budget.keep(Arc::new(room(client, bytes).unwrap()));
         let (first, second) = (spare(1, 4 << 10), spare(2, 4 << 10));
         assert!(room(3, 17 << 10).is_none() && first.get().is_some());
-        let waited = budget.room(Client::at(3), 7 << 10).await.unwrap();
+        let waited = budget.room(Requester::at(3), 7 << 10).await.unwrap();
         assert!(first.get().is_none() && second.get().is_some());
         // One that is read again is no spare, and goes back among them as the newest.
         let again = second.get().unwrap();

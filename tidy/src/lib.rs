@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// One source file.
 #[derive(Debug)]
-pub struct Source {
+pub struct SourceFile {
     /// Path from the root of the workspace, with forward slashes.
     pub path: String,
     /// The text.
@@ -26,14 +26,14 @@ pub fn root() -> PathBuf {
 /// # Panics
 /// If a folder or file cannot be read.
 #[must_use]
-pub fn sources(ending: &str) -> Vec<Source> {
+pub fn sources(ending: &str) -> Vec<SourceFile> {
     let mut found = Vec::new();
     collect(&root(), ending, &mut found);
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
 
-fn collect(folder: &Path, ending: &str, found: &mut Vec<Source>) {
+fn collect(folder: &Path, ending: &str, found: &mut Vec<SourceFile>) {
     let entries = fs::read_dir(folder).expect("the workspace's folders can be read");
     for entry in entries {
         let path = entry.expect("a folder's entries can be read").path();
@@ -46,7 +46,7 @@ fn collect(folder: &Path, ending: &str, found: &mut Vec<Source>) {
         } else if name.ends_with(ending) {
             let text = fs::read_to_string(&path).expect("sources are UTF-8");
             let path = path.strip_prefix(root()).expect("below the root").to_string_lossy();
-            found.push(Source { path: path.replace('\\', "/"), text });
+            found.push(SourceFile { path: path.replace('\\', "/"), text });
         }
     }
 }
@@ -63,7 +63,7 @@ pub struct UnsafePlace {
 /// Maximum distance in lines between a use of `unsafe` and the start of its argument.
 const ARGUMENT_LINES: usize = 10;
 
-impl Source {
+impl SourceFile {
     /// Every use of `unsafe` in code, at any position of a line. Unsafe function types do not
     /// count.
     #[must_use]
@@ -107,7 +107,7 @@ mod tests {
         let filler = "\n".repeat(ARGUMENT_LINES);
         let text =
             format!("{text}{filler}let z = {KEYWORD}{{ y() }};\n{KEYWORD}impl A for B {{}}\n");
-        let source = Source { path: "a.rs".into(), text };
+        let source = SourceFile { path: "a.rs".into(), text };
         let found: Vec<_> =
             source.unsafe_places().iter().map(|place| (place.line, place.is_argued)).collect();
         assert_eq!(found, [(2, true), (4, true), (18, false), (19, false)]);

@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
 
 use std::marker::PhantomData;
+use std::slice;
 use std::sync::Arc;
 
 use cudarc::driver::{
@@ -99,6 +100,12 @@ impl Contender {
 }
 
 impl<K: MadeKey> Contenders<K> {
+    /// Words of a key.
+    const WORDS: usize = match K::TYPE {
+        KeyType::Word => 1,
+        KeyType::Pair => 2,
+    };
+
     /// Loads the kernels for the first device.
     pub(super) fn open() -> Result<Self, EngineError> {
         let context = CudaContext::new(Gpu::FIRST).map_err(fault)?;
@@ -106,6 +113,7 @@ impl<K: MadeKey> Contenders<K> {
             KeyType::Word => fatbin!("contenders_words"),
             KeyType::Pair => fatbin!("contenders_pairs"),
         };
+        assert_eq!(size_of::<K>(), Self::WORDS * size_of::<u64>(), "a key is its words");
         let module = context.load_module(Ptx::from_binary(image.to_vec())).map_err(fault)?;
         Ok(Self { module, stream: context.default_stream(), keys: PhantomData })
     }
@@ -218,7 +226,7 @@ impl<K: MadeKey> Contenders<K> {
         let slots = (2 * keys.len()).max(2).next_power_of_two();
         let (length, mask) = (keys.len() as u32, slots as u64 - 1);
         let mut ranks = self.upload(&vec![DevicePlaces::NONE; slots])?;
-        let words = slots * K::WORDS;
+        let words = slots * Self::WORDS;
         let mut table: CudaSlice<u64> = self.stream.alloc_zeros(words).map_err(fault)?;
         let (fill, keys) = (self.kernel("contender_hash_fill")?, self.words(keys)?);
         let mut launch = self.stream.launch_builder(&fill);
@@ -240,10 +248,10 @@ impl<K: MadeKey> Contenders<K> {
 
     /// Keys as words on the device.
     fn words(&self, keys: &[K]) -> Result<CudaSlice<u64>, EngineError> {
-        let mut words = Vec::with_capacity((keys.len() * K::WORDS).max(1));
-        keys.iter().for_each(|key| key.push_words(&mut words));
-        words.resize(words.len().max(1), 0);
-        self.stream.clone_htod(&words).map_err(fault)
+        // SAFETY: a key is one number of 64 bits or two, without padding.
+        let words =
+            unsafe { slice::from_raw_parts(keys.as_ptr().cast(), keys.len() * Self::WORDS) };
+        self.stream.clone_htod(words).map_err(fault)
     }
 
     fn upload(&self, values: &[u32]) -> Result<CudaSlice<u32>, EngineError> {

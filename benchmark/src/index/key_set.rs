@@ -50,14 +50,6 @@ pub(super) trait MadeKey: TreeKey {
 
     /// A hash of the key; the kernels have the same.
     fn hash(self) -> u64;
-
-    /// Words of a key on the device.
-    #[cfg(feature = "cuda")]
-    const WORDS: usize = size_of::<Self>() / size_of::<u64>();
-
-    /// Appends the key's words, as they lie in memory.
-    #[cfg(feature = "cuda")]
-    fn push_words(self, words: &mut Vec<u64>);
 }
 
 impl MadeKey for u64 {
@@ -82,11 +74,6 @@ impl MadeKey for u64 {
     fn hash(self) -> u64 {
         mixed(self)
     }
-
-    #[cfg(feature = "cuda")]
-    fn push_words(self, words: &mut Vec<u64>) {
-        words.push(self);
-    }
 }
 
 impl MadeKey for ObjectTime {
@@ -109,11 +96,6 @@ impl MadeKey for ObjectTime {
 
     fn hash(self) -> u64 {
         mixed(self.object.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.time as u64))
-    }
-
-    #[cfg(feature = "cuda")]
-    fn push_words(self, words: &mut Vec<u64>) {
-        words.extend([self.object, self.time as u64]);
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use shoal_codec::Block;
 use shoal_engine::limits::SUBSCRIPTION_CHANGES_MAX;
 use shoal_engine::{Region, RegionId, Space, Subscription, SubscriptionChange};
-use shoal_workload::{RegionChange, Regions, START_MS};
+use shoal_workload::{RegionStep, Regions, START_MS};
 
 use super::case::{Case, Motion, WARM_CYCLES};
 use crate::error::BenchmarkError;
@@ -86,7 +86,7 @@ impl Circles {
         let loaded_ms = rows.load.last().map_or(0.0, |cycle| cycle.elapsed_ms);
         regions.advance(loaded_ms, &mut Vec::new());
         let mut registry = Registry { case, space: rows.space, circles: BTreeMap::new() };
-        let live: Vec<RegionChange> = regions.live().collect();
+        let live: Vec<RegionStep> = regions.live().collect();
         let changes = live.into_iter().map(|change| registry.change(change));
         let changes = changes.collect::<Result<Vec<_>, _>>()?;
         let first = changes.chunks(SUBSCRIPTION_CHANGES_MAX).map(<[_]>::to_vec).collect();
@@ -117,13 +117,13 @@ struct Registry<'a> {
 }
 
 impl Registry<'_> {
-    fn change(&mut self, change: RegionChange) -> Result<SubscriptionChange, BenchmarkError> {
+    fn change(&mut self, change: RegionStep) -> Result<SubscriptionChange, BenchmarkError> {
         match change {
-            RegionChange::Remove { region } => {
+            RegionStep::Remove { region } => {
                 self.circles.remove(&RegionId(region));
                 Ok(SubscriptionChange::Remove(RegionId(region)))
             }
-            RegionChange::Add { region, x, y } | RegionChange::Move { region, x, y } => {
+            RegionStep::Add { region, x, y } | RegionStep::Move { region, x, y } => {
                 let circle = Region::circle(&self.space, x, y, self.case.regions.radius_m)?;
                 self.circles.insert(RegionId(region), circle.clone());
                 let wanted = self.case.experiment.wanted();

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shoal_codec::assemble::{ChunkShape, Frame};
+use shoal_codec::assemble::{BlockFrame, ChunkShape};
 use shoal_codec::{
     BlockCodec, BlockPlan, Column, ColumnOutcome, ColumnValues, CpuCodec, EncodedTree, FixColumns,
     Planner, SpaceTag, Statistics, Tree, Values, encode_column,
@@ -79,7 +79,7 @@ impl Encoder {
         out: &mut Vec<u8>,
     ) -> Result<Vec<ColumnOutcome>, EncodeError> {
         out.clear();
-        let frame = Frame::new(columns, space)?;
+        let frame = BlockFrame::new(columns, space)?;
         if columns.is_empty() {
             return Ok(CpuCodec.encode_planned(columns, plan, space, sequence, out)?);
         }
@@ -101,7 +101,7 @@ impl Encoder {
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         out.clear();
-        let frame = Frame::new(columns, space)?;
+        let frame = BlockFrame::new(columns, space)?;
         if columns.is_empty() {
             return Ok(planner.encode(&CpuCodec, columns, space, sequence, out)?);
         }
@@ -225,7 +225,7 @@ impl Encoder {
     fn load(
         &mut self,
         columns: &FixColumns,
-        frame: &Frame<'_>,
+        frame: &BlockFrame<'_>,
         is_keyed: bool,
     ) -> Result<(Vec<Source>, Option<Order>), EncodeError> {
         self.clear()?;
@@ -244,7 +244,7 @@ impl Encoder {
     /// Encodes the block of uploaded columns.
     fn block(
         &mut self,
-        frame: &Frame<'_>,
+        frame: &BlockFrame<'_>,
         sources: &[Source],
         order: Option<Order>,
         plan: &BlockPlan,
@@ -293,7 +293,7 @@ impl Encoder {
 }
 
 /// True if a tree of the plan is keyed.
-fn plan_is_keyed(plan: &BlockPlan, frame: &Frame<'_>) -> bool {
+fn plan_is_keyed(plan: &BlockPlan, frame: &BlockFrame<'_>) -> bool {
     frame.set().iter().any(|column| plan.tree(column).is_keyed())
 }
 

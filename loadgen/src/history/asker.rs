@@ -9,7 +9,7 @@ use tonic::Code;
 use super::question::{Choosers, DrawnQuestion, PastKind};
 use crate::error::LoadError;
 use crate::measure::Latency;
-use crate::query::chooser::Random;
+use crate::query::chooser::QueryRandom;
 use crate::session::Session;
 use crate::verify::PastAnswered;
 
@@ -41,7 +41,7 @@ pub struct Asker {
     /// Draw objects and regions.
     pub choosers: Choosers,
     /// Draws times.
-    pub random: Random,
+    pub random: QueryRandom,
     /// First event time of the run, Unix milliseconds; a day before the last if it is unknown.
     pub first_ms: Option<i64>,
 }

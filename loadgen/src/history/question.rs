@@ -2,14 +2,14 @@
 //!
 //! Objects and regions are drawn as those of queries of the present.
 
-use shoal_client::{Answer, Client, Error};
+use shoal_client::{Client, Error, QueryAnswer};
 use shoal_engine::{QueryKind, Region};
 use shoal_proto::v1::batch_query::Kind;
 use shoal_proto::v1::{self as proto, AsOfRequest, HistoryHeader, PassedRequest, TimeWindow};
 use shoal_proto::v1::{Projection, TrajectoryRequest};
 
 use crate::query::Chooser;
-use crate::query::chooser::Random;
+use crate::query::chooser::QueryRandom;
 
 /// Kinds of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl DrawnQuestion {
         kind: PastKind,
         (first_ms, last_ms): (i64, i64),
         choosers: &mut Choosers,
-        random: &mut Random,
+        random: &mut QueryRandom,
     ) -> Self {
         let span_ms = last_ms.abs_diff(first_ms) + 1;
         // A little beyond both ends, too.
@@ -105,7 +105,7 @@ impl DrawnQuestion {
         &self,
         client: &Client,
         fleet: &str,
-    ) -> Result<(HistoryHeader, Answer), Error> {
+    ) -> Result<(HistoryHeader, QueryAnswer), Error> {
         let fleet = fleet.to_owned();
         let of = |(from_ms, to_ms): (i64, i64)| Some(TimeWindow { from_ms, to_ms });
         let mut stream = match &self.question {
@@ -131,7 +131,7 @@ impl DrawnQuestion {
                 client.passed(request).await?
             }
         };
-        let mut answer = Answer::default();
+        let mut answer = QueryAnswer::default();
         let header = stream.header().clone();
         while let Some(part) = stream.next().await? {
             answer.objects.extend(part.objects);

@@ -12,12 +12,12 @@ use super::args::{Attack, HostileArgs};
 use super::attacker::{AttackReport, Attacker};
 use super::process_stats::{MemoryWatch, resident_mib};
 use super::summary::{AttackRow, HostileSummary, ServerMib};
-use crate::args::{Command, CommandLine};
+use crate::args::{CommandLine, LoadCommand};
 use crate::connect::connect;
 use crate::error::LoadError;
 use crate::fleet::fresh_name;
 use crate::measure::write_json;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::run::{run, run_with_start};
 
 /// Places all objects; one query follows, because a run without updates has at least one. The clock
@@ -145,7 +145,7 @@ impl Hostile {
     }
 
     /// The plan of a run on the fleet.
-    fn plan(&self, flags: &str, seconds: f64) -> Result<Plan, LoadError> {
+    fn plan(&self, flags: &str, seconds: f64) -> Result<RunPlan, LoadError> {
         let Self { args, fleet, .. } = self;
         let (objects, seconds) = (args.objects.to_string(), seconds.to_string());
         let words = ["shoal-loadgen", "run", "--target", &args.target, "--fleet", fleet];
@@ -153,7 +153,7 @@ impl Hostile {
         let words = words.chain(flags.split_whitespace());
         let usage = |error: clap::Error| LoadError::Usage(error.to_string());
         match CommandLine::try_parse_from(words).map_err(usage)?.command {
-            Command::Run(args) => Plan::new(*args),
+            LoadCommand::Run(args) => RunPlan::new(*args),
             _ => Err(LoadError::Usage("the client's flags are not those of a run".to_owned())),
         }
     }

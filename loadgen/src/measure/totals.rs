@@ -5,9 +5,9 @@ use shoal_client::add_counts;
 use tokio::time::Instant;
 
 use super::summary::{PastCounts, Summary};
-use crate::args::Encoding;
+use crate::args::ReportEncoding;
 use crate::history::{PastKind, PastTally};
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::query::QueryTally;
 use crate::report::ReportTally;
 use crate::report::sender::SentTally;
@@ -88,7 +88,7 @@ impl Totals {
 
     /// The summary of a run that started at `start`.
     #[must_use]
-    pub fn summary(self, plan: &Plan, start: Option<Instant>, preloaded_rows: u64) -> Summary {
+    pub fn summary(self, plan: &RunPlan, start: Option<Instant>, preloaded_rows: u64) -> Summary {
         let seconds = |end: Option<Instant>| match (start, end) {
             (Some(start), Some(end)) => (end - start).as_secs_f64(),
             _ => 0.0,
@@ -138,7 +138,7 @@ fn rate(count: u64, divisor: f64) -> f64 {
 }
 
 /// The part of a summary that repeats the plan.
-fn of_plan(plan: &Plan) -> Summary {
+fn of_plan(plan: &RunPlan) -> Summary {
     Summary {
         prepared: plan.flags.prepared,
         workload: plan.flags.workload.clone(),
@@ -146,10 +146,11 @@ fn of_plan(plan: &Plan) -> Summary {
         seed: plan.params.seed,
         connections: plan.connections(),
         encoding: match plan.flags.encoding {
-            Encoding::Rows => "rows",
-            Encoding::Block => "block",
+            ReportEncoding::Rows => "rows",
+            ReportEncoding::Block => "block",
         },
-        block_plan: (plan.flags.encoding == Encoding::Block).then(|| plan.flags.plans().name()),
+        block_plan: (plan.flags.encoding == ReportEncoding::Block)
+            .then(|| plan.flags.plans().name()),
         batch_rows: plan.batch_rows,
         update_query: plan.flags.update_query.to_string(),
         query_mix: plan.queries.mix.to_string(),

@@ -25,9 +25,9 @@ const WIDE_SHARE: u64 = 256;
 
 /// Seeded random numbers.
 #[derive(Clone, Debug)]
-pub struct Random(Xoshiro256PlusPlus);
+pub struct QueryRandom(Xoshiro256PlusPlus);
 
-impl Random {
+impl QueryRandom {
     /// The random numbers of one connection's queries.
     #[must_use]
     pub fn new(seed: u64, connection: u32) -> Self {
@@ -70,7 +70,7 @@ pub struct Chooser {
     plan: QueryPlan,
     step_ms: i64,
     seen: Arc<SeenObjects>,
-    random: Random,
+    random: QueryRandom,
 }
 
 impl Chooser {
@@ -82,7 +82,7 @@ impl Chooser {
         plan: QueryPlan,
         step_ms: i64,
         seen: Arc<SeenObjects>,
-        random: Random,
+        random: QueryRandom,
     ) -> Self {
         Self { workload, space, plan, step_ms, seen, random }
     }
@@ -261,7 +261,7 @@ mod tests {
         let plan = QueryPlan { mix: mix.parse().unwrap(), wanted, nearest_k: 5, get_objects: 3 };
         let space = Space::planar(1e5, 1e5, 0.01).unwrap();
         let seen = Arc::new(SeenObjects::default());
-        Chooser::new(workload, space, plan, 1_000, seen, Random::new(seed, 0))
+        Chooser::new(workload, space, plan, 1_000, seen, QueryRandom::new(seed, 0))
     }
 
     #[test]

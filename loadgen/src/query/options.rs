@@ -7,7 +7,7 @@ use shoal_client::duration;
 use shoal_engine::{Filter, Projection, RowLimit};
 use shoal_proto::v1::{self as proto, Interval, QueryOptions};
 
-use super::chooser::Random;
+use super::chooser::QueryRandom;
 use crate::args::Wanted;
 
 /// Conditions in both forms.
@@ -25,7 +25,7 @@ pub struct Conditions {
 
 impl Conditions {
     /// The conditions of the next message. `age_ms` is a typical age of a record.
-    pub fn draw(wanted: Wanted, age_ms: i64, random: &mut Random) -> Self {
+    pub fn draw(wanted: Wanted, age_ms: i64, random: &mut QueryRandom) -> Self {
         let mut conditions = Self::without(wanted);
         if wanted == Wanted::Mixed {
             conditions.projection = match random.below(8) {
@@ -65,7 +65,7 @@ impl Conditions {
     }
 
     /// Adds one condition on the record.
-    fn restrict(&mut self, age_ms: i64, random: &mut Random) {
+    fn restrict(&mut self, age_ms: i64, random: &mut QueryRandom) {
         let mut filter = proto::Filter::default();
         match random.below(4) {
             0 => {

@@ -7,7 +7,7 @@ use shoal_client::v1::batch_query::Kind;
 use shoal_client::v1::{
     AnswerHeader, BatchQuery, GetRequest, NearestQuery, NearestRequest, QueryOptions, RangeRequest,
 };
-use shoal_client::{Answer, Client, Error};
+use shoal_client::{Client, Error, QueryAnswer};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -109,7 +109,7 @@ async fn call(
     client: &Client,
     options: QueryOptions,
     query: BatchQuery,
-) -> Result<(AnswerHeader, Answer), Error> {
+) -> Result<(AnswerHeader, QueryAnswer), Error> {
     let options = Some(options);
     let answer = match query.kind {
         Some(Kind::Get(objects)) => {

@@ -13,13 +13,13 @@ use shoal_workload::Fix;
 use super::row_wire::{write_block_head, write_rows};
 use super::wire::ReportMessage;
 use super::wire_fix::wire_fix;
-use crate::args::Encoding;
+use crate::args::ReportEncoding;
 use crate::error::LoadError;
 use crate::verify::SentRows;
 
 /// One encoded message.
 #[derive(Debug)]
-pub struct Batch {
+pub struct ReportBatch {
     /// The message.
     pub message: ReportMessage,
     /// Number of rows.
@@ -35,7 +35,7 @@ pub struct Batch {
 pub struct BatchMaker {
     fleet: String,
     quantizer: Quantizer,
-    encoding: Encoding,
+    encoding: ReportEncoding,
     is_verified: bool,
     buffer: BytesMut,
     columns: FixColumns,
@@ -49,7 +49,7 @@ impl BatchMaker {
     pub fn new(
         fleet: &str,
         quantizer: Quantizer,
-        encoding: Encoding,
+        encoding: ReportEncoding,
         plans: PlanChoice,
         is_verified: bool,
     ) -> Self {
@@ -69,20 +69,20 @@ impl BatchMaker {
     /// # Errors
     /// [`LoadError::Block`] if no block can hold the fixes, for instance because of their time
     /// range.
-    pub fn make(&mut self, fixes: &[Fix]) -> Result<Batch, LoadError> {
-        if self.is_verified || self.encoding == Encoding::Block {
+    pub fn make(&mut self, fixes: &[Fix]) -> Result<ReportBatch, LoadError> {
+        if self.is_verified || self.encoding == ReportEncoding::Block {
             self.columns.clear();
             let row = |fix| self.quantizer.row(&wire_fix(fix));
             fixes.iter().for_each(|fix| self.columns.push_row(row(fix)));
         }
         let rows = u32::try_from(fixes.len()).expect("within the row limit");
         let (message, bytes) = match self.encoding {
-            Encoding::Rows => {
+            ReportEncoding::Rows => {
                 let message = write_rows(&self.fleet, fixes, &mut self.buffer);
                 let bytes = message.len();
                 (ReportMessage::Whole(message), bytes)
             }
-            Encoding::Block => {
+            ReportEncoding::Block => {
                 let block = Bytes::from(self.blocks.encode(&CpuCodec, &self.columns)?);
                 let head = write_block_head(&self.fleet, block.len(), &mut self.buffer);
                 let bytes = head.len() + block.len();
@@ -93,6 +93,6 @@ impl BatchMaker {
             columns: Arc::new(std::mem::take(&mut self.columns)),
             shift_ms: 0,
         });
-        Ok(Batch { message, rows, bytes: bytes as u64, columns })
+        Ok(ReportBatch { message, rows, bytes: bytes as u64, columns })
     }
 }

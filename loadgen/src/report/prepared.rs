@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use shoal_client::Quantizer;
 use shoal_codec::{BlockHeader, BlockStream, CpuCodec, FixColumns, PlanChoice};
 
-use super::batch::Batch;
+use super::batch::ReportBatch;
 use super::row_wire::write_block_head;
 use super::source::{Source, is_acceptable_ms};
 use super::wire::ReportMessage;
@@ -116,7 +116,7 @@ impl PreparedBlocks {
     }
 
     /// The next block, with its times shifted to this lap; `None` at the end.
-    pub fn next_batch(&mut self) -> Option<Batch> {
+    pub fn next_batch(&mut self) -> Option<ReportBatch> {
         if self.next == self.blocks.len() {
             if self.is_once || self.blocks.is_empty() {
                 return None;
@@ -128,7 +128,7 @@ impl PreparedBlocks {
         let shift_ms = if block.is_fixed { 0 } else { self.lap.saturating_mul(self.lap_ms) };
         self.next += 1;
         self.sequence += 1;
-        Some(Batch {
+        Some(ReportBatch {
             message: ReportMessage::Prepared {
                 head: block.head.clone(),
                 block: Arc::clone(&block.block),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     /// The decoded rows of a batch.
-    fn decoded(batch: &Batch) -> FixColumns {
+    fn decoded(batch: &ReportBatch) -> FixColumns {
         let ReportMessage::Prepared { block, base_time_ms, sequence, .. } = &batch.message else {
             panic!("not prepared")
         };

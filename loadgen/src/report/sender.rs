@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep_until};
 
-use super::batch::{Batch, BatchMaker};
+use super::batch::{BatchMaker, ReportBatch};
 use super::prepared::{Amount, PreparedBlocks};
 use super::removal::Remover;
 use super::source::Source;
@@ -180,7 +180,7 @@ impl Sender {
     }
 
     /// The next message of the workload and the objects to remove after it.
-    fn draw(&mut self, rows: u32) -> Result<(Option<Batch>, Vec<u64>), LoadError> {
+    fn draw(&mut self, rows: u32) -> Result<(Option<ReportBatch>, Vec<u64>), LoadError> {
         let (fixes, removals) = self.source.next(rows as usize);
         if fixes.is_empty() && removals.is_empty() {
             return Ok((None, Vec::new()));
@@ -217,11 +217,16 @@ impl Sender {
 
     /// Passes a message to the stream when it has capacity; false after the end of the stream or
     /// run. While the clock runs, [`Sender::turn`] acquires the permit.
-    async fn send(&mut self, batch: Batch, intended: Option<Instant>, is_preload: bool) -> bool {
+    async fn send(
+        &mut self,
+        batch: ReportBatch,
+        intended: Option<Instant>,
+        is_preload: bool,
+    ) -> bool {
         if is_preload && self.room().await.is_none() {
             return false;
         }
-        let Batch { message, rows, columns, .. } = batch;
+        let ReportBatch { message, rows, columns, .. } = batch;
         if let Some(verifier) = &self.session.verifier {
             verifier.reserve_rows(rows).await;
         }

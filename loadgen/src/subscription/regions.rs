@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use shoal_proto::v1::{self as proto, ModifyRequest, Projection, RegionSubscription, region};
-use shoal_workload::{Params, RegionChange, Regions, WorkloadError};
+use shoal_workload::{Params, RegionStep, Regions, WorkloadError};
 
 use super::plan::SubscriptionPlan;
 
@@ -71,9 +71,9 @@ impl SessionRegions {
         }
         let mut touched: BTreeMap<u64, bool> = BTreeMap::new();
         for change in changes {
-            let (RegionChange::Add { region, .. }
-            | RegionChange::Move { region, .. }
-            | RegionChange::Remove { region }) = change;
+            let (RegionStep::Add { region, .. }
+            | RegionStep::Move { region, .. }
+            | RegionStep::Remove { region }) = change;
             let stood = self.circles.contains_key(&region);
             touched.entry(region).or_insert(stood);
             apply(&mut self.circles, change);
@@ -104,12 +104,12 @@ impl SessionRegions {
     }
 }
 
-fn apply(circles: &mut BTreeMap<u64, (f64, f64)>, change: RegionChange) {
+fn apply(circles: &mut BTreeMap<u64, (f64, f64)>, change: RegionStep) {
     match change {
-        RegionChange::Add { region, x, y } | RegionChange::Move { region, x, y } => {
+        RegionStep::Add { region, x, y } | RegionStep::Move { region, x, y } => {
             circles.insert(region, (x, y));
         }
-        RegionChange::Remove { region } => {
+        RegionStep::Remove { region } => {
             circles.remove(&region);
         }
     }

@@ -17,7 +17,7 @@ use super::tally::FollowTally;
 use crate::connect::{connect, connect_narrow};
 use crate::error::LoadError;
 use crate::limits::CHANNEL_SESSIONS_MAX;
-use crate::query::chooser::Random;
+use crate::query::chooser::QueryRandom;
 use crate::session::Session;
 
 /// The sessions of a run.
@@ -65,7 +65,7 @@ pub async fn spawn(
             regions,
             client: shared,
             times: Arc::clone(times),
-            random: Random::new(of_plan.params.seed, SESSIONS + number),
+            random: QueryRandom::new(of_plan.params.seed, SESSIONS + number),
             kills,
             is_silent,
             quiet: quiet.clone(),
@@ -78,7 +78,7 @@ pub async fn spawn(
 /// Random times at which the stream of each reading session is broken.
 fn kills(session: &Session, plan: &SubscriptionPlan) -> VecDeque<VecDeque<Duration>> {
     let seconds = session.plan.seconds.unwrap_or(0.0);
-    let mut random = Random::new(session.plan.params.seed, SESSIONS - 1);
+    let mut random = QueryRandom::new(session.plan.params.seed, SESSIONS - 1);
     let mut kills = vec![Vec::new(); plan.sessions() as usize];
     for _ in 0..plan.kills {
         let of = random.below(kills.len() as u64) as usize;

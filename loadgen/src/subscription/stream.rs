@@ -6,7 +6,7 @@ use shoal_client::v1::subscribe_response::Kind;
 use shoal_client::v1::{
     ModifyRequest, ModifyResponse, RegionSubscription, SubscribeRequest, SubscribeResponse,
 };
-use shoal_client::{Client, ServerError, SessionHandle, Subscription};
+use shoal_client::{Client, ServerError, SubscriptionHandle, SubscriptionStream};
 
 use crate::error::{LoadError, retry_while_busy};
 
@@ -20,8 +20,8 @@ pub async fn open(
     fleet: &str,
     regions: Vec<RegionSubscription>,
     resume_token: Bytes,
-    session: Option<&SessionHandle>,
-) -> Result<(SubscribeResponse, Subscription), LoadError> {
+    session: Option<&SubscriptionHandle>,
+) -> Result<(SubscribeResponse, SubscriptionStream), LoadError> {
     let failed = || LoadError::call("Subscribe");
     let is_resumed = !resume_token.is_empty();
     let request = SubscribeRequest {
@@ -51,7 +51,7 @@ pub async fn open(
 /// # Errors
 /// [`LoadError::Call`], [`LoadError::Protocol`] if a region fails.
 pub async fn modify(
-    session: Option<SessionHandle>,
+    session: Option<SubscriptionHandle>,
     request: ModifyRequest,
 ) -> Result<ModifyResponse, LoadError> {
     let session = session.ok_or_else(|| LoadError::Task("a session is not open yet".to_owned()))?;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shoal_client::{Client, SessionHandle, Subscription};
+use shoal_client::{Client, SubscriptionHandle, SubscriptionStream};
 use shoal_proto::v1::subscribe_response::Kind;
 use shoal_proto::v1::{ModifyRequest, ModifyResponse, RegionSubscription, SubscribeResponse};
 use tokio::sync::watch;
@@ -24,7 +24,7 @@ use super::stream::{modify, open};
 use super::tally::FollowTally;
 use crate::error::LoadError;
 use crate::limits::{COMPARED_REGIONS, SUBSCRIBER_END_S_MAX};
-use crate::query::chooser::Random;
+use crate::query::chooser::QueryRandom;
 use crate::session::Session;
 
 /// Interval between two changes of a session's regions.
@@ -45,7 +45,7 @@ pub struct Start {
     /// Send times of epochs, for event latencies.
     pub times: Arc<EpochTimes>,
     /// Random numbers.
-    pub random: Random,
+    pub random: QueryRandom,
     /// Times after the start of the clock at which the stream is broken, ascending.
     pub kills: VecDeque<Duration>,
     /// Reads nothing until all rows are sent.
@@ -58,8 +58,8 @@ pub struct Start {
 pub struct Subscriber {
     with: Start,
     /// `Some` while the session is open.
-    handle: Option<SessionHandle>,
-    stream: Option<Subscription>,
+    handle: Option<SubscriptionHandle>,
+    stream: Option<SubscriptionStream>,
     /// When to resume the broken stream.
     back_at: Option<Instant>,
     follower: Follower,
@@ -423,7 +423,9 @@ impl Subscriber {
 }
 
 /// The next message; waits forever without a stream.
-async fn read(stream: &mut Option<Subscription>) -> Result<Option<SubscribeResponse>, LoadError> {
+async fn read(
+    stream: &mut Option<SubscriptionStream>,
+) -> Result<Option<SubscribeResponse>, LoadError> {
     match stream {
         Some(stream) => stream.receive().await.map_err(LoadError::call("Subscribe")),
         None => std::future::pending().await,

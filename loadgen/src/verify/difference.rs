@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use shoal_client::Answer as ServerAnswer;
+use shoal_client::QueryAnswer;
 use shoal_codec::{FixRow, MEASURES};
 use shoal_engine::query::Answer;
 use shoal_engine::{RequestOutcome, Space};
@@ -19,7 +19,7 @@ const REFUSED_ROWS_LISTED_MAX: usize = 256;
 pub fn answer_difference(
     space: &Space,
     expected: &Answer<'_>,
-    got: &ServerAnswer,
+    got: &QueryAnswer,
 ) -> Option<String> {
     if let Some(error) = &got.error {
         return Some(format!("the query failed: {error}"));
@@ -49,7 +49,7 @@ pub fn answer_difference(
 }
 
 /// Names the first place at which the ids differ.
-fn object_difference(expected: &[u64], got: &ServerAnswer) -> String {
+fn object_difference(expected: &[u64], got: &QueryAnswer) -> String {
     let place = expected.iter().zip(&got.objects).take_while(|(a, b)| a == b).count();
     let shown = |objects: &[u64]| match objects.get(place) {
         Some(object) => format!("object {object}"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shoal_client::Answer;
+use shoal_client::QueryAnswer;
 use shoal_codec::FixColumns;
 use shoal_engine::Query;
 use shoal_proto::v1::{AnswerHeader, FixRecord, RemoveResponse, ReportAck};
@@ -54,7 +54,7 @@ pub struct Answered {
     /// Fleet, term, epoch and clock of the answers.
     pub header: AnswerHeader,
     /// One per query, in order.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<QueryAnswer>,
     /// The minimum epoch of the request.
     pub epoch_min: u64,
 }
@@ -63,9 +63,9 @@ impl Answered {
     /// Approximate bytes in memory.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        let rows = |answer: &Answer| {
+        let rows = |answer: &QueryAnswer| {
             answer.objects.len() * 8 + answer.fixes.len() * size_of::<FixRecord>()
         };
-        self.answers.iter().map(|answer| rows(answer) + size_of::<Answer>()).sum()
+        self.answers.iter().map(|answer| rows(answer) + size_of::<QueryAnswer>()).sum()
     }
 }

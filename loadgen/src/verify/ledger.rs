@@ -15,7 +15,7 @@ use super::past_answer::PastAnswered;
 
 /// A reply of the server.
 #[derive(Debug)]
-pub enum Event {
+pub enum LedgerEntry {
     /// Reports were acknowledged.
     Acked(Acked),
     /// Objects were removed.
@@ -30,7 +30,7 @@ pub enum Event {
 #[derive(Debug, Default)]
 pub struct Taken {
     /// All events since the last call, in order per connection.
-    pub events: Vec<Event>,
+    pub events: Vec<LedgerEntry>,
     /// All changes up to this epoch have arrived.
     pub complete: u64,
     /// All answers at epochs below this one have arrived.
@@ -55,7 +55,7 @@ struct Inner {
     reports: Vec<Reports>,
     /// Minimum epochs of the answers in flight per connection, oldest first.
     queries: Vec<VecDeque<u64>>,
-    events: Vec<Event>,
+    events: Vec<LedgerEntry>,
     closed: bool,
 }
 
@@ -108,7 +108,7 @@ impl Ledger {
     pub fn acked(&self, connection: u32, acked: Acked) {
         let (epoch, count) = (acked.ack.epoch, acked.messages.len());
         let token = Bytes::copy_from_slice(&acked.ack.token);
-        self.inner().settle(connection, epoch, count, token, Event::Acked(acked));
+        self.inner().settle(connection, epoch, count, token, LedgerEntry::Acked(acked));
         self.changed.notify_one();
     }
 
@@ -116,7 +116,7 @@ impl Ledger {
     pub fn removed(&self, connection: u32, removed: Removed) {
         let epoch = removed.response.epoch;
         let token = Bytes::copy_from_slice(&removed.response.token);
-        self.inner().settle(connection, epoch, 1, token, Event::Removed(removed));
+        self.inner().settle(connection, epoch, 1, token, LedgerEntry::Removed(removed));
         self.changed.notify_one();
     }
 
@@ -140,7 +140,7 @@ impl Ledger {
         inner.queries[connection as usize].pop_front();
         if let Some(answered) = answered {
             inner.applied = inner.applied.max(answered.header.epoch);
-            inner.events.push(Event::Answered(answered));
+            inner.events.push(LedgerEntry::Answered(answered));
         }
         drop(inner);
         self.changed.notify_one();
@@ -148,7 +148,7 @@ impl Ledger {
 
     /// Records the answer to a question about the past.
     pub fn past_answered(&self, answered: PastAnswered) {
-        self.inner().events.push(Event::Past(Box::new(answered)));
+        self.inner().events.push(LedgerEntry::Past(Box::new(answered)));
         self.changed.notify_one();
     }
 
@@ -177,7 +177,14 @@ impl Ledger {
 
 impl Inner {
     /// Counts the oldest `count` messages of a connection as applied up to `epoch`.
-    fn settle(&mut self, connection: u32, epoch: u64, count: usize, token: Bytes, event: Event) {
+    fn settle(
+        &mut self,
+        connection: u32,
+        epoch: u64,
+        count: usize,
+        token: Bytes,
+        event: LedgerEntry,
+    ) {
         let reports = &mut self.reports[connection as usize];
         reports.in_flight.drain(..count.min(reports.in_flight.len()));
         reports.last_epoch = reports.last_epoch.max(epoch);

@@ -2,7 +2,7 @@
 //!
 //! Comparison is exact; fixes of a passage may come in any order.
 
-use shoal_client::Answer;
+use shoal_client::QueryAnswer;
 use shoal_codec::FixRow;
 use shoal_engine::Space;
 use shoal_proto::v1::{FixRecord, HistoryHeader};
@@ -19,7 +19,7 @@ pub struct PastAnswered {
     /// Fleet, term, epoch and clock of the version that answered.
     pub header: HistoryHeader,
     /// The answer.
-    pub answer: Answer,
+    pub answer: QueryAnswer,
 }
 
 impl PastAnswered {

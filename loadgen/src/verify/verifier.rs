@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::difference::{ack_difference, answer_difference, removal_difference};
 use super::event::{Acked, Answered, Removed, SentRows};
-use super::ledger::{Event, Ledger};
+use super::ledger::{Ledger, LedgerEntry};
 use super::past::Past;
 use super::past_answer::{PastAnswered, past_difference};
 use crate::limits::{MISMATCHES_REPORTED_MAX, VERIFY_ANSWER_BYTES_MAX, VERIFY_ROWS_HELD_MAX};
@@ -215,17 +215,17 @@ impl Work {
         }
     }
 
-    fn sort_in(&mut self, event: Event) {
+    fn sort_in(&mut self, event: LedgerEntry) {
         match event {
-            Event::Acked(acked) => self.sort_in_ack(acked),
-            Event::Removed(Removed { objects, response }) => {
+            LedgerEntry::Acked(acked) => self.sort_in_ack(acked),
+            LedgerEntry::Removed(Removed { objects, response }) => {
                 let (epoch, reply) = (response.epoch, Reply::Removal(response));
                 self.changes.entry(epoch).or_default().push((Change::Remove(objects), reply));
             }
-            Event::Answered(answered) => {
+            LedgerEntry::Answered(answered) => {
                 self.answers.entry(answered.header.epoch).or_default().push(answered);
             }
-            Event::Past(answered) => {
+            LedgerEntry::Past(answered) => {
                 self.past_answers.entry(answered.header.epoch).or_default().push(*answered);
             }
         }

@@ -6,14 +6,14 @@
 use std::time::Duration;
 
 use crate::in_process::{InProcess, assert_verified};
-use shoal_loadgen::{LoadError, Plan, Summary};
+use shoal_loadgen::{LoadError, RunPlan, Summary};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Starts a run and waits until its fleet has 100 objects.
 async fn started(
     server: &InProcess,
-    plan: Plan,
+    plan: RunPlan,
     stopped: watch::Receiver<bool>,
 ) -> JoinHandle<Result<Summary, LoadError>> {
     let running = tokio::spawn(shoal_loadgen::run(plan, stopped));

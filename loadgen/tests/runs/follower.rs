@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use shoal_loadgen::query::chooser::Random;
+use shoal_loadgen::query::chooser::QueryRandom;
 use shoal_loadgen::subscription::compare::{Found, compare};
 use shoal_loadgen::subscription::{Counts, Follower};
 use shoal_proto::v1::subscribe_response::Kind;
@@ -38,7 +38,7 @@ fn message(first_sequence: u64, epoch_done: bool, kind: Kind) -> SubscribeRespon
 
 /// Every region's snapshot in two pieces, then epochs of random enters, moves and leaves.
 fn correct() -> Stream {
-    let mut random = Random::new(SEED, 0);
+    let mut random = QueryRandom::new(SEED, 0);
     let mut messages = vec![message(0, false, Kind::Opened(SessionOpened::default()))];
     let members: Vec<BTreeSet<u64>> =
         (0..REGIONS).map(|_| (0..OBJECTS).filter(|_| random.below(3) == 0).collect()).collect();
@@ -74,7 +74,7 @@ fn correct() -> Stream {
 }
 
 impl Stream {
-    fn epoch(&mut self, epoch: u64, sequence: u64, random: &mut Random) {
+    fn epoch(&mut self, epoch: u64, sequence: u64, random: &mut QueryRandom) {
         let mut regions = Vec::new();
         for region in 0..REGIONS {
             let members = &mut self.members[region as usize];

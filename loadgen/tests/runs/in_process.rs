@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use clap::Parser as _;
-use shoal_loadgen::{Command, CommandLine, LoadError, Plan, Summary};
+use shoal_loadgen::{CommandLine, LoadCommand, LoadError, RunPlan, Summary};
 use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::{Fleet, ListFleetsRequest};
 use shoal_service::{EngineChoice, ServerLimits, ServerOptions, ServiceError};
@@ -52,13 +52,13 @@ impl InProcess {
     }
 
     /// The plan of flags against this server.
-    pub(crate) fn plan(&self, flags: &str) -> Result<Plan, LoadError> {
+    pub(crate) fn plan(&self, flags: &str) -> Result<RunPlan, LoadError> {
         let target = self.url();
         let words = ["shoal-loadgen", "run", "--target", &target];
         let words = words.into_iter().chain(flags.split_whitespace());
         let command = CommandLine::try_parse_from(words).unwrap().command;
-        let Command::Run(args) = command else { panic!("not a run") };
-        Plan::new(*args)
+        let LoadCommand::Run(args) = command else { panic!("not a run") };
+        RunPlan::new(*args)
     }
 
     /// Runs with flags to completion.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use shoal_client::{Answer, ServerError};
+use shoal_client::{QueryAnswer, ServerError};
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::{EngineOptions, Model, Projection, Query, QueryKind, RowLimit, Space};
 use shoal_loadgen::history::PastQuestion;
@@ -103,11 +103,11 @@ fn answer(epoch: u64, of_epoch: u64, epoch_min: u64) -> Answered {
     Answered {
         queries: Arc::from([query]),
         header: header(epoch, epoch),
-        answers: vec![Answer {
+        answers: vec![QueryAnswer {
             total: 1,
             objects: vec![5],
             fixes: vec![record(&row(of_epoch))],
-            ..Answer::default()
+            ..QueryAnswer::default()
         }],
         epoch_min,
     }
@@ -284,15 +284,15 @@ fn every_kind_of_wrong_answer_is_a_mismatch() {
     let kind = QueryKind::nearest(0, 0, 4);
     let limit = Some(RowLimit::First(3));
     let nearest = Query { kind, filter: None, projection: Projection::Fixes, limit };
-    let right = Answer {
+    let right = QueryAnswer {
         total: 4,
         truncated: true,
         objects: vec![0, 1, 2],
         fixes: rows[..3].iter().map(record).collect(),
         distance_m: [49, 50, 53].map(|rank| space().distance_m(rank)).to_vec(),
-        ..Answer::default()
+        ..QueryAnswer::default()
     };
-    let problems = |change: fn(&mut Answer)| {
+    let problems = |change: fn(&mut QueryAnswer)| {
         let mut answer = right.clone();
         change(&mut answer);
         let verdict = verdict(|link| {
@@ -304,7 +304,7 @@ fn every_kind_of_wrong_answer_is_a_mismatch() {
         verdict.problems
     };
     assert_eq!(problems(|_| {}), Vec::<String>::new());
-    type Corrupt = fn(&mut Answer);
+    type Corrupt = fn(&mut QueryAnswer);
     let wrong: [(Corrupt, &str); 9] = [
         (|answer| answer.total = 5, "total is 5, expected 4"),
         (|answer| answer.truncated = false, "truncated is false"),
@@ -331,7 +331,7 @@ fn every_kind_of_wrong_answer_is_a_mismatch() {
 /// The trajectory of object 5 with the fixes of these epochs, by a version of `epoch`.
 fn trajectory(epoch: u64, epochs: &[u64]) -> PastAnswered {
     let fixes: Vec<FixRecord> = epochs.iter().map(|epoch| record(&row(*epoch))).collect();
-    let answer = Answer { objects: vec![5; fixes.len()], fixes, ..Answer::default() };
+    let answer = QueryAnswer { objects: vec![5; fixes.len()], fixes, ..QueryAnswer::default() };
     let header =
         HistoryHeader { fleet: "fleet".to_owned(), term: TERM, epoch, ..Default::default() };
     let question = PastQuestion::Trajectory(vec![5], (START_MS, START_MS + 100));

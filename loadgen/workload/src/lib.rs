@@ -32,7 +32,7 @@ pub use limits::*;
 pub use mix::{Event, Mix, MixCounts, MixShares};
 pub use open::open;
 pub use params::Params;
-pub use regions::{RegionChange, RegionParams, Regions};
+pub use regions::{RegionParams, RegionStep, Regions};
 pub use shoal_table::{Fix, SpeedUnit};
 pub use speed_range::SpeedRange;
 pub use window::Window;

@@ -31,7 +31,7 @@ pub struct RegionParams {
 
 /// One change of the regions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RegionChange {
+pub enum RegionStep {
     /// A new circle.
     Add {
         /// Its number.
@@ -133,13 +133,13 @@ impl Regions {
     }
 
     /// The current circles, as additions.
-    pub fn live(&self) -> impl ExactSizeIterator<Item = RegionChange> {
+    pub fn live(&self) -> impl ExactSizeIterator<Item = RegionStep> {
         self.live.iter().map(|circle| circle.addition())
     }
 
     /// Advances to `elapsed_ms` of event time after the start and appends the changes until then,
     /// in order. An earlier time has no effect.
-    pub fn advance(&mut self, elapsed_ms: f64, out: &mut Vec<RegionChange>) {
+    pub fn advance(&mut self, elapsed_ms: f64, out: &mut Vec<RegionStep>) {
         loop {
             let replaced_ms = self.replaced_at_ms();
             let led_ms = self.leaders.as_mut().and_then(Leaders::next_ms);
@@ -161,23 +161,23 @@ impl Regions {
         (self.replaced + 1) as f64 / per_ms
     }
 
-    fn replace(&mut self, out: &mut Vec<RegionChange>) {
+    fn replace(&mut self, out: &mut Vec<RegionStep>) {
         let place = below(&mut self.random, self.live.len());
         let circle = self.add();
         let replaced = std::mem::replace(&mut self.live[place], circle);
-        out.push(RegionChange::Remove { region: replaced.region });
+        out.push(RegionStep::Remove { region: replaced.region });
         out.push(circle.addition());
         self.replaced += 1;
     }
 
-    fn follow(&mut self, out: &mut Vec<RegionChange>) {
+    fn follow(&mut self, out: &mut Vec<RegionStep>) {
         let Some((place, fix)) = self.leaders.as_mut().and_then(|leaders| leaders.take(&self.live))
         else {
             return;
         };
         let circle = &mut self.live[place];
         (circle.x, circle.y) = (fix.x, fix.y);
-        out.push(RegionChange::Move { region: circle.region, x: fix.x, y: fix.y });
+        out.push(RegionStep::Move { region: circle.region, x: fix.x, y: fix.y });
     }
 
     /// A new circle at the next window.
@@ -194,8 +194,8 @@ impl Regions {
 }
 
 impl Circle {
-    fn addition(&self) -> RegionChange {
-        RegionChange::Add { region: self.region, x: self.x, y: self.y }
+    fn addition(&self) -> RegionStep {
+        RegionStep::Add { region: self.region, x: self.x, y: self.y }
     }
 }
 

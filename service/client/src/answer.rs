@@ -40,7 +40,7 @@ impl AnswerRow {
 
 /// A whole answer, or a part of one. Lists that are not empty are equally long.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct QueryAnswer {
     /// The number of objects that match.
     pub total: u64,
     /// Whether `limit` left objects out.
@@ -57,7 +57,7 @@ pub struct Answer {
     pub error: Option<ServerError>,
 }
 
-impl Answer {
+impl QueryAnswer {
     /// Appends the next part; `total` and `truncated` are those of the first.
     pub(crate) fn append(&mut self, part: Self) {
         self.error = self.error.take().or(part.error);
@@ -104,7 +104,7 @@ impl Answer {
 }
 
 /// A message of an answer: the header, if it is the first, and rows.
-pub(crate) type Chunk<H> = (Option<H>, Answer);
+pub(crate) type Chunk<H> = (Option<H>, QueryAnswer);
 
 /// Responses that are chunks of an answer.
 pub(crate) trait IntoChunk {
@@ -119,7 +119,7 @@ macro_rules! chunks {
 
             fn into_chunk(self) -> Chunk<Self::Header> {
                 let Self { header, objects, fixes, $($list,)* .. } = self;
-                (header, Answer { objects, fixes, $($list,)* ..Answer::default() })
+                (header, QueryAnswer { objects, fixes, $($list,)* ..QueryAnswer::default() })
             }
         }
     )+};
@@ -140,7 +140,7 @@ chunks! {
 pub struct AnswerStream<H = v1::AnswerHeader> {
     header: H,
     /// Rows of the first message.
-    first: Option<Answer>,
+    first: Option<QueryAnswer>,
     chunks: Pin<Box<dyn Stream<Item = Result<Chunk<H>, Status>> + Send>>,
     client: Client,
 }
@@ -171,7 +171,7 @@ impl<H: 'static> AnswerStream<H> {
     ///
     /// # Errors
     /// Those of the call, [`Error::Timeout`], [`Error::Protocol`].
-    pub async fn next(&mut self) -> Result<Option<Answer>, Error> {
+    pub async fn next(&mut self) -> Result<Option<QueryAnswer>, Error> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
         }
@@ -187,9 +187,9 @@ impl AnswerStream {
     ///
     /// # Errors
     /// As [`AnswerStream::next`].
-    pub async fn collect(mut self) -> Result<(v1::AnswerHeader, Answer), Error> {
+    pub async fn collect(mut self) -> Result<(v1::AnswerHeader, QueryAnswer), Error> {
         let v1::AnswerHeader { total, truncated, .. } = self.header;
-        let mut answer = Answer { total, truncated, ..Answer::default() };
+        let mut answer = QueryAnswer { total, truncated, ..QueryAnswer::default() };
         while let Some(part) = self.next().await? {
             answer.append(part);
         }
@@ -209,15 +209,16 @@ mod tests {
 
     #[test]
     fn parts_are_appended_and_unequal_lists_rejected() {
-        let ids = |objects: &[u64]| Answer { objects: objects.to_vec(), ..Answer::default() };
-        let mut answer = Answer { total: 3, ..Answer::default() };
-        answer.append(Answer { distance_m: vec![0.5, 2.0], ..ids(&[3, 5]) });
-        answer.append(Answer { distance_m: vec![7.0], ..ids(&[9]) });
+        let ids =
+            |objects: &[u64]| QueryAnswer { objects: objects.to_vec(), ..QueryAnswer::default() };
+        let mut answer = QueryAnswer { total: 3, ..QueryAnswer::default() };
+        answer.append(QueryAnswer { distance_m: vec![0.5, 2.0], ..ids(&[3, 5]) });
+        answer.append(QueryAnswer { distance_m: vec![7.0], ..ids(&[9]) });
         answer.check().unwrap();
         assert_eq!((answer.total, answer.objects.as_slice()), (3, &[3, 5, 9][..]));
         let last = answer.into_rows().last().unwrap();
         assert_eq!(last, AnswerRow { object: 9, distance_m: Some(7.0), ..AnswerRow::default() });
-        let torn = Answer { fixes: vec![v1::FixRecord::default()], ..ids(&[3, 5]) };
+        let torn = QueryAnswer { fixes: vec![v1::FixRecord::default()], ..ids(&[3, 5]) };
         assert!(torn.check().unwrap_err().to_string().contains("1 fixes for 2 objects"));
     }
 }

@@ -4,7 +4,7 @@
 
 use shoal_proto::v1;
 
-use crate::answer::Answer;
+use crate::answer::QueryAnswer;
 use crate::error::{Error, ServerError};
 
 /// The answers to one `BatchRequest`.
@@ -12,8 +12,8 @@ use crate::error::{Error, ServerError};
 pub struct BatchAnswer {
     /// Where and when all answers hold; absent if the message failed.
     pub header: Option<v1::AnswerHeader>,
-    /// One answer per query, in order. A query that failed has [`Answer::error`].
-    pub answers: Vec<Answer>,
+    /// One answer per query, in order. A query that failed has [`QueryAnswer::error`].
+    pub answers: Vec<QueryAnswer>,
     /// Why the whole message failed; then it has no answers.
     pub error: Option<ServerError>,
 }
@@ -78,13 +78,17 @@ impl BatchReader {
         let v1::BatchResult { query, total, truncated, objects, names, fixes, distance_m, error } =
             result;
         let error = error.as_ref().map(ServerError::from);
-        let part = Answer { total, truncated, objects, names, fixes, distance_m, error };
+        let part = QueryAnswer { total, truncated, objects, names, fixes, distance_m, error };
         part.check()?;
         let part = match self.keeps_rows {
             true => part,
-            false => {
-                Answer { objects: vec![], names: vec![], fixes: vec![], distance_m: vec![], ..part }
-            }
+            false => QueryAnswer {
+                objects: vec![],
+                names: vec![],
+                fixes: vec![],
+                distance_m: vec![],
+                ..part
+            },
         };
         let answers = &mut self.current.answers;
         let begun = answers.len();

@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// Numbers of fixes by squares of the map and steps of time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Density {
+pub struct DensityCounts {
     /// Which version of the history was read.
     pub header: v1::HistoryHeader,
     /// Side of a square, in degrees or metres. Square (0, 0) begins at x = 0 and y = 0.
@@ -84,7 +84,7 @@ impl Client {
     ///
     /// # Errors
     /// Those of `HistoryService.Density`, [`Error::Protocol`].
-    pub async fn density(&self, request: v1::DensityRequest) -> Result<Density, Error> {
+    pub async fn density(&self, request: v1::DensityRequest) -> Result<DensityCounts, Error> {
         let mut service = self.history_service();
         let mut stream = self.call(service.density(self.request(request))).await?;
         let (mut header, mut cell, mut squares) = (None, 0.0, Vec::new());
@@ -103,7 +103,7 @@ impl Client {
             }));
         }
         let header = header.ok_or_else(|| Error::Protocol("the answer has no header".into()))?;
-        Ok(Density { header, cell, squares })
+        Ok(DensityCounts { header, cell, squares })
     }
 
     /// Erases objects, at most 65,536. No answer has them when this returns; the files are

@@ -18,19 +18,19 @@ mod tls;
 mod totals;
 mod transport;
 
-pub use answer::{Answer, AnswerRow, AnswerStream};
+pub use answer::{AnswerRow, AnswerStream, QueryAnswer};
 pub use batch::{BatchAnswer, BatchReader};
 pub use block::{BlockEncoder, block_rows};
 pub use client::{Client, ConnectOptions};
 pub use error::{Error, ServerError};
-pub use history::{Density, DensitySquare};
+pub use history::{DensityCounts, DensitySquare};
 pub use quantizer::Quantizer;
 pub use report::{Payload, ReportOptions, ReportStream, parse_durability};
 pub use secret::{Secret, SecretError};
 pub use shoal_codec::{Aim, PlanChoice};
 /// The messages and services of `shoal.v1`.
 pub use shoal_proto::v1;
-pub use subscription::{SessionHandle, Subscription};
+pub use subscription::{SubscriptionHandle, SubscriptionStream};
 pub use tls::ClientTls;
 pub use totals::{AckTotals, add_counts, rows_total};
 pub use transport::Transport;

@@ -19,7 +19,7 @@ const SILENCE_MIN: Duration = Duration::from_secs(5);
 
 /// The stream of a session.
 #[derive(Debug)]
-pub struct Subscription {
+pub struct SubscriptionStream {
     client: Client,
     request: v1::SubscribeRequest,
     session: Bytes,
@@ -32,15 +32,18 @@ impl Client {
     ///
     /// # Errors
     /// Those of `SubscriptionService.Subscribe`.
-    pub async fn subscribe(&self, request: v1::SubscribeRequest) -> Result<Subscription, Error> {
+    pub async fn subscribe(
+        &self,
+        request: v1::SubscribeRequest,
+    ) -> Result<SubscriptionStream, Error> {
         let mut service = self.subscription_service();
         // Without a deadline, which would end the stream.
         let stream = self.call(service.subscribe(request.clone())).await?;
-        Ok(Subscription { client: self.clone(), request, session: Bytes::new(), stream })
+        Ok(SubscriptionStream { client: self.clone(), request, session: Bytes::new(), stream })
     }
 }
 
-impl Subscription {
+impl SubscriptionStream {
     /// The next message; resumes a broken stream. After a resumption the next message is `opened`.
     /// `None` after the session was closed.
     ///
@@ -59,7 +62,7 @@ impl Subscription {
     ///
     /// # Errors
     /// [`Error::Timeout`] if the server is silent, and those of `SubscriptionService.Subscribe`.
-    /// A transient error can be cured with [`Subscription::resume`].
+    /// A transient error can be cured with [`SubscriptionStream::resume`].
     pub async fn receive(&mut self) -> Result<Option<v1::SubscribeResponse>, Error> {
         let silence = self.client.options().timeout.max(SILENCE_MIN);
         let received = timeout(silence, self.stream.message()).await;
@@ -106,21 +109,21 @@ impl Subscription {
 
     /// The session, to change its regions or close it. Call it after `opened` was received.
     #[must_use]
-    pub fn session(&self) -> SessionHandle {
+    pub fn session(&self) -> SubscriptionHandle {
         let (client, fleet) = (self.client.clone(), self.request.fleet.clone());
-        SessionHandle { client, fleet, session: self.session.clone() }
+        SubscriptionHandle { client, fleet, session: self.session.clone() }
     }
 }
 
 /// Changes the regions of a session while its stream is read elsewhere.
 #[derive(Clone, Debug)]
-pub struct SessionHandle {
+pub struct SubscriptionHandle {
     client: Client,
     fleet: String,
     session: Bytes,
 }
 
-impl SessionHandle {
+impl SubscriptionHandle {
     /// The bytes that identify the session.
     #[must_use]
     pub fn id(&self) -> &Bytes {

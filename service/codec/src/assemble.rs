@@ -2,7 +2,7 @@
 //! sections 1 to 4).
 //!
 //! Columns encoded here are assembled from their bytes. For columns encoded elsewhere, on a device
-//! for instance, a `Frame` reserves the payload, the caller fills it in, and the frame seals it.
+//! for instance, a `BlockFrame` reserves the payload, the caller fills it in, and the frame seals it.
 
 use crate::columns::{Column, ColumnSet, FixColumns};
 use crate::compact;
@@ -191,13 +191,13 @@ fn seal<'a>(
 
 /// The block of a batch whose columns are encoded elsewhere.
 #[derive(Debug)]
-pub struct Frame<'a> {
+pub struct BlockFrame<'a> {
     columns: &'a FixColumns,
     set: ColumnSet,
     times: (i64, u32),
 }
 
-impl<'a> Frame<'a> {
+impl<'a> BlockFrame<'a> {
     /// Checks what `encode_planned` checks.
     ///
     /// # Errors

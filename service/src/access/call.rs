@@ -18,7 +18,7 @@ use super::rights_table::{MethodRight, Needs};
 use super::token_problem::TokenProblem;
 use crate::error::ServiceError;
 use crate::fleet::FleetName;
-use crate::shares::Client;
+use crate::shares::Requester;
 
 /// See the file's head.
 #[derive(Clone, Debug)]
@@ -41,8 +41,8 @@ impl Call {
 
     /// Whose turn and share it takes.
     #[must_use]
-    pub fn client(&self) -> Client {
-        Client::new(self.account().map(|account| account.id()), self.peer)
+    pub fn client(&self) -> Requester {
+        Requester::new(self.account().map(|account| account.id()), self.peer)
     }
 
     /// Completes when the token of the call ends, with the reason; never without one that can end.

@@ -40,7 +40,7 @@ pub struct Cli {
 
 /// A client command with its connection.
 #[derive(clap::Args, Debug)]
-pub struct Client<T: clap::Args> {
+pub struct ConnectedCommand<T: clap::Args> {
     /// The server.
     #[command(flatten)]
     pub connection: ConnectionArgs,
@@ -71,25 +71,25 @@ pub enum Command {
 #[derive(Subcommand, Debug)]
 pub enum ClientCommand {
     /// Show objects by id
-    Get(Client<GetArgs>),
+    Get(ConnectedCommand<GetArgs>),
     /// Show every object in a region
-    Range(Client<RangeArgs>),
+    Range(ConnectedCommand<RangeArgs>),
     /// Show the objects nearest to a point
-    Nearest(Client<NearestArgs>),
+    Nearest(ConnectedCommand<NearestArgs>),
     /// Show objects entering, moving in and leaving a region, live
-    Watch(Client<WatchArgs>),
+    Watch(ConnectedCommand<WatchArgs>),
     /// Send positions, from a CSV or GeoParquet file or one from flags
-    Report(Client<ReportArgs>),
+    Report(ConnectedCommand<ReportArgs>),
     /// Remove objects by id
-    Remove(Client<RemoveArgs>),
+    Remove(ConnectedCommand<RemoveArgs>),
     /// List, create, describe, clear and drop fleets
-    Fleets(Client<FleetsArgs>),
+    Fleets(ConnectedCommand<FleetsArgs>),
     /// Show where objects were: tracks, who passed a region, the state at a moment
-    History(Client<HistoryArgs>),
+    History(ConnectedCommand<HistoryArgs>),
     /// Make a follower the leader: its fleets take changes, and the leader before is fenced
-    Promote(Client<PromoteArgs>),
+    Promote(ConnectedCommand<PromoteArgs>),
     /// Show how much a fleet holds and how fast it changes
-    Stats(Client<StatsArgs>),
+    Stats(ConnectedCommand<StatsArgs>),
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use super::error::{CliError, Exit};
 use super::fleet_space;
 use super::output::{PastForm, PastWriter, TrackMap, stdout};
 use super::query::{FilterArgs, RegionArgs, planar_geojson};
-use super::report::Source;
+use super::report::RowSource;
 use super::timestamp;
 use super::values::{object, span};
 
@@ -163,7 +163,7 @@ pub enum PastRequest {
     /// `export`.
     Export(Export),
     /// `import`: the file that was opened.
-    Import(Source),
+    Import(RowSource),
 }
 
 impl HistoryArgs {

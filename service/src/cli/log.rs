@@ -16,7 +16,7 @@ use std::path::Path;
 use serde_json::json;
 use shoal_position_log::LogError;
 
-pub use args::{InspectArgs, LogArgs, LogCommand, RepairArgs, StoredArgs, VerifyArgs};
+pub use args::{LogArgs, LogCommand, LogInspectArgs, RepairArgs, StoredArgs, VerifyArgs};
 use check::{FleetCheck, damage_text, lost_text, repair_command};
 use content_text::counted;
 
@@ -54,7 +54,7 @@ fn open(dir: &Path, is_repair: bool) -> Result<StoredFolder, CliError> {
     opened(dir)?.ok_or_else(|| wrong("fleets.manifest is missing"))
 }
 
-fn inspect(args: &InspectArgs) -> Result<(), CliError> {
+fn inspect(args: &LogInspectArgs) -> Result<(), CliError> {
     let stored = open(&args.stored.dir, false)?;
     let fleets = stored.select(args.stored.fleet.as_deref())?;
     let mut out = stdout();
@@ -65,8 +65,8 @@ fn inspect(args: &InspectArgs) -> Result<(), CliError> {
             content_text::frames_header(&mut out, name)?;
         }
         let mut content = fleet.content(ReadDepth::Headers, &mut |frame| match args {
-            InspectArgs { frames: false, .. } => Ok(()),
-            InspectArgs { json: true, .. } => {
+            LogInspectArgs { frames: false, .. } => Ok(()),
+            LogInspectArgs { json: true, .. } => {
                 writeln!(out, "{}", content_json::frame(name, frame))
             }
             _ => content_text::frame(&mut out, frame),

@@ -4,7 +4,7 @@
 use clap::Args;
 use shoal_client::v1;
 
-use super::output::TableColumn;
+use super::output::OutputColumn;
 use super::values::interval;
 
 /// A measure in a file of columns.
@@ -74,7 +74,7 @@ macro_rules! measures {
         },)+];
 
         /// The measures in a table.
-        pub(super) const MEASURE_COLUMNS: &[TableColumn] = &[$(($title, |row, _| {
+        pub(super) const MEASURE_COLUMNS: &[OutputColumn] = &[$(($title, |row, _| {
             row.fix.as_ref()?.$api.map(|value| format!("{value:.*}", $decimals))
         }),)+];
     };

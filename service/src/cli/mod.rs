@@ -28,5 +28,5 @@ pub mod token;
 pub mod values;
 pub mod watch;
 
-pub use command::{Cli, Client, ClientCommand, Command};
+pub use command::{Cli, ClientCommand, Command, ConnectedCommand};
 pub use run::run;

@@ -7,14 +7,14 @@ use super::values::object;
 
 /// Objects of one fleet, each once.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ObjectIds {
+pub enum ObjectList {
     /// Of a numeric fleet.
     Numbers(Vec<u64>),
     /// Of a named fleet.
     Names(Vec<String>),
 }
 
-impl ObjectIds {
+impl ObjectList {
     /// Reads ids as the fleet has them.
     ///
     /// # Errors
@@ -71,13 +71,13 @@ mod tests {
     fn ids_are_those_of_the_fleet() {
         let ids = ["7", "truck", "7"].map(str::to_owned);
         let fleet = |kind: v1::FleetKind| v1::Fleet { kind: kind.into(), ..Default::default() };
-        let named = ObjectIds::of(&fleet(v1::FleetKind::Named), &ids).unwrap();
+        let named = ObjectList::of(&fleet(v1::FleetKind::Named), &ids).unwrap();
         assert_eq!(named.clone().into_fields(), (vec![], vec!["7".to_owned(), "truck".to_owned()]));
         assert_eq!(named.count(), 2);
         let numeric = fleet(v1::FleetKind::Numeric);
-        let error = ObjectIds::of(&numeric, &ids).unwrap_err().to_string();
+        let error = ObjectList::of(&numeric, &ids).unwrap_err().to_string();
         assert!(error.contains("`truck`") && error.contains("numeric"), "{error}");
-        let numbers = ObjectIds::of(&numeric, &ids[..1]).unwrap();
+        let numbers = ObjectList::of(&numeric, &ids[..1]).unwrap();
         assert_eq!(numbers.into_fields(), (vec![7], vec![]));
     }
 }

@@ -13,7 +13,7 @@ use shoal_client::{AnswerStream, Client, duration};
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
 use super::measures::MeasureRanges;
-use super::object_ids::ObjectIds;
+use super::object_ids::ObjectList;
 use super::output::{AnswerWriter, GeoJsonWriter, JsonWriter, LinesWriter, TableWriter, stdout};
 use super::values::{bits, circle, metres, object, point, rectangle, span};
 use super::{fleet_space, polygon};
@@ -244,7 +244,7 @@ pub(crate) fn planar_geojson(fleet: &str, instead: &str) -> CliError {
 /// Those of the server and of writing.
 pub async fn get(client: &Client, args: &GetArgs) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(&args.query.fleet.fleet).await?;
-    let ids = ObjectIds::of(&fleet, &args.objects)?;
+    let ids = ObjectList::of(&fleet, &args.objects)?;
     let count = ids.count();
     let (objects, names) = ids.into_fields();
     let request = v1::GetRequest { options: args.query.options(), objects, names };

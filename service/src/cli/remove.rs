@@ -8,7 +8,7 @@ use shoal_client::{Client, v1};
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
-use super::object_ids::ObjectIds;
+use super::object_ids::ObjectList;
 use super::output::stdout;
 
 /// Flags of `shoal remove`.
@@ -30,9 +30,9 @@ pub struct RemoveArgs {
 /// Those of the server and of writing.
 pub async fn run(client: &Client, args: &RemoveArgs) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(&args.fleet.fleet).await?;
-    let removed = match ObjectIds::of(&fleet, &args.objects)? {
-        ObjectIds::Numbers(objects) => client.remove(&fleet.name, &objects).await?,
-        ObjectIds::Names(names) => client.remove_named(&fleet.name, &names).await?,
+    let removed = match ObjectList::of(&fleet, &args.objects)? {
+        ObjectList::Numbers(objects) => client.remove(&fleet.name, &objects).await?,
+        ObjectList::Names(names) => client.remove_named(&fleet.name, &names).await?,
     };
     let v1::RemoveResponse { removed_count, missing_count, epoch, .. } = removed;
     let mut out = stdout();

@@ -17,9 +17,9 @@ use super::error::{CliError, Exit};
 use super::file_rows::{RowBatches, RowFile};
 use super::fleet_space;
 use super::measures::MeasureArgs;
-use super::object_ids::{ObjectIds, is_named};
+use super::object_ids::{ObjectList, is_named};
 use super::output::stdout;
-use super::report_summary::Summary;
+use super::report_summary::ReportSummary;
 use super::timestamp;
 use super::values::bits;
 
@@ -43,8 +43,8 @@ pub struct SendArgs {
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
     /// Encoding of rows: rows, or block (of the codec: smaller, and cheaper for the server)
-    #[arg(long, value_enum, default_value_t = Encoding::Rows, hide_possible_values = true)]
-    pub encoding: Encoding,
+    #[arg(long, value_enum, default_value_t = RowEncoding::Rows, hide_possible_values = true)]
+    pub encoding: RowEncoding,
     /// How a block's columns are encoded: planned (trees learned from the rows), fixes (the same
     /// trees for every block), or raw
     #[arg(long, value_name = "PLAN", default_value_t = PlanChoice::Planned(Aim::Fast))]
@@ -97,7 +97,7 @@ pub struct SingleArgs {
 
 /// The encoding of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Encoding {
+pub enum RowEncoding {
     /// Plain messages.
     Rows,
     /// Blocks of the codec: smaller, and cheaper for the server.
@@ -105,7 +105,7 @@ pub enum Encoding {
 }
 
 /// Where the rows come from.
-pub enum Source {
+pub enum RowSource {
     /// One position, whose object has this id.
     Single(String, Box<v1::Fix>),
     /// A file whose header was read.
@@ -117,14 +117,14 @@ impl ReportArgs {
     ///
     /// # Errors
     /// [`CliError::Input`] for a file that cannot be read.
-    pub fn source(&self) -> Result<Source, CliError> {
+    pub fn source(&self) -> Result<RowSource, CliError> {
         let single = &self.single;
         match (&self.file, &single.object, single.x, single.y) {
-            (Some(file), ..) => Ok(Source::File(RowFile::open(file, self.sending.speed_unit)?)),
+            (Some(file), ..) => Ok(RowSource::File(RowFile::open(file, self.sending.speed_unit)?)),
             (None, Some(object), Some(x), Some(y)) => {
                 let (time_ms, state) = (single.time, single.state.unwrap_or(0));
                 let fix = v1::Fix { time_ms, x, y, state, ..single.measures.fix() };
-                Ok(Source::Single(object.clone(), Box::new(fix)))
+                Ok(RowSource::Single(object.clone(), Box::new(fix)))
             }
             _ => Err(CliError::Usage("give a FILE, or --object with --x and --y".to_owned())),
         }
@@ -135,7 +135,7 @@ impl ReportArgs {
 ///
 /// # Errors
 /// Those of the server and of writing. Refused rows give [`Exit::PartlyRefused`].
-pub async fn run(client: &Client, args: &SendArgs, source: Source) -> Result<Exit, CliError> {
+pub async fn run(client: &Client, args: &SendArgs, source: RowSource) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(&args.fleet.fleet).await?;
     let summary = send(client, args, source, &fleet).await?;
     write_summary(args, &summary)
@@ -148,22 +148,22 @@ pub async fn run(client: &Client, args: &SendArgs, source: Source) -> Result<Exi
 pub(super) async fn send(
     client: &Client,
     args: &SendArgs,
-    source: Source,
+    source: RowSource,
     fleet: &v1::Fleet,
-) -> Result<Summary, CliError> {
+) -> Result<ReportSummary, CliError> {
     let mut encoder = match args.encoding {
-        Encoding::Rows => None,
-        Encoding::Block => {
+        RowEncoding::Rows => None,
+        RowEncoding::Block => {
             Some(BlockEncoder::new(fleet.space.as_ref(), args.block_plan.aiming(args.block_aim)))
         }
     };
     let mut batches = match source {
-        Source::File(file) => {
+        RowSource::File(file) => {
             file.check_space(fleet_space::is_geographic(fleet))?;
             file.batches(args.batch as usize, is_named(fleet))
         }
-        Source::Single(id, fix) => {
-            let (objects, names) = ObjectIds::of(fleet, &[id])?.into_fields();
+        RowSource::Single(id, fix) => {
+            let (objects, names) = ObjectList::of(fleet, &[id])?.into_fields();
             let object = objects.first().copied().unwrap_or_default();
             let name = names.into_iter().next().unwrap_or_default();
             RowBatches::one(v1::Fix { object, name, ..*fix })
@@ -175,7 +175,7 @@ pub(super) async fn send(
         durability: args.durability.unwrap_or_default(),
         ..ReportOptions::unnumbered(&fleet.name)
     });
-    let mut summary = Summary::new(&fleet.name);
+    let mut summary = ReportSummary::new(&fleet.name);
     while let Some(batch) = batches.next().await {
         summary.unreadable(&batch);
         for (rows, payload) in payloads(&mut encoder, batch.fixes)? {
@@ -194,7 +194,7 @@ pub(super) async fn send(
 ///
 /// # Errors
 /// Those of writing. Refused rows give [`Exit::PartlyRefused`].
-pub(super) fn write_summary(args: &SendArgs, summary: &Summary) -> Result<Exit, CliError> {
+pub(super) fn write_summary(args: &SendArgs, summary: &ReportSummary) -> Result<Exit, CliError> {
     let mut out = stdout();
     if args.json {
         writeln!(out, "{}", summary.json())?;

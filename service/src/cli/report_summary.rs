@@ -12,7 +12,7 @@ use super::output::counts_json;
 
 /// A report from its first message to its last acknowledgement.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub struct ReportSummary {
     fleet: String,
     /// Rows sent before each message: message 1 is the first.
     rows_before: Vec<u64>,
@@ -23,7 +23,7 @@ pub struct Summary {
     elapsed: Duration,
 }
 
-impl Summary {
+impl ReportSummary {
     /// For a new report to `fleet`.
     #[must_use]
     pub fn new(fleet: &str) -> Self {
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn refused_rows_are_numbered_through_all_messages() {
-        let mut summary = Summary::new("default");
+        let mut summary = ReportSummary::new("default");
         summary.sent(100);
         summary.sent(50);
         let reason = v1::RefusalReason::Heading as i32;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use shoal_client::v1::{self, subscribe_response::Kind};
-use shoal_client::{AnswerRow, Client, Error, Subscription, duration};
+use shoal_client::{AnswerRow, Client, Error, SubscriptionStream, duration};
 use shoal_engine::EventKind;
 use shoal_engine::limits::DWELL_MS_MAX;
 use tokio::signal::unix::{SignalKind, signal};
@@ -174,7 +174,7 @@ pub async fn run(
 }
 
 async fn write(
-    subscription: &mut Subscription,
+    subscription: &mut SubscriptionStream,
     lines: EventLines,
     count: Option<u64>,
 ) -> Result<(), CliError> {

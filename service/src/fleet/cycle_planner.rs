@@ -21,7 +21,7 @@ use super::receipt_refusals::{ConvertedRequest, RefusedRows};
 use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
 use crate::error::ServiceError;
 use crate::limits::{CYCLE_QUERY_WORK, MESSAGE_ROWS_MAX, ServerLimits};
-use crate::shares::{Client, FairQueue};
+use crate::shares::{FairQueue, Requester};
 use crate::subscription::Sessions;
 
 /// Work of a change beside its rows, in rows.
@@ -44,7 +44,7 @@ pub(super) struct PlannedChange {
 /// The queries of one job in a cycle.
 #[derive(Debug)]
 pub(super) struct PlannedQueries {
-    pub(super) client: Client,
+    pub(super) client: Requester,
     pub(super) count: usize,
     pub(super) terms: QueryTerms,
 }
@@ -65,7 +65,7 @@ pub(super) struct CyclePlan {
     pub(super) subscriptions: Vec<SubscriptionChange>,
     pub(super) changes: Vec<PlannedChange>,
     /// The newest times of the requests, and their clients.
-    pub(super) reported: Vec<(Client, NewestTimes)>,
+    pub(super) reported: Vec<(Requester, NewestTimes)>,
     /// See [`CycleInput::query_work_max`].
     pub(super) query_work_max: u64,
     pub(super) query_jobs: Vec<PlannedQueries>,
@@ -270,7 +270,7 @@ impl CyclePlanner {
     }
 
     /// Charges a client for the work of its queries.
-    pub(super) fn charge(&mut self, client: Client, work: u64) {
+    pub(super) fn charge(&mut self, client: Requester, work: u64) {
         self.queries.charge(client, work);
     }
 

@@ -8,14 +8,14 @@ use std::collections::HashMap;
 
 use super::newest_times::NewestTimes;
 use crate::limits::{EVENT_CLOCK_CLIENT_MS, EVENT_CLOCK_CLIENTS_MAX};
-use crate::shares::Client;
+use crate::shares::Requester;
 
 /// The newest times of the clients that have reported lately.
 #[derive(Debug)]
 pub(super) struct EventClock {
     /// How far beyond a confirmed time the clock may move.
     lead_ms: i64,
-    clients: HashMap<Client, ReportingClient>,
+    clients: HashMap<Requester, ReportingClient>,
 }
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl EventClock {
     /// A client counts until it has not reported for [`EVENT_CLOCK_CLIENT_MS`].
     pub(super) fn bound_ms(
         &mut self,
-        reported: &[(Client, NewestTimes)],
+        reported: &[(Requester, NewestTimes)],
         clock_ms: i64,
         wall_ms: i64,
     ) -> i64 {
@@ -114,7 +114,7 @@ mod tests {
 
     /// The bound of a cycle with a message of each client, its connection and its rows.
     fn bound(clock: &mut EventClock, sent: &[(u16, &[(i64, u64)])], clock_ms: i64) -> i64 {
-        let sent = sent.iter().map(|(client, rows)| (Client::at(*client), times(rows)));
+        let sent = sent.iter().map(|(client, rows)| (Requester::at(*client), times(rows)));
         clock.bound_ms(&sent.collect::<Vec<_>>(), clock_ms, WALL_MS)
     }
 
@@ -160,11 +160,11 @@ mod tests {
     #[test]
     fn a_live_clock_is_bounded_by_the_wall_clock_alone() {
         let mut clock = EventClock::new(LEAD_MS);
-        let sent = |time_ms| [(Client::at(1), times(&[(time_ms, 1), (time_ms, 2)]))];
+        let sent = |time_ms| [(Requester::at(1), times(&[(time_ms, 1), (time_ms, 2)]))];
         let ahead = sent(WALL_MS + 59_000);
         assert_eq!(clock.bound_ms(&ahead, WALL_MS - 5_000, WALL_MS), WALL_MS + LEAD_MS);
         // A client that lags, or repeats the past, does not hold it back.
-        let past = [(Client::at(2), times(&[(WALL_MS - 500_000, 3)]))];
+        let past = [(Requester::at(2), times(&[(WALL_MS - 500_000, 3)]))];
         assert_eq!(clock.bound_ms(&past, WALL_MS - 400, WALL_MS), WALL_MS + LEAD_MS);
         assert_eq!(clock.bound_ms(&past, WALL_MS - 1_001, WALL_MS), WALL_MS - 499_000);
     }
@@ -173,7 +173,7 @@ mod tests {
     fn silent_clients_are_forgotten_and_their_number_is_bounded() {
         let mut clock = EventClock::new(LEAD_MS);
         bound(&mut clock, &[(1, &[(5_000, 1)]), (2, &[(9_000, 2)])], 0);
-        let sent = [(Client::at(2), times(&[(9_000, 2), (9_500, 3)]))];
+        let sent = [(Requester::at(2), times(&[(9_000, 2), (9_500, 3)]))];
         let at =
             |clock: &mut EventClock, after_ms| clock.bound_ms(&sent, 5_000, WALL_MS + after_ms);
         let span_ms = EVENT_CLOCK_CLIENT_MS as i64;

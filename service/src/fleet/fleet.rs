@@ -33,7 +33,7 @@ use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, FOLLOW_WAIT_MS_MAX};
 use crate::metrics::FleetMetrics;
 use crate::persistence::{FleetFolder, FleetLog, HistoryReading};
-use crate::shares::Client;
+use crate::shares::Requester;
 use crate::subscription::{RegionRequest, Session, Sessions, SubscriptionDepth};
 
 /// A handle of a fleet.
@@ -49,7 +49,7 @@ pub struct Fleet {
 #[derive(Debug, Default)]
 pub struct QueryRequest {
     /// Who asks.
-    pub client: Client,
+    pub client: Requester,
     /// The queries.
     pub queries: Vec<Query>,
     /// The answer's epoch is not before this.
@@ -285,7 +285,7 @@ impl Fleet {
     /// [`ServiceError::Busy`], [`ServiceError::SessionGone`]; that the fleet ended.
     pub(crate) fn change_regions(
         &self,
-        client: Client,
+        client: Requester,
         session: &Arc<Session>,
         requests: Vec<RegionRequest>,
     ) -> Result<ChangedRegions, ServiceError> {
@@ -414,7 +414,11 @@ impl Fleet {
     ///
     /// # Errors
     /// That the fleet ended.
-    pub async fn reserve(&self, client: Client, rows: usize) -> Result<ChangePermit, ServiceError> {
+    pub async fn reserve(
+        &self,
+        client: Requester,
+        rows: usize,
+    ) -> Result<ChangePermit, ServiceError> {
         self.queue.reserve_change(client, rows).await.map_err(|error| self.reserve_error(error))
     }
 
@@ -422,7 +426,11 @@ impl Fleet {
     ///
     /// # Errors
     /// [`ServiceError::Busy`]; that the fleet ended.
-    pub fn try_reserve(&self, client: Client, rows: usize) -> Result<ChangePermit, ServiceError> {
+    pub fn try_reserve(
+        &self,
+        client: Requester,
+        rows: usize,
+    ) -> Result<ChangePermit, ServiceError> {
         self.queue.try_reserve_change(client, rows).map_err(|error| self.reserve_error(error))
     }
 

@@ -11,7 +11,7 @@ use shoal_engine::{Answer, AnswerSet};
 
 use crate::error::ServiceError;
 use crate::limits::ROW_ANSWER_BYTES;
-use crate::shares::{Client, FairWorkers};
+use crate::shares::{FairWorkers, Requester};
 
 /// The answers to the queries of one job, in their order.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl JobAnswers {
     pub(crate) async fn detached(
         self,
         workers: &FairWorkers,
-        client: Client,
+        client: Requester,
     ) -> Result<Self, ServiceError> {
         if !self.set.is_deferred(self.first..self.first + self.count) {
             return Ok(self.detach());
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(totals, [1, 5]);
         let shared = JobAnswers::new(Arc::new(set), 1, 1, (7, 5, 50), 0);
         let workers = FairWorkers::start(1).unwrap();
-        let detached = shared.detached(&workers, Client::PROCESS).await.unwrap();
+        let detached = shared.detached(&workers, Requester::PROCESS).await.unwrap();
         assert_eq!(Arc::strong_count(&objects), 1);
         assert_eq!((detached.get(0).objects, detached.get(0).total), (&[1, 2, 3][..], 5));
         assert!(detached.get(0).truncated && detached.get(0).fixes.is_empty());

@@ -13,7 +13,7 @@ use super::followed::{Followed, FollowedStep};
 use super::jobs::{ChangeJob, ChangePermit, QueryJob, SubscriptionJob};
 use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, FOLLOW_QUEUE_BYTES_MAX, FOLLOW_STEP_BYTES, ServerLimits};
-use crate::shares::{Client, FairPlaces, NoPlaces, PlacesPermit};
+use crate::shares::{FairPlaces, NoPlaces, PlacesPermit, Requester};
 
 /// The contents of a fleet's queues and of its cycles in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,11 +74,15 @@ impl Places {
         }
     }
 
-    async fn reserve(&self, client: Client, places: usize) -> Result<PlacesPermit, ReserveError> {
+    async fn reserve(
+        &self,
+        client: Requester,
+        places: usize,
+    ) -> Result<PlacesPermit, ReserveError> {
         self.places.reserve(client, places).await.map_err(|error| self.error(error))
     }
 
-    fn try_reserve(&self, client: Client, places: usize) -> Result<PlacesPermit, ReserveError> {
+    fn try_reserve(&self, client: Requester, places: usize) -> Result<PlacesPermit, ReserveError> {
         self.places.try_reserve(client, places).map_err(|error| self.error(error))
     }
 }
@@ -141,7 +145,7 @@ impl JobQueue {
     /// Waits for the places of a change.
     pub(super) async fn reserve_change(
         &self,
-        client: Client,
+        client: Requester,
         rows: usize,
     ) -> Result<ChangePermit, ReserveError> {
         let _message = self.messages.reserve(client, 1).await?;
@@ -152,7 +156,7 @@ impl JobQueue {
     /// Reserves the places of a change, if they are free.
     pub(super) fn try_reserve_change(
         &self,
-        client: Client,
+        client: Requester,
         rows: usize,
     ) -> Result<ChangePermit, ReserveError> {
         let _message = self.messages.try_reserve(client, 1)?;
@@ -163,7 +167,7 @@ impl JobQueue {
     /// Waits for the places of queries.
     pub(super) async fn reserve_queries(
         &self,
-        client: Client,
+        client: Requester,
         queries: usize,
     ) -> Result<PlacesPermit, ReserveError> {
         self.queries.reserve(client, queries.max(1)).await
@@ -172,7 +176,7 @@ impl JobQueue {
     /// Reserves the places of queries, if they are free.
     pub(super) fn try_reserve_queries(
         &self,
-        client: Client,
+        client: Requester,
         queries: usize,
     ) -> Result<PlacesPermit, ReserveError> {
         self.queries.try_reserve(client, queries.max(1))
@@ -181,7 +185,7 @@ impl JobQueue {
     /// Reserves the places of subscription changes, if they are free.
     pub(super) fn try_reserve_subscriptions(
         &self,
-        client: Client,
+        client: Requester,
         changes: usize,
     ) -> Result<PlacesPermit, ReserveError> {
         self.subscriptions.try_reserve(client, changes.max(1))

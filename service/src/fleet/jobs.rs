@@ -13,13 +13,13 @@ use super::job_answers::JobAnswers;
 use super::producers::BatchId;
 use super::receipt_refusals::{ConvertedRequest, RefusedRows};
 use crate::error::ServiceError;
-use crate::shares::{Client, PlacesPermit};
+use crate::shares::{PlacesPermit, Requester};
 use crate::subscription::{RegionChange, Session};
 
 /// A reserved place in the queue of changes.
 #[derive(Debug)]
 pub struct ChangePermit {
-    pub(super) client: Client,
+    pub(super) client: Requester,
     pub(super) _message: PlacesPermit,
     pub(super) rows: PlacesPermit,
 }
@@ -76,7 +76,7 @@ pub enum ChangeReply {
 /// Queries that wait for their cycle; one cycle answers them all.
 #[derive(Debug)]
 pub(super) struct QueryJob {
-    pub(super) client: Client,
+    pub(super) client: Requester,
     pub(super) queries: Vec<Query>,
     pub(super) terms: QueryTerms,
 }

@@ -23,7 +23,7 @@ use crate::limits::{
     BUDGETED_MESSAGE_BYTES_MIN, FIRST_MESSAGE_MS_MAX, MESSAGE_BYTES_MAX, MESSAGE_GRACE_MS,
     MESSAGE_RATE_MIN_BYTES, MESSAGE_READ_MS_MAX, PASSED_BYTES_MAX,
 };
-use crate::shares::Client;
+use crate::shares::Requester;
 
 /// Compression flag and length.
 const PREFIX_BYTES: usize = 5;
@@ -37,7 +37,7 @@ type Reserving = Pin<Box<dyn Future<Output = Result<Grant, ServiceError>> + Send
 pub(super) struct BudgetedBody {
     inner: Body,
     budget: MessageBudget,
-    client: Client,
+    client: Requester,
     kind: CallKind,
     /// Takes large messages.
     handed: LargeMessage,
@@ -103,7 +103,7 @@ impl BudgetedBody {
     pub(super) fn new(
         inner: Body,
         budget: MessageBudget,
-        client: Client,
+        client: Requester,
         (kind, handed): (CallKind, LargeMessage),
     ) -> Self {
         Self {

@@ -16,7 +16,7 @@ use tower::{Layer, Service};
 
 use crate::error::ServiceError;
 use crate::limits::BUSY_RETRY_MS;
-use crate::shares::{Client, FairPlaces, PlacesPermit};
+use crate::shares::{FairPlaces, PlacesPermit, Requester};
 
 /// See the file's head.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let client = Client::of(request.extensions());
+        let client = Requester::of(request.extensions());
         let Ok(place) = self.budget.calls.try_reserve(client, 1) else {
             self.budget.busy.inc();
             let limit = self.budget.calls_max as u64;

@@ -138,7 +138,7 @@ mod tests {
     use tokio_stream::StreamExt as _;
 
     use super::*;
-    use crate::shares::Client;
+    use crate::shares::Requester;
 
     #[tokio::test(start_paused = true)]
     async fn an_unread_answer_ends_with_an_error() {
@@ -158,7 +158,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_unread_answer_gives_way_to_a_request_that_waits_for_memory() {
         let budget = Arc::new(AnswerBudget::new(10 << 10, Gauge::default()));
-        let room = budget.try_room(Client::at(1), 10 << 10).unwrap();
+        let room = budget.try_room(Requester::at(1), 10 << 10).unwrap();
         let mut stream = ChunkStream::spawn_with(Some(budget.clone()), |sender| async move {
             let _room = room;
             for chunk in 0..3 {
@@ -167,7 +167,7 @@ mod tests {
             Ok(Ok(()))
         });
         let started = tokio::time::Instant::now();
-        assert!(budget.room(Client::at(2), 4 << 10).await.is_ok());
+        assert!(budget.room(Requester::at(2), 4 << 10).await.is_ok());
         assert_eq!(started.elapsed().as_millis() as u64 / 100, ANSWER_STALL_MS_MIN / 100);
         assert_eq!(stream.next().await.unwrap().unwrap(), 0);
         let status = stream.next().await.unwrap().unwrap_err();

@@ -4,7 +4,7 @@
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::limits::VERTICES_CONVERTED_AT_ONCE;
-use crate::shares::Client;
+use crate::shares::Requester;
 
 impl ServiceContext {
     /// What `convert` makes of each part and its number; `work` is counted in vertices.
@@ -13,7 +13,7 @@ impl ServiceContext {
     /// [`ServiceError::ShuttingDown`].
     pub(super) async fn convert<S: Send + 'static, T: Send + 'static>(
         &self,
-        client: Client,
+        client: Requester,
         sent: Vec<S>,
         work: impl Fn(&S) -> usize,
         convert: impl Fn(usize, S) -> T + Clone + Send + 'static,

@@ -13,7 +13,7 @@ use super::message_shape::{Shaped, check_shape};
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::foreign_status::{UNDECODABLE, bounded};
-use crate::shares::Client;
+use crate::shares::Requester;
 
 impl ServiceContext {
     /// The message of a call of one message, and what charges a large one as long as it is needed.
@@ -27,7 +27,7 @@ impl ServiceContext {
     ) -> Result<(T, Option<Bytes>), ServiceError> {
         let large = LargeMessage::of(request.extensions()).take();
         let message = match large.clone() {
-            Some(bytes) => self.decode(Client::of(request.extensions()), bytes).await?,
+            Some(bytes) => self.decode(Requester::of(request.extensions()), bytes).await?,
             None => request.into_inner(),
         };
         Ok((message, large))
@@ -39,7 +39,7 @@ impl ServiceContext {
     /// Those of [`ServiceContext::message`].
     pub(super) async fn decode<T: Shaped>(
         &self,
-        client: Client,
+        client: Requester,
         bytes: Bytes,
     ) -> Result<T, ServiceError> {
         self.workers.run(client, move || decode(&bytes)).await?

@@ -17,7 +17,7 @@ use super::budgeted_body::BudgetedBody;
 use super::large_message::{CallKind, LargeMessage};
 use crate::error::ServiceError;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_CHARGE_BYTES_MIN};
-use crate::shares::{Client, FairPlaces, PlacesPermit};
+use crate::shares::{FairPlaces, PlacesPermit, Requester};
 
 /// Up to this size the charge of a message grows fourfold, then twofold: the messages of usual
 /// clients are copied little, and those beyond hold little more than they need.
@@ -47,7 +47,11 @@ impl MessageBudget {
     }
 
     /// Waits for more bytes, or for the room of a whole message.
-    pub(super) async fn reserve(self, client: Client, bytes: usize) -> Result<Grant, ServiceError> {
+    pub(super) async fn reserve(
+        self,
+        client: Requester,
+        bytes: usize,
+    ) -> Result<Grant, ServiceError> {
         let granted = tokio::select! {
             biased;
             permit = self.bytes.reserve(client, bytes) => permit.map(Grant::Bytes),
@@ -136,7 +140,7 @@ impl<S: Service<http::Request<Body>>> Service<http::Request<Body>> for Budgeted<
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> S::Future {
-        let client = Client::of(request.extensions());
+        let client = Requester::of(request.extensions());
         let kind = CallKind::of(request.uri().path());
         let handed = LargeMessage::default();
         if kind.handed_bytes_max > 0 {
@@ -218,7 +222,7 @@ mod tests {
 
     fn body(frames: Frames, path: &str, port: u16, budget: &MessageBudget) -> BudgetedBody {
         let call = (CallKind::of(path), LargeMessage::default());
-        BudgetedBody::new(Body::new(frames), budget.clone(), Client::at(port), call)
+        BudgetedBody::new(Body::new(frames), budget.clone(), Requester::at(port), call)
     }
 
     /// The messages of a report stream.
@@ -229,7 +233,7 @@ mod tests {
     ) -> (Streaming<Bytes>, LargeMessage) {
         let large = LargeMessage::default();
         let call = (CallKind::of(REPORT), large.clone());
-        let body = BudgetedBody::new(Body::new(frames), budget.clone(), Client::at(port), call);
+        let body = BudgetedBody::new(Body::new(frames), budget.clone(), Requester::at(port), call);
         (Streaming::new_request(Raw, body, None, Some(MESSAGE_BYTES_MAX)), large)
     }
 

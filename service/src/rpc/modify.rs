@@ -17,7 +17,7 @@ use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::REGION_CHANGES_MAX;
-use crate::shares::Client;
+use crate::shares::Requester;
 use crate::status::rpc_status;
 use crate::subscription::{RegionRequest, SessionEnd, SessionHandle};
 
@@ -105,7 +105,7 @@ fn errors(failures: Failures, (add, change): (usize, usize)) -> Vec<RegionError>
 /// The valid changes, and for each change why it is invalid.
 async fn convert(
     context: &ServiceContext,
-    client: Client,
+    client: Requester,
     fleet: &Fleet,
     request: ModifyRequest,
 ) -> Result<(Vec<RegionRequest>, Failures), ServiceError> {

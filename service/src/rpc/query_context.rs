@@ -15,13 +15,13 @@ use super::service_context::ServiceContext;
 use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
-use crate::shares::Client;
+use crate::shares::Requester;
 
 /// See the module documentation.
 #[derive(Clone, Debug)]
 pub(super) struct QueryContext {
     pub(super) call: Call,
-    pub(super) client: Client,
+    pub(super) client: Requester,
     pub(super) fleet: Arc<Fleet>,
     pub(super) epoch_min: u64,
     filter: Option<Box<Filter>>,

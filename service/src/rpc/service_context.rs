@@ -16,7 +16,7 @@ use crate::fleet::{Fleet, FleetName, FleetSpec, Registry};
 use crate::follower::Replication;
 use crate::limits::{BUSY_RETRY_MS, QUERY_VERTICES_MAX, ServerLimits};
 use crate::metrics::Metrics;
-use crate::shares::{Client, FairPlaces, FairWorkers, PlacesPermit};
+use crate::shares::{FairPlaces, FairWorkers, PlacesPermit, Requester};
 use crate::subscription::SessionHandle;
 
 /// See the module documentation.
@@ -223,7 +223,7 @@ impl ServiceContext {
     /// [`ServiceError::ShuttingDown`].
     pub(super) async fn reserve_vertices(
         &self,
-        client: Client,
+        client: Requester,
         vertices: usize,
     ) -> Result<PlacesPermit, ServiceError> {
         let reserved = self.vertices.reserve(client, vertices).await;

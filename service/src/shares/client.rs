@@ -19,13 +19,13 @@ pub(super) enum Party {
 
 /// A connection of a token, or the process itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Client {
+pub struct Requester {
     /// Number of the account of the token.
     token: Option<u64>,
     address: Option<SocketAddr>,
 }
 
-impl Client {
+impl Requester {
     /// The process itself.
     pub(crate) const PROCESS: Self = Self { token: None, address: None };
 

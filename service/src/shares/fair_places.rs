@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::client::{Client, Party};
+use super::client::{Party, Requester};
 use super::waiting_line::{Holder, Waiters as _, WaitingLine};
 
 /// Waiting parties that are looked at when places become free: those that hold least.
@@ -35,7 +35,7 @@ struct State {
     free: usize,
     is_closed: bool,
     /// Parties that hold places or wait.
-    parties: WaitingLine<Party, WaitingLine<Client, VecDeque<Waiter>>>,
+    parties: WaitingLine<Party, WaitingLine<Requester, VecDeque<Waiter>>>,
     arrivals: u64,
 }
 
@@ -50,7 +50,7 @@ struct Waiter {
 #[derive(Debug)]
 pub struct PlacesPermit {
     shared: Arc<Shared>,
-    client: Client,
+    client: Requester,
     places: usize,
 }
 
@@ -97,7 +97,7 @@ impl FairPlaces {
     /// Reserves places if they are free for this client.
     pub(crate) fn try_reserve(
         &self,
-        client: Client,
+        client: Requester,
         places: usize,
     ) -> Result<PlacesPermit, NoPlaces> {
         let mut state = self.0.lock();
@@ -115,7 +115,7 @@ impl FairPlaces {
     /// Waits for places.
     pub(crate) async fn reserve(
         &self,
-        client: Client,
+        client: Requester,
         places: usize,
     ) -> Result<PlacesPermit, NoPlaces> {
         match self.try_reserve(client, places) {
@@ -153,7 +153,7 @@ impl Shared {
     }
 
     /// Takes places back from a client.
-    fn release(self: &Arc<Self>, client: Client, places: usize) {
+    fn release(self: &Arc<Self>, client: Requester, places: usize) {
         let mut state = self.lock();
         state.free += places;
         state.update(client, |holder| holder.held -= places, |held| *held -= places);
@@ -181,7 +181,7 @@ impl State {
         if self.is_exact { places } else { places.min((self.places / 8 * 3).max(1)) }
     }
 
-    fn may_take(&self, client: Client, places: usize) -> bool {
+    fn may_take(&self, client: Requester, places: usize) -> bool {
         let party = self.parties.holders.get(&client.party());
         party.is_none_or(|it| it.waiters.has_none())
             && self.fits(party.map_or(0, |it| it.held), places)
@@ -201,7 +201,7 @@ impl State {
     /// Changes what a client holds and awaits, and what its party holds.
     fn update<T>(
         &mut self,
-        client: Client,
+        client: Requester,
         change: impl FnOnce(&mut Holder<VecDeque<Waiter>>) -> T,
         change_held: impl FnOnce(&mut usize),
     ) -> T {
@@ -211,12 +211,17 @@ impl State {
         })
     }
 
-    fn take(&mut self, client: Client, places: usize) {
+    fn take(&mut self, client: Requester, places: usize) {
         self.free -= places;
         self.update(client, |holder| holder.held += places, |held| *held += places);
     }
 
-    fn wait(&mut self, client: Client, places: usize, grant: oneshot::Sender<PlacesPermit>) -> u64 {
+    fn wait(
+        &mut self,
+        client: Requester,
+        places: usize,
+        grant: oneshot::Sender<PlacesPermit>,
+    ) -> u64 {
         self.arrivals += 1;
         let number = self.arrivals;
         let places = self.counted(places);
@@ -229,7 +234,7 @@ impl State {
     }
 
     /// Takes the request that is granted next out of those that wait.
-    fn next(&mut self) -> Option<(Client, Waiter)> {
+    fn next(&mut self) -> Option<(Requester, Waiter)> {
         let mut is_blocked = false;
         let mut found = None;
         for (held, _, party) in self.parties.waiting.iter().take(PARTIES_LOOKED_AT) {
@@ -259,14 +264,14 @@ impl State {
     }
 
     /// The client of a party whose request is granted next, and that request.
-    fn first_of(&self, party: Party) -> Option<(Client, &Waiter)> {
+    fn first_of(&self, party: Party) -> Option<(Requester, &Waiter)> {
         let line = &self.parties.holders.get(&party)?.waiters;
         let (.., client) = line.waiting.first()?;
         Some((*client, line.holders.get(client)?.waiters.front()?))
     }
 
     /// Withdraws a request that waits.
-    fn withdraw(&mut self, client: Client, number: u64) {
+    fn withdraw(&mut self, client: Requester, number: u64) {
         let waits = self.parties.holders.get(&client.party());
         if waits.is_some_and(|party| party.waiters.holders.contains_key(&client)) {
             let left = |waiter: &Waiter| waiter.number != number;
@@ -278,7 +283,7 @@ impl State {
 /// A request that waits; it is withdrawn when this is dropped.
 struct Wait<'a> {
     shared: &'a Arc<Shared>,
-    client: Client,
+    client: Requester,
     number: u64,
     granted: oneshot::Receiver<PlacesPermit>,
 }
@@ -325,7 +330,7 @@ mod tests {
     impl FairPlaces {
         async fn reserve_owned(
             self,
-            client: Client,
+            client: Requester,
             places: usize,
         ) -> Result<PlacesPermit, NoPlaces> {
             self.reserve(client, places).await
@@ -333,22 +338,22 @@ mod tests {
     }
 
     /// Places that one client gets in single requests.
-    fn taken(places: &FairPlaces, client: Client) -> Vec<PlacesPermit> {
+    fn taken(places: &FairPlaces, client: Requester) -> Vec<PlacesPermit> {
         std::iter::from_fn(|| places.try_reserve(client, 1).ok()).collect()
     }
 
     #[test]
     fn clients_share_the_places_and_leave_some_free() {
         let places = FairPlaces::new(120);
-        let first = taken(&places, Client::at(1));
+        let first = taken(&places, Requester::at(1));
         assert_eq!(first.len(), 60);
-        let second = taken(&places, Client::at(2));
+        let second = taken(&places, Requester::at(2));
         assert_eq!(second.len(), 30);
-        assert_eq!(places.try_reserve(Client::at(3), 16).err(), Some(NoPlaces::Full));
-        let third = places.try_reserve(Client::at(3), 15).unwrap();
+        assert_eq!(places.try_reserve(Requester::at(3), 16).err(), Some(NoPlaces::Full));
+        let third = places.try_reserve(Requester::at(3), 15).unwrap();
         drop(first);
         // The others may take more now: 75 are free.
-        assert_eq!(taken(&places, Client::at(2)).len(), 22);
+        assert_eq!(taken(&places, Requester::at(2)).len(), 22);
         drop(second);
         drop(third);
         assert_eq!((places.held(), places.0.lock().parties.holders.len()), (0, 0));
@@ -357,9 +362,9 @@ mod tests {
     #[test]
     fn who_holds_least_is_granted_first_and_in_order() {
         let places = FairPlaces::new(100);
-        let (busy, new) = (Client::at(1), Client::at(2));
+        let (busy, new) = (Requester::at(1), Requester::at(2));
         let half = taken(&places, busy);
-        let rest = taken(&places, Client::at(3));
+        let rest = taken(&places, Requester::at(3));
         let mut context = Context::from_waker(Waker::noop());
         let mut more = pin!(places.reserve(busy, 10));
         let mut large = pin!(places.reserve(new, 20));
@@ -375,9 +380,9 @@ mod tests {
     #[test]
     fn a_large_request_is_not_overtaken_by_who_holds_more() {
         let places = FairPlaces::new(100);
-        let (busy, large) = (Client::at(1), Client::at(2));
+        let (busy, large) = (Requester::at(1), Requester::at(2));
         let mut held = taken(&places, busy);
-        let other = taken(&places, Client::at(3));
+        let other = taken(&places, Requester::at(3));
         assert_eq!(held.len() + other.len(), 75);
         let mut context = Context::from_waker(Waker::noop());
         let mut wait = pin!(places.reserve(large, 1_000));
@@ -385,7 +390,7 @@ mod tests {
         drop(held.pop());
         assert_eq!(places.try_reserve(busy, 1).err(), Some(NoPlaces::Full));
         // Who holds none and wants little passes.
-        assert!(places.try_reserve(Client::at(4), 1).is_ok());
+        assert!(places.try_reserve(Requester::at(4), 1).is_ok());
         drop(other);
         assert!(wait.as_mut().poll(&mut context).is_ready());
     }
@@ -401,7 +406,7 @@ mod tests {
         for _ in 0..50_000 {
             // Messages of a 16th come from eight busy connections and from new ones.
             let clients = if below(9) == 0 { 1_000 } else { 8 };
-            let client = Client::at(below(clients) as u16);
+            let client = Requester::at(below(clients) as u16);
             waiting.push(Box::pin(places.clone().reserve_owned(client, PLACES / 16)));
             waiting.retain_mut(|wait| match wait.as_mut().poll(&mut context) {
                 Poll::Ready(permit) => {
@@ -416,7 +421,7 @@ mod tests {
             if !held.is_empty() && below(3) > 0 {
                 held.swap_remove(below(held.len() as u64) as usize);
             }
-            assert!(places.try_reserve(Client::at(5_000), 1).is_ok(), "{}", places.held());
+            assert!(places.try_reserve(Requester::at(5_000), 1).is_ok(), "{}", places.held());
         }
         drop((waiting, held));
         assert_eq!((places.held(), places.0.lock().parties.holders.len()), (0, 0));
@@ -425,7 +430,7 @@ mod tests {
     #[test]
     fn clients_that_hold_as_much_take_turns() {
         let places = FairPlaces::new(1);
-        let (many, one) = (Client::at(1), Client::at(2));
+        let (many, one) = (Requester::at(1), Requester::at(2));
         let mut held = places.try_reserve(many, 1).unwrap();
         let mut context = Context::from_waker(Waker::noop());
         let mut first = pin!(places.reserve(many, 1));
@@ -445,21 +450,21 @@ mod tests {
     #[test]
     fn requests_are_withdrawn_and_refused_at_the_end() {
         let places = FairPlaces::new(10);
-        let all = [taken(&places, Client::at(1)), taken(&places, Client::at(2))];
-        let all = (all, taken(&places, Client::at(4)), taken(&places, Client::at(5)));
+        let all = [taken(&places, Requester::at(1)), taken(&places, Requester::at(2))];
+        let all = (all, taken(&places, Requester::at(4)), taken(&places, Requester::at(5)));
         let mut context = Context::from_waker(Waker::noop());
         for _ in 0..100 {
-            let mut wait = Box::pin(places.reserve(Client::at(3), 1));
+            let mut wait = Box::pin(places.reserve(Requester::at(3), 1));
             assert!(wait.as_mut().poll(&mut context).is_pending());
         }
         assert_eq!(places.0.lock().parties.holders.len(), 4);
-        let mut wait = pin!(places.reserve(Client::at(3), 1));
+        let mut wait = pin!(places.reserve(Requester::at(3), 1));
         assert!(wait.as_mut().poll(&mut context).is_pending());
         places.close();
         let Poll::Ready(Err(end)) = wait.as_mut().poll(&mut context) else { panic!("it waits") };
         assert_eq!(end, NoPlaces::Closed);
         drop(all);
-        assert_eq!(places.try_reserve(Client::at(1), 1).err(), Some(NoPlaces::Closed));
+        assert_eq!(places.try_reserve(Requester::at(1), 1).err(), Some(NoPlaces::Closed));
         assert_eq!(places.held(), 0);
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 
-use super::client::{Client, Party};
+use super::client::{Party, Requester};
 
 /// Those without jobs that are remembered beyond as many as have jobs.
 const IDLE_MAX: usize = 1 << 10;
@@ -17,12 +17,12 @@ const IDLE_MAX: usize = 1 << 10;
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct FairQueue<J> {
-    parties: Turns<Party, Turns<Client, Line<J>>>,
+    parties: Turns<Party, Turns<Requester, Line<J>>>,
     jobs: usize,
 }
 
 /// The jobs of one connection, with their work as far as it is known.
-type Line<J> = VecDeque<(u64, Client, J)>;
+type Line<J> = VecDeque<(u64, Requester, J)>;
 
 /// Jobs in an order of their own.
 trait Jobs: Default {
@@ -30,11 +30,11 @@ trait Jobs: Default {
 
     fn front(&self) -> Option<&Self::Job>;
     /// Takes the first job, with its client and work.
-    fn pop(&mut self) -> Option<(u64, Client, Self::Job)>;
-    fn push(&mut self, work: u64, client: Client, job: Self::Job);
-    fn push_front(&mut self, work: u64, client: Client, job: Self::Job);
+    fn pop(&mut self) -> Option<(u64, Requester, Self::Job)>;
+    fn push(&mut self, work: u64, client: Requester, job: Self::Job);
+    fn push_front(&mut self, work: u64, client: Requester, job: Self::Job);
     /// Adds work that a client turned out to cause.
-    fn charge(&mut self, client: Client, work: u64);
+    fn charge(&mut self, client: Requester, work: u64);
     /// Drops the jobs that are not wanted; returns how many.
     fn retain(&mut self, is_wanted: &mut impl FnMut(&Self::Job) -> bool) -> usize;
 }
@@ -46,19 +46,19 @@ impl<J> Jobs for Line<J> {
         VecDeque::front(self).map(|(.., job)| job)
     }
 
-    fn pop(&mut self) -> Option<(u64, Client, J)> {
+    fn pop(&mut self) -> Option<(u64, Requester, J)> {
         self.pop_front()
     }
 
-    fn push(&mut self, work: u64, client: Client, job: J) {
+    fn push(&mut self, work: u64, client: Requester, job: J) {
         self.push_back((work, client, job));
     }
 
-    fn push_front(&mut self, work: u64, client: Client, job: J) {
+    fn push_front(&mut self, work: u64, client: Requester, job: J) {
         VecDeque::push_front(self, (work, client, job));
     }
 
-    fn charge(&mut self, _client: Client, _work: u64) {}
+    fn charge(&mut self, _client: Requester, _work: u64) {}
 
     fn retain(&mut self, is_wanted: &mut impl FnMut(&J) -> bool) -> usize {
         let before = self.len();
@@ -69,17 +69,17 @@ impl<J> Jobs for Line<J> {
 
 /// What distinguishes clients.
 trait Key: Copy + Ord + Hash {
-    fn of(client: Client) -> Self;
+    fn of(client: Requester) -> Self;
 }
 
-impl Key for Client {
-    fn of(client: Client) -> Self {
+impl Key for Requester {
+    fn of(client: Requester) -> Self {
         client
     }
 }
 
 impl Key for Party {
-    fn of(client: Client) -> Self {
+    fn of(client: Requester) -> Self {
         client.party()
     }
 }
@@ -116,7 +116,7 @@ impl<K: Key, Q: Jobs> Turns<K, Q> {
         self.waiting.entry(key).or_insert_with(idle)
     }
 
-    fn add(&mut self, client: Client, add: impl FnOnce(&mut Q)) {
+    fn add(&mut self, client: Requester, add: impl FnOnce(&mut Q)) {
         self.forget_idle();
         let (key, now, arrival) = (K::of(client), self.now, self.arrivals + 1);
         let waiting = self.waiting(key);
@@ -159,7 +159,7 @@ impl<K: Key, Q: Jobs> Jobs for Turns<K, Q> {
         self.waiting.get(key)?.jobs.front()
     }
 
-    fn pop(&mut self) -> Option<(u64, Client, Q::Job)> {
+    fn pop(&mut self) -> Option<(u64, Requester, Q::Job)> {
         let (time, arrival, key) = *self.order.first()?;
         let waiting = self.waiting.get_mut(&key)?;
         let (work, client, job) = waiting.jobs.pop()?;
@@ -173,15 +173,15 @@ impl<K: Key, Q: Jobs> Jobs for Turns<K, Q> {
         Some((work, client, job))
     }
 
-    fn push(&mut self, work: u64, client: Client, job: Q::Job) {
+    fn push(&mut self, work: u64, client: Requester, job: Q::Job) {
         self.add(client, |jobs| jobs.push(work, client, job));
     }
 
-    fn push_front(&mut self, work: u64, client: Client, job: Q::Job) {
+    fn push_front(&mut self, work: u64, client: Requester, job: Q::Job) {
         self.add(client, |jobs| jobs.push_front(work, client, job));
     }
 
-    fn charge(&mut self, client: Client, work: u64) {
+    fn charge(&mut self, client: Requester, work: u64) {
         let (key, now) = (K::of(client), self.now);
         let waiting = self.waiting(key);
         waiting.jobs.charge(client, work);
@@ -219,13 +219,13 @@ impl<J> FairQueue<J> {
     }
 
     /// Adds a job behind those of its client.
-    pub(crate) fn push(&mut self, client: Client, work: u64, job: J) {
+    pub(crate) fn push(&mut self, client: Requester, work: u64, job: J) {
         self.parties.push(work, client, job);
         self.jobs += 1;
     }
 
     /// Adds a job before those of its client.
-    pub(crate) fn push_front(&mut self, client: Client, work: u64, job: J) {
+    pub(crate) fn push_front(&mut self, client: Requester, work: u64, job: J) {
         self.parties.push_front(work, client, job);
         self.jobs += 1;
     }
@@ -236,7 +236,10 @@ impl<J> FairQueue<J> {
     }
 
     /// Takes the next job, if it is suitable; else it stays the next.
-    pub(crate) fn pop_if(&mut self, is_suitable: impl FnOnce(&J) -> bool) -> Option<(Client, J)> {
+    pub(crate) fn pop_if(
+        &mut self,
+        is_suitable: impl FnOnce(&J) -> bool,
+    ) -> Option<(Requester, J)> {
         if !self.parties.front().is_some_and(is_suitable) {
             return None;
         }
@@ -246,12 +249,12 @@ impl<J> FairQueue<J> {
     }
 
     /// Takes the next job.
-    pub(crate) fn pop(&mut self) -> Option<(Client, J)> {
+    pub(crate) fn pop(&mut self) -> Option<(Requester, J)> {
         self.pop_if(|_| true)
     }
 
     /// Adds work that a client turned out to cause.
-    pub(crate) fn charge(&mut self, client: Client, work: u64) {
+    pub(crate) fn charge(&mut self, client: Requester, work: u64) {
         self.parties.charge(client, work);
     }
 
@@ -266,14 +269,14 @@ mod tests {
     use super::*;
 
     /// Clients and jobs in the order of service.
-    fn served(queue: &mut FairQueue<u32>) -> Vec<(Client, u32)> {
+    fn served(queue: &mut FairQueue<u32>) -> Vec<(Requester, u32)> {
         std::iter::from_fn(|| queue.pop()).collect()
     }
 
     #[test]
     fn clients_are_served_in_turn_by_their_work() {
         let mut queue = FairQueue::default();
-        let (heavy, light) = (Client::at(1), Client::at(2));
+        let (heavy, light) = (Requester::at(1), Requester::at(2));
         (0..4).for_each(|job| queue.push(heavy, 100, job));
         (10..14).for_each(|job| queue.push(light, 40, job));
         let order: Vec<u32> = served(&mut queue).into_iter().map(|(_, job)| job).collect();
@@ -284,7 +287,7 @@ mod tests {
     #[test]
     fn a_client_that_returns_begins_at_the_present() {
         let mut queue = FairQueue::default();
-        let (busy, other) = (Client::at(1), Client::at(2));
+        let (busy, other) = (Requester::at(1), Requester::at(2));
         queue.push(busy, 1_000, 0);
         queue.push(busy, 1_000, 1);
         assert_eq!(queue.pop(), Some((busy, 0)));
@@ -306,13 +309,13 @@ mod tests {
     fn clients_that_left_are_forgotten() {
         let mut queue = FairQueue::default();
         for port in 0..5_000 {
-            queue.push(Client::at(port), 1, port.into());
+            queue.push(Requester::at(port), 1, port.into());
             queue.pop();
         }
-        queue.push(Client::at(1), 1, 1);
-        queue.push(Client::at(2), 1, 2);
+        queue.push(Requester::at(1), 1, 1);
+        queue.push(Requester::at(2), 1, 2);
         queue.retain(|job| *job == 2);
-        assert_eq!(served(&mut queue), [(Client::at(2), 2)]);
+        assert_eq!(served(&mut queue), [(Requester::at(2), 2)]);
         let known = queue.parties.waiting.len();
         assert!(known <= IDLE_MAX + 2, "{known}");
     }
@@ -322,18 +325,18 @@ mod tests {
         let mut queue = FairQueue::default();
         // A token with three connections, one with a single one.
         for (port, job) in [(1, 0), (1, 1), (2, 10), (2, 11), (3, 20)] {
-            queue.push(Client::of_token(7, port), 100, job);
+            queue.push(Requester::of_token(7, port), 100, job);
         }
         for job in 30..33 {
-            queue.push(Client::of_token(8, 4), 100, job);
+            queue.push(Requester::of_token(8, 4), 100, job);
         }
         let order: Vec<u32> = served(&mut queue).into_iter().map(|(_, job)| job).collect();
         assert_eq!(order, [0, 30, 10, 31, 20, 32, 1, 11]);
         // Work of one connection counts for its token, and within it for itself.
-        queue.charge(Client::of_token(7, 1), 1_000);
-        queue.push(Client::of_token(7, 1), 1, 1);
-        queue.push(Client::of_token(7, 2), 1, 2);
-        queue.push(Client::of_token(8, 4), 1, 3);
+        queue.charge(Requester::of_token(7, 1), 1_000);
+        queue.push(Requester::of_token(7, 1), 1, 1);
+        queue.push(Requester::of_token(7, 2), 1, 2);
+        queue.push(Requester::of_token(8, 4), 1, 3);
         let order: Vec<u32> = served(&mut queue).into_iter().map(|(_, job)| job).collect();
         assert_eq!(order, [3, 2, 1]);
     }

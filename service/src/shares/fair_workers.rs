@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::client::Client;
+use super::client::Requester;
 use super::fair_queue::FairQueue;
 use crate::error::ServiceError;
 use crate::threads::spawn_background;
@@ -74,7 +74,7 @@ impl FairWorkers {
     /// [`ServiceError::ShuttingDown`].
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        client: Client,
+        client: Requester,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ServiceError> {
         let (reply, done) = oneshot::channel();
@@ -124,7 +124,7 @@ mod tests {
     async fn clients_are_served_in_turn_by_the_time_they_took() {
         let workers = FairWorkers::start(1).unwrap();
         let (open, gate) = mpsc::channel::<()>();
-        let (busy, other) = (Client::at(1), Client::at(2));
+        let (busy, other) = (Requester::at(1), Requester::at(2));
         let (order, served) = mpsc::channel();
         let first = workers.run(busy, move || gate.recv().unwrap());
         let mut first = std::pin::pin!(first);
@@ -150,17 +150,17 @@ mod tests {
     #[tokio::test]
     async fn a_panic_fails_its_caller_alone_and_abandoned_work_is_not_done() {
         let workers = FairWorkers::start(1).unwrap();
-        let failed = workers.run(Client::PROCESS, || panic!("a test")).await;
+        let failed = workers.run(Requester::PROCESS, || panic!("a test")).await;
         assert!(matches!(failed, Err(ServiceError::ShuttingDown)));
         let (open, gate) = mpsc::channel::<()>();
-        let mut first = Box::pin(workers.run(Client::PROCESS, move || gate.recv().unwrap()));
+        let mut first = Box::pin(workers.run(Requester::PROCESS, move || gate.recv().unwrap()));
         assert!(futures_poll(first.as_mut()).is_pending());
-        let mut left = Box::pin(workers.run(Client::PROCESS, || panic!("nobody waits for it")));
+        let mut left = Box::pin(workers.run(Requester::PROCESS, || panic!("nobody waits for it")));
         assert!(futures_poll(left.as_mut()).is_pending());
         drop(left);
         open.send(()).unwrap();
         first.await.unwrap();
-        assert_eq!(workers.run(Client::PROCESS, || 7).await.unwrap(), 7);
+        assert_eq!(workers.run(Requester::PROCESS, || 7).await.unwrap(), 7);
     }
 
     fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {

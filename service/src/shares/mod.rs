@@ -10,7 +10,7 @@ mod fair_queue;
 mod fair_workers;
 mod waiting_line;
 
-pub use client::Client;
+pub use client::Requester;
 pub use fair_places::PlacesPermit;
 pub(crate) use fair_places::{FairPlaces, NoPlaces};
 pub(crate) use fair_queue::FairQueue;

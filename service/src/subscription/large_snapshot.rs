@@ -15,7 +15,7 @@ use shoal_engine::{EventSet, RegionId, Space};
 use super::message::{Body, EpochStamp, members_body, members_per_message};
 use crate::answer_budget::{AnswerBudget, AnswerRoom, Spare};
 use crate::limits::ROW_ANSWER_BYTES;
-use crate::shares::Client;
+use crate::shares::Requester;
 
 /// The events of a cycle with large snapshots.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl HeldSet {
     pub(super) fn new(answers: &AnswerBudget, set: &Arc<EventSet>) -> Option<Arc<Self>> {
         let fixes: u64 = set.heads().map(|head| head.fixes() as u64).sum();
         let bytes = set.events() * (ROW_ANSWER_BYTES.id + 1) + fixes * ROW_ANSWER_BYTES.fix;
-        let room = answers.try_room(Client::PROCESS, bytes)?;
+        let room = answers.try_room(Requester::PROCESS, bytes)?;
         Some(Arc::new(Self { set: set.clone(), _room: room }))
     }
 }
@@ -298,7 +298,7 @@ mod tests {
         outbox.push(&scene.handle, Outgoing::Other(lagged_body(vec![9])), true);
         let other = scene.taken(&mut outbox, now);
         assert!(
-            scene.answers.try_room(Client::PROCESS, 1 << 20).is_some(),
+            scene.answers.try_room(Requester::PROCESS, 1 << 20).is_some(),
             "a spare is in the way"
         );
         for (sequence, requested) in [(1, Some(RegionId(4))), (0, None), (1, None)] {

@@ -14,7 +14,7 @@ pub mod server;
 
 pub use bound::{Bound, fuzz_seed};
 pub use golden::GoldenFolder;
-pub use past::Past;
+pub use past::NaivePast;
 pub use random::{Limit, Random};
 
 /// A real day of buses: CSV of 33,140 rows of 183 objects, compressed by gzip.

@@ -6,7 +6,7 @@ use shoal_codec::FixRow;
 
 /// A past, as the contract states it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Past {
+pub struct NaivePast {
     /// By (object, time): of equal identity the last to arrive.
     pub fixes: BTreeMap<(u64, i64), FixRow>,
     /// Object, or none for all, and clock.
@@ -15,7 +15,7 @@ pub struct Past {
     pub floor_ms: i64,
 }
 
-impl Past {
+impl NaivePast {
     /// Nothing, without a floor.
     #[must_use]
     pub fn new() -> Self {
@@ -132,7 +132,7 @@ impl Past {
     }
 }
 
-impl Default for Past {
+impl Default for NaivePast {
     fn default() -> Self {
         Self::new()
     }

@@ -13,7 +13,7 @@ use shoal_position_log::{Manifest, SimulatedDisk, Storage};
 use shoal_proto::v1;
 use shoal_service::persistence::HistoryKeep;
 use shoal_service::{ServerLimits, ServerOptions};
-use shoal_testkit::{Past, Random};
+use shoal_testkit::{NaivePast, Random};
 
 use crate::follower::{ANY, caught_up, following, leading};
 use crate::restart::{crashed, on};
@@ -44,7 +44,7 @@ async fn start(disk: &SimulatedDisk) -> Running {
 /// What a server has acknowledged.
 #[derive(Clone, Default)]
 pub(crate) struct Acknowledged {
-    pub(crate) past: Past,
+    pub(crate) past: NaivePast,
     pub(crate) clock_ms: i64,
     pub(crate) epoch: u64,
 }

@@ -10,7 +10,7 @@ use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
 use shoal_proto::v1::history_service_client::HistoryServiceClient;
 use shoal_service::{ServerLimits, ServerOptions};
-use shoal_testkit::{Past, Random};
+use shoal_testkit::{NaivePast, Random};
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status, Streaming};
 use tonic_types::StatusExt as _;
@@ -209,7 +209,7 @@ async fn compare_density(server: &Running, sent: &Acknowledged, random: &mut Ran
             .then_some(prost_types::Duration { seconds: i64::from(step_ms) / 1_000, nanos: 0 }),
         ..v1::DensityRequest::default()
     };
-    let mut found_rows = Past::new();
+    let mut found_rows = NaivePast::new();
     rows.into_iter().for_each(|row| found_rows.fix(row));
     let times = (window.from_ms, window.to_ms);
     let counts = found_rows.density(times, |_| true, side.into(), step_ms.into());

@@ -1,8 +1,10 @@
-//! Source rules of ARCHITECTURE.md, section "House rules".
+//! SourceFile rules of ARCHITECTURE.md, section "House rules".
 
-use shoal_tidy::{Source, sources};
+use std::collections::BTreeMap;
 
-fn rust() -> Vec<Source> {
+use shoal_tidy::{SourceFile, sources};
+
+fn rust() -> Vec<SourceFile> {
     let files = sources(".rs");
     assert!(files.len() > 20, "the workspace was not found");
     files
@@ -85,5 +87,44 @@ fn every_lint_exception_has_a_reason() {
             }
         }
     }
+    nothing_found(&faults);
+}
+
+/// Text is wrapped; blocks of code, tables and headings are not.
+#[test]
+fn markdown_is_wrapped_at_110_characters() {
+    let mut faults = Vec::new();
+    for file in sources(".md") {
+        let mut is_code = false;
+        for (number, line) in file.text.lines().enumerate() {
+            let is_fence = line.trim_start().starts_with("```");
+            is_code ^= is_fence;
+            let is_whole = is_code || is_fence || line.starts_with(['|', '#']);
+            let is_breakable = line.trim().contains(' ');
+            if !is_whole && is_breakable && line.chars().count() > 110 {
+                faults.push(format!("{}:{}: more than 110 characters", file.path, number + 1));
+            }
+        }
+    }
+    nothing_found(&faults);
+}
+
+/// A name means one thing in all packages.
+#[test]
+fn no_name_of_a_public_type_is_defined_twice() {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in rust().into_iter().filter(|file| file.path.contains("/src/")) {
+        for line in file.text.lines() {
+            let words: Vec<&str> = line.split_whitespace().take(3).collect();
+            if let ["pub", "struct" | "enum" | "trait" | "type", name] = words[..] {
+                let name = name.split(|at: char| !at.is_alphanumeric() && at != '_').next();
+                let name = name.unwrap_or_default().to_owned();
+                places.entry(name).or_default().push(file.path.clone());
+            }
+        }
+    }
+    assert!(places.len() > 300, "only {} types are recognised", places.len());
+    let twice = places.into_iter().filter(|(_, files)| files.len() > 1);
+    let faults: Vec<String> = twice.map(|(name, files)| format!("{name}: {files:?}")).collect();
     nothing_found(&faults);
 }

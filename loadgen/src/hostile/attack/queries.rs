@@ -85,7 +85,7 @@ async fn batch(
     client: &Client,
     request: Request<impl Stream<Item = Bytes> + Send + 'static>,
 ) -> Result<(), Status> {
-    let path = PathAndQuery::from_static("/shoal.v1.QueryService/Batch");
+    let path = PathAndQuery::from_static("/shoal.v1.QueryService/ReportBatch");
     let codec = RawResponseCodec::<AnswerEnd>::default();
     let mut grpc = Grpc::new(client.channel()).max_decoding_message_size(ANSWER_BYTES_MAX);
     grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shoal_workload::{Fix, Params, RegionChange, RegionParams, Regions, START_MS, open};
+use shoal_workload::{Fix, Params, RegionParams, RegionStep, Regions, START_MS, open};
 
 const SEED: u64 = 20_261_121;
 const REGIONS: u64 = 300;
@@ -20,14 +20,14 @@ fn opened(name: &str, regions: RegionParams) -> Regions {
 }
 
 /// Applies changes to the circles by number; panics on a repeated addition or an unknown number.
-fn apply(circles: &mut BTreeMap<u64, (f64, f64)>, changes: impl IntoIterator<Item = RegionChange>) {
+fn apply(circles: &mut BTreeMap<u64, (f64, f64)>, changes: impl IntoIterator<Item = RegionStep>) {
     for change in changes {
         match change {
-            RegionChange::Add { region, x, y } => {
+            RegionStep::Add { region, x, y } => {
                 assert!(circles.insert(region, (x, y)).is_none(), "{region} was there");
             }
-            RegionChange::Move { region, x, y } => *circles.get_mut(&region).unwrap() = (x, y),
-            RegionChange::Remove { region } => {
+            RegionStep::Move { region, x, y } => *circles.get_mut(&region).unwrap() = (x, y),
+            RegionStep::Remove { region } => {
                 circles.remove(&region).unwrap();
             }
         }
@@ -42,7 +42,7 @@ fn centres_are_the_centres_of_windows() {
         for (number, change) in (0..).zip(regions.live()) {
             let window = workload.window();
             let (x, y) = ((window.west + window.east) / 2.0, (window.south + window.north) / 2.0);
-            assert_eq!(change, RegionChange::Add { region: number, x, y }, "{name}");
+            assert_eq!(change, RegionStep::Add { region: number, x, y }, "{name}");
         }
         assert_eq!(regions.live().len(), 300, "{name}");
         assert!((regions.radius_m() - 500.0).abs() < 1e-12);
@@ -68,7 +68,7 @@ fn churn_replaces_its_share_per_second_and_never_reuses_numbers() {
         regions.advance(f64::from(second) * 1_000.0, &mut changes);
         assert_eq!(changes.len(), 60, "30 of 300 are replaced, seed {SEED}");
         for change in &changes {
-            if let RegionChange::Add { region, .. } = change {
+            if let RegionStep::Add { region, .. } = change {
                 assert!(seen.insert(*region), "{region} is used twice");
             }
         }
@@ -118,7 +118,7 @@ fn time_steps_do_not_change_regions() {
         regions.advance(f64::from(step) * 10.0, &mut parts);
     }
     assert_eq!(whole, parts, "seed {SEED}");
-    assert!(whole.iter().any(|change| matches!(change, RegionChange::Move { .. })));
+    assert!(whole.iter().any(|change| matches!(change, RegionStep::Move { .. })));
     let other = Params { seed: SEED + 1, ..params() };
     let mut others = Vec::new();
     Regions::new("uniform", &other, all).unwrap().advance(5_000.0, &mut others);
@@ -133,11 +133,11 @@ fn shards_divide_the_regions() {
     for shard in 0..7 {
         let params = Params { shard, shards: 7, ..params() };
         let mut regions = Regions::new("uniform", &params, churning).unwrap();
-        let mut changes: Vec<RegionChange> = regions.live().collect();
+        let mut changes: Vec<RegionStep> = regions.live().collect();
         live += changes.len();
         regions.advance(3_000.0, &mut changes);
         for change in changes {
-            if let RegionChange::Add { region, .. } = change {
+            if let RegionStep::Add { region, .. } = change {
                 assert_eq!(region % 7, u64::from(shard));
                 assert!(seen.insert(region), "{region} twice");
             }
@@ -156,7 +156,7 @@ fn regions_without_a_leader_do_not_move() {
     let moved: BTreeSet<u64> = changes
         .iter()
         .map(|change| match change {
-            RegionChange::Move { region, .. } => *region,
+            RegionStep::Move { region, .. } => *region,
             other => panic!("{other:?}"),
         })
         .collect();

@@ -51,7 +51,7 @@ fn run(seed: u64, fault_at: u64, fault: Fault) -> bool {
 fn attempt(
     world: &mut World,
     step: Step,
-    other: &mut shoal_testkit::Past,
+    other: &mut shoal_testkit::NaivePast,
 ) -> Result<(), shoal_history::HistoryError> {
     match step {
         Step::Seal => {
@@ -83,7 +83,7 @@ fn attempt(
 }
 
 /// After a crash within a step, either the state before or that after holds.
-fn settle(world: &mut World, step: Step, other: shoal_testkit::Past, epoch: u64) {
+fn settle(world: &mut World, step: Step, other: shoal_testkit::NaivePast, epoch: u64) {
     match step {
         Step::Seal if world.writer().watermark().position.epoch > epoch => {
             (world.model, world.epoch) = (other, epoch + 1);

@@ -8,7 +8,7 @@ use shoal_history::{
     QueryBudget, Replay, RowFilter, RunDevice, Scan, Trajectory, Version, Watermark, Zone,
 };
 use shoal_position_log::{SimulatedDisk, Storage};
-use shoal_testkit::{Past, Random};
+use shoal_testkit::{NaivePast, Random};
 
 pub(crate) const FOLDER: &str = "fleets/buses/history";
 pub(crate) const PARTITION_MS: i64 = 60_000;
@@ -70,7 +70,7 @@ pub(crate) struct World {
     pub(crate) disk: SimulatedDisk,
     pub(crate) writer: Option<HistoryWriter>,
     /// What is sealed.
-    pub(crate) model: Past,
+    pub(crate) model: NaivePast,
     pub(crate) epoch: u64,
     pub(crate) shape: Shape,
     chance: Random,
@@ -91,7 +91,7 @@ pub(crate) enum Step {
 impl World {
     pub(crate) fn new(seed: u64, shape: Shape) -> Self {
         let (disk, chance) = (SimulatedDisk::new(seed), Random::new(seed));
-        Self { disk, writer: None, model: Past::new(), epoch: 0, shape, chance, device: None }
+        Self { disk, writer: None, model: NaivePast::new(), epoch: 0, shape, chance, device: None }
     }
 
     pub(crate) fn below(&mut self, limit: usize) -> usize {
@@ -126,7 +126,7 @@ impl World {
     }
 
     /// A batch, and the model after it.
-    pub(crate) fn batch(&mut self) -> (Batch, Past) {
+    pub(crate) fn batch(&mut self) -> (Batch, NaivePast) {
         let (mut batch, mut model) = (Batch::default(), self.model.clone());
         // Most fixes are of the present, some are late.
         let now_ms = self.now_ms();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use shoal_client::{Client, Density, duration, v1};
+use shoal_client::{Client, DensityCounts, duration, v1};
 
 use super::{WindowArgs, write_file};
 use crate::cli::connection::FleetArgs;
@@ -102,7 +102,7 @@ pub(super) async fn run(
     Ok(Exit::Done)
 }
 
-fn write_json(density: &Density, out: &mut impl std::io::Write) -> Result<(), CliError> {
+fn write_json(density: &DensityCounts, out: &mut impl std::io::Write) -> Result<(), CliError> {
     let v1::HistoryHeader { fleet, term, epoch, clock_ms, .. } = &density.header;
     let squares = density
         .squares
@@ -122,7 +122,7 @@ fn write_json(density: &Density, out: &mut impl std::io::Write) -> Result<(), Cl
 }
 
 fn write_csv(
-    density: &Density,
+    density: &DensityCounts,
     is_geographic: bool,
     out: &mut impl std::io::Write,
 ) -> Result<(), CliError> {
@@ -137,7 +137,7 @@ fn write_csv(
 }
 
 /// A line for each step that has fixes.
-fn write_steps(density: &Density, out: &mut impl std::io::Write) -> Result<(), CliError> {
+fn write_steps(density: &DensityCounts, out: &mut impl std::io::Write) -> Result<(), CliError> {
     for step in density.squares.chunk_by(|one, next| one.time_ms == next.time_ms) {
         let fixes: u64 = step.iter().map(|square| square.fixes).sum();
         let time = rfc3339(step[0].time_ms);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use parquet::errors::ParquetError;
 use shoal_client::v1::{self, Projection, region::Kind};
-use shoal_client::{Answer, AnswerStream, Client};
+use shoal_client::{AnswerStream, Client, QueryAnswer};
 use shoal_engine::Space;
 use shoal_table::OutputFile;
 
@@ -142,7 +142,7 @@ enum Sink {
 }
 
 impl Sink {
-    fn rows(&mut self, rows: Answer) -> io::Result<()> {
+    fn rows(&mut self, rows: QueryAnswer) -> io::Result<()> {
         match self {
             Self::Text(writer, file) => writer.rows(rows.into_rows(), file),
             Self::GeoParquet(writer) => writer.rows(rows.into_rows()).map_err(io_error),

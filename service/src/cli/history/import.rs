@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::cli::error::{CliError, Exit};
 use crate::cli::file_rows::RowFile;
-use crate::cli::report::{self, SendArgs, Source};
+use crate::cli::report::{self, RowSource, SendArgs};
 
 /// Between two looks at the progress of the history.
 const POLL: Duration = Duration::from_millis(100);
@@ -32,8 +32,8 @@ impl ImportArgs {
     ///
     /// # Errors
     /// As [`RowFile::open`].
-    pub(super) fn source(&self) -> Result<Source, CliError> {
-        Ok(Source::File(RowFile::open(&self.file, self.sending.speed_unit)?))
+    pub(super) fn source(&self) -> Result<RowSource, CliError> {
+        Ok(RowSource::File(RowFile::open(&self.file, self.sending.speed_unit)?))
     }
 }
 
@@ -45,7 +45,7 @@ impl ImportArgs {
 pub(super) async fn run(
     client: &Client,
     ImportArgs { sending, .. }: &ImportArgs,
-    source: Source,
+    source: RowSource,
 ) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(&sending.fleet.fleet).await?;
     history_of(&fleet)?;

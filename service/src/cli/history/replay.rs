@@ -10,7 +10,7 @@ use super::{PastArgs, WindowArgs};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::output::stdout;
 use crate::cli::query::RegionArgs;
-use crate::cli::report_summary::Summary;
+use crate::cli::report_summary::ReportSummary;
 
 /// Flags of `shoal history replay`.
 #[derive(Args, Debug)]
@@ -55,7 +55,7 @@ pub(super) async fn into(
     mut answer: AnswerStream<v1::HistoryHeader>,
     fleet: &str,
 ) -> Result<Exit, CliError> {
-    let (started, mut summary) = (Instant::now(), Summary::new(fleet));
+    let (started, mut summary) = (Instant::now(), ReportSummary::new(fleet));
     let mut stream = client.report(ReportOptions::unnumbered(fleet));
     while let Some(rows) = answer.next().await? {
         let fixes: Vec<_> = rows.objects.into_iter().zip(rows.fixes).map(fix).collect();

@@ -16,7 +16,7 @@ pub struct LogArgs {
 #[derive(Subcommand, Debug)]
 pub enum LogCommand {
     /// Show the content of logs: segments, requests, terms, checkpoints, and how each log ends
-    Inspect(InspectArgs),
+    Inspect(LogInspectArgs),
     /// Read all logs and checkpoints, with every row, and report what is damaged
     Verify(VerifyArgs),
     /// Truncate a damaged log where its damage begins; everything behind it is lost
@@ -34,7 +34,7 @@ Exit codes:
   4  the data folder has no such fleet
   5  a log, a checkpoint or the list of fleets is damaged, or a part of it is missing or
      unreadable; everything before it is shown")]
-pub struct InspectArgs {
+pub struct LogInspectArgs {
     #[command(flatten)]
     pub(super) stored: StoredArgs,
     /// Show one line for each frame, before the summary of its fleet

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use shoal_client::Density;
+use shoal_client::DensityCounts;
 
 /// From the least count to the greatest.
 const CHARACTERS: [char; 9] = ['.', ':', '-', '=', '+', '*', '#', '%', '@'];
@@ -44,7 +44,7 @@ struct Raster {
 impl DensityMap {
     /// The sum of all steps.
     #[must_use]
-    pub fn new(density: &Density, is_geographic: bool) -> Self {
+    pub fn new(density: &DensityCounts, is_geographic: bool) -> Self {
         let mut squares: HashMap<(i32, i32), u64> = HashMap::new();
         for square in &density.squares {
             *squares.entry((square.column, square.row)).or_default() += square.fixes;
@@ -235,7 +235,7 @@ mod tests {
         let square = |&(column, row, fixes)| DensitySquare { time_ms: 0, column, row, fixes };
         let squares = squares.iter().map(square).collect();
         let header = v1::HistoryHeader::default();
-        DensityMap::new(&Density { header, cell: 0.5, squares }, is_geographic)
+        DensityMap::new(&DensityCounts { header, cell: 0.5, squares }, is_geographic)
     }
 
     #[test]

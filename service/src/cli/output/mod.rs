@@ -21,6 +21,6 @@ pub use json::{HeaderJson, JsonWriter, RowJson};
 pub use lines::LinesWriter;
 pub(super) use past::header_json;
 pub use past::{PastForm, PastHeaderJson, PastWriter};
-pub use table::{TableColumn, TableWriter, plain_table};
+pub use table::{OutputColumn, TableWriter, plain_table};
 pub use track_map::TrackMap;
 pub use writer::{AnswerWriter, Stdout, stdout};

@@ -30,7 +30,7 @@ pub fn plain_table(header: &[&str], left: &[&str]) -> Table {
 }
 
 /// One possible column: its name, and its text in a row.
-pub type TableColumn = (&'static str, fn(&AnswerRow, i64) -> Option<String>);
+pub type OutputColumn = (&'static str, fn(&AnswerRow, i64) -> Option<String>);
 
 /// Collects rows and writes one table.
 #[derive(Clone, Debug)]
@@ -49,8 +49,8 @@ impl TableWriter {
 }
 
 /// The columns of rows that have a value.
-pub(super) fn columns(geographic: bool, rows: &[AnswerRow]) -> Vec<TableColumn> {
-    let position: [TableColumn; 2] = if geographic {
+pub(super) fn columns(geographic: bool, rows: &[AnswerRow]) -> Vec<OutputColumn> {
+    let position: [OutputColumn; 2] = if geographic {
         [
             ("lon", |row, _| row.fix.as_ref().map(|fix| format!("{:.7}", fix.x))),
             ("lat", |row, _| row.fix.as_ref().map(|fix| format!("{:.7}", fix.y))),
@@ -61,30 +61,30 @@ pub(super) fn columns(geographic: bool, rows: &[AnswerRow]) -> Vec<TableColumn> 
             ("y m", |row, _| row.fix.as_ref().map(|fix| format!("{:.2}", fix.y))),
         ]
     };
-    let mut columns: Vec<TableColumn> = vec![("object", |row, _| Some(row.label().into_owned()))];
+    let mut columns: Vec<OutputColumn> = vec![("object", |row, _| Some(row.label().into_owned()))];
     columns.extend(position.iter().chain(&TIME).chain(MEASURE_COLUMNS).chain(&LAST));
     columns.retain(|(_, text)| rows.iter().any(|row| text(row, 0).is_some()));
     columns
 }
 
 /// Rows as a table, with ages at a clock.
-pub(super) fn table_text(columns: &[TableColumn], rows: &[AnswerRow], clock_ms: i64) -> String {
+pub(super) fn table_text(columns: &[OutputColumn], rows: &[AnswerRow], clock_ms: i64) -> String {
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let mut table = plain_table(&names, &["time"]);
     for row in rows {
-        let cell = |(_, text): &TableColumn| text(row, clock_ms);
+        let cell = |(_, text): &OutputColumn| text(row, clock_ms);
         table.add_row(columns.iter().map(|column| cell(column).unwrap_or_default()));
     }
     table.trim_fmt()
 }
 
-const TIME: [TableColumn; 2] = [
+const TIME: [OutputColumn; 2] = [
     ("time", |row, _| row.fix.as_ref().map(|fix| rfc3339(fix.time_ms))),
     ("age", |row, clock_ms| row.fix.as_ref().map(|fix| age(clock_ms.saturating_sub(fix.time_ms)))),
 ];
 
 /// Columns after the measures.
-const LAST: [TableColumn; 2] = [
+const LAST: [OutputColumn; 2] = [
     ("state", |row, _| {
         let state = row.fix.as_ref()?.state;
         (state != 0).then(|| format!("0x{state:x}"))

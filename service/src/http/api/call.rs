@@ -23,7 +23,7 @@ use crate::http::app::App;
 use crate::http::problem::Problem;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::server::Services;
-use crate::shares::Client;
+use crate::shares::Requester;
 
 /// Name of the header with the token of a change.
 pub(super) const TOKEN: &str = "shoal-token";
@@ -68,8 +68,8 @@ impl Call {
     }
 
     /// Who calls.
-    pub(super) fn client(&self) -> Client {
-        Client::of(&self.extensions)
+    pub(super) fn client(&self) -> Requester {
+        Requester::of(&self.extensions)
     }
 
     /// A message to a service.
