@@ -35,7 +35,7 @@ impl Refusals {
         }
         self.under_way.spawn(async move {
             let time = Duration::from_millis(REFUSAL_MS_MAX);
-            // A peer that has left, or does not leave, needs no more.
+            // The peer may have left, or may not read: the connection is closed either way.
             let _ = tokio::time::timeout(time, async {
                 match certificates {
                     None => explain(stream, &reason).await,

@@ -137,7 +137,7 @@ impl Common {
 }
 
 /// Confirms that a file can be written. Creates it if it is missing and changes nothing in it.
-fn check_writable(path: &Path) -> Result<(), BenchmarkError> {
+pub(crate) fn check_writable(path: &Path) -> Result<(), BenchmarkError> {
     let opened = File::options().create(true).append(true).open(path);
     opened.map(drop).map_err(|source| failed(path, source))
 }

@@ -16,7 +16,7 @@ use super::plot;
 use super::question::{Answer, Draw, Question};
 use super::row::Row;
 use crate::error::BenchmarkError;
-use crate::harness::command::failed;
+use crate::harness::command::{check_writable, failed};
 use crate::harness::{AnswerHash, CycleTimes, Output, WorkFolder, median, table};
 
 /// A question and its answer, with the median of the times that it took.
@@ -32,10 +32,11 @@ struct Answered {
 /// Runs the experiments that the flags name.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     options.common.check_files()?;
+    options.answers.as_deref().map_or(Ok(()), check_writable)?;
     let (on_device, on_disk): (Vec<Experiment>, Vec<Experiment>) =
         options.experiment.iter().partition(|experiment| experiment.is_on_device());
-    let resident = if on_device.is_empty() { Vec::new() } else { resident(&on_device, options)? };
     let mut disk = if on_disk.is_empty() { None } else { Some(Disk::open(options)?) };
+    let resident = if on_device.is_empty() { Vec::new() } else { resident(&on_device, options)? };
     let one = |experiment: Experiment, name: &str, out: &mut Output<Row>| {
         table::print_titles::<Row>(name);
         match &mut disk {

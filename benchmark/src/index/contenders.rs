@@ -42,10 +42,11 @@ pub(super) struct Contenders<K> {
 
 /// A structure, with the kernel that searches it.
 #[derive(Debug)]
-pub(super) struct Contender {
+pub(super) struct Contender<K> {
     kernel: CudaFunction,
-    keys: CudaSlice<u64>,
+    words: CudaSlice<u64>,
     shape: Shape,
+    keys: PhantomData<K>,
 }
 
 /// What a kernel needs beside the keys and the requests; a length is the number of keys.
@@ -75,10 +76,11 @@ enum Shape {
 
 /// Requests on the device, and memory for the places that answer them.
 #[derive(Debug)]
-pub(super) struct ContenderRequests {
-    keys: CudaSlice<u64>,
+pub(super) struct ContenderRequests<K> {
+    words: CudaSlice<u64>,
     count: u32,
     found: CudaSlice<u32>,
+    keys: PhantomData<K>,
 }
 
 /// A failed call of the driver as an error.
@@ -86,7 +88,7 @@ fn fault(error: DriverError) -> EngineError {
     EngineError::Device(error.to_string())
 }
 
-impl Contender {
+impl<K> Contender<K> {
     /// Bytes in the device's memory.
     pub(super) fn bytes(&self) -> usize {
         let beside = match &self.shape {
@@ -95,15 +97,19 @@ impl Contender {
             Shape::Hash { ranks, .. } => ranks.num_bytes(),
             Shape::Source { firsts, .. } => firsts.num_bytes(),
         };
-        self.keys.num_bytes() + beside
+        self.words.num_bytes() + beside
     }
 }
 
 impl<K: MadeKey> Contenders<K> {
     /// Words of a key.
-    const WORDS: usize = match K::TYPE {
-        KeyType::Word => 1,
-        KeyType::Pair => 2,
+    const WORDS: usize = {
+        let words = match K::TYPE {
+            KeyType::Word => 1,
+            KeyType::Pair => 2,
+        };
+        assert!(size_of::<K>() == words * size_of::<u64>(), "a key is its words");
+        words
     };
 
     /// Loads the kernels for the first device.
@@ -113,14 +119,17 @@ impl<K: MadeKey> Contenders<K> {
             KeyType::Word => fatbin!("contenders_words"),
             KeyType::Pair => fatbin!("contenders_pairs"),
         };
-        assert_eq!(size_of::<K>(), Self::WORDS * size_of::<u64>(), "a key is its words");
         let module = context.load_module(Ptx::from_binary(image.to_vec())).map_err(fault)?;
         Ok(Self { module, stream: context.default_stream(), keys: PhantomData })
     }
 
     /// Lays keys out on the device. The tree and the map, which have no kernel here, become sorted
     /// keys.
-    pub(super) fn build(&self, structure: Structure, keys: &[K]) -> Result<Contender, EngineError> {
+    pub(super) fn build(
+        &self,
+        structure: Structure,
+        keys: &[K],
+    ) -> Result<Contender<K>, EngineError> {
         let length = keys.len() as u32;
         let one_each = Shape::Keys { length, threads: 1 };
         match structure {
@@ -150,7 +159,7 @@ impl<K: MadeKey> Contenders<K> {
         &self,
         keys: &[K],
         has_border: bool,
-    ) -> Result<Contender, EngineError> {
+    ) -> Result<Contender<K>, EngineError> {
         let SourceLayout { nodes, firsts } = SourceLayout::new(keys, SOURCE_KEYS as usize);
         let levels = firsts.len() as u32;
         let kernel = if has_border { "source_find_border" } else { "source_find_padded" };
@@ -158,36 +167,40 @@ impl<K: MadeKey> Contenders<K> {
     }
 
     /// Copies requests to the device.
-    pub(super) fn requests(&self, keys: &[K]) -> Result<ContenderRequests, EngineError> {
+    pub(super) fn requests(&self, keys: &[K]) -> Result<ContenderRequests<K>, EngineError> {
         Ok(ContenderRequests {
-            keys: self.words(keys)?,
+            words: self.words(keys)?,
             count: keys.len() as u32,
             found: self.stream.alloc_zeros(keys.len().max(1)).map_err(fault)?,
+            keys: PhantomData,
         })
     }
 
     /// Sets all places to 0, so that a search that writes none is noticed.
-    pub(super) fn clear(&self, requests: &mut ContenderRequests) -> Result<(), EngineError> {
+    pub(super) fn clear(&self, requests: &mut ContenderRequests<K>) -> Result<(), EngineError> {
         self.stream.memset_zeros(&mut requests.found).map_err(fault)
     }
 
     /// Copies the places from the device.
-    pub(super) fn download(&self, requests: &ContenderRequests) -> Result<Vec<u32>, EngineError> {
+    pub(super) fn download(
+        &self,
+        requests: &ContenderRequests<K>,
+    ) -> Result<Vec<u32>, EngineError> {
         self.stream.clone_dtoh(&requests.found).map_err(fault)
     }
 
     /// Searches all requests; returns the milliseconds.
     pub(super) fn find(
         &self,
-        contender: &Contender,
-        requests: &mut ContenderRequests,
+        contender: &Contender<K>,
+        requests: &mut ContenderRequests<K>,
     ) -> Result<f64, EngineError> {
-        let ContenderRequests { keys, count, found } = requests;
+        let ContenderRequests { words, count, found, .. } = requests;
         let mut launch = self.stream.launch_builder(&contender.kernel);
-        launch.record_kernel_launch(sys::CUevent_flags::CU_EVENT_DEFAULT).arg(&contender.keys);
+        launch.record_kernel_launch(sys::CUevent_flags::CU_EVENT_DEFAULT).arg(&contender.words);
         let config = match &contender.shape {
             Shape::Source { firsts, levels } => {
-                launch.arg(firsts).arg(levels).arg(&*keys).arg(found);
+                launch.arg(firsts).arg(levels).arg(&*words).arg(found);
                 LaunchConfig {
                     grid_dim: (*count, 1, 1),
                     block_dim: (SOURCE_KEYS, 1, 1),
@@ -210,7 +223,7 @@ impl<K: MadeKey> Contenders<K> {
                     }
                     Shape::Source { .. } => unreachable!("matched above"),
                 };
-                launch.arg(&*keys).arg(&*count).arg(found);
+                launch.arg(&*words).arg(&*count).arg(found);
                 threads_of(u64::from(*count) * u64::from(threads))
             }
         };
@@ -222,7 +235,7 @@ impl<K: MadeKey> Contenders<K> {
     }
 
     /// A hash table, at most half full. Answers are ranks.
-    fn hash(&self, keys: &[K]) -> Result<Contender, EngineError> {
+    fn hash(&self, keys: &[K]) -> Result<Contender<K>, EngineError> {
         let slots = (2 * keys.len()).max(2).next_power_of_two();
         let (length, mask) = (keys.len() as u32, slots as u64 - 1);
         let mut ranks = self.upload(&vec![DevicePlaces::NONE; slots])?;
@@ -231,15 +244,27 @@ impl<K: MadeKey> Contenders<K> {
         let (fill, keys) = (self.kernel("contender_hash_fill")?, self.words(keys)?);
         let mut launch = self.stream.launch_builder(&fill);
         launch.arg(&keys).arg(&length).arg(&mut table).arg(&mut ranks).arg(&mask);
-        // SAFETY: as in `find`; a free slot ends every search.
+        // SAFETY: as in `find`; a free slot ends every search, and the keys live until the stream has
+        // been waited for.
         unsafe { launch.launch(threads_of(length.into())) }.map_err(fault)?;
         self.stream.synchronize().map_err(fault)?;
         let kernel = self.kernel("contender_hash")?;
-        Ok(Contender { kernel, keys: table, shape: Shape::Hash { ranks, mask } })
+        Ok(Contender {
+            kernel,
+            words: table,
+            shape: Shape::Hash { ranks, mask },
+            keys: PhantomData,
+        })
     }
 
-    fn contender(&self, kernel: &str, keys: &[K], shape: Shape) -> Result<Contender, EngineError> {
-        Ok(Contender { kernel: self.kernel(kernel)?, keys: self.words(keys)?, shape })
+    fn contender(
+        &self,
+        kernel: &str,
+        keys: &[K],
+        shape: Shape,
+    ) -> Result<Contender<K>, EngineError> {
+        let (kernel, words) = (self.kernel(kernel)?, self.words(keys)?);
+        Ok(Contender { kernel, words, shape, keys: PhantomData })
     }
 
     fn kernel(&self, name: &str) -> Result<CudaFunction, EngineError> {
@@ -248,7 +273,7 @@ impl<K: MadeKey> Contenders<K> {
 
     /// Keys as words on the device.
     fn words(&self, keys: &[K]) -> Result<CudaSlice<u64>, EngineError> {
-        // SAFETY: a key is one number of 64 bits or two, without padding.
+        // SAFETY: `WORDS` asserts that a key is one number of 64 bits or two, without padding.
         let words =
             unsafe { slice::from_raw_parts(keys.as_ptr().cast(), keys.len() * Self::WORDS) };
         self.stream.clone_htod(words).map_err(fault)

@@ -21,14 +21,14 @@ pub(super) struct Device<K: DeviceKey> {
 /// A structure on the device.
 pub(super) enum DeviceStructure<K: DeviceKey> {
     Tree(Box<DeviceTree<K>>),
-    Other(Contender),
+    Other(Contender<K>),
 }
 
 /// Requests on the device, and memory for their answers: for the tree and for the others.
 pub(super) struct DeviceRequests<K: DeviceKey> {
     keys: DeviceKeys<K>,
     found: DevicePlaces,
-    of_others: ContenderRequests,
+    of_others: ContenderRequests<K>,
 }
 
 impl<K: MadeKey + DeviceKey> Device<K> {
@@ -87,7 +87,8 @@ impl<K: MadeKey + DeviceKey> Device<K> {
         structure: &DeviceStructure<K>,
         threads: u32,
         there: &mut DeviceRequests<K>,
-        (requests, what): (&Requests<K>, &Searched<K>),
+        requests: &Requests<K>,
+        what: &Searched<K>,
     ) -> Result<(), BenchmarkError> {
         // What an earlier search left must not pass.
         self.index.clear(&there.found)?;

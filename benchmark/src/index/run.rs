@@ -273,7 +273,7 @@ impl Context<'_> {
             };
             for (requests, there) in requests.iter().zip(&mut there) {
                 for threads in threads {
-                    device.check(&built, *threads, there, (requests, &what))?;
+                    device.check(&built, *threads, there, requests, &what)?;
                     let run = || device.find(&built, *threads, there);
                     let ms = median_of(self.options.runs, run)?;
                     let row = Row {
@@ -308,14 +308,14 @@ impl Context<'_> {
             for (name, source) in &sources {
                 // Its places are ranks.
                 let what = Searched::new(Structure::LowerBound, length, options);
-                device.check(source, 1, &mut there, (&requests, &what))?;
+                device.check(source, 1, &mut there, &requests, &what)?;
                 let run = || device.find(source, 1, &mut there);
                 let row = self.row::<K>(name, Place::Cuda, length, median_of(runs, run)?);
                 self.report_search(row, &requests, 64);
             }
             for threads in &options.threads {
                 let what = Searched::new(Structure::Tree, length, options);
-                device.check(&tree, *threads, &mut there, (&requests, &what))?;
+                device.check(&tree, *threads, &mut there, &requests, &what)?;
                 let run = || device.find(&tree, *threads, &mut there);
                 let row = self.row::<K>("tree", Place::Cuda, length, median_of(runs, run)?);
                 self.report_search(row, &requests, *threads);

@@ -108,14 +108,15 @@ fn check_tree<K: Drawn>(seed: u64, size: usize) {
     let mut found = index.places(length).unwrap();
     index.find_last(&tree, &there, &mut found).unwrap();
     assert_eq!(index.download(&found, length).unwrap(), places, "{case}: last");
-    check_scan(&mut index, &tree, (&keys, &values), &asked, &case);
+    check_scan(&mut index, &tree, &keys, &values, &asked, &case);
 }
 
 /// Checks ranges between neighbouring requests, some of them empty.
 fn check_scan<K: Drawn>(
     index: &mut DeviceIndex<K>,
     tree: &DeviceTree<K>,
-    (keys, values): (&[K], &[u32]),
+    keys: &[K],
+    values: &[u32],
     asked: &[K],
     case: &str,
 ) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use shoal_engine::{EngineOptions, Query, Space};
 use shoal_history::History;
 use shoal_position_log::Terms;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::time::Instant;
 
 use super::durability::Durability;
@@ -230,10 +230,8 @@ impl Fleet {
     /// # Errors
     /// That the fleet ended.
     pub(crate) async fn follow(&self, step: Followed) -> Result<(), ServiceError> {
-        let permit = self.queue.reserve_followed(&step).await;
-        let permit = permit.map_err(|error| self.reserve_error(error))?;
-        self.queue.send_followed(step, permit);
-        self.drain_if_ended();
+        let permit = self.room_for(&step).await?;
+        self.send_followed(step, permit);
         Ok(())
     }
 
@@ -243,16 +241,25 @@ impl Fleet {
     /// # Errors
     /// That the fleet ended; names that contradict those of the table.
     pub(crate) async fn follow_cycle(&self, cycle: FollowedCycle) -> Result<(), String> {
-        let names = cycle.names.clone();
         let step = Followed::Cycle(cycle);
-        let permit = self.queue.reserve_followed(&step).await;
-        let permit = permit.map_err(|error| self.reserve_error(error).to_string())?;
-        if let Some((table, names)) = self.names().zip(names) {
-            table.restore(&names)?;
+        let permit = self.room_for(&step).await.map_err(|error| error.to_string())?;
+        if let Followed::Cycle(FollowedCycle { names: Some(names), .. }) = &step
+            && let Some(table) = self.names()
+        {
+            table.restore(names)?;
         }
+        self.send_followed(step, permit);
+        Ok(())
+    }
+
+    async fn room_for(&self, step: &Followed) -> Result<OwnedSemaphorePermit, ServiceError> {
+        let permit = self.queue.reserve_followed(step).await;
+        permit.map_err(|error| self.reserve_error(error))
+    }
+
+    fn send_followed(&self, step: Followed, permit: OwnedSemaphorePermit) {
         self.queue.send_followed(step, permit);
         self.drain_if_ended();
-        Ok(())
     }
 
     /// Its state after the last cycle.

@@ -22,7 +22,8 @@ pub(crate) struct FollowedCycle {
     pub(crate) requests: Arc<Vec<Request>>,
     /// For each request the number that its producer gave it, if any.
     pub(crate) batches: Vec<Option<BatchId>>,
-    /// Names that its rows may use and that no earlier cycle has; the fleet's table has them.
+    /// Names that its rows may use and that no earlier cycle has; they enter the fleet's table when
+    /// the cycle is queued.
     pub(crate) names: Option<NameChanges>,
     /// Its record in the log.
     pub(crate) encoded: Bytes,

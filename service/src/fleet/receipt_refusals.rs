@@ -50,15 +50,15 @@ impl RefusedRows {
         self.counts.iter().sum()
     }
 
-    /// These and the rows that the engine refused, which it numbers without these.
+    /// These and rows that are refused later, by the engine for instance, numbered without these.
     #[must_use]
-    pub(super) fn joined(self, by_engine: &[(u32, Refusal)]) -> Self {
+    pub(crate) fn joined(self, later: &[(u32, Refusal)]) -> Self {
         let Self { first: on_receipt, mut counts } = self;
-        by_engine.iter().for_each(|(_, refusal)| counts[*refusal as usize] += 1);
+        later.iter().for_each(|(_, refusal)| counts[*refusal as usize] += 1);
         let mut first = Vec::new();
         let mut rest = on_receipt.into_iter().peekable();
         let mut before = 0;
-        for (row, refusal) in by_engine {
+        for (row, refusal) in later {
             // All rows refused on receipt before one that is listed are in the list.
             while let Some(earlier) = rest.next_if(|(refused, _)| *refused <= row + before) {
                 first.push(earlier);
@@ -81,23 +81,23 @@ mod tests {
 
     #[test]
     fn rows_are_numbered_as_in_the_message() {
-        // Bits of `on_receipt` and of `by_engine`: who refuses each of six rows.
+        // Bits of `on_receipt` and of `later`: who refuses each of six rows.
         for on_receipt in 0_u32..64 {
-            for by_engine in (0_u32..64).filter(|rows| rows & on_receipt == 0) {
+            for later in (0_u32..64).filter(|rows| rows & on_receipt == 0) {
                 let is_in = |rows: u32, row: u32| rows >> row & 1 == 1;
                 let received = (0..6).filter(|row| !is_in(on_receipt, *row));
-                let of_engine: Vec<_> = (0..)
+                let numbered: Vec<_> = (0..)
                     .zip(received)
-                    .filter(|(_, row)| is_in(by_engine, *row))
+                    .filter(|(_, row)| is_in(later, *row))
                     .map(|(number, _)| (number, Refusal::Object))
                     .collect();
                 let mut refused = RefusedRows::default();
                 (0..6)
                     .filter(|row| is_in(on_receipt, *row))
                     .for_each(|row| refused.push(row, Refusal::Speed));
-                let joined = refused.joined(&of_engine);
+                let joined = refused.joined(&numbered);
                 let expected: Vec<_> = (0..6)
-                    .filter(|row| is_in(on_receipt | by_engine, *row))
+                    .filter(|row| is_in(on_receipt | later, *row))
                     .map(|row| {
                         let is_speed = is_in(on_receipt, row);
                         (row, if is_speed { Refusal::Speed } else { Refusal::Object })
@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn the_first_rows_are_listed_whoever_refuses_them() {
-        // Of every seven rows, one is refused on receipt, and by the engine.
-        let (mut refused, mut by_engine, mut expected) =
+        // Of every seven rows, one is refused on receipt and one later.
+        let (mut refused, mut later, mut expected) =
             (RefusedRows::default(), Vec::new(), Vec::new());
         let mut received = 0;
         for row in 0..7_000_u32 {
@@ -124,13 +124,13 @@ mod tests {
             expected.extend(by.map(|refusal| (row, refusal)));
             match by {
                 Some(Refusal::NotFinite) => refused.push(row, Refusal::NotFinite),
-                Some(refusal) => by_engine.push((received, refusal)),
+                Some(refusal) => later.push((received, refusal)),
                 None => {}
             }
             received += u32::from(by != Some(Refusal::NotFinite));
         }
         assert_eq!(refused.first.len(), REFUSED_ROWS_TOLD_MAX);
-        let joined = refused.joined(&by_engine);
+        let joined = refused.joined(&later);
         assert_eq!(joined.first, expected[..REFUSED_ROWS_TOLD_MAX]);
         assert_eq!(joined.counts[Refusal::NotFinite as usize], 1_000);
         assert_eq!(joined.counts[Refusal::TimeTooLate as usize], 1_000);

@@ -14,8 +14,7 @@ use super::name_parts::NameParts;
 use super::name_section;
 use super::name_texts::NameTexts;
 
-/// Numbers without a name between two that are restored. A follower that becomes a leader may have
-/// known names of cycles that it has not applied.
+/// Most numbers without a name between two that are restored: a bound for foreign bytes.
 const NUMBERS_SKIPPED_MAX: u64 = 1 << 24;
 
 /// Names that are looked up together.

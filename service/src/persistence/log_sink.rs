@@ -143,7 +143,7 @@ impl LogSink {
         if let Some(names) = self.names.as_ref().filter(|_| !self.follows) {
             cycle.names = names.take_changes();
         }
-        // A checkpoint has the numbers of the records before it, no fewer and no more.
+        // A checkpoint has exactly the numbers of the records before it.
         let last_new = cycle.names.as_ref().and_then(NameChanges::last_new);
         self.last_number = last_new.unwrap_or(self.last_number);
         let requests: u64 = cycle.requests.iter().map(request_bytes).sum();

@@ -233,27 +233,17 @@ impl<'n> FixReader<'n> {
     #[cold]
     fn refuse_unnumbered(&mut self) {
         let columns = std::mem::take(&mut self.columns);
-        let before = std::mem::take(&mut self.refused);
-        let mut listed = before.first.iter().copied().peekable();
-        let mut row_number = 0;
+        let mut unnumbered = Vec::new();
         for at in 0..columns.len() {
-            while let Some((row, refusal)) = listed.next_if(|(row, _)| *row == row_number) {
-                self.refused.first.push((row, refusal));
-                row_number += 1;
-            }
             let row = columns.row(at);
             if row.object == 0 {
-                self.refused_count += 1;
-                self.refused.push(row_number, Refusal::NameLimit);
+                unnumbered.push((at as u32, Refusal::NameLimit));
             } else {
                 self.columns.push_row(row);
             }
-            row_number += 1;
         }
-        self.refused.first.extend(listed);
-        self.refused.first.truncate(REFUSED_ROWS_TOLD_MAX);
-        let counts = self.refused.counts.iter_mut().zip(before.counts);
-        counts.for_each(|(count, before)| *count += before);
+        self.refused_count += unnumbered.len() as u32;
+        self.refused = std::mem::take(&mut self.refused).joined(&unnumbered);
     }
 
     /// The number of the next row in the message.

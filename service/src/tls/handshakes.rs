@@ -55,7 +55,7 @@ impl<P: Send + 'static> Handshakes<P> {
             let time = Duration::from_millis(HANDSHAKE_MS_MAX);
             match tokio::time::timeout(time, paced).await {
                 Ok(Ok(stream)) => (number, Some((stream, places))),
-                // A peer that is too slow, speaks something else or is refused gets no more.
+                // Too slow, something else than TLS, or refused: the connection is closed.
                 Ok(Err(_)) | Err(_) => (number, None),
             }
         });

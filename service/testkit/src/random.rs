@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_stream_is_the_published_one() {
-        // SplitMix64 (Steele, Lea, Flood 2014) from seed 1234567, as its authors print it.
+        // SplitMix64 (Steele, Lea, Flood 2014): a published test vector, from seed 1234567.
         let mut random = Random::new(1_234_567);
         let words: Vec<u64> = (0..3).map(|_| random.word()).collect();
         assert_eq!(

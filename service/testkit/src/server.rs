@@ -16,7 +16,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// A listener, and the address at which it listens.
 #[derive(Debug)]
 pub struct FreePort {
-    /// FreePort already: connections wait until it is served.
+    /// Bound already: connections wait until it is served.
     pub listener: TcpListener,
     /// With the port that it got.
     pub address: SocketAddr,

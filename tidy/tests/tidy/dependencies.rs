@@ -104,15 +104,23 @@ fn packages_have_no_forbidden_dependency() {
 
 #[test]
 fn no_server_has_the_testkit() {
+    const FEATURE: &str = "shoal-engine/conformance";
     for package in packages() {
+        let name = package.name.as_str();
+        let turned_on = package.features.values().flatten().any(|feature| feature == FEATURE);
+        assert!(!turned_on, "a feature of {name} turns the conformance suite on");
+        for dependency in uses(&package).into_iter().filter(|used| used.name == "shoal-engine") {
+            let has_suite = dependency.features.iter().any(|feature| feature == "conformance");
+            assert!(!has_suite, "{name} has the conformance suite outside of its tests");
+        }
         for dependency in uses(&package).into_iter().filter(|used| used.name == "shoal-testkit") {
-            let name = package.name.as_str();
             assert_eq!(name, "shoal-engine", "{name} has the testkit outside of its tests");
             // The conformance suite, which only tests turn on.
             assert!(dependency.optional, "{name} always has the testkit");
             let turns_on = |of: &&String| *of == "dep:shoal-testkit";
             let by = package.features.iter().filter(|(_, on)| on.iter().any(|of| turns_on(&of)));
             assert!(by.map(|(name, _)| name).eq(["conformance"]));
+            assert!(!package.features["default"].iter().any(|feature| feature == "conformance"));
         }
     }
 }

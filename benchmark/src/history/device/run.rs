@@ -124,6 +124,7 @@ impl Loaded {
                 return Err(BenchmarkError::Membership(what));
             }
         }
+        // Of few repetitions it is the longest.
         let p99_ms = times.iter().copied().fold(0.0, f64::max);
         let p50_ms = median(times);
         let mut hash = AnswerHash::new();

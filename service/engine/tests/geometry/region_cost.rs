@@ -1,7 +1,7 @@
 //! What a query for a large region costs with a million objects: printed, not asserted.
 //!
-//! Run with `RAYON_NUM_THREADS=1 cargo test --release -p shoal-engine --test region_cost --
-//! --ignored --nocapture`. What is asserted are the answers, against a test of every position.
+//! Run with `RAYON_NUM_THREADS=1 cargo test --release -p shoal-engine --test geometry region_cost
+//! -- --ignored --nocapture`. What is asserted are the answers, against a test of every position.
 
 #![cfg(feature = "cpu")]
 
