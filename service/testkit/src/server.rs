@@ -62,7 +62,7 @@ pub async fn within<T>(future: impl Future<Output = T>) -> T {
 pub async fn until(mut condition: impl AsyncFnMut() -> bool) {
     let polling = async {
         while !condition().await {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     within(polling).await;
