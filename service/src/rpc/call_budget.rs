@@ -7,8 +7,7 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use prometheus_client::metrics::counter::Counter;
 use tonic::Status;
 use tonic::body::Body;
@@ -16,7 +15,7 @@ use tower::{Layer, Service};
 
 use crate::error::ServiceError;
 use crate::limits::BUSY_RETRY_MS;
-use crate::shares::{FairPlaces, PlacesPermit, Requester};
+use crate::shares::{FairPlaces, Requester};
 
 /// See the file's head.
 #[derive(Clone, Debug)]
@@ -75,33 +74,11 @@ where
         let response = self.inner.call(request);
         Box::pin(async move {
             let response = response.await?;
-            Ok(response.map(|inner| Body::new(CountedBody { inner, _place: place })))
+            let hold = move |frame| {
+                let _place = &place;
+                frame
+            };
+            Ok(response.map(|body| Body::new(body.map_frame(hold))))
         })
-    }
-}
-
-/// The messages of a call that is in progress.
-struct CountedBody {
-    inner: Body,
-    _place: PlacesPermit,
-}
-
-impl HttpBody for CountedBody {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.inner).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
     }
 }

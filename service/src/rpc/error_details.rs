@@ -7,11 +7,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{HeaderMap, Uri};
-use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body::Frame;
+use http_body_util::BodyExt as _;
 use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
@@ -71,7 +72,13 @@ fn detailed(mut response: http::Response<Body>, uri: Uri) -> http::Response<Body
         add_details(response.headers_mut(), &uri);
         return response;
     }
-    response.map(|inner| Body::new(DetailedBody { inner, uri }))
+    let add_to_trailers = move |mut frame: Frame<Bytes>| {
+        if let Some(trailers) = frame.trailers_mut() {
+            add_details(trailers, &uri);
+        }
+        frame
+    };
+    response.map(|body| Body::new(body.map_frame(add_to_trailers)))
 }
 
 /// Replaces a status without details; keeps other headers.
@@ -84,38 +91,5 @@ fn add_details(headers: &mut HeaderMap, uri: &Uri) {
         let status = Status::from(own_error(&status, uri.path()));
         // Fails only for text that is not encoded, and tonic encodes all text.
         let _ = status.add_header(headers);
-    }
-}
-
-/// The messages of a call and its status.
-struct DetailedBody {
-    inner: Body,
-    uri: Uri,
-}
-
-impl HttpBody for DetailedBody {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let this = &mut *self;
-        let mut frame = ready!(Pin::new(&mut this.inner).poll_frame(context));
-        if let Some(Ok(frame)) = &mut frame
-            && let Some(trailers) = frame.trailers_mut()
-        {
-            add_details(trailers, &this.uri);
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
     }
 }
