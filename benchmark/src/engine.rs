@@ -194,8 +194,8 @@ fn cycle(source: &mut Source, rows: usize, queries: usize) -> Result<CycleInput,
     Ok(CycleInput { requests, ..cycle_input(Vec::new(), source.queries(queries)?, Vec::new()) })
 }
 
-/// Runs cycles until every object has reported.
-fn load(
+/// Runs cycles of `cycle` rows until every object has reported.
+pub(crate) fn load(
     source: &mut Source,
     engine: &mut dyn Backend,
     objects: u64,

@@ -12,6 +12,7 @@ mod history;
 mod index;
 mod log;
 mod pgrid;
+mod region;
 mod subscription;
 
 use std::process::ExitCode;
@@ -30,6 +31,8 @@ struct Arguments {
 enum Command {
     /// Rates of the engine alone: cycles of updates and queries, rows made before the clock starts.
     Engine(engine::Options),
+    /// Times of single queries for large regions.
+    Region(region::Options),
     /// Ratio and speed of the codec and others, on recorded positions and generated columns.
     Codec(codec::Options),
     /// The experiments of the G-LFPP paper: the baseline PGrid beside the backends.
@@ -47,6 +50,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Engine(options) => engine::run(&options),
+        Command::Region(options) => region::run(&options),
         Command::Codec(options) => codec::run(&options),
         Command::Glfpp(options) => glfpp::run(&options),
         Command::Subscription(options) => subscription::run(&options),

@@ -31,7 +31,6 @@ struct Answered {
 
 /// Runs the experiments that the flags name.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
-    options.common.check_files()?;
     options.answers.as_deref().map_or(Ok(()), check_writable)?;
     let (on_device, on_disk): (Vec<Experiment>, Vec<Experiment>) =
         options.experiment.iter().partition(|experiment| experiment.is_on_device());
@@ -89,19 +88,16 @@ struct Disk {
 
 impl Disk {
     fn open(options: &Options) -> Result<Self, BenchmarkError> {
-        let temporary = match &options.folder {
+        let (past, temporary) = match &options.folder {
             Some(folder) => {
                 std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
-                None
+                (Past::open(options, folder)?, None)
             }
-            None => Some(WorkFolder::create(None)?),
+            None => {
+                let temporary = WorkFolder::create(None)?;
+                (Past::open(options, temporary.path())?, Some(temporary))
+            }
         };
-        let folder = match (&options.folder, &temporary) {
-            (Some(folder), _) => folder.as_path(),
-            (None, Some(temporary)) => temporary.path(),
-            (None, None) => unreachable!("there is a folder"),
-        };
-        let past = Past::open(options, folder)?;
         if let Some(path) = &options.export {
             export(&past, path)?;
         }

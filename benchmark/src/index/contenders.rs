@@ -198,35 +198,38 @@ impl<K: MadeKey> Contenders<K> {
         let ContenderRequests { words, count, found, .. } = requests;
         let mut launch = self.stream.launch_builder(&contender.kernel);
         launch.record_kernel_launch(sys::CUevent_flags::CU_EVENT_DEFAULT).arg(&contender.words);
-        let config = match &contender.shape {
-            Shape::Source { firsts, levels } => {
-                launch.arg(firsts).arg(levels).arg(&*words).arg(found);
-                LaunchConfig {
-                    grid_dim: (*count, 1, 1),
-                    block_dim: (SOURCE_KEYS, 1, 1),
-                    shared_mem_bytes: 0,
-                }
+        let threads = match &contender.shape {
+            Shape::Keys { length, threads } => {
+                launch.arg(length);
+                *threads
             }
-            shape => {
-                let threads = match shape {
-                    Shape::Keys { length, threads } => {
-                        launch.arg(length);
-                        *threads
-                    }
-                    Shape::Offsets { length, offsets, buckets, least, shift } => {
-                        launch.arg(length).arg(offsets).arg(buckets).arg(least).arg(shift);
-                        1
-                    }
-                    Shape::Hash { ranks, mask } => {
-                        launch.arg(ranks).arg(mask);
-                        1
-                    }
-                    Shape::Source { .. } => unreachable!("matched above"),
-                };
-                launch.arg(&*words).arg(&*count).arg(found);
+            Shape::Offsets { length, offsets, buckets, least, shift } => {
+                launch.arg(length).arg(offsets).arg(buckets).arg(least).arg(shift);
+                1
+            }
+            Shape::Hash { ranks, mask } => {
+                launch.arg(ranks).arg(mask);
+                1
+            }
+            Shape::Source { firsts, levels } => {
+                launch.arg(firsts).arg(levels);
+                SOURCE_KEYS
+            }
+        };
+        launch.arg(&*words);
+        let config = match &contender.shape {
+            // A block a request.
+            Shape::Source { .. } => LaunchConfig {
+                grid_dim: (*count, 1, 1),
+                block_dim: (threads, 1, 1),
+                shared_mem_bytes: 0,
+            },
+            _ => {
+                launch.arg(&*count);
                 threads_of(u64::from(*count) * u64::from(threads))
             }
         };
+        launch.arg(found);
         // SAFETY: the arguments are those that the kernel declares, every list has the length that
         // the structure's layout and `count` give, and the stream's lists outlive the wait below.
         let events = unsafe { launch.launch(config) }.map_err(fault)?;

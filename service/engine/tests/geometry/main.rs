@@ -1,9 +1,9 @@
-//! Geometry and regions against exact arithmetic, and what they cost.
+//! Geometry and regions against exact arithmetic.
 #![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 mod distances;
+mod large_regions;
 mod multi_polygons;
 mod properties;
-mod region_cost;
 mod region_index;
 mod segments;

@@ -18,7 +18,7 @@ fn is_named(error: &LogError) -> bool {
 }
 
 fn flip_every_bit(is_closed: bool, seed: u64) {
-    let built = Built::new(seed, 3, 2_500, is_closed);
+    let built = Built::new(seed, 5, 2_500, is_closed);
     let segments = built.segments();
     assert!(segments.len() >= 2, "the log must span segments");
     let all = built.cycles.len();
@@ -49,7 +49,7 @@ fn flip_every_bit(is_closed: bool, seed: u64) {
         }
     }
     println!("{found} found, {torn} in the torn tail, {harmless} harmless");
-    assert!(found > 30_000 && harmless > 10_000 && (torn > 0) != is_closed);
+    assert!(found > 50_000 && harmless > 10_000 && (torn > 0) != is_closed);
 }
 
 #[test]

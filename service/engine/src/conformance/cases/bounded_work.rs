@@ -8,9 +8,9 @@ fn engine_with_objects(make: Make, side: i32) -> Box<dyn Backend> {
     let mut backend = make(EngineOptions::new(plane()));
     let rows: Vec<_> =
         (0..side * side).map(|place| fix(place as u64, 0, place % side, place / side)).collect();
-    run(&mut *backend, vec![fixes(&rows)], Vec::new(), (None, Vec::new()));
+    run(&mut *backend, vec![fixes(&rows)], Vec::new(), None, Vec::new());
     // The next cycle answers on the state with the rows, whatever the lag.
-    run(&mut *backend, Vec::new(), Vec::new(), (None, Vec::new()));
+    run(&mut *backend, Vec::new(), Vec::new(), None, Vec::new());
     backend
 }
 
@@ -18,7 +18,8 @@ fn run(
     backend: &mut dyn Backend,
     requests: Vec<Request>,
     queries: Vec<Query>,
-    (query_work_max, query_groups): (Option<u64>, Vec<u32>),
+    query_work_max: Option<u64>,
+    query_groups: Vec<u32>,
 ) -> CycleOutput {
     let (requests, time_max_ms) = (requests.into(), i64::MAX);
     let input = CycleInput {
@@ -64,13 +65,13 @@ pub fn answers_are_whole_or_left(make: Make) {
         let mut backend = engine_with_objects(make, side);
         let queries = queries(side);
         let number = queries.len() as u32;
-        let all = run(&mut *backend, Vec::new(), queries.clone(), (None, Vec::new()));
+        let all = run(&mut *backend, Vec::new(), queries.clone(), None, Vec::new());
         assert_eq!((all.unfinished, all.query_work), (Vec::new(), Vec::new()));
         for groups in [Vec::new(), vec![1, number / 2, number]] {
             let mut left = Vec::new();
             for work_max in [0, 20, 500, 20_000, 1 << 40] {
-                let bound = (Some(work_max), groups.clone());
-                let some = run(&mut *backend, Vec::new(), queries.clone(), bound);
+                let bound = Some(work_max);
+                let some = run(&mut *backend, Vec::new(), queries.clone(), bound, groups.clone());
                 assert!(some.unfinished.is_sorted_by(|a, b| a < b) && some.unanswered.is_none());
                 // The model has no bound.
                 let is_bounded = !some.query_work.is_empty();
@@ -98,18 +99,18 @@ pub fn answers_are_whole_or_left(make: Make) {
 pub fn a_group_takes_nothing_from_another(make: Make) {
     let mut backend = engine_with_objects(make, 300);
     let mut asked: Vec<Query> = Vec::new();
-    for _ in 0..1_200 {
+    for _ in 0..1_300 {
         let kind = QueryKind::Range(circle(0.0, 0.0, 400.0));
         asked.push(Query { projection: Projection::Count, ..query(kind) });
     }
     let first = asked.len();
     asked.extend(queries(100).into_iter().filter(|query| query.filter.is_none()));
     let number = asked.len() as u32;
-    let all = run(&mut *backend, Vec::new(), asked[first..].to_vec(), (None, Vec::new()));
-    let bound = (Some(1 << 20), vec![first as u32, number]);
-    let some = run(&mut *backend, Vec::new(), asked, bound);
+    let all = run(&mut *backend, Vec::new(), asked[first..].to_vec(), None, Vec::new());
+    let groups = vec![first as u32, number];
+    let some = run(&mut *backend, Vec::new(), asked, Some(1 << 20), groups);
     let is_bounded = !some.query_work.is_empty();
-    assert!(!is_bounded || some.unfinished.len() > 500, "{} are left", some.unfinished.len());
+    assert!(!is_bounded || some.unfinished.len() > 1_000, "{} are left", some.unfinished.len());
     assert!(some.unfinished.iter().all(|query| (*query as usize) < first));
     for (query, place) in (first..number as usize).zip(0..) {
         assert_eq!(some.answers.get(query), all.answers.get(place));
