@@ -13,6 +13,7 @@ use shoal_workload::Params;
 
 use crate::engine::load;
 use crate::error::BenchmarkError;
+use crate::harness::command::value_name;
 use crate::harness::source::{Attributes, Source};
 use crate::harness::{
     AnswerHash, BackendName, Column, Common, Driver, Output, ResultRow, answers, cycle_input,
@@ -124,7 +125,7 @@ impl ResultRow for Row {
     }
 
     fn case(&self) -> String {
-        format!("{:?}", self.shape)
+        value_name(&self.shape)
     }
 
     fn answer_hash(&self) -> &str {
@@ -136,6 +137,8 @@ impl ResultRow for Row {
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     let Options { objects, workload, common, .. } = options;
     let head = format!("regions over {objects} objects, workload {workload}, seed {}", common.seed);
+    // Before objects are loaded, which may take minutes.
+    common.check_files()?;
     let mut engines = Vec::new();
     for backend in &options.backends {
         engines.push(Loaded::new(options, *backend)?);

@@ -31,6 +31,8 @@ struct Answered {
 
 /// Runs the experiments that the flags name.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
+    // Before the past is made: that may take an hour.
+    options.common.check_files()?;
     options.answers.as_deref().map_or(Ok(()), check_writable)?;
     let (on_device, on_disk): (Vec<Experiment>, Vec<Experiment>) =
         options.experiment.iter().partition(|experiment| experiment.is_on_device());
