@@ -182,9 +182,7 @@ async fn old_protocols_and_weak_ciphers_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn peers_that_stall_in_the_handshake_keep_nobody_out() {
-    // Ten stall between two calls. The server may not have looked at those yet, and only a handshake
-    // that is known to wait for its peer gives way.
-    let limits = ServerLimits { handshakes_max: 24, ..ServerLimits::default() };
+    let limits = ServerLimits { handshakes_max: 8, ..ServerLimits::default() };
     let server = Secure::start(None, limits).await;
     let client = server.call().await.unwrap();
     let hello = client_hello(0x0303, 0xc02b);
@@ -195,7 +193,9 @@ async fn peers_that_stall_in_the_handshake_keep_nobody_out() {
         let sent = [0, 1, hello.len() / 2, hello.len()][index % 4];
         stream.write_all(&hello[..sent]).await.unwrap();
         stalled.push(stream);
-        if index % 10 == 9 {
+        // Only a handshake that is known to wait for its peer gives way: fewer than the places may be
+        // those that the server has not looked at yet.
+        if index % 4 == 3 {
             server.call().await.unwrap();
             within(client.list_fleets()).await.unwrap();
         }
