@@ -193,8 +193,8 @@ async fn peers_that_stall_in_the_handshake_keep_nobody_out() {
         let sent = [0, 1, hello.len() / 2, hello.len()][index % 4];
         stream.write_all(&hello[..sent]).await.unwrap();
         stalled.push(stream);
-        // Only a handshake that is known to wait for its peer gives way: fewer than the places may be
-        // those that the server has not looked at yet.
+        // Only a handshake that is known to wait for its peer gives way; at most four are new to the
+        // server.
         if index % 4 == 3 {
             server.call().await.unwrap();
             within(client.list_fleets()).await.unwrap();
