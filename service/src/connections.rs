@@ -33,6 +33,8 @@ use crate::tls::{Certificates, Handshakes, Secured};
 const PREFACE_BYTES: usize = 24;
 /// Delay after a failed accept: a lack of file descriptors, for one, does not end at once.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Delay before the next accept while no handshake can begin; a step of one takes about as long.
+const HANDSHAKE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Frame types and an error code of HTTP/2 (RFC 9113, sections 6 and 7).
 const SETTINGS: u8 = 4;
@@ -49,7 +51,7 @@ pub(crate) struct Connections {
     address_full: Limit,
     refusals: Refusals,
     tls: Option<(Certificates, Handshakes<Accepted>)>,
-    handshakes_refused: Counter,
+    handshakes_closed: Counter,
     gauge: Gauge,
     cut: watch::Receiver<bool>,
     pause: Option<Pin<Box<Sleep>>>,
@@ -101,7 +103,7 @@ impl Connections {
             address_full,
             refusals: Refusals::default(),
             tls: certificates.map(|of| (of.clone(), Handshakes::new(of, limits.handshakes_max))),
-            handshakes_refused: metrics.handshakes_refused.clone(),
+            handshakes_closed: metrics.handshakes_closed.clone(),
             gauge: metrics.connections.clone(),
             cut,
             pause: None,
@@ -135,9 +137,7 @@ impl Connections {
         let Some((_, handshakes)) = &mut self.tls else {
             return Some(self.connection(Secured::Plain(stream), accepted));
         };
-        if !handshakes.begin(stream, accepted) {
-            self.handshakes_refused.inc();
-        }
+        self.handshakes_closed.inc_by(handshakes.begin(stream, accepted));
         None
     }
 
@@ -168,6 +168,10 @@ impl Stream for Connections {
             if let Some(pause) = &mut self.pause {
                 ready!(pause.as_mut().poll(context));
                 self.pause = None;
+            }
+            if self.tls.as_ref().is_some_and(|(_, handshakes)| !handshakes.has_place()) {
+                self.pause = Some(Box::pin(tokio::time::sleep(HANDSHAKE_PAUSE)));
+                continue;
             }
             match ready!(self.listener.poll_accept(context)) {
                 Ok((stream, peer)) => {

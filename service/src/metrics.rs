@@ -237,8 +237,8 @@ metrics! {
             "Connections beyond the limit of the server";
         address_connections_refused: Counter = Counter::default,
             "Connections beyond the limit of their address";
-        handshakes_refused: Counter = Counter::default,
-            "Connections beyond the limit of TLS handshakes";
+        handshakes_closed: Counter = Counter::default,
+            "TLS handshakes that waited for their peer and were closed to begin newer ones";
         streams: Gauge = Gauge::default, "Open report, batch and subscribe streams";
         answer_bytes: Gauge = Gauge::default,
             "Bytes of answers and large snapshots held for clients";

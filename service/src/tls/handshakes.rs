@@ -3,7 +3,7 @@
 //! A step of a handshake takes up to a millisecond of a core. Steps take turns, one at a time, so
 //! that a flood of connections leaves the other cores, and between two steps the same core, to the
 //! calls of others. When all places are taken, the oldest handshake that waits for its peer gives
-//! way: slow peers keep nobody out.
+//! way: slow peers keep nobody out. While none waits, connections stay in the listener's queue.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -42,10 +42,19 @@ impl<P: Send + 'static> Handshakes<P> {
         Self { certificates, under_way, handles, last: 0, handshakes_max }
     }
 
-    /// Begins a handshake; false if there is no place for it.
-    pub(crate) fn begin(&mut self, stream: TcpStream, places: P) -> bool {
-        if self.handles.len() >= self.handshakes_max && !self.give_way() {
-            return false;
+    /// Whether a handshake can begin: a place is free, or one that waits for its peer can give way.
+    pub(crate) fn has_place(&self) -> bool {
+        self.handles.len() < self.handshakes_max || self.oldest_waiting().is_some()
+    }
+
+    /// Begins a handshake where [`Handshakes::has_place`]; returns how many gave way.
+    pub(crate) fn begin(&mut self, stream: TcpStream, places: P) -> u64 {
+        let mut closed = 0;
+        while self.handles.len() >= self.handshakes_max
+            && let Some((handle, _)) = self.oldest_waiting().and_then(|it| self.handles.remove(&it))
+        {
+            handle.abort();
+            closed += 1;
         }
         self.last += 1;
         let number = self.last;
@@ -60,21 +69,12 @@ impl<P: Send + 'static> Handshakes<P> {
             }
         });
         self.handles.insert(number, (handle, waits));
-        true
+        closed
     }
 
-    /// Ends the oldest handshake that waits for its peer.
-    fn give_way(&mut self) -> bool {
-        let waits = |(_, (_, waits)): &(&u64, &(AbortHandle, Arc<AtomicBool>))| {
-            waits.load(Ordering::Relaxed)
-        };
-        let Some(number) = self.handles.iter().find(waits).map(|(number, _)| *number) else {
-            return false;
-        };
-        if let Some((handle, _)) = self.handles.remove(&number) {
-            handle.abort();
-        }
-        true
+    fn oldest_waiting(&self) -> Option<u64> {
+        let waits = |waits: &AtomicBool| waits.load(Ordering::Relaxed);
+        self.handles.iter().find(|(_, (_, it))| waits(it)).map(|(number, _)| *number)
     }
 
     /// The next connection whose handshake is complete; pending while there is none.

@@ -193,9 +193,7 @@ async fn peers_that_stall_in_the_handshake_keep_nobody_out() {
         let sent = [0, 1, hello.len() / 2, hello.len()][index % 4];
         stream.write_all(&hello[..sent]).await.unwrap();
         stalled.push(stream);
-        // Only a handshake that is known to wait for its peer gives way; at most four are new to the
-        // server.
-        if index % 4 == 3 {
+        if index % 10 == 9 {
             server.call().await.unwrap();
             within(client.list_fleets()).await.unwrap();
         }
@@ -214,9 +212,10 @@ async fn peers_that_stall_in_the_handshake_keep_nobody_out() {
 async fn a_connection_beyond_the_limit_gets_the_reason() {
     let limits = ServerLimits { connections_max: 1, ..ServerLimits::default() };
     let server = Arc::new(Secure::start(None, limits).await);
-    let _first = server.call().await.unwrap();
-    let error = server.call().await.unwrap_err().to_string();
-    assert!(error.contains("the server holds its limit of 1 connections"), "{error}");
-    drop(_first);
+    let first = server.call().await.unwrap();
+    // A client that sees the end of the connection before it sends its call does not tell why.
+    let reason = "the server holds its limit of 1 connections";
+    until(async || server.call().await.unwrap_err().to_string().contains(reason)).await;
+    drop(first);
     until(async || server.call().await.is_ok()).await;
 }
