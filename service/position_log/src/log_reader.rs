@@ -19,6 +19,7 @@ use crate::segment_window::SegmentWindow;
 use crate::storage::Storage;
 use crate::tail::Tail;
 use crate::terms::PastTerm;
+use crate::wire::is_zero;
 
 /// A valid frame.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,9 @@ impl<'a> Frame<'a> {
         })
     }
 }
+
+/// Why a frame is not valid that begins within the file and ends behind it.
+const CUT: &str = "the file ends within the frame";
 
 /// Reads the log in a folder.
 #[derive(Debug)]
@@ -268,19 +272,25 @@ impl LogReader {
         {
             return Ok(Err("the segment ends without a seal"));
         }
-        let parsed = FrameHeader::parse(window.bytes(cursor.offset, PAGE_BYTES));
+        let page = window.bytes(cursor.offset, PAGE_BYTES);
+        let is_cut = window.ends_before(cursor.offset + PAGE_BYTES as u64) && !is_zero(page);
+        let parsed = FrameHeader::parse(page);
         let checked = parsed.and_then(|(frame, crc)| {
             frame.continues(segment, cursor.sequence, cursor.crc, cursor.offset)?;
             Ok((frame, crc))
         });
-        let Ok((frame, crc)) = checked else { return Ok(checked) };
+        let Ok((frame, crc)) = checked else {
+            return Ok(if is_cut { Err(CUT) } else { checked });
+        };
         if !window.load(cursor.offset, frame.frame_bytes() as usize).map_err(failed())? {
-            return Ok(Err("the file ends within the frame"));
+            return Ok(Err(CUT));
         }
         let payload_bytes = frame.payload_bytes as usize;
-        let bytes = window.bytes(cursor.offset, FRAME_HEADER_BYTES + payload_bytes);
+        let length = FRAME_HEADER_BYTES + payload_bytes;
+        let bytes = window.bytes(cursor.offset, length);
         if crc32c::crc32c(&bytes[FRAME_HEADER_BYTES..]) != frame.payload_crc {
-            return Ok(Err("the checksum of the cycles differs"));
+            let is_cut = window.ends_before(cursor.offset + length as u64);
+            return Ok(Err(if is_cut { CUT } else { "the checksum of the cycles differs" }));
         }
         Ok(Ok((frame, crc)))
     }
@@ -383,7 +393,9 @@ impl LogReader {
         if let ReadMode::Through(last) = self.options.mode {
             synced = synced.max(last);
         }
-        if synced > self.cursor.sequence && self.options.mode != ReadMode::Repair {
+        // A segment has all its bytes before it gets its name, so a shorter file was cut.
+        let is_damaged = synced > self.cursor.sequence || reason == CUT;
+        if is_damaged && self.options.mode != ReadMode::Repair {
             let number = self.list.entries[self.current].number;
             return Err(self.corrupt(number, self.cursor.offset, reason.into(), tail.last_epoch));
         }

@@ -143,6 +143,7 @@ impl LogWriter {
             Some(segment) => {
                 let file = pool.open_segment(segment.number)?;
                 erase(&pool, &*file, &recovered)?;
+                pool.complete(&*file, &segment, options.reserve_bytes)?;
                 (segment, file, recovered.cursor, recovered.segments.into())
             }
         };

@@ -106,11 +106,6 @@ impl SegmentList {
                  were exchanged, give each the name in its header first"
             )));
         }
-        let bytes = file.length().map_err(failed("read the length of"))?;
-        if bytes < header.bytes {
-            let expected = header.bytes;
-            return Ok(Err(format!("the file has {bytes} bytes, its header states {expected}")));
-        }
         Ok(Ok(header))
     }
 
@@ -147,7 +142,8 @@ impl SegmentList {
         let path = LogFile::Segment(entry.number).path(&self.folder);
         let failed = |operation| LogError::storage(operation, self.display(entry.number));
         let file = self.storage.open(&path).map_err(failed("open"))?;
-        SegmentWindow::new(file).map_err(failed("read"))
+        let bytes = entry.header.as_ref().map_or(0, |header| header.bytes);
+        SegmentWindow::new(file, bytes).map_err(failed("read"))
     }
 
     /// The valid headers of the first `count` segments.

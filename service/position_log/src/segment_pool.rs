@@ -9,7 +9,7 @@ use crate::error::LogError;
 use crate::limits::{PAGE_BYTES, SPARES_MAX};
 use crate::retirement::{Retirement, Retiring};
 use crate::segment::{LogFile, SegmentHeader};
-use crate::spare::{Spare, SpareJob};
+use crate::spare::{Spare, SpareJob, with_space, write_zeros};
 use crate::storage::{Storage, StorageFile};
 
 /// The folder of a log and its prepared files.
@@ -115,6 +115,26 @@ impl SegmentPool {
     pub(crate) fn open_segment(&self, number: u64) -> Result<Box<dyn StorageFile>, LogError> {
         let failed = LogError::storage("open", self.display(number));
         self.storage.open(&LogFile::Segment(number).path(&self.folder)).map_err(failed)
+    }
+
+    /// Gives a segment the bytes that its file lacks, if it was cut behind its last frame: a write
+    /// within a segment needs no space of the disk.
+    pub(crate) fn complete(
+        &self,
+        file: &dyn StorageFile,
+        segment: &SegmentHeader,
+        reserve_bytes: u64,
+    ) -> Result<(), LogError> {
+        let display = self.display(segment.number);
+        let length = file.length().map_err(LogError::storage("read the length of", &display))?;
+        let from = length.next_multiple_of(PAGE_BYTES as u64);
+        if from >= segment.bytes {
+            return Ok(());
+        }
+        with_space(&*self.storage, display, segment.bytes - from, reserve_bytes, || {
+            write_zeros(file, from, segment.bytes)?;
+            file.sync_data()
+        })
     }
 
     /// The retirement of these segments, numbers and sizes; as many are recycled as may wait for

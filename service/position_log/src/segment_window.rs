@@ -1,6 +1,7 @@
 //! Reads a segment in large pieces; frames are views of the piece in memory.
 //!
-//! The buffer grows to a larger frame, never beyond the bytes of the file.
+//! The buffer grows to a larger frame, never beyond the bytes of the file. A file that ends within a
+//! page is read as if zeros followed: the padding of a frame may be cut off.
 
 use std::io;
 
@@ -17,18 +18,27 @@ pub(crate) struct SegmentWindow {
     start: u64,
     /// Bytes of the piece.
     length: usize,
-    /// Bytes of the file, whole pages.
+    /// Bytes of the file that belong to the segment.
+    end: u64,
+    /// The same, up to whole pages.
     file_bytes: u64,
     /// Nothing behind this offset is read ahead.
     read_to: u64,
 }
 
 impl SegmentWindow {
-    pub(crate) fn new(file: Box<dyn StorageFile>) -> io::Result<Self> {
-        let file_bytes = file.length()? & !(PAGE_BYTES as u64 - 1);
+    /// Reads a segment of so many bytes; its file may have less.
+    pub(crate) fn new(file: Box<dyn StorageFile>, segment_bytes: u64) -> io::Result<Self> {
+        let end = file.length()?.min(segment_bytes);
+        let file_bytes = end.next_multiple_of(PAGE_BYTES as u64);
         let piece = (READ_BYTES as u64).min(file_bytes) as usize;
         let buffer = AlignedBuffer::zeroed(piece);
-        Ok(Self { file, buffer, start: 0, length: 0, file_bytes, read_to: file_bytes })
+        Ok(Self { file, buffer, start: 0, length: 0, end, file_bytes, read_to: file_bytes })
+    }
+
+    /// Whether the file ends before this offset.
+    pub(crate) fn ends_before(&self, offset: u64) -> bool {
+        self.end < offset
     }
 
     pub(crate) fn file_bytes(&self) -> u64 {
@@ -76,7 +86,9 @@ impl SegmentWindow {
         let wanted = ((self.buffer.len() - kept) as u64).min(rest) as usize;
         let piece = &mut self.buffer[kept..kept + wanted];
         let read = self.file.read_at(offset + kept as u64, piece)?;
-        self.length = (kept + read) / PAGE_BYTES * PAGE_BYTES;
+        let pages = read.next_multiple_of(PAGE_BYTES);
+        piece[read..pages].fill(0);
+        self.length = kept + pages;
         Ok(self.has(offset, bytes))
     }
 
@@ -98,12 +110,17 @@ mod tests {
         let mut bytes: Vec<u8> = (0..3 * PAGE_BYTES).map(|at| (at / PAGE_BYTES) as u8).collect();
         bytes.extend([9; 100]);
         disk.put("file", &bytes);
-        let mut window = SegmentWindow::new(disk.open("file").unwrap()).unwrap();
-        for bytes in [3 * PAGE_BYTES + 1, 1 << 30, usize::MAX] {
+        let open = |bytes| SegmentWindow::new(disk.open("file").unwrap(), bytes).unwrap();
+        let mut window = open(1 << 40);
+        for bytes in [4 * PAGE_BYTES + 1, 1 << 30, usize::MAX] {
             assert!(!window.load(0, bytes).unwrap());
             assert!(!window.load(u64::MAX - 4095, bytes).unwrap());
         }
-        assert_eq!(window.buffer.len(), 3 * PAGE_BYTES);
+        assert_eq!(window.buffer.len(), 4 * PAGE_BYTES);
+        let last = 3 * PAGE_BYTES as u64;
+        assert!(window.load(last, PAGE_BYTES).unwrap());
+        assert_eq!(window.bytes(last, 101), [&[9; 100][..], &[0]].concat());
+        assert!(!open(2 * PAGE_BYTES as u64).load(2 * PAGE_BYTES as u64, 1).unwrap());
         for page in [2, 0, 1, 2, 0] {
             assert!(window.load((page * PAGE_BYTES) as u64, PAGE_BYTES).unwrap());
             let loaded = window.bytes((page * PAGE_BYTES) as u64, PAGE_BYTES);

@@ -39,42 +39,49 @@ impl SpareJob {
     pub fn run(self) -> Result<Spare, LogError> {
         let path = LogFile::New(self.number).path(&self.folder);
         let display = self.storage.display(&path);
-        let free = self.storage.free_bytes();
-        let free = free.map_err(LogError::storage("ask for the free space of", &display))?;
-        if free < self.bytes.saturating_add(self.reserve_bytes) {
-            return Err(self.no_space(display, free));
+        let made = with_space(&*self.storage, display, self.bytes, self.reserve_bytes, || {
+            self.make(&path)
+        });
+        if made.is_err() {
+            // Best effort: the next writer removes what remains.
+            let _ = self.storage.remove(&path);
         }
-        match self.make(&path) {
-            Ok(()) => Ok(Spare { number: self.number, bytes: self.bytes }),
-            Err(error) => {
-                // Best effort: the next writer removes what remains.
-                let _ = self.storage.remove(&path);
-                if error.kind() == io::ErrorKind::StorageFull {
-                    return Err(self.no_space(display, free));
-                }
-                Err(LogError::storage("prepare", display)(error))
-            }
-        }
+        made.map(|()| Spare { number: self.number, bytes: self.bytes })
     }
 
     fn make(&self, path: &str) -> io::Result<()> {
         let file = self.storage.create(path)?;
-        write_zeros(&*file, self.bytes)?;
+        write_zeros(&*file, 0, self.bytes)?;
         file.sync_data()?;
         self.storage.rename(path, &LogFile::Spare(self.number).path(&self.folder))?;
         self.storage.sync_dir(&self.folder)
     }
-
-    fn no_space(&self, file: String, free_bytes: u64) -> LogError {
-        let needed_bytes = self.bytes.saturating_add(self.reserve_bytes);
-        LogError::Space { file, free_bytes, needed_bytes }
-    }
 }
 
-fn write_zeros(file: &dyn StorageFile, bytes: u64) -> io::Result<()> {
-    let zeros =
-        AlignedBuffer::zeroed(WRITE_BYTES.min(usize::try_from(bytes).unwrap_or(WRITE_BYTES)));
-    let mut at = 0;
+/// Does work that takes so many bytes of the disk, if they are free beside the reserve.
+pub(crate) fn with_space(
+    storage: &dyn Storage,
+    file: String,
+    bytes: u64,
+    reserve_bytes: u64,
+    work: impl FnOnce() -> io::Result<()>,
+) -> Result<(), LogError> {
+    let free = storage.free_bytes();
+    let free_bytes = free.map_err(LogError::storage("ask for the free space of", &file))?;
+    let needed_bytes = bytes.saturating_add(reserve_bytes);
+    if free_bytes < needed_bytes {
+        return Err(LogError::Space { file, free_bytes, needed_bytes });
+    }
+    work().map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull => LogError::Space { file, free_bytes, needed_bytes },
+        _ => LogError::storage("prepare", file)(error),
+    })
+}
+
+/// Writes zeros from an offset to another, whole pages.
+pub(crate) fn write_zeros(file: &dyn StorageFile, mut at: u64, bytes: u64) -> io::Result<()> {
+    let rest = usize::try_from(bytes.saturating_sub(at)).unwrap_or(WRITE_BYTES);
+    let zeros = AlignedBuffer::zeroed(WRITE_BYTES.min(rest));
     while at < bytes {
         let count = (bytes - at).min(zeros.len() as u64);
         file.write_at(at, &zeros[..count as usize])?;

@@ -57,7 +57,7 @@ impl CheckpointReader {
         let file = storage.open(path).map_err(failed("open"))?;
         // The process that wrote it may have crashed between rename and sync.
         file.sync_data().map_err(failed("sync"))?;
-        let mut window = SegmentWindow::new(file).map_err(failed("read"))?;
+        let mut window = SegmentWindow::new(file, u64::MAX).map_err(failed("read"))?;
         if !window.load(0, PAGE_BYTES).map_err(failed("read"))? {
             return Err(LogError::damaged(display, 0, "the file has less than one page"));
         }

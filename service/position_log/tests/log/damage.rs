@@ -84,6 +84,65 @@ fn a_short_file_is_found() {
     }
 }
 
+/// Length of a file without the zeros at its end.
+fn used(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+#[test]
+fn a_file_that_ends_behind_its_last_frame_is_whole() {
+    for is_closed in [false, true] {
+        let built = Built::new(5, 12, 3_000, is_closed);
+        let whole = built.read(ReadMode::Recover);
+        let end = whole.end.unwrap().end();
+        let segments = built.segments();
+        let bytes: Vec<Vec<u8>> =
+            segments.iter().map(|path| built.disk.bytes(path).unwrap()).collect();
+        let last = segments.len() - 1;
+        // Behind the padding of the last frame, and within it; in each segment.
+        for (index, cut) in
+            (0..=last).flat_map(|it| [(it, used(&bytes[it])), (it, used(&bytes[it]) + 7)])
+        {
+            built.disk.put(&segments[index], &bytes[index][..cut]);
+        }
+        for mode in [ReadMode::Inspect, ReadMode::Recover] {
+            let read = built.read(mode);
+            assert_eq!(read.cycles, built.cycles.len());
+            assert_eq!(read.end.unwrap().end(), end);
+        }
+        // The next writer gives the last one its bytes back, and the log continues.
+        drop(open(&built.storage, options(16 << 10), 3).unwrap());
+        assert_eq!(built.disk.bytes(&segments[last]).unwrap().len(), bytes[last].len());
+        assert_eq!(built.read(ReadMode::Recover).cycles, built.cycles.len());
+    }
+}
+
+#[test]
+fn a_file_that_ends_within_a_frame_is_damaged() {
+    let built = Built::new(5, 12, 3_000, false);
+    let path = built.segments().last().unwrap().clone();
+    let bytes = built.disk.bytes(&path).unwrap();
+    let frame = used(&bytes) / 4096 * 4096;
+    for cut in [frame + 1, frame + 100, used(&bytes) - 1] {
+        built.disk.put(&path, &bytes[..cut]);
+        assert_says(&built.error(), &[&path, "ends within the frame", "are lost"]);
+    }
+    repair(built.storage.clone(), LOG, options(16 << 10), 0, 5).unwrap();
+    // The last frame has one cycle or two.
+    let kept = built.read(ReadMode::Recover).cycles;
+    assert!((built.cycles.len() - 2..built.cycles.len()).contains(&kept), "{kept}");
+}
+
+#[test]
+fn bytes_behind_a_segment_are_not_read() {
+    let built = Built::new(5, 12, 3_000, false);
+    let path = built.segments().last().unwrap().clone();
+    let mut bytes = built.disk.bytes(&path).unwrap();
+    bytes.resize(bytes.len() + (1 << 20), 7);
+    built.disk.put(&path, &bytes);
+    assert_eq!(built.read(ReadMode::Recover).cycles, built.cycles.len());
+}
+
 #[test]
 fn another_version_and_another_fleet_are_refused() {
     let built = Built::new(7, 2, 500, true);
