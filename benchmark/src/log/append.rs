@@ -10,7 +10,7 @@ use shoal_codec::PlanChoice;
 use shoal_position_log::limits::PAGE_BYTES;
 use shoal_position_log::{
     CycleSource as _, FleetIdentity, Group, LogError, LogOptions, LogReader, LogWriter, ReadMode,
-    ReadOptions, RequestBody,
+    ReadOptions, RequestBody, create_log,
 };
 
 use super::content::{Content, ContentHash};
@@ -97,8 +97,8 @@ pub(super) fn write_log(
     times: &mut GroupTimes,
 ) -> Result<f64, BenchmarkError> {
     let storage = folder.storage();
-    let created = storage.remove_dir(LOG).and_then(|()| storage.create_dir(LOG));
-    created.map_err(|source| failed(&folder.path().join(LOG), source))?;
+    storage.remove_dir(LOG).map_err(|source| failed(&folder.path().join(LOG), source))?;
+    create_log(&*storage, LOG)?;
     let fleet = FleetIdentity::new(1, "benchmark")?;
     let log = LogOptions {
         segment_bytes: options.segment,

@@ -14,6 +14,7 @@ use std::time::Instant;
 use shoal_position_log::{
     AlignedBuffer, CycleHeader, CycleSource, FileStorage, FleetIdentity, Group, LogOptions,
     LogReader, LogWriter, LoggedRequest, ReadMode, ReadOptions, RequestBody, Retention, Storage,
+    create_log,
 };
 
 const BLOCK_BYTES: usize = 64 << 10;
@@ -32,7 +33,7 @@ fn fill(group: &mut Group, epoch: &mut u64, block: &[u8], bytes: usize) {
 
 fn open(storage: &Arc<dyn Storage>) -> LogWriter {
     storage.remove_dir(LOG).expect("remove");
-    storage.create_dir(LOG).expect("create");
+    create_log(&**storage, LOG).expect("create");
     let fleet = FleetIdentity::new(1, "rates").expect("valid");
     let read = ReadOptions { fleet: None, after_epoch: 0, mode: ReadMode::Recover };
     let recovered = LogReader::open(storage.clone(), LOG, read).expect("open");

@@ -107,6 +107,18 @@ pub enum LogError {
         /// First epoch of the log, or of the log after the gap.
         first: u64,
     },
+    /// The log has begun, and its first segment is not there.
+    #[error(
+        "{file} is missing: the log lacks its first segment{}. Restore the missing files from a \
+         copy; `shoal log repair` shows what is lost without them",
+        epoch.map_or_else(String::new, |epoch| format!(", and is known to reach epoch {epoch}"))
+    )]
+    Missing {
+        /// The segment, or the folder of a log without any file.
+        file: String,
+        /// The log was durable up to this epoch at least, if that is known.
+        epoch: Option<u64>,
+    },
     /// The log ends before a position that was synced.
     #[error(
         "{folder}: the log ends at epoch {end}, although epoch {needed} was synced. Restore the \
@@ -117,7 +129,7 @@ pub enum LogError {
         folder: String,
         /// Last epoch of the log.
         end: u64,
-        /// Epoch of the checkpoint.
+        /// The epoch that a checkpoint or the bounds of the log name.
         needed: u64,
     },
     /// The caller's input breaks a rule or a limit; nothing was changed.

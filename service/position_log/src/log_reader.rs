@@ -10,6 +10,7 @@ use crate::cycle_source::CycleSource;
 use crate::error::LogError;
 use crate::frame::{FrameHeader, FrameKind};
 use crate::limits::{FRAME_HEADER_BYTES, PAGE_BYTES};
+use crate::log_bounds::LogBounds;
 use crate::position::{Position, SegmentInfo};
 use crate::read_options::{ReadMode, ReadOptions};
 use crate::record::LoggedCycle;
@@ -60,6 +61,8 @@ const CUT: &str = "the file ends within the frame";
 pub struct LogReader {
     list: SegmentList,
     options: ReadOptions,
+    /// The log must reach this epoch.
+    durable_epoch: u64,
     /// Index of the current segment in the list.
     current: usize,
     window: Option<SegmentWindow>,
@@ -90,8 +93,13 @@ impl LogReader {
         options: ReadOptions,
     ) -> Result<Self, LogError> {
         let list = SegmentList::read(storage, folder, &options)?;
+        let bounds = LogBounds::load(&*list.storage, folder)?;
+        if matches!(options.mode, ReadMode::Recover | ReadMode::Inspect) {
+            list.check(bounds)?;
+        }
         let mut reader = Self {
             list,
+            durable_epoch: bounds.map_or(0, |bounds| bounds.durable_epoch),
             options,
             current: 0,
             window: None,
@@ -108,7 +116,7 @@ impl LogReader {
         if let Some(first) = reader.list.start(&reader.options)? {
             reader.enter(first)?;
         } else if reader.options.after_epoch > 0 && reader.options.mode == ReadMode::Recover {
-            return Err(reader.behind());
+            return Err(reader.behind(reader.options.after_epoch));
         } else {
             reader.end = Some((Tail::default(), None));
         }
@@ -206,8 +214,9 @@ impl LogReader {
     /// cycles are needed.
     pub fn finish(mut self) -> Result<Recovered, LogError> {
         while self.advance()? {}
-        if self.cursor.epoch < self.options.after_epoch && self.options.mode != ReadMode::Repair {
-            return Err(self.behind());
+        let needed = self.options.after_epoch.max(self.durable_epoch);
+        if self.cursor.epoch < needed && self.options.mode != ReadMode::Repair {
+            return Err(self.behind(needed));
         }
         let (tail, torn) = self.end.take().unwrap_or_default();
         let segment = self.list.entries.get(self.current);
@@ -226,12 +235,8 @@ impl LogReader {
         })
     }
 
-    fn behind(&self) -> LogError {
-        LogError::Behind {
-            folder: self.list.display_folder(),
-            end: self.cursor.epoch,
-            needed: self.options.after_epoch,
-        }
+    fn behind(&self, needed: u64) -> LogError {
+        LogError::Behind { folder: self.list.display_folder(), end: self.cursor.epoch, needed }
     }
 
     fn payload_bytes(&self) -> usize {

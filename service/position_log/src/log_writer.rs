@@ -15,6 +15,7 @@ use crate::group::Group;
 use crate::limits::{
     PAGE_BYTES, RESERVE_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
 };
+use crate::log_bounds::LogBounds;
 use crate::position::{Position, SegmentInfo};
 use crate::recovered::{Cursor, Recovered};
 use crate::retention::Retention;
@@ -70,7 +71,7 @@ impl LogOptions {
 /// # use shoal_position_log::*;
 /// # fn main() -> Result<(), LogError> {
 /// # let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
-/// # storage.create_dir("fleets/bus/log").unwrap();
+/// # create_log(&*storage, "fleets/bus/log")?;
 /// let (log, fleet) = ("fleets/bus/log", FleetIdentity::new(7, "bus")?);
 /// let read = ReadOptions { fleet: Some(fleet.clone()), after_epoch: 0, mode: ReadMode::Recover };
 /// let mut reader = LogReader::open(storage.clone(), log, read)?;
@@ -153,6 +154,7 @@ impl LogWriter {
             Self { options, pool, file, segment, cursor, synced, segments, mark, stopped: None };
         writer.write_mark(FrameKind::Start, epoch, term)?;
         writer.sync_file()?;
+        writer.pool.store_bounds(writer.bounds(0))?;
         Ok(writer)
     }
 
@@ -245,7 +247,18 @@ impl LogWriter {
         self.check_running()?;
         self.sync_file()?;
         self.write_mark(FrameKind::Clean, self.cursor.epoch, self.cursor.term)?;
-        self.sync_file().map(|_| ())
+        self.sync_file()?;
+        match self.pool.store_bounds(self.bounds(0)) {
+            // The former ones are true as well.
+            Err(error) if error.is_full() => Ok(()),
+            stored => stored,
+        }
+    }
+
+    /// What is durable, without the first `retired` segments.
+    fn bounds(&self, retired: usize) -> LogBounds {
+        let first_segment = self.segments.get(retired).map_or(0, |segment| segment.number);
+        LogBounds { first_segment, durable_epoch: self.synced.epoch }
     }
 
     /// Retires segments that have no cycle from `needed_epoch` on: the epoch that the checkpoints
@@ -282,7 +295,8 @@ impl LogWriter {
         let segments = self.segments.iter().take(count);
         let segments: Vec<(u64, u64)> =
             segments.map(|segment| (segment.number, segment.bytes)).collect();
-        (count > 0).then(|| self.pool.retirement(&segments))
+        let bounds = self.bounds(count);
+        (count > 0).then(|| self.pool.retirement(&segments, bounds))
     }
 
     /// Takes a result of a retirement.

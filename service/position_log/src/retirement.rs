@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::LogError;
+use crate::limits::PAGE_BYTES;
+use crate::log_bounds::LogBounds;
 use crate::segment::LogFile;
 use crate::spare::Spare;
 use crate::storage::Storage;
@@ -29,6 +31,9 @@ pub struct Retired(pub(crate) Retiring);
 pub struct Retirement {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) folder: String,
+    /// The bounds of what remains, until they are stored: a crash in between must not leave a log
+    /// without its first segment.
+    pub(crate) bounds: Option<LogBounds>,
     pub(crate) segments: VecDeque<Retiring>,
 }
 
@@ -39,7 +44,10 @@ impl Retirement {
         self.segments.is_empty()
     }
 
-    fn retire(&self, retiring: &Retiring) -> Result<(), LogError> {
+    fn retire(&mut self, retiring: &Retiring) -> Result<(), LogError> {
+        if let Some(bounds) = self.bounds.take() {
+            bounds.store(&*self.storage, &self.folder).map_err(|error| self.no_space(error))?;
+        }
         let from = LogFile::Segment(retiring.number).path(&self.folder);
         let failed = |operation| LogError::storage(operation, self.storage.display(&from));
         match &retiring.spare {
@@ -52,6 +60,18 @@ impl Retirement {
         // Before the next: entries may become durable in any order, and a log must have no hole.
         let failed = LogError::storage("sync", self.storage.display(&self.folder));
         self.storage.sync_dir(&self.folder).map_err(failed)
+    }
+}
+
+impl Retirement {
+    /// On a full disk nothing was changed, and the retirement can be repeated.
+    fn no_space(&self, error: LogError) -> LogError {
+        if !error.is_full() {
+            return error;
+        }
+        let free_bytes = self.storage.free_bytes().unwrap_or(0);
+        let file = self.storage.display(&self.folder);
+        LogError::Space { file, free_bytes, needed_bytes: PAGE_BYTES as u64 }
     }
 }
 

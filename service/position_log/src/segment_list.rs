@@ -9,6 +9,7 @@ use crate::aligned_buffer::AlignedBuffer;
 use crate::error::{HeaderFault, LogError};
 use crate::fleet_identity::FleetIdentity;
 use crate::limits::PAGE_BYTES;
+use crate::log_bounds::LogBounds;
 use crate::position::SegmentInfo;
 use crate::read_options::{ReadMode, ReadOptions};
 use crate::segment::{LogFile, SEGMENT_VERSION, SegmentHeader};
@@ -107,6 +108,23 @@ impl SegmentList {
             )));
         }
         Ok(Ok(header))
+    }
+
+    /// Confirms that the log has its first segment.
+    pub(crate) fn check(&self, bounds: Option<LogBounds>) -> Result<(), LogError> {
+        let (file, epoch) = match bounds {
+            None if self.entries.is_empty() => (self.display_folder(), None),
+            // A log that was written before it had bounds.
+            None => return Ok(()),
+            Some(LogBounds { first_segment, durable_epoch }) => {
+                let is_there = |entry: &SegmentEntry| entry.number == first_segment;
+                if first_segment == 0 || self.entries.iter().any(is_there) {
+                    return Ok(());
+                }
+                (self.display(first_segment), (durable_epoch > 0).then_some(durable_epoch))
+            }
+        };
+        Err(LogError::Missing { file, epoch })
     }
 
     /// Index of the segment from which to read; nothing without segments.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::aligned_buffer::AlignedBuffer;
 use crate::error::LogError;
 use crate::limits::{PAGE_BYTES, SPARES_MAX};
+use crate::log_bounds::LogBounds;
 use crate::retirement::{Retirement, Retiring};
 use crate::segment::{LogFile, SegmentHeader};
 use crate::spare::{Spare, SpareJob, with_space, write_zeros};
@@ -137,9 +138,9 @@ impl SegmentPool {
         })
     }
 
-    /// The retirement of these segments, numbers and sizes; as many are recycled as may wait for
-    /// use.
-    pub(crate) fn retirement(&mut self, segments: &[(u64, u64)]) -> Retirement {
+    /// The retirement of these segments, numbers and sizes, which leaves a log of these bounds; as
+    /// many are recycled as may wait for use.
+    pub(crate) fn retirement(&mut self, segments: &[(u64, u64)], bounds: LogBounds) -> Retirement {
         let places = if self.recycles { SPARES_MAX } else { 0 };
         let mut room = places.saturating_sub(self.spares.len());
         let mut retiring = |&(number, bytes): &(u64, u64)| {
@@ -149,7 +150,12 @@ impl SegmentPool {
             Retiring { number, spare }
         };
         let segments = segments.iter().map(&mut retiring).collect();
-        Retirement { storage: self.storage.clone(), folder: self.folder.clone(), segments }
+        let (storage, folder) = (self.storage.clone(), self.folder.clone());
+        Retirement { storage, folder, bounds: Some(bounds), segments }
+    }
+
+    pub(crate) fn store_bounds(&self, bounds: LogBounds) -> Result<(), LogError> {
+        bounds.store(&*self.storage, &self.folder)
     }
 
     /// Whether retired segments become spares. False removes those that wait: they may have the

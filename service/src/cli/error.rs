@@ -105,6 +105,7 @@ impl CliError {
                 | LogError::Version { .. }
                 | LogError::Fleet { .. }
                 | LogError::Gap { .. }
+                | LogError::Missing { .. }
                 | LogError::Behind { .. },
             )) => Exit::Damaged,
             // A file or a folder that the list of fleets, or another file, says is there.

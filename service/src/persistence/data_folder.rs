@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use shoal_position_log::{
     DirectoryLock, FileStorage, FleetIdentity, LogError, LogReader, Manifest, ManifestEntry,
-    ReadMode, ReadOptions, Storage,
+    ReadMode, ReadOptions, Storage, create_log,
 };
 
 use tracing::warn;
@@ -134,10 +134,10 @@ impl DataFolder {
         let folder = self.folder(identity.clone());
         // A server that crashed while it deleted a fleet of this name may have left its files.
         self.remove_files(&folder)?;
-        for path in [folder.log(), folder.checkpoint()] {
-            let created = folder.storage.create_dir(&path);
-            created.map_err(|source| self.failed("create", &path, source))?;
-        }
+        create_log(&*folder.storage, &folder.log())?;
+        let path = folder.checkpoint();
+        let created = folder.storage.create_dir(&path);
+        created.map_err(|source| self.failed("create", &path, source))?;
         let entry =
             ManifestEntry { fleet: identity, description: fleet_record::encode(name, spec) };
         self.change(|manifest| {

@@ -18,6 +18,9 @@ use crate::fleet::WallClock;
 use crate::limits::LOG_RETRY_MS;
 use crate::metrics::FleetMetrics;
 
+/// Why a log is not closed in order that received no last group.
+const UNFINISHED: &str = "the thread that collects its cycles has ended before the last one";
+
 /// See the file's head.
 pub(super) struct DiskThread {
     pub(super) fleet: String,
@@ -53,7 +56,7 @@ pub(super) struct Retiring {
 }
 
 impl DiskThread {
-    /// Runs until no group can follow; then ends the log in order.
+    /// Runs until the last group; then ends the log in order.
     pub(super) fn run(mut self) {
         let written = self.write_all();
         if let Some(Retiring { retired, thread }) = self.retiring.take() {
@@ -83,8 +86,9 @@ impl DiskThread {
             let retiring = self.retiring.as_ref().map_or(&idle, |retiring| &retiring.retired);
             select! {
                 recv(self.groups) -> group => match group {
+                    Ok(group) if group.is_last => return Ok(()),
                     Ok(group) => self.write(group)?,
-                    Err(_) => return Ok(()),
+                    Err(_) => return Err(LogError::Stopped { reason: UNFINISHED.into() }),
                 },
                 recv(self.needed) -> needed => self.take_needed(needed),
                 recv(retiring) -> retired => self.take_retired(retired)?,
@@ -241,7 +245,14 @@ impl DiskThread {
             self.retiring = None;
             return Ok(());
         };
-        self.writer.retired(retired)?;
+        if let Err(error) = self.writer.retired(retired) {
+            if matches!(error, LogError::Space { .. }) {
+                // The next checkpoint begins another attempt.
+                self.needed_epoch = None;
+                return Ok(());
+            }
+            return Err(error);
+        }
         let bytes = self.writer.bytes();
         self.log.publish(|reading| reading.bytes = bytes);
         Ok(())
@@ -250,5 +261,81 @@ impl DiskThread {
     fn wake(&self) {
         // An error means that a message is there already.
         let _ = self.written.try_send(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shoal_position_log::{
+        CycleHeader, FleetIdentity, LogOptions, LogReader, ReadMode, ReadOptions, Recovered,
+        SimulatedDisk, Storage, create_log,
+    };
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    const LOG: &str = "log";
+
+    fn recovered(storage: &Arc<dyn Storage>) -> Recovered {
+        let options = ReadOptions { fleet: None, after_epoch: 0, mode: ReadMode::Recover };
+        LogReader::open(storage.clone(), LOG, options).unwrap().finish().unwrap()
+    }
+
+    /// Writes a group, and the last one if `is_complete`; returns the log, and whether it ended in
+    /// order.
+    fn run(is_complete: bool) -> (Arc<FleetLog>, bool) {
+        let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
+        create_log(&*storage, LOG).unwrap();
+        let options = LogOptions {
+            segment_bytes: 64 << 10,
+            reserve_bytes: 0,
+            ..LogOptions::new(FleetIdentity::new(1, "f").unwrap(), 2)
+        };
+        let (before, storage_of) = (recovered(&storage), storage.clone());
+        let writer = LogWriter::open(storage_of, LOG, options, before, 0, 3).unwrap();
+        let log = Arc::new(FleetLog::new("f", super::super::fleet_log::LogReading::default()));
+        let (groups_sender, groups) = crossbeam_channel::unbounded();
+        let (empty, _empty) = bounded(2);
+        let (written, _written) = bounded(1);
+        let mut group = PendingGroup::default();
+        let header = CycleHeader { epoch: 1, system_ms: 0, time_max_ms: 0 };
+        group.group.append(header, []).unwrap();
+        log.add_pending((1, 0), 0);
+        group.cycles = 1;
+        groups_sender.send(group).unwrap();
+        if is_complete {
+            groups_sender.send(PendingGroup { is_last: true, ..PendingGroup::default() }).unwrap();
+        }
+        drop(groups_sender);
+        let thread = DiskThread {
+            fleet: "f".into(),
+            writer,
+            log: log.clone(),
+            groups,
+            empty,
+            written,
+            needed: never(),
+            retention: Retention::default(),
+            follower_bytes: 0,
+            follower_keep: Duration::ZERO,
+            wall: WallClock::system(),
+            metrics: Metrics::default().fleet("f"),
+            needed_epoch: None,
+            prepares: true,
+            preparing: None,
+            retiring: None,
+        };
+        thread.run();
+        let found = recovered(&storage);
+        assert_eq!((found.end().epoch, log.reading().durable_epoch), (1, 1));
+        (log, found.was_clean())
+    }
+
+    #[test]
+    fn a_log_ends_in_order_only_behind_its_last_group() {
+        let (log, is_clean) = run(true);
+        assert!(is_clean && !log.has_failed());
+        let (log, is_clean) = run(false);
+        assert!(!is_clean && log.has_failed());
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct PendingGroup {
     pub(super) bytes: u64,
     /// A term that begins behind it: nothing is added any more.
     pub(super) term: Option<u64>,
+    /// Nothing follows: the log ends in order. Such a group is empty.
+    pub(super) is_last: bool,
 }
 
 /// See the file's head.
@@ -61,7 +63,7 @@ impl GroupThread {
     ///
     /// # Errors
     /// [`LogError::Input`] for a cycle that the log cannot hold.
-    pub(super) fn run(self) -> Result<(), LogError> {
+    pub(super) fn run(&self) -> Result<(), LogError> {
         let rows = RowsEncoder::new(&*self.codec, self.aim, self.space);
         let mut encoder = CycleEncoder { encoder: rows, rows: Vec::new() };
         let mut pending = PendingGroup::default();
@@ -69,7 +71,12 @@ impl GroupThread {
             let is_open = if pending.group.is_empty() && pending.term.is_none() {
                 match self.items.recv() {
                     Ok(item) => encoder.add(&mut pending, item)?,
-                    Err(_) => return Ok(()),
+                    Err(_) => {
+                        let last = PendingGroup { is_last: true, ..pending };
+                        // An error means that the disk's thread has ended.
+                        let _ = self.groups.send(last);
+                        return Ok(());
+                    }
                 }
                 true
             } else {

@@ -357,6 +357,7 @@ impl LogStart<'_> {
 
 fn group_work(thread: GroupThread, log: Arc<FleetLog>) -> impl FnOnce() + Send + 'static {
     move || {
+        // Before the end of the thread's channels, for which the disk's thread has another reason.
         if let Err(error) = thread.run() {
             log.fail(&error.to_string());
         }

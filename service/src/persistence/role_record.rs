@@ -5,10 +5,10 @@
 
 use std::fmt::Write as _;
 
-use shoal_position_log::{LogError, ServerFile, Storage};
+use shoal_position_log::{LogError, Storage, TextFile};
 
 /// The file.
-const FILE: ServerFile = ServerFile("server.role");
+const FILE: TextFile<'_> = TextFile("server.role");
 
 /// The role of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

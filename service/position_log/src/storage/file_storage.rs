@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -190,7 +190,15 @@ impl StorageFile for RealFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        if self.is_read_only { Ok(()) } else { self.file.sync_data() }
+        if self.is_read_only {
+            return Ok(());
+        }
+        self.file.sync_data()?;
+        // What a file has that no folder names is gone when it is closed.
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(io::Error::other("the file was removed while it was in use"));
+        }
+        Ok(())
     }
 
     fn length(&self) -> io::Result<u64> {
@@ -205,7 +213,7 @@ mod tests {
     use super::*;
     use crate::{
         CycleHeader, CycleSource as _, FleetIdentity, Group, LogOptions, LogReader, LogWriter,
-        LoggedRequest, ReadMode, ReadOptions, Recovered, RequestBody,
+        LoggedRequest, ReadMode, ReadOptions, Recovered, RequestBody, create_log,
     };
 
     #[test]
@@ -232,6 +240,15 @@ mod tests {
         assert_eq!(storage.list("").unwrap(), ["a"]);
     }
 
+    #[test]
+    fn a_file_that_was_removed_cannot_be_synced() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = FileStorage::new(folder.path()).create("a").unwrap();
+        file.sync_data().unwrap();
+        fs::remove_file(folder.path().join("a")).unwrap();
+        assert!(file.sync_data().unwrap_err().to_string().contains("was removed"));
+    }
+
     /// A file system without direct input and output: it creates the file, then refuses.
     fn refuse(options: &OpenOptions, path: &Path) -> io::Result<File> {
         options.clone().custom_flags(0).open(path)?;
@@ -240,7 +257,7 @@ mod tests {
 
     /// Writes a log of several segments.
     fn write_log(storage: &Arc<dyn Storage>) {
-        storage.create_dir(LOG).unwrap();
+        create_log(&**storage, LOG).unwrap();
         let fleet = FleetIdentity::new(7, "bus").unwrap();
         let options =
             LogOptions { segment_bytes: 64 << 10, reserve_bytes: 0, ..LogOptions::new(fleet, 5) };

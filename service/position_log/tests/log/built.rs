@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shoal_position_log::{
     CycleSource, Group, LogError, LogOptions, LogReader, ReadMode, Recovered, SimulatedDisk,
-    Storage,
+    Storage, create_log,
 };
 use shoal_testkit::Random;
 
@@ -39,7 +39,7 @@ impl Built {
     ) -> Self {
         let disk = SimulatedDisk::new(seed);
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-        storage.create_dir(LOG).unwrap();
+        create_log(&*storage, LOG).unwrap();
         let (mut chance, mut group, mut cycles) = (Random::new(seed), Group::new(), Vec::new());
         let mut log = open(&storage, options, 1).unwrap();
         for _ in 0..frames {

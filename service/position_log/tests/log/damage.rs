@@ -26,9 +26,38 @@ fn a_segment_that_is_absent_is_named() {
         let path = &segments[[0, 1, 3, segments.len() - 1][removed]];
         built.storage.remove(path).unwrap();
         let number = path.trim_end_matches(".segment").rsplit('/').next().unwrap();
-        let expected = if removed == 0 { "are needed" } else { number };
-        assert_says(&built.error(), &[expected, "estore the"]);
+        assert_says(&built.error(), &[number, "estore the"]);
     }
+}
+
+#[test]
+fn a_log_without_any_segment_is_damaged_until_the_loss_is_accepted() {
+    for are_bounds_left in [true, false] {
+        let built = Built::new(1, 20, 1_000, true);
+        let first = built.segments()[0].clone();
+        for name in built.storage.list(LOG).unwrap() {
+            if name != "bounds" || !are_bounds_left {
+                built.storage.remove(&format!("{LOG}/{name}")).unwrap();
+            }
+        }
+        let named = if are_bounds_left { &first } else { LOG };
+        assert_says(&built.error(), &[&format!("{named} is missing"), "Restore the"]);
+        // From a checkpoint of epoch 9.
+        repair(built.storage.clone(), LOG, options(16 << 10), 9, 5).unwrap();
+        let recovered = reader(&built.storage, 9, ReadMode::Recover).unwrap().finish().unwrap();
+        assert_eq!((recovered.end().epoch, recovered.term()), (9, Some(5)));
+    }
+}
+
+#[test]
+fn a_log_that_was_closed_ends_where_it_did() {
+    let built = Built::with(1, 4, 1_000, true, options(256 << 10));
+    assert_eq!(built.segments().len(), 1);
+    let path = &built.segments()[0];
+    let bytes = built.disk.bytes(path).unwrap();
+    // All frames, and with them what says that they were synced.
+    built.disk.put(path, &bytes[..4096]);
+    assert_says(&built.error(), &["the log ends at epoch", "was synced"]);
 }
 
 #[test]
@@ -80,7 +109,7 @@ fn a_short_file_is_found() {
     let bytes = built.disk.bytes(path).unwrap();
     for length in [0, 100, 4096, bytes.len() - 4096] {
         built.disk.put(path, &bytes[..length]);
-        assert_says(&built.error(), &[path, "the file"]);
+        assert_says(&built.error(), &[path]);
     }
 }
 

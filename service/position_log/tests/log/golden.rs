@@ -7,7 +7,8 @@ use std::sync::Arc;
 use shoal_position_log::{
     CheckpointHeader, CheckpointWriter, CycleHeader, CycleOutcome, EVERY_ROW, FrameKind, Group,
     LoggedCycle, LoggedNames, Manifest, ManifestEntry, ObjectIds, PastTerm, Position,
-    ProducerState, ReadMode, Section, SimulatedDisk, Storage, decode_producers, open_newest,
+    ProducerState, ReadMode, Section, SimulatedDisk, Storage, create_log, decode_producers,
+    open_newest,
 };
 use shoal_testkit::GoldenFolder;
 
@@ -145,7 +146,7 @@ fn misplaced_refused_rows_are_neither_written_nor_read() {
 fn log_version_1() {
     let disk = SimulatedDisk::new(1);
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    storage.create_dir(LOG).unwrap();
+    create_log(&*storage, LOG).unwrap();
     let mut log = open(&storage, options(16 << 10), 0x7e57).unwrap();
     let mut group = Group::new();
     cycles().iter().for_each(|cycle| cycle.append_to(&mut group));
@@ -161,7 +162,7 @@ fn log_version_1() {
 fn log_version_1_is_read() {
     let disk = SimulatedDisk::new(1);
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    storage.create_dir(LOG).unwrap();
+    create_log(&*storage, LOG).unwrap();
     for number in 1..=2 {
         let bytes = GOLDEN.bytes(&format!("log_v1_{number}.segment"));
         disk.put(&format!("{LOG}/000000000000000{number}.segment"), &bytes);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use shoal_position_log::{
     CheckpointHeader, CheckpointWriter, CycleSource, EpochState, Fault, Group, LogError,
     LogOptions, LogWriter, PastTerm, ReadMode, Retention, Retirement, Section, SimulatedDisk,
-    Storage, Terms, open_newest,
+    Storage, Terms, create_log, open_newest,
 };
 use shoal_testkit::Random;
 
@@ -151,7 +151,7 @@ impl World {
         if let Some((_, certain)) = self.lie.filter(|_| self.was_deceived()) {
             (self.synced, self.checkpoint, self.is_closed) = (certain, 0, false);
         }
-        self.storage.create_dir(LOG).map_err(storage_error)?;
+        create_log(&*self.storage, LOG)?;
         self.storage.create_dir(CHECKPOINT).map_err(storage_error)?;
         let found = open_newest(&self.storage, CHECKPOINT, Some(&fleet()))?;
         assert!(found.rejected.is_empty() || self.was_deceived(), "{:?}", found.rejected);

@@ -62,6 +62,7 @@ pub(super) fn lost_text(error: &LogError) -> String {
         LogError::Behind { needed, .. } => {
             format!("cycles after epoch {needed}, if there were any")
         }
+        LogError::Missing { .. } => "every cycle that no checkpoint has".to_owned(),
         LogError::Content { .. } => "everything from here on, for this version of Shoal".to_owned(),
         _ => "the server does not start with this log".to_owned(),
     }

@@ -1,5 +1,4 @@
-//! A small text of the server at the root of a data folder, replaced as a whole (LOG.md, section
-//! 11).
+//! A small text that is replaced as a whole (LOG.md, section 10.1).
 //!
 //! A crash leaves the old or the new text. A damaged file is an error.
 
@@ -13,11 +12,11 @@ use crate::wire::{page_align, put, u32_at};
 const MAGIC: [u8; 8] = *b"\x89SHSRV\r\n";
 const HEADER_BYTES: usize = 16;
 
-/// A file with a name at the root of a storage.
+/// The file of a text, by its path below the root of a storage.
 #[derive(Clone, Copy, Debug)]
-pub struct ServerFile(pub &'static str);
+pub struct TextFile<'a>(pub &'a str);
 
-impl ServerFile {
+impl TextFile<'_> {
     /// Reads the text; nothing if there is no file.
     ///
     /// # Errors
@@ -67,7 +66,7 @@ mod tests {
     #[test]
     fn a_text_reads_back_and_every_flipped_bit_is_found() {
         let disk = SimulatedDisk::new(1);
-        let file = ServerFile("server.role");
+        let file = TextFile("server.role");
         assert_eq!(file.load(&disk).unwrap(), None);
         for text in ["", "role leader\n", &"x".repeat(3 * PAGE_BYTES)] {
             file.store(&disk, text).unwrap();
