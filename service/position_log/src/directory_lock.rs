@@ -4,12 +4,14 @@
 //! the folder and leave its content, as with a lock file. The file `lock` in it names the holder,
 //! for messages only.
 
-use std::fs::{self, File, TryLockError};
-use std::io::Read;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::error::LogError;
 use crate::limits::LOCK_HOLDER_BYTES_MAX;
+use crate::storage::{PLAIN, check_regular};
 
 /// The file that names the holder.
 const HOLDER: &str = "lock";
@@ -45,7 +47,7 @@ impl DirectoryLock {
         let path = folder.join(HOLDER);
         let text = format!("process {} ({holder})\n", std::process::id());
         let failed = LogError::storage("write", path.display().to_string());
-        fs::write(&path, text).map_err(failed)?;
+        write_holder(&path, &text).map_err(failed)?;
         Ok(Self { _folder: opened })
     }
 
@@ -67,10 +69,21 @@ impl DirectoryLock {
     }
 }
 
+fn open_holder(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.custom_flags(PLAIN.bits().cast_signed()).open(path)?;
+    check_regular(&file).map(|()| file)
+}
+
+fn write_holder(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = open_holder(path, OpenOptions::new().write(true).create(true).truncate(false))?;
+    file.set_len(0)?;
+    file.write_all(text.as_bytes())
+}
+
 /// The holder that the file names. Best effort: its name is not worth another error.
 fn holder_of(folder: &Path) -> String {
     let mut text = Vec::new();
-    if let Ok(file) = File::open(folder.join(HOLDER)) {
+    if let Ok(file) = open_holder(&folder.join(HOLDER), OpenOptions::new().read(true)) {
         let _ = file.take(LOCK_HOLDER_BYTES_MAX as u64).read_to_end(&mut text);
     }
     let text = String::from_utf8_lossy(&text);
@@ -80,7 +93,24 @@ fn holder_of(folder: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn the_name_of_the_holder_is_written_to_a_regular_file_only() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (name, victim) = (folder.path().join(HOLDER), outside.path().join("victim"));
+        fs::write(&victim, "text").unwrap();
+        std::os::unix::fs::symlink(&victim, &name).unwrap();
+        DirectoryLock::acquire(folder.path(), "port 7070").unwrap_err();
+        assert_eq!(fs::read(&victim).unwrap(), b"text");
+        fs::remove_file(&name).unwrap();
+        let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &name, fifo, mode, 0).unwrap();
+        DirectoryLock::acquire(folder.path(), "port 7070").unwrap_err();
+        assert_eq!(holder_of(folder.path()), "another process");
+    }
 
     #[test]
     fn a_second_holder_is_refused_and_the_first_is_named() {

@@ -68,7 +68,7 @@ pub use retirement::{Retired, Retirement};
 pub use segment::{SegmentHeader, segment_path};
 pub use segment_list::SegmentEntry;
 pub use spare::{Spare, SpareJob};
-pub use storage::{Fault, FileStorage, SimulatedDisk, Storage, StorageFile};
+pub use storage::{Fault, FileStorage, SimulatedDisk, Storage, StorageFile, create_root};
 pub use terms::{EpochState, PastTerm, Terms};
 pub use text_file::TextFile;
 pub use whole_file::{read_file, replace_file};

@@ -56,6 +56,12 @@ impl Terms {
         &self.past
     }
 
+    /// Whether it is the current term or one before.
+    #[must_use]
+    pub fn knows(&self, term: u64) -> bool {
+        self.current == term || self.past.iter().any(|past| past.term == term)
+    }
+
     /// Takes over terms that ended after these, as a log records them, and the current one. Terms
     /// that are remembered already are not repeated.
     pub fn extend(&mut self, ended: &[PastTerm], current: u64) {

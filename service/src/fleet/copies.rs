@@ -1,6 +1,7 @@
 //! The part of a registry that replication uses: copies of a leader's fleets, and which server may
 //! create and delete fleets; and whether the past is kept.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -31,42 +32,59 @@ impl Registry {
         self
     }
 
-    /// Adds a copy of a leader's fleet; `fill` prepares its folder.
+    /// Puts a complete copy of a leader's fleet in the place of the fleet of its name, if there is
+    /// one, and starts it. Goes on if the caller ends.
     ///
     /// # Errors
-    /// Those of `fill`; as [`Registry::create`].
-    pub(crate) async fn add_copy<F: Future<Output = Result<(), ServiceError>>>(
+    /// [`ServiceError::NotFollower`], [`ServiceError::Log`]; as [`Registry::create`].
+    pub(crate) async fn install_copy(
+        self: &Arc<Self>,
+        name: FleetName,
+        spec: FleetSpec,
+        copy: FleetFolder,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        let registry = self.clone();
+        let installed = tokio::spawn(async move { registry.install(name, spec, copy).await });
+        installed.await.unwrap_or(Err(ServiceError::ShuttingDown))
+    }
+
+    async fn install(
         &self,
-        (name, spec, id): (FleetName, FleetSpec, u128),
-        fill: impl FnOnce(FleetFolder) -> F,
+        name: FleetName,
+        spec: FleetSpec,
+        copy: FleetFolder,
     ) -> Result<Arc<Fleet>, ServiceError> {
         let _changing = self.changing.lock().await;
         let Some(data) = self.data.clone() else { return Err(ServiceError::NoLog) };
-        let folder = blocking({
-            let (name, spec) = (name.clone(), spec.clone());
-            move || {
-                // A copy that was not completed.
-                data.unlist(&name)?;
-                data.add_copy(&name, &spec, id)
-            }
-        })
-        .await?;
-        fill(folder.clone()).await?;
+        if self.leader().is_none() {
+            return Err(ServiceError::NotFollower);
+        }
+        self.set_copying(&name, true);
+        if let Some(replaced) = self.write(|fleets| fleets.remove(&name)) {
+            replaced.end(FleetState::Deleted).await;
+            self.metrics.forget(name.as_str());
+        }
+        let folder = blocking(move || data.complete_copy(&copy)).await?;
         let fleet = self.start(name.clone(), spec, Some(folder)).await?;
         info!(fleet = %name, epoch = fleet.view().epoch, "a copy of the leader's fleet begins");
+        self.write(|fleets| fleets.insert(name.clone(), fleet.clone()));
         self.set_copying(&name, false);
-        self.write(|fleets| fleets.insert(name, fleet.clone()));
         Ok(fleet)
     }
 
-    /// Ends a copy of a leader's fleet. Its files get another name, `NAME.SUFFIX`, or are removed.
+    /// Waits for a copy that takes its place.
+    pub(crate) async fn copies_settled(&self) {
+        drop(self.changing.lock().await);
+    }
+
+    /// Ends a fleet that the leader does not have. Its files get another name, `NAME.SUFFIX`.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
-    pub(crate) async fn remove_copy(
+    pub(crate) async fn set_aside(
         &self,
         fleet: &Arc<Fleet>,
-        suffix: Option<String>,
+        suffix: String,
     ) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
         let name = fleet.name().clone();
@@ -76,16 +94,10 @@ impl Registry {
         let Some((data, folder)) = self.data.clone().zip(fleet.folder().cloned()) else {
             return Ok(());
         };
-        blocking(move || match suffix {
-            Some(suffix) => {
-                let to = data.set_aside(&folder, &suffix)?;
-                warn!(fleet = %name, to, "the files of the fleet are set aside");
-                Ok(())
-            }
-            None => {
-                data.unlist(&name)?;
-                data.remove_files(&folder)
-            }
+        blocking(move || {
+            let to = data.set_aside(&folder, &suffix)?;
+            warn!(fleet = %name, to, "the files of the fleet are set aside");
+            Ok(())
         })
         .await
     }
@@ -146,6 +158,24 @@ impl Registry {
         } else {
             copying.remove(name);
         }
+    }
+
+    /// Replaces the list of copies that the leader does not have; returns those that are new in it.
+    pub(crate) fn set_orphans(&self, orphans: BTreeSet<FleetName>) -> Vec<FleetName> {
+        let mut known = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = orphans.difference(&known).cloned().collect();
+        *known = orphans;
+        new
+    }
+
+    /// Confirms that a fleet may be deleted here: a follower may delete a copy that its leader does
+    /// not have.
+    ///
+    /// # Errors
+    /// As [`Self::check_leader`].
+    pub(super) fn check_deletable(&self, name: &FleetName) -> Result<(), ServiceError> {
+        let is_orphan = self.orphans.lock().unwrap_or_else(PoisonError::into_inner).contains(name);
+        if is_orphan { Ok(()) } else { self.check_leader() }
     }
 
     /// The error of a call to a fleet that is not there.

@@ -75,6 +75,8 @@ pub struct Registry {
     fleets: RwLock<BTreeMap<FleetName, Arc<Fleet>>>,
     /// Fleets of the leader whose copy is on its way.
     pub(super) copying: std::sync::Mutex<BTreeSet<FleetName>>,
+    /// Copies of fleets that the leader does not have any more.
+    pub(super) orphans: std::sync::Mutex<BTreeSet<FleetName>>,
     /// Held while a fleet is created or deleted, so that names are unique and their number limited.
     pub(super) changing: Mutex<()>,
 }
@@ -112,6 +114,7 @@ impl Registry {
             pool,
             fleets,
             copying: Default::default(),
+            orphans: Default::default(),
             changing,
         }
     }
@@ -404,7 +407,7 @@ impl Registry {
     /// [`ServiceError::FleetUnknown`]; [`ServiceError::Log`]: then the fleet is still there.
     pub async fn delete(&self, name: &FleetName) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
-        self.check_leader()?;
+        self.check_deletable(name)?;
         let fleet = self.find(name)?;
         // First, so that a fleet whose deletion fails is still there.
         let folder = match self.data.clone() {

@@ -130,21 +130,17 @@ fn fence_of(fleet: &Fleet, request: &v1::FenceRequest) -> Option<NewTerm> {
     let log = request.logs.iter().find(|log| is_this(&log.fleet_id))?;
     let promotion = request.promotions.iter().find(|promotion| is_this(&promotion.fleet_id));
     let terms = fleet.terms();
-    if promotion.is_some_and(|promotion| knows(&terms, promotion.term)) {
+    if promotion.is_some_and(|promotion| terms.knows(promotion.term)) {
         return None;
     }
     let epoch = parting(&terms, fleet.view().epoch, log)?;
     Some(NewTerm { name: fleet.name().as_str().to_owned(), id, term: log.term, epoch })
 }
 
-fn knows(terms: &Terms, term: u64) -> bool {
-    terms.current() == term || terms.past().iter().any(|past| past.term == term)
-}
-
 /// The last epoch that a fleet has in common with that of a promoted server; nothing if the fleet
 /// has its term.
 pub(super) fn parting(terms: &Terms, epoch: u64, log: &v1::LogDescription) -> Option<u64> {
-    if knows(terms, log.term) {
+    if terms.knows(log.term) {
         return None;
     }
     let own = terms.past().iter().map(|past| (past.term, past.last_epoch));

@@ -1,10 +1,11 @@
 //! Keeps the fleets of a follower as those of its leader: asks for the list at an interval, begins
 //! and ends copies, and runs one stream for each.
 //!
-//! A copy is deleted only if the data folder that it was copied from no longer lists it. Fleets of
-//! another origin are set aside.
+//! No copy is deleted here: one that the leader no longer lists stays until an operator deletes it,
+//! and another server at the leader's address is not followed. Fleets of an earlier leader are set
+//! aside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,32 +124,54 @@ impl FleetList {
         let answer = tokio::time::timeout(timeout, call).await;
         let answer = answer.map_err(|_| "no answer in time".to_owned())?;
         let answer = answer.map_err(|status| status.message().to_owned())?.into_inner();
-        self.apply(answer).await.map_err(|error| error.to_string())
+        self.apply(answer).await
     }
 
-    async fn apply(&mut self, answer: v1::DescribeLogsResponse) -> Result<(), ServiceError> {
+    async fn apply(&mut self, answer: v1::DescribeLogsResponse) -> Result<(), Problem> {
+        let failed = |error: ServiceError| error.to_string();
         let Some(newest) = self.newest.as_ref().map(watch::Sender::subscribe) else {
             return Ok(());
         };
         let mut fleets = BTreeMap::new();
         for log in answer.logs {
-            let fleet = copied(&log)?;
+            let fleet = copied(&log).map_err(failed)?;
             fleets.insert(fleet.name.clone(), fleet);
         }
-        let data = self.registry.data().cloned().ok_or(ServiceError::NoLog)?;
-        let is_known = data.role().leader_id == answer.server_id;
+        let data = self.registry.data().cloned().ok_or("there is no data folder")?;
+        let (leader_id, found) = (data.role().leader_id, answer.server_id);
+        let is_known = leader_id == found;
+        if !is_known && leader_id != 0 {
+            return Err(format!(
+                "another server answers there: its data folder is {found:016x}, not {leader_id:016x}. \
+                 Its fleets are not copied. Promote this server with `shoal promote --force`, or \
+                 follow the other one with an empty data folder"
+            ));
+        }
+        let mut orphans = BTreeSet::new();
         for fleet in self.registry.list() {
-            let id = identity(&fleet);
-            if fleets.get(fleet.name()).is_none_or(|copied| Some(copied.id) != id) {
-                self.remove(&fleet, is_known).await?;
+            if fleets.contains_key(fleet.name()) {
+                continue;
             }
+            if is_known {
+                orphans.insert(fleet.name().clone());
+            } else {
+                let suffix = format!("foreign-{:016x}", fleet.term());
+                self.registry.set_aside(&fleet, suffix).await.map_err(failed)?;
+            }
+        }
+        for name in self.registry.set_orphans(orphans) {
+            warn!(
+                fleet = %name,
+                "the leader does not have this fleet any more; the copy stays until `shoal fleets \
+                 delete` is called here"
+            );
         }
         if !is_known {
             let leader_id = answer.server_id;
             let changed = tokio::task::spawn_blocking(move || {
                 data.change_role(|role| role.leader_id = leader_id)
             });
-            changed.await.unwrap_or(Err(ServiceError::ShuttingDown))?;
+            changed.await.unwrap_or(Err(ServiceError::ShuttingDown)).map_err(failed)?;
         }
         self.streams.retain(|name, (id, stream)| {
             let is_kept = fleets.get(name).is_some_and(|fleet| fleet.id == *id);
@@ -168,16 +191,6 @@ impl FleetList {
             }
         }
         Ok(())
-    }
-
-    /// Removes a fleet that the leader does not have.
-    async fn remove(&mut self, fleet: &Arc<Fleet>, is_known: bool) -> Result<(), ServiceError> {
-        if let Some((_, stream)) = self.streams.remove(fleet.name()) {
-            stream.abort();
-        }
-        info!(fleet = %fleet.name(), "the leader does not have this fleet; the copy ends");
-        let aside = format!("foreign-{:016x}", fleet.term());
-        self.registry.remove_copy(fleet, (!is_known).then_some(aside)).await
     }
 }
 

@@ -5,12 +5,14 @@
 //! `fence` change the leader. The leader's side of the streams is in `rpc/follow.rs`.
 
 mod fence;
+mod fleet_copy;
 mod fleet_list;
 mod fleet_stream;
 mod group_assembly;
 #[cfg(test)]
 mod group_fuzz;
 mod leader_link;
+mod leader_stream;
 mod promotion;
 mod replication;
 

@@ -3,13 +3,12 @@
 //! The role is durable first, so that no restart turns it back. A crash before a term has begun is
 //! like any crash of a leader: recovery begins the term.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use shoal_proto::v1;
 use tonic::Code;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use super::fence;
 use super::fleet_list::identity;
@@ -33,6 +32,7 @@ impl Replication {
             return Err(ServiceError::LeaderReachable { leader: leader.to_string() });
         }
         self.stop().await;
+        self.registry.copies_settled().await;
         let fleets = self.registry.list();
         let replaced = fleets.iter().filter_map(|it| Some((identity(it)?, it.terms().current())));
         let replaced: Vec<_> = replaced.collect();
@@ -41,7 +41,6 @@ impl Replication {
             (role.is_fence_pending, role.replaced) = (true, replaced);
         })
         .await?;
-        self.forget_incomplete().await?;
         let mut terms = Vec::new();
         for fleet in self.registry.list() {
             match lead(&fleet).await {
@@ -54,23 +53,6 @@ impl Replication {
         let (registry, link) = (self.registry.clone(), self.link.clone());
         self.run(|stop| fence::deliver(registry, link, stop));
         Ok(terms)
-    }
-
-    /// Removes fleets from the list whose copy was not complete.
-    async fn forget_incomplete(&self) -> Result<(), ServiceError> {
-        let data = self.registry.data().cloned().ok_or(ServiceError::NoLog)?;
-        let complete: BTreeSet<_> =
-            self.registry.list().iter().map(|fleet| fleet.name().clone()).collect();
-        let forgotten = tokio::task::spawn_blocking(move || {
-            for (name, _, folder) in data.fleets()? {
-                if !complete.contains(&name) {
-                    warn!(fleet = %name, "the copy of the fleet is not complete");
-                    data.set_aside(&folder, "incomplete")?;
-                }
-            }
-            Ok(())
-        });
-        forgotten.await.unwrap_or(Err(ServiceError::ShuttingDown))
     }
 }
 

@@ -7,16 +7,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shoal_position_log::{
-    DirectoryLock, FileStorage, FleetIdentity, LogError, LogReader, Manifest, ManifestEntry,
-    ReadMode, ReadOptions, Storage, create_log,
+    DirectoryLock, FileStorage, FleetIdentity, LogError, LogOptions, LogReader, Manifest,
+    ManifestEntry, ReadMode, ReadOptions, Storage, create_log, create_root,
 };
 
 use tracing::warn;
 
+use super::copied_folder::{COPIED, COPYING, CopyRecord};
 use super::fleet_record;
 use super::role_record::RoleRecord;
 use crate::error::ServiceError;
 use crate::fleet::{FleetName, FleetSpec};
+use crate::limits::ServerLimits;
 
 /// See the file's head.
 #[derive(Clone)]
@@ -30,16 +32,24 @@ struct Inner {
     _lock: Option<DirectoryLock>,
 }
 
-/// The folders of one fleet.
+/// The folders of one fleet, or of a copy that is not complete.
 #[derive(Clone, Debug)]
 pub(crate) struct FleetFolder {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) identity: FleetIdentity,
+    /// Whether it is a copy on its way.
+    is_copying: bool,
 }
 
 impl FleetFolder {
+    /// The folder of a fleet in the list.
+    pub(super) fn new(storage: Arc<dyn Storage>, identity: FleetIdentity) -> Self {
+        Self { storage, identity, is_copying: false }
+    }
+
     fn root(&self) -> String {
-        format!("fleets/{}", self.identity.name)
+        let name = &self.identity.name;
+        if self.is_copying { beside(name, COPYING) } else { format!("fleets/{name}") }
     }
 
     pub(crate) fn log(&self) -> String {
@@ -52,6 +62,32 @@ impl FleetFolder {
 
     pub(crate) fn history(&self) -> String {
         format!("{}/history", self.root())
+    }
+
+    /// How its log is written.
+    pub(super) fn log_options(&self, limits: &ServerLimits) -> Result<LogOptions, ServiceError> {
+        Ok(LogOptions {
+            segment_bytes: limits.log_segment_bytes,
+            reserve_bytes: limits.log_reserve_bytes,
+            ..LogOptions::new(self.identity.clone(), random()?)
+        })
+    }
+
+    /// Whether it has a file that is more than the beginning of a fleet.
+    fn has_content(&self) -> Result<bool, LogError> {
+        for path in [self.log(), self.checkpoint(), self.history()] {
+            let failed = LogError::storage("list", self.storage.display(&path));
+            match self.storage.list(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                // A log that has not begun has its bounds.
+                names => {
+                    if names.map_err(failed)?.iter().any(|name| !name.starts_with("bounds")) {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Opens the log for reading; the cycles after the epoch are needed.
@@ -67,7 +103,7 @@ impl DataFolder {
     /// # Errors
     /// [`ServiceError::Log`].
     pub fn open(folder: &Path) -> Result<Self, ServiceError> {
-        std::fs::create_dir_all(folder).map_err(|source| ServiceError::Io {
+        create_root(folder).map_err(|source| ServiceError::Io {
             what: format!("creating the data folder {}", folder.display()),
             source,
         })?;
@@ -91,7 +127,9 @@ impl DataFolder {
     ) -> Result<Self, ServiceError> {
         let manifest = Mutex::new(Manifest::load(&*storage)?.unwrap_or_default());
         let role = Mutex::new(RoleRecord::load(&*storage)?);
-        Ok(Self(Arc::new(Inner { storage, manifest, role, _lock: lock })))
+        let data = Self(Arc::new(Inner { storage, manifest, role, _lock: lock }));
+        data.settle_copies()?;
+        Ok(data)
     }
 
     /// The fleets in the list, with their folders.
@@ -117,35 +155,136 @@ impl DataFolder {
         spec: &FleetSpec,
     ) -> Result<FleetFolder, ServiceError> {
         let id = u128::from(random()?) << 64 | u128::from(random()?);
-        self.add_copy(name, spec, id)
+        let folder = self.folder(FleetIdentity::new(id, name.as_str())?);
+        self.clear_place(&folder)?;
+        self.create_folders(&folder)?;
+        self.enlist(folder.identity.clone(), fleet_record::encode(name, spec))?;
+        Ok(folder)
     }
 
-    /// As [`Self::add`], with the identity of the fleet on another server.
-    ///
-    /// # Errors
-    /// [`ServiceError::Log`].
-    pub(crate) fn add_copy(
-        &self,
-        name: &FleetName,
-        spec: &FleetSpec,
-        id: u128,
-    ) -> Result<FleetFolder, ServiceError> {
-        let identity = FleetIdentity::new(id, name.as_str())?;
-        let folder = self.folder(identity.clone());
-        // A server that crashed while it deleted a fleet of this name may have left its files.
-        self.remove_files(&folder)?;
+    fn create_folders(&self, folder: &FleetFolder) -> Result<(), ServiceError> {
         create_log(&*folder.storage, &folder.log())?;
         let path = folder.checkpoint();
         let created = folder.storage.create_dir(&path);
-        created.map_err(|source| self.failed("create", &path, source))?;
-        let entry =
-            ManifestEntry { fleet: identity, description: fleet_record::encode(name, spec) };
+        created.map_err(|source| self.failed("create", &path, source))
+    }
+
+    /// Puts a fleet into the list, in place of one of its name.
+    fn enlist(&self, fleet: FleetIdentity, description: Vec<u8>) -> Result<(), ServiceError> {
+        let entry = ManifestEntry { fleet, description };
         self.change(|manifest| {
             // A creation that failed on a full disk may have left an entry.
             manifest.fleets.retain(|other| other.fleet.name != entry.fleet.name);
             manifest.fleets.push(entry);
-        })?;
+        })
+    }
+
+    /// Begins a copy of a fleet of another server, beside the fleet of that name; in place of a copy
+    /// that was not completed. When it is complete, the folder in its place gets the suffix `aside`;
+    /// without one it is removed, and its history continues.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) fn begin_copy(
+        &self,
+        name: &FleetName,
+        spec: &FleetSpec,
+        id: u128,
+        aside: Option<String>,
+    ) -> Result<FleetFolder, ServiceError> {
+        let identity = FleetIdentity::new(id, name.as_str())?;
+        let folder = FleetFolder { is_copying: true, ..self.folder(identity) };
+        // A completion that failed.
+        self.settle_copy(name.as_str())?;
+        self.remove_files(&folder)?;
+        self.create_folders(&folder)?;
+        let record = CopyRecord { id, description: fleet_record::encode(name, spec), aside };
+        record.store(&*folder.storage, &folder.root())?;
         Ok(folder)
+    }
+
+    /// Puts a complete, synced copy in the place of the fleet of its name, which no server part uses
+    /// any more. Returns its folder.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`]: the next start completes what has begun.
+    pub(crate) fn complete_copy(&self, copy: &FleetFolder) -> Result<FleetFolder, ServiceError> {
+        let name = &copy.identity.name;
+        self.rename(&copy.root(), &beside(name, COPIED))?;
+        self.settle_copy(name)?;
+        Ok(self.folder(copy.identity.clone()))
+    }
+
+    /// Puts `fleets/NAME.copied` in its place.
+    fn settle_copy(&self, name: &str) -> Result<(), ServiceError> {
+        let storage = &*self.0.storage;
+        let (copied, place) = (beside(name, COPIED), format!("fleets/{name}"));
+        if let Some(record) = CopyRecord::load(storage, &copied)? {
+            let replaced = self.folder(record.identity(name)?);
+            if storage.list(&replaced.log()).is_ok() {
+                // A former copy whose own place was not settled is replaced as any other.
+                match &record.aside {
+                    Some(aside) => {
+                        let to = self.free_name(&place, aside);
+                        self.rename(&place, &to)?;
+                        warn!(fleet = name, to = storage.display(&to), "a fleet is set aside");
+                    }
+                    None => {
+                        let history = format!("{copied}/history");
+                        let is_kept = storage.list(&history).is_err()
+                            && storage.list(&replaced.history()).is_ok();
+                        if is_kept {
+                            self.rename(&replaced.history(), &history)?;
+                        }
+                        self.remove_files(&replaced)?;
+                    }
+                }
+            }
+            self.rename(&copied, &place)?;
+        }
+        self.settle_place(name)
+    }
+
+    /// Puts a copy that has its place into the list.
+    fn settle_place(&self, name: &str) -> Result<(), ServiceError> {
+        let (storage, place) = (&*self.0.storage, format!("fleets/{name}"));
+        if let Some(record) = CopyRecord::load(storage, &place)? {
+            self.enlist(record.identity(name)?, record.description)?;
+            CopyRecord::remove(storage, &place)?;
+        }
+        Ok(())
+    }
+
+    /// Completes or removes the copies of the last run.
+    fn settle_copies(&self) -> Result<(), ServiceError> {
+        let folders = match self.0.storage.folders("fleets") {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            folders => folders.map_err(|source| self.failed("list", "fleets", source))?,
+        };
+        for folder in folders {
+            match folder.split_once('.') {
+                None => self.settle_place(&folder)?,
+                Some((name, COPIED)) => self.settle_copy(name)?,
+                Some((_, COPYING)) => {
+                    let path = format!("fleets/{folder}");
+                    let removed = self.0.storage.remove_dir(&path);
+                    removed.map_err(|source| self.failed("remove", &path, source))?;
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes place for the folder of a new fleet. What is there is not in the list: a server crashed
+    /// while it created a fleet of this name, or the list is older than the folder.
+    fn clear_place(&self, folder: &FleetFolder) -> Result<(), ServiceError> {
+        if !folder.has_content()? {
+            return self.remove_files(folder);
+        }
+        let to = self.set_aside(folder, "unlisted")?;
+        warn!(fleet = %folder.identity.name, to, "files that the list of fleets lacks are set aside");
+        Ok(())
     }
 
     /// Removes a fleet from the list; returns its folder. After an error the list is as before.
@@ -172,18 +311,28 @@ impl DataFolder {
         suffix: &str,
     ) -> Result<String, ServiceError> {
         let from = folder.root();
-        let mut to = format!("{from}.{suffix}");
-        for number in 2.. {
-            // A name that is free: listing the folder fails.
-            if folder.storage.list(&to).is_err() {
-                break;
-            }
-            to = format!("{from}.{suffix}.{number}");
-        }
-        let renamed = folder.storage.rename_dir(&from, &to);
-        renamed.map_err(|source| self.failed("rename", &from, source))?;
+        let to = self.free_name(&from, suffix);
+        self.rename(&from, &to)?;
         self.unlist(&FleetName::new("name", &folder.identity.name)?)?;
         Ok(folder.storage.display(&to))
+    }
+
+    /// `PATH.SUFFIX`, or with a number behind it, that no folder has.
+    fn free_name(&self, path: &str, suffix: &str) -> String {
+        let mut to = format!("{path}.{suffix}");
+        for number in 2.. {
+            // A name that is free: listing the folder fails.
+            if self.0.storage.list(&to).is_err() {
+                break;
+            }
+            to = format!("{path}.{suffix}.{number}");
+        }
+        to
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), ServiceError> {
+        let renamed = self.0.storage.rename_dir(from, to);
+        renamed.map_err(|source| self.failed("rename", from, source))
     }
 
     /// Whether the folder of a fleet exists: a crash may have come between renaming it and removing
@@ -216,7 +365,7 @@ impl DataFolder {
     }
 
     fn folder(&self, identity: FleetIdentity) -> FleetFolder {
-        FleetFolder { storage: self.0.storage.clone(), identity }
+        FleetFolder::new(self.0.storage.clone(), identity)
     }
 
     /// Removes the files of a fleet that is not in the list.
@@ -247,6 +396,11 @@ impl DataFolder {
             Ok(())
         })
     }
+}
+
+/// A folder beside that of a fleet.
+fn beside(name: &str, suffix: &str) -> String {
+    format!("fleets/{name}.{suffix}")
 }
 
 /// Refuses a folder with fleets whose list is missing: a server that began a new list would remove

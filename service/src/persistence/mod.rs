@@ -3,6 +3,7 @@
 //! The formats and the files are those of `shoal_position_log`; this folder drives them.
 
 mod checkpoint;
+mod copied_folder;
 mod data_folder;
 #[cfg(any(test, feature = "cuda"))]
 mod device_codec;
@@ -13,6 +14,7 @@ mod follower_table;
 mod group_thread;
 mod history;
 mod log_content;
+mod log_copy;
 mod log_purge;
 mod log_sink;
 mod read_ahead;
@@ -30,6 +32,7 @@ pub use fleet_log::{FleetLog, LogCondition, LogDepth, LogReading, SyncReading};
 pub(crate) use fleet_record::spec as recorded_spec;
 pub use history::{HistoryKeep, HistoryReading};
 pub(crate) use log_content::{LogContent, ReadDepth, SegmentContent, SegmentState};
+pub(crate) use log_copy::LogCopy;
 pub(crate) use read_ahead::record as logged_record;
 pub(crate) use recovery::{RecoveredFleet, RecoveryTools, recover};
 pub(crate) use role_record::{NewTerm, RoleRecord, StoredRole};

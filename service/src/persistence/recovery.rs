@@ -11,10 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{bounded, unbounded};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 use shoal_engine::{EngineOptions, Request, Ticket};
-use shoal_position_log::{
-    LogError, LogOptions, LogWriter, ReadMode, Recovered, Retention, Terms, list_segments,
-    open_newest,
-};
+use shoal_position_log::{LogError, LogWriter, ReadMode, Recovered, Retention, Terms, open_newest};
 use tracing::{info, warn};
 
 use super::checkpoint::{self, CheckpointThread, CheckpointTools};
@@ -72,7 +69,7 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     let started = Instant::now();
     let mut replay = Replay::new(tools)?;
     let checkpoint = replay.load_checkpoint(tools)?;
-    let reader = tools.folder.read_log(first_epoch(tools, &replay)?, ReadMode::Recover)?;
+    let reader = tools.folder.read_log(replay.epoch, ReadMode::Recover)?;
     let mut progress = Progress::new(&tools.folder.identity.name);
     let recovered = read_ahead(reader, |batches| {
         for CycleBatch { cycles, remaining_bytes } in batches {
@@ -108,14 +105,6 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     let fleet = open_log(tools, replay, checkpoint, recovered)?;
     fleet.log.publish(|reading| reading.recovery = recovery);
     Ok(fleet)
-}
-
-/// The epoch after which the log is read.
-fn first_epoch(tools: &RecoveryTools<'_>, replay: &Replay) -> Result<u64, ServiceError> {
-    let FleetFolder { storage, .. } = tools.folder;
-    // A follower that ended between the copy of a checkpoint and the first segment.
-    let is_copy = tools.follows && list_segments(storage.clone(), &tools.folder.log())?.is_empty();
-    Ok(if is_copy { 0 } else { replay.epoch })
 }
 
 /// What a checkpoint says about the log.
@@ -245,12 +234,7 @@ fn open_log(
     recovered: Recovered,
 ) -> Result<RecoveredFleet, ServiceError> {
     let Replay { engine, producers, epoch, clock_ms, .. } = replay;
-    let limits = tools.limits;
-    let options = LogOptions {
-        segment_bytes: limits.log_segment_bytes,
-        reserve_bytes: limits.log_reserve_bytes,
-        ..LogOptions::new(tools.folder.identity.clone(), random()?)
-    };
+    let options = tools.folder.log_options(tools.limits)?;
     let read = recovered.clone();
     let (storage, folder) = (tools.folder.storage.clone(), tools.folder.log());
     let last_term = read.term().or(checkpoint.terms.as_ref().map(Terms::current));

@@ -81,7 +81,7 @@ impl StoredFolder {
         let manifest = Manifest::load(&*read_only)?.unwrap_or_default();
         let unlisted = unlisted(folder, &manifest);
         let fleets = manifest.fleets.into_iter().map(|entry| StoredFleet {
-            folder: FleetFolder { storage: read_only.clone(), identity: entry.fleet },
+            folder: FleetFolder::new(read_only.clone(), entry.fleet),
             description: entry.description,
             writable: writable.clone(),
         });
@@ -134,7 +134,7 @@ impl StoredFleet {
     /// # Errors
     /// [`LogError::Storage`] if they cannot be listed.
     pub(crate) fn checkpoints(&self) -> Result<Vec<StoredCheckpoint>, LogError> {
-        let FleetFolder { storage, identity } = &self.folder;
+        let FleetFolder { storage, identity, .. } = &self.folder;
         let folder = self.folder.checkpoint();
         let mut epochs = checkpoint_epochs(&**storage, &folder)?;
         epochs.reverse();

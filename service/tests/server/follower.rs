@@ -438,7 +438,7 @@ async fn follows_in_turn(
 }
 
 /// As [`drive`], once the server takes changes: after a start it waits for a fence.
-async fn drive_when_open(server: &Running, random: &mut Random, first: u64, count: u64) {
+pub(crate) async fn drive_when_open(server: &Running, random: &mut Random, first: u64, count: u64) {
     let mut positions = server.positions().await;
     let one = message(random, first);
     until(async || positions.once(one.clone()).await.is_ok()).await;
@@ -507,10 +507,17 @@ async fn fleets_are_created_and_deleted_with_those_of_the_leader() {
         found.is_ok_and(|fleet| fleet.into_inner().fleet.unwrap().object_count == 0)
     })
     .await;
-    fleets.delete_fleet(delete).await.unwrap();
-    until(async || names(&follower).await == ["default"]).await;
-    // The list forgets the fleet first, then its folder goes.
-    until(async || copy.list("fleets/bus/log").is_err()).await;
+    let folders = copy.folders("fleets").unwrap();
+    assert!(folders.iter().any(|name| name.starts_with("bus.replaced-")), "{folders:?}");
+    // Deleted at the leader, it stays until it is deleted here.
+    let mut of_follower = follower.fleets().await;
+    refused(of_follower.delete_fleet(delete.clone()).await, "FOLLOWER");
+    fleets.delete_fleet(delete.clone()).await.unwrap();
+    until(async || of_follower.delete_fleet(delete.clone()).await.is_ok()).await;
+    assert_eq!(names(&follower).await, ["default"]);
+    copy.list("fleets/bus/log").unwrap_err();
+    let other = v1::DeleteFleetRequest { name: "default".into() };
+    refused(of_follower.delete_fleet(other).await, "FOLLOWER");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,11 +4,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use shoal_position_log::{Fault, SimulatedDisk, Storage as _};
 use shoal_proto::v1;
 use shoal_service::ServiceError;
 use shoal_service::fleet::Token;
+use shoal_service::limits::FOLLOW_LIST_MS;
 use shoal_service::persistence::DataFolder;
 use shoal_service::server::Environment;
 use shoal_testkit::Random;
@@ -16,8 +18,8 @@ use shoal_testkit::server::{FreePort, Serving, bind_any};
 use tokio::net::TcpSocket;
 
 use crate::follower::{
-    answers, assert_equal, caught_up, crashed, drive, follow, following, lead, leading, numbered,
-    on, promote, state,
+    ANY, answers, assert_equal, caught_up, crashed, drive, drive_when_open, follow, following,
+    lead, leading, numbered, on, promote, state,
 };
 use crate::running::{ReportsOnce as _, Running, environment, refused, until, world};
 
@@ -169,6 +171,91 @@ async fn a_copy_that_crashes_at_any_operation_becomes_whole() {
     let points = crash_everywhere(&SimulatedDisk::new(33), &leader, &token, |_| ()).await;
     println!("{points} points");
     assert!(points > 30);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_stay_when_the_leader_loses_its_folder() {
+    let (disk, copy) = (SimulatedDisk::new(14), SimulatedDisk::new(15));
+    let leader = lead(&disk).await;
+    let follower = follow(&copy, leader.address).await;
+    let token = drive(&leader, &mut Random::new(14), 1, 20).await;
+    caught_up(&leader).await;
+    let (address, expected) = (leader.address, state(&follower, token.clone()).await);
+    leader.stop().await;
+    // An empty server at the same address.
+    let empty = Running::start_at(address, on(&SimulatedDisk::new(16)), leading(1 << 30)).await;
+    until(async || empty.metric("shoal_connections").await >= 1.0).await;
+    tokio::time::sleep(Duration::from_millis(2 * FOLLOW_LIST_MS)).await;
+    let found = state(&follower, token.clone()).await;
+    assert_eq!((found.objects, found.fixes), (expected.objects.clone(), expected.fixes.clone()));
+    promote(&follower, true).await.unwrap();
+    let found = state(&follower, token).await;
+    assert_eq!((found.objects, found.fixes), (expected.objects, expected.fixes));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_answers_and_can_be_promoted_until_its_replacement_is_complete() {
+    let (disk, copy) = (SimulatedDisk::new(17), SimulatedDisk::new(18));
+    let leader = Running::start_in(on(&disk), leading(10_000)).await;
+    let follower = follow(&copy, leader.address).await;
+    let (mut random, mut next) = (Random::new(17), 1);
+    let token = drive(&leader, &mut random, next, 20).await;
+    next += 20;
+    caught_up(&leader).await;
+    let expected = state(&follower, token.clone()).await;
+    follower.stop().await;
+    // The log of the leader no longer reaches back to the follower's end.
+    let address = leader.address;
+    leader.stop().await;
+    let mut options = leading(10_000);
+    options.limits.log_follower_ms = 0;
+    let leader = Running::start_at(address, on(&disk), options).await;
+    drive_when_open(&leader, &mut random, next, 2).await;
+    next += 2;
+    until(async || {
+        drive(&leader, &mut random, next, 20).await;
+        next += 20;
+        let log = leader.fleet("").await.log.unwrap();
+        log.segment > 8 && log.byte_count <= 4 * (64 << 10)
+    })
+    .await;
+    // The follower's disk fails at each operation of the second copy in turn; the leader is gone
+    // by then. Each time the state that it had, or the whole new one, is there and is promoted.
+    let nobody = TcpSocket::new_v4().unwrap();
+    nobody.bind(ANY).unwrap();
+    let nobody_at = nobody.local_addr().unwrap();
+    let (mut old, mut new) = (0, 0);
+    for at in (0..).step_by(3) {
+        let copy = copy.fork(at);
+        let follower = follow(&copy, address).await;
+        copy.inject(copy.operations() + at, Fault::Crash);
+        let last = leader.fleet("").await.log.unwrap().durable_epoch;
+        until(async || {
+            let fleet = follower.fleets().await.get_fleet(v1::GetFleetRequest::default()).await;
+            let is_new = |fleet: v1::GetFleetResponse| fleet.fleet.unwrap().epoch >= last;
+            copy.has_crashed() || fleet.is_ok_and(|fleet| is_new(fleet.into_inner()))
+        })
+        .await;
+        let was_reached = copy.has_crashed();
+        let copy = crashed(&copy, at);
+        follower.abandon().await;
+        // Nobody answers at the address of the leader.
+        let again = follow(&copy, nobody_at).await;
+        promote(&again, false).await.unwrap();
+        let found = state(&again, token.clone()).await;
+        if found.fixes == expected.fixes {
+            old += 1;
+        } else {
+            assert!(again.fleet("").await.epoch >= last, "operation {at}");
+            new += 1;
+        }
+        again.stop().await;
+        if !was_reached {
+            break;
+        }
+    }
+    println!("{old} times the old copy, {new} times the new one");
+    assert!(old > 10 && new > 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

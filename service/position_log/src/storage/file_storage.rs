@@ -1,12 +1,14 @@
 //! Real files, past the page cache where the file system supports it.
 //!
 //! Direct writes do not evict the server's other files from memory, and a read after a restart
-//! shows what the disk has, not what a failed write left in the cache.
+//! shows what the disk has, not what a failed write left in the cache. Below the root only folders
+//! and regular files are used: a folder may come from somewhere else, and a symbolic link in it
+//! would lead out of it, a FIFO would never answer.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
 
@@ -42,17 +44,50 @@ impl FileStorage {
         if self.is_read_only { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
+    /// A path below the root, none of whose parts is a symbolic link.
+    fn path(&self, path: &str) -> io::Result<PathBuf> {
+        let mut full = self.root.clone();
+        for part in Path::new(path).components() {
+            if !matches!(part, Component::Normal(_)) {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "it leads out of the folder",
+                ));
+            }
+            full.push(part);
+            if fs::symlink_metadata(&full).is_ok_and(|found| found.is_symlink()) {
+                let link = full.display();
+                return Err(io::Error::other(format!("{link} is a symbolic link")));
+            }
+        }
+        Ok(full)
+    }
+
+    /// The names of the folders in a folder, or of everything else, ascending.
+    fn entries(&self, folder: &str, are_folders: bool) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.path(folder)?)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() == are_folders {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
     fn open_with(&self, path: &str, options: &mut OpenOptions) -> io::Result<Box<dyn StorageFile>> {
-        let path = self.root.join(path);
+        let path = self.path(path)?;
         options
             .read(true)
             .write(!self.is_read_only)
-            .custom_flags(OFlags::DIRECT.bits().cast_signed());
+            .custom_flags((PLAIN | OFlags::DIRECT).bits().cast_signed());
         let file = match (self.open_direct)(options, &path) {
             // The file system has no direct input and output.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 // A refused open may have created the file.
-                options.create_new(false).custom_flags(0).create(!self.is_read_only);
+                options.create_new(false).create(!self.is_read_only);
+                options.custom_flags(PLAIN.bits().cast_signed());
                 let file = options.open(&path)?;
                 // Pages whose write failed look written: the disk's own are read instead.
                 if !self.is_read_only {
@@ -63,17 +98,52 @@ impl FileStorage {
             }
             other => other?,
         };
+        check_regular(&file)?;
         Ok(Box::new(RealFile { file, is_read_only: self.is_read_only }))
     }
 }
 
+/// Flags of every open: no symbolic link is followed, and a FIFO is not waited for.
+pub(crate) const PLAIN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK);
+
+/// Confirms that an open file is a file.
+pub(crate) fn check_regular(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() { Ok(()) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+/// Creates a folder and its parents, durably; no error if it exists.
+///
+/// # Errors
+/// Of the operating system.
+pub fn create_root(folder: &Path) -> io::Result<()> {
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            create_root(parent)?;
+            return create_root(folder);
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {
+            // Its creator may have crashed before this. Others own it where this is not allowed.
+            return match File::open(parent).and_then(|parent| parent.sync_all()) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+                synced => synced,
+            };
+        }
+        created => created?,
+    }
+    File::open(parent)?.sync_all()
+}
+
 fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    let flags = (PLAIN | OFlags::DIRECTORY).bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(folder)?.sync_all()
 }
 
 impl Storage for FileStorage {
     fn create_dir(&self, folder: &str) -> io::Result<()> {
         self.check_writable()?;
+        self.path(folder)?;
         let mut path = self.root.clone();
         for part in folder.split('/').filter(|part| !part.is_empty()) {
             let parent = path.clone();
@@ -90,7 +160,7 @@ impl Storage for FileStorage {
 
     fn remove_dir(&self, folder: &str) -> io::Result<()> {
         self.check_writable()?;
-        let path = self.root.join(folder);
+        let path = self.path(folder)?;
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
@@ -100,7 +170,7 @@ impl Storage for FileStorage {
 
     fn rename_dir(&self, from: &str, to: &str) -> io::Result<()> {
         self.rename(from, to)?;
-        let path = self.root.join(to);
+        let path = self.path(to)?;
         sync_folder(path.parent().unwrap_or(&self.root))
     }
 
@@ -111,34 +181,32 @@ impl Storage for FileStorage {
 
     fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
         // Without this check the fallback would create the file.
-        fs::metadata(self.root.join(path))?;
+        if !fs::symlink_metadata(self.path(path)?)?.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
         self.open_with(path, &mut OpenOptions::new())
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(self.root.join(folder))? {
-            let entry = entry?;
-            if !entry.file_type()?.is_dir() {
-                names.push(entry.file_name().to_string_lossy().into_owned());
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
+        self.entries(folder, false)
+    }
+
+    fn folders(&self, folder: &str) -> io::Result<Vec<String>> {
+        self.entries(folder, true)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.check_writable()?;
-        fs::rename(self.root.join(from), self.root.join(to))
+        fs::rename(self.path(from)?, self.path(to)?)
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
         self.check_writable()?;
-        fs::remove_file(self.root.join(path))
+        fs::remove_file(self.path(path)?)
     }
 
     fn sync_dir(&self, folder: &str) -> io::Result<()> {
-        if self.is_read_only { Ok(()) } else { sync_folder(&self.root.join(folder)) }
+        if self.is_read_only { Ok(()) } else { sync_folder(&self.path(folder)?) }
     }
 
     fn free_bytes(&self) -> io::Result<u64> {
@@ -238,6 +306,65 @@ mod tests {
             assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
         }
         assert_eq!(storage.list("").unwrap(), ["a"]);
+    }
+
+    #[test]
+    fn only_folders_and_regular_files_below_the_root_are_used() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let victim = outside.path().join("victim");
+        fs::write(&victim, [7; PAGE_BYTES]).unwrap();
+        fs::create_dir(folder.path().join("log")).unwrap();
+        let link = |to: &Path, at: &str| {
+            std::os::unix::fs::symlink(to, folder.path().join(at)).unwrap();
+        };
+        link(&victim, "log/link");
+        link(outside.path(), "out");
+        link(&outside.path().join("new"), "log/dangling");
+        let (file, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, folder.path().join("log/fifo"), file, mode, 0)
+            .unwrap();
+        fs::create_dir(folder.path().join("log/folder")).unwrap();
+        for storage in [FileStorage::new(folder.path()), FileStorage::read_only(folder.path())] {
+            for (path, reason) in [
+                ("log/link", "link is a symbolic link"),
+                ("log/dangling", "dangling is a symbolic link"),
+                ("out/victim", "out is a symbolic link"),
+                ("log/fifo", "no regular file"),
+                ("log/folder", "no regular file"),
+                ("../victim", "leads out"),
+            ] {
+                let error = storage.open(path).unwrap_err().to_string();
+                assert!(error.contains(reason), "{path}: {error}");
+            }
+            assert!(storage.list("out").is_err());
+        }
+        let storage = FileStorage::new(folder.path());
+        storage.create("log/dangling").unwrap_err();
+        storage.create("out/new").unwrap_err();
+        storage.create_dir("out/new").unwrap_err();
+        storage.remove("out/victim").unwrap_err();
+        storage.rename("out/victim", "out/other").unwrap_err();
+        storage.sync_dir("out").unwrap_err();
+        storage.sync_dir("log/fifo").unwrap_err();
+        storage.remove_dir("log").unwrap();
+        storage.remove_dir("out").unwrap_err();
+        assert_eq!(fs::read(&victim).unwrap(), [7; PAGE_BYTES]);
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_root_is_created_with_its_parents() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("a/b/c");
+        create_root(&root).unwrap();
+        create_root(&root).unwrap();
+        assert_eq!(FileStorage::new(folder.path()).folders("a").unwrap(), ["b"]);
+        fs::write(root.join("file"), "").unwrap();
+        assert_eq!(
+            create_root(&root.join("file")).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
+        create_root(&root.join("file/d")).unwrap_err();
     }
 
     #[test]

@@ -361,6 +361,18 @@ impl Storage for SimulatedDisk {
         Ok(inside.map(|path| path.rsplit('/').next().unwrap_or(path).to_owned()).collect())
     }
 
+    fn folders(&self, folder: &str) -> io::Result<Vec<String>> {
+        let mut state = self.state();
+        state.begin_whole(false)?;
+        if !state.folders.contains(folder) {
+            return Err(missing());
+        }
+        let inside = state.folders.iter().filter(|path| {
+            !path.is_empty() && path.as_str() != folder && folder_of(path) == folder
+        });
+        Ok(inside.map(|path| path.rsplit('/').next().unwrap_or(path).to_owned()).collect())
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
         state.begin_whole(false)?;

@@ -39,6 +39,11 @@ pub trait Storage: Send + Sync + Debug {
     /// # Errors
     /// As above.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
+    /// The names of the folders in a folder, ascending.
+    ///
+    /// # Errors
+    /// As above.
+    fn folders(&self, folder: &str) -> io::Result<Vec<String>>;
     /// Renames a file within its folder and replaces the target. Durable after [`Self::sync_dir`].
     ///
     /// # Errors

@@ -1,0 +1,120 @@
+//! Copies a fleet beside the one that is there: the leader's newest checkpoint, then its log up to
+//! its last durable cycle.
+//!
+//! Until the copy is complete nothing else changes: the fleet in its place answers, and can be
+//! promoted.
+
+use shoal_client::Transport;
+use shoal_position_log::CheckpointImport;
+use shoal_proto::v1;
+use shoal_proto::v1::follow_response::Kind;
+use shoal_proto::v1::log_service_client::LogServiceClient;
+use tonic::Streaming;
+use tracing::info;
+
+use super::fleet_list::Problem;
+use super::fleet_stream::CopiedFleet;
+use super::group_assembly::GroupAssembly;
+use super::leader_stream::LeaderStream;
+use crate::error::ServiceError;
+use crate::fleet::Registry;
+use crate::persistence::{FleetFolder, LogCopy};
+
+/// Runs work of the disk beside the tasks.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or(Err(ServiceError::ShuttingDown)).map_err(|error| error.to_string())
+}
+
+/// Returns the folder of the complete copy. The folder in its place is to get the suffix `aside`,
+/// or to be removed.
+pub(super) async fn fetch(
+    registry: &Registry,
+    service: &mut LogServiceClient<Transport>,
+    copied: &CopiedFleet,
+    follower: &str,
+    aside: Option<String>,
+) -> Result<FleetFolder, Problem> {
+    let CopiedFleet { name, spec, id, .. } = copied.clone();
+    let data = registry.data().cloned().ok_or("there is no data folder")?;
+    let limits = registry.limits().clone();
+    let folder = on_disk(move || data.begin_copy(&name, &spec, id, aside)).await?;
+    let request = v1::FetchCheckpointRequest {
+        fleet: copied.name.as_str().to_owned(),
+        fleet_id: id.to_be_bytes().to_vec(),
+    };
+    let parts =
+        service.fetch_checkpoint(request).await.map_err(|status| message(&status))?.into_inner();
+    import(folder.clone(), parts, limits.log_reserve_bytes).await?;
+    let of_copy = folder.clone();
+    let mut copy = on_disk(move || LogCopy::open(&of_copy, &limits)).await?;
+    let (term, epoch) = copy.end();
+    let start = v1::FollowStart {
+        fleet: copied.name.as_str().to_owned(),
+        fleet_id: id.to_be_bytes().to_vec(),
+        term,
+        epoch,
+        follower: follower.to_owned(),
+    };
+    let mut stream = LeaderStream::open(service, start).await?;
+    let mut group = GroupAssembly::default();
+    loop {
+        match stream.next().await? {
+            Kind::Verdict(verdict) => match verdict.state() {
+                v1::FollowState::Continues => {}
+                state => return Err(format!("the leader's log does not continue: {state:?}")),
+            },
+            Kind::Group(part) => {
+                let cycles = group.add(&part, copy.end().1)?;
+                let records: Vec<_> = cycles.into_iter().map(|cycle| cycle.encoded).collect();
+                if !records.is_empty() {
+                    copy = on_disk(move || copy.append(&records).map(|()| copy)).await?;
+                    stream.acknowledge(copy.end().1);
+                }
+            }
+            Kind::Term(v1::TermStart { term, epoch }) => {
+                copy = on_disk(move || copy.begin_term(term, epoch).map(|()| copy)).await?;
+            }
+            // It follows the cycles up to its epoch.
+            Kind::Progress(v1::FollowProgress { durable_epoch, .. }) => {
+                on_disk(move || copy.close()).await?;
+                info!(fleet = %copied.name, epoch = durable_epoch, "a copy is complete");
+                return Ok(folder);
+            }
+        }
+    }
+}
+
+fn message(status: &tonic::Status) -> Problem {
+    status.message().to_owned()
+}
+
+/// Writes a checkpoint that arrives in parts.
+async fn import(
+    folder: FleetFolder,
+    mut parts: Streaming<v1::FetchCheckpointResponse>,
+    reserve_bytes: u64,
+) -> Result<(), Problem> {
+    let mut import = None;
+    while let Some(part) = parts.message().await.map_err(|status| message(&status))? {
+        let folder = folder.clone();
+        let appended = on_disk(move || {
+            let mut import = match import {
+                Some(import) => import,
+                None => {
+                    let path = folder.checkpoint();
+                    CheckpointImport::create(folder.storage, &path, reserve_bytes)?
+                }
+            };
+            import.append(&part.data)?;
+            Ok(import)
+        });
+        import = Some(appended.await?);
+    }
+    let Some(import) = import else { return Ok(()) };
+    let epoch = on_disk(move || Ok(import.finish(&folder.identity)?)).await?;
+    info!(epoch, "a checkpoint of the leader is copied");
+    Ok(())
+}
