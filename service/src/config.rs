@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::Resettable;
 use clap::{Args as _, Command, FromArgMatches as _};
 use serde::Deserialize as _;
+use shoal_client::Secret;
 use shoal_engine::Clock;
 use shoal_table::SpeedUnit;
 
@@ -21,6 +22,7 @@ use crate::cli::values::millis;
 use crate::error::ServiceError;
 use crate::fleet::{FleetKind, event_clock_lead_ms};
 use crate::follower::LeaderLink;
+use crate::limits::REPLICATION_SECRET_BYTES_MIN;
 use crate::logs::{self, LogFormat};
 use crate::persistence::HistoryKeep;
 use crate::tls::TlsOptions;
@@ -77,7 +79,7 @@ impl ServeConfig {
         // A replay passes a minute in far less; the times of its file are further apart.
         let lead_default_ms = replay.is_some().then(|| event_clock_lead_ms(60_000, default_ttl_ms));
         let tls = tls_options(&settings)?;
-        let leader_link = leader_link(&settings, tls.as_ref());
+        let leader_link = leader_link(&settings, tls.as_ref())?;
         let options = ServerOptions {
             listen: settings.listen.unwrap_or(default.listen),
             metrics_listen: settings.metrics_listen,
@@ -243,12 +245,29 @@ fn tls_options(settings: &Settings) -> Result<Option<TlsOptions>, CliError> {
 
 /// How this server identifies itself to its leader. Its own certificate serves where the leader
 /// requires one.
-fn leader_link(settings: &Settings, tls: Option<&TlsOptions>) -> LeaderLink {
-    LeaderLink {
+fn leader_link(settings: &Settings, tls: Option<&TlsOptions>) -> Result<LeaderLink, CliError> {
+    let replication_secret = settings.replication_secret.as_deref().map(replication_secret);
+    Ok(LeaderLink {
+        replication_secret: replication_secret.transpose()?,
         token_file: settings.follow_token_file.clone(),
         tls_ca: settings.follow_tls_ca.clone(),
         identity: tls.map(|tls| (tls.certificate.clone(), tls.key.clone())),
+    })
+}
+
+/// The secret in a file.
+///
+/// # Errors
+/// [`CliError::Usage`], without the secret.
+pub(crate) fn replication_secret(file: &Path) -> Result<Secret, CliError> {
+    let secret = Secret::read(file).map_err(CliError::Usage)?;
+    if secret.expose().len() < REPLICATION_SECRET_BYTES_MIN {
+        return Err(CliError::Usage(format!(
+            "{}: a replication secret has {REPLICATION_SECRET_BYTES_MIN} characters or more",
+            file.display()
+        )));
     }
+    Ok(secret)
 }
 
 /// What the settings say about the history.
@@ -379,7 +398,7 @@ mod tests {
         reflection = false\naudit_log = 'audit.jsonl'\nfollow_token_file = 'token'
         follow_tls_ca = 'leader.pem'\ndata = 'shoal-data'\nhistory = true
         history_retention = '7d'\nhistory_bytes = '4GiB'
-        gpu_history_memory = '1GiB'\nfollow = '127.0.0.1:7'
+        gpu_history_memory = '1GiB'\nfollow = '127.0.0.1:7'\nreplication_secret = 'secret'
         log_aim = 'small'\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
         speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
 

@@ -299,6 +299,20 @@ pub enum ServiceError {
     /// A promotion of a server that follows none.
     #[error("this server is no follower: it was promoted already, or started without --follow")]
     NotFollower,
+    /// A call of replication to a server without it.
+    #[error("this server takes no part in replication: start it with --replication-secret FILE")]
+    NoReplication,
+    /// A call of replication without the secret, or with another one.
+    #[error(
+        "the call has not the replication secret of this server: use --replication-secret FILE"
+    )]
+    ReplicationSecret,
+    /// A fence that is not for this server, or that is not there.
+    #[error("{0}")]
+    NotFenced(&'static str),
+    /// A promotion that an error ended; the server follows again.
+    #[error("not promoted, this server follows its leader again: {0}")]
+    NotPromoted(#[source] Box<ServiceError>),
     /// A call about logs to a server without one.
     #[error("this server keeps no log: start it with --data DIR")]
     NoLog,

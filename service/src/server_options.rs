@@ -67,7 +67,8 @@ pub struct ServerOptions {
     pub history: Option<HistoryKeep>,
     /// Address of the leader that this server follows; needs a data folder.
     pub follow: Option<String>,
-    /// How this server identifies itself to its leader, or to the former one.
+    /// How this server identifies itself to its leader, or to the former one. Without the secret in
+    /// it, nobody copies, promotes or fences this server.
     pub leader_link: LeaderLink,
     /// What the blocks of plain rows in the log aim at.
     pub log_aim: Aim,
@@ -112,10 +113,15 @@ impl ServerOptions {
     ///
     /// # Errors
     /// [`ServiceError::Insecure`], [`ServiceError::EngineUnavailable`],
-    /// [`ServiceError::LimitRange`].
+    /// [`ServiceError::LimitRange`], [`ServiceError::FollowFolder`].
     pub fn check(&self) -> Result<(), ServiceError> {
         self.engine.check()?;
         self.limits.check()?;
+        if self.follow.is_some() && self.leader_link.replication_secret.is_none() {
+            return Err(ServiceError::FollowFolder(
+                "--follow needs the secret of the leader: --replication-secret FILE".to_owned(),
+            ));
+        }
         if self.map_tiles.is_some() && !cfg!(feature = "map") {
             return Err(ServiceError::NoMap);
         }

@@ -107,7 +107,11 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         | E::FollowerBehind { .. }
         | E::LeaderReachable { .. }
         | E::NotFollower
+        | E::NotFenced(_)
         | E::NoLog => describe_replication(error),
+        E::NotPromoted(cause) => describe(cause),
+        E::NoReplication => (Unimplemented, R::NoReplication, vec![]),
+        E::ReplicationSecret => (Unauthenticated, R::Unauthenticated, vec![]),
         E::TokenLost { .. }
         | E::LogSpace { .. }
         | E::LogFailed { .. }
@@ -208,6 +212,7 @@ fn describe_replication(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
             (ErrorReason::LeaderReachable, metadata! { leader: leader })
         }
         ServiceError::NoLog => (ErrorReason::NoLog, vec![]),
+        ServiceError::NotFenced(_) => (ErrorReason::NotFenced, vec![]),
         _ => (ErrorReason::NotFollower, vec![]),
     };
     (Code::FailedPrecondition, reason, metadata)

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use crate::in_process::{InProcess, assert_verified};
+use shoal_service::follower::LeaderLink;
 use shoal_service::{ServerLimits, ServerOptions};
 use tempfile::TempDir;
 
@@ -18,8 +19,10 @@ async fn start(data: &Path, follow: Option<String>) -> InProcess {
         log_reserve_bytes: 0,
         ..ServerLimits::default()
     };
-    let options =
-        ServerOptions { data: Some(data.to_owned()), follow, limits, ..Default::default() };
+    let replication_secret = Some("sixteen-or-more-characters".parse().unwrap());
+    let leader_link = LeaderLink { replication_secret, ..LeaderLink::default() };
+    let data = Some(data.to_owned());
+    let options = ServerOptions { data, follow, limits, leader_link, ..Default::default() };
     InProcess::start_as(options).await
 }
 

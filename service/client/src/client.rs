@@ -43,6 +43,8 @@ pub struct ConnectOptions {
     pub message_bytes_max: usize,
     /// Sent with each call. Over `http://` everyone on the way can read it.
     pub token: Option<Secret>,
+    /// Sent with each call; a server demands it for `LogService`.
+    pub replication_secret: Option<Secret>,
     /// For targets with `https://`.
     pub tls: ClientTls,
 }
@@ -56,6 +58,7 @@ impl Default for ConnectOptions {
             frame_bytes_max: None,
             message_bytes_max: 8 << 20,
             token: None,
+            replication_secret: None,
             tls: ClientTls::default(),
         }
     }
@@ -98,7 +101,8 @@ impl Client {
             target: url.clone(),
             reason: innermost(&error).to_string(),
         })?;
-        let transport = Transport::new(channel, options.token.as_ref());
+        let transport =
+            Transport::new(channel, options.token.as_ref(), options.replication_secret.as_ref());
         Ok(Self { transport, target: url.into(), options })
     }
 
@@ -178,6 +182,16 @@ impl Client {
         let mut service = self.log_service();
         let request = self.request(v1::PromoteRequest { force });
         self.call(service.promote(request)).await.map(|promoted| promoted.fleets)
+    }
+
+    /// Lets a fenced fleet take changes again.
+    ///
+    /// # Errors
+    /// Those of the server.
+    pub async fn unfence(&self, fleet: &str) -> Result<(), Error> {
+        let mut service = self.log_service();
+        let request = self.request(v1::UnfenceRequest { fleet: fleet.to_owned() });
+        self.call(service.unfence(request)).await.map(drop)
     }
 
     /// Creates a fleet.

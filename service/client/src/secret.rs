@@ -51,13 +51,23 @@ impl Secret {
         &self.0
     }
 
-    /// The value of the header `authorization`, whose debug output hides it.
+    /// The value of a header, whose debug output hides it.
     #[must_use]
     pub fn header(&self) -> Option<HeaderValue> {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0)).ok()?;
-        value.set_sensitive(true);
-        Some(value)
+        sensitive(&self.0)
     }
+
+    /// The value of the header `authorization`, likewise.
+    #[must_use]
+    pub fn bearer(&self) -> Option<HeaderValue> {
+        sensitive(&format!("Bearer {}", self.0))
+    }
+}
+
+fn sensitive(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
 #[cfg(test)]
@@ -68,8 +78,8 @@ mod tests {
     fn nothing_shows_the_text() {
         let secret: Secret = "shoal_not-for-logs".parse().unwrap();
         assert_eq!(format!("{secret:?}"), "Secret(..)");
-        assert!(!format!("{:?}", secret.header()).contains("not-for-logs"));
-        assert_eq!(secret.header().unwrap().to_str().unwrap(), "Bearer shoal_not-for-logs");
+        assert!(!format!("{:?} {:?}", secret.header(), secret.bearer()).contains("not-for-logs"));
+        assert_eq!(secret.bearer().unwrap().to_str().unwrap(), "Bearer shoal_not-for-logs");
         for bad in ["", "a b", "a\n", "ä", &"x".repeat(SECRET_BYTES_MAX + 1)] {
             assert_eq!(bad.parse::<Secret>(), Err(SecretError));
         }

@@ -1,27 +1,39 @@
-//! The channel of a connection, which adds the token to each call.
+//! The channel of a connection, which adds token and replication secret to each call.
 
 use std::task::{Context, Poll};
 
-use http::HeaderValue;
 use http::header::AUTHORIZATION;
+use http::{HeaderName, HeaderValue};
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::transport::Channel;
 
 use crate::secret::Secret;
 
+/// The header with the secret that servers and operators share.
+const REPLICATION_SECRET: HeaderName = HeaderName::from_static("shoal-replication-secret");
+
 /// What the generated clients send their calls through.
 #[derive(Clone, Debug)]
 pub struct Transport {
     channel: Channel,
     authorization: Option<HeaderValue>,
+    replication_secret: Option<HeaderValue>,
 }
 
 impl Transport {
-    /// Calls of a channel, with a token or without.
+    /// Calls of a channel, with a token and a replication secret or without.
     #[must_use]
-    pub fn new(channel: Channel, token: Option<&Secret>) -> Self {
-        Self { channel, authorization: token.and_then(Secret::header) }
+    pub fn new(
+        channel: Channel,
+        token: Option<&Secret>,
+        replication_secret: Option<&Secret>,
+    ) -> Self {
+        Self {
+            channel,
+            authorization: token.and_then(Secret::bearer),
+            replication_secret: replication_secret.and_then(Secret::header),
+        }
     }
 }
 
@@ -37,6 +49,9 @@ impl Service<http::Request<Body>> for Transport {
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
+        if let Some(secret) = &self.replication_secret {
+            request.headers_mut().insert(REPLICATION_SECRET, secret.clone());
         }
         self.channel.call(request)
     }

@@ -52,7 +52,7 @@ const fn polled(path: &'static str, needs: Needs) -> MethodRight {
 }
 
 /// The table.
-pub const METHODS: [MethodRight; 32] = {
+pub const METHODS: [MethodRight; 33] = {
     use Needs::{Fleet, Server, Token};
     use Right::{Admin, History, Query, Report, Subscribe};
     [
@@ -84,6 +84,7 @@ pub const METHODS: [MethodRight; 32] = {
         row("/shoal.v1.LogService/Follow", Server(Admin)),
         row("/shoal.v1.LogService/Promote", Server(Admin)),
         row("/shoal.v1.LogService/Fence", Server(Admin)),
+        row("/shoal.v1.LogService/Unfence", Server(Admin)),
         row("/grpc.health.v1.Health/Check", Token),
         row("/grpc.health.v1.Health/Watch", Token),
         row("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Token),

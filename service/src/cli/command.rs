@@ -16,6 +16,7 @@ use super::report::ReportArgs;
 use super::serve::ServeArgs;
 use super::stats::StatsArgs;
 use super::token::TokenArgs;
+use super::unfence::UnfenceArgs;
 use super::watch::WatchArgs;
 
 const AFTER_HELP: &str = "\
@@ -88,6 +89,8 @@ pub enum ClientCommand {
     History(ConnectedCommand<HistoryArgs>),
     /// Make a follower the leader: its fleets take changes, and the leader before is fenced
     Promote(ConnectedCommand<PromoteArgs>),
+    /// Let a fleet take changes again that the promotion of another server fenced
+    Unfence(ConnectedCommand<UnfenceArgs>),
     /// Show how much a fleet holds and how fast it changes
     Stats(ConnectedCommand<StatsArgs>),
 }
@@ -122,6 +125,7 @@ mod tests {
             "shoal report --object 1 --x -97.7 --y -30 --altitude -3.5",
             "shoal token new a --fleet truck-* --fleet bus --right report,query --expires-in 90d",
             "shoal cert dev --out certs --host shoal.example --force",
+            "shoal unfence default --yes",
             "shoal get 1 --target https://a:1 --tls-ca ca.pem --tls-cert c.pem --tls-key k.pem",
         ] {
             let parsed = Cli::try_parse_from(line.split(' '));
@@ -136,6 +140,7 @@ mod tests {
             "shoal range --rect 1,2,3,4 --ids --count",
             "shoal report",
             "shoal report --object 1",
+            "shoal unfence default",
             "shoal watch",
             "shoal watch --rect 1,2,3,4 --events arrive",
             "shoal watch --rect 1,2,3,4 --move-interval 2d",

@@ -9,6 +9,7 @@ use shoal_client::{Client, ClientTls, ConnectOptions, Secret};
 
 use super::error::CliError;
 use super::values::span_above_zero;
+use crate::config::replication_secret;
 
 /// The server of a client command.
 #[derive(Args, Clone, Debug)]
@@ -93,9 +94,37 @@ impl ConnectionArgs {
     /// # Errors
     /// As [`Client::connect`]; [`CliError::Usage`] without a token in its file.
     pub async fn connect(&self) -> Result<Client, CliError> {
-        let (token, tls) = (self.login.token()?, self.login.tls());
-        let options = ConnectOptions { timeout: self.timeout, token, tls, ..Default::default() };
+        self.connect_with(None).await
+    }
+
+    /// Connects with a replication secret or without.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_with(&self, secret: Option<Secret>) -> Result<Client, CliError> {
+        let (token, tls, replication_secret) = (self.login.token()?, self.login.tls(), secret);
+        let timeout = self.timeout;
+        let options =
+            ConnectOptions { timeout, token, tls, replication_secret, ..Default::default() };
         Ok(Client::connect(&self.target, options).await?)
+    }
+}
+
+/// The secret of commands that change the leader.
+#[derive(Args, Clone, Debug)]
+pub struct ReplicationArgs {
+    /// File with the replication secret of the server
+    #[arg(long, value_name = "FILE", env = "SHOAL_REPLICATION_SECRET")]
+    pub replication_secret: Option<PathBuf>,
+}
+
+impl ReplicationArgs {
+    /// The secret in the file.
+    ///
+    /// # Errors
+    /// [`CliError::Usage`].
+    pub fn secret(&self) -> Result<Option<Secret>, CliError> {
+        self.replication_secret.as_deref().map(replication_secret).transpose()
     }
 }
 

@@ -25,6 +25,7 @@ pub mod serve;
 pub mod stats;
 pub mod timestamp;
 pub mod token;
+pub mod unfence;
 pub mod values;
 pub mod watch;
 

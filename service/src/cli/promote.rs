@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::json;
 use shoal_client::{Client, v1};
 
+use super::connection::ReplicationArgs;
 use super::error::{CliError, Exit};
 use super::output::stdout;
 
@@ -18,6 +19,9 @@ pub struct PromoteArgs {
     /// Write JSON, one object for each fleet
     #[arg(long)]
     pub json: bool,
+    /// The secret.
+    #[command(flatten)]
+    pub replication: ReplicationArgs,
 }
 
 /// Promotes the server and writes the new terms.

@@ -6,7 +6,8 @@ use tokio::runtime::Builder;
 use super::command::{Cli, ClientCommand, Command};
 use super::error::{CliError, Exit};
 use super::{
-    cert, codec, fleets, history, log, promote, query, remove, report, serve, stats, token, watch,
+    cert, codec, fleets, history, log, promote, query, remove, report, serve, stats, token,
+    unfence, watch,
 };
 use crate::logs::{self, LastLines};
 
@@ -65,7 +66,12 @@ fn run_client(command: ClientCommand) -> Result<Exit, CliError> {
                 history::run(&of.connection.connect().await?, &of.args, request).await
             }
             ClientCommand::Promote(of) => {
-                promote::run(&of.connection.connect().await?, &of.args).await
+                let secret = of.args.replication.secret()?;
+                promote::run(&of.connection.connect_with(secret).await?, &of.args).await
+            }
+            ClientCommand::Unfence(of) => {
+                let secret = of.args.replication.secret()?;
+                unfence::run(&of.connection.connect_with(secret).await?, &of.args).await
             }
             ClientCommand::Stats(of) => stats::run(&of.connection.connect().await?, &of.args).await,
         }

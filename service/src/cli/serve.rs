@@ -138,7 +138,7 @@ pub struct Settings {
     #[arg(long, value_name = "BYTES", env = "SHOAL_GPU_HISTORY_MEMORY", value_parser = bytes)]
     pub gpu_history_memory: Option<u64>,
     /// Copy the fleets of the leader at this address, through TLS with https:// before it, and
-    /// answer queries from the copy; needs --data. `shoal promote` makes this server the leader
+    /// answer queries from the copy; needs --data and --replication-secret. `shoal promote` makes this server the leader
     /// [default: follow none]
     #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_FOLLOW")]
     pub follow: Option<String>,
@@ -150,6 +150,10 @@ pub struct Settings {
     /// those of the system]
     #[arg(long, value_name = "FILE", env = "SHOAL_FOLLOW_TLS_CA")]
     pub follow_tls_ca: Option<PathBuf>,
+    /// File with a secret of 16 characters or more that leader, followers and operators share;
+    /// without it nobody copies, promotes or fences this server [default: none]
+    #[arg(long, value_name = "FILE", env = "SHOAL_REPLICATION_SECRET")]
+    pub replication_secret: Option<PathBuf>,
     /// Aim of the log's encoding of plain rows: fast; balanced, which saves 11 to 21 % of their
     /// bytes and takes 1.2 to 4 times as long; or small, fewer bytes still. Blocks are logged as
     /// sent [default: fast]

@@ -59,14 +59,41 @@ impl Registry {
         if self.leader().is_none() {
             return Err(ServiceError::NotFollower);
         }
+        let fleet = self.replace(name, spec, move || data.complete_copy(&copy)).await?;
+        let epoch = fleet.view().epoch;
+        info!(fleet = %fleet.name(), epoch, "a copy of the leader's fleet begins");
+        Ok(fleet)
+    }
+
+    /// Starts a fleet again from its files.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoLog`], [`ServiceError::FleetUnknown`]; as [`Registry::create`].
+    pub(crate) async fn restart(&self, fleet: &Fleet) -> Result<(), ServiceError> {
+        let _changing = self.changing.lock().await;
+        let data = self.data.clone().ok_or(ServiceError::NoLog)?;
+        let listed = blocking(move || data.fleets()).await?;
+        let found = listed.into_iter().find(|(name, ..)| name == fleet.name());
+        let unknown = || ServiceError::FleetUnknown(fleet.name().as_str().into());
+        let (name, spec, folder) = found.ok_or_else(unknown)?;
+        self.replace(name, spec, move || Ok(folder)).await.map(drop)
+    }
+
+    /// Ends the fleet of a name, if there is one, and starts that in the folder which `prepare`
+    /// gives then.
+    async fn replace(
+        &self,
+        name: FleetName,
+        spec: FleetSpec,
+        prepare: impl FnOnce() -> Result<FleetFolder, ServiceError> + Send + 'static,
+    ) -> Result<Arc<Fleet>, ServiceError> {
         self.set_copying(&name, true);
         if let Some(replaced) = self.write(|fleets| fleets.remove(&name)) {
             replaced.end(FleetState::Deleted).await;
             self.metrics.forget(name.as_str());
         }
-        let folder = blocking(move || data.complete_copy(&copy)).await?;
+        let folder = blocking(prepare).await?;
         let fleet = self.start(name.clone(), spec, Some(folder)).await?;
-        info!(fleet = %name, epoch = fleet.view().epoch, "a copy of the leader's fleet begins");
         self.write(|fleets| fleets.insert(name.clone(), fleet.clone()));
         self.set_copying(&name, false);
         Ok(fleet)

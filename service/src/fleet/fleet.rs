@@ -179,7 +179,7 @@ impl Fleet {
             Role::Leader { opens: Some(opens) } => {
                 let wait = opens.saturating_duration_since(Instant::now().into_std());
                 if wait.is_zero() {
-                    self.shared.set_role(Role::Leader { opens: None });
+                    self.shared.open();
                     return Ok(());
                 }
                 Err(ServiceError::Recovering { retry_ms: wait.as_millis() as u64 + 1 })
@@ -202,6 +202,11 @@ impl Fleet {
     /// Changes its part in replication.
     pub(crate) fn set_role(&self, role: Role) {
         self.shared.set_role(role);
+    }
+
+    /// Takes changes from a time on, if it is a leader that waits.
+    pub(crate) fn open_at(&self, time: std::time::Instant) {
+        self.shared.open_at(time);
     }
 
     /// How far it is, if it follows a leader.

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 use shoal_engine::{Clock, EngineOptions};
 
@@ -119,6 +120,22 @@ impl FleetShared {
 
     pub(super) fn set_role(&self, role: Role) {
         *self.role.write().unwrap_or_else(PoisonError::into_inner) = role;
+    }
+
+    /// Takes changes from now on, unless another role came in between.
+    pub(super) fn open(&self) {
+        let mut role = self.role.write().unwrap_or_else(PoisonError::into_inner);
+        if let Role::Leader { opens } = &mut *role {
+            *opens = None;
+        }
+    }
+
+    /// Takes changes from a time on, if it is a leader that waits.
+    pub(super) fn open_at(&self, time: Instant) {
+        let mut role = self.role.write().unwrap_or_else(PoisonError::into_inner);
+        if let Role::Leader { opens: Some(opens) } = &mut *role {
+            *opens = time;
+        }
     }
 
     /// How far it is, if it follows a leader.

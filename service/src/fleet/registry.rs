@@ -26,7 +26,6 @@ use super::fleet_view::FleetView;
 use super::job_queue::JobQueue;
 use super::numbered_engine::NumberedEngine;
 use super::producers::Producers;
-use super::role::Role;
 use super::shared_terms::SharedTerms;
 use super::wall_clock::WallClock;
 use crate::answer_budget::AnswerBudget;
@@ -232,12 +231,8 @@ impl Registry {
 
     /// Accepts requests from now on.
     pub fn set_ready(&self) {
-        let opens = Some(Instant::now() + Duration::from_millis(FENCE_WAIT_MS));
-        for fleet in self.list() {
-            if let Role::Leader { opens: Some(_) } = fleet.role() {
-                fleet.set_role(Role::Leader { opens });
-            }
-        }
+        let opens = Instant::now() + Duration::from_millis(FENCE_WAIT_MS);
+        self.list().iter().for_each(|fleet| fleet.open_at(opens));
         self.is_ready.store(true, Ordering::SeqCst);
     }
 

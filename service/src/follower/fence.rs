@@ -1,16 +1,18 @@
-//! Fences: a promoted server informs the leader before, which then takes no changes.
+//! Fences: a promoted server informs the leader before, which then takes no changes. It repeats that
+//! until that server has confirmed every fleet.
 //!
 //! The terms of a fleet say where the histories part. Until the fence arrives, a former leader that
 //! clients still reach acknowledges changes that are not part of the fleet: with two servers
 //! nothing can prevent that (ARCHITECTURE.md).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use shoal_position_log::Terms;
 use shoal_proto::v1;
 use tokio::sync::watch;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::fleet_list::identity;
 use super::leader_link::LeaderLink;
@@ -18,7 +20,7 @@ use super::replication::Replication;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, Registry, Role};
 use crate::limits::{FENCE_INTERVAL_MS, LEADER_ANSWER_MS_MAX};
-use crate::persistence::{NewTerm, RoleRecord};
+use crate::persistence::{DataFolder, NewTerm, RoleRecord};
 use crate::rpc::describe_log;
 
 /// Fences the former leader as soon as it answers.
@@ -36,33 +38,58 @@ pub(super) async fn deliver(
 
 async fn attempts(registry: Arc<Registry>, link: LeaderLink) {
     let Some(data) = registry.data().cloned() else { return };
-    let RoleRecord { leader, replaced, .. } = data.role();
+    let mut last_problem = String::new();
     loop {
-        let sending = send(&link, &leader, request(&registry.list(), &replaced));
+        let RoleRecord { leader, leader_id, replaced, is_fence_pending, .. } = data.role();
+        if !is_fence_pending {
+            info!(leader, "the former leader is fenced");
+            return;
+        }
+        let sending = send(&link, &leader, request(&registry.list(), &replaced, leader_id));
         let timeout = Duration::from_millis(LEADER_ANSWER_MS_MAX);
-        match tokio::time::timeout(timeout, sending).await {
-            Ok(Ok(fleets)) => {
-                info!(leader, fleets, "the former leader is fenced");
-                let data = data.clone();
-                let stored = tokio::task::spawn_blocking(move || {
-                    data.change_role(|role| {
-                        role.is_fence_pending = false;
-                        role.replaced.clear();
-                    })
-                });
-                if let Ok(Err(error)) = stored.await {
-                    warn!(%error, "the fence is sent again after a restart");
-                }
-                return;
-            }
-            Ok(Err(problem)) => debug!(leader, problem, "the former leader is not fenced yet"),
-            Err(_) => debug!(leader, "the former leader does not answer"),
+        let answer = tokio::time::timeout(timeout, sending).await;
+        let problem = match answer.unwrap_or_else(|_| Err("it does not answer in time".into())) {
+            Ok(answer) => confirm(&registry, &data, replaced, answer).await,
+            Err(problem) => problem,
+        };
+        if problem != last_problem && !problem.is_empty() {
+            warn!(leader, problem, "the former leader is not fenced yet");
+            last_problem = problem;
         }
         tokio::time::sleep(Duration::from_millis(FENCE_INTERVAL_MS)).await;
     }
 }
 
-fn request(fleets: &[Arc<Fleet>], replaced: &[(u128, u64)]) -> v1::FenceRequest {
+/// Remembers which fleets are still to be fenced; says why any are.
+async fn confirm(
+    registry: &Registry,
+    data: &DataFolder,
+    mut pending: Vec<(u128, u64)>,
+    answer: v1::FenceResponse,
+) -> String {
+    let ids: BTreeSet<u128> = registry.list().iter().filter_map(|fleet| identity(fleet)).collect();
+    let is_confirmed = |id: u128| answer.confirmed.iter().any(|it| it[..] == id.to_be_bytes());
+    // A fleet that was deleted here needs no fence.
+    pending.retain(|(id, _)| ids.contains(id) && !is_confirmed(*id));
+    let left = pending.len();
+    let data = data.clone();
+    let stored = tokio::task::spawn_blocking(move || {
+        data.change_role(|role| {
+            role.is_fence_pending = !pending.is_empty();
+            role.replaced = pending;
+        })
+    });
+    match stored.await.unwrap_or(Err(ServiceError::ShuttingDown)) {
+        Ok(()) if left == 0 => String::new(),
+        Ok(()) => format!("it does not confirm {left} fleets"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn request(fleets: &[Arc<Fleet>], replaced: &[(u128, u64)], server_id: u64) -> v1::FenceRequest {
+    let is_pending = |fleet: &&Arc<Fleet>| {
+        identity(fleet).is_some_and(|id| replaced.iter().any(|(other, _)| *other == id))
+    };
     let promotion = |fleet: &Arc<Fleet>| {
         let id = identity(fleet)?;
         let (_, ended) = replaced.iter().find(|(other, _)| *other == id)?;
@@ -70,9 +97,11 @@ fn request(fleets: &[Arc<Fleet>], replaced: &[(u128, u64)]) -> v1::FenceRequest 
         let (fleet, fleet_id) = (fleet.name().as_str().to_owned(), id.to_be_bytes().to_vec());
         Some(v1::FleetTerm { fleet, fleet_id, term, epoch })
     };
+    let logs = fleets.iter().filter(is_pending).filter_map(|fleet| describe_log(fleet));
     v1::FenceRequest {
-        logs: fleets.iter().filter_map(|fleet| describe_log(fleet)).collect(),
+        logs: logs.collect(),
         promotions: fleets.iter().filter_map(promotion).collect(),
+        server_id,
     }
 }
 
@@ -83,27 +112,72 @@ fn successor(terms: &Terms, ended: u64) -> Option<(u64, u64)> {
     Some((next, terms.past()[index].last_epoch))
 }
 
-async fn send(link: &LeaderLink, leader: &str, request: v1::FenceRequest) -> Result<u32, String> {
+async fn send(
+    link: &LeaderLink,
+    leader: &str,
+    request: v1::FenceRequest,
+) -> Result<v1::FenceResponse, String> {
+    let server_id = request.server_id;
     let client = link.connect(leader).await?;
     let answer = client.log_service().fence(request).await;
-    answer.map(|answer| answer.into_inner().fenced_count).map_err(|status| status.to_string())
+    let answer = answer.map_err(|status| status.message().to_owned())?.into_inner();
+    if server_id != 0 && answer.server_id != server_id {
+        let found = answer.server_id;
+        return Err(format!(
+            "another server answers: data folder {found:016x}, not {server_id:016x}"
+        ));
+    }
+    Ok(answer)
 }
 
 impl Replication {
-    /// See `LogService.Fence`. Returns the number of fleets that are fenced.
+    /// See `LogService.Fence`.
     ///
     /// # Errors
-    /// [`ServiceError::Log`]: then nothing is fenced.
-    pub(crate) async fn fence(&self, request: v1::FenceRequest) -> Result<u32, ServiceError> {
-        let _changing = self.changing.lock().await;
+    /// [`ServiceError::NotFenced`], [`ServiceError::Log`]: then nothing is fenced.
+    pub(crate) async fn fence(
+        &self,
+        request: v1::FenceRequest,
+    ) -> Result<v1::FenceResponse, ServiceError> {
+        let server_id = self.server_id().await?;
+        if ![0, server_id].contains(&request.server_id) {
+            return Err(ServiceError::NotFenced("the fence names another server"));
+        }
+        let answer = |fenced: usize, confirmed| {
+            let fenced_count = u32::try_from(fenced).unwrap_or(u32::MAX);
+            v1::FenceResponse { fenced_count, server_id, confirmed }
+        };
+        let all = || request.logs.iter().map(|log| log.fleet_id.clone()).collect();
+        // A follower takes no changes, and its leader decides what it holds. Nothing is waited for: a
+        // promotion here may take its time.
         if self.registry.leader().is_some() {
-            // A follower takes no changes anyway, and its leader decides what it holds.
-            return Ok(0);
+            let confirmed = if request.server_id == server_id { all() } else { Vec::new() };
+            return Ok(answer(0, confirmed));
+        }
+        let _changing = self.changing.lock().await;
+        if !self.registry.data().is_some_and(|data| data.role().has_followers) {
+            return Err(ServiceError::NotFenced("this server has never had a follower"));
         }
         let mut fences: Vec<(Arc<Fleet>, NewTerm)> = Vec::new();
-        for fleet in self.registry.list() {
-            let fence = fence_of(&fleet, &request);
-            fences.extend(fence.map(|fence| (fleet, fence)));
+        let (mut confirmed, fleets) = (Vec::new(), self.registry.list());
+        for log in &request.logs {
+            let is_this = |fleet: &&Arc<Fleet>| {
+                identity(fleet).is_some_and(|id| log.fleet_id == id.to_be_bytes())
+            };
+            let verdict = match fleets.iter().find(is_this) {
+                None if request.server_id == server_id => Verdict::Harmless,
+                None => Verdict::Unrelated,
+                Some(fleet) => match judge(fleet, log, &request) {
+                    Verdict::Fence(fence) => {
+                        fences.push((fleet.clone(), fence));
+                        Verdict::Harmless
+                    }
+                    verdict => verdict,
+                },
+            };
+            if matches!(verdict, Verdict::Harmless) {
+                confirmed.push(log.fleet_id.clone());
+            }
         }
         let terms: Vec<NewTerm> = fences.iter().map(|(_, fence)| fence.clone()).collect();
         self.change_role(move |role| {
@@ -119,22 +193,56 @@ impl Replication {
                 "another server was promoted; this one takes no changes any more"
             );
         }
-        Ok(u32::try_from(fences.len()).unwrap_or(u32::MAX))
+        Ok(answer(fences.len(), confirmed))
+    }
+
+    /// See `FleetReplication.unfenced_leader`.
+    pub(crate) fn unfenced_leader(&self, fleet: &Fleet) -> String {
+        let role = self.registry.data().map(DataFolder::role).unwrap_or_default();
+        let is_pending = role.is_fence_pending
+            && role.replaced.iter().any(|(id, _)| Some(*id) == identity(fleet));
+        if is_pending { role.leader } else { String::new() }
+    }
+
+    /// See `LogService.Unfence`.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFenced`], [`ServiceError::Log`].
+    pub(crate) async fn unfence(&self, fleet: &Fleet) -> Result<(), ServiceError> {
+        let _changing = self.changing.lock().await;
+        let Role::Fenced { term, last_epoch } = fleet.role() else {
+            return Err(ServiceError::NotFenced("the fleet is not fenced"));
+        };
+        let id = identity(fleet);
+        self.change_role(move |role| role.fenced.retain(|fence| Some(fence.id) != id)).await?;
+        fleet.set_role(Role::Leader { opens: None });
+        warn!(fleet = %fleet.name(), term, last_epoch, "the fence is removed: it takes changes");
+        Ok(())
     }
 }
 
-/// The fence of a fleet; nothing if the request does not concern it, or is outdated.
-fn fence_of(fleet: &Fleet, request: &v1::FenceRequest) -> Option<NewTerm> {
-    let id = identity(fleet)?;
-    let is_this = |fleet_id: &[u8]| fleet_id == id.to_be_bytes();
-    let log = request.logs.iter().find(|log| is_this(&log.fleet_id))?;
-    let promotion = request.promotions.iter().find(|promotion| is_this(&promotion.fleet_id));
+/// What a fence means for a fleet.
+enum Verdict {
+    /// It takes no changes from now on.
+    Fence(NewTerm),
+    /// It has followed the promoted server since, or is not here.
+    Harmless,
+    /// It has no term in common with that of the promoted server.
+    Unrelated,
+}
+
+fn judge(fleet: &Fleet, log: &v1::LogDescription, request: &v1::FenceRequest) -> Verdict {
+    let Some(id) = identity(fleet) else { return Verdict::Unrelated };
+    let is_this = |it: &&v1::FleetTerm| it.fleet_id == id.to_be_bytes();
+    let promotion = request.promotions.iter().find(is_this);
     let terms = fleet.terms();
-    if promotion.is_some_and(|promotion| terms.knows(promotion.term)) {
-        return None;
+    if terms.knows(log.term) || promotion.is_some_and(|promotion| terms.knows(promotion.term)) {
+        return Verdict::Harmless;
     }
-    let epoch = parting(&terms, fleet.view().epoch, log)?;
-    Some(NewTerm { name: fleet.name().as_str().to_owned(), id, term: log.term, epoch })
+    let name = fleet.name().as_str().to_owned();
+    common_epoch(&terms, fleet.view().epoch, log).map_or(Verdict::Unrelated, |epoch| {
+        Verdict::Fence(NewTerm { name, id, term: log.term, epoch })
+    })
 }
 
 /// The last epoch that a fleet has in common with that of a promoted server; nothing if the fleet
@@ -143,14 +251,17 @@ pub(super) fn parting(terms: &Terms, epoch: u64, log: &v1::LogDescription) -> Op
     if terms.knows(log.term) {
         return None;
     }
+    Some(common_epoch(terms, epoch, log).unwrap_or(0))
+}
+
+/// The last epoch of the newest term that both have; it ends for both at the earlier epoch.
+fn common_epoch(terms: &Terms, epoch: u64, log: &v1::LogDescription) -> Option<u64> {
     let own = terms.past().iter().map(|past| (past.term, past.last_epoch));
     let own: Vec<(u64, u64)> = own.chain([(terms.current(), epoch)]).collect();
-    // The newest term that both have; it ends for both at the earlier epoch.
-    let common = own.iter().rev().find_map(|(term, own_epoch)| {
+    own.iter().rev().find_map(|(term, own_epoch)| {
         let ended = log.ended_terms.iter().find(|ended| ended.term == *term)?;
         Some(ended.last_epoch.min(*own_epoch))
-    });
-    Some(common.unwrap_or(0))
+    })
 }
 
 #[cfg(test)]

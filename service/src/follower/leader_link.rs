@@ -16,6 +16,8 @@ pub struct LeaderLink {
     pub token_file: Option<PathBuf>,
     /// The certificates to trust in place of those of the system.
     pub tls_ca: Option<PathBuf>,
+    /// The secret that this server and the other one share.
+    pub replication_secret: Option<Secret>,
     /// Certificate chain and private key of this server.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
@@ -33,6 +35,7 @@ impl LeaderLink {
             connection_window_bytes: Some(16 << 20),
             frame_bytes_max: Some(FRAME_BYTES_MAX),
             token: self.token_file.as_deref().map(Secret::read).transpose()?,
+            replication_secret: self.replication_secret.clone(),
             tls: ClientTls { ca, identity, server_name: None },
             ..ConnectOptions::default()
         };

@@ -1,91 +1,166 @@
 //! Makes a follower a leader: every fleet begins a term at its last epoch.
 //!
-//! The role is durable first, so that no restart turns it back. A crash before a term has begun is
-//! like any crash of a leader: recovery begins the term.
+//! Either all fleets do, or the server follows again. The role is durable first, so that no restart
+//! turns it back. A crash before a term has begun is like any crash of a leader: recovery begins the
+//! term.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use shoal_client::ServerError;
 use shoal_proto::v1;
-use tonic::Code;
 use tracing::{error, info};
 
 use super::fence;
 use super::fleet_list::identity;
-use super::leader_link::LeaderLink;
 use super::replication::Replication;
 use crate::error::ServiceError;
-use crate::fleet::{Fleet, Followed, Role};
-use crate::limits::LEADER_ANSWER_MS_MAX;
-use crate::persistence::{LogCondition, NewTerm, StoredRole, random};
+use crate::fleet::{Fleet, FleetState, Followed, Role};
+use crate::limits::{LEADER_ANSWER_MS_MAX, PROMOTION_MS_MAX};
+use crate::persistence::{LogCondition, LogReading, NewTerm, StoredRole, random};
 
 impl Replication {
     /// See `LogService.Promote`. Returns the new terms.
     ///
     /// # Errors
-    /// [`ServiceError::NotFollower`], [`ServiceError::LeaderReachable`], [`ServiceError::Log`].
-    pub(crate) async fn promote(&self, force: bool) -> Result<Vec<NewTerm>, ServiceError> {
+    /// [`ServiceError::NotFollower`], [`ServiceError::LeaderReachable`],
+    /// [`ServiceError::NotPromoted`].
+    pub(crate) async fn promote(
+        self: &Arc<Self>,
+        force: bool,
+    ) -> Result<Vec<NewTerm>, ServiceError> {
         let _changing = self.changing.lock().await;
         self.registry.check_ready()?;
         let leader = self.registry.leader().ok_or(ServiceError::NotFollower)?;
-        if !force && is_reachable(&self.link, &leader).await {
+        if !force && self.is_reachable(&leader).await {
             return Err(ServiceError::LeaderReachable { leader: leader.to_string() });
         }
         self.stop().await;
         self.registry.copies_settled().await;
-        let fleets = self.registry.list();
-        let replaced = fleets.iter().filter_map(|it| Some((identity(it)?, it.terms().current())));
-        let replaced: Vec<_> = replaced.collect();
-        self.change_role(|role| {
-            role.role = StoredRole::Promoted;
-            (role.is_fence_pending, role.replaced) = (true, replaced);
-        })
-        .await?;
-        let mut terms = Vec::new();
-        for fleet in self.registry.list() {
-            match lead(&fleet).await {
-                Ok(term) => terms.push(term),
-                Err(error) => error!(fleet = %fleet.name(), %error, "the fleet is not promoted"),
+        let terms = match self.take_over().await {
+            Ok(terms) => terms,
+            Err(error) => {
+                self.resume();
+                return Err(ServiceError::NotPromoted(Box::new(error)));
             }
-        }
+        };
         self.registry.lead();
         info!(former = %leader, "promoted: this server is the leader");
         let (registry, link) = (self.registry.clone(), self.link.clone());
         self.run(|stop| fence::deliver(registry, link, stop));
         Ok(terms)
     }
+
+    /// Begins a term of every fleet; after an error all follow as before.
+    async fn take_over(&self) -> Result<Vec<NewTerm>, ServiceError> {
+        let fleets = self.registry.list();
+        self.check_complete(&fleets).await?;
+        let replaced = fleets.iter().filter_map(|it| Some((identity(it)?, it.terms().current())));
+        let replaced: Vec<_> = replaced.collect();
+        self.change_role(|role| {
+            role.role = StoredRole::Promoted;
+            (role.is_fence_pending, role.replaced) = (!replaced.is_empty(), replaced);
+        })
+        .await?;
+        let mut terms = Vec::new();
+        for fleet in &fleets {
+            match begin_term(fleet).await {
+                Ok(term) => terms.push(term),
+                Err(error) => {
+                    error!(fleet = %fleet.name(), %error, "the fleet is not promoted");
+                    self.follow_again(&fleets[..=terms.len()]).await;
+                    return Err(error);
+                }
+            }
+        }
+        for fleet in &fleets {
+            fleet.set_role(Role::Leader { opens: None });
+        }
+        Ok(terms)
+    }
+
+    /// Confirms that every fleet of the list runs and that its log takes cycles.
+    async fn check_complete(&self, fleets: &[Arc<Fleet>]) -> Result<(), ServiceError> {
+        let data = self.registry.data().cloned().ok_or(ServiceError::NoLog)?;
+        let listed = tokio::task::spawn_blocking(move || data.fleets()).await;
+        let running: BTreeSet<_> = fleets.iter().map(|fleet| fleet.name()).collect();
+        for (name, ..) in listed.unwrap_or(Err(ServiceError::ShuttingDown))? {
+            if !running.contains(&name) {
+                return Err(ServiceError::FleetFailed(name.as_str().to_owned()));
+            }
+        }
+        for fleet in fleets {
+            if fleet.state() != FleetState::Running {
+                return Err(fleet.gone());
+            }
+            fleet.log().ok_or(ServiceError::NoLog)?.check()?;
+        }
+        Ok(())
+    }
+
+    /// Turns the role back, and starts fleets again that may have begun a term. Their leader does
+    /// not know it: they are copied again.
+    async fn follow_again(&self, fleets: &[Arc<Fleet>]) {
+        let stored = self.change_role(|role| {
+            role.role = StoredRole::Follower;
+            role.is_fence_pending = false;
+            role.replaced.clear();
+        });
+        if let Err(error) = stored.await {
+            error!(%error, "the data folder says that this server was promoted: restart it");
+        }
+        for fleet in fleets {
+            if let Err(error) = self.registry.restart(fleet).await {
+                error!(fleet = %fleet.name(), %error, "the fleet is not started again");
+            }
+        }
+    }
+
+    /// Whether the leader itself answers, or starts.
+    async fn is_reachable(&self, leader: &str) -> bool {
+        use v1::ErrorReason as Reason;
+        let leader_id = self.registry.data().map_or(0, |data| data.role().leader_id);
+        let asked = async {
+            let client = self.link.connect(leader).await.ok()?;
+            Some(client.log_service().describe_logs(v1::DescribeLogsRequest {}).await)
+        };
+        let timeout = Duration::from_millis(LEADER_ANSWER_MS_MAX);
+        match tokio::time::timeout(timeout, asked).await.ok().flatten() {
+            None => false,
+            Some(Ok(answer)) => leader_id == 0 || answer.get_ref().server_id == leader_id,
+            // A proxy in front of a dead leader answers without a reason of this server.
+            Some(Err(status)) => !matches!(
+                ServerError::from(status).reason(),
+                None | Some(Reason::Follower | Reason::Fenced | Reason::NoLog)
+            ),
+        }
+    }
 }
 
 /// Begins a term of a fleet and waits until that is durable.
-async fn lead(fleet: &Arc<Fleet>) -> Result<NewTerm, ServiceError> {
+async fn begin_term(fleet: &Arc<Fleet>) -> Result<NewTerm, ServiceError> {
     let (log, folder) = fleet.log().zip(fleet.folder()).ok_or(ServiceError::NoLog)?;
     let term = random()?;
-    fleet.follow(Followed::Lead { term }).await?;
-    let mut readings = log.subscribe();
-    let is_decided = |reading: &crate::persistence::LogReading| {
-        reading.term == term || matches!(reading.condition, LogCondition::Failed(_))
+    let began = async {
+        fleet.follow(Followed::Lead { term }).await?;
+        let mut readings = log.subscribe();
+        let is_decided = |reading: &LogReading| {
+            reading.term == term || reading.condition != LogCondition::Running
+        };
+        tokio::select! {
+            _ = readings.wait_for(is_decided) => log.check(),
+            ended = fleet.clone().ended() => Err(ended),
+        }
     };
-    tokio::select! {
-        _ = readings.wait_for(is_decided) => {}
-        ended = fleet.clone().ended() => return Err(ended),
-    }
-    log.check()?;
-    fleet.set_role(Role::Leader { opens: None });
-    let last = fleet.terms().past().last().map_or(0, |past| past.last_epoch);
+    let time = Duration::from_millis(PROMOTION_MS_MAX);
+    let began = tokio::time::timeout(time, began).await;
     let name = fleet.name().as_str().to_owned();
+    began.unwrap_or_else(|_| {
+        let why = format!("its disk did not answer within {PROMOTION_MS_MAX} ms");
+        Err(ServiceError::LogFailed { fleet: name.clone(), why })
+    })?;
+    let last = fleet.terms().past().last().map_or(0, |past| past.last_epoch);
     info!(fleet = name, term, epoch = last, "a term begins");
     Ok(NewTerm { name, id: folder.identity.id, term, epoch: last })
-}
-
-/// Whether a leader answers, or starts.
-async fn is_reachable(link: &LeaderLink, leader: &str) -> bool {
-    let asked = async {
-        let client = link.connect(leader).await.ok()?;
-        let answer = client.log_service().describe_logs(v1::DescribeLogsRequest {}).await;
-        Some(answer.map_or_else(|status| status.code(), |_| Code::Ok))
-    };
-    let timeout = Duration::from_millis(LEADER_ANSWER_MS_MAX);
-    // A server that follows or is fenced answers FAILED_PRECONDITION.
-    let code = tokio::time::timeout(timeout, asked).await.ok().flatten();
-    code.is_some_and(|code| code != Code::FailedPrecondition)
 }

@@ -3,13 +3,14 @@
 //! One task runs at a time: a follower follows, a promoted server fences the leader before.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::leader_link::LeaderLink;
 use super::{fence, fleet_list};
+use crate::access::SecretDigest;
 use crate::error::ServiceError;
 use crate::fleet::Registry;
 use crate::persistence::{DataFolder, StoredRole, random};
@@ -25,17 +26,42 @@ pub(crate) struct Replication {
     task: Mutex<Option<(watch::Sender<bool>, JoinHandle<()>)>>,
     /// Whether the fleets are there; see [`Replication::first_copies`].
     copied: watch::Sender<bool>,
+    /// Names this server to its leader; set by [`Replication::start`].
+    address: OnceLock<SocketAddr>,
 }
 
 impl Replication {
     pub(crate) fn new(registry: Arc<Registry>, link: LeaderLink) -> Arc<Self> {
         let (changing, task) = (tokio::sync::Mutex::default(), Mutex::default());
-        Arc::new(Self { registry, link, changing, task, copied: watch::Sender::new(false) })
+        let copied = watch::Sender::new(false);
+        Arc::new(Self { registry, link, changing, task, copied, address: OnceLock::new() })
+    }
+
+    /// Confirms that a caller knows the secret.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoReplication`], [`ServiceError::ReplicationSecret`].
+    pub(crate) fn authorize(&self, secret: Option<&str>) -> Result<(), ServiceError> {
+        let expected = self.link.replication_secret.as_ref().ok_or(ServiceError::NoReplication)?;
+        let found = secret.ok_or(ServiceError::ReplicationSecret)?;
+        // Digests compare in constant time.
+        if SecretDigest::of(found) == SecretDigest::of(expected.expose()) {
+            return Ok(());
+        }
+        Err(ServiceError::ReplicationSecret)
     }
 
     /// Begins what the role demands, once the fleets are recovered. `address` names this server to
     /// its leader.
     pub(crate) fn start(self: &Arc<Self>, address: SocketAddr) {
+        // An error cannot occur: a server starts once.
+        let _ = self.address.set(address);
+        self.resume();
+    }
+
+    /// Begins what the role demands.
+    pub(super) fn resume(&self) {
+        let Some(&address) = self.address.get() else { return };
         let (registry, link) = (self.registry.clone(), self.link.clone());
         if let Some(leader) = registry.leader() {
             if !registry.list().is_empty() {

@@ -1,5 +1,7 @@
 //! Limits of followers and of their leaders.
 
+/// Characters of a replication secret: nobody guesses a random one of this length.
+pub const REPLICATION_SECRET_BYTES_MIN: usize = 16;
 /// Bytes of the leader's log that wait for the engine of a follower, per fleet; beyond them flow
 /// control throttles the leader's stream.
 pub const FOLLOW_QUEUE_BYTES_MAX: usize = 64 << 20;
@@ -18,6 +20,8 @@ pub const FOLLOW_RETRY_MS: (u64, u64) = (50, 1_000);
 pub const FOLLOW_LIST_MS: u64 = 500;
 /// Longest wait of a query on a follower for the epoch of its token.
 pub const FOLLOW_WAIT_MS_MAX: u64 = 10_000;
+/// Longest wait for the disk until a fleet that is promoted has begun its term.
+pub const PROMOTION_MS_MAX: u64 = 10_000;
 /// Interval at which a promoted server tries to fence the leader before.
 pub const FENCE_INTERVAL_MS: u64 = 250;
 /// A leader that has had followers takes no changes for so long after its start: a server that was

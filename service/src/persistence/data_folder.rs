@@ -28,6 +28,8 @@ struct Inner {
     storage: Arc<dyn Storage>,
     manifest: Mutex<Manifest>,
     role: Mutex<RoleRecord>,
+    /// Held while it is changed.
+    changing_role: Mutex<()>,
     /// Released when the folder is dropped.
     _lock: Option<DirectoryLock>,
 }
@@ -127,7 +129,8 @@ impl DataFolder {
     ) -> Result<Self, ServiceError> {
         let manifest = Mutex::new(Manifest::load(&*storage)?.unwrap_or_default());
         let role = Mutex::new(RoleRecord::load(&*storage)?);
-        let data = Self(Arc::new(Inner { storage, manifest, role, _lock: lock }));
+        let changing_role = Mutex::default();
+        let data = Self(Arc::new(Inner { storage, manifest, role, changing_role, _lock: lock }));
         data.settle_copies()?;
         Ok(data)
     }
@@ -354,12 +357,14 @@ impl DataFolder {
         &self,
         change: impl FnOnce(&mut RoleRecord),
     ) -> Result<(), ServiceError> {
-        let mut role = self.0.role.lock().unwrap_or_else(PoisonError::into_inner);
+        // Readers do not wait for the disk.
+        let _changing = self.0.changing_role.lock().unwrap_or_else(PoisonError::into_inner);
+        let role = self.role();
         let mut changed = role.clone();
         change(&mut changed);
-        if changed != *role {
+        if changed != role {
             changed.store(&*self.0.storage)?;
-            *role = changed;
+            *self.0.role.lock().unwrap_or_else(PoisonError::into_inner) = changed;
         }
         Ok(())
     }

@@ -70,8 +70,8 @@ fn space(sent: Option<&v1::Space>) -> Result<Space, ServiceError> {
     }
 }
 
-/// The current state of a fleet.
-pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
+/// The current state of a fleet; see `FleetReplication.unfenced_leader`.
+pub(super) fn message(fleet: &Fleet, engine: &str, unfenced_leader: String) -> v1::Fleet {
     let (view, options) = (fleet.view(), fleet.options());
     let clock = clock_value(options.clock);
     v1::Fleet {
@@ -91,7 +91,7 @@ pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
         durability: durability_value(fleet.durability()).into(),
         event_clock_lead: lead_message(options.clock, Some(fleet.event_clock_lead_ms())),
         log: fleet.log().map(|log| log_message(log)),
-        replication: fleet.log().map(|log| replication_message(fleet, log)),
+        replication: fleet.log().map(|log| replication_message(fleet, log, unfenced_leader)),
         history: fleet.history_reading().map(history_message),
         kind: kind_value(fleet.kind()).into(),
         name_count: fleet.names().map_or(0, |names| names.len() as u64),
@@ -178,7 +178,11 @@ fn history_message(reading: HistoryReading) -> v1::HistoryState {
     }
 }
 
-fn replication_message(fleet: &Fleet, log: &FleetLog) -> v1::FleetReplication {
+fn replication_message(
+    fleet: &Fleet,
+    log: &FleetLog,
+    unfenced_leader: String,
+) -> v1::FleetReplication {
     let (role, leader) = match fleet.role() {
         Role::Leader { .. } => (v1::ReplicationRole::Leader, String::new()),
         Role::Follower(following) => (v1::ReplicationRole::Follower, following.leader.to_string()),
@@ -190,6 +194,7 @@ fn replication_message(fleet: &Fleet, log: &FleetLog) -> v1::FleetReplication {
         leader,
         staleness: fleet.staleness().map(staleness_message),
         followers: log.followers().connected().into_iter().map(follower).collect(),
+        unfenced_leader,
     }
 }
 

@@ -3,6 +3,7 @@
 //! Creating and deleting run to their end even if the client disconnects.
 
 use shoal_engine::Request as EngineRequest;
+use shoal_proto::v1;
 use shoal_proto::v1::fleet_service_server::FleetService;
 use shoal_proto::v1::{
     ClearFleetRequest, ClearFleetResponse, CreateFleetRequest, CreateFleetResponse,
@@ -16,8 +17,14 @@ use super::fleet_message::{message, spec};
 use super::service_context::ServiceContext;
 use crate::access::Call;
 use crate::error::ServiceError;
-use crate::fleet::{ChangeReply, Durability, FleetName, Token};
+use crate::fleet::{ChangeReply, Durability, Fleet, FleetName, Token};
 use crate::limits::{FLEET_PAGE_DEFAULT, FLEET_PAGE_MAX};
+
+impl ServiceContext {
+    fn describe(&self, fleet: &Fleet) -> v1::Fleet {
+        message(fleet, self.engine_name(), self.replication.unfenced_leader(fleet))
+    }
+}
 
 #[tonic::async_trait]
 impl FleetService for ServiceContext {
@@ -35,7 +42,7 @@ impl FleetService for ServiceContext {
         let context = self.clone();
         let created = whole(async move {
             let fleet = context.create_fleet(&call, name, spec).await?;
-            Ok(message(&fleet, context.engine_name()))
+            Ok(context.describe(&fleet))
         });
         Ok(Response::new(CreateFleetResponse { fleet: Some(created.await?) }))
     }
@@ -46,7 +53,7 @@ impl FleetService for ServiceContext {
     ) -> Result<Response<GetFleetResponse>, Status> {
         let call = Call::of(request.extensions())?;
         let fleet = self.fleet(&call, "name", &request.get_ref().name)?;
-        let fleet = Some(message(&fleet, self.engine_name()));
+        let fleet = Some(self.describe(&fleet));
         Ok(Response::new(GetFleetResponse { fleet }))
     }
 
@@ -112,8 +119,7 @@ fn list_fleets(
     let (fleets, has_more) = context.fleet_page(call, after.as_ref(), page_size);
     let last = fleets.last().filter(|_| has_more);
     let next_page_token = last.map_or_else(String::new, |fleet| fleet.name().as_str().to_owned());
-    let engine = context.engine_name();
-    let fleets = fleets.iter().map(|fleet| message(fleet, engine)).collect();
+    let fleets = fleets.iter().map(|fleet| context.describe(fleet)).collect();
     Ok(ListFleetsResponse { fleets, next_page_token })
 }
 

@@ -16,7 +16,6 @@ use tracing::{info, warn};
 
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::service_context::ServiceContext;
-use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{FOLLOW_PART_BYTES, FOLLOW_PROGRESS_MS};
@@ -50,7 +49,7 @@ pub(super) async fn follow(
     context: &ServiceContext,
     request: Request<Streaming<v1::FollowRequest>>,
 ) -> Result<FollowStream, Status> {
-    let call = Call::of(request.extensions())?;
+    let call = context.replication_call(&request)?;
     let mut requests = request.into_inner();
     let open = context.open_stream(&call)?;
     let first = requests.message().await?.and_then(|request| request.kind);

@@ -31,7 +31,7 @@ impl LogService for ServiceContext {
         &self,
         request: Request<v1::DescribeLogsRequest>,
     ) -> Result<Response<v1::DescribeLogsResponse>, Status> {
-        let call = Call::of(request.extensions())?;
+        let call = self.replication_call(&request)?;
         self.check_log_leader()?;
         let logs = self.administered(&call).iter().filter_map(|fleet| describe(fleet)).collect();
         let server_id = self.replication.server_id().await?;
@@ -42,7 +42,7 @@ impl LogService for ServiceContext {
         &self,
         request: Request<v1::FetchCheckpointRequest>,
     ) -> Result<Response<CheckpointStream>, Status> {
-        let call = Call::of(request.extensions())?;
+        let call = self.replication_call(&request)?;
         let v1::FetchCheckpointRequest { fleet, fleet_id } = request.into_inner();
         self.check_log_leader()?;
         let open = self.open_stream(&call)?;
@@ -64,7 +64,7 @@ impl LogService for ServiceContext {
         &self,
         request: Request<v1::PromoteRequest>,
     ) -> Result<Response<v1::PromoteResponse>, Status> {
-        Call::of(request.extensions())?;
+        self.replication_call(&request)?;
         let (replication, force) = (self.replication.clone(), request.get_ref().force);
         // Runs to its end even if the caller leaves.
         let promoted = tokio::spawn(async move { replication.promote(force).await });
@@ -82,14 +82,34 @@ impl LogService for ServiceContext {
         &self,
         request: Request<v1::FenceRequest>,
     ) -> Result<Response<v1::FenceResponse>, Status> {
-        Call::of(request.extensions())?;
+        self.replication_call(&request)?;
         self.check_ready()?;
-        let fenced_count = self.replication.fence(request.into_inner()).await?;
-        Ok(Response::new(v1::FenceResponse { fenced_count }))
+        Ok(Response::new(self.replication.fence(request.into_inner()).await?))
+    }
+
+    async fn unfence(
+        &self,
+        request: Request<v1::UnfenceRequest>,
+    ) -> Result<Response<v1::UnfenceResponse>, Status> {
+        let call = self.replication_call(&request)?;
+        let fleet = self.fleet(&call, "fleet", &request.get_ref().fleet)?;
+        let replication = self.replication.clone();
+        // Runs to its end even if the caller leaves.
+        let unfenced = tokio::spawn(async move { replication.unfence(&fleet).await });
+        unfenced.await.unwrap_or(Err(ServiceError::ShuttingDown))?;
+        Ok(Response::new(v1::UnfenceResponse {}))
     }
 }
 
 impl ServiceContext {
+    /// The call of a request that has the replication secret.
+    pub(super) fn replication_call<T>(&self, request: &Request<T>) -> Result<Call, Status> {
+        let call = Call::of(request.extensions())?;
+        let secret = request.metadata().get("shoal-replication-secret");
+        self.replication.authorize(secret.and_then(|secret| secret.to_str().ok()))?;
+        Ok(call)
+    }
+
     /// The fleet with a name and identity, and its files.
     pub(super) fn find_log(
         &self,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -112,11 +112,19 @@ async fn times(address: &str) -> BTreeMap<u64, i64> {
     times
 }
 
+/// The file with the secret that all servers share.
+fn secret(folder: &Path) -> PathBuf {
+    let file = folder.join("replication.secret");
+    std::fs::write(&file, "sixteen-or-more-characters\n").unwrap();
+    file
+}
+
 fn serve(folder: &Path, address: &str, leader: Option<&str>) -> Served {
     let mut command = shoal();
     command.args(["serve", "--engine", "cpu", "--clock", "event", "--listen", address]);
     command.args(["--limit", "log_segment_bytes=262144,checkpoint_log_bytes=50000"]);
     command.arg("--data").arg(folder).stderr(std::process::Stdio::null());
+    command.arg("--replication-secret").arg(secret(folder));
     if let Some(leader) = leader {
         command.args(["--follow", leader]);
     }
@@ -177,6 +185,7 @@ async fn promotions_lose_nothing_that_the_follower_has_acknowledged() {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         format!("127.0.0.1:{port}")
     });
+    let secret = secret(folders[0].path());
     let mut leader = serve(folders[0].path(), &addresses[0], None);
     let mut follower = serve(folders[1].path(), &addresses[1], Some(&addresses[0]));
     let mut next = [1; SENDERS as usize];
@@ -201,7 +210,9 @@ async fn promotions_lose_nothing_that_the_follower_has_acknowledged() {
         for task in tasks {
             task.await.unwrap();
         }
-        follower.run("promote").expect(0);
+        let promote = format!("promote --replication-secret {}", secret.display());
+        follower.run("promote").refused(1);
+        follower.run(&promote).expect(0);
         let (times, replicated) =
             (times(&addresses[other]).await, shared.replicated.load(Ordering::SeqCst));
         let acknowledged = shared.acknowledged.lock().unwrap().clone();
@@ -235,6 +246,7 @@ async fn promotions_lose_nothing_that_the_follower_has_acknowledged() {
     }
     let out = follower.run("fleets describe default --json").json(0);
     assert_eq!(out["replication"]["role"], "follower");
-    let again = leader.run("promote").refused(1);
+    let again = leader.run(&format!("promote --replication-secret {}", secret.display()));
+    let again = again.refused(1);
     assert!(again.contains("no follower"), "{again}");
 }

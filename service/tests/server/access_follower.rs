@@ -10,12 +10,13 @@ use shoal_service::ServerOptions;
 use shoal_service::follower::LeaderLink;
 
 use crate::follower::{ANY, following, leading, on};
-use crate::running::{Running, START_MS, fix, until, within};
+use crate::running::{Running, START_MS, fix, replication_secret, until, within};
 use crate::token_maker::{ALL, TokenMaker, entry};
 
 async fn client(server: &Running, token: Option<&str>) -> Client {
     let token = token.map(|token| token.parse().unwrap());
-    let options = ConnectOptions { token, ..ConnectOptions::default() };
+    let replication_secret = Some(replication_secret());
+    let options = ConnectOptions { token, replication_secret, ..ConnectOptions::default() };
     within(Client::connect(&server.address.to_string(), options)).await.unwrap()
 }
 
@@ -43,7 +44,11 @@ async fn a_follower_needs_a_token_and_survives_its_rotation() {
     until(async || reporter.get_fleet("").await.is_ok()).await;
     report(&reporter, 1).await;
     fs::write(tokens.path("link"), "first\n").unwrap();
-    let leader_link = LeaderLink { token_file: Some(tokens.path("link")), ..Default::default() };
+    let leader_link = LeaderLink {
+        token_file: Some(tokens.path("link")),
+        replication_secret: Some(replication_secret()),
+        ..Default::default()
+    };
     let options = ServerOptions { leader_link, ..following(leader.address) };
     let follower = Running::start_at(ANY, on(&copy), options).await;
     let reader = client(&follower, None).await;

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
+use shoal_client::Transport;
 use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::{Clock, Space};
 use shoal_position_log::{SimulatedDisk, Storage as _};
@@ -22,11 +23,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::StreamExt as _;
 use tonic::Status;
-use tonic::transport::Channel;
 
 use crate::running::{
     ReportsOnce as _, Running, START_MS, Whole, assert_refused, block, environment, fix, options,
-    refused, refused_start, rows, until, whole, within, world,
+    refused, refused_start, replication_secret, rows, until, whole, within, world,
 };
 use crate::subscriber::{Subscriber, subscription};
 
@@ -62,7 +62,7 @@ pub(crate) async fn lead(disk: &SimulatedDisk) -> Running {
     lead_at(ANY, disk).await
 }
 
-async fn lead_at(address: SocketAddr, disk: &SimulatedDisk) -> Running {
+pub(crate) async fn lead_at(address: SocketAddr, disk: &SimulatedDisk) -> Running {
     Running::start_at(address, on(disk), leading(1 << 30)).await
 }
 
@@ -70,8 +70,9 @@ pub(crate) async fn follow(disk: &SimulatedDisk, leader: SocketAddr) -> Running 
     Running::start_in(on(disk), following(leader)).await
 }
 
-async fn logs(server: &Running) -> LogServiceClient<Channel> {
-    LogServiceClient::new(server.channel().await)
+pub(crate) async fn logs(server: &Running) -> LogServiceClient<Transport> {
+    let secret = replication_secret();
+    LogServiceClient::new(Transport::new(server.channel().await, None, Some(&secret)))
 }
 
 pub(crate) async fn promote(server: &Running, force: bool) -> Result<v1::PromoteResponse, Status> {
@@ -80,7 +81,7 @@ pub(crate) async fn promote(server: &Running, force: bool) -> Result<v1::Promote
 }
 
 /// The replication of the fleet `default`.
-async fn replication(server: &Running) -> v1::FleetReplication {
+pub(crate) async fn replication(server: &Running) -> v1::FleetReplication {
     server.fleet("").await.replication.unwrap()
 }
 
@@ -428,7 +429,8 @@ async fn follows_in_turn(
     let (fleet_id, term) = (promoted.fleet_id.clone(), promoted.term ^ 1);
     let log = v1::LogDescription { fleet_id, term, ended_terms, ..Default::default() };
     let mut service = logs(&back).await;
-    let outdated = v1::FenceRequest { logs: vec![log], promotions: vec![promoted.clone()] };
+    let promotions = vec![promoted.clone()];
+    let outdated = v1::FenceRequest { logs: vec![log], promotions, server_id: 0 };
     assert_eq!(service.fence(outdated.clone()).await.unwrap().into_inner().fenced_count, 0);
     drive(&back, &mut random, 56, 5).await;
     let mut later = outdated;
@@ -438,11 +440,16 @@ async fn follows_in_turn(
 }
 
 /// As [`drive`], once the server takes changes: after a start it waits for a fence.
-pub(crate) async fn drive_when_open(server: &Running, random: &mut Random, first: u64, count: u64) {
+pub(crate) async fn drive_when_open(
+    server: &Running,
+    random: &mut Random,
+    first: u64,
+    count: u64,
+) -> Vec<u8> {
     let mut positions = server.positions().await;
     let one = message(random, first);
     until(async || positions.once(one.clone()).await.is_ok()).await;
-    drive(server, random, first + 1, count - 1).await;
+    drive(server, random, first + 1, count - 1).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

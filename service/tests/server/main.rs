@@ -49,6 +49,7 @@ mod object_limit;
 mod operations;
 mod order;
 mod overload;
+mod promotions;
 mod raw_client;
 mod raw_http;
 mod restart;

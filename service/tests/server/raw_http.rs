@@ -10,7 +10,7 @@ use tonic::body::Body;
 use tonic::transport::Channel;
 use tower::{Service as _, ServiceExt as _};
 
-use crate::running::{Running, within};
+use crate::running::{Running, replication_secret, within};
 
 /// One uncompressed gRPC frame.
 pub(crate) fn frame(message: &[u8]) -> Vec<u8> {
@@ -31,7 +31,10 @@ pub(crate) async fn call(
     body: impl Into<axum::body::Body>,
 ) -> http::Response<Body> {
     let uri = format!("http://{}{path}", server.address);
-    let mut request = http::Request::post(uri).header("content-type", "application/grpc");
+    let secret = replication_secret();
+    let mut request = http::Request::post(uri)
+        .header("content-type", "application/grpc")
+        .header("shoal-replication-secret", secret.expose());
     for (name, value) in headers {
         request = request.header(*name, *value);
     }

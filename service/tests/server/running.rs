@@ -3,12 +3,14 @@
 use std::future::pending;
 use std::net::SocketAddr;
 
+use shoal_client::Secret;
 use shoal_engine::Clock;
 use shoal_proto::v1;
 use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
+use shoal_service::follower::LeaderLink;
 use shoal_service::server::Environment;
 use shoal_service::{EngineChoice, Listeners, ServerOptions, ServiceError};
 use shoal_testkit::server::{Serving, bind, bind_any};
@@ -38,8 +40,17 @@ pub(crate) fn options() -> ServerOptions {
     ServerOptions {
         default_clock: Clock::Event,
         default_event_clock_lead_ms: Some(i64::from(i32::MAX) * 10_000),
+        leader_link: LeaderLink {
+            replication_secret: Some(replication_secret()),
+            ..LeaderLink::default()
+        },
         ..ServerOptions::default()
     }
+}
+
+/// The replication secret of all servers.
+pub(crate) fn replication_secret() -> Secret {
+    "sixteen-or-more-characters".parse().unwrap()
 }
 
 /// The production environment with the CPU engine.
@@ -371,6 +382,7 @@ const CODES: [(Code, &[&str]); 13] = [
             "FOLLOWER",
             "LEADER_REACHABLE",
             "LOST",
+            "NOT_FENCED",
             "NOT_FOLLOWER",
             "NO_LOG",
             "OUT_OF_ORDER",
@@ -400,7 +412,7 @@ const CODES: [(Code, &[&str]); 13] = [
             "SHUTTING_DOWN",
         ],
     ),
-    (Code::Unimplemented, &["COMPRESSION_UNSUPPORTED", "METHOD_UNKNOWN"]),
+    (Code::Unimplemented, &["COMPRESSION_UNSUPPORTED", "METHOD_UNKNOWN", "NO_REPLICATION"]),
 ];
 
 /// Confirms the reason and the code of a status.

@@ -154,6 +154,7 @@ fn replication_json(replication: &v1::FleetReplication) -> Value {
         "leader_epoch": replication.staleness.map(|it| it.leader_epoch),
         "stale_ms": replication.staleness.map(|it| it.stale_ms),
         "followers": followers,
+        "unfenced_leader": replication.unfenced_leader,
     })
 }
 
@@ -164,6 +165,10 @@ fn replication_rows(replication: &v1::FleetReplication, epoch: u64) -> Vec<(&'st
         let behind = leader_epoch.saturating_sub(epoch);
         rows.push(("leader", replication.leader.clone()));
         rows.push(("behind the leader", format!("{behind} epochs; current {stale_ms} ms ago")));
+    }
+    if !replication.unfenced_leader.is_empty() {
+        let leader = &replication.unfenced_leader;
+        rows.push(("not fenced yet", format!("{leader}, which may still acknowledge reports")));
     }
     for v1::FleetFollower { address, durable_epoch } in &replication.followers {
         rows.push(("follower", format!("{address}, durable epoch {durable_epoch}")));
@@ -351,7 +356,7 @@ mod tests {
                 role: v1::ReplicationRole::Follower.into(),
                 leader: "10.0.0.1:7117".to_owned(),
                 staleness: Some(v1::Staleness { leader_epoch: 42, stale_ms: 3 }),
-                followers: Vec::new(),
+                ..Default::default()
             }),
             ..Default::default()
         };

@@ -1,0 +1,183 @@
+//! Promotions that fail, and fences that meet another server: nothing is promoted by halves, and a
+//! former leader is fenced only when it has said so itself.
+
+use std::time::Duration;
+
+use shoal_client::{Secret, Transport};
+use shoal_position_log::{Fault, SimulatedDisk};
+use shoal_proto::v1;
+use shoal_proto::v1::log_service_client::LogServiceClient;
+use shoal_service::ServerOptions;
+use shoal_service::follower::LeaderLink;
+use shoal_testkit::Random;
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+
+use crate::follower::{
+    ANY, answers, assert_equal, caught_up, drive, drive_when_open, follow, lead, lead_at, leading,
+    logs, numbered, on, promote, replication,
+};
+use crate::running::{ReportsOnce as _, Running, refused, until};
+
+async fn is_fenced(server: &Running) -> bool {
+    replication(server).await.role() == v1::ReplicationRole::Fenced
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promotion_completes_or_the_server_follows_again() {
+    let (disk, copy) = (SimulatedDisk::new(40), SimulatedDisk::new(41));
+    let leader = lead(&disk).await;
+    let follower = follow(&copy, leader.address).await;
+    drive(&leader, &mut Random::new(40), 1, 20).await;
+    caught_up(&leader).await;
+    follower.stop().await;
+    leader.stop().await;
+    let (mut promoted, mut failed) = (0, 0);
+    for at in 0..30 {
+        let (disk, copy) = (disk.fork(at), copy.fork(at));
+        let leader = lead(&disk).await;
+        let follower = follow(&copy, leader.address).await;
+        caught_up(&leader).await;
+        copy.inject(copy.operations() + at, Fault::InputOutput);
+        let result = promote(&follower, true).await;
+        copy.clear_faults();
+        let mut random = Random::new(at);
+        if let Err(status) = result {
+            assert!(status.message().contains("follows its leader again"), "{status}");
+            refused(follower.positions().await.once(numbered(21, Vec::new())).await, "FOLLOWER");
+            let token = drive_when_open(&leader, &mut random, 21, 10).await;
+            answers(&follower, &token).await;
+            assert_equal(&leader, &follower, &token).await;
+            failed += 1;
+        } else {
+            drive(&follower, &mut random, 21, 5).await;
+            until(async || is_fenced(&leader).await).await;
+            promoted += 1;
+        }
+        // A log that failed after the promotion is reported when the server stops.
+        follower.abandon().await;
+        leader.abandon().await;
+    }
+    println!("{promoted} promoted, {failed} failed");
+    assert!(promoted > 0 && failed > 0);
+}
+
+/// A server that answers every call, and is no Shoal.
+async fn proxy() -> std::net::SocketAddr {
+    let listener = TcpListener::bind(ANY).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let routes = tonic::service::Routes::default();
+    let serving = tonic::transport::Server::builder()
+        .add_routes(routes)
+        .serve_with_incoming(TcpListenerStream::new(listener));
+    tokio::spawn(serving);
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_or_another_server_is_not_the_leader() {
+    let copy = SimulatedDisk::new(43);
+    let leader = lead(&SimulatedDisk::new(42)).await;
+    let follower = follow(&copy, leader.address).await;
+    drive(&leader, &mut Random::new(42), 1, 5).await;
+    caught_up(&leader).await;
+    refused(promote(&follower, false).await, "LEADER_REACHABLE");
+    let address = leader.address;
+    follower.stop().await;
+    leader.stop().await;
+    // Another server at its address.
+    let other = lead_at(address, &SimulatedDisk::new(44)).await;
+    let follower = follow(&copy.fork(1), address).await;
+    promote(&follower, false).await.unwrap();
+    follower.stop().await;
+    other.stop().await;
+    let follower = follow(&copy.fork(2), proxy().await).await;
+    promote(&follower, false).await.unwrap();
+    follower.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fence_waits_for_the_leader_that_it_names() {
+    let (disk, copy) = (SimulatedDisk::new(45), SimulatedDisk::new(46));
+    let leader = lead(&disk).await;
+    let follower = follow(&copy, leader.address).await;
+    drive(&leader, &mut Random::new(45), 1, 10).await;
+    caught_up(&leader).await;
+    let address = leader.address;
+    leader.stop().await;
+    promote(&follower, false).await.unwrap();
+    // An empty server at the address of the leader, and one that has had a follower of its own.
+    let empty = lead_at(address, &SimulatedDisk::new(47)).await;
+    let other = follow(&SimulatedDisk::new(48), empty.address).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(replication(&follower).await.unfenced_leader, address.to_string());
+    assert!(!is_fenced(&empty).await);
+    other.stop().await;
+    empty.stop().await;
+    // The leader returns, and its promoted follower is asked nothing.
+    let leader = lead_at(address, &disk).await;
+    until(async || is_fenced(&leader).await).await;
+    until(async || replication(&follower).await.unfenced_leader.is_empty()).await;
+    refused(leader.positions().await.once(numbered(11, Vec::new())).await, "FENCED");
+    // Only the operator undoes it.
+    let unfence = v1::UnfenceRequest { fleet: "default".into() };
+    refused(logs(&follower).await.unfence(unfence.clone()).await, "NOT_FENCED");
+    logs(&leader).await.unfence(unfence.clone()).await.unwrap();
+    drive(&leader, &mut Random::new(49), 11, 5).await;
+    refused(logs(&leader).await.unfence(unfence).await, "NOT_FENCED");
+    leader.stop().await;
+    let leader = lead_at(address, &disk).await;
+    drive_when_open(&leader, &mut Random::new(50), 16, 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replication_needs_the_secret() {
+    let leader = lead(&SimulatedDisk::new(54)).await;
+    let with = async |secret: Option<&str>| {
+        let secret = secret.map(|secret| secret.parse::<Secret>().unwrap());
+        LogServiceClient::new(Transport::new(leader.channel().await, None, secret.as_ref()))
+    };
+    for secret in [None, Some("sixteen-or-more-characterz"), Some("s")] {
+        let mut logs = with(secret).await;
+        let describe = v1::DescribeLogsRequest {};
+        refused(logs.describe_logs(describe).await, "UNAUTHENTICATED");
+        let fetch = v1::FetchCheckpointRequest::default();
+        refused(logs.fetch_checkpoint(fetch).await, "UNAUTHENTICATED");
+        refused(logs.follow(tokio_stream::pending()).await, "UNAUTHENTICATED");
+        let promote = v1::PromoteRequest { force: true };
+        refused(logs.promote(promote).await, "UNAUTHENTICATED");
+        refused(logs.fence(v1::FenceRequest::default()).await, "UNAUTHENTICATED");
+        refused(logs.unfence(v1::UnfenceRequest::default()).await, "UNAUTHENTICATED");
+    }
+    // A server without one takes no part.
+    let options = ServerOptions { leader_link: LeaderLink::default(), ..leading(1 << 30) };
+    let alone = Running::start_in(on(&SimulatedDisk::new(55)), options).await;
+    refused(logs(&alone).await.describe_logs(v1::DescribeLogsRequest {}).await, "NO_REPLICATION");
+    let options = ServerOptions { follow: Some("127.0.0.1:7".into()), ..ServerOptions::default() };
+    let error = options.check().unwrap_err().to_string();
+    assert!(error.contains("--replication-secret"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_fences_nobody() {
+    let leader = lead(&SimulatedDisk::new(51)).await;
+    drive(&leader, &mut Random::new(51), 1, 5).await;
+    let described = logs(&leader).await.describe_logs(v1::DescribeLogsRequest {}).await;
+    let described = described.unwrap().into_inner();
+    let forged = v1::LogDescription { term: 12_345, ..described.logs[0].clone() };
+    let fence = async |log: v1::LogDescription| {
+        let (logs_of, server_id) = (vec![log], described.server_id);
+        let request = v1::FenceRequest { logs: logs_of, promotions: Vec::new(), server_id };
+        logs(&leader).await.fence(request).await
+    };
+    // It has never had a follower.
+    refused(fence(forged.clone()).await, "NOT_FENCED");
+    let follower = follow(&SimulatedDisk::new(52), leader.address).await;
+    caught_up(&leader).await;
+    // The term that is forged follows none of the leader's.
+    let unrelated = v1::LogDescription { ended_terms: Vec::new(), ..forged };
+    let answer = fence(unrelated).await.unwrap().into_inner();
+    assert_eq!((answer.fenced_count, answer.confirmed.len()), (0, 0));
+    drive(&leader, &mut Random::new(53), 6, 5).await;
+    drop(follower);
+}
