@@ -307,6 +307,9 @@ pub enum ServiceError {
         "the call has not the replication secret of this server: use --replication-secret FILE"
     )]
     ReplicationSecret,
+    /// A follower's stream whose place another stream of its name took.
+    #[error("another stream of this follower took its place")]
+    FollowerReplaced,
     /// A fence that is not for this server, or that is not there.
     #[error("{0}")]
     NotFenced(&'static str),

@@ -441,6 +441,10 @@ server_limits! {
     /// Segments that a follower has not received are kept while the log has at most this many
     /// bytes; a follower that is further behind receives a checkpoint.
     log_follower_bytes: u64 = 4 << 30, 0..=1 << 60;
+    /// Followers of a fleet that are connected.
+    followers_max: usize = 16, 1..=1 << 16;
+    /// Bytes that are read for all followers and not yet sent.
+    follower_bytes_max: usize = 256 << 20, 1 << 20..=1 << 40;
     /// A follower that is not connected counts for so long, milliseconds.
     log_follower_ms: u64 = 600_000, 0..=1 << 50;
     /// Longest time that cycles wait before they are part of the history, milliseconds.

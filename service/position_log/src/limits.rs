@@ -34,6 +34,8 @@ pub const PRODUCER_OPEN_MAX: usize = 255;
 pub const FLEET_NAME_BYTES_MAX: usize = 64;
 /// Bytes that a reader takes from a file at once: large enough for the disk's full rate.
 pub const READ_BYTES: usize = 4 << 20;
+/// The same of a reader that streams frames in parts to a follower; many may read.
+pub const STREAM_READ_BYTES: usize = 64 << 10;
 /// Bytes that writing zeros and checkpoints passes to the disk at once.
 pub const WRITE_BYTES: usize = 1 << 20;
 /// Prepared segments that wait for use; more are removed. A checkpoint frees as many at once as the

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::cycle_source::CycleSource;
 use crate::error::LogError;
 use crate::frame::{FrameHeader, FrameKind};
-use crate::limits::{FRAME_HEADER_BYTES, PAGE_BYTES};
+use crate::limits::{FRAME_HEADER_BYTES, PAGE_BYTES, READ_BYTES, STREAM_READ_BYTES};
 use crate::log_bounds::LogBounds;
 use crate::position::{Position, SegmentInfo};
 use crate::read_options::{ReadMode, ReadOptions};
@@ -20,7 +20,7 @@ use crate::segment_window::SegmentWindow;
 use crate::storage::Storage;
 use crate::tail::Tail;
 use crate::terms::PastTerm;
-use crate::wire::is_zero;
+use crate::wire::{is_zero, page_align};
 
 /// A valid frame.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,8 @@ const CUT: &str = "the file ends within the frame";
 pub struct LogReader {
     list: SegmentList,
     options: ReadOptions,
+    /// Whether payloads are read in parts, unverified.
+    is_streamed: bool,
     /// The log must reach this epoch.
     durable_epoch: u64,
     /// Index of the current segment in the list.
@@ -92,6 +94,28 @@ impl LogReader {
         folder: &str,
         options: ReadOptions,
     ) -> Result<Self, LogError> {
+        Self::with_list(storage, folder, options, false)
+    }
+
+    /// As [`Self::open`], for [`Self::next_header`] and [`Self::payload_part`]: memory does not grow
+    /// with the frames. Checksums of payloads are not verified here.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_streamed(
+        storage: Arc<dyn Storage>,
+        folder: &str,
+        options: ReadOptions,
+    ) -> Result<Self, LogError> {
+        Self::with_list(storage, folder, options, true)
+    }
+
+    fn with_list(
+        storage: Arc<dyn Storage>,
+        folder: &str,
+        options: ReadOptions,
+        is_streamed: bool,
+    ) -> Result<Self, LogError> {
         let list = SegmentList::read(storage, folder, &options)?;
         let bounds = LogBounds::load(&*list.storage, folder)?;
         if matches!(options.mode, ReadMode::Recover | ReadMode::Inspect) {
@@ -99,6 +123,7 @@ impl LogReader {
         }
         let mut reader = Self {
             list,
+            is_streamed,
             durable_epoch: bounds.map_or(0, |bounds| bounds.durable_epoch),
             options,
             current: 0,
@@ -125,7 +150,8 @@ impl LogReader {
 
     fn enter(&mut self, index: usize) -> Result<(), LogError> {
         let entry = &self.list.entries[index];
-        let window = self.list.open_window(entry)?;
+        let piece = if self.is_streamed { STREAM_READ_BYTES } else { READ_BYTES };
+        let window = self.list.open_window(entry, piece)?;
         if self.window.is_none()
             && let Ok(header) = &entry.header
         {
@@ -205,6 +231,46 @@ impl LogReader {
         let start = FRAME_HEADER_BYTES;
         let bytes = window.bytes(offset, start + header.payload_bytes as usize);
         Ok(Some(Frame { offset, header, payload: &bytes[start..] }))
+    }
+
+    /// The header of the next frame of a log that is streamed; nothing at the end.
+    ///
+    /// # Errors
+    /// As [`Self::next_frame`].
+    pub fn next_header(&mut self) -> Result<Option<FrameHeader>, LogError> {
+        Ok(if self.advance()? { self.frame } else { None })
+    }
+
+    /// The next bytes of the payload of that frame, at most `bytes_max`; empty at its end.
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`] if the file ends before; of the disk.
+    pub fn payload_part(&mut self, bytes_max: usize) -> Result<&[u8], LogError> {
+        let rest = self.payload_bytes() - self.record_at;
+        let count = rest.min(bytes_max);
+        let begin = self.before.offset + (FRAME_HEADER_BYTES + self.record_at) as u64;
+        let page = begin / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+        let skipped = (begin - page) as usize;
+        let number = self.list.entries[self.current].number;
+        let failed = LogError::storage("read", self.list.display(number));
+        let is_there = match &mut self.window {
+            Some(window) => window.load(page, page_align(skipped + count)).map_err(failed)?,
+            None => false,
+        };
+        if !is_there {
+            return Err(self.corrupt(number, begin, CUT.into(), self.cursor.epoch));
+        }
+        self.record_at += count;
+        Ok(self
+            .window
+            .as_ref()
+            .map_or(&[], |window| &window.bytes(page, skipped + count)[skipped..]))
+    }
+
+    /// Whether nothing is left of the payload of the current frame.
+    #[must_use]
+    pub fn is_payload_read(&self) -> bool {
+        self.record_at == self.payload_bytes()
     }
 
     /// Reads the rest of the log and returns its end, for [`crate::LogWriter::open`].
@@ -287,6 +353,9 @@ impl LogReader {
         let Ok((frame, crc)) = checked else {
             return Ok(if is_cut { Err(CUT) } else { checked });
         };
+        if self.is_streamed {
+            return Ok(Ok((frame, crc)));
+        }
         if !window.load(cursor.offset, frame.frame_bytes() as usize).map_err(failed())? {
             return Ok(Err(CUT));
         }
@@ -441,7 +510,7 @@ impl LogReader {
                 }
                 (Ok(header), _, _) => {
                     tail.synced_sequence = tail.synced_sequence.max(header.synced_sequence);
-                    let mut window = self.list.open_window(entry)?;
+                    let mut window = self.list.open_window(entry, READ_BYTES)?;
                     tail.scan(&mut window, header, PAGE_BYTES as u64, false).map_err(failed)?;
                 }
                 // A segment gets its name when its header is synced, so this is damage.

@@ -156,12 +156,16 @@ impl SegmentList {
         }
     }
 
-    pub(crate) fn open_window(&self, entry: &SegmentEntry) -> Result<SegmentWindow, LogError> {
+    pub(crate) fn open_window(
+        &self,
+        entry: &SegmentEntry,
+        piece_bytes: usize,
+    ) -> Result<SegmentWindow, LogError> {
         let path = LogFile::Segment(entry.number).path(&self.folder);
         let failed = |operation| LogError::storage(operation, self.display(entry.number));
         let file = self.storage.open(&path).map_err(failed("open"))?;
         let bytes = entry.header.as_ref().map_or(0, |header| header.bytes);
-        SegmentWindow::new(file, bytes).map_err(failed("read"))
+        SegmentWindow::with_piece(file, bytes, piece_bytes).map_err(failed("read"))
     }
 
     /// The valid headers of the first `count` segments.

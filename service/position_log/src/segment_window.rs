@@ -29,9 +29,18 @@ pub(crate) struct SegmentWindow {
 impl SegmentWindow {
     /// Reads a segment of so many bytes; its file may have less.
     pub(crate) fn new(file: Box<dyn StorageFile>, segment_bytes: u64) -> io::Result<Self> {
+        Self::with_piece(file, segment_bytes, READ_BYTES)
+    }
+
+    /// As [`Self::new`], with pieces of at most so many bytes, whole pages.
+    pub(crate) fn with_piece(
+        file: Box<dyn StorageFile>,
+        segment_bytes: u64,
+        piece_bytes: usize,
+    ) -> io::Result<Self> {
         let end = file.length()?.min(segment_bytes);
         let file_bytes = end.next_multiple_of(PAGE_BYTES as u64);
-        let piece = (READ_BYTES as u64).min(file_bytes) as usize;
+        let piece = (piece_bytes as u64).min(file_bytes) as usize;
         let buffer = AlignedBuffer::zeroed(piece);
         Ok(Self { file, buffer, start: 0, length: 0, end, file_bytes, read_to: file_bytes })
     }

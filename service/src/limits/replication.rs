@@ -10,6 +10,10 @@ pub const FOLLOW_STEP_BYTES: usize = 256;
 /// Bytes of a part of a group or checkpoint on its way to a follower: below the limit of messages
 /// that clients accept.
 pub const FOLLOW_PART_BYTES: usize = 256 << 10;
+/// Reads of logs for followers that run at once, each on a thread.
+pub const FOLLOW_READS_MAX: usize = 8;
+/// Bytes of a follower's name, as of a fleet's.
+pub const FOLLOWER_NAME_BYTES_MAX: usize = 64;
 /// A leader without news sends its progress at this interval.
 pub const FOLLOW_PROGRESS_MS: u64 = 100;
 /// A follower that hears nothing for so long connects again.

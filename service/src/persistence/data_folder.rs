@@ -66,6 +66,13 @@ impl FleetFolder {
         format!("{}/history", self.root())
     }
 
+    /// Opens the log beside its writer, to be streamed in parts from the cycles after the epoch.
+    pub(crate) fn stream_log(&self, after_epoch: u64) -> Result<LogReader, LogError> {
+        let fleet = Some(self.identity.clone());
+        let options = ReadOptions { fleet, after_epoch, mode: ReadMode::Through(0) };
+        LogReader::open_streamed(self.storage.clone(), &self.log(), options)
+    }
+
     /// How its log is written.
     pub(super) fn log_options(&self, limits: &ServerLimits) -> Result<LogOptions, ServiceError> {
         Ok(LogOptions {

@@ -4,15 +4,41 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
+
+use crate::error::ServiceError;
 use crate::limits::FOLLOWERS_ABSENT_MAX;
 
 /// A follower that is or was connected.
 #[derive(Debug)]
 struct Follower {
     durable_epoch: u64,
-    /// Streams that are open.
-    streams: u32,
+    /// Its stream, if one is open; of two, the newer.
+    stream: Option<watch::Sender<()>>,
     seen: Instant,
+}
+
+/// The place of a follower's stream.
+#[derive(Debug)]
+pub(crate) struct FollowerPlace(watch::Receiver<()>);
+
+/// A fleet has as many followers as it may have.
+#[derive(Debug)]
+pub(crate) struct FollowersFull(usize);
+
+impl From<FollowersFull> for ServiceError {
+    fn from(FollowersFull(max): FollowersFull) -> Self {
+        let (value, limit) = (max as u64 + 1, max as u64);
+        Self::Limit { what: "the number of followers of the fleet", value, limit }
+    }
+}
+
+impl FollowerPlace {
+    /// Completes when a newer stream has taken the place.
+    pub(crate) async fn replaced(&self) {
+        let mut place = self.0.clone();
+        while place.changed().await.is_ok() {}
+    }
 }
 
 /// See the file's head.
@@ -24,27 +50,42 @@ impl FollowerTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A follower has connected.
-    pub(crate) fn connect(&self, address: &str, durable_epoch: u64) {
+    /// A follower has connected, in place of an earlier stream of its name. At most `followers_max`
+    /// are connected.
+    pub(crate) fn connect(
+        &self,
+        name: &str,
+        durable_epoch: u64,
+        followers_max: usize,
+    ) -> Result<FollowerPlace, FollowersFull> {
         let (mut table, seen) = (self.lock(), Instant::now());
-        let streams = table.get(address).map_or(0, |follower| follower.streams) + 1;
-        table.insert(address.to_owned(), Follower { durable_epoch, streams, seen });
+        let others = table.iter().filter(|(other, it)| *other != name && it.stream.is_some());
+        if others.count() >= followers_max {
+            return Err(FollowersFull(followers_max));
+        }
+        // The earlier stream sees the end of its sender.
+        let (sender, receiver) = watch::channel(());
+        table.insert(name.to_owned(), Follower { durable_epoch, stream: Some(sender), seen });
+        Ok(FollowerPlace(receiver))
     }
 
     /// A follower has made cycles durable.
-    pub(crate) fn acknowledge(&self, address: &str, durable_epoch: u64) {
-        if let Some(follower) = self.lock().get_mut(address) {
-            (follower.durable_epoch, follower.seen) = (durable_epoch, Instant::now());
+    pub(crate) fn acknowledge(&self, name: &str, durable_epoch: u64) {
+        if let Some(follower) = self.lock().get_mut(name) {
+            follower.durable_epoch = follower.durable_epoch.max(durable_epoch);
+            follower.seen = Instant::now();
         }
     }
 
     /// A stream of a follower has ended. Of too many that left, the first is forgotten.
-    pub(crate) fn disconnect(&self, address: &str) {
+    pub(crate) fn disconnect(&self, name: &str, place: &FollowerPlace) {
         let mut table = self.lock();
-        let Some(follower) = table.get_mut(address) else { return };
-        follower.streams = follower.streams.saturating_sub(1);
-        follower.seen = Instant::now();
-        let absent = || table.iter().filter(|(_, follower)| follower.streams == 0);
+        let Some(follower) = table.get_mut(name) else { return };
+        let is_this = |stream: &watch::Sender<()>| stream.subscribe().same_channel(&place.0);
+        if follower.stream.as_ref().is_some_and(is_this) {
+            (follower.stream, follower.seen) = (None, Instant::now());
+        }
+        let absent = || table.iter().filter(|(_, follower)| follower.stream.is_none());
         if absent().count() > FOLLOWERS_ABSENT_MAX
             && let Some((first, _)) = absent().min_by_key(|(_, follower)| follower.seen)
         {
@@ -56,7 +97,7 @@ impl FollowerTable {
     /// Addresses and durable epochs of those that are connected.
     pub(crate) fn connected(&self) -> Vec<(String, u64)> {
         let table = self.lock();
-        let connected = table.iter().filter(|(_, follower)| follower.streams > 0);
+        let connected = table.iter().filter(|(_, follower)| follower.stream.is_some());
         connected.map(|(address, follower)| (address.clone(), follower.durable_epoch)).collect()
     }
 
@@ -64,7 +105,7 @@ impl FollowerTable {
     /// `keep` are forgotten.
     pub(super) fn needed_epoch(&self, keep: Duration) -> Option<u64> {
         let mut table = self.lock();
-        table.retain(|_, follower| follower.streams > 0 || follower.seen.elapsed() < keep);
+        table.retain(|_, follower| follower.stream.is_some() || follower.seen.elapsed() < keep);
         table.values().map(|follower| follower.durable_epoch).min()
     }
 }
@@ -77,29 +118,45 @@ mod tests {
     fn followers_that_left_count_for_a_while() {
         let (table, long) = (FollowerTable::default(), Duration::from_secs(3600));
         assert_eq!(table.needed_epoch(long), None);
-        table.connect("a", 5);
-        table.connect("b", 9);
+        let first = table.connect("a", 5, 9).unwrap();
+        table.connect("b", 9, 9).unwrap();
         table.acknowledge("a", 7);
+        // An earlier acknowledgement takes nothing back.
+        table.acknowledge("a", 6);
         assert_eq!(table.connected(), [("a".to_owned(), 7), ("b".to_owned(), 9)]);
         assert_eq!(table.needed_epoch(Duration::ZERO), Some(7));
         // A stream that replaces a broken one begins before that ends.
-        table.connect("a", 7);
-        table.disconnect("a");
+        let second = table.connect("a", 7, 9).unwrap();
+        table.disconnect("a", &first);
         assert_eq!(table.connected().len(), 2);
-        table.disconnect("a");
+        table.disconnect("a", &second);
         assert_eq!(table.connected(), [("b".to_owned(), 9)]);
         assert_eq!(table.needed_epoch(long), Some(7));
         assert_eq!(table.needed_epoch(Duration::ZERO), Some(9));
     }
 
+    #[tokio::test]
+    async fn a_name_has_one_stream_and_a_fleet_a_number_of_followers() {
+        let table = FollowerTable::default();
+        let first = table.connect("a", 5, 2).unwrap();
+        let _other = table.connect("b", 5, 2).unwrap();
+        assert!(table.connect("c", 5, 2).is_err());
+        let second = table.connect("a", 5, 2).unwrap();
+        first.replaced().await;
+        let replaced = tokio::time::timeout(Duration::from_millis(10), second.replaced());
+        assert!(replaced.await.is_err());
+        table.disconnect("a", &second);
+        table.connect("c", 5, 2).unwrap();
+    }
+
     #[test]
     fn followers_that_left_are_remembered_up_to_a_number() {
         let (table, long) = (FollowerTable::default(), Duration::from_secs(3600));
-        table.connect("stays", 1_000);
+        table.connect("stays", 1_000, 9).unwrap();
         for epoch in 0..500 {
-            let address = format!("leaves {epoch}");
-            table.connect(&address, epoch);
-            table.disconnect(&address);
+            let name = format!("leaves {epoch}");
+            let place = table.connect(&name, epoch, 9).unwrap();
+            table.disconnect(&name, &place);
         }
         assert_eq!(table.lock().len(), FOLLOWERS_ABSENT_MAX + 1);
         assert_eq!(table.needed_epoch(long), Some(500 - FOLLOWERS_ABSENT_MAX as u64));

@@ -30,6 +30,7 @@ pub(crate) use data_folder::{FleetFolder, random};
 pub(crate) use device_codec::{DeviceCodec, DeviceFault};
 pub use fleet_log::{FleetLog, LogCondition, LogDepth, LogReading, SyncReading};
 pub(crate) use fleet_record::spec as recorded_spec;
+pub(crate) use follower_table::FollowerPlace;
 pub use history::{HistoryKeep, HistoryReading};
 pub(crate) use log_content::{LogContent, ReadDepth, SegmentContent, SegmentState};
 pub(crate) use log_copy::LogCopy;

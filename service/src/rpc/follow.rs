@@ -1,16 +1,20 @@
 //! `LogService.Follow` at a leader: reads the log behind the writer and streams it.
 //!
-//! Only what is synced is read, from the files: memory for a slow follower does not grow. A frame
-//! is sent with the checksum that the log has for it.
+//! Only what is synced is read, from the files, in parts that wait for the follower in a budget of
+//! all followers: memory does not grow with their number or with a frame. A frame is sent with the
+//! checksum that the log has for it, which the follower verifies.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use shoal_position_log::{EpochState, FrameKind, LogError, LogReader, Position, ReadMode, Terms};
+use shoal_position_log::{
+    EpochState, FrameHeader, FrameKind, LogError, LogReader, Position, Terms,
+};
 use shoal_proto::v1;
 use shoal_proto::v1::follow_request::Kind as RequestKind;
 use shoal_proto::v1::follow_response::Kind;
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Request, Status, Streaming};
 use tracing::{info, warn};
 
@@ -18,30 +22,35 @@ use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
-use crate::limits::{FOLLOW_PART_BYTES, FOLLOW_PROGRESS_MS};
-use crate::persistence::{FleetFolder, FleetLog};
+use crate::limits::{FOLLOW_PART_BYTES, FOLLOW_PROGRESS_MS, FOLLOWER_NAME_BYTES_MAX};
+use crate::persistence::{FleetFolder, FleetLog, FollowerPlace};
 
 /// The log on its way to a follower.
 pub type FollowStream = ChunkStream<v1::FollowResponse>;
 type Sender = ChunkSender<v1::FollowResponse>;
-/// Bytes of frames that are read at once; a larger frame is read alone.
-const READ_BYTES: usize = 2 << 20;
 
 /// What is sent of a frame.
 enum Sent {
-    Group { payload: Bytes, crc: u32, term: u64 },
-    Term { term: u64, epoch: u64 },
+    Part(v1::GroupPart),
+    Term(v1::TermStart),
+}
+
+/// The log and the frame that is being sent.
+struct Source {
+    reader: LogReader,
+    frame: Option<FrameHeader>,
 }
 
 /// A follower's connection.
 struct Connection {
     log: Arc<FleetLog>,
     follower: String,
+    place: FollowerPlace,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.log.followers().disconnect(&self.follower);
+        self.log.followers().disconnect(&self.follower, &self.place);
     }
 }
 
@@ -57,44 +66,72 @@ pub(super) async fn follow(
         let problem = "the first request must have a position";
         return Err(ServiceError::field("start", problem).into());
     };
+    check_name(&start.follower)?;
     let (fleet, folder) = context.find_log(&call, &start.fleet, &start.fleet_id)?;
     let log = fleet.log().cloned().ok_or(ServiceError::NoLog)?;
     context.replication.expect_followers().await?;
+    // An epoch beyond the log would free cycles that the follower of this name needs.
+    let epoch = start.epoch.min(log.reading().durable_epoch);
+    let max = context.limits.followers_max;
+    let place = log.followers().connect(&start.follower, epoch, max).map_err(ServiceError::from)?;
+    let connection = Connection { log, follower: start.follower.clone(), place };
     let context = context.clone();
     Ok(ChunkStream::spawn(|sender| async move {
         let _open = open;
-        let connection = Connection { log: log.clone(), follower: start.follower.clone() };
-        log.followers().connect(&start.follower, start.epoch);
         info!(fleet = %fleet.name(), follower = start.follower, epoch = start.epoch, "followed");
         tokio::select! {
-            sent = stream(&fleet, folder, &connection, &start, &sender) => sent,
-            () = acknowledged(&connection, requests) => Ok(Ok(())),
+            sent = stream(&context, &fleet, folder, &connection, &start, &sender) => sent,
+            end = acknowledged(&connection, requests) => Ok(end),
+            () = connection.place.replaced() => Ok(Err(ServiceError::FollowerReplaced.into())),
             () = context.stopped() => Ok(Err(ServiceError::ShuttingDown.into())),
             error = fleet.clone().ended() => Ok(Err(error.into())),
         }
     }))
 }
 
+/// Confirms that a text can name a follower in messages and in the description of a fleet.
+fn check_name(name: &str) -> Result<(), ServiceError> {
+    let is_valid = (1..=FOLLOWER_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_valid {
+        return Ok(());
+    }
+    let problem = format!("not 1 to {FOLLOWER_NAME_BYTES_MAX} visible ASCII characters");
+    Err(ServiceError::field("start.follower", problem))
+}
+
 /// Reads acknowledgements until the follower leaves.
-async fn acknowledged(connection: &Connection, mut requests: Streaming<v1::FollowRequest>) {
+async fn acknowledged(
+    connection: &Connection,
+    mut requests: Streaming<v1::FollowRequest>,
+) -> Result<(), Status> {
     while let Ok(Some(request)) = requests.message().await {
         if let Some(RequestKind::DurableEpoch(epoch)) = request.kind {
+            let durable = connection.log.reading().durable_epoch;
+            if epoch > durable {
+                let problem =
+                    format!("{epoch} is beyond the durable epoch of the leader, {durable}");
+                return Err(ServiceError::field("durable_epoch", problem).into());
+            }
             connection.log.followers().acknowledge(&connection.follower, epoch);
         }
     }
+    Ok(())
 }
 
 async fn stream(
+    context: &ServiceContext,
     fleet: &Fleet,
     folder: FleetFolder,
     connection: &Connection,
     start: &v1::FollowStart,
     sender: &Sender,
 ) -> Result<Result<(), Status>, NotTaken> {
+    let budget = &context.follow_budget;
     let after_epoch = start.epoch;
     let (verdict, last_epoch) =
         judge(&fleet.terms(), start, connection.log.reading().durable_epoch);
-    let opened = blocking(move || folder.read_log(after_epoch, ReadMode::Through(0))).await;
+    let opened = budget.read(move || folder.stream_log(after_epoch)).await;
     let (verdict, reader) = match opened {
         _ if verdict != v1::FollowState::Continues => (verdict, None),
         Ok(reader) => (verdict, Some(reader)),
@@ -103,30 +140,36 @@ async fn stream(
     };
     let state = verdict.into();
     send(sender, Kind::Verdict(v1::FollowVerdict { state, last_epoch })).await?;
-    let Some(mut reader) = reader else { return Ok(Ok(())) };
+    let Some(reader) = reader else { return Ok(Ok(())) };
+    let mut source = Source { reader, frame: None };
     let mut readings = connection.log.subscribe();
     loop {
         let reading = readings.borrow_and_update().clone();
         let position = reading.position;
-        let read = blocking(move || {
-            let frames = read_frames(&mut reader, position, after_epoch)?;
-            Ok::<_, ServiceError>((reader, frames))
-        });
-        let frames;
-        (reader, frames) = match read.await {
-            Ok(read) => read,
-            Err(error) => {
-                // Segments of a follower that is too far behind are recycled while it reads them.
-                warn!(fleet = %fleet.name(), follower = connection.follower, %error,
-                      "a follower's stream ends");
-                return Ok(Err(error.into()));
+        while !source.has_sent(position) {
+            let place = budget.part().await;
+            let read = budget.read(move || {
+                let sent = source.next(position, after_epoch, reading.durable_epoch, place)?;
+                Ok::<_, ServiceError>((source, sent))
+            });
+            let sent;
+            (source, sent) = match read.await {
+                Ok(read) => read,
+                Err(error) => {
+                    // Segments of a follower that is too far behind are recycled while it reads
+                    // them.
+                    warn!(fleet = %fleet.name(), follower = connection.follower, %error,
+                          "a follower's stream ends");
+                    return Ok(Err(error.into()));
+                }
+            };
+            for sent in sent {
+                let kind = match sent {
+                    Sent::Part(part) => Kind::Group(part),
+                    Sent::Term(term) => Kind::Term(term),
+                };
+                send(sender, kind).await?;
             }
-        };
-        for frame in frames {
-            send_frame(sender, frame, reading.durable_epoch).await?;
-        }
-        if reader.position().sequence < position.sequence {
-            continue;
         }
         let (durable_epoch, clock_ms) = (reading.durable_epoch, reading.clock_ms);
         send(sender, Kind::Progress(v1::FollowProgress { durable_epoch, clock_ms })).await?;
@@ -151,55 +194,63 @@ fn judge(terms: &Terms, start: &v1::FollowStart, durable_epoch: u64) -> (v1::Fol
     }
 }
 
-/// The next frames up to a position with cycles and terms after an epoch.
-fn read_frames(
-    reader: &mut LogReader,
-    to: Position,
-    after_epoch: u64,
-) -> Result<Vec<Sent>, ServiceError> {
-    reader.read_through(to);
-    let (mut frames, mut bytes) = (Vec::new(), 0);
-    while bytes < READ_BYTES {
-        let Some(frame) = reader.next_frame()? else { break };
-        let header = frame.header;
-        if header.kind == FrameKind::Cycles as u16 && header.epoch_last > after_epoch {
-            bytes += frame.payload().len();
-            let payload = Bytes::copy_from_slice(frame.payload());
-            frames.push(Sent::Group { payload, crc: header.payload_crc, term: header.term });
-        } else if header.kind == FrameKind::Start as u16 && header.epoch_last >= after_epoch {
-            frames.push(Sent::Term { term: header.term, epoch: header.epoch_last });
-        }
+impl Source {
+    /// Whether everything up to a position is sent.
+    fn has_sent(&self, to: Position) -> bool {
+        self.frame.is_none() && self.reader.position().sequence >= to.sequence
     }
-    Ok(frames)
+
+    /// The next parts and terms after an epoch, up to a position: together at most one part's bytes.
+    fn next(
+        &mut self,
+        to: Position,
+        after_epoch: u64,
+        durable_epoch: u64,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Vec<Sent>, ServiceError> {
+        self.reader.read_through(to);
+        let place = Arc::new(place);
+        let (mut sent, mut bytes) = (Vec::new(), 0);
+        while bytes < FOLLOW_PART_BYTES {
+            let Some(frame) = self.frame else {
+                let Some(header) = self.reader.next_header()? else { break };
+                let is = |kind| header.kind == kind as u16;
+                if is(FrameKind::Cycles) && header.epoch_last > after_epoch {
+                    self.frame = Some(header);
+                } else if is(FrameKind::Start) && header.epoch_last >= after_epoch {
+                    let (term, epoch) = (header.term, header.epoch_last);
+                    sent.push(Sent::Term(v1::TermStart { term, epoch }));
+                }
+                continue;
+            };
+            let part = self.reader.payload_part(FOLLOW_PART_BYTES - bytes)?;
+            bytes += part.len();
+            let data = Bytes::from_owner(Held { bytes: part.to_vec(), _place: place.clone() });
+            let last = self.reader.is_payload_read();
+            if last {
+                self.frame = None;
+            }
+            let (crc, term) = (frame.payload_crc, frame.term);
+            sent.push(Sent::Part(v1::GroupPart { data, last, crc, term, durable_epoch }));
+        }
+        Ok(sent)
+    }
 }
 
-async fn send_frame(sender: &Sender, frame: Sent, durable_epoch: u64) -> Result<(), NotTaken> {
-    match frame {
-        Sent::Term { term, epoch } => send(sender, Kind::Term(v1::TermStart { term, epoch })).await,
-        Sent::Group { mut payload, crc, term } => {
-            while !payload.is_empty() {
-                let data = payload.split_to(payload.len().min(FOLLOW_PART_BYTES));
-                let last = payload.is_empty();
-                let part = v1::GroupPart { data, last, crc, term, durable_epoch };
-                send(sender, Kind::Group(part)).await?;
-            }
-            Ok(())
-        }
+/// Bytes of a part with their place in the budget of all followers.
+struct Held {
+    bytes: Vec<u8>,
+    _place: Arc<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
 async fn send(sender: &Sender, kind: Kind) -> Result<(), NotTaken> {
     sender.send(v1::FollowResponse { kind: Some(kind) }).await
-}
-
-/// Runs work that blocks beside the tasks.
-async fn blocking<T: Send + 'static, E: Into<ServiceError> + Send + 'static>(
-    work: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> Result<T, ServiceError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result.map_err(Into::into),
-        Err(_) => Err(ServiceError::ShuttingDown),
-    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod fix_reader;
 mod fleet_message;
 mod fleet_service;
 mod follow;
+mod follow_budget;
 mod history_answer;
 mod history_replay;
 mod history_service;

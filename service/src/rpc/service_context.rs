@@ -9,6 +9,7 @@ use std::sync::Arc;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use super::follow_budget::FollowBudget;
 use crate::access::{Call, Counted, CountedQuota};
 use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
@@ -30,6 +31,8 @@ pub struct ServiceContext {
     streams: Arc<Semaphore>,
     /// Vertices of the polygons of queries in progress.
     vertices: FairPlaces,
+    /// For the streams to followers.
+    pub(super) follow_budget: FollowBudget,
     /// For what takes long.
     pub(super) workers: FairWorkers,
     /// Steps of queries of the history that run at once.
@@ -70,6 +73,7 @@ impl ServiceContext {
         let history_steps = Arc::new(Semaphore::new((cores / 2).max(1)));
         let vertices = FairPlaces::new(QUERY_VERTICES_MAX);
         let workers = FairWorkers::start(cores)?;
+        let follow_budget = FollowBudget::new(limits.follower_bytes_max);
         Ok(Self {
             registry,
             replication,
@@ -78,6 +82,7 @@ impl ServiceContext {
             metrics,
             streams,
             vertices,
+            follow_budget,
             workers,
             history_steps,
             stopping,

@@ -232,7 +232,8 @@ async fn a_follower_knows_how_far_it_is_behind_while_it_receives() {
     let described = logs.describe_logs(v1::DescribeLogsRequest {}).await.unwrap().into_inner();
     let fleet_id = described.logs[0].fleet_id.clone();
     let durable = leader.fleet("").await.log.unwrap().durable_epoch;
-    let start = v1::FollowStart { fleet: "default".into(), fleet_id, ..Default::default() };
+    let (fleet, follower) = ("default".to_owned(), "test".to_owned());
+    let start = v1::FollowStart { fleet, fleet_id, follower, ..Default::default() };
     let request = v1::FollowRequest { kind: Some(v1::follow_request::Kind::Start(start)) };
     let requests = tokio_stream::once(request).chain(tokio_stream::pending());
     let mut messages = logs.follow(requests).await.unwrap().into_inner();

@@ -11,13 +11,13 @@ use shoal_service::ServerOptions;
 use shoal_service::follower::LeaderLink;
 use shoal_testkit::Random;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 
 use crate::follower::{
     ANY, answers, assert_equal, caught_up, drive, drive_when_open, follow, lead, lead_at, leading,
     logs, numbered, on, promote, replication,
 };
-use crate::running::{ReportsOnce as _, Running, refused, until};
+use crate::running::{ReportsOnce as _, Running, assert_refused, refused, until, within};
 
 async fn is_fenced(server: &Running) -> bool {
     replication(server).await.role() == v1::ReplicationRole::Fenced
@@ -180,4 +180,51 @@ async fn a_stranger_fences_nobody() {
     assert_eq!((answer.fenced_count, answer.confirmed.len()), (0, 0));
     drive(&leader, &mut Random::new(53), 6, 5).await;
     drop(follower);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_has_a_short_name_one_stream_and_true_acknowledgements() {
+    let mut options = leading(1 << 30);
+    options.limits.followers_max = 2;
+    let leader = Running::start_in(on(&SimulatedDisk::new(56)), options).await;
+    drive(&leader, &mut Random::new(56), 1, 5).await;
+    let described = logs(&leader).await.describe_logs(v1::DescribeLogsRequest {}).await;
+    let fleet_id = described.unwrap().into_inner().logs[0].fleet_id.clone();
+    let follow = async |name: &str| {
+        let (sender, requests) = tokio::sync::mpsc::channel(4);
+        let (fleet, follower) = ("default".to_owned(), name.to_owned());
+        let fleet_id = fleet_id.clone();
+        let start = v1::FollowStart { fleet, fleet_id, follower, ..Default::default() };
+        let start = v1::FollowRequest { kind: Some(v1::follow_request::Kind::Start(start)) };
+        sender.send(start).await.unwrap();
+        let answer = logs(&leader).await.follow(ReceiverStream::new(requests)).await;
+        answer.map(|answer| (sender, answer.into_inner()))
+    };
+    for name in ["", "a b", "\u{e4}", &"x".repeat(65), &"x".repeat(30_000)] {
+        refused(follow(name).await, "FIELD");
+    }
+    let (first, mut messages) = follow("a").await.unwrap();
+    let durable = leader.fleet("").await.log.unwrap().durable_epoch;
+    let acknowledge =
+        |epoch| v1::FollowRequest { kind: Some(v1::follow_request::Kind::DurableEpoch(epoch)) };
+    first.send(acknowledge(durable)).await.unwrap();
+    until(async || replication(&leader).await.followers[0].durable_epoch == durable).await;
+    first.send(acknowledge(u64::MAX)).await.unwrap();
+    let end = loop {
+        if let Err(status) = within(messages.message()).await {
+            break status;
+        }
+    };
+    assert_refused(&end, "FIELD");
+    // A name has one stream; a fleet has a number of followers.
+    let (_second, mut messages) = follow("a").await.unwrap();
+    let _third = follow("a").await.unwrap();
+    let end = loop {
+        if let Err(status) = within(messages.message()).await {
+            break status;
+        }
+    };
+    assert_refused(&end, "FOLLOWER_REPLACED");
+    let _other = follow("b").await.unwrap();
+    refused(follow("c").await, "LIMIT");
 }

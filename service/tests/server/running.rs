@@ -372,7 +372,7 @@ pub(crate) fn violated_field(status: &Status) -> String {
 
 /// The status code of every error reason in these tests.
 const CODES: [(Code, &[&str]); 13] = [
-    (Code::Aborted, &["FLEET_DELETED", "SESSION_TAKEN_OVER"]),
+    (Code::Aborted, &["FLEET_DELETED", "FOLLOWER_REPLACED", "SESSION_TAKEN_OVER"]),
     (Code::AlreadyExists, &["FLEET_EXISTS"]),
     (Code::DeadlineExceeded, &["DEADLINE"]),
     (

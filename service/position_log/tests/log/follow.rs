@@ -1,10 +1,15 @@
 //! Reading beside a writer, as a follower does; and groups larger than a segment.
 
-use shoal_position_log::{CycleSource, Group, LoggedCycle, ReadMode, RequestBody, Retention};
+use shoal_position_log::{
+    CycleSource, Group, LogReader, LoggedCycle, Position, ReadMode, ReadOptions, RequestBody,
+    Retention,
+};
 use shoal_testkit::Random;
 
 use crate::built::Built;
-use crate::sample::{OwnedBody, OwnedCycle, OwnedRequest, cycle, open, options, reader, recover};
+use crate::sample::{
+    LOG, OwnedBody, OwnedCycle, OwnedRequest, cycle, open, options, reader, recover,
+};
 
 #[test]
 fn a_reader_follows_a_writer_across_segments() {
@@ -42,6 +47,35 @@ fn a_reader_follows_a_writer_across_segments() {
         read += 1;
     }
     assert_eq!(read, cycles.len());
+}
+
+#[test]
+fn a_log_that_is_streamed_in_parts_is_the_log() {
+    let built = Built::new(5, 25, 9_000, true);
+    let mode = ReadMode::Through(u64::MAX);
+    let mut whole = reader(&built.storage, 0, ReadMode::Inspect).unwrap();
+    let read = ReadOptions { fleet: None, after_epoch: 0, mode };
+    let mut parts = LogReader::open_streamed(built.storage.clone(), LOG, read).unwrap();
+    parts.read_through(whole_end(&built));
+    let mut chance = Random::new(6);
+    while let Some(frame) = whole.next_frame().unwrap() {
+        assert_eq!(parts.next_header().unwrap(), Some(frame.header));
+        // Sometimes only the beginning is read.
+        let wanted = if chance.below(4) == 0 { chance.below(100) } else { usize::MAX };
+        let mut payload = Vec::new();
+        while !parts.is_payload_read() && payload.len() < wanted {
+            let part = parts.payload_part(1 + chance.below(7_000)).unwrap();
+            assert!(!part.is_empty());
+            payload.extend_from_slice(part);
+        }
+        assert!(frame.payload().starts_with(&payload));
+        assert!(payload.len() >= wanted || payload.len() == frame.payload().len());
+    }
+    assert_eq!(parts.next_header().unwrap(), None);
+}
+
+fn whole_end(built: &Built) -> Position {
+    recover(&built.storage, 0, |_| {}).unwrap().end()
 }
 
 #[test]

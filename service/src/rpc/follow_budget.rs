@@ -1,0 +1,45 @@
+//! What the streams to all followers may take: memory for parts that are read and not yet sent, and
+//! threads that read.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::ServiceError;
+use crate::limits::{FOLLOW_PART_BYTES, FOLLOW_READS_MAX};
+
+/// See the file's head.
+#[derive(Clone, Debug)]
+pub(super) struct FollowBudget {
+    parts: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
+}
+
+impl FollowBudget {
+    /// Memory of so many bytes.
+    pub(super) fn new(bytes: usize) -> Self {
+        // A part is copied once more, into the buffer of its connection.
+        let parts = (bytes / (2 * FOLLOW_PART_BYTES)).max(1);
+        Self {
+            parts: Arc::new(Semaphore::new(parts)),
+            reads: Arc::new(Semaphore::new(FOLLOW_READS_MAX)),
+        }
+    }
+
+    /// Waits for the memory of a part; a follower that takes nothing loses its stream.
+    pub(super) async fn part(&self) -> OwnedSemaphorePermit {
+        self.parts.clone().acquire_owned().await.expect("it is never closed")
+    }
+
+    /// Runs work of the disk beside the tasks, few at once.
+    pub(super) async fn read<T: Send + 'static, E: Into<ServiceError> + Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        let _read = self.reads.acquire().await.expect("it is never closed");
+        match tokio::task::spawn_blocking(work).await {
+            Ok(result) => result.map_err(Into::into),
+            Err(_) => Err(ServiceError::ShuttingDown),
+        }
+    }
+}
