@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
@@ -14,8 +14,8 @@ use super::fleet_spec::FleetSpec;
 use super::registry::{Registry, blocking};
 use super::role::{Following, Role};
 use crate::error::ServiceError;
-use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
-use crate::persistence::{DataFolder, FleetFolder, HistoryKeep, NewTerm};
+use crate::limits::{FOLLOW_RECORD_WAIT_MS, RECOVERY_PROGRESS_MS, ServerLimits};
+use crate::persistence::{DataFolder, FleetFolder, FollowRecord, HistoryKeep, NewTerm};
 
 impl Registry {
     /// Makes its fleets copies of those of a leader.
@@ -99,6 +99,23 @@ impl Registry {
         Ok(fleet)
     }
 
+    /// Remembers when the copies were known to be current.
+    pub(crate) async fn record_current(&self) {
+        let now_ms = self.clock.wall.now_ms();
+        let entry = |fleet: &Arc<Fleet>| {
+            let stale_ms = i64::try_from(fleet.staleness()?.stale_ms).unwrap_or(i64::MAX);
+            Some((fleet.folder()?.identity.id, now_ms.saturating_sub(stale_ms)))
+        };
+        let record = FollowRecord(self.list().iter().filter_map(entry).collect());
+        let Some(data) = self.data.clone() else { return };
+        // A disk that does not answer delays nothing else.
+        let recording = blocking(move || data.record_current(&record));
+        let time = Duration::from_millis(FOLLOW_RECORD_WAIT_MS);
+        if let Ok(Err(error)) = tokio::time::timeout(time, recording).await {
+            warn!(%error, "a restart does not know how old the copies are");
+        }
+    }
+
     /// Waits for a copy that takes its place.
     pub(crate) async fn copies_settled(&self) {
         drop(self.changing.lock().await);
@@ -166,7 +183,11 @@ impl Registry {
     /// The part in replication that a fleet begins with.
     pub(super) fn first_role(&self, folder: Option<&FleetFolder>, epoch: u64) -> Role {
         if let Some(leader) = self.leader() {
-            return Role::Follower(Arc::new(Following::new(leader, epoch)));
+            let recorded = self.data.as_ref().zip(folder);
+            let current_ms = recorded.and_then(|(data, it)| data.current_ms(it.identity.id));
+            let older_ms = current_ms.map_or(0, |at_ms| self.clock.wall.now_ms() - at_ms);
+            let older = Duration::from_millis(u64::try_from(older_ms).unwrap_or(0));
+            return Role::Follower(Arc::new(Following::new(leader, epoch, older)));
         }
         let record = self.data.as_ref().map(DataFolder::role).unwrap_or_default();
         let is_this = |fence: &&NewTerm| folder.is_some_and(|it| it.identity.id == fence.id);

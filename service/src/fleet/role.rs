@@ -3,7 +3,7 @@
 //! Only a leader takes changes. A follower knows how current its state is.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
@@ -43,6 +43,8 @@ struct Known {
     awaited: Option<(u64, Instant)>,
     /// When the state was that of the leader.
     current_at: Instant,
+    /// How old the state was then, if this run has not known it to be current.
+    older: Duration,
 }
 
 /// How current a state is.
@@ -54,9 +56,18 @@ pub(crate) struct Staleness {
     pub(crate) stale_ms: u64,
 }
 
+impl Known {
+    /// The state was that of the leader at a time of this run.
+    fn become_current(&mut self, at: Instant) {
+        (self.awaited, self.current_at, self.older) = (None, at, Duration::ZERO);
+    }
+}
+
 impl Following {
-    pub(crate) fn new(leader: Arc<str>, epoch: u64) -> Self {
-        let known = Known { leader_epoch: epoch, awaited: None, current_at: Instant::now() };
+    /// Follows with the state of an epoch, which was that of the leader so long ago.
+    pub(crate) fn new(leader: Arc<str>, epoch: u64, older: Duration) -> Self {
+        let current_at = Instant::now();
+        let known = Known { leader_epoch: epoch, awaited: None, current_at, older };
         Self { leader, known: Mutex::new(known), applied: watch::Sender::new(epoch) }
     }
 
@@ -69,7 +80,7 @@ impl Following {
         let mut known = self.known();
         known.leader_epoch = leader_epoch;
         if *self.applied.borrow() >= leader_epoch {
-            (known.awaited, known.current_at) = (None, Instant::now());
+            known.become_current(Instant::now());
         } else if known.awaited.is_none() {
             known.awaited = Some((leader_epoch, Instant::now()));
         }
@@ -80,7 +91,7 @@ impl Following {
         self.applied.send_if_modified(|applied| std::mem::replace(applied, epoch) != epoch);
         let mut known = self.known();
         if let Some((_, at)) = known.awaited.filter(|(awaited, _)| *awaited <= epoch) {
-            (known.awaited, known.current_at) = (None, at);
+            known.become_current(at);
         }
     }
 
@@ -100,7 +111,7 @@ impl Following {
     /// How current the state is.
     pub(crate) fn staleness(&self) -> Staleness {
         let known = self.known();
-        let stale_ms = known.current_at.elapsed().as_millis();
+        let stale_ms = (known.current_at.elapsed() + known.older).as_millis();
         let stale_ms = u64::try_from(stale_ms).unwrap_or(u64::MAX);
         Staleness { leader_epoch: known.leader_epoch, stale_ms }
     }
@@ -108,17 +119,16 @@ impl Following {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn a_state_is_current_as_of_the_epoch_that_it_has_reached() {
-        let following = Following::new("a".into(), 5);
+        let following = Following::new("a".into(), 5, Duration::from_secs(9));
+        assert!(following.staleness().stale_ms >= 9_000);
         let before = following.known().current_at;
         following.heard(5);
         let reached = following.known().current_at;
-        assert!(reached >= before);
+        assert!(reached >= before && following.staleness().stale_ms < 9_000);
         following.heard(8);
         let (_, asked) = following.known().awaited.unwrap();
         std::thread::sleep(Duration::from_millis(2));

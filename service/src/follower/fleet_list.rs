@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use shoal_client::Client;
 use shoal_proto::v1;
@@ -20,7 +20,7 @@ use super::fleet_stream::{CopiedFleet, copy};
 use super::leader_link::LeaderLink;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, FleetName, Registry};
-use crate::limits::{FOLLOW_LIST_MS, FOLLOW_RETRY_MS};
+use crate::limits::{FOLLOW_LIST_MS, FOLLOW_RECORD_MS, FOLLOW_RETRY_MS};
 use crate::persistence::recorded_spec;
 
 /// Why the list or a stream is tried again.
@@ -55,6 +55,8 @@ struct FleetList {
     client: Option<Client>,
     /// The newest connection, for streams that begin again.
     newest: Option<watch::Sender<Client>>,
+    /// When it was last remembered how current the copies are.
+    recorded: Option<Instant>,
     /// Identity and stream by name.
     streams: BTreeMap<FleetName, (u128, AbortHandle)>,
     tasks: JoinSet<()>,
@@ -68,8 +70,9 @@ pub(super) async fn follow(
     mut stop: watch::Receiver<bool>,
 ) {
     let (streams, tasks) = Default::default();
-    let (client, newest) = (None, None);
-    let mut list = FleetList { registry, leader, link, address, client, newest, streams, tasks };
+    let (client, newest, recorded) = (None, None, None);
+    let mut list =
+        FleetList { registry, leader, link, address, client, newest, recorded, streams, tasks };
     tokio::select! {
         () = list.run(&copied) => {}
         // An error means that the server has ended.
@@ -77,12 +80,18 @@ pub(super) async fn follow(
     }
     // No stream may add to a fleet once this returns.
     list.tasks.shutdown().await;
+    list.registry.record_current().await;
 }
 
 impl FleetList {
     async fn run(&mut self, copied: &watch::Sender<bool>) {
         let (mut backoff, mut last_problem) = (Backoff::default(), String::new());
         loop {
+            let is_due = |at: Instant| at.elapsed() >= Duration::from_millis(FOLLOW_RECORD_MS);
+            if self.recorded.is_none_or(is_due) {
+                self.registry.record_current().await;
+                self.recorded = Some(Instant::now());
+            }
             match self.update().await {
                 Ok(()) => {
                     if self.registry.list().len() >= self.streams.len() {

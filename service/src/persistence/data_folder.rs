@@ -15,6 +15,7 @@ use tracing::warn;
 
 use super::copied_folder::{COPIED, COPYING, CopyRecord};
 use super::fleet_record;
+use super::follow_record::FollowRecord;
 use super::role_record::RoleRecord;
 use crate::error::ServiceError;
 use crate::fleet::{FleetName, FleetSpec};
@@ -28,6 +29,8 @@ struct Inner {
     storage: Arc<dyn Storage>,
     manifest: Mutex<Manifest>,
     role: Mutex<RoleRecord>,
+    /// Of the last run.
+    current: FollowRecord,
     /// Held while it is changed.
     changing_role: Mutex<()>,
     /// Released when the folder is dropped.
@@ -136,8 +139,9 @@ impl DataFolder {
     ) -> Result<Self, ServiceError> {
         let manifest = Mutex::new(Manifest::load(&*storage)?.unwrap_or_default());
         let role = Mutex::new(RoleRecord::load(&*storage)?);
-        let changing_role = Mutex::default();
-        let data = Self(Arc::new(Inner { storage, manifest, role, changing_role, _lock: lock }));
+        let (current, changing_role) = (FollowRecord::load(&*storage)?, Mutex::default());
+        let inner = Inner { storage, manifest, role, current, changing_role, _lock: lock };
+        let data = Self(Arc::new(inner));
         data.settle_copies()?;
         Ok(data)
     }
@@ -349,6 +353,19 @@ impl DataFolder {
     /// the fleet from the list.
     pub(crate) fn has_files(&self, folder: &FleetFolder) -> bool {
         folder.storage.list(&folder.log()).is_ok()
+    }
+
+    /// When a copy of the last run was last known to be current, Unix milliseconds.
+    pub(crate) fn current_ms(&self, id: u128) -> Option<i64> {
+        self.0.current.0.get(&id).copied()
+    }
+
+    /// Remembers when copies were known to be current.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) fn record_current(&self, record: &FollowRecord) -> Result<(), ServiceError> {
+        Ok(record.store(&*self.0.storage)?)
     }
 
     /// What it remembers of replication.

@@ -228,3 +228,24 @@ async fn a_follower_has_a_short_name_one_stream_and_true_acknowledgements() {
     let _other = follow("b").await.unwrap();
     refused(follow("c").await, "LIMIT");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn staleness_continues_over_a_restart() {
+    let (disk, copy) = (SimulatedDisk::new(57), SimulatedDisk::new(58));
+    let leader = lead(&disk).await;
+    let follower = follow(&copy, leader.address).await;
+    drive(&leader, &mut Random::new(57), 1, 5).await;
+    caught_up(&leader).await;
+    let address = leader.address;
+    leader.stop().await;
+    let stale_ms = async |server: &Running| replication(server).await.staleness.unwrap().stale_ms;
+    until(async || stale_ms(&follower).await > 700).await;
+    let before = stale_ms(&follower).await;
+    follower.stop().await;
+    let follower = follow(&copy, address).await;
+    assert!(stale_ms(&follower).await >= before);
+    // Until the leader is back.
+    let leader = lead_at(address, &disk).await;
+    until(async || stale_ms(&follower).await < 700).await;
+    drop((leader, follower));
+}

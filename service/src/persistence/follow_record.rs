@@ -1,0 +1,61 @@
+//! When the copies of a follower were last known to be current: a file of the data folder that is
+//! replaced every few seconds (LOG.md, section 10.3), so that a restart does not make them look
+//! current.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use shoal_position_log::{LogError, Storage, TextFile};
+
+const FILE: TextFile<'_> = TextFile("server.current");
+
+/// Unix milliseconds by the identity of the fleet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FollowRecord(pub(crate) BTreeMap<u128, i64>);
+
+impl FollowRecord {
+    pub(super) fn load(storage: &dyn Storage) -> Result<Self, LogError> {
+        let Some(text) = FILE.load(storage)? else { return Ok(Self::default()) };
+        Self::parse(&text).map_err(|line| LogError::Content {
+            file: storage.display(FILE.0),
+            offset: 0,
+            reason: format!("unknown line {line:?}"),
+        })
+    }
+
+    pub(super) fn store(&self, storage: &dyn Storage) -> Result<(), LogError> {
+        FILE.store(storage, &self.text())
+    }
+
+    fn text(&self) -> String {
+        self.0.iter().fold(String::new(), |mut text, (id, current_ms)| {
+            let _ = writeln!(text, "current {id:032x} {current_ms}");
+            text
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let entry = |line: &str| {
+            let (id, current_ms) = line.strip_prefix("current ")?.split_once(' ')?;
+            Some((u128::from_str_radix(id, 16).ok()?, current_ms.parse().ok()?))
+        };
+        let entries = text.lines().map(|line| entry(line).ok_or_else(|| line.to_owned()));
+        entries.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_reads_back() {
+        for entries in [vec![], vec![(5, -3), (u128::MAX, i64::MAX)]] {
+            let record = FollowRecord(entries.into_iter().collect());
+            assert_eq!(FollowRecord::parse(&record.text()), Ok(record));
+        }
+        for wrong in ["current", "current 1", "current x 1", "now 1 1"] {
+            assert_eq!(FollowRecord::parse(wrong), Err(wrong.to_owned()));
+        }
+    }
+}
