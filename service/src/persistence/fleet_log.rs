@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::follower_table::FollowerTable;
 use super::history::FleetHistory;
 use super::log_purge::LogPurge;
+use super::log_tail::LogTail;
 use super::sync_times::SyncTimes;
 use crate::error::ServiceError;
 use crate::limits::LOG_SPACE_WAIT_MS;
@@ -107,6 +108,7 @@ pub struct FleetLog {
     /// Their bytes.
     pending_bytes: AtomicU64,
     sync_times: SyncTimes,
+    tail: LogTail,
     /// The fleet ends: a full disk is no longer waited for.
     is_ending: AtomicBool,
 }
@@ -123,6 +125,7 @@ impl FleetLog {
             pending_cycles: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             sync_times: SyncTimes::default(),
+            tail: LogTail::default(),
             is_ending: AtomicBool::new(false),
         }
     }
@@ -146,6 +149,11 @@ impl FleetLog {
     pub(super) fn feed(&self, history: Arc<FleetHistory>) {
         // An error cannot occur: a log is opened once.
         let _ = self.history.set(history);
+    }
+
+    /// What a recovery would replay.
+    pub(crate) fn tail(&self) -> &LogTail {
+        &self.tail
     }
 
     /// What is to leave it.

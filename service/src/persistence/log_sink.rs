@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
 use shoal_engine::{Clock, EngineError, ExportHeader, Request};
@@ -42,6 +43,10 @@ pub(crate) struct LogSink {
     /// Bytes logged since the last checkpoint was begun.
     pub(super) bytes_since_checkpoint: u64,
     pub(super) checkpoint_bytes: u64,
+    /// Rows logged since the last checkpoint was begun.
+    pub(super) rows_since_checkpoint: u64,
+    /// Longest time to replay the rows behind a checkpoint.
+    pub(super) recovery_max: Duration,
     pub(super) checkpoints: CheckpointThread,
     pub(super) threads: Vec<JoinHandle<()>>,
     /// The thread that writes the history, if the server keeps one.
@@ -109,13 +114,16 @@ impl CycleSink for LogSink {
 
     fn takes_checkpoint(&mut self) -> bool {
         let (bytes, due_bytes) = (self.bytes_since_checkpoint, self.checkpoint_bytes);
-        // No pause lets the log grow further.
-        let is_urgent = bytes >= due_bytes.saturating_mul(2);
+        let replay = self.log.tail().replay_time(self.rows_since_checkpoint);
+        // No pause lets the log grow further. The next checkpoint begins at half the time of a
+        // recovery, because rows are logged while it is written.
+        let is_urgent = bytes >= due_bytes.saturating_mul(2) || replay >= self.recovery_max;
+        let is_full = bytes >= due_bytes || replay * 2 >= self.recovery_max;
         let purged = self.log.purge().checkpoint_after(|| self.log.reading());
         let is_wanted = purged.is_some_and(|epoch| self.logged_epoch > epoch);
-        let is_due = (is_wanted || bytes >= due_bytes) && self.checkpoints.is_idle(is_urgent);
+        let is_due = (is_wanted || is_full) && self.checkpoints.is_idle(is_urgent);
         if is_due {
-            self.bytes_since_checkpoint = 0;
+            (self.bytes_since_checkpoint, self.rows_since_checkpoint) = (0, 0);
         }
         is_due
     }
@@ -125,6 +133,7 @@ impl CycleSink for LogSink {
         state: ExportHeader,
         producers: Vec<ProducerState>,
     ) -> Option<ExportRows> {
+        self.log.tail().begin_checkpoint(state.epoch);
         self.checkpoints.begin(state, producers, self.last_number)
     }
 }
@@ -150,6 +159,9 @@ impl LogSink {
         let names = cycle.names.as_ref().map_or(0, NameChanges::bytes);
         let bytes = OVERHEAD_BYTES as u64 + names + requests;
         self.bytes_since_checkpoint += bytes;
+        let rows = cycle.requests.iter().map(Request::rows).sum::<usize>() as u64;
+        self.rows_since_checkpoint += rows;
+        self.log.tail().add(rows);
         self.logged_epoch = cycle.epoch;
         self.log.add_pending((cycle.epoch, self.clock_ms), bytes);
         self.send(LogItem::Cycle(LogCycle { cycle, bytes }));

@@ -18,6 +18,7 @@ mod log_content;
 mod log_copy;
 mod log_purge;
 mod log_sink;
+mod log_tail;
 mod read_ahead;
 mod recovery;
 mod role_record;

@@ -71,6 +71,7 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     let checkpoint = replay.load_checkpoint(tools)?;
     let reader = tools.folder.read_log(replay.epoch, ReadMode::Recover)?;
     let mut progress = Progress::new(&tools.folder.identity.name);
+    let replay_started = Instant::now();
     let recovered = read_ahead(reader, |batches| {
         for CycleBatch { cycles, remaining_bytes } in batches {
             for cycle in cycles {
@@ -102,7 +103,8 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
         epoch = replay.epoch,
         "recovered"
     );
-    let fleet = open_log(tools, replay, checkpoint, recovered)?;
+    let replayed = Replayed { rows, time: replay_started.elapsed() };
+    let fleet = open_log(tools, replay, &replayed, checkpoint, recovered)?;
     fleet.log.publish(|reading| reading.recovery = recovery);
     Ok(fleet)
 }
@@ -198,6 +200,12 @@ impl Replay {
     }
 }
 
+/// The rows behind the checkpoint, and how long they took.
+struct Replayed {
+    rows: u64,
+    time: Duration,
+}
+
 /// Shows how far recovery is.
 struct Progress<'a> {
     fleet: &'a str,
@@ -230,6 +238,7 @@ impl<'a> Progress<'a> {
 fn open_log(
     tools: &RecoveryTools<'_>,
     replay: Replay,
+    replayed: &Replayed,
     checkpoint: CheckpointInfo,
     recovered: Recovered,
 ) -> Result<RecoveredFleet, ServiceError> {
@@ -255,7 +264,9 @@ fn open_log(
         ..LogReading::default()
     };
     let log = Arc::new(FleetLog::new(&tools.folder.identity.name, reading));
-    let start = LogStart { tools, writer, log: log.clone(), terms: terms.clone() };
+    let &Replayed { rows: replayed_rows, time } = replayed;
+    log.tail().replayed(tools.engines.name, replayed_rows, time);
+    let start = LogStart { tools, writer, log: log.clone(), terms: terms.clone(), replayed_rows };
     let sink = start.sink(epoch, clock_ms, checkpoint.needed_epoch)?;
     Ok(RecoveredFleet { backend: engine, producers, epoch, clock_ms, terms, sink, log })
 }
@@ -266,11 +277,12 @@ struct LogStart<'a> {
     writer: LogWriter,
     log: Arc<FleetLog>,
     terms: Arc<SharedTerms>,
+    replayed_rows: u64,
 }
 
 impl LogStart<'_> {
     fn sink(self, epoch: u64, clock_ms: i64, needed_epoch: u64) -> Result<LogSink, ServiceError> {
-        let Self { tools, writer, log, terms } = self;
+        let Self { tools, writer, log, terms, replayed_rows } = self;
         let (limits, space) = (tools.limits, tools.options.space.tag());
         let fleet = tools.folder.identity.name.clone();
         let (item_sender, items) = unbounded();
@@ -332,6 +344,8 @@ impl LogStart<'_> {
             clock_ms,
             bytes_since_checkpoint: 0,
             checkpoint_bytes: limits.checkpoint_log_bytes,
+            rows_since_checkpoint: replayed_rows,
+            recovery_max: Duration::from_millis(limits.recovery_ms_max),
             checkpoints,
             threads,
             history,

@@ -140,6 +140,7 @@ fn log_message(log: &FleetLog) -> v1::FleetLog {
     let (reading, syncs) = (log.reading(), log.syncs());
     let LogReading { durable_epoch, position, checkpoint_epoch, bytes, condition, .. } = reading;
     let duration = |time: Duration| time.try_into().ok();
+    let tail_rows = log.tail().rows(checkpoint_epoch);
     v1::FleetLog {
         durable_epoch,
         segment: position.segment,
@@ -159,6 +160,8 @@ fn log_message(log: &FleetLog) -> v1::FleetLog {
         checkpoint_ms: reading.checkpoint_ms,
         checkpoint_duration: duration(reading.checkpoint_time)
             .filter(|_| reading.checkpoint_ms > 0),
+        tail_row_count: tail_rows,
+        tail_duration: duration(log.tail().replay_time(tail_rows)),
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
+use shoal_codec::{BlockCodec as _, BlockPlan, CpuCodec, FixColumns, FixRow};
 use shoal_engine::{Backend as _, EngineError, EngineOptions, ExportHeader, Model, Space};
-use shoal_position_log::ProducerState;
+use shoal_position_log::{ProducerState, SimulatedDisk};
 use shoal_proto::v1;
 use shoal_service::ServerOptions;
 use shoal_service::fleet::{
@@ -17,8 +17,9 @@ use shoal_service::fleet::{
 use shoal_service::limits::EXPORT_SLICE_ROWS;
 use shoal_service::server::Environment;
 
+use crate::follower::{crashed, leading, on};
 use crate::gated_engine::{Gate, Shortage};
-use crate::running::{ReportsOnce as _, Running, START_MS, block, options, refused, within};
+use crate::running::{ReportsOnce as _, Running, START_MS, block, options, refused, until, within};
 
 /// Objects of the fleet: several slices.
 const OBJECTS: u64 = 4 * EXPORT_SLICE_ROWS as u64;
@@ -215,4 +216,40 @@ async fn a_cycle_without_memory_ends_the_checkpoint() {
         let begun = fixture.begin().await;
         fixture.take(&begun, Vec::new());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_compress_to_nothing_are_checkpointed_too() {
+    const ROWS: u64 = 150_000;
+    let disk = SimulatedDisk::new(60);
+    // At 8 M rows/s a checkpoint is due behind 400,000 rows.
+    let mut options = leading(1 << 40);
+    options.limits.recovery_ms_max = 100;
+    let server = Running::start_in(on(&disk), options.clone()).await;
+    let mut columns = FixColumns::new();
+    for _ in 0..ROWS {
+        columns.push_row(FixRow::new(7, START_MS, 5, 5));
+    }
+    let mut bytes = Vec::new();
+    let (plan, tag) = (BlockPlan::fixes(), Space::geographic().tag());
+    CpuCodec.encode_planned(&columns, &plan, &tag, 1, &mut bytes).unwrap();
+    assert!((bytes.len() as u64) < ROWS, "{}", bytes.len());
+    let mut positions = server.positions().await;
+    let log = async |server: &Running| server.fleet("").await.log.unwrap();
+    for sent in 1..=3 {
+        positions.once(block(bytes.clone())).await.unwrap();
+        if sent < 3 {
+            let found = log(&server).await;
+            assert_eq!((found.checkpoint_epoch, found.tail_row_count), (0, sent * ROWS));
+        }
+    }
+    until(async || log(&server).await.checkpoint_epoch > 0).await;
+    assert!(log(&server).await.tail_row_count < ROWS);
+    // What a recovery has replayed counts at the next start.
+    positions.once(block(bytes.clone())).await.unwrap();
+    let expected = log(&server).await.tail_row_count;
+    assert_eq!(expected % ROWS, 0);
+    let copy = crashed(&disk, 61);
+    let again = Running::start_in(on(&copy), options).await;
+    assert_eq!(log(&again).await.tail_row_count, expected);
 }

@@ -112,6 +112,8 @@ fn log_json(log: &v1::FleetLog) -> Value {
         "recovery_ms": millis(log.recovery_duration),
         "checkpoint_ms": log.checkpoint_ms,
         "checkpoint_duration_ms": millis(log.checkpoint_duration),
+        "tail_rows": log.tail_row_count,
+        "tail_ms": millis(log.tail_duration),
         "problem": log.problem,
     })
 }
@@ -198,6 +200,14 @@ fn log_rows(log: &v1::FleetLog) -> Vec<(&'static str, String)> {
         ("log sync p99", limit_text(log.sync_p99)),
         ("log recovery", time_text(log.recovery_duration)),
         ("checkpoint epoch", log.checkpoint_epoch.to_string()),
+        (
+            "recovery from here",
+            format!(
+                "{} rows behind the checkpoint, about {}",
+                log.tail_row_count,
+                time_text(log.tail_duration)
+            ),
+        ),
     ];
     if log.checkpoint_ms > 0 {
         let (at, time) = (rfc3339(log.checkpoint_ms), time_text(log.checkpoint_duration));
