@@ -49,6 +49,30 @@ pub(crate) fn program(chance: &mut Random, steps: usize) -> Vec<Step> {
     (0..steps).map(|_| step(chance)).collect()
 }
 
+/// A program that fills segments, retires them behind two checkpoints and writes on in their files.
+pub(crate) fn recycling_program(chance: &mut Random) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let fill = |steps: &mut Vec<Step>, chance: &mut Random| {
+        for _ in 0..2 + chance.below(2) {
+            steps.extend([Step::Append(1 + chance.below(2), 25_000), Step::Write]);
+            if chance.below(3) > 0 {
+                steps.push(Step::Sync);
+            }
+        }
+    };
+    for _ in 0..2 {
+        fill(&mut steps, chance);
+        steps.push(Step::Checkpoint);
+    }
+    for _ in 0..2 {
+        steps.push(Step::Retire);
+        fill(&mut steps, chance);
+    }
+    steps.push([Step::Restart, Step::Term, Step::Seal][chance.below(3)]);
+    fill(&mut steps, chance);
+    steps
+}
+
 /// The state that a fleet has after a cycle, as one number.
 fn digest(before: u64, cycle: &OwnedCycle) -> u64 {
     let text = format!("{before} {cycle:?}");
@@ -68,6 +92,11 @@ pub(crate) struct World {
     /// Greatest epoch that may be on the disk, and that must be.
     written: u64,
     pub(crate) synced: u64,
+    /// The same before the last sync that advanced it.
+    synced_before: u64,
+    /// Segments that were retired, and that began after one of them was recycled.
+    pub(crate) retired: u64,
+    pub(crate) recycled: u64,
     /// Epoch of the last finished checkpoint.
     checkpoint: u64,
     needed_epoch: u64,
@@ -90,7 +119,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
-        let disk = SimulatedDisk::new(seed);
+        Self::on(seed, SimulatedDisk::new(seed))
+    }
+
+    /// A program's content follows from the seed, what a crash leaves from the disk.
+    pub(crate) fn on(seed: u64, disk: SimulatedDisk) -> Self {
         Self {
             storage: Arc::new(disk.clone()),
             disk,
@@ -101,6 +134,9 @@ impl World {
             cycles: BTreeMap::new(),
             written: 0,
             synced: 0,
+            synced_before: 0,
+            retired: 0,
+            recycled: 0,
             checkpoint: 0,
             needed_epoch: 0,
             is_closing: false,
@@ -128,6 +164,9 @@ impl World {
     }
 
     fn set_synced(&mut self, epoch: u64) {
+        if epoch > self.synced {
+            self.synced_before = self.synced;
+        }
         self.synced = epoch;
         if let Some((at, certain)) = &mut self.lie
             && self.disk.operations() <= *at
@@ -149,6 +188,9 @@ impl World {
         (self.log, self.retirement) = (None, None);
         self.group.clear();
         if let Some((_, certain)) = self.lie.filter(|_| self.was_deceived()) {
+            // A frame that is written later states what was synced, so only the cycles of the last
+            // sync can be lost unnoticed.
+            let certain = certain.max(self.synced_before);
             (self.synced, self.checkpoint, self.is_closed) = (certain, 0, false);
         }
         create_log(&*self.storage, LOG)?;
@@ -249,7 +291,10 @@ impl World {
             Step::Append(cycles, bytes_max) => self.append(cycles, bytes_max),
             Step::Write => {
                 self.written = self.group.epochs().map_or(self.written, |(_, last)| last);
+                let segment = log.written().segment;
                 log.write(&mut self.group)?;
+                let has_rotated = log.written().segment > segment;
+                self.recycled += u64::from(has_rotated && self.retired > self.recycled);
             }
             Step::Sync => {
                 let epoch = log.sync()?.epoch;
@@ -266,6 +311,7 @@ impl World {
                 let steps = 1 + self.chance.below(3);
                 for retired in self.retirement.iter_mut().flatten().take(steps) {
                     log.retired(retired)?;
+                    self.retired += 1;
                 }
                 self.retirement.take_if(|retirement| retirement.is_done());
             }
