@@ -119,10 +119,17 @@ fn secret(folder: &Path) -> PathBuf {
     file
 }
 
+/// Small segments, and a checkpoint every few of them.
+const LIMITS: &str = "log_segment_bytes=262144,checkpoint_log_bytes=50000";
+
 fn serve(folder: &Path, address: &str, leader: Option<&str>) -> Served {
+    serve_with(LIMITS, folder, address, leader)
+}
+
+fn serve_with(limits: &str, folder: &Path, address: &str, leader: Option<&str>) -> Served {
     let mut command = shoal();
     command.args(["serve", "--engine", "cpu", "--clock", "event", "--listen", address]);
-    command.args(["--limit", "log_segment_bytes=262144,checkpoint_log_bytes=50000"]);
+    command.args(["--limit", limits]);
     command.arg("--data").arg(folder).stderr(std::process::Stdio::null());
     command.arg("--replication-secret").arg(secret(folder));
     if let Some(leader) = leader {
@@ -249,4 +256,106 @@ async fn promotions_lose_nothing_that_the_follower_has_acknowledged() {
     let again = leader.run(&format!("promote --replication-secret {}", secret.display()));
     let again = again.refused(1);
     assert!(again.contains("no follower"), "{again}");
+}
+
+/// The times of all objects, once the server answers.
+async fn times_when_ready(address: &str) -> BTreeMap<u64, i64> {
+    loop {
+        if let Some(channel) = connect(address).await {
+            let request = v1::GetRequest { objects: vec![0], ..Default::default() };
+            if let Ok(answer) = QueryServiceClient::new(channel).get(request).await
+                && matches!(answer.into_inner().message().await, Ok(Some(_)))
+            {
+                return times(address).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Sends so many messages from `first` on, without the numbers of a producer: a promotion may lose
+/// some. Returns the number after the last.
+async fn send_some(address: &str, first: u64, count: u64) -> u64 {
+    let mut positions = PositionServiceClient::new(connect(address).await.unwrap());
+    for number in first..first + count {
+        let message =
+            v1::ReportOnceRequest { producer: String::new(), batch_seq: 0, ..message(0, number) };
+        // After a start the server waits for a fence.
+        while let Err(status) = positions.report_once(message.clone()).await {
+            assert_eq!(status.code(), tonic::Code::Unavailable, "{status}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    first + count
+}
+
+/// Whether a state is not before one nor behind another.
+fn is_between(
+    before: &BTreeMap<u64, i64>,
+    found: &BTreeMap<u64, i64>,
+    after: &BTreeMap<u64, i64>,
+) -> bool {
+    let is_within = |(object, time_ms): (&u64, &i64)| {
+        found.get(object).is_some_and(|found| found >= time_ms && *found <= after[object])
+    };
+    before.iter().all(is_within)
+}
+
+/// Hazard: a kill while a follower replaces its copy leaves it without one, or with a part of one.
+///
+/// `SHOAL_TEST_KILLS` sets the number of kills; 300 is a manual run.
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_during_a_copy_leave_a_whole_copy() {
+    let kills = std::env::var("SHOAL_TEST_KILLS").map_or(4, |kills| kills.parse().unwrap());
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let addresses = [0, 1].map(|_| {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        format!("127.0.0.1:{port}")
+    });
+    // A follower that left holds no segment.
+    let limits = format!("{LIMITS},log_follower_ms=0");
+    let serve = |at: usize, leader: Option<usize>| {
+        let leader = leader.map(|leader| addresses[leader].as_str());
+        serve_with(&limits, folders[at].path(), &addresses[at], leader)
+    };
+    let promote = format!("promote --replication-secret {}", secret(folders[0].path()).display());
+    let (mut at, mut number, mut delay_ms) = (0, 1, 3);
+    let mut leader = serve(0, None);
+    let mut follower = serve(1, Some(0));
+    for kill in 0..kills {
+        let other = 1 - at;
+        number = send_some(&addresses[at], number, 20).await;
+        replicated(&addresses[at]).await;
+        let held = times(&addresses[other]).await;
+        assert_eq!(held, times(&addresses[at]).await, "kill {kill}");
+        drop(follower);
+        // The leader's log moves on past the follower's position, over several segments.
+        number = send_some(&addresses[at], number, 800).await;
+        let expected = times(&addresses[at]).await;
+        follower = serve(other, Some(at));
+        delay_ms = (delay_ms * 31 + 7) % 97;
+        tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+        if kill % 2 == 0 {
+            drop(follower);
+            follower = serve(other, Some(at));
+            replicated(&addresses[at]).await;
+            assert_eq!(times_when_ready(&addresses[other]).await, expected, "kill {kill}");
+            continue;
+        }
+        drop(leader);
+        let found = times_when_ready(&addresses[other]).await;
+        assert!(is_between(&held, &found, &expected), "kill {kill}: a part of a copy");
+        follower.run(&promote).expect(0);
+        let kept = times(&addresses[other]).await;
+        assert!(is_between(&found, &kept, &expected), "kill {kill}: a part of a copy");
+        // The killed one is fenced, then it follows.
+        let former = serve(at, None);
+        fenced(&addresses[at]).await;
+        drop(former);
+        leader = follower;
+        follower = serve(at, Some(other));
+        at = other;
+        replicated(&addresses[at]).await;
+        assert_eq!(times_when_ready(&addresses[1 - at]).await, times(&addresses[at]).await);
+    }
 }
