@@ -117,8 +117,9 @@ impl LogReader {
         is_streamed: bool,
     ) -> Result<Self, LogError> {
         let list = SegmentList::read(storage, folder, &options)?;
-        let bounds = LogBounds::load(&*list.storage, folder)?;
+        let mut bounds = None;
         if matches!(options.mode, ReadMode::Recover | ReadMode::Inspect) {
+            bounds = LogBounds::load(&*list.storage, folder)?;
             list.check(bounds)?;
         }
         let mut reader = Self {

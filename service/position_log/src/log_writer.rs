@@ -100,6 +100,8 @@ pub struct LogWriter {
     cursor: Cursor,
     synced: Position,
     segments: VecDeque<SegmentInfo>,
+    /// Segments before this one may be retired already.
+    first_kept: u64,
     mark: AlignedBuffer,
     stopped: Option<String>,
 }
@@ -150,11 +152,21 @@ impl LogWriter {
         };
         let synced = cursor.position(segment.number);
         let mark = AlignedBuffer::zeroed(PAGE_BYTES);
-        let mut writer =
-            Self { options, pool, file, segment, cursor, synced, segments, mark, stopped: None };
+        let mut writer = Self {
+            options,
+            pool,
+            file,
+            segment,
+            cursor,
+            synced,
+            segments,
+            first_kept: 0,
+            mark,
+            stopped: None,
+        };
         writer.write_mark(FrameKind::Start, epoch, term)?;
         writer.sync_file()?;
-        writer.pool.store_bounds(writer.bounds(0))?;
+        writer.store_bounds()?;
         Ok(writer)
     }
 
@@ -248,9 +260,22 @@ impl LogWriter {
         self.sync_file()?;
         self.write_mark(FrameKind::Clean, self.cursor.epoch, self.cursor.term)?;
         self.sync_file()?;
-        match self.pool.store_bounds(self.bounds(0)) {
-            // The former ones are true as well.
-            Err(error) if error.is_full() => Ok(()),
+        self.store_bounds()
+    }
+
+    /// Stores what is durable. On a full disk the former bounds stay, if they are true.
+    fn store_bounds(&self) -> Result<(), LogError> {
+        let bounds = self.bounds(0);
+        match self.pool.store_bounds(bounds) {
+            Err(error) if error.is_full() => match self.pool.load_bounds()? {
+                Some(former)
+                    if former.durable_epoch <= bounds.durable_epoch
+                        && self.segments.iter().any(|it| it.number == former.first_segment) =>
+                {
+                    Ok(())
+                }
+                _ => Err(error),
+            },
             stored => stored,
         }
     }
@@ -258,6 +283,7 @@ impl LogWriter {
     /// What is durable, without the first `retired` segments.
     fn bounds(&self, retired: usize) -> LogBounds {
         let first_segment = self.segments.get(retired).map_or(0, |segment| segment.number);
+        let first_segment = first_segment.max(self.first_kept);
         LogBounds { first_segment, durable_epoch: self.synced.epoch }
     }
 
@@ -295,8 +321,13 @@ impl LogWriter {
         let segments = self.segments.iter().take(count);
         let segments: Vec<(u64, u64)> =
             segments.map(|segment| (segment.number, segment.bytes)).collect();
+        if count == 0 {
+            return None;
+        }
         let bounds = self.bounds(count);
-        (count > 0).then(|| self.pool.retirement(&segments, bounds))
+        // Results that nobody takes are done all the same.
+        self.first_kept = bounds.first_segment;
+        Some(self.pool.retirement(&segments, bounds))
     }
 
     /// Takes a result of a retirement.

@@ -44,18 +44,26 @@ impl Retirement {
         self.segments.is_empty()
     }
 
-    fn retire(&mut self, retiring: &Retiring) -> Result<(), LogError> {
+    fn retire(&mut self, retiring: &mut Retiring) -> Result<(), LogError> {
         if let Some(bounds) = self.bounds.take() {
             bounds.store(&*self.storage, &self.folder).map_err(|error| self.no_space(error))?;
         }
         let from = LogFile::Segment(retiring.number).path(&self.folder);
         let failed = |operation| LogError::storage(operation, self.storage.display(&from));
-        match &retiring.spare {
+        // A file that was cut is no segment any more.
+        let is_whole = |spare: &&Spare| {
+            let length = self.storage.open(&from).and_then(|file| file.length());
+            length.is_ok_and(|length| length == spare.bytes)
+        };
+        match retiring.spare.as_ref().filter(is_whole) {
             Some(spare) => {
                 let to = LogFile::Spare(spare.number).path(&self.folder);
                 self.storage.rename(&from, &to).map_err(failed("rename"))?;
             }
-            None => self.storage.remove(&from).map_err(failed("remove"))?,
+            None => {
+                retiring.spare = None;
+                self.storage.remove(&from).map_err(failed("remove"))?;
+            }
         }
         // Before the next: entries may become durable in any order, and a log must have no hole.
         let failed = LogError::storage("sync", self.storage.display(&self.folder));
@@ -79,8 +87,8 @@ impl Iterator for Retirement {
     type Item = Result<Retired, LogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let retiring = self.segments.pop_front()?;
-        let retired = self.retire(&retiring).map(|()| Retired(retiring));
+        let mut retiring = self.segments.pop_front()?;
+        let retired = self.retire(&mut retiring).map(|()| Retired(retiring));
         if retired.is_err() {
             self.segments.clear();
         }

@@ -154,6 +154,10 @@ impl SegmentPool {
         Retirement { storage, folder, bounds: Some(bounds), segments }
     }
 
+    pub(crate) fn load_bounds(&self) -> Result<Option<LogBounds>, LogError> {
+        LogBounds::load(&*self.storage, &self.folder)
+    }
+
     pub(crate) fn store_bounds(&self, bounds: LogBounds) -> Result<(), LogError> {
         bounds.store(&*self.storage, &self.folder)
     }

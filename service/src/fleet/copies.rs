@@ -2,6 +2,7 @@
 //! create and delete fleets; and whether the past is kept.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,7 @@ impl Registry {
     ) -> Result<Arc<Fleet>, ServiceError> {
         let _changing = self.changing.lock().await;
         let Some(data) = self.data.clone() else { return Err(ServiceError::NoLog) };
-        if self.leader().is_none() {
+        if self.leader().is_none() || self.is_promoting.load(Ordering::SeqCst) {
             return Err(ServiceError::NotFollower);
         }
         let fleet = self.replace(name, spec, move || data.complete_copy(&copy)).await?;
@@ -92,11 +93,30 @@ impl Registry {
             replaced.end(FleetState::Deleted).await;
             self.metrics.forget(name.as_str());
         }
-        let folder = blocking(prepare).await?;
-        let fleet = self.start(name.clone(), spec, Some(folder)).await?;
-        self.write(|fleets| fleets.insert(name.clone(), fleet.clone()));
-        self.set_copying(&name, false);
-        Ok(fleet)
+        let started = match blocking(prepare).await {
+            Ok(folder) => self.start(name.clone(), spec, Some(folder)).await,
+            Err(error) => Err(error),
+        };
+        let fleet = match &started {
+            Ok(fleet) => Some(fleet.clone()),
+            // What the list has answers, and can be promoted.
+            Err(_) => self.start_listed(&name).await.ok(),
+        };
+        if let Some(fleet) = fleet {
+            self.write(|fleets| fleets.insert(name.clone(), fleet));
+            self.set_copying(&name, false);
+        }
+        started
+    }
+
+    /// Starts a fleet as the list of the data folder has it.
+    async fn start_listed(&self, name: &FleetName) -> Result<Arc<Fleet>, ServiceError> {
+        let data = self.data.clone().ok_or(ServiceError::NoLog)?;
+        let listed = blocking(move || data.fleets()).await?;
+        let found = listed.into_iter().find(|(listed, ..)| listed == name);
+        let unknown = || ServiceError::FleetUnknown(name.as_str().into());
+        let (name, spec, folder) = found.ok_or_else(unknown)?;
+        self.start(name, spec, Some(folder)).await
     }
 
     /// Remembers when the copies were known to be current.
@@ -116,9 +136,26 @@ impl Registry {
         }
     }
 
-    /// Waits for a copy that takes its place.
-    pub(crate) async fn copies_settled(&self) {
+    /// Whether no copy may take its place; waits for one that does.
+    pub(crate) async fn set_promoting(&self, is_promoting: bool) {
+        self.is_promoting.store(is_promoting, Ordering::SeqCst);
         drop(self.changing.lock().await);
+    }
+
+    /// Begins a copy beside the fleet of its name.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoLog`], [`ServiceError::Log`].
+    pub(crate) async fn begin_copy(
+        &self,
+        name: FleetName,
+        spec: FleetSpec,
+        id: u128,
+        aside: Option<String>,
+    ) -> Result<FleetFolder, ServiceError> {
+        let _changing = self.changing.lock().await;
+        let data = self.data.clone().ok_or(ServiceError::NoLog)?;
+        blocking(move || data.begin_copy(&name, &spec, id, aside)).await
     }
 
     /// Ends a fleet that the leader does not have. Its files get another name, `NAME.SUFFIX`.
@@ -164,6 +201,8 @@ impl Registry {
     /// Follows no leader any more: fleets can be created and deleted.
     pub(crate) fn lead(&self) {
         *self.leader.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.copying.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.orphans.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Confirms that fleets may be created and deleted here.

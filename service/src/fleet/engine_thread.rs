@@ -225,6 +225,12 @@ impl EngineThread {
         // The place in the queue is free once the step is taken.
         let step = self.planner.receivers.followed.try_recv().map(|followed| followed.step);
         match step {
+            // A stream that begins again repeats what still waited here.
+            Ok(Followed::Cycle(cycle))
+                if cycle.header.epoch <= self.engine.backend.epoch_submitted() =>
+            {
+                Ok(())
+            }
             Ok(Followed::Cycle(cycle)) => self.submit_followed(cycle),
             Ok(Followed::Clock { epoch, clock_ms }) => {
                 if epoch <= self.engine.backend.epoch_submitted() {

@@ -74,6 +74,8 @@ pub struct Registry {
     fleets: RwLock<BTreeMap<FleetName, Arc<Fleet>>>,
     /// Fleets of the leader whose copy is on its way.
     pub(super) copying: std::sync::Mutex<BTreeSet<FleetName>>,
+    /// While the server is promoted no copy takes its place.
+    pub(super) is_promoting: AtomicBool,
     /// Copies of fleets that the leader does not have any more.
     pub(super) orphans: std::sync::Mutex<BTreeSet<FleetName>>,
     /// Held while a fleet is created or deleted, so that names are unique and their number limited.
@@ -114,6 +116,7 @@ impl Registry {
             fleets,
             copying: Default::default(),
             orphans: Default::default(),
+            is_promoting: AtomicBool::new(false),
             changing,
         }
     }

@@ -38,9 +38,9 @@ pub(super) async fn fetch(
     aside: Option<String>,
 ) -> Result<FleetFolder, Problem> {
     let CopiedFleet { name, spec, id, .. } = copied.clone();
-    let data = registry.data().cloned().ok_or("there is no data folder")?;
     let limits = registry.limits().clone();
-    let folder = on_disk(move || data.begin_copy(&name, &spec, id, aside)).await?;
+    let begun = registry.begin_copy(name, spec, id, aside).await;
+    let folder = begun.map_err(|error| error.to_string())?;
     let request = v1::FetchCheckpointRequest {
         fleet: copied.name.as_str().to_owned(),
         fleet_id: id.to_be_bytes().to_vec(),
@@ -57,6 +57,7 @@ pub(super) async fn fetch(
         term,
         epoch,
         follower: follower.to_owned(),
+        copying: true,
     };
     let mut stream = LeaderStream::open(service, start).await?;
     let mut group = GroupAssembly::default();
@@ -70,8 +71,8 @@ pub(super) async fn fetch(
                 let cycles = group.add(&part, copy.end().1)?;
                 let records: Vec<_> = cycles.into_iter().map(|cycle| cycle.encoded).collect();
                 if !records.is_empty() {
+                    // Not acknowledged: until the copy takes its place, a crash removes it.
                     copy = on_disk(move || copy.append(&records).map(|()| copy)).await?;
-                    stream.acknowledge(copy.end().1);
                 }
             }
             Kind::Term(v1::TermStart { term, epoch }) => {

@@ -49,8 +49,9 @@ struct FleetList {
     registry: Arc<Registry>,
     leader: Arc<str>,
     link: LeaderLink,
-    /// Of this server.
-    address: SocketAddr,
+    /// Names this server to the leader: its address, and its data folder, since several may listen at
+    /// the same address of their machines.
+    follower: Arc<str>,
     /// The connection that all streams share, while it works.
     client: Option<Client>,
     /// The newest connection, for streams that begin again.
@@ -71,8 +72,12 @@ pub(super) async fn follow(
 ) {
     let (streams, tasks) = Default::default();
     let (client, newest, recorded) = (None, None, None);
+    let data = registry.data().cloned();
+    let id = tokio::task::spawn_blocking(move || data.map(|data| data.server_id()));
+    let id = id.await.ok().flatten().and_then(Result::ok).unwrap_or_default();
+    let follower = format!("{address}/{id:016x}").into();
     let mut list =
-        FleetList { registry, leader, link, address, client, newest, recorded, streams, tasks };
+        FleetList { registry, leader, link, follower, client, newest, recorded, streams, tasks };
     tokio::select! {
         () = list.run(&copied) => {}
         // An error means that the server has ended.
@@ -195,7 +200,7 @@ impl FleetList {
             if !self.streams.contains_key(&name) {
                 let id = fleet.id;
                 let registry = self.registry.clone();
-                let task = copy(registry, newest.clone(), fleet, self.address);
+                let task = copy(registry, newest.clone(), fleet, self.follower.clone());
                 self.streams.insert(name, (id, self.tasks.spawn(task)));
             }
         }

@@ -4,7 +4,6 @@
 //! A stream that breaks, or has a wrong checksum, is opened again at the last durable cycle. Cycles
 //! that are on their way to the engine are not repeated.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use shoal_client::{Client, Transport};
@@ -68,12 +67,13 @@ pub(super) async fn copy(
     registry: Arc<Registry>,
     newest: watch::Receiver<Client>,
     copied: CopiedFleet,
-    address: SocketAddr,
+    follower: Arc<str>,
 ) {
     let (mut backoff, mut next) = (Backoff::default(), Next::Find);
     loop {
         let client = newest.borrow().clone();
-        let attempt = attempt(&registry, &client, &copied, address, &mut next, &mut backoff).await;
+        let attempt =
+            attempt(&registry, &client, &copied, &follower, &mut next, &mut backoff).await;
         if let Err(problem) = attempt {
             warn!(fleet = %copied.name, problem, "the leader's log is not followed");
         }
@@ -90,7 +90,7 @@ async fn attempt(
     registry: &Arc<Registry>,
     client: &Client,
     copied: &CopiedFleet,
-    address: SocketAddr,
+    follower: &str,
     next: &mut Next,
     backoff: &mut Backoff,
 ) -> Result<(), Problem> {
@@ -106,15 +106,13 @@ async fn attempt(
     }
     if let Next::Copy { aside } = next {
         registry.set_copying(&copied.name, true);
-        let follower = address.to_string();
-        let folder = fetch(registry, &mut service, copied, &follower, aside.clone()).await?;
+        let folder = fetch(registry, &mut service, copied, follower, aside.clone()).await?;
         let CopiedFleet { name, spec, .. } = copied.clone();
-        *next = Next::Find;
         let installed = registry.install_copy(name, spec, folder).await;
         *next = Next::Follow(Line::new(installed.map_err(|error| error.to_string())?)?);
     }
     let Next::Follow(line) = next else { return Ok(()) };
-    let aside = match line.receive(&mut service, address, backoff).await? {
+    let aside = match line.receive(&mut service, follower, backoff).await? {
         End::Behind => {
             info!(fleet = %copied.name, "the leader's log begins later; another copy begins");
             None
@@ -149,7 +147,7 @@ impl Line {
     async fn receive(
         &mut self,
         service: &mut LogServiceClient<Transport>,
-        address: SocketAddr,
+        follower: &str,
         backoff: &mut Backoff,
     ) -> Result<End, Problem> {
         let mut readings = self.log.subscribe();
@@ -160,7 +158,8 @@ impl Line {
             fleet_id: folder.identity.id.to_be_bytes().to_vec(),
             term: reading.term,
             epoch: reading.position.epoch,
-            follower: address.to_string(),
+            follower: follower.to_owned(),
+            copying: false,
         };
         let mut stream = LeaderStream::open(service, start).await?;
         let mut group = GroupAssembly::default();
@@ -173,10 +172,13 @@ impl Line {
                     continue;
                 }
             };
+            let is_verdict = matches!(message, Kind::Verdict(_));
             if let Some(end) = self.handle(message, &mut group).await? {
                 return Ok(end);
             }
-            *backoff = Backoff::default();
+            if !is_verdict {
+                *backoff = Backoff::default();
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use shoal_client::ServerError;
@@ -17,7 +18,7 @@ use super::fleet_list::identity;
 use super::replication::Replication;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, FleetState, Followed, Role};
-use crate::limits::{LEADER_ANSWER_MS_MAX, PROMOTION_MS_MAX};
+use crate::limits::{LEADER_ANSWER_MS_MAX, LOG_RETRY_MS, PROMOTION_MS_MAX, RECOVERY_PROGRESS_MS};
 use crate::persistence::{LogCondition, LogReading, NewTerm, StoredRole, random};
 
 impl Replication {
@@ -32,17 +33,25 @@ impl Replication {
     ) -> Result<Vec<NewTerm>, ServiceError> {
         let _changing = self.changing.lock().await;
         self.registry.check_ready()?;
+        if self.is_undoing.load(Ordering::SeqCst) {
+            return Err(ServiceError::Recovering { retry_ms: RECOVERY_PROGRESS_MS });
+        }
         let leader = self.registry.leader().ok_or(ServiceError::NotFollower)?;
         if !force && self.is_reachable(&leader).await {
             return Err(ServiceError::LeaderReachable { leader: leader.to_string() });
         }
+        let failed = |error| ServiceError::NotPromoted(Box::new(error));
+        // Before anything is interrupted.
+        self.check_complete(&self.registry.list()).await.map_err(failed)?;
         self.stop().await;
-        self.registry.copies_settled().await;
-        let terms = match self.take_over().await {
+        self.registry.set_promoting(true).await;
+        let promoted = self.take_over().await;
+        self.registry.set_promoting(false).await;
+        let terms = match promoted {
             Ok(terms) => terms,
             Err(error) => {
                 self.resume();
-                return Err(ServiceError::NotPromoted(Box::new(error)));
+                return Err(failed(error));
             }
         };
         self.registry.lead();
@@ -53,7 +62,7 @@ impl Replication {
     }
 
     /// Begins a term of every fleet; after an error all follow as before.
-    async fn take_over(&self) -> Result<Vec<NewTerm>, ServiceError> {
+    async fn take_over(self: &Arc<Self>) -> Result<Vec<NewTerm>, ServiceError> {
         let fleets = self.registry.list();
         self.check_complete(&fleets).await?;
         let replaced = fleets.iter().filter_map(|it| Some((identity(it)?, it.terms().current())));
@@ -69,7 +78,10 @@ impl Replication {
                 Ok(term) => terms.push(term),
                 Err(error) => {
                     error!(fleet = %fleet.name(), %error, "the fleet is not promoted");
-                    self.follow_again(&fleets[..=terms.len()]).await;
+                    let (replication, fleets) = (self.clone(), fleets[..=terms.len()].to_vec());
+                    self.is_undoing.store(true, Ordering::SeqCst);
+                    // The disk may not answer; nothing waits for that.
+                    tokio::spawn(async move { replication.follow_again(&fleets).await });
                     return Err(error);
                 }
             }
@@ -102,19 +114,22 @@ impl Replication {
     /// Turns the role back, and starts fleets again that may have begun a term. Their leader does
     /// not know it: they are copied again.
     async fn follow_again(&self, fleets: &[Arc<Fleet>]) {
-        let stored = self.change_role(|role| {
-            role.role = StoredRole::Follower;
-            role.is_fence_pending = false;
-            role.replaced.clear();
-        });
-        if let Err(error) = stored.await {
-            error!(%error, "the data folder says that this server was promoted: restart it");
+        loop {
+            let stored = self.change_role(|role| {
+                role.role = StoredRole::Follower;
+                role.is_fence_pending = false;
+                role.replaced.clear();
+            });
+            let Err(error) = stored.await else { break };
+            error!(%error, "the data folder still says that this server was promoted");
+            tokio::time::sleep(Duration::from_millis(LOG_RETRY_MS)).await;
         }
         for fleet in fleets {
             if let Err(error) = self.registry.restart(fleet).await {
                 error!(fleet = %fleet.name(), %error, "the fleet is not started again");
             }
         }
+        self.is_undoing.store(false, Ordering::SeqCst);
     }
 
     /// Whether the leader itself answers, or starts.

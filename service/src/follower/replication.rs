@@ -3,6 +3,7 @@
 //! One task runs at a time: a follower follows, a promoted server fences the leader before.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::watch;
@@ -13,7 +14,7 @@ use super::{fence, fleet_list};
 use crate::access::SecretDigest;
 use crate::error::ServiceError;
 use crate::fleet::Registry;
-use crate::persistence::{DataFolder, StoredRole, random};
+use crate::persistence::{DataFolder, StoredRole};
 
 /// See the file's head.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct Replication {
     task: Mutex<Option<(watch::Sender<bool>, JoinHandle<()>)>>,
     /// Whether the fleets are there; see [`Replication::first_copies`].
     copied: watch::Sender<bool>,
+    /// Whether a promotion that failed is being undone.
+    pub(super) is_undoing: AtomicBool,
     /// Names this server to its leader; set by [`Replication::start`].
     address: OnceLock<SocketAddr>,
 }
@@ -34,7 +37,8 @@ impl Replication {
     pub(crate) fn new(registry: Arc<Registry>, link: LeaderLink) -> Arc<Self> {
         let (changing, task) = (tokio::sync::Mutex::default(), Mutex::default());
         let copied = watch::Sender::new(false);
-        Arc::new(Self { registry, link, changing, task, copied, address: OnceLock::new() })
+        let (address, is_undoing) = Default::default();
+        Arc::new(Self { registry, link, changing, task, copied, is_undoing, address })
     }
 
     /// Confirms that a caller knows the secret.
@@ -105,17 +109,9 @@ impl Replication {
     /// # Errors
     /// [`ServiceError::NoLog`], [`ServiceError::Log`].
     pub(crate) async fn server_id(&self) -> Result<u64, ServiceError> {
-        let data = self.registry.data().ok_or(ServiceError::NoLog)?;
-        if data.role().server_id == 0 {
-            let id = random()?.max(1);
-            self.change_role(move |role| {
-                if role.server_id == 0 {
-                    role.server_id = id;
-                }
-            })
-            .await?;
-        }
-        Ok(data.role().server_id)
+        let data = self.registry.data().cloned().ok_or(ServiceError::NoLog)?;
+        let id = tokio::task::spawn_blocking(move || data.server_id());
+        id.await.unwrap_or(Err(ServiceError::ShuttingDown))
     }
 
     /// Remembers that there is a follower: it may be promoted while this server is down.

@@ -33,6 +33,8 @@ struct Inner {
     current: FollowRecord,
     /// Held while it is changed.
     changing_role: Mutex<()>,
+    /// Held while `server.current` is replaced.
+    recording: Mutex<()>,
     /// Released when the folder is dropped.
     _lock: Option<DirectoryLock>,
 }
@@ -139,8 +141,10 @@ impl DataFolder {
     ) -> Result<Self, ServiceError> {
         let manifest = Mutex::new(Manifest::load(&*storage)?.unwrap_or_default());
         let role = Mutex::new(RoleRecord::load(&*storage)?);
-        let (current, changing_role) = (FollowRecord::load(&*storage)?, Mutex::default());
-        let inner = Inner { storage, manifest, role, current, changing_role, _lock: lock };
+        let current = FollowRecord::load(&*storage)?;
+        let (changing_role, recording) = Default::default();
+        let inner =
+            Inner { storage, manifest, role, current, changing_role, recording, _lock: lock };
         let data = Self(Arc::new(inner));
         data.settle_copies()?;
         Ok(data)
@@ -208,6 +212,10 @@ impl DataFolder {
     ) -> Result<FleetFolder, ServiceError> {
         let identity = FleetIdentity::new(id, name.as_str())?;
         let folder = FleetFolder { is_copying: true, ..self.folder(identity) };
+        // Folders without a list are damaged, and the copy enters it last.
+        if Manifest::load(&*self.0.storage)?.is_none() {
+            self.change(|_| ())?;
+        }
         // A completion that failed.
         self.settle_copy(name.as_str())?;
         self.remove_files(&folder)?;
@@ -235,23 +243,32 @@ impl DataFolder {
         let (copied, place) = (beside(name, COPIED), format!("fleets/{name}"));
         if let Some(record) = CopyRecord::load(storage, &copied)? {
             let replaced = self.folder(record.identity(name)?);
-            if storage.list(&replaced.log()).is_ok() {
-                // A former copy whose own place was not settled is replaced as any other.
-                match &record.aside {
-                    Some(aside) => {
-                        let to = self.free_name(&place, aside);
-                        self.rename(&place, &to)?;
-                        warn!(fleet = name, to = storage.display(&to), "a fleet is set aside");
+            let listed_id = self.manifest(|list| {
+                let found = list.fleets.iter().find(|entry| entry.fleet.name == name);
+                found.map(|entry| entry.fleet.id)
+            });
+            let aside = match (&record.aside, listed_id) {
+                (None, None) if replaced.has_content()? => Some("unlisted"),
+                (None, Some(id)) if id != record.id => Some("replaced"),
+                (aside, _) => aside.as_deref(),
+            };
+            let exists = self.folders()?.iter().any(|folder| folder == name);
+            match aside {
+                Some(aside) if exists => {
+                    let to = self.free_name(&place, aside);
+                    self.rename(&place, &to)?;
+                    warn!(fleet = name, to = storage.display(&to), "a fleet is set aside");
+                }
+                Some(_) => {}
+                None => {
+                    let history = format!("{copied}/history");
+                    let is_kept = storage.list(&history).is_err()
+                        && storage.list(&replaced.history()).is_ok();
+                    if is_kept {
+                        self.rename(&replaced.history(), &history)?;
                     }
-                    None => {
-                        let history = format!("{copied}/history");
-                        let is_kept = storage.list(&history).is_err()
-                            && storage.list(&replaced.history()).is_ok();
-                        if is_kept {
-                            self.rename(&replaced.history(), &history)?;
-                        }
-                        self.remove_files(&replaced)?;
-                    }
+                    // Also after a crash that left a part of them.
+                    self.remove_files(&replaced)?;
                 }
             }
             self.rename(&copied, &place)?;
@@ -269,13 +286,17 @@ impl DataFolder {
         Ok(())
     }
 
+    /// The names of all folders of fleets.
+    fn folders(&self) -> Result<Vec<String>, ServiceError> {
+        match self.0.storage.folders("fleets") {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            folders => folders.map_err(|source| self.failed("list", "fleets", source)),
+        }
+    }
+
     /// Completes or removes the copies of the last run.
     fn settle_copies(&self) -> Result<(), ServiceError> {
-        let folders = match self.0.storage.folders("fleets") {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            folders => folders.map_err(|source| self.failed("list", "fleets", source))?,
-        };
-        for folder in folders {
+        for folder in self.folders()? {
             match folder.split_once('.') {
                 None => self.settle_place(&folder)?,
                 Some((name, COPIED)) => self.settle_copy(name)?,
@@ -365,6 +386,8 @@ impl DataFolder {
     /// # Errors
     /// [`ServiceError::Log`].
     pub(crate) fn record_current(&self, record: &FollowRecord) -> Result<(), ServiceError> {
+        // A write that takes long is not joined by another.
+        let Ok(_recording) = self.0.recording.try_lock() else { return Ok(()) };
         Ok(record.store(&*self.0.storage)?)
     }
 
@@ -391,6 +414,22 @@ impl DataFolder {
             *self.0.role.lock().unwrap_or_else(PoisonError::into_inner) = changed;
         }
         Ok(())
+    }
+
+    /// Its number, drawn when it is first needed.
+    ///
+    /// # Errors
+    /// [`ServiceError::Io`], [`ServiceError::Log`].
+    pub(crate) fn server_id(&self) -> Result<u64, ServiceError> {
+        if self.role().server_id == 0 {
+            let id = random()?.max(1);
+            self.change_role(|role| {
+                if role.server_id == 0 {
+                    role.server_id = id;
+                }
+            })?;
+        }
+        Ok(self.role().server_id)
     }
 
     fn folder(&self, identity: FleetIdentity) -> FleetFolder {
@@ -469,5 +508,89 @@ pub(crate) fn random() -> Result<u64, ServiceError> {
 impl fmt::Debug for DataFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DataFolder").field("storage", &self.0.storage).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use shoal_engine::{Clock, Space};
+
+    use super::*;
+    use crate::fleet::FleetKind;
+
+    fn spec() -> FleetSpec {
+        FleetSpec {
+            kind: FleetKind::Numeric,
+            space: Space::geographic(),
+            clock: Clock::Event,
+            ttl_ms: None,
+            objects_max: 9,
+            durability: None,
+            event_clock_lead_ms: None,
+        }
+    }
+
+    fn folders(root: &Path) -> Vec<String> {
+        FileStorage::new(root).folders("fleets").unwrap()
+    }
+
+    #[test]
+    fn a_start_completes_or_removes_copies() {
+        let root = tempfile::tempdir().unwrap();
+        let (bus, tram) = (FleetName::new("name", "bus"), FleetName::new("name", "tram"));
+        let (bus, tram) = (bus.unwrap(), tram.unwrap());
+        // The first copy of an empty follower is not complete.
+        let data = DataFolder::open(root.path()).unwrap();
+        data.begin_copy(&bus, &spec(), 5, None).unwrap();
+        drop(data);
+        let data = DataFolder::open(root.path()).unwrap();
+        assert_eq!((folders(root.path()).len(), data.fleets().unwrap().len()), (0, 0));
+        // It is complete; a crash has left a part of the folder that it replaces.
+        let copy = data.begin_copy(&bus, &spec(), 5, None).unwrap();
+        data.complete_copy(&copy).unwrap();
+        data.begin_copy(&bus, &spec(), 5, None).unwrap();
+        drop(data);
+        let fleets = root.path().join("fleets");
+        fs::write(fleets.join("bus/checkpoint/a"), "").unwrap();
+        fs::remove_dir_all(fleets.join("bus/log")).unwrap();
+        fs::rename(fleets.join("bus.copying"), fleets.join("bus.copied")).unwrap();
+        let data = DataFolder::open(root.path()).unwrap();
+        assert_eq!(folders(root.path()), ["bus"]);
+        assert_eq!(data.fleets().unwrap()[0].2.identity.id, 5);
+        // A fleet of another identity, and a folder that the list lacks, are set aside.
+        fs::write(fleets.join("bus/log/a"), "").unwrap();
+        let copy = data.begin_copy(&bus, &spec(), 6, None).unwrap();
+        data.complete_copy(&copy).unwrap();
+        fs::create_dir_all(fleets.join("tram/log")).unwrap();
+        fs::write(fleets.join("tram/log/a"), "").unwrap();
+        let copy = data.begin_copy(&tram, &spec(), 7, None).unwrap();
+        data.complete_copy(&copy).unwrap();
+        assert_eq!(folders(root.path()), ["bus", "bus.replaced", "tram", "tram.unlisted"]);
+        let ids = data.fleets().unwrap().into_iter().map(|(.., folder)| folder.identity.id);
+        assert_eq!(ids.collect::<Vec<_>>(), [6, 7]);
+    }
+
+    #[test]
+    fn a_fleet_is_not_created_over_files_that_the_list_lacks() {
+        let root = tempfile::tempdir().unwrap();
+        let bus = FleetName::new("name", "bus").unwrap();
+        let older = {
+            let data = DataFolder::open(root.path()).unwrap();
+            data.add(&FleetName::new("name", "tram").unwrap(), &spec()).unwrap();
+            let older = fs::read(root.path().join("fleets.manifest")).unwrap();
+            data.add(&bus, &spec()).unwrap();
+            fs::write(root.path().join("fleets/bus/log/0000000000000001.segment"), "x").unwrap();
+            older
+        };
+        fs::write(root.path().join("fleets.manifest"), older).unwrap();
+        let data = DataFolder::open(root.path()).unwrap();
+        data.add(&bus, &spec()).unwrap();
+        assert_eq!(folders(root.path()), ["bus", "bus.unlisted", "tram"]);
+        // One that has not begun leaves nothing.
+        data.unlist(&bus).unwrap();
+        data.add(&bus, &spec()).unwrap();
+        assert_eq!(folders(root.path()), ["bus", "bus.unlisted", "tram"]);
     }
 }

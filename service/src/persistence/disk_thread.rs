@@ -42,6 +42,8 @@ pub(super) struct DiskThread {
     pub(super) metrics: FleetMetrics,
     /// Segments before this epoch are to be retired.
     pub(super) needed_epoch: Option<u64>,
+    /// As `needed_epoch`, after an attempt on a full disk.
+    pub(super) put_off: Option<u64>,
     /// False once a segment could not be prepared: the writer prepares the next itself.
     pub(super) prepares: bool,
     /// A segment that another thread prepares.
@@ -123,7 +125,12 @@ impl DiskThread {
         // An error means that there is an empty group already, or that none will be needed.
         let _ = self.empty.try_send(group);
         self.prepare_spare();
+        self.take_put_off();
         Ok(())
+    }
+
+    fn take_put_off(&mut self) {
+        self.needed_epoch = self.put_off.take().max(self.needed_epoch);
     }
 
     /// Waits before the next attempt. A checkpoint that ends meanwhile frees segments.
@@ -138,7 +145,7 @@ impl DiskThread {
         select! {
             recv(self.needed) -> needed => self.take_needed(needed),
             recv(retiring) -> retired => self.take_retired(retired)?,
-            default(Duration::from_millis(LOG_RETRY_MS)) => {}
+            default(Duration::from_millis(LOG_RETRY_MS)) => self.take_put_off(),
         }
         self.retire();
         Ok(())
@@ -247,8 +254,8 @@ impl DiskThread {
         };
         if let Err(error) = self.writer.retired(retired) {
             if matches!(error, LogError::Space { .. }) {
-                // The next checkpoint begins another attempt.
-                self.needed_epoch = None;
+                // Another attempt follows the next group, or the next wait for space.
+                self.put_off = self.needed_epoch.take();
                 return Ok(());
             }
             return Err(error);
@@ -321,6 +328,7 @@ mod tests {
             wall: WallClock::system(),
             metrics: Metrics::default().fleet("f"),
             needed_epoch: None,
+            put_off: None,
             prepares: true,
             preparing: None,
             retiring: None,

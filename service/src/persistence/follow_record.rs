@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use shoal_position_log::{LogError, Storage, TextFile};
+use tracing::warn;
 
 const FILE: TextFile<'_> = TextFile("server.current");
 
@@ -15,12 +16,18 @@ pub(crate) struct FollowRecord(pub(crate) BTreeMap<u128, i64>);
 
 impl FollowRecord {
     pub(super) fn load(storage: &dyn Storage) -> Result<Self, LogError> {
-        let Some(text) = FILE.load(storage)? else { return Ok(Self::default()) };
-        Self::parse(&text).map_err(|line| LogError::Content {
-            file: storage.display(FILE.0),
-            offset: 0,
-            reason: format!("unknown line {line:?}"),
-        })
+        let read = match FILE.load(storage) {
+            Ok(None) => return Ok(Self::default()),
+            Ok(Some(text)) => Self::parse(&text),
+            // No fleet depends on it.
+            Err(LogError::Damaged { reason, .. }) => Err(reason),
+            Err(error) => return Err(error),
+        };
+        Ok(read.unwrap_or_else(|problem| {
+            let file = storage.display(FILE.0);
+            warn!(file, problem, "the age of copies is not known");
+            Self::default()
+        }))
     }
 
     pub(super) fn store(&self, storage: &dyn Storage) -> Result<(), LogError> {

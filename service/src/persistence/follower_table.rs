@@ -12,7 +12,10 @@ use crate::limits::FOLLOWERS_ABSENT_MAX;
 /// A follower that is or was connected.
 #[derive(Debug)]
 struct Follower {
+    /// The log keeps the cycles after it.
     durable_epoch: u64,
+    /// Whether it completes a copy: then nothing counts as durable there.
+    is_copying: bool,
     /// Its stream, if one is open; of two, the newer.
     stream: Option<watch::Sender<()>>,
     seen: Instant,
@@ -50,12 +53,12 @@ impl FollowerTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A follower has connected, in place of an earlier stream of its name. At most `followers_max`
-    /// are connected.
+    /// A follower has connected, in place of an earlier stream of its name: one that has cycles up
+    /// to an epoch, or one that completes a copy with them. At most `followers_max` are connected.
     pub(crate) fn connect(
         &self,
         name: &str,
-        durable_epoch: u64,
+        (durable_epoch, is_copying): (u64, bool),
         followers_max: usize,
     ) -> Result<FollowerPlace, FollowersFull> {
         let (mut table, seen) = (self.lock(), Instant::now());
@@ -65,7 +68,8 @@ impl FollowerTable {
         }
         // The earlier stream sees the end of its sender.
         let (sender, receiver) = watch::channel(());
-        table.insert(name.to_owned(), Follower { durable_epoch, stream: Some(sender), seen });
+        let stream = Some(sender);
+        table.insert(name.to_owned(), Follower { durable_epoch, is_copying, stream, seen });
         Ok(FollowerPlace(receiver))
     }
 
@@ -98,7 +102,8 @@ impl FollowerTable {
     pub(crate) fn connected(&self) -> Vec<(String, u64)> {
         let table = self.lock();
         let connected = table.iter().filter(|(_, follower)| follower.stream.is_some());
-        connected.map(|(address, follower)| (address.clone(), follower.durable_epoch)).collect()
+        let durable = |it: &Follower| if it.is_copying { 0 } else { it.durable_epoch };
+        connected.map(|(address, follower)| (address.clone(), durable(follower))).collect()
     }
 
     /// The log keeps the cycles after this epoch for its followers. Those that left longer ago than
@@ -118,15 +123,15 @@ mod tests {
     fn followers_that_left_count_for_a_while() {
         let (table, long) = (FollowerTable::default(), Duration::from_secs(3600));
         assert_eq!(table.needed_epoch(long), None);
-        let first = table.connect("a", 5, 9).unwrap();
-        table.connect("b", 9, 9).unwrap();
+        let first = table.connect("a", (5, false), 9).unwrap();
+        table.connect("b", (9, false), 9).unwrap();
         table.acknowledge("a", 7);
         // An earlier acknowledgement takes nothing back.
         table.acknowledge("a", 6);
         assert_eq!(table.connected(), [("a".to_owned(), 7), ("b".to_owned(), 9)]);
         assert_eq!(table.needed_epoch(Duration::ZERO), Some(7));
         // A stream that replaces a broken one begins before that ends.
-        let second = table.connect("a", 7, 9).unwrap();
+        let second = table.connect("a", (7, false), 9).unwrap();
         table.disconnect("a", &first);
         assert_eq!(table.connected().len(), 2);
         table.disconnect("a", &second);
@@ -138,24 +143,27 @@ mod tests {
     #[tokio::test]
     async fn a_name_has_one_stream_and_a_fleet_a_number_of_followers() {
         let table = FollowerTable::default();
-        let first = table.connect("a", 5, 2).unwrap();
-        let _other = table.connect("b", 5, 2).unwrap();
-        assert!(table.connect("c", 5, 2).is_err());
-        let second = table.connect("a", 5, 2).unwrap();
+        let first = table.connect("a", (5, false), 2).unwrap();
+        let _other = table.connect("b", (5, false), 2).unwrap();
+        assert!(table.connect("c", (5, false), 2).is_err());
+        let second = table.connect("a", (5, false), 2).unwrap();
         first.replaced().await;
         let replaced = tokio::time::timeout(Duration::from_millis(10), second.replaced());
         assert!(replaced.await.is_err());
         table.disconnect("a", &second);
-        table.connect("c", 5, 2).unwrap();
+        // One that completes a copy holds the log, and has nothing yet.
+        table.connect("c", (5, true), 2).unwrap();
+        assert_eq!(table.connected(), [("b".to_owned(), 5), ("c".to_owned(), 0)]);
+        assert_eq!(table.needed_epoch(Duration::ZERO), Some(5));
     }
 
     #[test]
     fn followers_that_left_are_remembered_up_to_a_number() {
         let (table, long) = (FollowerTable::default(), Duration::from_secs(3600));
-        table.connect("stays", 1_000, 9).unwrap();
+        table.connect("stays", (1_000, false), 9).unwrap();
         for epoch in 0..500 {
             let name = format!("leaves {epoch}");
-            let place = table.connect(&name, epoch, 9).unwrap();
+            let place = table.connect(&name, (epoch, false), 9).unwrap();
             table.disconnect(&name, &place);
         }
         assert_eq!(table.lock().len(), FOLLOWERS_ABSENT_MAX + 1);

@@ -308,6 +308,7 @@ impl LogStart<'_> {
             wall: tools.wall.clone(),
             metrics: tools.metrics.clone(),
             needed_epoch: None,
+            put_off: None,
             prepares: true,
             preparing: None,
             retiring: None,

@@ -71,9 +71,16 @@ pub(super) async fn follow(
     let log = fleet.log().cloned().ok_or(ServiceError::NoLog)?;
     context.replication.expect_followers().await?;
     // An epoch beyond the log would free cycles that the follower of this name needs.
-    let epoch = start.epoch.min(log.reading().durable_epoch);
+    let durable = log.reading().durable_epoch;
+    let epoch = start.epoch.min(durable);
+    let (verdict, _) = judge(&fleet.terms(), &start, durable);
+    // Of a state that diverges nothing counts.
+    let is_copying = start.copying || verdict != v1::FollowState::Continues;
     let max = context.limits.followers_max;
-    let place = log.followers().connect(&start.follower, epoch, max).map_err(ServiceError::from)?;
+    let place = log
+        .followers()
+        .connect(&start.follower, (epoch, is_copying), max)
+        .map_err(ServiceError::from)?;
     let connection = Connection { log, follower: start.follower.clone(), place };
     let context = context.clone();
     Ok(ChunkStream::spawn(|sender| async move {

@@ -84,7 +84,10 @@ impl LogService for ServiceContext {
     ) -> Result<Response<v1::FenceResponse>, Status> {
         self.replication_call(&request)?;
         self.check_ready()?;
-        Ok(Response::new(self.replication.fence(request.into_inner()).await?))
+        let replication = self.replication.clone();
+        // Runs to its end even if the caller leaves: what is stored takes effect.
+        let fenced = tokio::spawn(async move { replication.fence(request.into_inner()).await });
+        Ok(Response::new(fenced.await.unwrap_or(Err(ServiceError::ShuttingDown))?))
     }
 
     async fn unfence(

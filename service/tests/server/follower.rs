@@ -215,7 +215,9 @@ async fn a_follower_answers_as_its_leader() {
     assert_eq!(copy.leader, leader.address.to_string());
     let original = replication(&leader).await;
     assert_eq!(original.role(), v1::ReplicationRole::Leader);
-    assert_eq!(original.followers[0].address, follower.address.to_string());
+    // Its address, and its data folder.
+    let name = &original.followers[0].address;
+    assert!(name.starts_with(&format!("{}/", follower.address)), "{name}");
     assert_eq!(leader.metric("shoal_followers{fleet=\"default\"}").await, 1.0);
     assert!(follower.metric("shoal_stale_milliseconds{fleet=\"default\"}").await < 60_000.0);
     // A query of the follower takes no epoch.

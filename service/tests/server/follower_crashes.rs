@@ -135,11 +135,12 @@ async fn crash_everywhere(
         let copy = disk.fork(at);
         copy.inject(copy.operations() + at, Fault::Crash);
         let fragile = Fragile::start(&copy, leader.address).await;
-        let address = fragile.address.to_string();
+        let address = format!("{}/", fragile.address);
         until(async || {
             let followers = leader.fleet("").await.replication.unwrap().followers;
-            let is_done =
-                |it: &v1::FleetFollower| it.address == address && it.durable_epoch >= durable;
+            let is_done = |it: &v1::FleetFollower| {
+                it.address.starts_with(&address) && it.durable_epoch >= durable
+            };
             copy.has_crashed() || followers.iter().any(is_done)
         })
         .await;

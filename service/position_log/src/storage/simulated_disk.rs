@@ -309,6 +309,11 @@ impl Storage for SimulatedDisk {
     fn rename_dir(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
         state.begin_whole(false)?;
+        let target = format!("{to}/");
+        let is_target = |path: &String| path == to || path.starts_with(&target);
+        if state.folders.iter().any(is_target) || state.seen.keys().any(is_target) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
         let inside = format!("{from}/");
         let renamed = |path: &str| {
             let rest = path.strip_prefix(&inside).map(|rest| format!("{to}/{rest}"));

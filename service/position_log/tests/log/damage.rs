@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shoal_position_log::{
-    FleetIdentity, Group, LogError, LogOptions, LogReader, LogWriter, ReadMode, Storage,
+    FleetIdentity, Group, LogError, LogOptions, LogReader, LogWriter, ReadMode, Retention, Storage,
     list_segments, repair,
 };
 use shoal_testkit::Random;
@@ -46,6 +46,31 @@ fn a_log_without_any_segment_is_damaged_until_the_loss_is_accepted() {
         repair(built.storage.clone(), LOG, options(16 << 10), 9, 5).unwrap();
         let recovered = reader(&built.storage, 9, ReadMode::Recover).unwrap().finish().unwrap();
         assert_eq!((recovered.end().epoch, recovered.term()), (9, Some(5)));
+    }
+}
+
+#[test]
+fn damaged_bounds_are_replaced_by_a_repair() {
+    let built = Built::new(1, 20, 1_000, true);
+    let path = format!("{LOG}/bounds");
+    built.disk.flip(&path, 8 * 20);
+    assert_says(&built.error(), &[&path, "damaged"]);
+    repair(built.storage.clone(), LOG, options(16 << 10), 0, 5).unwrap();
+    assert_eq!(built.read(ReadMode::Recover).cycles, built.cycles.len());
+}
+
+#[test]
+fn a_log_that_is_closed_while_segments_are_retired_is_whole() {
+    for untaken in 1..4 {
+        let built = Built::new(1, 20, 1_000, true);
+        let mut log = open(&built.storage, options(16 << 10), 2).unwrap();
+        let epoch = built.cycles.len() as u64;
+        let retirement = log.retirement(epoch, &Retention::default(), 0).unwrap();
+        // Another thread has retired some, and nobody takes the results.
+        assert!(retirement.take(untaken).all(|retired| retired.is_ok()));
+        log.close().unwrap();
+        let read = reader(&built.storage, epoch, ReadMode::Recover).unwrap();
+        assert!(read.finish().unwrap().was_clean());
     }
 }
 
