@@ -18,6 +18,13 @@ use crate::error::ServiceError;
 use crate::limits::{FOLLOW_RECORD_WAIT_MS, RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::persistence::{DataFolder, FleetFolder, FollowRecord, HistoryKeep, NewTerm};
 
+/// A fleet in the list of a data folder.
+struct ListedFleet {
+    name: FleetName,
+    spec: FleetSpec,
+    folder: FleetFolder,
+}
+
 impl Registry {
     /// Makes its fleets copies of those of a leader.
     #[must_use]
@@ -72,11 +79,7 @@ impl Registry {
     /// [`ServiceError::NoLog`], [`ServiceError::FleetUnknown`]; as [`Registry::create`].
     pub(crate) async fn restart(&self, fleet: &Fleet) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
-        let data = self.data.clone().ok_or(ServiceError::NoLog)?;
-        let listed = blocking(move || data.fleets()).await?;
-        let found = listed.into_iter().find(|(name, ..)| name == fleet.name());
-        let unknown = || ServiceError::FleetUnknown(fleet.name().as_str().into());
-        let (name, spec, folder) = found.ok_or_else(unknown)?;
+        let ListedFleet { name, spec, folder } = self.listed(fleet.name()).await?;
         self.replace(name, spec, move || Ok(folder)).await.map(drop)
     }
 
@@ -100,7 +103,12 @@ impl Registry {
         let fleet = match &started {
             Ok(fleet) => Some(fleet.clone()),
             // What the list has answers, and can be promoted.
-            Err(_) => self.start_listed(&name).await.ok(),
+            Err(_) => match self.listed(&name).await {
+                Ok(ListedFleet { name, spec, folder }) => {
+                    self.start(name, spec, Some(folder)).await.ok()
+                }
+                Err(_) => None,
+            },
         };
         if let Some(fleet) = fleet {
             self.write(|fleets| fleets.insert(name.clone(), fleet));
@@ -109,14 +117,13 @@ impl Registry {
         started
     }
 
-    /// Starts a fleet as the list of the data folder has it.
-    async fn start_listed(&self, name: &FleetName) -> Result<Arc<Fleet>, ServiceError> {
+    /// A fleet as the list of the data folder has it.
+    async fn listed(&self, name: &FleetName) -> Result<ListedFleet, ServiceError> {
         let data = self.data.clone().ok_or(ServiceError::NoLog)?;
         let listed = blocking(move || data.fleets()).await?;
         let found = listed.into_iter().find(|(listed, ..)| listed == name);
-        let unknown = || ServiceError::FleetUnknown(name.as_str().into());
-        let (name, spec, folder) = found.ok_or_else(unknown)?;
-        self.start(name, spec, Some(folder)).await
+        let found = found.map(|(name, spec, folder)| ListedFleet { name, spec, folder });
+        found.ok_or_else(|| ServiceError::FleetUnknown(name.as_str().into()))
     }
 
     /// Remembers when the copies were known to be current.
@@ -224,7 +231,8 @@ impl Registry {
         if let Some(leader) = self.leader() {
             let recorded = self.data.as_ref().zip(folder);
             let current_ms = recorded.and_then(|(data, it)| data.current_ms(it.identity.id));
-            let older_ms = current_ms.map_or(0, |at_ms| self.clock.wall.now_ms() - at_ms);
+            let older_ms =
+                current_ms.map_or(0, |at_ms| self.clock.wall.now_ms().saturating_sub(at_ms));
             let older = Duration::from_millis(u64::try_from(older_ms).unwrap_or(0));
             return Role::Follower(Arc::new(Following::new(leader, epoch, older)));
         }
