@@ -10,6 +10,17 @@ use crate::error::ServiceError;
 /// usual priority wants too. With less, other processes of a busy machine stop them.
 const BACKGROUND_NICENESS: i32 = 5;
 
+/// Runs work that blocks beside the tasks of the runtime.
+///
+/// # Errors
+/// Those of the work; [`ServiceError::ShuttingDown`].
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
+) -> Result<T, ServiceError> {
+    // An error means that the work panicked or that the runtime ends.
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(ServiceError::ShuttingDown))
+}
+
 /// Runs `work` on a thread of this name.
 ///
 /// # Errors

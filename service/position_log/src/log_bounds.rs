@@ -27,13 +27,9 @@ fn path(folder: &str) -> String {
 impl LogBounds {
     /// Those of the log in a folder; nothing in a folder without the file.
     pub(crate) fn load(storage: &dyn Storage, folder: &str) -> Result<Option<Self>, LogError> {
-        let path = path(folder);
-        let Some(text) = TextFile(&path).load(storage)? else { return Ok(None) };
-        let bounds = Self::parse(&text).ok_or_else(|| {
-            let reason = format!("{text:?} is no text of this file");
-            LogError::content(storage.display(&path), 0, reason)
-        });
-        bounds.map(Some)
+        TextFile(&path(folder)).read(storage, |text| {
+            Self::parse(text).ok_or_else(|| format!("{text:?} is no text of this file"))
+        })
     }
 
     /// Replaces them, durably.

@@ -39,6 +39,20 @@ impl TextFile<'_> {
         Ok(Some(text.to_owned()))
     }
 
+    /// Reads what the text says; nothing if there is no file. `parse` says what is wrong with it.
+    ///
+    /// # Errors
+    /// [`LogError::Content`]; as [`Self::load`].
+    pub fn read<T>(
+        &self,
+        storage: &dyn Storage,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, LogError> {
+        let Some(text) = self.load(storage)? else { return Ok(None) };
+        let read = parse(&text);
+        read.map(Some).map_err(|reason| LogError::content(storage.display(self.0), 0, reason))
+    }
+
     /// Replaces the text, durably.
     ///
     /// # Errors

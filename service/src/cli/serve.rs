@@ -138,8 +138,8 @@ pub struct Settings {
     #[arg(long, value_name = "BYTES", env = "SHOAL_GPU_HISTORY_MEMORY", value_parser = bytes)]
     pub gpu_history_memory: Option<u64>,
     /// Copy the fleets of the leader at this address, through TLS with https:// before it, and
-    /// answer queries from the copy; needs --data and --replication-secret. `shoal promote` makes this server the leader
-    /// [default: follow none]
+    /// answer queries from the copy; needs --data and --replication-secret. `shoal promote` makes
+    /// this server the leader [default: follow none]
     #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_FOLLOW")]
     pub follow: Option<String>,
     /// File with the token for the leader, which needs the right admin on all fleets; also for the

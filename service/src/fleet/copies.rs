@@ -12,11 +12,12 @@ use super::fleet::Fleet;
 use super::fleet_name::FleetName;
 use super::fleet_shared::FleetState;
 use super::fleet_spec::FleetSpec;
-use super::registry::{Registry, blocking};
+use super::registry::Registry;
 use super::role::{Following, Role};
 use crate::error::ServiceError;
 use crate::limits::{FOLLOW_RECORD_WAIT_MS, RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::persistence::{DataFolder, FleetFolder, FollowRecord, HistoryKeep, NewTerm};
+use crate::threads::blocking;
 
 /// A fleet in the list of a data folder.
 struct ListedFleet {

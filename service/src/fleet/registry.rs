@@ -39,7 +39,7 @@ use crate::persistence::{
     RecoveryTools, random, recover,
 };
 use crate::subscription::{FanOut, PendingChanges, Pool, SessionHandle, SessionTools, Sessions};
-use crate::threads::spawn;
+use crate::threads::{blocking, spawn};
 
 /// The state that a fleet begins with.
 struct FleetStart {
@@ -474,12 +474,4 @@ impl Registry {
     ) -> T {
         use_map(&mut self.fleets.write().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-/// Runs work that blocks beside the tasks.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
-) -> Result<T, ServiceError> {
-    // An error means that the work panicked or that the runtime ends.
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(ServiceError::ShuttingDown))
 }

@@ -22,6 +22,7 @@ use crate::fleet::{Fleet, Registry, Role};
 use crate::limits::{FENCE_INTERVAL_MS, LEADER_ANSWER_MS_MAX};
 use crate::persistence::{DataFolder, NewTerm, RoleRecord};
 use crate::rpc::describe_log;
+use crate::threads::blocking;
 
 /// Fences the former leader as soon as it answers.
 pub(super) async fn deliver(
@@ -73,13 +74,13 @@ async fn confirm(
     pending.retain(|(id, _)| ids.contains(id) && !is_confirmed(*id));
     let left = pending.len();
     let data = data.clone();
-    let stored = tokio::task::spawn_blocking(move || {
+    let stored = blocking(move || {
         data.change_role(|role| {
             role.is_fence_pending = !pending.is_empty();
             role.replaced = pending;
         })
     });
-    match stored.await.unwrap_or(Err(ServiceError::ShuttingDown)) {
+    match stored.await {
         Ok(()) if left == 0 => String::new(),
         Ok(()) => format!("it does not confirm {left} fleets"),
         Err(error) => error.to_string(),

@@ -19,13 +19,13 @@ use super::leader_stream::LeaderStream;
 use crate::error::ServiceError;
 use crate::fleet::Registry;
 use crate::persistence::{FleetFolder, LogCopy};
+use crate::threads::blocking;
 
 /// Runs work of the disk beside the tasks.
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
 ) -> Result<T, Problem> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or(Err(ServiceError::ShuttingDown)).map_err(|error| error.to_string())
+    blocking(work).await.map_err(|error| error.to_string())
 }
 
 /// Returns the folder of the complete copy. The folder in its place is to get the suffix `aside`,

@@ -22,6 +22,7 @@ use crate::error::ServiceError;
 use crate::fleet::{Fleet, FleetName, Registry};
 use crate::limits::{FOLLOW_LIST_MS, FOLLOW_RECORD_MS, FOLLOW_RETRY_MS};
 use crate::persistence::recorded_spec;
+use crate::threads::blocking;
 
 /// Why the list or a stream is tried again.
 pub(super) type Problem = String;
@@ -73,8 +74,8 @@ pub(super) async fn follow(
     let (streams, tasks) = Default::default();
     let (client, newest, recorded) = (None, None, None);
     let data = registry.data().cloned();
-    let id = tokio::task::spawn_blocking(move || data.map(|data| data.server_id()));
-    let id = id.await.ok().flatten().and_then(Result::ok).unwrap_or_default();
+    let id = blocking(move || data.map_or(Err(ServiceError::NoLog), |data| data.server_id()));
+    let id = id.await.unwrap_or_default();
     let follower = format!("{address}/{id:016x}").into();
     let mut list =
         FleetList { registry, leader, link, follower, client, newest, recorded, streams, tasks };
@@ -156,9 +157,9 @@ impl FleetList {
         let is_known = leader_id == found;
         if !is_known && leader_id != 0 {
             return Err(format!(
-                "another server answers there: its data folder is {found:016x}, not {leader_id:016x}. \
-                 Its fleets are not copied. Promote this server with `shoal promote --force`, or \
-                 follow the other one with an empty data folder"
+                "another server answers there: its data folder is {found:016x}, not \
+                 {leader_id:016x}. Its fleets are not copied. Promote this server with `shoal \
+                 promote --force`, or follow the other one with an empty data folder"
             ));
         }
         let mut orphans = BTreeSet::new();
@@ -182,10 +183,8 @@ impl FleetList {
         }
         if !is_known {
             let leader_id = answer.server_id;
-            let changed = tokio::task::spawn_blocking(move || {
-                data.change_role(|role| role.leader_id = leader_id)
-            });
-            changed.await.unwrap_or(Err(ServiceError::ShuttingDown)).map_err(failed)?;
+            let changed = blocking(move || data.change_role(|role| role.leader_id = leader_id));
+            changed.await.map_err(failed)?;
         }
         self.streams.retain(|name, (id, stream)| {
             let is_kept = fleets.get(name).is_some_and(|fleet| fleet.id == *id);

@@ -100,7 +100,7 @@ async fn attempt(
         *next = match found {
             None => Next::Copy { aside: None },
             Some(fleet) if identity(&fleet) == Some(copied.id) => Next::Follow(Line::new(fleet)?),
-            // It has the name of a fleet that the leader has no more.
+            // The leader has another fleet of this name.
             Some(fleet) => Next::Copy { aside: Some(format!("replaced-{:016x}", fleet.term())) },
         };
     }

@@ -20,6 +20,7 @@ use crate::error::ServiceError;
 use crate::fleet::{Fleet, FleetState, Followed, Role};
 use crate::limits::{LEADER_ANSWER_MS_MAX, LOG_RETRY_MS, PROMOTION_MS_MAX, RECOVERY_PROGRESS_MS};
 use crate::persistence::{LogCondition, LogReading, NewTerm, StoredRole, random};
+use crate::threads::blocking;
 
 impl Replication {
     /// See `LogService.Promote`. Returns the new terms.
@@ -95,9 +96,9 @@ impl Replication {
     /// Confirms that every fleet of the list runs and that its log takes cycles.
     async fn check_complete(&self, fleets: &[Arc<Fleet>]) -> Result<(), ServiceError> {
         let data = self.registry.data().cloned().ok_or(ServiceError::NoLog)?;
-        let listed = tokio::task::spawn_blocking(move || data.fleets()).await;
+        let listed = blocking(move || data.fleets()).await?;
         let running: BTreeSet<_> = fleets.iter().map(|fleet| fleet.name()).collect();
-        for (name, ..) in listed.unwrap_or(Err(ServiceError::ShuttingDown))? {
+        for (name, ..) in listed {
             if !running.contains(&name) {
                 return Err(ServiceError::FleetFailed(name.as_str().to_owned()));
             }

@@ -15,6 +15,7 @@ use crate::access::SecretDigest;
 use crate::error::ServiceError;
 use crate::fleet::Registry;
 use crate::persistence::{DataFolder, StoredRole};
+use crate::threads::blocking;
 
 /// See the file's head.
 #[derive(Debug)]
@@ -110,8 +111,7 @@ impl Replication {
     /// [`ServiceError::NoLog`], [`ServiceError::Log`].
     pub(crate) async fn server_id(&self) -> Result<u64, ServiceError> {
         let data = self.registry.data().cloned().ok_or(ServiceError::NoLog)?;
-        let id = tokio::task::spawn_blocking(move || data.server_id());
-        id.await.unwrap_or(Err(ServiceError::ShuttingDown))
+        blocking(move || data.server_id()).await
     }
 
     /// Remembers that there is a follower: it may be promoted while this server is down.
@@ -128,8 +128,7 @@ impl Replication {
         change: impl FnOnce(&mut crate::persistence::RoleRecord) + Send + 'static,
     ) -> Result<(), ServiceError> {
         let data = self.registry.data().cloned().ok_or(ServiceError::NoLog)?;
-        let changed = tokio::task::spawn_blocking(move || data.change_role(change));
-        changed.await.unwrap_or(Err(ServiceError::ShuttingDown))
+        blocking(move || data.change_role(change)).await
     }
 }
 

@@ -32,14 +32,9 @@ fn path(root: &str) -> String {
 impl CopyRecord {
     /// That of a folder; nothing if the folder is no copy, or has taken its place.
     pub(super) fn load(storage: &dyn Storage, root: &str) -> Result<Option<Self>, LogError> {
-        let path = path(root);
-        let Some(text) = TextFile(&path).load(storage)? else { return Ok(None) };
-        let record = Self::parse(&text).ok_or_else(|| LogError::Content {
-            file: storage.display(&path),
-            offset: 0,
-            reason: format!("{text:?} does not describe a copy"),
-        });
-        record.map(Some)
+        TextFile(&path(root)).read(storage, |text| {
+            Self::parse(text).ok_or_else(|| format!("{text:?} does not describe a copy"))
+        })
     }
 
     pub(super) fn store(&self, storage: &dyn Storage, root: &str) -> Result<(), LogError> {

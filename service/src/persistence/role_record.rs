@@ -54,11 +54,10 @@ pub(crate) struct RoleRecord {
 
 impl RoleRecord {
     pub(super) fn load(storage: &dyn Storage) -> Result<Self, LogError> {
-        let Some(text) = FILE.load(storage)? else { return Ok(Self::default()) };
-        Self::parse(&text).map_err(|line| {
-            let reason = format!("unknown line {line:?}");
-            LogError::Content { file: storage.display(FILE.0), offset: 0, reason }
-        })
+        let read = FILE.read(storage, |text| {
+            Self::parse(text).map_err(|line| format!("unknown line {line:?}"))
+        });
+        Ok(read?.unwrap_or_default())
     }
 
     pub(super) fn store(&self, storage: &dyn Storage) -> Result<(), LogError> {

@@ -7,6 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::ServiceError;
 use crate::limits::{FOLLOW_PART_BYTES, FOLLOW_READS_MAX};
+use crate::threads::blocking;
 
 /// See the file's head.
 #[derive(Clone, Debug)]
@@ -37,9 +38,6 @@ impl FollowBudget {
         work: impl FnOnce() -> Result<T, E> + Send + 'static,
     ) -> Result<T, ServiceError> {
         let _read = self.reads.acquire().await.expect("it is never closed");
-        match tokio::task::spawn_blocking(work).await {
-            Ok(result) => result.map_err(Into::into),
-            Err(_) => Err(ServiceError::ShuttingDown),
-        }
+        blocking(|| work().map_err(Into::into)).await
     }
 }
