@@ -144,10 +144,15 @@ impl Registry {
         }
     }
 
-    /// Whether no copy may take its place; waits for one that does.
-    pub(crate) async fn set_promoting(&self, is_promoting: bool) {
-        self.is_promoting.store(is_promoting, Ordering::SeqCst);
+    /// Lets no copy take its place from now on; returns when none does.
+    pub(crate) async fn begin_promotion(&self) {
+        self.is_promoting.store(true, Ordering::SeqCst);
         drop(self.changing.lock().await);
+    }
+
+    /// Copies may take their places again.
+    pub(crate) fn end_promotion(&self) {
+        self.is_promoting.store(false, Ordering::SeqCst);
     }
 
     /// Begins a copy beside the fleet of its name.

@@ -44,6 +44,7 @@ pub(super) async fn fetch(
     let request = v1::FetchCheckpointRequest {
         fleet: copied.name.as_str().to_owned(),
         fleet_id: id.to_be_bytes().to_vec(),
+        follower: follower.to_owned(),
     };
     let parts =
         service.fetch_checkpoint(request).await.map_err(|status| message(&status))?.into_inner();

@@ -5,6 +5,7 @@
 //! term.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -43,11 +44,13 @@ impl Replication {
         }
         let failed = |error| ServiceError::NotPromoted(Box::new(error));
         // Before anything is interrupted.
-        self.check_complete(&self.registry.list()).await.map_err(failed)?;
+        let fleets = self.registry.list();
+        in_time("reading the list of fleets", self.check_complete(&fleets))
+            .await
+            .map_err(failed)?;
         self.stop().await;
-        self.registry.set_promoting(true).await;
         let promoted = self.take_over().await;
-        self.registry.set_promoting(false).await;
+        self.registry.end_promotion();
         let terms = match promoted {
             Ok(terms) => terms,
             Err(error) => {
@@ -64,25 +67,30 @@ impl Replication {
 
     /// Begins a term of every fleet; after an error all follow as before.
     async fn take_over(self: &Arc<Self>) -> Result<Vec<NewTerm>, ServiceError> {
+        let settled = async {
+            self.registry.begin_promotion().await;
+            Ok(())
+        };
+        in_time("a copy that takes its place", settled).await?;
         let fleets = self.registry.list();
-        self.check_complete(&fleets).await?;
+        in_time("reading the list of fleets", self.check_complete(&fleets)).await?;
         let replaced = fleets.iter().filter_map(|it| Some((identity(it)?, it.terms().current())));
         let replaced: Vec<_> = replaced.collect();
-        self.change_role(|role| {
+        let stored = self.change_role(|role| {
             role.role = StoredRole::Promoted;
             (role.is_fence_pending, role.replaced) = (!replaced.is_empty(), replaced);
-        })
-        .await?;
+        });
+        if let Err(error) = in_time("storing the role of the server", stored).await {
+            self.undo(Vec::new());
+            return Err(error);
+        }
         let mut terms = Vec::new();
         for fleet in &fleets {
             match begin_term(fleet).await {
                 Ok(term) => terms.push(term),
                 Err(error) => {
                     error!(fleet = %fleet.name(), %error, "the fleet is not promoted");
-                    let (replication, fleets) = (self.clone(), fleets[..=terms.len()].to_vec());
-                    self.is_undoing.store(true, Ordering::SeqCst);
-                    // The disk may not answer; nothing waits for that.
-                    tokio::spawn(async move { replication.follow_again(&fleets).await });
+                    self.undo(fleets[..=terms.len()].to_vec());
                     return Err(error);
                 }
             }
@@ -110,6 +118,13 @@ impl Replication {
             fleet.log().ok_or(ServiceError::NoLog)?.check()?;
         }
         Ok(())
+    }
+
+    /// Undoes a promotion, as soon as the disk answers; nothing waits for that.
+    fn undo(self: &Arc<Self>, fleets: Vec<Arc<Fleet>>) {
+        let replication = self.clone();
+        self.is_undoing.store(true, Ordering::SeqCst);
+        tokio::spawn(async move { replication.follow_again(&fleets).await });
     }
 
     /// Turns the role back, and starts fleets again that may have begun a term. Their leader does
@@ -152,6 +167,18 @@ impl Replication {
             ),
         }
     }
+}
+
+/// What the disk did for a promotion, if it does so in time.
+async fn in_time<T>(
+    what: &str,
+    work: impl Future<Output = Result<T, ServiceError>>,
+) -> Result<T, ServiceError> {
+    let time = Duration::from_millis(PROMOTION_MS_MAX);
+    tokio::time::timeout(time, work).await.unwrap_or_else(|_| {
+        let why = format!("the disk did not answer within {PROMOTION_MS_MAX} ms");
+        Err(ServiceError::Io { what: what.to_owned(), source: io::Error::other(why) })
+    })
 }
 
 /// Begins a term of a fleet and waits until that is durable.

@@ -28,7 +28,7 @@ pub const FOLLOW_RECORD_MS: u64 = 5_000;
 pub const FOLLOW_RECORD_WAIT_MS: u64 = 1_000;
 /// Longest wait of a query on a follower for the epoch of its token.
 pub const FOLLOW_WAIT_MS_MAX: u64 = 10_000;
-/// Longest wait for the disk until a fleet that is promoted has begun its term.
+/// Longest wait for the disk in each step of a promotion; each fleet's new term is a step.
 pub const PROMOTION_MS_MAX: u64 = 10_000;
 /// Interval at which a promoted server tries to fence the leader before.
 pub const FENCE_INTERVAL_MS: u64 = 250;

@@ -31,8 +31,8 @@ struct Inner {
     role: Mutex<RoleRecord>,
     /// Of the last run.
     current: FollowRecord,
-    /// Held while it is changed.
-    changing_role: Mutex<()>,
+    /// Held while it is changed: whether the file may have another one, after an error.
+    changing_role: Mutex<bool>,
     /// Held while `server.current` is replaced.
     recording: Mutex<()>,
     /// Released when the folder is dropped.
@@ -399,18 +399,20 @@ impl DataFolder {
     /// Changes that, durably.
     ///
     /// # Errors
-    /// [`ServiceError::Log`]: then it is unchanged.
+    /// [`ServiceError::Log`]: then it is unchanged here, and the next call replaces the file.
     pub(crate) fn change_role(
         &self,
         change: impl FnOnce(&mut RoleRecord),
     ) -> Result<(), ServiceError> {
         // Readers do not wait for the disk.
-        let _changing = self.0.changing_role.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut differs = self.0.changing_role.lock().unwrap_or_else(PoisonError::into_inner);
         let role = self.role();
         let mut changed = role.clone();
         change(&mut changed);
-        if changed != role {
+        if changed != role || *differs {
+            *differs = true;
             changed.store(&*self.0.storage)?;
+            *differs = false;
             *self.0.role.lock().unwrap_or_else(PoisonError::into_inner) = changed;
         }
         Ok(())

@@ -142,7 +142,7 @@ impl Replay {
         &mut self,
         tools: &RecoveryTools<'_>,
     ) -> Result<CheckpointInfo, ServiceError> {
-        let folder = tools.folder;
+        let (folder, started) = (tools.folder, Instant::now());
         let identity = Some(&folder.identity);
         let found = open_newest(&folder.storage, &folder.checkpoint(), identity)?;
         for rejected in &found.rejected {
@@ -153,9 +153,20 @@ impl Replay {
         let Some(mut reader) = found.newest else {
             return Ok(CheckpointInfo { epoch: 0, needed_epoch, terms: None });
         };
+        let verified = started.elapsed();
         let (state, producers) = checkpoint::read(&mut reader, tools.names.map(AsRef::as_ref))?;
+        let read = started.elapsed();
         (self.epoch, self.clock_ms) = (state.epoch, state.clock_ms);
         self.engine.import(state)?;
+        info!(
+            fleet = folder.identity.name,
+            epoch = self.epoch,
+            objects = self.engine.objects(),
+            verify_seconds = verified.as_secs_f64(),
+            decode_seconds = (read - verified).as_secs_f64(),
+            import_seconds = (started.elapsed() - read).as_secs_f64(),
+            "the checkpoint is loaded"
+        );
         producers.into_iter().for_each(|producer| self.producers.restore_state(producer));
         Ok(CheckpointInfo {
             epoch: self.epoch,

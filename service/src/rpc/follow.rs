@@ -41,11 +41,33 @@ struct Source {
     frame: Option<FrameHeader>,
 }
 
-/// A follower's connection.
-struct Connection {
+/// The place of a follower among those of a fleet.
+pub(super) struct Connection {
     log: Arc<FleetLog>,
     follower: String,
     place: FollowerPlace,
+}
+
+impl Connection {
+    /// A follower that has cycles up to an epoch, or that completes a copy with them.
+    ///
+    /// # Errors
+    /// [`ServiceError::Field`], [`ServiceError::Limit`].
+    pub(super) fn new(
+        log: Arc<FleetLog>,
+        follower: &str,
+        (epoch, is_copying): (u64, bool),
+        followers_max: usize,
+    ) -> Result<Self, ServiceError> {
+        let place = log.followers().connect(follower, (epoch, is_copying), followers_max)?;
+        Ok(Self { log, follower: follower.to_owned(), place })
+    }
+
+    /// The error of a call in whose place a newer one of the same follower has come, when it has.
+    pub(super) async fn replaced(&self) -> ServiceError {
+        self.place.replaced().await;
+        ServiceError::FollowerReplaced
+    }
 }
 
 impl Drop for Connection {
@@ -66,7 +88,7 @@ pub(super) async fn follow(
         let problem = "the first request must have a position";
         return Err(ServiceError::field("start", problem).into());
     };
-    check_name(&start.follower)?;
+    check_name("start.follower", &start.follower)?;
     let (fleet, folder) = context.find_log(&call, &start.fleet, &start.fleet_id)?;
     let log = fleet.log().cloned().ok_or(ServiceError::NoLog)?;
     context.replication.expect_followers().await?;
@@ -77,11 +99,7 @@ pub(super) async fn follow(
     // Of a state that diverges nothing counts.
     let is_copying = start.copying || verdict != v1::FollowState::Continues;
     let max = context.limits.followers_max;
-    let place = log
-        .followers()
-        .connect(&start.follower, (epoch, is_copying), max)
-        .map_err(ServiceError::from)?;
-    let connection = Connection { log, follower: start.follower.clone(), place };
+    let connection = Connection::new(log, &start.follower, (epoch, is_copying), max)?;
     let context = context.clone();
     Ok(ChunkStream::spawn(|sender| async move {
         let _open = open;
@@ -89,7 +107,7 @@ pub(super) async fn follow(
         tokio::select! {
             sent = stream(&context, &fleet, folder, &connection, &start, &sender) => sent,
             end = acknowledged(&connection, requests) => Ok(end),
-            () = connection.place.replaced() => Ok(Err(ServiceError::FollowerReplaced.into())),
+            error = connection.replaced() => Ok(Err(error.into())),
             () = context.stopped() => Ok(Err(ServiceError::ShuttingDown.into())),
             error = fleet.clone().ended() => Ok(Err(error.into())),
         }
@@ -97,14 +115,14 @@ pub(super) async fn follow(
 }
 
 /// Confirms that a text can name a follower in messages and in the description of a fleet.
-fn check_name(name: &str) -> Result<(), ServiceError> {
+pub(super) fn check_name(field: &'static str, name: &str) -> Result<(), ServiceError> {
     let is_valid = (1..=FOLLOWER_NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_graphic());
     if is_valid {
         return Ok(());
     }
     let problem = format!("not 1 to {FOLLOWER_NAME_BYTES_MAX} visible ASCII characters");
-    Err(ServiceError::field("start.follower", problem))
+    Err(ServiceError::field(field, problem))
 }
 
 /// Reads acknowledgements until the follower leaves.

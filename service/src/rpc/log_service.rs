@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::fleet_message::create_request;
-use super::follow::{FollowStream, follow};
+use super::follow::{Connection, FollowStream, check_name, follow};
 use super::service_context::ServiceContext;
 use crate::access::Call;
 use crate::error::ServiceError;
@@ -43,13 +43,23 @@ impl LogService for ServiceContext {
         request: Request<v1::FetchCheckpointRequest>,
     ) -> Result<Response<CheckpointStream>, Status> {
         let call = self.replication_call(&request)?;
-        let v1::FetchCheckpointRequest { fleet, fleet_id } = request.into_inner();
-        self.check_log_leader()?;
+        let v1::FetchCheckpointRequest { fleet, fleet_id, follower } = request.into_inner();
+        check_name("follower", &follower)?;
         let open = self.open_stream(&call)?;
-        let folder = self.find_log(&call, &fleet, &fleet_id)?.1;
+        let (fleet, folder) = self.find_log(&call, &fleet, &fleet_id)?;
+        let log = fleet.log().cloned().ok_or(ServiceError::NoLog)?;
+        // Before the checkpoint is opened, so that the log behind it stays.
+        let held = (log.reading().needed_epoch, true);
+        let connection = Connection::new(log, &follower, held, self.limits.followers_max)?;
+        let context = self.clone();
         Ok(Response::new(ChunkStream::spawn(|sender| async move {
             let _open = open;
-            send_checkpoint(folder, &sender).await
+            tokio::select! {
+                sent = send_checkpoint(folder, &sender) => sent,
+                error = connection.replaced() => Ok(Err(error.into())),
+                () = context.stopped() => Ok(Err(ServiceError::ShuttingDown.into())),
+                error = fleet.clone().ended() => Ok(Err(error.into())),
+            }
         })))
     }
 

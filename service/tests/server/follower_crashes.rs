@@ -3,23 +3,25 @@
 //! that of the leader, and terms hold.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use shoal_position_log::{Fault, SimulatedDisk, Storage as _};
 use shoal_proto::v1;
-use shoal_service::ServiceError;
 use shoal_service::fleet::Token;
 use shoal_service::limits::FOLLOW_LIST_MS;
 use shoal_service::persistence::DataFolder;
 use shoal_service::server::Environment;
+use shoal_service::{ServerOptions, ServiceError};
 use shoal_testkit::Random;
 use shoal_testkit::server::{FreePort, Serving, bind_any};
 use tokio::net::TcpSocket;
+use tokio::task::{JoinSet, LocalSet};
 
 use crate::follower::{
     ANY, answers, assert_equal, caught_up, crashed, drive, drive_when_open, follow, following,
-    lead, leading, numbered, on, promote, state,
+    lead, lead_at, leading, logs, numbered, on, promote, replication, state,
 };
 use crate::running::{ReportsOnce as _, Running, environment, refused, until, world};
 
@@ -31,10 +33,14 @@ fn reserve(address: SocketAddr) -> TcpSocket {
     socket
 }
 
+/// What a data folder says about its role.
+fn role(disk: &SimulatedDisk) -> String {
+    String::from_utf8_lossy(&disk.bytes("server.role").unwrap()).into_owned()
+}
+
 /// Whether the folder on a disk was promoted.
 fn is_promoted(disk: &SimulatedDisk) -> bool {
-    let role = disk.bytes("server.role").unwrap();
-    let text = String::from_utf8_lossy(&role);
+    let text = role(disk);
     assert_eq!(text.contains("role promoted"), text.contains("fence pending"), "{text}");
     text.contains("role promoted")
 }
@@ -96,7 +102,7 @@ async fn a_promotion_that_crashes_at_any_operation_can_be_repeated() {
     assert!(points > repeated && repeated > 0);
 }
 
-/// A follower whose disk may crash at any time.
+/// A server whose disk may crash at any time.
 struct Fragile {
     address: SocketAddr,
     serving: Serving<ServiceError>,
@@ -104,6 +110,10 @@ struct Fragile {
 
 impl Fragile {
     async fn start(disk: &SimulatedDisk, leader: SocketAddr) -> Self {
+        Self::start_with(disk, following(leader)).await
+    }
+
+    async fn start_with(disk: &SimulatedDisk, options: ServerOptions) -> Self {
         let FreePort { listener, address } = bind_any().await;
         let disk = Arc::new(disk.clone());
         let serving = Serving::start(async move |stopped| {
@@ -111,7 +121,7 @@ impl Fragile {
             let Ok(data) = DataFolder::with_storage(disk, None) else { return Ok(()) };
             let environment = Environment { data: Some(data), ..environment() };
             let run = shoal_service::server::run_in;
-            let _ = run(environment, listener, following(leader), stopped.wait()).await;
+            let _ = run(environment, listener, options, stopped.wait()).await;
             Ok(())
         });
         Self { address, serving }
@@ -257,6 +267,112 @@ async fn a_copy_answers_and_can_be_promoted_until_its_replacement_is_complete() 
     }
     println!("{old} times the old copy, {new} times the new one");
     assert!(old > 10 && new > 1);
+    // It hangs before, while and after the new copy takes the place of the old one.
+    let token = drive(&leader, &mut random, next, 1).await;
+    hang_everywhere(&copy, leader, token, 3 * (old - 4)..3 * (old + 8)).await;
+}
+
+/// A follower's disk hangs at operations of a copy: a promotion does not wait for it, and the copy is
+/// completed when it answers.
+async fn hang_everywhere(
+    copy: &SimulatedDisk,
+    leader: Running,
+    token: Vec<u8>,
+    operations: Range<u64>,
+) {
+    let (leader, local, mut attempts) = (Arc::new(leader), LocalSet::new(), JoinSet::new());
+    for at in operations.step_by(2) {
+        let (copy, leader, token) = (copy.fork(at), leader.clone(), token.clone());
+        let attempt = async move {
+            let follower = follow(&copy, leader.address).await;
+            copy.inject(copy.operations() + at, Fault::Hang);
+            until(async || copy.is_hanging()).await;
+            promote(&follower, true).await.unwrap_err();
+            copy.clear_faults();
+            answers(&follower, &token).await;
+            assert_equal(&leader, &follower, &token).await;
+            follower.stop().await;
+        };
+        attempts.spawn_local_on(attempt, &local);
+    }
+    local.run_until(attempts.join_all()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fence_that_crashes_at_any_operation_is_delivered_in_the_end() {
+    let (disk, copy) = (SimulatedDisk::new(36), SimulatedDisk::new(37));
+    let leader = lead(&disk).await;
+    let follower = follow(&copy, leader.address).await;
+    drive(&leader, &mut Random::new(36), 1, 20).await;
+    caught_up(&leader).await;
+    let address = leader.address;
+    let described = logs(&leader).await.describe_logs(v1::DescribeLogsRequest {}).await;
+    let server_id = described.unwrap().into_inner().server_id;
+    leader.stop().await;
+    let promotions = promote(&follower, false).await.unwrap().fleets;
+    let described = logs(&follower).await.describe_logs(v1::DescribeLogsRequest {}).await;
+    let request =
+        v1::FenceRequest { logs: described.unwrap().into_inner().logs, promotions, server_id };
+    follower.stop().await;
+    let is_pending = |disk: &SimulatedDisk| role(disk).contains("fence pending");
+    assert!(is_pending(&copy));
+    let assert_fenced = async |leader: &Running| {
+        assert_eq!(replication(leader).await.role(), v1::ReplicationRole::Fenced);
+        refused(leader.positions().await.once(numbered(21, Vec::new())).await, "FENCED");
+    };
+    // The leader crashes: what it confirmed holds.
+    let (mut of_leader, mut confirmed) = (0, 0);
+    for at in 0.. {
+        let disk = disk.fork(at);
+        let leader = lead(&disk).await;
+        disk.inject(disk.operations() + at, Fault::Crash);
+        let answer = logs(&leader).await.fence(request.clone()).await;
+        let was_reached = disk.has_crashed();
+        let disk = crashed(&disk, at);
+        leader.abandon().await;
+        let leader = lead(&disk).await;
+        if let Ok(answer) = answer {
+            assert_eq!(answer.into_inner().confirmed.len(), 1);
+            assert_fenced(&leader).await;
+            confirmed += 1;
+        }
+        let answer = logs(&leader).await.fence(request.clone()).await.unwrap().into_inner();
+        assert_eq!(answer.confirmed.len(), 1);
+        assert_fenced(&leader).await;
+        leader.stop().await;
+        if !was_reached {
+            break;
+        }
+        of_leader += 1;
+    }
+    // The promoted server crashes: it forgets no fence that is not confirmed.
+    let mut of_promoted = 0;
+    for at in 0.. {
+        let (disk, copy) = (disk.fork(at), copy.fork(at));
+        copy.inject(copy.operations() + at, Fault::Crash);
+        let leader = lead_at(address, &disk).await;
+        let fragile = Fragile::start_with(&copy, leading(1 << 30)).await;
+        until(async || copy.has_crashed() || !is_pending(&copy)).await;
+        let was_reached = copy.has_crashed();
+        fragile.end().await;
+        let copy = crashed(&copy, at);
+        if !is_pending(&copy) {
+            assert_fenced(&leader).await;
+        }
+        let again = Running::start_in(on(&copy), leading(1 << 30)).await;
+        until(async || replication(&again).await.unfenced_leader.is_empty()).await;
+        assert_fenced(&leader).await;
+        again.stop().await;
+        leader.stop().await;
+        if !was_reached {
+            break;
+        }
+        of_promoted += 1;
+    }
+    println!(
+        "{of_leader} points of the leader, {confirmed} confirmed; {of_promoted} of the promoted"
+    );
+    assert!(of_leader > 3 && confirmed > 0 && of_promoted > 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,11 +6,14 @@ use std::time::Duration;
 use shoal_client::{Secret, Transport};
 use shoal_position_log::{Fault, SimulatedDisk};
 use shoal_proto::v1;
+use shoal_proto::v1::follow_response::Kind;
 use shoal_proto::v1::log_service_client::LogServiceClient;
 use shoal_service::ServerOptions;
 use shoal_service::follower::LeaderLink;
 use shoal_testkit::Random;
 use tokio::net::TcpListener;
+use tokio::task::{JoinSet, LocalSet};
+use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 
 use crate::follower::{
@@ -53,18 +56,68 @@ async fn a_promotion_completes_or_the_server_follows_again() {
             let token = drive_when_open(&leader, &mut random, 21, 10).await;
             answers(&follower, &token).await;
             assert_equal(&leader, &follower, &token).await;
+            // Its disk says so too.
+            follower.abandon().await;
+            let follower = follow(&copy, leader.address).await;
+            assert_equal(&leader, &follower, &token).await;
+            follower.stop().await;
             failed += 1;
         } else {
             drive(&follower, &mut random, 21, 5).await;
             until(async || is_fenced(&leader).await).await;
             promoted += 1;
+            // A log that failed after the promotion is reported when the server stops.
+            follower.abandon().await;
         }
-        // A log that failed after the promotion is reported when the server stops.
-        follower.abandon().await;
         leader.abandon().await;
     }
     println!("{promoted} promoted, {failed} failed");
     assert!(promoted > 0 && failed > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promotion_does_not_wait_for_a_disk_that_hangs() {
+    let (disk, copy) = (SimulatedDisk::new(59), SimulatedDisk::new(60));
+    let leader = lead(&disk).await;
+    let follower = follow(&copy, leader.address).await;
+    drive(&leader, &mut Random::new(59), 1, 20).await;
+    caught_up(&leader).await;
+    follower.stop().await;
+    leader.stop().await;
+    let (local, mut attempts) = (LocalSet::new(), JoinSet::new());
+    for at in (0..40).step_by(3) {
+        let (disk, copy) = (disk.fork(at), copy.fork(at));
+        let attempt = async move {
+            let leader = lead(&disk).await;
+            let follower = follow(&copy, leader.address).await;
+            caught_up(&leader).await;
+            copy.inject(copy.operations() + at, Fault::Hang);
+            let promoted = promote(&follower, true).await;
+            copy.clear_faults();
+            let mut random = Random::new(at);
+            match &promoted {
+                Err(status) => {
+                    let message = status.message();
+                    assert!(message.contains("disk did not answer within"), "{message}");
+                    let token = drive_when_open(&leader, &mut random, 21, 10).await;
+                    answers(&follower, &token).await;
+                    assert_equal(&leader, &follower, &token).await;
+                }
+                Ok(_) => {
+                    drive(&follower, &mut random, 21, 5).await;
+                    until(async || is_fenced(&leader).await).await;
+                }
+            }
+            follower.abandon().await;
+            leader.abandon().await;
+            promoted.is_ok()
+        };
+        attempts.spawn_local_on(attempt, &local);
+    }
+    let results = local.run_until(attempts.join_all()).await;
+    let promoted = results.iter().filter(|&&is_promoted| is_promoted).count();
+    println!("{promoted} of {} promoted", results.len());
+    assert!(promoted > 0 && promoted < results.len());
 }
 
 /// A server that answers every call, and is no Shoal.
@@ -232,6 +285,50 @@ async fn a_follower_has_a_short_name_one_stream_and_true_acknowledgements() {
     assert_refused(&end, "FOLLOWER_REPLACED");
     let _other = follow("b").await.unwrap();
     refused(follow("c").await, "LIMIT");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_behind_a_checkpoint_stays_while_it_is_fetched() {
+    let leader = Running::start_in(on(&SimulatedDisk::new(61)), leading(5_000)).await;
+    let (mut random, mut next) = (Random::new(61), 1);
+    let mut checkpoint_after = async |epoch| {
+        until(async || {
+            drive(&leader, &mut random, next, 20).await;
+            next += 20;
+            leader.fleet("").await.log.unwrap().checkpoint_epoch > epoch
+        })
+        .await;
+        leader.fleet("").await.log.unwrap().checkpoint_epoch
+    };
+    let epoch = checkpoint_after(0).await;
+    let described = logs(&leader).await.describe_logs(v1::DescribeLogsRequest {}).await;
+    let log = described.unwrap().into_inner().logs[0].clone();
+    let (fleet, fleet_id, follower) = ("default".to_owned(), log.fleet_id, "copies".to_owned());
+    let of_fleet = (fleet.clone(), fleet_id.clone());
+    for follower in ["", &"x".repeat(65)] {
+        let ((fleet, fleet_id), follower) = (of_fleet.clone(), follower.to_owned());
+        let fetch = v1::FetchCheckpointRequest { fleet, fleet_id, follower };
+        refused(logs(&leader).await.fetch_checkpoint(fetch).await, "FIELD");
+    }
+    let fetch = v1::FetchCheckpointRequest { fleet, fleet_id, follower: follower.clone() };
+    let mut parts = logs(&leader).await.fetch_checkpoint(fetch).await.unwrap().into_inner();
+    // Several checkpoints and segments follow before the follower has read it.
+    let mut last = epoch;
+    for _ in 0..4 {
+        last = checkpoint_after(last).await;
+    }
+    while within(parts.message()).await.unwrap().is_some() {}
+    let (fleet, fleet_id) = of_fleet;
+    let term = log.term;
+    let start = v1::FollowStart { fleet, fleet_id, term, epoch, follower, copying: true };
+    let start = v1::FollowRequest { kind: Some(v1::follow_request::Kind::Start(start)) };
+    let requests = tokio_stream::once(start).chain(tokio_stream::pending());
+    let mut messages = logs(&leader).await.follow(requests).await.unwrap().into_inner();
+    let Some(Kind::Verdict(verdict)) = within(messages.message()).await.unwrap().unwrap().kind
+    else {
+        panic!("no verdict");
+    };
+    assert_eq!(verdict.state(), v1::FollowState::Continues);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -161,6 +161,9 @@ pub(super) fn remove_old(storage: &dyn Storage, folder: &str, epoch: u64) -> Res
         let failed = LogError::storage("remove", storage.display(&path));
         storage.remove(&path).map_err(failed)?;
     }
+    // Without it they return after a crash, with objects that are said to be erased.
+    let failed = LogError::storage("sync", storage.display(folder));
+    storage.sync_dir(folder).map_err(failed)?;
     Ok(needed_epoch(&kept))
 }
 

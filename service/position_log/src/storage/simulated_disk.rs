@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::simulated_file::{Chance, SimulatedFile};
 use super::{Storage, StorageFile, folder_of};
@@ -25,6 +25,9 @@ pub enum Fault {
     Phantom,
     /// A write reports success and changes another place of its file.
     Misdirected,
+    /// It and all later operations wait until [`SimulatedDisk::clear_faults`] or
+    /// [`SimulatedDisk::restart`], and then succeed.
+    Hang,
 }
 
 /// A change of the entries of a file.
@@ -49,18 +52,32 @@ struct State {
     operations: u64,
     faults: BTreeMap<u64, Fault>,
     has_crashed: bool,
+    is_hanging: bool,
     capacity_bytes: u64,
+}
+
+/// The state, and how operations learn that they need not wait any more.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    answers: Condvar,
 }
 
 /// A disk in memory; clones are the same disk.
 #[derive(Clone, Debug)]
-pub struct SimulatedDisk(Arc<Mutex<State>>);
+pub struct SimulatedDisk(Arc<Shared>);
+
+impl From<State> for SimulatedDisk {
+    fn from(state: State) -> Self {
+        Self(Arc::new(Shared { state: Mutex::new(state), answers: Condvar::new() }))
+    }
+}
 
 impl SimulatedDisk {
     /// An empty disk, whose failures follow from the seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self::from(State {
             chance: Chance::new(seed),
             files: BTreeMap::new(),
             folders: BTreeSet::from([String::new()]),
@@ -71,12 +88,21 @@ impl SimulatedDisk {
             operations: 0,
             faults: BTreeMap::new(),
             has_crashed: false,
+            is_hanging: false,
             capacity_bytes: u64::MAX,
-        })))
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state for an operation, once the disk answers.
+    fn operation(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        state.is_hanging |= state.faults.get(&state.operations) == Some(&Fault::Hang);
+        let waited = self.0.answers.wait_while(state, |state| state.is_hanging);
+        waited.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The operations so far; reads count too.
@@ -96,9 +122,18 @@ impl SimulatedDisk {
         self.state().has_crashed
     }
 
-    /// Removes planned faults.
+    /// Whether operations wait because of a [`Fault::Hang`].
+    #[must_use]
+    pub fn is_hanging(&self) -> bool {
+        self.state().is_hanging
+    }
+
+    /// Removes planned faults; operations that wait go on.
     pub fn clear_faults(&self) {
-        self.state().faults.clear();
+        let mut state = self.state();
+        state.faults.clear();
+        state.is_hanging = false;
+        self.0.answers.notify_all();
     }
 
     /// Changes the size of the disk.
@@ -153,14 +188,15 @@ impl SimulatedDisk {
         state.files.retain(|file, _| entries.values().any(|used| used == file));
         state.seen = entries;
         state.faults.clear();
-        state.has_crashed = false;
+        (state.has_crashed, state.is_hanging) = (false, false);
+        self.0.answers.notify_all();
     }
 
     /// A copy of the disk with its state, for another course of events.
     #[must_use]
     pub fn fork(&self, seed: u64) -> Self {
         let state = self.state();
-        Self(Arc::new(Mutex::new(State {
+        Self::from(State {
             chance: Chance::new(seed),
             files: state.files.clone(),
             folders: state.folders.clone(),
@@ -171,8 +207,9 @@ impl SimulatedDisk {
             operations: state.operations,
             faults: BTreeMap::new(),
             has_crashed: state.has_crashed,
+            is_hanging: false,
             capacity_bytes: state.capacity_bytes,
-        })))
+        })
     }
 }
 
@@ -286,7 +323,7 @@ impl State {
 
 impl Storage for SimulatedDisk {
     fn create_dir(&self, folder: &str) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.operation();
         state.begin_whole(true)?;
         let ends = folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]);
         for end in ends {
@@ -296,7 +333,7 @@ impl Storage for SimulatedDisk {
     }
 
     fn remove_dir(&self, folder: &str) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.operation();
         state.begin_whole(false)?;
         let inside = format!("{folder}/");
         let is_kept = |path: &str| path != folder && !path.starts_with(&inside);
@@ -307,7 +344,7 @@ impl Storage for SimulatedDisk {
     }
 
     fn rename_dir(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.operation();
         state.begin_whole(false)?;
         let target = format!("{to}/");
         let is_target = |path: &String| path == to || path.starts_with(&target);
@@ -334,7 +371,7 @@ impl Storage for SimulatedDisk {
     }
 
     fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
-        let mut state = self.state();
+        let mut state = self.operation();
         state.begin_whole(true)?;
         if state.seen.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -350,14 +387,14 @@ impl Storage for SimulatedDisk {
     }
 
     fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
-        let mut state = self.state();
+        let mut state = self.operation();
         state.begin_whole(false)?;
         let number = *state.seen.get(path).ok_or_else(missing)?;
         Ok(Box::new(OpenFile { disk: self.clone(), number }))
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-        let mut state = self.state();
+        let mut state = self.operation();
         state.begin_whole(false)?;
         if !state.folders.contains(folder) {
             return Err(missing());
@@ -367,7 +404,7 @@ impl Storage for SimulatedDisk {
     }
 
     fn folders(&self, folder: &str) -> io::Result<Vec<String>> {
-        let mut state = self.state();
+        let mut state = self.operation();
         state.begin_whole(false)?;
         if !state.folders.contains(folder) {
             return Err(missing());
@@ -379,7 +416,7 @@ impl Storage for SimulatedDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.operation();
         state.begin_whole(false)?;
         let file = *state.seen.get(from).ok_or_else(missing)?;
         state.change(file, Some(from), Some(to));
@@ -387,7 +424,7 @@ impl Storage for SimulatedDisk {
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.operation();
         state.begin_whole(false)?;
         let file = *state.seen.get(path).ok_or_else(missing)?;
         state.change(file, Some(path), None);
@@ -395,7 +432,7 @@ impl Storage for SimulatedDisk {
     }
 
     fn sync_dir(&self, folder: &str) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.operation();
         state.begin_whole(false)?;
         let State { pending, durable, .. } = &mut *state;
         let (synced, rest) = std::mem::take(pending).into_iter().partition(|change| {
@@ -409,7 +446,7 @@ impl Storage for SimulatedDisk {
     }
 
     fn free_bytes(&self) -> io::Result<u64> {
-        let mut state = self.state();
+        let mut state = self.operation();
         state.begin_whole(false)?;
         Ok(state.capacity_bytes.saturating_sub(state.used_bytes()))
     }
@@ -423,7 +460,7 @@ struct OpenFile {
 
 impl StorageFile for OpenFile {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut state = self.disk.state();
+        let mut state = self.disk.operation();
         state.begin_whole(false)?;
         let Some(file) = state.files.get(&self.number) else { return Ok(0) };
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -434,15 +471,15 @@ impl StorageFile for OpenFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.disk.state().write(self.number, offset as usize, bytes)
+        self.disk.operation().write(self.number, offset as usize, bytes)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk.state().sync(self.number)
+        self.disk.operation().sync(self.number)
     }
 
     fn length(&self) -> io::Result<u64> {
-        let mut state = self.disk.state();
+        let mut state = self.disk.operation();
         state.begin_whole(false)?;
         Ok(state.files.get(&self.number).map_or(0, |file| file.seen.len() as u64))
     }

@@ -38,18 +38,37 @@ fn terms_begin_while_the_log_is_open() {
     assert_eq!((terms[6], terms[7], terms[59]), (first, 107, 156));
 }
 
-/// A checkpoint with a section of so many bytes.
-fn checkpoint(bytes: usize) -> Arc<dyn Storage> {
-    let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
-    storage.create_dir(CHECKPOINT).unwrap();
-    let position = Position { segment: 1, offset: 4096, sequence: 2, epoch: 5 };
-    let header = CheckpointHeader { fleet: fleet(), term: 4, epoch: 5, clock_ms: 0, position };
+/// Writes the checkpoint of an epoch with a section of so many bytes.
+fn write_checkpoint(storage: &Arc<dyn Storage>, epoch: u64, bytes: usize) {
+    let position = Position { segment: 1, offset: 4096, sequence: 2, epoch };
+    let header = CheckpointHeader { fleet: fleet(), term: 4, epoch, clock_ms: 0, position };
     let past = [PastTerm { term: 4, last_epoch: 3 }];
     let mut file =
         CheckpointWriter::create(storage.clone(), CHECKPOINT, &header, &past, 0).unwrap();
     file.section(16, &vec![7; bytes]).unwrap();
     file.finish().unwrap();
+}
+
+/// A checkpoint with a section of so many bytes.
+fn checkpoint(bytes: usize) -> Arc<dyn Storage> {
+    let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
+    storage.create_dir(CHECKPOINT).unwrap();
+    write_checkpoint(&storage, 5, bytes);
     storage
+}
+
+#[test]
+fn a_crash_brings_no_removed_checkpoint_back() {
+    for seed in 0..20 {
+        let disk = SimulatedDisk::new(seed);
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        storage.create_dir(CHECKPOINT).unwrap();
+        (5..9).for_each(|epoch| write_checkpoint(&storage, epoch, 100));
+        let kept = storage.list(CHECKPOINT).unwrap();
+        assert_eq!(kept.len(), 2);
+        disk.restart();
+        assert_eq!(storage.list(CHECKPOINT).unwrap(), kept, "seed {seed}");
+    }
 }
 
 fn exported(storage: &Arc<dyn Storage>) -> Vec<u8> {
