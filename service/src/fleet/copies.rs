@@ -147,6 +147,11 @@ impl Registry {
     /// Lets no copy take its place from now on; returns when none does.
     pub(crate) async fn begin_promotion(&self) {
         self.is_promoting.store(true, Ordering::SeqCst);
+        self.settled().await;
+    }
+
+    /// Waits for a change of the list of fleets that has begun.
+    pub(crate) async fn settled(&self) {
         drop(self.changing.lock().await);
     }
 
@@ -168,7 +173,25 @@ impl Registry {
     ) -> Result<FleetFolder, ServiceError> {
         let _changing = self.changing.lock().await;
         let data = self.data.clone().ok_or(ServiceError::NoLog)?;
+        // The same names of files: nothing of a copy that was given up may still change them.
+        let _alone = self.copying_disk.write().await;
         blocking(move || data.begin_copy(&name, &spec, id, aside)).await
+    }
+
+    /// Runs work of the disk for a copy that has begun.
+    ///
+    /// # Errors
+    /// Those of the work; [`ServiceError::ShuttingDown`].
+    pub(crate) async fn copy_on_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        let working = self.copying_disk.clone().read_owned().await;
+        blocking(move || {
+            let _working = working;
+            work()
+        })
+        .await
     }
 
     /// Ends a fleet that the leader does not have. Its files get another name, `NAME.SUFFIX`.
@@ -280,7 +303,7 @@ impl Registry {
     }
 
     /// The error of a call to a fleet that is not there.
-    pub(super) fn unknown(&self, name: &FleetName) -> ServiceError {
+    pub(crate) fn unknown(&self, name: &FleetName) -> ServiceError {
         let copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         if copying.contains(name) {
             return ServiceError::Recovering { retry_ms: RECOVERY_PROGRESS_MS };

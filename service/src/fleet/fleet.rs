@@ -366,12 +366,16 @@ impl Fleet {
             return Ok(0);
         }
         let token = Token::parse(token)?;
-        let is_follower = self.following().is_some();
+        let following = self.following();
+        let is_follower = following.is_some();
+        let may_diverge = following.is_some_and(|following| !following.is_continued());
         let Some(epoch) = token.epoch_of(self.term()) else {
             let checked = self.check_past_terms(&token).map(|()| 0);
             return checked.map_err(|error| match error {
                 // The leader may have begun a term that has not arrived here.
                 ServiceError::TokenTerm { .. } if is_follower => self.behind(0),
+                // A term may have begun here that the leader does not have.
+                ServiceError::TokenLost { epoch, .. } if may_diverge => self.behind(epoch),
                 error => error,
             });
         };

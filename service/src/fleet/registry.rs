@@ -80,6 +80,8 @@ pub struct Registry {
     pub(super) orphans: std::sync::Mutex<BTreeSet<FleetName>>,
     /// Held while a fleet is created or deleted, so that names are unique and their number limited.
     pub(super) changing: Mutex<()>,
+    /// Held by work of the disk for copies that are on their way, which may outlive its caller.
+    pub(super) copying_disk: Arc<tokio::sync::RwLock<()>>,
 }
 
 impl Registry {
@@ -118,6 +120,7 @@ impl Registry {
             orphans: Default::default(),
             is_promoting: AtomicBool::new(false),
             changing,
+            copying_disk: Arc::default(),
         }
     }
 

@@ -45,6 +45,8 @@ struct Known {
     current_at: Instant,
     /// How old the state was then, if this run has not known it to be current.
     older: Duration,
+    /// Whether the leader continues the log of this copy, whose terms are then those of the leader.
+    is_continued: bool,
 }
 
 /// How current a state is.
@@ -67,7 +69,8 @@ impl Following {
     /// Follows with the state of an epoch, which was that of the leader so long ago.
     pub(crate) fn new(leader: Arc<str>, epoch: u64, older: Duration) -> Self {
         let current_at = Instant::now();
-        let known = Known { leader_epoch: epoch, awaited: None, current_at, older };
+        let (awaited, is_continued) = (None, false);
+        let known = Known { leader_epoch: epoch, awaited, current_at, older, is_continued };
         Self { leader, known: Mutex::new(known), applied: watch::Sender::new(epoch) }
     }
 
@@ -78,12 +81,17 @@ impl Following {
     /// The leader has just said that this is its last durable epoch.
     pub(crate) fn heard(&self, leader_epoch: u64) {
         let mut known = self.known();
-        known.leader_epoch = leader_epoch;
+        (known.leader_epoch, known.is_continued) = (leader_epoch, true);
         if *self.applied.borrow() >= leader_epoch {
             known.become_current(Instant::now());
         } else if known.awaited.is_none() {
             known.awaited = Some((leader_epoch, Instant::now()));
         }
+    }
+
+    /// Whether the leader has continued the log of this copy in this run.
+    pub(crate) fn is_continued(&self) -> bool {
+        self.known().is_continued
     }
 
     /// The state is that after this epoch.

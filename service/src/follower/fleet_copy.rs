@@ -19,14 +19,6 @@ use super::leader_stream::LeaderStream;
 use crate::error::ServiceError;
 use crate::fleet::Registry;
 use crate::persistence::{FleetFolder, LogCopy};
-use crate::threads::blocking;
-
-/// Runs work of the disk beside the tasks.
-async fn on_disk<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
-) -> Result<T, Problem> {
-    blocking(work).await.map_err(|error| error.to_string())
-}
 
 /// Returns the folder of the complete copy. The folder in its place is to get the suffix `aside`,
 /// or to be removed.
@@ -39,8 +31,9 @@ pub(super) async fn fetch(
 ) -> Result<FleetFolder, Problem> {
     let CopiedFleet { name, spec, id, .. } = copied.clone();
     let limits = registry.limits().clone();
+    let failed = |error: ServiceError| error.to_string();
     let begun = registry.begin_copy(name, spec, id, aside).await;
-    let folder = begun.map_err(|error| error.to_string())?;
+    let folder = begun.map_err(failed)?;
     let request = v1::FetchCheckpointRequest {
         fleet: copied.name.as_str().to_owned(),
         fleet_id: id.to_be_bytes().to_vec(),
@@ -48,9 +41,10 @@ pub(super) async fn fetch(
     };
     let parts =
         service.fetch_checkpoint(request).await.map_err(|status| message(&status))?.into_inner();
-    import(folder.clone(), parts, limits.log_reserve_bytes).await?;
+    import(registry, folder.clone(), parts).await?;
     let of_copy = folder.clone();
-    let mut copy = on_disk(move || LogCopy::open(&of_copy, &limits)).await?;
+    let opened = registry.copy_on_disk(move || LogCopy::open(&of_copy, &limits));
+    let mut copy = opened.await.map_err(failed)?;
     let (term, epoch) = copy.end();
     let start = v1::FollowStart {
         fleet: copied.name.as_str().to_owned(),
@@ -73,15 +67,19 @@ pub(super) async fn fetch(
                 let records: Vec<_> = cycles.into_iter().map(|cycle| cycle.encoded).collect();
                 if !records.is_empty() {
                     // Not acknowledged: until the copy takes its place, a crash removes it.
-                    copy = on_disk(move || copy.append(&records).map(|()| copy)).await?;
+                    let appended =
+                        registry.copy_on_disk(move || copy.append(&records).map(|()| copy));
+                    copy = appended.await.map_err(failed)?;
                 }
             }
             Kind::Term(v1::TermStart { term, epoch }) => {
-                copy = on_disk(move || copy.begin_term(term, epoch).map(|()| copy)).await?;
+                let begun =
+                    registry.copy_on_disk(move || copy.begin_term(term, epoch).map(|()| copy));
+                copy = begun.await.map_err(failed)?;
             }
             // It follows the cycles up to its epoch.
             Kind::Progress(v1::FollowProgress { durable_epoch, .. }) => {
-                on_disk(move || copy.close()).await?;
+                registry.copy_on_disk(move || copy.close()).await.map_err(failed)?;
                 info!(fleet = %copied.name, epoch = durable_epoch, "a copy is complete");
                 return Ok(folder);
             }
@@ -95,14 +93,15 @@ fn message(status: &tonic::Status) -> Problem {
 
 /// Writes a checkpoint that arrives in parts.
 async fn import(
+    registry: &Registry,
     folder: FleetFolder,
     mut parts: Streaming<v1::FetchCheckpointResponse>,
-    reserve_bytes: u64,
 ) -> Result<(), Problem> {
-    let mut import = None;
+    let (mut import, reserve_bytes) = (None, registry.limits().log_reserve_bytes);
+    let failed = |error: ServiceError| error.to_string();
     while let Some(part) = parts.message().await.map_err(|status| message(&status))? {
         let folder = folder.clone();
-        let appended = on_disk(move || {
+        let appended = registry.copy_on_disk(move || {
             let mut import = match import {
                 Some(import) => import,
                 None => {
@@ -113,10 +112,11 @@ async fn import(
             import.append(&part.data)?;
             Ok(import)
         });
-        import = Some(appended.await?);
+        import = Some(appended.await.map_err(failed)?);
     }
     let Some(import) = import else { return Ok(()) };
-    let epoch = on_disk(move || Ok(import.finish(&folder.identity)?)).await?;
+    let finished = registry.copy_on_disk(move || Ok(import.finish(&folder.identity)?));
+    let epoch = finished.await.map_err(failed)?;
     info!(epoch, "a checkpoint of the leader is copied");
     Ok(())
 }

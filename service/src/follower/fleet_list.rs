@@ -73,14 +73,11 @@ pub(super) async fn follow(
 ) {
     let (streams, tasks) = Default::default();
     let (client, newest, recorded) = (None, None, None);
-    let data = registry.data().cloned();
-    let id = blocking(move || data.map_or(Err(ServiceError::NoLog), |data| data.server_id()));
-    let id = id.await.unwrap_or_default();
-    let follower = format!("{address}/{id:016x}").into();
+    let follower = String::new().into();
     let mut list =
         FleetList { registry, leader, link, follower, client, newest, recorded, streams, tasks };
     tokio::select! {
-        () = list.run(&copied) => {}
+        () = list.run(address, &copied) => {}
         // An error means that the server has ended.
         _ = stop.wait_for(|stop| *stop) => {}
     }
@@ -90,7 +87,10 @@ pub(super) async fn follow(
 }
 
 impl FleetList {
-    async fn run(&mut self, copied: &watch::Sender<bool>) {
+    async fn run(&mut self, address: SocketAddr, copied: &watch::Sender<bool>) {
+        let data = self.registry.data().cloned();
+        let id = blocking(move || data.map_or(Err(ServiceError::NoLog), |data| data.server_id()));
+        self.follower = format!("{address}/{:016x}", id.await.unwrap_or_default()).into();
         let (mut backoff, mut last_problem) = (Backoff::default(), String::new());
         loop {
             let is_due = |at: Instant| at.elapsed() >= Duration::from_millis(FOLLOW_RECORD_MS);

@@ -96,6 +96,8 @@ async fn attempt(
 ) -> Result<(), Problem> {
     let mut service = client.log_service();
     if let Next::Find = next {
+        // A copy of this name may be taking its place.
+        registry.settled().await;
         let found = registry.list().into_iter().find(|fleet| *fleet.name() == copied.name);
         *next = match found {
             None => Next::Copy { aside: None },

@@ -19,9 +19,25 @@ use super::fleet_list::identity;
 use super::replication::Replication;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, FleetState, Followed, Role};
-use crate::limits::{LEADER_ANSWER_MS_MAX, LOG_RETRY_MS, PROMOTION_MS_MAX, RECOVERY_PROGRESS_MS};
+use crate::limits::{
+    FOLLOW_RECORD_WAIT_MS, LEADER_ANSWER_MS_MAX, LOG_RETRY_MS, PROMOTION_MS_MAX,
+    RECOVERY_PROGRESS_MS,
+};
 use crate::persistence::{LogCondition, LogReading, NewTerm, StoredRole, random};
 use crate::threads::blocking;
+
+/// Why a promotion failed.
+struct Failure {
+    error: ServiceError,
+    /// Fleets that may have begun a term, if the role may be stored.
+    begun: Option<Vec<Arc<Fleet>>>,
+}
+
+impl From<ServiceError> for Failure {
+    fn from(error: ServiceError) -> Self {
+        Self { error, begun: None }
+    }
+}
 
 impl Replication {
     /// See `LogService.Promote`. Returns the new terms.
@@ -53,8 +69,8 @@ impl Replication {
         self.registry.end_promotion();
         let terms = match promoted {
             Ok(terms) => terms,
-            Err(error) => {
-                self.resume();
+            Err(Failure { error, begun }) => {
+                self.undo(begun);
                 return Err(failed(error));
             }
         };
@@ -65,13 +81,13 @@ impl Replication {
         Ok(terms)
     }
 
-    /// Begins a term of every fleet; after an error all follow as before.
-    async fn take_over(self: &Arc<Self>) -> Result<Vec<NewTerm>, ServiceError> {
+    /// Begins a term of every fleet.
+    async fn take_over(self: &Arc<Self>) -> Result<Vec<NewTerm>, Failure> {
         let settled = async {
             self.registry.begin_promotion().await;
             Ok(())
         };
-        in_time("a copy that takes its place", settled).await?;
+        in_time("a change of the list of fleets", settled).await?;
         let fleets = self.registry.list();
         in_time("reading the list of fleets", self.check_complete(&fleets)).await?;
         let replaced = fleets.iter().filter_map(|it| Some((identity(it)?, it.terms().current())));
@@ -80,18 +96,16 @@ impl Replication {
             role.role = StoredRole::Promoted;
             (role.is_fence_pending, role.replaced) = (!replaced.is_empty(), replaced);
         });
-        if let Err(error) = in_time("storing the role of the server", stored).await {
-            self.undo(Vec::new());
-            return Err(error);
-        }
+        let stored = in_time("storing the role of the server", stored).await;
+        stored.map_err(|error| Failure { error, begun: Some(Vec::new()) })?;
         let mut terms = Vec::new();
         for fleet in &fleets {
             match begin_term(fleet).await {
                 Ok(term) => terms.push(term),
                 Err(error) => {
                     error!(fleet = %fleet.name(), %error, "the fleet is not promoted");
-                    self.undo(fleets[..=terms.len()].to_vec());
-                    return Err(error);
+                    let begun = Some(fleets[..=terms.len()].to_vec());
+                    return Err(Failure { error, begun });
                 }
             }
         }
@@ -108,7 +122,7 @@ impl Replication {
         let running: BTreeSet<_> = fleets.iter().map(|fleet| fleet.name()).collect();
         for (name, ..) in listed {
             if !running.contains(&name) {
-                return Err(ServiceError::FleetFailed(name.as_str().to_owned()));
+                return Err(self.registry.unknown(&name));
             }
         }
         for fleet in fleets {
@@ -120,16 +134,33 @@ impl Replication {
         Ok(())
     }
 
-    /// Undoes a promotion, as soon as the disk answers; nothing waits for that.
-    fn undo(self: &Arc<Self>, fleets: Vec<Arc<Fleet>>) {
+    /// Follows again, once what a promotion has begun is undone. The disk may not answer: only the
+    /// end of the server waits for it, for a while.
+    fn undo(self: &Arc<Self>, begun: Option<Vec<Arc<Fleet>>>) {
+        let Some(fleets) = begun else { return self.resume() };
         let replication = self.clone();
         self.is_undoing.store(true, Ordering::SeqCst);
-        tokio::spawn(async move { replication.follow_again(&fleets).await });
+        self.run(|stop| async move {
+            let mut stopping = stop.clone();
+            let stopped = async {
+                // An error means that the server has ended.
+                let _ = stopping.wait_for(|stop| *stop).await;
+                tokio::time::sleep(Duration::from_millis(FOLLOW_RECORD_WAIT_MS)).await;
+            };
+            tokio::select! {
+                () = replication.turn_back(&fleets) => {}
+                () = stopped => return,
+            }
+            if !*stop.borrow() {
+                replication.resume();
+            }
+            replication.is_undoing.store(false, Ordering::SeqCst);
+        });
     }
 
     /// Turns the role back, and starts fleets again that may have begun a term. Their leader does
     /// not know it: they are copied again.
-    async fn follow_again(&self, fleets: &[Arc<Fleet>]) {
+    async fn turn_back(&self, fleets: &[Arc<Fleet>]) {
         loop {
             let stored = self.change_role(|role| {
                 role.role = StoredRole::Follower;
@@ -145,7 +176,6 @@ impl Replication {
                 error!(fleet = %fleet.name(), %error, "the fleet is not started again");
             }
         }
-        self.is_undoing.store(false, Ordering::SeqCst);
     }
 
     /// Whether the leader itself answers, or starts.
@@ -169,14 +199,14 @@ impl Replication {
     }
 }
 
-/// What the disk did for a promotion, if it does so in time.
+/// The result of a step of a promotion, if the disk answers in time.
 async fn in_time<T>(
     what: &str,
     work: impl Future<Output = Result<T, ServiceError>>,
 ) -> Result<T, ServiceError> {
     let time = Duration::from_millis(PROMOTION_MS_MAX);
     tokio::time::timeout(time, work).await.unwrap_or_else(|_| {
-        let why = format!("the disk did not answer within {PROMOTION_MS_MAX} ms");
+        let why = format!("it did not end within {PROMOTION_MS_MAX} ms");
         Err(ServiceError::Io { what: what.to_owned(), source: io::Error::other(why) })
     })
 }

@@ -24,6 +24,8 @@ pub(crate) struct Replication {
     pub(super) link: LeaderLink,
     /// Held while the server is promoted or fenced.
     pub(super) changing: tokio::sync::Mutex<()>,
+    /// Held while the role is stored; changes take turns.
+    storing: Arc<tokio::sync::Mutex<()>>,
     /// Follows, or fences the former leader.
     task: Mutex<Option<(watch::Sender<bool>, JoinHandle<()>)>>,
     /// Whether the fleets are there; see [`Replication::first_copies`].
@@ -36,10 +38,11 @@ pub(crate) struct Replication {
 
 impl Replication {
     pub(crate) fn new(registry: Arc<Registry>, link: LeaderLink) -> Arc<Self> {
-        let (changing, task) = (tokio::sync::Mutex::default(), Mutex::default());
+        let (changing, storing, task) =
+            (tokio::sync::Mutex::default(), Arc::default(), Mutex::default());
         let copied = watch::Sender::new(false);
         let (address, is_undoing) = Default::default();
-        Arc::new(Self { registry, link, changing, task, copied, is_undoing, address })
+        Arc::new(Self { registry, link, changing, storing, task, copied, is_undoing, address })
     }
 
     /// Confirms that a caller knows the secret.
@@ -89,10 +92,10 @@ impl Replication {
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = running;
     }
 
-    /// Ends the task; returns when it has ended.
+    /// Ends the task, also one that it begins at its end; returns when they have ended.
     pub(crate) async fn stop(&self) {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((stop, task)) = task {
+        let take = || self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        while let Some((stop, task)) = take() {
             stop.send_replace(true);
             // An error means that it panicked.
             let _ = task.await;
@@ -122,13 +125,19 @@ impl Replication {
         self.change_role(|role| role.has_followers = true).await
     }
 
-    /// Changes what the data folder remembers, durably.
+    /// Changes what the data folder remembers, durably, after the changes that were begun before: one
+    /// on a disk that does not answer may go on when its caller has left.
     pub(super) async fn change_role(
         &self,
         change: impl FnOnce(&mut crate::persistence::RoleRecord) + Send + 'static,
     ) -> Result<(), ServiceError> {
         let data = self.registry.data().cloned().ok_or(ServiceError::NoLog)?;
-        blocking(move || data.change_role(change)).await
+        let turn = self.storing.clone().lock_owned().await;
+        blocking(move || {
+            let _turn = turn;
+            data.change_role(change)
+        })
+        .await
     }
 }
 

@@ -24,7 +24,7 @@ pub const FOLLOW_RETRY_MS: (u64, u64) = (50, 1_000);
 pub const FOLLOW_LIST_MS: u64 = 500;
 /// Interval at which a follower remembers how current its copies are.
 pub const FOLLOW_RECORD_MS: u64 = 5_000;
-/// Longest wait for the disk meanwhile.
+/// Longest wait for the disk meanwhile, and at the end of a server that undoes a promotion.
 pub const FOLLOW_RECORD_WAIT_MS: u64 = 1_000;
 /// Longest wait of a query on a follower for the epoch of its token.
 pub const FOLLOW_WAIT_MS_MAX: u64 = 10_000;

@@ -21,6 +21,14 @@ struct Follower {
     seen: Instant,
 }
 
+impl Follower {
+    /// Whether its stream has this place.
+    fn has(&self, place: &FollowerPlace) -> bool {
+        let is_this = |stream: &watch::Sender<()>| stream.subscribe().same_channel(&place.0);
+        self.stream.as_ref().is_some_and(is_this)
+    }
+}
+
 /// The place of a follower's stream.
 #[derive(Debug)]
 pub(crate) struct FollowerPlace(watch::Receiver<()>);
@@ -73,9 +81,11 @@ impl FollowerTable {
         Ok(FollowerPlace(receiver))
     }
 
-    /// A follower has made cycles durable.
-    pub(crate) fn acknowledge(&self, name: &str, durable_epoch: u64) {
-        if let Some(follower) = self.lock().get_mut(name) {
+    /// A follower has made cycles durable. Nothing if another stream has its place.
+    pub(crate) fn acknowledge(&self, name: &str, place: &FollowerPlace, durable_epoch: u64) {
+        if let Some(follower) = self.lock().get_mut(name)
+            && follower.has(place)
+        {
             follower.durable_epoch = follower.durable_epoch.max(durable_epoch);
             follower.seen = Instant::now();
         }
@@ -85,8 +95,7 @@ impl FollowerTable {
     pub(crate) fn disconnect(&self, name: &str, place: &FollowerPlace) {
         let mut table = self.lock();
         let Some(follower) = table.get_mut(name) else { return };
-        let is_this = |stream: &watch::Sender<()>| stream.subscribe().same_channel(&place.0);
-        if follower.stream.as_ref().is_some_and(is_this) {
+        if follower.has(place) {
             (follower.stream, follower.seen) = (None, Instant::now());
         }
         let absent = || table.iter().filter(|(_, follower)| follower.stream.is_none());
@@ -125,13 +134,14 @@ mod tests {
         assert_eq!(table.needed_epoch(long), None);
         let first = table.connect("a", (5, false), 9).unwrap();
         table.connect("b", (9, false), 9).unwrap();
-        table.acknowledge("a", 7);
+        table.acknowledge("a", &first, 7);
         // An earlier acknowledgement takes nothing back.
-        table.acknowledge("a", 6);
+        table.acknowledge("a", &first, 6);
         assert_eq!(table.connected(), [("a".to_owned(), 7), ("b".to_owned(), 9)]);
         assert_eq!(table.needed_epoch(Duration::ZERO), Some(7));
         // A stream that replaces a broken one begins before that ends.
         let second = table.connect("a", (7, false), 9).unwrap();
+        table.acknowledge("a", &first, 8);
         table.disconnect("a", &first);
         assert_eq!(table.connected().len(), 2);
         table.disconnect("a", &second);

@@ -63,6 +63,10 @@ impl Connection {
         Ok(Self { log, follower: follower.to_owned(), place })
     }
 
+    fn acknowledge(&self, epoch: u64) {
+        self.log.followers().acknowledge(&self.follower, &self.place, epoch);
+    }
+
     /// The error of a call in whose place a newer one of the same follower has come, when it has.
     pub(super) async fn replaced(&self) -> ServiceError {
         self.place.replaced().await;
@@ -138,7 +142,7 @@ async fn acknowledged(
                     format!("{epoch} is beyond the durable epoch of the leader, {durable}");
                 return Err(ServiceError::field("durable_epoch", problem).into());
             }
-            connection.log.followers().acknowledge(&connection.follower, epoch);
+            connection.acknowledge(epoch);
         }
     }
     Ok(())

@@ -34,7 +34,7 @@ fn reserve(address: SocketAddr) -> TcpSocket {
 }
 
 /// What a data folder says about its role.
-fn role(disk: &SimulatedDisk) -> String {
+pub(crate) fn role(disk: &SimulatedDisk) -> String {
     String::from_utf8_lossy(&disk.bytes("server.role").unwrap()).into_owned()
 }
 
@@ -287,15 +287,18 @@ async fn hang_everywhere(
             let follower = follow(&copy, leader.address).await;
             copy.inject(copy.operations() + at, Fault::Hang);
             until(async || copy.is_hanging()).await;
-            promote(&follower, true).await.unwrap_err();
+            let refused = promote(&follower, true).await.unwrap_err().message().to_owned();
             copy.clear_faults();
             answers(&follower, &token).await;
             assert_equal(&leader, &follower, &token).await;
             follower.stop().await;
+            refused
         };
         attempts.spawn_local_on(attempt, &local);
     }
-    local.run_until(attempts.join_all()).await;
+    let refused = local.run_until(attempts.join_all()).await;
+    let has = |part: &str| refused.iter().any(|refused| refused.contains(part));
+    assert!(has("reading the list of fleets") && has("recover"), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
