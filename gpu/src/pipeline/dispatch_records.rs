@@ -9,10 +9,13 @@ use cudarc::driver::CudaStream;
 use rayon::prelude::*;
 use shoal_codec::FixRow;
 use shoal_engine::layout::{AnswerRecord, Entry, Optional, Place, Version};
+use shoal_engine::limits::SNAPSHOT_BATCH_ROWS;
 use shoal_engine::{EngineError, HashKey};
 
 use super::query_answers::{answered, optional};
-use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgument, fault};
+use crate::launch::{
+    DeviceBuffer, IndexArgument, Kernels, Memory, PinnedBuffer, RecordsArgument, fault,
+};
 
 /// Slots at most: one bit of a slot marks it as pending.
 const SLOTS_MAX: usize = 1 << 30;
@@ -20,8 +23,8 @@ const SLOTS_MIN: usize = 1 << 12;
 /// Slots up to which records grow by half, beyond which by a 32nd: few copies of short lists,
 /// few unused bytes of long ones.
 const SLOTS_SHORT: usize = 1 << 22;
-/// Records that are converted and uploaded at a time: bounds the memory of the host.
-const UPLOAD_ROWS: usize = 1 << 20;
+/// Records that are uploaded at a time.
+const UPLOAD_ROWS: usize = SNAPSHOT_BATCH_ROWS;
 
 /// Everything by slot except the places of the grids.
 #[derive(Debug)]
@@ -229,47 +232,105 @@ impl Records {
         stream: &CudaStream,
         rows: &[AnswerRecord],
     ) -> Result<(), EngineError> {
+        let parts = rows.chunks(UPLOAD_ROWS).map(|rows| rows.par_iter().copied());
+        self.replace_by_parts(stream, rows.len(), parts)
+    }
+
+    /// As [`Self::replace`], by `count` records in parts of at most [`UPLOAD_ROWS`].
+    pub(crate) fn replace_by_parts<R: IndexedParallelIterator<Item = AnswerRecord> + Clone>(
+        &mut self,
+        stream: &CudaStream,
+        count: usize,
+        parts: impl Iterator<Item = R> + Clone,
+    ) -> Result<(), EngineError> {
+        let unknown = unknown();
+        let has_optional = self.has_optional()
+            || parts.clone().any(|rows| rows.any(|row| optional(&row) != unknown));
+        let upload = || Upload::new(&self.memory, count.min(UPLOAD_ROWS), has_optional);
+        // One is filled while the other is copied.
+        let mut uploads = [upload()?, upload()?];
         self.slots = 0;
-        if rows.len() > self.capacity() {
-            let capacity = self.capacity_for((rows.len(), 0, self.has_optional()), |_| 0)?;
+        if count > self.capacity() {
+            let capacity = self.capacity_for((count, 0, self.has_optional()), |_| 0)?;
             self.grow(stream, capacity)?;
         }
-        let unknown = unknown();
-        if rows.par_iter().any(|row| optional(row) != unknown) {
+        if has_optional {
             self.fit_optional(stream)?;
         }
         self.versions.fill(stream, 0, self.versions.len())?;
         self.current.fill(stream, 0xFF, self.capacity())?;
-        for (number, rows) in rows.chunks(UPLOAD_ROWS).enumerate() {
-            self.upload(stream, number * UPLOAD_ROWS, rows)?;
+        let mut at = 0;
+        for (number, rows) in parts.enumerate() {
+            let upload = &mut uploads[number % 2];
+            let rows = upload.fill(at, rows);
+            self.upload(stream, upload, at, rows)?;
+            at += rows;
         }
-        self.slots = rows.len() as u32;
+        self.slots = count as u32;
         self.fill_index(stream, self.capacity())
     }
 
-    /// Uploads records to the slots from `at` on.
+    /// Copies so many records to the slots from `at` on.
     fn upload(
         &self,
         stream: &CudaStream,
+        upload: &Upload,
         at: usize,
-        rows: &[AnswerRecord],
+        rows: usize,
     ) -> Result<(), EngineError> {
-        let objects: Vec<u64> = rows.par_iter().map(|row| row.object).collect();
-        self.objects.upload(stream, at, &objects)?;
-        let versions: Vec<Version> = rows.par_iter().flat_map_iter(versions).collect();
-        self.versions.upload(stream, 2 * at, &versions)?;
-        if let Some(buffer) = &self.optional {
-            let values = rows.par_iter().flat_map_iter(|row| [optional(row), unknown()]);
-            buffer.upload(stream, 2 * at, &values.collect::<Vec<_>>())?;
+        self.objects.upload(stream, at, upload.objects.part(0..rows))?;
+        self.versions.upload(stream, 2 * at, upload.versions.part(0..2 * rows))?;
+        if let Some((buffer, optional)) = self.optional.as_ref().zip(upload.optional.as_ref()) {
+            buffer.upload(stream, 2 * at, optional.part(0..2 * rows))?;
         }
-        let entry = |(row, record): (usize, &AnswerRecord)| Entry {
-            x: record.x,
-            y: record.y,
-            slot: (at + row) as u32,
-            state: record.state,
-        };
-        let current: Vec<Entry> = rows.par_iter().enumerate().map(entry).collect();
-        self.current.upload(stream, at, &current)
+        self.current.upload(stream, at, upload.current.part(0..rows))
+    }
+}
+
+/// Records on their way to the device, two versions a slot.
+struct Upload {
+    objects: PinnedBuffer<u64>,
+    versions: PinnedBuffer<Version>,
+    optional: Option<PinnedBuffer<Optional>>,
+    current: PinnedBuffer<Entry>,
+}
+
+impl Upload {
+    fn new(memory: &Memory, rows: usize, has_optional: bool) -> Result<Self, EngineError> {
+        let optional = has_optional.then(|| PinnedBuffer::new(memory, 2 * rows)).transpose()?;
+        Ok(Self {
+            objects: PinnedBuffer::new(memory, rows)?,
+            versions: PinnedBuffer::new(memory, 2 * rows)?,
+            optional,
+            current: PinnedBuffer::new(memory, rows)?,
+        })
+    }
+
+    /// Takes the records of the slots from `at` on, on all cores; returns their number.
+    fn fill(
+        &mut self,
+        at: usize,
+        rows: impl IndexedParallelIterator<Item = AnswerRecord> + Clone,
+    ) -> usize {
+        if let Some(optional_values) = &mut self.optional {
+            let unknown = unknown();
+            let pairs = optional_values.as_mut_slice().par_chunks_exact_mut(2);
+            pairs.zip(rows.clone()).for_each(|(pair, row)| {
+                pair.copy_from_slice(&[optional(&row), unknown]);
+            });
+        }
+        let count = rows.len();
+        let objects = self.objects.as_mut_slice().par_iter_mut();
+        let versions = self.versions.as_mut_slice().par_chunks_exact_mut(2);
+        let places = objects.zip(versions).zip(self.current.as_mut_slice()).enumerate();
+        places.zip(rows).for_each(|((number, ((object, versions), entry)), row)| {
+            let AnswerRecord { time_ms, x, y, state, .. } = row;
+            *object = row.object;
+            // The other version is zero.
+            versions[0] = Version { time_ms, epoch: 0, x, y, state, alive: 1 };
+            *entry = Entry { x, y, slot: (at + number) as u32, state };
+        });
+        count
     }
 }
 
@@ -290,12 +351,6 @@ fn bytes_of(slots: usize, with_optional: bool) -> u64 {
 /// Places of the index for so many slots: two thirds are taken at most.
 fn places_of(slots: usize) -> usize {
     slots + slots / 2
-}
-
-/// A record as the first version of its slot.
-fn versions(row: &AnswerRecord) -> [Version; 2] {
-    let AnswerRecord { time_ms, x, y, state, .. } = *row;
-    [Version { time_ms, epoch: 0, x, y, state, alive: 1 }, Version::default()]
 }
 
 /// Grows to `capacity` values; preserves the first `length`.

@@ -1,6 +1,7 @@
 //! Begin of an export, and import of the whole state. Rare: waits for everything that runs.
 
 use rayon::prelude::*;
+use shoal_codec::FixColumns;
 use shoal_engine::{EngineError, ExportHeader, RowValidator, Snapshot};
 
 use super::driver::Driver;
@@ -25,20 +26,19 @@ impl Driver {
     pub(super) fn import(&mut self, snapshot: &Snapshot) -> Result<(), EngineError> {
         self.check(snapshot)?;
         self.settle()?;
-        let batches = snapshot.batches.par_iter();
-        let rows: Vec<_> = batches
-            .flat_map_iter(|batch| {
-                (0..batch.len()).map(|row| query_answers::answered(&batch.row(row)))
-            })
-            .collect();
-        self.records.replace(&self.dispatch, &rows)?;
-        self.objects = rows.len() as u64;
+        let count = snapshot.batches.iter().map(FixColumns::len).sum();
+        let records = snapshot.batches.iter().map(|batch| {
+            (0..batch.len()).into_par_iter().map(|row| query_answers::answered(&batch.row(row)))
+        });
+        self.records.replace_by_parts(&self.dispatch, count, records)?;
+        self.objects = count as u64;
         self.epoch = snapshot.epoch;
         self.clock_ms = snapshot.clock_ms;
         self.cells[1 - self.epoch as usize % 2].epoch = None;
         self.build(self.epoch, false)?;
         self.settle()?;
-        let oldest_ms = rows.iter().map(|row| row.time_ms).min();
+        let batches = snapshot.batches.par_iter();
+        let oldest_ms = batches.filter_map(|batch| batch.time_ms.iter().copied().min()).min();
         let objects = self.objects;
         self.status.set(|now| {
             now.objects = objects;
@@ -55,9 +55,9 @@ impl Driver {
         if let Some(fault) = fault {
             return Err(fault);
         }
-        let batches = snapshot.batches.par_iter();
-        let mut objects: Vec<u64> =
-            batches.flat_map_iter(|batch| batch.object.iter().copied()).collect();
+        let mut objects: Vec<u64> = Vec::new();
+        objects.reserve_exact(snapshot.batches.iter().map(FixColumns::len).sum());
+        snapshot.batches.iter().for_each(|batch| objects.par_extend(&batch.object));
         objects.par_sort_unstable();
         let repeated = objects.par_windows(2).find_first(|pair| pair[0] == pair[1]);
         repeated.map_or(Ok(()), |pair| Err(Snapshot::repeated(pair[0])))
