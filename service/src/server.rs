@@ -148,7 +148,7 @@ pub async fn run_in(
         // Ends only with an error; the fleets that were recovered are closed below.
         error = recovering => Err(error),
     };
-    replication.stop().await;
+    replication.end().await;
     let end = Duration::from_millis(ENGINE_END_MS_MAX);
     if tokio::time::timeout(end, registry.shut_down()).await.is_err() {
         warn!("an engine did not finish its cycle in time; the server stops without it");

@@ -113,6 +113,11 @@ impl NewFile {
         self.storage.sync_dir(folder_of(to)).map_err(failed("sync the folder of"))
     }
 
+    /// Lets the file stay when this is dropped.
+    pub(crate) fn leave(&mut self) {
+        self.file = None;
+    }
+
     /// Whether all bytes so far are whole pages.
     pub(crate) fn ends_at_page(&self) -> bool {
         self.filled.is_multiple_of(PAGE_BYTES)

@@ -174,8 +174,12 @@ impl Registry {
         let _changing = self.changing.lock().await;
         let data = self.data.clone().ok_or(ServiceError::NoLog)?;
         // The same names of files: nothing of a copy that was given up may still change them.
-        let _alone = self.copying_disk.write().await;
-        blocking(move || data.begin_copy(&name, &spec, id, aside)).await
+        let alone = self.copying_disk.clone().write_owned().await;
+        blocking(move || {
+            let _alone = alone;
+            data.begin_copy(&name, &spec, id, aside)
+        })
+        .await
     }
 
     /// Runs work of the disk for a copy that has begun.
@@ -187,11 +191,9 @@ impl Registry {
         work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
     ) -> Result<T, ServiceError> {
         let working = self.copying_disk.clone().read_owned().await;
-        blocking(move || {
-            let _working = working;
-            work()
-        })
-        .await
+        // A result that nobody takes is dropped before the guard.
+        let worked = blocking(move || work().map(|worked| (worked, working))).await?;
+        Ok(worked.0)
     }
 
     /// Ends a fleet that the leader does not have. Its files get another name, `NAME.SUFFIX`.

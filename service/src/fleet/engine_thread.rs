@@ -258,10 +258,10 @@ impl EngineThread {
         }
         self.engine.backend.set_epoch(last_epoch);
         self.shared.update_view(|view| view.epoch = last_epoch);
-        self.shared.persistence.terms.begin(term, last_epoch);
         if let Some(following) = self.shared.following() {
             following.term_began(last_epoch);
         }
+        self.shared.persistence.terms.begin(term, last_epoch);
         if let Some(sink) = &mut self.engine.sink {
             sink.begin_term(term, !follows);
         }

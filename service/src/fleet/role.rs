@@ -106,7 +106,7 @@ impl Following {
     /// A term has begun: epochs of the former one do not compare.
     pub(crate) fn term_began(&self, epoch: u64) {
         let mut known = self.known();
-        (known.leader_epoch, known.awaited) = (epoch, None);
+        (known.leader_epoch, known.awaited, known.is_continued) = (epoch, None, false);
         self.applied.send_replace(epoch);
     }
 

@@ -65,16 +65,16 @@ impl Replication {
             .await
             .map_err(failed)?;
         self.stop().await;
-        let promoted = self.take_over().await;
-        self.registry.end_promotion();
-        let terms = match promoted {
+        let terms = match self.take_over().await {
             Ok(terms) => terms,
             Err(Failure { error, begun }) => {
+                self.registry.end_promotion();
                 self.undo(begun);
                 return Err(failed(error));
             }
         };
         self.registry.lead();
+        self.registry.end_promotion();
         info!(former = %leader, "promoted: this server is the leader");
         let (registry, link) = (self.registry.clone(), self.link.clone());
         self.run(|stop| fence::deliver(registry, link, stop));
@@ -140,20 +140,17 @@ impl Replication {
         let Some(fleets) = begun else { return self.resume() };
         let replication = self.clone();
         self.is_undoing.store(true, Ordering::SeqCst);
-        self.run(|stop| async move {
-            let mut stopping = stop.clone();
+        self.run(|mut stop| async move {
             let stopped = async {
                 // An error means that the server has ended.
-                let _ = stopping.wait_for(|stop| *stop).await;
+                let _ = stop.wait_for(|stop| *stop).await;
                 tokio::time::sleep(Duration::from_millis(FOLLOW_RECORD_WAIT_MS)).await;
             };
             tokio::select! {
                 () = replication.turn_back(&fleets) => {}
                 () = stopped => return,
             }
-            if !*stop.borrow() {
-                replication.resume();
-            }
+            replication.resume();
             replication.is_undoing.store(false, Ordering::SeqCst);
         });
     }
@@ -172,8 +169,12 @@ impl Replication {
             tokio::time::sleep(Duration::from_millis(LOG_RETRY_MS)).await;
         }
         for fleet in fleets {
+            if self.is_ending.load(Ordering::SeqCst) {
+                return;
+            }
             if let Err(error) = self.registry.restart(fleet).await {
                 error!(fleet = %fleet.name(), %error, "the fleet is not started again");
+                self.registry.set_copying(fleet.name(), false);
             }
         }
     }

@@ -3,8 +3,9 @@
 //! One task runs at a time: a follower follows, a promoted server fences the leader before.
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -14,6 +15,7 @@ use super::{fence, fleet_list};
 use crate::access::SecretDigest;
 use crate::error::ServiceError;
 use crate::fleet::Registry;
+use crate::limits::FOLLOW_RECORD_WAIT_MS;
 use crate::persistence::{DataFolder, StoredRole};
 use crate::threads::blocking;
 
@@ -32,6 +34,8 @@ pub(crate) struct Replication {
     copied: watch::Sender<bool>,
     /// Whether a promotion that failed is being undone.
     pub(super) is_undoing: AtomicBool,
+    /// Whether the server ends.
+    pub(super) is_ending: AtomicBool,
     /// Names this server to its leader; set by [`Replication::start`].
     address: OnceLock<SocketAddr>,
 }
@@ -41,8 +45,18 @@ impl Replication {
         let (changing, storing, task) =
             (tokio::sync::Mutex::default(), Arc::default(), Mutex::default());
         let copied = watch::Sender::new(false);
-        let (address, is_undoing) = Default::default();
-        Arc::new(Self { registry, link, changing, storing, task, copied, is_undoing, address })
+        let (address, is_undoing, is_ending) = Default::default();
+        Arc::new(Self {
+            registry,
+            link,
+            changing,
+            storing,
+            task,
+            copied,
+            is_undoing,
+            is_ending,
+            address,
+        })
     }
 
     /// Confirms that a caller knows the secret.
@@ -70,6 +84,9 @@ impl Replication {
     /// Begins what the role demands.
     pub(super) fn resume(&self) {
         let Some(&address) = self.address.get() else { return };
+        if self.is_ending.load(Ordering::SeqCst) {
+            return;
+        }
         let (registry, link) = (self.registry.clone(), self.link.clone());
         if let Some(leader) = registry.leader() {
             if !registry.list().is_empty() {
@@ -88,8 +105,19 @@ impl Replication {
         task: impl FnOnce(watch::Receiver<bool>) -> F,
     ) {
         let (stop, stopping) = watch::channel(false);
-        let running = Some((stop, tokio::spawn(task(stopping))));
-        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = running;
+        // Before it runs: it may begin the next one.
+        let mut running = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        *running = Some((stop, tokio::spawn(task(stopping))));
+    }
+
+    /// Ends with the server: nothing is followed any more. Waits for a promotion, for a while.
+    pub(crate) async fn end(&self) {
+        self.is_ending.store(true, Ordering::SeqCst);
+        self.stop().await;
+        let time = Duration::from_millis(FOLLOW_RECORD_WAIT_MS);
+        // What it undoes is the next task.
+        let _ = tokio::time::timeout(time, self.changing.lock()).await;
+        self.stop().await;
     }
 
     /// Ends the task, also one that it begins at its end; returns when they have ended.

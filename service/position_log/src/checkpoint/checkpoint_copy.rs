@@ -65,11 +65,18 @@ impl CheckpointExport {
     }
 }
 
-/// Writes a checkpoint that arrives in parts.
+/// Writes a checkpoint that arrives in parts. One that is not finished leaves its file to the next of
+/// its name: where it is dropped, nobody waits for the disk.
 #[derive(Debug)]
 pub struct CheckpointImport {
     out: NewFile,
     folder: String,
+}
+
+impl Drop for CheckpointImport {
+    fn drop(&mut self) {
+        self.out.leave();
+    }
 }
 
 impl CheckpointImport {

@@ -7,10 +7,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
+use rustix::io::Errno;
 
 use super::{Storage, StorageFile};
 use crate::limits::PAGE_BYTES;
@@ -113,9 +114,13 @@ pub(crate) fn check_regular(file: &File) -> io::Result<()> {
 
 /// The number of names of an open file. Its times are not asked for: since Linux 6.13 the next write
 /// then has to change them, which takes a transaction of the journal and doubles the time of a sync.
-fn links(file: &File) -> io::Result<u32> {
-    let found = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::NLINK)?;
-    Ok(found.stx_nlink)
+fn links(file: &File) -> io::Result<u64> {
+    match rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::NLINK) {
+        Ok(found) => Ok(found.stx_nlink.into()),
+        // Kernels and sandboxes without the call.
+        Err(Errno::NOSYS) => Ok(file.metadata()?.nlink()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Creates a folder and its parents, durably; no error if it exists.
