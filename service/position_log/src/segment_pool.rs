@@ -128,11 +128,16 @@ impl SegmentPool {
     ) -> Result<(), LogError> {
         let display = self.display(segment.number);
         let length = file.length().map_err(LogError::storage("read the length of", &display))?;
-        let from = length.next_multiple_of(PAGE_BYTES as u64);
-        if from >= segment.bytes {
+        if length >= segment.bytes {
             return Ok(());
         }
-        with_space(&*self.storage, display, segment.bytes - from, reserve_bytes, || {
+        let from = length.next_multiple_of(PAGE_BYTES as u64);
+        with_space(&*self.storage, display, segment.bytes - length, reserve_bytes, || {
+            if from > length {
+                let (at, mut page) = (from - PAGE_BYTES as u64, AlignedBuffer::zeroed(PAGE_BYTES));
+                file.read_at(at, &mut page)?;
+                file.write_at(at, &page)?;
+            }
             write_zeros(file, from, segment.bytes)?;
             file.sync_data()
         })

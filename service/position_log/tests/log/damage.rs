@@ -188,6 +188,26 @@ fn a_file_that_ends_within_a_frame_is_damaged() {
 }
 
 #[test]
+fn a_repair_completes_a_file_that_ends_within_its_last_page() {
+    for rest in [1, 55, 4_095] {
+        let built = Built::new(1, 20, 1_000, false);
+        let path = built.segments()[0].clone();
+        let mut bytes = built.disk.bytes(&path).unwrap();
+        let (whole, last) = (bytes.len(), bytes.len() - 4_096);
+        // Damage before it, and a rest of a frame in it.
+        bytes[4_096 + 100] ^= 1;
+        bytes.truncate(last + rest);
+        bytes[last..].fill(0x55);
+        built.disk.put(&path, &bytes);
+        repair(built.storage.clone(), LOG, options(16 << 10), 0, 5).unwrap();
+        assert_eq!(built.disk.bytes(&path).unwrap().len(), whole);
+        reader(&built.storage, 0, ReadMode::Recover).unwrap().finish().unwrap();
+        continue_log(&built.storage, 1);
+        reader(&built.storage, 0, ReadMode::Recover).unwrap().finish().unwrap();
+    }
+}
+
+#[test]
 fn bytes_behind_a_segment_are_not_read() {
     let built = Built::new(5, 12, 3_000, false);
     let path = built.segments().last().unwrap().clone();
