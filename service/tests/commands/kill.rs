@@ -4,6 +4,7 @@
 //! `SHOAL_TEST_KILLS` sets the number of kills; 1,000 is a manual run.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -109,7 +110,10 @@ async fn times(address: &str) -> BTreeMap<u64, i64> {
         ..Default::default()
     };
     loop {
-        let Some(channel) = connect(address).await else { continue };
+        let Some(channel) = connect(address).await else {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            continue;
+        };
         let Ok(answer) = QueryServiceClient::new(channel).get(request.clone()).await else {
             tokio::time::sleep(Duration::from_millis(5)).await;
             continue;
@@ -122,17 +126,28 @@ async fn times(address: &str) -> BTreeMap<u64, i64> {
     }
 }
 
+/// Waits until a server has ended, or is silent for a minute.
+async fn ended(served: &mut Served) {
+    for _ in 0..600 {
+        if served.has_ended() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_lose_nothing_acknowledged_and_repeat_nothing() {
     let kills = std::env::var("SHOAL_TEST_KILLS").map_or(20, |kills| kills.parse().unwrap());
-    let folder = tempfile::tempdir().unwrap();
+    let mut folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("stderr");
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
+    let (address, data) = (format!("127.0.0.1:{port}"), folder.path().join("data"));
     let serve = || {
         let mut command = shoal();
         command.args(["serve", "--engine", "cpu", "--clock", "event", "--listen", &address]);
         command.args(["--limit", "log_segment_bytes=262144,checkpoint_log_bytes=100000"]);
-        command.arg("--data").arg(folder.path()).stderr(std::process::Stdio::null());
+        command.arg("--data").arg(&data).stderr(File::create(&log).unwrap());
         Served::spawn(&mut command)
     };
     let mut served = serve();
@@ -151,7 +166,15 @@ async fn kills_lose_nothing_acknowledged_and_repeat_nothing() {
         drop(served);
         let before = acknowledged.lock().unwrap().clone();
         served = serve();
-        let after = times(&address).await;
+        let answered = tokio::select! {
+            after = times(&address) => Some(after),
+            () = ended(&mut served) => None,
+        };
+        let Some(after) = answered else {
+            folder.disable_cleanup(true);
+            let said = std::fs::read_to_string(&log).unwrap();
+            panic!("kill {kill}: the server does not serve its folder {data:?}: {said}");
+        };
         for (object, number) in before {
             let time_ms = after.get(&object).copied().unwrap_or(0);
             assert!(

@@ -86,6 +86,11 @@ impl Served {
         served
     }
 
+    /// Whether the process has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// The most memory that the process has had resident, MiB.
     #[cfg(target_os = "linux")]
     pub(crate) fn peak_mib(&self) -> u64 {
