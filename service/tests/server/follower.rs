@@ -80,6 +80,16 @@ pub(crate) async fn promote(server: &Running, force: bool) -> Result<v1::Promote
     Ok(logs(server).await.promote(request).await?.into_inner())
 }
 
+/// What a leader says about its logs.
+pub(crate) async fn described(leader: &Running) -> v1::DescribeLogsResponse {
+    logs(leader).await.describe_logs(v1::DescribeLogsRequest {}).await.unwrap().into_inner()
+}
+
+/// What a data folder says about its role.
+pub(crate) fn role(disk: &SimulatedDisk) -> String {
+    String::from_utf8_lossy(&disk.bytes("server.role").unwrap()).into_owned()
+}
+
 /// The replication of the fleet `default`.
 pub(crate) async fn replication(server: &Running) -> v1::FleetReplication {
     server.fleet("").await.replication.unwrap()
@@ -230,15 +240,13 @@ async fn a_follower_answers_as_its_leader() {
 async fn a_follower_knows_how_far_it_is_behind_while_it_receives() {
     let leader = lead(&SimulatedDisk::new(1)).await;
     drive(&leader, &mut Random::new(1), 1, 20).await;
-    let mut logs = logs(&leader).await;
-    let described = logs.describe_logs(v1::DescribeLogsRequest {}).await.unwrap().into_inner();
-    let fleet_id = described.logs[0].fleet_id.clone();
+    let fleet_id = described(&leader).await.logs[0].fleet_id.clone();
     let durable = leader.fleet("").await.log.unwrap().durable_epoch;
     let (fleet, follower) = ("default".to_owned(), "test".to_owned());
     let start = v1::FollowStart { fleet, fleet_id, follower, ..Default::default() };
     let request = v1::FollowRequest { kind: Some(v1::follow_request::Kind::Start(start)) };
     let requests = tokio_stream::once(request).chain(tokio_stream::pending());
-    let mut messages = logs.follow(requests).await.unwrap().into_inner();
+    let mut messages = logs(&leader).await.follow(requests).await.unwrap().into_inner();
     let mut groups = 0;
     loop {
         match within(messages.message()).await.unwrap().unwrap().kind.unwrap() {

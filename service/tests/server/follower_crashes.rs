@@ -20,8 +20,8 @@ use tokio::net::TcpSocket;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::follower::{
-    ANY, answers, assert_equal, caught_up, crashed, drive, drive_when_open, follow, following,
-    lead, lead_at, leading, logs, numbered, on, promote, replication, state,
+    ANY, answers, assert_equal, caught_up, crashed, described, drive, drive_when_open, follow,
+    following, lead, lead_at, leading, logs, numbered, on, promote, replication, role, state,
 };
 use crate::running::{ReportsOnce as _, Running, environment, refused, until, world};
 
@@ -31,11 +31,6 @@ fn reserve(address: SocketAddr) -> TcpSocket {
     socket.set_reuseaddr(true).unwrap();
     socket.bind(address).unwrap();
     socket
-}
-
-/// What a data folder says about its role.
-pub(crate) fn role(disk: &SimulatedDisk) -> String {
-    String::from_utf8_lossy(&disk.bytes("server.role").unwrap()).into_owned()
 }
 
 /// Whether the folder on a disk was promoted.
@@ -309,13 +304,11 @@ async fn a_fence_that_crashes_at_any_operation_is_delivered_in_the_end() {
     drive(&leader, &mut Random::new(36), 1, 20).await;
     caught_up(&leader).await;
     let address = leader.address;
-    let described = logs(&leader).await.describe_logs(v1::DescribeLogsRequest {}).await;
-    let server_id = described.unwrap().into_inner().server_id;
+    let server_id = described(&leader).await.server_id;
     leader.stop().await;
     let promotions = promote(&follower, false).await.unwrap().fleets;
-    let described = logs(&follower).await.describe_logs(v1::DescribeLogsRequest {}).await;
-    let request =
-        v1::FenceRequest { logs: described.unwrap().into_inner().logs, promotions, server_id };
+    let of_promoted = described(&follower).await.logs;
+    let request = v1::FenceRequest { logs: of_promoted, promotions, server_id };
     follower.stop().await;
     let is_pending = |disk: &SimulatedDisk| role(disk).contains("fence pending");
     assert!(is_pending(&copy));

@@ -17,10 +17,9 @@ use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 
 use crate::follower::{
-    ANY, answers, assert_equal, caught_up, drive, drive_when_open, follow, lead, lead_at, leading,
-    logs, numbered, on, promote, replication,
+    ANY, answers, assert_equal, caught_up, described, drive, drive_when_open, follow, lead,
+    lead_at, leading, logs, numbered, on, promote, replication, role,
 };
-use crate::follower_crashes::role;
 use crate::running::{ReportsOnce as _, Running, assert_refused, refused, until, within};
 
 async fn is_fenced(server: &Running) -> bool {
@@ -222,8 +221,7 @@ async fn replication_needs_the_secret() {
 async fn a_stranger_fences_nobody() {
     let leader = lead(&SimulatedDisk::new(51)).await;
     drive(&leader, &mut Random::new(51), 1, 5).await;
-    let described = logs(&leader).await.describe_logs(v1::DescribeLogsRequest {}).await;
-    let described = described.unwrap().into_inner();
+    let described = described(&leader).await;
     let forged = v1::LogDescription { term: 12_345, ..described.logs[0].clone() };
     let fence = async |log: v1::LogDescription| {
         let (logs_of, server_id) = (vec![log], described.server_id);
@@ -248,8 +246,7 @@ async fn a_follower_has_a_short_name_one_stream_and_true_acknowledgements() {
     options.limits.followers_max = 2;
     let leader = Running::start_in(on(&SimulatedDisk::new(56)), options).await;
     drive(&leader, &mut Random::new(56), 1, 5).await;
-    let described = logs(&leader).await.describe_logs(v1::DescribeLogsRequest {}).await;
-    let fleet_id = described.unwrap().into_inner().logs[0].fleet_id.clone();
+    let fleet_id = described(&leader).await.logs[0].fleet_id.clone();
     let follow = async |name: &str| {
         let (sender, requests) = tokio::sync::mpsc::channel(4);
         let (fleet, follower) = ("default".to_owned(), name.to_owned());
@@ -303,8 +300,7 @@ async fn the_log_behind_a_checkpoint_stays_while_it_is_fetched() {
         leader.fleet("").await.log.unwrap().checkpoint_epoch
     };
     let epoch = checkpoint_after(0).await;
-    let described = logs(&leader).await.describe_logs(v1::DescribeLogsRequest {}).await;
-    let log = described.unwrap().into_inner().logs[0].clone();
+    let log = described(&leader).await.logs[0].clone();
     let (fleet, fleet_id, follower) = ("default".to_owned(), log.fleet_id, "copies".to_owned());
     let of_fleet = (fleet.clone(), fleet_id.clone());
     for follower in ["", &"x".repeat(65)] {
