@@ -23,7 +23,7 @@ use crate::limits::{
     FOLLOW_RECORD_WAIT_MS, LEADER_ANSWER_MS_MAX, LOG_RETRY_MS, PROMOTION_MS_MAX,
     RECOVERY_PROGRESS_MS,
 };
-use crate::persistence::{LogCondition, LogReading, NewTerm, StoredRole, random};
+use crate::persistence::{NewTerm, StoredRole, random};
 use crate::threads::blocking;
 
 /// Why a promotion failed.
@@ -218,12 +218,8 @@ async fn begin_term(fleet: &Arc<Fleet>) -> Result<NewTerm, ServiceError> {
     let term = random()?;
     let began = async {
         fleet.follow(Followed::Lead { term }).await?;
-        let mut readings = log.subscribe();
-        let is_decided = |reading: &LogReading| {
-            reading.term == term || reading.condition != LogCondition::Running
-        };
         tokio::select! {
-            _ = readings.wait_for(is_decided) => log.check(),
+            began = log.in_term(term) => began,
             ended = fleet.clone().ended() => Err(ended),
         }
     };

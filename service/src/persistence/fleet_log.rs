@@ -3,7 +3,7 @@
 //! The engine thread and the threads of the log write the state; nothing here blocks a task.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -92,20 +92,28 @@ pub struct LogDepth {
     pub checkpoint_epoch: u64,
 }
 
+/// What the engine has settled.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// The last cycle, and the clock after it.
+    epoch: u64,
+    clock_ms: i64,
+    /// Cycles handed to the log that are not durable.
+    pending: u64,
+}
+
 /// See the file's head.
 #[derive(Debug)]
 pub struct FleetLog {
     fleet: String,
     reading: watch::Sender<LogReading>,
-    /// The last cycle that the engine has settled, and the clock after it.
-    settled: Mutex<(u64, i64)>,
+    /// Held while what follows from it is published, so that no settled cycle is missed.
+    progress: Mutex<Progress>,
     followers: FollowerTable,
     /// Set once, before its threads start.
     history: OnceLock<Arc<FleetHistory>>,
     purge: LogPurge,
-    /// Cycles handed to the log that are not durable.
-    pending_cycles: AtomicU64,
-    /// Their bytes.
+    /// Bytes of the pending cycles.
     pending_bytes: AtomicU64,
     sync_times: SyncTimes,
     tail: LogTail,
@@ -117,12 +125,15 @@ impl FleetLog {
     pub(super) fn new(fleet: &str, reading: LogReading) -> Self {
         Self {
             fleet: fleet.to_owned(),
-            settled: Mutex::new((reading.durable_epoch, 0)),
+            progress: Mutex::new(Progress {
+                epoch: reading.durable_epoch,
+                clock_ms: 0,
+                pending: 0,
+            }),
             followers: FollowerTable::default(),
             history: OnceLock::new(),
             purge: LogPurge::default(),
             reading: watch::Sender::new(reading),
-            pending_cycles: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             sync_times: SyncTimes::default(),
             tail: LogTail::default(),
@@ -161,12 +172,8 @@ impl FleetLog {
         &self.purge
     }
 
-    fn settled(&self) -> (u64, i64) {
-        *self.settled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set_settled(&self, epoch: u64, clock_ms: i64) {
-        *self.settled.lock().unwrap_or_else(PoisonError::into_inner) = (epoch, clock_ms);
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its state.
@@ -192,7 +199,7 @@ impl FleetLog {
     /// Cycles with changes that are not durable.
     #[must_use]
     pub fn pending_cycles(&self) -> u64 {
-        self.pending_cycles.load(Ordering::SeqCst)
+        self.progress().pending
     }
 
     /// How long groups took.
@@ -246,6 +253,21 @@ impl FleetLog {
         }
     }
 
+    /// Waits until a term has begun, durably.
+    ///
+    /// # Errors
+    /// [`ServiceError::LogSpace`], [`ServiceError::LogFailed`].
+    pub(crate) async fn in_term(&self, term: u64) -> Result<(), ServiceError> {
+        let mut readings = self.reading.subscribe();
+        let is_decided = |reading: &LogReading| {
+            reading.term == term || reading.condition != LogCondition::Running
+        };
+        // A copy: a state that is held keeps the log from changing it. An error cannot occur, see
+        // `durable`.
+        let reading = readings.wait_for(is_decided).await.map(|it| it.clone());
+        reading.ok().and_then(|it| self.error_of(&it.condition)).map_or(Ok(()), Err)
+    }
+
     /// Blocks until a cycle is durable; nothing if the log fails before.
     pub(super) fn wait_durable(&self, epoch: u64) -> Option<LogReading> {
         const POLL: Duration = Duration::from_millis(5);
@@ -286,28 +308,28 @@ impl FleetLog {
 
     /// A cycle is on its way to the log.
     pub(super) fn add_pending(&self, (epoch, clock_ms): (u64, i64), bytes: u64) {
-        self.pending_cycles.fetch_add(1, Ordering::SeqCst);
         self.pending_bytes.fetch_add(bytes, Ordering::SeqCst);
-        self.set_settled(epoch, clock_ms);
+        let mut progress = self.progress();
+        *progress = Progress { epoch, clock_ms, pending: progress.pending + 1 };
     }
 
     /// A cycle without changes was settled; it is durable with the cycles before it.
     pub(super) fn pass(&self, epoch: u64, clock_ms: i64) {
-        self.set_settled(epoch, clock_ms);
-        if self.pending_cycles.load(Ordering::SeqCst) == 0 {
+        let mut progress = self.progress();
+        (progress.epoch, progress.clock_ms) = (epoch, clock_ms);
+        if progress.pending == 0 {
             self.publish(|reading| reading.reach(epoch, Some(clock_ms)));
         }
     }
 
     /// Cycles up to `position` are durable: so many, of so many bytes.
     pub(super) fn synced(&self, position: Position, cycles: u64, bytes: u64, log_bytes: u64) {
-        // Read first: cycles up to this one were counted as pending before it was stored, so none
-        // of them is pending if none is left after the subtraction.
-        let (settled, clock_ms) = self.settled();
         self.pending_bytes.fetch_sub(bytes, Ordering::SeqCst);
-        let left = self.pending_cycles.fetch_sub(cycles, Ordering::SeqCst) - cycles;
-        let is_behind = left == 0 && settled > position.epoch;
-        let durable = if is_behind { settled } else { position.epoch };
+        let mut progress = self.progress();
+        progress.pending -= cycles;
+        let Progress { epoch, clock_ms, pending } = *progress;
+        let is_behind = pending == 0 && epoch > position.epoch;
+        let durable = if is_behind { epoch } else { position.epoch };
         self.publish(|reading| {
             reading.reach(durable, is_behind.then_some(clock_ms));
             reading.position = position;
@@ -318,7 +340,7 @@ impl FleetLog {
 
     /// The last cycle that the engine has settled.
     pub(super) fn settled_epoch(&self) -> u64 {
-        self.settled().0
+        self.progress().epoch
     }
 
     /// A term begins at a position: later epochs of the former one do not count.
@@ -356,6 +378,10 @@ impl FleetLog {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
+    use crossbeam_channel::bounded;
+
     use super::*;
 
     fn at(epoch: u64) -> Position {
@@ -377,6 +403,59 @@ mod tests {
         log.synced(at(8), 1, 20, 100);
         assert_eq!((log.reading().durable_epoch, log.pending_bytes()), (9, 0));
         log.durable(9).await.unwrap();
+    }
+
+    #[test]
+    fn a_cycle_without_changes_is_durable_when_its_predecessor_becomes_so_meanwhile() {
+        const ROUNDS: u64 = 20_000;
+        let log = FleetLog::new("f", LogReading::default());
+        let turn = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    turn.wait();
+                    log.synced(at(2 * round), 1, 1, 1);
+                    turn.wait();
+                }
+            });
+            for round in 1..=ROUNDS {
+                log.add_pending((2 * round, 0), 1);
+                turn.wait();
+                log.pass(2 * round + 1, 0);
+                turn.wait();
+                assert_eq!(log.reading().durable_epoch, 2 * round + 1);
+            }
+        });
+    }
+
+    /// Who waits for a state must not hold it while it looks again: a change in between would wait for
+    /// that, and the look for the change.
+    #[test]
+    fn a_term_that_begins_is_seen_while_the_state_changes() {
+        const TERMS: u64 = 20_000;
+        let log = Arc::new(FleetLog::new("f", LogReading::default()));
+        let (seen, seen_terms) = bounded(0);
+        let waiting = log.clone();
+        // They are not joined: if they block each other the test fails. More threads than cores let one
+        // be stopped wherever it is.
+        for _ in 0..4 {
+            let changing = log.clone();
+            thread::spawn(move || {
+                while changing.reading().term < TERMS {
+                    changing.synced(at(1), 0, 0, 0);
+                }
+            });
+        }
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            for term in 1..=TERMS {
+                waiting.term_began(term, at(term));
+                seen.send(runtime.block_on(waiting.in_term(term))).unwrap();
+            }
+        });
+        for _ in 1..=TERMS {
+            seen_terms.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ use crate::shoal::{Served, shoal};
 use shoal_proto::v1;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
+use shoal_testkit::server::PATIENCE;
 use tonic::transport::{Channel, Endpoint};
 
 /// 2020-01-01T00:00:00Z.
@@ -51,7 +52,8 @@ fn message(sender: u64, number: u64) -> v1::ReportOnceRequest {
 
 async fn connect(address: &str) -> Option<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
-    endpoint.connect_timeout(Duration::from_secs(2)).connect().await.ok()
+    let endpoint = endpoint.connect_timeout(Duration::from_secs(2)).timeout(PATIENCE);
+    endpoint.connect().await.ok()
 }
 
 /// Sends messages until told to stop, each until it is acknowledged; returns the last number.
@@ -88,6 +90,7 @@ async fn send(
                     let broken =
                         [tonic::Code::Unavailable, tonic::Code::Unknown, tonic::Code::Cancelled];
                     assert!(broken.contains(&status.code()), "{status:?}");
+                    assert!(!status.message().contains("Timeout"), "no answer: {status:?}");
                     client = None;
                 }
             }

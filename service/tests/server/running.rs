@@ -13,7 +13,7 @@ use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use shoal_service::follower::LeaderLink;
 use shoal_service::server::Environment;
 use shoal_service::{EngineChoice, Listeners, ServerOptions, ServiceError};
-use shoal_testkit::server::{Serving, bind, bind_any};
+use shoal_testkit::server::{PATIENCE, Serving, bind, bind_any};
 pub(crate) use shoal_testkit::server::{until, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -107,9 +107,10 @@ impl Running {
         running
     }
 
-    /// Opens a separate connection.
+    /// Opens a separate connection. A call that is not answered fails in the end.
     pub(crate) async fn channel(&self) -> Channel {
-        Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
+        endpoint.timeout(2 * PATIENCE).connect().await.unwrap()
     }
 
     pub(crate) async fn positions(&self) -> PositionServiceClient<Channel> {

@@ -7,10 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::simulated_file::{Chance, SimulatedFile};
 use super::{Storage, StorageFile, folder_of};
 use crate::limits::{PAGE_BYTES, SECTOR_BYTES};
+
+/// An operation waits no longer for a disk that hangs: a test that has failed does not end the fault.
+const HANG_MAX: Duration = Duration::from_secs(180);
 
 /// What one operation does instead of its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +105,8 @@ impl SimulatedDisk {
     fn operation(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         state.is_hanging |= state.faults.get(&state.operations) == Some(&Fault::Hang);
-        let waited = self.0.answers.wait_while(state, |state| state.is_hanging);
-        waited.unwrap_or_else(PoisonError::into_inner)
+        let waited = self.0.answers.wait_timeout_while(state, HANG_MAX, |state| state.is_hanging);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// The operations so far; reads count too.
