@@ -21,13 +21,30 @@ pub struct PastFull {
 #[derive(Clone, Debug)]
 pub struct Past {
     /// By object, time and epoch; of equal ones the last to arrive.
-    fixes: BTreeMap<(u64, i64, u64), FixRow>,
+    fixes: BTreeMap<(u64, i64, u64), Arrived>,
     /// Their keys by time.
     by_time: BTreeSet<(i64, u64, u64)>,
-    /// Epochs by object (none: a clear) and the clock at which the removal acted.
-    removals: BTreeMap<(Option<u64>, i64), u64>,
+    /// In the order of arrival, by object; without one, clears.
+    removals: BTreeMap<Option<u64>, Vec<Removal>>,
+    changes: usize,
     ttl_ms: Option<i64>,
     changes_max: usize,
+}
+
+/// A fix with its place among all changes.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    row: FixRow,
+    place: usize,
+}
+
+/// A removal with its place among all changes.
+#[derive(Clone, Copy, Debug)]
+struct Removal {
+    epoch: u64,
+    /// The clock at which it acted.
+    clock_ms: i64,
+    place: usize,
 }
 
 impl Past {
@@ -35,7 +52,7 @@ impl Past {
     #[must_use]
     pub fn new(ttl_ms: Option<i64>, changes_max: usize) -> Self {
         let (fixes, by_time, removals) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
-        Self { fixes, by_time, removals, ttl_ms, changes_max }
+        Self { fixes, by_time, removals, changes: 0, ttl_ms, changes_max }
     }
 
     /// Adds the changes of an epoch with their outcomes; `clock_ms` is the clock after it.
@@ -76,8 +93,8 @@ impl Past {
     /// # Errors
     /// [`PastFull`] if the past has `changes_max` changes.
     pub fn fix(&mut self, epoch: u64, row: FixRow) -> Result<(), PastFull> {
-        self.reserve()?;
-        self.fixes.insert((row.object, row.time_ms, epoch), row);
+        let place = self.next_place()?;
+        self.fixes.insert((row.object, row.time_ms, epoch), Arrived { row, place });
         self.by_time.insert((row.time_ms, row.object, epoch));
         Ok(())
     }
@@ -92,14 +109,17 @@ impl Past {
         object: Option<u64>,
         clock_ms: i64,
     ) -> Result<(), PastFull> {
-        self.reserve()?;
-        self.removals.entry((object, clock_ms)).or_insert(epoch);
+        let place = self.next_place()?;
+        self.removals.entry(object).or_default().push(Removal { epoch, clock_ms, place });
         Ok(())
     }
 
-    fn reserve(&self) -> Result<(), PastFull> {
-        let is_full = self.fixes.len() + self.removals.len() >= self.changes_max;
-        if is_full { Err(PastFull { max: self.changes_max }) } else { Ok(()) }
+    fn next_place(&mut self) -> Result<usize, PastFull> {
+        if self.changes >= self.changes_max {
+            return Err(PastFull { max: self.changes_max });
+        }
+        self.changes += 1;
+        Ok(self.changes)
     }
 
     /// The fixes of an object within a window, as of an epoch, times ascending.
@@ -111,7 +131,7 @@ impl Past {
             return rows;
         }
         let range = self.fixes.range((object, from_ms, 0)..=(object, to_ms, u64::MAX));
-        for (_, row) in range.filter(|((.., arrived), _)| *arrived <= epoch) {
+        for (_, Arrived { row, .. }) in range.filter(|((.., arrived), _)| *arrived <= epoch) {
             match rows.last_mut().filter(|last| last.time_ms == row.time_ms) {
                 Some(last) => *last = *row,
                 None => rows.push(*row),
@@ -130,7 +150,7 @@ impl Past {
         }
         let range = self.by_time.range((from_ms, 0, 0)..=(to_ms, u64::MAX, u64::MAX));
         for (time_ms, object, arrived) in range.filter(|(.., arrived)| *arrived <= epoch) {
-            let row = self.fixes[&(*object, *time_ms, *arrived)];
+            let row = self.fixes[&(*object, *time_ms, *arrived)].row;
             match rows.last_mut() {
                 Some(last) if (last.object, last.time_ms) == (*object, *time_ms) => *last = row,
                 _ => rows.push(row),
@@ -155,17 +175,21 @@ impl Past {
         objects
     }
 
-    /// The record of an object at a moment, as of an epoch.
+    /// The record of an object at a moment, as of an epoch: the newest fix that arrived after the last
+    /// removal, of those with a time or clock up to the moment.
     #[must_use]
     pub fn as_of(&self, epoch: u64, object: u64, time_ms: i64) -> Option<FixRow> {
-        let range = self.fixes.range((object, i64::MIN, 0)..=(object, time_ms, u64::MAX));
-        let (_, row) = range.rev().find(|((.., arrived), _)| *arrived <= epoch)?;
-        let is_fresh = self.ttl_ms.is_none_or(|ttl_ms| time_ms - row.time_ms <= ttl_ms);
-        let is_removed = [None, Some(object)].into_iter().any(|object| {
-            let mut ends = self.removals.range((object, row.time_ms)..=(object, time_ms));
-            ends.any(|(_, acted)| *acted <= epoch)
+        let acted = |removal: &&Removal| removal.epoch <= epoch && removal.clock_ms <= time_ms;
+        let last = [None, Some(object)].into_iter().filter_map(|object| {
+            let removals = self.removals.get(&object)?;
+            Some(removals.iter().rev().find(acted)?.place)
         });
-        (is_fresh && !is_removed).then_some(*row)
+        let last = last.max().unwrap_or(0);
+        let range = self.fixes.range((object, i64::MIN, 0)..=(object, time_ms, u64::MAX));
+        let mut known = range.rev().filter(|((.., arrived), _)| *arrived <= epoch);
+        let (_, Arrived { row, .. }) = known.find(|(_, arrived)| arrived.place > last)?;
+        let is_fresh = self.ttl_ms.is_none_or(|ttl_ms| time_ms - row.time_ms <= ttl_ms);
+        is_fresh.then_some(*row)
     }
 }
 
@@ -197,14 +221,14 @@ mod tests {
         let mut past = Past::new(Some(30), 10);
         past.fix(1, row(7, 100, 1)).unwrap();
         past.remove(2, Some(7), 110).unwrap();
-        // Older than the clock of the removal: ended, whenever it arrives.
+        // Older than the clock of the removal: it arrived later, so it returns.
         past.fix(3, row(7, 105, 2)).unwrap();
         past.fix(4, row(7, 120, 3)).unwrap();
         past.remove(5, None, 130).unwrap();
         assert_eq!(past.as_of(1, 7, 110), Some(row(7, 100, 1)));
         assert_eq!(past.as_of(2, 7, 109), Some(row(7, 100, 1)));
         assert_eq!(past.as_of(2, 7, 110), None);
-        assert_eq!(past.as_of(3, 7, 115), None);
+        assert_eq!(past.as_of(3, 7, 115), Some(row(7, 105, 2)));
         assert_eq!(past.as_of(4, 7, 150), Some(row(7, 120, 3)));
         assert_eq!(past.as_of(4, 7, 151), None);
         assert_eq!(past.as_of(5, 7, 130), None);

@@ -3,20 +3,36 @@
 //! It is sorted once, when it is sealed; memory is that of its rows.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use shoal_codec::FixRow;
 
+use crate::error::HistoryError;
 use crate::partition::Partition;
-
-/// Stands for all objects in a list of removals; it is no object's id.
-pub(crate) const EVERY_OBJECT: u64 = u64::MAX;
+use crate::removal::{EVERY_OBJECT, Mark, Removal, Return, sort_returns};
 
 /// What arrived since the last seal.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     rows: Vec<FixRow>,
-    /// Object and clock.
-    removals: Vec<(u64, i64)>,
+    removals: Vec<Removal>,
+    /// How many rows arrived before each removal.
+    rows_before: Vec<usize>,
+    /// Removals that have their clock.
+    ended: usize,
+    returns: Vec<Return>,
+    is_arranged: bool,
+}
+
+/// What the runs have before a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    /// The greatest time of a fix.
+    pub(crate) newest_ms: i64,
+    /// The greatest reach of a removal.
+    pub(crate) reach_ms: i64,
+    /// Number of the next removal.
+    pub(crate) next_removal: u64,
 }
 
 impl Batch {
@@ -29,18 +45,32 @@ impl Batch {
         self.rows.push(row);
     }
 
-    /// The removal of an object at a clock.
+    /// The removal of an object. It acts at the clock after its cycle.
     ///
     /// # Panics
     /// If the object is `u64::MAX`.
-    pub fn removal(&mut self, object: u64, clock_ms: i64) {
+    pub fn removal(&mut self, object: u64) {
         assert_ne!(object, EVERY_OBJECT, "no object has this id");
-        self.removals.push((object, clock_ms));
+        self.remove(object);
     }
 
-    /// The removal of all objects at a clock.
-    pub fn clear_all(&mut self, clock_ms: i64) {
-        self.removals.push((EVERY_OBJECT, clock_ms));
+    /// The removal of all objects, at the clock after its cycle.
+    pub fn clear_all(&mut self) {
+        self.remove(EVERY_OBJECT);
+    }
+
+    fn remove(&mut self, object: u64) {
+        let mark = Mark { number: 0, reach_ms: i64::MIN };
+        self.removals.push(Removal { object, clock_ms: i64::MIN, mark });
+        self.rows_before.push(self.rows.len());
+    }
+
+    /// Ends a cycle with the fleet's clock after it.
+    pub fn end_cycle(&mut self, clock_ms: i64) {
+        for removal in &mut self.removals[self.ended..] {
+            removal.clock_ms = clock_ms;
+        }
+        self.ended = self.removals.len();
     }
 
     /// Fixes and removals.
@@ -59,10 +89,68 @@ impl Batch {
     pub fn clear(&mut self) {
         self.rows.clear();
         self.removals.clear();
+        self.rows_before.clear();
+        self.returns.clear();
+        (self.ended, self.is_arranged) = (0, false);
     }
 
-    /// Sorts fixes by (partition, object, time), of which the last to arrive remains, and removals
-    /// by (partition, object, clock).
+    /// Numbers the removals, and finds the fixes that return; once, while rows are in the order of
+    /// arrival. `last_removals` finds those of ascending objects in the runs, with a reach from a
+    /// time on. Returns the number of the next removal.
+    ///
+    /// # Errors
+    /// Those of `last_removals`.
+    pub(crate) fn arrange(
+        &mut self,
+        before: Before,
+        last_removals: impl FnOnce(&[u64], i64) -> Result<HashMap<u64, Mark>, HistoryError>,
+    ) -> Result<u64, HistoryError> {
+        assert_eq!(self.ended, self.removals.len(), "a batch has whole cycles");
+        if !self.is_arranged {
+            let within = || self.rows.iter().filter(|row| row.time_ms <= before.reach_ms);
+            let last = if let Some(from_ms) = within().map(|row| row.time_ms).min() {
+                let mut sought: Vec<u64> = within().map(|row| row.object).collect();
+                sought.sort_unstable();
+                sought.dedup();
+                last_removals(&sought, from_ms)?
+            } else {
+                HashMap::new()
+            };
+            if !last.is_empty() || !self.removals.is_empty() {
+                self.follow_arrival(before, last);
+            }
+            self.is_arranged = true;
+        }
+        Ok(before.next_removal + self.removals.len() as u64)
+    }
+
+    fn follow_arrival(&mut self, before: Before, last: HashMap<u64, Mark>) {
+        let in_runs = |(object, mark)| (object, LastRemoval { mark, idle_ms: None });
+        let mut arrival = Arrival {
+            newest_ms: before.newest_ms,
+            last: last.into_iter().map(in_runs).collect(),
+            returns: std::mem::take(&mut self.returns),
+        };
+        let (mut number, mut at) = (before.next_removal, 0);
+        let mut kept = Vec::with_capacity(self.removals.len());
+        for (removal, rows_before) in self.removals.iter().zip(&self.rows_before) {
+            self.rows[at..*rows_before].iter().for_each(|row| arrival.fix(row));
+            at = *rows_before;
+            let mark = Mark { number, reach_ms: arrival.newest_ms };
+            let removal = Removal { mark, ..*removal };
+            if arrival.remove(&removal) {
+                kept.push(removal);
+                number += 1;
+            }
+        }
+        self.rows[at..].iter().for_each(|row| arrival.fix(row));
+        self.ended = kept.len();
+        (self.removals, self.returns) = (kept, arrival.returns);
+        self.rows_before.clear();
+    }
+
+    /// Sorts fixes by (partition, object, time), of which the last to arrive remains; removals by
+    /// (partition, object, clock); returns as fixes.
     fn sort(&mut self, partition_ms: i64) {
         let partition = |time_ms: i64| time_ms.div_euclid(partition_ms);
         // Stable: rows of equal identity stay in the order of arrival.
@@ -74,8 +162,9 @@ impl Batch {
             }
             is_same
         });
-        self.removals.sort_unstable_by_key(|(object, clock)| (partition(*clock), *object, *clock));
-        self.removals.dedup();
+        self.removals.sort_unstable_by_key(|removal| (partition(removal.time_ms()), *removal));
+        sort_returns(&mut self.returns);
+        self.returns.sort_by_key(|returned| partition(returned.time_ms));
     }
 
     /// The fixes and removals of each partition, sorted: those of the shortest length, or longer
@@ -88,25 +177,30 @@ impl Batch {
         self.sort(partition_ms);
         let start = |time_ms: i64| Partition::of(time_ms, partition_ms).start_ms;
         let (mut rows, mut removals) = (&self.rows[..], &self.removals[..]);
+        let mut returns = &self.returns[..];
         let mut parts: Vec<Part<'_>> = Vec::new();
         loop {
-            let starts = [rows.first().map(|row| row.time_ms), removals.first().map(|it| it.1)];
+            let starts =
+                [rows.first().map(|row| row.time_ms), removals.first().map(Removal::time_ms)];
             let Some(first) = starts.into_iter().flatten().map(start).min() else { break };
             let fixes = rows.partition_point(|row| start(row.time_ms) == first);
-            let ends = removals.partition_point(|(_, clock)| start(*clock) == first);
+            let ends = removals.partition_point(|removal| start(removal.time_ms()) == first);
+            let back = returns.partition_point(|returned| start(returned.time_ms) == first);
             let partition = partition_of(first);
             match parts.last_mut().filter(|part| part.partition == partition) {
                 Some(part) => {
                     part.rows.to_mut().extend_from_slice(&rows[..fixes]);
                     part.removals.to_mut().extend_from_slice(&removals[..ends]);
+                    part.returns.to_mut().extend_from_slice(&returns[..back]);
                 }
                 None => parts.push(Part {
                     partition,
                     rows: Cow::Borrowed(&rows[..fixes]),
                     removals: Cow::Borrowed(&removals[..ends]),
+                    returns: Cow::Borrowed(&returns[..back]),
                 }),
             }
-            (rows, removals) = (&rows[fixes..], &removals[ends..]);
+            (rows, removals, returns) = (&rows[fixes..], &removals[ends..], &returns[back..]);
         }
         for part in &mut parts {
             // Only those of several shortest partitions are owned.
@@ -115,6 +209,9 @@ impl Batch {
             }
             if let Cow::Owned(removals) = &mut part.removals {
                 removals.sort_unstable();
+            }
+            if let Cow::Owned(returns) = &mut part.returns {
+                returns.sort_unstable();
             }
         }
         parts
@@ -129,12 +226,59 @@ pub(crate) struct Part<'a> {
     /// Fixes, (object, time) ascending.
     pub(crate) rows: Cow<'a, [FixRow]>,
     /// Removals, (object, clock) ascending.
-    pub(crate) removals: Cow<'a, [(u64, i64)]>,
+    pub(crate) removals: Cow<'a, [Removal]>,
+    /// Those of the fixes that return.
+    pub(crate) returns: Cow<'a, [Return]>,
+}
+
+/// A walk through a batch in the order of arrival.
+struct Arrival {
+    newest_ms: i64,
+    /// Of an object, or of all.
+    last: HashMap<u64, LastRemoval>,
+    returns: Vec<Return>,
+}
+
+/// The last removal.
+struct LastRemoval {
+    mark: Mark,
+    /// Its clock, while nothing of the object has arrived behind it.
+    idle_ms: Option<i64>,
+}
+
+impl Arrival {
+    fn fix(&mut self, row: &FixRow) {
+        self.newest_ms = self.newest_ms.max(row.time_ms);
+        let mut mark = None;
+        for key in [row.object, EVERY_OBJECT] {
+            if let Some(last) = self.last.get_mut(&key) {
+                last.idle_ms = None;
+                mark = mark.max(Some(last.mark));
+            }
+        }
+        let is_within = |mark: &Mark| row.time_ms <= mark.reach_ms;
+        if let Some(Mark { number, .. }) = mark.filter(is_within) {
+            let (object, time_ms) = (row.object, row.time_ms);
+            self.returns.push(Return { object, time_ms, number });
+        }
+    }
+
+    /// False if nothing of the object arrived since it was removed last: then nothing ends.
+    fn remove(&mut self, &Removal { object, clock_ms, mark }: &Removal) -> bool {
+        let idle_ms = self.last.get(&object).and_then(|last| last.idle_ms);
+        if idle_ms.is_some_and(|idle_ms| idle_ms <= clock_ms) {
+            return false;
+        }
+        self.last.insert(object, LastRemoval { mark, idle_ms: Some(clock_ms) });
+        true
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BEFORE: Before = Before { newest_ms: i64::MIN, reach_ms: i64::MIN, next_removal: 9 };
 
     #[test]
     fn equal_identities_keep_the_last_to_arrive_and_partitions_are_cut() {
@@ -142,10 +286,14 @@ mod tests {
         for (object, time_ms, x) in [(7, 1_500, 1), (3, -1, 2), (7, 1_500, 3), (7, 900, 4)] {
             batch.fix(FixRow::new(object, time_ms, x, 0));
         }
-        batch.removal(3, 2_000);
-        batch.clear_all(2_000);
-        batch.removal(3, 2_000);
+        batch.removal(3);
+        batch.clear_all();
+        // Nothing arrived since.
+        batch.removal(3);
+        batch.end_cycle(2_000);
         assert_eq!(batch.len(), 7);
+        let next = batch.arrange(BEFORE, |_, _| unreachable!("no run has a removal")).unwrap();
+        assert_eq!((next, batch.len()), (11, 6));
         let mut found = |coarse_from: i64| {
             let of = |time_ms| {
                 Partition::of(time_ms, [1_000, 8_000][usize::from(time_ms >= coarse_from)])
@@ -163,5 +311,42 @@ mod tests {
         assert_eq!(found(0), [(-1_000, vec![2], 0), (0, vec![4, 3], 2)]);
         batch.clear();
         assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn fixes_within_the_reach_of_an_earlier_removal_return() {
+        let mut batch = Batch::default();
+        let fix = |batch: &mut Batch, object, time_ms| {
+            batch.fix(FixRow::new(object, time_ms, 0, 0));
+        };
+        // Object 1 was removed by the runs, 2 and 3 were not.
+        fix(&mut batch, 1, 60);
+        fix(&mut batch, 1, 61);
+        fix(&mut batch, 2, 60);
+        batch.removal(2);
+        fix(&mut batch, 2, 70);
+        fix(&mut batch, 2, 71);
+        batch.end_cycle(500);
+        fix(&mut batch, 3, 90);
+        batch.clear_all();
+        fix(&mut batch, 2, 70);
+        fix(&mut batch, 3, 91);
+        batch.end_cycle(500);
+        let before = Before { reach_ms: 60, newest_ms: 70, ..BEFORE };
+        let next = batch.arrange(before, |objects, from_ms| {
+            assert_eq!((objects, from_ms), (&[1, 2][..], 60));
+            Ok(HashMap::from([(1, Mark { number: 4, reach_ms: 60 })]))
+        });
+        assert_eq!(next.unwrap(), 11);
+        let parts = batch.parts(1_000, |time_ms| Partition::of(time_ms, 1_000));
+        assert_eq!(parts.len(), 1);
+        let removal = |object, number, reach_ms| Removal {
+            object,
+            clock_ms: 500,
+            mark: Mark { number, reach_ms },
+        };
+        assert_eq!(*parts[0].removals, [removal(2, 9, 70), removal(EVERY_OBJECT, 10, 90)]);
+        let returned = |object, time_ms, number| Return { object, time_ms, number };
+        assert_eq!(*parts[0].returns, [returned(1, 60, 4), returned(2, 70, 10)]);
     }
 }

@@ -126,6 +126,7 @@ impl HistoryWriter {
                 partition_ms,
                 next_number: 1,
                 next_generation: 1,
+                next_removal: 1,
                 floor_ms: i64::MIN,
                 watermark: Watermark::default(),
                 runs: Vec::new(),
@@ -188,19 +189,23 @@ impl HistoryWriter {
     ) -> Result<Sealed, HistoryError> {
         self.check_running()?;
         let version = self.history.version();
-        let parts = batch.parts(self.manifest.partition_ms, |time| version.partition_of(time));
+        let before = version.before(self.manifest.next_removal);
         let mut next = self.manifest.clone();
+        next.next_removal =
+            batch.arrange(before, |objects, from_ms| version.last_removals(objects, from_ms))?;
+        let parts = batch.parts(self.manifest.partition_ms, |time| version.partition_of(time));
         next.watermark = watermark;
         next.floor_ms = self.floor_for(parts.iter().map(|part| part.partition));
         next.next_generation += 1;
         let mut sealed = Sealed::default();
         let mut added = Vec::new();
-        for Part { partition, rows, removals } in parts {
+        for Part { partition, rows, removals, returns } in parts {
             let before = sealed.rows;
             if partition.start_ms >= next.floor_ms {
                 let run = self.new_run(&mut next, partition, self.manifest.next_generation);
                 let cells = cells_of(&version, partition, &rows)?;
-                if let Some(entry) = write_sorted(run, &version, &rows, &cells, &removals)? {
+                let entry = write_sorted(run, &version, &rows, &cells, &removals, &returns)?;
+                if let Some(entry) = entry {
                     sealed.rows += entry.rows;
                     sealed.bytes += entry.bytes;
                     sealed.runs += 1;

@@ -15,6 +15,7 @@ mod manifest;
 mod merge;
 mod partition;
 mod query;
+mod removal;
 mod run;
 mod run_device;
 mod sorted_rows;

@@ -15,7 +15,7 @@ pub const BLOCK_TILES: usize = BLOCK_ROWS / TILE_ROWS;
 pub const TABLE_PAGE_ROWS: usize = 8 * TILE_ROWS;
 /// Rows of one run: the memory of a merge grows with the objects of its inputs.
 pub const RUN_ROWS_MAX: u64 = 1 << 28;
-/// Runs of a history, 128 bytes each in the manifest, which is written as a whole. Beyond it the
+/// Runs of a history, 152 bytes each in the manifest, which is written as a whole. Beyond it the
 /// oldest partitions are dropped.
 pub const RUNS_MAX: usize = 1 << 16;
 /// Objects that are being erased at once.
@@ -57,6 +57,6 @@ const _: () = assert!(TABLE_PAGE_ROWS.is_multiple_of(TILE_ROWS));
 // The zones of a run are one table, and its rows are numbered in 32 bits.
 const _: () = assert!(RUN_ROWS_MAX / TILE_ROWS as u64 <= BLOCK_ROWS_MAX as u64);
 const _: () = assert!(RUN_ROWS_MAX <= u32::MAX as u64);
-const _: () = assert!(RUNS_MAX * 128 + ERASING_MAX * 8 + 4096 <= MANIFEST_BYTES_MAX);
+const _: () = assert!(RUNS_MAX * 152 + ERASING_MAX * 8 + 4096 <= MANIFEST_BYTES_MAX);
 // Times within a partition have 32 bits.
 const _: () = assert!(PARTITION_MS_MAX * COARSER.pow(COARSER_LEVELS) <= u32::MAX as i64);

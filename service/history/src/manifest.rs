@@ -8,11 +8,10 @@ use shoal_position_log::{
 };
 
 use crate::limits::{MANIFEST_BYTES_MAX, PARTITION_MS_MAX, PARTITION_MS_MIN};
-use crate::run::{ENTRY_BYTES, RunEntry};
+use crate::run::{RunEntry, VERSION};
 use crate::wire::{Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"\x89SHHIS\r\n";
-const VERSION: u16 = 1;
 /// Bytes before the runs.
 const HEADER_BYTES: usize = 160;
 const FILE: &str = "history.manifest";
@@ -41,6 +40,8 @@ pub(crate) struct Manifest {
     pub(crate) next_number: u64,
     /// Generation of the next runs.
     pub(crate) next_generation: u64,
+    /// Number of the next removal.
+    pub(crate) next_removal: u64,
     /// Partitions before this time are not kept.
     pub(crate) floor_ms: i64,
     /// What is in.
@@ -98,6 +99,7 @@ impl Manifest {
         out.i64(*clock_ms);
         out.u32(self.runs.len() as u32);
         out.u32(self.erasing.len() as u32);
+        out.u64(self.next_removal);
         out.0.resize(HEADER_BYTES - 4, 0);
         out.u32(checksum(&out.0));
         out.0.append(&mut body.0);
@@ -115,9 +117,9 @@ impl Manifest {
         }
         let mut from = Reader(&bytes[8..HEADER_BYTES]);
         let found = from.u16();
-        if found != VERSION {
+        let Some(entry_bytes) = RunEntry::bytes_of(found) else {
             return Err(LogError::Version { file: file.to_owned(), found, supported: VERSION });
-        }
+        };
         let (kind, body_crc, fleet_id) = (from.u16(), from.u32(), from.u128());
         let Some(kind) = SpaceKind::from_code(kind) else {
             return damaged(10, "the kind of the space is unknown");
@@ -130,7 +132,9 @@ impl Manifest {
         let position = Position { segment, offset, sequence: from.u64(), epoch: from.u64() };
         let watermark = Watermark { term, position, clock_ms: from.i64() };
         let (runs, erasing) = (from.u32() as usize, from.u32() as usize);
-        let end = HEADER_BYTES.saturating_add(runs * ENTRY_BYTES).saturating_add(erasing * 8);
+        // Version 1 has zeros there, and no numbers.
+        let next_removal = from.u64().max(1);
+        let end = HEADER_BYTES.saturating_add(runs * entry_bytes).saturating_add(erasing * 8);
         let Some(body) = bytes.get(HEADER_BYTES..end) else {
             return damaged(HEADER_BYTES, "the file is shorter than its header states");
         };
@@ -142,10 +146,10 @@ impl Manifest {
             return damaged(0, "the space or the length of partitions is not valid");
         }
         let mut from = Reader(body);
-        let runs: Vec<_> = (0..runs).map(|_| RunEntry::read(&mut from)).collect();
+        let runs: Vec<_> = (0..runs).map(|_| RunEntry::read(&mut from, found)).collect();
         for (index, run) in runs.iter().enumerate() {
             if let Some(fault) = run.fault(partition_ms) {
-                return damaged(HEADER_BYTES + index * ENTRY_BYTES, fault);
+                return damaged(HEADER_BYTES + index * entry_bytes, fault);
             }
         }
         let overlap = runs.windows(2).any(|pair| {
@@ -165,6 +169,7 @@ impl Manifest {
             partition_ms,
             next_number,
             next_generation,
+            next_removal,
             floor_ms,
             watermark,
             runs,
@@ -190,7 +195,10 @@ mod tests {
             removals: 1,
             bytes: 8_192,
             zone,
-            pages: [1, 1, 1],
+            returns: 1,
+            reach_ms: 3_700_000,
+            removed_from_ms: 3_700_001,
+            pages: [1, 1, 1, 1],
             index_bytes: 300,
             index_offset: 500,
             index_crc: 99,
@@ -207,6 +215,7 @@ mod tests {
             partition_ms: 3_600_000,
             next_number: 8,
             next_generation: 7,
+            next_removal: 4,
             floor_ms: i64::MIN,
             watermark: Watermark { term: 3, position, clock_ms: 3_700_001 },
             runs: vec![run.clone(), RunEntry { number: 6, ..run }],
@@ -218,7 +227,7 @@ mod tests {
     fn a_manifest_reads_back_and_every_flipped_bit_is_found() {
         let manifest = sample();
         let bytes = manifest.encode();
-        assert_eq!(bytes.len(), HEADER_BYTES + 2 * ENTRY_BYTES + 16);
+        assert_eq!(bytes.len(), HEADER_BYTES + 2 * RunEntry::bytes_of(VERSION).unwrap() + 16);
         assert_eq!(Manifest::parse(&bytes, "m").unwrap(), manifest);
         for bit in 0..8 * bytes.len() {
             let mut flipped = bytes.clone();

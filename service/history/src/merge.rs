@@ -15,6 +15,7 @@ use crate::limits::{
     MERGE_RUNS_CLOSED, MERGE_RUNS_OPEN, RUN_ROWS_MAX,
 };
 use crate::partition::Partition;
+use crate::removal::sort_returns;
 use crate::run::{CellRow, NewRun, RunEntry, RunFile, RunReader, RunWriter, SharedPlanners};
 use crate::sorted_rows::{cells_of, write_sorted};
 use crate::version::Version;
@@ -128,22 +129,25 @@ impl Merge {
 
     /// Completes the run; nothing if it would be empty.
     fn finish(self) -> Result<Option<RunEntry>, HistoryError> {
-        let mut removals = Vec::new();
+        let (mut removals, mut returns) = (Vec::new(), Vec::new());
         for cursor in &self.cursors {
-            cursor.reader.removals(|object, clock_ms| removals.push((object, clock_ms)))?;
+            cursor.reader.removals(|removal| removals.push(removal))?;
+            cursor.reader.returns(|returned| returns.push(returned))?;
         }
-        removals.retain(|(object, _)| !self.version.is_erased(*object));
+        removals.retain(|removal| !self.version.is_erased(removal.object));
         removals.sort_unstable();
         removals.dedup();
+        returns.retain(|returned| !self.version.is_erased(returned.object));
+        sort_returns(&mut returns);
         match self.output {
             Output::Run(_, 0) if removals.is_empty() => Ok(None),
-            Output::Run(writer, _) => writer.finish(&removals).map(Some),
+            Output::Run(writer, _) => writer.finish(&removals, &returns).map(Some),
             Output::Rows(run, mut rows) => {
                 rows.sort_unstable_by_key(|row| (row.object, row.time_ms));
                 // No run has this partition yet: cells are those of the first fixes.
                 let version = Version { partitions: BTreeMap::new(), ..(*self.version).clone() };
                 let cells = cells_of(&version, run.partition, &rows)?;
-                write_sorted(run, &version, &rows, &cells, &removals)
+                write_sorted(run, &version, &rows, &cells, &removals, &returns)
             }
         }
     }
@@ -315,6 +319,6 @@ fn contains_any(version: &Version, file: &Arc<RunFile>) -> Result<bool, HistoryE
         }
     }
     let mut is_found = false;
-    reader.removals(|object, _| is_found |= version.is_erased(object))?;
+    reader.removals(|removal| is_found |= version.is_erased(removal.object))?;
     Ok(is_found)
 }

@@ -7,6 +7,7 @@ use shoal_codec::FixRow;
 use crate::error::HistoryError;
 use crate::hilbert::hilbert_cell;
 use crate::partition::Partition;
+use crate::removal::{Removal, Return};
 use crate::run::{CellRow, NewRun, RunEntry, RunWriter};
 use crate::version::Version;
 
@@ -37,13 +38,15 @@ pub(crate) fn write_sorted(
     version: &Version,
     rows: &[FixRow],
     cells: &[(u32, u64)],
-    removals: &[(u64, i64)],
+    removals: &[Removal],
+    returns: &[Return],
 ) -> Result<Option<RunEntry>, HistoryError> {
     let objects = rows.chunk_by(|a, b| a.object == b.object).zip(cells);
     let mut objects: Vec<_> =
         objects.filter(|(_, (_, object))| !version.is_erased(*object)).collect();
-    let removals: Vec<_> =
-        removals.iter().copied().filter(|(object, _)| !version.is_erased(*object)).collect();
+    let is_kept = |object: u64| !version.is_erased(object);
+    let removals: Vec<_> = removals.iter().copied().filter(|it| is_kept(it.object)).collect();
+    let returns: Vec<_> = returns.iter().copied().filter(|it| is_kept(it.object)).collect();
     if objects.is_empty() && removals.is_empty() {
         return Ok(None);
     }
@@ -54,5 +57,5 @@ pub(crate) fn write_sorted(
             writer.push(CellRow { cell: *cell, row: *row })?;
         }
     }
-    writer.finish(&removals).map(Some)
+    writer.finish(&removals, &returns).map(Some)
 }

@@ -2,14 +2,16 @@
 //!
 //! Files of a version stay until the last holder is gone; new runs and merges do not change it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use shoal_codec::SpaceTag;
 
+use crate::batch::Before;
 use crate::error::HistoryError;
 use crate::manifest::Watermark;
 use crate::partition::Partition;
+use crate::removal::{EVERY_OBJECT, Mark, Removal};
 use crate::run::{PageCache, RunFile, RunReader};
 use crate::run_device::RunDevice;
 
@@ -111,6 +113,36 @@ impl Version {
         let first_ms = self.partition_of(from_ms).start_ms;
         let range = (from_ms <= to_ms).then_some(first_ms..=to_ms);
         range.into_iter().flat_map(|range| self.partitions.range(range)).map(|(_, runs)| runs)
+    }
+
+    /// What a batch follows.
+    pub(crate) fn before(&self, next_removal: u64) -> Before {
+        let newest_ms = self.files().map(|file| file.entry.zone.time_ms.1).max();
+        let reach_ms = self.files().map(|file| file.entry.reach_ms).max();
+        let [newest_ms, reach_ms] = [newest_ms, reach_ms].map(|time| time.unwrap_or(i64::MIN));
+        Before { newest_ms, reach_ms, next_removal }
+    }
+
+    /// The last removals of some ascending objects, and of all, with a reach from a time on.
+    pub(crate) fn last_removals(
+        &self,
+        objects: &[u64],
+        from_ms: i64,
+    ) -> Result<HashMap<u64, Mark>, HistoryError> {
+        let mut last: HashMap<u64, Mark> = HashMap::new();
+        for file in self.files().filter(|file| file.entry.reach_ms >= from_ms) {
+            // Clears come last.
+            let clears = [EVERY_OBJECT];
+            for objects in [objects, &clears] {
+                self.reader(file)?.removals_of(objects, |Removal { object, mark, .. }| {
+                    if objects.binary_search(&object).is_ok() {
+                        let known = last.entry(object).or_insert(mark);
+                        *known = mark.max(*known);
+                    }
+                })?;
+            }
+        }
+        Ok(last)
     }
 
     pub(crate) fn reader(&self, file: &Arc<RunFile>) -> Result<RunReader, HistoryError> {

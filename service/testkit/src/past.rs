@@ -1,6 +1,6 @@
 //! The naive history: a map by identity and lists of removals; every answer is a scan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use shoal_codec::FixRow;
 
@@ -9,44 +9,53 @@ use shoal_codec::FixRow;
 pub struct NaivePast {
     /// By (object, time): of equal identity the last to arrive.
     pub fixes: BTreeMap<(u64, i64), FixRow>,
-    /// Object, or none for all, and clock.
-    pub removals: BTreeSet<(Option<u64>, i64)>,
+    /// In the order of arrival.
+    pub removals: Vec<NaiveRemoval>,
+    /// How many removals arrived before each fix.
+    after: BTreeMap<(u64, i64), usize>,
     /// Nothing before this time is kept.
     pub floor_ms: i64,
+}
+
+/// The removal of an object, or of all without one, at a clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NaiveRemoval {
+    /// The object.
+    pub object: Option<u64>,
+    /// The clock.
+    pub clock_ms: i64,
 }
 
 impl NaivePast {
     /// Nothing, without a floor.
     #[must_use]
     pub fn new() -> Self {
-        Self { fixes: BTreeMap::new(), removals: BTreeSet::new(), floor_ms: i64::MIN }
+        let (fixes, after) = (BTreeMap::new(), BTreeMap::new());
+        Self { fixes, removals: Vec::new(), after, floor_ms: i64::MIN }
     }
 
     /// Adds a fix, or replaces the one of its object and time.
     pub fn fix(&mut self, row: FixRow) {
         if row.time_ms >= self.floor_ms {
             self.fixes.insert((row.object, row.time_ms), row);
+            self.after.insert((row.object, row.time_ms), self.removals.len());
         }
     }
 
     /// Removes an object, or all, at a time of the clock.
     pub fn remove(&mut self, object: Option<u64>, clock_ms: i64) {
-        if clock_ms >= self.floor_ms {
-            self.removals.insert((object, clock_ms));
-        }
+        self.removals.push(NaiveRemoval { object, clock_ms });
     }
 
     /// Forgets an object.
     pub fn erase(&mut self, object: u64) {
         self.fixes.retain(|(other, _), _| *other != object);
-        self.removals.retain(|(other, _)| *other != Some(object));
     }
 
     /// Raises the floor.
     pub fn drop_before(&mut self, floor_ms: i64) {
         self.floor_ms = self.floor_ms.max(floor_ms);
         self.fixes.retain(|(_, time_ms), _| *time_ms >= self.floor_ms);
-        self.removals.retain(|(_, clock_ms)| *clock_ms >= self.floor_ms);
     }
 
     fn within(&self, (from_ms, to_ms): (i64, i64)) -> impl Iterator<Item = &FixRow> {
@@ -89,24 +98,31 @@ impl NaivePast {
         rows
     }
 
-    /// The newest fix of each object at a time, unless it was removed or is older than `ttl_ms`.
+    /// What the live state would show if only fixes with at most this time and removals that acted at
+    /// a clock of at most this time had arrived, in their order: the newest fix of each object since
+    /// its last removal, unless it is older than `ttl_ms`.
     pub fn as_of(
         &self,
         time_ms: i64,
         ttl_ms: Option<i64>,
         is_asked: impl Fn(&FixRow) -> bool,
     ) -> Vec<FixRow> {
+        let mut last: BTreeMap<Option<u64>, usize> = BTreeMap::new();
+        for (number, removal) in (1..).zip(&self.removals) {
+            if removal.clock_ms <= time_ms {
+                last.insert(removal.object, number);
+            }
+        }
+        let has_returned = |row: &&FixRow| {
+            let after = self.after[&(row.object, row.time_ms)];
+            [Some(row.object), None].iter().all(|key| last.get(key).is_none_or(|it| *it <= after))
+        };
         let mut newest: BTreeMap<u64, FixRow> = BTreeMap::new();
-        for row in self.fixes.values().filter(|row| row.time_ms <= time_ms) {
+        for row in self.fixes.values().filter(|row| row.time_ms <= time_ms).filter(has_returned) {
             newest.insert(row.object, *row);
         }
         let is_live = |row: &FixRow| {
-            let is_fresh = ttl_ms.is_none_or(|ttl_ms| time_ms - row.time_ms <= ttl_ms);
-            let removed = |object| (object, row.time_ms)..=(object, time_ms);
-            let is_removed = [Some(row.object), None]
-                .into_iter()
-                .any(|object| self.removals.range(removed(object)).next().is_some());
-            is_fresh && !is_removed && is_asked(row)
+            ttl_ms.is_none_or(|ttl_ms| time_ms - row.time_ms <= ttl_ms) && is_asked(row)
         };
         newest.into_values().filter(is_live).collect()
     }

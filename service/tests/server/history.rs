@@ -11,13 +11,14 @@ use shoal_history::{
 };
 use shoal_position_log::{Manifest, SimulatedDisk, Storage};
 use shoal_proto::v1;
+use shoal_proto::v1::history_service_client::HistoryServiceClient;
 use shoal_service::persistence::HistoryKeep;
 use shoal_service::{ServerLimits, ServerOptions};
 use shoal_testkit::{NaivePast, Random};
 
-use crate::follower::{ANY, caught_up, following, leading};
+use crate::follower::{ANY, caught_up, following, leading, state};
 use crate::restart::{crashed, on};
-use crate::running::{ReportsOnce as _, Running, START_MS, block, until};
+use crate::running::{ReportsOnce as _, Running, START_MS, block, collect, fix, rows, until};
 
 /// Objects that the fleet may have; ids go beyond.
 const OBJECTS_MAX: u64 = 25;
@@ -137,7 +138,7 @@ impl Acknowledged {
         while replay.next(&mut found).unwrap() {}
         let expected = self.past.replay(window, |_| true);
         assert_eq!((0..found.len()).map(|row| found.row(row)).collect::<Vec<_>>(), expected);
-        let removals = self.past.removals.iter().map(|(_, clock_ms)| *clock_ms);
+        let removals = self.past.removals.iter().map(|removal| removal.clock_ms);
         for time_ms in removals.flat_map(|clock_ms| [clock_ms - 1, clock_ms, clock_ms + 777]) {
             let query = AsOfQuery { time_ms, ttl_ms: None, objects: None };
             let mut state = FixColumns::new();
@@ -179,10 +180,44 @@ async fn the_history_is_what_was_acknowledged_over_restarts_and_crashes() {
         }
         let server = start(&disk).await;
         reaches(&server, sent.epoch).await;
+        assert_past_is_present(&server).await;
         assert!(server.metric("shoal_history_rows{fleet=\"default\"}").await > 0.0);
         server.stop().await;
         sent.assert_is(&disk);
     }
+}
+
+/// Confirms that the past, as of a moment when everything had arrived, is the live state.
+async fn assert_past_is_present(server: &Running) {
+    let live = state(server, Vec::new()).await;
+    let mut histories = HistoryServiceClient::new(server.channel().await);
+    let request = v1::AsOfRequest { time_ms: TOO_LATE_MS, ..v1::AsOfRequest::default() };
+    let answer = histories.as_of(request).await.unwrap().into_inner();
+    let (mut objects, mut fixes) = (Vec::new(), Vec::new());
+    for part in collect(answer).await.unwrap() {
+        objects.extend(part.objects);
+        fixes.extend(part.fixes);
+    }
+    assert_eq!((objects, fixes), (live.objects, live.fixes));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_arrives_after_a_removal_is_part_of_the_past_whatever_its_time() {
+    let server = start(&SimulatedDisk::new(9)).await;
+    let mut positions = server.positions().await;
+    let report = |object, time_ms| rows(vec![fix(object, time_ms, 1.0, 2.0)]);
+    positions.once(report(5, START_MS + 9_000)).await.unwrap();
+    // It removes nothing.
+    let request = v1::RemoveRequest { objects: vec![6], ..v1::RemoveRequest::default() };
+    positions.remove(request).await.unwrap();
+    positions.once(report(6, START_MS)).await.unwrap();
+    let cleared = v1::ClearFleetRequest { name: "default".into() };
+    server.fleets().await.clear_fleet(cleared).await.unwrap();
+    positions.once(report(5, START_MS)).await.unwrap();
+    let last = positions.once(report(7, START_MS + 1)).await.unwrap().into_inner();
+    reaches(&server, last.epoch).await;
+    assert_past_is_present(&server).await;
+    assert_eq!(state(&server, Vec::new()).await.objects, [5, 7]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,9 @@
 //! The state at a past moment: each object's newest fix at or before it.
 //!
 //! Partitions are read backwards from the moment, and in each run only the tile that has the
-//! newest fix of an object of which nothing newer is known. Objects are answered in ascending
-//! parts that fit the budget.
+//! newest fix of an object of which nothing newer is known. Of an object that was removed by then,
+//! fixes within the reach of the last removal count only if they returned. Objects are answered in
+//! ascending parts that fit the budget.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,9 +12,9 @@ use shoal_codec::{FixColumns, FixRow};
 
 use super::budget::QueryBudget;
 use super::row_filter::RowFilter;
-use crate::batch::EVERY_OBJECT;
 use crate::error::HistoryError;
-use crate::run::{ObjectEntry, RunReader};
+use crate::removal::{EVERY_OBJECT, Mark};
+use crate::run::{ObjectEntry, RunFile, RunReader};
 use crate::run_device::RunPages;
 use crate::version::{Runs, Version};
 
@@ -34,9 +35,11 @@ pub struct AsOfQuery {
 struct Candidate {
     /// Newest fix and the generation of its run.
     newest: Option<(FixRow, u64)>,
-    /// The last removal at or before the moment; it ends fixes of this time too.
-    removed_ms: Option<i64>,
-    /// A later partition than that which is read has settled it.
+    /// Its last removal at or before the moment.
+    removed: Option<Mark>,
+    /// The newest time in the present partition at which it returned from the last removal.
+    returned_ms: Option<i64>,
+    /// `newest` is its state.
     is_settled: bool,
 }
 
@@ -59,7 +62,10 @@ struct Part {
     /// Objects that later partitions have settled, ascending; some may be behind the part.
     settled: Vec<u64>,
     rows_max: usize,
-    cleared_ms: Option<i64>,
+    /// The last clear at or before the moment.
+    cleared: Option<Mark>,
+    /// Runs with removals that are not read, the next one last.
+    removals: Vec<Arc<RunFile>>,
 }
 
 impl Part {
@@ -72,17 +78,45 @@ impl Part {
         self.candidates.entry(object).or_default()
     }
 
-    /// Settles what is known.
-    fn settle(&mut self) {
-        let open = self.candidates.iter_mut().filter(|(_, candidate)| !candidate.is_settled);
+    /// The last removal of an object, by itself or with all.
+    fn last_removal(&self, object: u64) -> Option<Mark> {
+        let removed = self.candidates.get(&object).and_then(|candidate| candidate.removed);
+        removed.max(self.cleared)
+    }
+
+    /// Whether fixes of an object up to a time count only if they returned.
+    fn is_over(&self, object: u64, time_ms: i64) -> bool {
+        self.last_removal(object).is_some_and(|mark| time_ms <= mark.reach_ms)
+    }
+
+    /// Settles what the present partition decides, and forgets fixes that a removal ended. The fixes
+    /// that returned and are still to be read, by object.
+    fn settle(&mut self) -> Vec<(u64, i64)> {
+        let (cleared, mut returned) = (self.cleared, Vec::new());
         let before = self.settled.len();
-        self.settled.extend(open.map(|(object, candidate)| {
-            candidate.is_settled = true;
-            *object
-        }));
+        for (object, candidate) in &mut self.candidates {
+            if candidate.is_settled {
+                continue;
+            }
+            let returned_ms = candidate.returned_ms;
+            let is_live = |(row, _): &(FixRow, u64)| {
+                let last = candidate.removed.max(cleared);
+                last.is_none_or(|mark| row.time_ms > mark.reach_ms)
+                    || returned_ms == Some(row.time_ms)
+            };
+            candidate.newest = candidate.newest.filter(is_live);
+            candidate.is_settled = candidate.newest.is_some();
+            if candidate.is_settled {
+                self.settled.push(*object);
+            } else if let Some(time_ms) = returned_ms {
+                returned.push((*object, time_ms));
+            }
+        }
         if self.settled.len() > before {
             self.settled.sort_unstable();
         }
+        returned.sort_unstable();
+        returned
     }
 
     /// The places of those of some ascending objects that are open, as [`Self::is_open`] says.
@@ -174,17 +208,20 @@ impl<F: RowFilter> AsOf<F> {
             candidates: HashMap::new(),
             settled: Vec::new(),
             rows_max: self.budget.rows_max(),
-            cleared_ms: None,
+            cleared: None,
+            removals: self.runs_with_removals(),
         };
         let oldest_ms = self.oldest_ms();
         let version = self.version.clone();
+        let mut is_complete = false;
         for runs in version.partitions_in(oldest_ms, self.query.time_ms).rev() {
-            self.read_partition(runs, &mut part)?;
-            part.settle();
-            // What is older than a clear is over.
-            if part.cleared_ms.is_some() || self.is_complete(&part) {
-                break;
+            // Where all fixes are over, only those count that returned.
+            if is_complete && runs.iter().all(|file| file.entry.returns == 0) {
+                continue;
             }
+            self.read_partition(runs, &mut part)?;
+            self.settle(runs, &mut part)?;
+            is_complete |= self.is_complete(&part, runs[0].entry.partition.start_ms);
         }
         self.from = (part.objects.1 != EVERY_OBJECT).then_some(part.objects.1);
         self.answer(&part, out);
@@ -195,26 +232,42 @@ impl<F: RowFilter> AsOf<F> {
         self.query.ttl_ms.map_or(i64::MIN, |ttl_ms| self.query.time_ms.saturating_sub(ttl_ms))
     }
 
-    /// Whether all objects that are asked for are settled.
-    fn is_complete(&self, part: &Part) -> bool {
+    /// Runs with removals at or before the moment, by partition.
+    fn runs_with_removals(&self) -> Vec<Arc<RunFile>> {
+        let acted = |file: &&Arc<RunFile>| file.entry.removed_from_ms <= self.query.time_ms;
+        self.version.files().filter(acted).cloned().collect()
+    }
+
+    /// Whether all fixes before a time are over, or of objects that are settled.
+    fn is_complete(&self, part: &Part, start_ms: i64) -> bool {
+        if part.cleared.is_some_and(|mark| start_ms <= mark.reach_ms) {
+            return true;
+        }
         let objects = self.query.objects.as_ref();
         objects.is_some_and(|objects| {
             let mut asked = objects.iter().filter(|object| part.contains(**object));
-            asked.all(|object| part.candidates.contains_key(object))
+            asked.all(|object| !part.is_open(*object) || part.is_over(*object, start_ms))
         })
     }
 
     fn read_partition(&mut self, runs: &Runs, part: &mut Part) -> Result<(), HistoryError> {
+        // Removals that end fixes of a partition are in it or later ones.
+        let start_ms = runs[0].entry.partition.start_ms;
+        let is_next = |file: &mut Arc<RunFile>| file.entry.partition.start_ms >= start_ms;
+        while let Some(file) = part.removals.pop_if(is_next) {
+            self.read_removals(&self.version.reader(&file)?, part)?;
+        }
         let readers: Result<Vec<_>, _> =
             runs.iter().map(|file| self.version.reader(file)).collect();
         let mut readers = readers?;
-        for reader in readers.iter().filter(|reader| reader.entry().removals > 0) {
-            self.read_removals(reader, part)?;
+        for reader in readers.iter().filter(|reader| reader.entry().returns > 0) {
+            self.read_returns(reader, part)?;
         }
         // The newest first: mostly it leaves little to find in the others.
         for reader in readers.iter_mut().rev() {
             let zone = reader.entry().zone;
-            if zone.meets_times(i64::MIN, self.query.time_ms) {
+            let is_over = part.cleared.is_some_and(|mark| zone.time_ms.1 <= mark.reach_ms);
+            if zone.meets_times(i64::MIN, self.query.time_ms) && !is_over {
                 self.read_run(reader, part)?;
             }
         }
@@ -222,16 +275,56 @@ impl<F: RowFilter> AsOf<F> {
     }
 
     fn read_removals(&self, reader: &RunReader, part: &mut Part) -> Result<(), HistoryError> {
-        reader.removals(|object, clock_ms| {
-            if clock_ms > self.query.time_ms {
+        reader.removals(|removal| {
+            let (object, mark) = (removal.object, removal.mark);
+            if removal.clock_ms > self.query.time_ms {
             } else if object == EVERY_OBJECT {
-                part.cleared_ms = part.cleared_ms.max(Some(clock_ms));
+                part.cleared = part.cleared.max(Some(mark));
             } else if part.contains(object) && self.is_asked(object) {
                 let candidate = part.candidate(object);
-                candidate.removed_ms = candidate.removed_ms.max(Some(clock_ms));
+                candidate.removed = candidate.removed.max(Some(mark));
                 part.cut();
             }
         })
+    }
+
+    /// Finds the newest fix of each object that returned from its last removal.
+    fn read_returns(&self, reader: &RunReader, part: &mut Part) -> Result<(), HistoryError> {
+        reader.returns(|returned| {
+            let object = returned.object;
+            let last = part.last_removal(object);
+            if returned.time_ms <= self.query.time_ms
+                && last.is_some_and(|mark| mark.number <= returned.number)
+                && part.is_open(object)
+                && self.is_asked(object)
+                && !self.version.is_erased(object)
+            {
+                let candidate = part.candidate(object);
+                candidate.returned_ms = candidate.returned_ms.max(Some(returned.time_ms));
+                part.cut();
+            }
+        })
+    }
+
+    /// Settles what a partition decides.
+    fn settle(&mut self, runs: &Runs, part: &mut Part) -> Result<(), HistoryError> {
+        let returned = part.settle();
+        if !returned.is_empty() {
+            let mut found = Vec::new();
+            for file in runs.iter() {
+                let mut reader = self.version.reader(file)?;
+                for &(object, time_ms) in &returned {
+                    reader.fixes_of(object, (time_ms, time_ms), &mut self.budget, &mut found)?;
+                }
+                let generation = file.entry.generation;
+                found.drain(..).for_each(|row| part.offer(row, generation));
+            }
+            part.settle();
+        }
+        if runs.iter().any(|file| file.entry.returns > 0) {
+            part.candidates.values_mut().for_each(|candidate| candidate.returned_ms = None);
+        }
+        Ok(())
     }
 
     fn is_asked(&self, object: u64) -> bool {
@@ -244,8 +337,8 @@ impl<F: RowFilter> AsOf<F> {
         let mut sought: Vec<(u64, ObjectEntry)> = Vec::new();
         let last_ms = reader.entry().zone.time_ms.1;
         if let Some(objects) = &self.query.objects {
-            let open = objects.iter().copied().filter(|object| part.is_open(*object));
-            let open: Vec<u64> = open.collect();
+            let is_sought = |object: &u64| part.is_open(*object) && !part.is_over(*object, last_ms);
+            let open: Vec<u64> = objects.iter().copied().filter(is_sought).collect();
             if let Some(states) = self.states_on_device(reader, &open) {
                 self.take_states(reader, states.into_iter().flatten(), part);
                 return Ok(());
@@ -267,7 +360,10 @@ impl<F: RowFilter> AsOf<F> {
             }
             let (_, entries) = reader.object_page(page)?;
             let open = open.into_iter().map(|at| (objects[at], entries[at]));
-            sought.extend(open.filter(|(object, _)| part.is_before(*object, last_ms)));
+            let is_sought = |(object, _): &(u64, ObjectEntry)| {
+                part.is_before(*object, last_ms) && !part.is_over(*object, last_ms)
+            };
+            sought.extend(open.filter(is_sought));
             if sought.len() >= self.budget.rows_max() {
                 self.read_newest(reader, &mut sought, part)?;
                 sought.clear();
@@ -339,12 +435,8 @@ impl<F: RowFilter> AsOf<F> {
     /// The states of a part, by object.
     fn answer(&self, part: &Part, out: &mut FixColumns) {
         let oldest_ms = self.oldest_ms();
-        let live = part.candidates.values().filter_map(|candidate| {
-            let (row, _) = candidate.newest?;
-            let ended_ms = candidate.removed_ms.max(part.cleared_ms);
-            let is_over = ended_ms.is_some_and(|ended_ms| row.time_ms <= ended_ms);
-            (row.time_ms >= oldest_ms && !is_over).then_some(row)
-        });
+        let states = part.candidates.values().filter_map(|candidate| candidate.newest);
+        let live = states.map(|(row, _)| row).filter(|row| row.time_ms >= oldest_ms);
         let mut rows: Vec<FixRow> = live.collect();
         rows.sort_unstable_by_key(|row| row.object);
         for row in rows {

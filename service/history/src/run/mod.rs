@@ -11,8 +11,8 @@ mod zone;
 
 pub(crate) use page::PageCache;
 pub(crate) use planners::SharedPlanners;
-pub(crate) use run_entry::ENTRY_BYTES;
 pub use run_entry::RunEntry;
+pub(crate) use run_entry::VERSION;
 pub(crate) use run_file::RunFile;
 pub(crate) use run_reader::{ObjectEntry, RunReader};
 pub(crate) use run_writer::{CellRow, NewRun, RunWriter};

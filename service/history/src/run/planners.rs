@@ -23,6 +23,7 @@ pub(crate) struct Planners {
     zones: Vec<TablePlanner>,
     objects: Vec<TablePlanner>,
     removals: Vec<TablePlanner>,
+    returns: Vec<TablePlanner>,
 }
 
 /// Planners that the runs of a writer use in turn.
@@ -39,7 +40,8 @@ impl SharedPlanners {
             // A look-up decodes a tile of it: no codes of variable length, whose tables take as
             // long as ten tiles.
             objects: columns(4, Aim::Fast).collect(),
-            removals: columns(2, Aim::Small).collect(),
+            removals: columns(4, Aim::Small).collect(),
+            returns: columns(3, Aim::Small).collect(),
         })))
     }
 
@@ -81,8 +83,13 @@ impl Planners {
     }
 
     /// Encodes a page of removals.
-    pub(crate) fn removals(&mut self, columns: [Values; 2]) -> Result<Vec<u8>, HistoryError> {
+    pub(crate) fn removals(&mut self, columns: [Values; 4]) -> Result<Vec<u8>, HistoryError> {
         table(&mut self.removals, columns)
+    }
+
+    /// Encodes a page of returns.
+    pub(crate) fn returns(&mut self, columns: [Values; 3]) -> Result<Vec<u8>, HistoryError> {
+        table(&mut self.returns, columns)
     }
 }
 

@@ -10,13 +10,16 @@ use crate::partition::Partition;
 use crate::wire::{Reader, Writer};
 
 /// Bytes of an entry.
-pub(crate) const ENTRY_BYTES: usize = 128;
+pub(crate) const ENTRY_BYTES: usize = 152;
+/// Bytes of an entry of version 1.
+const ENTRY_1_BYTES: usize = 128;
 /// Bytes of the footer of a run, its last page.
 pub(crate) const FOOTER_BYTES: usize = 4096;
-/// Bytes of the footer in use: magic, version, fleet, entry, checksum.
-const FOOTER_USED_BYTES: usize = 8 + 8 + 16 + ENTRY_BYTES + 4;
+/// Bytes of the footer before the entry: magic, version, fleet.
+const FOOTER_HEAD_BYTES: usize = 8 + 8 + 16;
 const MAGIC: [u8; 8] = *b"\x89SHRUN\r\n";
-const VERSION: u16 = 1;
+/// The version that is written, of runs and manifests.
+pub(crate) const VERSION: u16 = 2;
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +41,14 @@ pub struct RunEntry {
     pub bytes: u64,
     /// The zone of its fixes.
     pub zone: Zone,
-    /// Pages of fixes, objects and removals.
-    pub(crate) pages: [u32; 3],
+    /// Fixes that return; see `HISTORY.md`, section 1.
+    pub returns: u64,
+    /// Greatest reach of its removals; the least time without them.
+    pub(crate) reach_ms: i64,
+    /// Least clock of its removals; the greatest time without them.
+    pub(crate) removed_from_ms: i64,
+    /// Pages of fixes, objects, removals and returns.
+    pub(crate) pages: [u32; 4],
     /// Bytes of its index, which begins after the last page.
     pub(crate) index_bytes: u32,
     /// Offset of its index.
@@ -67,17 +76,26 @@ impl RunEntry {
         }
         out.u64(zone.object.0);
         out.u64(zone.object.1);
-        for count in *pages {
-            out.u32(count);
+        for count in &pages[..3] {
+            out.u32(*count);
         }
         out.u32(self.index_bytes);
         out.u64(self.index_offset);
         out.i64(self.partition.length_ms);
+        out.u32(self.returns as u32);
+        out.u32(pages[3]);
+        out.i64(self.reach_ms);
+        out.i64(self.removed_from_ms);
         assert_eq!(out.0.len(), end, "an entry has {ENTRY_BYTES} bytes");
     }
 
-    /// Reads an entry of [`ENTRY_BYTES`].
-    pub(crate) fn read(from: &mut Reader<'_>) -> Self {
+    /// Bytes of an entry of a version, if there is that version.
+    pub(crate) fn bytes_of(version: u16) -> Option<usize> {
+        [ENTRY_1_BYTES, ENTRY_BYTES].get(usize::from(version).checked_sub(1)?).copied()
+    }
+
+    /// Reads an entry of a version, which has [`Self::bytes_of`] it.
+    pub(crate) fn read(from: &mut Reader<'_>, version: u16) -> Self {
         let (number, generation, start_ms) = (from.u64(), from.u64(), from.i64());
         let [rows, objects, removals] = [from.u32(), from.u32(), from.u32()].map(u64::from);
         let (index_crc, bytes) = (from.u32(), from.u64());
@@ -87,9 +105,17 @@ impl RunEntry {
             y: (from.i32(), from.i32()),
             object: (from.u64(), from.u64()),
         };
-        let pages = [from.u32(), from.u32(), from.u32()];
+        let [fixes, directory, removed] = [from.u32(), from.u32(), from.u32()];
         let (index_bytes, index_offset) = (from.u32(), from.u64());
         let partition = Partition { start_ms, length_ms: from.i64() };
+        let (returns, returned, reach_ms, removed_from_ms) = if version > 1 {
+            (from.u32(), from.u32(), from.i64(), from.i64())
+        } else if removals > 0 {
+            (0, 0, partition.end_ms() - 1, partition.start_ms)
+        } else {
+            (0, 0, i64::MIN, i64::MAX)
+        };
+        let pages = [fixes, directory, removed, returned];
         Self {
             number,
             generation,
@@ -99,6 +125,9 @@ impl RunEntry {
             removals,
             bytes,
             zone,
+            returns: u64::from(returns),
+            reach_ms,
+            removed_from_ms,
             pages,
             index_bytes,
             index_offset,
@@ -119,6 +148,7 @@ impl RunEntry {
             (is_aligned, "its partition is none"),
             (self.rows <= RUN_ROWS_MAX && self.objects <= self.rows, "its counts are too large"),
             (self.rows == 0 || in_partition, "its times leave its partition"),
+            (end_ms.is_none_or(|end| self.reach_ms <= end), "its removals leave its partition"),
             (self.index_bytes as usize <= INDEX_BYTES_MAX, "its index is too long"),
             (
                 self.index_offset.saturating_add(self.index_bytes.into()) <= self.bytes,
@@ -163,7 +193,7 @@ impl Footer {
         self.entry.write(&mut out);
         out.u32(shoal_position_log::checksum(&out.0));
         let mut page = [0; FOOTER_BYTES];
-        page[..FOOTER_USED_BYTES].copy_from_slice(&out.0);
+        page[..out.0.len()].copy_from_slice(&out.0);
         page
     }
 
@@ -173,18 +203,17 @@ impl Footer {
         if bytes.len() < FOOTER_BYTES || bytes[..8] != MAGIC {
             return damaged("the file does not end as a run of a history");
         }
-        let checked = &bytes[..FOOTER_USED_BYTES - 4];
-        let stored = Reader(&bytes[FOOTER_USED_BYTES - 4..]).u32();
-        if shoal_position_log::checksum(checked) != stored {
-            return damaged("the checksum of the footer differs");
-        }
-        let mut from = Reader(&checked[8..]);
+        let mut from = Reader(&bytes[8..]);
         let found = from.u16();
-        if found != VERSION {
+        let Some(entry_bytes) = RunEntry::bytes_of(found) else {
             return Err(LogError::Version { file: file.to_owned(), found, supported: VERSION });
+        };
+        let (checked, rest) = bytes.split_at(FOOTER_HEAD_BYTES + entry_bytes);
+        if shoal_position_log::checksum(checked) != Reader(rest).u32() {
+            return damaged("the checksum of the footer differs");
         }
         from.u16();
         from.u32();
-        Ok(Self { fleet_id: from.u128(), entry: RunEntry::read(&mut from) })
+        Ok(Self { fleet_id: from.u128(), entry: RunEntry::read(&mut from, found) })
     }
 }

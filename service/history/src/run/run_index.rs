@@ -20,7 +20,7 @@ pub(crate) const FIRST_COLUMN: u16 = 256;
 /// Pages and zones of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunIndex {
-    /// Fixes, objects and removals, in this order.
+    /// Fixes, objects, removals and returns, in this order.
     pub(crate) pages: Vec<PageEntry>,
     /// Of each tile.
     pub(crate) zones: Vec<Zone>,
@@ -94,7 +94,7 @@ impl RunIndex {
         Ok(Self { pages, zones })
     }
 
-    /// The pages of one kind: 0 fixes, 1 objects, 2 removals; and the number of the first.
+    /// The pages of one kind: 0 fixes, 1 objects, 2 removals, 3 returns; and the number of the first.
     pub(crate) fn pages_of(&self, entry: &RunEntry, kind: usize) -> (usize, &[PageEntry]) {
         let first: u32 = entry.pages[..kind].iter().sum();
         let (first, count) = (first as usize, entry.pages[kind] as usize);

@@ -1,4 +1,4 @@
-//! Reads one run for one query: tiles, the directory of its objects, its removals.
+//! Reads one run for one query: tiles, the directory of its objects, its removals and returns.
 //!
 //! It holds the block, the tile and the page of the directory that were read last, so that reads
 //! in order decode nothing twice.
@@ -21,11 +21,15 @@ use super::run_index::{FIRST_COLUMN, RunIndex, decode_columns};
 use crate::error::HistoryError;
 use crate::limits::{BLOCK_TILES, TILE_ROWS};
 use crate::query::QueryBudget;
+use crate::removal::{Mark, Removal, Return};
 
 const OBJECTS: [ValueType; 4] = [ValueType::U64, ValueType::U32, ValueType::U32, ValueType::U32];
 /// Tiles that are decoded at once: half a megabyte of columns, which stays in a core's cache.
 const SPAN_TILES: usize = 16;
-const REMOVALS: [ValueType; 2] = [ValueType::U64, ValueType::I64];
+const REMOVALS: [ValueType; 4] = [ValueType::U64, ValueType::I64, ValueType::U64, ValueType::I64];
+/// Of version 1.
+const REMOVALS_1: [ValueType; 2] = [ValueType::U64, ValueType::I64];
+const RETURNS: [ValueType; 3] = [ValueType::U64, ValueType::I64, ValueType::U64];
 
 /// Where the fixes of an object lie in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -431,18 +435,75 @@ impl RunReader {
         Ok((objects, entries))
     }
 
-    /// Calls `visit` with all removals, (object, clock) ascending; object `u64::MAX` is a clear.
-    pub(crate) fn removals(&self, mut visit: impl FnMut(u64, i64)) -> Result<(), HistoryError> {
+    /// Calls `visit` with all removals, ascending.
+    pub(crate) fn removals(&self, mut visit: impl FnMut(Removal)) -> Result<(), HistoryError> {
         let (first, pages) = self.index.pages_of(self.entry(), 2);
+        (first..first + pages.len()).try_for_each(|page| self.removal_page(page, &mut visit))
+    }
+
+    /// Calls `visit` at least with the removals of some ascending objects.
+    pub(crate) fn removals_of(
+        &self,
+        objects: &[u64],
+        mut visit: impl FnMut(Removal),
+    ) -> Result<(), HistoryError> {
+        let (first, pages) = self.index.pages_of(self.entry(), 2);
+        for (at, page) in pages.iter().enumerate() {
+            let end = pages.get(at + 1).map_or(u64::MAX, |next| next.first_object);
+            let from = objects.partition_point(|object| *object < page.first_object);
+            if objects.get(from).is_some_and(|object| *object <= end) {
+                self.removal_page(first + at, &mut visit)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn removal_page(
+        &self,
+        page: usize,
+        visit: &mut impl FnMut(Removal),
+    ) -> Result<(), HistoryError> {
+        let table = self.table(page)?;
+        let unsorted = |reason| self.unsorted(page, reason);
+        if table.chunks().len() == REMOVALS_1.len() {
+            // Version 1: it ended all up to its clock, whenever that arrived.
+            let decoded = decode_columns(&table, 0..table.rows(), REMOVALS_1);
+            let [Values::U64(objects), Values::I64(clocks)] = decoded.map_err(unsorted)? else {
+                unreachable!("types were compared")
+            };
+            for (object, clock_ms) in objects.into_iter().zip(clocks) {
+                let mark = Mark { number: 0, reach_ms: clock_ms };
+                visit(Removal { object, clock_ms, mark });
+            }
+            return Ok(());
+        }
+        let decoded = decode_columns(&table, 0..table.rows(), REMOVALS);
+        let [Values::U64(objects), Values::I64(clocks), Values::U64(numbers), Values::I64(reaches)] =
+            decoded.map_err(unsorted)?
+        else {
+            unreachable!("types were compared")
+        };
+        for (row, object) in objects.into_iter().enumerate() {
+            let mark = Mark { number: numbers[row], reach_ms: reaches[row] };
+            visit(Removal { object, clock_ms: clocks[row], mark });
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with all returns, ascending.
+    pub(crate) fn returns(&self, mut visit: impl FnMut(Return)) -> Result<(), HistoryError> {
+        let (first, pages) = self.index.pages_of(self.entry(), 3);
         for page in first..first + pages.len() {
             let table = self.table(page)?;
-            let decoded = decode_columns(&table, 0..table.rows(), REMOVALS);
-            let [Values::U64(objects), Values::I64(clocks)] =
+            let decoded = decode_columns(&table, 0..table.rows(), RETURNS);
+            let [Values::U64(objects), Values::I64(times), Values::U64(numbers)] =
                 decoded.map_err(|reason| self.unsorted(page, reason))?
             else {
                 unreachable!("types were compared")
             };
-            objects.into_iter().zip(clocks).for_each(|(object, clock)| visit(object, clock));
+            for (row, object) in objects.into_iter().enumerate() {
+                visit(Return { object, time_ms: times[row], number: numbers[row] });
+            }
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use super::zone::Zone;
 use crate::error::HistoryError;
 use crate::limits::{BLOCK_ROWS, TABLE_PAGE_ROWS, TILE_ROWS};
 use crate::partition::Partition;
+use crate::removal::{Removal, Return};
 
 /// Pages and index begin at multiples of this many bytes.
 const ALIGN_BYTES: usize = 8;
@@ -62,7 +63,7 @@ pub(crate) struct RunWriter {
     index: RunIndex,
     /// In the order of rows; their rows are counted when the next object begins.
     objects: Vec<(u64, ObjectEntry)>,
-    pages: [u32; 3],
+    pages: [u32; 4],
     rows: u64,
     zone: Zone,
 }
@@ -78,7 +79,7 @@ impl RunWriter {
             columns: FixColumns::new(),
             index: RunIndex::default(),
             objects: Vec::new(),
-            pages: [0; 3],
+            pages: [0; 4],
             rows: 0,
             zone: Zone::EMPTY,
         })
@@ -129,9 +130,13 @@ impl RunWriter {
         Ok(self.file.append(&page)?)
     }
 
-    /// Completes the run with removals, (object, clock) ascending, makes it durable and gives it
-    /// its name.
-    pub(crate) fn finish(mut self, removals: &[(u64, i64)]) -> Result<RunEntry, HistoryError> {
+    /// Completes the run with removals and returns, ascending, makes it durable and gives it its
+    /// name.
+    pub(crate) fn finish(
+        mut self,
+        removals: &[Removal],
+        returns: &[Return],
+    ) -> Result<RunEntry, HistoryError> {
         if !self.columns.is_empty() {
             self.end_block()?;
         }
@@ -149,11 +154,22 @@ impl RunWriter {
         }
         for page in removals.chunks(TABLE_PAGE_ROWS) {
             let columns = [
-                Values::U64(page.iter().map(|(object, _)| *object).collect()),
-                Values::I64(page.iter().map(|(_, clock_ms)| *clock_ms).collect()),
+                Values::U64(page.iter().map(|it| it.object).collect()),
+                Values::I64(page.iter().map(|it| it.clock_ms).collect()),
+                Values::U64(page.iter().map(|it| it.mark.number).collect()),
+                Values::I64(page.iter().map(|it| it.mark.reach_ms).collect()),
             ];
             let encoded = self.run.planners.get().removals(columns)?;
-            self.end_page(2, encoded, page.len(), page[0].0)?;
+            self.end_page(2, encoded, page.len(), page[0].object)?;
+        }
+        for page in returns.chunks(TABLE_PAGE_ROWS) {
+            let columns = [
+                Values::U64(page.iter().map(|it| it.object).collect()),
+                Values::I64(page.iter().map(|it| it.time_ms).collect()),
+                Values::U64(page.iter().map(|it| it.number).collect()),
+            ];
+            let encoded = self.run.planners.get().returns(columns)?;
+            self.end_page(3, encoded, page.len(), page[0].object)?;
         }
         let index = self.index.encode(self.run.partition.start_ms, &mut self.run.planners.get())?;
         let index_offset = self.file.length();
@@ -167,6 +183,9 @@ impl RunWriter {
             rows: self.rows,
             objects: objects.len() as u64,
             removals: removals.len() as u64,
+            returns: returns.len() as u64,
+            reach_ms: removals.iter().map(|it| it.mark.reach_ms).max().unwrap_or(i64::MIN),
+            removed_from_ms: removals.iter().map(|it| it.clock_ms).min().unwrap_or(i64::MAX),
             bytes: self.file.length() + FOOTER_BYTES as u64,
             zone: self.zone,
             pages: self.pages,

@@ -13,16 +13,8 @@ use shoal_testkit::GoldenFolder;
 
 use crate::world::{EVERYWHERE, FOLDER, Inside, PARTITION_MS, START_MS, Shape, World, rows, scan};
 
-const FILES: [&str; 5] = [
-    "history.manifest",
-    "0000000000000001.run",
-    "0000000000000002.run",
-    "0000000000000003.run",
-    "0000000000000004.run",
-];
-
-fn path(name: &str) -> PathBuf {
-    GoldenFolder { package: env!("CARGO_MANIFEST_DIR") }.path("v1").join(name)
+fn path(version: &str, name: &str) -> PathBuf {
+    GoldenFolder { package: env!("CARGO_MANIFEST_DIR") }.path(version).join(name)
 }
 
 /// Fix `index` of the first batch.
@@ -41,59 +33,100 @@ fn correction() -> FixRow {
     FixRow { x: -7, ..fix(1_501) }
 }
 
+/// The same identity again, behind the clear.
+fn returned() -> FixRow {
+    FixRow { y: 9, ..fix(10) }
+}
+
 fn batches() -> [Batch; 2] {
     let (mut first, mut second) = (Batch::default(), Batch::default());
     (0..3_000).for_each(|index| first.fix(fix(index)));
-    first.removal(3, START_MS + 2 * PARTITION_MS);
+    first.removal(3);
+    first.end_cycle(START_MS + 2 * PARTITION_MS);
     second.fix(correction());
-    second.clear_all(START_MS + 500);
+    second.clear_all();
+    second.end_cycle(START_MS + 500);
+    second.fix(returned());
     [first, second]
 }
 
-#[test]
-fn history_version_1() {
-    let mut world = World::new(1, Shape { objects: 5, batch_rows: 1, partitions: 1 });
-    if GoldenFolder::is_written() {
-        world.open().unwrap();
-        for (epoch, mut batch) in (1..).zip(batches()) {
-            let watermark = world.watermark(epoch);
-            world.writer().seal(&mut batch, watermark).unwrap();
-        }
-        world.writer().begin_erase(&[4]).unwrap();
-        fs::create_dir_all(path("")).unwrap();
-        for name in world.disk.list(FOLDER).unwrap() {
-            if !path(&name).exists() {
-                let bytes = world.disk.bytes(&format!("{FOLDER}/{name}")).unwrap();
-                fs::write(path(&name), bytes).unwrap();
-            }
-        }
-    }
-    let mut world = World::new(1, Shape { objects: 5, batch_rows: 1, partitions: 1 });
+fn world() -> World {
+    World::new(1, Shape { objects: 5, batch_rows: 1, partitions: 1 })
+}
+
+/// Opens the files of a version, and compares all fixes but those that later batches replaced.
+fn open(version: &str, replaced: &[(usize, FixRow)]) -> World {
+    let mut world = world();
     world.disk.create_dir(FOLDER).unwrap();
-    for name in FILES {
-        let bytes = fs::read(path(name)).expect("golden files are part of the tree");
-        world.disk.put(&format!("{FOLDER}/{name}"), &bytes);
+    for file in fs::read_dir(path(version, "")).expect("golden files are part of the tree") {
+        let file = file.unwrap();
+        let name = file.file_name().into_string().unwrap();
+        world.disk.put(&format!("{FOLDER}/{name}"), &fs::read(file.path()).unwrap());
     }
     world.open().unwrap();
     assert_eq!(world.writer().watermark().position.epoch, 2);
     assert!(world.writer().is_erasing());
     let mut found = scan(world.version(), (i64::MIN / 4, i64::MAX / 4), EVERYWHERE);
     found.sort_by_key(|row| row.time_ms);
-    let expected: Vec<FixRow> = (0..3_000)
-        .map(|index| if index == 1_501 { correction() } else { fix(index) })
-        .filter(|row| row.object != 4)
-        .collect();
+    let mut expected: Vec<FixRow> = (0..3_000).map(fix).collect();
+    replaced.iter().for_each(|(index, row)| expected[*index] = *row);
+    expected.retain(|row| row.object != 4);
     assert_eq!(found, expected);
+    world
+}
 
-    let as_of = |time_ms| {
-        let query = AsOfQuery { time_ms, ttl_ms: None, objects: None };
-        let budget = QueryBudget::unlimited();
-        let mut as_of = AsOf::new(world.version(), query, Inside(EVERYWHERE), budget);
-        let mut out = shoal_codec::FixColumns::new();
-        while as_of.next(&mut out).unwrap() {}
-        rows(&out).iter().map(|row| row.object).collect::<Vec<_>>()
-    };
-    assert_eq!(as_of(START_MS + 499), [0, 1, 2, 3]);
-    assert_eq!(as_of(START_MS + 500), []);
-    assert_eq!(as_of(START_MS + 2 * PARTITION_MS), [0, 1, 2]);
+/// The objects as of a moment.
+fn as_of(world: &World, time_ms: i64) -> Vec<u64> {
+    let query = AsOfQuery { time_ms, ttl_ms: None, objects: None };
+    let budget = QueryBudget::unlimited();
+    let mut as_of = AsOf::new(world.version(), query, Inside(EVERYWHERE), budget);
+    let mut out = shoal_codec::FixColumns::new();
+    while as_of.next(&mut out).unwrap() {}
+    rows(&out).iter().map(|row| row.object).collect()
+}
+
+/// A removal of this version ends all up to its clock, whenever that arrives.
+#[test]
+fn history_version_1() {
+    let world = open("v1", &[(1_501, correction())]);
+    assert_eq!(as_of(&world, START_MS + 499), [0, 1, 2, 3]);
+    assert_eq!(as_of(&world, START_MS + 500), []);
+    assert_eq!(as_of(&world, START_MS + 2 * PARTITION_MS), [0, 1, 2]);
+}
+
+#[test]
+fn history_version_1_is_continued() {
+    let mut world = open("v1", &[(1_501, correction())]);
+    let mut batch = Batch::default();
+    batch.fix(returned());
+    let watermark = world.watermark(3);
+    world.writer().seal(&mut batch, watermark).unwrap();
+    world.open().unwrap();
+    assert_eq!(as_of(&world, START_MS + 500), [0]);
+    assert_eq!(as_of(&world, START_MS + 2 * PARTITION_MS), [0, 1, 2]);
+}
+
+#[test]
+fn history_version_2() {
+    if GoldenFolder::is_written() {
+        let mut world = world();
+        world.open().unwrap();
+        for (epoch, mut batch) in (1..).zip(batches()) {
+            let watermark = world.watermark(epoch);
+            world.writer().seal(&mut batch, watermark).unwrap();
+        }
+        world.writer().begin_erase(&[4]).unwrap();
+        fs::create_dir_all(path("v2", "")).unwrap();
+        for name in world.disk.list(FOLDER).unwrap() {
+            if !path("v2", &name).exists() {
+                let bytes = world.disk.bytes(&format!("{FOLDER}/{name}")).unwrap();
+                fs::write(path("v2", &name), bytes).unwrap();
+            }
+        }
+    }
+    let world = open("v2", &[(1_501, correction()), (10, returned())]);
+    assert_eq!(as_of(&world, START_MS + 499), [0, 1, 2, 3]);
+    // What arrived before the clear is over, also where its time is later.
+    assert_eq!(as_of(&world, START_MS + 500), [0]);
+    assert_eq!(as_of(&world, START_MS + 2 * PARTITION_MS), [0]);
 }

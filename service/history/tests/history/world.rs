@@ -139,11 +139,13 @@ impl World {
             };
             match self.below(40) {
                 0 => {
-                    batch.removal(object, time_ms);
+                    batch.removal(object);
+                    batch.end_cycle(time_ms);
                     model.remove(Some(object), time_ms);
                 }
                 1 if self.below(10) == 0 => {
-                    batch.clear_all(time_ms);
+                    batch.clear_all();
+                    batch.end_cycle(time_ms);
                     model.remove(None, time_ms);
                 }
                 _ => {

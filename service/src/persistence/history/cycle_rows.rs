@@ -43,7 +43,15 @@ impl CycleRows {
                     block.decode_rows(0..block.rows(), &mut self.columns).is_ok()
                 }
                 RequestBody::Rows(body) => self.decode(body)?,
-                RequestBody::Remove(_) | RequestBody::Clear => false,
+                RequestBody::Remove(objects) => {
+                    let objects = objects.iter().filter(|object| *object != u64::MAX);
+                    objects.for_each(|object| batch.removal(object));
+                    false
+                }
+                RequestBody::Clear => {
+                    batch.clear_all();
+                    false
+                }
             };
             if !is_decoded {
                 continue;
@@ -63,16 +71,7 @@ impl CycleRows {
             return Err(format!("refused row {refused:?} does not exist"));
         }
         self.clock_ms = cycle.clock_ms.unwrap_or(latest_ms);
-        for request in cycle.requests() {
-            match request.body {
-                RequestBody::Remove(objects) => objects
-                    .iter()
-                    .filter(|object| *object != u64::MAX)
-                    .for_each(|object| batch.removal(object, self.clock_ms)),
-                RequestBody::Clear => batch.clear_all(self.clock_ms),
-                RequestBody::Block(_) | RequestBody::Rows(_) => {}
-            }
-        }
+        batch.end_cycle(self.clock_ms);
         Ok(())
     }
 

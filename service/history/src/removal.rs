@@ -1,0 +1,59 @@
+//! Removals, and the fixes that arrived behind one although their time is in its reach.
+//!
+//! The live state follows the order of arrival: a fix that arrives after a removal brings its object
+//! back, whatever its time. The history keeps that order without a column for each fix: a removal has
+//! a number, and a *reach*, the greatest time of all fixes that arrived before it. A fix beyond the
+//! reach arrived later. One within it arrived earlier, unless a *return* says otherwise.
+
+/// Stands for all objects in a list of removals; it is no object's id.
+pub(crate) const EVERY_OBJECT: u64 = u64::MAX;
+
+/// The removal of an object, or of all: a clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Removal {
+    /// The object, or [`EVERY_OBJECT`].
+    pub(crate) object: u64,
+    /// The fleet's clock at which it acted.
+    pub(crate) clock_ms: i64,
+    /// Its number and reach.
+    pub(crate) mark: Mark,
+}
+
+/// What a removal ends: of two, the later one is the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark {
+    /// Removals are numbered in the order of arrival, from 1.
+    pub(crate) number: u64,
+    /// No fix that arrived before it has a greater time.
+    pub(crate) reach_ms: i64,
+}
+
+/// A fix that arrived after a removal of its object with a time within its reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Return {
+    /// Identity of the fix.
+    pub(crate) object: u64,
+    /// See `object`.
+    pub(crate) time_ms: i64,
+    /// Number of the last removal of the object, or of all, before it.
+    pub(crate) number: u64,
+}
+
+impl Removal {
+    /// It belongs to the partition of this time: it is dropped when all that it ends is.
+    pub(crate) fn time_ms(&self) -> i64 {
+        self.clock_ms.max(self.mark.reach_ms)
+    }
+}
+
+/// Sorts returns by identity; of equal ones the last to arrive remains.
+pub(crate) fn sort_returns(returns: &mut Vec<Return>) {
+    returns.sort_unstable();
+    returns.dedup_by(|later, earlier| {
+        let is_same = (later.object, later.time_ms) == (earlier.object, earlier.time_ms);
+        if is_same {
+            *earlier = *later;
+        }
+        is_same
+    });
+}
