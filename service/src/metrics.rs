@@ -78,7 +78,7 @@ pub struct ReplicationDepth {
 /// Name, help and value of a gauge of a fleet.
 type FleetGauge = (&'static str, &'static str, fn(&FleetReading) -> u64);
 
-const FLEET_GAUGES: [FleetGauge; 30] = [
+const FLEET_GAUGES: [FleetGauge; 31] = [
     ("objects", "Objects after the last cycle", |fleet| fleet.view.objects),
     ("epoch", "Last cycle applied", |fleet| fleet.view.epoch),
     ("clock_milliseconds", "The fleet's clock, Unix milliseconds", |fleet| {
@@ -126,6 +126,9 @@ const FLEET_GAUGES: [FleetGauge; 30] = [
     ("history_rows", "Rows of these runs", |fleet| fleet.history.rows),
     ("history_bytes", "Bytes of these runs", |fleet| fleet.history.bytes),
     ("history_sealed_rows", "Rows that became part of runs", |fleet| fleet.history.sealed_rows),
+    ("history_dropped_rows", "Rows that were too old to be kept when they arrived", |fleet| {
+        fleet.history.dropped_rows
+    }),
     ("history_merges", "Merges of runs", |fleet| fleet.history.merges),
     ("history_retries", "Writes of the history that failed for lack of space", |fleet| {
         fleet.history.retries

@@ -167,18 +167,18 @@ impl Batch {
         self.returns.sort_by_key(|returned| partition(returned.time_ms));
     }
 
-    /// The fixes and removals of each partition, sorted: those of the shortest length, or longer
-    /// ones that `partition_of` returns for a time.
+    /// What arrived for each partition, sorted. `choose` replaces the partitions, which have the
+    /// shortest length first and ascend, by longer ones.
     pub(crate) fn parts(
         &mut self,
         partition_ms: i64,
-        partition_of: impl Fn(i64) -> Partition,
+        choose: impl FnOnce(&mut [Filled]),
     ) -> Vec<Part<'_>> {
         self.sort(partition_ms);
         let start = |time_ms: i64| Partition::of(time_ms, partition_ms).start_ms;
         let (mut rows, mut removals) = (&self.rows[..], &self.removals[..]);
         let mut returns = &self.returns[..];
-        let mut parts: Vec<Part<'_>> = Vec::new();
+        let (mut filled, mut shortest) = (Vec::new(), Vec::new());
         loop {
             let starts =
                 [rows.first().map(|row| row.time_ms), removals.first().map(Removal::time_ms)];
@@ -186,21 +186,28 @@ impl Batch {
             let fixes = rows.partition_point(|row| start(row.time_ms) == first);
             let ends = removals.partition_point(|removal| start(removal.time_ms()) == first);
             let back = returns.partition_point(|returned| start(returned.time_ms) == first);
-            let partition = partition_of(first);
-            match parts.last_mut().filter(|part| part.partition == partition) {
+            let partition = Partition::of(first, partition_ms);
+            let newest_ms = rows[..fixes].iter().map(|row| row.time_ms).max();
+            filled.push(Filled { partition, rows: fixes, newest_ms });
+            shortest.push((&rows[..fixes], &removals[..ends], &returns[..back]));
+            (rows, removals, returns) = (&rows[fixes..], &removals[ends..], &returns[back..]);
+        }
+        choose(&mut filled);
+        let mut parts: Vec<Part<'_>> = Vec::new();
+        for (Filled { partition, .. }, (rows, removals, returns)) in filled.iter().zip(shortest) {
+            match parts.last_mut().filter(|part| part.partition == *partition) {
                 Some(part) => {
-                    part.rows.to_mut().extend_from_slice(&rows[..fixes]);
-                    part.removals.to_mut().extend_from_slice(&removals[..ends]);
-                    part.returns.to_mut().extend_from_slice(&returns[..back]);
+                    part.rows.to_mut().extend_from_slice(rows);
+                    part.removals.to_mut().extend_from_slice(removals);
+                    part.returns.to_mut().extend_from_slice(returns);
                 }
                 None => parts.push(Part {
-                    partition,
-                    rows: Cow::Borrowed(&rows[..fixes]),
-                    removals: Cow::Borrowed(&removals[..ends]),
-                    returns: Cow::Borrowed(&returns[..back]),
+                    partition: *partition,
+                    rows: Cow::Borrowed(rows),
+                    removals: Cow::Borrowed(removals),
+                    returns: Cow::Borrowed(returns),
                 }),
             }
-            (rows, removals, returns) = (&rows[fixes..], &removals[ends..], &returns[back..]);
         }
         for part in &mut parts {
             // Only those of several shortest partitions are owned.
@@ -216,6 +223,16 @@ impl Batch {
         }
         parts
     }
+}
+
+/// A partition for which something arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filled {
+    pub(crate) partition: Partition,
+    /// Its fixes.
+    pub(crate) rows: usize,
+    /// Their greatest time.
+    pub(crate) newest_ms: Option<i64>,
 }
 
 /// What arrived for one partition.
@@ -295,10 +312,13 @@ mod tests {
         let next = batch.arrange(BEFORE, |_, _| unreachable!("no run has a removal")).unwrap();
         assert_eq!((next, batch.len()), (11, 6));
         let mut found = |coarse_from: i64| {
-            let of = |time_ms| {
-                Partition::of(time_ms, [1_000, 8_000][usize::from(time_ms >= coarse_from)])
-            };
-            let parts = batch.parts(1_000, of);
+            let parts = batch.parts(1_000, |filled| {
+                for Filled { partition, .. } in filled {
+                    if partition.start_ms >= coarse_from {
+                        *partition = Partition::of(partition.start_ms, 8_000);
+                    }
+                }
+            });
             let seen = |part: &Part<'_>| {
                 let xs: Vec<i32> = part.rows.iter().map(|row| row.x).collect();
                 (part.partition.start_ms, xs, part.removals.len())
@@ -338,7 +358,7 @@ mod tests {
             Ok(HashMap::from([(1, Mark { number: 4, reach_ms: 60 })]))
         });
         assert_eq!(next.unwrap(), 11);
-        let parts = batch.parts(1_000, |time_ms| Partition::of(time_ms, 1_000));
+        let parts = batch.parts(1_000, |_| ());
         assert_eq!(parts.len(), 1);
         let removal = |object, number, reach_ms| Removal {
             object,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use shoal_codec::SpaceTag;
 use shoal_position_log::{LogError, Storage};
 
-use crate::batch::{Batch, Part};
+use crate::batch::{Batch, Filled, Part};
 use crate::error::HistoryError;
 use crate::history::History;
 use crate::limits::{
@@ -65,8 +65,10 @@ pub struct Sealed {
     pub runs: u64,
     /// Bytes of the new runs.
     pub bytes: u64,
-    /// Fixes of partitions that are no longer kept, or of objects that are being erased.
+    /// Fixes of partitions that are no longer kept.
     pub dropped: u64,
+    /// Fixes of objects that are being erased.
+    pub erased: u64,
 }
 
 /// The writer.
@@ -128,6 +130,7 @@ impl HistoryWriter {
                 next_generation: 1,
                 next_removal: 1,
                 floor_ms: i64::MIN,
+                reached_ms: i64::MIN,
                 watermark: Watermark::default(),
                 runs: Vec::new(),
                 erasing: Vec::new(),
@@ -193,15 +196,27 @@ impl HistoryWriter {
         let mut next = self.manifest.clone();
         next.next_removal =
             batch.arrange(before, |objects, from_ms| version.last_removals(objects, from_ms))?;
-        let parts = batch.parts(self.manifest.partition_ms, |time| version.partition_of(time));
+        let partition_ms = self.manifest.partition_ms;
+        let parts = batch.parts(partition_ms, |filled| {
+            next.reached_ms = match next.reached_ms {
+                // Nothing can be lost yet.
+                i64::MIN => first_reached(filled, watermark.clock_ms),
+                reached_ms => reached_by(filled, reached_ms, partition_ms),
+            };
+            // Fixes may have come further than the clock.
+            let open_ms = watermark.clock_ms.max(next.reached_ms);
+            version.choose_partitions(filled, version.partition_of(open_ms).start_ms);
+        });
         next.watermark = watermark;
         next.floor_ms = self.floor_for(parts.iter().map(|part| part.partition));
         next.next_generation += 1;
         let mut sealed = Sealed::default();
         let mut added = Vec::new();
         for Part { partition, rows, removals, returns } in parts {
-            let before = sealed.rows;
-            if partition.start_ms >= next.floor_ms {
+            if partition.start_ms < next.floor_ms {
+                sealed.dropped += rows.len() as u64;
+            } else {
+                let before = sealed.rows;
                 let run = self.new_run(&mut next, partition, self.manifest.next_generation);
                 let cells = cells_of(&version, partition, &rows)?;
                 let entry = write_sorted(run, &version, &rows, &cells, &removals, &returns)?;
@@ -211,16 +226,24 @@ impl HistoryWriter {
                     sealed.runs += 1;
                     added.push(entry);
                 }
+                sealed.erased += rows.len() as u64 - (sealed.rows - before);
             }
-            sealed.dropped += rows.len() as u64 - (sealed.rows - before);
         }
         self.commit(next, &[], added)?;
         Ok(sealed)
     }
 
+    /// How far fixes have come. It begins with the newest of the first batch, at most at the clock;
+    /// then each fix moves it to its own time, but by the length of the shortest partition at most.
+    /// Retention by age follows it, so that neither a clock nor a fix that is far ahead ends the past.
+    #[must_use]
+    pub fn reached_ms(&self) -> Option<i64> {
+        (self.manifest.reached_ms != i64::MIN).then_some(self.manifest.reached_ms)
+    }
+
     /// Drops the partitions that end before `from_ms`, and then the oldest ones while the runs have
-    /// more than `bytes_max`. Later fixes of these times are dropped too. Returns the runs that
-    /// were dropped.
+    /// more than `bytes_max`; never the newest one, nor those from the clock of the watermark on.
+    /// Later fixes of the times before are dropped too. Returns the runs that were dropped.
     ///
     /// # Errors
     /// [`HistoryError::File`].
@@ -231,15 +254,18 @@ impl HistoryWriter {
     ) -> Result<u64, HistoryError> {
         self.check_running()?;
         let version = self.history.version();
+        let Some((newest_ms, _)) = version.partitions.last_key_value() else { return Ok(0) };
+        let open_ms = version.partition_of(version.watermark.clock_ms).start_ms;
+        let last_ms = open_ms.min(*newest_ms);
         let mut floor_ms = self.manifest.floor_ms;
         if let Some(from_ms) = from_ms {
-            floor_ms = floor_ms.max(version.partition_of(from_ms).start_ms);
+            floor_ms = floor_ms.max(version.partition_of(from_ms).start_ms.min(last_ms));
         }
         let mut bytes = version.bytes();
         for runs in version.partitions.values() {
             let partition = runs[0].entry.partition;
             let is_within = bytes_max.is_none_or(|bytes_max| bytes <= bytes_max);
-            if partition.start_ms >= floor_ms && is_within {
+            if partition.start_ms >= floor_ms && (is_within || partition.end_ms() > last_ms) {
                 break;
             }
             bytes -= runs.iter().map(|file| file.entry.bytes).sum::<u64>();
@@ -371,6 +397,22 @@ impl HistoryWriter {
         self.manifest = next;
         Ok(())
     }
+}
+
+/// How far the first fixes have come.
+fn first_reached(filled: &[Filled], clock_ms: i64) -> i64 {
+    let newest_ms = filled.iter().filter_map(|filled| filled.newest_ms).max();
+    newest_ms.map_or(i64::MIN, |newest_ms| newest_ms.min(clock_ms))
+}
+
+/// How far fixes have come with those of some ascending partitions.
+fn reached_by(filled: &[Filled], mut reached_ms: i64, partition_ms: i64) -> i64 {
+    for Filled { rows, newest_ms, .. } in filled {
+        let Some(newest_ms) = *newest_ms else { continue };
+        let step_ms = partition_ms.saturating_mul(*rows as i64);
+        reached_ms = reached_ms.max(newest_ms.min(reached_ms.saturating_add(step_ms)));
+    }
+    reached_ms
 }
 
 /// Removes the files of runs that the manifest does not name; all that it names must be there.

@@ -13,7 +13,9 @@ use crate::wire::{Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"\x89SHHIS\r\n";
 /// Bytes before the runs.
-const HEADER_BYTES: usize = 160;
+const HEADER_BYTES: usize = 176;
+/// The same of version 1.
+const HEADER_1_BYTES: usize = 160;
 const FILE: &str = "history.manifest";
 
 /// Up to where the past is complete.
@@ -44,6 +46,8 @@ pub(crate) struct Manifest {
     pub(crate) next_removal: u64,
     /// Partitions before this time are not kept.
     pub(crate) floor_ms: i64,
+    /// How far fixes have come; see [`crate::HistoryWriter::reached_ms`].
+    pub(crate) reached_ms: i64,
     /// What is in.
     pub(crate) watermark: Watermark,
     /// By (partition, generation, number); partitions share no time.
@@ -100,6 +104,7 @@ impl Manifest {
         out.u32(self.runs.len() as u32);
         out.u32(self.erasing.len() as u32);
         out.u64(self.next_removal);
+        out.i64(self.reached_ms);
         out.0.resize(HEADER_BYTES - 4, 0);
         out.u32(checksum(&out.0));
         out.0.append(&mut body.0);
@@ -112,14 +117,16 @@ impl Manifest {
         if bytes.len() < HEADER_BYTES || bytes[..8] != MAGIC {
             return damaged(0, "it is no manifest of a history");
         }
-        if checksum(&bytes[..HEADER_BYTES - 4]) != Reader(&bytes[HEADER_BYTES - 4..]).u32() {
-            return damaged(0, "the checksum of the header differs");
-        }
-        let mut from = Reader(&bytes[8..HEADER_BYTES]);
+        let mut from = Reader(&bytes[8..]);
         let found = from.u16();
         let Some(entry_bytes) = RunEntry::bytes_of(found) else {
             return Err(LogError::Version { file: file.to_owned(), found, supported: VERSION });
         };
+        let header_bytes = if found == 1 { HEADER_1_BYTES } else { HEADER_BYTES };
+        let (checked, rest) = bytes.split_at(header_bytes - 4);
+        if checksum(checked) != Reader(rest).u32() {
+            return damaged(0, "the checksum of the header differs");
+        }
         let (kind, body_crc, fleet_id) = (from.u16(), from.u32(), from.u128());
         let Some(kind) = SpaceKind::from_code(kind) else {
             return damaged(10, "the kind of the space is unknown");
@@ -134,12 +141,13 @@ impl Manifest {
         let (runs, erasing) = (from.u32() as usize, from.u32() as usize);
         // Version 1 has zeros there, and no numbers.
         let next_removal = from.u64().max(1);
-        let end = HEADER_BYTES.saturating_add(runs * entry_bytes).saturating_add(erasing * 8);
-        let Some(body) = bytes.get(HEADER_BYTES..end) else {
-            return damaged(HEADER_BYTES, "the file is shorter than its header states");
+        let reached_ms = if found == 1 { watermark.clock_ms } else { from.i64() };
+        let end = header_bytes.saturating_add(runs * entry_bytes).saturating_add(erasing * 8);
+        let Some(body) = bytes.get(header_bytes..end) else {
+            return damaged(header_bytes, "the file is shorter than its header states");
         };
         if checksum(body) != body_crc {
-            return damaged(HEADER_BYTES, "the checksum of the runs differs");
+            return damaged(header_bytes, "the checksum of the runs differs");
         }
         if space.check().is_err() || !(PARTITION_MS_MIN..=PARTITION_MS_MAX).contains(&partition_ms)
         {
@@ -149,7 +157,7 @@ impl Manifest {
         let runs: Vec<_> = (0..runs).map(|_| RunEntry::read(&mut from, found)).collect();
         for (index, run) in runs.iter().enumerate() {
             if let Some(fault) = run.fault(partition_ms) {
-                return damaged(HEADER_BYTES + index * entry_bytes, fault);
+                return damaged(header_bytes + index * entry_bytes, fault);
             }
         }
         let overlap = runs.windows(2).any(|pair| {
@@ -157,11 +165,11 @@ impl Manifest {
             before != after && before.end_ms() > after.start_ms
         });
         if overlap {
-            return damaged(HEADER_BYTES, "partitions overlap or are not in order");
+            return damaged(header_bytes, "partitions overlap or are not in order");
         }
         let erasing: Vec<u64> = (0..erasing).map(|_| from.u64()).collect();
         if !erasing.is_sorted() {
-            return damaged(HEADER_BYTES, "objects that are being erased are not in order");
+            return damaged(header_bytes, "objects that are being erased are not in order");
         }
         Ok(Self {
             fleet_id,
@@ -171,6 +179,7 @@ impl Manifest {
             next_generation,
             next_removal,
             floor_ms,
+            reached_ms,
             watermark,
             runs,
             erasing,
@@ -217,6 +226,7 @@ mod tests {
             next_generation: 7,
             next_removal: 4,
             floor_ms: i64::MIN,
+            reached_ms: 3_700_000,
             watermark: Watermark { term: 3, position, clock_ms: 3_700_001 },
             runs: vec![run.clone(), RunEntry { number: 6, ..run }],
             erasing: vec![4, 8],

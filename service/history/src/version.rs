@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use shoal_codec::SpaceTag;
 
-use crate::batch::Before;
+use crate::batch::{Before, Filled};
 use crate::error::HistoryError;
+use crate::limits::{COARSER, COARSER_LEVELS, COARSER_ROWS_MAX};
 use crate::manifest::Watermark;
 use crate::partition::Partition;
 use crate::removal::{EVERY_OBJECT, Mark, Removal};
@@ -102,6 +103,41 @@ impl Version {
         let found = before.map(|(_, runs)| runs[0].entry.partition);
         let found = found.filter(|partition| partition.contains(time_ms));
         found.unwrap_or_else(|| Partition::of(time_ms, self.partition_ms))
+    }
+
+    /// Chooses partitions for what arrived: those that have runs, or longer ones in the past where
+    /// little arrived, as `COARSER_ROWS_MAX` says of what may fill them.
+    pub(crate) fn choose_partitions(&self, filled: &mut [Filled], open_ms: i64) {
+        let mut at = 0;
+        while at < filled.len() {
+            let rest = &mut filled[at..];
+            let start_ms = rest[0].partition.start_ms;
+            let found = self.partition_of(start_ms);
+            let longer = |level| Partition::of(start_ms, self.partition_ms * COARSER.pow(level));
+            let of_whole = |whole: Partition| {
+                rest.iter().take_while(move |it| whole.contains(it.partition.start_ms))
+            };
+            let is_sparse = |whole: &Partition| {
+                let rows: usize = of_whole(*whole).map(|it| it.rows).sum();
+                let shortest = (whole.length_ms / self.partition_ms) as u64;
+                let parts = of_whole(*whole).count() as u64;
+                rows as u64 * shortest <= COARSER_ROWS_MAX * parts
+            };
+            let is_free = |whole: &Partition| {
+                whole.end_ms() <= open_ms
+                    && self.floor_ms <= whole.start_ms
+                    && self.partitions_in(whole.start_ms, whole.end_ms() - 1).next().is_none()
+            };
+            let mut levels = (1..=COARSER_LEVELS).rev().map(longer);
+            let chosen = if self.partitions.contains_key(&found.start_ms) {
+                found
+            } else {
+                levels.find(|whole| is_free(whole) && is_sparse(whole)).unwrap_or(found)
+            };
+            let count = of_whole(chosen).count();
+            rest[..count].iter_mut().for_each(|it| it.partition = chosen);
+            at += count;
+        }
     }
 
     /// The partitions that have some of the times between two, both included, ascending.

@@ -137,11 +137,11 @@ impl ReportArgs {
 /// Those of the server and of writing. Refused rows give [`Exit::PartlyRefused`].
 pub async fn run(client: &Client, args: &SendArgs, source: RowSource) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(&args.fleet.fleet).await?;
-    let summary = send(client, args, source, &fleet).await?;
+    let summary = send(client, args, source, &fleet, |_| ()).await?;
     write_summary(args, &summary)
 }
 
-/// Sends everything and waits for the acknowledgements.
+/// Sends everything and waits for the acknowledgements; `see` gets the rows before.
 ///
 /// # Errors
 /// Those of the server.
@@ -150,6 +150,7 @@ pub(super) async fn send(
     args: &SendArgs,
     source: RowSource,
     fleet: &v1::Fleet,
+    mut see: impl FnMut(&[v1::Fix]),
 ) -> Result<ReportSummary, CliError> {
     let mut encoder = match args.encoding {
         RowEncoding::Rows => None,
@@ -178,6 +179,7 @@ pub(super) async fn send(
     let mut summary = ReportSummary::new(&fleet.name);
     while let Some(batch) = batches.next().await {
         summary.unreadable(&batch);
+        see(&batch.fixes);
         for (rows, payload) in payloads(&mut encoder, batch.fixes)? {
             summary.sent(rows);
             stream.send(payload).await?;

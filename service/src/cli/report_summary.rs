@@ -21,6 +21,8 @@ pub struct ReportSummary {
     unreadable_shown: Vec<String>,
     totals: AckTotals,
     elapsed: Duration,
+    /// Of an import: rows that the history does not keep.
+    not_kept: Option<u64>,
 }
 
 impl ReportSummary {
@@ -35,6 +37,7 @@ impl ReportSummary {
             unreadable_shown: Vec::new(),
             totals: AckTotals::default(),
             elapsed: Duration::ZERO,
+            not_kept: None,
         }
     }
 
@@ -61,11 +64,15 @@ impl ReportSummary {
         (self.totals, self.elapsed) = (totals, elapsed);
     }
 
-    /// The last epoch, unless every message was applied before.
+    /// The last epoch of an acknowledgement, if there is one.
     #[must_use]
-    pub fn changed_epoch(&self) -> Option<u64> {
-        let AckTotals { messages, duplicate_messages, epoch, .. } = self.totals;
-        (duplicate_messages < messages).then_some(epoch)
+    pub fn last_epoch(&self) -> Option<u64> {
+        (self.totals.epoch > 0).then_some(self.totals.epoch)
+    }
+
+    /// Takes the number of rows that are older than what the history keeps.
+    pub fn not_kept(&mut self, rows: u64) {
+        self.not_kept = Some(rows);
     }
 
     /// Whether a row was refused, a message failed or a row could not be read.
@@ -109,7 +116,7 @@ impl ReportSummary {
                 json!({ "message": failed.message, "reason": reason, "detail": detail })
             })
             .collect();
-        json!({
+        let mut document = json!({
             "fleet": self.fleet,
             "rows_sent": self.rows_sent,
             "rows": counts_json(&totals.rows),
@@ -123,7 +130,11 @@ impl ReportSummary {
             "epoch": totals.epoch,
             "seconds": self.elapsed.as_secs_f64(),
             "rows_per_s": self.rows_per_s(),
-        })
+        });
+        if let Some(rows) = self.not_kept {
+            document["rows_not_kept"] = json!(rows);
+        }
+        document
     }
 
     /// For people: a few lines.
@@ -146,6 +157,12 @@ impl ReportSummary {
             rows.refused
         );
         let written = written.and_then(|()| self.write_ahead(&mut text));
+        let written = written.and_then(|()| match self.not_kept {
+            Some(rows @ 1..) => {
+                writeln!(text, "  not kept, older than the retention of the history: {rows}")
+            }
+            _ => Ok(()),
+        });
         let written = written.and_then(|()| self.write_refusals(&mut text));
         written.expect("writing to a string does not fail");
         text

@@ -32,7 +32,7 @@ use super::token::Token;
 use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, FOLLOW_WAIT_MS_MAX};
 use crate::metrics::FleetMetrics;
-use crate::persistence::{FleetFolder, FleetLog, HistoryReading};
+use crate::persistence::{FleetFolder, FleetLog, HistoryReading, PastVersion};
 use crate::shares::Requester;
 use crate::subscription::{RegionRequest, Session, Sessions, SubscriptionDepth};
 
@@ -105,6 +105,12 @@ impl Fleet {
     #[must_use]
     pub fn history(&self) -> Option<History> {
         self.log()?.history().map(|history| history.history().clone())
+    }
+
+    /// The present version of that history.
+    pub(crate) fn past(&self) -> Option<PastVersion> {
+        let log = self.log()?;
+        log.history().map(|history| history.past(log))
     }
 
     /// See [`HistoryService.Erase`](shoal_proto::v1): the part of the history and the log.

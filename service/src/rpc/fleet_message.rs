@@ -178,6 +178,8 @@ fn history_message(reading: HistoryReading) -> v1::HistoryState {
         retry_count: reading.retries,
         problem: reading.failed.map(|why| why.to_string()).unwrap_or_default(),
         erasing_count: reading.erasing,
+        dropped_fix_count: reading.dropped_rows,
+        kept_from_ms: reading.kept_from_ms,
     }
 }
 

@@ -24,6 +24,7 @@ use crate::access::{Call, MeteredQuota};
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{CHUNK_BYTES_TARGET, HISTORY_ROWS_MAX, HISTORY_TILES_MAX, HISTORY_TURN_MS};
+use crate::persistence::PastVersion;
 
 /// Rows of a message.
 pub(super) const CHUNK_ROWS: usize = CHUNK_BYTES_TARGET / (size_of::<u64>() + RECORD_BYTES_MAX);
@@ -52,7 +53,7 @@ impl<T: Send + 'static> Rows for Vec<T> {
 pub(super) struct PastQuery {
     call: Call,
     fleet: Arc<Fleet>,
-    version: Arc<Version>,
+    past: PastVersion,
     cancel: CancelOnDrop,
 }
 
@@ -111,10 +112,10 @@ impl PastQuery {
         fleet: &str,
     ) -> Result<Self, ServiceError> {
         let fleet = context.fleet(call, "fleet", fleet)?;
-        let history = fleet.history();
-        let history = history.ok_or_else(|| ServiceError::NoHistory(fleet.name().to_string()))?;
+        let past = fleet.past();
+        let past = past.ok_or_else(|| ServiceError::NoHistory(fleet.name().to_string()))?;
         let cancel = CancelOnDrop(Arc::default());
-        Ok(Self { call: call.clone(), version: history.version(), fleet, cancel })
+        Ok(Self { call: call.clone(), past, fleet, cancel })
     }
 
     pub(super) fn fleet(&self) -> &Arc<Fleet> {
@@ -122,7 +123,7 @@ impl PastQuery {
     }
 
     pub(super) fn version(&self) -> &Arc<Version> {
-        &self.version
+        &self.past.version
     }
 
     /// What the query may take.
@@ -166,13 +167,13 @@ impl PastQuery {
 
     /// What the first message of the answer says.
     pub(super) fn header(&self) -> v1::HistoryHeader {
-        let watermark = self.version.watermark();
+        let watermark = self.past.watermark;
         v1::HistoryHeader {
             fleet: self.fleet.name().as_str().to_owned(),
             term: watermark.term,
             epoch: watermark.position.epoch,
             clock_ms: watermark.clock_ms,
-            kept_from_ms: self.version.kept_from_ms(),
+            kept_from_ms: self.version().kept_from_ms(),
         }
     }
 }

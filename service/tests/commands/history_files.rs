@@ -11,6 +11,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use std::time::SystemTime;
 
 use crate::shoal::{Ran, Served};
 use parquet::data_type::{ByteArray, ByteArrayType, FloatType, Int64Type};
@@ -243,6 +244,42 @@ fn an_export_has_the_objects_the_region_and_the_window_asked_for() {
     assert!(refused.contains("--force"), "{refused}");
     served.run(&format!("history export {} {ALL} --force", none.display())).expect(0);
     assert_eq!(geoparquet(&none).len(), 500);
+}
+
+#[test]
+fn an_import_of_many_years_is_whole() {
+    let (_folder, served) = with_history(&[]);
+    // More hours than a history may have runs, eight years.
+    let line = |hour: u64| format!("1,{},{},1,,,,0", START_MS - hour * 3_600_000, hour % 90);
+    import(&served, &(0..70_000).map(line).collect());
+    let counted = served.run(&format!("history density --cell 90 --json {ALL}")).json(0);
+    assert_eq!(counted["squares"], json!([[0, 0, 0, 70_000]]));
+    let history = &served.run("fleets describe default --json").json(0)["history"];
+    assert!(history["runs"].as_u64().unwrap() < 1_000, "{history}");
+    assert!(history["bytes"].as_u64().unwrap() < 20 << 20, "{history}");
+    assert_eq!((&history["dropped_fixes"], &history["kept_from_ms"]), (&json!(0), &Value::Null));
+}
+
+#[test]
+fn rows_beyond_the_retention_are_an_error_of_the_import() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let settings = ["--history", "--history-retention", "1d", "--limit", "history_seal_ms=1"];
+    let served = Served::start(&[&settings[..], &["--data", data.to_str().unwrap()]].concat());
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let line = |days: u64| format!("1,{},1,1,,,,0", 1_000 * (since - 60 - 86_400 * days));
+    let rows = text(&[line(10), line(9), line(0)]);
+    // The first time they arrive before retention drops them, the second time they are too old.
+    for dropped in [0, 2] {
+        let ran = served.run_with("history import -", &rows);
+        assert_eq!(ran.code, 1);
+        assert!(ran.out.contains("not kept, older than the retention of the history: 2"));
+        assert!(ran.err.contains("2 rows are older than its retention"), "{}", ran.err);
+        let history = &served.run("fleets describe default --json").json(0)["history"];
+        assert_eq!(history["dropped_fixes"], dropped, "{history}");
+    }
+    let kept = served.run_with("history import - --json", &text(&[line(0)])).json(0);
+    assert_eq!((&kept["rows_not_kept"], &kept["rows"]["duplicate"]), (&json!(0), &json!(1)));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use shoal_service::{ServerLimits, ServerOptions};
 use shoal_testkit::Random;
 use tonic::Status;
 
+use crate::follower::state;
 use crate::history::{Acknowledged, options, reaches};
 use crate::restart::on;
 use crate::running::{ReportsOnce as _, Running, START_MS, fix, refused_start, rows, until};
@@ -57,6 +58,31 @@ async fn retention_drops_hours_that_are_too_old() {
     let epoch = server.positions().await.once(request).await.unwrap().into_inner().epoch;
     reaches(&server, epoch).await;
     assert_eq!(times(&server).await.unwrap(), (expected, Some(kept_ms)));
+    let history = server.fleet("").await.history.unwrap();
+    assert_eq!((history.dropped_fix_count, history.kept_from_ms), (1, Some(kept_ms)));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_reaches_epochs_that_changed_nothing() {
+    let server = Running::start_in(on(&SimulatedDisk::new(4)), options(4 << 30)).await;
+    let mut message = rows(vec![fix(1, START_MS, 1.0, 1.0)]);
+    (message.producer, message.batch_seq) = ("p".into(), 1);
+    let mut positions = server.positions().await;
+    positions.once(message.clone()).await.unwrap();
+    for _ in 0..5 {
+        // A duplicate, and a query.
+        let ack = positions.once(message.clone()).await.unwrap().into_inner();
+        assert_eq!(ack.duplicate_messages, 1);
+        state(&server, ack.token).await;
+        reaches(&server, server.fleet("").await.epoch).await;
+    }
+    let request = v1::AsOfRequest { time_ms: START_MS, ..v1::AsOfRequest::default() };
+    let mut service = HistoryServiceClient::new(server.channel().await);
+    let epoch = server.fleet("").await.epoch;
+    let mut answer = service.as_of(request).await.unwrap().into_inner();
+    let header = answer.message().await.unwrap().unwrap().header.unwrap();
+    assert!(header.epoch >= epoch && epoch > 5, "{header:?}, {epoch}");
     server.stop().await;
 }
 

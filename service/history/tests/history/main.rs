@@ -10,6 +10,7 @@ mod damage;
 mod golden;
 mod host_device;
 mod limits;
+mod partitions;
 #[path = "../../../position_log/tests/log/scale.rs"]
 mod scale;
 mod selection;

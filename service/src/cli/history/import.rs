@@ -3,6 +3,7 @@
 //! The history takes accepted fixes of any age, so an import is a report. Fixes with the object and
 //! time of one that is there replace it: a file can be imported again.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::time::{Instant, sleep};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::file_rows::RowFile;
 use crate::cli::report::{self, RowSource, SendArgs};
+use crate::cli::timestamp::rfc3339;
 
 /// Between two looks at the progress of the history.
 const POLL: Duration = Duration::from_millis(100);
@@ -37,11 +39,31 @@ impl ImportArgs {
     }
 }
 
+/// Numbers of rows by the hour of their time: retention drops whole hours.
+#[derive(Default)]
+struct Hours(BTreeMap<i64, u64>);
+
+impl Hours {
+    const MS: i64 = 3_600_000;
+
+    fn add(&mut self, fixes: &[v1::Fix]) {
+        for fix in fixes {
+            *self.0.entry(fix.time_ms.div_euclid(Self::MS)).or_default() += 1;
+        }
+    }
+
+    /// The rows before a time.
+    fn before(&self, time_ms: i64) -> u64 {
+        self.0.range(..time_ms.div_euclid(Self::MS)).map(|(_, rows)| rows).sum()
+    }
+}
+
 /// Reports the rows in the order of the file, waits until the history has them, and writes the
 /// summary of the report.
 ///
 /// # Errors
-/// Those of the server and of writing. Refused rows give [`Exit::PartlyRefused`].
+/// Those of the server and of writing; rows that are older than what the history keeps. Refused rows
+/// give [`Exit::PartlyRefused`].
 pub(super) async fn run(
     client: &Client,
     ImportArgs { sending, .. }: &ImportArgs,
@@ -49,12 +71,27 @@ pub(super) async fn run(
 ) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(&sending.fleet.fleet).await?;
     history_of(&fleet)?;
-    let summary = report::send(client, sending, source, &fleet).await?;
+    let mut hours = Hours::default();
+    let see = |fixes: &[v1::Fix]| hours.add(fixes);
+    let mut summary = report::send(client, sending, source, &fleet, see).await?;
+    let reached = match summary.last_epoch() {
+        Some(epoch) => reaches(client, &fleet.name, epoch).await,
+        None => Ok(None),
+    };
+    let kept_from_ms = reached.as_ref().ok().copied().flatten();
+    let not_kept = kept_from_ms.map_or(0, |kept_from_ms| hours.before(kept_from_ms));
+    summary.not_kept(not_kept);
     let exit = report::write_summary(sending, &summary)?;
-    if let Some(epoch) = summary.changed_epoch() {
-        reaches(client, &fleet.name, epoch).await?;
+    match reached? {
+        Some(kept_from_ms) if not_kept > 0 => {
+            let (name, from) = (&fleet.name, rfc3339(kept_from_ms));
+            let what = format!("the import into the history of fleet {name} is not complete");
+            Err(CliError::local(what)(io::Error::other(format!(
+                "{not_kept} rows are older than its retention, which keeps fixes from {from} on"
+            ))))
+        }
+        _ => Ok(exit),
     }
-    Ok(exit)
 }
 
 /// How far the history of a fleet is.
@@ -70,18 +107,17 @@ fn history_of(fleet: &v1::Fleet) -> Result<&v1::HistoryState, CliError> {
     Err(stopped(io::Error::other(history.problem.clone())))
 }
 
-/// Waits until the history has an epoch, as long as it comes nearer within the timeout.
-async fn reaches(client: &Client, name: &str, epoch: u64) -> Result<(), CliError> {
+/// Waits until the history has an epoch, as long as it comes nearer within the timeout; returns from
+/// when on it keeps fixes, if not all.
+async fn reaches(client: &Client, name: &str, epoch: u64) -> Result<Option<i64>, CliError> {
     let timeout = client.options().timeout;
     let (mut reached, mut since) = (0, Instant::now());
     loop {
         let fleet = client.get_fleet(name).await?;
-        let v1::HistoryState { watermark_epoch: watermark, backlog_byte_count, .. } =
+        let v1::HistoryState { watermark_epoch: watermark, kept_from_ms, .. } =
             *history_of(&fleet)?;
-        // Cycles that changed nothing are not logged: the history has no later epoch than the log.
-        let durable = fleet.log.as_ref().map_or(0, |log| log.durable_epoch);
-        if watermark >= epoch || durable >= epoch && backlog_byte_count == 0 {
-            return Ok(());
+        if watermark >= epoch {
+            return Ok(kept_from_ms);
         }
         if watermark > reached {
             (reached, since) = (watermark, Instant::now());

@@ -231,6 +231,8 @@ fn history_json(history: &v1::HistoryState) -> Value {
         "merges": history.merge_count,
         "retries": history.retry_count,
         "erasing": history.erasing_count,
+        "dropped_fixes": history.dropped_fix_count,
+        "kept_from_ms": history.kept_from_ms,
         "problem": history.problem,
     })
 }
@@ -250,6 +252,10 @@ fn history_rows(history: &v1::HistoryState) -> Vec<(&'static str, String)> {
             format!("{} fixes, {} merges", history.sealed_fix_count, history.merge_count),
         ),
     ];
+    if let Some(kept_from_ms) = history.kept_from_ms {
+        let (from, dropped) = (rfc3339(kept_from_ms), history.dropped_fix_count);
+        rows.push(("history kept from", format!("{from}, {dropped} older fixes not taken")));
+    }
     if history.erasing_count > 0 {
         rows.push(("objects being erased", history.erasing_count.to_string()));
     }

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shoal_history::{History, HistoryError, Watermark};
+use shoal_history::{History, HistoryError, Version, Watermark};
 use shoal_position_log::Position;
 use tokio::sync::{mpsc, oneshot};
 
@@ -14,7 +14,7 @@ use super::super::fleet_log::FleetLog;
 /// How much of the past is kept; by default all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryKeep {
-    /// Older fixes are dropped, milliseconds behind the fleet's clock.
+    /// Older fixes are dropped, milliseconds behind how far fixes have come.
     pub age_ms: Option<i64>,
     /// The oldest fixes are dropped beyond so many bytes.
     pub bytes_max: Option<u64>,
@@ -35,6 +35,10 @@ pub struct HistoryReading {
     pub bytes: u64,
     /// Rows that became part of runs since the start.
     pub sealed_rows: u64,
+    /// Rows that were older than what is kept when they arrived, since the start.
+    pub dropped_rows: u64,
+    /// Nothing before this time is kept, Unix milliseconds.
+    pub kept_from_ms: Option<i64>,
     /// Merges since the start.
     pub merges: u64,
     /// Attempts that failed for lack of space since the start.
@@ -43,6 +47,16 @@ pub struct HistoryReading {
     pub erasing: u64,
     /// Why it has stopped, if it has. Then it no longer holds the log.
     pub failed: Option<Arc<str>>,
+}
+
+/// A version of a history, and what its log says of it.
+#[derive(Clone, Debug)]
+pub(crate) struct PastVersion {
+    pub(crate) version: Arc<Version>,
+    /// Up to where it is complete.
+    pub(crate) watermark: Watermark,
+    /// Bytes of the log behind that.
+    pub(crate) backlog_bytes: u64,
 }
 
 /// An erasure that begins.
@@ -59,6 +73,7 @@ pub(super) struct Counts {
     /// Where the log begins, for a history without a watermark.
     pub(super) begin: Position,
     pub(super) sealed_rows: u64,
+    pub(super) dropped_rows: u64,
     pub(super) merges: u64,
     pub(super) retries: u64,
     pub(super) failed: Option<Arc<str>>,
@@ -102,10 +117,26 @@ impl FleetHistory {
         HistoryError::Stopped { reason }
     }
 
-    /// For queries.
+    /// Its versions.
     #[must_use]
     pub(crate) fn history(&self) -> &History {
         &self.history
+    }
+
+    /// The present version. Cycles behind it that are in no log have changed nothing: they are in.
+    pub(crate) fn past(&self, log: &FleetLog) -> PastVersion {
+        // The version first: what the log says then is at least as new.
+        let version = self.history.version();
+        let (mut watermark, log) = (version.watermark(), log.reading());
+        let backlog_bytes = self.backlog_bytes(log.position);
+        // The last cycle of the log is in: its place alone does not say so, groups have several.
+        let is_whole = watermark.position.epoch >= log.position.epoch;
+        if is_whole && log.durable_epoch > watermark.position.epoch {
+            watermark.term = log.term;
+            watermark.position.epoch = log.durable_epoch;
+            watermark.clock_ms = log.clock_ms.unwrap_or(watermark.clock_ms);
+        }
+        PastVersion { version, watermark, backlog_bytes }
     }
 
     /// What the history's thread counts.
@@ -116,15 +147,18 @@ impl FleetHistory {
     /// Its state beside the durable end of its log.
     #[must_use]
     pub(crate) fn reading(&self, log: &FleetLog) -> HistoryReading {
-        let version = self.history.version();
-        let Counts { sealed_rows, merges, retries, failed, .. } = self.counts().clone();
+        let PastVersion { version, watermark, backlog_bytes } = self.past(log);
+        let Counts { sealed_rows, dropped_rows, merges, retries, failed, .. } =
+            self.counts().clone();
         HistoryReading {
-            watermark: version.watermark(),
-            backlog_bytes: self.backlog_bytes(log.reading().position),
+            watermark,
+            backlog_bytes,
             runs: version.runs() as u64,
             rows: version.rows(),
             bytes: version.bytes(),
             sealed_rows,
+            dropped_rows,
+            kept_from_ms: version.kept_from_ms(),
             merges,
             retries,
             erasing: version.erasing() as u64,

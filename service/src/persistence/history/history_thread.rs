@@ -223,18 +223,27 @@ impl HistoryThread {
     /// Makes the batch part of the history.
     fn seal(&mut self) -> Result<(), End> {
         let mut retry = Retry::new(&self.folder.identity.name);
+        let kept_from_ms = self.history.history().version().kept_from_ms();
         loop {
             match self.writer.seal(&mut self.batch, self.read) {
                 Ok(sealed) => {
-                    self.history.counts().sealed_rows += sealed.rows;
+                    let mut counts = self.history.counts();
+                    counts.sealed_rows += sealed.rows;
+                    counts.dropped_rows += sealed.dropped;
                     break;
                 }
                 Err(error) => self.wait_for_space(&mut retry, error)?,
             }
         }
+        let limited_to_ms = self.history.history().version().kept_from_ms();
+        if limited_to_ms != kept_from_ms {
+            let fleet = &self.folder.identity.name;
+            warn!(fleet, kept_from_ms = limited_to_ms, "too many runs: the oldest are dropped");
+        }
         self.batch.clear();
         (self.batch_began, self.may_merge) = (None, true);
-        let from_ms = self.keep.age_ms.map(|age_ms| self.read.clock_ms.saturating_sub(age_ms));
+        let reached_ms = self.writer.reached_ms();
+        let from_ms = reached_ms.zip(self.keep.age_ms).map(|(at, age)| at.saturating_sub(age));
         self.writer.retain(from_ms, self.keep.bytes_max)?;
         self.wake();
         Ok(())
