@@ -32,7 +32,7 @@ use super::token::Token;
 use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, FOLLOW_WAIT_MS_MAX};
 use crate::metrics::FleetMetrics;
-use crate::persistence::{FleetFolder, FleetLog, HistoryReading, PastVersion};
+use crate::persistence::{ErasureRoom, FleetFolder, FleetLog, HistoryReading, PastVersion};
 use crate::shares::Requester;
 use crate::subscription::{RegionRequest, Session, Sessions, SubscriptionDepth};
 
@@ -113,14 +113,14 @@ impl Fleet {
         log.history().map(|history| history.past(log))
     }
 
-    /// See [`HistoryService.Erase`](shoal_proto::v1): the part of the history and the log.
+    /// Takes room for an erasure: of the history, and with it the log.
     ///
     /// # Errors
     /// [`ServiceError::NoHistory`], [`ServiceError::History`].
-    pub(crate) async fn erase_past(&self, objects: Vec<u64>) -> Result<(), ServiceError> {
+    pub(crate) fn reserve_erasure(&self, objects: usize) -> Result<ErasureRoom, ServiceError> {
         let history = self.log().and_then(|log| log.history());
         let history = history.ok_or_else(|| ServiceError::NoHistory(self.name().to_string()))?;
-        Ok(history.erase(objects).await?)
+        Ok(history.reserve_erasure(objects)?)
     }
 
     /// How far its history is, if the server keeps one.

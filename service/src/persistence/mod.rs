@@ -34,7 +34,7 @@ pub use fleet_log::{FleetLog, LogCondition, LogDepth, LogReading, SyncReading};
 pub(crate) use fleet_record::spec as recorded_spec;
 pub(crate) use follow_record::FollowRecord;
 pub(crate) use follower_table::FollowerPlace;
-pub(crate) use history::PastVersion;
+pub(crate) use history::{ErasureRoom, PastVersion};
 pub use history::{HistoryKeep, HistoryReading};
 pub(crate) use log_content::{LogContent, ReadDepth, SegmentContent, SegmentState};
 pub(crate) use log_copy::LogCopy;

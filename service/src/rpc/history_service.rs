@@ -169,16 +169,20 @@ async fn erase(
     call: &Call,
     request: v1::EraseRequest,
 ) -> Result<v1::EraseResponse, Status> {
-    let v1::EraseRequest { fleet, objects } = request;
+    let v1::EraseRequest { fleet, mut objects } = request;
     let query = PastQuery::new(context, call, &fleet)?;
     if objects.is_empty() {
         return Err(ServiceError::field("objects", "none is given").into());
     }
+    at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
+    objects.sort_unstable();
+    objects.dedup();
+    let room = query.fleet().reserve_erasure(objects.len())?;
     let remove = v1::RemoveRequest { fleet, objects: objects.clone(), ..Default::default() };
     let removed = remove_objects(context, call, remove).await?;
     let v1::RemoveResponse { removed_count, epoch, term, .. } = removed;
     query.fleet().survives(Durability::Logged, epoch).await?;
-    query.fleet().erase_past(objects).await?;
+    room.erase(objects).await.map_err(ServiceError::from)?;
     Ok(v1::EraseResponse { removed_count, epoch, term })
 }
 

@@ -12,7 +12,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::follower::{caught_up, follow};
+use crate::follower::{caught_up, follow, state};
 use crate::history::{Acknowledged, options, reaches};
 use crate::restart::{crashed, on};
 use crate::running::{ReportsOnce as _, Running, START_MS, fix, rows, until};
@@ -127,6 +127,31 @@ async fn erased_objects_are_in_no_answer_and_no_file() {
         assert_eq!(track(&server).await, 3);
         server.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_without_room_changes_nothing() {
+    let server = Running::start_in(on(&SimulatedDisk::new(3)), roomy()).await;
+    let epoch = report(&server, START_MS, 1).await;
+    reaches(&server, epoch).await;
+    // They take all the room until two checkpoints are written.
+    erase(&server, (1_000..1_000 + 65_536).collect()).await.unwrap();
+    let mut refusals = 0;
+    until(async || match erase(&server, vec![ERASED]).await {
+        Ok(erased) => erased.removed_count == 1,
+        Err(refused) => {
+            assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+            // Nothing was removed.
+            assert_eq!(track(&server).await, 1);
+            assert_eq!(state(&server, Vec::new()).await.objects, [ERASED]);
+            refusals += 1;
+            false
+        }
+    })
+    .await;
+    assert!(refusals > 0);
+    until(async || erasing(&server).await == 0).await;
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use shoal_history::limits::ERASING_MAX;
 use shoal_history::{History, HistoryError, Version, Watermark};
 use shoal_position_log::Position;
 use tokio::sync::{mpsc, oneshot};
@@ -88,6 +89,36 @@ pub(crate) struct FleetHistory {
     backlog_bytes_max: u64,
     counts: Mutex<Counts>,
     erasures: mpsc::Sender<Erasure>,
+    /// Objects of erasures that have not begun.
+    reserved: Mutex<usize>,
+}
+
+/// Room for the objects of one erasure; returned when this is dropped.
+#[derive(Debug)]
+pub(crate) struct ErasureRoom {
+    history: Arc<FleetHistory>,
+    objects: usize,
+}
+
+impl ErasureRoom {
+    /// Begins to erase objects, which are removed from the fleet and its log durably. No answer has
+    /// them when this returns; their bytes go in the background.
+    ///
+    /// # Errors
+    /// [`HistoryError::Stopped`].
+    pub(crate) async fn erase(self, objects: Vec<u64>) -> Result<(), HistoryError> {
+        let (sender, begun) = oneshot::channel();
+        let history = &self.history;
+        let sent = history.erasures.send(Erasure { objects, begun: sender }).await;
+        sent.map_err(|_| history.stopped())?;
+        begun.await.unwrap_or_else(|_| Err(history.stopped()))
+    }
+}
+
+impl Drop for ErasureRoom {
+    fn drop(&mut self) {
+        *self.history.reserved() -= self.objects;
+    }
 }
 
 impl FleetHistory {
@@ -97,19 +128,32 @@ impl FleetHistory {
         backlog_bytes_max: u64,
         erasures: mpsc::Sender<Erasure>,
     ) -> Self {
-        Self { history, segment_bytes, backlog_bytes_max, counts: Mutex::default(), erasures }
+        let (counts, reserved) = (Mutex::default(), Mutex::default());
+        Self { history, segment_bytes, backlog_bytes_max, counts, erasures, reserved }
     }
 
-    /// Begins to erase objects, which are removed from the fleet and its log durably. No answer has
-    /// them when this returns; their bytes go in the background.
+    fn reserved(&self) -> MutexGuard<'_, usize> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes room for an erasure, before anything is removed for it.
     ///
     /// # Errors
-    /// [`HistoryError::Erasing`], [`HistoryError::Stopped`].
-    pub(crate) async fn erase(&self, objects: Vec<u64>) -> Result<(), HistoryError> {
-        let (sender, begun) = oneshot::channel();
-        let sent = self.erasures.send(Erasure { objects, begun: sender }).await;
-        sent.map_err(|_| self.stopped())?;
-        begun.await.unwrap_or_else(|_| Err(self.stopped()))
+    /// [`HistoryError::Erasing`] without room, [`HistoryError::Stopped`].
+    pub(crate) fn reserve_erasure(
+        self: &Arc<Self>,
+        objects: usize,
+    ) -> Result<ErasureRoom, HistoryError> {
+        if self.counts().failed.is_some() {
+            return Err(self.stopped());
+        }
+        let mut reserved = self.reserved();
+        // An erasure that has just begun may count twice.
+        if self.history.version().erasing() + *reserved + objects > ERASING_MAX {
+            return Err(HistoryError::Erasing { limit: ERASING_MAX as u64 });
+        }
+        *reserved += objects;
+        Ok(ErasureRoom { history: self.clone(), objects })
     }
 
     fn stopped(&self) -> HistoryError {

@@ -253,7 +253,9 @@ impl HistoryThread {
     fn erase(&mut self) -> Result<(), End> {
         while let Ok(Erasure { objects, begun }) = self.erasures.try_recv() {
             let result = self.writer.begin_erase(&objects);
-            self.erased_epoch = self.log.reading().position.epoch;
+            if result.is_ok() {
+                self.erased_epoch = self.log.reading().position.epoch;
+            }
             // An error means that the client has left.
             let _ = begun.send(result);
         }

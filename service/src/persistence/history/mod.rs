@@ -7,6 +7,6 @@ mod cycle_rows;
 mod fleet_history;
 mod history_thread;
 
-pub(crate) use fleet_history::{FleetHistory, PastVersion};
+pub(crate) use fleet_history::{ErasureRoom, FleetHistory, PastVersion};
 pub use fleet_history::{HistoryKeep, HistoryReading};
 pub(super) use history_thread::HistoryHandle;
