@@ -11,6 +11,7 @@ use shoal_position_log::{LogError, Storage};
 
 use crate::batch::{Batch, Filled, Part};
 use crate::error::HistoryError;
+use crate::gap::{Gap, add_gap};
 use crate::history::History;
 use crate::limits::{
     CACHE_BYTES_DEFAULT, ERASING_MAX, PARTITION_MS_DEFAULT, PARTITION_MS_MAX, PARTITION_MS_MIN,
@@ -134,6 +135,7 @@ impl HistoryWriter {
                 watermark: Watermark::default(),
                 runs: Vec::new(),
                 erasing: Vec::new(),
+                gaps: Vec::new(),
             },
         };
         remove_strangers(&*storage, folder, &manifest)?;
@@ -151,6 +153,7 @@ impl HistoryWriter {
             watermark: manifest.watermark,
             partitions: partitions.into_iter().map(|(at, runs)| (at, runs.into())).collect(),
             erasing: manifest.erasing.clone().into(),
+            gaps: manifest.gaps.clone().into(),
             cache,
             device: options.device.clone(),
         };
@@ -178,6 +181,11 @@ impl HistoryWriter {
     #[must_use]
     pub fn watermark(&self) -> Watermark {
         self.manifest.watermark
+    }
+
+    /// Notes cycles that the history will not have; the next change makes that durable.
+    pub fn add_gap(&mut self, gap: Gap) {
+        add_gap(&mut self.manifest.gaps, gap);
     }
 
     /// Makes everything that arrived up to `watermark` part of the history, at once and durably.
@@ -390,9 +398,10 @@ impl HistoryWriter {
                 partitions.insert(at, Runs::from(runs));
             }
         }
-        let erasing = next.erasing.clone().into();
+        let (erasing, gaps) = (next.erasing.clone().into(), next.gaps.clone().into());
         let (floor_ms, watermark) = (next.floor_ms, next.watermark);
-        let version = Version { floor_ms, watermark, partitions, erasing, ..(*version).clone() };
+        let version =
+            Version { floor_ms, watermark, partitions, erasing, gaps, ..(*version).clone() };
         self.history.replace(version);
         self.manifest = next;
         Ok(())

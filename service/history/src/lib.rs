@@ -6,6 +6,7 @@
 
 mod batch;
 mod error;
+mod gap;
 mod hilbert;
 mod history;
 mod history_writer;
@@ -24,6 +25,7 @@ mod wire;
 
 pub use batch::Batch;
 pub use error::HistoryError;
+pub use gap::Gap;
 pub use hilbert::hilbert_cell;
 pub use history::History;
 pub use history_writer::{HistoryOptions, HistoryWriter, Sealed};

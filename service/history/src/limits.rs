@@ -20,6 +20,8 @@ pub const RUN_ROWS_MAX: u64 = 1 << 28;
 pub const RUNS_MAX: usize = 1 << 16;
 /// Objects that are being erased at once.
 pub const ERASING_MAX: usize = 1 << 16;
+/// Gaps of a history; beyond it the nearest are joined.
+pub const GAPS_MAX: usize = 1 << 10;
 /// Bytes of a manifest.
 pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
 /// Bytes of the index of one run.
@@ -57,6 +59,7 @@ const _: () = assert!(TABLE_PAGE_ROWS.is_multiple_of(TILE_ROWS));
 // The zones of a run are one table, and its rows are numbered in 32 bits.
 const _: () = assert!(RUN_ROWS_MAX / TILE_ROWS as u64 <= BLOCK_ROWS_MAX as u64);
 const _: () = assert!(RUN_ROWS_MAX <= u32::MAX as u64);
-const _: () = assert!(RUNS_MAX * 152 + ERASING_MAX * 8 + 4096 <= MANIFEST_BYTES_MAX);
+const _: () =
+    assert!(RUNS_MAX * 152 + ERASING_MAX * 8 + GAPS_MAX * 32 + 4096 <= MANIFEST_BYTES_MAX);
 // Times within a partition have 32 bits.
 const _: () = assert!(PARTITION_MS_MAX * COARSER.pow(COARSER_LEVELS) <= u32::MAX as i64);

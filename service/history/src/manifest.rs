@@ -7,6 +7,7 @@ use shoal_position_log::{
     AlignedBuffer, LogError, Position, Storage, checksum, read_file, replace_file,
 };
 
+use crate::gap::Gap;
 use crate::limits::{MANIFEST_BYTES_MAX, PARTITION_MS_MAX, PARTITION_MS_MIN};
 use crate::run::{RunEntry, VERSION};
 use crate::wire::{Reader, Writer};
@@ -54,6 +55,8 @@ pub(crate) struct Manifest {
     pub(crate) runs: Vec<RunEntry>,
     /// Objects that are being erased, ascending.
     pub(crate) erasing: Vec<u64>,
+    /// Cycles that are missing, ascending.
+    pub(crate) gaps: Vec<Gap>,
 }
 
 impl Manifest {
@@ -83,6 +86,7 @@ impl Manifest {
         let mut body = Writer::default();
         self.runs.iter().for_each(|run| run.write(&mut body));
         self.erasing.iter().for_each(|object| body.u64(*object));
+        self.gaps.iter().for_each(|gap| gap.write(&mut body));
         let Self { space, watermark: Watermark { term, position, clock_ms }, .. } = self;
         let mut out = Writer(MAGIC.to_vec());
         out.u16(VERSION);
@@ -105,6 +109,7 @@ impl Manifest {
         out.u32(self.erasing.len() as u32);
         out.u64(self.next_removal);
         out.i64(self.reached_ms);
+        out.u32(self.gaps.len() as u32);
         out.0.resize(HEADER_BYTES - 4, 0);
         out.u32(checksum(&out.0));
         out.0.append(&mut body.0);
@@ -141,8 +146,10 @@ impl Manifest {
         let (runs, erasing) = (from.u32() as usize, from.u32() as usize);
         // Version 1 has zeros there, and no numbers.
         let next_removal = from.u64().max(1);
-        let reached_ms = if found == 1 { watermark.clock_ms } else { from.i64() };
-        let end = header_bytes.saturating_add(runs * entry_bytes).saturating_add(erasing * 8);
+        let (reached_ms, gaps) =
+            if found == 1 { (watermark.clock_ms, 0) } else { (from.i64(), from.u32() as usize) };
+        let body_bytes = runs * entry_bytes + erasing * 8 + gaps * Gap::BYTES;
+        let end = header_bytes.saturating_add(body_bytes);
         let Some(body) = bytes.get(header_bytes..end) else {
             return damaged(header_bytes, "the file is shorter than its header states");
         };
@@ -168,6 +175,7 @@ impl Manifest {
             return damaged(header_bytes, "partitions overlap or are not in order");
         }
         let erasing: Vec<u64> = (0..erasing).map(|_| from.u64()).collect();
+        let gaps: Vec<_> = (0..gaps).map(|_| Gap::read(&mut from)).collect();
         if !erasing.is_sorted() {
             return damaged(header_bytes, "objects that are being erased are not in order");
         }
@@ -183,6 +191,7 @@ impl Manifest {
             watermark,
             runs,
             erasing,
+            gaps,
         })
     }
 }
@@ -230,6 +239,7 @@ mod tests {
             watermark: Watermark { term: 3, position, clock_ms: 3_700_001 },
             runs: vec![run.clone(), RunEntry { number: 6, ..run }],
             erasing: vec![4, 8],
+            gaps: vec![Gap { first_epoch: 5, last_epoch: 9, from_ms: i64::MIN, to_ms: 77 }],
         }
     }
 
@@ -237,7 +247,10 @@ mod tests {
     fn a_manifest_reads_back_and_every_flipped_bit_is_found() {
         let manifest = sample();
         let bytes = manifest.encode();
-        assert_eq!(bytes.len(), HEADER_BYTES + 2 * RunEntry::bytes_of(VERSION).unwrap() + 16);
+        assert_eq!(
+            bytes.len(),
+            HEADER_BYTES + 2 * RunEntry::bytes_of(VERSION).unwrap() + 16 + Gap::BYTES
+        );
         assert_eq!(Manifest::parse(&bytes, "m").unwrap(), manifest);
         for bit in 0..8 * bytes.len() {
             let mut flipped = bytes.clone();

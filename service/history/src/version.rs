@@ -9,6 +9,7 @@ use shoal_codec::SpaceTag;
 
 use crate::batch::{Before, Filled};
 use crate::error::HistoryError;
+use crate::gap::Gap;
 use crate::limits::{COARSER, COARSER_LEVELS, COARSER_ROWS_MAX};
 use crate::manifest::Watermark;
 use crate::partition::Partition;
@@ -31,6 +32,8 @@ pub struct Version {
     pub(crate) partitions: BTreeMap<i64, Runs>,
     /// Objects that no answer contains, ascending.
     pub(crate) erasing: Arc<[u64]>,
+    /// Ascending.
+    pub(crate) gaps: Arc<[Gap]>,
     pub(crate) cache: Arc<PageCache>,
     /// Searches runs, if there is one.
     pub(crate) device: Option<Arc<dyn RunDevice>>,
@@ -53,6 +56,12 @@ impl Version {
     #[must_use]
     pub fn kept_from_ms(&self) -> Option<i64> {
         (self.floor_ms != i64::MIN).then_some(self.floor_ms)
+    }
+
+    /// Cycles that are missing, ascending.
+    #[must_use]
+    pub fn gaps(&self) -> &[Gap] {
+        &self.gaps
     }
 
     /// Length of the shortest partitions in milliseconds.

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use shoal_engine::{Clock, PLANAR_QUANTUM_M, Space};
+use shoal_history::Gap;
 use shoal_proto::v1;
 use shoal_proto::v1::space::Kind;
 
@@ -180,6 +181,17 @@ fn history_message(reading: HistoryReading) -> v1::HistoryState {
         erasing_count: reading.erasing,
         dropped_fix_count: reading.dropped_rows,
         kept_from_ms: reading.kept_from_ms,
+        gaps: reading.gaps.iter().map(gap_message).collect(),
+    }
+}
+
+/// Cycles that a history lacks.
+pub(super) fn gap_message(gap: &Gap) -> v1::HistoryGap {
+    v1::HistoryGap {
+        first_epoch: gap.first_epoch,
+        last_epoch: gap.last_epoch,
+        from_ms: (gap.from_ms != i64::MIN).then_some(gap.from_ms),
+        to_ms: gap.to_ms,
     }
 }
 

@@ -18,6 +18,7 @@ use tonic::{Response, Status};
 
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
+use super::fleet_message::gap_message;
 use super::records::{RECORD_BYTES_MAX, record};
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
@@ -54,6 +55,8 @@ pub(super) struct PastQuery {
     call: Call,
     fleet: Arc<Fleet>,
     past: PastVersion,
+    /// The times that are asked for.
+    window_ms: (i64, i64),
     cancel: CancelOnDrop,
 }
 
@@ -115,7 +118,14 @@ impl PastQuery {
         let past = fleet.past();
         let past = past.ok_or_else(|| ServiceError::NoHistory(fleet.name().to_string()))?;
         let cancel = CancelOnDrop(Arc::default());
-        Ok(Self { call: call.clone(), past, fleet, cancel })
+        let window_ms = (i64::MIN, i64::MAX);
+        Ok(Self { call: call.clone(), past, window_ms, fleet, cancel })
+    }
+
+    /// Asks for times between two: the header states the gaps that meet them.
+    pub(super) fn within(mut self, window_ms: (i64, i64)) -> Self {
+        self.window_ms = window_ms;
+        self
     }
 
     pub(super) fn fleet(&self) -> &Arc<Fleet> {
@@ -167,13 +177,15 @@ impl PastQuery {
 
     /// What the first message of the answer says.
     pub(super) fn header(&self) -> v1::HistoryHeader {
-        let watermark = self.past.watermark;
+        let (watermark, (from_ms, to_ms)) = (self.past.watermark, self.window_ms);
+        let gaps = self.version().gaps().iter().filter(|gap| gap.meets(from_ms, to_ms));
         v1::HistoryHeader {
             fleet: self.fleet.name().as_str().to_owned(),
             term: watermark.term,
             epoch: watermark.position.epoch,
             clock_ms: watermark.clock_ms,
             kept_from_ms: self.version().kept_from_ms(),
+            gaps: gaps.map(gap_message).collect(),
         }
     }
 }

@@ -46,6 +46,7 @@ impl HistoryService for ServiceContext {
         let mut known = HashSet::new();
         objects.retain(|object| known.insert(*object));
         let window_ms = window_of(window)?;
+        let query = query.within(window_ms);
         let every_ms = millis("every", every.as_ref())?.unwrap_or_default();
         let (version, budget) = (query.version().clone(), query.budget());
         let mut track = Trajectory::new(version, &objects, window_ms, every_ms, budget);
@@ -64,6 +65,7 @@ impl HistoryService for ServiceContext {
         let region = Some(region.unwrap_or_default());
         let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
         let window_ms = window_of(window)?;
+        let query = query.within(window_ms);
         let mut scan = Scan::new(query.version().clone(), window_ms, filter, query.budget());
         let answer = match v1::Projection::try_from(projection) {
             Ok(v1::Projection::Fixes) => {
@@ -98,6 +100,8 @@ impl HistoryService for ServiceContext {
         let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
         let objects = Some(objects).filter(|objects| !objects.is_empty());
         let ttl_ms = query.fleet().options().ttl_ms;
+        let oldest_ms = ttl_ms.map_or(i64::MIN, |ttl_ms| time_ms.saturating_sub(ttl_ms));
+        let query = query.within((oldest_ms, time_ms));
         let (version, moment) = (query.version().clone(), AsOfQuery { time_ms, ttl_ms, objects });
         let mut states = AsOf::new(version, moment, filter, query.budget());
         let step = Box::new(move |rows: &mut _| states.next(rows));
@@ -119,6 +123,7 @@ impl HistoryService for ServiceContext {
             let replay = PacedReplay { call, fleet, filter, window_ms, speed };
             return Ok(replay.answer(self, deadline)?);
         }
+        let query = query.within(window_ms);
         let (version, budget) = (query.version().clone(), query.budget());
         let mut replay = Replay::new(version, window_ms, filter, budget);
         let step = Box::new(move |rows: &mut _| replay.next(rows));
@@ -142,7 +147,9 @@ impl HistoryService for ServiceContext {
         if step_ms <= 0 {
             return Err(ServiceError::field("step", "must be above 0").into());
         }
-        let scan = Scan::new(query.version().clone(), window_of(window)?, filter, query.budget());
+        let window_ms = window_of(window)?;
+        let query = query.within(window_ms);
+        let scan = Scan::new(query.version().clone(), window_ms, filter, query.budget());
         let grid = DensityGrid { cell_quanta, step_ms };
         let mut density = Density::new(scan, grid).map_err(ServiceError::from)?;
         let step = Box::new(move |cells: &mut Vec<DensityCell>| density.next(cells));

@@ -101,15 +101,64 @@ async fn the_log_of_before_becomes_history_as_far_as_it_is_there() {
         sent.drive(&server, &mut random, 200..220).await;
         reaches(&server, sent.epoch).await;
         let (found, _) = times(&server).await.unwrap();
+        let [all, _] = gaps(&server, 0, 0).await;
         server.stop().await;
         if checkpoint_log_bytes == 1 << 30 {
+            assert_eq!(all, []);
             sent.assert_is(&disk);
         } else {
+            assert_eq!((all[0].first_epoch, all[0].from_ms), (1, None));
             let all: BTreeSet<_> = sent.past.fixes.keys().copied().collect();
             assert!(!found.is_empty() && found.len() < all.len());
             assert!(found.iter().all(|identity| all.contains(identity)));
         }
     }
+}
+
+/// The gaps of the history, and those that an answer for a window states.
+async fn gaps(server: &Running, from_ms: i64, to_ms: i64) -> [Vec<v1::HistoryGap>; 2] {
+    let window = Some(v1::TimeWindow { from_ms, to_ms });
+    let request = v1::TrajectoryRequest { objects: vec![1], window, ..Default::default() };
+    let mut service = HistoryServiceClient::new(server.channel().await);
+    let mut answer = service.trajectory(request).await.unwrap().into_inner();
+    let header = answer.message().await.unwrap().unwrap().header.unwrap();
+    [server.fleet("").await.history.unwrap().gaps, header.gaps]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_reported_without_a_history_is_a_gap() {
+    let (disk, mut random) = (SimulatedDisk::new(6), Random::new(6));
+    let mut sent = Acknowledged::default();
+    let with = options(4 << 30);
+    let limits = ServerLimits { checkpoint_log_bytes: 8 << 10, ..with.limits.clone() };
+    let without = ServerOptions { history: None, limits, ..with.clone() };
+    let server = Running::start_in(on(&disk), with.clone()).await;
+    sent.drive(&server, &mut random, 0..20).await;
+    reaches(&server, sent.epoch).await;
+    assert_eq!(gaps(&server, i64::MIN, i64::MAX).await, [vec![], vec![]]);
+    server.stop().await;
+    let (known_epoch, known_ms) = (sent.epoch, sent.clock_ms);
+    let server = Running::start_in(on(&disk), without).await;
+    sent.drive(&server, &mut random, 20..300).await;
+    server.stop().await;
+    let mut found = Vec::new();
+    for round in 300..303 {
+        let server = Running::start_in(on(&disk), with.clone()).await;
+        sent.drive(&server, &mut random, round..round + 1).await;
+        reaches(&server, sent.epoch).await;
+        let [all, whole] = gaps(&server, i64::MIN, i64::MAX).await;
+        assert_eq!((all.len(), &whole), (1, &all));
+        let v1::HistoryGap { first_epoch, last_epoch, from_ms, to_ms } = all[0];
+        assert_eq!((first_epoch, from_ms), (known_epoch + 1, Some(known_ms)));
+        assert!(first_epoch < last_epoch && last_epoch < sent.epoch && known_ms < to_ms);
+        let [_, before] = gaps(&server, i64::MIN, known_ms - 1).await;
+        let [_, within] = gaps(&server, known_ms + 1, known_ms + 2).await;
+        let [_, after] = gaps(&server, to_ms + 1, i64::MAX).await;
+        assert_eq!((before, within, after), (vec![], all.clone(), vec![]));
+        found.push(all);
+        server.stop().await;
+    }
+    assert!(found.iter().all(|gaps| *gaps == found[0]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

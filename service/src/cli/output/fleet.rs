@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use shoal_client::{duration, v1};
 
+use super::past::{gap_json, gap_text};
 use super::table::plain_table;
 use crate::cli::fleet_space;
 use crate::cli::object_ids::is_named;
@@ -233,6 +234,7 @@ fn history_json(history: &v1::HistoryState) -> Value {
         "erasing": history.erasing_count,
         "dropped_fixes": history.dropped_fix_count,
         "kept_from_ms": history.kept_from_ms,
+        "gaps": history.gaps.iter().map(gap_json).collect::<Vec<_>>(),
         "problem": history.problem,
     })
 }
@@ -256,6 +258,7 @@ fn history_rows(history: &v1::HistoryState) -> Vec<(&'static str, String)> {
         let (from, dropped) = (rfc3339(kept_from_ms), history.dropped_fix_count);
         rows.push(("history kept from", format!("{from}, {dropped} older fixes not taken")));
     }
+    rows.extend(history.gaps.iter().map(|gap| ("history lacks", gap_text(gap))));
     if history.erasing_count > 0 {
         rows.push(("objects being erased", history.erasing_count.to_string()));
     }

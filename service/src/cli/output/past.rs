@@ -138,6 +138,9 @@ impl PastWriter {
         if let Some(from_ms) = self.header.kept_from_ms {
             write!(out, ", kept from {} on", rfc3339(from_ms))?;
         }
+        for gap in &self.header.gaps {
+            write!(out, "; it lacks {}", gap_text(gap))?;
+        }
         if self.rows > TABLE_ROWS {
             write!(out, "; {TABLE_ROWS} shown, --csv or --json writes all")?;
         }
@@ -155,6 +158,36 @@ pub struct PastHeaderJson {
     clock_ms: i64,
     clock: String,
     kept_from_ms: Option<i64>,
+    gaps: Vec<GapJson>,
+}
+
+/// Cycles that a history does not have.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PastGap")]
+pub(super) struct GapJson {
+    first_epoch: u64,
+    last_epoch: u64,
+    from_ms: Option<i64>,
+    to_ms: i64,
+}
+
+impl From<&v1::HistoryGap> for GapJson {
+    fn from(gap: &v1::HistoryGap) -> Self {
+        let v1::HistoryGap { first_epoch, last_epoch, from_ms, to_ms } = *gap;
+        Self { first_epoch, last_epoch, from_ms, to_ms }
+    }
+}
+
+/// A gap as a value.
+pub(super) fn gap_json(gap: &v1::HistoryGap) -> Value {
+    json!(GapJson::from(gap))
+}
+
+/// A gap for people.
+pub(super) fn gap_text(gap: &v1::HistoryGap) -> String {
+    let v1::HistoryGap { first_epoch, last_epoch, from_ms, to_ms } = *gap;
+    let from = from_ms.map_or_else(|| "the beginning".to_owned(), rfc3339);
+    format!("epochs {first_epoch} to {last_epoch}, {from} to {}", rfc3339(to_ms))
 }
 
 impl From<&v1::HistoryHeader> for PastHeaderJson {
@@ -166,6 +199,7 @@ impl From<&v1::HistoryHeader> for PastHeaderJson {
             clock_ms: header.clock_ms,
             clock: rfc3339(header.clock_ms),
             kept_from_ms: header.kept_from_ms,
+            gaps: header.gaps.iter().map(GapJson::from).collect(),
         }
     }
 }

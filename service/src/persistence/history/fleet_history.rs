@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shoal_history::limits::ERASING_MAX;
-use shoal_history::{History, HistoryError, Version, Watermark};
+use shoal_history::{Gap, History, HistoryError, Version, Watermark};
 use shoal_position_log::Position;
 use tokio::sync::{mpsc, oneshot};
 
@@ -40,6 +40,8 @@ pub struct HistoryReading {
     pub dropped_rows: u64,
     /// Nothing before this time is kept, Unix milliseconds.
     pub kept_from_ms: Option<i64>,
+    /// Cycles that are missing.
+    pub gaps: Vec<Gap>,
     /// Merges since the start.
     pub merges: u64,
     /// Attempts that failed for lack of space since the start.
@@ -203,6 +205,7 @@ impl FleetHistory {
             sealed_rows,
             dropped_rows,
             kept_from_ms: version.kept_from_ms(),
+            gaps: version.gaps().to_vec(),
             merges,
             retries,
             erasing: version.erasing() as u64,

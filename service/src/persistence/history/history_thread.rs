@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use shoal_history::limits::BATCH_ROWS_DEFAULT;
-use shoal_history::{Batch, HistoryError, HistoryOptions, HistoryWriter, Merge, Watermark};
+use shoal_history::{Batch, Gap, HistoryError, HistoryOptions, HistoryWriter, Merge, Watermark};
 use shoal_position_log::{CycleSource as _, LogError, LogReader, Position, ReadMode};
 use tokio::sync::mpsc;
 use tracing::{error, warn};
@@ -77,6 +77,7 @@ impl HistoryHandle {
             written,
             stopped,
             batch: Batch::default(),
+            missing: None,
             batch_began: None,
             merge: None,
             may_merge: true,
@@ -133,6 +134,8 @@ struct HistoryThread {
     /// The last cycle in the batch or in the history.
     read: Watermark,
     batch: Batch,
+    /// Cycles behind the watermark that the log no longer has, until the next one is read.
+    missing: Option<Gap>,
     /// When the first cycle that is not sealed was read.
     batch_began: Option<Instant>,
     merge: Option<Merge>,
@@ -168,7 +171,11 @@ impl HistoryThread {
         let reader = match self.folder.read_log(epoch, mode) {
             Err(LogError::Gap { first, .. }) => {
                 warn!(fleet, first, "the history lacks cycles that the log no longer has");
-                self.folder.read_log(first.saturating_sub(1), mode)?
+                let known_ms = (epoch > 0).then_some(self.read.clock_ms);
+                let (first_epoch, last_epoch) = (epoch + 1, first.saturating_sub(1));
+                let from_ms = known_ms.unwrap_or(i64::MIN);
+                self.missing = Some(Gap { first_epoch, last_epoch, from_ms, to_ms: from_ms });
+                self.folder.read_log(last_epoch, mode)?
             }
             opened => opened?,
         };
@@ -211,6 +218,9 @@ impl HistoryThread {
                 let file = format!("the cycle of epoch {epoch}");
                 LogError::Content { file, offset: 0, reason }
             })?;
+            if let Some(missing) = self.missing.take() {
+                self.writer.add_gap(Gap { to_ms: self.rows.clock_ms, ..missing });
+            }
             let mut position = reader.position();
             position.epoch = epoch;
             self.read = Watermark { term, position, clock_ms: self.rows.clock_ms };

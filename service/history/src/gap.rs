@@ -1,0 +1,101 @@
+//! Gaps: cycles of the log that the history does not have, because it was off or the log was cut.
+//!
+//! What they reported is missing from answers. Fixes of a file that is imported later may be those;
+//! whether it has all of them is not known, so a gap stays.
+
+use crate::limits::GAPS_MAX;
+use crate::wire::{Reader, Writer};
+
+/// Cycles that are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// First epoch that is missing.
+    pub first_epoch: u64,
+    /// Last epoch that is missing.
+    pub last_epoch: u64,
+    /// The fleet's clock before it, Unix milliseconds; the least time if that is not known.
+    pub from_ms: i64,
+    /// The fleet's clock after the next cycle, Unix milliseconds.
+    pub to_ms: i64,
+}
+
+impl Gap {
+    /// Bytes in a manifest.
+    pub(crate) const BYTES: usize = 32;
+
+    pub(crate) fn write(&self, out: &mut Writer) {
+        out.u64(self.first_epoch);
+        out.u64(self.last_epoch);
+        out.i64(self.from_ms);
+        out.i64(self.to_ms);
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Self {
+        let (first_epoch, last_epoch) = (from.u64(), from.u64());
+        Self { first_epoch, last_epoch, from_ms: from.i64(), to_ms: from.i64() }
+    }
+
+    /// Whether the clock was between two times, both included, while it was missing.
+    #[must_use]
+    pub fn meets(&self, from_ms: i64, to_ms: i64) -> bool {
+        self.from_ms <= to_ms && from_ms <= self.to_ms
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.first_epoch = self.first_epoch.min(other.first_epoch);
+        self.last_epoch = self.last_epoch.max(other.last_epoch);
+        self.from_ms = self.from_ms.min(other.from_ms);
+        self.to_ms = self.to_ms.max(other.to_ms);
+    }
+}
+
+/// Adds a gap to ascending ones. One that begins with the same epoch is the same: the start before
+/// this one found it too. Beyond [`GAPS_MAX`] the two that are nearest to each other become one.
+pub(crate) fn add_gap(gaps: &mut Vec<Gap>, gap: Gap) {
+    match gaps.iter_mut().find(|known| known.first_epoch == gap.first_epoch) {
+        Some(known) => known.join(&gap),
+        None => gaps.push(gap),
+    }
+    gaps.sort_unstable_by_key(|gap| gap.first_epoch);
+    if gaps.len() > GAPS_MAX {
+        let between = |at: &usize| {
+            gaps[at + 1].first_epoch - gaps[*at].last_epoch.min(gaps[at + 1].first_epoch)
+        };
+        let nearest = (0..gaps.len() - 1).min_by_key(between).unwrap_or(0);
+        let next = gaps.remove(nearest + 1);
+        gaps[nearest].join(&next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gap(first_epoch: u64, last_epoch: u64) -> Gap {
+        let ms = |epoch: u64| 1_000 * epoch as i64;
+        Gap { first_epoch, last_epoch, from_ms: ms(first_epoch - 1), to_ms: ms(last_epoch + 1) }
+    }
+
+    #[test]
+    fn the_same_gap_counts_once_and_the_nearest_are_joined() {
+        let mut gaps = Vec::new();
+        add_gap(&mut gaps, gap(10, 12));
+        add_gap(&mut gaps, gap(10, 14));
+        assert_eq!(gaps, [gap(10, 14)]);
+        // Two of them are nearer to each other than the others.
+        for index in 1..GAPS_MAX as u64 {
+            add_gap(&mut gaps, gap(100 * index, 100 * index + 1));
+        }
+        add_gap(&mut gaps, gap(550, 560));
+        assert_eq!(gaps.len(), GAPS_MAX);
+        assert!(gaps.contains(&gap(550, 601)) && !gaps.contains(&gap(600, 601)), "{gaps:?}");
+        assert!(gaps.is_sorted_by_key(|gap| gap.first_epoch));
+    }
+
+    #[test]
+    fn a_gap_meets_the_times_of_its_clock() {
+        let gap = gap(10, 14);
+        assert!(gap.meets(15_000, 16_000) && gap.meets(0, 9_000) && gap.meets(10_500, 10_600));
+        assert!(!gap.meets(15_001, 16_000) && !gap.meets(0, 8_999));
+    }
+}
