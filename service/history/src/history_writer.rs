@@ -4,6 +4,7 @@
 //! change of the manifest stops the writer, since nothing is known about it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::{Arc, Weak};
 
 use shoal_codec::SpaceTag;
@@ -57,6 +58,13 @@ impl HistoryOptions {
     }
 }
 
+/// A file that leaves with its last reader.
+#[derive(Debug)]
+struct Obsolete {
+    number: u64,
+    file: Weak<RunFile>,
+}
+
 /// What a batch became.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sealed {
@@ -85,8 +93,8 @@ pub struct HistoryWriter {
     stopped: Option<String>,
     /// Runs without any of the objects that are being erased.
     pub(crate) erased: BTreeSet<u64>,
-    /// Files that an erasure replaced and that a reader may still hold.
-    pub(crate) replaced: Vec<Weak<RunFile>>,
+    /// Files that no version has any more; a reader may still hold one.
+    obsolete: Vec<Obsolete>,
     /// See [`Self::hold_erasure`].
     pub(crate) is_erasure_held: bool,
 }
@@ -166,7 +174,7 @@ impl HistoryWriter {
             planners: SharedPlanners::new(),
             stopped: None,
             erased: BTreeSet::new(),
-            replaced: Vec::new(),
+            obsolete: Vec::new(),
             is_erasure_held: false,
         })
     }
@@ -318,6 +326,30 @@ impl HistoryWriter {
         !self.manifest.erasing.is_empty()
     }
 
+    /// Removes the files that their last reader has left, but could not remove. What the disk refuses
+    /// is tried again later.
+    pub(crate) fn remove_obsolete(&mut self) {
+        self.obsolete.retain(|Obsolete { number, file }| {
+            let path = RunFile::path_of(&self.folder, *number);
+            let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+            file.strong_count() > 0
+                || self.storage.remove(&path).is_err_and(|error| !is_gone(&error))
+        });
+    }
+
+    /// Whether no file is left, durably, that the manifest does not name.
+    ///
+    /// # Errors
+    /// [`HistoryError::File`] if the folder cannot be synced.
+    pub(crate) fn has_only_named_files(&self) -> Result<bool, HistoryError> {
+        if self.obsolete.iter().any(|it| it.file.strong_count() > 0) {
+            return Ok(false);
+        }
+        let display = self.storage.display(&self.folder);
+        self.storage.sync_dir(&self.folder).map_err(LogError::storage("sync", &display))?;
+        Ok(self.obsolete.is_empty())
+    }
+
     pub(crate) fn check_running(&self) -> Result<(), HistoryError> {
         match &self.stopped {
             Some(reason) => Err(HistoryError::Stopped { reason: reason.clone() }),
@@ -387,6 +419,8 @@ impl HistoryWriter {
         for file in gone {
             file.set_obsolete();
             changed.insert(file.entry.partition.start_ms);
+            let (number, file) = (file.entry.number, Arc::downgrade(file));
+            self.obsolete.push(Obsolete { number, file });
         }
         for at in changed {
             let runs = partitions.remove(&at).unwrap_or_default();

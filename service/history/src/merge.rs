@@ -156,12 +156,13 @@ impl Merge {
 impl HistoryWriter {
     /// The next run to rewrite, if any: those with objects that are being erased first, then merges
     /// of partitions with many runs. [`Self::finish`] completes it. An erasure ends here when
-    /// nothing remains to rewrite and no reader holds a file that was replaced.
+    /// nothing remains to rewrite and no file is left that was replaced.
     ///
     /// # Errors
     /// [`HistoryError::File`], [`HistoryError::Page`].
     pub fn next_work(&mut self) -> Result<Option<Merge>, HistoryError> {
         self.check_running()?;
+        self.remove_obsolete();
         let version = self.history().version();
         if self.is_erasing() {
             for file in version.files() {
@@ -173,8 +174,7 @@ impl HistoryWriter {
                 }
                 self.erased.insert(file.entry.number);
             }
-            self.replaced.retain(|file| file.strong_count() > 0);
-            if self.replaced.is_empty() && !self.is_erasure_held {
+            if !self.is_erasure_held && self.has_only_named_files()? {
                 let next =
                     crate::manifest::Manifest { erasing: Vec::new(), ..self.manifest.clone() };
                 self.erased.clear();
@@ -261,11 +261,9 @@ impl HistoryWriter {
         if !is_usable {
             return Ok(false);
         }
-        let inputs = merge.inputs.clone();
         let is_erasure = merge.is_erasure;
         let added: Vec<RunEntry> = merge.finish()?.into_iter().collect();
         if is_erasure {
-            self.replaced.extend(inputs.iter().map(Arc::downgrade));
             self.erased.extend(added.iter().map(|run| run.number));
         }
         self.commit(self.manifest.clone(), &numbers, added)?;

@@ -143,8 +143,8 @@ impl HistoryService for ServiceContext {
         let cell_quanta = side(space, cell)?;
         // The last square may end beyond the space.
         let side = space.to_api(cell_quanta as i32, 0).0;
-        let step_ms = millis("step", step.as_ref())?.unwrap_or(i64::MAX);
-        if step_ms <= 0 {
+        let step_ms = millis("step", step.as_ref())?;
+        if step_ms.is_some_and(|step_ms| step_ms <= 0) {
             return Err(ServiceError::field("step", "must be above 0").into());
         }
         let window_ms = window_of(window)?;

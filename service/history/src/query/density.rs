@@ -15,8 +15,9 @@ const PLACES: ColumnSet = ColumnSet::NONE.with(Column::Time).with(Column::X).wit
 pub struct DensityGrid {
     /// Side of a square in quanta, above 0; squares begin at multiples of it.
     pub cell_quanta: u32,
-    /// Length of a step in milliseconds, above 0; the first one begins with the window.
-    pub step_ms: i64,
+    /// Length of a step in milliseconds, above 0; the first one begins with the window. Without one
+    /// the whole window is a step.
+    pub step_ms: Option<i64>,
 }
 
 /// A square during a step that has fixes.
@@ -37,7 +38,7 @@ pub struct DensityCell {
 pub struct Density<F> {
     scan: Scan<F>,
     grid: DensityGrid,
-    /// By step, row and column.
+    /// By first time of the step, row and column.
     counts: HashMap<(i64, i32, i32), u64>,
 }
 
@@ -48,9 +49,9 @@ impl<F: RowFilter> Density<F> {
     /// [`HistoryError::Input`] for a grid of size 0.
     pub fn new(scan: Scan<F>, grid: DensityGrid) -> Result<Self, HistoryError> {
         let DensityGrid { cell_quanta, step_ms } = grid;
-        if cell_quanta == 0 || step_ms <= 0 {
+        if cell_quanta == 0 || step_ms.is_some_and(|step_ms| step_ms <= 0) {
             let reason = format!(
-                "squares of {cell_quanta} quanta and steps of {step_ms} ms: both must be above 0"
+                "squares of {cell_quanta} quanta and steps of {step_ms:?} ms: both must be above 0"
             );
             return Err(HistoryError::Input(reason));
         }
@@ -66,12 +67,17 @@ impl<F: RowFilter> Density<F> {
     pub fn next(&mut self, out: &mut Vec<DensityCell>) -> Result<bool, HistoryError> {
         let Self { scan, grid, counts } = self;
         let (side, (from_ms, _)) = (i64::from(grid.cell_quanta), scan.window_ms());
+        let step_ms = grid.step_ms.map(i64::unsigned_abs);
+        // The window may be longer than an i64 can say.
+        let begin = |time_ms: i64| {
+            let passed = step_ms.map(|step_ms| time_ms.abs_diff(from_ms) / step_ms * step_ms);
+            from_ms.wrapping_add_unsigned(passed.unwrap_or(0))
+        };
         let square = |value: i32| i64::from(value).div_euclid(side) as i32;
         // Rows of an object follow each other, and mostly lie in one square.
         let mut same = ((0, 0, 0), 0);
         let more = scan.visit(PLACES, |rows, row| {
-            let step = rows.time_ms[row].saturating_sub(from_ms) / grid.step_ms;
-            let place = (step, square(rows.y[row]), square(rows.x[row]));
+            let place = (begin(rows.time_ms[row]), square(rows.y[row]), square(rows.x[row]));
             if place != same.0 {
                 add(counts, same);
                 same = (place, 0);
@@ -83,12 +89,10 @@ impl<F: RowFilter> Density<F> {
             scan.hold("squares and steps", counts.len())?;
             return Ok(true);
         }
-        let begin = out.len();
-        out.extend(counts.drain().map(|((step, row, column), fixes)| {
-            let time_ms = from_ms + step * grid.step_ms;
-            DensityCell { time_ms, row, column, fixes }
-        }));
-        out[begin..].sort_unstable();
+        let first = out.len();
+        let cell = |((time_ms, row, column), fixes)| DensityCell { time_ms, row, column, fixes };
+        out.extend(counts.drain().map(cell));
+        out[first..].sort_unstable();
         Ok(false)
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use shoal_codec::FixColumns;
+use shoal_codec::{FixColumns, FixRow};
 use shoal_history::limits::ERASING_MAX;
 use shoal_history::{
-    Density, DensityGrid, Everywhere, HistoryError, HistoryOptions, HistoryWriter, QueryBudget,
-    Replay, Scan,
+    Batch, Density, DensityGrid, Everywhere, HistoryError, HistoryOptions, HistoryWriter,
+    QueryBudget, Replay, Scan,
 };
 
-use crate::world::{FOLDER, Shape, Step, World, options};
+use crate::world::{EVERYWHERE, FOLDER, Inside, START_MS, Shape, Step, World, options};
 
 const WHOLE: (i64, i64) = (i64::MIN / 4, i64::MAX / 4);
 
@@ -35,12 +35,12 @@ fn a_query_ends_at_its_budget_and_when_it_is_cancelled() {
     let budget = || QueryBudget::new(u64::MAX, 100, flag.clone());
     let objects = Scan::new(world.version(), WHOLE, Everywhere, budget()).objects();
     assert!(matches!(objects, Err(HistoryError::Budget { unit: "objects", limit: 100 })));
-    let grid = DensityGrid { cell_quanta: 1, step_ms: 1 };
+    let grid = DensityGrid { cell_quanta: 1, step_ms: Some(1) };
     let scan = || Scan::new(world.version(), WHOLE, Everywhere, budget());
     let (mut density, mut squares) = (Density::new(scan(), grid).unwrap(), Vec::new());
     let error = (0..100).find_map(|_| density.next(&mut squares).err()).unwrap();
     assert!(matches!(error, HistoryError::Budget { limit: 100, .. }), "{error}");
-    let grid = DensityGrid { cell_quanta: 0, step_ms: 1 };
+    let grid = DensityGrid { cell_quanta: 0, step_ms: Some(1) };
     assert!(matches!(Density::new(scan(), grid), Err(HistoryError::Input(_))));
 
     let mut replay = Replay::new(world.version(), WHOLE, Everywhere, budget());
@@ -49,6 +49,35 @@ fn a_query_ends_at_its_budget_and_when_it_is_cancelled() {
     assert!(out.len() <= 100, "{}", out.len());
     flag.store(true, Ordering::Relaxed);
     assert!(matches!(replay.next(&mut out), Err(HistoryError::Cancelled)));
+}
+
+#[test]
+fn steps_begin_with_the_window_however_long_it_is() {
+    let mut world = World::new(4, Shape { objects: 3, batch_rows: 1, partitions: 1 });
+    world.open().unwrap();
+    let mut batch = Batch::default();
+    batch.fix(FixRow::new(1, START_MS, 5, 6));
+    let watermark = world.watermark(1);
+    world.writer().seal(&mut batch, watermark).unwrap();
+    let times = |window: (i64, i64), step_ms| {
+        let scan = Scan::new(world.version(), window, Inside(EVERYWHERE), QueryBudget::unlimited());
+        let mut density = Density::new(scan, DensityGrid { cell_quanta: 10, step_ms }).unwrap();
+        let mut cells = Vec::new();
+        while density.next(&mut cells).unwrap() {}
+        cells.iter().map(|cell| cell.time_ms).collect::<Vec<_>>()
+    };
+    for from_ms in [i64::MIN, i64::MIN + 1, -1, 0, START_MS - 1, START_MS] {
+        for step_ms in [1, 7, 1_000, i64::MAX] {
+            let passed = i128::from(START_MS) - i128::from(from_ms);
+            let expected = START_MS - (passed % i128::from(step_ms)) as i64;
+            assert_eq!(
+                times((from_ms, i64::MAX), Some(step_ms)),
+                [expected],
+                "{from_ms} {step_ms}"
+            );
+        }
+        assert_eq!(times((from_ms, i64::MAX), None), [from_ms]);
+    }
 }
 
 #[test]

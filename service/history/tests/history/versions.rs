@@ -1,7 +1,7 @@
 //! Readers hold versions: merges, retention and erasure change no answer of a version, and files
 //! go when their last reader is gone.
 
-use shoal_position_log::Storage;
+use shoal_position_log::{Fault, Storage};
 
 use crate::world::{EVERYWHERE, FOLDER, PARTITION_MS, START_MS, Shape, Step, World, scan};
 
@@ -62,9 +62,13 @@ fn an_erased_object_is_in_no_answer_at_once_and_ends_when_readers_are_gone() {
     world.work(100).unwrap();
     assert!(world.writer().is_erasing(), "a reader holds files with the object");
     assert!(scan(held.clone(), WHOLE, EVERYWHERE).iter().any(|row| row.object == 2));
+    // The disk refuses to remove one of them at first.
+    world.disk.inject(world.disk.operations(), Fault::InputOutput);
     drop(held);
+    assert_eq!(files(&world), world.version().runs() + 1);
     world.work(100).unwrap();
     assert!(!world.writer().is_erasing());
+    assert_eq!(files(&world), world.version().runs());
     world.check_all("erased");
     world.open().unwrap();
     world.check_all("erased and restarted");

@@ -265,7 +265,7 @@ impl World {
         let mut expected: Vec<u64> = passed.iter().map(|row| row.object).collect();
         expected.dedup();
         assert_eq!(objects.unwrap(), expected, "{name}");
-        let grid = DensityGrid { cell_quanta: 70_000_000, step_ms: 7_000 };
+        let grid = DensityGrid { cell_quanta: 70_000_000, step_ms: Some(7_000) };
         let inside = Scan::new(version.clone(), window, Inside(region), whole());
         let (mut density, mut squares) = (Density::new(inside, grid).unwrap(), Vec::new());
         while density.next(&mut squares).unwrap() {}
