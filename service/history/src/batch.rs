@@ -127,7 +127,8 @@ impl Batch {
     fn follow_arrival(&mut self, before: Before, last: HashMap<u64, Mark>) {
         let in_runs = |(object, mark)| (object, LastRemoval { mark, idle_ms: None });
         let mut arrival = Arrival {
-            newest_ms: before.newest_ms,
+            // No removal has a smaller reach than one before it.
+            newest_ms: before.newest_ms.max(before.reach_ms),
             last: last.into_iter().map(in_runs).collect(),
             returns: std::mem::take(&mut self.returns),
         };

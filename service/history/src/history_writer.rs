@@ -18,7 +18,7 @@ use crate::limits::{
     CACHE_BYTES_DEFAULT, ERASING_MAX, PARTITION_MS_DEFAULT, PARTITION_MS_MAX, PARTITION_MS_MIN,
     RUNS_MAX,
 };
-use crate::manifest::{Manifest, Watermark};
+use crate::manifest::{Manifest, Watermark, overlap};
 use crate::partition::Partition;
 use crate::run::{NewRun, PageCache, RunEntry, RunFile, SharedPlanners};
 use crate::run_device::RunDevice;
@@ -95,6 +95,8 @@ pub struct HistoryWriter {
     pub(crate) erased: BTreeSet<u64>,
     /// Files that no version has any more; a reader may still hold one.
     obsolete: Vec<Obsolete>,
+    /// Of these, the numbers of those that an erasure waits for, once all runs are rewritten.
+    pub(crate) awaited: Option<Vec<u64>>,
     /// See [`Self::hold_erasure`].
     pub(crate) is_erasure_held: bool,
 }
@@ -175,6 +177,7 @@ impl HistoryWriter {
             stopped: None,
             erased: BTreeSet::new(),
             obsolete: Vec::new(),
+            awaited: None,
             is_erasure_held: false,
         })
     }
@@ -311,6 +314,7 @@ impl HistoryWriter {
             return Err(HistoryError::Erasing { limit: ERASING_MAX as u64 });
         }
         self.erased.clear();
+        self.awaited = None;
         self.commit(next, &[], Vec::new())
     }
 
@@ -337,17 +341,22 @@ impl HistoryWriter {
         });
     }
 
-    /// Whether no file is left, durably, that the manifest does not name.
+    /// Whether all files are gone, durably, that were replaced until the last run of an erasure was
+    /// rewritten. What is replaced later never had the objects.
     ///
     /// # Errors
     /// [`HistoryError::File`] if the folder cannot be synced.
-    pub(crate) fn has_only_named_files(&self) -> Result<bool, HistoryError> {
-        if self.obsolete.iter().any(|it| it.file.strong_count() > 0) {
+    pub(crate) fn has_erased_files(&mut self) -> Result<bool, HistoryError> {
+        let all = || self.obsolete.iter().map(|it| it.number).collect();
+        let awaited = self.awaited.get_or_insert_with(all);
+        let left = || self.obsolete.iter().filter(|it| awaited.contains(&it.number));
+        if left().any(|it| it.file.strong_count() > 0) {
             return Ok(false);
         }
+        let is_gone = left().next().is_none();
         let display = self.storage.display(&self.folder);
         self.storage.sync_dir(&self.folder).map_err(LogError::storage("sync", &display))?;
-        Ok(self.obsolete.is_empty())
+        Ok(is_gone)
     }
 
     pub(crate) fn check_running(&self) -> Result<(), HistoryError> {
@@ -407,6 +416,7 @@ impl HistoryWriter {
         next.runs.extend(added);
         next.runs.retain(is_kept);
         next.runs.sort_unstable_by_key(|run| (run.partition.start_ms, run.generation, run.number));
+        assert!(!overlap(&next.runs), "partitions share no time");
         if let Err(error) = next.store(&*self.storage, &self.folder) {
             self.stopped = Some(error.to_string());
             return Err(error.into());

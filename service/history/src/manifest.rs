@@ -167,11 +167,7 @@ impl Manifest {
                 return damaged(header_bytes + index * entry_bytes, fault);
             }
         }
-        let overlap = runs.windows(2).any(|pair| {
-            let [before, after] = [pair[0].partition, pair[1].partition];
-            before != after && before.end_ms() > after.start_ms
-        });
-        if overlap {
+        if overlap(&runs) {
             return damaged(header_bytes, "partitions overlap or are not in order");
         }
         let erasing: Vec<u64> = (0..erasing).map(|_| from.u64()).collect();
@@ -194,6 +190,14 @@ impl Manifest {
             gaps,
         })
     }
+}
+
+/// Whether partitions of runs that are in order share a time.
+pub(crate) fn overlap(runs: &[RunEntry]) -> bool {
+    runs.windows(2).any(|pair| {
+        let [before, after] = [pair[0].partition, pair[1].partition];
+        before != after && before.end_ms() > after.start_ms
+    })
 }
 
 #[cfg(test)]

@@ -174,10 +174,11 @@ impl HistoryWriter {
                 }
                 self.erased.insert(file.entry.number);
             }
-            if !self.is_erasure_held && self.has_only_named_files()? {
+            if !self.is_erasure_held && self.has_erased_files()? {
                 let next =
                     crate::manifest::Manifest { erasing: Vec::new(), ..self.manifest.clone() };
                 self.erased.clear();
+                self.awaited = None;
                 self.commit(next, &[], Vec::new())?;
             }
         }

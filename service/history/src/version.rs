@@ -117,7 +117,7 @@ impl Version {
     /// Chooses partitions for what arrived: those that have runs, or longer ones in the past where
     /// little arrived, as `COARSER_ROWS_MAX` says of what may fill them.
     pub(crate) fn choose_partitions(&self, filled: &mut [Filled], open_ms: i64) {
-        let mut at = 0;
+        let (mut at, mut end_ms) = (0, i64::MIN);
         while at < filled.len() {
             let rest = &mut filled[at..];
             let start_ms = rest[0].partition.start_ms;
@@ -133,7 +133,9 @@ impl Version {
                 rows as u64 * shortest <= COARSER_ROWS_MAX * parts
             };
             let is_free = |whole: &Partition| {
-                whole.end_ms() <= open_ms
+                // Nor may it reach back over one that was just chosen.
+                end_ms <= whole.start_ms
+                    && whole.end_ms() <= open_ms
                     && self.floor_ms <= whole.start_ms
                     && self.partitions_in(whole.start_ms, whole.end_ms() - 1).next().is_none()
             };
@@ -145,7 +147,7 @@ impl Version {
             };
             let count = of_whole(chosen).count();
             rest[..count].iter_mut().for_each(|it| it.partition = chosen);
-            at += count;
+            (at, end_ms) = (at + count, chosen.end_ms());
         }
     }
 

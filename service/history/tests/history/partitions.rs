@@ -63,6 +63,25 @@ fn dense_fixes_of_the_past_keep_short_partitions() {
 }
 
 #[test]
+fn a_sparse_end_of_dense_fixes_does_not_reach_back() {
+    for (density, parts) in [(70_000, 8), (3_000, 64), (300, 300)] {
+        let mut world = world(6);
+        let mut batch = Batch::default();
+        for fix in 0..parts * density {
+            batch.fix(FixRow::new(fix as u64 % 3, fix * PARTITION_MS / density, 5, 6));
+        }
+        batch.fix(FixRow::new(1, parts * PARTITION_MS + 1, 5, 6));
+        let watermark = Watermark { clock_ms: START_MS, ..world.watermark(1) };
+        world.writer().seal(&mut batch, watermark).unwrap();
+        assert_eq!(times(&world).len() as i64, parts * density + 1);
+        world.open().unwrap();
+        world.work(100).unwrap();
+        assert_eq!(times(&world).len() as i64, parts * density + 1);
+        world.open().unwrap();
+    }
+}
+
+#[test]
 fn retention_by_bytes_keeps_the_newest_partition() {
     let mut world = world(4);
     let time_ms = |index: i64| START_MS + index * PARTITION_MS / 4;
