@@ -9,7 +9,7 @@ use shoal_codec::FixRow;
 
 use crate::error::HistoryError;
 use crate::partition::Partition;
-use crate::removal::{EVERY_OBJECT, Mark, Removal, Return, sort_returns};
+use crate::removal::{EVERY_OBJECT, Mark, Removal, Return, keep_last, sort_returns};
 
 /// What arrived since the last seal.
 #[derive(Clone, Debug, Default)]
@@ -156,13 +156,7 @@ impl Batch {
         let partition = |time_ms: i64| time_ms.div_euclid(partition_ms);
         // Stable: rows of equal identity stay in the order of arrival.
         self.rows.sort_by_key(|row| (partition(row.time_ms), row.object, row.time_ms));
-        self.rows.dedup_by(|later, earlier| {
-            let is_same = (later.object, later.time_ms) == (earlier.object, earlier.time_ms);
-            if is_same {
-                *earlier = *later;
-            }
-            is_same
-        });
+        keep_last(&mut self.rows, |row| (row.object, row.time_ms));
         self.removals.sort_unstable_by_key(|removal| (partition(removal.time_ms()), *removal));
         sort_returns(&mut self.returns);
         self.returns.sort_by_key(|returned| partition(returned.time_ms));

@@ -49,8 +49,13 @@ impl Removal {
 /// Sorts returns by identity; of equal ones the last to arrive remains.
 pub(crate) fn sort_returns(returns: &mut Vec<Return>) {
     returns.sort_unstable();
-    returns.dedup_by(|later, earlier| {
-        let is_same = (later.object, later.time_ms) == (earlier.object, earlier.time_ms);
+    keep_last(returns, |returned| (returned.object, returned.time_ms));
+}
+
+/// Of neighbours with equal keys the last remains.
+pub(crate) fn keep_last<T: Copy, K: PartialEq>(list: &mut Vec<T>, key: impl Fn(&T) -> K) {
+    list.dedup_by(|later, earlier| {
+        let is_same = key(later) == key(earlier);
         if is_same {
             *earlier = *later;
         }

@@ -177,17 +177,14 @@ impl Version {
         from_ms: i64,
     ) -> Result<HashMap<u64, Mark>, HistoryError> {
         let mut last: HashMap<u64, Mark> = HashMap::new();
+        let sought = [objects, &[EVERY_OBJECT]].concat();
         for file in self.files().filter(|file| file.entry.reach_ms >= from_ms) {
-            // Clears come last.
-            let clears = [EVERY_OBJECT];
-            for objects in [objects, &clears] {
-                self.reader(file)?.removals_of(objects, |Removal { object, mark, .. }| {
-                    if objects.binary_search(&object).is_ok() {
-                        let known = last.entry(object).or_insert(mark);
-                        *known = mark.max(*known);
-                    }
-                })?;
-            }
+            self.reader(file)?.removals_of(&sought, |Removal { object, mark, .. }| {
+                if sought.binary_search(&object).is_ok() {
+                    let known = last.entry(object).or_insert(mark);
+                    *known = mark.max(*known);
+                }
+            })?;
         }
         Ok(last)
     }

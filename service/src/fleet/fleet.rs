@@ -10,7 +10,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use shoal_engine::{EngineOptions, Query, Space};
-use shoal_history::History;
 use shoal_position_log::Terms;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::time::Instant;
@@ -101,13 +100,7 @@ impl Fleet {
         self.shared.persistence.log.as_ref()
     }
 
-    /// Where its objects were, if the server keeps that.
-    #[must_use]
-    pub fn history(&self) -> Option<History> {
-        self.log()?.history().map(|history| history.history().clone())
-    }
-
-    /// The present version of that history.
+    /// Where its objects were, in the present version, if the server keeps that.
     pub(crate) fn past(&self) -> Option<PastVersion> {
         let log = self.log()?;
         log.history().map(|history| history.past(log))

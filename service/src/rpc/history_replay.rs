@@ -89,7 +89,7 @@ impl PacedReplay {
         loop {
             let name = self.fleet.name().as_str();
             let query = match PastQuery::new(context, &self.call, name) {
-                Ok(query) => query,
+                Ok(query) => query.within(self.window_ms),
                 Err(error) => return Ok(Err(error.into())),
             };
             let mut header = Some(query.header());

@@ -10,7 +10,7 @@ use crate::partition::Partition;
 use crate::wire::{Reader, Writer};
 
 /// Bytes of an entry.
-pub(crate) const ENTRY_BYTES: usize = 152;
+const ENTRY_BYTES: usize = 152;
 /// Bytes of an entry of version 1.
 const ENTRY_1_BYTES: usize = 128;
 /// Bytes of the footer of a run, its last page.
