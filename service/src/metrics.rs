@@ -207,7 +207,7 @@ macro_rules! metrics {
 
 metrics! {
     labelled {
-        rows: "outcome" in ["applied", "duplicate", "superseded", "late"], "Rows by outcome";
+        rows: "outcome" in ["applied", "duplicate", "superseded", "late", "expired"], "Rows by outcome";
         rows_refused: "reason" in Refusal::NAMES, "Refused rows by reason";
         objects_removed: "reason" in ["request", "expired"], "Objects removed by cause";
         messages: "outcome" in ["applied", "duplicate", "failed"], "Report messages and removals";
@@ -292,7 +292,8 @@ impl Metrics {
 impl FleetMetrics {
     /// Counts the outcome of one request, and its refused rows by reason.
     pub fn count_outcome(&self, outcome: &RequestOutcome, refused: &[u64; Refusal::COUNT]) {
-        let rows = [outcome.applied, outcome.duplicate, outcome.superseded, outcome.late];
+        let RequestOutcome { applied, duplicate, superseded, late, expired, .. } = *outcome;
+        let rows = [applied, duplicate, superseded, late, expired];
         for (counter, rows) in self.rows.iter().zip(rows) {
             counter.inc_by(rows);
         }

@@ -14,7 +14,7 @@ use shoal_codec::Block;
 use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{
     AnswerSet, Backend, CycleInput, CycleOutput, EngineOptions, Projection, Query, QueryKind,
-    Region, Request, SubscriptionChange,
+    Region, Request, RequestOutcome, SubscriptionChange,
 };
 
 use super::cycle_times::CycleTimes;
@@ -209,7 +209,8 @@ pub(crate) fn range_query(region: Region) -> Query {
 /// Checks that every row of a cycle's blocks was accepted.
 pub(crate) fn check_rows(blocks: &[Block], output: &CycleOutput) -> Result<(), BenchmarkError> {
     for (number, (block, outcome)) in blocks.iter().zip(&output.requests).enumerate() {
-        let accepted = outcome.applied + outcome.superseded + outcome.late + outcome.duplicate;
+        let RequestOutcome { applied, superseded, late, duplicate, expired, .. } = outcome;
+        let accepted = applied + superseded + late + duplicate + expired;
         if accepted != block.rows() as u64 || outcome.block_error.is_some() {
             let text = format!(
                 "epoch {}, block {number}: {accepted} of {} rows accepted, {:?}",

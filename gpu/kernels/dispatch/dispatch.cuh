@@ -165,6 +165,7 @@ struct Settled {
     int objects;
     bool expired;
     bool duplicate;
+    bool winner_expired;
 };
 
 __device__ inline void write(const Records& records, u32 slot, u32 place, const Version& version,
@@ -208,6 +209,7 @@ __device__ inline Settled settle_winner(const Records& records, const Rules& rul
         if (existed)
             settled = end_object(records, rules, slot, old, now, optional, EVENT_EXPIRED);
         settled.expired = true;
+        settled.winner_expired = true;
         return settled;
     }
     write(records, slot, 1 - old, now, optional);
@@ -229,4 +231,5 @@ __device__ inline void record_outcome(const Rows& rows, const Rules& rules, u32 
     add_signs(settled.objects, &report->objects);
     count_where(settled.expired, &report->expired);
     count_together(settled.duplicate, request, &outcomes[request].duplicate);
+    count_together(settled.winner_expired, request, &outcomes[request].expired);
 }

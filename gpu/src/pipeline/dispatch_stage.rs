@@ -248,14 +248,15 @@ fn outcome(
         return RequestOutcome { block_error: block.decode().err(), ..RequestOutcome::default() };
     }
     let (duplicate, superseded) = (u64::from(outcomes.duplicate), u64::from(outcomes.superseded));
-    let late = u64::from(outcomes.late);
-    let others = duplicate + superseded + late + refused.len() as u64;
+    let (late, expired) = (u64::from(outcomes.late), u64::from(outcomes.expired));
+    let others = duplicate + superseded + late + expired + refused.len() as u64;
     let has_rows = matches!(kind, Kind::Fixes | Kind::Block(..));
     RequestOutcome {
         applied: if has_rows { rows.saturating_sub(others) } else { 0 },
         duplicate,
         superseded,
         late,
+        expired,
         refused,
         removed: outcomes.removed.into(),
         missing: outcomes.missing.into(),

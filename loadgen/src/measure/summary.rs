@@ -77,6 +77,8 @@ pub struct Summary {
     pub duplicate_rows: u64,
     /// Rows superseded in their own cycle.
     pub superseded_rows: u64,
+    /// Rows older than the time to live.
+    pub expired_rows: u64,
     /// Rows due before the end that the server did not accept in time.
     pub behind_rows: u64,
     /// Rows placed before the clock started.
@@ -218,6 +220,7 @@ impl Summary {
             (self.duplicate_rows, "duplicate"),
             (self.superseded_rows, "superseded"),
             (self.late_rows, "late"),
+            (self.expired_rows, "expired"),
             (self.refused_rows, "refused"),
             (self.behind_rows, "behind the rate"),
             (self.preloaded_rows, "placed before"),

@@ -98,7 +98,7 @@ impl Totals {
         let rows = self.acks.rows;
         let followed = plan.subscription.as_ref();
         let followed = followed.map(|plan| self.followed.followed(plan, start));
-        let accepted = rows.applied + rows.duplicate + rows.superseded + rows.late;
+        let accepted = rows.applied + rows.duplicate + rows.superseded + rows.late + rows.expired;
         Summary {
             updates_per_s: rate(accepted, update_seconds),
             queries_per_s: rate(self.answers.queries, query_seconds),
@@ -114,6 +114,7 @@ impl Totals {
             applied_rows: rows.applied,
             duplicate_rows: rows.duplicate,
             superseded_rows: rows.superseded,
+            expired_rows: rows.expired,
             behind_rows: self.sent.behind_rows,
             preloaded_rows,
             unreadable_rows: self.sent.unreadable_rows,

@@ -137,6 +137,7 @@ fn row_counts(outcomes: &[(u64, RequestOutcome)]) -> RowCounts {
         sum.duplicate += outcome.duplicate;
         sum.superseded += outcome.superseded;
         sum.late += outcome.late;
+        sum.expired += outcome.expired;
         sum.refused += outcome.refused.len() as u64;
     }
     sum
@@ -145,7 +146,7 @@ fn row_counts(outcomes: &[(u64, RequestOutcome)]) -> RowCounts {
 /// Accepted rows as one count.
 fn merged(rows: &RowCounts) -> RowCounts {
     RowCounts {
-        applied: rows.applied + rows.duplicate + rows.superseded + rows.late,
+        applied: rows.applied + rows.duplicate + rows.superseded + rows.late + rows.expired,
         refused: rows.refused,
         ..RowCounts::default()
     }

@@ -72,6 +72,7 @@ pub fn add_counts(sum: &mut v1::RowCounts, counts: &v1::RowCounts) {
     sum.duplicate += counts.duplicate;
     sum.superseded += counts.superseded;
     sum.late += counts.late;
+    sum.expired += counts.expired;
     sum.refused += counts.refused;
     sum.ahead += counts.ahead;
 }
@@ -79,7 +80,7 @@ pub fn add_counts(sum: &mut v1::RowCounts, counts: &v1::RowCounts) {
 /// The sum over all outcomes.
 #[must_use]
 pub fn rows_total(rows: &v1::RowCounts) -> u64 {
-    rows.applied + rows.duplicate + rows.superseded + rows.late + rows.refused
+    rows.applied + rows.duplicate + rows.superseded + rows.late + rows.expired + rows.refused
 }
 
 #[cfg(test)]

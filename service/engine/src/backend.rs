@@ -91,7 +91,8 @@ pub enum Clock {
 ///    when a removal or a clear of this cycle arrived before the row. A row older than *start* is
 ///    *late*. Of the other rows that arrived after the object's last removal in the cycle, the
 ///    greatest (`time_ms`, arrival) wins; every other row is *superseded*. A winner that equals
-///    *start* in every field is a *duplicate* and changes nothing.
+///    *start* in every field is a *duplicate* and changes nothing. Any other winner becomes the
+///    record; it is *applied*, or *expired* if step 5 removes it at once.
 /// 5. **Expire**: remove every record with `clock_ms - time_ms > ttl_ms`.
 /// 6. **Answer**: all queries see the state after epoch `epoch - answer_lag()`; ages are measured
 ///    at that epoch's clock. Answers ascend by object; nearest by (rank, object). The total of an

@@ -160,6 +160,8 @@ impl Request {
 pub struct RequestOutcome {
     /// Rows that became their object's record.
     pub applied: u64,
+    /// Rows that would have, but were older than the TTL at the clock after the cycle.
+    pub expired: u64,
     /// Winning rows that equal the record at the start of the cycle: no change.
     pub duplicate: u64,
     /// Rows replaced within this cycle by a newer fix or by a removal that arrived later.

@@ -242,6 +242,8 @@ records! { RECORDS:
         failed: u32,
         /// Rows later than the event clock after the cycle.
         ahead: u32,
+        /// Winners that are older than the TTL.
+        expired: u32,
     }
 
     /// The results of dispatch for the host.

@@ -265,7 +265,9 @@ impl Model {
                     outcomes[request].duplicate += 1;
                 }
                 Some((request, winner)) => {
-                    outcomes[request].applied += 1;
+                    let is_expired = self.is_expired(winner.time_ms);
+                    outcomes[request].applied += u64::from(!is_expired);
+                    outcomes[request].expired += u64::from(is_expired);
                     self.insert(winner);
                     object.is_written = true;
                 }
@@ -278,8 +280,8 @@ impl Model {
     /// Removes the records that are too old; how many there were.
     fn expire(&mut self, modified: &mut BTreeMap<u64, ModifiedObject>) -> u64 {
         let mut expired = 0;
-        while let (Some(ttl_ms), Some(&(time_ms, id))) = (self.options.ttl_ms, self.by_time.first())
-            && self.clock_ms - time_ms > ttl_ms
+        while let Some(&(time_ms, id)) = self.by_time.first()
+            && self.is_expired(time_ms)
         {
             let record = Some(self.records[&id]);
             modified.entry(id).or_insert_with(|| ModifiedObject::new(record)).expired = record;
@@ -287,6 +289,11 @@ impl Model {
             expired += 1;
         }
         expired
+    }
+
+    /// Whether a record of this time is too old at the clock.
+    fn is_expired(&self, time_ms: i64) -> bool {
+        self.options.ttl_ms.is_some_and(|ttl_ms| self.clock_ms - time_ms > ttl_ms)
     }
 
     /// Makes a row the record of its object.

@@ -156,6 +156,7 @@ impl ReportSummary {
             rows.late,
             rows.refused
         );
+        let written = written.and_then(|()| self.write_expired(&mut text));
         let written = written.and_then(|()| self.write_ahead(&mut text));
         let written = written.and_then(|()| match self.not_kept {
             Some(rows @ 1..) => {
@@ -166,6 +167,13 @@ impl ReportSummary {
         let written = written.and_then(|()| self.write_refusals(&mut text));
         written.expect("writing to a string does not fail");
         text
+    }
+
+    fn write_expired(&self, text: &mut String) -> std::fmt::Result {
+        match self.totals.rows.expired {
+            0 => Ok(()),
+            rows => writeln!(text, "  expired, older than the time to live of the fleet: {rows}"),
+        }
     }
 
     fn write_ahead(&self, text: &mut String) -> std::fmt::Result {
@@ -233,7 +241,7 @@ mod tests {
         let reason = v1::RefusalReason::Heading as i32;
         let row = v1::RefusedRow { message: 2, row: 4, field: "heading_deg".to_owned(), reason };
         let totals = AckTotals {
-            rows: v1::RowCounts { applied: 149, refused: 1, ..Default::default() },
+            rows: v1::RowCounts { applied: 146, expired: 3, refused: 1, ..Default::default() },
             refused_by_reason: [(reason, 1), (77, 0)].into(),
             refused_rows: vec![row],
             ..Default::default()
@@ -241,10 +249,15 @@ mod tests {
         summary.finish(totals, Duration::from_millis(500));
         let text = summary.text();
         assert!(text.contains("row 105, heading_deg: heading"), "{text}");
+        assert!(
+            text.contains("  expired, older than the time to live of the fleet: 3\n"),
+            "{text}"
+        );
         assert!(text.contains("150 rows") && text.contains("300 rows/s"), "{text}");
         let document = summary.json();
         assert_eq!(document["refused_by_reason"]["heading"], 1);
         assert_eq!(document["refused_by_reason"]["reason_77"], 0);
+        assert_eq!(document["rows"]["expired"], 3);
         assert_eq!(document["refused_rows"][0]["row"], 105);
         assert!(summary.is_partly_refused());
     }

@@ -16,6 +16,8 @@ pub struct RowTotals {
     pub superseded: u64,
     /// Older than the record.
     pub late: u64,
+    /// Older than the time to live.
+    pub expired: u64,
     /// Refused.
     pub refused: u64,
     /// Of the others, later than the event clock after their cycle.
@@ -29,6 +31,7 @@ impl RowTotals {
         self.duplicate += outcome.duplicate;
         self.superseded += outcome.superseded;
         self.late += outcome.late;
+        self.expired += outcome.expired;
         self.refused += refused;
         self.ahead += outcome.ahead;
     }

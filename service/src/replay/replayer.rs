@@ -92,6 +92,7 @@ impl Replayer {
             applied = totals.rows.applied,
             duplicate = totals.rows.duplicate,
             superseded = totals.rows.superseded,
+            expired = totals.rows.expired,
             late = totals.rows.late,
             refused = totals.rows.refused,
             ahead = totals.rows.ahead,

@@ -136,6 +136,7 @@ pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
         duplicate: rows.duplicate,
         superseded: rows.superseded,
         late: rows.late,
+        expired: rows.expired,
         refused: rows.refused,
         ahead: rows.ahead,
     }

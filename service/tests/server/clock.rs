@@ -75,6 +75,15 @@ async fn records_expire_in_an_idle_fleet() {
     until(async || server.fleet("").await.object_count == 1).await;
     now_ms.store(START_MS + 10_000, Ordering::SeqCst);
     until(async || server.fleet("").await.object_count == 0).await;
+    let late = rows(vec![fix(3, START_MS + 8999, 0.0, 0.0), fix(4, START_MS + 9000, 0.0, 0.0)]);
+    let ack = server.positions().await.once(late).await.unwrap().into_inner();
+    let counts = ack.rows.unwrap();
+    assert_eq!((counts.applied, counts.expired), (1, 1));
+    assert_eq!(objects_in(&mut queries, world(), ack.token).await, [4]);
+    let rows = server.fleet("").await.row_counts.unwrap();
+    assert_eq!((rows.applied, rows.expired), (3, 1));
+    let outcome = r#"shoal_rows_total{fleet="default",outcome="expired"}"#;
+    assert_eq!(server.metric(outcome).await, 1.0);
     let expired = r#"shoal_objects_removed_total{fleet="default",reason="expired"}"#;
-    assert_eq!(server.metric(expired).await, 2.0);
+    assert_eq!(server.metric(expired).await, 3.0);
 }

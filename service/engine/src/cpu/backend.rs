@@ -257,6 +257,7 @@ impl CpuBackend {
                 RowOutcome::Duplicate => outcome.duplicate += 1,
                 RowOutcome::Superseded => outcome.superseded += 1,
                 RowOutcome::Late => outcome.late += 1,
+                RowOutcome::Expired => outcome.expired += 1,
                 RowOutcome::Removed => outcome.removed += 1,
                 RowOutcome::Missing => outcome.missing += 1,
             }
@@ -267,7 +268,8 @@ impl CpuBackend {
         }
         for (outcome, request) in outcomes.iter_mut().zip(requests) {
             if matches!(request, Request::Fixes(_) | Request::Block(_)) {
-                let others = outcome.duplicate + outcome.superseded + outcome.late;
+                let others =
+                    outcome.duplicate + outcome.superseded + outcome.late + outcome.expired;
                 let refused = outcome.refused.len() as u64;
                 outcome.applied = (request.rows() as u64).saturating_sub(others + refused);
             }

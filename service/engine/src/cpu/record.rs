@@ -99,6 +99,7 @@ pub(super) enum RowOutcome {
     Duplicate,
     Superseded,
     Late,
+    Expired,
     Removed,
     Missing,
 }

@@ -363,6 +363,7 @@ impl Shard {
             return self.note(winner.arrival(), RowOutcome::Duplicate);
         }
         let outcome = if settle::is_expired(cycle.time_min_ms, winner.time_ms()) {
+            self.note(winner.arrival(), RowOutcome::Expired);
             MotionOutcome::Gone(EventKind::Expired)
         } else {
             MotionOutcome::Written

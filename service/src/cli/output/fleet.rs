@@ -87,7 +87,7 @@ fn space_name(fleet: &v1::Fleet) -> String {
 /// Row counts as JSON.
 #[must_use]
 pub fn counts_json(rows: &v1::RowCounts) -> Value {
-    let v1::RowCounts { applied, duplicate, superseded, late, refused, ahead } = rows;
+    let v1::RowCounts { applied, duplicate, superseded, late, refused, ahead, expired } = rows;
     json!({
         "applied": applied,
         "duplicate": duplicate,
@@ -95,6 +95,7 @@ pub fn counts_json(rows: &v1::RowCounts) -> Value {
         "late": late,
         "refused": refused,
         "ahead": ahead,
+        "expired": expired,
     })
 }
 
@@ -343,6 +344,7 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
         ("rows duplicate", rows.duplicate.to_string()),
         ("rows superseded", rows.superseded.to_string()),
         ("rows late", rows.late.to_string()),
+        ("rows expired", rows.expired.to_string()),
         ("rows refused", rows.refused.to_string()),
         ("rows ahead", rows.ahead.to_string()),
         ("queries", fleet.query_count.to_string()),

@@ -40,6 +40,7 @@ pub(super) struct RowsJson {
     duplicate: u64,
     superseded: u64,
     late: u64,
+    expired: u64,
     refused: u64,
 }
 
@@ -89,6 +90,7 @@ impl ReportJson {
         self.rows.duplicate += rows.duplicate;
         self.rows.superseded += rows.superseded;
         self.rows.late += rows.late;
+        self.rows.expired += rows.expired;
         self.rows.refused += rows.refused;
         let room = crate::limits::REFUSED_ROWS_TOLD_MAX - self.refused_rows.len();
         self.refused_rows.extend(ack.refused_rows.iter().take(room).map(|row| RefusedJson {

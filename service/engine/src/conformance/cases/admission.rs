@@ -256,7 +256,7 @@ pub fn expiry_frees_capacity_for_the_next_cycle(make: Make) {
     // A row that is too old counts in its cycle.
     let outcome = trial.send_one(fixes(&[fix(4, 0, 1, 1), fix(3, 1_000, 1, 1)]));
     over_limit(&outcome, [1]);
-    assert_eq!((outcome.applied, objects(&mut trial)), (1, vec![2]));
+    assert_eq!((outcome.expired, objects(&mut trial)), (1, vec![2]));
     assert_eq!(trial.send_one(fixes(&[fix(3, 1_000, 1, 1)])).applied, 1);
 }
 

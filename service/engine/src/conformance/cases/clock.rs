@@ -161,15 +161,20 @@ pub fn records_expire_beyond_their_ttl(make: Make) {
     assert_eq!(trial.ids(QueryKind::Get(vec![4])), [4]);
 }
 
-/// A row that is too old on arrival is applied and expires in the same cycle.
+/// A row that is too old on arrival is counted as expired, and leaves nothing.
 pub fn old_rows_expire_on_arrival(make: Make) {
     let mut trial = trial(make, Clock::Event, Some(100));
     let rows = [fix(1, 0, 1, 1), fix(2, 101, 1, 1), fix(3, 1, 1, 1)];
     trial.submit(vec![fixes(&rows)], Vec::new());
     let output = trial.wait(0);
-    assert_eq!((output.requests[0].applied, output.expired, output.objects), (3, 1, 2));
+    let outcome = &output.requests[0];
+    assert_eq!((outcome.applied, outcome.expired), (2, 1));
+    assert_eq!((output.expired, output.objects), (1, 2));
     // The same object reports again; nothing of it was left.
     assert_eq!(trial.send_one(fixes(&[fix(1, 50, 9, 9)])).applied, 1);
+    // One that equals its record, which expires, is a duplicate.
+    let outcome = trial.send_one(fixes(&[fix(3, 1, 1, 1), fix(4, 102, 1, 1)]));
+    assert_eq!((outcome.applied, outcome.duplicate, outcome.expired), (1, 1, 0));
     let outcomes = trial.send(vec![Request::Remove(vec![2]), fixes(&[fix(5, 400, 1, 1)])]);
     assert_eq!((outcomes[0].removed, outcomes[1].applied), (1, 1));
     assert_eq!(trial.export().rows(), 1);
