@@ -292,13 +292,19 @@ impl Backend for CudaBackend {
         1
     }
 
-    fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError> {
+    fn submit(&mut self, mut input: CycleInput) -> Result<Ticket, EngineError> {
         if self.owed.len() >= limits::CYCLES_IN_FLIGHT_MAX {
             return Err(EngineError::TooManyInFlight(self.owed.len()));
         }
         input.check_requests()?;
         self.is_running()?;
         self.check_regions(&input)?;
+        if input.rewinds() {
+            let (reply, answer) = channel();
+            self.send(Command::BegunAnew(reply))?;
+            let begun_anew = answer.recv().map_err(|_| self.disconnected())?;
+            input.subscriptions.splice(0..0, begun_anew);
+        }
         let staged = self.stage(input);
         let staged = staged.map_err(|error| self.note(error))?;
         self.send(Command::Cycle(Box::new(staged)))?;

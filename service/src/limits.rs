@@ -163,6 +163,9 @@ pub const DELIVERED_SNAPSHOT_MS_MAX: u64 = 60_000;
 /// When all sessions together hold more than [`ServerLimits::subscription_bytes_max`], each may
 /// hold this share of what it could hold otherwise.
 pub const CROWDED_SHARE: usize = 16;
+/// How far the clock of a fleet may be ahead of the machine's, beyond the lead of an event clock,
+/// before it is set back, milliseconds: less is a correction that it waits for.
+pub const CLOCK_AHEAD_MS_MAX: i64 = 5_000;
 /// Cycles whose events wait for the fan-out to their sessions; an engine that is this far ahead
 /// waits for the fan-out, never for a reader.
 pub const EVENT_SETS_MAX: usize = 4;

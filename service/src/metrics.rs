@@ -78,11 +78,14 @@ pub struct ReplicationDepth {
 /// Name, help and value of a gauge of a fleet.
 type FleetGauge = (&'static str, &'static str, fn(&FleetReading) -> u64);
 
-const FLEET_GAUGES: [FleetGauge; 31] = [
+const FLEET_GAUGES: [FleetGauge; 32] = [
     ("objects", "Objects after the last cycle", |fleet| fleet.view.objects),
     ("epoch", "Last cycle applied", |fleet| fleet.view.epoch),
     ("clock_milliseconds", "The fleet's clock, Unix milliseconds", |fleet| {
         fleet.view.clock_ms.max(0) as u64
+    }),
+    ("clock_rewinds", "How often the fleet's clock was set back since the start", |fleet| {
+        fleet.view.clock_rewinds
     }),
     ("memory_bytes", "Bytes of state", |fleet| fleet.view.memory_bytes),
     ("queue_rows", "Rows queued or in a cycle", |fleet| fleet.depth.rows),

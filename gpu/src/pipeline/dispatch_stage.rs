@@ -54,7 +54,7 @@ impl Driver {
             ),
             rules: Rules {
                 epoch: self.epoch,
-                clock_ms: self.clock_ms,
+                clock_ms: staged.clock_before_ms(self.clock_ms),
                 system_ms: staged.system_ms,
                 ttl_ms: self.options.ttl_ms.unwrap_or(TTL_NONE_MS),
                 time_max_ms: staged.time_max_ms.min(shoal_engine::limits::TIME_MAX_MS),
@@ -190,7 +190,8 @@ impl Driver {
                 settle::event_clock_ms(newest_ms, staged.event_clock_max_ms)
             }
         };
-        self.clock_ms = settle::clock_after_ms(self.clock_ms, now_ms);
+        let before_ms = staged.clock_before_ms(self.clock_ms);
+        self.clock_ms = settle::clock_after_ms(before_ms, now_ms);
         let refused = self.refused(staged, report.refused > 0)?;
         let oldest = (report.time_min != u64::MAX)
             .then(|| TIME_ORIGIN_MS.saturating_add(report.time_min as i64));

@@ -95,6 +95,7 @@ pub(crate) struct Staged {
     /// Changes of continuous queries.
     pub(crate) changes: Changes,
     pub(crate) system_ms: i64,
+    pub(crate) rewinds: bool,
     pub(crate) time_max_ms: i64,
     pub(crate) event_clock_max_ms: Option<i64>,
 }
@@ -103,6 +104,11 @@ impl Staged {
     /// Whether rows of an object must be settled one by one.
     pub(crate) fn is_ordered(&self) -> bool {
         self.removals > 0 || !self.clears.is_empty()
+    }
+
+    /// The clock at which the cycle begins.
+    pub(crate) fn clock_before_ms(&self, clock_ms: i64) -> i64 {
+        if self.rewinds { clock_ms.min(self.system_ms) } else { clock_ms }
     }
 
     /// Drops the other parts of queries. The stream must have reached the end of the copy.
@@ -179,6 +185,7 @@ pub(crate) fn stage(
         query_ranges,
         gets: at_gets,
         work: QueryWork::of(&input),
+        rewinds: input.rewinds(),
         queries: input.queries,
         are_plain: query_parts.are_plain,
         limits: query_parts.limits.clone(),
@@ -296,7 +303,8 @@ fn place_queries<'a>(
 
 fn kind(requests: &Arc<Vec<Request>>, number: usize) -> Kind {
     match requests[number] {
-        Request::Fixes(_) => Kind::Fixes,
+        // One that sets the clock back is as one without rows.
+        Request::Fixes(_) | Request::Rewind => Kind::Fixes,
         Request::Block(_) => Kind::Block(requests.clone(), number),
         Request::Remove(_) => Kind::Remove,
         Request::Clear => Kind::Clear,
@@ -346,6 +354,7 @@ fn place<'a>(
             ..nothing
         },
         Request::Clear => RequestDescriptor { kind: REQUEST_CLEAR, ..nothing },
+        Request::Rewind => nothing,
     }
 }
 

@@ -12,6 +12,7 @@ use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::layout::{Candidate, DictionarySlot, DispatchReport, RowOutcomeCounts};
 use shoal_engine::{
     AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, ExportHeader, RegionId, Snapshot,
+    SubscriptionChange,
 };
 
 use super::answers::{Answers, Finished, Pool};
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Export(Sender<Result<(ExportHeader, RecordsExport), EngineError>>),
     /// List the continuous queries.
     Regions(Sender<BTreeSet<RegionId>>),
+    /// List the continuous queries to set again when the clock is set back.
+    BegunAnew(Sender<Vec<SubscriptionChange>>),
     /// Import this state.
     Import(Snapshot, Sender<Result<(), EngineError>>),
 }
@@ -241,6 +244,7 @@ impl Driver {
                 Command::Cycle(staged) => self.take(*staged),
                 Command::Export(reply) => reply.send(self.begin_export()).is_ok(),
                 Command::Regions(reply) => reply.send(self.subscriptions.regions()).is_ok(),
+                Command::BegunAnew(reply) => reply.send(self.subscriptions.begun_anew()).is_ok(),
                 Command::Import(snapshot, reply) => reply.send(self.import(&snapshot)).is_ok(),
             };
             if !continues {

@@ -84,7 +84,8 @@ pub enum Clock {
 ///    of the next cycle. No cycle ends with more than `objects_max` objects.
 ///
 ///    Refused rows have no effect, whatever the reason.
-/// 3. **Settle the clock**; see [`Clock`]. It never decreases and starts at 0. A row that was not
+/// 3. **Settle the clock**; see [`Clock`]. It starts at 0, and only
+///    [`crate::Request::Rewind`] decreases it. A row that was not
 ///    refused and is later than an event clock after this step is *ahead*. It is counted, and
 ///    settled as any other: it does not expire before the clock exceeds its own time by the TTL.
 /// 4. **Settle each object.** Let *start* be its record at the start of the cycle; there is none
@@ -147,7 +148,8 @@ pub enum Clock {
 /// hold their membership under the new region remain (`Move` when a row was applied), the others
 /// leave at once, and other objects that are inside enter at once; none is entering or leaving.
 /// Where a member last was inside is that of the old region. In either case `move_interval_ms`
-/// counts from this cycle.
+/// counts from this cycle. [`crate::Request::Rewind`] sets every region again whose subscription
+/// [depends on the clock](crate::Subscription::depends_on_clock), before the changes of the cycle.
 ///
 /// **Snapshots.** When a change of the cycle, after the region's last removal, wants one, the
 /// region's events are each member as `Present`, and nothing else; an empty snapshot is reported

@@ -20,7 +20,8 @@ use crate::subscription::{RegionId, SubscriptionChange};
 /// Everything that one cycle applies and answers.
 #[derive(Clone, Debug, Default)]
 pub struct CycleInput {
-    /// The system clock in Unix milliseconds; ignored by a fleet with an event clock.
+    /// The system clock in Unix milliseconds; a fleet with an event clock uses it for
+    /// [`Request::Rewind`] alone.
     pub system_ms: i64,
     /// Latest acceptable event time, Unix milliseconds; later rows are refused.
     pub time_max_ms: i64,
@@ -45,6 +46,18 @@ pub struct CycleInput {
 }
 
 impl CycleInput {
+    /// Whether the cycle may set the clock back.
+    #[must_use]
+    pub fn rewinds(&self) -> bool {
+        self.requests.iter().any(|request| matches!(request, Request::Rewind))
+    }
+
+    /// The clock at which the cycle begins, by the one after the cycle before it.
+    #[must_use]
+    pub fn clock_before_ms(&self, clock_ms: i64) -> i64 {
+        if self.rewinds() { clock_ms.min(self.system_ms) } else { clock_ms }
+    }
+
     /// Checks every limit of a cycle and its queries; a backend does so before it applies anything.
     ///
     /// # Errors
@@ -140,6 +153,9 @@ pub enum Request {
     Remove(Vec<u64>),
     /// Removes every object; epoch and clock are unchanged.
     Clear,
+    /// The cycle begins at [`CycleInput::system_ms`] if the clock is ahead of that. Continuous
+    /// queries with memberships that depend on the clock begin anew.
+    Rewind,
 }
 
 impl Request {
@@ -150,7 +166,7 @@ impl Request {
             Self::Fixes(columns) => columns.len(),
             Self::Block(block) => block.rows(),
             Self::Remove(objects) => objects.len(),
-            Self::Clear => 0,
+            Self::Clear | Self::Rewind => 0,
         }
     }
 }
@@ -190,7 +206,7 @@ pub struct Ticket(pub u64);
 pub struct CycleOutput {
     /// This cycle's number: the first is 1, or follows an imported snapshot.
     pub epoch: u64,
-    /// The clock after this cycle; never decreases.
+    /// The clock after this cycle; decreases by [`Request::Rewind`] alone.
     pub clock_ms: i64,
     /// One per request, in order.
     pub requests: Vec<RequestOutcome>,

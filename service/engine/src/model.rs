@@ -68,6 +68,7 @@ impl Arrivals<'_> {
                     self.outcome().missing += u64::from(!existed);
                 }
             }
+            Request::Rewind => {}
             Request::Clear => {
                 let objects: BTreeSet<u64> =
                     self.records.keys().chain(self.modified.keys()).copied().collect();
@@ -207,6 +208,9 @@ impl Model {
             arrivals.request(request);
         }
         let Arrivals { mut modified, outcomes: mut requests, times, .. } = arrivals;
+        if input.rewinds() && self.clock_ms > input.system_ms {
+            self.clock_ms = input.system_ms;
+        }
         match self.options.clock {
             Clock::System => self.clock_ms = self.clock_ms.max(input.system_ms),
             Clock::Event => {
@@ -216,7 +220,8 @@ impl Model {
         self.epoch += 1;
         self.apply(&mut modified, &mut requests);
         let expired = self.expire(&mut modified);
-        let changes = input.subscriptions;
+        let mut changes = if input.rewinds() { self.continuous.begun_anew() } else { Vec::new() };
+        changes.extend(input.subscriptions);
         let (options, clock_ms, records) = (&self.options, self.clock_ms, &self.records);
         let events = self.continuous.cycle(options, clock_ms, changes, &modified, records);
         CycleOutput {

@@ -63,7 +63,24 @@ pub struct Subscription {
     pub hysteresis_rank_max: Option<u64>,
 }
 
+impl SubscriptionChange {
+    /// Sets a region, without a snapshot.
+    pub(crate) fn set(region: RegionId, subscription: &Subscription) -> Self {
+        let subscription = Box::new(subscription.clone());
+        Self::Set { region, subscription, is_snapshot_wanted: false }
+    }
+}
+
 impl Subscription {
+    /// Whether memberships or their events depend on the clock as well as on records: by dwell, a
+    /// filter of age, or a move interval where moves are wanted.
+    #[must_use]
+    pub fn depends_on_clock(&self) -> bool {
+        let has_interval = self.move_interval_ms > 0 && self.wanted.contains(EventKind::Move);
+        let has_dwell = self.enter_dwell_ms > 0 || self.leave_dwell_ms > 0;
+        has_interval || has_dwell || self.age_max_ms().is_some()
+    }
+
     /// A query that reports every event, as ids, evaluated on the state after each cycle.
     #[must_use]
     pub fn new(region: Region) -> Self {

@@ -146,6 +146,8 @@ pub enum RequestBody<'a> {
     Remove(ObjectIds<'a>),
     /// Removal of all objects.
     Clear,
+    /// The cycle sets the clock back to `system_ms` if it is ahead.
+    Rewind,
 }
 
 impl RequestBody<'_> {
@@ -155,6 +157,7 @@ impl RequestBody<'_> {
             Self::Rows(_) => 2,
             Self::Remove(_) => 3,
             Self::Clear => 4,
+            Self::Rewind => 5,
         }
     }
 
@@ -162,7 +165,7 @@ impl RequestBody<'_> {
         match self {
             Self::Block(bytes) | Self::Rows(bytes) => bytes.len(),
             Self::Remove(ids) => ids.len() * 8,
-            Self::Clear => 0,
+            Self::Clear | Self::Rewind => 0,
         }
     }
 }
@@ -215,7 +218,7 @@ impl LoggedRequest<'_> {
                     at += 8;
                 }
             }
-            RequestBody::Clear => {}
+            RequestBody::Clear | RequestBody::Rewind => {}
         }
         at
     }
@@ -240,7 +243,10 @@ impl LoggedRequest<'_> {
             3 if body_bytes.is_multiple_of(8) => RequestBody::Remove(ObjectIds::Encoded(body)),
             3 => return Err(format!("a removal has {body_bytes} bytes, not 8 for each object")),
             4 if body_bytes == 0 => RequestBody::Clear,
-            4 => return Err(format!("a clear has {body_bytes} bytes, it must have none")),
+            5 if body_bytes == 0 => RequestBody::Rewind,
+            kind @ (4 | 5) => {
+                return Err(format!("a request of kind {kind} has {body_bytes} bytes, not 0"));
+            }
             kind => return Err(format!("unknown kind of request: {kind}")),
         };
         let batch = match (producer, batch_seq) {

@@ -106,13 +106,16 @@ impl CyclePlan {
     /// The record of the cycle with this input.
     pub(super) fn record(&self, epoch: u64, input: &CycleInput) -> CycleRecord {
         let fresh = self.changes.iter().filter(|change| change.is_fresh);
+        let mut batches: Vec<_> = fresh.map(|change| change.batch.clone()).collect();
+        // One that sets the clock back may follow them.
+        batches.resize(input.requests.len(), None);
         CycleRecord {
             epoch,
             system_ms: input.system_ms,
             time_max_ms: input.time_max_ms,
             event_clock_max_ms: input.event_clock_max_ms,
             requests: input.requests.clone(),
-            batches: fresh.map(|change| change.batch.clone()).collect(),
+            batches,
             clock_ms: 0,
             refused: Vec::new(),
             names: None,

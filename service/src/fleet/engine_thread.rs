@@ -29,7 +29,7 @@ use super::producers::BatchId;
 use super::query_replies::CycleAnswers;
 use super::receipt_refusals::RefusedRows;
 use super::wall_clock::WallClock;
-use crate::limits::{EXPORT_CYCLE_ROWS, IDLE_CYCLE_MS};
+use crate::limits::{CLOCK_AHEAD_MS_MAX, EXPORT_CYCLE_ROWS, IDLE_CYCLE_MS};
 use crate::subscription::{EpochStamp, FanOutInput, FanOutSender};
 
 /// Clock of the server and the tolerance for event times ahead of it.
@@ -289,6 +289,9 @@ impl EngineThread {
         let rows_max = if is_bounded { EXPORT_CYCLE_ROWS } else { usize::MAX };
         let objects = self.engine.backend.objects();
         let mut plan = self.planner.plan(answer_epoch, rows_max, objects);
+        if cycle.is_none() && self.sets_clock_back(system_ms) {
+            plan.requests.push(Request::Rewind);
+        }
         let clocks = self.clocks(&plan, system_ms, cycle.as_ref());
         self.shared.metrics.count_queries(&plan.queries);
         let mut input = plan.input(clocks);
@@ -317,6 +320,22 @@ impl EngineThread {
                 if is_followed { Err(fault) } else { unless_recoverable(fault) }
             }
         }
+    }
+
+    /// Whether the fleet's clock is too far ahead of the machine's, which was once ahead itself. A
+    /// follower's clock is that of its leader; an event clock may have no bound.
+    fn sets_clock_back(&self, system_ms: i64) -> bool {
+        let lead_ms = match self.shared.options.clock {
+            Clock::System => Some(0),
+            Clock::Event => self.shared.event_clock_lead_ms(),
+        };
+        let ahead_ms = self.shared.view().clock_ms.saturating_sub(system_ms);
+        let is_ahead = lead_ms.is_some_and(|lead_ms| ahead_ms > lead_ms + CLOCK_AHEAD_MS_MAX);
+        if is_ahead && !self.follows {
+            let fleet = &self.shared.name;
+            warn!(%fleet, ahead_ms, "the fleet's clock is ahead of the machine's: it is set back");
+        }
+        is_ahead && !self.follows
     }
 
     /// The clocks of a cycle: of a cycle of the leader, those that it had there.

@@ -44,6 +44,8 @@ pub struct FleetView {
     pub epoch: u64,
     /// Clock after it.
     pub clock_ms: i64,
+    /// How often the clock was set back.
+    pub clock_rewinds: u64,
     /// Objects after it.
     pub objects: u64,
     /// Bytes of state.
@@ -60,6 +62,7 @@ impl FleetView {
     /// Adds one cycle, and the rows refused on its receipt.
     pub(super) fn update(&mut self, output: &CycleOutput, on_receipt: u64, memory_bytes: u64) {
         self.epoch = output.epoch;
+        self.clock_rewinds += u64::from(output.clock_ms < self.clock_ms);
         self.clock_ms = output.clock_ms;
         self.objects = output.objects;
         self.memory_bytes = memory_bytes;

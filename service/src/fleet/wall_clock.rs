@@ -1,6 +1,7 @@
 //! The system clock of the service, read nowhere else.
 //!
-//! Tests supply their own. It may step back; the engine's clock does not follow it there.
+//! Tests supply their own. It may step back; a fleet's clock follows it there only over
+//! more than [`crate::limits::CLOCK_AHEAD_MS_MAX`].
 
 use std::fmt;
 use std::sync::Arc;

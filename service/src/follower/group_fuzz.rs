@@ -50,6 +50,7 @@ fn payload(chance: &mut Random) -> Vec<u8> {
             request(RequestBody::Rows(&encoded), None),
             request(RequestBody::Remove(ObjectIds::Ids(&objects)), batch),
             request(RequestBody::Clear, None),
+            request(RequestBody::Rewind, None),
         ];
         let header = CycleHeader { epoch: 10 * epoch, system_ms: 1, time_max_ms: 2 };
         group.append(header, requests).unwrap();
@@ -106,7 +107,7 @@ fn check(cycle: &FollowedCycle) {
         Request::Fixes(columns) => columns.len() * RAW_ROW_BYTES,
         Request::Block(block) => block.bytes().len(),
         Request::Remove(objects) => size_of_val(&objects[..]),
-        Request::Clear => 0,
+        Request::Clear | Request::Rewind => 0,
     });
     assert!(held.sum::<usize>() <= bytes);
 }

@@ -168,6 +168,7 @@ fn logged<'a>(
             Request::Fixes(_) => RequestBody::Rows(rows.next().map_or(&[], |rows| &rows[..])),
             Request::Remove(objects) => RequestBody::Remove(ObjectIds::Ids(objects)),
             Request::Clear => RequestBody::Clear,
+            Request::Rewind => RequestBody::Rewind,
         };
         let batch = batch.as_ref().map(|BatchId { producer, batch_seq }| ProducerBatch {
             producer,

@@ -288,6 +288,7 @@ impl RequestCounts {
                 self.removed += objects.len() as u64;
             }
             RequestBody::Clear => self.clears += 1,
+            RequestBody::Rewind => {}
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ fn request_bytes(request: &Request) -> u64 {
         Request::Fixes(columns) => columns.len() * ROW_BYTES,
         Request::Block(block) => block.bytes().len(),
         Request::Remove(objects) => size_of_val(&objects[..]),
-        Request::Clear => 0,
+        Request::Clear | Request::Rewind => 0,
     };
     (OVERHEAD_BYTES + rows) as u64
 }

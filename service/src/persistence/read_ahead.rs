@@ -103,5 +103,6 @@ fn request(logged: LoggedRequest<'_>) -> Result<Request, String> {
         RequestBody::Rows(body) => rows_body::decode(body),
         RequestBody::Remove(objects) => Ok(Request::Remove(objects.iter().collect())),
         RequestBody::Clear => Ok(Request::Clear),
+        RequestBody::Rewind => Ok(Request::Rewind),
     }
 }

@@ -84,6 +84,7 @@ pub(super) fn message(fleet: &Fleet, engine: &str, unfenced_leader: String) -> v
         term: fleet.term(),
         epoch: view.epoch,
         clock_ms: view.clock_ms,
+        clock_set_back_count: view.clock_rewinds,
         object_count: view.objects,
         memory_bytes: view.memory_bytes,
         engine: engine.to_owned(),

@@ -22,7 +22,7 @@ pub(super) async fn newest_times(request: &Request) -> NewestTimes {
             times
         }
         Request::Block(block) => of_block(block).await,
-        Request::Remove(_) | Request::Clear => NewestTimes::default(),
+        Request::Remove(_) | Request::Clear | Request::Rewind => NewestTimes::default(),
     }
 }
 

@@ -1,14 +1,16 @@
-//! A fleet's clock is monotonic, independent of steps of the server's clock or of event times.
+//! A fleet's clock does not follow small steps back of the server's clock, nor event times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use shoal_engine::Clock;
+use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
 use shoal_service::ServerOptions;
 use shoal_service::fleet::WallClock;
 use shoal_service::server::Environment;
 
+use crate::restart;
 use crate::running::{
     ReportsOnce as _, Running, START_MS, environment, fix, objects_in, rows, until, whole, world,
 };
@@ -27,15 +29,17 @@ async fn clock_ms(server: &Running) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_fleet_clock_ignores_backward_steps_of_the_system_clock() {
+async fn the_fleet_clock_waits_for_small_steps_back_and_follows_large_ones() {
     let now_ms = Arc::new(AtomicI64::new(START_MS));
     let options = ServerOptions { default_clock: Clock::System, ..ServerOptions::default() };
     let server = Running::start_in(at_time(&now_ms), options).await;
     assert_eq!(clock_ms(&server).await, START_MS);
     now_ms.store(START_MS + 5000, Ordering::SeqCst);
     assert_eq!(clock_ms(&server).await, START_MS + 5000);
-    now_ms.store(START_MS - 3_600_000, Ordering::SeqCst);
+    now_ms.store(START_MS, Ordering::SeqCst);
     assert_eq!(clock_ms(&server).await, START_MS + 5000);
+    now_ms.store(START_MS - 3_600_000, Ordering::SeqCst);
+    assert_eq!(clock_ms(&server).await, START_MS - 3_600_000);
     // Rows are validated against the current system clock plus 60 s.
     let mut client = server.positions().await;
     let late = rows(vec![fix(1, START_MS - 3_600_000 + 60_001, 0.0, 0.0)]);
@@ -54,6 +58,55 @@ async fn an_event_clock_follows_the_newest_row() {
         let message = rows(vec![fix(1, START_MS + time_ms, 0.0, 0.0)]);
         client.once(message).await.unwrap();
         assert_eq!(clock_ms(&server).await, START_MS + expected_ms);
+    }
+}
+
+/// The machine's clock is three days ahead, and is corrected while the server runs or before it
+/// starts again: reports are visible, and what the log has is recovered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_corrected_clock_of_the_machine_is_followed() {
+    const AHEAD_MS: i64 = 3 * 86_400_000;
+    for clock in [Clock::System, Clock::Event] {
+        let now_ms = Arc::new(AtomicI64::new(START_MS + AHEAD_MS));
+        let disk = SimulatedDisk::new(5);
+        let place = || Environment { wall: at_time(&now_ms).wall, ..restart::on(&disk) };
+        let options = || ServerOptions {
+            default_clock: clock,
+            default_ttl_ms: Some(600_000),
+            ..ServerOptions::default()
+        };
+        let report = async |server: &Running, object, time_ms| {
+            let message = rows(vec![fix(object, time_ms, 0.0, 0.0)]);
+            let ack = server.positions().await.once(message).await.unwrap().into_inner();
+            assert_eq!(ack.rows.unwrap().applied, 1);
+            let mut queries = server.queries().await;
+            objects_in(&mut queries, world(), ack.token).await
+        };
+        let server = Running::start_in(place(), options()).await;
+        assert_eq!(report(&server, 1, START_MS + AHEAD_MS).await, [1]);
+        now_ms.store(START_MS, Ordering::SeqCst);
+        // The first cycle behind the correction sets the clock back.
+        assert_eq!(report(&server, 2, START_MS).await, [1, 2]);
+        assert_eq!(server.fleet("").await.clock_set_back_count, 1);
+        assert_eq!(clock_ms(&server).await, START_MS);
+        server.stop().await;
+
+        now_ms.store(START_MS + 1_000, Ordering::SeqCst);
+        let server = Running::start_in(place(), options()).await;
+        assert_eq!(report(&server, 3, START_MS + 1_000).await, [1, 2, 3]);
+        assert_eq!(server.fleet("").await.clock_set_back_count, 0, "the log has it");
+        // Ahead again, and corrected while the server is down.
+        now_ms.store(START_MS + AHEAD_MS, Ordering::SeqCst);
+        // No single row moves an event clock so far.
+        let is_system = clock == Clock::System;
+        let left: &[u64] = if is_system { &[1, 4] } else { &[1, 2, 3, 4] };
+        assert_eq!(report(&server, 4, START_MS + AHEAD_MS).await, left);
+        server.stop().await;
+        now_ms.store(START_MS + 2_000, Ordering::SeqCst);
+        let server = Running::start_in(place(), options()).await;
+        assert_eq!(report(&server, 5, START_MS + 2_000).await, [left, &[5]].concat());
+        assert_eq!(server.fleet("").await.clock_set_back_count, u64::from(is_system));
+        server.stop().await;
     }
 }
 

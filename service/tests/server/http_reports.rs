@@ -94,7 +94,7 @@ async fn lines_are_applied_while_the_body_continues() {
     let outcome = within(reporting).await.unwrap().json();
     assert_eq!(
         outcome["rows"],
-        json!({ "applied": 3, "duplicate": 3, "superseded": 0, "late": 0,
+        json!({ "applied": 3, "duplicate": 3, "expired": 0, "superseded": 0, "late": 0,
         "refused": 0 })
     );
 }

@@ -222,11 +222,11 @@ async fn a_clock_that_goes_back_stops_nothing() {
     let ack = server.positions().await.once(late).await.unwrap().into_inner();
     assert_eq!(ack.durability(), v1::Durability::Logged);
     let (before, fleet) = (state(&server).await, server.fleet("").await);
-    assert_eq!((fleet.clock_ms, fleet.term, before.len()), (START_MS, term, 2));
+    assert_eq!((fleet.clock_ms, fleet.term, before.len()), (START_MS - HOUR_MS, term, 2));
     let after = crashed(&disk, 13);
     let server = Running::start_in(Environment { wall: wall(), ..on(&after) }, options).await;
     assert_eq!(state(&server).await, before);
-    assert_eq!(server.fleet("").await.clock_ms, START_MS);
+    assert_eq!(server.fleet("").await.clock_ms, START_MS - HOUR_MS);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,7 +13,7 @@ use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::layout::{EventCounts, REFERENCE_BITS};
 use shoal_engine::stage::region_changes::RegionChanges;
 use shoal_engine::stage::subscription::CycleTime;
-use shoal_engine::{EngineError, EventSet, HashKey, RegionId, Space};
+use shoal_engine::{EngineError, EventSet, HashKey, RegionId, Space, SubscriptionChange};
 
 use super::arrivals;
 use super::bins::Index;
@@ -95,6 +95,12 @@ impl Subscriptions {
     /// The regions of all queries.
     pub(crate) fn regions(&self) -> BTreeSet<RegionId> {
         self.table.iter().map(|(region, _)| region).collect()
+    }
+
+    /// Sets the queries again whose memberships depend on the clock.
+    pub(crate) fn begun_anew(&self) -> Vec<SubscriptionChange> {
+        // The host evaluates all of them.
+        self.host.begun_anew()
     }
 
     /// Makes a stream that writes records wait for the previous cycle.

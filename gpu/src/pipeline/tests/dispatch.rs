@@ -236,7 +236,7 @@ impl Trial {
             Request::Fixes(columns) => columns.object.clone(),
             Request::Block(block) => ids(block),
             Request::Remove(objects) => objects.clone(),
-            Request::Clear => Vec::new(),
+            Request::Clear | Request::Rewind => Vec::new(),
         });
         ids.filter(|object| !known.contains(object)).count()
     }
@@ -314,7 +314,7 @@ fn check_refusals(
     let columns = match request {
         Request::Fixes(columns) => columns.clone(),
         Request::Block(block) => block.decode().unwrap(),
-        Request::Remove(_) | Request::Clear => FixColumns::default(),
+        Request::Remove(_) | Request::Clear | Request::Rewind => FixColumns::default(),
     };
     let faults =
         |row: u32| validator.validate_row(&columns.row(row as usize)).map(|fault| (row, fault));

@@ -189,7 +189,9 @@ impl Generator {
                 let objects = (0..count).map(|_| self.id()).collect();
                 (Request::Remove(objects), count)
             }
-            4 if self.random.once_in(20) => (Request::Clear, 1),
+            4 if self.random.once_in(20) => {
+                (if self.random.once_in(2) { Request::Clear } else { Request::Rewind }, 1)
+            }
             kind => {
                 let count = self.random.below(rows_max + 1);
                 let rows: Vec<FixRow> = (0..count).map(|_| self.row(model)).collect();

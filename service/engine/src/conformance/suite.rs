@@ -42,7 +42,8 @@ macro_rules! conformance_cases {
                 counts_of_rectangles_are_exact
             }
             clock {
-                an_event_clock_follows_the_rows, an_event_clock_stops_at_its_bound,
+                an_event_clock_follows_the_rows, a_clock_is_set_back,
+                an_event_clock_stops_at_its_bound,
                 rows_ahead_of_the_clock_are_counted, rows_ahead_expire_by_their_own_time,
                 a_bound_never_moves_a_clock, a_system_clock_does_not_step_back,
                 records_expire_beyond_their_ttl, old_rows_expire_on_arrival,

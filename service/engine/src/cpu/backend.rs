@@ -85,7 +85,9 @@ impl CpuBackend {
         self.dispatch.route(&router, &input.requests);
         self.admit();
         self.settle_clock(&input);
-        let plan = self.queries.plan(std::mem::take(&mut input.subscriptions));
+        let mut changes = if input.rewinds() { self.queries.begun_anew() } else { Vec::new() };
+        changes.append(&mut input.subscriptions);
+        let plan = self.queries.plan(changes);
         let listed = AtomicU64::new(0);
         let cleared = self.settle_shards(input.requests.len(), &plan, &listed);
         self.update();
@@ -143,7 +145,7 @@ impl CpuBackend {
                 settle::event_clock_ms(self.dispatch.time_max_ms(), input.event_clock_max_ms)
             }
         };
-        self.clock_ms = settle::clock_after_ms(self.clock_ms, now_ms);
+        self.clock_ms = settle::clock_after_ms(input.clock_before_ms(self.clock_ms), now_ms);
     }
 
     /// Hands the lanes to the shards; returns the number of objects that each `Clear` removed, by

@@ -247,7 +247,7 @@ impl Lane {
                         self.routed[shard].push(RoutedRow::removal((*object, hash), arrival));
                     }
                 }
-                Request::Clear => {}
+                Request::Clear | Request::Rewind => {}
             }
         }
         self.parts = parts;

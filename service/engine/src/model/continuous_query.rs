@@ -119,6 +119,15 @@ impl ContinuousQueries {
         self.queries.contains_key(&region)
     }
 
+    /// Sets the queries again whose memberships depend on the clock.
+    pub(super) fn begun_anew(&self) -> Vec<SubscriptionChange> {
+        let queries = self.queries.iter().map(|(region, query)| (*region, &query.subscription));
+        let lasting = queries.filter(|(_, subscription)| subscription.depends_on_clock());
+        lasting
+            .map(|(region, subscription)| SubscriptionChange::set(region, subscription))
+            .collect()
+    }
+
     /// Applies the changes of a cycle and returns its events.
     pub(super) fn cycle(
         &mut self,
@@ -353,7 +362,9 @@ impl ContinuousQuery {
             }
             leaving = Some(since_ms);
         }
-        let is_due = now.clock_ms - reported_ms >= i64::from(subscription.move_interval_ms);
+        // The clock may have been set back.
+        let is_due = subscription.move_interval_ms == 0
+            || now.clock_ms - reported_ms >= i64::from(subscription.move_interval_ms);
         let is_reported = is_written && is_due;
         let state = MembershipState::Member {
             leaving_since_ms: leaving,

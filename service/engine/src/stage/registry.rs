@@ -11,7 +11,7 @@ use super::subscription::{Class, Observation, Step};
 use crate::query::Filter;
 use crate::region::{Circle, Polygon, Region};
 use crate::space::Space;
-use crate::subscription::{EvaluationMode, RegionId, Subscription};
+use crate::subscription::{EvaluationMode, RegionId, Subscription, SubscriptionChange};
 
 /// One continuous query.
 #[derive(Clone, Debug)]
@@ -87,6 +87,16 @@ impl ContinuousQueries {
     #[must_use]
     pub fn get(&self, number: u32) -> &ContinuousQuery {
         self.queries[number as usize].as_ref().expect("a number in use has a query")
+    }
+
+    /// Sets the queries again whose memberships depend on the clock.
+    #[must_use]
+    pub fn begun_anew(&self) -> Vec<SubscriptionChange> {
+        let queries = self.numbers.iter().map(|(region, number)| (*region, self.get(*number)));
+        let lasting = queries.filter(|(_, query)| query.subscription.depends_on_clock());
+        lasting
+            .map(|(region, query)| SubscriptionChange::set(region, &query.subscription))
+            .collect()
     }
 
     /// Whether some query evaluates every fix.

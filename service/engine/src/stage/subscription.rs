@@ -25,13 +25,8 @@ impl Class {
     /// membership; so is a move interval where moves are wanted.
     #[must_use]
     pub fn of(subscription: &Subscription) -> Self {
-        let has_interval =
-            subscription.move_interval_ms > 0 && subscription.wanted.contains(EventKind::Move);
-        let is_stateful = has_interval
-            || subscription.enter_dwell_ms > 0
-            || subscription.leave_dwell_ms > 0
-            || subscription.hysteresis_rank_max.is_some()
-            || subscription.age_max_ms().is_some();
+        let is_stateful =
+            subscription.depends_on_clock() || subscription.hysteresis_rank_max.is_some();
         match subscription.judging {
             _ if is_stateful => Self::Stateful,
             EvaluationMode::Cycle => Self::Plain,
@@ -152,7 +147,9 @@ pub fn transition(
                 }
                 leaving = Some(since_ms);
             }
-            let is_due = now.clock_ms - reported_ms >= i64::from(of.move_interval_ms);
+            // The clock may have been set back.
+            let is_due = of.move_interval_ms == 0
+                || now.clock_ms - reported_ms >= i64::from(of.move_interval_ms);
             let is_reported = *is_written && is_due;
             let state = MembershipState::Member {
                 leaving_since_ms: leaving,

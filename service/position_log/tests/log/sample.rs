@@ -27,6 +27,7 @@ pub(crate) enum OwnedBody {
     Rows(Vec<u8>),
     Remove(Vec<u64>),
     Clear,
+    Rewind,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +101,7 @@ impl OwnedRequest {
             OwnedBody::Rows(bytes) => RequestBody::Rows(bytes),
             OwnedBody::Remove(ids) => RequestBody::Remove(ObjectIds::Ids(ids)),
             OwnedBody::Clear => RequestBody::Clear,
+            OwnedBody::Rewind => RequestBody::Rewind,
         };
         let batch = self.batch.as_ref();
         let batch =
@@ -116,6 +118,7 @@ pub(crate) fn cycle(chance: &mut Random, epoch: u64, bytes_max: usize) -> OwnedC
             bytes.iter_mut().for_each(|byte| *byte = chance.word() as u8);
             let body = match chance.below(5) {
                 0 => OwnedBody::Remove((0..chance.below(20)).map(|_| chance.word()).collect()),
+                1 if chance.below(2) == 0 => OwnedBody::Rewind,
                 1 => OwnedBody::Clear,
                 2 => OwnedBody::Rows(bytes),
                 _ => OwnedBody::Block(bytes),

@@ -340,6 +340,7 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
         ("memory", bytes_text(fleet.memory_bytes)),
         ("epoch", fleet.epoch.to_string()),
         ("term", fleet.term.to_string()),
+        ("clock set back", fleet.clock_set_back_count.to_string()),
         ("rows applied", rows.applied.to_string()),
         ("rows duplicate", rows.duplicate.to_string()),
         ("rows superseded", rows.superseded.to_string()),

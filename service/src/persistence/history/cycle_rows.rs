@@ -52,6 +52,7 @@ impl CycleRows {
                     batch.clear_all();
                     false
                 }
+                RequestBody::Rewind => false,
             };
             if !is_decoded {
                 continue;
@@ -83,7 +84,7 @@ impl CycleRows {
                 decoded.map_err(|error| error.to_string())?;
             }
             Request::Fixes(columns) => self.columns = columns,
-            Request::Remove(_) | Request::Clear => return Ok(false),
+            Request::Remove(_) | Request::Clear | Request::Rewind => return Ok(false),
         }
         Ok(true)
     }

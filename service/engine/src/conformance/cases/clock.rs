@@ -1,7 +1,7 @@
 //! The clock, expiry and filters by age.
 //!
-//! The clock never steps back. Expiry uses the clock of the cycle, after its rows; the due time may
-//! be early but never late.
+//! The clock steps back on request only. Expiry uses the clock of the cycle, after its rows; the due
+//! time may be early but never late.
 
 use super::*;
 
@@ -26,6 +26,33 @@ pub fn an_event_clock_follows_the_rows(make: Make) {
     // Superseded by a removal, and still the newest accepted time.
     trial.send(vec![fixes(&[fix(3, 300, 1, 1)]), Request::Remove(vec![3])]);
     assert_eq!(trial.model().clock_ms(), START_MS + 300);
+}
+
+/// A clock that is ahead of the system clock can be set back; records stay.
+pub fn a_clock_is_set_back(make: Make) {
+    for clock in [Clock::System, Clock::Event] {
+        let mut trial = trial(make, clock, Some(1_000));
+        trial.system_ms = START_MS + 60_000;
+        trial.send_one(fixes(&[fix(1, 60_000, 1, 1), fix(2, 59_500, 2, 2)]));
+        trial.system_ms = START_MS;
+        assert_eq!(trial.send_one(fixes(&[fix(3, 0, 3, 3)])).expired, 1);
+        assert_eq!(trial.model().clock_ms(), START_MS + 60_000);
+        let outcomes = trial.send(vec![
+            fixes(&[fix(3, 5, 3, 3)]),
+            Request::Rewind,
+            fixes(&[fix(1, 3, 4, 4), fix(4, 2, 4, 4)]),
+        ]);
+        assert_eq!((outcomes[0].applied, outcomes[2].applied, outcomes[2].late), (1, 1, 1));
+        let event_ms = if clock == Clock::Event { 5 } else { 0 };
+        assert_eq!(trial.model().clock_ms(), START_MS + event_ms);
+        assert_eq!(trial.ids(QueryKind::Get(vec![1, 2, 3, 4])), [1, 2, 3, 4]);
+        // A clock that is not ahead stays.
+        trial.system_ms = START_MS + 100;
+        let before_ms = trial.model().clock_ms();
+        trial.send_one(Request::Rewind);
+        let after_ms = if clock == Clock::Event { before_ms } else { trial.system_ms };
+        assert_eq!((trial.model().clock_ms(), trial.export().rows()), (after_ms, 4));
+    }
 }
 
 /// A row beyond the bound moves the clock to the bound: other records do not expire.
