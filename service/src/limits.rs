@@ -201,8 +201,18 @@ pub const LOG_GROUP_BYTES_MAX: usize = 8 << 20;
 pub const HISTORY_DEVICE_SHARE: u64 = 10;
 /// Tiles that one query of the history may decode: a billion fixes, some 20 s of a core.
 pub const HISTORY_TILES_MAX: u64 = 1 << 20;
-/// Rows, objects or ids that one query of the history may hold in memory: at most twice 24 MiB.
+/// Rows, objects or ids that one query of the history may hold in memory, if they fit
+/// [`HISTORY_QUERY_BYTES_MAX`].
 pub const HISTORY_ROWS_MAX: usize = 1 << 19;
+/// Memory that one query of the history may take, and at most [`HISTORY_QUERY_SHARE`] of that for
+/// all answers, which it waits for before it begins.
+pub const HISTORY_QUERY_BYTES_MAX: u64 = 128 << 20;
+/// See [`HISTORY_QUERY_BYTES_MAX`]: one of so many.
+pub const HISTORY_QUERY_SHARE: u64 = 4;
+/// Part of it for what does not depend on the rows: decoded tiles, pages, a message.
+pub const HISTORY_QUERY_BYTES_MIN: u64 = 4 << 20;
+/// Rows that a replay with a speed may hold: it has its memory as long as it lasts.
+pub const REPLAY_ROWS_MAX: usize = 1 << 16;
 /// Time after which a query of the history lets others work, milliseconds; a step may take longer.
 pub const HISTORY_TURN_MS: u64 = 20;
 /// How long a replay with a speed collects fixes for a message, milliseconds.

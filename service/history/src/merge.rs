@@ -15,6 +15,7 @@ use crate::limits::{
     MERGE_RUNS_CLOSED, MERGE_RUNS_OPEN, RUN_ROWS_MAX,
 };
 use crate::partition::Partition;
+use crate::query::QueryBudget;
 use crate::removal::sort_returns;
 use crate::run::{CellRow, NewRun, RunEntry, RunFile, RunReader, RunWriter, SharedPlanners};
 use crate::sorted_rows::{cells_of, write_sorted};
@@ -131,8 +132,9 @@ impl Merge {
     fn finish(self) -> Result<Option<RunEntry>, HistoryError> {
         let (mut removals, mut returns) = (Vec::new(), Vec::new());
         for cursor in &self.cursors {
-            cursor.reader.removals(|removal| removals.push(removal))?;
-            cursor.reader.returns(|returned| returns.push(returned))?;
+            let budget = QueryBudget::unlimited();
+            cursor.reader.removals(&budget, |removal| removals.push(removal))?;
+            cursor.reader.returns(&budget, |returned| returns.push(returned))?;
         }
         removals.retain(|removal| !self.version.is_erased(removal.object));
         removals.sort_unstable();
@@ -311,13 +313,13 @@ fn coarser(version: &Version, open_ms: i64) -> Option<(Partition, Vec<Arc<RunFil
 
 /// Whether a run has fixes or removals of objects that are being erased.
 fn contains_any(version: &Version, file: &Arc<RunFile>) -> Result<bool, HistoryError> {
-    let mut reader = version.reader(file)?;
+    let (mut reader, budget) = (version.reader(file)?, QueryBudget::unlimited());
     for object in version.erasing.iter() {
-        if reader.find(*object)?.is_some() {
+        if reader.find(*object, &budget)?.is_some() {
             return Ok(true);
         }
     }
     let mut is_found = false;
-    reader.removals(|removal| is_found |= version.is_erased(removal.object))?;
+    reader.removals(&budget, |removal| is_found |= version.is_erased(removal.object))?;
     Ok(is_found)
 }

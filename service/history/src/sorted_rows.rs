@@ -7,6 +7,7 @@ use shoal_codec::FixRow;
 use crate::error::HistoryError;
 use crate::hilbert::hilbert_cell;
 use crate::partition::Partition;
+use crate::query::QueryBudget;
 use crate::removal::{Removal, Return};
 use crate::run::{CellRow, NewRun, RunEntry, RunWriter};
 use crate::version::Version;
@@ -20,10 +21,11 @@ pub(crate) fn cells_of(
 ) -> Result<Vec<(u32, u64)>, HistoryError> {
     let first = rows.chunk_by(|a, b| a.object == b.object).map(|rows| &rows[0]);
     let mut cells: Vec<(Option<u32>, &FixRow)> = first.map(|row| (None, row)).collect();
+    let budget = QueryBudget::unlimited();
     for file in version.partitions.get(&partition.start_ms).iter().flat_map(|runs| runs.iter()) {
         let mut reader = version.reader(file)?;
         for (cell, row) in cells.iter_mut().filter(|(cell, _)| cell.is_none()) {
-            *cell = reader.find(row.object)?.map(|entry| entry.cell);
+            *cell = reader.find(row.object, &budget)?.map(|entry| entry.cell);
         }
     }
     let of = |(cell, row): (Option<u32>, &FixRow)| {

@@ -1,8 +1,10 @@
 //! Runs a query of the history in turns on threads that may block, and streams its answer.
 //!
-//! A turn ends with a chunk of rows or after [`HISTORY_TURN_MS`]; then other queries have theirs.
-//! Between turns a query holds no thread: a client that reads slowly delays nobody. A query whose
-//! client has left is cancelled within its turn.
+//! A query waits for memory of the budget of all answers, so that few are in progress and clients
+//! have theirs in turn. A turn ends with a chunk of rows or after [`HISTORY_TURN_MS`]; then other
+//! queries have theirs. Between turns a query holds no thread: a client that reads slowly delays
+//! nobody. A query whose client has left is cancelled within its turn, and freed by a thread that
+//! may block.
 
 use std::future::Future;
 use std::ops::Range;
@@ -14,6 +16,7 @@ use shoal_codec::FixColumns;
 use shoal_engine::Space;
 use shoal_history::{HistoryError, QueryBudget, Version};
 use shoal_proto::v1;
+use tokio::runtime::Handle;
 use tonic::{Response, Status};
 
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
@@ -22,9 +25,13 @@ use super::fleet_message::gap_message;
 use super::records::{RECORD_BYTES_MAX, record};
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
+use crate::answer_budget::AnswerRoom;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
-use crate::limits::{CHUNK_BYTES_TARGET, HISTORY_ROWS_MAX, HISTORY_TILES_MAX, HISTORY_TURN_MS};
+use crate::limits::{
+    CHUNK_BYTES_TARGET, HISTORY_QUERY_BYTES_MAX, HISTORY_QUERY_BYTES_MIN, HISTORY_QUERY_SHARE,
+    HISTORY_ROWS_MAX, HISTORY_TILES_MAX, HISTORY_TURN_MS,
+};
 use crate::persistence::PastVersion;
 
 /// Rows of a message.
@@ -57,6 +64,10 @@ pub(super) struct PastQuery {
     past: PastVersion,
     /// The times that are asked for.
     window_ms: (i64, i64),
+    /// Memory that it may take.
+    bytes_max: u64,
+    /// Memory that its rows may take.
+    rows_bytes: u64,
     cancel: CancelOnDrop,
 }
 
@@ -119,7 +130,10 @@ impl PastQuery {
         let past = past.ok_or_else(|| ServiceError::NoHistory(fleet.name().to_string()))?;
         let cancel = CancelOnDrop(Arc::default());
         let window_ms = (i64::MIN, i64::MAX);
-        Ok(Self { call: call.clone(), past, window_ms, fleet, cancel })
+        let of_all = context.limits.answer_bytes_max as u64 / HISTORY_QUERY_SHARE;
+        let bytes_max = HISTORY_QUERY_BYTES_MAX.min(of_all);
+        let (call, rows_bytes) = (call.clone(), 0);
+        Ok(Self { call, past, window_ms, bytes_max, rows_bytes, fleet, cancel })
     }
 
     /// Asks for times between two: the header states the gaps that meet them.
@@ -136,9 +150,26 @@ impl PastQuery {
         &self.past.version
     }
 
-    /// What the query may take.
-    pub(super) fn budget(&self) -> QueryBudget {
-        QueryBudget::new(HISTORY_TILES_MAX, HISTORY_ROWS_MAX, self.cancel.0.clone())
+    /// What the query may take: as many rows of so many bytes as fit its memory, at most
+    /// `rows_max`.
+    pub(super) fn budget(&mut self, row_bytes: usize, rows_max: usize) -> QueryBudget {
+        let bytes_max = self.bytes_max.saturating_sub(HISTORY_QUERY_BYTES_MIN);
+        let fitting = usize::try_from(bytes_max).unwrap_or(usize::MAX) / row_bytes;
+        let fitting = fitting.clamp(1, HISTORY_ROWS_MAX);
+        // Powers of two: tables and lists double.
+        let rows = (1 << fitting.ilog2()).min(rows_max.next_power_of_two());
+        self.rows_bytes = (rows * row_bytes) as u64;
+        QueryBudget::new(HISTORY_TILES_MAX, rows, self.cancel.0.clone())
+    }
+
+    /// Waits for the memory that the query may take.
+    ///
+    /// # Errors
+    /// Those of [`AnswerBudget::room`].
+    pub(super) async fn room(&self, context: &ServiceContext) -> Result<AnswerRoom, ServiceError> {
+        let bytes = (HISTORY_QUERY_BYTES_MIN + self.rows_bytes).min(self.bytes_max);
+        let room = context.answers.room(self.call.client(), bytes).await;
+        room.map_err(|error| context.count(error))
     }
 
     /// Runs the query and streams its answer. `message` makes a message of some rows; the first one
@@ -156,7 +187,11 @@ impl PastQuery {
         let (call, fleet) = (self.call.clone(), self.fleet.clone());
         stream(context, (&call, fleet), deadline, move |context, sender| async move {
             let (space, mut header) = (self.fleet.space(), Some(self.header()));
-            let mut turns = Turns::new(context, step);
+            let mut turns = Turns::new(context.clone(), step);
+            let _room = match self.room(&context).await {
+                Ok(room) => room,
+                Err(error) => return Ok(Err(error.into())),
+            };
             loop {
                 let rows = match turns.next().await {
                     Ok(Some(rows)) => rows,
@@ -206,8 +241,8 @@ where
 {
     let open = context.open_stream(call)?;
     call.take(MeteredQuota::Queries, 1).map_err(|error| context.count(error))?;
-    let context = context.clone();
-    Ok(Response::new(ChunkStream::spawn(|sender| async move {
+    let (context, budget) = (context.clone(), Some(context.answers.clone()));
+    Ok(Response::new(ChunkStream::spawn_with(budget, |sender| async move {
         let _open = open;
         tokio::select! {
             sent = task(context.clone(), sender) => sent,
@@ -219,10 +254,19 @@ where
 }
 
 /// Runs the steps of a query in turns.
-pub(super) struct Turns<R> {
+pub(super) struct Turns<R: 'static> {
     context: ServiceContext,
     /// Absent at the end.
     step: Option<Step<R>>,
+}
+
+impl<R: 'static> Drop for Turns<R> {
+    fn drop(&mut self) {
+        // Its sets may be large.
+        if let (Some(step), Ok(runtime)) = (self.step.take(), Handle::try_current()) {
+            runtime.spawn_blocking(move || drop(step));
+        }
+    }
 }
 
 impl<R: Rows> Turns<R> {

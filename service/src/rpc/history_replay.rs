@@ -20,7 +20,7 @@ use super::service_context::ServiceContext;
 use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
-use crate::limits::{REPLAY_INTERVAL_MS, REPLAY_QUIET_MS, REPLAY_SPEED_MAX};
+use crate::limits::{REPLAY_INTERVAL_MS, REPLAY_QUIET_MS, REPLAY_ROWS_MAX, REPLAY_SPEED_MAX};
 
 /// See the file's head.
 pub(super) struct PacedReplay {
@@ -88,7 +88,7 @@ impl PacedReplay {
         let mut pace = None;
         loop {
             let name = self.fleet.name().as_str();
-            let query = match PastQuery::new(context, &self.call, name) {
+            let mut query = match PastQuery::new(context, &self.call, name) {
                 Ok(query) => query.within(self.window_ms),
                 Err(error) => return Ok(Err(error.into())),
             };
@@ -107,7 +107,12 @@ impl PacedReplay {
             });
             let end_ms = next_ms.saturating_add(slice_ms - 1).min(to_ms).min(last_ms);
             let window_ms = (next_ms, end_ms);
-            let (version, budget) = (query.version().clone(), query.budget());
+            let budget = query.budget(Replay::<PastFilter>::ROW_BYTES, REPLAY_ROWS_MAX);
+            let room = match query.room(context).await {
+                Ok(room) => room,
+                Err(error) => return Ok(Err(error.into())),
+            };
+            let version = query.version().clone();
             let mut replay = Replay::new(version, window_ms, self.filter.clone(), budget);
             let step = Box::new(move |rows: &mut FixColumns| replay.next(rows));
             let mut turns = Turns::new(context.clone(), step);
@@ -119,7 +124,7 @@ impl PacedReplay {
                 };
                 self.send_rows(pace, &mut header, &rows, sender).await?;
             }
-            drop((turns, query));
+            drop((turns, query, room));
             wait(pace, &mut header, end_ms, sender).await?;
             let end = v1::ReplayResponse { header, time_ms: end_ms, ..Default::default() };
             sender.send(end).await?;

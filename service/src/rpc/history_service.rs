@@ -46,9 +46,10 @@ impl HistoryService for ServiceContext {
         let mut known = HashSet::new();
         objects.retain(|object| known.insert(*object));
         let window_ms = window_of(window)?;
-        let query = query.within(window_ms);
+        let mut query = query.within(window_ms);
         let every_ms = millis("every", every.as_ref())?.unwrap_or_default();
-        let (version, budget) = (query.version().clone(), query.budget());
+        let budget = query.budget(Trajectory::ROW_BYTES, HISTORY_ROWS_MAX);
+        let version = query.version().clone();
         let mut track = Trajectory::new(version, &objects, window_ms, every_ms, budget);
         let step = Box::new(move |rows: &mut _| track.next(rows));
         Ok(query.answer(self, step, fixes, deadline)?)
@@ -65,16 +66,19 @@ impl HistoryService for ServiceContext {
         let region = Some(region.unwrap_or_default());
         let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
         let window_ms = window_of(window)?;
-        let query = query.within(window_ms);
-        let mut scan = Scan::new(query.version().clone(), window_ms, filter, query.budget());
-        let answer = match v1::Projection::try_from(projection) {
+        let mut query = query.within(window_ms);
+        let projection = v1::Projection::try_from(projection);
+        let rows_max = if projection == Ok(v1::Projection::Fixes) { 1 } else { HISTORY_ROWS_MAX };
+        let budget = query.budget(ID_BYTES, rows_max);
+        let mut scan = Scan::new(query.version().clone(), window_ms, filter, budget);
+        let answer = match projection {
             Ok(v1::Projection::Fixes) => {
                 let step = Box::new(move |rows: &mut _| scan.next(rows));
                 query.answer(self, step, fixes, deadline)
             }
             Ok(v1::Projection::Unspecified | v1::Projection::Ids) => query.answer(
                 self,
-                ids(scan),
+                ids(scan, rows_max),
                 |_, header, found: &Vec<_>, range| {
                     PastChunk::new(header, found[range].to_vec(), Vec::new())
                 },
@@ -101,9 +105,11 @@ impl HistoryService for ServiceContext {
         let objects = Some(objects).filter(|objects| !objects.is_empty());
         let ttl_ms = query.fleet().options().ttl_ms;
         let oldest_ms = ttl_ms.map_or(i64::MIN, |ttl_ms| time_ms.saturating_sub(ttl_ms));
-        let query = query.within((oldest_ms, time_ms));
+        let mut query = query.within((oldest_ms, time_ms));
+        let rows_max = objects.as_ref().map_or(HISTORY_ROWS_MAX, Vec::len);
+        let budget = query.budget(AsOf::<PastFilter>::ROW_BYTES, rows_max);
         let (version, moment) = (query.version().clone(), AsOfQuery { time_ms, ttl_ms, objects });
-        let mut states = AsOf::new(version, moment, filter, query.budget());
+        let mut states = AsOf::new(version, moment, filter, budget);
         let step = Box::new(move |rows: &mut _| states.next(rows));
         Ok(query.answer(self, step, fixes, deadline)?)
     }
@@ -123,9 +129,9 @@ impl HistoryService for ServiceContext {
             let replay = PacedReplay { call, fleet, filter, window_ms, speed };
             return Ok(replay.answer(self, deadline)?);
         }
-        let query = query.within(window_ms);
-        let (version, budget) = (query.version().clone(), query.budget());
-        let mut replay = Replay::new(version, window_ms, filter, budget);
+        let mut query = query.within(window_ms);
+        let budget = query.budget(Replay::<PastFilter>::ROW_BYTES, HISTORY_ROWS_MAX);
+        let mut replay = Replay::new(query.version().clone(), window_ms, filter, budget);
         let step = Box::new(move |rows: &mut _| replay.next(rows));
         Ok(query.answer(self, step, fixes, deadline)?)
     }
@@ -148,8 +154,9 @@ impl HistoryService for ServiceContext {
             return Err(ServiceError::field("step", "must be above 0").into());
         }
         let window_ms = window_of(window)?;
-        let query = query.within(window_ms);
-        let scan = Scan::new(query.version().clone(), window_ms, filter, query.budget());
+        let mut query = query.within(window_ms);
+        let budget = query.budget(Density::<PastFilter>::ROW_BYTES, HISTORY_ROWS_MAX);
+        let scan = Scan::new(query.version().clone(), window_ms, filter, budget);
         let grid = DensityGrid { cell_quanta, step_ms };
         let mut density = Density::new(scan, grid).map_err(ServiceError::from)?;
         let step = Box::new(move |cells: &mut Vec<DensityCell>| density.next(cells));
@@ -205,15 +212,18 @@ fn window_of(sent: Option<v1::TimeWindow>) -> Result<(i64, i64), ServiceError> {
     Ok((from_ms, to_ms))
 }
 
+/// Memory of an id in an ordered set whose nodes are half full, and in the answer.
+const ID_BYTES: usize = 4 * size_of::<u64>();
+
 /// The objects of a scan, ascending: all at the end.
-fn ids(mut scan: Scan<PastFilter>) -> Step<Vec<u64>> {
+fn ids(mut scan: Scan<PastFilter>, rows_max: usize) -> Step<Vec<u64>> {
     let (mut known, mut rows) = (BTreeSet::new(), FixColumns::new());
     Box::new(move |objects: &mut Vec<u64>| {
         rows.clear();
         let has_more = scan.next(&mut rows)?;
         known.extend(rows.object.iter().copied());
-        if known.len() > HISTORY_ROWS_MAX {
-            return Err(HistoryError::Budget { unit: "objects", limit: HISTORY_ROWS_MAX as u64 });
+        if known.len() > rows_max {
+            return Err(HistoryError::Budget { unit: "objects", limit: rows_max as u64 });
         }
         if !has_more {
             objects.extend(&known);

@@ -17,7 +17,7 @@ use tonic_types::StatusExt as _;
 
 use crate::history::{Acknowledged, options, reaches};
 use crate::restart::on;
-use crate::running::{Running, START_MS};
+use crate::running::{Running, START_MS, until};
 
 /// Objects of the past are below it.
 const OBJECTS: u64 = 40;
@@ -269,6 +269,44 @@ async fn an_answer_of_many_messages_is_whole() {
     };
     let found = whole(&sent, histories(&server).await.trajectory(request).await).await;
     assert_eq!(found, expected(sent.past.fixes.values()));
+    server.stop().await;
+}
+
+/// More queries than the memory for answers holds at once: the rest waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_share_the_memory_for_answers() {
+    const ANSWER_BYTES: usize = 64 << 20;
+    let (disk, mut sent) = (SimulatedDisk::new(7), Acknowledged::default());
+    let options = options(4 << 30);
+    let limits = ServerLimits { answer_bytes_max: ANSWER_BYTES, ..options.limits };
+    let server = Running::start_in(on(&disk), ServerOptions { limits, ..options }).await;
+    sent.report_many(&server, &mut Random::new(7), 20_000).await;
+    reaches(&server, sent.epoch).await;
+    let window = Some(v1::TimeWindow { from_ms: i64::MIN, to_ms: i64::MAX });
+    let step = Some(prost_types::Duration { seconds: 0, nanos: 1_000_000 });
+    let request = v1::DensityRequest { window, cell: 1e-7, step, ..v1::DensityRequest::default() };
+    let mut asking = tokio::task::JoinSet::new();
+    for _ in 0..24 {
+        let (mut service, request) = (histories(&server).await, request.clone());
+        asking.spawn(async move {
+            let mut answer = service.density(request).await.unwrap().into_inner();
+            let mut fixes = 0;
+            while let Some(part) = answer.message().await.unwrap() {
+                fixes += part.fixes.iter().sum::<u64>();
+            }
+            fixes
+        });
+    }
+    let mut held = Vec::new();
+    while !asking.is_empty() {
+        held.push(server.metric("shoal_answer_bytes").await);
+        if let Some(fixes) = asking.try_join_next() {
+            assert_eq!(fixes.unwrap(), sent.past.fixes.len() as u64);
+        }
+    }
+    let most = held.iter().copied().fold(0.0, f64::max);
+    assert!(most > 0.0 && most <= ANSWER_BYTES as f64, "{most}");
+    until(async || server.metric("shoal_answer_bytes").await == 0.0).await;
     server.stop().await;
 }
 

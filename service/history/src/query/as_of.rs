@@ -174,6 +174,13 @@ impl Part {
 }
 
 impl<F: RowFilter> AsOf<F> {
+    /// Memory that each row of the budget, a power of two, takes at most: of twice as many objects,
+    /// whose table doubles, what is known, sought and answered.
+    pub const ROW_BYTES: usize = 2
+        * (3 * (size_of::<(u64, Candidate)>() + 1)
+            + size_of::<(u64, ObjectEntry)>()
+            + size_of::<FixRow>());
+
     /// Begins a query.
     #[must_use]
     pub fn new(
@@ -275,7 +282,7 @@ impl<F: RowFilter> AsOf<F> {
     }
 
     fn read_removals(&self, reader: &RunReader, part: &mut Part) -> Result<(), HistoryError> {
-        reader.removals(|removal| {
+        reader.removals(&self.budget, |removal| {
             let (object, mark) = (removal.object, removal.mark);
             if removal.clock_ms > self.query.time_ms {
             } else if object == EVERY_OBJECT {
@@ -290,7 +297,7 @@ impl<F: RowFilter> AsOf<F> {
 
     /// Finds the newest fix of each object that returned from its last removal.
     fn read_returns(&self, reader: &RunReader, part: &mut Part) -> Result<(), HistoryError> {
-        reader.returns(|returned| {
+        reader.returns(&self.budget, |returned| {
             let object = returned.object;
             let last = part.last_removal(object);
             if returned.time_ms <= self.query.time_ms
@@ -344,7 +351,7 @@ impl<F: RowFilter> AsOf<F> {
                 return Ok(());
             }
             for object in open.into_iter().filter(|object| part.is_before(*object, last_ms)) {
-                sought.extend(reader.find(object)?.map(|entry| (object, entry)));
+                sought.extend(reader.find(object, &self.budget)?.map(|entry| (object, entry)));
             }
             return self.read_newest(reader, &mut sought, part);
         }
@@ -352,8 +359,17 @@ impl<F: RowFilter> AsOf<F> {
             self.take_states(reader, (0..states.len()).map(|at| states.row(at)), part);
             return Ok(());
         }
-        for page in 0..reader.object_pages() {
-            let objects = reader.page_objects(page)?;
+        let first_objects: Vec<u64> = reader.first_objects().collect();
+        for page in 0..first_objects.len() {
+            // Only pages with objects of the part, which may end earlier meanwhile.
+            let next = first_objects.get(page + 1);
+            if next.is_some_and(|next| *next <= part.objects.0) {
+                continue;
+            }
+            if first_objects[page] >= part.objects.1 {
+                break;
+            }
+            let objects = reader.page_objects(page, &self.budget)?;
             let open = part.open_among(&objects);
             if open.is_empty() {
                 continue;

@@ -1,7 +1,8 @@
 //! What one query may take: tiles, rows in memory; and whether it is cancelled.
 //!
-//! Clones share the number of tiles, so that the parts of a query have one budget. Both are checked
-//! before each span of at most 16 tiles, which takes about a millisecond.
+//! A page of objects, removals or returns counts as a tile. Clones share the number of tiles, so
+//! that the parts of a query have one budget. Both are checked before each page and each span of at
+//! most 16 tiles, which takes about a millisecond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +44,7 @@ impl QueryBudget {
     }
 
     /// Before some tiles are read.
-    pub(crate) fn take_tiles(&mut self, count: usize) -> Result<(), HistoryError> {
+    pub(crate) fn take_tiles(&self, count: usize) -> Result<(), HistoryError> {
         if self.is_cancelled.load(Ordering::Relaxed) {
             return Err(HistoryError::Cancelled);
         }

@@ -43,6 +43,11 @@ pub struct Density<F> {
 }
 
 impl<F: RowFilter> Density<F> {
+    /// Memory that each row of the budget, a power of two, takes at most: a square in a table that
+    /// doubles, and in the answer.
+    pub const ROW_BYTES: usize =
+        3 * (size_of::<((i64, i32, i32), u64)>() + 1) + size_of::<DensityCell>();
+
     /// Begins to count.
     ///
     /// # Errors

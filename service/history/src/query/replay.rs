@@ -60,6 +60,10 @@ impl Least {
 }
 
 impl<F: RowFilter> Replay<F> {
+    /// Memory that each row of the budget, a power of two, takes at most: of twice as many, in a list
+    /// that doubles, and in the answer.
+    pub const ROW_BYTES: usize = 3 * size_of::<(Key, FixRow)>() + size_of::<FixRow>();
+
     /// Begins a replay from `from_ms` to `to_ms`.
     #[must_use]
     pub fn new(

@@ -26,6 +26,10 @@ pub struct Trajectory {
 }
 
 impl Trajectory {
+    /// Memory that each row of the budget, a power of two, takes at most: in a list that doubles, in
+    /// its sorted copy, and in the answer.
+    pub const ROW_BYTES: usize = 4 * size_of::<FixRow>();
+
     /// Begins the trajectories of `objects`. With `every_ms` above 0, a fix is left out if less
     /// time has passed since the last one that is returned.
     #[must_use]

@@ -250,7 +250,11 @@ impl RunReader {
 
     /// Where the fixes of `object` lie, if the run has some. Cheap for objects that follow each
     /// other.
-    pub(crate) fn find(&mut self, object: u64) -> Result<Option<ObjectEntry>, HistoryError> {
+    pub(crate) fn find(
+        &mut self,
+        object: u64,
+        budget: &QueryBudget,
+    ) -> Result<Option<ObjectEntry>, HistoryError> {
         let (least, greatest) = self.entry().zone.object;
         if object < least || object > greatest {
             return Ok(None);
@@ -263,6 +267,7 @@ impl RunReader {
             let Some(page) = preceding(pages, |page| page.first_object <= object) else {
                 return Ok(None);
             };
+            budget.take_tiles(1)?;
             self.load_directory(first + page, object)?;
         }
         let found = self.directory.objects.binary_search(&object);
@@ -299,8 +304,18 @@ impl RunReader {
         self.index.pages_of(self.entry(), 1).1.len()
     }
 
+    /// The first object of each page of the directory.
+    pub(crate) fn first_objects(&self) -> impl Iterator<Item = u64> {
+        self.index.pages_of(self.entry(), 1).1.iter().map(|page| page.first_object)
+    }
+
     /// The objects of one page of the directory, ascending.
-    pub(crate) fn page_objects(&self, page: usize) -> Result<Vec<u64>, HistoryError> {
+    pub(crate) fn page_objects(
+        &self,
+        page: usize,
+        budget: &QueryBudget,
+    ) -> Result<Vec<u64>, HistoryError> {
+        budget.take_tiles(1)?;
         let page = self.index.pages_of(self.entry(), 1).0 + page;
         let table = self.table(page)?;
         self.decode_page_objects(page, &table, 0..table.rows())
@@ -347,7 +362,7 @@ impl RunReader {
         budget: &mut QueryBudget,
         out: &mut Vec<FixRow>,
     ) -> Result<(), HistoryError> {
-        let Some(entry) = self.find(object)? else { return Ok(()) };
+        let Some(entry) = self.find(object, budget)? else { return Ok(()) };
         for (tile, rows) in Self::tiles_of(&entry) {
             if self.index.zones[tile].meets_times(from_ms, to_ms) {
                 let start = self.tile(tile, ColumnSet::ALL, false, budget)?;
@@ -407,7 +422,7 @@ impl RunReader {
         if !zone.meets_times(time_ms, time_ms) {
             return Ok(false);
         }
-        let Some(entry) = self.find(object)? else { return Ok(false) };
+        let Some(entry) = self.find(object, budget)? else { return Ok(false) };
         let times = ColumnSet::NONE.with(Column::Time);
         let newest = self.newest_row(&entry, time_ms, times, false, budget)?;
         Ok(newest.is_some_and(|row| self.columns.time_ms[row] == time_ms))
@@ -436,9 +451,16 @@ impl RunReader {
     }
 
     /// Calls `visit` with all removals, ascending.
-    pub(crate) fn removals(&self, mut visit: impl FnMut(Removal)) -> Result<(), HistoryError> {
+    pub(crate) fn removals(
+        &self,
+        budget: &QueryBudget,
+        mut visit: impl FnMut(Removal),
+    ) -> Result<(), HistoryError> {
         let (first, pages) = self.index.pages_of(self.entry(), 2);
-        (first..first + pages.len()).try_for_each(|page| self.removal_page(page, &mut visit))
+        (first..first + pages.len()).try_for_each(|page| {
+            budget.take_tiles(1)?;
+            self.removal_page(page, &mut visit)
+        })
     }
 
     /// Calls `visit` at least with the removals of some ascending objects.
@@ -491,9 +513,14 @@ impl RunReader {
     }
 
     /// Calls `visit` with all returns, ascending.
-    pub(crate) fn returns(&self, mut visit: impl FnMut(Return)) -> Result<(), HistoryError> {
+    pub(crate) fn returns(
+        &self,
+        budget: &QueryBudget,
+        mut visit: impl FnMut(Return),
+    ) -> Result<(), HistoryError> {
         let (first, pages) = self.index.pages_of(self.entry(), 3);
         for page in first..first + pages.len() {
+            budget.take_tiles(1)?;
             let table = self.table(page)?;
             let decoded = decode_columns(&table, 0..table.rows(), RETURNS);
             let [Values::U64(objects), Values::I64(times), Values::U64(numbers)] =

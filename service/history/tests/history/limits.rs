@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use shoal_codec::{FixColumns, FixRow};
 use shoal_history::limits::ERASING_MAX;
 use shoal_history::{
-    Batch, Density, DensityGrid, Everywhere, HistoryError, HistoryOptions, HistoryWriter,
-    QueryBudget, Replay, Scan,
+    AsOf, AsOfQuery, Batch, Density, DensityGrid, Everywhere, HistoryError, HistoryOptions,
+    HistoryWriter, QueryBudget, Replay, Scan,
 };
 
-use crate::world::{EVERYWHERE, FOLDER, Inside, START_MS, Shape, Step, World, options};
+use crate::world::{
+    EVERYWHERE, FOLDER, Inside, PARTITION_MS, START_MS, Shape, Step, World, options,
+};
 
 const WHOLE: (i64, i64) = (i64::MIN / 4, i64::MAX / 4);
 
@@ -49,6 +51,39 @@ fn a_query_ends_at_its_budget_and_when_it_is_cancelled() {
     assert!(out.len() <= 100, "{}", out.len());
     flag.store(true, Ordering::Relaxed);
     assert!(matches!(replay.next(&mut out), Err(HistoryError::Cancelled)));
+}
+
+/// Each partition has all objects, so only the newest one has fixes to read. The objects of the
+/// others, and what was removed, count too.
+#[test]
+fn pages_of_objects_count_and_can_be_cancelled() {
+    const PARTITIONS: i64 = 30;
+    let mut world = World::new(8, Shape { objects: 9, batch_rows: 1, partitions: PARTITIONS });
+    world.open().unwrap();
+    for at in 0..PARTITIONS {
+        let mut batch = Batch::default();
+        (0..9)
+            .for_each(|object| batch.fix(FixRow::new(object, START_MS + at * PARTITION_MS, 5, 6)));
+        batch.removal(99);
+        batch.end_cycle(START_MS + at * PARTITION_MS);
+        let watermark = world.watermark(1);
+        world.writer().seal(&mut batch, watermark).unwrap();
+    }
+    let flag = Arc::new(AtomicBool::new(false));
+    let ask = |tiles_max| {
+        let query = AsOfQuery { time_ms: i64::MAX, ttl_ms: None, objects: None };
+        let budget = QueryBudget::new(tiles_max, 1 << 10, flag.clone());
+        let (mut states, mut out) =
+            (AsOf::new(world.version(), query, Everywhere, budget.clone()), FixColumns::new());
+        while states.next(&mut out)? {}
+        assert_eq!(out.len(), 9);
+        Ok::<_, HistoryError>(budget.tiles())
+    };
+    let tiles = ask(u64::MAX).unwrap();
+    assert_eq!(tiles, 1 + 2 * PARTITIONS as u64);
+    assert!(matches!(ask(tiles - 1), Err(HistoryError::Budget { unit: "tiles", .. })));
+    flag.store(true, Ordering::Relaxed);
+    assert!(matches!(ask(u64::MAX), Err(HistoryError::Cancelled)));
 }
 
 #[test]
