@@ -88,6 +88,7 @@ impl ServeConfig {
             map_tiles: settings.map_tiles,
             engine: settings.engine.unwrap_or_default(),
             gpu_fleet_memory_bytes: settings.gpu_fleet_memory,
+            history_memory_bytes: settings.history_memory,
             gpu_history_memory_bytes: settings.gpu_history_memory,
             default_kind: named(settings.named.unwrap_or_default()),
             default_space: settings.space.unwrap_or(default.default_space),
@@ -133,6 +134,7 @@ impl ServeConfig {
             map_tiles = options.map_tiles.as_ref().map(tracing::field::display),
             engine = options.engine.engine_name(),
             gpu_fleet_memory_bytes = ?options.gpu_fleet_memory_bytes,
+            history_memory_bytes = ?options.history_memory_bytes,
             gpu_history_memory_bytes = ?options.gpu_history_memory_bytes,
             kind = ?options.default_kind,
             space = %options.default_space,
@@ -273,16 +275,16 @@ pub(crate) fn replication_secret(file: &Path) -> Result<Secret, CliError> {
 /// What the settings say about the history.
 fn history_keep(settings: &Settings) -> Result<Option<HistoryKeep>, CliError> {
     let (age, bytes_max) = (settings.history_retention, settings.history_bytes);
-    let on_device = settings.gpu_history_memory;
+    let memories = [settings.history_memory, settings.gpu_history_memory];
+    let has_memory = memories.iter().any(Option::is_some);
     match (settings.history.unwrap_or_default(), &settings.data) {
         (true, Some(_)) => Ok(Some(HistoryKeep { age_ms: age.map(millis), bytes_max })),
         (true, None) => Err(CliError::Usage(ServiceError::HistoryFolder.to_string())),
-        (false, _) if age.is_some() || bytes_max.is_some() || on_device.is_some() => {
-            Err(CliError::Usage(
-                "--history-retention, --history-bytes and --gpu-history-memory need --history"
-                    .to_owned(),
-            ))
-        }
+        (false, _) if age.is_some() || bytes_max.is_some() || has_memory => Err(CliError::Usage(
+            "--history-retention, --history-bytes, --history-memory and --gpu-history-memory need \
+                 --history"
+                .to_owned(),
+        )),
         (false, _) => Ok(None),
     }
 }
@@ -368,6 +370,7 @@ mod tests {
             ("listen = '0.0.0.0:1'\ntokens = 'x'", "--tls-cert"),
             ("listen = '0.0.0.0:1'\ntls_cert = 'x'\ntls_key = 'x'", "--tokens"),
             ("data = 'x'\nhistory_bytes = '1GiB'", "--history"),
+            ("data = 'x'\nhistory_memory = '1GiB'", "--history"),
             ("data = 'x'\ngpu_history_memory = '1GiB'", "--history"),
         ] {
             let error = config(file, &[]).unwrap_err().to_string();
@@ -398,7 +401,7 @@ mod tests {
         reflection = false\naudit_log = 'audit.jsonl'\nfollow_token_file = 'token'
         follow_tls_ca = 'leader.pem'\ndata = 'shoal-data'\nhistory = true
         history_retention = '7d'\nhistory_bytes = '4GiB'
-        gpu_history_memory = '1GiB'\nfollow = '127.0.0.1:7'\nreplication_secret = 'secret'
+        history_memory = '512MiB'\ngpu_history_memory = '1GiB'\nfollow = '127.0.0.1:7'\nreplication_secret = 'secret'
         log_aim = 'small'\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
         speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
 

@@ -14,7 +14,8 @@ use shoal_codec::{Aim, BlockCodec, CpuCodec};
 use shoal_codec::{Table, TableOutcome, TablePlanner, TableValues};
 use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{Backend, EngineOptions};
-use shoal_history::RunDevice;
+use shoal_history::limits::PAGE_BYTES_DEFAULT;
+use shoal_history::{PageMemory, RunDevice};
 use shoal_table::TableCodec;
 #[cfg(feature = "cuda")]
 use shoal_table::{CodecFault, CpuTableCodec};
@@ -205,6 +206,8 @@ pub struct EngineFactory {
     pub log_aim: Aim,
     /// Searches the runs of histories, where there is a device.
     pub history_device: Option<Arc<dyn RunDevice>>,
+    /// Memory for pages of all histories.
+    pub history_pages: PageMemory,
 }
 
 /// See [`EngineFactory::codec`].
@@ -290,7 +293,8 @@ impl EngineFactory {
     #[must_use]
     pub fn new(name: &'static str, start: StartEngine) -> Self {
         let codec: OpenCodec = Arc::new(|| Box::new(CpuCodec));
-        Self { name, start, codec, log_aim: Aim::Fast, history_device: None }
+        let history_pages = PageMemory::new(PAGE_BYTES_DEFAULT);
+        Self { name, start, codec, log_aim: Aim::Fast, history_device: None, history_pages }
     }
 }
 

@@ -199,6 +199,9 @@ pub const LOG_GROUP_BYTES_MAX: usize = 8 << 20;
 /// Part of a device's memory that runs of the history take unless the options say otherwise: one of
 /// so many.
 pub const HISTORY_DEVICE_SHARE: u64 = 10;
+/// Part of the machine's memory for pages of histories unless the options say otherwise: one of so
+/// many.
+pub const HISTORY_MEMORY_SHARE: u64 = 8;
 /// Tiles that one query of the history may decode: a billion fixes, some 20 s of a core.
 pub const HISTORY_TILES_MAX: u64 = 1 << 20;
 /// Rows, objects or ids that one query of the history may hold in memory, if they fit

@@ -249,6 +249,7 @@ metrics! {
         answer_bytes: Gauge = Gauge::default,
             "Bytes of answers and large snapshots held for clients";
         message_bytes: Gauge = Gauge::default, "Bytes of large messages in memory";
+        history_page_bytes: Gauge = Gauge::default, "Bytes of pages of histories in memory";
         busy: Counter = Counter::default, "Calls refused because a queue or a budget was full";
         metrics_connections_refused: Counter = Counter::default,
             "Connections to the monitoring address beyond its limit";

@@ -107,6 +107,8 @@ async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
         let reading = FleetReading { view, depth, subscriptions, log, replication, history };
         monitored.metrics.show_fleet(fleet.name().as_str(), &reading);
     }
+    let page_bytes = monitored.registry.history_pages().bytes() as i64;
+    monitored.metrics.history_page_bytes.set(page_bytes);
     ([(header::CONTENT_TYPE, METRICS_TYPE)], monitored.metrics.text())
 }
 

@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use shoal_history::PageMemory;
 use shoal_proto::raw::position_service_server::PositionServiceServer;
 use shoal_proto::raw::subscription_service_server::SubscriptionServiceServer;
 use shoal_proto::v1::fleet_service_server::FleetServiceServer;
@@ -35,8 +36,9 @@ use crate::follower::{Replication, claim_role};
 use crate::http::{App, Ends, HttpListener, Origins, Tiles, signalled};
 use crate::limits::{
     CONNECTION_WINDOW_BYTES, CONTROL_MESSAGE_BYTES_MAX, ENGINE_END_MS_MAX, FRAME_BYTES_MAX,
-    HEADER_BYTES_MAX, KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_BYTES_MAX,
-    SHUTDOWN_GRACE_MS, SMALL_MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, ServerLimits,
+    HEADER_BYTES_MAX, HISTORY_MEMORY_SHARE, KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS,
+    MESSAGE_BYTES_MAX, SHUTDOWN_GRACE_MS, SMALL_MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES,
+    ServerLimits,
 };
 use crate::listeners::Listeners;
 use crate::metrics::Metrics;
@@ -177,9 +179,23 @@ fn open_registry(
     let leader = options.follow.as_deref().map(Arc::from);
     let (choice, memory_bytes) = (options.engine, options.gpu_history_memory_bytes);
     let history_device = options.history.and_then(|_| choice.history_device(memory_bytes));
-    let engines = EngineFactory { log_aim: options.log_aim, history_device, ..engines };
+    let page_bytes = options.history_memory_bytes.unwrap_or_else(history_memory_bytes);
+    let history_pages = PageMemory::new(usize::try_from(page_bytes).unwrap_or(usize::MAX));
+    let log_aim = options.log_aim;
+    let engines = EngineFactory { log_aim, history_device, history_pages, ..engines };
     let registry = Registry::new(engines, sinks, data, limits, wall, ahead_ms, metrics);
     Ok(Arc::new(registry.following(leader).keeping_history(options.history)))
+}
+
+/// The part of the memory of the machine, or of what its control group may take, for pages of
+/// histories.
+fn history_memory_bytes() -> u64 {
+    let system = rustix::system::sysinfo();
+    let machine = (system.totalram as u64).saturating_mul(u64::from(system.mem_unit));
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    // "max" is no bound.
+    let group = group.and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
+    machine.min(group) / HISTORY_MEMORY_SHARE
 }
 
 /// Recovers the fleets and creates `default` if it is missing; then calls are accepted.

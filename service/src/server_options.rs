@@ -36,6 +36,8 @@ pub struct ServerOptions {
     /// Bytes of the device that each fleet may take, if the engine runs on one; `None` for as much
     /// as all fleets may take together.
     pub gpu_fleet_memory_bytes: Option<u64>,
+    /// Memory for pages of all histories, bytes; `None` for an eighth of the machine's.
+    pub history_memory_bytes: Option<u64>,
     /// Bytes of the device that runs of histories may take; `None` for a tenth.
     pub gpu_history_memory_bytes: Option<u64>,
     /// What identifies the objects of the fleet `default`.
@@ -86,6 +88,7 @@ impl Default for ServerOptions {
             map_tiles: None,
             engine: EngineChoice::Auto,
             gpu_fleet_memory_bytes: None,
+            history_memory_bytes: None,
             gpu_history_memory_bytes: None,
             default_kind: FleetKind::Numeric,
             default_space: Space::geographic(),

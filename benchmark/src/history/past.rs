@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use shoal_codec::FixColumns;
 use shoal_engine::Space;
-use shoal_history::{Batch, HistoryOptions, HistoryWriter, Version, Watermark};
+use shoal_history::{Batch, HistoryOptions, HistoryWriter, PageMemory, Version, Watermark};
 use shoal_position_log::FileStorage;
 use shoal_workload::{Params, START_MS};
 
@@ -47,9 +47,9 @@ impl Past {
         let source = Source::open(&options.workload, &params, Attributes::Motion)?;
         let space = source.space();
         let storage = Arc::new(FileStorage::new(folder));
-        let cache_bytes = options.cache_mib << 20;
+        let pages = PageMemory::new(options.cache_mib << 20);
         let of_fleet = HistoryOptions::new(1, space.tag());
-        let writer = HistoryOptions { cache_bytes, reserve_bytes: 0, ..of_fleet };
+        let writer = HistoryOptions { pages, reserve_bytes: 0, ..of_fleet };
         let mut writer = HistoryWriter::open(storage, FOLDER, &writer)?;
         if writer.history().version().rows() == 0 {
             build(&mut writer, source, options.fixes)?;

@@ -15,12 +15,12 @@ use crate::error::HistoryError;
 use crate::gap::{Gap, add_gap};
 use crate::history::History;
 use crate::limits::{
-    CACHE_BYTES_DEFAULT, ERASING_MAX, PARTITION_MS_DEFAULT, PARTITION_MS_MAX, PARTITION_MS_MIN,
+    ERASING_MAX, PAGE_BYTES_DEFAULT, PARTITION_MS_DEFAULT, PARTITION_MS_MAX, PARTITION_MS_MIN,
     RUNS_MAX,
 };
 use crate::manifest::{Manifest, Watermark, overlap};
 use crate::partition::Partition;
-use crate::run::{NewRun, PageCache, RunEntry, RunFile, SharedPlanners};
+use crate::run::{NewRun, PageMemory, RunEntry, RunFile, SharedPlanners};
 use crate::run_device::RunDevice;
 use crate::sorted_rows::{cells_of, write_sorted};
 use crate::version::{Runs, Version};
@@ -35,8 +35,8 @@ pub struct HistoryOptions {
     /// Length of a partition in milliseconds, a minute to a day. It is fixed when the history is
     /// created.
     pub partition_ms: i64,
-    /// Bytes of encoded pages that stay in memory.
-    pub cache_bytes: usize,
+    /// For the encoded pages that stay in memory.
+    pub pages: PageMemory,
     /// Space that runs leave free on the disk.
     pub reserve_bytes: u64,
     /// Searches runs where it can.
@@ -51,7 +51,7 @@ impl HistoryOptions {
             fleet_id,
             space,
             partition_ms: PARTITION_MS_DEFAULT,
-            cache_bytes: CACHE_BYTES_DEFAULT,
+            pages: PageMemory::new(PAGE_BYTES_DEFAULT),
             reserve_bytes: shoal_position_log::limits::RESERVE_BYTES_DEFAULT,
             device: None,
         }
@@ -112,8 +112,7 @@ impl HistoryWriter {
         folder: &str,
         options: &HistoryOptions,
     ) -> Result<Self, HistoryError> {
-        let HistoryOptions { fleet_id, space, partition_ms, cache_bytes, reserve_bytes, .. } =
-            *options;
+        let HistoryOptions { fleet_id, space, partition_ms, reserve_bytes, .. } = *options;
         if !(PARTITION_MS_MIN..=PARTITION_MS_MAX).contains(&partition_ms) {
             return Err(HistoryError::Input(format!(
                 "a partition of {partition_ms} ms, it must have {PARTITION_MS_MIN} to \
@@ -149,7 +148,7 @@ impl HistoryWriter {
             },
         };
         remove_strangers(&*storage, folder, &manifest)?;
-        let cache = Arc::new(PageCache::new(cache_bytes));
+        let cache = Arc::new(options.pages.open());
         let mut partitions: BTreeMap<i64, Vec<Arc<RunFile>>> = BTreeMap::new();
         for run in &manifest.runs {
             let file = Arc::new(RunFile::new(storage.clone(), folder, run.clone()));

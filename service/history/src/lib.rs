@@ -37,6 +37,6 @@ pub use query::{
     AsOf, AsOfQuery, Density, DensityCell, DensityGrid, Everywhere, QueryBudget, Replay, RowFilter,
     Scan, Trajectory,
 };
-pub use run::{RunEntry, Zone};
+pub use run::{PageMemory, RunEntry, Zone};
 pub use run_device::{RunDevice, RunObject, RunPages};
 pub use version::Version;

@@ -42,7 +42,7 @@ pub const PARTITION_MS_DEFAULT: i64 = 3_600_000;
 /// Rows that a batch collects before it should be sealed, unless the options say otherwise: 44 MiB.
 pub const BATCH_ROWS_DEFAULT: usize = 1 << 20;
 /// Bytes of pages that stay in memory, unless the options say otherwise.
-pub const CACHE_BYTES_DEFAULT: usize = 256 << 20;
+pub const PAGE_BYTES_DEFAULT: usize = 256 << 20;
 /// Runs of the partition that still fills which are worth a merge.
 pub const MERGE_RUNS_OPEN: usize = 4;
 /// Runs of a partition that lies before the watermark which are worth a merge.

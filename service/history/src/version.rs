@@ -88,12 +88,6 @@ impl Version {
         self.files().map(|file| file.entry.bytes).sum()
     }
 
-    /// Bytes of encoded pages in memory, of all versions of the history.
-    #[must_use]
-    pub fn cached_bytes(&self) -> usize {
-        self.cache.bytes()
-    }
-
     /// First and last time of its fixes.
     #[must_use]
     pub fn times_ms(&self) -> Option<(i64, i64)> {

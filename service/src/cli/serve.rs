@@ -133,6 +133,10 @@ pub struct Settings {
     /// keep it]
     #[arg(long, value_name = "BYTES", env = "SHOAL_HISTORY_BYTES", value_parser = bytes)]
     pub history_bytes: Option<u64>,
+    /// Memory for the parts of the history that queries read often, of all fleets together, as in
+    /// 4GiB; needs --history [default: an eighth of the machine's memory]
+    #[arg(long, value_name = "BYTES", env = "SHOAL_HISTORY_MEMORY", value_parser = bytes)]
+    pub history_memory: Option<u64>,
     /// Memory of the GPU for the history, where queries search what they use often, as in 8GiB;
     /// needs --history [default: a tenth of what fleets may take]
     #[arg(long, value_name = "BYTES", env = "SHOAL_GPU_HISTORY_MEMORY", value_parser = bytes)]

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use shoal_engine::{EngineOptions, HashKey};
+use shoal_history::PageMemory;
 use shoal_position_log::Terms;
 use tokio::sync::{Mutex, watch};
 use tracing::{info, warn};
@@ -145,6 +146,11 @@ impl Registry {
             messages_max: self.limits.session_messages_max,
         };
         Arc::new(Sessions::new(tools, pending, options.term, self.limits.clone()))
+    }
+
+    /// Memory for pages of all histories.
+    pub(crate) fn history_pages(&self) -> &PageMemory {
+        &self.engines.history_pages
     }
 
     /// Name of the engine that runs the fleets.

@@ -307,6 +307,7 @@ async fn queries_share_the_memory_for_answers() {
     let most = held.iter().copied().fold(0.0, f64::max);
     assert!(most > 0.0 && most <= ANSWER_BYTES as f64, "{most}");
     until(async || server.metric("shoal_answer_bytes").await == 0.0).await;
+    assert!(server.metric("shoal_history_page_bytes").await > 0.0);
     server.stop().await;
 }
 

@@ -10,6 +10,7 @@ mod run_writer;
 mod zone;
 
 pub(crate) use page::PageCache;
+pub use page::PageMemory;
 pub(crate) use planners::SharedPlanners;
 pub use run_entry::RunEntry;
 pub(crate) use run_entry::VERSION;

@@ -3,7 +3,7 @@
 //! A page is read, verified and parsed once while it stays in the cache. Tiles are decoded by each
 //! query.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use shoal_codec::{Block, Table};
@@ -68,12 +68,21 @@ impl Page {
     }
 }
 
-/// Number of a run and of its page; `None` is its index.
-pub(crate) type PageKey = (u64, Option<u32>);
+/// A page of a run of a history, or its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PageKey {
+    history: u64,
+    run: u64,
+    /// `None` is the index.
+    page: Option<u32>,
+}
 
-/// Pages of all runs of a history.
+/// Memory for encoded pages of runs, which the histories that are opened with clones of it share.
+#[derive(Clone, Debug)]
+pub struct PageMemory(Arc<Shared>);
+
 #[derive(Debug)]
-pub(crate) struct PageCache {
+struct Shared {
     pages: Mutex<Pages>,
     bytes_max: usize,
 }
@@ -82,45 +91,80 @@ pub(crate) struct PageCache {
 struct Pages {
     by_key: LruCache<PageKey, Page>,
     bytes: usize,
+    /// Histories so far.
+    histories: u64,
+}
+
+/// The pages of one history; they are forgotten with it.
+#[derive(Debug)]
+pub(crate) struct PageCache {
+    memory: PageMemory,
+    history: u64,
+}
+
+impl PageMemory {
+    /// Of so many bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Self {
+        let pages = Pages { by_key: LruCache::unbounded(), bytes: 0, histories: 0 };
+        Self(Arc::new(Shared { pages: Mutex::new(pages), bytes_max }))
+    }
+
+    /// Bytes of the pages that are held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.pages().bytes
+    }
+
+    /// For a history that is opened. No other has its number: one that begins anew numbers its runs
+    /// from 1.
+    pub(crate) fn open(&self) -> PageCache {
+        let mut pages = self.pages();
+        pages.histories += 1;
+        PageCache { memory: self.clone(), history: pages.histories }
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.0.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl PageCache {
-    /// An empty cache of so many bytes.
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        let pages = Pages { by_key: LruCache::unbounded(), bytes: 0 };
-        Self { pages: Mutex::new(pages), bytes_max }
-    }
-
-    /// The page, loaded by `load` if it is absent. Two threads may load the same page at once.
+    /// A page of a run, or its index, loaded by `load` if it is absent. Two threads may load the
+    /// same page at once.
     pub(crate) fn get<E>(
         &self,
-        key: PageKey,
+        (run, page): (u64, Option<u32>),
         load: impl FnOnce() -> Result<Page, E>,
     ) -> Result<Page, E> {
-        if let Some(page) = self.pages().by_key.get(&key) {
+        let key = PageKey { history: self.history, run, page };
+        if let Some(page) = self.memory.pages().by_key.get(&key) {
             return Ok(page.clone());
         }
         let page = load()?;
-        let mut pages = self.pages();
+        let mut pages = self.memory.pages();
         pages.bytes += page.bytes();
         if let Some(other) = pages.by_key.put(key, page.clone()) {
             pages.bytes -= other.bytes();
         }
-        while pages.bytes > self.bytes_max
+        while pages.bytes > self.memory.0.bytes_max
             && let Some((_, oldest)) = pages.by_key.pop_lru()
         {
             pages.bytes -= oldest.bytes();
         }
         Ok(page)
     }
+}
 
-    /// Bytes of the pages that are held.
-    pub(crate) fn bytes(&self) -> usize {
-        self.pages().bytes
-    }
-
-    fn pages(&self) -> std::sync::MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+impl Drop for PageCache {
+    fn drop(&mut self) {
+        let mut pages = self.memory.pages();
+        let own = pages.by_key.iter().map(|(key, _)| *key);
+        let own: Vec<PageKey> = own.filter(|key| key.history == self.history).collect();
+        for key in own {
+            let page = pages.by_key.pop(&key);
+            pages.bytes -= page.map_or(0, |page| page.bytes());
+        }
     }
 }
 
@@ -128,22 +172,40 @@ impl PageCache {
 mod tests {
     use super::*;
 
+    /// Whether a page was absent.
+    fn was_absent(cache: &PageCache, run: u64) -> bool {
+        let mut was_absent = false;
+        let load = || -> Result<Page, ()> {
+            was_absent = true;
+            Ok(Page::Index(Arc::new(RunIndex::default())))
+        };
+        cache.get((run, None), load).unwrap();
+        was_absent
+    }
+
+    fn page_bytes() -> usize {
+        Page::Index(Arc::new(RunIndex::default())).bytes()
+    }
+
     #[test]
     fn the_least_recently_used_page_makes_room() {
-        let page = || Page::Index(Arc::new(RunIndex::default()));
-        let bytes = page().bytes();
-        let cache = PageCache::new(2 * bytes);
-        let get = |run| {
-            let mut was_absent = false;
-            let load = || -> Result<Page, ()> {
-                was_absent = true;
-                Ok(page())
-            };
-            cache.get((run, None), load).unwrap();
-            was_absent
-        };
+        let memory = PageMemory::new(2 * page_bytes());
+        let cache = memory.open();
+        let get = |run| was_absent(&cache, run);
         assert_eq!([1, 2, 1, 3].map(get), [true, true, false, true]);
         assert_eq!([1, 3, 2].map(get), [false, false, true], "page 2 made room for page 3");
-        assert_eq!(cache.bytes(), 2 * bytes);
+        assert_eq!(memory.bytes(), 2 * page_bytes());
+    }
+
+    #[test]
+    fn histories_share_the_memory_and_not_their_pages() {
+        let memory = PageMemory::new(3 * page_bytes());
+        let (one, other) = (memory.open(), memory.open());
+        assert_eq!([&one, &other, &one].map(|cache| was_absent(cache, 1)), [true, true, false]);
+        assert!(was_absent(&other, 2));
+        drop(other);
+        assert_eq!(memory.bytes(), page_bytes());
+        let anew = memory.open();
+        assert_eq!([&anew, &one].map(|cache| was_absent(cache, 1)), [true, false]);
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use shoal_codec::{FixColumns, FixRow, SpaceKind, SpaceTag};
 use shoal_history::{
     AsOf, AsOfQuery, Batch, Density, DensityGrid, HistoryError, HistoryOptions, HistoryWriter,
-    QueryBudget, Replay, RowFilter, RunDevice, Scan, Trajectory, Version, Watermark, Zone,
+    PageMemory, QueryBudget, Replay, RowFilter, RunDevice, Scan, Trajectory, Version, Watermark,
+    Zone,
 };
 use shoal_position_log::{SimulatedDisk, Storage};
 use shoal_testkit::{NaivePast, Random};
@@ -21,7 +22,7 @@ pub(crate) const SPACE: SpaceTag =
 pub(crate) fn options() -> HistoryOptions {
     HistoryOptions {
         partition_ms: PARTITION_MS,
-        cache_bytes: 1 << 16,
+        pages: PageMemory::new(1 << 16),
         reserve_bytes: 0,
         ..HistoryOptions::new(7, SPACE)
     }

@@ -49,6 +49,7 @@ impl HistoryHandle {
         let options = HistoryOptions {
             reserve_bytes: limits.log_reserve_bytes,
             device: tools.engines.history_device.clone(),
+            pages: tools.engines.history_pages.clone(),
             ..HistoryOptions::new(folder.identity.id, tools.options.space.tag())
         };
         let writer = HistoryWriter::open(folder.storage.clone(), &folder.history(), &options)?;
