@@ -207,10 +207,13 @@ pub const HISTORY_TILES_MAX: u64 = 1 << 20;
 /// Rows, objects or ids that one query of the history may hold in memory, if they fit
 /// [`HISTORY_QUERY_BYTES_MAX`].
 pub const HISTORY_ROWS_MAX: usize = 1 << 19;
-/// Memory that one query of the history may take, and at most [`HISTORY_QUERY_SHARE`] of that for
-/// all answers, which it waits for before it begins.
+/// Part of the memory for answers that all queries of the history may take: one of so many. The rest
+/// is left to the others.
+pub const HISTORY_ANSWER_SHARE: u64 = 2;
+/// Memory that one query of the history may take, and at most one of [`HISTORY_QUERY_SHARE`] parts
+/// of that for all, which it waits for before it begins.
 pub const HISTORY_QUERY_BYTES_MAX: u64 = 128 << 20;
-/// See [`HISTORY_QUERY_BYTES_MAX`]: one of so many.
+/// See [`HISTORY_QUERY_BYTES_MAX`].
 pub const HISTORY_QUERY_SHARE: u64 = 4;
 /// Part of it for what does not depend on the rows: decoded tiles, pages, a message.
 pub const HISTORY_QUERY_BYTES_MIN: u64 = 4 << 20;

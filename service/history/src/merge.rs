@@ -16,10 +16,13 @@ use crate::limits::{
 };
 use crate::partition::Partition;
 use crate::query::QueryBudget;
-use crate::removal::sort_returns;
+use crate::removal::{EVERY_OBJECT, sort_returns};
 use crate::run::{CellRow, NewRun, RunEntry, RunFile, RunReader, RunWriter, SharedPlanners};
 use crate::sorted_rows::{cells_of, write_sorted};
 use crate::version::Version;
+
+/// From the first object on.
+const ALL_OBJECTS: (u64, u64) = (0, EVERY_OBJECT);
 
 /// Order of rows in a run.
 type RowKey = (u32, u64, i64);
@@ -133,8 +136,8 @@ impl Merge {
         let (mut removals, mut returns) = (Vec::new(), Vec::new());
         for cursor in &self.cursors {
             let budget = QueryBudget::unlimited();
-            cursor.reader.removals(&budget, |removal| removals.push(removal))?;
-            cursor.reader.returns(&budget, |returned| returns.push(returned))?;
+            cursor.reader.removals(ALL_OBJECTS, &budget, |removal| removals.push(removal))?;
+            cursor.reader.returns(ALL_OBJECTS, &budget, |returned| returns.push(returned))?;
         }
         removals.retain(|removal| !self.version.is_erased(removal.object));
         removals.sort_unstable();
@@ -320,6 +323,7 @@ fn contains_any(version: &Version, file: &Arc<RunFile>) -> Result<bool, HistoryE
         }
     }
     let mut is_found = false;
-    reader.removals(&budget, |removal| is_found |= version.is_erased(removal.object))?;
+    reader
+        .removals(ALL_OBJECTS, &budget, |removal| is_found |= version.is_erased(removal.object))?;
     Ok(is_found)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Select, TryRecvError, select};
-use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
+use shoal_engine::limits::{CYCLE_REQUESTS_MAX, CYCLES_IN_FLIGHT_MAX};
 use shoal_engine::{Clock, CycleInput, CycleOutput, EngineError, Request, Ticket};
 use tracing::{error, warn};
 
@@ -54,6 +54,8 @@ pub(super) struct CycleInFlight {
     plan: CyclePlan,
     /// The producers' numbers of a cycle of the leader.
     followed: Option<Vec<Option<BatchId>>>,
+    /// It may set the clock back.
+    rewinds: bool,
     started: Instant,
 }
 
@@ -244,8 +246,9 @@ impl EngineThread {
                 self.begin_term(term, last_epoch, false)
             }
             Err(_) if self.follows => {
-                // The clock stands still between the cycles of the leader.
-                self.submit(CycleNumber::Same, self.shared.view().clock_ms, None)
+                // The clock stands still between the cycles of the leader. No time moves it: that
+                // of the last settled cycle may be ahead of one in flight that sets it back.
+                self.submit(CycleNumber::Same, i64::MIN, None)
             }
             Err(_) => self.submit(CycleNumber::Next, self.clock.wall.now_ms(), None),
         }
@@ -289,7 +292,8 @@ impl EngineThread {
         let rows_max = if is_bounded { EXPORT_CYCLE_ROWS } else { usize::MAX };
         let objects = self.engine.backend.objects();
         let mut plan = self.planner.plan(answer_epoch, rows_max, objects);
-        if cycle.is_none() && self.sets_clock_back(system_ms) {
+        let has_room = plan.requests.len() < CYCLE_REQUESTS_MAX;
+        if cycle.is_none() && has_room && self.sets_clock_back(system_ms) {
             plan.requests.push(Request::Rewind);
         }
         let clocks = self.clocks(&plan, system_ms, cycle.as_ref());
@@ -301,12 +305,13 @@ impl EngineThread {
         if self.export.is_some() {
             self.changed_rows += input.requests.iter().map(Request::rows).sum::<usize>();
         }
+        let rewinds = input.rewinds();
         let (is_followed, has_sink) = (cycle.is_some(), self.engine.sink.is_some());
         let record = has_sink.then(|| record(&plan, epoch, &input, cycle.as_ref()));
         match self.engine.backend.submit(input, number) {
             Ok(ticket) => {
                 let followed = cycle.map(|cycle| cycle.batches);
-                let cycle = CycleInFlight { ticket, plan, followed, started };
+                let cycle = CycleInFlight { ticket, plan, followed, rewinds, started };
                 self.in_flight.push_back(cycle);
                 if let Some((sink, record)) = self.engine.sink.as_mut().zip(record)
                     && let SinkCapacity::Full(available) = sink.submitted(record)
@@ -331,11 +336,13 @@ impl EngineThread {
         };
         let ahead_ms = self.shared.view().clock_ms.saturating_sub(system_ms);
         let is_ahead = lead_ms.is_some_and(|lead_ms| ahead_ms > lead_ms + CLOCK_AHEAD_MS_MAX);
-        if is_ahead && !self.follows {
+        // The clock is that of the last settled cycle.
+        let sets_back = is_ahead && !self.follows && !self.in_flight.iter().any(|it| it.rewinds);
+        if sets_back {
             let fleet = &self.shared.name;
             warn!(%fleet, ahead_ms, "the fleet's clock is ahead of the machine's: it is set back");
         }
-        is_ahead && !self.follows
+        sets_back
     }
 
     /// The clocks of a cycle: of a cycle of the leader, those that it had there.
@@ -388,7 +395,7 @@ impl EngineThread {
 
     pub(super) fn settle_oldest(&mut self) -> Result<(), EngineError> {
         let Some(cycle) = self.in_flight.pop_front() else { return Ok(()) };
-        let CycleInFlight { ticket, plan, followed, started } = cycle;
+        let CycleInFlight { ticket, plan, followed, started, .. } = cycle;
         let output = self.engine.backend.wait(ticket);
         if let Some(sink) = &mut self.engine.sink {
             sink.settled(output.as_ref().map(SettledCycle::new));

@@ -29,8 +29,8 @@ use crate::answer_budget::AnswerRoom;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{
-    CHUNK_BYTES_TARGET, HISTORY_QUERY_BYTES_MAX, HISTORY_QUERY_BYTES_MIN, HISTORY_QUERY_SHARE,
-    HISTORY_ROWS_MAX, HISTORY_TILES_MAX, HISTORY_TURN_MS,
+    CHUNK_BYTES_TARGET, HISTORY_ANSWER_SHARE, HISTORY_QUERY_BYTES_MAX, HISTORY_QUERY_BYTES_MIN,
+    HISTORY_QUERY_SHARE, HISTORY_ROWS_MAX, HISTORY_TILES_MAX, HISTORY_TURN_MS,
 };
 use crate::persistence::PastVersion;
 
@@ -39,6 +39,9 @@ pub(super) const CHUNK_ROWS: usize = CHUNK_BYTES_TARGET / (size_of::<u64>() + RE
 
 /// Appends the next rows of a query, possibly none; false at the end.
 pub(super) type Step<R> = Box<dyn FnMut(&mut R) -> Result<bool, HistoryError> + Send>;
+
+/// The memory that a query takes: of its share, and of that for all answers.
+pub(super) type PastRoom = Arc<[AnswerRoom; 2]>;
 
 /// What a query finds.
 pub(super) trait Rows: Default + Send + 'static {
@@ -130,8 +133,8 @@ impl PastQuery {
         let past = past.ok_or_else(|| ServiceError::NoHistory(fleet.name().to_string()))?;
         let cancel = CancelOnDrop(Arc::default());
         let window_ms = (i64::MIN, i64::MAX);
-        let of_all = context.limits.answer_bytes_max as u64 / HISTORY_QUERY_SHARE;
-        let bytes_max = HISTORY_QUERY_BYTES_MAX.min(of_all);
+        let of_all = context.limits.answer_bytes_max as u64 / HISTORY_ANSWER_SHARE;
+        let bytes_max = HISTORY_QUERY_BYTES_MAX.min(of_all / HISTORY_QUERY_SHARE);
         let (call, rows_bytes) = (call.clone(), 0);
         Ok(Self { call, past, window_ms, bytes_max, rows_bytes, fleet, cancel })
     }
@@ -166,10 +169,15 @@ impl PastQuery {
     ///
     /// # Errors
     /// Those of [`AnswerBudget::room`].
-    pub(super) async fn room(&self, context: &ServiceContext) -> Result<AnswerRoom, ServiceError> {
+    pub(super) async fn room(&self, context: &ServiceContext) -> Result<PastRoom, ServiceError> {
         let bytes = (HISTORY_QUERY_BYTES_MIN + self.rows_bytes).min(self.bytes_max);
-        let room = context.answers.room(self.call.client(), bytes).await;
-        room.map_err(|error| context.count(error))
+        let client = self.call.client();
+        // The share first: other answers do not wait behind queries that wait for it.
+        let share = context.history_answers.room(client, bytes).await;
+        let share = share.map_err(|error| context.count(error))?;
+        let room = context.answers.room(client, bytes).await;
+        let room = room.map_err(|error| context.count(error))?;
+        Ok(Arc::new([share, room]))
     }
 
     /// Runs the query and streams its answer. `message` makes a message of some rows; the first one
@@ -187,11 +195,11 @@ impl PastQuery {
         let (call, fleet) = (self.call.clone(), self.fleet.clone());
         stream(context, (&call, fleet), deadline, move |context, sender| async move {
             let (space, mut header) = (self.fleet.space(), Some(self.header()));
-            let mut turns = Turns::new(context.clone(), step);
-            let _room = match self.room(&context).await {
+            let room = match self.room(&context).await {
                 Ok(room) => room,
                 Err(error) => return Ok(Err(error.into())),
             };
+            let mut turns = Turns::new(context, step, room);
             loop {
                 let rows = match turns.next().await {
                     Ok(Some(rows)) => rows,
@@ -241,7 +249,7 @@ where
 {
     let open = context.open_stream(call)?;
     call.take(MeteredQuota::Queries, 1).map_err(|error| context.count(error))?;
-    let (context, budget) = (context.clone(), Some(context.answers.clone()));
+    let (context, budget) = (context.clone(), Some(context.history_answers.clone()));
     Ok(Response::new(ChunkStream::spawn_with(budget, |sender| async move {
         let _open = open;
         tokio::select! {
@@ -258,20 +266,26 @@ pub(super) struct Turns<R: 'static> {
     context: ServiceContext,
     /// Absent at the end.
     step: Option<Step<R>>,
+    /// The memory of the step and of the rows that it returned.
+    room: PastRoom,
 }
 
 impl<R: 'static> Drop for Turns<R> {
     fn drop(&mut self) {
-        // Its sets may be large.
+        // Its sets may be large. Their memory is taken until they are gone.
         if let (Some(step), Ok(runtime)) = (self.step.take(), Handle::try_current()) {
-            runtime.spawn_blocking(move || drop(step));
+            let room = self.room.clone();
+            runtime.spawn_blocking(move || {
+                drop(step);
+                drop(room);
+            });
         }
     }
 }
 
 impl<R: Rows> Turns<R> {
-    pub(super) fn new(context: ServiceContext, step: Step<R>) -> Self {
-        Self { context, step: Some(step) }
+    pub(super) fn new(context: ServiceContext, step: Step<R>, room: PastRoom) -> Self {
+        Self { context, step: Some(step), room }
     }
 
     /// The rows of the next turn, possibly none; nothing at the end.
@@ -282,11 +296,14 @@ impl<R: Rows> Turns<R> {
         let Some(step) = self.step.take() else { return Ok(None) };
         let permit = self.context.history_steps.clone().acquire_owned().await;
         let permit = permit.map_err(|_| ServiceError::ShuttingDown)?;
+        let room = self.room.clone();
         let turn = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            turn(step)
+            // Behind the step, which is dropped here if nobody waits for it any more.
+            (turn(step), room)
         });
-        let (step, rows) = turn.await.map_err(|_| ServiceError::ShuttingDown)??;
+        let (turned, _) = turn.await.map_err(|_| ServiceError::ShuttingDown)?;
+        let (step, rows) = turned?;
         self.step = step;
         Ok(Some(rows))
     }

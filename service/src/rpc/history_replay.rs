@@ -85,7 +85,7 @@ impl PacedReplay {
         let ahead_ms = context.limits.history_replay_ms;
         let slice_ms = ((ahead_ms as f64 * self.speed) as i64).max(1);
         let (mut next_ms, to_ms) = self.window_ms;
-        let mut pace = None;
+        let (mut pace, mut held) = (None, None);
         loop {
             let name = self.fleet.name().as_str();
             let mut query = match PastQuery::new(context, &self.call, name) {
@@ -108,14 +108,18 @@ impl PacedReplay {
             let end_ms = next_ms.saturating_add(slice_ms - 1).min(to_ms).min(last_ms);
             let window_ms = (next_ms, end_ms);
             let budget = query.budget(Replay::<PastFilter>::ROW_BYTES, REPLAY_ROWS_MAX);
-            let room = match query.room(context).await {
-                Ok(room) => room,
-                Err(error) => return Ok(Err(error.into())),
+            let room = match held.clone() {
+                Some(room) => room,
+                None => match query.room(context).await {
+                    Ok(room) => room,
+                    Err(error) => return Ok(Err(error.into())),
+                },
             };
+            held = Some(room.clone());
             let version = query.version().clone();
             let mut replay = Replay::new(version, window_ms, self.filter.clone(), budget);
             let step = Box::new(move |rows: &mut FixColumns| replay.next(rows));
-            let mut turns = Turns::new(context.clone(), step);
+            let mut turns = Turns::new(context.clone(), step, room);
             loop {
                 let rows = match turns.next().await {
                     Ok(Some(rows)) => rows,
@@ -124,7 +128,7 @@ impl PacedReplay {
                 };
                 self.send_rows(pace, &mut header, &rows, sender).await?;
             }
-            drop((turns, query, room));
+            drop((turns, query));
             wait(pace, &mut header, end_ms, sender).await?;
             let end = v1::ReplayResponse { header, time_ms: end_ms, ..Default::default() };
             sender.send(end).await?;

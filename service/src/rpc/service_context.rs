@@ -15,7 +15,7 @@ use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, FleetName, FleetSpec, Registry};
 use crate::follower::Replication;
-use crate::limits::{BUSY_RETRY_MS, QUERY_VERTICES_MAX, ServerLimits};
+use crate::limits::{BUSY_RETRY_MS, HISTORY_ANSWER_SHARE, QUERY_VERTICES_MAX, ServerLimits};
 use crate::metrics::Metrics;
 use crate::shares::{FairPlaces, FairWorkers, PlacesPermit, Requester};
 use crate::subscription::SessionHandle;
@@ -27,6 +27,8 @@ pub struct ServiceContext {
     pub(super) replication: Arc<Replication>,
     pub(super) limits: ServerLimits,
     pub(super) answers: Arc<AnswerBudget>,
+    /// The part of it that queries of the history take.
+    pub(super) history_answers: Arc<AnswerBudget>,
     metrics: Arc<Metrics>,
     streams: Arc<Semaphore>,
     /// Vertices of the polygons of queries in progress.
@@ -67,6 +69,8 @@ impl ServiceContext {
         stopping: watch::Receiver<bool>,
     ) -> Result<Self, ServiceError> {
         let answers = registry.answers();
+        let history_bytes = limits.answer_bytes_max as u64 / HISTORY_ANSWER_SHARE;
+        let history_answers = Arc::new(AnswerBudget::new(history_bytes, Gauge::default()));
         let streams = Arc::new(Semaphore::new(limits.streams_max));
         // Live traffic keeps the other half.
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -79,6 +83,7 @@ impl ServiceContext {
             replication,
             limits,
             answers,
+            history_answers,
             metrics,
             streams,
             vertices,

@@ -59,7 +59,7 @@ struct Part {
     /// Objects from the first to before the second.
     objects: (u64, u64),
     candidates: HashMap<u64, Candidate>,
-    /// Objects that later partitions have settled, ascending; some may be behind the part.
+    /// Objects that later partitions have settled, ascending.
     settled: Vec<u64>,
     rows_max: usize,
     /// The last clear at or before the moment.
@@ -169,6 +169,7 @@ impl Part {
         if end < self.objects.1 {
             self.objects.1 = end;
             self.candidates.retain(|object, _| *object < end);
+            self.settled.truncate(self.settled.partition_point(|object| *object < end));
         }
     }
 }
@@ -179,6 +180,7 @@ impl<F: RowFilter> AsOf<F> {
     pub const ROW_BYTES: usize = 2
         * (3 * (size_of::<(u64, Candidate)>() + 1)
             + size_of::<(u64, ObjectEntry)>()
+            + 2 * size_of::<u64>()
             + size_of::<FixRow>());
 
     /// Begins a query.
@@ -282,7 +284,7 @@ impl<F: RowFilter> AsOf<F> {
     }
 
     fn read_removals(&self, reader: &RunReader, part: &mut Part) -> Result<(), HistoryError> {
-        reader.removals(&self.budget, |removal| {
+        reader.removals(part.objects, &self.budget, |removal| {
             let (object, mark) = (removal.object, removal.mark);
             if removal.clock_ms > self.query.time_ms {
             } else if object == EVERY_OBJECT {
@@ -297,7 +299,7 @@ impl<F: RowFilter> AsOf<F> {
 
     /// Finds the newest fix of each object that returned from its last removal.
     fn read_returns(&self, reader: &RunReader, part: &mut Part) -> Result<(), HistoryError> {
-        reader.returns(&self.budget, |returned| {
+        reader.returns(part.objects, &self.budget, |returned| {
             let object = returned.object;
             let last = part.last_removal(object);
             if returned.time_ms <= self.query.time_ms

@@ -21,7 +21,7 @@ use super::run_index::{FIRST_COLUMN, RunIndex, decode_columns};
 use crate::error::HistoryError;
 use crate::limits::{BLOCK_TILES, TILE_ROWS};
 use crate::query::QueryBudget;
-use crate::removal::{Mark, Removal, Return};
+use crate::removal::{EVERY_OBJECT, Mark, Removal, Return};
 
 const OBJECTS: [ValueType; 4] = [ValueType::U64, ValueType::U32, ValueType::U32, ValueType::U32];
 /// Tiles that are decoded at once: half a megabyte of columns, which stays in a core's cache.
@@ -363,6 +363,7 @@ impl RunReader {
         out: &mut Vec<FixRow>,
     ) -> Result<(), HistoryError> {
         let Some(entry) = self.find(object, budget)? else { return Ok(()) };
+        let before = out.len();
         for (tile, rows) in Self::tiles_of(&entry) {
             if self.index.zones[tile].meets_times(from_ms, to_ms) {
                 let start = self.tile(tile, ColumnSet::ALL, false, budget)?;
@@ -371,6 +372,7 @@ impl RunReader {
                 let first = rows.start + times.partition_point(|time| *time < from_ms);
                 let end = rows.start + times.partition_point(|time| *time <= to_ms);
                 out.extend((first..end).map(|row| self.columns.row(row)));
+                budget.hold("fixes of one object in one partition", out.len() - before)?;
             }
         }
         Ok(())
@@ -450,17 +452,36 @@ impl RunReader {
         Ok((objects, entries))
     }
 
-    /// Calls `visit` with all removals, ascending.
+    /// Pages of a table, by its place in an entry, that may have objects from one to before another;
+    /// with `with_all` also those of [`EVERY_OBJECT`].
+    fn pages_among(
+        &self,
+        kind: usize,
+        (from, end): (u64, u64),
+        with_all: bool,
+    ) -> impl Iterator<Item = usize> {
+        let (first, pages) = self.index.pages_of(self.entry(), kind);
+        let last = pages.iter().skip(1).map(|page| page.first_object).chain([EVERY_OBJECT]);
+        let ranges = pages.iter().map(|page| page.first_object).zip(last);
+        let is_wanted = move |(least, greatest): &(u64, u64)| {
+            (*least < end && from <= *greatest) || (with_all && *greatest == EVERY_OBJECT)
+        };
+        (first..).zip(ranges).filter(move |(_, range)| is_wanted(range)).map(|(page, _)| page)
+    }
+
+    /// Calls `visit` at least with the removals of objects from one to before another and those of
+    /// all objects, ascending.
     pub(crate) fn removals(
         &self,
+        objects: (u64, u64),
         budget: &QueryBudget,
         mut visit: impl FnMut(Removal),
     ) -> Result<(), HistoryError> {
-        let (first, pages) = self.index.pages_of(self.entry(), 2);
-        (first..first + pages.len()).try_for_each(|page| {
+        for page in self.pages_among(2, objects, true) {
             budget.take_tiles(1)?;
-            self.removal_page(page, &mut visit)
-        })
+            self.removal_page(page, &mut visit)?;
+        }
+        Ok(())
     }
 
     /// Calls `visit` at least with the removals of some ascending objects.
@@ -512,14 +533,14 @@ impl RunReader {
         Ok(())
     }
 
-    /// Calls `visit` with all returns, ascending.
+    /// Calls `visit` at least with the returns of objects from one to before another, ascending.
     pub(crate) fn returns(
         &self,
+        objects: (u64, u64),
         budget: &QueryBudget,
         mut visit: impl FnMut(Return),
     ) -> Result<(), HistoryError> {
-        let (first, pages) = self.index.pages_of(self.entry(), 3);
-        for page in first..first + pages.len() {
+        for page in self.pages_among(3, objects, false) {
             budget.take_tiles(1)?;
             let table = self.table(page)?;
             let decoded = decode_columns(&table, 0..table.rows(), RETURNS);

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use shoal_history::RunDevice;
+use shoal_codec::{FixColumns, FixRow};
+use shoal_history::{AsOf, AsOfQuery, Batch, Everywhere, QueryBudget, RunDevice};
+use shoal_testkit::{NaivePast, Random};
 
 use crate::host_device::HostDevice;
 use crate::scale::seeds;
-use crate::world::{Shape, Step, World};
+use crate::world::{START_MS, Shape, Step, World, rows};
 
 /// Ten seeds in a usual run; `scale.rs` has the settings for more.
 const SEEDS: u64 = 10;
@@ -71,4 +73,46 @@ fn merging_ends_and_leaves_few_runs() {
     }
     assert!(world.writer().next_work().unwrap().is_none());
     world.check_all("merged");
+}
+
+/// Removals and returns of several pages, and clears between them: each part of the state reads
+/// those of its objects.
+#[test]
+fn parts_read_the_pages_of_their_objects() {
+    const OBJECTS: u64 = 20_000;
+    let mut world = World::new(3, Shape { objects: 1, batch_rows: 1, partitions: 2 });
+    world.open().unwrap();
+    let (mut batch, mut model, mut random) = (Batch::default(), NaivePast::new(), Random::new(3));
+    let fix = |object: u64, at_ms: i64| FixRow::new(object, START_MS + at_ms, 7, 8);
+    for round in 0..3 {
+        for object in 0..OBJECTS {
+            let row = fix(object, 10_000 * round + i64::from(random.below(30_000)));
+            batch.fix(row);
+            model.fix(row);
+            if random.below(4) > 0 {
+                batch.removal(object);
+                batch.end_cycle(row.time_ms);
+                model.remove(Some(object), row.time_ms);
+            }
+        }
+        if round == 1 {
+            batch.clear_all();
+            batch.end_cycle(START_MS + 15_000);
+            model.remove(None, START_MS + 15_000);
+        }
+        let watermark = world.watermark(1);
+        world.writer().seal(&mut batch, watermark).unwrap();
+        batch.clear();
+    }
+    for (time_ms, rows_max) in [(9_000, 700), (14_999, 3_000), (25_000, 900), (70_000, 800)] {
+        let time_ms = START_MS + time_ms;
+        let query = AsOfQuery { time_ms, ttl_ms: None, objects: None };
+        let budget = QueryBudget::new(u64::MAX, rows_max, Arc::default());
+        let mut states = AsOf::new(world.version(), query, Everywhere, budget);
+        let mut out = FixColumns::new();
+        while states.next(&mut out).unwrap() {}
+        let expected = model.as_of(time_ms, None, |_| true);
+        assert!(expected.len() > 500, "{}", expected.len());
+        assert!(rows(&out) == expected, "{time_ms} in parts of {rows_max}");
+    }
 }
