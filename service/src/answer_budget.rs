@@ -119,6 +119,20 @@ impl AnswerBudget {
         client: Requester,
         bytes: u64,
     ) -> Result<AnswerRoom, ServiceError> {
+        let wait = Duration::from_millis(ANSWER_WAIT_MS_MAX);
+        let room = tokio::time::timeout(wait, self.room_in_turn(client, bytes)).await;
+        room.unwrap_or_else(|_| Err(self.busy()))
+    }
+
+    /// As [`Self::room`], for a caller that waits as long as its client does.
+    ///
+    /// # Errors
+    /// [`ServiceError::Limit`] beyond the budget.
+    pub(crate) async fn room_in_turn(
+        &self,
+        client: Requester,
+        bytes: u64,
+    ) -> Result<AnswerRoom, ServiceError> {
         if bytes > self.bytes_max {
             let (what, limit) = ("the size of the answer in bytes", self.bytes_max);
             return Err(ServiceError::Limit { what, value: bytes, limit });
@@ -127,15 +141,13 @@ impl AnswerBudget {
             return Ok(room);
         }
         let _waiting = Waiting::new(self);
-        let wait = Duration::from_millis(ANSWER_WAIT_MS_MAX);
-        let permit = self.pieces.reserve(client, pieces(bytes));
-        let permit = tokio::time::timeout(wait, permit).await.ok().and_then(Result::ok);
-        let permit = permit.ok_or(ServiceError::Busy {
-            what: "the memory for answers",
-            limit: self.bytes_max,
-            retry_ms: BUSY_RETRY_MS,
-        })?;
-        Ok(self.room_of(permit))
+        let permit = self.pieces.reserve(client, pieces(bytes)).await;
+        permit.map(|permit| self.room_of(permit)).map_err(|_| self.busy())
+    }
+
+    fn busy(&self) -> ServiceError {
+        let (what, limit) = ("the memory for answers", self.bytes_max);
+        ServiceError::Busy { what, limit, retry_ms: BUSY_RETRY_MS }
     }
 }
 

@@ -165,7 +165,7 @@ impl PastQuery {
         QueryBudget::new(HISTORY_TILES_MAX, rows, self.cancel.0.clone())
     }
 
-    /// Waits for the memory that the query may take.
+    /// Waits for the memory that the query may take, in turn with the other queries.
     ///
     /// # Errors
     /// Those of [`AnswerBudget::room`].
@@ -173,7 +173,7 @@ impl PastQuery {
         let bytes = (HISTORY_QUERY_BYTES_MIN + self.rows_bytes).min(self.bytes_max);
         let client = self.call.client();
         // The share first: other answers do not wait behind queries that wait for it.
-        let share = context.history_answers.room(client, bytes).await;
+        let share = context.history_answers.room_in_turn(client, bytes).await;
         let share = share.map_err(|error| context.count(error))?;
         let room = context.answers.room(client, bytes).await;
         let room = room.map_err(|error| context.count(error))?;
