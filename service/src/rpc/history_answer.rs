@@ -168,7 +168,7 @@ impl PastQuery {
     /// Waits for the memory that the query may take, in turn with the other queries.
     ///
     /// # Errors
-    /// Those of [`AnswerBudget::room`].
+    /// [`ServiceError::Busy`] if other answers hold it for too long.
     pub(super) async fn room(&self, context: &ServiceContext) -> Result<PastRoom, ServiceError> {
         let bytes = (HISTORY_QUERY_BYTES_MIN + self.rows_bytes).min(self.bytes_max);
         let client = self.call.client();
