@@ -75,6 +75,8 @@ pub(super) struct Erasure {
 pub(super) struct Counts {
     /// Where the log begins, for a history without a watermark.
     pub(super) begin: Position,
+    /// Up to where it is complete, with what retention drops behind that.
+    pub(super) retained: Watermark,
     pub(super) sealed_rows: u64,
     pub(super) dropped_rows: u64,
     pub(super) merges: u64,
@@ -130,7 +132,9 @@ impl FleetHistory {
         backlog_bytes_max: u64,
         erasures: mpsc::Sender<Erasure>,
     ) -> Self {
-        let (counts, reserved) = (Mutex::default(), Mutex::default());
+        let retained = history.version().watermark();
+        let counts = Mutex::new(Counts { retained, ..Counts::default() });
+        let reserved = Mutex::default();
         Self { history, segment_bytes, backlog_bytes_max, counts, erasures, reserved }
     }
 
@@ -193,9 +197,12 @@ impl FleetHistory {
     /// Its state beside the durable end of its log.
     #[must_use]
     pub(crate) fn reading(&self, log: &FleetLog) -> HistoryReading {
-        let PastVersion { version, watermark, backlog_bytes } = self.past(log);
-        let Counts { sealed_rows, dropped_rows, merges, retries, failed, .. } =
+        // First: what the version keeps is then what retention left behind this watermark.
+        let Counts { retained, sealed_rows, dropped_rows, merges, retries, failed, .. } =
             self.counts().clone();
+        let PastVersion { version, watermark, backlog_bytes } = self.past(log);
+        let is_retained = version.watermark().position.epoch <= retained.position.epoch;
+        let watermark = if is_retained { watermark } else { retained };
         HistoryReading {
             watermark,
             backlog_bytes,

@@ -256,6 +256,7 @@ impl HistoryThread {
         let reached_ms = self.writer.reached_ms();
         let from_ms = reached_ms.zip(self.keep.age_ms).map(|(at, age)| at.saturating_sub(age));
         self.writer.retain(from_ms, self.keep.bytes_max)?;
+        self.history.counts().retained = self.writer.watermark();
         self.wake();
         Ok(())
     }
