@@ -452,32 +452,31 @@ impl RunReader {
         Ok((objects, entries))
     }
 
-    /// Pages of a table, by its place in an entry, that may have objects from one to before another;
-    /// with `with_all` also those of [`EVERY_OBJECT`].
-    fn pages_among(
+    /// Pages of a table, by its place in an entry, whose least and greatest object pass.
+    fn pages_where(
         &self,
         kind: usize,
-        (from, end): (u64, u64),
-        with_all: bool,
+        is_wanted: impl Fn(u64, u64) -> bool,
     ) -> impl Iterator<Item = usize> {
         let (first, pages) = self.index.pages_of(self.entry(), kind);
-        let last = pages.iter().skip(1).map(|page| page.first_object).chain([EVERY_OBJECT]);
-        let ranges = pages.iter().map(|page| page.first_object).zip(last);
-        let is_wanted = move |(least, greatest): &(u64, u64)| {
-            (*least < end && from <= *greatest) || (with_all && *greatest == EVERY_OBJECT)
-        };
-        (first..).zip(ranges).filter(move |(_, range)| is_wanted(range)).map(|(page, _)| page)
+        let greatest = pages.iter().skip(1).map(|page| page.first_object).chain([EVERY_OBJECT]);
+        let ranges = pages.iter().map(|page| page.first_object).zip(greatest);
+        let wanted = (first..).zip(ranges);
+        let wanted = wanted.filter(move |(_, (least, greatest))| is_wanted(*least, *greatest));
+        wanted.map(|(page, _)| page)
     }
 
     /// Calls `visit` at least with the removals of objects from one to before another and those of
     /// all objects, ascending.
     pub(crate) fn removals(
         &self,
-        objects: (u64, u64),
+        (from, end): (u64, u64),
         budget: &QueryBudget,
         mut visit: impl FnMut(Removal),
     ) -> Result<(), HistoryError> {
-        for page in self.pages_among(2, objects, true) {
+        let is_wanted =
+            |least, greatest| (least < end && from <= greatest) || greatest == EVERY_OBJECT;
+        for page in self.pages_where(2, is_wanted) {
             budget.take_tiles(1)?;
             self.removal_page(page, &mut visit)?;
         }
@@ -490,15 +489,11 @@ impl RunReader {
         objects: &[u64],
         mut visit: impl FnMut(Removal),
     ) -> Result<(), HistoryError> {
-        let (first, pages) = self.index.pages_of(self.entry(), 2);
-        for (at, page) in pages.iter().enumerate() {
-            let end = pages.get(at + 1).map_or(u64::MAX, |next| next.first_object);
-            let from = objects.partition_point(|object| *object < page.first_object);
-            if objects.get(from).is_some_and(|object| *object <= end) {
-                self.removal_page(first + at, &mut visit)?;
-            }
-        }
-        Ok(())
+        let is_wanted = |least, greatest| {
+            let from = objects.partition_point(|object| *object < least);
+            objects.get(from).is_some_and(|object| *object <= greatest)
+        };
+        self.pages_where(2, is_wanted).try_for_each(|page| self.removal_page(page, &mut visit))
     }
 
     fn removal_page(
@@ -536,11 +531,11 @@ impl RunReader {
     /// Calls `visit` at least with the returns of objects from one to before another, ascending.
     pub(crate) fn returns(
         &self,
-        objects: (u64, u64),
+        (from, end): (u64, u64),
         budget: &QueryBudget,
         mut visit: impl FnMut(Return),
     ) -> Result<(), HistoryError> {
-        for page in self.pages_among(3, objects, false) {
+        for page in self.pages_where(3, |least, greatest| least < end && from <= greatest) {
             budget.take_tiles(1)?;
             let table = self.table(page)?;
             let decoded = decode_columns(&table, 0..table.rows(), RETURNS);
