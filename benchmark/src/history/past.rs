@@ -121,9 +121,9 @@ fn watermark(clock_ms: i64) -> Watermark {
 
 fn merge(writer: &mut HistoryWriter) -> Result<Duration, BenchmarkError> {
     let start = Instant::now();
-    while let Some(mut merge) = writer.next_work()? {
-        while !merge.step(STEP_ROWS)? {}
-        writer.finish(merge)?;
+    while let Some(mut work) = writer.next_work()? {
+        while !work.step(STEP_ROWS)? {}
+        writer.finish(work)?;
     }
     Ok(start.elapsed())
 }

@@ -28,9 +28,9 @@ fn open(folder: &Path) -> HistoryWriter {
 }
 
 fn work(writer: &mut HistoryWriter) {
-    while let Some(mut merge) = writer.next_work().unwrap() {
-        while !merge.step(1 << 20).unwrap() {}
-        writer.finish(merge).unwrap();
+    while let Some(mut work) = writer.next_work().unwrap() {
+        while !work.step(1 << 20).unwrap() {}
+        writer.finish(work).unwrap();
     }
 }
 

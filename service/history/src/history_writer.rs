@@ -15,8 +15,8 @@ use crate::error::HistoryError;
 use crate::gap::{Gap, add_gap};
 use crate::history::History;
 use crate::limits::{
-    ERASING_MAX, PAGE_BYTES_DEFAULT, PARTITION_MS_DEFAULT, PARTITION_MS_MAX, PARTITION_MS_MIN,
-    RUNS_MAX,
+    COARSER_ROWS_DEFAULT, ERASING_MAX, PAGE_BYTES_DEFAULT, PARTITION_MS_DEFAULT, PARTITION_MS_MAX,
+    PARTITION_MS_MIN, RUNS_MAX,
 };
 use crate::manifest::{Manifest, Watermark, overlap};
 use crate::partition::Partition;
@@ -35,6 +35,8 @@ pub struct HistoryOptions {
     /// Length of a partition in milliseconds, a minute to a day. It is fixed when the history is
     /// created.
     pub partition_ms: i64,
+    /// Rows up to which partitions are joined to longer ones, and of which longer ones are begun.
+    pub coarser_rows_max: u64,
     /// For the encoded pages that stay in memory.
     pub pages: PageMemory,
     /// Space that runs leave free on the disk.
@@ -51,6 +53,7 @@ impl HistoryOptions {
             fleet_id,
             space,
             partition_ms: PARTITION_MS_DEFAULT,
+            coarser_rows_max: COARSER_ROWS_DEFAULT,
             pages: PageMemory::new(PAGE_BYTES_DEFAULT),
             reserve_bytes: shoal_position_log::limits::RESERVE_BYTES_DEFAULT,
             device: None,
@@ -91,7 +94,7 @@ pub struct HistoryWriter {
     planners: SharedPlanners,
     /// The reason why nothing is written any more.
     stopped: Option<String>,
-    /// Runs without any of the objects that are being erased.
+    /// Runs and states without any of the objects that are being erased.
     pub(crate) erased: BTreeSet<u64>,
     /// Files that no version has any more; a reader may still hold one.
     obsolete: Vec<Obsolete>,
@@ -99,6 +102,8 @@ pub struct HistoryWriter {
     pub(crate) awaited: Option<Vec<u64>>,
     /// See [`Self::hold_erasure`].
     pub(crate) is_erasure_held: bool,
+    /// Clocks from which on ranges may get a state, where they wait for it.
+    pub(crate) next_states: BTreeMap<Partition, i64>,
 }
 
 impl HistoryWriter {
@@ -145,6 +150,7 @@ impl HistoryWriter {
                 runs: Vec::new(),
                 erasing: Vec::new(),
                 gaps: Vec::new(),
+                states: Vec::new(),
             },
         };
         remove_strangers(&*storage, folder, &manifest)?;
@@ -154,10 +160,16 @@ impl HistoryWriter {
             let file = Arc::new(RunFile::new(storage.clone(), folder, run.clone()));
             partitions.entry(run.partition.start_ms).or_default().push(file);
         }
+        let state_file = |state: &RunEntry| {
+            let file = RunFile::new(storage.clone(), folder, state.clone());
+            (state.partition, Arc::new(file))
+        };
         let version = Version {
             fleet_id,
             space,
             partition_ms: manifest.partition_ms,
+            coarser_rows_max: options.coarser_rows_max,
+            states: manifest.states.iter().map(state_file).collect(),
             floor_ms: manifest.floor_ms,
             watermark: manifest.watermark,
             partitions: partitions.into_iter().map(|(at, runs)| (at, runs.into())).collect(),
@@ -178,6 +190,7 @@ impl HistoryWriter {
             obsolete: Vec::new(),
             awaited: None,
             is_erasure_held: false,
+            next_states: BTreeMap::new(),
         })
     }
 
@@ -247,6 +260,7 @@ impl HistoryWriter {
                 sealed.erased += rows.len() as u64 - (sealed.rows - before);
             }
         }
+        self.end_states(&mut next, &added);
         self.commit(next, &[], added)?;
         Ok(sealed)
     }
@@ -259,7 +273,7 @@ impl HistoryWriter {
         (self.manifest.reached_ms != i64::MIN).then_some(self.manifest.reached_ms)
     }
 
-    /// Drops the partitions that end before `from_ms`, and then the oldest ones while the runs have
+    /// Drops the partitions that end before `from_ms`, and then the oldest ones while the files have
     /// more than `bytes_max`; never the newest one, nor those from the clock of the watermark on.
     /// Later fixes of the times before are dropped too. Returns the runs that were dropped.
     ///
@@ -280,7 +294,12 @@ impl HistoryWriter {
             floor_ms = floor_ms.max(version.partition_of(from_ms).start_ms.min(last_ms));
         }
         let mut bytes = version.bytes();
+        let mut states = version.states.values().map(|file| &file.entry).peekable();
         for runs in version.partitions.values() {
+            // A state goes with its first partition.
+            while let Some(state) = states.next_if(|state| state.partition.start_ms < floor_ms) {
+                bytes -= state.bytes;
+            }
             let partition = runs[0].entry.partition;
             let is_within = bytes_max.is_none_or(|bytes_max| bytes <= bytes_max);
             if partition.start_ms >= floor_ms && (is_within || partition.end_ms() > last_ms) {
@@ -398,7 +417,18 @@ impl HistoryWriter {
         }
     }
 
-    /// Replaces runs and makes `next` the manifest.
+    fn run_file(&self, run: &RunEntry) -> Arc<RunFile> {
+        Arc::new(RunFile::new(self.storage.clone(), &self.folder, run.clone()))
+    }
+
+    /// The file of a state: that of a version, or a new one.
+    fn state_file(&self, version: &Version, state: &RunEntry) -> Arc<RunFile> {
+        let known = version.states.get(&state.partition);
+        let known = known.filter(|file| file.entry.number == state.number);
+        known.cloned().unwrap_or_else(|| self.run_file(state))
+    }
+
+    /// Replaces runs and makes `next`, which may have other states, the manifest.
     pub(crate) fn commit(
         &mut self,
         mut next: Manifest,
@@ -408,10 +438,10 @@ impl HistoryWriter {
         let floor_ms = next.floor_ms;
         let is_kept =
             |run: &RunEntry| run.partition.start_ms >= floor_ms && !removed.contains(&run.number);
-        let new_files: Vec<Arc<RunFile>> = added
-            .iter()
-            .map(|run| Arc::new(RunFile::new(self.storage.clone(), &self.folder, run.clone())))
-            .collect();
+        let new_files: Vec<Arc<RunFile>> = added.iter().map(|run| self.run_file(run)).collect();
+        next.states.retain(|state| state.partition.start_ms >= floor_ms);
+        next.states.sort_unstable_by_key(|state| state.partition);
+        self.next_states.retain(|range, _| range.start_ms >= floor_ms);
         next.runs.extend(added);
         next.runs.retain(is_kept);
         next.runs.sort_unstable_by_key(|run| (run.partition.start_ms, run.generation, run.number));
@@ -424,10 +454,20 @@ impl HistoryWriter {
         let mut partitions = version.partitions.clone();
         let mut changed: BTreeSet<i64> =
             new_files.iter().map(|it| it.entry.partition.start_ms).collect();
-        let gone = version.files().filter(|file| !is_kept(&file.entry));
+        let states: BTreeMap<Partition, Arc<RunFile>> = next
+            .states
+            .iter()
+            .map(|state| (state.partition, self.state_file(&version, state)))
+            .collect();
+        let mut gone: Vec<&Arc<RunFile>> =
+            version.files().filter(|file| !is_kept(&file.entry)).collect();
+        changed.extend(gone.iter().map(|file| file.entry.partition.start_ms));
+        let is_kept_state = |file: &Arc<RunFile>| {
+            states.get(&file.entry.partition).is_some_and(|state| Arc::ptr_eq(state, file))
+        };
+        gone.extend(version.states.values().filter(|file| !is_kept_state(file)));
         for file in gone {
             file.set_obsolete();
-            changed.insert(file.entry.partition.start_ms);
             let (number, file) = (file.entry.number, Arc::downgrade(file));
             self.obsolete.push(Obsolete { number, file });
         }
@@ -443,8 +483,15 @@ impl HistoryWriter {
         }
         let (erasing, gaps) = (next.erasing.clone().into(), next.gaps.clone().into());
         let (floor_ms, watermark) = (next.floor_ms, next.watermark);
-        let version =
-            Version { floor_ms, watermark, partitions, erasing, gaps, ..(*version).clone() };
+        let version = Version {
+            floor_ms,
+            watermark,
+            partitions,
+            states,
+            erasing,
+            gaps,
+            ..(*version).clone()
+        };
         self.history.replace(version);
         self.manifest = next;
         Ok(())
@@ -476,7 +523,7 @@ fn remove_strangers(
     let names = storage.list(folder).map_err(LogError::storage("list", storage.display(folder)))?;
     let path = |name: &str| format!("{folder}/{name}");
     let mut named: BTreeSet<String> =
-        manifest.runs.iter().map(|run| RunFile::path_of(folder, run.number)).collect();
+        manifest.files().map(|run| RunFile::path_of(folder, run.number)).collect();
     for name in names.iter().filter(|name| RunFile::is_name(name)) {
         if !named.remove(&path(name)) {
             let failed = LogError::storage("remove", storage.display(&path(name)));

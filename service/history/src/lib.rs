@@ -20,8 +20,10 @@ mod removal;
 mod run;
 mod run_device;
 mod sorted_rows;
+mod state;
 mod version;
 mod wire;
+mod work;
 
 pub use batch::Batch;
 pub use error::HistoryError;
@@ -31,7 +33,6 @@ pub use history::History;
 pub use history_writer::{HistoryOptions, HistoryWriter, Sealed};
 pub use key_tree::{FAN_OUT, LEAF_BYTES, LEVELS_MAX, ObjectTime, TreeKey, TreeShape};
 pub use manifest::Watermark;
-pub use merge::Merge;
 pub use partition::Partition;
 pub use query::{
     AsOf, AsOfQuery, Density, DensityCell, DensityGrid, Everywhere, QueryBudget, Replay, RowFilter,
@@ -40,3 +41,4 @@ pub use query::{
 pub use run::{PageMemory, RunEntry, Zone};
 pub use run_device::{RunDevice, RunObject, RunPages};
 pub use version::Version;
+pub use work::Work;

@@ -34,9 +34,16 @@ pub const PARTITION_MS_MAX: i64 = 7_200_000;
 pub const COARSER: i64 = 8;
 /// So often: three times, an hour to 21 days.
 pub const COARSER_LEVELS: u32 = 3;
-/// Rows of a partition that is made of shorter ones: they are sorted in memory, in 24 MiB. Fewer
-/// rows a partition waste space on pages of files and on codes of each block.
-pub const COARSER_ROWS_MAX: u64 = 1 << 19;
+/// Rows of a partition that is made of shorter ones, unless the options say otherwise: they are
+/// sorted in memory, in 24 MiB. Fewer rows a partition waste space on pages of files and on codes of
+/// each block.
+pub const COARSER_ROWS_DEFAULT: u64 = 1 << 19;
+/// Rows that the work on a state holds.
+pub const STATE_BUILD_ROWS: usize = 1 << 16;
+/// A state has at most one row for so many fixes of its range.
+pub const STATE_FIXES_MIN: u64 = 4;
+/// States of a history, which are listed as runs are.
+pub const STATES_MAX: usize = 1 << 14;
 /// Partition unless the options say otherwise: an hour.
 pub const PARTITION_MS_DEFAULT: i64 = 3_600_000;
 /// Rows that a batch collects before it should be sealed, unless the options say otherwise: 44 MiB.
@@ -59,7 +66,8 @@ const _: () = assert!(TABLE_PAGE_ROWS.is_multiple_of(TILE_ROWS));
 // The zones of a run are one table, and its rows are numbered in 32 bits.
 const _: () = assert!(RUN_ROWS_MAX / TILE_ROWS as u64 <= BLOCK_ROWS_MAX as u64);
 const _: () = assert!(RUN_ROWS_MAX <= u32::MAX as u64);
-const _: () =
-    assert!(RUNS_MAX * 152 + ERASING_MAX * 8 + GAPS_MAX * 32 + 4096 <= MANIFEST_BYTES_MAX);
+const _: () = assert!(
+    (RUNS_MAX + STATES_MAX) * 152 + ERASING_MAX * 8 + GAPS_MAX * 32 + 4096 <= MANIFEST_BYTES_MAX
+);
 // Times within a partition have 32 bits.
 const _: () = assert!(PARTITION_MS_MAX * COARSER.pow(COARSER_LEVELS) <= u32::MAX as i64);

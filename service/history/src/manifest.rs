@@ -9,10 +9,12 @@ use shoal_position_log::{
 
 use crate::gap::Gap;
 use crate::limits::{MANIFEST_BYTES_MAX, PARTITION_MS_MAX, PARTITION_MS_MIN};
-use crate::run::{RunEntry, VERSION};
+use crate::run::RunEntry;
 use crate::wire::{Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"\x89SHHIS\r\n";
+/// The version that is written.
+const VERSION: u16 = 3;
 /// Bytes before the runs.
 const HEADER_BYTES: usize = 176;
 /// The same of version 1.
@@ -57,9 +59,16 @@ pub(crate) struct Manifest {
     pub(crate) erasing: Vec<u64>,
     /// Cycles that are missing, ascending.
     pub(crate) gaps: Vec<Gap>,
+    /// States of longer ranges, ascending by range.
+    pub(crate) states: Vec<RunEntry>,
 }
 
 impl Manifest {
+    /// Entries of all files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &RunEntry> {
+        self.runs.iter().chain(&self.states)
+    }
+
     fn path(folder: &str) -> String {
         format!("{folder}/{FILE}")
     }
@@ -87,6 +96,7 @@ impl Manifest {
         self.runs.iter().for_each(|run| run.write(&mut body));
         self.erasing.iter().for_each(|object| body.u64(*object));
         self.gaps.iter().for_each(|gap| gap.write(&mut body));
+        self.states.iter().for_each(|state| state.write(&mut body));
         let Self { space, watermark: Watermark { term, position, clock_ms }, .. } = self;
         let mut out = Writer(MAGIC.to_vec());
         out.u16(VERSION);
@@ -110,6 +120,7 @@ impl Manifest {
         out.u64(self.next_removal);
         out.i64(self.reached_ms);
         out.u32(self.gaps.len() as u32);
+        out.u32(self.states.len() as u32);
         out.0.resize(HEADER_BYTES - 4, 0);
         out.u32(checksum(&out.0));
         out.0.append(&mut body.0);
@@ -124,9 +135,12 @@ impl Manifest {
         }
         let mut from = Reader(&bytes[8..]);
         let found = from.u16();
-        let Some(entry_bytes) = RunEntry::bytes_of(found) else {
+        if !(1..=VERSION).contains(&found) {
             return Err(LogError::Version { file: file.to_owned(), found, supported: VERSION });
-        };
+        }
+        // Version 3 has the entries of version 2.
+        let entries = found.min(RunEntry::VERSION);
+        let entry_bytes = RunEntry::bytes_of(entries).expect("all versions have entries");
         let header_bytes = if found == 1 { HEADER_1_BYTES } else { HEADER_BYTES };
         let (checked, rest) = bytes.split_at(header_bytes - 4);
         if checksum(checked) != Reader(rest).u32() {
@@ -146,9 +160,12 @@ impl Manifest {
         let (runs, erasing) = (from.u32() as usize, from.u32() as usize);
         // Version 1 has zeros there, and no numbers.
         let next_removal = from.u64().max(1);
-        let (reached_ms, gaps) =
-            if found == 1 { (watermark.clock_ms, 0) } else { (from.i64(), from.u32() as usize) };
-        let body_bytes = runs * entry_bytes + erasing * 8 + gaps * Gap::BYTES;
+        let (reached_ms, gaps, states) = match found {
+            1 => (watermark.clock_ms, 0, 0),
+            2 => (from.i64(), from.u32() as usize, 0),
+            _ => (from.i64(), from.u32() as usize, from.u32() as usize),
+        };
+        let body_bytes = (runs + states) * entry_bytes + erasing * 8 + gaps * Gap::BYTES;
         let end = header_bytes.saturating_add(body_bytes);
         let Some(body) = bytes.get(header_bytes..end) else {
             return damaged(header_bytes, "the file is shorter than its header states");
@@ -161,7 +178,7 @@ impl Manifest {
             return damaged(0, "the space or the length of partitions is not valid");
         }
         let mut from = Reader(body);
-        let runs: Vec<_> = (0..runs).map(|_| RunEntry::read(&mut from, found)).collect();
+        let runs: Vec<_> = (0..runs).map(|_| RunEntry::read(&mut from, entries)).collect();
         for (index, run) in runs.iter().enumerate() {
             if let Some(fault) = run.fault(partition_ms) {
                 return damaged(header_bytes + index * entry_bytes, fault);
@@ -172,6 +189,19 @@ impl Manifest {
         }
         let erasing: Vec<u64> = (0..erasing).map(|_| from.u64()).collect();
         let gaps: Vec<_> = (0..gaps).map(|_| Gap::read(&mut from)).collect();
+        let states: Vec<_> = (0..states).map(|_| RunEntry::read(&mut from, entries)).collect();
+        for state in &states {
+            let is_state = state.partition.length_ms > partition_ms
+                && (state.removals, state.returns) == (0, 0)
+                && state.rows == state.objects;
+            let fault = (!is_state).then_some("a state is none");
+            if let Some(fault) = fault.or_else(|| state.fault(partition_ms)) {
+                return damaged(header_bytes, fault);
+            }
+        }
+        if !states.is_sorted_by(|before, after| before.partition < after.partition) {
+            return damaged(header_bytes, "states are not in order");
+        }
         if !erasing.is_sorted() {
             return damaged(header_bytes, "objects that are being erased are not in order");
         }
@@ -188,6 +218,7 @@ impl Manifest {
             runs,
             erasing,
             gaps,
+            states,
         })
     }
 }
@@ -241,9 +272,16 @@ mod tests {
             floor_ms: i64::MIN,
             reached_ms: 3_700_000,
             watermark: Watermark { term: 3, position, clock_ms: 3_700_001 },
-            runs: vec![run.clone(), RunEntry { number: 6, ..run }],
+            runs: vec![run.clone(), RunEntry { number: 6, ..run.clone() }],
             erasing: vec![4, 8],
             gaps: vec![Gap { first_epoch: 5, last_epoch: 9, from_ms: i64::MIN, to_ms: 77 }],
+            states: vec![RunEntry {
+                partition: Partition { start_ms: 0, length_ms: 28_800_000 },
+                objects: 5,
+                removals: 0,
+                returns: 0,
+                ..run
+            }],
         }
     }
 
@@ -253,7 +291,7 @@ mod tests {
         let bytes = manifest.encode();
         assert_eq!(
             bytes.len(),
-            HEADER_BYTES + 2 * RunEntry::bytes_of(VERSION).unwrap() + 16 + Gap::BYTES
+            HEADER_BYTES + 3 * RunEntry::bytes_of(RunEntry::VERSION).unwrap() + 16 + Gap::BYTES
         );
         assert_eq!(Manifest::parse(&bytes, "m").unwrap(), manifest);
         for bit in 0..8 * bytes.len() {
@@ -279,5 +317,11 @@ mod tests {
         let mut manifest = sample();
         manifest.runs[0].partition = Partition { start_ms: 0, length_ms: 28_800_000 };
         assert!(error(&manifest).contains("overlap"), "{}", error(&manifest));
+        let mut manifest = sample();
+        manifest.states.push(manifest.states[0].clone());
+        assert!(error(&manifest).contains("not in order"), "{}", error(&manifest));
+        manifest.states.pop();
+        manifest.states[0].objects = 4;
+        assert!(error(&manifest).contains("a state is none"), "{}", error(&manifest));
     }
 }

@@ -11,18 +11,15 @@ use shoal_codec::FixRow;
 use crate::error::HistoryError;
 use crate::history_writer::HistoryWriter;
 use crate::limits::{
-    COARSER, COARSER_LEVELS, COARSER_ROWS_MAX, MERGE_RATIO_CLOSED, MERGE_RATIO_OPEN,
-    MERGE_RUNS_CLOSED, MERGE_RUNS_OPEN, RUN_ROWS_MAX,
+    COARSER_LEVELS, MERGE_RATIO_CLOSED, MERGE_RATIO_OPEN, MERGE_RUNS_CLOSED, MERGE_RUNS_OPEN,
+    RUN_ROWS_MAX,
 };
 use crate::partition::Partition;
 use crate::query::QueryBudget;
-use crate::removal::{EVERY_OBJECT, sort_returns};
+use crate::removal::{ALL_OBJECTS, sort_returns};
 use crate::run::{CellRow, NewRun, RunEntry, RunFile, RunReader, RunWriter, SharedPlanners};
 use crate::sorted_rows::{cells_of, write_sorted};
 use crate::version::Version;
-
-/// From the first object on.
-const ALL_OBJECTS: (u64, u64) = (0, EVERY_OBJECT);
 
 /// Order of rows in a run.
 type RowKey = (u32, u64, i64);
@@ -79,7 +76,7 @@ impl Cursor {
 
 /// Runs that are being rewritten.
 #[derive(Debug)]
-pub struct Merge {
+pub(crate) struct Merge {
     version: Arc<Version>,
     inputs: Vec<Arc<RunFile>>,
     /// Generations ascending, as the inputs.
@@ -100,10 +97,7 @@ enum Output {
 
 impl Merge {
     /// Writes up to about so many rows; true when all are written.
-    ///
-    /// # Errors
-    /// [`HistoryError::File`], [`HistoryError::Page`]: the inputs remain as they are.
-    pub fn step(&mut self, rows: usize) -> Result<bool, HistoryError> {
+    pub(crate) fn step(&mut self, rows: usize) -> Result<bool, HistoryError> {
         for _ in 0..rows {
             let keys = self.cursors.iter().map(|cursor| cursor.key);
             let Some(key) = keys.flatten().min() else { return Ok(true) };
@@ -123,12 +117,6 @@ impl Merge {
             }
         }
         Ok(false)
-    }
-
-    /// Rows of all inputs.
-    #[must_use]
-    pub fn rows(&self) -> u64 {
-        self.inputs.iter().map(|file| file.entry.rows).sum()
     }
 
     /// Completes the run; nothing if it would be empty.
@@ -159,36 +147,12 @@ impl Merge {
 }
 
 impl HistoryWriter {
-    /// The next run to rewrite, if any: those with objects that are being erased first, then merges
-    /// of partitions with many runs. [`Self::finish`] completes it. An erasure ends here when
-    /// nothing remains to rewrite and no file is left that was replaced.
-    ///
-    /// # Errors
-    /// [`HistoryError::File`], [`HistoryError::Page`].
-    pub fn next_work(&mut self) -> Result<Option<Merge>, HistoryError> {
-        self.check_running()?;
-        self.remove_obsolete();
-        let version = self.history().version();
-        if self.is_erasing() {
-            for file in version.files() {
-                if self.erased.contains(&file.entry.number) {
-                    continue;
-                }
-                if contains_any(&version, file)? {
-                    return self.merge(&version, vec![file.clone()], true).map(Some);
-                }
-                self.erased.insert(file.entry.number);
-            }
-            if !self.is_erasure_held && self.has_erased_files()? {
-                let next =
-                    crate::manifest::Manifest { erasing: Vec::new(), ..self.manifest.clone() };
-                self.erased.clear();
-                self.awaited = None;
-                self.commit(next, &[], Vec::new())?;
-            }
-        }
-        // The partition of the clock still fills, and so do those after it.
-        let open_ms = version.partition_of(version.watermark.clock_ms).start_ms;
+    /// The next runs that are worth a merge, if any.
+    pub(crate) fn next_merge(
+        &mut self,
+        version: &Arc<Version>,
+        open_ms: i64,
+    ) -> Result<Option<Merge>, HistoryError> {
         for runs in version.partitions.values() {
             let is_closed = runs[0].entry.partition.end_ms() <= open_ms;
             let (runs_min, ratio) = if is_closed {
@@ -198,18 +162,18 @@ impl HistoryWriter {
             };
             let taken = newest_of_like_size(runs, ratio);
             if taken.len() >= runs_min {
-                return self.merge(&version, taken.to_vec(), false).map(Some);
+                return self.merge(version, taken.to_vec(), false).map(Some);
             }
         }
-        match coarser(&version, open_ms) {
+        match coarser(version, open_ms) {
             None => Ok(None),
             Some((partition, inputs)) => {
-                self.merge_into(&version, partition, inputs, false).map(Some)
+                self.merge_into(version, partition, inputs, false).map(Some)
             }
         }
     }
 
-    fn merge(
+    pub(crate) fn merge(
         &mut self,
         version: &Arc<Version>,
         inputs: Vec<Arc<RunFile>>,
@@ -245,22 +209,15 @@ impl HistoryWriter {
 
     /// Replaces the inputs of a merge, whose steps are done, by its run. False if an input is no
     /// longer part of the history, or an erasure has begun since: then the run is dropped.
-    ///
-    /// # Errors
-    /// [`HistoryError::File`].
-    pub fn finish(&mut self, merge: Merge) -> Result<bool, HistoryError> {
+    pub(crate) fn finish_merge(&mut self, merge: Merge) -> Result<bool, HistoryError> {
         self.check_running()?;
         let numbers: Vec<u64> = merge.inputs.iter().map(|file| file.entry.number).collect();
         let (inputs, others): (Vec<_>, Vec<_>) =
             self.manifest.runs.iter().partition(|run| numbers.contains(&run.number));
         // What was sealed since may have a part of a longer partition.
         let partition = merge.partition;
-        let is_apart = |run: &&RunEntry| {
-            let other = run.partition;
-            other == partition
-                || other.end_ms() <= partition.start_ms
-                || partition.end_ms() <= other.start_ms
-        };
+        let is_apart =
+            |run: &&RunEntry| run.partition == partition || !run.partition.shares_times(&partition);
         let is_usable = inputs.len() == numbers.len()
             && others.iter().all(is_apart)
             && *merge.version.erasing == *self.manifest.erasing;
@@ -272,7 +229,13 @@ impl HistoryWriter {
         if is_erasure {
             self.erased.extend(added.iter().map(|run| run.number));
         }
-        self.commit(self.manifest.clone(), &numbers, added)?;
+        let mut next = self.manifest.clone();
+        // No query reads the states of ranges within one partition.
+        let is_within = |range: &Partition| {
+            range.length_ms <= partition.length_ms && partition.contains(range.start_ms)
+        };
+        next.states.retain(|state| !is_within(&state.partition));
+        self.commit(next, &numbers, added)?;
         Ok(true)
     }
 }
@@ -294,36 +257,11 @@ fn newest_of_like_size(runs: &[Arc<RunFile>], ratio: u64) -> &[Arc<RunFile>] {
 
 /// A longer partition before `open_ms` whose parts have few rows together, and their runs.
 fn coarser(version: &Version, open_ms: i64) -> Option<(Partition, Vec<Arc<RunFile>>)> {
-    for level in (1..=COARSER_LEVELS).rev() {
-        let length_ms = version.partition_ms * COARSER.pow(level);
-        let mut rest = version.partitions.range(version.floor_ms.min(open_ms)..open_ms).peekable();
-        while let Some((start_ms, runs)) = rest.next() {
-            let whole = Partition::of(*start_ms, length_ms);
-            let mut parts = vec![runs];
-            while let Some((_, runs)) = rest.next_if(|(start_ms, _)| whole.contains(**start_ms)) {
-                parts.push(runs);
-            }
-            let files = parts.iter().flat_map(|runs| runs.iter());
-            let rows: u64 = files.clone().map(|file| file.entry.rows + file.entry.removals).sum();
-            let is_kept = version.floor_ms <= whole.start_ms && whole.end_ms() <= open_ms;
-            if parts.len() > 1 && rows <= COARSER_ROWS_MAX && is_kept {
-                return Some((whole, files.cloned().collect()));
-            }
-        }
-    }
-    None
-}
-
-/// Whether a run has fixes or removals of objects that are being erased.
-fn contains_any(version: &Version, file: &Arc<RunFile>) -> Result<bool, HistoryError> {
-    let (mut reader, budget) = (version.reader(file)?, QueryBudget::unlimited());
-    for object in version.erasing.iter() {
-        if reader.find(*object, &budget)?.is_some() {
-            return Ok(true);
-        }
-    }
-    let mut is_found = false;
-    reader
-        .removals(ALL_OBJECTS, &budget, |removal| is_found |= version.is_erased(removal.object))?;
-    Ok(is_found)
+    let mut ranges =
+        (1..=COARSER_LEVELS).rev().flat_map(|level| version.closed_ranges(level, open_ms));
+    ranges.find_map(|(whole, parts)| {
+        let files = || parts.iter().flat_map(|runs| runs.iter());
+        let rows: u64 = files().map(|file| file.entry.rows + file.entry.removals).sum();
+        (rows <= version.coarser_rows_max).then(|| (whole, files().cloned().collect()))
+    })
 }

@@ -27,6 +27,12 @@ impl Partition {
         self.start_ms.saturating_add(self.length_ms)
     }
 
+    /// Whether some time is in both.
+    #[must_use]
+    pub fn shares_times(&self, other: &Self) -> bool {
+        self.start_ms < other.end_ms() && other.start_ms < self.end_ms()
+    }
+
     /// Whether it contains a time.
     #[must_use]
     pub fn contains(&self, time_ms: i64) -> bool {

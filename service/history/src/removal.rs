@@ -7,6 +7,8 @@
 
 /// Stands for all objects in a list of removals; it is no object's id.
 pub(crate) const EVERY_OBJECT: u64 = u64::MAX;
+/// From the first object on.
+pub(crate) const ALL_OBJECTS: (u64, u64) = (0, EVERY_OBJECT);
 
 /// The removal of an object, or of all: a clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,7 +10,7 @@ use shoal_codec::SpaceTag;
 use crate::batch::{Before, Filled};
 use crate::error::HistoryError;
 use crate::gap::Gap;
-use crate::limits::{COARSER, COARSER_LEVELS, COARSER_ROWS_MAX};
+use crate::limits::{COARSER, COARSER_LEVELS};
 use crate::manifest::Watermark;
 use crate::partition::Partition;
 use crate::removal::{EVERY_OBJECT, Mark, Removal};
@@ -26,10 +26,14 @@ pub struct Version {
     pub(crate) fleet_id: u128,
     pub(crate) space: SpaceTag,
     pub(crate) partition_ms: i64,
+    /// See [`crate::HistoryOptions`].
+    pub(crate) coarser_rows_max: u64,
     pub(crate) floor_ms: i64,
     pub(crate) watermark: Watermark,
     /// By the first time of the partition.
     pub(crate) partitions: BTreeMap<i64, Runs>,
+    /// See `state.rs`.
+    pub(crate) states: BTreeMap<Partition, Arc<RunFile>>,
     /// Objects that no answer contains, ascending.
     pub(crate) erasing: Arc<[u64]>,
     /// Ascending.
@@ -82,10 +86,16 @@ impl Version {
         self.files().map(|file| file.entry.rows).sum()
     }
 
-    /// Bytes of all runs.
+    /// Bytes of all runs and states.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.files().map(|file| file.entry.bytes).sum()
+        self.files().chain(self.states.values()).map(|file| file.entry.bytes).sum()
+    }
+
+    /// Number of states: files that spare queries of a past moment the runs of many partitions.
+    #[must_use]
+    pub fn states(&self) -> usize {
+        self.states.len()
     }
 
     /// First and last time of its fixes.
@@ -108,15 +118,45 @@ impl Version {
         found.unwrap_or_else(|| Partition::of(time_ms, self.partition_ms))
     }
 
+    /// The longer ranges, longest first, that contain a time.
+    pub(crate) fn longer(&self, time_ms: i64) -> impl Iterator<Item = Partition> + use<> {
+        let partition_ms = self.partition_ms;
+        let levels = (1..=COARSER_LEVELS).rev();
+        levels.map(move |level| Partition::of(time_ms, partition_ms * COARSER.pow(level)))
+    }
+
+    /// The ranges of a level before `open_ms` that are kept as a whole and have several partitions,
+    /// ascending, and the runs of each partition.
+    pub(crate) fn closed_ranges(
+        &self,
+        level: u32,
+        open_ms: i64,
+    ) -> impl Iterator<Item = (Partition, Vec<&Runs>)> {
+        let length_ms = self.partition_ms * COARSER.pow(level);
+        let mut rest = self.partitions.range(self.floor_ms.min(open_ms)..open_ms).peekable();
+        let ranges = std::iter::from_fn(move || {
+            let (start_ms, runs) = rest.next()?;
+            let range = Partition::of(*start_ms, length_ms);
+            let mut parts = vec![runs];
+            while let Some((_, runs)) = rest.next_if(|(start_ms, _)| range.contains(**start_ms)) {
+                parts.push(runs);
+            }
+            Some((range, parts))
+        });
+        ranges.filter(move |(range, parts)| {
+            let is_kept = self.floor_ms <= range.start_ms && range.end_ms() <= open_ms;
+            parts.len() > 1 && is_kept
+        })
+    }
+
     /// Chooses partitions for what arrived: those that have runs, or longer ones in the past where
-    /// little arrived, as `COARSER_ROWS_MAX` says of what may fill them.
+    /// little arrived, as `coarser_rows_max` says of what may fill them.
     pub(crate) fn choose_partitions(&self, filled: &mut [Filled], open_ms: i64) {
         let (mut at, mut end_ms) = (0, i64::MIN);
         while at < filled.len() {
             let rest = &mut filled[at..];
             let start_ms = rest[0].partition.start_ms;
             let found = self.partition_of(start_ms);
-            let longer = |level| Partition::of(start_ms, self.partition_ms * COARSER.pow(level));
             let of_whole = |whole: Partition| {
                 rest.iter().take_while(move |it| whole.contains(it.partition.start_ms))
             };
@@ -124,7 +164,7 @@ impl Version {
                 let rows: usize = of_whole(*whole).map(|it| it.rows).sum();
                 let shortest = (whole.length_ms / self.partition_ms) as u64;
                 let parts = of_whole(*whole).count() as u64;
-                rows as u64 * shortest <= COARSER_ROWS_MAX * parts
+                rows as u64 * shortest <= self.coarser_rows_max * parts
             };
             let is_free = |whole: &Partition| {
                 // Nor may it reach back over one that was just chosen.
@@ -133,11 +173,11 @@ impl Version {
                     && self.floor_ms <= whole.start_ms
                     && self.partitions_in(whole.start_ms, whole.end_ms() - 1).next().is_none()
             };
-            let mut levels = (1..=COARSER_LEVELS).rev().map(longer);
             let chosen = if self.partitions.contains_key(&found.start_ms) {
                 found
             } else {
-                levels.find(|whole| is_free(whole) && is_sparse(whole)).unwrap_or(found)
+                let mut longer = self.longer(start_ms);
+                longer.find(|whole| is_free(whole) && is_sparse(whole)).unwrap_or(found)
             };
             let count = of_whole(chosen).count();
             rest[..count].iter_mut().for_each(|it| it.partition = chosen);
@@ -154,6 +194,12 @@ impl Version {
         let first_ms = self.partition_of(from_ms).start_ms;
         let range = (from_ms <= to_ms).then_some(first_ms..=to_ms);
         range.into_iter().flat_map(|range| self.partitions.range(range)).map(|(_, runs)| runs)
+    }
+
+    /// The last partition that begins from one time on and before another.
+    pub(crate) fn last_partition(&self, from_ms: i64, end_ms: i64) -> Option<&Runs> {
+        let mut range = (from_ms < end_ms).then(|| self.partitions.range(from_ms..end_ms))?;
+        range.next_back().map(|(_, runs)| runs)
     }
 
     /// What a batch follows.

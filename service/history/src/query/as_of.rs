@@ -1,22 +1,24 @@
 //! The state at a past moment: each object's newest fix at or before it.
 //!
-//! Partitions are read backwards from the moment, and in each run only the tile that has the
+//! Partitions are read backwards from the moment, or states that have several; and in each run only the tile that has the
 //! newest fix of an object of which nothing newer is known. Of an object that was removed by then,
 //! fixes within the reach of the last removal count only if they returned. Objects are answered in
 //! ascending parts that fit the budget.
 
 use std::collections::HashMap;
+use std::slice;
 use std::sync::Arc;
 
 use shoal_codec::{FixColumns, FixRow};
 
 use super::budget::QueryBudget;
-use super::row_filter::RowFilter;
+use super::row_filter::{Everywhere, RowFilter};
 use crate::error::HistoryError;
+use crate::partition::Partition;
 use crate::removal::{EVERY_OBJECT, Mark};
 use crate::run::{ObjectEntry, RunFile, RunReader};
 use crate::run_device::RunPages;
-use crate::version::{Runs, Version};
+use crate::version::Version;
 
 /// A past moment and the objects that are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub struct AsOf<F> {
     query: AsOfQuery,
     filter: F,
     budget: QueryBudget,
+    /// Whether removals end fixes.
+    has_removals: bool,
     /// Objects from this one on remain; `None` at the end.
     from: Option<u64>,
 }
@@ -174,6 +178,15 @@ impl Part {
     }
 }
 
+impl AsOf<Everywhere> {
+    /// The newest fix of each object in a range, removed or not.
+    pub(crate) fn newest_in(version: Arc<Version>, range: Partition, budget: QueryBudget) -> Self {
+        let time_ms = range.end_ms() - 1;
+        let query = AsOfQuery { time_ms, ttl_ms: Some(range.length_ms - 1), objects: None };
+        Self { has_removals: false, ..Self::new(version, query, Everywhere, budget) }
+    }
+}
+
 impl<F: RowFilter> AsOf<F> {
     /// Memory that each row of the budget, a power of two, takes at most: of twice as many objects,
     /// whose table doubles, what is known, sought and answered.
@@ -196,7 +209,7 @@ impl<F: RowFilter> AsOf<F> {
             objects.dedup();
             objects.retain(|object| !version.is_erased(*object));
         }
-        Self { version, query, filter, budget, from: Some(0) }
+        Self { version, query, filter, budget, has_removals: true, from: Some(0) }
     }
 
     /// The version that is read.
@@ -220,17 +233,21 @@ impl<F: RowFilter> AsOf<F> {
             cleared: None,
             removals: self.runs_with_removals(),
         };
-        let oldest_ms = self.oldest_ms();
         let version = self.version.clone();
+        let first_ms = version.partition_of(self.oldest_ms()).start_ms;
+        let mut end_ms = self.query.time_ms.saturating_add(1);
         let mut is_complete = false;
-        for runs in version.partitions_in(oldest_ms, self.query.time_ms).rev() {
+        while let Some(runs) = version.last_partition(first_ms, end_ms) {
+            let state = version.state_with(runs[0].entry.partition, first_ms, end_ms);
+            let runs = state.map_or(&runs[..], slice::from_ref);
+            end_ms = runs[0].entry.partition.start_ms;
             // Where all fixes are over, only those count that returned.
             if is_complete && runs.iter().all(|file| file.entry.returns == 0) {
                 continue;
             }
             self.read_partition(runs, &mut part)?;
             self.settle(runs, &mut part)?;
-            is_complete |= self.is_complete(&part, runs[0].entry.partition.start_ms);
+            is_complete |= self.is_complete(&part, end_ms);
         }
         self.from = (part.objects.1 != EVERY_OBJECT).then_some(part.objects.1);
         self.answer(&part, out);
@@ -243,7 +260,9 @@ impl<F: RowFilter> AsOf<F> {
 
     /// Runs with removals at or before the moment, by partition.
     fn runs_with_removals(&self) -> Vec<Arc<RunFile>> {
-        let acted = |file: &&Arc<RunFile>| file.entry.removed_from_ms <= self.query.time_ms;
+        let acted = |file: &&Arc<RunFile>| {
+            self.has_removals && file.entry.removed_from_ms <= self.query.time_ms
+        };
         self.version.files().filter(acted).cloned().collect()
     }
 
@@ -259,7 +278,11 @@ impl<F: RowFilter> AsOf<F> {
         })
     }
 
-    fn read_partition(&mut self, runs: &Runs, part: &mut Part) -> Result<(), HistoryError> {
+    fn read_partition(
+        &mut self,
+        runs: &[Arc<RunFile>],
+        part: &mut Part,
+    ) -> Result<(), HistoryError> {
         // Removals that end fixes of a partition are in it or later ones.
         let start_ms = runs[0].entry.partition.start_ms;
         let is_next = |file: &mut Arc<RunFile>| file.entry.partition.start_ms >= start_ms;
@@ -316,7 +339,7 @@ impl<F: RowFilter> AsOf<F> {
     }
 
     /// Settles what a partition decides.
-    fn settle(&mut self, runs: &Runs, part: &mut Part) -> Result<(), HistoryError> {
+    fn settle(&mut self, runs: &[Arc<RunFile>], part: &mut Part) -> Result<(), HistoryError> {
         let returned = part.settle();
         if !returned.is_empty() {
             let mut found = Vec::new();

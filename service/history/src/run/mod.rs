@@ -13,7 +13,6 @@ pub(crate) use page::PageCache;
 pub use page::PageMemory;
 pub(crate) use planners::SharedPlanners;
 pub use run_entry::RunEntry;
-pub(crate) use run_entry::VERSION;
 pub(crate) use run_file::RunFile;
 pub(crate) use run_reader::{ObjectEntry, RunReader};
 pub(crate) use run_writer::{CellRow, NewRun, RunWriter};

@@ -18,8 +18,6 @@ pub(crate) const FOOTER_BYTES: usize = 4096;
 /// Bytes of the footer before the entry: magic, version, fleet.
 const FOOTER_HEAD_BYTES: usize = 8 + 8 + 16;
 const MAGIC: [u8; 8] = *b"\x89SHRUN\r\n";
-/// The version that is written, of runs and manifests.
-pub(crate) const VERSION: u16 = 2;
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +56,9 @@ pub struct RunEntry {
 }
 
 impl RunEntry {
+    /// The version of runs that is written.
+    pub(crate) const VERSION: u16 = 2;
+
     pub(crate) fn write(&self, out: &mut Writer) {
         let end = out.0.len() + ENTRY_BYTES;
         let Self { zone, pages, .. } = self;
@@ -186,7 +187,7 @@ pub(crate) struct Footer {
 impl Footer {
     pub(crate) fn encode(&self) -> [u8; FOOTER_BYTES] {
         let mut out = Writer(MAGIC.to_vec());
-        out.u16(VERSION);
+        out.u16(RunEntry::VERSION);
         out.u16(0);
         out.u32(0);
         out.u128(self.fleet_id);
@@ -206,7 +207,11 @@ impl Footer {
         let mut from = Reader(&bytes[8..]);
         let found = from.u16();
         let Some(entry_bytes) = RunEntry::bytes_of(found) else {
-            return Err(LogError::Version { file: file.to_owned(), found, supported: VERSION });
+            return Err(LogError::Version {
+                file: file.to_owned(),
+                found,
+                supported: RunEntry::VERSION,
+            });
         };
         let (checked, rest) = bytes.split_at(FOOTER_HEAD_BYTES + entry_bytes);
         if shoal_position_log::checksum(checked) != Reader(rest).u32() {

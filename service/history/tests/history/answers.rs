@@ -32,6 +32,8 @@ pub(crate) fn compare_pasts(count: u64, device: Option<&Arc<dyn RunDevice>>) {
         let mut world =
             World::new(seed, Shape { objects, batch_rows, partitions: [4, 30][seed as usize % 2] });
         world.device = device.cloned();
+        // Partitions are joined, or ranges of them have states.
+        world.coarser_rows_max = [1 << 19, 30, 3][seed as usize % 3];
         world.open().unwrap();
         for number in 0..60 {
             let step = random_step(&mut world);

@@ -50,12 +50,21 @@ fn batches() -> [Batch; 2] {
     [first, second]
 }
 
+/// Fixes of several earlier partitions.
+fn earlier() -> impl Iterator<Item = FixRow> {
+    (0..400).map(|index| {
+        let time_ms = START_MS - 800_000 + i64::from(index) * 250;
+        FixRow { time_ms, ..fix(index) }
+    })
+}
+
 fn world() -> World {
     World::new(1, Shape { objects: 5, batch_rows: 1, partitions: 1 })
 }
 
-/// Opens the files of a version, and compares all fixes but those that later batches replaced.
-fn open(version: &str, replaced: &[(usize, FixRow)]) -> World {
+/// Opens the files of a version, and compares all fixes: those of the first batch, but what later
+/// ones replaced, and earlier ones.
+fn open(version: &str, replaced: &[(usize, FixRow)], earlier: &[FixRow]) -> World {
     let mut world = world();
     world.disk.create_dir(FOLDER).unwrap();
     for file in fs::read_dir(path(version, "")).expect("golden files are part of the tree") {
@@ -64,12 +73,14 @@ fn open(version: &str, replaced: &[(usize, FixRow)]) -> World {
         world.disk.put(&format!("{FOLDER}/{name}"), &fs::read(file.path()).unwrap());
     }
     world.open().unwrap();
-    assert_eq!(world.writer().watermark().position.epoch, 2);
+    let epoch = 2 + u64::from(!earlier.is_empty());
+    assert_eq!(world.writer().watermark().position.epoch, epoch);
     assert!(world.writer().is_erasing());
     let mut found = scan(world.version(), (i64::MIN / 4, i64::MAX / 4), EVERYWHERE);
     found.sort_by_key(|row| row.time_ms);
     let mut expected: Vec<FixRow> = (0..3_000).map(fix).collect();
     replaced.iter().for_each(|(index, row)| expected[*index] = *row);
+    expected.splice(0..0, earlier.iter().copied());
     expected.retain(|row| row.object != 4);
     assert_eq!(found, expected);
     world
@@ -88,7 +99,7 @@ fn as_of(world: &World, time_ms: i64) -> Vec<u64> {
 /// A removal of this version ends all up to its clock, whenever that arrives.
 #[test]
 fn history_version_1() {
-    let world = open("v1", &[(1_501, correction())]);
+    let world = open("v1", &[(1_501, correction())], &[]);
     assert_eq!(as_of(&world, START_MS + 499), [0, 1, 2, 3]);
     assert_eq!(as_of(&world, START_MS + 500), []);
     assert_eq!(as_of(&world, START_MS + 2 * PARTITION_MS), [0, 1, 2]);
@@ -96,7 +107,7 @@ fn history_version_1() {
 
 #[test]
 fn history_version_1_is_continued() {
-    let mut world = open("v1", &[(1_501, correction())]);
+    let mut world = open("v1", &[(1_501, correction())], &[]);
     let mut batch = Batch::default();
     batch.fix(returned());
     let watermark = world.watermark(3);
@@ -108,25 +119,47 @@ fn history_version_1_is_continued() {
 
 #[test]
 fn history_version_2() {
+    let world = open("v2", &[(1_501, correction()), (10, returned())], &[]);
+    check_returned(&world);
+}
+
+/// What arrived before the clear is over, also where its time is later.
+fn check_returned(world: &World) {
+    assert_eq!(as_of(world, START_MS + 499), [0, 1, 2, 3]);
+    assert_eq!(as_of(world, START_MS + 500), [0]);
+    assert_eq!(as_of(world, START_MS + 2 * PARTITION_MS), [0]);
+}
+
+#[test]
+fn history_version_3() {
     if GoldenFolder::is_written() {
         let mut world = world();
+        // Earlier partitions are not joined, and have a state.
+        world.coarser_rows_max = 100;
         world.open().unwrap();
-        for (epoch, mut batch) in (1..).zip(batches()) {
+        let mut first = Batch::default();
+        earlier().for_each(|fix| first.fix(fix));
+        for (epoch, mut batch) in (1..).zip([first].into_iter().chain(batches())) {
             let watermark = world.watermark(epoch);
             world.writer().seal(&mut batch, watermark).unwrap();
         }
+        world.work(100).unwrap();
         world.writer().begin_erase(&[4]).unwrap();
-        fs::create_dir_all(path("v2", "")).unwrap();
+        fs::create_dir_all(path("v3", "")).unwrap();
         for name in world.disk.list(FOLDER).unwrap() {
-            if !path("v2", &name).exists() {
+            if !path("v3", &name).exists() {
                 let bytes = world.disk.bytes(&format!("{FOLDER}/{name}")).unwrap();
-                fs::write(path("v2", &name), bytes).unwrap();
+                fs::write(path("v3", &name), bytes).unwrap();
             }
         }
     }
-    let world = open("v2", &[(1_501, correction()), (10, returned())]);
-    assert_eq!(as_of(&world, START_MS + 499), [0, 1, 2, 3]);
-    // What arrived before the clear is over, also where its time is later.
-    assert_eq!(as_of(&world, START_MS + 500), [0]);
-    assert_eq!(as_of(&world, START_MS + 2 * PARTITION_MS), [0]);
+    let earlier: Vec<FixRow> = earlier().collect();
+    let mut world = open("v3", &[(1_501, correction()), (10, returned())], &earlier);
+    check_returned(&world);
+    assert_eq!(as_of(&world, START_MS - 1), [0, 1, 2, 3]);
+    assert_eq!(world.version().states(), 1);
+    // The state has the object that is being erased.
+    world.work(1).unwrap();
+    assert_eq!(world.version().states(), 0);
+    assert_eq!(as_of(&world, START_MS - 1), [0, 1, 2, 3]);
 }

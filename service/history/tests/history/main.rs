@@ -14,5 +14,6 @@ mod partitions;
 #[path = "../../../position_log/tests/log/scale.rs"]
 mod scale;
 mod selection;
+mod states;
 mod versions;
 mod world;

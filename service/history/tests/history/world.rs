@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use shoal_codec::{FixColumns, FixRow, SpaceKind, SpaceTag};
+use shoal_history::limits::COARSER_ROWS_DEFAULT;
 use shoal_history::{
     AsOf, AsOfQuery, Batch, Density, DensityGrid, HistoryError, HistoryOptions, HistoryWriter,
     PageMemory, QueryBudget, Replay, RowFilter, RunDevice, Scan, Trajectory, Version, Watermark,
@@ -77,6 +78,10 @@ pub(crate) struct World {
     chance: Random,
     /// What searches runs.
     pub(crate) device: Option<Arc<dyn RunDevice>>,
+    /// See [`HistoryOptions`].
+    pub(crate) coarser_rows_max: u64,
+    /// Of so many rows of a batch one is a removal, on average.
+    pub(crate) removal_one_in: usize,
 }
 
 /// A step that changes a history.
@@ -92,7 +97,17 @@ pub(crate) enum Step {
 impl World {
     pub(crate) fn new(seed: u64, shape: Shape) -> Self {
         let (disk, chance) = (SimulatedDisk::new(seed), Random::new(seed));
-        Self { disk, writer: None, model: NaivePast::new(), epoch: 0, shape, chance, device: None }
+        Self {
+            disk,
+            writer: None,
+            model: NaivePast::new(),
+            epoch: 0,
+            shape,
+            chance,
+            device: None,
+            coarser_rows_max: COARSER_ROWS_DEFAULT,
+            removal_one_in: 40,
+        }
     }
 
     pub(crate) fn below(&mut self, limit: usize) -> usize {
@@ -102,7 +117,11 @@ impl World {
     pub(crate) fn open(&mut self) -> Result<(), HistoryError> {
         self.writer = None;
         let storage: Arc<dyn Storage> = Arc::new(self.disk.clone());
-        let options = HistoryOptions { device: self.device.clone(), ..options() };
+        let options = HistoryOptions {
+            device: self.device.clone(),
+            coarser_rows_max: self.coarser_rows_max,
+            ..options()
+        };
         self.writer = Some(HistoryWriter::open(storage, FOLDER, &options)?);
         Ok(())
     }
@@ -138,7 +157,7 @@ impl World {
                 // Equal times are frequent.
                 _ => now_ms - 1_000 * self.below(20) as i64,
             };
-            match self.below(40) {
+            match self.below(self.removal_one_in) {
                 0 => {
                     batch.removal(object);
                     batch.end_cycle(time_ms);
@@ -212,9 +231,9 @@ impl World {
     /// Rewrites up to so many sets of runs.
     pub(crate) fn work(&mut self, count: usize) -> Result<(), HistoryError> {
         for _ in 0..count {
-            let Some(mut merge) = self.writer().next_work()? else { break };
-            while !merge.step(700)? {}
-            self.writer().finish(merge)?;
+            let Some(mut work) = self.writer().next_work()? else { break };
+            while !work.step(700)? {}
+            self.writer().finish(work)?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use shoal_history::limits::BATCH_ROWS_DEFAULT;
-use shoal_history::{Batch, Gap, HistoryError, HistoryOptions, HistoryWriter, Merge, Watermark};
+use shoal_history::{Batch, Gap, HistoryError, HistoryOptions, HistoryWriter, Watermark, Work};
 use shoal_position_log::{CycleSource as _, LogError, LogReader, Position, ReadMode};
 use tokio::sync::mpsc;
 use tracing::{error, warn};
@@ -80,8 +80,9 @@ impl HistoryHandle {
             batch: Batch::default(),
             missing: None,
             batch_began: None,
-            merge: None,
+            work: None,
             may_merge: true,
+            may_work: true,
             erasures,
             erased_epoch: log.reading().position.epoch,
         };
@@ -139,9 +140,12 @@ struct HistoryThread {
     missing: Option<Gap>,
     /// When the first cycle that is not sealed was read.
     batch_began: Option<Instant>,
-    merge: Option<Merge>,
+    /// What is written in the background, in steps.
+    work: Option<Work>,
     /// Whether runs may be worth a merge.
     may_merge: bool,
+    /// Whether there may be other work, or merges.
+    may_work: bool,
     erasures: mpsc::Receiver<Erasure>,
     /// What is erased is in no cycle of the log after this one.
     erased_epoch: u64,
@@ -150,7 +154,7 @@ struct HistoryThread {
 impl HistoryThread {
     fn run(mut self) {
         let fleet = self.folder.identity.name.clone();
-        let ended = self.open_reader().and_then(|reader| self.work(reader));
+        let ended = self.open_reader().and_then(|reader| self.write(reader));
         if let Err(End::Failed(error)) = ended {
             error!(fleet, %error, "the history has stopped; the log is no longer kept for it");
             self.history.counts().failed = Some(error.to_string().into());
@@ -184,7 +188,7 @@ impl HistoryThread {
         Ok(reader)
     }
 
-    fn work(&mut self, mut reader: LogReader) -> Result<(), End> {
+    fn write(&mut self, mut reader: LogReader) -> Result<(), End> {
         loop {
             let started = Instant::now();
             // Runs that accumulate are merged first: then the backlog grows, and reports wait.
@@ -196,8 +200,8 @@ impl HistoryThread {
             if is_due || self.batch.len() >= BATCH_ROWS_DEFAULT {
                 self.seal()?;
             }
-            let has_merged = self.merge()?;
-            if has_read || has_merged {
+            let has_worked = self.work()?;
+            if has_read || has_worked {
                 self.pause(started.elapsed())?;
             } else {
                 self.sleep(Duration::from_millis(HISTORY_POLL_MS))?;
@@ -252,7 +256,8 @@ impl HistoryThread {
             warn!(fleet, kept_from_ms = limited_to_ms, "too many runs: the oldest are dropped");
         }
         self.batch.clear();
-        (self.batch_began, self.may_merge) = (None, true);
+        self.batch_began = None;
+        (self.may_merge, self.may_work) = (true, true);
         let reached_ms = self.writer.reached_ms();
         let from_ms = reached_ms.zip(self.keep.age_ms).map(|(at, age)| at.saturating_sub(age));
         self.writer.retain(from_ms, self.keep.bytes_max)?;
@@ -280,23 +285,24 @@ impl HistoryThread {
             self.seal()?;
         }
         self.writer.hold_erasure(!is_read || !self.log.purge().is_gone(self.erased_epoch));
-        self.may_merge = true;
+        (self.may_merge, self.may_work) = (true, true);
         Ok(())
     }
 
-    /// A step of a merge. False if nothing is worth one.
-    fn merge(&mut self) -> Result<bool, End> {
-        if !self.may_merge {
+    /// A step of a merge or of other work in the background. False if there is none.
+    fn work(&mut self) -> Result<bool, End> {
+        if !self.may_work {
             return Ok(false);
         }
-        match self.merge_step() {
+        match self.work_step() {
             Ok(has_more) => {
-                self.may_merge = has_more;
+                self.may_work = has_more;
                 Ok(has_more)
             }
             Err(HistoryError::File(error)) if error.is_full() => {
                 // The next batch begins another attempt.
-                (self.merge, self.may_merge) = (None, false);
+                self.work = None;
+                (self.may_merge, self.may_work) = (false, false);
                 self.history.counts().retries += 1;
                 let fleet = &self.folder.identity.name;
                 warn!(fleet, %error, "runs of the history are not merged");
@@ -306,20 +312,18 @@ impl HistoryThread {
         }
     }
 
-    fn merge_step(&mut self) -> Result<bool, HistoryError> {
-        let mut merge = match self.merge.take() {
-            Some(merge) => merge,
-            None => match self.writer.next_work()? {
-                Some(merge) => merge,
-                None => return Ok(false),
-            },
+    fn work_step(&mut self) -> Result<bool, HistoryError> {
+        let work = match self.work.take() {
+            Some(work) => Some(work),
+            None => self.writer.next_work()?,
         };
-        if merge.step(HISTORY_MERGE_ROWS)? {
-            if self.writer.finish(merge)? {
-                self.history.counts().merges += 1;
-            }
-        } else {
-            self.merge = Some(merge);
+        // Other work is begun only when nothing is worth a merge.
+        self.may_merge = work.as_ref().is_some_and(Work::is_merge);
+        let Some(mut work) = work else { return Ok(false) };
+        if !work.step(HISTORY_MERGE_ROWS)? {
+            self.work = Some(work);
+        } else if self.writer.finish(work)? && self.may_merge {
+            self.history.counts().merges += 1;
         }
         Ok(true)
     }

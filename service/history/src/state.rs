@@ -1,0 +1,194 @@
+//! States: the newest fix of each object in a longer range of partitions.
+//!
+//! A query of a past moment reads one of them instead of its partitions. A state is a file as a run,
+//! of a partition that is longer than those of its fixes; it ignores removals, which the query reads
+//! from the runs, so only a seal of fixes into its range ends it. Ranges with returns have none: there
+//! the newest fix may be one that a removal has ended while an older one counts.
+
+use std::sync::Arc;
+
+use shoal_codec::FixColumns;
+
+use crate::error::HistoryError;
+use crate::history_writer::HistoryWriter;
+use crate::limits::{COARSER_LEVELS, STATE_BUILD_ROWS, STATE_FIXES_MIN, STATES_MAX};
+use crate::manifest::Manifest;
+use crate::partition::Partition;
+use crate::query::{AsOf, Everywhere, QueryBudget};
+use crate::run::{CellRow, NewRun, RunEntry, RunFile, RunWriter, SharedPlanners};
+use crate::version::Version;
+
+/// A state that is being written.
+#[derive(Debug)]
+pub(crate) struct StateWork {
+    version: Arc<Version>,
+    range: Partition,
+    /// Numbers of the files that it is made of.
+    inputs: Vec<u64>,
+    newest: AsOf<Everywhere>,
+    writer: Box<RunWriter>,
+    rows: u64,
+    /// With more rows it spares too little.
+    rows_max: u64,
+}
+
+impl StateWork {
+    /// Writes the next part; true when all is written, or too much.
+    pub(crate) fn step(&mut self) -> Result<bool, HistoryError> {
+        let mut part = FixColumns::new();
+        let has_more = self.newest.next(&mut part)?;
+        self.rows += part.len() as u64;
+        if self.rows > self.rows_max {
+            return Ok(true);
+        }
+        for row in 0..part.len() {
+            // One cell: a state is read by object.
+            self.writer.push(CellRow { cell: 0, row: part.row(row) })?;
+        }
+        Ok(!has_more)
+    }
+}
+
+impl Version {
+    /// The longest state before `end_ms` and not before `from_ms` that has a whole partition.
+    pub(crate) fn state_with(
+        &self,
+        partition: Partition,
+        from_ms: i64,
+        end_ms: i64,
+    ) -> Option<&Arc<RunFile>> {
+        self.longer(partition.start_ms)
+            .take_while(|range| range.length_ms > partition.length_ms)
+            .filter(|range| from_ms <= range.start_ms && range.end_ms() <= end_ms)
+            .find_map(|range| self.states.get(&range))
+    }
+
+    /// The files that have the newest fixes of a range: shorter states, and the runs without one.
+    fn files_of_newest(&self, range: Partition) -> Vec<&Arc<RunFile>> {
+        let (mut files, mut end_ms) = (Vec::new(), range.end_ms());
+        while let Some(runs) = self.last_partition(range.start_ms, end_ms) {
+            let partition = runs[0].entry.partition;
+            let shorter = self
+                .longer(partition.start_ms)
+                .filter(|it| it.length_ms < range.length_ms && it.length_ms > partition.length_ms)
+                .find_map(|it| self.states.get(&it));
+            match shorter {
+                Some(state) => files.push(state),
+                None => files.extend(runs.iter().filter(|file| file.entry.rows > 0)),
+            }
+            end_ms = shorter.map_or(partition, |state| state.entry.partition).start_ms;
+        }
+        files
+    }
+}
+
+impl HistoryWriter {
+    /// The next state to write, if any is worth it.
+    pub(crate) fn next_state(
+        &mut self,
+        version: &Arc<Version>,
+        open_ms: i64,
+    ) -> Result<Option<StateWork>, HistoryError> {
+        if version.states.len() >= STATES_MAX {
+            return Ok(None);
+        }
+        let clock_ms = version.watermark.clock_ms;
+        // Shorter ones first: the longer ones are made of them.
+        for level in 1..=COARSER_LEVELS {
+            for (range, parts) in version.closed_ranges(level, open_ms) {
+                let is_due =
+                    self.next_states.get(&range).is_none_or(|from_ms| *from_ms <= clock_ms);
+                let mut runs = parts.iter().flat_map(|runs| runs.iter());
+                if !is_due
+                    || version.states.contains_key(&range)
+                    || runs.any(|file| file.entry.returns > 0)
+                {
+                    continue;
+                }
+                let inputs = version.files_of_newest(range);
+                let objects = || inputs.iter().map(|file| file.entry.objects);
+                let (read, least) = (objects().sum::<u64>(), objects().max().unwrap_or(0));
+                // It has at least the objects of each input, and is to spare half of the reading.
+                if read >= 2 * least.max(1) {
+                    let fixes = parts.iter().flat_map(|runs| runs.iter()).map(|it| it.entry.rows);
+                    let rows_max = (read / 2).min(fixes.sum::<u64>() / STATE_FIXES_MIN);
+                    let inputs = inputs.iter().map(|file| file.entry.number).collect();
+                    return self.state_of(version, range, inputs, rows_max).map(Some);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn state_of(
+        &mut self,
+        version: &Arc<Version>,
+        range: Partition,
+        inputs: Vec<u64>,
+        rows_max: u64,
+    ) -> Result<StateWork, HistoryError> {
+        let mut next = self.manifest.clone();
+        let run = self.new_run(&mut next, range, 0);
+        let run = NewRun { planners: SharedPlanners::new(), ..run };
+        // A number is used once, also if this state is given up.
+        self.manifest.next_number = next.next_number;
+        // A device keeps what queries ask for.
+        let read = Arc::new(Version { device: None, ..(**version).clone() });
+        let budget = QueryBudget::new(u64::MAX, STATE_BUILD_ROWS, Arc::default());
+        Ok(StateWork {
+            version: version.clone(),
+            range,
+            inputs,
+            newest: AsOf::newest_in(read, range, budget),
+            writer: Box::new(RunWriter::create(run)?),
+            rows: 0,
+            rows_max,
+        })
+    }
+
+    /// Adds a state whose steps are done. False if its range has changed meanwhile, or if it is not
+    /// worth its space.
+    pub(crate) fn finish_state(&mut self, work: StateWork) -> Result<bool, HistoryError> {
+        let StateWork { version, range, inputs, writer, rows, rows_max, .. } = work;
+        let now = self.history().version();
+        let is_input = |file: &&Arc<RunFile>| inputs.contains(&file.entry.number);
+        let files = now.files_of_newest(range);
+        let is_unchanged = files.len() == inputs.len() && files.iter().all(is_input);
+        if !is_unchanged || version.erasing != now.erasing {
+            self.put_off_state(range);
+            return Ok(false);
+        }
+        if rows == 0 || rows > rows_max {
+            self.next_states.insert(range, i64::MAX);
+            return Ok(false);
+        }
+        let state = writer.finish(&[], &[])?;
+        if self.is_erasing() {
+            self.erased.insert(state.number);
+        }
+        let mut next = self.manifest.clone();
+        next.states.push(state);
+        self.commit(next, &[], Vec::new())?;
+        Ok(true)
+    }
+
+    /// Ends the states of ranges that fixes are added to.
+    pub(crate) fn end_states(&mut self, next: &mut Manifest, added: &[RunEntry]) {
+        let is_ended = |range: &Partition| {
+            let mut runs = added.iter().filter(|run| run.rows > 0);
+            runs.any(|run| range.shares_times(&run.partition))
+        };
+        // What was not worth a state may be now.
+        self.next_states.retain(|range, from_ms| *from_ms < i64::MAX || !is_ended(range));
+        for state in next.states.extract_if(.., |state| is_ended(&state.partition)) {
+            self.put_off_state(state.partition);
+        }
+    }
+
+    /// A range that changes now may change again soon.
+    fn put_off_state(&mut self, range: Partition) {
+        let clock_ms = self.manifest.watermark.clock_ms;
+        let from_ms = clock_ms.saturating_add(self.manifest.partition_ms);
+        self.next_states.insert(range, from_ms);
+    }
+}

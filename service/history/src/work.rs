@@ -1,0 +1,145 @@
+//! Work in the background: runs are rewritten as fewer ones or without erased objects, and states are
+//! written.
+//!
+//! It is done in steps, so that the caller decides on its share of disk and cores.
+
+use std::sync::Arc;
+
+use crate::error::HistoryError;
+use crate::history_writer::HistoryWriter;
+use crate::manifest::Manifest;
+use crate::merge::Merge;
+use crate::query::QueryBudget;
+use crate::removal::ALL_OBJECTS;
+use crate::run::RunFile;
+use crate::state::StateWork;
+use crate::version::Version;
+
+/// A file that replaces runs or spares queries to read them.
+#[derive(Debug)]
+pub struct Work(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Merge(Merge),
+    State(StateWork),
+}
+
+impl Work {
+    /// Whether it rewrites runs. Other work is begun only when no run is to be rewritten.
+    #[must_use]
+    pub fn is_merge(&self) -> bool {
+        matches!(self.0, Kind::Merge(_))
+    }
+
+    /// Writes up to about so many rows, or one part of a state; true when all are written.
+    ///
+    /// # Errors
+    /// [`HistoryError::File`], [`HistoryError::Page`]: the history remains as it is.
+    pub fn step(&mut self, rows: usize) -> Result<bool, HistoryError> {
+        match &mut self.0 {
+            Kind::Merge(merge) => merge.step(rows),
+            Kind::State(state) => state.step(),
+        }
+    }
+}
+
+impl HistoryWriter {
+    /// The next work, if any: runs with objects that are being erased first, then merges of
+    /// partitions with many runs, then states. [`Self::finish`] completes it. An erasure ends here
+    /// when nothing remains to rewrite and no file is left that was replaced.
+    ///
+    /// # Errors
+    /// [`HistoryError::File`], [`HistoryError::Page`].
+    pub fn next_work(&mut self) -> Result<Option<Work>, HistoryError> {
+        self.check_running()?;
+        self.remove_obsolete();
+        if self.is_erasing() {
+            self.end_erased_states()?;
+            let version = self.history().version();
+            if let Some(file) = self.next_erased(&version)? {
+                let merge = self.merge(&version, vec![file], true)?;
+                return Ok(Some(Work(Kind::Merge(merge))));
+            }
+            if !self.is_erasure_held && self.has_erased_files()? {
+                let next = Manifest { erasing: Vec::new(), ..self.manifest.clone() };
+                self.erased.clear();
+                self.awaited = None;
+                self.commit(next, &[], Vec::new())?;
+            }
+        }
+        let version = self.history().version();
+        // The partition of the clock still fills, and so do those after it.
+        let open_ms = version.partition_of(version.watermark.clock_ms).start_ms;
+        if let Some(merge) = self.next_merge(&version, open_ms)? {
+            return Ok(Some(Work(Kind::Merge(merge))));
+        }
+        let state = self.next_state(&version, open_ms)?;
+        Ok(state.map(|state| Work(Kind::State(state))))
+    }
+
+    /// Completes work whose steps are done. False if the history has changed so that the file is of
+    /// no use, or if it spares too little: then it is dropped.
+    ///
+    /// # Errors
+    /// [`HistoryError::File`].
+    pub fn finish(&mut self, work: Work) -> Result<bool, HistoryError> {
+        self.check_running()?;
+        match work.0 {
+            Kind::Merge(merge) => self.finish_merge(merge),
+            Kind::State(state) => self.finish_state(state),
+        }
+    }
+
+    /// The next run with objects that are being erased.
+    fn next_erased(&mut self, version: &Version) -> Result<Option<Arc<RunFile>>, HistoryError> {
+        for file in version.files() {
+            if self.has_erased(version, file)? {
+                return Ok(Some(file.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Ends the states with objects that are being erased.
+    fn end_erased_states(&mut self) -> Result<(), HistoryError> {
+        let (version, mut ended) = (self.history().version(), Vec::new());
+        for file in version.states.values() {
+            if self.has_erased(&version, file)? {
+                ended.push(file.entry.number);
+            }
+        }
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let mut next = self.manifest.clone();
+        next.states.retain(|state| !ended.contains(&state.number));
+        self.commit(next, &[], Vec::new())
+    }
+
+    /// Whether a file has objects that are being erased; noted where it has none.
+    fn has_erased(&mut self, version: &Version, file: &Arc<RunFile>) -> Result<bool, HistoryError> {
+        if self.erased.contains(&file.entry.number) {
+            return Ok(false);
+        }
+        let has_some = contains_any(version, file)?;
+        if !has_some {
+            self.erased.insert(file.entry.number);
+        }
+        Ok(has_some)
+    }
+}
+
+/// Whether a run has fixes or removals of objects that are being erased.
+fn contains_any(version: &Version, file: &Arc<RunFile>) -> Result<bool, HistoryError> {
+    let (mut reader, budget) = (version.reader(file)?, QueryBudget::unlimited());
+    for object in version.erasing.iter() {
+        if reader.find(*object, &budget)?.is_some() {
+            return Ok(true);
+        }
+    }
+    let mut is_found = false;
+    reader
+        .removals(ALL_OBJECTS, &budget, |removal| is_found |= version.is_erased(removal.object))?;
+    Ok(is_found)
+}
