@@ -207,6 +207,8 @@ pub const HISTORY_TILES_MAX: u64 = 1 << 20;
 /// Rows, objects or ids that one query of the history may hold in memory, if they fit
 /// [`HISTORY_QUERY_BYTES_MAX`].
 pub const HISTORY_ROWS_MAX: usize = 1 << 19;
+/// The same of a replay without a speed, which reads a partition once more for so many rows.
+pub const HISTORY_REPLAY_ROWS_MAX: usize = 1 << 21;
 /// Part of the memory for answers that all queries of the history may take: one of so many. The rest
 /// is left to the others.
 pub const HISTORY_ANSWER_SHARE: u64 = 2;

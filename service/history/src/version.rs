@@ -86,6 +86,15 @@ impl Version {
         self.files().map(|file| file.entry.rows).sum()
     }
 
+    /// Rows of the partition with the most of those that have some of the times between two, both
+    /// included: what a [`crate::Replay`] may hold at most.
+    #[must_use]
+    pub fn rows_of_fullest(&self, (from_ms, to_ms): (i64, i64)) -> usize {
+        let partitions = self.partitions_in(from_ms, to_ms);
+        let rows = partitions.map(|runs| runs.iter().map(|file| file.entry.rows).sum::<u64>());
+        rows.max().unwrap_or(0) as usize
+    }
+
     /// Bytes of all runs and states.
     #[must_use]
     pub fn bytes(&self) -> u64 {

@@ -30,7 +30,7 @@ use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{
     CHUNK_BYTES_TARGET, HISTORY_ANSWER_SHARE, HISTORY_QUERY_BYTES_MAX, HISTORY_QUERY_BYTES_MIN,
-    HISTORY_QUERY_SHARE, HISTORY_ROWS_MAX, HISTORY_TILES_MAX, HISTORY_TURN_MS,
+    HISTORY_QUERY_SHARE, HISTORY_TILES_MAX, HISTORY_TURN_MS,
 };
 use crate::persistence::PastVersion;
 
@@ -158,9 +158,8 @@ impl PastQuery {
     pub(super) fn budget(&mut self, row_bytes: usize, rows_max: usize) -> QueryBudget {
         let bytes_max = self.bytes_max.saturating_sub(HISTORY_QUERY_BYTES_MIN);
         let fitting = usize::try_from(bytes_max).unwrap_or(usize::MAX) / row_bytes;
-        let fitting = fitting.clamp(1, HISTORY_ROWS_MAX);
         // Powers of two: tables and lists double.
-        let rows = (1 << fitting.ilog2()).min(rows_max.next_power_of_two());
+        let rows = (1 << fitting.max(1).ilog2()).min(rows_max.next_power_of_two());
         self.rows_bytes = (rows * row_bytes) as u64;
         QueryBudget::new(HISTORY_TILES_MAX, rows, self.cancel.0.clone())
     }

@@ -24,7 +24,7 @@ use super::service_context::ServiceContext;
 use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Durability;
-use crate::limits::HISTORY_ROWS_MAX;
+use crate::limits::{HISTORY_REPLAY_ROWS_MAX, HISTORY_ROWS_MAX};
 
 #[tonic::async_trait]
 impl HistoryService for ServiceContext {
@@ -130,8 +130,10 @@ impl HistoryService for ServiceContext {
             return Ok(replay.answer(self, deadline)?);
         }
         let mut query = query.within(window_ms);
-        let budget = query.budget(Replay::<PastFilter>::ROW_BYTES, HISTORY_ROWS_MAX);
-        let mut replay = Replay::new(query.version().clone(), window_ms, filter, budget);
+        let version = query.version().clone();
+        let rows_max = version.rows_of_fullest(window_ms).min(HISTORY_REPLAY_ROWS_MAX);
+        let budget = query.budget(Replay::<PastFilter>::ROW_BYTES, rows_max);
+        let mut replay = Replay::new(version, window_ms, filter, budget);
         let step = Box::new(move |rows: &mut _| replay.next(rows));
         Ok(query.answer(self, step, fixes, deadline)?)
     }

@@ -43,11 +43,23 @@ impl QueryBudget {
         self.rows_max
     }
 
+    /// The same without a bound on tiles.
+    pub(crate) fn uncounted(&self) -> Self {
+        Self { tiles_max: u64::MAX, tiles: Arc::default(), ..self.clone() }
+    }
+
+    /// Whether the query goes on.
+    pub(crate) fn check(&self) -> Result<(), HistoryError> {
+        if self.is_cancelled.load(Ordering::Relaxed) {
+            Err(HistoryError::Cancelled)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Before some tiles are read.
     pub(crate) fn take_tiles(&self, count: usize) -> Result<(), HistoryError> {
-        if self.is_cancelled.load(Ordering::Relaxed) {
-            return Err(HistoryError::Cancelled);
-        }
+        self.check()?;
         let before = self.tiles.fetch_add(count as u64, Ordering::Relaxed);
         if before.saturating_add(count as u64) > self.tiles_max {
             return Err(HistoryError::Budget { unit: "tiles", limit: self.tiles_max });

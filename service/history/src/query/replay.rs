@@ -1,20 +1,27 @@
 //! The fixes of a window in the order of time.
 //!
-//! Runs are ordered by object, so a part of the answer is found by a scan of its partition that
-//! keeps the least rows; a partition with more rows than the budget holds is scanned again.
+//! Runs are ordered by object, so a part of the answer is collected by a scan and sorted. A partition
+//! with more matches than the budget holds is cut into slices that fit it: the scan that finds too
+//! many goes on and counts, and each slice is a scan of its own.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
-use shoal_codec::{ColumnSet, FixColumns, FixRow};
+use shoal_codec::{Column, ColumnSet, FixColumns};
 
 use super::budget::QueryBudget;
 use super::row_filter::RowFilter;
+use super::scan::Scan;
 use crate::error::HistoryError;
 use crate::version::{Runs, Version};
 
-/// Order of the answer; of equal identity the newest generation comes first.
-type Key = (i64, u64, Reverse<u64>);
+const IDENTITIES: ColumnSet = ColumnSet::NONE.with(Column::Object).with(Column::Time);
+/// Parts of a slice whose matches are counted, at most.
+const COUNTS: u128 = 1 << 12;
+/// Fixes that one step returns.
+const STEP_ROWS: usize = 1 << 13;
+
+/// The place of an identity in the order of the answer: its time, then its object.
+type Place = u128;
 
 /// Fixes between two times, both included, by (time, object).
 #[derive(Debug)]
@@ -23,46 +30,95 @@ pub struct Replay<F> {
     window_ms: (i64, i64),
     filter: F,
     budget: QueryBudget,
-    /// Partitions that remain, the one that is read last.
+    /// Partitions that remain, the next one last.
     partitions: Vec<Runs>,
-    /// The last identity that was returned.
-    after: Option<(i64, u64)>,
+    /// What remains of the present partition, the next one last.
+    slices: Vec<Slice>,
+    stage: Stage<F>,
 }
 
-/// The least rows of a partition.
-struct Least {
-    rows: Vec<(Key, FixRow)>,
-    rows_max: usize,
-    /// Rows from this key on are not kept.
-    end: Option<Key>,
+/// What is done with a slice.
+#[derive(Debug)]
+enum Stage<F> {
+    Choose,
+    Collect {
+        slice: Slice,
+        scan: Box<Scan<F>>,
+        rows: FixColumns,
+    },
+    /// There are too many matches.
+    Count {
+        slice: Slice,
+        scan: Box<Scan<F>>,
+        counts: Vec<usize>,
+    },
+    /// Rows from `at` on of the order remain; see [`order`].
+    Answer {
+        rows: FixColumns,
+        order: Vec<u64>,
+        at: usize,
+    },
 }
 
-impl Least {
-    fn push(&mut self, key: Key, row: FixRow) {
-        if self.end.is_some_and(|end| key >= end) {
-            return;
-        }
-        self.rows.push((key, row));
-        if self.rows.len() >= self.rows_max.saturating_mul(2) {
-            self.cut();
-        }
+/// A range of identities within one partition.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    first: Place,
+    last: Place,
+    /// Its matches, if they were counted.
+    rows: Option<usize>,
+}
+
+fn place(time_ms: i64, object: u64) -> Place {
+    // Times ascend as unsigned numbers do.
+    let time = time_ms.cast_unsigned() ^ (1 << 63);
+    (Place::from(time) << 64) | Place::from(object)
+}
+
+fn time_of(place: Place) -> i64 {
+    ((place >> 64) as u64 ^ (1 << 63)).cast_signed()
+}
+
+impl Slice {
+    fn window_ms(&self) -> (i64, i64) {
+        (time_of(self.first), time_of(self.last))
     }
 
-    /// Keeps the least rows only.
-    fn cut(&mut self) {
-        if self.rows.len() > self.rows_max {
-            let (_, (end, _), _) =
-                self.rows.select_nth_unstable_by_key(self.rows_max, |(key, _)| *key);
-            self.end = Some(*end);
-            self.rows.truncate(self.rows_max);
+    /// The part of it that has a place; `None` outside.
+    fn part_of(&self, place: Place) -> Option<usize> {
+        let is_inside = self.first <= place && place <= self.last;
+        is_inside.then(|| ((place - self.first) >> self.shift()) as usize)
+    }
+
+    /// Parts have the length of a power of two.
+    fn shift(&self) -> u32 {
+        let bits = Place::BITS - (self.last - self.first).leading_zeros();
+        bits.saturating_sub(COUNTS.ilog2())
+    }
+
+    /// Slices of neighbouring parts with at most `rows_max` matches, where one part has no more;
+    /// ascending.
+    fn cut(&self, counts: &[usize], rows_max: usize) -> Vec<Self> {
+        let mut slices: Vec<Self> = Vec::new();
+        for (part, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let first = self.first + ((part as Place) << self.shift());
+            let last = (first + ((1 << self.shift()) - 1)).min(self.last);
+            let fits = |rows: usize| rows.saturating_add(count) <= rows_max;
+            match slices.last_mut() {
+                Some(Self { last: end, rows: Some(rows), .. }) if fits(*rows) => {
+                    (*end, *rows) = (last, *rows + count);
+                }
+                _ => slices.push(Self { first, last, rows: Some(count) }),
+            }
         }
+        slices
     }
 }
 
-impl<F: RowFilter> Replay<F> {
-    /// Memory that each row of the budget, a power of two, takes at most: of twice as many, in a list
-    /// that doubles, and in the answer.
-    pub const ROW_BYTES: usize = 3 * size_of::<(Key, FixRow)>() + size_of::<FixRow>();
+impl<F: RowFilter + Clone> Replay<F> {
+    /// Memory that each row of the budget, a power of two, takes at most: the row, its place in the
+    /// order, and what a column takes while it grows.
+    pub const ROW_BYTES: usize = size_of::<shoal_codec::FixRow>() + size_of::<u64>();
 
     /// Begins a replay from `from_ms` to `to_ms`.
     #[must_use]
@@ -72,9 +128,9 @@ impl<F: RowFilter> Replay<F> {
         filter: F,
         budget: QueryBudget,
     ) -> Self {
-        let partitions = version.partitions_in(from_ms, to_ms).rev();
-        let partitions = partitions.cloned().collect();
-        Self { version, window_ms: (from_ms, to_ms), filter, budget, partitions, after: None }
+        let partitions = version.partitions_in(from_ms, to_ms).rev().cloned().collect();
+        let (window_ms, slices, stage) = ((from_ms, to_ms), Vec::new(), Stage::Choose);
+        Self { version, window_ms, filter, budget, partitions, slices, stage }
     }
 
     /// The version that is read.
@@ -87,66 +143,102 @@ impl<F: RowFilter> Replay<F> {
     /// end.
     ///
     /// # Errors
-    /// As [`super::Scan::next`].
+    /// As [`super::Scan::next`]. Tiles count once, in however many slices they are read.
     pub fn next(&mut self, out: &mut FixColumns) -> Result<bool, HistoryError> {
-        let Some(runs) = self.partitions.last().cloned() else { return Ok(false) };
-        let mut least = Least { rows: Vec::new(), rows_max: self.budget.rows_max(), end: None };
-        for file in runs.iter() {
-            self.read(file, &mut least)?;
-        }
-        least.cut();
-        if least.end.is_none() {
-            self.partitions.pop();
-        }
-        let mut rows = least.rows;
-        rows.sort_unstable_by_key(|(key, _)| *key);
-        for ((time_ms, object, _), row) in rows {
-            if self.after != Some((time_ms, object)) {
-                self.after = Some((time_ms, object));
-                let before = out.len();
-                out.push_row(row);
-                if self.version.is_erased(object) || !self.filter.matches(out, before) {
-                    out.truncate(before);
+        self.budget.check()?;
+        let rows_max = self.budget.rows_max();
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Choose) {
+            Stage::Choose => match self.next_slice() {
+                None => return Ok(false),
+                Some(slice) => {
+                    let scan = Box::new(self.scan(&slice));
+                    Stage::Collect { slice, scan, rows: FixColumns::new() }
+                }
+            },
+            Stage::Collect { slice, mut scan, mut rows } => {
+                let (mut others, is_one) = (Vec::new(), slice.first == slice.last);
+                let has_more = scan.visit(ColumnSet::ALL, |found, row| {
+                    let place = place(found.time_ms[row], found.object[row]);
+                    match slice.part_of(place) {
+                        Some(_) if rows.len() < rows_max || is_one => rows.push_row(found.row(row)),
+                        Some(part) => others.push(part),
+                        None => {}
+                    }
+                })?;
+                if !others.is_empty() {
+                    let mut counts = vec![0; COUNTS as usize];
+                    let held = rows.time_ms.iter().zip(&rows.object);
+                    let held =
+                        held.filter_map(|(time, object)| slice.part_of(place(*time, *object)));
+                    held.chain(others).for_each(|part| counts[part] += 1);
+                    Stage::Count { slice, scan, counts }
+                } else if has_more {
+                    Stage::Collect { slice, scan, rows }
+                } else {
+                    Stage::Answer { order: order(&rows), rows, at: 0 }
                 }
             }
-        }
+            Stage::Count { slice, mut scan, mut counts } => {
+                let has_more = scan.visit(IDENTITIES, |found, row| {
+                    let place = place(found.time_ms[row], found.object[row]);
+                    slice.part_of(place).into_iter().for_each(|part| counts[part] += 1);
+                })?;
+                if has_more {
+                    Stage::Count { slice, scan, counts }
+                } else {
+                    self.slices.extend(slice.cut(&counts, rows_max).into_iter().rev());
+                    Stage::Choose
+                }
+            }
+            Stage::Answer { rows, order, at } => {
+                let end = order.len().min(at + STEP_ROWS);
+                order[at..end].iter().for_each(|key| out.push_row(rows.row(row_of(*key))));
+                if end < order.len() {
+                    Stage::Answer { rows, order, at: end }
+                } else {
+                    Stage::Choose
+                }
+            }
+        };
         Ok(true)
     }
 
-    fn read(
-        &mut self,
-        file: &Arc<crate::run::RunFile>,
-        least: &mut Least,
-    ) -> Result<(), HistoryError> {
-        let (from_ms, to_ms) = self.window_ms;
-        let from_ms = self.after.map_or(from_ms, |(time_ms, _)| from_ms.max(time_ms));
-        if !file.entry.zone.meets_times(from_ms, to_ms) {
-            return Ok(());
-        }
-        let generation = Reverse(file.entry.generation);
-        let mut reader = self.version.reader(file)?;
-        let index = reader.index().clone();
-        let mut tile = 0;
-        while tile < index.zones.len() {
-            let to_ms = least.end.map_or(to_ms, |(time_ms, ..)| to_ms.min(time_ms));
-            let span = reader.span(tile);
-            let zones = index.zones[span].iter();
-            let wanted = zones.take_while(|zone| zone.meets_times(from_ms, to_ms)).count();
-            let span = tile..tile + wanted;
-            tile = span.end.max(tile + 1);
-            if span.is_empty() {
-                continue;
-            }
-            self.budget.take_tiles(span.len())?;
-            let rows = reader.load(span, ColumnSet::ALL)?;
-            for row in 0..rows.len() {
-                let identity = (rows.time_ms[row], rows.object[row]);
-                let is_next = self.after.is_none_or(|after| identity > after);
-                if is_next && (from_ms..=to_ms).contains(&identity.0) {
-                    least.push((identity.0, identity.1, generation), rows.row(row));
+    /// The next slice: what was cut, or a partition.
+    fn next_slice(&mut self) -> Option<Slice> {
+        self.slices.pop().or_else(|| {
+            while let Some(runs) = self.partitions.pop() {
+                let zones = runs.iter().map(|file| file.entry.zone.time_ms);
+                let from_ms = zones.clone().map(|zone| zone.0).min()?.max(self.window_ms.0);
+                let to_ms = zones.map(|zone| zone.1).max()?.min(self.window_ms.1);
+                if from_ms <= to_ms {
+                    let (first, last) = (place(from_ms, 0), place(to_ms, u64::MAX));
+                    return Some(Slice { first, last, rows: None });
                 }
             }
-        }
-        Ok(())
+            None
+        })
     }
+
+    fn scan(&self, slice: &Slice) -> Scan<F> {
+        let budget =
+            if slice.rows.is_some() { self.budget.uncounted() } else { self.budget.clone() };
+        Scan::new(self.version.clone(), slice.window_ms(), self.filter.clone(), budget)
+    }
+}
+
+/// The order of rows of one partition by identity. A row is the lower half of a number.
+fn order(rows: &FixColumns) -> Vec<u64> {
+    let first_ms = rows.time_ms.iter().copied().min().unwrap_or(0);
+    // Times within a partition have 32 bits.
+    let key = |(row, time_ms): (usize, &i64)| ((*time_ms - first_ms) as u64) << 32 | row as u64;
+    let mut order: Vec<u64> = rows.time_ms.iter().enumerate().map(key).collect();
+    order.sort_unstable();
+    for of_time in order.chunk_by_mut(|a, b| a >> 32 == b >> 32) {
+        of_time.sort_unstable_by_key(|key| rows.object[row_of(*key)]);
+    }
+    order
+}
+
+fn row_of(key: u64) -> usize {
+    key as u32 as usize
 }
