@@ -61,6 +61,17 @@ impl HistoryOptions {
     }
 }
 
+/// What a log has of objects that are being erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErasedLog {
+    /// Cycles that are not sealed yet.
+    Unread,
+    /// Cycles behind the watermark only.
+    Read,
+    /// Nothing.
+    Gone,
+}
+
 /// A file that leaves with its last reader.
 #[derive(Debug)]
 struct Obsolete {
@@ -100,8 +111,8 @@ pub struct HistoryWriter {
     obsolete: Vec<Obsolete>,
     /// Of these, the numbers of those that an erasure waits for, once all runs are rewritten.
     pub(crate) awaited: Option<Vec<u64>>,
-    /// See [`Self::hold_erasure`].
-    pub(crate) is_erasure_held: bool,
+    /// See [`Self::set_erased_log`].
+    pub(crate) erased_log: ErasedLog,
     /// Clocks from which on ranges may get a state, where they wait for it.
     pub(crate) next_states: BTreeMap<Partition, i64>,
 }
@@ -189,7 +200,7 @@ impl HistoryWriter {
             erased: BTreeSet::new(),
             obsolete: Vec::new(),
             awaited: None,
-            is_erasure_held: false,
+            erased_log: ErasedLog::Gone,
             next_states: BTreeMap::new(),
         })
     }
@@ -318,7 +329,7 @@ impl HistoryWriter {
     }
 
     /// Begins to erase objects: from now on no answer contains them, and what arrives of them until
-    /// the erasure has ended is dropped. [`Self::next_work`] rewrites the runs.
+    /// no run has them is dropped. [`Self::next_work`] rewrites the runs.
     ///
     /// # Errors
     /// [`HistoryError::Erasing`] if too many objects are being erased; [`HistoryError::File`].
@@ -336,10 +347,10 @@ impl HistoryWriter {
         self.commit(next, &[], Vec::new())
     }
 
-    /// Whether an erasure goes on although the runs are done: while the caller still removes the
-    /// objects from other files.
-    pub fn hold_erasure(&mut self, is_held: bool) {
-        self.is_erasure_held = is_held;
+    /// Says what the caller's log still has of the objects that are being erased; nothing unless it
+    /// says so. It decides when an erasure ends.
+    pub fn set_erased_log(&mut self, log: ErasedLog) {
+        self.erased_log = log;
     }
 
     /// Whether an erasure has not ended.

@@ -30,7 +30,7 @@ pub use error::HistoryError;
 pub use gap::Gap;
 pub use hilbert::hilbert_cell;
 pub use history::History;
-pub use history_writer::{HistoryOptions, HistoryWriter, Sealed};
+pub use history_writer::{ErasedLog, HistoryOptions, HistoryWriter, Sealed};
 pub use key_tree::{FAN_OUT, LEAF_BYTES, LEVELS_MAX, ObjectTime, TreeKey, TreeShape};
 pub use manifest::Watermark;
 pub use partition::Partition;

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use crate::error::HistoryError;
-use crate::history_writer::HistoryWriter;
-use crate::manifest::Manifest;
+use crate::history_writer::{ErasedLog, HistoryWriter};
 use crate::merge::Merge;
 use crate::query::QueryBudget;
 use crate::removal::ALL_OBJECTS;
@@ -47,7 +46,8 @@ impl Work {
 impl HistoryWriter {
     /// The next work, if any: runs with objects that are being erased first, then merges of
     /// partitions with many runs, then states. [`Self::finish`] completes it. An erasure ends here
-    /// when nothing remains to rewrite and no file is left that was replaced.
+    /// when nothing remains to rewrite, and neither a file that was replaced nor the log has the
+    /// objects.
     ///
     /// # Errors
     /// [`HistoryError::File`], [`HistoryError::Page`].
@@ -61,12 +61,7 @@ impl HistoryWriter {
                 let merge = self.merge(&version, vec![file], true)?;
                 return Ok(Some(Work(Kind::Merge(merge))));
             }
-            if !self.is_erasure_held && self.has_erased_files()? {
-                let next = Manifest { erasing: Vec::new(), ..self.manifest.clone() };
-                self.erased.clear();
-                self.awaited = None;
-                self.commit(next, &[], Vec::new())?;
-            }
+            self.end_erasure()?;
         }
         let version = self.history().version();
         // The partition of the clock still fills, and so do those after it.
@@ -89,6 +84,27 @@ impl HistoryWriter {
             Kind::Merge(merge) => self.finish_merge(merge),
             Kind::State(state) => self.finish_state(state),
         }
+    }
+
+    /// Ends an erasure, or what no longer needs the objects, when no run has them.
+    fn end_erasure(&mut self) -> Result<(), HistoryError> {
+        let left = match self.erased_log {
+            ErasedLog::Unread => return Ok(()),
+            // One stands for all, also after a restart, until the log has none: so objects without
+            // a past take no room meanwhile.
+            ErasedLog::Read => 1,
+            ErasedLog::Gone => usize::from(!self.has_erased_files()?),
+        };
+        if left == self.manifest.erasing.len() {
+            return Ok(());
+        }
+        let mut next = self.manifest.clone();
+        next.erasing.truncate(left);
+        if left == 0 {
+            self.erased.clear();
+            self.awaited = None;
+        }
+        self.commit(next, &[], Vec::new())
     }
 
     /// The next run with objects that are being erased.

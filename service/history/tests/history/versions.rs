@@ -1,6 +1,8 @@
 //! Readers hold versions: merges, retention and erasure change no answer of a version, and files
 //! go when their last reader is gone.
 
+use shoal_codec::FixRow;
+use shoal_history::{Batch, ErasedLog};
 use shoal_position_log::{Fault, Storage};
 
 use crate::world::{EVERYWHERE, FOLDER, PARTITION_MS, START_MS, Shape, Step, World, scan};
@@ -72,4 +74,42 @@ fn an_erased_object_is_in_no_answer_at_once_and_ends_when_readers_are_gone() {
     world.check_all("erased");
     world.open().unwrap();
     world.check_all("erased and restarted");
+}
+
+#[test]
+fn objects_leave_the_room_of_erasures_when_no_run_has_them() {
+    let mut world = World::new(13, Shape { objects: 5, batch_rows: 300, partitions: 3 });
+    world.open().unwrap();
+    world.step(Step::Seal).unwrap();
+    let unknown = 1_000..61_000;
+    world.writer().begin_erase(&unknown.collect::<Vec<_>>()).unwrap();
+    world.writer().begin_erase(&[2]).unwrap();
+    world.model.erase(2);
+    world.writer().set_erased_log(ErasedLog::Unread);
+    world.work(100).unwrap();
+    assert_eq!(world.version().erasing(), 60_001);
+    // Fixes that the log still had are dropped.
+    let mut batch = Batch::default();
+    batch.fix(FixRow::new(2, START_MS, 1, 1));
+    let watermark = world.watermark(world.epoch);
+    assert_eq!(world.writer().seal(&mut batch, watermark).unwrap().erased, 1);
+    world.writer().set_erased_log(ErasedLog::Read);
+    world.work(100).unwrap();
+    assert_eq!(world.version().erasing(), 1);
+    assert!(world.writer().is_erasing());
+    world.check_all("read");
+    // What arrives from now on is new.
+    let (mut batch, row) = (Batch::default(), FixRow::new(1_001, START_MS + 5, 1, 1));
+    batch.fix(row);
+    world.model.fix(row);
+    let watermark = world.watermark(world.epoch);
+    assert_eq!(world.writer().seal(&mut batch, watermark).unwrap().erased, 0);
+    world.open().unwrap();
+    world.writer().set_erased_log(ErasedLog::Read);
+    world.work(100).unwrap();
+    assert_eq!(world.version().erasing(), 1);
+    world.writer().set_erased_log(ErasedLog::Gone);
+    world.work(1).unwrap();
+    assert!(!world.writer().is_erasing());
+    world.check_all("gone");
 }

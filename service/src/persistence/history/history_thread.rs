@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use shoal_history::limits::BATCH_ROWS_DEFAULT;
-use shoal_history::{Batch, Gap, HistoryError, HistoryOptions, HistoryWriter, Watermark, Work};
+use shoal_history::{
+    Batch, ErasedLog, Gap, HistoryError, HistoryOptions, HistoryWriter, Watermark, Work,
+};
 use shoal_position_log::{CycleSource as _, LogError, LogReader, Position, ReadMode};
 use tokio::sync::mpsc;
 use tracing::{error, warn};
@@ -284,7 +286,11 @@ impl HistoryThread {
         if is_read && self.writer.watermark().position.epoch < self.erased_epoch {
             self.seal()?;
         }
-        self.writer.hold_erasure(!is_read || !self.log.purge().is_gone(self.erased_epoch));
+        self.writer.set_erased_log(match is_read {
+            false => ErasedLog::Unread,
+            true if self.log.purge().is_gone(self.erased_epoch) => ErasedLog::Gone,
+            true => ErasedLog::Read,
+        });
         (self.may_merge, self.may_work) = (true, true);
         Ok(())
     }
