@@ -2,8 +2,11 @@
 //! runs that are damaged or missing. Disks are simulated.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use shoal_position_log::{SimulatedDisk, Storage as _};
+use shoal_position_log::{
+    LogOptions, SimulatedDisk, Storage as _, checkpoint_epochs, list_segments, repair,
+};
 use shoal_proto::v1;
 use shoal_proto::v1::history_service_client::HistoryServiceClient;
 use shoal_service::persistence::HistoryKeep;
@@ -159,6 +162,55 @@ async fn what_was_reported_without_a_history_is_a_gap() {
         server.stop().await;
     }
     assert!(found.iter().all(|gaps| *gaps == found[0]));
+}
+
+/// A repair cuts the log before its checkpoint: it continues from there, and the history too.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_repair_cut_off_is_a_gap() {
+    let (disk, mut random) = (SimulatedDisk::new(8), Random::new(8));
+    let mut sent = Acknowledged::default();
+    let with = options(4 << 30);
+    let limits = ServerLimits {
+        checkpoint_log_bytes: 8 << 10,
+        log_keep_bytes: 1 << 30,
+        ..with.limits.clone()
+    };
+    let without = ServerOptions { history: None, limits: limits.clone(), ..with.clone() };
+    let with = ServerOptions { limits, ..with };
+    let server = Running::start_in(on(&disk), without).await;
+    sent.drive(&server, &mut random, 0..200).await;
+    server.stop().await;
+
+    let (storage, folder) = (Arc::new(disk.clone()), "fleets/default/log");
+    let checkpoints = checkpoint_epochs(&disk, "fleets/default/checkpoint").unwrap();
+    let checkpoint_epoch = *checkpoints.last().unwrap();
+    let segments = list_segments(storage.clone(), folder).unwrap();
+    let headers = segments.iter().map(|entry| entry.header.as_ref().unwrap());
+    let (number, header) = segments
+        .iter()
+        .map(|entry| entry.number)
+        .zip(headers)
+        .rfind(|(_, header)| header.epoch_before < checkpoint_epoch)
+        .unwrap();
+    // Its first frame.
+    disk.flip(&format!("{folder}/{number:016}.segment"), 8 * 4_200);
+    let options = LogOptions {
+        segment_bytes: header.bytes,
+        reserve_bytes: 0,
+        ..LogOptions::new(header.fleet.clone(), 1)
+    };
+    let report = repair(storage, folder, options, checkpoint_epoch, 77).unwrap();
+    assert_eq!(report.end.epoch, header.epoch_before);
+    assert!(0 < report.end.epoch && report.end.epoch < checkpoint_epoch);
+
+    let server = Running::start_in(on(&disk), with).await;
+    sent.drive(&server, &mut random, 200..220).await;
+    reaches(&server, server.fleet("").await.epoch).await;
+    let [all, _] = gaps(&server, i64::MIN, i64::MAX).await;
+    let found: Vec<_> = all.iter().map(|gap| (gap.first_epoch, gap.last_epoch)).collect();
+    assert_eq!(found, [(report.end.epoch + 1, checkpoint_epoch)]);
+    assert!(times(&server).await.unwrap().0.len() > 20);
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -176,18 +176,21 @@ impl HistoryThread {
         }
         let (epoch, mode) = (self.read.position.epoch, ReadMode::Through(0));
         let reader = match self.folder.read_log(epoch, mode) {
-            Err(LogError::Gap { first, .. }) => {
-                warn!(fleet, first, "the history lacks cycles that the log no longer has");
-                let known_ms = (epoch > 0).then_some(self.read.clock_ms);
-                let (first_epoch, last_epoch) = (epoch + 1, first.saturating_sub(1));
-                let from_ms = known_ms.unwrap_or(i64::MIN);
-                self.missing = Some(Gap { first_epoch, last_epoch, from_ms, to_ms: from_ms });
-                self.folder.read_log(last_epoch, mode)?
-            }
+            Err(LogError::Gap { first, .. }) => self.open_behind_gap(first)?,
             opened => opened?,
         };
         self.history.counts().begin = reader.position();
         Ok(reader)
+    }
+
+    /// Opens the log from the epoch on with which it continues.
+    fn open_behind_gap(&mut self, first: u64) -> Result<LogReader, LogError> {
+        let (fleet, epoch) = (&self.folder.identity.name, self.read.position.epoch);
+        warn!(fleet, first, "the history lacks cycles that the log no longer has");
+        let from_ms = if epoch > 0 { self.read.clock_ms } else { i64::MIN };
+        let (first_epoch, last_epoch) = (epoch + 1, first.saturating_sub(1));
+        self.missing = Some(Gap { first_epoch, last_epoch, from_ms, to_ms: from_ms });
+        self.folder.read_log(last_epoch, ReadMode::Through(0))
     }
 
     fn write(&mut self, mut reader: LogReader) -> Result<(), End> {
@@ -219,7 +222,16 @@ impl HistoryThread {
         let until = (self.batch.len() + HISTORY_READ_ROWS).min(BATCH_ROWS_DEFAULT);
         let mut has_read = false;
         while self.batch.len() < until {
-            let Some(cycle) = reader.next_cycle()? else { break };
+            let cycle = match reader.next_cycle() {
+                // A repair cut the log, which continues from a later checkpoint.
+                Err(LogError::Gap { first, .. }) => {
+                    *reader = self.open_behind_gap(first)?;
+                    reader.read_through(end);
+                    continue;
+                }
+                read => read?,
+            };
+            let Some(cycle) = cycle else { break };
             let (epoch, term) = (cycle.header.epoch, cycle.term);
             self.rows.add(&cycle, &mut self.batch).map_err(|reason| {
                 let file = format!("the cycle of epoch {epoch}");
