@@ -74,9 +74,11 @@ impl Asker {
                 verifier.answer_capacity().await;
             }
             let times_ms = (self.first_ms.unwrap_or(last_ms - DAY_MS), last_ms);
-            let drawn = DrawnQuestion::draw(kind, times_ms, &mut self.choosers, &mut self.random);
+            let (space, is_compared) = (&session.space, session.verifier.is_some());
+            let (choosers, random) = (&mut self.choosers, &mut self.random);
+            let drawn = DrawnQuestion::draw(kind, times_ms, space, is_compared, choosers, random);
             let sent = Instant::now();
-            let outcome = drawn.ask(&client, &session.fleet).await;
+            let outcome = drawn.ask(&client, &session.fleet, space).await;
             session.counters.arrivals.add(1);
             let (header, answer) = match outcome {
                 Ok(outcome) => outcome,
@@ -87,7 +89,7 @@ impl Asker {
             };
             tally.latency.record(sent.elapsed(), 1);
             tally.answered += 1;
-            tally.rows += answer.objects.len() as u64;
+            tally.rows += answer.rows() as u64;
             last_ms = last_ms.max(header.clock_ms);
             if let Some(verifier) = &session.verifier {
                 verifier.past_answered(PastAnswered { question: drawn.question, header, answer });

@@ -1,5 +1,5 @@
 //! Questions about the past of the fleet, beside its reports: trajectories, states as of a moment,
-//! passages.
+//! passages, replays, densities.
 //!
 //! `question` is one in both of its forms, `asker` asks those of one kind and measures.
 
@@ -7,4 +7,4 @@ mod asker;
 mod question;
 
 pub use asker::{Asker, PastTally};
-pub use question::{Choosers, PastKind, PastQuestion};
+pub use question::{Choosers, PastGrid, PastKind, PastQuestion};

@@ -2,14 +2,18 @@
 //!
 //! Objects and regions are drawn as those of queries of the present.
 
+use shoal_client::duration::from_millis;
 use shoal_client::{Client, Error, QueryAnswer};
-use shoal_engine::{QueryKind, Region};
+use shoal_engine::{QueryKind, Region, Space};
 use shoal_proto::v1::batch_query::Kind;
-use shoal_proto::v1::{self as proto, AsOfRequest, HistoryHeader, PassedRequest, TimeWindow};
-use shoal_proto::v1::{Projection, TrajectoryRequest};
+use shoal_proto::v1::{
+    self as proto, AsOfRequest, DensityRequest, HistoryHeader, PassedRequest, Projection,
+    ReplayRequest, TimeWindow, TrajectoryRequest,
+};
 
 use crate::query::Chooser;
 use crate::query::chooser::QueryRandom;
+use crate::verify::PastAnswer;
 
 /// Kinds of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +24,16 @@ pub enum PastKind {
     AsOf,
     /// The objects, or their fixes, in a region in a window.
     Passed,
+    /// The fixes of a window in the order of time.
+    Replay,
+    /// Numbers of fixes by square and step.
+    Density,
 }
 
 impl PastKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Trajectory, Self::AsOf, Self::Passed];
+    pub const ALL: [Self; 5] =
+        [Self::Trajectory, Self::AsOf, Self::Passed, Self::Replay, Self::Density];
 }
 
 /// A question as the oracle understands it.
@@ -36,6 +45,19 @@ pub enum PastQuestion {
     AsOf(i64, Vec<u64>, Option<Region>),
     /// What passed a region in a window, and whether its fixes are wanted.
     Passed((i64, i64), Region, bool),
+    /// The fixes of a window, in a region or anywhere, in the order of time.
+    Replay((i64, i64), Option<Region>),
+    /// Numbers of these fixes by square and step.
+    Density((i64, i64), Option<Region>, PastGrid),
+}
+
+/// Squares of so many quanta, and steps.
+#[derive(Clone, Copy, Debug)]
+pub struct PastGrid {
+    /// Side of a square, quanta.
+    pub cell: i32,
+    /// Length of a step, milliseconds; without it the window is one.
+    pub step_ms: Option<i64>,
 }
 
 /// A region in both forms.
@@ -51,12 +73,19 @@ pub(super) struct DrawnQuestion {
 
 /// One of this many questions as of a moment concerns all objects.
 const EVERYTHING_SHARE: u64 = 32;
+/// The same where answers are compared.
+const EVERYTHING_COMPARED_SHARE: u64 = 2;
+/// A density has at most two to the power of this many squares a side, and steps. With both an answer
+/// has no more squares than the server allows.
+const GRID_BITS: (u64, u64) = (7, 4);
 
 impl DrawnQuestion {
-    /// Draws a question about times between two.
+    /// Draws a question about times between two, in a space.
     pub(super) fn draw(
         kind: PastKind,
         (first_ms, last_ms): (i64, i64),
+        space: &Space,
+        is_compared: bool,
         choosers: &mut Choosers,
         random: &mut QueryRandom,
     ) -> Self {
@@ -79,8 +108,24 @@ impl DrawnQuestion {
                 let question = PastQuestion::Passed(window, region, wants_fixes);
                 Self { question, region: Some(sent) }
             }
+            PastKind::Replay | PastKind::Density => {
+                let window = window();
+                let (sent, region) = (random.below(2) == 0).then(|| choosers.region()).unzip();
+                if kind == PastKind::Replay {
+                    return Self { question: PastQuestion::Replay(window, region), region: sent };
+                }
+                let side = space.bounds().x_max.abs_diff(space.bounds().x_min);
+                let cell = side >> (1 + random.below(GRID_BITS.0));
+                // Rounded up: no step begins behind the last.
+                let steps = 1 + random.below(1 << GRID_BITS.1) as i64;
+                let step_ms = (window.1 - window.0) / steps + 1;
+                let step_ms = (random.below(2) == 0).then_some(step_ms);
+                let grid = PastGrid { cell: cell as i32, step_ms };
+                Self { question: PastQuestion::Density(window, region, grid), region: sent }
+            }
             PastKind::AsOf => {
-                if random.below(EVERYTHING_SHARE) == 0 {
+                let share = if is_compared { EVERYTHING_COMPARED_SHARE } else { EVERYTHING_SHARE };
+                if random.below(share) == 0 {
                     let question = PastQuestion::AsOf(moment_ms, Vec::new(), None);
                     return Self { question, region: None };
                 }
@@ -105,7 +150,8 @@ impl DrawnQuestion {
         &self,
         client: &Client,
         fleet: &str,
-    ) -> Result<(HistoryHeader, QueryAnswer), Error> {
+        space: &Space,
+    ) -> Result<(HistoryHeader, PastAnswer), Error> {
         let fleet = fleet.to_owned();
         let of = |(from_ms, to_ms): (i64, i64)| Some(TimeWindow { from_ms, to_ms });
         let mut stream = match &self.question {
@@ -130,6 +176,24 @@ impl DrawnQuestion {
                 };
                 client.passed(request).await?
             }
+            PastQuestion::Replay(window_ms, _) => {
+                let (region, window) = (self.region.clone(), of(*window_ms));
+                let request = ReplayRequest { fleet, filter: None, region, window, speed: 0.0 };
+                client.replay(request).await?
+            }
+            PastQuestion::Density(window_ms, _, PastGrid { cell, step_ms }) => {
+                let step = step_ms.map(|step_ms| from_millis(step_ms.cast_unsigned()));
+                let request = DensityRequest {
+                    fleet,
+                    filter: None,
+                    region: self.region.clone(),
+                    window: of(*window_ms),
+                    cell: space.to_api(*cell, 0).0,
+                    step,
+                };
+                let counts = client.density(request).await?;
+                return Ok((counts.header, PastAnswer::Squares(counts.squares)));
+            }
         };
         let mut answer = QueryAnswer::default();
         let header = stream.header().clone();
@@ -137,7 +201,7 @@ impl DrawnQuestion {
             answer.objects.extend(part.objects);
             answer.fixes.extend(part.fixes);
         }
-        Ok((header, answer))
+        Ok((header, PastAnswer::Rows(Box::new(answer))))
     }
 }
 

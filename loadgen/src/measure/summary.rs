@@ -130,6 +130,10 @@ pub struct PastCounts {
     pub as_of_ms: Percentiles,
     /// The same of passages.
     pub passed_ms: Percentiles,
+    /// The same of replays.
+    pub replay_ms: Percentiles,
+    /// The same of densities.
+    pub density_ms: Percentiles,
     /// Questions whose answers were compared with the oracle.
     pub verified_past_queries: u64,
 }
@@ -247,7 +251,7 @@ pub fn write_json(results: &impl Serialize, file: &Path) -> Result<(), LoadError
 
 impl PastCounts {
     /// Rows of the table.
-    fn rows(&self) -> [[String; 2]; 4] {
+    fn rows(&self) -> [[String; 2]; 6] {
         let counts = format!(
             "{} answered with {} rows, {} failed, {} verified",
             thousands(self.past_queries),
@@ -260,6 +264,8 @@ impl PastCounts {
             ["trajectory".to_owned(), self.trajectory_ms.to_string()],
             ["as of".to_owned(), self.as_of_ms.to_string()],
             ["passed".to_owned(), self.passed_ms.to_string()],
+            ["replay".to_owned(), self.replay_ms.to_string()],
+            ["density".to_owned(), self.density_ms.to_string()],
         ]
     }
 }

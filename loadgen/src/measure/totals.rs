@@ -82,6 +82,8 @@ impl Totals {
             PastKind::Trajectory => self.past.trajectory_ms = latency,
             PastKind::AsOf => self.past.as_of_ms = latency,
             PastKind::Passed => self.past.passed_ms = latency,
+            PastKind::Replay => self.past.replay_ms = latency,
+            PastKind::Density => self.past.density_ms = latency,
         }
         self.problems.extend(tally.failure);
     }

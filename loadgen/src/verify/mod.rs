@@ -14,5 +14,5 @@ pub mod verifier;
 pub use event::{Acked, Answered, Removed, SentRows};
 pub use ledger::Ledger;
 pub use past::Past;
-pub use past_answer::PastAnswered;
+pub use past_answer::{PastAnswer, PastAnswered};
 pub use verifier::{Verdict, Verifier, VerifierLink};

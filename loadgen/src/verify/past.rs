@@ -141,9 +141,14 @@ impl Past {
         rows
     }
 
-    /// The fixes in a region within a window, as of an epoch, by (time, object).
+    /// The fixes in a region, or anywhere, within a window, as of an epoch, by (time, object).
     #[must_use]
-    pub fn passed(&self, epoch: u64, region: &Region, window_ms: (i64, i64)) -> Vec<FixRow> {
+    pub fn passed(
+        &self,
+        epoch: u64,
+        region: Option<&Region>,
+        window_ms: (i64, i64),
+    ) -> Vec<FixRow> {
         let (from_ms, to_ms) = window_ms;
         let mut rows: Vec<FixRow> = Vec::new();
         if from_ms > to_ms {
@@ -157,7 +162,7 @@ impl Past {
                 _ => rows.push(row),
             }
         }
-        rows.retain(|row| region.contains(row.x, row.y));
+        rows.retain(|row| region.is_none_or(|region| region.contains(row.x, row.y)));
         rows
     }
 

@@ -2,14 +2,16 @@
 //!
 //! Comparison is exact; fixes of a passage may come in any order.
 
-use shoal_client::QueryAnswer;
+use std::collections::BTreeMap;
+
+use shoal_client::{DensitySquare, QueryAnswer};
 use shoal_codec::FixRow;
 use shoal_engine::Space;
 use shoal_proto::v1::{FixRecord, HistoryHeader};
 
 use super::difference::api_record;
 use super::past::Past;
-use crate::history::PastQuestion;
+use crate::history::{PastGrid, PastQuestion};
 
 /// The answer to a question about the past.
 #[derive(Clone, Debug)]
@@ -19,14 +21,34 @@ pub struct PastAnswered {
     /// Fleet, term, epoch and clock of the version that answered.
     pub header: HistoryHeader,
     /// The answer.
-    pub answer: QueryAnswer,
+    pub answer: PastAnswer,
+}
+
+/// An answer to a question about the past.
+#[derive(Clone, Debug)]
+pub enum PastAnswer {
+    /// Objects, or fixes.
+    Rows(Box<QueryAnswer>),
+    /// Of a density.
+    Squares(Vec<DensitySquare>),
+}
+
+impl PastAnswer {
+    /// Its rows or squares.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Rows(answer) => answer.objects.len(),
+            Self::Squares(squares) => squares.len(),
+        }
+    }
 }
 
 impl PastAnswered {
     /// Approximate bytes in memory.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.answer.objects.len() * (8 + size_of::<FixRecord>())
+        size_of::<Self>() + self.answer.rows() * (8 + size_of::<FixRecord>())
     }
 
     /// Whether the version still had everything that the question concerns.
@@ -41,6 +63,17 @@ impl PastAnswered {
 pub fn past_difference(space: &Space, past: &Past, answered: &PastAnswered) -> Option<String> {
     let PastAnswered { question, header, answer } = answered;
     let expected = expected(past, question, header.epoch);
+    let answer = match (question, answer) {
+        (PastQuestion::Density(window_ms, _, grid), PastAnswer::Squares(found)) => {
+            let right = squares(&expected, *window_ms, *grid);
+            return (*found != right).then(|| {
+                let (got, right) = (found.len(), right.len());
+                format!("{got} squares, expected {right}, or others; {question:?}")
+            });
+        }
+        (_, PastAnswer::Rows(answer)) => answer,
+        (_, PastAnswer::Squares(_)) => return Some("an answer has squares".to_owned()),
+    };
     if let PastQuestion::Passed(_, _, false) = question {
         let mut objects: Vec<u64> = expected.iter().map(|row| row.object).collect();
         objects.sort_unstable();
@@ -74,7 +107,8 @@ pub fn past_difference(space: &Space, past: &Past, answered: &PastAnswered) -> O
     })
 }
 
-/// The rows of an answer at an epoch, in the order of answers; passages by (time, object).
+/// The rows of an answer at an epoch, in the order of answers; passages by (time, object). The rows
+/// that a density counts.
 fn expected(past: &Past, question: &PastQuestion, epoch: u64) -> Vec<FixRow> {
     match question {
         PastQuestion::Trajectory(objects, window_ms) => {
@@ -90,8 +124,24 @@ fn expected(past: &Past, question: &PastQuestion, epoch: u64) -> Vec<FixRow> {
                 |row: &FixRow| region.as_ref().is_none_or(|region| region.contains(row.x, row.y));
             states.filter(is_inside).collect()
         }
-        PastQuestion::Passed(window_ms, region, _) => past.passed(epoch, region, *window_ms),
+        PastQuestion::Passed(window_ms, region, _) => past.passed(epoch, Some(region), *window_ms),
+        PastQuestion::Replay(window_ms, region) | PastQuestion::Density(window_ms, region, _) => {
+            past.passed(epoch, region.as_ref(), *window_ms)
+        }
     }
+}
+
+/// Rows counted by step and square.
+fn squares(rows: &[FixRow], (from_ms, _): (i64, i64), grid: PastGrid) -> Vec<DensitySquare> {
+    let mut counts: BTreeMap<(i64, i32, i32), u64> = BTreeMap::new();
+    for row in rows {
+        let step = |step_ms: i64| (row.time_ms - from_ms).div_euclid(step_ms) * step_ms;
+        let time_ms = from_ms + grid.step_ms.map_or(0, step);
+        let place = (time_ms, row.y.div_euclid(grid.cell), row.x.div_euclid(grid.cell));
+        *counts.entry(place).or_default() += 1;
+    }
+    let square = |((time_ms, row, column), fixes)| DensitySquare { time_ms, column, row, fixes };
+    counts.into_iter().map(square).collect()
 }
 
 fn distinct(objects: &[u64]) -> Vec<u64> {

@@ -33,7 +33,7 @@ async fn the_past_equals_that_of_the_oracle() {
             .await;
         assert!(summary.is_good(), "{flags}: {:?}", summary.problems);
         let (asked, verified) = (summary.past.past_queries, summary.past.verified_past_queries);
-        assert!(asked >= 1_200 && verified > asked / 2, "{flags}: {verified} of {asked} verified");
+        assert!(asked >= 2_000 && verified > asked / 2, "{flags}: {verified} of {asked} verified");
         assert!(summary.past.past_rows > 2_000, "{flags}: {} rows", summary.past.past_rows);
     }
     server.end().await;
@@ -44,7 +44,7 @@ async fn a_server_without_a_past_is_reported() {
     let server = InProcess::start().await;
     let flags = "--history-queries 2 --objects 100 --seconds 0.2 --rate 1000";
     let summary = server.run(flags).await;
-    assert!(summary.past.failed_past_queries >= 6 && !summary.is_good());
+    assert!(summary.past.failed_past_queries >= 10 && !summary.is_good());
     assert!(summary.problems.iter().any(|it| it.contains("history")), "{:?}", summary.problems);
     server.end().await;
 }

@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
-use shoal_client::{QueryAnswer, ServerError};
+use shoal_client::{DensitySquare, QueryAnswer, ServerError};
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::{EngineOptions, Model, Projection, Query, QueryKind, RowLimit, Space};
-use shoal_loadgen::history::PastQuestion;
+use shoal_loadgen::history::{PastGrid, PastQuestion};
 use shoal_loadgen::measure::Counters;
 use shoal_loadgen::verify::{
-    Acked, Answered, Past, PastAnswered, Removed, SentRows, Verdict, Verifier, VerifierLink,
+    Acked, Answered, Past, PastAnswer, PastAnswered, Removed, SentRows, Verdict, Verifier,
+    VerifierLink,
 };
 use shoal_proto::v1::{
     AnswerHeader, FixRecord, HistoryHeader, RefusedCount, RefusedRow, RemoveResponse, ReportAck,
@@ -335,7 +336,15 @@ fn trajectory(epoch: u64, epochs: &[u64]) -> PastAnswered {
     let header =
         HistoryHeader { fleet: "fleet".to_owned(), term: TERM, epoch, ..Default::default() };
     let question = PastQuestion::Trajectory(vec![5], (START_MS, START_MS + 100));
-    PastAnswered { question, header, answer }
+    PastAnswered { question, header, answer: PastAnswer::Rows(Box::new(answer)) }
+}
+
+/// The rows of an answer.
+fn found(answered: &mut PastAnswered) -> &mut QueryAnswer {
+    match &mut answered.answer {
+        PastAnswer::Rows(answer) => answer,
+        PastAnswer::Squares(_) => unreachable!("it is a trajectory"),
+    }
 }
 
 #[test]
@@ -362,13 +371,13 @@ fn every_kind_of_wrong_past_is_a_mismatch() {
         |it| it.header.epoch = 3,
         |it| it.header.term += 1,
         |it| it.header.fleet = "other".to_owned(),
-        |it| it.answer.fixes[1].x += 0.01,
-        |it| it.answer.objects[0] = 6,
+        |it| found(it).fixes[1].x += 0.01,
+        |it| found(it).objects[0] = 6,
         |it| {
-            it.answer.fixes.pop();
-            it.answer.objects.pop();
+            found(it).fixes.pop();
+            found(it).objects.pop();
         },
-        |it| it.answer.fixes.swap(0, 1),
+        |it| found(it).fixes.swap(0, 1),
     ];
     for (number, change) in wrong.into_iter().enumerate() {
         let found = verdict(|link| {
@@ -378,5 +387,23 @@ fn every_kind_of_wrong_past_is_a_mismatch() {
             link.past_answered(answered);
         });
         assert_eq!((found.past, found.mismatches), (1, 1), "change {number}");
+    }
+}
+
+#[test]
+fn squares_are_compared_with_the_fixes_of_the_oracle() {
+    for (fixes, mismatches) in [(2, 0), (3, 1)] {
+        let found = verdict(|link| {
+            (1..=3).for_each(|epoch| report_epoch(link, epoch));
+            let (row, mut answered) = (row(1), trajectory(2, &[]));
+            let grid = PastGrid { cell: 1 << 30, step_ms: None };
+            let window_ms = (START_MS, START_MS + 100);
+            answered.question = PastQuestion::Density(window_ms, None, grid);
+            let (column, row) = (row.x.div_euclid(1 << 30), row.y.div_euclid(1 << 30));
+            let square = DensitySquare { time_ms: START_MS, column, row, fixes };
+            answered.answer = PastAnswer::Squares(vec![square]);
+            link.past_answered(answered);
+        });
+        assert_eq!((found.past, found.mismatches), (1, mismatches), "{:?}", found.problems);
     }
 }
