@@ -9,7 +9,9 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 use shoal_codec::FixColumns;
-use shoal_history::{AsOf, AsOfQuery, Everywhere, QueryBudget, RowFilter, Scan, Trajectory};
+use shoal_history::{
+    AsOf, AsOfQuery, Everywhere, Objects, QueryBudget, RowFilter, Scan, Trajectory,
+};
 
 use super::filters::{Circle, Rectangle, Speeds};
 use super::options::{Experiment, Options};
@@ -139,7 +141,8 @@ impl Question {
             Self::AsOf { time_ms } => Ok(Answer::of_rows(&as_of(past, time_ms)?)),
             Self::Passed { x, y, radius, from_ms, to_ms } => {
                 let circle = Circle { x, y, radius };
-                let objects = Scan::new(version, (from_ms, to_ms), circle, budget).objects()?;
+                let scan = Scan::new(version, (from_ms, to_ms), circle, budget);
+                let objects = Objects::new(scan).all()?;
                 let sum = objects.iter().map(|object| *object as i64).sum();
                 Ok(Answer { count: objects.len() as u64, sum })
             }

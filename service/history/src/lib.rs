@@ -35,8 +35,8 @@ pub use key_tree::{FAN_OUT, LEAF_BYTES, LEVELS_MAX, ObjectTime, TreeKey, TreeSha
 pub use manifest::Watermark;
 pub use partition::Partition;
 pub use query::{
-    AsOf, AsOfQuery, Density, DensityCell, DensityGrid, Everywhere, QueryBudget, Replay, RowFilter,
-    Scan, Trajectory,
+    AsOf, AsOfQuery, Density, DensityCell, DensityGrid, Everywhere, Objects, QueryBudget, Replay,
+    RowFilter, Scan, Trajectory,
 };
 pub use run::{PageMemory, RunEntry, Zone};
 pub use run_device::{RunDevice, RunObject, RunPages};

@@ -168,7 +168,7 @@ mod tests {
         let totals: Vec<u64> = set.iter().map(|answer| answer.total).collect();
         assert_eq!(totals, [1, 5]);
         let shared = JobAnswers::new(Arc::new(set), 1, 1, (7, 5, 50), 0);
-        let workers = FairWorkers::start(1).unwrap();
+        let workers = FairWorkers::start("worker", 1).unwrap();
         let detached = shared.detached(&workers, Requester::PROCESS).await.unwrap();
         assert_eq!(Arc::strong_count(&objects), 1);
         assert_eq!((detached.get(0).objects, detached.get(0).total), (&[1, 2, 3][..], 5));

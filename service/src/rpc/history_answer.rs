@@ -1,11 +1,13 @@
-//! Runs a query of the history in turns on threads that may block, and streams its answer.
+//! Runs a query of the history in turns on threads of a low priority, and streams its answer.
 //!
 //! A query waits for memory of the budget of all answers, so that few are in progress and clients
-//! have theirs in turn. A turn ends with a chunk of rows or after [`HISTORY_TURN_MS`]; then other
+//! have theirs in turn. A scan is cut into parts, of which several have a turn at once: it takes the
+//! cores that others leave. A turn ends with a chunk of rows or after [`HISTORY_TURN_MS`]; then other
 //! queries have theirs. Between turns a query holds no thread: a client that reads slowly delays
 //! nobody. A query whose client has left is cancelled within its turn, and freed by a thread that
 //! may block.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,16 +31,25 @@ use crate::answer_budget::AnswerRoom;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{
-    CHUNK_BYTES_TARGET, HISTORY_ANSWER_SHARE, HISTORY_QUERY_BYTES_MAX, HISTORY_QUERY_BYTES_MIN,
+    CHUNK_BYTES_TARGET, HISTORY_ANSWER_SHARE, HISTORY_PART_BLOCKS_MIN, HISTORY_PART_BYTES,
+    HISTORY_PARTS_AT_ONCE_MAX, HISTORY_PARTS_MAX, HISTORY_QUERY_BYTES_MAX, HISTORY_QUERY_BYTES_MIN,
     HISTORY_QUERY_SHARE, HISTORY_TILES_MAX, HISTORY_TURN_MS,
 };
 use crate::persistence::PastVersion;
+use crate::shares::{FairWorkers, Requester};
 
 /// Rows of a message.
 pub(super) const CHUNK_ROWS: usize = CHUNK_BYTES_TARGET / (size_of::<u64>() + RECORD_BYTES_MAX);
 
 /// Appends the next rows of a query, possibly none; false at the end.
 pub(super) type Step<R> = Box<dyn FnMut(&mut R) -> Result<bool, HistoryError> + Send>;
+
+/// A step of a query.
+pub(super) fn query_step<R>(
+    step: impl FnMut(&mut R) -> Result<bool, HistoryError> + Send + 'static,
+) -> Step<R> {
+    Box::new(step)
+}
 
 /// The memory that a query takes: of its share, and of that for all answers.
 pub(super) type PastRoom = Arc<[AnswerRoom; 2]>;
@@ -71,6 +82,8 @@ pub(super) struct PastQuery {
     bytes_max: u64,
     /// Memory that its rows may take.
     rows_bytes: u64,
+    /// Parts that may have a turn at the same time.
+    at_once: usize,
     cancel: CancelOnDrop,
 }
 
@@ -135,8 +148,8 @@ impl PastQuery {
         let window_ms = (i64::MIN, i64::MAX);
         let of_all = context.limits.answer_bytes_max as u64 / HISTORY_ANSWER_SHARE;
         let bytes_max = HISTORY_QUERY_BYTES_MAX.min(of_all / HISTORY_QUERY_SHARE);
-        let (call, rows_bytes) = (call.clone(), 0);
-        Ok(Self { call, past, window_ms, bytes_max, rows_bytes, fleet, cancel })
+        let (call, rows_bytes, at_once) = (call.clone(), 0, 1);
+        Ok(Self { call, past, window_ms, bytes_max, rows_bytes, at_once, fleet, cancel })
     }
 
     /// Asks for times between two: the header states the gaps that meet them.
@@ -164,12 +177,24 @@ impl PastQuery {
         QueryBudget::new(HISTORY_TILES_MAX, rows, self.cancel.0.clone())
     }
 
+    /// Into how many parts a scan of so many blocks is cut. Some of them have a turn at once: two for
+    /// each core, so that none waits for the slowest, as far as memory allows.
+    pub(super) fn parts(&mut self, context: &ServiceContext, blocks: usize) -> usize {
+        let parts = (blocks / HISTORY_PART_BLOCKS_MIN).clamp(1, HISTORY_PARTS_MAX);
+        let left = self.bytes_max.saturating_sub(HISTORY_QUERY_BYTES_MIN + self.rows_bytes);
+        let fitting = 1 + (left / HISTORY_PART_BYTES) as usize;
+        self.at_once = parts.min(2 * context.cores).min(HISTORY_PARTS_AT_ONCE_MAX).min(fitting);
+        parts
+    }
+
     /// Waits for the memory that the query may take, in turn with the other queries.
     ///
     /// # Errors
     /// [`ServiceError::Busy`] if other answers hold it for too long.
     pub(super) async fn room(&self, context: &ServiceContext) -> Result<PastRoom, ServiceError> {
-        let bytes = (HISTORY_QUERY_BYTES_MIN + self.rows_bytes).min(self.bytes_max);
+        let parts_bytes = (self.at_once as u64 - 1) * HISTORY_PART_BYTES;
+        let bytes = HISTORY_QUERY_BYTES_MIN + self.rows_bytes + parts_bytes;
+        let bytes = bytes.min(self.bytes_max);
         let client = self.call.client();
         // The share first: other answers do not wait behind queries that wait for it.
         let share = context.history_answers.room_in_turn(client, bytes).await;
@@ -179,15 +204,15 @@ impl PastQuery {
         Ok(Arc::new([share, room]))
     }
 
-    /// Runs the query and streams its answer. `message` makes a message of some rows; the first one
-    /// has the header.
+    /// Runs the parts of the query and streams its answer. `message` makes a message of some rows; the
+    /// first one has the header.
     ///
     /// # Errors
     /// [`ServiceError::Busy`], [`ServiceError::ShuttingDown`].
     pub(super) fn answer<R: Rows, T: Send + 'static>(
         self,
         context: &ServiceContext,
-        step: Step<R>,
+        steps: Vec<Step<R>>,
         message: impl Fn(&Space, Option<v1::HistoryHeader>, &R, Range<usize>) -> T + Send + 'static,
         deadline: Deadline,
     ) -> Result<Response<ChunkStream<T>>, ServiceError> {
@@ -198,16 +223,18 @@ impl PastQuery {
                 Ok(room) => room,
                 Err(error) => return Ok(Err(error.into())),
             };
-            let mut turns = Turns::new(context, step, room);
+            let mut turns = Turns::new(&self, &context, steps, room);
             loop {
-                let rows = match turns.next().await {
-                    Ok(Some(rows)) => rows,
+                let found = match turns.next().await {
+                    Ok(Some(found)) => found,
                     Ok(None) => break,
                     Err(error) => return Ok(Err(error.into())),
                 };
-                for from in (0..rows.len()).step_by(CHUNK_ROWS) {
-                    let to = rows.len().min(from + CHUNK_ROWS);
-                    sender.send(message(space, header.take(), &rows, from..to)).await?;
+                for rows in found {
+                    for from in (0..rows.len()).step_by(CHUNK_ROWS) {
+                        let to = rows.len().min(from + CHUNK_ROWS);
+                        sender.send(message(space, header.take(), &rows, from..to)).await?;
+                    }
                 }
             }
             if header.is_some() {
@@ -260,22 +287,34 @@ where
     })))
 }
 
-/// Runs the steps of a query in turns.
+/// Runs the parts of a query in turns.
 pub(super) struct Turns<R: 'static> {
-    context: ServiceContext,
-    /// Absent at the end.
-    step: Option<Step<R>>,
-    /// The memory of the step and of the rows that it returned.
+    workers: FairWorkers,
+    client: Requester,
+    /// What has not been returned, in the order of the answer.
+    parts: VecDeque<Part<R>>,
+    /// Parts that have a turn at the same time, at most.
+    at_once: usize,
+    /// The memory of the parts and of the rows that they returned.
     room: PastRoom,
+}
+
+/// A part of a query.
+struct Part<R> {
+    /// Absent at its end.
+    step: Option<Step<R>>,
+    /// What its last turn found, while parts before it go on.
+    found: Option<R>,
 }
 
 impl<R: 'static> Drop for Turns<R> {
     fn drop(&mut self) {
         // Its sets may be large. Their memory is taken until they are gone.
-        if let (Some(step), Ok(runtime)) = (self.step.take(), Handle::try_current()) {
-            let room = self.room.clone();
+        if let (false, Ok(runtime)) = (self.parts.is_empty(), Handle::try_current()) {
+            let (steps, room) = (self.parts.drain(..).map(|part| part.step), self.room.clone());
+            let steps: Vec<_> = steps.collect();
             runtime.spawn_blocking(move || {
-                drop(step);
+                drop(steps);
                 drop(room);
             });
         }
@@ -283,28 +322,53 @@ impl<R: 'static> Drop for Turns<R> {
 }
 
 impl<R: Rows> Turns<R> {
-    pub(super) fn new(context: ServiceContext, step: Step<R>, room: PastRoom) -> Self {
-        Self { context, step: Some(step), room }
+    pub(super) fn new(
+        query: &PastQuery,
+        context: &ServiceContext,
+        steps: Vec<Step<R>>,
+        room: PastRoom,
+    ) -> Self {
+        let part = |step| Part { step: Some(step), found: None };
+        Self {
+            workers: context.history_workers.clone(),
+            client: query.call.client(),
+            parts: steps.into_iter().map(part).collect(),
+            at_once: query.at_once,
+            room,
+        }
     }
 
-    /// The rows of the next turn, possibly none; nothing at the end.
+    /// The rows of the next turns in the order of the answer, possibly none; nothing at the end.
     ///
     /// # Errors
     /// [`ServiceError::History`], [`ServiceError::ShuttingDown`].
-    pub(super) async fn next(&mut self) -> Result<Option<R>, ServiceError> {
-        let Some(step) = self.step.take() else { return Ok(None) };
-        let permit = self.context.history_steps.clone().acquire_owned().await;
-        let permit = permit.map_err(|_| ServiceError::ShuttingDown)?;
-        let room = self.room.clone();
-        let turn = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            // Behind the step, which is dropped here if nobody waits for it any more.
-            (turn(step), room)
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<R>>, ServiceError> {
+        if self.parts.is_empty() {
+            return Ok(None);
+        }
+        let Self { workers, client, parts, at_once, room } = self;
+        // A part whose rows wait has no turn: its memory is bounded.
+        let first = parts.iter_mut().take(*at_once).filter(|part| part.found.is_none());
+        let begun = first.filter_map(|part| {
+            let (step, room) = (part.step.take()?, room.clone());
+            // Behind the step, which is dropped there if nobody waits for it any more.
+            Some((part, workers.begin(*client, move || (turn(step), room))))
         });
-        let (turned, _) = turn.await.map_err(|_| ServiceError::ShuttingDown)?;
-        let (step, rows) = turned?;
-        self.step = step;
-        Ok(Some(rows))
+        let begun: Vec<_> = begun.collect();
+        for (part, turned) in begun {
+            let (turned, _) = turned.await.map_err(|_| ServiceError::ShuttingDown)?;
+            let (step, found) = turned?;
+            (part.step, part.found) = (step, Some(found));
+        }
+        let mut found = Vec::new();
+        while let Some(part) = parts.front_mut() {
+            found.extend(part.found.take());
+            if part.step.is_some() {
+                break;
+            }
+            parts.pop_front();
+        }
+        Ok(Some(found))
     }
 }
 

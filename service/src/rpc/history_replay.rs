@@ -14,7 +14,7 @@ use tonic::{Response, Status};
 
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
-use super::history_answer::{CHUNK_ROWS, PastQuery, Turns, fixes, stream};
+use super::history_answer::{CHUNK_ROWS, PastQuery, Turns, fixes, query_step, stream};
 use super::past_filter::PastFilter;
 use super::service_context::ServiceContext;
 use crate::access::Call;
@@ -118,15 +118,17 @@ impl PacedReplay {
             held = Some(room.clone());
             let version = query.version().clone();
             let mut replay = Replay::new(version, window_ms, self.filter.clone(), budget);
-            let step = Box::new(move |rows: &mut FixColumns| replay.next(rows));
-            let mut turns = Turns::new(context.clone(), step, room);
+            let steps = vec![query_step(move |rows: &mut FixColumns| replay.next(rows))];
+            let mut turns = Turns::new(&query, context, steps, room);
             loop {
-                let rows = match turns.next().await {
-                    Ok(Some(rows)) => rows,
+                let found = match turns.next().await {
+                    Ok(Some(found)) => found,
                     Ok(None) => break,
                     Err(error) => return Ok(Err(error.into())),
                 };
-                self.send_rows(pace, &mut header, &rows, sender).await?;
+                for rows in found {
+                    self.send_rows(pace, &mut header, &rows, sender).await?;
+                }
             }
             drop((turns, query));
             wait(pace, &mut header, end_ms, sender).await?;

@@ -1,13 +1,13 @@
 //! `HistoryService`: requests become queries of one version of the history.
 //! `history_answer` runs them, `history_replay` those at a given rate.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
+use std::ops::Range;
 
-use shoal_codec::FixColumns;
 use shoal_engine::Space;
 use shoal_engine::limits::GET_OBJECTS_MAX;
 use shoal_history::{
-    AsOf, AsOfQuery, Density, DensityCell, DensityGrid, HistoryError, Replay, Scan, Trajectory,
+    AsOf, AsOfQuery, Density, DensityCell, DensityGrid, Objects, Replay, Scan, Trajectory,
 };
 use shoal_proto::v1;
 use shoal_proto::v1::history_service_server::HistoryService;
@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status};
 use super::chunk_stream::ChunkStream;
 use super::deadline::Deadline;
 use super::duration::millis;
-use super::history_answer::{PastChunk, PastQuery, Step, fixes};
+use super::history_answer::{PastChunk, PastQuery, fixes, query_step};
 use super::history_replay::{PacedReplay, speed_of};
 use super::past_filter::PastFilter;
 use super::position_service::{at_most, remove as remove_objects};
@@ -51,8 +51,8 @@ impl HistoryService for ServiceContext {
         let budget = query.budget(Trajectory::ROW_BYTES, HISTORY_ROWS_MAX);
         let version = query.version().clone();
         let mut track = Trajectory::new(version, &objects, window_ms, every_ms, budget);
-        let step = Box::new(move |rows: &mut _| track.next(rows));
-        Ok(query.answer(self, step, fixes, deadline)?)
+        let steps = vec![query_step(move |rows: &mut _| track.next(rows))];
+        Ok(query.answer(self, steps, fixes, deadline)?)
     }
 
     async fn passed(
@@ -69,21 +69,24 @@ impl HistoryService for ServiceContext {
         let mut query = query.within(window_ms);
         let projection = v1::Projection::try_from(projection);
         let rows_max = if projection == Ok(v1::Projection::Fixes) { 1 } else { HISTORY_ROWS_MAX };
-        let budget = query.budget(ID_BYTES, rows_max);
-        let mut scan = Scan::new(query.version().clone(), window_ms, filter, budget);
+        let budget = query.budget(Objects::<PastFilter>::ROW_BYTES, rows_max);
+        let scan = Scan::new(query.version().clone(), window_ms, filter, budget);
+        let parts = query.parts(self, scan.blocks());
         let answer = match projection {
             Ok(v1::Projection::Fixes) => {
-                let step = Box::new(move |rows: &mut _| scan.next(rows));
-                query.answer(self, step, fixes, deadline)
+                let parts = scan.split(parts).into_iter();
+                let steps = parts.map(|mut part| query_step(move |rows: &mut _| part.next(rows)));
+                query.answer(self, steps.collect(), fixes, deadline)
             }
-            Ok(v1::Projection::Unspecified | v1::Projection::Ids) => query.answer(
-                self,
-                ids(scan, rows_max),
-                |_, header, found: &Vec<_>, range| {
+            Ok(v1::Projection::Unspecified | v1::Projection::Ids) => {
+                let parts = Objects::split(scan, parts).into_iter();
+                let steps =
+                    parts.map(|mut part| query_step(move |objects: &mut _| part.next(objects)));
+                let message = |_: &Space, header, found: &Vec<u64>, range: Range<usize>| {
                     PastChunk::new(header, found[range].to_vec(), Vec::new())
-                },
-                deadline,
-            ),
+                };
+                query.answer(self, steps.collect(), message, deadline)
+            }
             Ok(v1::Projection::Count) | Err(_) => {
                 let problem = "must be PROJECTION_IDS or PROJECTION_FIXES";
                 return Err(ServiceError::field("projection", problem).into());
@@ -110,8 +113,8 @@ impl HistoryService for ServiceContext {
         let budget = query.budget(AsOf::<PastFilter>::ROW_BYTES, rows_max);
         let (version, moment) = (query.version().clone(), AsOfQuery { time_ms, ttl_ms, objects });
         let mut states = AsOf::new(version, moment, filter, budget);
-        let step = Box::new(move |rows: &mut _| states.next(rows));
-        Ok(query.answer(self, step, fixes, deadline)?)
+        let steps = vec![query_step(move |rows: &mut _| states.next(rows))];
+        Ok(query.answer(self, steps, fixes, deadline)?)
     }
 
     async fn replay(
@@ -134,8 +137,8 @@ impl HistoryService for ServiceContext {
         let rows_max = version.rows_of_fullest(window_ms).min(HISTORY_REPLAY_ROWS_MAX);
         let budget = query.budget(Replay::<PastFilter>::ROW_BYTES, rows_max);
         let mut replay = Replay::new(version, window_ms, filter, budget);
-        let step = Box::new(move |rows: &mut _| replay.next(rows));
-        Ok(query.answer(self, step, fixes, deadline)?)
+        let steps = vec![query_step(move |rows: &mut _| replay.next(rows))];
+        Ok(query.answer(self, steps, fixes, deadline)?)
     }
 
     async fn density(
@@ -160,11 +163,13 @@ impl HistoryService for ServiceContext {
         let budget = query.budget(Density::<PastFilter>::ROW_BYTES, HISTORY_ROWS_MAX);
         let scan = Scan::new(query.version().clone(), window_ms, filter, budget);
         let grid = DensityGrid { cell_quanta, step_ms };
-        let mut density = Density::new(scan, grid).map_err(ServiceError::from)?;
-        let step = Box::new(move |cells: &mut Vec<DensityCell>| density.next(cells));
-        let message =
-            move |_: &Space, header, cells: &Vec<_>, range| squares(side, header, &cells[range]);
-        Ok(query.answer(self, step, message, deadline)?)
+        let parts = query.parts(self, scan.blocks());
+        let parts = Density::split(scan, grid, parts).map_err(ServiceError::from)?.into_iter();
+        let steps = parts.map(|mut part| query_step(move |cells: &mut _| part.next(cells)));
+        let message = move |_: &Space, header, cells: &Vec<DensityCell>, range| {
+            squares(side, header, &cells[range])
+        };
+        Ok(query.answer(self, steps.collect(), message, deadline)?)
     }
 
     async fn erase(
@@ -212,26 +217,6 @@ fn window_of(sent: Option<v1::TimeWindow>) -> Result<(i64, i64), ServiceError> {
         return Err(ServiceError::field("window", problem));
     }
     Ok((from_ms, to_ms))
-}
-
-/// Memory of an id in an ordered set whose nodes are half full, and in the answer.
-const ID_BYTES: usize = 4 * size_of::<u64>();
-
-/// The objects of a scan, ascending: all at the end.
-fn ids(mut scan: Scan<PastFilter>, rows_max: usize) -> Step<Vec<u64>> {
-    let (mut known, mut rows) = (BTreeSet::new(), FixColumns::new());
-    Box::new(move |objects: &mut Vec<u64>| {
-        rows.clear();
-        let has_more = scan.next(&mut rows)?;
-        known.extend(rows.object.iter().copied());
-        if known.len() > rows_max {
-            return Err(HistoryError::Budget { unit: "objects", limit: rows_max as u64 });
-        }
-        if !has_more {
-            objects.extend(&known);
-        }
-        Ok(has_more)
-    })
 }
 
 /// The side of a square in quanta.

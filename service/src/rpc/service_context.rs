@@ -37,8 +37,9 @@ pub struct ServiceContext {
     pub(super) follow_budget: FollowBudget,
     /// For what takes long.
     pub(super) workers: FairWorkers,
-    /// Steps of queries of the history that run at once.
-    pub(super) history_steps: Arc<Semaphore>,
+    /// For the steps of queries of the history.
+    pub(super) history_workers: FairWorkers,
+    pub(super) cores: usize,
     stopping: watch::Receiver<bool>,
 }
 
@@ -72,11 +73,10 @@ impl ServiceContext {
         let history_bytes = limits.answer_bytes_max as u64 / HISTORY_ANSWER_SHARE;
         let history_answers = Arc::new(AnswerBudget::new(history_bytes, Gauge::default()));
         let streams = Arc::new(Semaphore::new(limits.streams_max));
-        // Live traffic keeps the other half.
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let history_steps = Arc::new(Semaphore::new((cores / 2).max(1)));
         let vertices = FairPlaces::new(QUERY_VERTICES_MAX);
-        let workers = FairWorkers::start(cores)?;
+        let workers = FairWorkers::start("worker", cores)?;
+        let history_workers = FairWorkers::start("past", cores)?;
         let follow_budget = FollowBudget::new(limits.follower_bytes_max);
         Ok(Self {
             registry,
@@ -89,7 +89,8 @@ impl ServiceContext {
             vertices,
             follow_budget,
             workers,
-            history_steps,
+            history_workers,
+            cores,
             stopping,
         })
     }

@@ -55,15 +55,15 @@ impl Drop for End {
 }
 
 impl FairWorkers {
-    /// Starts so many threads.
+    /// Starts so many threads, whose names begin with `name`.
     ///
     /// # Errors
     /// [`ServiceError::Io`].
-    pub(crate) fn start(threads: usize) -> Result<Self, ServiceError> {
+    pub(crate) fn start(name: &str, threads: usize) -> Result<Self, ServiceError> {
         let workers = Self(Arc::new(End(Arc::default())));
         for thread in 0..threads {
             let shared = workers.0.0.clone();
-            spawn_background(format!("worker-{thread}"), move || shared.run())?;
+            spawn_background(format!("{name}-{thread}"), move || shared.run())?;
         }
         Ok(workers)
     }
@@ -77,6 +77,16 @@ impl FairWorkers {
         client: Requester,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ServiceError> {
+        self.begin(client, work).await.map_err(|_| ServiceError::ShuttingDown)
+    }
+
+    /// As [`Self::run`], for work that waits for its turn beside other work of the caller. Without an
+    /// answer the threads have ended, or the work panicked.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        client: Requester,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
         let (reply, done) = oneshot::channel();
         let work = move || {
             if !reply.is_closed() {
@@ -87,7 +97,7 @@ impl FairWorkers {
         let shared = &self.0.0;
         shared.lock().waiting.push(client, 0, Box::new(work));
         shared.wake.notify_one();
-        done.await.map_err(|_| ServiceError::ShuttingDown)
+        done
     }
 }
 
@@ -122,7 +132,7 @@ mod tests {
 
     #[tokio::test]
     async fn clients_are_served_in_turn_by_the_time_they_took() {
-        let workers = FairWorkers::start(1).unwrap();
+        let workers = FairWorkers::start("worker", 1).unwrap();
         let (open, gate) = mpsc::channel::<()>();
         let (busy, other) = (Requester::at(1), Requester::at(2));
         let (order, served) = mpsc::channel();
@@ -149,7 +159,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_fails_its_caller_alone_and_abandoned_work_is_not_done() {
-        let workers = FairWorkers::start(1).unwrap();
+        let workers = FairWorkers::start("worker", 1).unwrap();
         let failed = workers.run(Requester::PROCESS, || panic!("a test")).await;
         assert!(matches!(failed, Err(ServiceError::ShuttingDown)));
         let (open, gate) = mpsc::channel::<()>();

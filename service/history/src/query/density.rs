@@ -6,6 +6,7 @@ use shoal_codec::{Column, ColumnSet};
 
 use super::row_filter::RowFilter;
 use super::scan::Scan;
+use super::together::Together;
 use crate::error::HistoryError;
 
 const PLACES: ColumnSet = ColumnSet::NONE.with(Column::Time).with(Column::X).with(Column::Y);
@@ -38,21 +39,44 @@ pub struct DensityCell {
 pub struct Density<F> {
     scan: Scan<F>,
     grid: DensityGrid,
-    /// By first time of the step, row and column.
-    counts: HashMap<(i64, i32, i32), u64>,
+    counts: Together<HashMap<Place, u64>>,
+    /// Of the last tiles; those of one place may follow each other.
+    found: Vec<(Place, u64)>,
 }
+
+/// First time of the step, row and column.
+type Place = (i64, i32, i32);
 
 impl<F: RowFilter> Density<F> {
     /// Memory that each row of the budget, a power of two, takes at most: a square in a table that
     /// doubles, and in the answer.
-    pub const ROW_BYTES: usize =
-        3 * (size_of::<((i64, i32, i32), u64)>() + 1) + size_of::<DensityCell>();
+    pub const ROW_BYTES: usize = 3 * (size_of::<(Place, u64)>() + 1) + size_of::<DensityCell>();
 
     /// Begins to count.
     ///
     /// # Errors
     /// [`HistoryError::Input`] for a grid of size 0.
-    pub fn new(scan: Scan<F>, grid: DensityGrid) -> Result<Self, HistoryError> {
+    ///
+    /// # Panics
+    /// If the scan has begun.
+    pub fn new(scan: Scan<F>, grid: DensityGrid) -> Result<Self, HistoryError>
+    where
+        F: Clone,
+    {
+        Ok(Self::split(scan, grid, 1)?.pop().expect("a scan has a part"))
+    }
+
+    /// As [`Scan::split`]. The part that ends last has all squares.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    ///
+    /// # Panics
+    /// As [`Scan::split`].
+    pub fn split(scan: Scan<F>, grid: DensityGrid, parts: usize) -> Result<Vec<Self>, HistoryError>
+    where
+        F: Clone,
+    {
         let DensityGrid { cell_quanta, step_ms } = grid;
         if cell_quanta == 0 || step_ms.is_some_and(|step_ms| step_ms <= 0) {
             let reason = format!(
@@ -60,17 +84,20 @@ impl<F: RowFilter> Density<F> {
             );
             return Err(HistoryError::Input(reason));
         }
-        Ok(Self { scan, grid, counts: HashMap::new() })
+        let scans = scan.split(parts);
+        let counts = Together::of(scans.len());
+        let of_part = |(scan, counts)| Self { scan, grid, counts, found: Vec::new() };
+        Ok(scans.into_iter().zip(counts).map(of_part).collect())
     }
 
-    /// Counts some rows. At the end it returns false and has appended all squares, (time, row,
-    /// column) ascending.
+    /// Counts some rows. At the end it returns false, and the last part has appended all squares,
+    /// (time, row, column) ascending.
     ///
     /// # Errors
     /// As [`Scan::next`]; [`HistoryError::Budget`] if squares and steps are more than the rows of
     /// the budget.
     pub fn next(&mut self, out: &mut Vec<DensityCell>) -> Result<bool, HistoryError> {
-        let Self { scan, grid, counts } = self;
+        let Self { scan, grid, counts, found } = self;
         let (side, (from_ms, _)) = (i64::from(grid.cell_quanta), scan.window_ms());
         let step_ms = grid.step_ms.map(i64::unsigned_abs);
         // The window may be longer than an i64 can say.
@@ -80,30 +107,25 @@ impl<F: RowFilter> Density<F> {
         };
         let square = |value: i32| i64::from(value).div_euclid(side) as i32;
         // Rows of an object follow each other, and mostly lie in one square.
-        let mut same = ((0, 0, 0), 0);
         let more = scan.visit(PLACES, |rows, row| {
             let place = (begin(rows.time_ms[row]), square(rows.y[row]), square(rows.x[row]));
-            if place != same.0 {
-                add(counts, same);
-                same = (place, 0);
+            match found.last_mut() {
+                Some((last, fixes)) if *last == place => *fixes += 1,
+                _ => found.push((place, 1)),
             }
-            same.1 += 1;
         })?;
         if more {
-            add(counts, same);
+            let mut counts = counts.lock();
+            for (place, fixes) in found.drain(..) {
+                *counts.entry(place).or_default() += fixes;
+            }
             scan.hold("squares and steps", counts.len())?;
             return Ok(true);
         }
         let first = out.len();
         let cell = |((time_ms, row, column), fixes)| DensityCell { time_ms, row, column, fixes };
-        out.extend(counts.drain().map(cell));
+        out.extend(counts.end().unwrap_or_default().into_iter().map(cell));
         out[first..].sort_unstable();
         Ok(false)
-    }
-}
-
-fn add(counts: &mut HashMap<(i64, i32, i32), u64>, (place, fixes): ((i64, i32, i32), u64)) {
-    if fixes > 0 {
-        *counts.entry(place).or_default() += fixes;
     }
 }

@@ -4,7 +4,6 @@
 //! selected; what zones prove is not tested. A row that a newer run of its partition replaces is
 //! not returned, whatever its replacement is.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -88,8 +87,14 @@ impl<F: RowFilter> Scan<F> {
         &self.version
     }
 
-    /// Cuts a scan that has not begun into `parts` for as many threads, by whole blocks; some may
-    /// be empty. Their answers one after another are that of the scan. They share its budget of
+    /// Blocks of the runs that it has not begun to read.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.pieces.iter().map(ScanPiece::blocks).sum()
+    }
+
+    /// Cuts a scan that has not begun into at most `parts` for as many threads, at least one, by
+    /// whole blocks. Their answers one after another are that of the scan. They share its budget of
     /// tiles.
     ///
     /// # Panics
@@ -111,6 +116,7 @@ impl<F: RowFilter> Scan<F> {
             found: None,
             flags: Vec::new(),
         };
+        let parts = parts.min(self.blocks()).max(usize::from(parts > 0));
         cut(&self.pieces, parts).into_iter().map(part).collect()
     }
 
@@ -264,21 +270,6 @@ impl<F: RowFilter> Scan<F> {
                 .sum::<u64>();
         }
         Ok(count)
-    }
-
-    /// The objects with a match, ascending.
-    ///
-    /// # Errors
-    /// As [`Self::next`]; [`HistoryError::Budget`] if they are more than the rows of the budget.
-    pub fn objects(mut self) -> Result<Vec<u64>, HistoryError> {
-        let (mut objects, mut found) = (BTreeSet::new(), Vec::new());
-        while self.visit(OBJECTS, |rows, row| found.push(rows.object[row]))? {
-            // Rows of an object follow each other.
-            found.dedup();
-            objects.extend(found.drain(..));
-            self.budget.hold("objects", objects.len())?;
-        }
-        Ok(objects.into_iter().collect())
     }
 
     /// First and last time.

@@ -35,7 +35,7 @@ impl ScanPiece {
         self.runs[self.run + 1..].iter()
     }
 
-    fn blocks(&self) -> usize {
+    pub(super) fn blocks(&self) -> usize {
         self.tiles.len().div_ceil(BLOCK_TILES)
     }
 

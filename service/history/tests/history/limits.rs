@@ -7,7 +7,7 @@ use shoal_codec::{FixColumns, FixRow};
 use shoal_history::limits::ERASING_MAX;
 use shoal_history::{
     AsOf, AsOfQuery, Batch, Density, DensityGrid, Everywhere, HistoryError, HistoryOptions,
-    HistoryWriter, QueryBudget, Replay, Scan,
+    HistoryWriter, Objects, QueryBudget, Replay, Scan,
 };
 
 use crate::world::{
@@ -35,7 +35,7 @@ fn a_query_ends_at_its_budget_and_when_it_is_cancelled() {
     assert!(matches!(error, HistoryError::Budget { unit: "tiles", limit: 2 }), "{error}");
 
     let budget = || QueryBudget::new(u64::MAX, 100, flag.clone());
-    let objects = Scan::new(world.version(), WHOLE, Everywhere, budget()).objects();
+    let objects = Objects::new(Scan::new(world.version(), WHOLE, Everywhere, budget())).all();
     assert!(matches!(objects, Err(HistoryError::Budget { unit: "objects", limit: 100 })));
     let grid = DensityGrid { cell_quanta: 1, step_ms: Some(1) };
     let scan = || Scan::new(world.version(), WHOLE, Everywhere, budget());

@@ -5,7 +5,9 @@
 
 use shoal_codec::{Column, ColumnSet, ColumnValues, FixColumns, FixRow};
 use shoal_history::limits::TILE_ROWS;
-use shoal_history::{Everywhere, QueryBudget, RowFilter, Scan, Zone};
+use shoal_history::{
+    Density, DensityGrid, Everywhere, HistoryError, Objects, QueryBudget, RowFilter, Scan, Zone,
+};
 
 use crate::scale::seeds;
 use crate::world::{Shape, Step, World, rows};
@@ -162,7 +164,7 @@ fn filters_of_one_column_parts_and_counts_equal_a_test_of_every_row() {
             let mut objects: Vec<u64> = expected.iter().map(|row| row.object).collect();
             objects.sort_unstable();
             objects.dedup();
-            assert_eq!(scan().objects().unwrap(), objects, "{name}");
+            assert_eq!(Objects::new(scan()).all().unwrap(), objects, "{name}");
 
             let parts = 1 + world.below(9);
             let found: Vec<_> = std::thread::scope(|scope| {
@@ -173,8 +175,33 @@ fn filters_of_one_column_parts_and_counts_equal_a_test_of_every_row() {
             assert_eq!(found, expected, "{name} in {parts} parts");
             let counts = scan().split(parts).into_iter().map(|part| part.count().unwrap());
             assert_eq!(counts.sum::<u64>(), expected.len() as u64, "{name} in {parts} parts");
+            let found = together(Objects::split(scan(), parts), Objects::next);
+            assert_eq!(found, objects, "{name} in {parts} parts");
+            let grid = DensityGrid { cell_quanta: 90_000_000, step_ms: Some(9_000) };
+            let mut whole = Density::new(scan(), grid).unwrap();
+            let mut squares = Vec::new();
+            while whole.next(&mut squares).unwrap() {}
+            let found = together(Density::split(scan(), grid, parts).unwrap(), Density::next);
+            assert_eq!(found, squares, "{name} in {parts} parts");
+            assert_eq!(squares.iter().map(|it| it.fixes).sum::<u64>(), expected.len() as u64);
         }
     }
+}
+
+/// What parts find on threads of their own.
+fn together<P: Send, T: Send>(
+    parts: Vec<P>,
+    next: impl Fn(&mut P, &mut Vec<T>) -> Result<bool, HistoryError> + Sync,
+) -> Vec<T> {
+    let all = |mut part: P| {
+        let mut found = Vec::new();
+        while next(&mut part, &mut found).unwrap() {}
+        found
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| all(part))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    })
 }
 
 #[test]

@@ -6,8 +6,8 @@ use shoal_codec::{FixColumns, FixRow, SpaceKind, SpaceTag};
 use shoal_history::limits::COARSER_ROWS_DEFAULT;
 use shoal_history::{
     AsOf, AsOfQuery, Batch, Density, DensityGrid, HistoryError, HistoryOptions, HistoryWriter,
-    PageMemory, QueryBudget, Replay, RowFilter, RunDevice, Scan, Trajectory, Version, Watermark,
-    Zone,
+    Objects, PageMemory, QueryBudget, Replay, RowFilter, RunDevice, Scan, Trajectory, Version,
+    Watermark, Zone,
 };
 use shoal_position_log::{SimulatedDisk, Storage};
 use shoal_testkit::{NaivePast, Random};
@@ -281,7 +281,8 @@ impl World {
         passed.sort_by_key(|row| (row.object, row.time_ms));
         assert_eq!(passed, model.passed(window, is_inside), "{name}");
         let whole = QueryBudget::unlimited;
-        let objects = Scan::new(version.clone(), window, Inside(region), whole()).objects();
+        let inside = Scan::new(version.clone(), window, Inside(region), whole());
+        let objects = Objects::new(inside).all();
         let mut expected: Vec<u64> = passed.iter().map(|row| row.object).collect();
         expected.dedup();
         assert_eq!(objects.unwrap(), expected, "{name}");
