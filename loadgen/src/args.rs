@@ -172,9 +172,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "LEVEL", value_parser = shoal_client::parse_durability)]
     pub durability: Option<shoal_client::v1::Durability>,
     /// Ask so many questions about the past at least, of each kind: trajectories, states as of a
-    /// moment, passages, replays, densities. They are asked one after another while rows are sent, the missing ones
-    /// afterwards; the server needs --history. It answers from what it has sealed (limit
-    /// history_seal_ms).
+    /// moment, passages, replays, densities. They are asked one after another while rows are sent,
+    /// the missing ones afterwards; the server needs --history. It answers from what it has sealed
+    /// (limit history_seal_ms).
     #[arg(long, default_value_t = 0, value_name = "QUESTIONS")]
     pub history_queries: u64,
     /// Query kinds by weight: range, circle, polygon, nearest, get; for instance

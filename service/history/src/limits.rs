@@ -38,8 +38,10 @@ pub const COARSER_LEVELS: u32 = 3;
 /// sorted in memory, in 24 MiB. Fewer rows a partition waste space on pages of files and on codes of
 /// each block.
 pub const COARSER_ROWS_DEFAULT: u64 = 1 << 19;
-/// Rows that the work on a state holds.
-pub const STATE_BUILD_ROWS: usize = 1 << 16;
+/// Objects that a step of the work on a state looks for; it may find twice as many.
+pub const STATE_PART_ROWS: usize = 1 << 16;
+/// Rows of a state: the work on it holds 24 bytes for each.
+pub const STATE_ROWS_MAX: u64 = 1 << 24;
 /// A state has at most one row for so many fixes of its range.
 pub const STATE_FIXES_MIN: u64 = 4;
 /// States of a history, which are listed as runs are.

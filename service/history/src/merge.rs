@@ -208,7 +208,8 @@ impl HistoryWriter {
     }
 
     /// Replaces the inputs of a merge, whose steps are done, by its run. False if an input is no
-    /// longer part of the history, or an erasure has begun since: then the run is dropped.
+    /// longer part of the history, an erasure has begun since, or the partition is no longer kept as a
+    /// whole: then the run is dropped.
     pub(crate) fn finish_merge(&mut self, merge: Merge) -> Result<bool, HistoryError> {
         self.check_running()?;
         let numbers: Vec<u64> = merge.inputs.iter().map(|file| file.entry.number).collect();
@@ -218,7 +219,9 @@ impl HistoryWriter {
         let partition = merge.partition;
         let is_apart =
             |run: &&RunEntry| run.partition == partition || !run.partition.shares_times(&partition);
-        let is_usable = inputs.len() == numbers.len()
+        // The floor may have entered a longer partition where that has no run.
+        let is_usable = partition.start_ms >= self.manifest.floor_ms
+            && inputs.len() == numbers.len()
             && others.iter().all(is_apart)
             && *merge.version.erasing == *self.manifest.erasing;
         if !is_usable {

@@ -11,7 +11,7 @@ use shoal_codec::FixColumns;
 
 use crate::error::HistoryError;
 use crate::history_writer::HistoryWriter;
-use crate::limits::{COARSER_LEVELS, STATE_BUILD_ROWS, STATE_FIXES_MIN, STATES_MAX};
+use crate::limits::{COARSER_LEVELS, STATE_FIXES_MIN, STATE_PART_ROWS, STATE_ROWS_MAX, STATES_MAX};
 use crate::manifest::Manifest;
 use crate::partition::Partition;
 use crate::query::{AsOf, Everywhere, QueryBudget};
@@ -112,6 +112,7 @@ impl HistoryWriter {
                 if read >= 2 * least.max(1) {
                     let fixes = parts.iter().flat_map(|runs| runs.iter()).map(|it| it.entry.rows);
                     let rows_max = (read / 2).min(fixes.sum::<u64>() / STATE_FIXES_MIN);
+                    let rows_max = rows_max.min(STATE_ROWS_MAX);
                     let inputs = inputs.iter().map(|file| file.entry.number).collect();
                     return self.state_of(version, range, inputs, rows_max).map(Some);
                 }
@@ -134,7 +135,7 @@ impl HistoryWriter {
         self.manifest.next_number = next.next_number;
         // A device keeps what queries ask for.
         let read = Arc::new(Version { device: None, ..(**version).clone() });
-        let budget = QueryBudget::new(u64::MAX, STATE_BUILD_ROWS, Arc::default());
+        let budget = QueryBudget::new(u64::MAX, STATE_PART_ROWS, Arc::default());
         Ok(StateWork {
             version: version.clone(),
             range,
@@ -154,7 +155,8 @@ impl HistoryWriter {
         let is_input = |file: &&Arc<RunFile>| inputs.contains(&file.entry.number);
         let files = now.files_of_newest(range);
         let is_unchanged = files.len() == inputs.len() && files.iter().all(is_input);
-        if !is_unchanged || version.erasing != now.erasing {
+        let is_kept = now.floor_ms <= range.start_ms;
+        if !is_unchanged || !is_kept || version.erasing != now.erasing {
             self.put_off_state(range);
             return Ok(false);
         }
@@ -178,11 +180,21 @@ impl HistoryWriter {
             let mut runs = added.iter().filter(|run| run.rows > 0);
             runs.any(|run| range.shares_times(&run.partition))
         };
-        // What was not worth a state may be now.
-        self.next_states.retain(|range, from_ms| *from_ms < i64::MAX || !is_ended(range));
+        // What was not worth a state may be later.
+        let clock_ms = self.manifest.watermark.clock_ms;
+        let later_ms = clock_ms.saturating_add(self.manifest.partition_ms);
+        for (_, from_ms) in self.next_states.iter_mut().filter(|(range, _)| is_ended(range)) {
+            *from_ms = later_ms.min(*from_ms);
+        }
         for state in next.states.extract_if(.., |state| is_ended(&state.partition)) {
             self.put_off_state(state.partition);
         }
+    }
+
+    /// Gives up a state that cannot be read together: its range gets none until the next start, or
+    /// until it changes.
+    pub(crate) fn give_up_state(&mut self, work: &StateWork) {
+        self.next_states.insert(work.range, i64::MAX);
     }
 
     /// A range that changes now may change again soon.

@@ -34,7 +34,8 @@ pub struct Version {
     pub(crate) partitions: BTreeMap<i64, Runs>,
     /// See `state.rs`.
     pub(crate) states: BTreeMap<Partition, Arc<RunFile>>,
-    /// Objects that no answer contains, ascending.
+    /// Objects that no answer contains, ascending; `EVERY_OBJECT`, which is none, stands for those that
+    /// only the log has.
     pub(crate) erasing: Arc<[u64]>,
     /// Ascending.
     pub(crate) gaps: Arc<[Gap]>,
@@ -248,8 +249,10 @@ impl Version {
         self.erasing.len()
     }
 
-    /// Whether no answer contains the object.
+    /// Whether no answer contains the object; never of a clear.
     pub(crate) fn is_erased(&self, object: u64) -> bool {
-        !self.erasing.is_empty() && self.erasing.binary_search(&object).is_ok()
+        !self.erasing.is_empty()
+            && object != EVERY_OBJECT
+            && self.erasing.binary_search(&object).is_ok()
     }
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use crate::error::HistoryError;
 use crate::history_writer::{ErasedLog, HistoryWriter};
+use crate::manifest::Manifest;
 use crate::merge::Merge;
 use crate::query::QueryBudget;
-use crate::removal::ALL_OBJECTS;
+use crate::removal::{ALL_OBJECTS, EVERY_OBJECT};
 use crate::run::RunFile;
 use crate::state::StateWork;
 use crate::version::Version;
@@ -73,6 +74,18 @@ impl HistoryWriter {
         Ok(state.map(|state| Work(Kind::State(state))))
     }
 
+    /// Gives up work whose step has failed because a file cannot be read. False if it was needed:
+    /// without a state, queries read the runs.
+    pub fn give_up(&mut self, work: &Work) -> bool {
+        match &work.0 {
+            Kind::Merge(_) => false,
+            Kind::State(state) => {
+                self.give_up_state(state);
+                true
+            }
+        }
+    }
+
     /// Completes work whose steps are done. False if the history has changed so that the file is of
     /// no use, or if it spares too little: then it is dropped.
     ///
@@ -88,22 +101,21 @@ impl HistoryWriter {
 
     /// Ends an erasure, or what no longer needs the objects, when no run has them.
     fn end_erasure(&mut self) -> Result<(), HistoryError> {
+        let has_ended = self.erased_log == ErasedLog::Gone && self.has_erased_files()?;
         let left = match self.erased_log {
             ErasedLog::Unread => return Ok(()),
-            // One stands for all, also after a restart, until the log has none: so objects without
-            // a past take no room meanwhile.
-            ErasedLog::Read => 1,
-            ErasedLog::Gone => usize::from(!self.has_erased_files()?),
+            _ if has_ended => Vec::new(),
+            // No object stands for all, also after a restart, until the log has none.
+            _ => vec![EVERY_OBJECT],
         };
-        if left == self.manifest.erasing.len() {
+        if left == self.manifest.erasing {
             return Ok(());
         }
-        let mut next = self.manifest.clone();
-        next.erasing.truncate(left);
-        if left == 0 {
+        if left.is_empty() {
             self.erased.clear();
             self.awaited = None;
         }
+        let next = Manifest { erasing: left, ..self.manifest.clone() };
         self.commit(next, &[], Vec::new())
     }
 

@@ -19,6 +19,7 @@ use shoal_engine::Space;
 use shoal_history::{HistoryError, QueryBudget, Version};
 use shoal_proto::v1;
 use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 use tonic::{Response, Status};
 
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
@@ -177,8 +178,8 @@ impl PastQuery {
         QueryBudget::new(HISTORY_TILES_MAX, rows, self.cancel.0.clone())
     }
 
-    /// Into how many parts a scan of so many blocks is cut. Some of them have a turn at once: two for
-    /// each core, so that none waits for the slowest, as far as memory allows.
+    /// Into how many parts a scan of so many blocks is cut. Of these two for each core may be open at
+    /// once, as far as memory allows: so one that waits for the parts before it leaves no core idle.
     pub(super) fn parts(&mut self, context: &ServiceContext, blocks: usize) -> usize {
         let parts = (blocks / HISTORY_PART_BLOCKS_MIN).clamp(1, HISTORY_PARTS_MAX);
         let left = self.bytes_max.saturating_sub(HISTORY_QUERY_BYTES_MIN + self.rows_bytes);
@@ -225,16 +226,14 @@ impl PastQuery {
             };
             let mut turns = Turns::new(&self, &context, steps, room);
             loop {
-                let found = match turns.next().await {
-                    Ok(Some(found)) => found,
+                let rows = match turns.next().await {
+                    Ok(Some(rows)) => rows,
                     Ok(None) => break,
                     Err(error) => return Ok(Err(error.into())),
                 };
-                for rows in found {
-                    for from in (0..rows.len()).step_by(CHUNK_ROWS) {
-                        let to = rows.len().min(from + CHUNK_ROWS);
-                        sender.send(message(space, header.take(), &rows, from..to)).await?;
-                    }
+                for from in (0..rows.len()).step_by(CHUNK_ROWS) {
+                    let to = rows.len().min(from + CHUNK_ROWS);
+                    sender.send(message(space, header.take(), &rows, from..to)).await?;
                 }
             }
             if header.is_some() {
@@ -288,33 +287,53 @@ where
 }
 
 /// Runs the parts of a query in turns.
-pub(super) struct Turns<R: 'static> {
+pub(super) struct Turns<R: Send + 'static> {
     workers: FairWorkers,
     client: Requester,
     /// What has not been returned, in the order of the answer.
     parts: VecDeque<Part<R>>,
-    /// Parts that have a turn at the same time, at most.
+    /// Number of the first of them.
+    first: usize,
+    /// Parts that have begun and not been returned, at most.
     at_once: usize,
-    /// The memory of the parts and of the rows that they returned.
+    /// The turns in progress, with the numbers of their parts.
+    running: JoinSet<(usize, Turned<R>)>,
+    /// The memory of the parts and of the rows that they found.
     room: PastRoom,
 }
 
+/// What becomes of a turn; the memory behind what takes it.
+type Turned<R> = Result<(Result<(Option<Step<R>>, R), HistoryError>, PastRoom), ServiceError>;
+
 /// A part of a query.
 struct Part<R> {
-    /// Absent at its end.
+    /// Absent while it has a turn, and at its end.
     step: Option<Step<R>>,
-    /// What its last turn found, while parts before it go on.
+    /// What its last turn found, while parts before it go on: it has no turn meanwhile.
     found: Option<R>,
+    has_begun: bool,
+    has_ended: bool,
 }
 
-impl<R: 'static> Drop for Turns<R> {
+impl<R> Part<R> {
+    fn new(step: Step<R>) -> Self {
+        Self { step: Some(step), found: None, has_begun: false, has_ended: false }
+    }
+
+    /// Whether it takes memory.
+    fn is_open(&self) -> bool {
+        self.has_begun && (!self.has_ended || self.found.is_some())
+    }
+}
+
+impl<R: Send + 'static> Drop for Turns<R> {
     fn drop(&mut self) {
         // Its sets may be large. Their memory is taken until they are gone.
         if let (false, Ok(runtime)) = (self.parts.is_empty(), Handle::try_current()) {
-            let (steps, room) = (self.parts.drain(..).map(|part| part.step), self.room.clone());
-            let steps: Vec<_> = steps.collect();
+            let (parts, room) = (std::mem::take(&mut self.parts), self.room.clone());
+            let running = std::mem::take(&mut self.running);
             runtime.spawn_blocking(move || {
-                drop(steps);
+                drop((parts, running));
                 drop(room);
             });
         }
@@ -328,47 +347,58 @@ impl<R: Rows> Turns<R> {
         steps: Vec<Step<R>>,
         room: PastRoom,
     ) -> Self {
-        let part = |step| Part { step: Some(step), found: None };
         Self {
             workers: context.history_workers.clone(),
             client: query.call.client(),
-            parts: steps.into_iter().map(part).collect(),
+            parts: steps.into_iter().map(Part::new).collect(),
+            first: 0,
             at_once: query.at_once,
+            running: JoinSet::new(),
             room,
         }
     }
 
-    /// The rows of the next turns in the order of the answer, possibly none; nothing at the end.
+    /// The next rows, possibly none; nothing at the end.
     ///
     /// # Errors
     /// [`ServiceError::History`], [`ServiceError::ShuttingDown`].
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<R>>, ServiceError> {
-        if self.parts.is_empty() {
-            return Ok(None);
-        }
-        let Self { workers, client, parts, at_once, room } = self;
-        // A part whose rows wait has no turn: its memory is bounded.
-        let first = parts.iter_mut().take(*at_once).filter(|part| part.found.is_none());
-        let begun = first.filter_map(|part| {
-            let (step, room) = (part.step.take()?, room.clone());
-            // Behind the step, which is dropped there if nobody waits for it any more.
-            Some((part, workers.begin(*client, move || (turn(step), room))))
-        });
-        let begun: Vec<_> = begun.collect();
-        for (part, turned) in begun {
-            let (turned, _) = turned.await.map_err(|_| ServiceError::ShuttingDown)?;
-            let (step, found) = turned?;
-            (part.step, part.found) = (step, Some(found));
-        }
-        let mut found = Vec::new();
-        while let Some(part) = parts.front_mut() {
-            found.extend(part.found.take());
-            if part.step.is_some() {
-                break;
+    pub(super) async fn next(&mut self) -> Result<Option<R>, ServiceError> {
+        while let Some(part) = self.parts.front_mut() {
+            if let Some(found) = part.found.take() {
+                return Ok(Some(found));
             }
-            parts.pop_front();
+            if part.has_ended {
+                self.parts.pop_front();
+                self.first += 1;
+                continue;
+            }
+            self.begin_turns();
+            let Some(turned) = self.running.join_next().await else { break };
+            let (number, turned) = turned.map_err(|_| ServiceError::ShuttingDown)?;
+            let (step, found) = turned?.0?;
+            let part = &mut self.parts[number - self.first];
+            part.has_ended = step.is_none();
+            (part.step, part.found) = (step, Some(found).filter(|found| found.len() > 0));
         }
-        Ok(Some(found))
+        Ok(None)
+    }
+
+    /// Begins turns of the first parts, as many as may be open.
+    fn begin_turns(&mut self) {
+        let mut open = self.parts.iter().filter(|part| part.is_open()).count();
+        for (number, part) in (self.first..).zip(&mut self.parts) {
+            let may_begin = part.has_begun || open < self.at_once;
+            if part.found.is_some() || !may_begin {
+                continue;
+            }
+            let Some(step) = part.step.take() else { continue };
+            open += usize::from(!part.has_begun);
+            part.has_begun = true;
+            let (workers, client, room) = (self.workers.clone(), self.client, self.room.clone());
+            // Behind the step, which is dropped there if nobody waits for it any more.
+            let work = move || (turn(step), room);
+            self.running.spawn(async move { (number, workers.run(client, work).await) });
+        }
     }
 }
 

@@ -121,14 +121,12 @@ impl PacedReplay {
             let steps = vec![query_step(move |rows: &mut FixColumns| replay.next(rows))];
             let mut turns = Turns::new(&query, context, steps, room);
             loop {
-                let found = match turns.next().await {
-                    Ok(Some(found)) => found,
+                let rows = match turns.next().await {
+                    Ok(Some(rows)) => rows,
                     Ok(None) => break,
                     Err(error) => return Ok(Err(error.into())),
                 };
-                for rows in found {
-                    self.send_rows(pace, &mut header, &rows, sender).await?;
-                }
+                self.send_rows(pace, &mut header, &rows, sender).await?;
             }
             drop((turns, query));
             wait(pace, &mut header, end_ms, sender).await?;

@@ -77,16 +77,6 @@ impl FairWorkers {
         client: Requester,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ServiceError> {
-        self.begin(client, work).await.map_err(|_| ServiceError::ShuttingDown)
-    }
-
-    /// As [`Self::run`], for work that waits for its turn beside other work of the caller. Without an
-    /// answer the threads have ended, or the work panicked.
-    pub(crate) fn begin<T: Send + 'static>(
-        &self,
-        client: Requester,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> oneshot::Receiver<T> {
         let (reply, done) = oneshot::channel();
         let work = move || {
             if !reply.is_closed() {
@@ -97,7 +87,7 @@ impl FairWorkers {
         let shared = &self.0.0;
         shared.lock().waiting.push(client, 0, Box::new(work));
         shared.wake.notify_one();
-        done
+        done.await.map_err(|_| ServiceError::ShuttingDown)
     }
 }
 

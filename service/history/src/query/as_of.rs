@@ -1,9 +1,9 @@
 //! The state at a past moment: each object's newest fix at or before it.
 //!
-//! Partitions are read backwards from the moment, or states that have several; and in each run only the tile that has the
-//! newest fix of an object of which nothing newer is known. Of an object that was removed by then,
-//! fixes within the reach of the last removal count only if they returned. Objects are answered in
-//! ascending parts that fit the budget.
+//! Partitions are read backwards from the moment, or states that have several; and in each run only
+//! the tile that has the newest fix of an object of which nothing newer is known. Of an object that
+//! was removed by then, fixes within the reach of the last removal count only if they returned.
+//! Objects are answered in ascending parts that fit the budget.
 
 use std::collections::HashMap;
 use std::slice;

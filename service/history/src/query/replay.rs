@@ -102,7 +102,7 @@ impl Slice {
         let mut slices: Vec<Self> = Vec::new();
         for (part, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let first = self.first + ((part as Place) << self.shift());
-            let last = (first + ((1 << self.shift()) - 1)).min(self.last);
+            let last = first.saturating_add((1 << self.shift()) - 1).min(self.last);
             let fits = |rows: usize| rows.saturating_add(count) <= rows_max;
             match slices.last_mut() {
                 Some(Self { last: end, rows: Some(rows), .. }) if fits(*rows) => {

@@ -81,6 +81,30 @@ fn a_sparse_end_of_dense_fixes_does_not_reach_back() {
     }
 }
 
+/// Retention may drop the empty head of a range while its partitions are joined.
+#[test]
+fn a_join_of_a_range_that_is_no_longer_kept_as_a_whole_is_dropped() {
+    let mut world = world(3);
+    let start_ms = START_MS.div_euclid(8 * PARTITION_MS) * 8 * PARTITION_MS;
+    let clock_ms = start_ms + 9 * PARTITION_MS;
+    for at in [5, 6, 8] {
+        let at_ms = start_ms + at * PARTITION_MS;
+        seal(&mut world, [at_ms, at_ms + 9].into_iter(), at_ms + 9);
+    }
+    seal(&mut world, [clock_ms].into_iter(), clock_ms);
+    let before = times(&world);
+    let mut work = world.writer().next_work().unwrap().unwrap();
+    assert!(work.is_merge());
+    while !work.step(100).unwrap() {}
+    world.writer().retain(Some(start_ms + PARTITION_MS), None).unwrap();
+    assert_eq!(world.version().kept_from_ms(), Some(start_ms + PARTITION_MS));
+    assert!(!world.writer().finish(work).unwrap());
+    assert_eq!(times(&world), before);
+    world.work(100).unwrap();
+    world.open().unwrap();
+    assert_eq!(times(&world), before);
+}
+
 #[test]
 fn retention_by_bytes_keeps_the_newest_partition() {
     let mut world = world(4);

@@ -63,6 +63,11 @@ impl Past {
         self.world.writer().seal(&mut batch, watermark).unwrap();
     }
 
+    fn files(&self) -> usize {
+        let names = self.world.disk.list(FOLDER).unwrap();
+        names.iter().filter(|name| name.ends_with(".run")).count()
+    }
+
     /// Ends when nothing is left to be done; the number of states.
     fn work(&mut self) -> usize {
         self.world.work(1 << 20).unwrap();
@@ -141,6 +146,57 @@ fn late_fixes_end_the_states_of_their_ranges_for_a_while() {
 }
 
 #[test]
+fn a_state_of_a_range_that_is_no_longer_kept_as_a_whole_leaves_no_file() {
+    let mut past = Past::new(0);
+    past.clock_ms = past.first_ms + 16 * PARTITION_MS;
+    past.seal_partitions(3..16);
+    let mut work = loop {
+        let mut work = past.world.writer().next_work().unwrap().unwrap();
+        if !work.is_merge() {
+            break work;
+        }
+        while !work.step(1_000).unwrap() {}
+        past.world.writer().finish(work).unwrap();
+    };
+    while !work.step(1).unwrap() {}
+    past.world.writer().retain(Some(past.first_ms + PARTITION_MS), None).unwrap();
+    assert!(!past.world.writer().finish(work).unwrap());
+    // The other range has one.
+    assert_eq!(past.work(), 1);
+    assert_eq!(past.files(), past.world.version().runs() + 1);
+    past.check("kept from within a range");
+}
+
+#[test]
+fn a_state_whose_runs_cannot_be_read_is_given_up() {
+    let mut past = Past::new(16);
+    let mut work = loop {
+        let mut work = past.world.writer().next_work().unwrap().unwrap();
+        if !work.is_merge() {
+            break work;
+        }
+        assert!(!past.world.writer().give_up(&work), "a merge is needed");
+        while !work.step(1_000).unwrap() {}
+        past.world.writer().finish(work).unwrap();
+    };
+    for name in past.world.disk.list(FOLDER).unwrap() {
+        if name.ends_with(".run") {
+            past.world.disk.flip(&format!("{FOLDER}/{name}"), 8 * 100);
+        }
+    }
+    assert!(work.step(1).is_err());
+    assert!(past.world.writer().give_up(&work));
+    // That of the other range fails as well; then nothing is tried again.
+    let mut other = past.world.writer().next_work().unwrap().unwrap();
+    assert!(other.step(1).is_err() && past.world.writer().give_up(&other));
+    let mut whole = past.world.writer().next_work().unwrap();
+    if let Some(whole) = &mut whole {
+        assert!(whole.step(1).is_err() && past.world.writer().give_up(whole));
+    }
+    assert!(past.world.writer().next_work().unwrap().is_none());
+}
+
+#[test]
 fn removals_count_behind_states_and_returns_prevent_them() {
     let mut past = Past::new(64);
     let all = past.work();
@@ -167,10 +223,6 @@ fn removals_count_behind_states_and_returns_prevent_them() {
 fn erasure_and_retention_end_states() {
     let mut past = Past::new(600);
     let all = past.work();
-    let files = |past: &Past| {
-        let names = past.world.disk.list(FOLDER).unwrap();
-        names.iter().filter(|name| name.ends_with(".run")).count()
-    };
     // Another object than those of the states.
     past.world.writer().begin_erase(&[1_000]).unwrap();
     assert_eq!(past.work(), all);
@@ -181,7 +233,7 @@ fn erasure_and_retention_end_states() {
     assert_eq!(past.world.version().states(), 0, "states have the object");
     assert_eq!(past.work(), all);
     assert!(!past.world.writer().is_erasing());
-    assert_eq!(files(&past), past.world.version().runs() + all);
+    assert_eq!(past.files(), past.world.version().runs() + all);
     past.check("erased");
 
     let from_ms = past.first_ms + 100 * PARTITION_MS;
@@ -190,7 +242,7 @@ fn erasure_and_retention_end_states() {
     // 13 of the shortest, 2 of the next, 1 of the longest ranges begin before.
     assert_eq!(past.world.version().states(), all - 16);
     assert_eq!(past.work(), all - 16);
-    assert_eq!(files(&past), past.world.version().runs() + all - 16);
+    assert_eq!(past.files(), past.world.version().runs() + all - 16);
     past.check("after retention");
 
     let bytes = past.world.version().bytes();

@@ -98,10 +98,16 @@ fn objects_leave_the_room_of_erasures_when_no_run_has_them() {
     assert_eq!(world.version().erasing(), 1);
     assert!(world.writer().is_erasing());
     world.check_all("read");
-    // What arrives from now on is new.
-    let (mut batch, row) = (Batch::default(), FixRow::new(1_001, START_MS + 5, 1, 1));
-    batch.fix(row);
-    world.model.fix(row);
+    // What arrives from now on is new, and clears count.
+    let mut batch = Batch::default();
+    for object in [2, 1_000, 1_001] {
+        let row = FixRow::new(object, START_MS + 5, 1, 1);
+        batch.fix(row);
+        world.model.fix(row);
+    }
+    batch.clear_all();
+    batch.end_cycle(START_MS + 6);
+    world.model.remove(None, START_MS + 6);
     let watermark = world.watermark(world.epoch);
     assert_eq!(world.writer().seal(&mut batch, watermark).unwrap().erased, 0);
     world.open().unwrap();
@@ -112,4 +118,5 @@ fn objects_leave_the_room_of_erasures_when_no_run_has_them() {
     world.work(1).unwrap();
     assert!(!world.writer().is_erasing());
     world.check_all("gone");
+    (0..20).for_each(|_| world.compare("gone", 1_000));
 }

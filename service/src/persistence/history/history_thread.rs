@@ -197,8 +197,7 @@ impl HistoryThread {
         loop {
             let started = Instant::now();
             // Runs that accumulate are merged first: then the backlog grows, and reports wait.
-            let is_merging = self.may_merge
-                && self.history.history().version().runs() > HISTORY_UNMERGED_RUNS_MAX;
+            let is_merging = self.may_merge && self.has_many_runs();
             let has_read = !is_merging && self.read_cycles(&mut reader)?;
             self.erase()?;
             let is_due = self.batch_began.is_some_and(|began| began.elapsed() >= self.seal_time);
@@ -285,6 +284,7 @@ impl HistoryThread {
         while let Ok(Erasure { objects, begun }) = self.erasures.try_recv() {
             let result = self.writer.begin_erase(&objects);
             if result.is_ok() {
+                self.stop_other_work();
                 self.erased_epoch = self.log.reading().position.epoch;
             }
             // An error means that the client has left.
@@ -317,7 +317,7 @@ impl HistoryThread {
                 self.may_work = has_more;
                 Ok(has_more)
             }
-            Err(HistoryError::File(error)) if error.is_full() => {
+            Err(error) if is_full(&error) => {
                 // The next batch begins another attempt.
                 self.work = None;
                 (self.may_merge, self.may_work) = (false, false);
@@ -331,6 +331,9 @@ impl HistoryThread {
     }
 
     fn work_step(&mut self) -> Result<bool, HistoryError> {
+        if self.may_merge && self.has_many_runs() {
+            self.stop_other_work();
+        }
         let work = match self.work.take() {
             Some(work) => Some(work),
             None => self.writer.next_work()?,
@@ -338,23 +341,39 @@ impl HistoryThread {
         // Other work is begun only when nothing is worth a merge.
         self.may_merge = work.as_ref().is_some_and(Work::is_merge);
         let Some(mut work) = work else { return Ok(false) };
-        if !work.step(HISTORY_MERGE_ROWS)? {
-            self.work = Some(work);
-        } else if self.writer.finish(work)? && self.may_merge {
-            self.history.counts().merges += 1;
+        match work.step(HISTORY_MERGE_ROWS) {
+            Ok(false) => self.work = Some(work),
+            Ok(true) => {
+                if self.writer.finish(work)? && self.may_merge {
+                    self.history.counts().merges += 1;
+                }
+            }
+            Err(error) if !is_full(&error) && self.writer.give_up(&work) => {
+                let fleet = &self.folder.identity.name;
+                warn!(fleet, %error, "a state of the history is not written");
+            }
+            Err(error) => return Err(error),
         }
         Ok(true)
     }
 
+    /// Whether merges go first.
+    fn has_many_runs(&self) -> bool {
+        self.history.history().version().runs() > HISTORY_UNMERGED_RUNS_MAX
+    }
+
+    /// Drops work in progress that is no merge: it is begun again later.
+    fn stop_other_work(&mut self) {
+        self.work.take_if(|work| !work.is_merge());
+    }
+
     /// Waits before the next attempt if the disk has no space.
     fn wait_for_space(&self, retry: &mut Retry<'_>, error: HistoryError) -> Result<(), End> {
-        match &error {
-            HistoryError::File(file) if file.is_full() => {
-                self.history.counts().retries += 1;
-                self.sleep(retry.next(&error))
-            }
-            _ => Err(error.into()),
+        if !is_full(&error) {
+            return Err(error.into());
         }
+        self.history.counts().retries += 1;
+        self.sleep(retry.next(&error))
     }
 
     /// Rests after work, so that it takes its share of a core, unless it is far behind.
@@ -376,6 +395,11 @@ impl HistoryThread {
         // An error means that a message is there already.
         let _ = self.written.try_send(());
     }
+}
+
+/// Whether the disk has no space.
+fn is_full(error: &HistoryError) -> bool {
+    matches!(error, HistoryError::File(error) if error.is_full())
 }
 
 /// Delays between attempts on a full disk.
