@@ -201,6 +201,44 @@ fn an_export_has_exactly_the_reported_fixes_and_imports_give_them_back() {
     }
 }
 
+/// Counts the rows of an export, and those that it or the CSV file has alone.
+const COMPARE: &str = "
+import duckdb, sys
+columns = {'object_id': 'UBIGINT', 't_ms': 'BIGINT', 'lon': 'DOUBLE', 'lat': 'DOUBLE',
+           'speed': 'DOUBLE', 'heading': 'DOUBLE', 'altitude': 'DOUBLE', 'state': 'UINTEGER'}
+export, reported = sys.argv[1:]
+connection = duckdb.connect()
+connection.execute(f'''create view export as select object_id, epoch_ms(time) as t_ms,
+    bbox.xmin as lon, bbox.ymin as lat, speed, heading, altitude, state
+    from read_parquet('{export}')''')
+connection.execute(f'''create view reported as
+    select * from read_csv('{reported}', header = true, columns = {columns})''')
+print(connection.sql('''select (select count(*) from export),
+    (select count(*) from (from export except all from reported)),
+    (select count(*) from (from reported except all from export))''').fetchall()[0])
+";
+
+#[test]
+#[ignore = "needs Python with the package duckdb, which SHOAL_TEST_PYTHON names"]
+fn duckdb_reads_the_same_fixes_as_were_reported() {
+    let python = std::env::var("SHOAL_TEST_PYTHON").expect("SHOAL_TEST_PYTHON names a Python");
+    let (folder, served) = with_history(&[]);
+    let lines = lines(31, 20_000);
+    import(&served, &lines);
+    let file = export(&served, folder.path(), "all.parquet");
+    let reported = folder.path().join("reported.csv");
+    let compare = |lines: Vec<&String>| {
+        fs::write(&reported, text(lines)).unwrap();
+        let mut command = std::process::Command::new(&python);
+        let ran = command.args(["-c", COMPARE]).args([&file, &reported]).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+    };
+    let rows = lines.len();
+    assert_eq!(compare(lines.iter().collect()), format!("({rows}, 0, 0)"));
+    assert_eq!(compare(lines.iter().skip(3).collect()), format!("({rows}, 3, 0)"));
+}
+
 #[test]
 fn an_export_has_the_objects_the_region_and_the_window_asked_for() {
     let lines = lines(2, 500);
