@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use shoal_client::{Client, v1};
+use shoal_engine::limits::TIME_MIN_MS;
 use tokio::time::{Instant, sleep};
 
 use crate::cli::error::{CliError, Exit};
@@ -39,7 +40,8 @@ impl ImportArgs {
     }
 }
 
-/// Numbers of rows by the hour of their time: retention drops whole hours.
+/// Numbers of rows by the hour of their time: retention drops whole hours. Rows that the server
+/// refuses for their time do not count.
 #[derive(Default)]
 struct Hours(BTreeMap<i64, u64>);
 
@@ -47,7 +49,7 @@ impl Hours {
     const MS: i64 = 3_600_000;
 
     fn add(&mut self, fixes: &[v1::Fix]) {
-        for fix in fixes {
+        for fix in fixes.iter().filter(|fix| fix.time_ms >= TIME_MIN_MS) {
             *self.0.entry(fix.time_ms.div_euclid(Self::MS)).or_default() += 1;
         }
     }
