@@ -16,7 +16,7 @@ use crate::limits::{
 };
 use crate::partition::Partition;
 use crate::query::QueryBudget;
-use crate::removal::{ALL_OBJECTS, sort_returns};
+use crate::removal::{ALL_OBJECTS, drop_replaced, sort_returns};
 use crate::run::{CellRow, NewRun, RunEntry, RunFile, RunReader, RunWriter, SharedPlanners};
 use crate::sorted_rows::{cells_of, write_sorted};
 use crate::version::Version;
@@ -128,8 +128,7 @@ impl Merge {
             cursor.reader.returns(ALL_OBJECTS, &budget, |returned| returns.push(returned))?;
         }
         removals.retain(|removal| !self.version.is_erased(removal.object));
-        removals.sort_unstable();
-        removals.dedup();
+        drop_replaced(&mut removals, self.version.floor_ms);
         returns.retain(|returned| !self.version.is_erased(returned.object));
         sort_returns(&mut returns);
         match self.output {

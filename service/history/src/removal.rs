@@ -48,6 +48,16 @@ impl Removal {
     }
 }
 
+/// Sorts removals. Of those of an object with clocks before a time, from which on moments are asked
+/// for, only the last counts: the others are dropped. So removals that a fix far ahead keeps in its
+/// partition do not grow without a bound.
+pub(crate) fn drop_replaced(removals: &mut Vec<Removal>, from_ms: i64) {
+    let is_asked = |removal: &Removal| removal.clock_ms >= from_ms;
+    removals.sort_unstable_by_key(|it| (it.object, is_asked(it), it.mark, it.clock_ms));
+    keep_last(removals, |it| (it.object, is_asked(it).then_some((it.mark, it.clock_ms))));
+    removals.sort_unstable();
+}
+
 /// Sorts returns by identity; of equal ones the last to arrive remains.
 pub(crate) fn sort_returns(returns: &mut Vec<Return>) {
     returns.sort_unstable();

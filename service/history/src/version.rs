@@ -87,6 +87,12 @@ impl Version {
         self.files().map(|file| file.entry.rows).sum()
     }
 
+    /// Removals and clears of all runs.
+    #[must_use]
+    pub fn removals(&self) -> u64 {
+        self.files().map(|file| file.entry.removals).sum()
+    }
+
     /// Rows of the partition with the most of those that have some of the times between two, both
     /// included: what a [`crate::Replay`] may hold at most.
     #[must_use]

@@ -1,9 +1,10 @@
 //! What keeps the number of partitions, and what lets partitions go.
 
-use shoal_codec::FixRow;
-use shoal_history::{Batch, Sealed, Watermark};
+use shoal_codec::{FixColumns, FixRow};
+use shoal_history::{AsOf, AsOfQuery, Batch, Everywhere, QueryBudget, Sealed, Watermark};
+use shoal_testkit::NaivePast;
 
-use crate::world::{EVERYWHERE, PARTITION_MS, START_MS, Shape, World, scan};
+use crate::world::{EVERYWHERE, PARTITION_MS, START_MS, Shape, World, rows, scan};
 
 fn world(seed: u64) -> World {
     let mut world = World::new(seed, Shape { objects: 3, batch_rows: 1, partitions: 1 });
@@ -79,6 +80,54 @@ fn a_sparse_end_of_dense_fixes_does_not_reach_back() {
         assert_eq!(times(&world).len() as i64, parts * density + 1);
         world.open().unwrap();
     }
+}
+
+/// A fix far ahead takes the removals behind it into its partition, which stays.
+#[test]
+fn removals_behind_a_fix_far_ahead_do_not_grow_without_a_bound() {
+    const OBJECTS: u64 = 50;
+    let (mut world, mut model) = (world(8), NaivePast::new());
+    let mut clock_ms = START_MS;
+    let mut most = 0;
+    for round in 0..30 {
+        let mut batch = Batch::default();
+        let fix = |batch: &mut Batch, model: &mut NaivePast, row: FixRow| {
+            batch.fix(row);
+            model.fix(row);
+        };
+        if round == 0 {
+            fix(&mut batch, &mut model, FixRow::new(99, START_MS + (1 << 36), 1, 1));
+        }
+        for _ in 0..40 {
+            clock_ms += PARTITION_MS / 10;
+            for object in 0..OBJECTS {
+                fix(&mut batch, &mut model, FixRow::new(object, clock_ms, 5, 6));
+            }
+            for object in 0..OBJECTS {
+                batch.removal(object);
+                model.remove(Some(object), clock_ms);
+            }
+            batch.end_cycle(clock_ms);
+        }
+        fix(&mut batch, &mut model, FixRow::new(7, clock_ms + 1, 5, 6));
+        let watermark = Watermark { clock_ms, ..world.watermark(1) };
+        world.writer().seal(&mut batch, watermark).unwrap();
+        let floor_ms = clock_ms - 5 * PARTITION_MS;
+        world.writer().retain(Some(floor_ms), None).unwrap();
+        model.drop_before(world.version().kept_from_ms().unwrap());
+        world.work(100).unwrap();
+        most = most.max(world.version().removals());
+        for time_ms in (floor_ms..clock_ms + 2_000).step_by(7_777) {
+            let query = AsOfQuery { time_ms, ttl_ms: None, objects: None };
+            let budget = QueryBudget::unlimited();
+            let mut states = AsOf::new(world.version(), query, Everywhere, budget);
+            let mut out = FixColumns::new();
+            while states.next(&mut out).unwrap() {}
+            assert_eq!(rows(&out), model.as_of(time_ms, None, |_| true), "{round} at {time_ms}");
+        }
+    }
+    // Of 60,000 those of the last minutes and one for each object count, and those not merged yet.
+    assert!(most < 15_000, "{most} removals");
 }
 
 /// Retention may drop the empty head of a range while its partitions are joined.
