@@ -122,6 +122,12 @@ impl Version {
         first.zip(zones().map(|zone| zone.time_ms.1).max())
     }
 
+    /// Whether a device searches runs. It searches each run as a whole, for all parts of a scan.
+    #[must_use]
+    pub fn has_device(&self) -> bool {
+        self.device.is_some()
+    }
+
     pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<RunFile>> {
         self.partitions.values().flat_map(|runs| runs.iter())
     }

@@ -180,8 +180,10 @@ impl PastQuery {
 
     /// Into how many parts a scan of so many blocks is cut. Of these two for each core may be open at
     /// once, as far as memory allows: so one that waits for the parts before it leaves no core idle.
+    /// A device searches whole runs: with one there is one part.
     pub(super) fn parts(&mut self, context: &ServiceContext, blocks: usize) -> usize {
-        let parts = (blocks / HISTORY_PART_BLOCKS_MIN).clamp(1, HISTORY_PARTS_MAX);
+        let of_blocks = (blocks / HISTORY_PART_BLOCKS_MIN).clamp(1, HISTORY_PARTS_MAX);
+        let parts = if self.version().has_device() { 1 } else { of_blocks };
         let left = self.bytes_max.saturating_sub(HISTORY_QUERY_BYTES_MIN + self.rows_bytes);
         let fitting = 1 + (left / HISTORY_PART_BYTES) as usize;
         self.at_once = parts.min(2 * context.cores).min(HISTORY_PARTS_AT_ONCE_MAX).min(fitting);
@@ -373,7 +375,7 @@ impl<R: Rows> Turns<R> {
                 continue;
             }
             self.begin_turns();
-            let Some(turned) = self.running.join_next().await else { break };
+            let turned = self.running.join_next().await.ok_or(ServiceError::ShuttingDown)?;
             let (number, turned) = turned.map_err(|_| ServiceError::ShuttingDown)?;
             let (step, found) = turned?.0?;
             let part = &mut self.parts[number - self.first];
@@ -412,4 +414,74 @@ fn turn<R: Rows>(mut step: Step<R>) -> Result<(Option<Step<R>>, R), HistoryError
         }
     }
     Ok((Some(step), rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+
+    use prometheus_client::metrics::gauge::Gauge;
+
+    use super::*;
+    use crate::answer_budget::AnswerBudget;
+
+    /// A part that finds some numbers in steps, of which some outlast a turn.
+    fn part(numbers: Range<u64>, step: usize) -> Step<Vec<u64>> {
+        let mut left: Vec<u64> = numbers.rev().collect();
+        query_step(move |found: &mut Vec<u64>| {
+            if left.len().is_multiple_of(3) {
+                sleep(Duration::from_millis(HISTORY_TURN_MS + 1));
+            }
+            found.extend(left.split_off(left.len().saturating_sub(step)).into_iter().rev());
+            Ok(!left.is_empty())
+        })
+    }
+
+    async fn turns(steps: Vec<Step<Vec<u64>>>, at_once: usize) -> Turns<Vec<u64>> {
+        let (budget, client) = (AnswerBudget::new(1 << 20, Gauge::default()), Requester::at(1));
+        let room = async || budget.room(client, 1).await.unwrap();
+        Turns {
+            workers: FairWorkers::start("test", 2).unwrap(),
+            client,
+            parts: steps.into_iter().map(Part::new).collect(),
+            first: 0,
+            at_once,
+            running: JoinSet::new(),
+            room: Arc::new([room().await, room().await]),
+        }
+    }
+
+    #[tokio::test]
+    async fn parts_are_returned_in_their_order_however_long_they_take() {
+        for at_once in [1, 2, 5, 100] {
+            // Some parts have nothing, some end at once.
+            let sizes = [4, 0, 7, 1, 0, 3, 12, 2, 9];
+            let mut first = 0;
+            let parts = sizes.map(|size| {
+                let numbers = first..first + size;
+                first += size;
+                part(numbers, 1 + size as usize % 3)
+            });
+            let mut turns = turns(parts.into(), at_once).await;
+            let mut found = Vec::new();
+            while let Some(rows) = turns.next().await.unwrap() {
+                assert!(turns.parts.iter().filter(|part| part.is_open()).count() <= at_once);
+                found.extend(rows);
+            }
+            assert_eq!(found, (0..first).collect::<Vec<_>>(), "{at_once} at once");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_of_a_part_ends_the_query() {
+        let fails = query_step(|_: &mut Vec<u64>| Err(HistoryError::Cancelled));
+        let mut turns = turns(vec![part(0..30, 1), fails, part(30..60, 1)], 3).await;
+        let error = loop {
+            match turns.next().await {
+                Ok(found) => assert!(found.is_some(), "it ends with the error"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, ServiceError::History(_)), "{error}");
+    }
 }
