@@ -259,7 +259,8 @@ impl HistoryWriter {
                 sealed.dropped += rows.len() as u64;
             } else {
                 let before = sealed.rows;
-                let run = self.new_run(&mut next, partition, self.manifest.next_generation);
+                let number = next.take_number();
+                let run = self.new_run(number, partition, self.manifest.next_generation);
                 let cells = cells_of(&version, partition, &rows)?;
                 let entry = write_sorted(run, &version, &rows, &cells, &removals, &returns)?;
                 if let Some(entry) = entry {
@@ -406,22 +407,15 @@ impl HistoryWriter {
         self.manifest.floor_ms.max(runs[excess].end_ms())
     }
 
-    /// A run of the next number.
-    pub(crate) fn new_run(
-        &self,
-        next: &mut Manifest,
-        partition: Partition,
-        generation: u64,
-    ) -> NewRun {
-        let number = next.next_number;
-        next.next_number += 1;
+    /// A run of a number of [`Manifest::take_number`].
+    pub(crate) fn new_run(&self, number: u64, partition: Partition, generation: u64) -> NewRun {
         NewRun {
             storage: self.storage.clone(),
             folder: self.folder.clone(),
             reserve_bytes: self.reserve_bytes,
-            fleet_id: next.fleet_id,
+            fleet_id: self.manifest.fleet_id,
             planners: self.planners.clone(),
-            space: next.space,
+            space: self.manifest.space,
             number,
             generation,
             partition,
@@ -437,6 +431,13 @@ impl HistoryWriter {
         let known = version.states.get(&state.partition);
         let known = known.filter(|file| file.entry.number == state.number);
         known.cloned().unwrap_or_else(|| self.run_file(state))
+    }
+
+    /// A run that is written in the background. It stays: it gets plans of its own, whatever they take.
+    /// Its number is used once, also if it is given up.
+    pub(crate) fn new_background_run(&mut self, partition: Partition, generation: u64) -> NewRun {
+        let number = self.manifest.take_number();
+        NewRun { planners: SharedPlanners::new(), ..self.new_run(number, partition, generation) }
     }
 
     /// Replaces runs and makes `next`, which may have other states, the manifest.

@@ -64,6 +64,13 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
+    /// The number of another run.
+    pub(crate) fn take_number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+
     /// Entries of all files.
     pub(crate) fn files(&self) -> impl Iterator<Item = &RunEntry> {
         self.runs.iter().chain(&self.states)

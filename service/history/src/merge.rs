@@ -17,7 +17,7 @@ use crate::limits::{
 use crate::partition::Partition;
 use crate::query::QueryBudget;
 use crate::removal::{ALL_OBJECTS, drop_replaced, sort_returns};
-use crate::run::{CellRow, NewRun, RunEntry, RunFile, RunReader, RunWriter, SharedPlanners};
+use crate::run::{CellRow, NewRun, RunEntry, RunFile, RunReader, RunWriter};
 use crate::sorted_rows::{cells_of, write_sorted};
 use crate::version::Version;
 
@@ -190,12 +190,7 @@ impl HistoryWriter {
         is_erasure: bool,
     ) -> Result<Merge, HistoryError> {
         let generation = inputs.iter().map(|file| file.entry.generation).max().unwrap_or(0);
-        let mut next = self.manifest.clone();
-        let run = self.new_run(&mut next, partition, generation);
-        // What is merged stays: it gets plans of its own, whatever they take.
-        let run = NewRun { planners: SharedPlanners::new(), ..run };
-        // A number is used once, also if this merge is given up.
-        self.manifest.next_number = next.next_number;
+        let run = self.new_background_run(partition, generation);
         let cursors: Result<_, _> = inputs.iter().map(|file| Cursor::open(version, file)).collect();
         let cursors = cursors?;
         let output = if inputs.iter().all(|file| file.entry.partition == partition) {

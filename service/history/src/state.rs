@@ -15,7 +15,7 @@ use crate::limits::{COARSER_LEVELS, STATE_FIXES_MIN, STATE_PART_ROWS, STATE_ROWS
 use crate::manifest::Manifest;
 use crate::partition::Partition;
 use crate::query::{AsOf, Everywhere, QueryBudget};
-use crate::run::{CellRow, NewRun, RunEntry, RunFile, RunWriter, SharedPlanners};
+use crate::run::{CellRow, RunEntry, RunFile, RunWriter};
 use crate::version::Version;
 
 /// A state that is being written.
@@ -128,11 +128,7 @@ impl HistoryWriter {
         inputs: Vec<u64>,
         rows_max: u64,
     ) -> Result<StateWork, HistoryError> {
-        let mut next = self.manifest.clone();
-        let run = self.new_run(&mut next, range, 0);
-        let run = NewRun { planners: SharedPlanners::new(), ..run };
-        // A number is used once, also if this state is given up.
-        self.manifest.next_number = next.next_number;
+        let run = self.new_background_run(range, 0);
         // A device keeps what queries ask for.
         let read = Arc::new(Version { device: None, ..(**version).clone() });
         let budget = QueryBudget::new(u64::MAX, STATE_PART_ROWS, Arc::default());
@@ -181,8 +177,7 @@ impl HistoryWriter {
             runs.any(|run| range.shares_times(&run.partition))
         };
         // What was not worth a state may be later.
-        let clock_ms = self.manifest.watermark.clock_ms;
-        let later_ms = clock_ms.saturating_add(self.manifest.partition_ms);
+        let later_ms = self.later_ms();
         for (_, from_ms) in self.next_states.iter_mut().filter(|(range, _)| is_ended(range)) {
             *from_ms = later_ms.min(*from_ms);
         }
@@ -197,10 +192,12 @@ impl HistoryWriter {
         self.next_states.insert(work.range, i64::MAX);
     }
 
-    /// A range that changes now may change again soon.
     fn put_off_state(&mut self, range: Partition) {
-        let clock_ms = self.manifest.watermark.clock_ms;
-        let from_ms = clock_ms.saturating_add(self.manifest.partition_ms);
-        self.next_states.insert(range, from_ms);
+        self.next_states.insert(range, self.later_ms());
+    }
+
+    /// The clock from which on a range that changes now may get a state: it may change again soon.
+    fn later_ms(&self) -> i64 {
+        self.manifest.watermark.clock_ms.saturating_add(self.manifest.partition_ms)
     }
 }

@@ -34,8 +34,8 @@ pub struct Version {
     pub(crate) partitions: BTreeMap<i64, Runs>,
     /// See `state.rs`.
     pub(crate) states: BTreeMap<Partition, Arc<RunFile>>,
-    /// Objects that no answer contains, ascending; `EVERY_OBJECT`, which is none, stands for those that
-    /// only the log has.
+    /// Objects that no answer contains, ascending. Once only the log still has objects of an erasure,
+    /// the list has `EVERY_OBJECT` in their place.
     pub(crate) erasing: Arc<[u64]>,
     /// Ascending.
     pub(crate) gaps: Arc<[Gap]>,

@@ -101,13 +101,12 @@ impl HistoryWriter {
 
     /// Ends an erasure, or what no longer needs the objects, when no run has them.
     fn end_erasure(&mut self) -> Result<(), HistoryError> {
+        if self.erased_log == ErasedLog::Unread {
+            return Ok(());
+        }
         let has_ended = self.erased_log == ErasedLog::Gone && self.has_erased_files()?;
-        let left = match self.erased_log {
-            ErasedLog::Unread => return Ok(()),
-            _ if has_ended => Vec::new(),
-            // No object stands for all, also after a restart, until the log has none.
-            _ => vec![EVERY_OBJECT],
-        };
+        // No object stands for all, also after a restart, until the log has none.
+        let left = if has_ended { Vec::new() } else { vec![EVERY_OBJECT] };
         if left == self.manifest.erasing {
             return Ok(());
         }

@@ -4,7 +4,9 @@
 use std::ops::Range;
 
 use shoal_codec::{FixColumns, FixRow};
-use shoal_history::{AsOf, AsOfQuery, Batch, Everywhere, HistoryError, QueryBudget, Watermark};
+use shoal_history::{
+    AsOf, AsOfQuery, Batch, Everywhere, HistoryError, QueryBudget, Watermark, Work,
+};
 use shoal_position_log::Storage;
 use shoal_testkit::NaivePast;
 
@@ -66,6 +68,19 @@ impl Past {
     fn files(&self) -> usize {
         let names = self.world.disk.list(FOLDER).unwrap();
         names.iter().filter(|name| name.ends_with(".run")).count()
+    }
+
+    /// The work on the next state, when the merges before it are done.
+    fn next_state(&mut self) -> Work {
+        loop {
+            let mut work = self.world.writer().next_work().unwrap().unwrap();
+            if !work.is_merge() {
+                return work;
+            }
+            assert!(!self.world.writer().give_up(&work), "a merge is needed");
+            while !work.step(1_000).unwrap() {}
+            self.world.writer().finish(work).unwrap();
+        }
     }
 
     /// Ends when nothing is left to be done; the number of states.
@@ -130,14 +145,7 @@ fn late_fixes_end_the_states_of_their_ranges_for_a_while() {
     // What arrives while a state is written.
     past.clock_ms = past.first_ms + 608 * PARTITION_MS;
     past.seal_partitions(601..608);
-    let mut work = loop {
-        let mut work = past.world.writer().next_work().unwrap().unwrap();
-        if !work.is_merge() {
-            break work;
-        }
-        while !work.step(1_000).unwrap() {}
-        past.world.writer().finish(work).unwrap();
-    };
+    let mut work = past.next_state();
     while !work.step(1).unwrap() {}
     let late = FixRow::new(4, past.first_ms + 603 * PARTITION_MS, -5, -6);
     past.seal([late].into_iter(), |_, _| ());
@@ -150,14 +158,7 @@ fn a_state_of_a_range_that_is_no_longer_kept_as_a_whole_leaves_no_file() {
     let mut past = Past::new(0);
     past.clock_ms = past.first_ms + 16 * PARTITION_MS;
     past.seal_partitions(3..16);
-    let mut work = loop {
-        let mut work = past.world.writer().next_work().unwrap().unwrap();
-        if !work.is_merge() {
-            break work;
-        }
-        while !work.step(1_000).unwrap() {}
-        past.world.writer().finish(work).unwrap();
-    };
+    let mut work = past.next_state();
     while !work.step(1).unwrap() {}
     past.world.writer().retain(Some(past.first_ms + PARTITION_MS), None).unwrap();
     assert!(!past.world.writer().finish(work).unwrap());
@@ -170,15 +171,7 @@ fn a_state_of_a_range_that_is_no_longer_kept_as_a_whole_leaves_no_file() {
 #[test]
 fn a_state_whose_runs_cannot_be_read_is_given_up() {
     let mut past = Past::new(16);
-    let mut work = loop {
-        let mut work = past.world.writer().next_work().unwrap().unwrap();
-        if !work.is_merge() {
-            break work;
-        }
-        assert!(!past.world.writer().give_up(&work), "a merge is needed");
-        while !work.step(1_000).unwrap() {}
-        past.world.writer().finish(work).unwrap();
-    };
+    let mut work = past.next_state();
     for name in past.world.disk.list(FOLDER).unwrap() {
         if name.ends_with(".run") {
             past.world.disk.flip(&format!("{FOLDER}/{name}"), 8 * 100);

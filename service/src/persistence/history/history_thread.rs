@@ -298,10 +298,12 @@ impl HistoryThread {
         if is_read && self.writer.watermark().position.epoch < self.erased_epoch {
             self.seal()?;
         }
-        self.writer.set_erased_log(match is_read {
-            false => ErasedLog::Unread,
-            true if self.log.purge().is_gone(self.erased_epoch) => ErasedLog::Gone,
-            true => ErasedLog::Read,
+        self.writer.set_erased_log(if !is_read {
+            ErasedLog::Unread
+        } else if self.log.purge().is_gone(self.erased_epoch) {
+            ErasedLog::Gone
+        } else {
+            ErasedLog::Read
         });
         (self.may_merge, self.may_work) = (true, true);
         Ok(())
