@@ -93,6 +93,16 @@ impl<T: Stored> Measure<T> {
         stored != self.unknown && is_within
     }
 
+    /// Clears the flags of values that are not [within](Self::is_within) a range, without branches.
+    pub fn select(&self, values: &[T], (from, to): (T, T), flags: &mut [bool]) {
+        let is_around = self.is_circular && from > to;
+        for (flag, value) in flags.iter_mut().zip(values) {
+            let (is_above, is_below) = (from <= *value, *value <= to);
+            let is_within = if is_around { is_above | is_below } else { is_above & is_below };
+            *flag &= is_within & (*value != self.unknown);
+        }
+    }
+
     /// A value in stored units, rounded half to even.
     #[inline]
     pub fn round(&self, value: f64) -> f64 {

@@ -2,7 +2,7 @@
 //!
 //! Either may be absent. No condition depends on a clock.
 
-use shoal_codec::{Column, ColumnSet, FixColumns, FixRow};
+use shoal_codec::{Column, ColumnSet, FixColumns, MEASURES};
 use shoal_engine::{Filter, QuantaRect, Region, Space};
 use shoal_history::{RowFilter, Zone};
 use shoal_proto::v1;
@@ -80,9 +80,7 @@ impl RowFilter for PastFilter {
             }
         }
         if let Some(filter) = &self.conditions {
-            for (row, flag) in flags.iter_mut().enumerate().filter(|(_, flag)| **flag) {
-                *flag = filter.passes(&decoded(rows, row), 0);
-            }
+            select(filter, rows, flags);
         }
     }
 }
@@ -101,17 +99,28 @@ macro_rules! conditions {
             read.fold(ColumnSet::NONE, |columns, (column, _)| columns.with(column))
         }
 
-        /// A row of which only such columns may be decoded.
-        fn decoded(rows: &FixColumns, row: usize) -> FixRow {
-            let object = rows.object.get(row).copied().unwrap_or_default();
-            let mut decoded = FixRow::new(object, 0, 0, 0);
-            if let Some(state) = rows.state.as_ref().and_then(|states| states.get(row)) {
-                decoded.state = *state;
+        /// Clears the flags of rows of which a condition does not hold; only such columns may be
+        /// decoded. A missing column has no known value, and states of 0.
+        fn select(filter: &Filter, rows: &FixColumns, flags: &mut [bool]) {
+            let (mask, value) = (filter.state_mask, filter.state_value);
+            match &rows.state {
+                Some(states) => {
+                    let states = flags.iter_mut().zip(states);
+                    states.for_each(|(flag, state)| *flag &= state & mask == value);
+                }
+                None if value != 0 => flags.fill(false),
+                None => {}
             }
-            $(if let Some(value) = rows.$field.as_ref().and_then(|values| values.get(row)) {
-                decoded.$field = *value;
+            if let Some(after) = filter.object_after {
+                let objects = flags.iter_mut().zip(&rows.object);
+                objects.for_each(|(flag, object)| *flag &= *object > after);
+            }
+            $(if let Some(range) = filter.$field {
+                match &rows.$field {
+                    Some(values) => MEASURES.$field.select(values, range, flags),
+                    None => flags.fill(false),
+                }
             })+
-            decoded
         }
     };
 }
@@ -121,4 +130,74 @@ shoal_codec::measures!(conditions);
 fn rect(zone: &Zone) -> QuantaRect {
     let Zone { x, y, .. } = *zone;
     QuantaRect { x_min: x.0, y_min: y.0, x_max: x.1, y_max: y.1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use shoal_codec::FixRow;
+    use shoal_testkit::Random;
+
+    use super::*;
+
+    /// Rows with few different values, of which some are unknown; in some sets all of a column are.
+    fn rows(random: &mut Random) -> FixColumns {
+        let mut rows = FixColumns::new();
+        let [speeds, headings, altitudes, states] = [(); 4].map(|()| random.below(4) > 0);
+        for object in 0..100 {
+            let mut row = FixRow::new(object, 0, random.below(9), random.below(9));
+            let mut may_have = |is_known: bool| is_known && random.below(5) > 0;
+            let known = [speeds, headings, altitudes, states].map(&mut may_have);
+            let mut value = || random.below(9_u32) as u16;
+            let values = [value(), value() * 4_000, value(), value()];
+            if known[0] {
+                row.speed_mm_s = values[0].into();
+            }
+            if known[1] {
+                row.heading_cdeg = values[1];
+            }
+            if known[2] {
+                row.altitude_mm = values[2].into();
+            }
+            if known[3] {
+                row.state = values[3].into();
+            }
+            rows.push_row(row);
+        }
+        rows
+    }
+
+    fn conditions(random: &mut Random) -> Filter {
+        let mut filter = Filter::default();
+        let mut range = |is_ordered: bool| {
+            let ends = (random.below(9_u32) as u16, random.below(9_u32) as u16);
+            let ends = if is_ordered { (ends.0.min(ends.1), ends.0.max(ends.1)) } else { ends };
+            (random.below(2) == 0).then_some(ends)
+        };
+        filter.speed_mm_s = range(true).map(|(from, to)| (from.into(), to.into()));
+        filter.heading_cdeg = range(false).map(|(from, to)| (from * 4_000, to * 4_000));
+        filter.altitude_mm = range(true).map(|(from, to)| (from.into(), to.into()));
+        if random.below(2) == 0 {
+            filter.state_mask = random.below(16);
+            filter.state_value = random.word() as u32 & filter.state_mask;
+        }
+        filter
+    }
+
+    #[test]
+    fn columns_select_the_rows_that_pass() {
+        let (mut random, mut selected) = (Random::new(1), 0);
+        for _ in 0..2_000 {
+            let (rows, conditions) = (rows(&mut random), conditions(&mut random).boxed());
+            let filter = PastFilter { region: None, conditions };
+            // Some were cleared by other conditions.
+            let mut flags: Vec<bool> = (0..rows.len()).map(|_| random.below(9) > 0).collect();
+            let expected = flags.iter().enumerate();
+            let expected = expected.map(|(row, flag)| *flag && filter.matches(&rows, row));
+            let expected: Vec<bool> = expected.collect();
+            filter.select(&rows, &mut flags);
+            assert_eq!(flags, expected, "{:?}", filter.conditions);
+            selected += flags.into_iter().filter(|flag| *flag).count();
+        }
+        assert!((20_000..180_000).contains(&selected), "{selected}");
+    }
 }
