@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use shoal_codec::{Column, ColumnSet};
 
 use super::row_filter::RowFilter;
-use super::scan::Scan;
+use super::scan::{Found, Scan};
 use super::together::Together;
 use crate::error::HistoryError;
+use crate::run::Zone;
 
 const PLACES: ColumnSet = ColumnSet::NONE.with(Column::Time).with(Column::X).with(Column::Y);
 
@@ -98,7 +99,7 @@ impl<F: RowFilter> Density<F> {
     /// the budget.
     pub fn next(&mut self, out: &mut Vec<DensityCell>) -> Result<bool, HistoryError> {
         let Self { scan, grid, counts, found } = self;
-        let (side, (from_ms, _)) = (i64::from(grid.cell_quanta), scan.window_ms());
+        let (side, (from_ms, to_ms)) = (i64::from(grid.cell_quanta), scan.window_ms());
         let step_ms = grid.step_ms.map(i64::unsigned_abs);
         // The window may be longer than an i64 can say.
         let begin = |time_ms: i64| {
@@ -106,12 +107,24 @@ impl<F: RowFilter> Density<F> {
             from_ms.wrapping_add_unsigned(passed.unwrap_or(0))
         };
         let square = |value: i32| i64::from(value).div_euclid(side) as i32;
-        // Rows of an object follow each other, and mostly lie in one square.
-        let more = scan.visit(PLACES, |rows, row| {
-            let place = (begin(rows.time_ms[row]), square(rows.y[row]), square(rows.x[row]));
+        let place = |time_ms: i64, x: i32, y: i32| (begin(time_ms), square(y), square(x));
+        // If the zone of a tile lies in one square during a step, its matches are counted by it.
+        let place_of = |zone: &Zone| {
+            // Rows outside the window are not counted.
+            let [first_ms, last_ms] = [zone.time_ms.0.max(from_ms), zone.time_ms.1.min(to_ms)];
+            let first = place(first_ms, zone.x.0, zone.y.0);
+            (first == place(last_ms, zone.x.1, zone.y.1)).then_some(first)
+        };
+        let more = scan.visit_groups(PLACES, place_of, |matches| {
+            let (place, count) = match matches {
+                Found::Row(rows, row) => (place(rows.time_ms[row], rows.x[row], rows.y[row]), 1),
+                Found::Group(place, count) => (place, count),
+            };
+            // Rows of an object follow each other, and mostly lie in one square.
             match found.last_mut() {
-                Some((last, fixes)) if *last == place => *fixes += 1,
-                _ => found.push((place, 1)),
+                Some((last, fixes)) if *last == place => *fixes += count,
+                _ if count > 0 => found.push((place, count)),
+                _ => {}
             }
         })?;
         if more {

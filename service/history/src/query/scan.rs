@@ -41,18 +41,37 @@ pub struct Scan<F> {
     flags: Vec<bool>,
 }
 
-/// What the zone of a tile leaves to be tested.
+/// What a visitor of a scan gets.
+#[derive(Debug)]
+pub(super) enum Found<'a, G> {
+    /// A match: decoded rows, and its place among them.
+    Row(&'a FixColumns, usize),
+    /// So many matches of a group.
+    Group(G, u64),
+}
+
+/// What is wanted of the matches: these columns of each, or their number where the zone of a tile has a
+/// group.
+struct Wanted<G, O: Fn(&Zone) -> Option<G>> {
+    columns: ColumnSet,
+    group_of: O,
+}
+
+/// What the zone of a tile leaves to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tests {
+struct Tests<G> {
     times: bool,
     filter: bool,
+    /// The columns that are wanted of matches, unless they are counted.
+    columns: ColumnSet,
+    group: Option<G>,
 }
 
 /// Tiles of a block that are read together.
-struct Span {
+struct Span<G> {
     tiles: Range<usize>,
     zone: Zone,
-    tests: Tests,
+    tests: Tests<G>,
 }
 
 impl<F: RowFilter> Scan<F> {
@@ -136,8 +155,29 @@ impl<F: RowFilter> Scan<F> {
         needs: ColumnSet,
         mut each: impl FnMut(&FixColumns, usize),
     ) -> Result<bool, HistoryError> {
-        if !self.step(needs)? {
-            return Ok(false);
+        self.visit_groups(
+            needs,
+            |_| None::<()>,
+            |found| match found {
+                Found::Row(rows, row) => each(rows, row),
+                Found::Group((), _) => unreachable!("no zone has a group"),
+            },
+        )
+    }
+
+    /// As [`Self::visit`]. If the zone of a tile has a group, its matches are counted, and no columns
+    /// are decoded for them.
+    pub(super) fn visit_groups<G: Copy + PartialEq>(
+        &mut self,
+        columns: ColumnSet,
+        group_of: impl Fn(&Zone) -> Option<G>,
+        mut each: impl FnMut(Found<'_, G>),
+    ) -> Result<bool, HistoryError> {
+        let wanted = Wanted { columns, group_of };
+        let Some(Span { tests, .. }) = self.step(&wanted)? else { return Ok(false) };
+        if let Some(group) = tests.group {
+            each(Found::Group(group, self.selected()));
+            return Ok(true);
         }
         let rows = self.readers[0].columns();
         const GROUP: usize = 8;
@@ -145,21 +185,33 @@ impl<F: RowFilter> Scan<F> {
             // Mostly none is selected, which is one comparison.
             if flags != [false; GROUP] {
                 let selected = flags.iter().enumerate().filter(|(_, flag)| **flag);
-                selected.for_each(|(row, _)| each(rows, group * GROUP + row));
+                selected.for_each(|(row, _)| each(Found::Row(rows, group * GROUP + row)));
             }
         }
         Ok(true)
     }
 
-    /// Selects rows of the next tiles; columns of `needs` are decoded if any row is. False at the
+    /// Number of rows of the last span that are selected.
+    fn selected(&self) -> u64 {
+        // Groups whose sums are bytes, so that many flags are added at a time.
+        let groups = self.flags.chunks(u8::MAX as usize);
+        groups.map(|group| u64::from(group.iter().map(|flag| u8::from(*flag)).sum::<u8>())).sum()
+    }
+
+    /// Selects rows of the next tiles; what is wanted of them is decoded if any is. Nothing at the
     /// end.
-    fn step(&mut self, mut needs: ColumnSet) -> Result<bool, HistoryError> {
-        let Some(Span { tiles, zone, tests }) = self.next_span(needs)? else { return Ok(false) };
+    fn step<G: Copy + PartialEq>(
+        &mut self,
+        wanted: &Wanted<G, impl Fn(&Zone) -> Option<G>>,
+    ) -> Result<Option<Span<G>>, HistoryError> {
+        let Some(span) = self.next_span(wanted)? else { return Ok(None) };
+        let Span { ref tiles, ref zone, ref tests } = span;
+        let mut needs = tests.columns;
         self.budget.take_tiles(tiles.len())?;
         let (reader, newer) = self.readers.split_first_mut().expect("a piece has a run");
         let Self { filter, flags, window_ms: (from_ms, to_ms), .. } = self;
         flags.clear();
-        flags.resize(reader.rows_of(&tiles), true);
+        flags.resize(reader.rows_of(tiles), true);
         if tests.times {
             let times = &reader.load(tiles.clone(), TIMES)?.time_ms;
             for (flag, time) in flags.iter_mut().zip(times) {
@@ -170,17 +222,17 @@ impl<F: RowFilter> Scan<F> {
             filter.select(reader.load(tiles.clone(), filter.columns())?, flags);
         }
         if !flags.contains(&true) {
-            return Ok(true);
+            return Ok(Some(span));
         }
-        let is_met = |other: &RunReader| other.entry().zone.may_share_fixes(&zone);
+        let is_met = |other: &RunReader| other.entry().zone.may_share_fixes(zone);
         let is_erasing = self.version.erasing() > 0;
         if is_erasing || newer.iter().any(is_met) {
             needs = needs.union(OBJECTS).union(TIMES);
         }
         if needs.is_empty() {
-            return Ok(true);
+            return Ok(Some(span));
         }
-        let rows = reader.load(tiles, needs)?;
+        let rows = reader.load(tiles.clone(), needs)?;
         for newer in newer.iter_mut().filter(|newer| is_met(newer)) {
             for (row, flag) in flags.iter_mut().enumerate().filter(|(_, flag)| **flag) {
                 *flag = !newer.has_fix(rows.object[row], rows.time_ms[row], &mut self.budget)?;
@@ -191,20 +243,23 @@ impl<F: RowFilter> Scan<F> {
                 *flag = *flag && !self.version.is_erased(*object);
             }
         }
-        Ok(true)
+        Ok(Some(span))
     }
 
-    /// The next tiles whose zones may have matches and leave the same tests.
-    fn next_span(&mut self, needs: ColumnSet) -> Result<Option<Span>, HistoryError> {
+    /// The next tiles whose zones may have matches and leave the same to be done.
+    fn next_span<G: Copy + PartialEq>(
+        &mut self,
+        wanted: &Wanted<G, impl Fn(&Zone) -> Option<G>>,
+    ) -> Result<Option<Span<G>>, HistoryError> {
         loop {
             if let Some(reader) = self.readers.first() {
                 let zones = &reader.index().zones;
                 let mut rest = self.tiles.clone();
-                let found = rest.find_map(|tile| Some((tile, self.tests_of(zones, tile, needs)?)));
+                let found = rest.find_map(|tile| Some((tile, self.tests_of(zones, tile, wanted)?)));
                 if let Some((first, tests)) = found {
                     let limit = reader.span(first).end.min(self.tiles.end);
                     let (mut end, mut zone) = (first, Zone::EMPTY);
-                    while end < limit && self.tests_of(zones, end, needs) == Some(tests) {
+                    while end < limit && self.tests_of(zones, end, wanted) == Some(tests) {
                         zone.join(&zones[end]);
                         end += 1;
                     }
@@ -219,40 +274,57 @@ impl<F: RowFilter> Scan<F> {
             let readers = files.map(|file| self.version.reader(file));
             self.readers = readers.collect::<Result<_, _>>()?;
             self.tiles = piece.tiles;
-            self.found = self.ask_device(needs);
+            self.found = self.ask_device(wanted);
         }
     }
 
     /// The tiles of the present run that have rows in the window and the bounds of the filter, by
     /// the device, where many tiles would be decoded otherwise.
-    fn ask_device(&self, needs: ColumnSet) -> Option<Vec<u32>> {
+    fn ask_device<G>(&self, wanted: &Wanted<G, impl Fn(&Zone) -> Option<G>>) -> Option<Vec<u32>> {
         let (device, reader) = (self.version.device.as_ref()?, self.readers.first()?);
         let zones = &reader.index().zones[self.tiles.clone()];
         let is_tested = |zone: &&Zone| {
-            let tests = self.tests(zone, needs);
+            let tests = self.tests(zone, wanted);
             tests.is_some_and(|tests| tests.times || tests.filter)
         };
         zones.iter().filter(is_tested).nth(device.tiles_min().saturating_sub(1))?;
-        let wanted = Zone { time_ms: self.window_ms, ..self.filter.bounds() };
-        device.tiles(&RunPages(reader), &wanted)
+        let bounds = Zone { time_ms: self.window_ms, ..self.filter.bounds() };
+        device.tiles(&RunPages(reader), &bounds)
     }
 
     /// As [`Self::tests`], for a tile of the present run.
-    fn tests_of(&self, zones: &[Zone], tile: usize, needs: ColumnSet) -> Option<Tests> {
+    fn tests_of<G>(
+        &self,
+        zones: &[Zone],
+        tile: usize,
+        wanted: &Wanted<G, impl Fn(&Zone) -> Option<G>>,
+    ) -> Option<Tests<G>> {
         let is_found = |found: &Vec<u32>| found.binary_search(&(tile as u32)).is_ok();
         let may_match = self.found.as_ref().is_none_or(is_found);
-        may_match.then(|| self.tests(&zones[tile], needs))?
+        may_match.then(|| self.tests(&zones[tile], wanted))?
     }
 
-    /// What must be tested in a tile with this zone; `None` if no row of it matches.
-    fn tests(&self, zone: &Zone, needs: ColumnSet) -> Option<Tests> {
+    /// What is to be done in a tile with this zone; `None` if no row of it matches.
+    fn tests<G>(
+        &self,
+        zone: &Zone,
+        wanted: &Wanted<G, impl Fn(&Zone) -> Option<G>>,
+    ) -> Option<Tests<G>> {
         let (from_ms, to_ms) = self.window_ms;
-        let (filter, columns) = (&self.filter, self.filter.columns());
-        (zone.meets_times(from_ms, to_ms) && filter.may_match(zone)).then(|| Tests {
+        let filter = &self.filter;
+        if !zone.meets_times(from_ms, to_ms) || !filter.may_match(zone) {
+            return None;
+        }
+        let group = (wanted.group_of)(zone);
+        let columns = if group.is_some() { ColumnSet::NONE } else { wanted.columns };
+        let of_filter = filter.columns();
+        Some(Tests {
             // What is decoded anyway is tested everywhere, so that spans are long.
-            times: needs.contains(Column::Time) || !zone.lies_in_times(from_ms, to_ms),
-            filter: !columns.is_empty() && columns.without(needs).is_empty()
+            times: columns.contains(Column::Time) || !zone.lies_in_times(from_ms, to_ms),
+            filter: !of_filter.is_empty() && of_filter.without(columns).is_empty()
                 || !filter.covers(zone),
+            columns,
+            group,
         })
     }
 
@@ -262,12 +334,9 @@ impl<F: RowFilter> Scan<F> {
     /// As [`Self::next`].
     pub fn count(mut self) -> Result<u64, HistoryError> {
         let mut count = 0;
-        while self.step(ColumnSet::NONE)? {
-            // Groups whose sums are bytes, so that many flags are added at a time.
-            let groups = self.flags.chunks(u8::MAX as usize);
-            count += groups
-                .map(|group| u64::from(group.iter().map(|flag| u8::from(*flag)).sum::<u8>()))
-                .sum::<u64>();
+        let wanted = Wanted { columns: ColumnSet::NONE, group_of: |_: &Zone| Some(()) };
+        while self.step(&wanted)?.is_some() {
+            count += self.selected();
         }
         Ok(count)
     }
