@@ -219,9 +219,9 @@ pub const HISTORY_QUERY_BYTES_MAX: u64 = 128 << 20;
 pub const HISTORY_QUERY_SHARE: u64 = 4;
 /// Part of it for what does not depend on the rows: decoded tiles, pages, a message.
 pub const HISTORY_QUERY_BYTES_MIN: u64 = 4 << 20;
-/// Memory of each further part of a query that has a turn at the same time.
+/// Memory of each further part of a query that has a turn at the same time, or thread.
 pub const HISTORY_PART_BYTES: u64 = 2 << 20;
-/// Parts of a query that have a turn at the same time, at most.
+/// Parts of a query that have a turn at the same time, or its threads, at most.
 pub const HISTORY_PARTS_AT_ONCE_MAX: usize = 16;
 /// Parts that a scan is cut into, at most.
 pub const HISTORY_PARTS_MAX: usize = 1 << 10;

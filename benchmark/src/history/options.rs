@@ -79,7 +79,7 @@ pub(crate) struct Options {
     /// MiB of encoded pages in memory; 0 reads everything from the disk, past the page cache.
     #[arg(long, default_value_t = 8_192)]
     pub(super) cache_mib: usize,
-    /// Threads of `filter` and `region`; others have one [default: all cores].
+    /// Threads of `as-of`, `filter` and `region`; others have one [default: all cores].
     #[arg(long)]
     pub(super) threads: Option<NonZero<usize>>,
     /// Questions of `trajectory` and `passed`.

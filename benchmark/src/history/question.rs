@@ -65,7 +65,7 @@ impl Draw {
             // Spread over the past, not at its borders, and not at those of partitions.
             let share_ms = (to_ms - from_ms) / (runs + 1);
             let time_ms = from_ms + share_ms * (run + 1) + (random.next_u64() % 60_000) as i64;
-            states.push((time_ms, as_of(past, time_ms)?));
+            states.push((time_ms, as_of(past, time_ms, 1)?));
         }
         let Past { window_ms, quantum_m, .. } = *past;
         Ok(Self { window_ms, quantum_m, random, states })
@@ -119,9 +119,10 @@ impl Draw {
     }
 }
 
-fn as_of(past: &Past, time_ms: i64) -> Result<FixColumns, BenchmarkError> {
+fn as_of(past: &Past, time_ms: i64, threads: usize) -> Result<FixColumns, BenchmarkError> {
     let query = AsOfQuery { time_ms, ttl_ms: None, objects: None };
-    let mut as_of = AsOf::new(past.version.clone(), query, Everywhere, QueryBudget::unlimited());
+    let (version, budget) = (past.version.clone(), QueryBudget::unlimited());
+    let mut as_of = AsOf::new(version, query, Everywhere, budget).on_threads(threads);
     let mut rows = FixColumns::new();
     while as_of.next(&mut rows)? {}
     Ok(rows)
@@ -138,7 +139,7 @@ impl Question {
                 while track.next(&mut rows)? {}
                 Ok(Answer::of_rows(&rows))
             }
-            Self::AsOf { time_ms } => Ok(Answer::of_rows(&as_of(past, time_ms)?)),
+            Self::AsOf { time_ms } => Ok(Answer::of_rows(&as_of(past, time_ms, threads)?)),
             Self::Passed { x, y, radius, from_ms, to_ms } => {
                 let circle = Circle { x, y, radius };
                 let scan = Scan::new(version, (from_ms, to_ms), circle, budget);

@@ -127,9 +127,9 @@ fn measure(
     options: &Options,
     machine: &str,
 ) -> Result<(Row, Vec<Answered>), BenchmarkError> {
-    let is_scan = matches!(experiment, Experiment::Filter | Experiment::Region);
+    let is_large = matches!(experiment, Experiment::AsOf | Experiment::Filter | Experiment::Region);
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = if is_scan { options.threads.map_or_else(cores, NonZero::get) } else { 1 };
+    let threads = if is_large { options.threads.map_or_else(cores, NonZero::get) } else { 1 };
     let ask = |question: &Question| question.ask(past, threads);
     let answers = questions.iter().map(ask).collect::<Result<Vec<Answer>, _>>()?;
     let mut times = CycleTimes::new()?;

@@ -38,6 +38,8 @@ pub const COARSER_LEVELS: u32 = 3;
 /// sorted in memory, in 24 MiB. Fewer rows a partition waste space on pages of files and on codes of
 /// each block.
 pub const COARSER_ROWS_DEFAULT: u64 = 1 << 19;
+/// Tiles that a thread of a query of a past moment reads at least: some milliseconds.
+pub const AS_OF_TILES_MIN: usize = 256;
 /// Objects that a step of the work on a state looks for; it may find twice as many.
 pub const STATE_PART_ROWS: usize = 1 << 16;
 /// Rows of a state: the work on it holds 24 bytes for each.

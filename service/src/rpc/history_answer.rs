@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use shoal_codec::FixColumns;
 use shoal_engine::Space;
+use shoal_history::limits::{AS_OF_TILES_MIN, TILE_ROWS};
 use shoal_history::{HistoryError, QueryBudget, Version};
 use shoal_proto::v1;
 use tokio::runtime::Handle;
@@ -83,7 +84,7 @@ pub(super) struct PastQuery {
     bytes_max: u64,
     /// Memory that its rows may take.
     rows_bytes: u64,
-    /// Parts that may have a turn at the same time.
+    /// Parts that may have a turn at the same time, or threads of the only one.
     at_once: usize,
     cancel: CancelOnDrop,
 }
@@ -184,10 +185,23 @@ impl PastQuery {
     pub(super) fn parts(&mut self, context: &ServiceContext, blocks: usize) -> usize {
         let of_blocks = (blocks / HISTORY_PART_BLOCKS_MIN).clamp(1, HISTORY_PARTS_MAX);
         let parts = if self.version().has_device() { 1 } else { of_blocks };
+        self.at_once = self.fitting(parts.min(2 * context.cores));
+        parts
+    }
+
+    /// With how many threads a query of a past moment reads a run, as far as memory allows.
+    pub(super) fn threads(&mut self, context: &ServiceContext) -> usize {
+        let tiles = self.version().rows_of_fullest(self.window_ms) / TILE_ROWS;
+        let useful = (tiles / AS_OF_TILES_MIN).clamp(1, context.cores);
+        self.at_once = self.fitting(useful);
+        self.at_once
+    }
+
+    /// So many parts or threads, or as many as have memory.
+    fn fitting(&self, at_once: usize) -> usize {
         let left = self.bytes_max.saturating_sub(HISTORY_QUERY_BYTES_MIN + self.rows_bytes);
         let fitting = 1 + (left / HISTORY_PART_BYTES) as usize;
-        self.at_once = parts.min(2 * context.cores).min(HISTORY_PARTS_AT_ONCE_MAX).min(fitting);
-        parts
+        at_once.min(HISTORY_PARTS_AT_ONCE_MAX).min(fitting)
     }
 
     /// Waits for the memory that the query may take, in turn with the other queries.

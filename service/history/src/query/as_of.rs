@@ -6,14 +6,16 @@
 //! Objects are answered in ascending parts that fit the budget.
 
 use std::collections::HashMap;
-use std::slice;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::{slice, thread};
 
 use shoal_codec::{FixColumns, FixRow};
 
 use super::budget::QueryBudget;
 use super::row_filter::{Everywhere, RowFilter};
 use crate::error::HistoryError;
+use crate::limits::AS_OF_TILES_MIN;
 use crate::partition::Partition;
 use crate::removal::{EVERY_OBJECT, Mark};
 use crate::run::{ObjectEntry, RunFile, RunReader};
@@ -56,6 +58,8 @@ pub struct AsOf<F> {
     has_removals: bool,
     /// Objects from this one on remain; `None` at the end.
     from: Option<u64>,
+    /// Threads that read a run at the same time, at most.
+    threads: usize,
 }
 
 /// One part of the answer.
@@ -209,7 +213,14 @@ impl<F: RowFilter> AsOf<F> {
             objects.dedup();
             objects.retain(|object| !version.is_erased(*object));
         }
-        Self { version, query, filter, budget, has_removals: true, from: Some(0) }
+        Self { version, query, filter, budget, has_removals: true, from: Some(0), threads: 1 }
+    }
+
+    /// Reads runs with so many threads, at least one, where many of their tiles are sought. Those
+    /// beyond the caller's exist during a call of [`Self::next`], with its priority.
+    #[must_use]
+    pub fn on_threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
     }
 
     /// The version that is read.
@@ -452,22 +463,30 @@ impl<F: RowFilter> AsOf<F> {
     fn read_newest(
         &mut self,
         reader: &mut RunReader,
-        sought: &mut [(u64, ObjectEntry)],
+        sought: &mut Vec<(u64, ObjectEntry)>,
         part: &mut Part,
     ) -> Result<(), HistoryError> {
+        sought.retain(|(object, _)| part.contains(*object) && !self.version.is_erased(*object));
         // In the order of rows, so that a tile is decoded once.
         sought.sort_unstable_by_key(|(_, entry)| entry.first_row);
+        let tiles = reader.entry().tiles();
+        let reading = Reading { time_ms: self.query.time_ms, is_dense: sought.len() >= tiles };
         let generation = reader.entry().generation;
-        let is_dense = sought.len() >= reader.entry().tiles();
-        for (object, entry) in sought.iter().filter(|(object, _)| !self.version.is_erased(*object))
-        {
-            if !part.contains(*object) {
-                continue;
+        let threads = (sought.len().min(tiles) / AS_OF_TILES_MIN).min(self.threads);
+        if threads > 1 {
+            let found = reading.on_threads(threads, reader, sought, &self.budget)?;
+            for row in found {
+                // The part may have ended earlier meanwhile.
+                if part.contains(row.object) {
+                    part.offer(row, generation);
+                }
             }
-            let newest =
-                reader.newest_fix(entry, self.query.time_ms, is_dense, &mut self.budget)?;
-            if let Some(row) = newest {
-                part.offer(row, generation);
+            return Ok(());
+        }
+        for (object, entry) in &*sought {
+            if part.contains(*object) {
+                let newest = reading.newest(reader, entry, &mut self.budget)?;
+                newest.into_iter().for_each(|row| part.offer(row, generation));
             }
         }
         Ok(())
@@ -487,5 +506,62 @@ impl<F: RowFilter> AsOf<F> {
                 out.truncate(before);
             }
         }
+    }
+}
+
+/// How the fixes of some objects are read from a run.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// The moment.
+    time_ms: i64,
+    /// Whether most tiles have some of them.
+    is_dense: bool,
+}
+
+impl Reading {
+    /// The newest fix of an object at the moment.
+    fn newest(
+        self,
+        reader: &mut RunReader,
+        entry: &ObjectEntry,
+        budget: &mut QueryBudget,
+    ) -> Result<Option<FixRow>, HistoryError> {
+        reader.newest_fix(entry, self.time_ms, self.is_dense, budget)
+    }
+
+    /// The newest fixes of objects, whose entries are in the order of rows, with some threads: each
+    /// reads a part of the tiles.
+    fn on_threads(
+        self,
+        threads: usize,
+        reader: &RunReader,
+        sought: &[(u64, ObjectEntry)],
+        budget: &QueryBudget,
+    ) -> Result<Vec<FixRow>, HistoryError> {
+        let read = |share: &[(u64, ObjectEntry)]| {
+            let (mut reader, mut budget) = (reader.fork(), budget.clone());
+            let mut found = Vec::with_capacity(share.len());
+            for (_, entry) in share {
+                found.extend(self.newest(&mut reader, entry, &mut budget)?);
+            }
+            Ok::<Vec<FixRow>, HistoryError>(found)
+        };
+        let mut shares = sought.chunks(sought.len().div_ceil(threads));
+        let own = shares.next().unwrap_or_default();
+        thread::scope(|scope| {
+            let others = shares
+                .map(|share| (share, thread::Builder::new().spawn_scoped(scope, || read(share))));
+            let others: Vec<_> = others.collect();
+            let mut found = read(own)?;
+            for (share, other) in others {
+                // Without a thread it is read here.
+                let rows = other.map_or_else(
+                    |_| read(share),
+                    |other| other.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                );
+                found.append(&mut rows?);
+            }
+            Ok(found)
+        })
     }
 }

@@ -76,16 +76,25 @@ impl RunReader {
             load_index(file, fleet_id).map(|index| Page::Index(Arc::new(index)))
         })?;
         let Page::Index(index) = page else { unreachable!("keys tell pages from indexes") };
-        Ok(Self {
-            file: file.clone(),
-            cache: cache.clone(),
+        Ok(Self::of(file.clone(), cache.clone(), index))
+    }
+
+    fn of(file: Arc<RunFile>, cache: Arc<PageCache>, index: Arc<RunIndex>) -> Self {
+        Self {
+            file,
+            cache,
             index,
             block: None,
             tiles: 0..0,
             decoded: ColumnSet::NONE,
             columns: FixColumns::new(),
             directory: ObjectTile::default(),
-        })
+        }
+    }
+
+    /// Another reader of the same run, which holds nothing yet.
+    pub(crate) fn fork(&self) -> Self {
+        Self::of(self.file.clone(), self.cache.clone(), self.index.clone())
     }
 
     /// What the manifest states.

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use shoal_codec::{FixColumns, FixRow};
-use shoal_history::{AsOf, AsOfQuery, Batch, Everywhere, QueryBudget, RunDevice};
+use shoal_history::limits::{AS_OF_TILES_MIN, TILE_ROWS};
+use shoal_history::{AsOf, AsOfQuery, Batch, Everywhere, HistoryError, QueryBudget, RunDevice};
 use shoal_testkit::{NaivePast, Random};
 
 use crate::host_device::HostDevice;
 use crate::scale::seeds;
-use crate::world::{START_MS, Shape, Step, World, rows};
+use crate::world::{PARTITION_MS, START_MS, Shape, Step, World, rows};
 
 /// Ten seeds in a usual run; `scale.rs` has the settings for more.
 const SEEDS: u64 = 10;
@@ -117,4 +118,39 @@ fn parts_read_the_pages_of_their_objects() {
         assert!(expected.len() > 500, "{}", expected.len());
         assert!(rows(&out) == expected, "{time_ms} in parts of {rows_max}");
     }
+}
+
+/// Threads read shares of the tiles of a run; parts that end earlier meanwhile lose nothing.
+#[test]
+fn a_moment_is_read_with_several_threads() {
+    const OBJECTS: u64 = 30_000;
+    const TILES: usize = 3 * AS_OF_TILES_MIN;
+    let mut world = World::new(5, Shape { objects: 1, batch_rows: 1, partitions: 1 });
+    world.open().unwrap();
+    let (mut batch, mut model, mut random) = (Batch::default(), NaivePast::new(), Random::new(5));
+    for number in 0..(TILES * TILE_ROWS) as i32 {
+        let time_ms = START_MS + random.below(PARTITION_MS);
+        let row = FixRow::new(random.below(OBJECTS), time_ms, number, -number);
+        batch.fix(row);
+        model.fix(row);
+    }
+    let watermark = world.watermark(1);
+    world.writer().seal(&mut batch, watermark).unwrap();
+    assert_eq!(world.version().runs(), 1);
+    let query = |time_ms| AsOfQuery { time_ms, ttl_ms: None, objects: None };
+    for (at_ms, rows_max) in [(PARTITION_MS / 2, 1 << 20), (90, 1 << 20), (PARTITION_MS, 2_000)] {
+        let expected = model.as_of(START_MS + at_ms, None, |_| true);
+        for threads in [1, 2, 3, 16] {
+            let budget = QueryBudget::new(u64::MAX, rows_max, Arc::default());
+            let states = AsOf::new(world.version(), query(START_MS + at_ms), Everywhere, budget);
+            let (mut states, mut out) = (states.on_threads(threads), FixColumns::new());
+            while states.next(&mut out).unwrap() {}
+            assert!(rows(&out) == expected, "{at_ms} with {threads} threads");
+        }
+    }
+    // Each thread heeds the budget.
+    let budget = QueryBudget::new(TILES as u64 / 2, 1 << 20, Arc::default());
+    let states = AsOf::new(world.version(), query(i64::MAX), Everywhere, budget);
+    let error = states.on_threads(3).next(&mut FixColumns::new()).unwrap_err();
+    assert!(matches!(error, HistoryError::Budget { unit: "tiles", .. }), "{error}");
 }
