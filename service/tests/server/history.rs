@@ -22,6 +22,8 @@ use crate::running::{ReportsOnce as _, Running, START_MS, block, collect, fix, r
 
 /// Objects that the fleet may have; ids go beyond.
 const OBJECTS_MAX: u64 = 25;
+/// Age of old rows: nine years.
+pub(crate) const OLD_MS: i64 = 9 * 365 * 86_400_000;
 /// Later than any clock of a server.
 const TOO_LATE_MS: i64 = 9_000_000_000_000;
 
@@ -67,6 +69,16 @@ impl Acknowledged {
             rows.into_iter().filter(|row| (row.time_ms == TOO_LATE_MS) == is_far).collect();
         let refused = self.send(server, &rows).await;
         assert!(!is_far || refused == rows.len());
+    }
+
+    /// Sends a message of rows that are older than all others, as an import does.
+    pub(crate) async fn report_old(&mut self, server: &Running, random: &mut Random) {
+        let row = |_| {
+            let time_ms = START_MS - OLD_MS - i64::from(random.below(90_000));
+            FixRow::new(random.below(OBJECTS_MAX), time_ms, random.below(9_000_000), 5)
+        };
+        let rows: Vec<FixRow> = (0..20).map(row).collect();
+        self.send(server, &rows).await;
     }
 
     /// Sends a message of many rows, in time.
