@@ -1,9 +1,11 @@
 """Asks DuckDB, chDB and PostGIS the questions of `shoal-bench history`, in the same run.
 
-Usage: history_peers.py SHOAL_BENCH [--peers duckdb,chdb,postgis] [--work DIR] [--json FILE]
-           [--runs N] [-- FLAGS OF shoal-bench history]
+Usage: history_peers.py SHOAL_BENCH [--server SHOAL] [--peers duckdb,chdb,postgis] [--work DIR]
+           [--json FILE] [--runs N] [-- FLAGS OF shoal-bench history]
 
-shoal-bench builds the past, exports its rows through a pipe and answers the questions. The rows
+shoal-bench builds the past, exports its rows through a pipe and answers the questions. With
+--server, `SHOAL serve --history` gets the rows by `SHOAL history import` and is asked in its stead,
+over gRPC from this process: its times contain the network and the messages in Python. The rows
 become one Parquet file in the order of the runs (partition, Hilbert cell of the object, object,
 time; row groups of 122,880 rows with statistics; zstd), which DuckDB and chDB read, or a table of
 PostGIS with an index by (object, time), one by place and one by time. Every system has all cores,
@@ -11,13 +13,15 @@ warm caches, and returns whole rows where shoal does. All questions of a kind ar
 untimed, then N times one after another; the median of its times counts. A wrong answer ends the
 run.
 
-Needs the packages numpy, pyarrow, duckdb, chdb and psycopg2-binary; PostGIS also the server's
-programs (Debian: postgresql-15-postgis-3), which run as user `postgres` when this is root.
+Needs the packages numpy, pyarrow, duckdb, chdb and psycopg2-binary, with --server also grpcio and
+grpcio-tools; PostGIS also the server's programs (Debian: postgresql-15-postgis-3), which run as user
+`postgres` when this is root.
 """
 
 import argparse
 import contextlib
 import glob
+import importlib
 import json
 import os
 import pwd
@@ -31,6 +35,7 @@ import time
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 COLUMNS = [
@@ -110,6 +115,133 @@ def answer(kind, columns):
     return len(values), int(np.sum(values.astype(np.int64)))
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+class Shoal:
+    """A server of its own in the space of the workloads, stopped at the end."""
+
+    name = "shoal"
+    SIDE_M, QUANTUM_M = 1_000_000, 0.01
+    PROTOS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "proto", "proto")
+
+    def __init__(self, program, work):
+        import grpc
+        from grpc_tools import protoc
+
+        files = [f"shoal/v1/{name}.proto" for name in ("fleet", "query", "history")]
+        files += ["shoal/v1/error.proto", "google/rpc/status.proto"]
+        out = [f"--python_out={work}", f"--grpc_python_out={work}"]
+        well_known = os.path.join(os.path.dirname(protoc.__file__), "_proto")
+        if protoc.main(["protoc", f"-I{self.PROTOS}", f"-I{well_known}", *out, *files]):
+            sys.exit("the protos do not compile")
+        sys.path.insert(0, work)
+        self.query, self.fleet, self.history = (
+            importlib.import_module(f"shoal.v1.{name}_pb2")
+            for name in ("query", "fleet", "history")
+        )
+        services = [
+            importlib.import_module(f"shoal.v1.{name}_pb2_grpc") for name in ("fleet", "history")
+        ]
+        self.version = subprocess.check_output([program, "--version"], text=True).split()[-1]
+        address = f"127.0.0.1:{free_port()}"
+        space = f"planar:{self.SIDE_M}x{self.SIDE_M}:{self.QUANTUM_M}"
+        serve = ["serve", "--listen", address, "--space", space, "--engine", "cpu"]
+        serve += ["--data", os.path.join(work, "shoal-data"), "--history", "--log", "warn"]
+        self.server = subprocess.Popen([program, *serve])
+        channel = grpc.insecure_channel(address)
+        grpc.channel_ready_future(channel).result(timeout=60)
+        self.fleets = services[0].FleetServiceStub(channel)
+        self.past = services[1].HistoryServiceStub(channel)
+        columns = ["object_id", "t_ms", "lon", "lat", "speed", "heading"]
+        schema = pa.schema([(name, pa.float64()) for name in columns[2:]])
+        self.schema = pa.schema([("object_id", pa.uint64()), ("t_ms", pa.int64()), *schema])
+        target = ["--target", f"http://{address}", "--encoding", "block"]
+        self.importer = subprocess.Popen(
+            [program, "history", "import", *target, "-"], stdin=subprocess.PIPE
+        )
+        # The command reads no quotes, which the writer puts around titles.
+        self.importer.stdin.write((",".join(columns) + "\n").encode())
+        options = csv.WriteOptions(include_header=False)
+        self.csv = csv.CSVWriter(self.importer.stdin, self.schema, write_options=options)
+
+    def add(self, group):
+        places = [group[name] * self.QUANTUM_M for name in ("x", "y")]
+        motion = [group["speed"] / 1e3, group["heading"] / 1e2]
+        rows = [group["object"], group["time_ms"], *places, *motion]
+        self.csv.write_batch(pa.record_batch([pa.array(each) for each in rows], self.schema))
+
+    def finish(self):
+        """Waits until the rows are in and nothing is merged any more."""
+        self.csv.close()
+        self.importer.stdin.close()
+        if self.importer.wait():
+            sys.exit("the import failed")
+        known, quiet = None, 0
+        while quiet < 10:
+            time.sleep(1)
+            state = self.state()
+            now = (state.merge_count, state.run_count, state.byte_count)
+            quiet = quiet + 1 if now == known and not state.backlog_byte_count else 0
+            known = now
+        per_fix = state.byte_count / state.fix_count
+        print(f"# {state.fix_count} fixes in {state.run_count} runs, {per_fix:.3f} bytes a fix")
+
+    def state(self):
+        request = self.fleet.GetFleetRequest(name="default")
+        return self.fleets.GetFleet(request).fleet.history
+
+    def quanta(self, metres):
+        return np.rint(np.array(metres) / self.QUANTUM_M).astype(np.int64)
+
+    def ask(self, q):
+        window = None
+        if "from_ms" in q:
+            window = self.history.TimeWindow(from_ms=q["from_ms"], to_ms=q["to_ms"])
+        return getattr(self, q["kind"].replace("-", "_"))(q, window)
+
+    def of_fixes(self, chunks):
+        x = [fix.x for chunk in chunks for fix in chunk.fixes]
+        return len(x), int(self.quanta(x).sum())
+
+    def trajectory(self, q, window):
+        request = self.history.TrajectoryRequest(objects=[q["object"]], window=window)
+        return self.of_fixes(self.past.Trajectory(request))
+
+    def as_of(self, q, _):
+        return self.of_fixes(self.past.AsOf(self.history.AsOfRequest(time_ms=q["time_ms"])))
+
+    def passed(self, q, window):
+        x, y, radius = (q[name] * self.QUANTUM_M for name in ("x", "y", "radius"))
+        region = self.query.Region(circle=self.query.Circle(x=x, y=y, radius_m=radius))
+        request = self.history.PassedRequest(region=region, window=window)
+        objects = [part for chunk in self.past.Passed(request) for part in chunk.objects]
+        return len(objects), sum(objects)
+
+    def counted(self, **conditions):
+        """All fixes are in one square."""
+        request = self.history.DensityRequest(cell=self.SIDE_M * 2, **conditions)
+        return sum(sum(chunk.fixes) for chunk in self.past.Density(request)), 0
+
+    def filter(self, q, _):
+        speeds = self.query.Interval(min=q["low"] / 1e3, max=q["high"] / 1e3)
+        always = self.history.TimeWindow(from_ms=-(1 << 63), to_ms=(1 << 63) - 1)
+        return self.counted(filter=self.query.Filter(speed_mps=speeds), window=always)
+
+    def region(self, q, window):
+        (west, east), (south, north) = ([at * self.QUANTUM_M for at in q[side]] for side in "xy")
+        sides = self.query.Rectangle(west=west, east=east, south=south, north=north)
+        return self.counted(region=self.query.Region(rectangle=sides), window=window)
+
+    def close(self):
+        self.importer.kill()
+        self.server.terminate()
+        self.server.wait()
+
+
 class DuckDb:
     name = "duckdb"
 
@@ -178,9 +310,7 @@ class PostGis:
             os.chown(self.folder, account.pw_uid, account.pw_gid)
             self.user = {"user": account.pw_uid, "group": account.pw_gid}
         self.program("initdb", "-D", self.folder, "-U", "bench", "-A", "trust", "--no-sync")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         settings = {
             "port": port,
             "listen_addresses": "127.0.0.1",
@@ -306,6 +436,7 @@ def main():
     form = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("shoal_bench")
+    parser.add_argument("--server", metavar="SHOAL", help="ask `SHOAL serve` for shoal's times")
     parser.add_argument("--peers", default="duckdb,chdb")
     parser.add_argument("--work", help="parent of the temporary folder")
     parser.add_argument("--json", help="write the results to this file")
@@ -317,16 +448,22 @@ def main():
     work = tempfile.mkdtemp(prefix="history-peers-", dir=options.work)
     opened = []
     try:
-        pipe, answers = os.path.join(work, "rows"), os.path.join(work, "answers.json")
-        os.mkfifo(pipe)
-        command = [options.shoal_bench, "history", "--export", pipe, "--answers", answers]
-        command += ["--passes", str(options.runs)]
-        shoal = subprocess.Popen(command + flags.split("\0") * bool(flags))
+        answers = os.path.join(work, "answers.json")
+        pipe, end = os.pipe()
+        command = [options.shoal_bench, "history", "--export", f"/dev/fd/{end}"]
+        command += ["--answers", answers]
+        # Of a server the answers are compared, not the times.
+        command += ["--passes", "1" if options.server else str(options.runs)]
+        command += flags.split("\0") * bool(flags)
+        shoal = subprocess.Popen(command, pass_fds=[end])
+        os.close(end)
         parquet = os.path.join(work, "fixes.parquet")
         takers = [Parquet(parquet)] if {"duckdb", "chdb"} & set(peers) else []
+        if options.server:
+            opened.append(Shoal(options.server, work))
         if "postgis" in peers:
             opened.append(PostGis(work))
-            takers.append(opened[-1])
+        takers += opened
         rows = 0
         with open(pipe, "rb") as source:
             for group in groups(source):
@@ -347,10 +484,15 @@ def main():
         with open(answers, encoding="utf-8") as file:
             questions = json.load(file)
         results = []
-        shoal_times = {}
-        for q in questions:
-            shoal_times.setdefault(q["kind"], []).append(q["ms"])
-        report(results, "shoal", "", shoal_times, rows, shoal_times)
+        if options.server:
+            shoal = opened.pop(0)
+            version, shoal_times = shoal.version, ask_all(shoal, questions, options.runs)
+            shoal.close()
+        else:
+            version, shoal_times = "", {}
+            for q in questions:
+                shoal_times.setdefault(q["kind"], []).append(q["ms"])
+        report(results, "shoal", version, shoal_times, rows, shoal_times)
         for kind in (DuckDb, ChDb):
             if kind.name in peers:
                 peer = kind(parquet, work)
