@@ -1,6 +1,6 @@
 //! Reads durable cycles of the log, seals batches of them, merges runs and applies retention.
 //!
-//! It takes a share of a core while it is not far behind. Without space on the disk it tries again;
+//! It takes a share of a core, or what is idle, while it is not far behind. Without space on the disk it tries again;
 //! another error stops the history of the fleet, and the log is no longer held for it.
 
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use super::super::fleet_log::FleetLog;
 use super::super::recovery::RecoveryTools;
 use super::cycle_rows::CycleRows;
 use super::fleet_history::Erasure;
+use super::pace::Pace;
 use super::{FleetHistory, HistoryKeep};
 use crate::error::ServiceError;
 use crate::limits::{
@@ -194,6 +195,7 @@ impl HistoryThread {
     }
 
     fn write(&mut self, mut reader: LogReader) -> Result<(), End> {
+        let mut pace = Pace::new(self.share);
         loop {
             let started = Instant::now();
             // Runs that accumulate are merged first: then the backlog grows, and reports wait.
@@ -206,7 +208,7 @@ impl HistoryThread {
             }
             let has_worked = self.work()?;
             if has_read || has_worked {
-                self.pause(started.elapsed())?;
+                self.pause(&mut pace, started.elapsed())?;
             } else {
                 self.sleep(Duration::from_millis(HISTORY_POLL_MS))?;
             }
@@ -378,10 +380,10 @@ impl HistoryThread {
         self.sleep(retry.next(&error))
     }
 
-    /// Rests after work, so that it takes its share of a core, unless it is far behind.
-    fn pause(&self, worked: Duration) -> Result<(), End> {
+    /// Rests after work, unless it is far behind.
+    fn pause(&self, pace: &mut Pace, worked: Duration) -> Result<(), End> {
         let is_urgent = self.history.is_urgent(self.log.reading().position);
-        let rest = worked * (100 - self.share) / self.share;
+        let rest = pace.rest(worked);
         self.sleep(if is_urgent { Duration::ZERO } else { rest })
     }
 

@@ -6,6 +6,7 @@
 mod cycle_rows;
 mod fleet_history;
 mod history_thread;
+mod pace;
 
 pub(crate) use fleet_history::{ErasureRoom, FleetHistory, PastVersion};
 pub use fleet_history::{HistoryKeep, HistoryReading};
