@@ -129,7 +129,6 @@ class Shoal:
     PROTOS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "proto", "proto")
 
     def __init__(self, program, work):
-        import grpc
         from grpc_tools import protoc
 
         files = [f"shoal/v1/{name}.proto" for name in ("fleet", "query", "history")]
@@ -143,15 +142,21 @@ class Shoal:
             importlib.import_module(f"shoal.v1.{name}_pb2")
             for name in ("query", "fleet", "history")
         )
+        self.version = subprocess.check_output([program, "--version"], text=True).split()[-1]
+        self.program, self.work = program, work
+        self.server = self.importer = None
+
+    def start(self):
+        import grpc
+
         services = [
             importlib.import_module(f"shoal.v1.{name}_pb2_grpc") for name in ("fleet", "history")
         ]
-        self.version = subprocess.check_output([program, "--version"], text=True).split()[-1]
         address = f"127.0.0.1:{free_port()}"
         space = f"planar:{self.SIDE_M}x{self.SIDE_M}:{self.QUANTUM_M}"
         serve = ["serve", "--listen", address, "--space", space, "--engine", "cpu"]
-        serve += ["--data", os.path.join(work, "shoal-data"), "--history", "--log", "warn"]
-        self.server = subprocess.Popen([program, *serve])
+        serve += ["--data", os.path.join(self.work, "shoal-data"), "--history", "--log", "warn"]
+        self.server = subprocess.Popen([self.program, *serve])
         channel = grpc.insecure_channel(address)
         grpc.channel_ready_future(channel).result(timeout=60)
         self.fleets = services[0].FleetServiceStub(channel)
@@ -161,7 +166,7 @@ class Shoal:
         self.schema = pa.schema([("object_id", pa.uint64()), ("t_ms", pa.int64()), *schema])
         target = ["--target", f"http://{address}", "--encoding", "block"]
         self.importer = subprocess.Popen(
-            [program, "history", "import", *target, "-"], stdin=subprocess.PIPE
+            [self.program, "history", "import", *target, "-"], stdin=subprocess.PIPE
         )
         # The command reads no quotes, which the writer puts around titles.
         self.importer.stdin.write((",".join(columns) + "\n").encode())
@@ -184,6 +189,8 @@ class Shoal:
         while quiet < 10:
             time.sleep(1)
             state = self.state()
+            if state.problem:
+                sys.exit(f"the history has stopped: {state.problem}")
             now = (state.merge_count, state.run_count, state.byte_count)
             quiet = quiet + 1 if now == known and not state.backlog_byte_count else 0
             known = now
@@ -237,9 +244,9 @@ class Shoal:
         return self.counted(region=self.query.Region(rectangle=sides), window=window)
 
     def close(self):
-        self.importer.kill()
-        self.server.terminate()
-        self.server.wait()
+        for process in filter(None, (self.importer, self.server)):
+            process.terminate()
+            process.wait()
 
 
 class DuckDb:
@@ -461,6 +468,7 @@ def main():
         takers = [Parquet(parquet)] if {"duckdb", "chdb"} & set(peers) else []
         if options.server:
             opened.append(Shoal(options.server, work))
+            opened[-1].start()
         if "postgis" in peers:
             opened.append(PostGis(work))
         takers += opened
@@ -485,9 +493,8 @@ def main():
             questions = json.load(file)
         results = []
         if options.server:
-            shoal = opened.pop(0)
-            version, shoal_times = shoal.version, ask_all(shoal, questions, options.runs)
-            shoal.close()
+            version, shoal_times = opened[0].version, ask_all(opened[0], questions, options.runs)
+            opened.pop(0).close()
         else:
             version, shoal_times = "", {}
             for q in questions:

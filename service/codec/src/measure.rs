@@ -85,22 +85,17 @@ impl<T: Stored> Measure<T> {
     /// Whether a value is known and lies in a closed range.
     #[inline]
     pub fn is_within(&self, stored: T, (from, to): (T, T)) -> bool {
-        let is_within = if self.is_circular && from > to {
-            stored >= from || stored <= to
-        } else {
-            from <= stored && stored <= to
-        };
-        stored != self.unknown && is_within
+        let (is_above, is_below) = (from <= stored, stored <= to);
+        // Without branches: `select` tests many values.
+        let is_within =
+            if self.is_circular && from > to { is_above | is_below } else { is_above & is_below };
+        is_within & (stored != self.unknown)
     }
 
-    /// Clears the flags of values that are not [within](Self::is_within) a range, without branches.
-    pub fn select(&self, values: &[T], (from, to): (T, T), flags: &mut [bool]) {
-        let is_around = self.is_circular && from > to;
-        for (flag, value) in flags.iter_mut().zip(values) {
-            let (is_above, is_below) = (from <= *value, *value <= to);
-            let is_within = if is_around { is_above | is_below } else { is_above & is_below };
-            *flag &= is_within & (*value != self.unknown);
-        }
+    /// Clears the flags of values that are not [within](Self::is_within) a range.
+    pub fn select(&self, values: &[T], range: (T, T), flags: &mut [bool]) {
+        let flags = flags.iter_mut().zip(values);
+        flags.for_each(|(flag, value)| *flag &= self.is_within(*value, range));
     }
 
     /// A value in stored units, rounded half to even.

@@ -189,11 +189,14 @@ impl PastQuery {
         parts
     }
 
-    /// With how many threads a query of a past moment reads a run, as far as memory allows.
-    pub(super) fn threads(&mut self, context: &ServiceContext) -> usize {
-        let tiles = self.version().rows_of_fullest(self.window_ms) / TILE_ROWS;
-        let useful = (tiles / AS_OF_TILES_MIN).clamp(1, context.cores);
-        self.at_once = self.fitting(useful);
+    /// With how many threads a query that seeks so many objects at a past moment reads a run: as many
+    /// as there are workers with nothing to do, as far as memory allows. A device reads runs itself.
+    pub(super) fn threads(&mut self, context: &ServiceContext, objects_max: usize) -> usize {
+        if !self.version().has_device() {
+            let tiles = self.version().rows_of_fullest(self.window_ms) / TILE_ROWS;
+            let useful = tiles.min(objects_max) / AS_OF_TILES_MIN;
+            self.at_once = self.fitting(useful.min(context.history_workers.idle()).max(1));
+        }
         self.at_once
     }
 

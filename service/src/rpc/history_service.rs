@@ -111,7 +111,7 @@ impl HistoryService for ServiceContext {
         let mut query = query.within((oldest_ms, time_ms));
         let rows_max = objects.as_ref().map_or(HISTORY_ROWS_MAX, Vec::len);
         let budget = query.budget(AsOf::<PastFilter>::ROW_BYTES, rows_max);
-        let threads = query.threads(self);
+        let threads = query.threads(self, rows_max);
         let (version, moment) = (query.version().clone(), AsOfQuery { time_ms, ttl_ms, objects });
         let mut states = AsOf::new(version, moment, filter, budget).on_threads(threads);
         let steps = vec![query_step(move |rows: &mut _| states.next(rows))];

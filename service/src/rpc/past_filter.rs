@@ -92,7 +92,6 @@ macro_rules! conditions {
         fn columns_of(filter: &Filter) -> ColumnSet {
             let conditions = [
                 (Column::State, (filter.state_mask, filter.state_value) != (0, 0)),
-                (Column::Object, filter.object_after.is_some()),
                 $((Column::$column, filter.$field.is_some()),)+
             ];
             let read = conditions.into_iter().filter(|(_, is_read)| *is_read);
@@ -110,10 +109,6 @@ macro_rules! conditions {
                 }
                 None if value != 0 => flags.fill(false),
                 None => {}
-            }
-            if let Some(after) = filter.object_after {
-                let objects = flags.iter_mut().zip(&rows.object);
-                objects.for_each(|(flag, object)| *flag &= *object > after);
             }
             $(if let Some(range) = filter.$field {
                 match &rows.$field {

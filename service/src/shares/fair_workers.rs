@@ -34,6 +34,8 @@ struct Shared {
 struct State {
     /// Each client's work is charged when it is done.
     waiting: FairQueue<Work>,
+    /// Threads that wait for work.
+    idle: usize,
     is_closed: bool,
 }
 
@@ -68,6 +70,11 @@ impl FairWorkers {
         Ok(workers)
     }
 
+    /// Threads that have no work at the moment.
+    pub(crate) fn idle(&self) -> usize {
+        self.0.0.lock().idle
+    }
+
     /// Does a client's work in its turn; none of it once the caller has left.
     ///
     /// # Errors
@@ -100,7 +107,9 @@ impl Shared {
         let mut state = self.lock();
         while !state.is_closed {
             let Some((client, work)) = state.waiting.pop() else {
+                state.idle += 1;
                 state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
                 continue;
             };
             drop(state);
@@ -126,9 +135,15 @@ mod tests {
         let (open, gate) = mpsc::channel::<()>();
         let (busy, other) = (Requester::at(1), Requester::at(2));
         let (order, served) = mpsc::channel();
-        let first = workers.run(busy, move || gate.recv().unwrap());
+        let (begun, has_begun) = mpsc::channel();
+        let first = workers.run(busy, move || {
+            begun.send(()).unwrap();
+            gate.recv().unwrap();
+        });
         let mut first = std::pin::pin!(first);
         assert!(futures_poll(first.as_mut()).is_pending());
+        has_begun.recv().unwrap();
+        assert_eq!(workers.idle(), 0);
         let mut rest = Vec::new();
         for (client, name) in [(busy, 1), (busy, 2), (other, 3)] {
             let order = order.clone();
@@ -145,6 +160,9 @@ mod tests {
             done.await.unwrap();
         }
         assert_eq!(served.try_iter().collect::<Vec<_>>(), [3, 1, 2]);
+        while workers.idle() == 0 {
+            std::thread::yield_now();
+        }
     }
 
     #[tokio::test]

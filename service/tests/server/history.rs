@@ -50,6 +50,8 @@ pub(crate) struct Acknowledged {
     pub(crate) past: NaivePast,
     pub(crate) clock_ms: i64,
     pub(crate) epoch: u64,
+    /// An erasure or a restart may have added epochs that change nothing.
+    pub(crate) has_more_epochs: bool,
 }
 
 impl Acknowledged {

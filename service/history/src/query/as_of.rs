@@ -216,8 +216,8 @@ impl<F: RowFilter> AsOf<F> {
         Self { version, query, filter, budget, has_removals: true, from: Some(0), threads: 1 }
     }
 
-    /// Reads runs with so many threads, at least one, where many of their tiles are sought. Those
-    /// beyond the caller's exist during a call of [`Self::next`], with its priority.
+    /// Reads runs with so many threads where many of their tiles are sought. Those beyond the caller's
+    /// exist during a call of [`Self::next`], with its priority.
     #[must_use]
     pub fn on_threads(self, threads: usize) -> Self {
         Self { threads, ..self }
@@ -549,8 +549,14 @@ impl Reading {
         let mut shares = sought.chunks(sought.len().div_ceil(threads));
         let own = shares.next().unwrap_or_default();
         thread::scope(|scope| {
-            let others = shares
-                .map(|share| (share, thread::Builder::new().spawn_scoped(scope, || read(share))));
+            let others = shares.map(|share| {
+                (
+                    share,
+                    thread::Builder::new()
+                        .name("past-run".to_owned())
+                        .spawn_scoped(scope, || read(share)),
+                )
+            });
             let others: Vec<_> = others.collect();
             let mut found = read(own)?;
             for (share, other) in others {

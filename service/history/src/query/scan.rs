@@ -165,8 +165,8 @@ impl<F: RowFilter> Scan<F> {
         )
     }
 
-    /// As [`Self::visit`]. If the zone of a tile has a group, its matches are counted, and no columns
-    /// are decoded for them.
+    /// As [`Self::visit`]. If the zone of a tile has a group, its matches are counted: of them only what
+    /// tests read is decoded.
     pub(super) fn visit_groups<G: Copy + PartialEq>(
         &mut self,
         columns: ColumnSet,

@@ -6,11 +6,13 @@
 use shoal_codec::{Column, ColumnSet, ColumnValues, FixColumns, FixRow};
 use shoal_history::limits::TILE_ROWS;
 use shoal_history::{
-    Density, DensityGrid, Everywhere, HistoryError, Objects, QueryBudget, RowFilter, Scan, Zone,
+    Batch, Density, DensityGrid, Everywhere, HistoryError, Objects, QueryBudget, RowFilter, Scan,
+    Zone,
 };
+use shoal_testkit::{NaivePast, Random};
 
 use crate::scale::seeds;
-use crate::world::{Shape, Step, World, rows};
+use crate::world::{PARTITION_MS, START_MS, Shape, Step, World, rows};
 
 /// Values of one column between two, both included.
 #[derive(Clone, Copy, Debug)]
@@ -225,4 +227,57 @@ fn parts_share_a_budget() {
     };
     let has_failed = parts.any(|part| end(part).is_err());
     assert!(has_failed, "half of the tiles are not enough");
+}
+
+/// Objects stay near four places, so that many tiles lie in one square. Later runs replace fixes, and
+/// some objects are being erased.
+#[test]
+fn tiles_in_one_square_are_counted_as_their_rows_are() {
+    const SPAN_MS: i64 = 3 * PARTITION_MS;
+    for seed in 0..4 {
+        let mut world = World::new(seed, Shape { objects: 1, batch_rows: 1, partitions: 3 });
+        world.open().unwrap();
+        let (mut model, mut random) = (NaivePast::new(), Random::new(seed));
+        for _ in 0..3 {
+            let mut batch = Batch::default();
+            for _ in 0..20_000 {
+                let object = random.below(60_u64);
+                let side = |number: u64| (number % 2) as i32 * 4_000_000 - 3_500_000;
+                let [x, y] = [side(object), side(object / 2)].map(|at| at + random.below(1_000));
+                // So few times that many fixes arrive again.
+                let time_ms = START_MS + 100 * random.below(SPAN_MS / 100);
+                let mut row = FixRow::new(object, time_ms, x, y);
+                row.speed_mm_s = random.below(30);
+                batch.fix(row);
+                model.fix(row);
+            }
+            let watermark = world.watermark(1);
+            world.writer().seal(&mut batch, watermark).unwrap();
+        }
+        if seed % 2 == 1 {
+            world.writer().begin_erase(&[3, 5]).unwrap();
+            [3, 5].into_iter().for_each(|object| model.erase(object));
+        }
+        for _ in 0..40 {
+            let mut time = || START_MS - 9_000 + random.below(SPAN_MS + 18_000);
+            let (one, two) = (time(), time());
+            let whole = (START_MS, START_MS + SPAN_MS);
+            let window = if one % 3 == 0 { whole } else { (one.min(two), one.max(two)) };
+            let column = [Column::Object, Column::X, Column::Speed][random.below(3_usize)];
+            let high = [1, 25, 1_000, i64::MAX][random.below(4_usize)];
+            let filter = Between { column, low: i64::MIN, high };
+            let cell_quanta = [700, 1_000_000, 4_000_000, i32::MAX as u32][random.below(4_usize)];
+            let step_ms = [None, Some(9_000), Some(70_000)][random.below(3_usize)];
+            let grid = DensityGrid { cell_quanta, step_ms };
+            let scan = Scan::new(world.version(), window, filter, QueryBudget::unlimited());
+            let (mut density, mut found) = (Density::new(scan, grid).unwrap(), Vec::new());
+            while density.next(&mut found).unwrap() {}
+            let found = found.into_iter();
+            let found = found.map(|cell| ((cell.time_ms, cell.row, cell.column), cell.fixes));
+            let matches = |row: &FixRow| filter.has(filter.value(row));
+            let step_ms = step_ms.unwrap_or_default();
+            let expected = model.density(window, matches, f64::from(cell_quanta), step_ms);
+            assert!(found.eq(expected), "seed {seed} {window:?} {filter:?} {grid:?}");
+        }
+    }
 }
