@@ -147,6 +147,8 @@ class Shoal:
         self.server = self.importer = None
 
     def start(self):
+        # Its handlers of forks break the start of other programs.
+        os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
         import grpc
 
         services = [

@@ -488,7 +488,7 @@ server_limits! {
     history_backlog_bytes: u64 = 4 << 30, 1..=1 << 50;
     /// Percent of a core that the history of a fleet takes while the machine is busy. It takes up to
     /// a core while half a core stays idle, or is more than half of `history_backlog_bytes` behind.
-    history_share: u64 = 25, 1..=100;
+    history_share: u64 = 15, 1..=100;
     /// Time after which a replay with a speed turns to the newest version of the history,
     /// milliseconds. Until then it keeps files that were replaced or erased.
     history_replay_ms: u64 = 60_000, 1..=3_600_000;
