@@ -487,7 +487,8 @@ server_limits! {
     /// Bytes of the log that the history has not taken; beyond them senders are throttled.
     history_backlog_bytes: u64 = 4 << 30, 1..=1 << 50;
     /// Percent of a core that the history of a fleet takes while the machine is busy. It takes up to
-    /// a core while half a core stays idle, or is more than half of `history_backlog_bytes` behind.
+    /// a core while half of one stays idle, and all of one if it is more than half of
+    /// `history_backlog_bytes` behind.
     history_share: u64 = 15, 1..=100;
     /// Time after which a replay with a speed turns to the newest version of the history,
     /// milliseconds. Until then it keeps files that were replaced or erased.

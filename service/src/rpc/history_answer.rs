@@ -2,7 +2,8 @@
 //!
 //! A query waits for memory of the budget of all answers, so that few are in progress and clients
 //! have theirs in turn. A scan is cut into parts, of which several have a turn at once: it takes the
-//! cores that others leave. A turn ends with a chunk of rows or after [`HISTORY_TURN_MS`]; then other
+//! cores that others leave. A query of a past moment has one part, and threads of its own in place of
+//! workers without work. A turn ends with a chunk of rows or after [`HISTORY_TURN_MS`]; then other
 //! queries have theirs. Between turns a query holds no thread: a client that reads slowly delays
 //! nobody. A query whose client has left is cancelled within its turn, and freed by a thread that
 //! may block.

@@ -1,7 +1,8 @@
 //! Reads durable cycles of the log, seals batches of them, merges runs and applies retention.
 //!
-//! It takes a share of a core, or more of an idle one, while it is not far behind. Without space on the disk it tries again;
-//! another error stops the history of the fleet, and the log is no longer held for it.
+//! It takes a share of a core, or more of an idle one, while it is not far behind. Without space on the
+//! disk it tries again; another error stops the history of the fleet, and the log is no longer held for
+//! it.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
