@@ -193,7 +193,8 @@ impl PastQuery {
     /// With how many threads a query that seeks so many objects at a past moment reads a run: as many
     /// as there are workers with nothing to do, as far as memory allows. A device reads runs itself.
     pub(super) fn threads(&mut self, context: &ServiceContext, objects_max: usize) -> usize {
-        if !self.version().has_device() {
+        // Few objects need no look at the partitions.
+        if objects_max >= 2 * AS_OF_TILES_MIN && !self.version().has_device() {
             let tiles = self.version().rows_of_fullest(self.window_ms) / TILE_ROWS;
             let useful = tiles.min(objects_max) / AS_OF_TILES_MIN;
             self.at_once = self.fitting(useful.min(context.history_workers.idle()).max(1));
