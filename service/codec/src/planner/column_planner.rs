@@ -48,7 +48,7 @@ const _: () = assert!(2 + CORRECTION_TREES_MAX / 2 < CORRECTION_TREES_MAX);
 #[derive(Clone, Debug)]
 pub struct ColumnPlanner {
     seed: u64,
-    aim: Aim,
+    pub(super) aim: Aim,
     /// Batches planned so far.
     batch: u64,
     tree: Tree,

@@ -28,6 +28,15 @@ impl Planner {
         Self { columns: Column::ALL.map(planner).into(), aim }
     }
 
+    /// Plans the attributes, the columns that a block may lack, with an aim of their own.
+    #[must_use]
+    pub fn with_attributes(mut self, aim: Aim) -> Self {
+        for column in Column::ATTRIBUTES {
+            self.columns[column.index()].aim = aim;
+        }
+        self
+    }
+
     /// The plan for the next block. Columns must be equally long; [`Planner::observe`] follows.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 //! data, and is deterministic.
 
 use shoal_codec::{
-    Aim, Block, Budget, ColumnPlanner, CpuCodec, FixColumns, FixRow, SpaceKind, SpaceTag, Tree,
-    Values, encode_column,
+    Aim, Block, Budget, Column, ColumnPlanner, CpuCodec, FixColumns, FixRow, SpaceKind, SpaceTag,
+    Tree, Values, encode_column,
 };
 use shoal_testkit::Random;
 
@@ -66,6 +66,27 @@ fn aims_weigh_bytes_against_speed() {
         assert_eq!(aim.to_string().parse(), Ok(aim));
     }
     assert!("smallest".parse::<Aim>().unwrap_err().to_string().contains("balanced"));
+}
+
+#[test]
+fn attributes_may_have_an_aim_of_their_own() {
+    let mut chance = Random::new(88);
+    let mut columns = FixColumns::new();
+    let mut skewed = || (chance.word() % (2 << chance.word().trailing_zeros().min(13))) as u32;
+    for row in 0..20_000 {
+        let speed_mm_s = skewed();
+        columns.push_row(FixRow { speed_mm_s, ..FixRow::new(row, 0, skewed() as i32, 0) });
+    }
+    let small = shoal_codec::Planner::new(1, Aim::Small);
+    for (mut planner, coded) in [
+        (small.clone(), vec![Column::X, Column::Speed]),
+        (small.with_attributes(Aim::Fast), vec![Column::X]),
+    ] {
+        let plan = planner.plan(&columns).unwrap();
+        let has_codes = |column: &Column| plan.tree(*column).to_string().contains("huffman");
+        let found: Vec<_> = [Column::X, Column::Speed].into_iter().filter(has_codes).collect();
+        assert_eq!(found, coded);
+    }
 }
 
 #[test]
