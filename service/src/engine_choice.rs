@@ -4,21 +4,14 @@
 //! selects one.
 
 use std::fmt;
-#[cfg(feature = "cuda")]
-use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use shoal_codec::{Aim, BlockCodec, CpuCodec};
-#[cfg(feature = "cuda")]
-use shoal_codec::{Table, TableOutcome, TablePlanner, TableValues};
 use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{Backend, EngineOptions};
 use shoal_history::limits::PAGE_BYTES_DEFAULT;
 use shoal_history::{PageMemory, RunDevice};
-use shoal_table::TableCodec;
-#[cfg(feature = "cuda")]
-use shoal_table::{CodecFault, CpuTableCodec};
 
 use crate::error::ServiceError;
 
@@ -212,81 +205,6 @@ pub struct EngineFactory {
 
 /// See [`EngineFactory::codec`].
 pub type OpenCodec = Arc<dyn Fn() -> Box<dyn BlockCodec + Send> + Send + Sync>;
-
-/// The codec of tables on the device.
-///
-/// # Errors
-/// [`ServiceError::EngineUnavailable`], and those of the device.
-#[cfg(feature = "cuda")]
-pub(crate) fn device_table_codec() -> Result<Box<dyn TableCodec>, ServiceError> {
-    use crate::limits::DEVICE_TABLE_BYTES_MAX;
-    let unavailable = |cause: shoal_gpu::Unavailable| ServiceError::EngineUnavailable {
-        engine: "cuda",
-        cause: cause.to_string(),
-    };
-    let gpu = cuda_device().map_err(unavailable)?;
-    let encoder = shoal_gpu::Encoder::new(&gpu, DEVICE_TABLE_BYTES_MAX)?;
-    let decoder = shoal_gpu::Decoder::new(&gpu, DEVICE_TABLE_BYTES_MAX)?;
-    Ok(Box::new(CudaTableCodec { encoder, decoder }))
-}
-
-#[cfg(not(feature = "cuda"))]
-pub(crate) fn device_table_codec() -> Result<Box<dyn TableCodec>, ServiceError> {
-    let cause = shoal_gpu::Unavailable::NotBuilt.to_string();
-    Err(ServiceError::EngineUnavailable { engine: "cuda", cause })
-}
-
-/// See [`device_table_codec`].
-#[cfg(feature = "cuda")]
-struct CudaTableCodec {
-    encoder: shoal_gpu::Encoder,
-    decoder: shoal_gpu::Decoder,
-}
-
-#[cfg(feature = "cuda")]
-impl TableCodec for CudaTableCodec {
-    fn encode(
-        &mut self,
-        planners: &mut [TablePlanner],
-        columns: &[(u16, &TableValues)],
-        is_keyed: bool,
-        sequence: u64,
-        out: &mut Vec<u8>,
-    ) -> Result<Vec<TableOutcome>, CodecFault> {
-        let encoded = self.encoder.encode_table(planners, columns, is_keyed, sequence, out);
-        encoded.map_err(|error| match error {
-            shoal_gpu::EncodeError::Block(error) => CodecFault::Block(error),
-            error => CodecFault::Device(error.to_string()),
-        })
-    }
-
-    fn decode(
-        &mut self,
-        table: &Table,
-        rows: Range<usize>,
-    ) -> Result<Vec<TableValues>, CodecFault> {
-        if rows != (0..table.rows()) {
-            return Ok(table.decode_all(rows)?);
-        }
-        let chunks = self.decoder.table(table);
-        let chunks = chunks.map_err(|error| CodecFault::Device(error.to_string()))?;
-        let mut chunks: Vec<_> = chunks.into_iter().map(Some).collect();
-        // Parts of text are wanted whole, each once.
-        let decoded = table.decode_by(rows, |chunk, rows| match chunks[chunk].take() {
-            Some(values) => values,
-            None => table.decode_chunk(chunk, rows),
-        });
-        Ok(decoded?)
-    }
-
-    fn rows_together(&self, table: &Table) -> usize {
-        let chunks = table.chunks().iter();
-        let bytes: usize =
-            chunks.map(|chunk| chunk.values() * chunk.value_type.width_bytes()).sum();
-        let is_bounded = bytes <= crate::limits::DEVICE_DECODE_BYTES_MAX;
-        if is_bounded { table.rows() } else { CpuTableCodec.rows_together(table) }
-    }
-}
 
 impl EngineFactory {
     /// Engines of this name, and the codec of the CPU with the aim `fast`.

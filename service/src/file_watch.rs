@@ -99,7 +99,7 @@ pub(crate) async fn keep_read(
 ///
 /// # Errors
 /// The problem.
-pub(crate) fn read_bounded(file: &Path, bytes_max: u64) -> Result<String, String> {
+pub fn read_bounded(file: &Path, bytes_max: u64) -> Result<String, String> {
     let mut text = String::new();
     let opened = File::open(file).map_err(|error| error.to_string())?;
     let read = opened.take(bytes_max + 1).read_to_string(&mut text);

@@ -1,4 +1,4 @@
-//! The library of the binary `shoal`: a server around the engine, and its command line.
+//! The server around the engine; its command line is the package `shoal-cli`.
 //!
 //! `server` starts and stops everything, `rpc` has one file per call, `fleet` one engine thread per
 //! fleet with its queues. Everything from the wire is validated here, once; the engine sees quanta.
@@ -6,25 +6,24 @@
 pub mod access;
 mod address_places;
 mod answer_budget;
-pub mod cli;
-pub mod config;
 mod connections;
 pub mod engine_choice;
 pub mod error;
-mod file_watch;
+pub mod file_watch;
 pub mod fleet;
+pub mod fleet_space;
 pub mod follower;
 mod foreign_status;
 pub mod http;
+pub mod json;
 pub mod limits;
+pub mod line_queue;
 mod listeners;
-pub mod logs;
 pub mod metrics;
 mod monitoring;
 pub mod names;
 pub mod persistence;
 mod refusals;
-pub mod replay;
 pub mod rpc;
 pub mod server;
 mod server_options;
@@ -32,6 +31,7 @@ pub mod shares;
 pub mod status;
 pub mod subscription;
 mod threads;
+pub mod timestamp;
 pub mod tls;
 
 pub use engine_choice::EngineChoice;

@@ -187,11 +187,6 @@ pub const DEVICE_ENCODE_ROWS_MIN: usize = 64 << 10;
 /// Device memory that the log's encoder of a fleet may take: some ten times the columns of the
 /// largest message, out of the memory of all fleets. It takes what the largest request needed.
 pub const DEVICE_ENCODE_BYTES_MAX: u64 = 1 << 30;
-/// Device memory that `shoal codec --device` may take to encode, and as much to decode.
-pub const DEVICE_TABLE_BYTES_MAX: u64 = 8 << 30;
-/// Bytes of the values of a table that a device decodes at once; larger ones, which few bytes can
-/// claim, are decoded in parts on this core.
-pub const DEVICE_DECODE_BYTES_MAX: usize = 256 << 20;
 /// Bytes of a group of the log, after which the next cycle waits for the disk. A disk of the H200
 /// host takes 1.3 to 1.9 GB/s in synced writes of 2 MiB and 2.2 in writes of 8 MiB; smaller loads
 /// never fill a group, because a group is written as soon as the disk is idle.

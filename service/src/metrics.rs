@@ -15,7 +15,7 @@ use prometheus_client::registry::{Metric, Registry};
 use shoal_engine::{CycleOutput, Query, QueryKind, Refusal, RequestOutcome};
 
 use crate::fleet::{FleetView, QueueDepth};
-use crate::logs;
+use crate::line_queue;
 use crate::persistence::{HistoryReading, LogDepth};
 use crate::subscription::SubscriptionDepth;
 
@@ -257,7 +257,7 @@ metrics! {
         http_connections_refused: Counter = Counter::default,
             "Connections to the HTTP listener beyond a limit";
         http_requests: Series<Counter> = counters, "Requests over HTTP by route and status";
-        log_lines_lost: Counter = logs::lines_lost,
+        log_lines_lost: Counter = line_queue::lines_lost,
             "Lines that standard error or standard output did not take, of this process";
     }
 }

@@ -11,7 +11,7 @@ import { FleetService } from "../../generated/shoal/v1/fleet_pb";
 import { PositionService } from "../../generated/shoal/v1/position_pb";
 import { Calls } from "../../src/wire/calls";
 
-/** The binary, built with `cargo build --profile test -p shoal-service --features map`. */
+/** The binary, built with `cargo build --profile test -p shoal-cli --features map`. */
 const BINARY = process.env.SHOAL_BIN ?? join(process.cwd(), "..", "target", "debug", "shoal");
 const START_MS = 30_000;
 

@@ -17,7 +17,7 @@ use super::caller::Caller;
 use super::right::Right;
 use crate::error::ServiceError;
 use crate::limits::AUDIT_END_MS_MAX;
-use crate::logs::{LineQueue, NoticeCause, lines_lost};
+use crate::line_queue::{LineQueue, NoticeCause, lines_lost};
 
 /// One record.
 #[derive(Clone, Copy, Debug)]

@@ -56,6 +56,6 @@ impl FleetSpec {
 
 /// The lead of a clock that may be `lead_ms`, in a fleet with this TTL.
 #[must_use]
-pub(crate) fn event_clock_lead_ms(lead_ms: i64, ttl_ms: Option<i64>) -> i64 {
+pub fn event_clock_lead_ms(lead_ms: i64, ttl_ms: Option<i64>) -> i64 {
     ttl_ms.map_or(lead_ms, |ttl_ms| lead_ms.min(ttl_ms / EVENT_CLOCK_LEAD_TTL_DIVISOR))
 }

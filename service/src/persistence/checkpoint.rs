@@ -224,16 +224,16 @@ fn by_object(rows: &FixColumns) -> FixColumns {
 
 /// What a checkpoint holds.
 #[derive(Debug)]
-pub(crate) struct CheckpointContent {
-    pub(crate) header: CheckpointHeader,
-    pub(crate) past_terms: Vec<PastTerm>,
-    pub(crate) bytes: u64,
-    pub(crate) sections: u64,
-    pub(crate) producers: u64,
+pub struct CheckpointContent {
+    pub header: CheckpointHeader,
+    pub past_terms: Vec<PastTerm>,
+    pub bytes: u64,
+    pub sections: u64,
+    pub producers: u64,
     /// Objects.
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// Names.
-    pub(crate) names: u64,
+    pub names: u64,
 }
 
 /// Reads a checkpoint to its end, one section at a time.

@@ -15,11 +15,11 @@ use super::data_folder::FleetFolder;
 use super::rows_body;
 
 /// Receives every frame that was read.
-pub(crate) type FrameVisitor<'a> = dyn FnMut(&Frame<'_>) -> io::Result<()> + 'a;
+pub(super) type FrameVisitor<'a> = dyn FnMut(&Frame<'_>) -> io::Result<()> + 'a;
 
 /// How much of the log is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadDepth {
+pub enum ReadDepth {
     /// Frames, requests and the headers of blocks.
     Headers,
     /// All rows as well.
@@ -28,38 +28,45 @@ pub(crate) enum ReadDepth {
 
 /// See the file's head.
 #[derive(Debug, Default)]
-pub(crate) struct LogContent {
-    pub(crate) segments: Vec<SegmentContent>,
-    pub(crate) counts: ReadCounts,
-    pub(crate) requests: RequestCounts,
+pub struct LogContent {
     /// Oldest first.
-    pub(crate) terms: Vec<TermContent>,
+    pub segments: Vec<SegmentContent>,
+    /// Frames and bytes that were read.
+    pub counts: ReadCounts,
+    /// Requests and rows in them.
+    pub requests: RequestCounts,
+    /// Oldest first.
+    pub terms: Vec<TermContent>,
     /// Epoch of the first cycle; 0 without one.
-    pub(crate) first_epoch: u64,
+    pub first_epoch: u64,
     /// The end of what was read.
-    pub(crate) end: Position,
+    pub end: Position,
     /// Whether the writer was closed in order.
-    pub(crate) is_clean: bool,
-    pub(crate) torn: Option<TornTail>,
+    pub is_clean: bool,
+    /// A torn frame at the end, if there is one.
+    pub torn: Option<TornTail>,
     /// Why nothing behind the end was read.
-    pub(crate) fault: Option<LogError>,
+    pub fault: Option<LogError>,
 }
 
 /// A segment.
 #[derive(Debug)]
-pub(crate) struct SegmentContent {
-    pub(crate) number: u64,
-    /// Or what is wrong with it.
-    pub(crate) header: Result<SegmentHeader, String>,
-    pub(crate) state: SegmentState,
-    pub(crate) counts: ReadCounts,
+pub struct SegmentContent {
+    /// Its number, as in its file name.
+    pub number: u64,
+    /// Its header, or what is wrong with that.
+    pub header: Result<SegmentHeader, String>,
+    /// Its place in the log.
+    pub state: SegmentState,
+    /// What was read of it.
+    pub counts: ReadCounts,
     /// Epoch of its last cycle, if it has one.
-    pub(crate) last_epoch: Option<u64>,
+    pub last_epoch: Option<u64>,
 }
 
 /// The place of a segment in its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SegmentState {
+pub enum SegmentState {
     /// Its last frame says that the next segment exists.
     Sealed,
     /// The log ends in it.
@@ -72,32 +79,32 @@ pub(crate) enum SegmentState {
 
 /// Numbers of requests and rows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RequestCounts {
+pub struct RequestCounts {
     /// Blocks of clients.
-    pub(crate) blocks: u64,
+    pub blocks: u64,
     /// Messages of plain rows.
-    pub(crate) rows: u64,
-    pub(crate) removals: u64,
-    pub(crate) clears: u64,
+    pub rows: u64,
+    pub removals: u64,
+    pub clears: u64,
     /// Requests with the number of a producer.
-    pub(crate) numbered: u64,
+    pub numbered: u64,
     /// Rows in blocks and messages.
-    pub(crate) fixes: u64,
+    pub fixes: u64,
     /// Objects in removals.
-    pub(crate) removed: u64,
+    pub removed: u64,
     /// Blocks of clients that do not decode: the engine has refused them as well. Counted if rows
     /// are read.
-    pub(crate) refused_blocks: u64,
+    pub refused_blocks: u64,
 }
 
 /// A term in the part of the log that exists.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TermContent {
-    pub(crate) term: u64,
+pub struct TermContent {
+    pub term: u64,
     /// Its first cycle; `None` without one.
-    pub(crate) first_epoch: Option<u64>,
+    pub first_epoch: Option<u64>,
     /// Its last epoch.
-    pub(crate) last_epoch: u64,
+    pub last_epoch: u64,
 }
 
 impl LogContent {

@@ -36,11 +36,11 @@ pub(crate) use follow_record::FollowRecord;
 pub(crate) use follower_table::FollowerPlace;
 pub(crate) use history::{ErasureRoom, PastVersion};
 pub use history::{HistoryKeep, HistoryReading};
-pub(crate) use log_content::{LogContent, ReadDepth, SegmentContent, SegmentState};
+pub use log_content::{LogContent, ReadDepth, SegmentContent, SegmentState};
 pub(crate) use log_copy::LogCopy;
 pub(crate) use read_ahead::record as logged_record;
 pub(crate) use recovery::{RecoveredFleet, RecoveryTools, recover};
 pub(crate) use role_record::{NewTerm, RoleRecord, StoredRole};
 #[cfg(test)]
 pub(crate) use rows_body::RowsEncoder;
-pub(crate) use stored_folder::{RepairPlan, StoredCheckpoint, StoredFleet, StoredFolder};
+pub use stored_folder::{RepairPlan, StoredCheckpoint, StoredFleet, StoredFolder};

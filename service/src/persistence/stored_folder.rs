@@ -18,17 +18,17 @@ use crate::error::ServiceError;
 use crate::fleet::FleetSpec;
 
 /// See the file's head.
-pub(crate) struct StoredFolder {
+pub struct StoredFolder {
     /// In the order of the list.
-    pub(crate) fleets: Vec<StoredFleet>,
+    pub fleets: Vec<StoredFleet>,
     /// Folders of fleets that are not in the list.
-    pub(crate) unlisted: Vec<String>,
+    pub unlisted: Vec<String>,
     /// Released when the folder is dropped.
     _lock: DirectoryLock,
 }
 
 /// A fleet in a data folder.
-pub(crate) struct StoredFleet {
+pub struct StoredFleet {
     folder: FleetFolder,
     description: Vec<u8>,
     /// As `folder`, but for changes.
@@ -36,18 +36,19 @@ pub(crate) struct StoredFleet {
 }
 
 /// A checkpoint, or what is wrong with it.
-pub(crate) struct StoredCheckpoint {
+pub struct StoredCheckpoint {
     /// By the name of its file.
-    pub(crate) epoch: u64,
-    pub(crate) content: Result<CheckpointContent, LogError>,
+    pub epoch: u64,
+    /// What it holds.
+    pub content: Result<CheckpointContent, LogError>,
 }
 
 /// What a repair would do.
-pub(crate) struct RepairPlan {
+pub struct RepairPlan {
     /// The log as it would be.
-    pub(crate) kept: Recovered,
+    pub kept: Recovered,
     /// Segments that would be set aside.
-    pub(crate) set_aside: Vec<String>,
+    pub set_aside: Vec<String>,
 }
 
 impl StoredFolder {
@@ -55,7 +56,7 @@ impl StoredFolder {
     ///
     /// # Errors
     /// [`ServiceError::Log`], [`LogError::Locked`] among others.
-    pub(crate) fn open(folder: &Path) -> Result<Option<Self>, ServiceError> {
+    pub fn open(folder: &Path) -> Result<Option<Self>, ServiceError> {
         Self::with_lock(folder, DirectoryLock::share)
     }
 
@@ -63,7 +64,7 @@ impl StoredFolder {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(crate) fn open_to_repair(folder: &Path) -> Result<Option<Self>, ServiceError> {
+    pub fn open_to_repair(folder: &Path) -> Result<Option<Self>, ServiceError> {
         Self::with_lock(folder, |folder| DirectoryLock::acquire(folder, "shoal log repair"))
     }
 
@@ -92,7 +93,7 @@ impl StoredFolder {
     ///
     /// # Errors
     /// [`ServiceError::FleetUnknown`].
-    pub(crate) fn select(&self, name: Option<&str>) -> Result<Vec<&StoredFleet>, ServiceError> {
+    pub fn select(&self, name: Option<&str>) -> Result<Vec<&StoredFleet>, ServiceError> {
         let is_selected =
             |fleet: &&StoredFleet| name.is_none_or(|name| fleet.identity().name == name);
         let fleets: Vec<&StoredFleet> = self.fleets.iter().filter(is_selected).collect();
@@ -105,7 +106,7 @@ impl StoredFolder {
 
 impl StoredFleet {
     /// Name and id.
-    pub(crate) fn identity(&self) -> &FleetIdentity {
+    pub fn identity(&self) -> &FleetIdentity {
         &self.folder.identity
     }
 
@@ -113,7 +114,7 @@ impl StoredFleet {
     ///
     /// # Errors
     /// [`LogError::Content`] in [`ServiceError::Log`].
-    pub(crate) fn spec(&self) -> Result<FleetSpec, ServiceError> {
+    pub fn spec(&self) -> Result<FleetSpec, ServiceError> {
         fleet_record::decode(&self.description).map(|(_, spec)| spec)
     }
 
@@ -121,7 +122,7 @@ impl StoredFleet {
     ///
     /// # Errors
     /// Those of the visitor. What is wrong with the log is part of its content.
-    pub(crate) fn content(
+    pub fn content(
         &self,
         depth: ReadDepth,
         visitor: &mut FrameVisitor<'_>,
@@ -133,7 +134,7 @@ impl StoredFleet {
     ///
     /// # Errors
     /// [`LogError::Storage`] if they cannot be listed.
-    pub(crate) fn checkpoints(&self) -> Result<Vec<StoredCheckpoint>, LogError> {
+    pub fn checkpoints(&self) -> Result<Vec<StoredCheckpoint>, LogError> {
         let FleetFolder { storage, identity, .. } = &self.folder;
         let folder = self.folder.checkpoint();
         let mut epochs = checkpoint_epochs(&**storage, &folder)?;
@@ -148,11 +149,7 @@ impl StoredFleet {
 
     /// Why the log does not continue the newest whole checkpoint: its first or its last segments
     /// are missing.
-    pub(crate) fn gap(
-        &self,
-        content: &LogContent,
-        checkpoints: &[StoredCheckpoint],
-    ) -> Option<LogError> {
+    pub fn gap(&self, content: &LogContent, checkpoints: &[StoredCheckpoint]) -> Option<LogError> {
         let folder = self.folder.storage.display(&self.folder.log());
         let whole = checkpoints.iter().find(|checkpoint| checkpoint.content.is_ok());
         let (needed, end) = (whole.map_or(0, |checkpoint| checkpoint.epoch), content.end.epoch);
@@ -171,7 +168,7 @@ impl StoredFleet {
     ///
     /// # Errors
     /// Those with which a server refuses to start.
-    pub(crate) fn recover(&self, checkpoint_epoch: u64) -> Result<Recovered, LogError> {
+    pub fn recover(&self, checkpoint_epoch: u64) -> Result<Recovered, LogError> {
         self.read(checkpoint_epoch, ReadMode::Recover)
     }
 
@@ -183,7 +180,7 @@ impl StoredFleet {
     ///
     /// # Errors
     /// Those of a log of which no part can be read.
-    pub(crate) fn repair_plan(&self, checkpoint_epoch: u64) -> Result<RepairPlan, LogError> {
+    pub fn repair_plan(&self, checkpoint_epoch: u64) -> Result<RepairPlan, LogError> {
         let kept = self.read(checkpoint_epoch, ReadMode::Repair)?;
         let (storage, folder) = (&self.folder.storage, self.folder.log());
         let segments = list_segments(storage.clone(), &folder)?;
@@ -196,7 +193,7 @@ impl StoredFleet {
     ///
     /// # Errors
     /// [`ServiceError::Log`].
-    pub(crate) fn repair(&self, checkpoint_epoch: u64) -> Result<RepairReport, ServiceError> {
+    pub fn repair(&self, checkpoint_epoch: u64) -> Result<RepairReport, ServiceError> {
         let (folder, identity) = (self.folder.log(), self.identity().clone());
         let mut options = LogOptions::new(identity, random()?);
         // The size that the server has chosen; a single large group has a larger segment.

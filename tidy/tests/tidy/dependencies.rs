@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Each package and the workspace packages that it may use.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("shoal-codec", &[]),
     ("shoal-position-log", &["shoal-codec"]),
     ("shoal-history", &["shoal-codec", "shoal-position-log"]),
@@ -29,6 +29,18 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "shoal-history",
             "shoal-position-log",
             "shoal-proto",
+        ],
+    ),
+    (
+        "shoal-cli",
+        &[
+            "shoal-client",
+            "shoal-codec",
+            "shoal-engine",
+            "shoal-gpu",
+            "shoal-history",
+            "shoal-position-log",
+            "shoal-service",
             "shoal-table",
         ],
     ),
@@ -52,13 +64,17 @@ const ALLOWED: [(&str, &[&str]); 14] = [
 ];
 
 /// Each package and its forbidden dependencies.
-const NEVER: [(&str, &[&str]); 8] = [
+const NEVER: [(&str, &[&str]); 9] = [
     ("shoal-client", &["clap", "comfy-table", "tracing"]),
     ("shoal-codec", &["tokio", "tonic", "prost", "clap"]),
     ("shoal-engine", &["tokio", "tonic", "prost", "clap", "cudarc"]),
     ("shoal-gpu", &["tokio", "tonic", "prost", "clap"]),
     ("shoal-history", &["tokio", "tonic", "prost", "clap"]),
     ("shoal-position-log", &["tokio", "tonic", "prost", "clap"]),
+    (
+        "shoal-service",
+        &["clap", "comfy-table", "indicatif", "parquet", "png", "tracing-subscriber"],
+    ),
     ("shoal-table", &["tokio", "tonic", "prost", "clap", "indicatif"]),
     ("shoal-workload", &["tokio", "tonic", "prost", "clap"]),
 ];

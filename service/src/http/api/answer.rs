@@ -16,8 +16,8 @@ use tonic::{Response as Reply, Status, Streaming};
 
 use super::call::{Call, add};
 use super::route::Media;
-use crate::cli::output::{FeatureJson, HeaderJson, PastHeaderJson, RowJson};
 use crate::http::problem::Problem;
+use crate::json::{FeatureJson, HeaderJson, PastHeaderJson, RowJson};
 
 const GEOJSON: &str = "application/geo+json";
 const NDJSON: &str = "application/x-ndjson";

@@ -24,9 +24,9 @@ use super::call::Call;
 use super::param;
 use super::route::Media;
 use super::subscriptions::event_word;
-use crate::cli::output::RowJson;
 use crate::http::limits::{HTTP_EVENTS_RETRY_MS, HTTP_HEARTBEAT_MS};
 use crate::http::problem::Problem;
+use crate::json::RowJson;
 
 /// What a call with events answers.
 pub(super) const EVENTS: &[Media] = &[Media::text("text/event-stream")];

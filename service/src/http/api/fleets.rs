@@ -13,10 +13,10 @@ use shoal_proto::v1;
 use super::call::{Call, json};
 use super::param::{Kind, Param};
 use super::reports;
-use crate::cli::fleet_space;
-use crate::cli::output::FleetJson;
+use crate::fleet_space;
 use crate::http::limits::HTTP_REGION_BYTES_MAX;
 use crate::http::problem::Problem;
+use crate::json::FleetJson;
 use crate::limits::FLEET_PAGE_MAX;
 
 /// Pages of the list.

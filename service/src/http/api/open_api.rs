@@ -17,8 +17,8 @@ use super::events::Data;
 use super::route::{Media, Route};
 use super::routes::{PATH, ROUTES};
 use super::row::{PointFeature, Row};
-use crate::cli::output::RowJson;
 use crate::http::problem::{PROBLEM_TYPE, Problem};
+use crate::json::RowJson;
 
 /// The document as text.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {

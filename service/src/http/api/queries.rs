@@ -9,8 +9,8 @@ use super::answer::{Head as _, answer, begin, rows};
 use super::call::{Call, json};
 use super::filter::options;
 use super::param::{Kind, Param};
-use crate::cli::output::FeatureJson;
 use crate::http::problem::Problem;
+use crate::json::FeatureJson;
 
 /// Given objects.
 pub(super) const OBJECTS: &[Param] =

@@ -23,9 +23,9 @@ use super::route::{Answering, Media, Route};
 use super::row::{GeoReport, RowReport};
 use super::subscriptions::{RULES, Subscription};
 use super::{events, fleets::FleetsJson};
-use crate::cli::output::{FeatureJson, FleetJson};
 use crate::http::app::App;
 use crate::http::problem::Problem;
+use crate::json::{FeatureJson, FleetJson};
 
 const JSON: &str = "application/json";
 const GEOJSON: &str = "application/geo+json";

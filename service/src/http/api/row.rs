@@ -15,8 +15,8 @@ use shoal_proto::v1;
 use super::document::parse;
 use super::geometry::{CollectionType, FeatureType};
 use super::param::object;
-use crate::cli::timestamp;
 use crate::http::problem::Problem;
+use crate::timestamp;
 
 /// An object, as digits in a string or as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,162 @@
+//! `shoal fleets`: lists, creates, describes, clears and deletes fleets.
+//!
+//! Writes the fleet after the change. The server validates names, spaces and limits.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use shoal_client::{Client, duration, parse_durability, v1};
+use shoal_engine::{Clock, Space};
+use shoal_service::fleet_space;
+use shoal_service::json::FleetJson;
+
+use super::error::{CliError, Exit};
+use super::output::{fleet_details, fleet_table, stdout};
+use super::serve::clock;
+use super::values::span;
+
+/// Flags of `shoal fleets`.
+#[derive(Args, Debug)]
+pub struct FleetsArgs {
+    /// What to do; `list` by default.
+    #[command(subcommand)]
+    pub action: Option<FleetsAction>,
+    /// Write JSON, one object a line
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What can be done with fleets.
+#[derive(Subcommand, Debug)]
+pub enum FleetsAction {
+    /// List all fleets
+    List,
+    /// Create a fleet
+    Create(CreateArgs),
+    /// Show one fleet
+    Describe(NameArgs),
+    /// Remove every object of a fleet
+    Clear(NameArgs),
+    /// Stop a fleet and delete it with all its objects
+    #[command(alias = "drop")]
+    Delete(NameArgs),
+}
+
+/// A fleet that exists.
+#[derive(Args, Debug)]
+pub struct NameArgs {
+    /// Name of the fleet
+    pub name: String,
+}
+
+/// A fleet that is to be.
+#[derive(Args, Debug)]
+pub struct CreateArgs {
+    /// Name: a-z, 0-9, _ and -, at most 64 characters
+    pub name: String,
+    /// Its objects have names instead of numbers
+    #[arg(long)]
+    pub named: bool,
+    /// Where its objects live: geographic, planar:WIDTHxHEIGHT or planar:WIDTHxHEIGHT:QUANTUM in
+    /// metres
+    #[arg(long, default_value = "geographic")]
+    pub space: Space,
+    /// What drives age and time to live: system, or event (the largest event time)
+    #[arg(long, default_value = "system", value_parser = clock)]
+    pub clock: Clock,
+    /// Remove objects silent for this long, as in 10m; 0 keeps them
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = span)]
+    pub ttl: Duration,
+    /// How far an event clock may be ahead of a time that a second client confirms, as in 5s
+    /// [default: 1s, or a tenth of --ttl if that is less]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub event_clock_lead: Option<Duration>,
+    /// Most objects; 0 for the server's default
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub objects_max: u64,
+    /// What acknowledgements stand for unless a message says otherwise: applied, or logged (synced
+    /// in the log) [default: logged if the server has --data]
+    #[arg(long, value_name = "LEVEL", value_parser = parse_durability)]
+    pub durability: Option<v1::Durability>,
+}
+
+impl CreateArgs {
+    fn request(&self) -> v1::CreateFleetRequest {
+        let clock = match self.clock {
+            Clock::System => v1::Clock::System,
+            Clock::Event => v1::Clock::Event,
+        };
+        v1::CreateFleetRequest {
+            name: self.name.clone(),
+            space: Some(fleet_space::to_wire(&self.space)),
+            clock: clock.into(),
+            ttl: Some(duration::from_std(self.ttl)),
+            limits: Some(v1::FleetLimits { objects_max: self.objects_max }),
+            durability: self.durability.unwrap_or_default().into(),
+            event_clock_lead: self.event_clock_lead.map(duration::from_std),
+            kind: if self.named { v1::FleetKind::Named } else { v1::FleetKind::Numeric }.into(),
+        }
+    }
+}
+
+/// Runs the action and writes the fleets concerned.
+///
+/// # Errors
+/// Those of the server and of writing.
+pub async fn run(client: &Client, args: &FleetsArgs) -> Result<Exit, CliError> {
+    let mut out = stdout();
+    match args.action.as_ref().unwrap_or(&FleetsAction::List) {
+        FleetsAction::List => {
+            let list = client.list_fleets().await?;
+            if args.json {
+                for fleet in &list {
+                    writeln!(out, "{}", FleetJson::new(fleet).line())?;
+                }
+            } else {
+                writeln!(out, "{}", fleet_table(&list).trim_fmt())?;
+            }
+        }
+        FleetsAction::Create(create) => {
+            write_one(&mut out, &client.create_fleet(create.request()).await?, args.json)?;
+        }
+        FleetsAction::Describe(NameArgs { name }) => {
+            write_one(&mut out, &client.get_fleet(name).await?, args.json)?;
+        }
+        FleetsAction::Clear(NameArgs { name }) => {
+            let cleared = client.clear_fleet(name).await?;
+            let (removed, epoch) = (cleared.removed_count, cleared.epoch);
+            if args.json {
+                let line = json!({ "name": name, "removed": removed, "epoch": epoch });
+                writeln!(out, "{line}")?;
+            } else {
+                writeln!(out, "{name}: {removed} objects removed, epoch {epoch}")?;
+            }
+        }
+        FleetsAction::Delete(NameArgs { name }) => {
+            client.delete_fleet(name).await?;
+            if args.json {
+                writeln!(out, "{}", json!({ "name": name, "deleted": true }))?;
+            } else {
+                writeln!(out, "{name} deleted")?;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
+/// Writes one fleet to `out`.
+pub(crate) fn write_one(
+    out: &mut dyn std::io::Write,
+    fleet: &v1::Fleet,
+    json: bool,
+) -> Result<(), CliError> {
+    if json {
+        writeln!(out, "{}", FleetJson::new(fleet).line())?;
+    } else {
+        writeln!(out, "{}", fleet_details(fleet).trim_fmt())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! `shoal history erase`: removes objects and their past, and waits until no file has them.
+//!
+//! It cannot be undone, so it asks for a flag.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use shoal_client::Client;
+use tokio::time::sleep;
+
+use crate::connection::FleetArgs;
+use crate::error::{CliError, Exit};
+use crate::output::stdout;
+use crate::values::object;
+
+/// Time between two looks at the progress.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Flags of `shoal history erase`.
+#[derive(Args, Debug)]
+pub struct EraseArgs {
+    /// Object ids, at most 65,536
+    #[arg(required = true, value_name = "ID", value_parser = object)]
+    pub objects: Vec<u64>,
+    /// Erase: nothing brings the objects back
+    #[arg(long, required = true)]
+    pub yes: bool,
+    /// Return once no answer has the objects; the files are rewritten later
+    #[arg(long)]
+    pub no_wait: bool,
+    #[command(flatten)]
+    fleet: FleetArgs,
+}
+
+/// Erases, and waits until it is done.
+///
+/// # Errors
+/// Those of the server; a history that has stopped meanwhile.
+pub(super) async fn run(client: &Client, args: &EraseArgs) -> Result<Exit, CliError> {
+    let fleet = &args.fleet.fleet;
+    let erased = client.erase(fleet, &args.objects).await?;
+    let mut out = stdout();
+    let (objects, removed) = (args.objects.len(), erased.removed_count);
+    writeln!(out, "{objects} objects are in no answer any more, {removed} were in the fleet")?;
+    out.flush()?;
+    if args.no_wait {
+        return Ok(Exit::Done);
+    }
+    loop {
+        let history = client.get_fleet(fleet).await?.history.unwrap_or_default();
+        if !history.problem.is_empty() {
+            let what = "the erasure continues after a restart".to_owned();
+            let source = std::io::Error::other(history.problem);
+            return Err(CliError::Local { what, source });
+        }
+        if history.erasing_count == 0 {
+            writeln!(out, "no file of the server has them any more")?;
+            out.flush()?;
+            return Ok(Exit::Done);
+        }
+        sleep(POLL).await;
+    }
+}

@@ -1,0 +1,136 @@
+//! `shoal history import`: reports the rows of a file, and waits until they are in the history.
+//!
+//! The history takes accepted fixes of any age, so an import is a report. Fixes with the object and
+//! time of one that is there replace it: a file can be imported again.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use clap::Args;
+use shoal_client::{Client, v1};
+use shoal_engine::limits::TIME_MIN_MS;
+use shoal_service::timestamp::rfc3339;
+use tokio::time::{Instant, sleep};
+
+use crate::error::{CliError, Exit};
+use crate::file_rows::RowFile;
+use crate::report::{self, RowSource, SendArgs};
+
+/// Between two looks at the progress of the history.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Flags of `shoal history import`.
+#[derive(Args, Debug)]
+pub struct ImportArgs {
+    /// GeoParquet with object_id, time (or t_ms), points, and perhaps speed, heading, altitude and
+    /// state; or CSV as of `shoal report`; - for CSV on standard input
+    pub file: String,
+    #[command(flatten)]
+    pub(super) sending: SendArgs,
+}
+
+impl ImportArgs {
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// As [`RowFile::open`].
+    pub(super) fn source(&self) -> Result<RowSource, CliError> {
+        Ok(RowSource::File(RowFile::open(&self.file, self.sending.speed_unit)?))
+    }
+}
+
+/// Numbers of rows by the hour of their time: retention drops whole hours. Rows that the server
+/// refuses for their time do not count.
+#[derive(Default)]
+struct Hours(BTreeMap<i64, u64>);
+
+impl Hours {
+    const MS: i64 = 3_600_000;
+
+    fn add(&mut self, fixes: &[v1::Fix]) {
+        for fix in fixes.iter().filter(|fix| fix.time_ms >= TIME_MIN_MS) {
+            *self.0.entry(fix.time_ms.div_euclid(Self::MS)).or_default() += 1;
+        }
+    }
+
+    /// The rows before a time.
+    fn before(&self, time_ms: i64) -> u64 {
+        self.0.range(..time_ms.div_euclid(Self::MS)).map(|(_, rows)| rows).sum()
+    }
+}
+
+/// Reports the rows in the order of the file, waits until the history has them, and writes the
+/// summary of the report.
+///
+/// # Errors
+/// Those of the server and of writing; rows that are older than what the history keeps. Refused rows
+/// give [`Exit::PartlyRefused`].
+pub(super) async fn run(
+    client: &Client,
+    ImportArgs { sending, .. }: &ImportArgs,
+    source: RowSource,
+) -> Result<Exit, CliError> {
+    let fleet = client.get_fleet(&sending.fleet.fleet).await?;
+    history_of(&fleet)?;
+    let mut hours = Hours::default();
+    let see = |fixes: &[v1::Fix]| hours.add(fixes);
+    let mut summary = report::send(client, sending, source, &fleet, see).await?;
+    let reached = match summary.last_epoch() {
+        Some(epoch) => reaches(client, &fleet.name, epoch).await,
+        None => Ok(None),
+    };
+    let kept_from_ms = reached.as_ref().ok().copied().flatten();
+    let not_kept = kept_from_ms.map_or(0, |kept_from_ms| hours.before(kept_from_ms));
+    summary.not_kept(not_kept);
+    let exit = report::write_summary(sending, &summary)?;
+    match reached? {
+        Some(kept_from_ms) if not_kept > 0 => {
+            let (name, from) = (&fleet.name, rfc3339(kept_from_ms));
+            let what = format!("the import into the history of fleet {name} is not complete");
+            Err(CliError::local(what)(io::Error::other(format!(
+                "{not_kept} rows are older than its retention, which keeps fixes from {from} on"
+            ))))
+        }
+        _ => Ok(exit),
+    }
+}
+
+/// How far the history of a fleet is.
+fn history_of(fleet: &v1::Fleet) -> Result<&v1::HistoryState, CliError> {
+    let name = &fleet.name;
+    let history = fleet.history.as_ref().ok_or_else(|| {
+        CliError::Usage(format!("fleet {name} has no history; start its server with --history"))
+    })?;
+    if history.problem.is_empty() {
+        return Ok(history);
+    }
+    let stopped = CliError::local(format!("the history of fleet {name} has stopped"));
+    Err(stopped(io::Error::other(history.problem.clone())))
+}
+
+/// Waits until the history has an epoch, as long as it comes nearer within the timeout; returns from
+/// when on it keeps fixes, if not all.
+async fn reaches(client: &Client, name: &str, epoch: u64) -> Result<Option<i64>, CliError> {
+    let timeout = client.options().timeout;
+    let (mut reached, mut since) = (0, Instant::now());
+    loop {
+        let fleet = client.get_fleet(name).await?;
+        let v1::HistoryState { watermark_epoch: watermark, kept_from_ms, .. } =
+            *history_of(&fleet)?;
+        if watermark >= epoch {
+            return Ok(kept_from_ms);
+        }
+        if watermark > reached {
+            (reached, since) = (watermark, Instant::now());
+        }
+        if since.elapsed() > timeout {
+            let late = CliError::local(format!(
+                "the rows are reported, but the history of fleet {name} stays at epoch {watermark} \
+                 of {epoch}; wait longer with --timeout"
+            ));
+            return Err(late(io::ErrorKind::TimedOut.into()));
+        }
+        sleep(POLL).await;
+    }
+}

@@ -1,0 +1,88 @@
+//! `shoal history replay`: the past in the order of time, as text or into another fleet.
+
+use std::io::Write as _;
+use std::time::Instant;
+
+use clap::Args;
+use shoal_client::{AnswerStream, Client, Payload, ReportOptions, v1};
+
+use super::{PastArgs, WindowArgs};
+use crate::error::{CliError, Exit};
+use crate::output::stdout;
+use crate::query::RegionArgs;
+use crate::report_summary::ReportSummary;
+
+/// Flags of `shoal history replay`.
+#[derive(Args, Debug)]
+#[command(mut_group("RegionArgs", |group| group.required(false)))]
+pub struct ReplayArgs {
+    #[command(flatten)]
+    pub(super) window: WindowArgs,
+    /// How fast time passes: 1 as it was, 60 an hour in a minute; without it as fast as possible
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.0, hide_default_value = true)]
+    pub speed: f64,
+    /// Report the fixes to this fleet of the same server instead of writing them
+    #[arg(long, value_name = "FLEET", conflicts_with_all = ["json", "geojson", "csv"])]
+    pub into: Option<String>,
+    #[command(flatten)]
+    region: Option<RegionArgs>,
+    #[command(flatten)]
+    pub(super) output: PastArgs,
+}
+
+impl ReplayArgs {
+    /// The request; reads the polygon's file.
+    ///
+    /// # Errors
+    /// As [`RegionArgs::region`].
+    pub(super) fn request(&self) -> Result<v1::ReplayRequest, CliError> {
+        Ok(v1::ReplayRequest {
+            fleet: self.output.fleet.fleet.clone(),
+            filter: None,
+            region: self.region.as_ref().map(RegionArgs::region).transpose()?,
+            window: self.window.window(),
+            speed: self.speed,
+        })
+    }
+}
+
+/// Reports what is replayed to another fleet, and writes a summary.
+///
+/// # Errors
+/// Those of the server and of writing. Refused rows give [`Exit::PartlyRefused`].
+pub(super) async fn into(
+    client: &Client,
+    mut answer: AnswerStream<v1::HistoryHeader>,
+    fleet: &str,
+) -> Result<Exit, CliError> {
+    let (started, mut summary) = (Instant::now(), ReportSummary::new(fleet));
+    let mut stream = client.report(ReportOptions::unnumbered(fleet));
+    while let Some(rows) = answer.next().await? {
+        let fixes: Vec<_> = rows.objects.into_iter().zip(rows.fixes).map(fix).collect();
+        if !fixes.is_empty() {
+            summary.sent(fixes.len());
+            stream.send(Payload::Rows(fixes)).await?;
+        }
+    }
+    summary.finish(stream.finish().await?, started.elapsed());
+    let mut out = stdout();
+    write!(out, "{}", summary.text())?;
+    out.flush()?;
+    Ok(if summary.is_partly_refused() { Exit::PartlyRefused } else { Exit::Done })
+}
+
+/// A record as a report has it.
+fn fix((object, record): (u64, v1::FixRecord)) -> v1::Fix {
+    let v1::FixRecord { time_ms, x, y, speed_mps, heading_deg, altitude_m, state } = record;
+    v1::Fix {
+        object,
+        time_ms,
+        x,
+        y,
+        speed_mps: speed_mps.map(|speed| speed as f32),
+        heading_deg: heading_deg.map(|heading| heading as f32),
+        altitude_m,
+        state,
+        name: String::new(),
+    }
+}

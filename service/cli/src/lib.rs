@@ -1,0 +1,36 @@
+//! The command line of the binary `shoal`: one file per command.
+//!
+//! Calls to a server go through `shoal-client`; `serve` runs the server of `shoal-service`.
+
+pub mod cert;
+pub mod codec;
+mod command;
+pub mod config;
+pub mod connection;
+pub mod error;
+pub mod file_rows;
+pub mod fleets;
+pub mod geoparquet;
+pub mod history;
+pub mod log;
+pub mod logs;
+mod measures;
+pub mod object_ids;
+pub mod output;
+pub mod polygon;
+pub mod promote;
+pub mod query;
+pub mod remove;
+pub mod replay;
+pub mod report;
+pub mod report_summary;
+mod run;
+pub mod serve;
+pub mod stats;
+pub mod token;
+pub mod unfence;
+pub mod values;
+pub mod watch;
+
+pub use command::{Cli, ClientCommand, Command, ConnectedCommand};
+pub use run::run;

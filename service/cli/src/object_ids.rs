@@ -1,0 +1,78 @@
+//! The objects that a command names: names in a named fleet, numbers in a numeric one.
+
+use shoal_client::v1;
+use shoal_service::json::fleet::is_named;
+
+use super::error::CliError;
+use super::values::object;
+
+/// Objects of one fleet, each once.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ObjectList {
+    /// Of a numeric fleet.
+    Numbers(Vec<u64>),
+    /// Of a named fleet.
+    Names(Vec<String>),
+}
+
+impl ObjectList {
+    /// Reads ids as the fleet has them.
+    ///
+    /// # Errors
+    /// [`CliError::Usage`] for a text that is no number in a numeric fleet.
+    pub fn of(fleet: &v1::Fleet, ids: &[String]) -> Result<Self, CliError> {
+        if is_named(fleet) {
+            return Ok(Self::Names(each_once(ids.to_vec())));
+        }
+        let number = |id: &String| {
+            object(id).map_err(|reason| {
+                let name = &fleet.name;
+                CliError::Usage(format!("`{id}`: fleet {name} is numeric, and {reason}"))
+            })
+        };
+        ids.iter().map(number).collect::<Result<_, _>>().map(each_once).map(Self::Numbers)
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Names(names) => names.len(),
+        }
+    }
+
+    /// As the fields `objects` and `names` of a request.
+    #[must_use]
+    pub fn into_fields(self) -> (Vec<u64>, Vec<String>) {
+        match self {
+            Self::Numbers(numbers) => (numbers, Vec::new()),
+            Self::Names(names) => (Vec::new(), names),
+        }
+    }
+}
+
+fn each_once<T: Ord>(mut ids: Vec<T>) -> Vec<T> {
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_those_of_the_fleet() {
+        let ids = ["7", "truck", "7"].map(str::to_owned);
+        let fleet = |kind: v1::FleetKind| v1::Fleet { kind: kind.into(), ..Default::default() };
+        let named = ObjectList::of(&fleet(v1::FleetKind::Named), &ids).unwrap();
+        assert_eq!(named.clone().into_fields(), (vec![], vec!["7".to_owned(), "truck".to_owned()]));
+        assert_eq!(named.count(), 2);
+        let numeric = fleet(v1::FleetKind::Numeric);
+        let error = ObjectList::of(&numeric, &ids).unwrap_err().to_string();
+        assert!(error.contains("`truck`") && error.contains("numeric"), "{error}");
+        let numbers = ObjectList::of(&numeric, &ids[..1]).unwrap();
+        assert_eq!(numbers.into_fields(), (vec![7], vec![]));
+    }
+}

@@ -1,0 +1,251 @@
+//! `shoal report`: sends positions, from a CSV or GeoParquet file or one from flags.
+//!
+//! Ends with a summary; refused rows make exit code 3.
+
+use std::io::Write as _;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use shoal_client::{
+    Aim, BlockEncoder, Client, Payload, PlanChoice, ReportOptions, parse_durability, v1,
+};
+use shoal_service::fleet_space;
+use shoal_service::json::fleet::is_named;
+use shoal_service::timestamp;
+use shoal_table::SpeedUnit;
+
+use super::connection::FleetArgs;
+use super::error::{CliError, Exit};
+use super::file_rows::{RowBatches, RowFile};
+use super::measures::MeasureArgs;
+use super::object_ids::ObjectList;
+use super::output::stdout;
+use super::report_summary::ReportSummary;
+use super::values::bits;
+
+/// Flags of `shoal report`.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// CSV file, plain or gzip, with columns object_id,t_ms,lon,lat (or x,y) and perhaps
+    /// speed,heading,altitude,state; or GeoParquet; - for CSV on standard input
+    #[arg(required_unless_present = "object", conflicts_with = "object")]
+    pub file: Option<String>,
+    #[command(flatten)]
+    pub(crate) sending: SendArgs,
+    // Last, because its heading applies to all flags that follow.
+    #[command(flatten)]
+    pub(crate) single: SingleArgs,
+}
+
+/// How rows are sent.
+#[derive(Args, Clone, Debug)]
+pub struct SendArgs {
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+    /// Encoding of rows: rows, or block (of the codec: smaller, and cheaper for the server)
+    #[arg(long, value_enum, default_value_t = RowEncoding::Rows, hide_possible_values = true)]
+    pub encoding: RowEncoding,
+    /// How a block's columns are encoded: planned (trees learned from the rows), fixes (the same
+    /// trees for every block), or raw
+    #[arg(long, value_name = "PLAN", default_value_t = PlanChoice::Planned(Aim::Fast))]
+    pub block_plan: PlanChoice,
+    /// Aim of planned blocks: fast (to encode and decode), balanced, or small
+    #[arg(long, value_name = "AIM", default_value_t = Aim::Fast)]
+    pub block_aim: Aim,
+    /// What acknowledgements stand for: applied, or logged (synced in the log of the fleet)
+    /// [default: that of the fleet]
+    #[arg(long, value_name = "LEVEL", value_parser = parse_durability)]
+    pub durability: Option<v1::Durability>,
+    /// Rows of a message
+    #[arg(long, value_name = "ROWS", default_value_t = 4096,
+          value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    pub batch: u32,
+    /// Unit of the file's column speed: m/s, km/h or knots
+    #[arg(long, value_name = "UNIT", default_value = "m/s")]
+    pub speed_unit: SpeedUnit,
+    /// Number the messages under this name, so that each is applied once: the same command with the
+    /// same file, --batch and --encoding continues one that was interrupted
+    #[arg(long, value_name = "NAME")]
+    pub producer: Option<String>,
+    /// Write the summary as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// One position, given by flags.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "One position instead of a file")]
+pub struct SingleArgs {
+    /// Object id: a number, or a name in a named fleet
+    #[arg(long, value_name = "ID", requires_all = ["x", "y"])]
+    pub object: Option<String>,
+    /// Longitude in degrees, or metres
+    #[arg(long, allow_hyphen_values = true, requires = "object")]
+    pub x: Option<f64>,
+    /// Latitude in degrees, or metres
+    #[arg(long, allow_hyphen_values = true, requires = "object")]
+    pub y: Option<f64>,
+    /// Event time: Unix milliseconds, RFC 3339, or now
+    #[arg(long, default_value = "now", value_parser = timestamp::parse)]
+    pub time: i64,
+    #[command(flatten)]
+    pub(crate) measures: MeasureArgs,
+    /// State bits, decimal or 0x...
+    #[arg(long, value_name = "BITS", value_parser = bits, requires = "object")]
+    pub state: Option<u32>,
+}
+
+/// The encoding of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RowEncoding {
+    /// Plain messages.
+    Rows,
+    /// Blocks of the codec: smaller, and cheaper for the server.
+    Block,
+}
+
+/// Where the rows come from.
+pub enum RowSource {
+    /// One position, whose object has this id.
+    Single(String, Box<v1::Fix>),
+    /// A file whose header was read.
+    File(RowFile),
+}
+
+impl ReportArgs {
+    /// Opens the source of the rows.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] for a file that cannot be read.
+    pub fn source(&self) -> Result<RowSource, CliError> {
+        let single = &self.single;
+        match (&self.file, &single.object, single.x, single.y) {
+            (Some(file), ..) => Ok(RowSource::File(RowFile::open(file, self.sending.speed_unit)?)),
+            (None, Some(object), Some(x), Some(y)) => {
+                let (time_ms, state) = (single.time, single.state.unwrap_or(0));
+                let fix = v1::Fix { time_ms, x, y, state, ..single.measures.fix() };
+                Ok(RowSource::Single(object.clone(), Box::new(fix)))
+            }
+            _ => Err(CliError::Usage("give a FILE, or --object with --x and --y".to_owned())),
+        }
+    }
+}
+
+/// Sends everything, waits for the acknowledgements and writes the summary.
+///
+/// # Errors
+/// Those of the server and of writing. Refused rows give [`Exit::PartlyRefused`].
+pub async fn run(client: &Client, args: &SendArgs, source: RowSource) -> Result<Exit, CliError> {
+    let fleet = client.get_fleet(&args.fleet.fleet).await?;
+    let summary = send(client, args, source, &fleet, |_| ()).await?;
+    write_summary(args, &summary)
+}
+
+/// Sends everything and waits for the acknowledgements; `see` gets the rows before.
+///
+/// # Errors
+/// Those of the server.
+pub(super) async fn send(
+    client: &Client,
+    args: &SendArgs,
+    source: RowSource,
+    fleet: &v1::Fleet,
+    mut see: impl FnMut(&[v1::Fix]),
+) -> Result<ReportSummary, CliError> {
+    let mut encoder = match args.encoding {
+        RowEncoding::Rows => None,
+        RowEncoding::Block => {
+            Some(BlockEncoder::new(fleet.space.as_ref(), args.block_plan.aiming(args.block_aim)))
+        }
+    };
+    let mut batches = match source {
+        RowSource::File(file) => {
+            file.check_space(fleet_space::is_geographic(fleet))?;
+            file.batches(args.batch as usize, is_named(fleet))
+        }
+        RowSource::Single(id, fix) => {
+            let (objects, names) = ObjectList::of(fleet, &[id])?.into_fields();
+            let object = objects.first().copied().unwrap_or_default();
+            let name = names.into_iter().next().unwrap_or_default();
+            RowBatches::one(v1::Fix { object, name, ..*fix })
+        }
+    };
+    let (started, bar) = (Instant::now(), bar());
+    let mut stream = client.report(ReportOptions {
+        producer: args.producer.clone(),
+        durability: args.durability.unwrap_or_default(),
+        ..ReportOptions::unnumbered(&fleet.name)
+    });
+    let mut summary = ReportSummary::new(&fleet.name);
+    while let Some(batch) = batches.next().await {
+        summary.unreadable(&batch);
+        see(&batch.fixes);
+        for (rows, payload) in payloads(&mut encoder, batch.fixes)? {
+            summary.sent(rows);
+            stream.send(payload).await?;
+        }
+        bar.set_position(stream.totals().borrow().rows_total());
+        bar.set_message(format!("{} rows sent", summary.rows_sent()));
+    }
+    summary.finish(stream.finish().await?, started.elapsed());
+    bar.finish_and_clear();
+    Ok(summary)
+}
+
+/// Writes the summary.
+///
+/// # Errors
+/// Those of writing. Refused rows give [`Exit::PartlyRefused`].
+pub(super) fn write_summary(args: &SendArgs, summary: &ReportSummary) -> Result<Exit, CliError> {
+    let mut out = stdout();
+    if args.json {
+        writeln!(out, "{}", summary.json())?;
+    } else {
+        write!(out, "{}", summary.text())?;
+    }
+    out.flush()?;
+    Ok(if summary.is_partly_refused() { Exit::PartlyRefused } else { Exit::Done })
+}
+
+/// The messages of one batch with their rows.
+fn payloads(
+    encoder: &mut Option<BlockEncoder>,
+    fixes: Vec<v1::Fix>,
+) -> Result<Vec<(usize, Payload)>, CliError> {
+    let Some(encoder) = encoder else {
+        let rows = fixes.len();
+        return Ok(if rows == 0 { vec![] } else { vec![(rows, Payload::Rows(fixes))] });
+    };
+    let blocks = encoder.encode(&fixes)?;
+    Ok(blocks.into_iter().map(|(rows, block)| (rows, Payload::Block(block))).collect())
+}
+
+/// A line on standard error while it is a terminal, nothing otherwise.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    let form = "{spinner} {human_pos} rows acknowledged, {msg}, {per_sec}, {elapsed}";
+    bar.set_style(ProgressStyle::with_template(form).expect("the template is well-formed"));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_one_position_have_their_own_heading() {
+        let command = ReportArgs::augment_args(clap::Command::new("report"));
+        let single = SingleArgs::augment_args(clap::Command::new("single"));
+        let of_one: Vec<_> = single.get_arguments().map(clap::Arg::get_id).collect();
+        for argument in command.get_arguments() {
+            let name = argument.get_id().as_str();
+            let heading = argument.get_help_heading();
+            assert_eq!(
+                heading.is_some(),
+                of_one.contains(&argument.get_id()),
+                "{name}: {heading:?}"
+            );
+        }
+    }
+}
