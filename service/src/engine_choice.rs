@@ -3,6 +3,9 @@
 //! An engine that is not available is an error with its reason, never replaced silently; `auto`
 //! selects one.
 
+#[cfg(any(test, feature = "cuda"))]
+mod device_codec;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -136,8 +139,8 @@ fn start_cuda(
 fn cuda_codec() -> Box<dyn BlockCodec + Send> {
     use shoal_gpu::{EncodeError, Encoder};
 
+    use self::device_codec::{DeviceCodec, DeviceFault};
     use crate::limits::DEVICE_ENCODE_BYTES_MAX;
-    use crate::persistence::{DeviceCodec, DeviceFault};
     let open = || {
         let gpu = cuda_device().map_err(|error| DeviceFault::Device(error.to_string()))?;
         let opened = Encoder::new(&gpu, DEVICE_ENCODE_BYTES_MAX);

@@ -3,6 +3,8 @@
 //! One enum for starts and for requests; the table in `status.rs` maps it to gRPC. Refused rows are
 //! not errors: their acknowledgement counts them.
 
+mod token_problem;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,8 +15,11 @@ use shoal_proto::v1::ErrorReason;
 use thiserror::Error;
 use tonic::Code;
 
-use crate::access::{Right, TokenProblem};
-use crate::foreign_status::bounded;
+use crate::right::Right;
+pub use token_problem::TokenProblem;
+
+/// Most characters of a foreign text in a status.
+pub(crate) const TEXT_CHARS_MAX: usize = 256;
 
 /// A start, a run or a request that failed.
 #[derive(Debug, Error)]
@@ -465,4 +470,9 @@ fn join(outer: &str, field: &str) -> String {
         (_, "") => outer.to_owned(),
         _ => format!("{outer}.{field}"),
     }
+}
+
+/// A text of a client, cut to fit the headers of a response.
+pub(crate) fn bounded(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
 }

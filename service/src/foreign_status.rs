@@ -8,10 +8,8 @@
 use shoal_proto::v1::ErrorReason;
 use tonic::{Code, Status};
 
-use crate::error::ServiceError;
+use crate::error::{ServiceError, bounded};
 
-/// Most characters of a foreign text in a status.
-const TEXT_CHARS_MAX: usize = 256;
 /// By prost, before type, field and problem.
 pub(crate) const UNDECODABLE: &str = "failed to decode Protobuf message: ";
 /// By tonic, before the name of the compression, which a backquote ends.
@@ -72,14 +70,10 @@ fn foreign_reason(status: &Status, path: &str) -> ErrorReason {
     }
 }
 
-/// A text of a client, cut to fit the headers of a response.
-pub(crate) fn bounded(text: &str) -> String {
-    text.chars().take(TEXT_CHARS_MAX).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::TEXT_CHARS_MAX;
     use crate::status::code_and_reason;
 
     #[test]

@@ -14,10 +14,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 use shoal_engine::{CycleOutput, Query, QueryKind, Refusal, RequestOutcome};
 
-use crate::fleet::{FleetView, QueueDepth};
 use crate::line_queue;
-use crate::persistence::{HistoryReading, LogDepth};
-use crate::subscription::SubscriptionDepth;
 
 type FloatGauge = Gauge<f64, std::sync::atomic::AtomicU64>;
 /// Labels of a series: the fleet, then what the metric distinguishes.
@@ -45,101 +42,56 @@ fn registered<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str
     metric
 }
 
-/// The state of a fleet that its gauges show.
-#[derive(Clone, Debug)]
-pub struct FleetReading {
-    /// After its last cycle.
-    pub view: FleetView,
-    /// Of its queues.
-    pub depth: QueueDepth,
-    /// Of its sessions.
-    pub subscriptions: SubscriptionDepth,
-    /// Of its log; zeros without one.
-    pub log: LogDepth,
-    /// Of its copies.
-    pub replication: ReplicationDepth,
-    /// Of its history; zeros without one.
-    pub history: HistoryReading,
+macro_rules! gauges {
+    ($($name:ident $help:literal;)+) => {
+        /// The state of a fleet that its gauges show.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct FleetReading {
+            $(#[doc = $help] pub $name: u64,)+
+        }
+
+        /// Name, help and value of a gauge of a fleet.
+        type FleetGauge = (&'static str, &'static str, fn(&FleetReading) -> u64);
+
+        const FLEET_GAUGES: [FleetGauge; [$($help),+].len()] =
+            [$((stringify!($name), $help, |fleet| fleet.$name)),+];
+    };
 }
 
-/// How far a fleet and its copies are apart.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ReplicationDepth {
-    /// Followers that are connected to a leader.
-    pub followers: u64,
-    /// Epochs that the slowest of them has not made durable.
-    pub follower_lag_epochs: u64,
-    /// Durable epochs of its leader that a follower has not applied.
-    pub lag_epochs: u64,
-    /// Time since a follower was up to date, milliseconds.
-    pub stale_ms: u64,
+gauges! {
+    objects "Objects after the last cycle";
+    epoch "Last cycle applied";
+    clock_milliseconds "The fleet's clock, Unix milliseconds";
+    clock_rewinds "How often the fleet's clock was set back since the start";
+    memory_bytes "Bytes of state";
+    queue_rows "Rows queued or in a cycle";
+    queue_messages "Messages queued or in a cycle";
+    queue_queries "Queries queued or in a cycle";
+    cycles_in_flight "Cycles submitted and not finished";
+    sessions "Sessions of subscribers";
+    regions "Subscribed regions of all sessions";
+    session_bytes "Bytes of messages that sessions hold, read and unread";
+    log_bytes "Bytes of the segments of the log";
+    log_pending_bytes "Bytes of cycles that wait for the log";
+    log_pending_cycles "Cycles with changes that wait for the log";
+    log_durable_epoch "Last epoch that a crash does not lose";
+    checkpoint_epoch "Epoch of the newest checkpoint";
+    followers "Connected followers";
+    follower_lag_epochs "Durable epochs that the slowest follower does not have";
+    lag_epochs "Durable epochs of the leader that this follower has not applied";
+    stale_milliseconds "Time since this follower was up to date";
+    history_epoch "Last epoch that is part of the history";
+    history_clock_milliseconds "Clock of the history's last epoch, Unix milliseconds";
+    history_backlog_bytes "Bytes of the log that the history has not taken";
+    history_runs "Runs of the history";
+    history_rows "Rows of these runs";
+    history_bytes "Bytes of these runs";
+    history_sealed_rows "Rows that became part of runs";
+    history_dropped_rows "Rows that were too old to be kept when they arrived";
+    history_merges "Merges of runs";
+    history_retries "Writes of the history that failed for lack of space";
+    history_failed "1 if an error has stopped the history";
 }
-
-/// Name, help and value of a gauge of a fleet.
-type FleetGauge = (&'static str, &'static str, fn(&FleetReading) -> u64);
-
-const FLEET_GAUGES: [FleetGauge; 32] = [
-    ("objects", "Objects after the last cycle", |fleet| fleet.view.objects),
-    ("epoch", "Last cycle applied", |fleet| fleet.view.epoch),
-    ("clock_milliseconds", "The fleet's clock, Unix milliseconds", |fleet| {
-        fleet.view.clock_ms.max(0) as u64
-    }),
-    ("clock_rewinds", "How often the fleet's clock was set back since the start", |fleet| {
-        fleet.view.clock_rewinds
-    }),
-    ("memory_bytes", "Bytes of state", |fleet| fleet.view.memory_bytes),
-    ("queue_rows", "Rows queued or in a cycle", |fleet| fleet.depth.rows),
-    ("queue_messages", "Messages queued or in a cycle", |fleet| fleet.depth.messages),
-    ("queue_queries", "Queries queued or in a cycle", |fleet| fleet.depth.queries),
-    ("cycles_in_flight", "Cycles submitted and not finished", |fleet| fleet.view.cycles_in_flight),
-    ("sessions", "Sessions of subscribers", |fleet| fleet.subscriptions.sessions),
-    ("regions", "Subscribed regions of all sessions", |fleet| fleet.subscriptions.regions),
-    ("session_bytes", "Bytes of messages that sessions hold, read and unread", |fleet| {
-        fleet.subscriptions.bytes
-    }),
-    ("log_bytes", "Bytes of the segments of the log", |fleet| fleet.log.bytes),
-    ("log_pending_bytes", "Bytes of cycles that wait for the log", |fleet| fleet.log.pending_bytes),
-    ("log_pending_cycles", "Cycles with changes that wait for the log", |fleet| {
-        fleet.log.pending_cycles
-    }),
-    ("log_durable_epoch", "Last epoch that a crash does not lose", |fleet| fleet.log.durable_epoch),
-    ("checkpoint_epoch", "Epoch of the newest checkpoint", |fleet| fleet.log.checkpoint_epoch),
-    ("followers", "Connected followers", |fleet| fleet.replication.followers),
-    ("follower_lag_epochs", "Durable epochs that the slowest follower does not have", |fleet| {
-        fleet.replication.follower_lag_epochs
-    }),
-    ("lag_epochs", "Durable epochs of the leader that this follower has not applied", |fleet| {
-        fleet.replication.lag_epochs
-    }),
-    ("stale_milliseconds", "Time since this follower was up to date", |fleet| {
-        fleet.replication.stale_ms
-    }),
-    ("history_epoch", "Last epoch that is part of the history", |fleet| {
-        fleet.history.watermark.position.epoch
-    }),
-    (
-        "history_clock_milliseconds",
-        "Clock of the history's last epoch, Unix milliseconds",
-        |fleet| fleet.history.watermark.clock_ms.max(0) as u64,
-    ),
-    ("history_backlog_bytes", "Bytes of the log that the history has not taken", |fleet| {
-        fleet.history.backlog_bytes
-    }),
-    ("history_runs", "Runs of the history", |fleet| fleet.history.runs),
-    ("history_rows", "Rows of these runs", |fleet| fleet.history.rows),
-    ("history_bytes", "Bytes of these runs", |fleet| fleet.history.bytes),
-    ("history_sealed_rows", "Rows that became part of runs", |fleet| fleet.history.sealed_rows),
-    ("history_dropped_rows", "Rows that were too old to be kept when they arrived", |fleet| {
-        fleet.history.dropped_rows
-    }),
-    ("history_merges", "Merges of runs", |fleet| fleet.history.merges),
-    ("history_retries", "Writes of the history that failed for lack of space", |fleet| {
-        fleet.history.retries
-    }),
-    ("history_failed", "1 if an error has stopped the history", |fleet| {
-        u64::from(fleet.history.failed.is_some())
-    }),
-];
 
 macro_rules! metrics {
     (

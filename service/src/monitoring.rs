@@ -24,9 +24,9 @@ use tonic_health::server::HealthReporter;
 use tracing::warn;
 
 use crate::connections::ACCEPT_PAUSE;
-use crate::fleet::{Fleet, Registry, Staleness};
+use crate::fleet::{Fleet, Registry};
 use crate::limits::{HEADER_BYTES_MAX, METRICS_CONNECTION_MS_MAX, METRICS_CONNECTIONS_MAX};
-use crate::metrics::{FleetReading, Metrics, ReplicationDepth};
+use crate::metrics::{FleetReading, Metrics};
 use crate::refusals::Refusals;
 
 /// Services with a health status; the empty name stands for all.
@@ -99,33 +99,55 @@ async fn answer(stream: TcpStream, router: Router) {
 
 async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
     for fleet in monitored.registry.list() {
-        let (view, depth) = (fleet.view(), fleet.depth());
-        let log = fleet.log().map(|log| log.depth()).unwrap_or_default();
-        let replication = replication_depth(&fleet);
-        let subscriptions = fleet.subscriptions();
-        let history = fleet.history_reading().unwrap_or_default();
-        let reading = FleetReading { view, depth, subscriptions, log, replication, history };
-        monitored.metrics.show_fleet(fleet.name().as_str(), &reading);
+        monitored.metrics.show_fleet(fleet.name().as_str(), &reading(&fleet));
     }
     let page_bytes = monitored.registry.history_pages().bytes() as i64;
     monitored.metrics.history_page_bytes.set(page_bytes);
     ([(header::CONTENT_TYPE, METRICS_TYPE)], monitored.metrics.text())
 }
 
-fn replication_depth(fleet: &Fleet) -> ReplicationDepth {
-    let mut depth = ReplicationDepth::default();
-    if let Some(log) = fleet.log() {
-        let followers = log.followers().connected();
-        depth.followers = followers.len() as u64;
-        let slowest = followers.iter().map(|(_, epoch)| *epoch).min();
-        let durable = log.reading().durable_epoch;
-        depth.follower_lag_epochs = slowest.map_or(0, |epoch| durable.saturating_sub(epoch));
+/// What the gauges of a fleet show; zeros for a log, copies and a history that it does not have.
+fn reading(fleet: &Fleet) -> FleetReading {
+    let (view, depth, subscriptions) = (fleet.view(), fleet.depth(), fleet.subscriptions());
+    let log = fleet.log().map(|log| log.depth()).unwrap_or_default();
+    let followers = fleet.log().map(|log| log.followers().connected()).unwrap_or_default();
+    let slowest = followers.iter().map(|(_, epoch)| *epoch).min();
+    let staleness = fleet.staleness();
+    let history = fleet.history_reading().unwrap_or_default();
+    FleetReading {
+        objects: view.objects,
+        epoch: view.epoch,
+        clock_milliseconds: view.clock_ms.max(0) as u64,
+        clock_rewinds: view.clock_rewinds,
+        memory_bytes: view.memory_bytes,
+        queue_rows: depth.rows,
+        queue_messages: depth.messages,
+        queue_queries: depth.queries,
+        cycles_in_flight: view.cycles_in_flight,
+        sessions: subscriptions.sessions,
+        regions: subscriptions.regions,
+        session_bytes: subscriptions.bytes,
+        log_bytes: log.bytes,
+        log_pending_bytes: log.pending_bytes,
+        log_pending_cycles: log.pending_cycles,
+        log_durable_epoch: log.durable_epoch,
+        checkpoint_epoch: log.checkpoint_epoch,
+        followers: followers.len() as u64,
+        follower_lag_epochs: slowest.map_or(0, |epoch| log.durable_epoch.saturating_sub(epoch)),
+        lag_epochs: staleness.map_or(0, |it| it.leader_epoch.saturating_sub(view.epoch)),
+        stale_milliseconds: staleness.map_or(0, |it| it.stale_ms),
+        history_epoch: history.watermark.position.epoch,
+        history_clock_milliseconds: history.watermark.clock_ms.max(0) as u64,
+        history_backlog_bytes: history.backlog_bytes,
+        history_runs: history.runs,
+        history_rows: history.rows,
+        history_bytes: history.bytes,
+        history_sealed_rows: history.sealed_rows,
+        history_dropped_rows: history.dropped_rows,
+        history_merges: history.merges,
+        history_retries: history.retries,
+        history_failed: u64::from(history.failed.is_some()),
     }
-    if let Some(Staleness { leader_epoch, stale_ms }) = fleet.staleness() {
-        depth.lag_epochs = leader_epoch.saturating_sub(fleet.view().epoch);
-        depth.stale_ms = stale_ms;
-    }
-    depth
 }
 
 async fn healthz(State(monitored): State<Monitored>) -> impl IntoResponse {

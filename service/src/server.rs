@@ -27,11 +27,12 @@ use tower::Layer;
 use tower::layer::util::{Identity, Stack};
 use tracing::{info, warn};
 
-use crate::access::{Access, AccessLayer};
+use crate::access::Access;
 use crate::connections::Connections;
+use crate::cycle::{DEFAULT, FleetName, FleetSpec, SinkFactory, WallClock};
 use crate::engine_choice::{EngineChoice, EngineFactory};
 use crate::error::ServiceError;
-use crate::fleet::{DEFAULT, Fleet, FleetName, FleetSpec, Registry, SinkFactory, WallClock};
+use crate::fleet::{Fleet, Registry};
 use crate::follower::{Replication, claim_role};
 use crate::http::{App, Ends, HttpListener, Origins, Tiles, signalled};
 use crate::limits::{
@@ -44,7 +45,7 @@ use crate::listeners::Listeners;
 use crate::metrics::Metrics;
 use crate::monitoring::{Monitored, serve_http, watch_health};
 use crate::persistence::DataFolder;
-use crate::rpc::{CallBudget, ErrorDetails, MessageBudget, ServiceContext};
+use crate::rpc::{Layers, ServiceContext, Services, call_layers};
 pub use crate::server_options::ServerOptions;
 use crate::tls::{Certificates, TlsOptions};
 
@@ -310,22 +311,6 @@ async fn serve(
             Ok(())
         }
     }
-}
-
-/// Layers of every call, the outermost last.
-pub(crate) type Layers =
-    Stack<CallBudget, Stack<MessageBudget, Stack<AccessLayer, Stack<ErrorDetails, Identity>>>>;
-
-/// All services with their layers.
-pub(crate) type Services = <Layers as Layer<Routes>>::Service;
-
-/// What every call passes before its handler, on any listener. Clones share their bounds.
-pub(crate) fn call_layers(limits: &ServerLimits, metrics: &Metrics, access: Access) -> Layers {
-    let budget =
-        MessageBudget::new(limits.message_bytes_in_flight_max, metrics.message_bytes.clone());
-    let calls = CallBudget::new(limits.calls_max, metrics.busy.clone());
-    let outer = Stack::new(AccessLayer::new(access), Stack::new(ErrorDetails, Identity::new()));
-    Stack::new(calls, Stack::new(budget, outer))
 }
 
 /// HTTP/2 with bounds for every window, count and wait.

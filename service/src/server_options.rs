@@ -9,9 +9,9 @@ use shoal_codec::Aim;
 use shoal_engine::{Clock, Space};
 
 use crate::access::AccessOptions;
+use crate::cycle::FleetKind;
 use crate::engine_choice::EngineChoice;
 use crate::error::ServiceError;
-use crate::fleet::FleetKind;
 use crate::follower::LeaderLink;
 use crate::http::{AllowedOrigin, MapTiles};
 use crate::limits::ServerLimits;

@@ -15,7 +15,7 @@ use shoal_client::Secret;
 use shoal_engine::Clock;
 use shoal_service::ServiceError;
 use shoal_service::access::AccessOptions;
-use shoal_service::fleet::{FleetKind, event_clock_lead_ms};
+use shoal_service::cycle::{FleetKind, event_clock_lead_ms};
 use shoal_service::follower::LeaderLink;
 use shoal_service::limits::REPLICATION_SECRET_BYTES_MIN;
 use shoal_service::persistence::HistoryKeep;

@@ -9,10 +9,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use shoal_service::access::{
-    FleetPattern, Grant, Grants, Quotas, Right, SecretDigest, TokenEntry, TokenFile, draw_secret,
+    FleetPattern, Grant, Grants, Quotas, SecretDigest, TokenEntry, TokenFile, draw_secret,
 };
 use shoal_service::file_watch::read_bounded;
 use shoal_service::limits::ACCESS_FILE_BYTES_MAX;
+use shoal_service::right::Right;
 
 use super::error::{CliError, Exit};
 use super::output::stdout;

@@ -24,10 +24,10 @@ use super::peer::Peer;
 use super::quota_meter::MeteredQuota;
 use super::rights_table::method_right;
 use super::token_file::TokenTable;
-use super::token_problem::TokenProblem;
 use crate::error::ServiceError;
+use crate::error::TokenProblem;
+use crate::error::bounded;
 use crate::file_watch::{keep_read, read_bounded};
-use crate::foreign_status::bounded;
 use crate::limits::{ACCESS_FILE_BYTES_MAX, EXPIRY_CHECK_MS, JWT_CACHE_MAX, RELOAD_MS};
 
 /// The files that say who may do what. Without any, everyone may do everything.

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Map, Value, json};
 
 use super::caller::Caller;
-use super::right::Right;
 use crate::error::ServiceError;
 use crate::limits::AUDIT_END_MS_MAX;
 use crate::line_queue::{LineQueue, NoticeCause, lines_lost};
+use crate::right::Right;
 
 /// One record.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use super::token_problem::TokenProblem;
+use crate::error::TokenProblem;
 
 /// The token of a call: exactly one header `authorization` with the scheme Bearer.
 pub(super) fn bearer(headers: &HeaderMap) -> Result<&str, TokenProblem> {

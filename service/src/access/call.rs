@@ -12,12 +12,13 @@ use super::access::Access;
 use super::account::{Account, Counted, CountedQuota};
 use super::audit::AuditRecord;
 use super::caller::Caller;
+use super::peer::Peer;
 use super::quota_meter::MeteredQuota;
-use super::right::Right;
 use super::rights_table::{MethodRight, Needs};
-use super::token_problem::TokenProblem;
+use crate::cycle::FleetName;
 use crate::error::ServiceError;
-use crate::fleet::FleetName;
+use crate::error::TokenProblem;
+use crate::right::Right;
 use crate::shares::Requester;
 
 /// See the file's head.
@@ -27,6 +28,12 @@ pub struct Call {
     pub(super) method: &'static MethodRight,
     pub(super) peer: Option<SocketAddr>,
     pub(super) access: Access,
+}
+
+/// The client of a request; before it is admitted, the connection without a token.
+pub(crate) fn requester(extensions: &Extensions) -> Requester {
+    let peer = || extensions.get::<Peer>().and_then(Peer::address);
+    extensions.get::<Call>().map_or_else(|| Requester::new(None, peer()), Call::client)
 }
 
 impl Call {

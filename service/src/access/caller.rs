@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use super::account::Account;
 use super::digest::SecretDigest;
 use super::grant::Grants;
-use super::token_problem::TokenProblem;
+use crate::error::TokenProblem;
 
 /// How the caller was recognized.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::fleet_pattern::FleetPattern;
-use super::right::{Right, Rights};
 use crate::limits::{GRANT_PATTERNS_MAX, GRANTS_MAX};
+use crate::right::{Right, Rights};
 
 /// Rights on the fleets whose names match a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use super::caller::SignedProof;
 use super::digest::SecretDigest;
 use super::grant::{Grants, Quotas};
 use super::jwt_crypto;
-use super::token_problem::TokenProblem;
+use crate::error::TokenProblem;
 use crate::limits::{JWT_KEYS_MAX, JWT_LEEWAY_S, JWT_SUBJECT_BYTES_MAX, JWT_WITHDRAWN_MAX};
 
 #[derive(Debug, Deserialize)]

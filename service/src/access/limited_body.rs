@@ -14,8 +14,8 @@ use tonic::body::Body;
 
 use super::account::Account;
 use super::quota_meter::MeteredQuota;
-use super::token_problem::TokenProblem;
 use crate::error::ServiceError;
+use crate::error::TokenProblem;
 
 /// Completes when the token ends.
 pub(super) type Ended = Pin<Box<dyn Future<Output = TokenProblem> + Send>>;

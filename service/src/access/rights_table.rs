@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::right::Right;
+use crate::right::Right;
 
 /// What a method needs of the token of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

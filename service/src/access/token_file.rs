@@ -142,7 +142,7 @@ fn check_name(name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Right;
+    use crate::right::Right;
 
     const FILE: &str = r#"
         [[token]]

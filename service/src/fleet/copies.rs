@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 use super::fleet::Fleet;
-use super::fleet_name::FleetName;
 use super::fleet_shared::FleetState;
-use super::fleet_spec::FleetSpec;
 use super::registry::Registry;
 use super::role::{Following, Role};
+use crate::cycle::{FleetName, FleetSpec};
 use crate::error::ServiceError;
 use crate::limits::{FOLLOW_RECORD_WAIT_MS, RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::persistence::{DataFolder, FleetFolder, FollowRecord, HistoryKeep, NewTerm};

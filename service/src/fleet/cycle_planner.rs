@@ -12,13 +12,12 @@ use shoal_engine::{CycleInput, Query, Request, SubscriptionChange};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::cycle_sink::CycleRecord;
 use super::job_queue::QueueReceivers;
 use super::jobs::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryTerms};
 use super::newest_times::NewestTimes;
-use super::producers::{BatchId, Producers, Verdict};
 use super::receipt_refusals::{ConvertedRequest, RefusedRows};
 use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
+use crate::cycle::{BatchId, CycleRecord, Producers, Verdict};
 use crate::error::ServiceError;
 use crate::limits::{CYCLE_QUERY_WORK, MESSAGE_ROWS_MAX, ServerLimits};
 use crate::shares::{FairQueue, Requester};

@@ -6,9 +6,9 @@
 use shoal_engine::{EngineError, ExportHeader};
 use tracing::{error, warn};
 
-use super::cycle_sink::{ExportCapacity, ExportRows};
 use super::engine_thread::{EngineThread, unless_recoverable};
 use super::fleet_shared::FleetShared;
+use crate::cycle::{ExportCapacity, ExportRows};
 use crate::limits::EXPORT_SLICE_ROWS;
 
 impl EngineThread {

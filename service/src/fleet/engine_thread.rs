@@ -15,20 +15,18 @@ use shoal_engine::{Clock, CycleInput, CycleOutput, EngineError, Request, Ticket}
 use tracing::{error, warn};
 
 use super::cycle_planner::{CycleClocks, CyclePlan, CyclePlanner, PlannedChange};
-use super::cycle_sink::{
-    CycleRecord, CycleSink, ExportCapacity, ExportRows, SettledCycle, SinkCapacity,
-};
 use super::event_clock::EventClock;
 use super::fleet_shared::{FleetShared, FleetState};
 use super::followed::{Followed, FollowedCycle};
 use super::job_queue::QueueReceivers;
 use super::jobs::ChangeReply;
 use super::long_queries::LongQueries;
-use super::numbered_engine::{CycleNumber, NumberedEngine};
-use super::producers::BatchId;
 use super::query_replies::CycleAnswers;
 use super::receipt_refusals::RefusedRows;
-use super::wall_clock::WallClock;
+use crate::cycle::{
+    BatchId, CycleNumber, CycleRecord, CycleSink, ExportCapacity, ExportRows, NumberedEngine,
+    SettledCycle, SinkCapacity, WallClock,
+};
 use crate::limits::{CLOCK_AHEAD_MS_MAX, EXPORT_CYCLE_ROWS, IDLE_CYCLE_MS};
 use crate::subscription::{EpochStamp, FanOutInput, FanOutSender};
 

@@ -14,8 +14,6 @@ use shoal_position_log::Terms;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::time::Instant;
 
-use super::durability::Durability;
-use super::fleet_name::FleetName;
 use super::fleet_shared::{FleetShared, FleetState};
 use super::fleet_view::FleetView;
 use super::followed::{Followed, FollowedCycle};
@@ -24,10 +22,10 @@ use super::job_queue::{JobQueue, QueueDepth, ReserveError};
 use super::jobs::{
     ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryTerms, SubscriptionJob, SubscriptionReply,
 };
-use super::producers::BatchId;
 use super::receipt_refusals::ConvertedRequest;
 use super::role::{Following, Role, Staleness};
 use super::token::Token;
+use crate::cycle::{BatchId, Durability, FleetName};
 use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, FOLLOW_WAIT_MS_MAX};
 use crate::metrics::FleetMetrics;

@@ -1,7 +1,7 @@
 //! The part of a fleet that names its objects.
 
 use super::fleet::Fleet;
-use super::fleet_spec::FleetKind;
+use crate::cycle::FleetKind;
 use crate::error::ServiceError;
 use crate::names::NameTable;
 

@@ -9,11 +9,9 @@ use std::time::Instant;
 
 use shoal_engine::{Clock, EngineOptions};
 
-use super::durability::Durability;
-use super::fleet_name::FleetName;
 use super::fleet_view::FleetView;
 use super::role::{Following, Role};
-use super::shared_terms::SharedTerms;
+use crate::cycle::{Durability, FleetName, SharedTerms};
 use crate::error::ServiceError;
 use crate::limits::EVENT_CLOCK_LEAD_FREE_MS;
 use crate::metrics::FleetMetrics;

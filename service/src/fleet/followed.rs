@@ -10,7 +10,7 @@ use shoal_engine::Request;
 use shoal_position_log::CycleHeader;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::producers::BatchId;
+use crate::cycle::BatchId;
 use crate::names::NameChanges;
 
 /// A cycle of a leader's log.

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::job_answers::JobAnswers;
-use super::producers::BatchId;
 use super::receipt_refusals::{ConvertedRequest, RefusedRows};
+use crate::cycle::BatchId;
 use crate::error::ServiceError;
 use crate::shares::{PlacesPermit, Requester};
 use crate::subscription::{RegionChange, Session};

@@ -16,9 +16,9 @@ use shoal_codec::FixColumns;
 use shoal_engine::{AnswerSet, EngineError, ExportHeader, RecordScan, Space};
 use tokio::time::{Duration, Instant};
 
-use super::cycle_sink::ExportRows;
 use super::job_answers::JobAnswers;
 use super::jobs::{QueryJob, QueryReply, QueryTerms};
+use crate::cycle::ExportRows;
 use crate::error::ServiceError;
 use crate::limits::{
     BUSY_RETRY_MS, EXPORT_SLICES_WAITING, LONG_QUERIES_AT_ONCE, LONG_QUERY_MS_MAX,

@@ -16,20 +16,16 @@ use tokio::sync::{Mutex, watch};
 use tracing::{info, warn};
 
 use super::cycle_planner::CyclePlanner;
-use super::cycle_sink::{CycleSink, SinkFactory};
-use super::durability::Durability;
 use super::engine_thread::{CycleClock, EngineOutputs, EngineThread};
 use super::fleet::Fleet;
-use super::fleet_name::FleetName;
 use super::fleet_shared::{FleetPersistence, FleetShared, FleetState};
-use super::fleet_spec::FleetSpec;
 use super::fleet_view::FleetView;
 use super::job_queue::JobQueue;
-use super::numbered_engine::NumberedEngine;
-use super::producers::Producers;
-use super::shared_terms::SharedTerms;
-use super::wall_clock::WallClock;
 use crate::answer_budget::AnswerBudget;
+use crate::cycle::{
+    CycleSink, Durability, FleetName, FleetSpec, NumberedEngine, Producers, SharedTerms,
+    SinkFactory, WallClock,
+};
 use crate::engine_choice::EngineFactory;
 use crate::error::ServiceError;
 use crate::limits::{FENCE_WAIT_MS, RECOVERY_PROGRESS_MS, ServerLimits};
@@ -482,5 +478,12 @@ impl Registry {
         use_map: impl FnOnce(&mut BTreeMap<FleetName, Arc<Fleet>>) -> T,
     ) -> T {
         use_map(&mut self.fleets.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Registry {
+    /// The latest event time that a row may have now.
+    pub(crate) fn time_max_ms(&self) -> i64 {
+        self.clock.wall.now_ms().saturating_add(self.clock.time_ahead_max_ms)
     }
 }

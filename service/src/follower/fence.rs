@@ -16,12 +16,12 @@ use tracing::{info, warn};
 
 use super::fleet_list::identity;
 use super::leader_link::LeaderLink;
+use super::log_description::describe_log;
 use super::replication::Replication;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, Registry, Role};
 use crate::limits::{FENCE_INTERVAL_MS, LEADER_ANSWER_MS_MAX};
 use crate::persistence::{DataFolder, NewTerm, RoleRecord};
-use crate::rpc::describe_log;
 use crate::threads::blocking;
 
 /// Fences the former leader as soon as it answers.

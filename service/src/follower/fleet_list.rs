@@ -18,8 +18,9 @@ use tracing::{info, warn};
 
 use super::fleet_stream::{CopiedFleet, copy};
 use super::leader_link::LeaderLink;
+use crate::cycle::FleetName;
 use crate::error::ServiceError;
-use crate::fleet::{Fleet, FleetName, Registry};
+use crate::fleet::{Fleet, Registry};
 use crate::limits::{FOLLOW_LIST_MS, FOLLOW_RECORD_MS, FOLLOW_RETRY_MS};
 use crate::persistence::recorded_spec;
 use crate::threads::blocking;

@@ -19,7 +19,8 @@ use super::fleet_copy::fetch;
 use super::fleet_list::{Backoff, Problem, identity};
 use super::group_assembly::GroupAssembly;
 use super::leader_stream::LeaderStream;
-use crate::fleet::{Fleet, FleetName, FleetSpec, FleetState, Followed, Following, Registry};
+use crate::cycle::{FleetName, FleetSpec};
+use crate::fleet::{Fleet, FleetState, Followed, Following, Registry};
 use crate::persistence::FleetLog;
 
 /// A fleet of the leader.

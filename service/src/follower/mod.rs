@@ -13,8 +13,10 @@ mod group_assembly;
 mod group_fuzz;
 mod leader_link;
 mod leader_stream;
+mod log_description;
 mod promotion;
 mod replication;
 
 pub use leader_link::LeaderLink;
+pub(crate) use log_description::describe_log;
 pub(crate) use replication::{Replication, claim_role};

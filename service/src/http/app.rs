@@ -22,11 +22,11 @@ use super::origins::{Asked, Origins};
 use super::pages;
 use super::problem::Problem;
 use super::tiles::Tiles;
-use crate::access::{Access, Peer};
+use crate::access::{Access, Peer, requester};
 use crate::limits::{BUSY_RETRY_MS, ServerLimits};
 use crate::monitoring::Monitored;
-use crate::server::Services;
-use crate::shares::{FairPlaces, Requester};
+use crate::rpc::Services;
+use crate::shares::FairPlaces;
 
 /// Route of a metric where no route answered.
 const UNKNOWN_ROUTE: &str = "unknown";
@@ -151,7 +151,7 @@ async fn admit(State(app): State<App>, request: Request, next: Next) -> Response
 }
 
 async fn pass(app: &App, request: Request, next: Next) -> Response {
-    let client = Requester::of(request.extensions());
+    let client = requester(request.extensions());
     match app.0.calls.try_reserve(client, 1) {
         Ok(place) => holding(next.run(request).await, place),
         Err(_) => {

@@ -17,8 +17,8 @@ use super::copied_folder::{COPIED, COPYING, CopyRecord};
 use super::fleet_record;
 use super::follow_record::FollowRecord;
 use super::role_record::RoleRecord;
+use crate::cycle::{FleetName, FleetSpec};
 use crate::error::ServiceError;
-use crate::fleet::{FleetName, FleetSpec};
 use crate::limits::ServerLimits;
 
 /// See the file's head.
@@ -520,7 +520,7 @@ mod tests {
     use shoal_engine::{Clock, Space};
 
     use super::*;
-    use crate::fleet::FleetKind;
+    use crate::cycle::FleetKind;
 
     fn spec() -> FleetSpec {
         FleetSpec {

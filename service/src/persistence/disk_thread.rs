@@ -14,7 +14,7 @@ use tracing::{debug, error, info, warn};
 
 use super::fleet_log::{FleetLog, LogCondition};
 use super::group_thread::PendingGroup;
-use crate::fleet::WallClock;
+use crate::cycle::WallClock;
 use crate::limits::LOG_RETRY_MS;
 use crate::metrics::FleetMetrics;
 

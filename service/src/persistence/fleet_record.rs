@@ -4,10 +4,10 @@ use prost::Message as _;
 use shoal_position_log::LogError;
 use shoal_proto::v1::CreateFleetRequest;
 
+use crate::cycle::{FleetName, FleetSpec};
 use crate::error::ServiceError;
-use crate::fleet::{FleetName, FleetSpec};
+use crate::fleet_request::{self, create_request};
 use crate::limits::ServerLimits;
-use crate::rpc::{create_request, fleet_spec};
 
 pub(super) fn encode(name: &FleetName, spec: &FleetSpec) -> Vec<u8> {
     create_request(name, spec).encode_to_vec()
@@ -32,5 +32,5 @@ pub(crate) fn spec(request: &CreateFleetRequest) -> Result<FleetSpec, ServiceErr
     // The limits of this run may be lower than those under which the fleet was created.
     let limits =
         ServerLimits { fleet_objects_max: shoal_engine::limits::OBJECTS_MAX, ..Default::default() };
-    fleet_spec(request, &limits)
+    fleet_request::spec(request, &limits)
 }

@@ -12,7 +12,7 @@ use shoal_position_log::{
 };
 
 use super::rows_body::RowsEncoder;
-use crate::fleet::{BatchId, CycleRecord};
+use crate::cycle::{BatchId, CycleRecord};
 use crate::limits::LOG_GROUP_BYTES_MAX;
 use crate::names::NameChanges;
 

@@ -16,7 +16,7 @@ use super::checkpoint::CheckpointThread;
 use super::fleet_log::FleetLog;
 use super::group_thread::{LogCycle, LogItem};
 use super::history::HistoryHandle;
-use crate::fleet::{CycleRecord, CycleSink, ExportRows, SettledCycle, SinkCapacity};
+use crate::cycle::{CycleRecord, CycleSink, ExportRows, SettledCycle, SinkCapacity};
 use crate::names::{NameChanges, NameTable};
 
 /// See the file's head.

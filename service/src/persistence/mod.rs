@@ -5,8 +5,6 @@
 mod checkpoint;
 mod copied_folder;
 mod data_folder;
-#[cfg(any(test, feature = "cuda"))]
-mod device_codec;
 mod disk_thread;
 mod fleet_log;
 mod fleet_record;
@@ -28,8 +26,6 @@ mod sync_times;
 
 pub use data_folder::DataFolder;
 pub(crate) use data_folder::{FleetFolder, random};
-#[cfg(feature = "cuda")]
-pub(crate) use device_codec::{DeviceCodec, DeviceFault};
 pub use fleet_log::{FleetLog, LogCondition, LogDepth, LogReading, SyncReading};
 pub(crate) use fleet_record::spec as recorded_spec;
 pub(crate) use follow_record::FollowRecord;

@@ -16,8 +16,8 @@ use shoal_position_log::{
 };
 
 use super::rows_body;
+use crate::cycle::{BatchId, CycleRecord};
 use crate::error::ServiceError;
-use crate::fleet::{BatchId, CycleRecord};
 use crate::limits::READ_AHEAD_BYTES;
 
 /// Cycles that follow one another.

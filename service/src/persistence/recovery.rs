@@ -22,11 +22,11 @@ use super::group_thread::GroupThread;
 use super::history::{HistoryHandle, HistoryKeep};
 use super::log_sink::LogSink;
 use super::read_ahead::{CycleBatch, read_ahead};
-use crate::engine_choice::EngineFactory;
-use crate::error::ServiceError;
-use crate::fleet::{
+use crate::cycle::{
     BatchId, CycleNumber, CycleRecord, NumberedEngine, Producers, SharedTerms, WallClock,
 };
+use crate::engine_choice::EngineFactory;
+use crate::error::ServiceError;
 use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::FleetMetrics;
 use crate::names::NameTable;

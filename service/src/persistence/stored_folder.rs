@@ -14,8 +14,8 @@ use super::checkpoint::{self, CheckpointContent};
 use super::data_folder::{FleetFolder, random, unlisted};
 use super::fleet_record;
 use super::log_content::{FrameVisitor, LogContent, ReadDepth};
+use crate::cycle::FleetSpec;
 use crate::error::ServiceError;
-use crate::fleet::FleetSpec;
 
 /// See the file's head.
 pub struct StoredFolder {

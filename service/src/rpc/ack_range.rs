@@ -6,9 +6,10 @@
 use shoal_engine::{Refusal, RequestOutcome};
 use shoal_proto::v1::{FailedMessage, RefusedCount, RefusedRow, ReportAck, RowCounts};
 
-use super::report_message::durability_value;
+use crate::cycle::Durability;
 use crate::error::ServiceError;
-use crate::fleet::{Durability, RefusedRows, RowTotals, Token};
+use crate::fleet::{RefusedRows, RowTotals, Token};
+use crate::fleet_request::durability_value;
 use crate::limits::{FAILED_MESSAGES_TOLD_MAX, REFUSED_ROWS_TOLD_MAX};
 use crate::status::rpc_status;
 

@@ -13,9 +13,10 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
+use crate::access::requester;
 use crate::error::ServiceError;
 use crate::limits::BUSY_RETRY_MS;
-use crate::shares::{FairPlaces, Requester};
+use crate::shares::FairPlaces;
 
 /// See the file's head.
 #[derive(Clone, Debug)]
@@ -63,7 +64,7 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let client = Requester::of(request.extensions());
+        let client = requester(request.extensions());
         let Ok(place) = self.budget.calls.try_reserve(client, 1) else {
             self.budget.busy.inc();
             let limit = self.budget.calls_max as u64;

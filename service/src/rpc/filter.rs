@@ -7,7 +7,7 @@ use shoal_codec::{MEASURES, Measure, Stored};
 use shoal_engine::Filter;
 use shoal_proto::v1;
 
-use super::duration::millis;
+use crate::duration::millis;
 use crate::error::ServiceError;
 
 macro_rules! render {

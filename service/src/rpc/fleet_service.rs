@@ -13,11 +13,13 @@ use shoal_proto::v1::{
 use tonic::{Request, Response, Status};
 
 use super::deadline::Deadline;
-use super::fleet_message::{message, spec};
+use super::fleet_message::message;
 use super::service_context::ServiceContext;
 use crate::access::Call;
+use crate::cycle::{Durability, FleetName};
 use crate::error::ServiceError;
-use crate::fleet::{ChangeReply, Durability, Fleet, FleetName, Token};
+use crate::fleet::{ChangeReply, Fleet, Token};
+use crate::fleet_request::spec;
 use crate::limits::{FLEET_PAGE_DEFAULT, FLEET_PAGE_MAX};
 
 impl ServiceContext {

@@ -27,7 +27,6 @@ use tonic::{Response, Status};
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
 use super::fleet_message::gap_message;
-use super::records::{RECORD_BYTES_MAX, record};
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
 use crate::answer_budget::AnswerRoom;
@@ -39,6 +38,7 @@ use crate::limits::{
     HISTORY_QUERY_SHARE, HISTORY_TILES_MAX, HISTORY_TURN_MS,
 };
 use crate::persistence::PastVersion;
+use crate::record::{RECORD_BYTES_MAX, record};
 use crate::shares::{FairWorkers, Requester};
 
 /// Rows of a message.

@@ -15,15 +15,15 @@ use tonic::{Request, Response, Status};
 
 use super::chunk_stream::ChunkStream;
 use super::deadline::Deadline;
-use super::duration::millis;
 use super::history_answer::{PastChunk, PastQuery, fixes, query_step};
 use super::history_replay::{PacedReplay, speed_of};
 use super::past_filter::PastFilter;
 use super::position_service::{at_most, remove as remove_objects};
 use super::service_context::ServiceContext;
 use crate::access::Call;
+use crate::cycle::Durability;
+use crate::duration::millis;
 use crate::error::ServiceError;
-use crate::fleet::Durability;
 use crate::limits::{HISTORY_REPLAY_ROWS_MAX, HISTORY_ROWS_MAX};
 
 #[tonic::async_trait]

@@ -20,11 +20,9 @@ use super::report_message::{Payload, ReportMessage};
 use super::row_times::newest_times;
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
+use crate::cycle::{BatchId, Durability};
 use crate::error::ServiceError;
-use crate::fleet::{
-    BatchId, ChangePermit, ChangeReply, ConvertedRequest, Durability, Fleet, FleetState,
-    PendingChange,
-};
+use crate::fleet::{ChangePermit, ChangeReply, ConvertedRequest, Fleet, FleetState, PendingChange};
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, WORKER_BYTES_MIN, WORKER_ROWS_MIN};
 use crate::shares::FairWorkers;
 

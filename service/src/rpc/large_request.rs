@@ -11,8 +11,10 @@ use tonic::Request;
 use super::large_message::LargeMessage;
 use super::message_shape::{Shaped, check_shape};
 use super::service_context::ServiceContext;
+use crate::access::requester;
 use crate::error::ServiceError;
-use crate::foreign_status::{UNDECODABLE, bounded};
+use crate::error::bounded;
+use crate::foreign_status::UNDECODABLE;
 use crate::shares::Requester;
 
 impl ServiceContext {
@@ -27,7 +29,7 @@ impl ServiceContext {
     ) -> Result<(T, Option<Bytes>), ServiceError> {
         let large = LargeMessage::of(request.extensions()).take();
         let message = match large.clone() {
-            Some(bytes) => self.decode(Requester::of(request.extensions()), bytes).await?,
+            Some(bytes) => self.decode(requester(request.extensions()), bytes).await?,
             None => request.into_inner(),
         };
         Ok((message, large))

@@ -10,12 +10,12 @@ use shoal_proto::v1::log_service_server::LogService;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
-use super::fleet_message::create_request;
 use super::follow::{Connection, FollowStream, check_name, follow};
 use super::service_context::ServiceContext;
 use crate::access::Call;
 use crate::error::ServiceError;
-use crate::fleet::{Fleet, FleetSpec};
+use crate::fleet::Fleet;
+use crate::follower::describe_log;
 use crate::limits::FOLLOW_PART_BYTES;
 use crate::persistence::{FleetFolder, NewTerm};
 
@@ -33,7 +33,8 @@ impl LogService for ServiceContext {
     ) -> Result<Response<v1::DescribeLogsResponse>, Status> {
         let call = self.replication_call(&request)?;
         self.check_log_leader()?;
-        let logs = self.administered(&call).iter().filter_map(|fleet| describe(fleet)).collect();
+        let logs =
+            self.administered(&call).iter().filter_map(|fleet| describe_log(fleet)).collect();
         let server_id = self.replication.server_id().await?;
         Ok(Response::new(v1::DescribeLogsResponse { logs, server_id }))
     }
@@ -138,30 +139,6 @@ impl ServiceContext {
         }
         Ok((fleet, folder))
     }
-}
-
-/// The log of a fleet, if it has one.
-pub(crate) fn describe(fleet: &Fleet) -> Option<v1::LogDescription> {
-    let (folder, terms, options) = (fleet.folder()?, fleet.terms(), fleet.options());
-    let spec = FleetSpec {
-        kind: fleet.kind(),
-        space: options.space,
-        clock: options.clock,
-        ttl_ms: options.ttl_ms,
-        objects_max: options.objects_max,
-        durability: Some(fleet.durability()),
-        event_clock_lead_ms: Some(fleet.event_clock_lead_ms()),
-    };
-    let ended = |past: &shoal_position_log::PastTerm| v1::EndedTerm {
-        term: past.term,
-        last_epoch: past.last_epoch,
-    };
-    Some(v1::LogDescription {
-        fleet: Some(create_request(fleet.name(), &spec)),
-        fleet_id: folder.identity.id.to_be_bytes().to_vec(),
-        term: terms.current(),
-        ended_terms: terms.past().iter().map(ended).collect(),
-    })
 }
 
 /// Sends the newest checkpoint; nothing without one.

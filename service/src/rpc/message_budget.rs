@@ -15,6 +15,7 @@ use tower::{Layer, Service};
 
 use super::budgeted_body::BudgetedBody;
 use super::large_message::{CallKind, LargeMessage};
+use crate::access::requester;
 use crate::error::ServiceError;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_CHARGE_BYTES_MIN};
 use crate::shares::{FairPlaces, PlacesPermit, Requester};
@@ -140,7 +141,7 @@ impl<S: Service<http::Request<Body>>> Service<http::Request<Body>> for Budgeted<
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> S::Future {
-        let client = Requester::of(request.extensions());
+        let client = requester(request.extensions());
         let kind = CallKind::of(request.uri().path());
         let handed = LargeMessage::default();
         if kind.handed_bytes_max > 0 {

@@ -19,8 +19,9 @@ use super::report;
 use super::report_message::check_numbered;
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
+use crate::cycle::BatchId;
 use crate::error::ServiceError;
-use crate::fleet::{BatchId, ChangeReply, Token};
+use crate::fleet::{ChangeReply, Token};
 
 #[tonic::async_trait]
 impl PositionService for ServiceContext {

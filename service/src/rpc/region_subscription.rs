@@ -7,9 +7,9 @@ use shoal_engine::limits::DWELL_MS_MAX;
 use shoal_engine::{Circle, EvaluationMode, EventKind, EventKinds, Ranker, Space, Subscription};
 use shoal_proto::v1;
 
-use super::duration::millis;
 use super::filter::filter;
 use super::region;
+use crate::duration::millis;
 use crate::error::ServiceError;
 
 /// The subscription in quanta and milliseconds.

@@ -6,11 +6,11 @@
 
 use bytes::Bytes;
 use shoal_proto::fields::{report_once_request, report_request, rows};
-use shoal_proto::v1;
 
 use super::protobuf_reader::{ProtobufReader, Value};
+use crate::cycle::Durability;
 use crate::error::ServiceError;
-use crate::fleet::Durability;
+use crate::fleet_request::durability_of;
 use crate::limits::{MESSAGE_ROWS_MAX, PRODUCER_BYTES_MAX};
 
 const WHAT: &str = "ReportRequest";
@@ -124,31 +124,6 @@ impl ReportMessage {
     pub(super) fn fixes(&self, from: usize) -> Fixes<'_> {
         let outer = ProtobufReader::new(WHAT, &self.bytes[from..], from);
         Fixes { outer, inner: ProtobufReader::new(WHAT, &[], from) }
-    }
-}
-
-/// The level of a field.
-///
-/// # Errors
-/// [`ServiceError::Field`] for an unknown number.
-pub(super) fn durability_of(number: u64) -> Result<Option<Durability>, ServiceError> {
-    let value = i32::try_from(number).ok().and_then(|value| v1::Durability::try_from(value).ok());
-    match value {
-        Some(v1::Durability::Unspecified) => Ok(None),
-        Some(v1::Durability::Applied) => Ok(Some(Durability::Applied)),
-        Some(v1::Durability::Logged) => Ok(Some(Durability::Logged)),
-        None => {
-            let number = number.cast_signed();
-            Err(ServiceError::field("durability", format!("unknown durability: {number}")))
-        }
-    }
-}
-
-/// A level as a message has it.
-pub(super) fn durability_value(durability: Durability) -> v1::Durability {
-    match durability {
-        Durability::Applied => v1::Durability::Applied,
-        Durability::Logged => v1::Durability::Logged,
     }
 }
 

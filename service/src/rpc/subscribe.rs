@@ -12,13 +12,13 @@ use shoal_proto::v1::{GapReason, SubscribeRequest};
 use tonic::{Request, Response};
 
 use super::deadline::Deadline;
-use super::duration::millis;
 use super::fleet_message::staleness_message;
 use super::position_service::at_most;
 use super::region_subscription::{subscription, work};
 use super::service_context::ServiceContext;
 use super::session_stream::{Reader, SessionStream};
 use crate::access::Call;
+use crate::duration::millis;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::REGION_CHANGES_MAX;

@@ -5,10 +5,6 @@
 
 use std::net::SocketAddr;
 
-use http::Extensions;
-
-use crate::access::{Call, Peer};
-
 /// Who is served in turn with others: a token with all its connections, a connection without a
 /// token, or the process itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,12 +33,6 @@ impl Requester {
     /// Whom its turn and its share belong to.
     pub(super) fn party(self) -> Party {
         self.token.map_or(Party::Connection(self.address), Party::Token)
-    }
-
-    /// The client of a request; before it is admitted, the connection without a token.
-    pub(crate) fn of(extensions: &Extensions) -> Self {
-        let peer = || extensions.get::<Peer>().and_then(Peer::address);
-        extensions.get::<Call>().map_or_else(|| Self::new(None, peer()), Call::client)
     }
 
     /// A connection of a token.

@@ -18,7 +18,7 @@ use shoal_proto::v1::subscribe_response::Kind;
 use super::columns::EventColumns;
 use super::handle::SessionHandle;
 use crate::limits::CHUNK_BYTES_TARGET;
-use crate::rpc::records::{RECORD_BYTES_MAX, record};
+use crate::record::{RECORD_BYTES_MAX, record};
 
 /// Most encoded bytes of a part of a snapshot without its rows: keys, lengths, id, total, flags.
 const MEMBERS_PIECE_BYTES: usize = 48;

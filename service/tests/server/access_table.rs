@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
-use shoal_service::access::{METHODS, Needs, Right, method_right};
+use shoal_service::access::{METHODS, Needs, method_right};
+use shoal_service::right::Right;
 
 /// Paths of all methods of all services that a server offers.
 pub(crate) fn offered() -> BTreeSet<String> {

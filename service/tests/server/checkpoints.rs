@@ -11,7 +11,7 @@ use shoal_engine::{Backend as _, EngineError, EngineOptions, ExportHeader, Model
 use shoal_position_log::{ProducerState, SimulatedDisk};
 use shoal_proto::v1;
 use shoal_service::ServerOptions;
-use shoal_service::fleet::{
+use shoal_service::cycle::{
     CycleRecord, CycleSink, ExportRows, SettledCycle, SinkCapacity, SinkFactory,
 };
 use shoal_service::limits::EXPORT_SLICE_ROWS;

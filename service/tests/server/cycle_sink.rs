@@ -12,7 +12,7 @@ use shoal_engine::{
     Refusal, Region, Request, RequestOutcome, Space,
 };
 use shoal_proto::v1;
-use shoal_service::fleet::{
+use shoal_service::cycle::{
     CycleRecord, CycleSink, SettledCycle, SinkCapacity, SinkFactory, WallClock,
 };
 use shoal_service::server::Environment;

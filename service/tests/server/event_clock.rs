@@ -6,7 +6,7 @@ use shoal_engine::Space;
 use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
 use shoal_service::ServerOptions;
-use shoal_service::fleet::WallClock;
+use shoal_service::cycle::WallClock;
 use shoal_service::server::Environment;
 
 use crate::follower::{caught_up, crashed, follow, on};

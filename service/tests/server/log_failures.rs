@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use shoal_engine::Clock;
 use shoal_position_log::{Fault, FileStorage, SimulatedDisk, Storage as _};
 use shoal_proto::v1;
-use shoal_service::fleet::WallClock;
+use shoal_service::cycle::WallClock;
 use shoal_service::persistence::DataFolder;
 use shoal_service::server::Environment;
 use shoal_service::{ServerOptions, ServiceError};

@@ -13,7 +13,7 @@ use crate::running::{
 
 /// Options of a server whose fleet `default` is named.
 pub(crate) fn named_options() -> ServerOptions {
-    ServerOptions { default_kind: shoal_service::fleet::FleetKind::Named, ..options() }
+    ServerOptions { default_kind: shoal_service::cycle::FleetKind::Named, ..options() }
 }
 
 /// A row of a named fleet.

@@ -8,7 +8,7 @@ use shoal_codec::{Aim, BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::{Clock, Space};
 use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
-use shoal_service::fleet::WallClock;
+use shoal_service::cycle::WallClock;
 use shoal_service::persistence::DataFolder;
 use shoal_service::server::Environment;
 use shoal_service::{ServerLimits, ServerOptions};

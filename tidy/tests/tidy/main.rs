@@ -1,4 +1,5 @@
 //! The rules of the workspace.
 
 mod dependencies;
+mod modules;
 mod rules;

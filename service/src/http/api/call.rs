@@ -19,10 +19,11 @@ use tonic::metadata::MetadataValue;
 
 use super::param::Query;
 use super::route::Route;
+use crate::access::requester;
 use crate::http::app::App;
 use crate::http::problem::Problem;
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::server::Services;
+use crate::rpc::Services;
 use crate::shares::Requester;
 
 /// Name of the header with the token of a change.
@@ -69,7 +70,7 @@ impl Call {
 
     /// Who calls.
     pub(super) fn client(&self) -> Requester {
-        Requester::of(&self.extensions)
+        requester(&self.extensions)
     }
 
     /// A message to a service.

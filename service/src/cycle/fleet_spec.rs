@@ -20,7 +20,7 @@ pub enum FleetKind {
 
 impl FleetKind {
     /// The table of the names that a fleet of this kind begins with, with a log or without.
-    pub(super) fn names(self, names_max: usize, has_log: bool) -> Option<Arc<NameTable>> {
+    pub(crate) fn names(self, names_max: usize, has_log: bool) -> Option<Arc<NameTable>> {
         let make = if has_log { NameTable::logged } else { NameTable::new };
         (self == Self::Named).then(|| Arc::new(make(names_max)))
     }
@@ -48,7 +48,7 @@ pub struct FleetSpec {
 
 impl FleetSpec {
     /// The lead that a fleet of this specification has.
-    pub(super) fn lead_ms(&self) -> i64 {
+    pub(crate) fn lead_ms(&self) -> i64 {
         let default_ms = || event_clock_lead_ms(EVENT_CLOCK_LEAD_MS, self.ttl_ms);
         self.event_clock_lead_ms.unwrap_or_else(default_ms)
     }

@@ -9,7 +9,7 @@ use crate::error::ServiceError;
 ///
 /// # Errors
 /// [`ServiceError::Field`] for a duration that [`to_millis`] refuses.
-pub(super) fn millis(field: &str, sent: Option<&Duration>) -> Result<Option<i64>, ServiceError> {
+pub(crate) fn millis(field: &str, sent: Option<&Duration>) -> Result<Option<i64>, ServiceError> {
     let convert = |duration| {
         to_millis(duration).map_err(|error| ServiceError::field(field, error.to_string()))
     };

@@ -25,7 +25,7 @@ pub struct BatchId {
 
 /// Whether a message is to be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// Apply it, then settle it.
     Fresh,
     /// Applied before.
@@ -119,7 +119,7 @@ impl Producers {
     }
 
     /// Judges a message; a fresh one is then in progress.
-    pub(super) fn judge(&mut self, id: &BatchId) -> Verdict {
+    pub(crate) fn judge(&mut self, id: &BatchId) -> Verdict {
         if let Some(numbers) = self.numbers.get_mut(&id.producer) {
             return numbers.judge(id.batch_seq);
         }
@@ -152,7 +152,7 @@ impl Producers {
     }
 
     /// The numbers of all producers while none is in progress, the least recent first.
-    pub(super) fn states(&self) -> Vec<ProducerState> {
+    pub(crate) fn states(&self) -> Vec<ProducerState> {
         let state = |(producer, numbers): (&Arc<str>, &Numbers)| ProducerState {
             producer: producer.to_string(),
             greatest: numbers.greatest,
@@ -162,7 +162,7 @@ impl Producers {
     }
 
     /// A fresh message was applied, or failed as a whole.
-    pub(super) fn settle(&mut self, id: &BatchId, applied: bool) {
+    pub(crate) fn settle(&mut self, id: &BatchId, applied: bool) {
         if let Some(numbers) = self.numbers.get_mut(&id.producer) {
             numbers.settle(id.batch_seq, applied);
         }

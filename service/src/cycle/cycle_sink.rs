@@ -75,7 +75,7 @@ pub struct SettledCycle<'a> {
 }
 
 impl<'a> SettledCycle<'a> {
-    pub(super) fn new(output: &'a CycleOutput) -> Self {
+    pub(crate) fn new(output: &'a CycleOutput) -> Self {
         let CycleOutput { epoch, clock_ms, expired, .. } = *output;
         Self { epoch, clock_ms, outcomes: &output.requests, expired }
     }
@@ -146,7 +146,7 @@ pub struct ExportRows {
 
 /// Whether an export accepts rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ExportCapacity {
+pub(crate) enum ExportCapacity {
     /// At least one slice.
     Available,
     /// Not before [`ExportRows::taken`] has a message or is closed.
@@ -164,7 +164,7 @@ impl ExportRows {
     }
 
     /// Whether it accepts rows; consumes the message that some were taken.
-    pub(super) fn capacity(&self) -> ExportCapacity {
+    pub(crate) fn capacity(&self) -> ExportCapacity {
         match self.taken.try_recv() {
             Err(TryRecvError::Disconnected) => ExportCapacity::Closed,
             // Only this side sends, so that what has space now accepts the next rows.
@@ -174,12 +174,12 @@ impl ExportRows {
     }
 
     /// See [`ExportCapacity::Full`].
-    pub(super) fn taken(&self) -> &Receiver<()> {
+    pub(crate) fn taken(&self) -> &Receiver<()> {
         &self.taken
     }
 
     /// Sends rows while there is capacity. An error is seen as [`ExportCapacity::Closed`].
-    pub(super) fn send(&self, rows: FixColumns) {
+    pub(crate) fn send(&self, rows: FixColumns) {
         let _ = self.rows.send(rows);
     }
 }
@@ -204,7 +204,7 @@ impl SinkFactory {
         Self(Arc::new(open))
     }
 
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         fleet: &FleetName,
         options: &EngineOptions,

@@ -7,8 +7,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::registry::Registry;
-
 /// Returns Unix milliseconds.
 #[derive(Clone)]
 pub struct WallClock(Arc<dyn Fn() -> i64 + Send + Sync>);
@@ -45,12 +43,5 @@ impl Default for WallClock {
 impl fmt::Debug for WallClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WallClock({} ms)", self.now_ms())
-    }
-}
-
-impl Registry {
-    /// The latest event time that a row may have now.
-    pub(crate) fn time_max_ms(&self) -> i64 {
-        self.clock.wall.now_ms().saturating_add(self.clock.time_ahead_max_ms)
     }
 }
