@@ -13,7 +13,8 @@ use super::budget::QueryBudget;
 use super::row_filter::RowFilter;
 use super::scan_piece::{ScanPiece, cut};
 use crate::error::HistoryError;
-use crate::run::{RunReader, Zone};
+use crate::limits::{TABLE_PAGE_ROWS, TILE_ROWS};
+use crate::run::{RunReader, SharedRows, Zone};
 use crate::run_device::RunPages;
 use crate::version::Version;
 
@@ -32,6 +33,10 @@ pub struct Scan<F> {
     pieces: Vec<ScanPiece>,
     /// The run of the present piece, and the newer ones of its partition, generations ascending.
     readers: Vec<RunReader>,
+    /// For each newer run the rows that it may replace, once they are needed.
+    shared: Vec<Option<Arc<SharedRows>>>,
+    /// Tiles of the present piece.
+    piece_tiles: usize,
     /// What remains of the present piece.
     tiles: Range<usize>,
     /// Those of its run that have rows in the window and the bounds of the filter, if a device
@@ -94,6 +99,8 @@ impl<F: RowFilter> Scan<F> {
             budget,
             pieces,
             readers: Vec::new(),
+            shared: Vec::new(),
+            piece_tiles: 0,
             tiles: 0..0,
             found: None,
             flags: Vec::new(),
@@ -131,6 +138,8 @@ impl<F: RowFilter> Scan<F> {
             budget: self.budget.clone(),
             pieces,
             readers: Vec::new(),
+            shared: Vec::new(),
+            piece_tiles: 0,
             tiles: 0..0,
             found: None,
             flags: Vec::new(),
@@ -224,16 +233,32 @@ impl<F: RowFilter> Scan<F> {
         if !flags.contains(&true) {
             return Ok(Some(span));
         }
-        let is_met = |other: &RunReader| other.entry().zone.may_share_fixes(zone);
+        let first_row = (tiles.start * TILE_ROWS) as u32;
+        let span_rows = first_row..first_row + flags.len() as u32;
+        let mut met = Vec::new();
+        for (at, other) in newer.iter().enumerate() {
+            if other.entry().zone.may_share_fixes(zone) {
+                let shared = match &mut self.shared[at] {
+                    Some(known) => known,
+                    unknown => {
+                        unknown.insert(shared(reader, other, self.piece_tiles, &self.budget)?)
+                    }
+                };
+                if shared.meet(&span_rows) {
+                    met.push(at);
+                }
+            }
+        }
         let is_erasing = self.version.erasing() > 0;
-        if is_erasing || newer.iter().any(is_met) {
+        if is_erasing || !met.is_empty() {
             needs = needs.union(OBJECTS).union(TIMES);
         }
         if needs.is_empty() {
             return Ok(Some(span));
         }
         let rows = reader.load(tiles.clone(), needs)?;
-        for newer in newer.iter_mut().filter(|newer| is_met(newer)) {
+        for at in met {
+            let newer = &mut newer[at];
             for (row, flag) in flags.iter_mut().enumerate().filter(|(_, flag)| **flag) {
                 *flag = !newer.has_fix(rows.object[row], rows.time_ms[row], &mut self.budget)?;
             }
@@ -273,6 +298,8 @@ impl<F: RowFilter> Scan<F> {
             let files = std::iter::once(piece.file()).chain(newer);
             let readers = files.map(|file| self.version.reader(file));
             self.readers = readers.collect::<Result<_, _>>()?;
+            self.shared = vec![None; self.readers.len() - 1];
+            self.piece_tiles = piece.tiles.len();
             self.tiles = piece.tiles;
             self.found = self.ask_device(wanted);
         }
@@ -350,4 +377,20 @@ impl<F: RowFilter> Scan<F> {
     pub(super) fn hold(&self, unit: &'static str, count: usize) -> Result<(), HistoryError> {
         self.budget.hold(unit, count)
     }
+}
+
+/// The rows of a run that a newer one may replace: any where their directories have more tiles than
+/// the piece of the run, as a comparison of short ones costs less than what it spares.
+fn shared(
+    reader: &RunReader,
+    newer: &RunReader,
+    piece_tiles: usize,
+    budget: &QueryBudget,
+) -> Result<Arc<SharedRows>, HistoryError> {
+    let pages = reader.object_pages() + newer.object_pages();
+    // A directory of one page is short.
+    if pages.saturating_sub(2) * TABLE_PAGE_ROWS / TILE_ROWS > piece_tiles {
+        return Ok(Arc::new(SharedRows::Many));
+    }
+    reader.shared_with(newer, budget)
 }

@@ -7,6 +7,7 @@ mod run_file;
 mod run_index;
 mod run_reader;
 mod run_writer;
+mod shared_rows;
 mod zone;
 
 pub(crate) use page::PageCache;
@@ -16,4 +17,5 @@ pub use run_entry::RunEntry;
 pub(crate) use run_file::RunFile;
 pub(crate) use run_reader::{ObjectEntry, RunReader};
 pub(crate) use run_writer::{CellRow, NewRun, RunWriter};
+pub(crate) use shared_rows::SharedRows;
 pub use zone::Zone;

@@ -3,17 +3,21 @@
 //! Files are opened for each read, so that the number of open files does not grow with the
 //! history; pages in use are in the cache.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 use shoal_position_log::limits::PAGE_BYTES;
 use shoal_position_log::{AlignedBuffer, LogError, Storage};
 
 use super::run_entry::RunEntry;
+use super::shared_rows::SharedRows;
 
 const SUFFIX: &str = ".run";
 const DIGITS: usize = 16;
+/// Newer runs of which a run remembers what they share: more follow only while merges are behind.
+const SHARED_MAX: usize = 16;
 
 /// A run on the disk.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub(crate) struct RunFile {
     storage: Arc<dyn Storage>,
     path: String,
     is_obsolete: AtomicBool,
+    /// By the number of the newer run.
+    shared: Mutex<BTreeMap<u64, Arc<SharedRows>>>,
     /// See [`Self::id`].
     id: u64,
     lifetime: Arc<()>,
@@ -36,9 +42,28 @@ impl RunFile {
             entry,
             storage,
             is_obsolete: AtomicBool::new(false),
+            shared: Mutex::default(),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             lifetime: Arc::default(),
         }
+    }
+
+    /// The rows that it may share with a newer run of its partition, if they are known.
+    pub(super) fn shared_with(&self, newer: u64) -> Option<Arc<SharedRows>> {
+        self.shared().get(&newer).cloned()
+    }
+
+    /// Remembers the rows that it may share with a newer run; the oldest of too many are forgotten.
+    pub(super) fn remember_shared(&self, newer: u64, rows: Arc<SharedRows>) {
+        let mut shared = self.shared();
+        shared.insert(newer, rows);
+        if shared.len() > SHARED_MAX {
+            shared.pop_first();
+        }
+    }
+
+    fn shared(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<SharedRows>>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number that no other run of this process has, in whatever fleet.

@@ -18,6 +18,7 @@ use super::run_entry::FOOTER_BYTES;
 use super::run_entry::{Footer, RunEntry};
 use super::run_file::RunFile;
 use super::run_index::{FIRST_COLUMN, RunIndex, decode_columns};
+use super::shared_rows::SharedRows;
 use crate::error::HistoryError;
 use crate::limits::{BLOCK_TILES, TILE_ROWS};
 use crate::query::QueryBudget;
@@ -306,6 +307,22 @@ impl RunReader {
 
     fn unsorted(&self, page: usize, reason: String) -> HistoryError {
         LogError::damaged(self.file.display(), self.index.pages[page].offset, reason).into()
+    }
+
+    /// The rows that a newer run of its partition may replace. Reads the directories of both the first
+    /// time.
+    pub(crate) fn shared_with(
+        &self,
+        newer: &Self,
+        budget: &QueryBudget,
+    ) -> Result<Arc<SharedRows>, HistoryError> {
+        let number = newer.entry().number;
+        if let Some(known) = self.file.shared_with(number) {
+            return Ok(known);
+        }
+        let found = Arc::new(SharedRows::find(self, newer, budget)?);
+        self.file.remember_shared(number, found.clone());
+        Ok(found)
     }
 
     /// Pages of the directory.

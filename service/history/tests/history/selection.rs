@@ -238,10 +238,12 @@ fn tiles_in_one_square_are_counted_as_their_rows_are() {
         let mut world = World::new(seed, Shape { objects: 1, batch_rows: 1, partitions: 3 });
         world.open().unwrap();
         let (mut model, mut random) = (NaivePast::new(), Random::new(seed));
-        for _ in 0..3 {
+        // Runs share all objects, or few.
+        let apart = if seed < 2 { 0 } else { 50 };
+        for run in 0..3 {
             let mut batch = Batch::default();
             for _ in 0..20_000 {
-                let object = random.below(60_u64);
+                let object = run * apart + random.below(60_u64);
                 let side = |number: u64| (number % 2) as i32 * 4_000_000 - 3_500_000;
                 let [x, y] = [side(object), side(object / 2)].map(|at| at + random.below(1_000));
                 // So few times that many fixes arrive again.
@@ -279,5 +281,37 @@ fn tiles_in_one_square_are_counted_as_their_rows_are() {
             let expected = model.density(window, matches, f64::from(cell_quanta), step_ms);
             assert!(found.eq(expected), "seed {seed} {window:?} {filter:?} {grid:?}");
         }
+    }
+}
+
+/// Each run has objects of its own among those of the other, at the same times, as after an import of
+/// one object after the other.
+#[test]
+fn rows_are_sought_only_in_runs_that_have_their_object() {
+    const ROWS: usize = 20_000;
+    let mut world = World::new(1, Shape { objects: 1, batch_rows: 1, partitions: 1 });
+    world.open().unwrap();
+    for run in 0..2 {
+        let mut batch = Batch::default();
+        for row in 0..ROWS as u64 {
+            let (object, time_ms) = (row % 50 * 2 + run, START_MS + (row / 50) as i64);
+            batch.fix(FixRow { speed_mm_s: row as u32 % 30, ..FixRow::new(object, time_ms, 0, 0) });
+        }
+        let watermark = world.watermark(1);
+        world.writer().seal(&mut batch, watermark).unwrap();
+    }
+    let filter = Between { column: Column::Speed, low: 3, high: 11 };
+    let grid = DensityGrid { cell_quanta: 1_000, step_ms: None };
+    let window = (START_MS, START_MS + PARTITION_MS);
+    let tiles = 2 * ROWS.div_ceil(TILE_ROWS) as u64;
+    // The first scan compares the directories of the runs: a tile each.
+    for tiles in [tiles + 2, tiles] {
+        let budget = QueryBudget::unlimited();
+        let scan = Scan::new(world.version(), window, filter, budget.clone());
+        let (mut density, mut found) = (Density::new(scan, grid).unwrap(), Vec::new());
+        while density.next(&mut found).unwrap() {}
+        let expected = 2 * (0..ROWS).filter(|row| (3..=11).contains(&(row % 30))).count() as u64;
+        assert_eq!(found.iter().map(|cell| cell.fixes).sum::<u64>(), expected);
+        assert_eq!(budget.tiles(), tiles);
     }
 }

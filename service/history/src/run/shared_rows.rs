@@ -1,0 +1,68 @@
+//! Rows of a run whose objects a newer run of its partition also has: only these may be replaced.
+//!
+//! The ranges of objects of two runs mostly overlap, also where no object is in both, as after an
+//! import of one object after the other. The directories of both decide it exactly.
+
+use std::ops::Range;
+
+use super::run_reader::RunReader;
+use crate::error::HistoryError;
+use crate::query::QueryBudget;
+
+/// Ranges of rows that are listed.
+const RANGES_MAX: usize = 1 << 10;
+
+/// See the file's head.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum SharedRows {
+    /// These rows, ascending.
+    Ranges(Vec<Range<u32>>),
+    /// More ranges than are listed: any row may be shared.
+    Many,
+}
+
+impl SharedRows {
+    /// Compares the directories of a run and a newer one.
+    ///
+    /// # Errors
+    /// [`HistoryError::Cancelled`], [`HistoryError::Budget`], [`HistoryError::File`],
+    /// [`HistoryError::Page`].
+    pub(super) fn find(
+        run: &RunReader,
+        newer: &RunReader,
+        budget: &QueryBudget,
+    ) -> Result<Self, HistoryError> {
+        let mut ranges: Vec<Range<u32>> = Vec::new();
+        let (mut held, mut next_page) = (Vec::new(), 0);
+        for page in 0..run.object_pages() {
+            budget.take_tiles(1)?;
+            let (objects, entries) = run.object_page(page)?;
+            for (object, entry) in objects.into_iter().zip(entries) {
+                while next_page < newer.object_pages() && held.last() < Some(&object) {
+                    held = newer.page_objects(next_page, budget)?;
+                    next_page += 1;
+                }
+                if held.binary_search(&object).is_err() {
+                    continue;
+                }
+                if ranges.len() == RANGES_MAX {
+                    return Ok(Self::Many);
+                }
+                ranges.push(entry.first_row..entry.first_row + entry.rows);
+            }
+        }
+        ranges.sort_unstable_by_key(|range| range.start);
+        Ok(Self::Ranges(ranges))
+    }
+
+    /// True if some of these rows may be shared.
+    pub(crate) fn meet(&self, rows: &Range<u32>) -> bool {
+        match self {
+            Self::Many => true,
+            Self::Ranges(ranges) => {
+                let next = ranges.partition_point(|range| range.end <= rows.start);
+                ranges.get(next).is_some_and(|range| range.start < rows.end)
+            }
+        }
+    }
+}
