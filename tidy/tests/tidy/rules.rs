@@ -1,8 +1,9 @@
 //! Source rules of ARCHITECTURE.md, section "House rules".
 
 use std::collections::BTreeMap;
+use std::fs;
 
-use shoal_tidy::{SourceFile, sources};
+use shoal_tidy::{SourceFile, root, sources};
 
 fn rust() -> Vec<SourceFile> {
     let files = sources(".rs");
@@ -106,6 +107,45 @@ fn markdown_is_wrapped_at_110_characters() {
             }
         }
     }
+    nothing_found(&faults);
+}
+
+#[test]
+fn paths_in_the_guides_exist() {
+    const GUIDES: [&str; 4] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "README.md"];
+    /// Folders that the guides name without their parents.
+    const SHORT: [(&str, &[&str]); 2] = [
+        (
+            "service/src/",
+            &["rpc/", "fleet/", "cycle/", "subscription/", "persistence/", "follower/", "tls/"],
+        ),
+        ("service/engine/src/", &["cpu/", "stage/", "model/", "conformance/"]),
+    ];
+    let folders: Vec<String> = fs::read_dir(root())
+        .unwrap()
+        .map(|entry| format!("{}/", entry.unwrap().file_name().to_string_lossy()))
+        .collect();
+    let (mut found, mut faults) = (0, Vec::new());
+    for guide in GUIDES {
+        let text = fs::read_to_string(root().join(guide)).unwrap();
+        // Code is every second part.
+        for named in
+            text.split('`').skip(1).step_by(2).filter(|part| !part.contains([' ', '<', '*']))
+        {
+            let is_short =
+                |(_, folders): &&(_, &[&str])| folders.iter().any(|it| named.starts_with(it));
+            let parent = match SHORT.iter().find(is_short) {
+                Some((parent, _)) => parent,
+                None if folders.iter().any(|folder| named.starts_with(folder)) => "",
+                None => continue,
+            };
+            found += 1;
+            if !root().join(parent).join(named).exists() {
+                faults.push(format!("{guide}: {parent}{named} does not exist"));
+            }
+        }
+    }
+    assert!(found > 100, "{found} paths");
     nothing_found(&faults);
 }
 
