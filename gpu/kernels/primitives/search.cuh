@@ -4,8 +4,8 @@
 #pragma once
 #include "primitives/warp.cuh"
 
-// The first number from `low` to `high` for which `holds` does not hold any more; it holds for all
-// before. `high` where it holds for all, `low` where there are none.
+// First number in [low, high) for which `holds` is false, or `high`; it is true for all before. `low` if
+// the range is empty.
 template <class Holds>
 __device__ __forceinline__ u32 partition_point(u32 low, u32 high, Holds holds) {
     while (low < high) {

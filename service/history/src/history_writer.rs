@@ -164,7 +164,7 @@ impl HistoryWriter {
                 states: Vec::new(),
             },
         };
-        remove_strangers(&*storage, folder, &manifest)?;
+        remove_unlisted_files(&*storage, folder, &manifest)?;
         let cache = Arc::new(options.pages.open());
         let mut partitions: BTreeMap<i64, Vec<Arc<RunFile>>> = BTreeMap::new();
         for run in &manifest.runs {
@@ -527,7 +527,7 @@ fn reached_by(filled: &[Filled], mut reached_ms: i64, partition_ms: i64) -> i64 
 }
 
 /// Removes the files of runs that the manifest does not name; all that it names must be there.
-fn remove_strangers(
+fn remove_unlisted_files(
     storage: &dyn Storage,
     folder: &str,
     manifest: &Manifest,

@@ -56,7 +56,7 @@ pub enum LogError {
         /// What a repair would lose.
         lost: String,
     },
-    /// Checksums are right, but the content is none that this version writes.
+    /// Checksums match, but this version never writes such content.
     #[error("{file}, byte {offset}: {reason}. Use the version of Shoal that wrote this log")]
     Content {
         /// The file.

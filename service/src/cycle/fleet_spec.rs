@@ -39,8 +39,7 @@ pub struct FleetSpec {
     pub ttl_ms: Option<i64>,
     /// Objects at most.
     pub objects_max: u64,
-    /// What acknowledgements stand for unless a message says otherwise; `None` for the most that
-    /// the server offers.
+    /// Default durability of acknowledgements; `None` for the highest that the server offers.
     pub durability: Option<Durability>,
     /// How far an event clock may lead a confirmed time, milliseconds; `None` for the default.
     pub event_clock_lead_ms: Option<i64>,

@@ -86,7 +86,7 @@ impl Fleet {
         &self.shared.options.space
     }
 
-    /// The line of epochs that its state belongs to.
+    /// Current term.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.shared.persistence.terms.current()
@@ -121,7 +121,7 @@ impl Fleet {
         log.history().map(|history| history.reading(log))
     }
 
-    /// What its acknowledgements stand for unless a message says otherwise.
+    /// Default durability of its acknowledgements.
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.shared.persistence.durability

@@ -44,7 +44,7 @@ pub(super) struct FleetPersistence {
     pub(super) folder: Option<FleetFolder>,
     /// The names of its objects, if they have names.
     pub(super) names: Option<Arc<NameTable>>,
-    /// What acknowledgements stand for unless a message says otherwise.
+    /// Default durability of acknowledgements.
     pub(super) durability: Durability,
     /// See `CreateFleetRequest.event_clock_lead`.
     pub(super) event_clock_lead_ms: i64,

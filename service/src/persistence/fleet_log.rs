@@ -322,7 +322,7 @@ impl FleetLog {
         }
     }
 
-    /// Cycles up to `position` are durable: so many, of so many bytes.
+    /// Marks `cycles` cycles (`bytes` bytes) up to `position` as durable.
     pub(super) fn synced(&self, position: Position, cycles: u64, bytes: u64, log_bytes: u64) {
         self.pending_bytes.fetch_sub(bytes, Ordering::SeqCst);
         let mut progress = self.progress();

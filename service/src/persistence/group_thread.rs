@@ -39,7 +39,7 @@ pub(super) struct PendingGroup {
     pub(super) group: Group,
     pub(super) cycles: u64,
     pub(super) bytes: u64,
-    /// A term that begins behind it: nothing is added any more.
+    /// Term that starts after this group; the group is closed.
     pub(super) term: Option<u64>,
     /// Nothing follows: the log ends in order. Such a group is empty.
     pub(super) is_last: bool,

@@ -111,7 +111,7 @@ impl LogContent {
     /// Reads a log. `fleet` has a storage that changes nothing.
     ///
     /// # Errors
-    /// Those of the visitor.
+    /// Errors of the visitor.
     pub(super) fn read(
         fleet: &FleetFolder,
         depth: ReadDepth,

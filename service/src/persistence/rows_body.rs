@@ -46,15 +46,17 @@ impl<'a> RowsEncoder<'a> {
     }
 }
 
+/// Names every field, so that a new one does not compile without a place here and in [`raw_row`].
 fn put_row(row: &FixRow, out: &mut Vec<u8>) {
-    out.extend_from_slice(&row.object.to_le_bytes());
-    out.extend_from_slice(&row.time_ms.to_le_bytes());
-    out.extend_from_slice(&row.x.to_le_bytes());
-    out.extend_from_slice(&row.y.to_le_bytes());
-    out.extend_from_slice(&row.speed_mm_s.to_le_bytes());
-    out.extend_from_slice(&row.altitude_mm.to_le_bytes());
-    out.extend_from_slice(&row.state.to_le_bytes());
-    out.extend_from_slice(&u32::from(row.heading_cdeg).to_le_bytes());
+    let FixRow { object, time_ms, x, y, speed_mm_s, heading_cdeg, altitude_mm, state } = *row;
+    out.extend_from_slice(&object.to_le_bytes());
+    out.extend_from_slice(&time_ms.to_le_bytes());
+    out.extend_from_slice(&x.to_le_bytes());
+    out.extend_from_slice(&y.to_le_bytes());
+    out.extend_from_slice(&speed_mm_s.to_le_bytes());
+    out.extend_from_slice(&altitude_mm.to_le_bytes());
+    out.extend_from_slice(&state.to_le_bytes());
+    out.extend_from_slice(&u32::from(heading_cdeg).to_le_bytes());
 }
 
 /// The request of a body.
@@ -98,16 +100,14 @@ fn raw_row(bytes: &[u8; RAW_ROW_BYTES]) -> FixRow {
     };
     let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
     FixRow {
+        object: long(0),
+        time_ms: long(8).cast_signed(),
+        x: word(16).cast_signed(),
+        y: word(20).cast_signed(),
         speed_mm_s: word(24),
         altitude_mm: word(28).cast_signed(),
         state: word(32),
         heading_cdeg: word(36) as u16,
-        ..FixRow::new(
-            long(0),
-            long(8).cast_signed(),
-            word(16).cast_signed(),
-            word(20).cast_signed(),
-        )
     }
 }
 

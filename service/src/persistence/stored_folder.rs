@@ -121,7 +121,7 @@ impl StoredFleet {
     /// Reads the whole log.
     ///
     /// # Errors
-    /// Those of the visitor. What is wrong with the log is part of its content.
+    /// Errors of the visitor; damage of the log is reported as content.
     pub fn content(
         &self,
         depth: ReadDepth,

@@ -104,7 +104,7 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         Ok(Some(GroupBlocks { place, table, texts, rows_read: 0 }))
     }
 
-    /// The error of a block that is none of this table.
+    /// Error for a block of another table.
     fn other_columns(&self, place: u64) -> TableError {
         self.frame.fault(place, "the block has other columns than the header")
     }

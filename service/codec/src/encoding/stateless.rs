@@ -50,7 +50,7 @@ fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
     placed.section_is(0, chunks * u64::from(entries(node.parameter_u32)))
 }
 
-/// Entries and tiles of a chunk are within their limits, or what is wrong with them.
+/// Validates `entries` and `tiles` of a chunk.
 ///
 /// # Errors
 /// The rule that they break.

@@ -20,7 +20,7 @@ macro_rules! encoding_table {
             /// Quotients by this divisor and remainder, or by the greatest that fits all values.
             6 "divisor" Divisor(choice: Option<DivisorChoice>, child: Box<Tree>)
                 => divisor::Divisor<'a, T>;
-            /// Floats as integers of so many decimals, or of as many as needed.
+            /// Floats as integers with a given, or the smallest exact, number of decimals.
             7 "float_to_int" FloatToInt(decimals: Option<u8>, child: Box<Tree>)
                 => float_to_int::FloatToInt<'a, T>;
             /// A few exceptions apart: high bits, or values that a given divisor or number of

@@ -312,7 +312,7 @@ impl HistoryThread {
         Ok(())
     }
 
-    /// A step of a merge or of other work in the background. False if there is none.
+    /// Runs one step of a merge or of other background work; false if there is none.
     fn work(&mut self) -> Result<bool, End> {
         if !self.may_work {
             return Ok(false);
