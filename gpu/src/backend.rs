@@ -19,7 +19,7 @@ use shoal_engine::{
 use crate::device::Gpu;
 use crate::launch::{Memory, fault};
 use crate::pipeline::{
-    Arena, Command, Driver, Finished, QueryParts, RecordsExport, StageSpan, Staged, Status,
+    Arena, Command, CycleResult, Driver, QueryParts, RecordsExport, StageSpan, Staged, Status,
     Timeline,
 };
 use crate::tuning::Tuning;
@@ -34,7 +34,7 @@ pub struct CudaBackend {
     arenas: Receiver<Arena>,
     /// The arena of the next cycle.
     spare: Option<Arena>,
-    outputs: Receiver<Result<Finished, EngineError>>,
+    outputs: Receiver<Result<CycleResult, EngineError>>,
     /// Lists of the cycle being packed.
     query_parts: QueryParts,
     status: Arc<Status>,
@@ -48,7 +48,7 @@ pub struct CudaBackend {
     /// Whether a continuous query with membership states was ever set.
     keeps_states: bool,
     /// Outputs received before a wait for their ticket.
-    received_outputs: BTreeMap<u64, Result<Finished, EngineError>>,
+    received_outputs: BTreeMap<u64, Result<CycleResult, EngineError>>,
     /// Tickets without a wait yet.
     owed: Vec<u64>,
     received: u64,
@@ -216,7 +216,7 @@ impl CudaBackend {
     }
 
     /// Stores an output until its ticket is waited for.
-    fn store(&mut self, output: Result<Finished, EngineError>) {
+    fn store(&mut self, output: Result<CycleResult, EngineError>) {
         self.received += 1;
         if output.is_err() {
             // The next cycle takes its epoch.
@@ -227,7 +227,7 @@ impl CudaBackend {
     }
 
     /// Receives outputs until that of `ticket` is received.
-    fn receive(&mut self, ticket: u64) -> Result<Finished, EngineError> {
+    fn receive(&mut self, ticket: u64) -> Result<CycleResult, EngineError> {
         loop {
             if let Some(output) = self.received_outputs.remove(&ticket) {
                 return output;

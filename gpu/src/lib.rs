@@ -32,7 +32,7 @@ pub use device::Unavailable;
 #[cfg(feature = "cuda")]
 pub use encoder::{DeviceColumn, EncodeError, Encoded, Encoder};
 #[cfg(feature = "cuda")]
-pub use history::{DeviceHistory, DeviceRun, DeviceRuns, RunSource, Worth};
+pub use history::{DeviceHistory, DeviceRun, DeviceRuns, OffloadThresholds, RunSource};
 #[cfg(feature = "cuda")]
 pub use index::{DeviceIndex, DeviceKey, DeviceKeys, DevicePlaces, DeviceTree, Scanned};
 #[cfg(feature = "cuda")]

@@ -252,7 +252,7 @@ pub struct SubscriptionArgs {
     pub follows: bool,
     /// Events to receive.
     #[arg(long, value_enum, default_value_t = ReportedEvents::EnterLeave)]
-    pub told_events: ReportedEvents,
+    pub delivered_events: ReportedEvents,
     /// Maximum number of circles per session.
     #[arg(long, default_value_t = 256, value_name = "CIRCLES")]
     pub session_regions: u32,

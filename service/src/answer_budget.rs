@@ -43,7 +43,7 @@ struct Spares {
 
 /// A reservation.
 #[derive(Debug)]
-pub(crate) struct AnswerRoom {
+pub(crate) struct AnswerReservation {
     permit: PlacesPermit,
     gauge: Gauge,
 }
@@ -61,7 +61,7 @@ impl AnswerBudget {
     }
 
     /// Reserves memory that is free or that spares release.
-    pub(crate) fn try_room(&self, client: Requester, bytes: u64) -> Option<AnswerRoom> {
+    pub(crate) fn try_room(&self, client: Requester, bytes: u64) -> Option<AnswerReservation> {
         if bytes > self.bytes_max {
             return None;
         }
@@ -76,14 +76,14 @@ impl AnswerBudget {
     }
 
     /// Reserves the memory of a small answer where there is no other.
-    pub(crate) fn small_room(&self, client: Requester, bytes: u64) -> Option<AnswerRoom> {
+    pub(crate) fn small_room(&self, client: Requester, bytes: u64) -> Option<AnswerReservation> {
         let permit = self.reserve.try_reserve(client, pieces(bytes)).ok()?;
         Some(self.room_of(permit))
     }
 
-    fn room_of(&self, permit: PlacesPermit) -> AnswerRoom {
+    fn room_of(&self, permit: PlacesPermit) -> AnswerReservation {
         self.gauge.inc_by(room_bytes(&permit));
-        AnswerRoom { permit, gauge: self.gauge.clone() }
+        AnswerReservation { permit, gauge: self.gauge.clone() }
     }
 
     /// Completes when a request waits for memory.
@@ -118,7 +118,7 @@ impl AnswerBudget {
         &self,
         client: Requester,
         bytes: u64,
-    ) -> Result<AnswerRoom, ServiceError> {
+    ) -> Result<AnswerReservation, ServiceError> {
         let wait = Duration::from_millis(ANSWER_WAIT_MS_MAX);
         let room = tokio::time::timeout(wait, self.room_in_turn(client, bytes)).await;
         room.unwrap_or_else(|_| Err(self.busy()))
@@ -132,7 +132,7 @@ impl AnswerBudget {
         &self,
         client: Requester,
         bytes: u64,
-    ) -> Result<AnswerRoom, ServiceError> {
+    ) -> Result<AnswerReservation, ServiceError> {
         if bytes > self.bytes_max {
             let (what, limit) = ("the size of the answer in bytes", self.bytes_max);
             return Err(ServiceError::Limit { what, value: bytes, limit });
@@ -194,7 +194,7 @@ impl<T> Drop for Spare<T> {
     }
 }
 
-impl AnswerRoom {
+impl AnswerReservation {
     /// Returns what exceeds `bytes`.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let before = room_bytes(&self.permit);
@@ -203,7 +203,7 @@ impl AnswerRoom {
     }
 }
 
-impl Drop for AnswerRoom {
+impl Drop for AnswerReservation {
     fn drop(&mut self) {
         self.gauge.dec_by(room_bytes(&self.permit));
     }

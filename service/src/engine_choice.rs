@@ -172,7 +172,12 @@ fn open_history_device(memory_bytes: Option<u64>) -> Option<Arc<dyn RunDevice>> 
     let open = || {
         let gpu = cuda_device().map_err(|cause| cause.to_string())?;
         let bytes = memory_bytes.unwrap_or(gpu.budget_bytes() / HISTORY_DEVICE_SHARE);
-        let runs = shoal_gpu::DeviceRuns::new(&gpu, bytes, shoal_gpu::Worth::default(), report);
+        let runs = shoal_gpu::DeviceRuns::new(
+            &gpu,
+            bytes,
+            shoal_gpu::OffloadThresholds::default(),
+            report,
+        );
         runs.map_err(|cause| cause.to_string())
     };
     match open() {

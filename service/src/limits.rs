@@ -65,7 +65,7 @@ pub const NAME_BYTES_MAX: usize = 256;
 /// kept per producer, so the bound is small; a client repairs or repeats its failures long before.
 pub const OPEN_NUMBERS_MAX: usize = 16;
 /// Refused rows listed in an acknowledgement.
-pub const REFUSED_ROWS_TOLD_MAX: usize = 256;
+pub const REFUSED_ROWS_REPORTED_MAX: usize = 256;
 /// Failed messages listed in an acknowledgement.
 pub const FAILED_MESSAGES_TOLD_MAX: usize = 256;
 /// Bytes of a token.

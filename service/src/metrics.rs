@@ -167,7 +167,7 @@ metrics! {
         objects_removed: "reason" in ["request", "expired"], "Objects removed by cause";
         messages: "outcome" in ["applied", "duplicate", "failed"], "Report messages and removals";
         queries: "kind" in ["get", "range", "nearest"], "Queries answered by kind";
-        events: "outcome" in ["told", "coalesced"],
+        events: "outcome" in ["delivered", "coalesced"],
             "Events delivered to sessions, and those of them that were coalesced";
     }
     fleet {

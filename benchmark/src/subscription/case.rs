@@ -50,7 +50,7 @@ impl Motion {
 pub(super) struct Case {
     pub(super) experiment: Experiment,
     pub(super) regions: RegionParams,
-    pub(super) judging: EvaluationName,
+    pub(super) evaluation_mode: EvaluationName,
 }
 
 impl Case {
@@ -98,7 +98,7 @@ pub(super) fn cases(
                 churn: options.churn,
                 follows: options.follow,
             };
-            let case = Case { experiment, regions, judging: options.judging };
+            let case = Case { experiment, regions, evaluation_mode: options.evaluation_mode };
             match case.excess(motion, options) {
                 None => taken.push(case),
                 Some(why) => left_out.push(format!("{} left out: {why}", case.label())),

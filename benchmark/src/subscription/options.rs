@@ -114,7 +114,7 @@ pub(crate) struct Options {
     pub(super) speed_range: SpeedRange,
     /// The fixes that are evaluated.
     #[arg(long, value_enum, default_value = "cycle")]
-    pub(super) judging: EvaluationName,
+    pub(super) evaluation_mode: EvaluationName,
     /// Share of the circles replaced per second of event time.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     pub(super) churn: f64,

@@ -127,8 +127,9 @@ impl Registry<'_> {
                 let circle = Region::circle(&self.space, x, y, self.case.regions.radius_m)?;
                 self.circles.insert(RegionId(region), circle.clone());
                 let wanted = self.case.experiment.wanted();
-                let judging = self.case.judging.mode();
-                let subscription = Subscription { wanted, judging, ..Subscription::new(circle) };
+                let evaluation_mode = self.case.evaluation_mode.mode();
+                let subscription =
+                    Subscription { wanted, evaluation_mode, ..Subscription::new(circle) };
                 Ok(SubscriptionChange::Set {
                     region: RegionId(region),
                     subscription: Box::new(subscription),

@@ -41,7 +41,7 @@ pub(super) struct Row {
     /// Speeds of `uniform`, metres a second.
     pub(super) speed_range: Option<String>,
     /// The fixes that are evaluated.
-    pub(super) judging: EvaluationName,
+    pub(super) evaluation_mode: EvaluationName,
     /// Share of the circles replaced per second of event time.
     pub(super) churn: f64,
     /// Circles follow objects.
@@ -83,7 +83,7 @@ impl Row {
             events_per_update: measured.events as f64 / updates as f64,
             memberships_per_object: measured.memberships_per_object,
             speed_range: is_uniform.then(|| motion.params.speed_range.to_string()),
-            judging: case.judging,
+            evaluation_mode: case.evaluation_mode,
             churn: case.regions.churn,
             follow: case.regions.follows,
             seed: motion.params.seed,

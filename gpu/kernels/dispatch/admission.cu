@@ -21,12 +21,12 @@ extern "C" __global__ void admission_mark(Input input, Rules rules, Rows rows, I
 // start, the cycle removes it, or the row arrives at `cleared_from` or later.
 extern "C" __global__ void admission_list(Input input, Rules rules, Rows rows, Index index,
                                           Records records, u32 cleared_from,
-                                          Candidate* candidates, u32* length) {
+                                          AdmissionRequest* admission_requests, u32* length) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
     const RequestDescriptor& request = input.requests[number];
     bool is_listed = false;
-    Candidate candidate = {};
+    AdmissionRequest admission_request = {};
     if (arrival < rules.rows && input.outcomes[number].failed == 0) {
         u32 row = arrival - request.first_arrival;
         u64 object = read_object(input, request, row);
@@ -41,14 +41,14 @@ extern "C" __global__ void admission_list(Input input, Rules rules, Rows rows, I
                 && records.versions[2ull * slot + newest(records, slot)].alive != 0;
             bool is_kept = existed && rows.best[slot] == 0 && arrival < cleared_from;
             is_listed = is_removal || !is_kept;
-            candidate.object = object;
-            candidate.arrival = arrival;
-            candidate.flags = (existed ? CANDIDATE_EXISTED : 0u)
-                | (is_removal ? CANDIDATE_REMOVAL : 0u);
+            admission_request.object = object;
+            admission_request.arrival = arrival;
+            admission_request.flags = (existed ? ADMISSION_EXISTED : 0u)
+                | (is_removal ? ADMISSION_REMOVAL : 0u);
         }
     }
     u32 place = append_together(is_listed, length);
-    if (is_listed) candidates[place] = candidate;
+    if (is_listed) admission_requests[place] = admission_request;
 }
 
 // Refuses rows before validation, those of a dictionary by their entry: the limit refuses all rows of

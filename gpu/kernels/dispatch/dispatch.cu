@@ -106,13 +106,13 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
         rows.slots[arrival] = slot;
         rows.refusals[arrival] = (u8)refusal;
     }
-    count_together(refusal != 0, number, &input.outcomes[number].refused);
-    count_together(late, number, &input.outcomes[number].late);
+    block_count_by_key(refusal != 0, number, &input.outcomes[number].refused);
+    block_count_by_key(late, number, &input.outcomes[number].late);
     // `dispatch_settle_entries` subtracts the winners.
-    count_together(competes, number, &input.outcomes[number].superseded);
-    count_together(refusal != 0, 0, &rows.report->refused);
+    block_count_by_key(competes, number, &input.outcomes[number].superseded);
+    block_count_by_key(refusal != 0, 0, &rows.report->refused);
     if (has_ahead(rules))
-        count_together(is_ahead(rules, time), number, &input.outcomes[number].ahead);
+        block_count_by_key(is_ahead(rules, time), number, &input.outcomes[number].ahead);
     raise_together(time, (u64*)&rows.report->time_max);
 }
 
@@ -141,10 +141,10 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
         rows.slots[arrival] = slot;
         rows.refusals[arrival] = (u8)refusal;
     }
-    count_together(refusal != 0, number, &input.outcomes[number].refused);
-    count_together(refusal != 0, 0, &rows.report->refused);
+    block_count_by_key(refusal != 0, number, &input.outcomes[number].refused);
+    block_count_by_key(refusal != 0, 0, &rows.report->refused);
     if (has_ahead(rules))
-        count_together(is_ahead(rules, time), number, &input.outcomes[number].ahead);
+        block_count_by_key(is_ahead(rules, time), number, &input.outcomes[number].ahead);
     raise_together(time, (u64*)&rows.report->time_max);
 }
 
@@ -168,7 +168,7 @@ extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, I
         }
     }
     if (is_row) rows.slots[arrival] = slot;
-    count_together(late, number, &input.outcomes[number].late);
+    block_count_by_key(late, number, &input.outcomes[number].late);
 }
 
 // Makes the winning row its object's record. Threads that read `best` afterwards have not won.
@@ -200,7 +200,7 @@ extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Row
             settled = settle(input, rules, rows, records, slot, request, at_row,
                              read_row(input, request, at_row));
     }
-    count_together(wins, number, &input.outcomes[number].superseded, ~0u);
+    block_count_by_key(wins, number, &input.outcomes[number].superseded, ~0u);
     record_outcome(rows, rules, slot, settled, number, input.outcomes);
 }
 
@@ -219,7 +219,7 @@ extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, 
         beaten = rows.best[slot] != key_of(row.time_ms, arrival);
         if (!beaten) settled = settle(input, rules, rows, records, slot, request, at_row, row);
     }
-    count_together(beaten, number, &input.outcomes[number].superseded);
+    block_count_by_key(beaten, number, &input.outcomes[number].superseded);
     record_outcome(rows, rules, slot, settled, number, input.outcomes);
 }
 

@@ -230,6 +230,6 @@ __device__ inline void record_outcome(const Rows& rows, const Rules& rules, u32 
     }
     add_signs(settled.objects, &report->objects);
     count_where(settled.expired, &report->expired);
-    count_together(settled.duplicate, request, &outcomes[request].duplicate);
-    count_together(settled.winner_expired, request, &outcomes[request].expired);
+    block_count_by_key(settled.duplicate, request, &outcomes[request].duplicate);
+    block_count_by_key(settled.winner_expired, request, &outcomes[request].expired);
 }

@@ -81,7 +81,7 @@ __device__ inline void count_by_group(bool yes, u32 group, u32* counter, u32 eac
 
 // As `count_by_group` by one atomic a block for the group of its first thread, as above: in many
 // blocks all share it.
-__device__ inline void count_together(bool yes, u32 group, u32* counter, u32 each = 1) {
+__device__ inline void block_count_by_key(bool yes, u32 group, u32* counter, u32 each = 1) {
     __shared__ u32 first;
     if (__syncthreads_or(yes) == 0) return;
     if (threadIdx.x == 0) first = group;

@@ -17,9 +17,9 @@ use shoal_history::{HistoryError, RunDevice, RunPages, Zone};
 use super::{DeviceHistory, DeviceRun, RunSource};
 use crate::device::Gpu;
 
-/// What a device is worth asking for.
+/// Thresholds above which the GPU answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Worth {
+pub struct OffloadThresholds {
     /// Rows from which on a run is loaded.
     pub rows_min: u64,
     /// Questions about a run from which on it is loaded.
@@ -30,7 +30,7 @@ pub struct Worth {
     pub objects_min: usize,
 }
 
-impl Default for Worth {
+impl Default for OffloadThresholds {
     /// A call takes about as long as a core takes for some tiles, which reads a run of so many rows
     /// in a few milliseconds; it loads a run in the time of a scan. Choices that no recorded
     /// measurement backs.
@@ -42,7 +42,7 @@ impl Default for Worth {
 /// See the file's head.
 pub struct DeviceRuns {
     state: Mutex<State>,
-    worth: Worth,
+    worth: OffloadThresholds,
     report: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -84,7 +84,7 @@ impl DeviceRuns {
     pub fn new(
         gpu: &Gpu,
         budget_bytes: u64,
-        worth: Worth,
+        worth: OffloadThresholds,
         report: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, EngineError> {
         let device = DeviceHistory::new(gpu, budget_bytes)?;

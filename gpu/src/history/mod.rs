@@ -25,7 +25,7 @@ use crate::launch::{
 
 use copy_out::CopyOut;
 pub use device_run::{DeviceRun, RunSource};
-pub use device_runs::{DeviceRuns, Worth};
+pub use device_runs::{DeviceRuns, OffloadThresholds};
 
 /// Threads that search for one key; see [`DeviceIndex::find`].
 const SEARCH_THREADS: u32 = 8;

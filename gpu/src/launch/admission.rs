@@ -4,7 +4,7 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::Candidate;
+use shoal_engine::layout::AdmissionRequest;
 
 use super::dispatch::CycleRows;
 use super::memory::DeviceBuffer;
@@ -21,20 +21,23 @@ impl Kernels {
             cycle.rows, cycle.index)
     }
 
-    /// Lists the candidates of a cycle whose first clear precedes arrival `cleared_from`, in no
+    /// Lists the admission requests of a cycle whose first clear precedes arrival `cleared_from`, in no
     /// particular order, and adds their number to the first value of `length`.
     pub(crate) fn admission_list(
         &self,
         stream: &CudaStream,
         cycle: &CycleRows,
         cleared_from: u32,
-        candidates: &DeviceBuffer<Candidate>,
+        admission_requests: &DeviceBuffer<AdmissionRequest>,
         length: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
-        assert!(candidates.len() >= cycle.rules.rows as usize, "every row may be a candidate");
+        assert!(
+            admission_requests.len() >= cycle.rules.rows as usize,
+            "every row may be an admission request"
+        );
         let CycleRows { input, rules, rows, index, records, .. } = *cycle;
         enqueue!(self.admission_list, stream, rules.rows; input, rules, rows, index, records,
-            cleared_from, candidates, length)
+            cleared_from, admission_requests, length)
     }
 
     /// Refuses the rows of the first `length` arrivals of a list.

@@ -50,6 +50,7 @@ impl Kernels {
         cycle: &CycleRows,
         newcomers: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
+        assert!(newcomers.len() >= 1, "a counter");
         enqueue!(self.dispatch_newcomers, stream, cycle.rules.rows; cycle.input, cycle.rules,
             cycle.index, newcomers)
     }

@@ -117,13 +117,13 @@ impl<T: Plain> PinnedBuffer<T> {
     /// The first `length` values as the target of a copy.
     pub(crate) fn first(&mut self, length: usize) -> CopyTarget<'_, T> {
         assert!(length <= self.length, "{length} values of {}", self.length);
-        CopyTarget::Pinned(self, length)
+        CopyTarget(Target::Pinned(self, length))
     }
 
     /// The values in `range` as the source of a copy.
     pub(crate) fn part(&self, range: Range<usize>) -> CopySource<'_, T> {
         assert!(range.start <= range.end && range.end <= self.length, "{range:?}");
-        CopySource::Pinned(self, range)
+        CopySource(Source::Pinned(self, range))
     }
 }
 
@@ -185,16 +185,22 @@ impl<T> Drop for PinnedBuffer<T> {
     }
 }
 
-/// Host memory that a copy to the device reads.
-pub(crate) enum CopySource<'a, T> {
+/// Host memory that a copy to the device reads. Only this file makes one of page-locked memory, and
+/// checks its range.
+pub(crate) struct CopySource<'a, T>(Source<'a, T>);
+
+enum Source<'a, T> {
     /// Copied to a staging buffer before the call returns.
     Ordinary(&'a [T]),
     /// Read in place, concurrently.
     Pinned(&'a PinnedBuffer<T>, Range<usize>),
 }
 
-/// Host memory that a copy from the device writes.
-pub(crate) enum CopyTarget<'a, T> {
+/// Host memory that a copy from the device writes. Only this file makes one of page-locked memory, and
+/// checks its length.
+pub(crate) struct CopyTarget<'a, T>(Target<'a, T>);
+
+enum Target<'a, T> {
     /// The call waits for the copy.
     Ordinary(&'a mut [T]),
     /// The buffer waits for the copy when its values are read.
@@ -203,39 +209,39 @@ pub(crate) enum CopyTarget<'a, T> {
 
 impl<'a, T> From<&'a [T]> for CopySource<'a, T> {
     fn from(values: &'a [T]) -> Self {
-        Self::Ordinary(values)
+        Self(Source::Ordinary(values))
     }
 }
 
 impl<'a, T> From<&'a Vec<T>> for CopySource<'a, T> {
     fn from(values: &'a Vec<T>) -> Self {
-        Self::Ordinary(values)
+        Self(Source::Ordinary(values))
     }
 }
 
 impl<'a, T> From<&'a mut [T]> for CopyTarget<'a, T> {
     fn from(values: &'a mut [T]) -> Self {
-        Self::Ordinary(values)
+        Self(Target::Ordinary(values))
     }
 }
 
 impl<'a, T> From<&'a mut Vec<T>> for CopyTarget<'a, T> {
     fn from(values: &'a mut Vec<T>) -> Self {
-        Self::Ordinary(values)
+        Self(Target::Ordinary(values))
     }
 }
 
 impl<'a, T, const LENGTH: usize> From<&'a mut [T; LENGTH]> for CopyTarget<'a, T> {
     fn from(values: &'a mut [T; LENGTH]) -> Self {
-        Self::Ordinary(values)
+        Self(Target::Ordinary(values))
     }
 }
 
 impl<T: Plain> CopySource<'_, T> {
     pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Ordinary(values) => values.len(),
-            Self::Pinned(_, range) => range.len(),
+        match &self.0 {
+            Source::Ordinary(values) => values.len(),
+            Source::Pinned(_, range) => range.len(),
         }
     }
 
@@ -249,13 +255,13 @@ impl<T: Plain> CopySource<'_, T> {
         address: u64,
         staging: &mut Staging,
     ) -> Result<(), EngineError> {
-        match self {
-            Self::Ordinary(values) => {
+        match &self.0 {
+            Source::Ordinary(values) => {
                 let bytes = bytes_of(values);
                 // SAFETY: the caller's promise.
                 unsafe { staging.copy_to(stream, address, bytes) }
             }
-            Self::Pinned(buffer, range) => {
+            Source::Pinned(buffer, range) => {
                 let copy = || {
                     // SAFETY: the range lies in the buffer, which waits for the copy before it is
                     // written or freed; the caller promises the device's side.
@@ -272,10 +278,15 @@ impl<T: Plain> CopySource<'_, T> {
 }
 
 impl<T: Plain> CopyTarget<'_, T> {
+    /// Of no value.
+    pub(crate) fn empty() -> Self {
+        Self(Target::Ordinary(&mut []))
+    }
+
     pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Ordinary(values) => values.len(),
-            Self::Pinned(_, length) => *length,
+        match &self.0 {
+            Target::Ordinary(values) => values.len(),
+            Target::Pinned(_, length) => *length,
         }
     }
 
@@ -288,8 +299,8 @@ impl<T: Plain> CopyTarget<'_, T> {
         stream: &CudaStream,
         address: u64,
     ) -> Result<(), EngineError> {
-        match self {
-            Self::Ordinary(values) => {
+        match self.0 {
+            Target::Ordinary(values) => {
                 // SAFETY: the caller promises the device's side; the stream is waited for while the
                 // values are borrowed.
                 let queued =
@@ -297,7 +308,7 @@ impl<T: Plain> CopyTarget<'_, T> {
                 let waited = stream.synchronize();
                 queued.and(waited).map_err(fault)
             }
-            Self::Pinned(buffer, length) => {
+            Target::Pinned(buffer, length) => {
                 let pointer = buffer.pointer;
                 let copy = || {
                     // SAFETY: the buffer has `length` values, is borrowed mutably, and gives no

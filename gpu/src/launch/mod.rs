@@ -1,7 +1,9 @@
 //! The crate's only `unsafe`: device memory, copies, kernel launches and CUB's functions.
 //!
 //! No exported function lets the host access memory that a copy uses or that is freed: host buffers
-//! and slices of arenas check that themselves. Launches assert every length that the host has.
+//! and slices of arenas check that themselves. A launch checks number and sizes of its arguments, and
+//! asserts that buffers are as long as the numbers of the host that index them. Numbers that a kernel
+//! reads on the device, such as slots, lie within the capacity for which the pipeline makes buffers.
 //! Kernels access only device memory. The pipeline orders streams and rebuilds arguments after
 //! their buffers have grown; a fault there ends the device's context.
 
@@ -57,7 +59,7 @@ pub(crate) use host::{CopyTarget, PinnedBuffer, is_pinned};
 pub(crate) use index::{TreeArrays, TreeKernels, TreeSearch};
 pub(crate) use memory::{DeviceBuffer, Memory, fault};
 pub(crate) use module::{Kernels, has_driver};
-pub(crate) use nearest::Candidates;
+pub(crate) use nearest::NearestRanking;
 pub(crate) use parameters::{ByteRange, QueryRanges};
 pub(crate) use plain::{Plain, bytes_of};
 pub(crate) use primitives::Scratch;

@@ -3,8 +3,9 @@
 //! The width is a property of loaded kernels, so launches do not depend on it.
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, result, sys};
 use cudarc::nvrtc::Ptx;
@@ -29,6 +30,9 @@ use crate::tuning::{LaunchLimits, Width};
 pub(super) const WARP: u64 = 32;
 /// Blocks of a cluster that every device with clusters supports.
 const CLUSTER_BLOCKS_MAX: u32 = 8;
+
+/// More than any kernel has parameters.
+const PARAMETERS_MAX: usize = 16;
 
 /// Shared memory of a multiprocessor that a block may use.
 pub(super) const SHARED_BYTES_MAX: sys::CUdevice_attribute =
@@ -137,6 +141,8 @@ pub(super) struct Kernel {
     function: CudaFunction,
     block_threads: u32,
     pub(super) dynamic_shared_bytes: u32,
+    /// Bytes of its parameters as compiled, once it was launched.
+    parameter_bytes: OnceLock<Vec<usize>>,
 }
 
 impl Kernel {
@@ -148,11 +154,43 @@ impl Kernel {
             let most = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             function.set_attribute(most, dynamic_shared_bytes as i32)?;
         }
-        Ok(Self { function, block_threads: width.block_threads, dynamic_shared_bytes })
+        let (block_threads, parameter_bytes) = (width.block_threads, OnceLock::new());
+        Ok(Self { function, block_threads, dynamic_shared_bytes, parameter_bytes })
     }
-}
 
-impl Kernel {
+    /// Where the driver reads the arguments of a launch. A missing one is a null pointer, which ends
+    /// the process.
+    ///
+    /// # Panics
+    /// If an argument has not the size of its parameter.
+    fn pointers(&self, arguments: &[Argument<'_>]) -> [*mut c_void; PARAMETERS_MAX] {
+        assert!(arguments.len() < PARAMETERS_MAX, "{} arguments", arguments.len());
+        let of_kernel = || (0..arguments.len()).map(|at| self.bytes_of_parameter(at)).collect();
+        let expected = self.parameter_bytes.get_or_init(of_kernel);
+        let bytes = arguments.iter().map(|argument| argument.bytes);
+        assert!(bytes.eq(expected.iter().copied()), "parameters of {expected:?} bytes");
+        let mut pointers = [null_mut(); PARAMETERS_MAX];
+        for (pointer, argument) in pointers.iter_mut().zip(arguments) {
+            *pointer = argument.value.cast_mut();
+        }
+        pointers
+    }
+
+    /// Bytes of a parameter.
+    ///
+    /// # Panics
+    /// If the kernel has fewer.
+    fn bytes_of_parameter(&self, place: usize) -> usize {
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: the function is loaded, and the call writes two numbers.
+        let found = unsafe {
+            let function = self.function.cu_function();
+            sys::cuFuncGetParamInfo(function, place, &raw mut offset, &raw mut bytes)
+        };
+        found.result().unwrap_or_else(|error| panic!("parameter {place}: {error}"));
+        bytes
+    }
+
     /// Warps of a block.
     pub(super) fn warps(&self) -> u32 {
         self.block_threads / WARP as u32
@@ -193,13 +231,30 @@ impl Kernels {
     }
 }
 
-/// Launches `threads` threads; the arguments are pointers to values laid out as the kernel's
-/// parameters.
+/// An argument of a launch: a value of the host that the driver copies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Argument<'a> {
+    value: *const c_void,
+    bytes: usize,
+    borrowed: PhantomData<&'a ()>,
+}
+
+impl<'a> Argument<'a> {
+    pub(super) fn of<T: Copy>(value: &'a T) -> Self {
+        let (value, bytes) = ((&raw const *value).cast(), size_of::<T>());
+        Self { value, bytes, borrowed: PhantomData }
+    }
+}
+
+/// Launches `threads` threads with the parameters of the kernel, in the order of declaration.
+///
+/// # Panics
+/// If an argument has not the size of its parameter.
 pub(super) fn launch(
     kernel: &Kernel,
     stream: &CudaStream,
     threads: u64,
-    arguments: &mut [*mut c_void],
+    arguments: &[Argument<'_>],
 ) -> Result<(), EngineError> {
     if threads == 0 {
         return Ok(());
@@ -210,8 +265,9 @@ pub(super) fn launch(
         value: threads,
         limit: u64::from(u32::MAX) * u64::from(kernel.block_threads),
     })?;
-    // SAFETY: the typed wrappers pass the parameters of this kernel, and buffers as long as the
-    // kernel reads and writes.
+    let mut pointers = kernel.pointers(arguments);
+    // SAFETY: each pointer is that of a borrowed value of its parameter's size. What the kernel does
+    // with them concerns only the memory of the device.
     unsafe {
         result::launch_kernel(
             kernel.function.cu_function(),
@@ -219,7 +275,7 @@ pub(super) fn launch(
             (kernel.block_threads, 1, 1),
             kernel.dynamic_shared_bytes,
             stream.cu_stream(),
-            arguments,
+            &mut pointers,
         )
     }
     .map_err(fault)
@@ -238,13 +294,13 @@ pub(super) struct Run {
     pub(super) follows: bool,
 }
 
-/// Launches blocks as `run` defines, each with `shared_bytes` of dynamic shared memory.
+/// As [`launch`], blocks as `run` defines, each with `shared_bytes` of dynamic shared memory.
 pub(super) fn launch_run(
     kernel: &Kernel,
     stream: &CudaStream,
     run: Run,
     shared_bytes: u32,
-    arguments: &mut [*mut c_void],
+    arguments: &[Argument<'_>],
 ) -> Result<(), EngineError> {
     assert!(shared_bytes <= kernel.dynamic_shared_bytes, "{shared_bytes} bytes of a block");
     let Run { blocks, threads, cluster, follows } = run;
@@ -280,13 +336,11 @@ pub(super) fn launch_run(
         attrs: attributes.as_mut_ptr(),
         numAttrs: attributes.len() as u32,
     };
-    let function = kernel.function.cu_function();
+    let (function, mut pointers) = (kernel.function.cu_function(), kernel.pointers(arguments));
     // SAFETY: as above; the attributes live as long as the call.
-    unsafe {
-        sys::cuLaunchKernelEx(&raw const config, function, arguments.as_mut_ptr(), null_mut())
-    }
-    .result()
-    .map_err(fault)
+    unsafe { sys::cuLaunchKernelEx(&raw const config, function, pointers.as_mut_ptr(), null_mut()) }
+        .result()
+        .map_err(fault)
 }
 
 /// A value in the form that a kernel takes: itself, or the address of a buffer.
@@ -359,21 +413,19 @@ parameters!(
 /// Launches threads of a kernel with its parameters, in the order of declaration.
 macro_rules! enqueue {
     ($kernel:expr, $stream:expr, $threads:expr; $($parameter:expr),+) => {
-        // The values live until the call returns.
-        $crate::launch::module::launch(&$kernel, $stream, u64::from($threads), &mut [$(
-            (&raw const *&$crate::launch::module::Parameter::value(&$parameter))
-                .cast_mut()
-                .cast::<std::ffi::c_void>(),
+        $crate::launch::module::launch(&$kernel, $stream, u64::from($threads), &[$(
+            $crate::launch::module::Argument::of(
+                &$crate::launch::module::Parameter::value(&$parameter)
+            ),
         )+])
     };
 }
 pub(super) use enqueue;
 
-/// Pointers to arguments, which must be places: a temporary would be dropped before use, and the
-/// compiler refuses one.
+/// The arguments of a launch.
 macro_rules! arguments {
     ($($value:expr),+ $(,)?) => {
-        &mut [$((&raw const $value).cast_mut().cast::<std::ffi::c_void>(),)+]
+        &[$($crate::launch::module::Argument::of(&$value),)+]
     };
 }
 pub(super) use arguments;

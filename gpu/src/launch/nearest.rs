@@ -11,14 +11,14 @@ use super::module::{Kernels, enqueue};
 
 /// Candidates of all queries, by query: their records, and the first candidate of each query.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidates<'a> {
+pub(crate) struct NearestRanking<'a> {
     pub(crate) fixes: &'a DeviceBuffer<AnswerRecord>,
     pub(crate) length: u32,
     pub(crate) bounds: &'a DeviceBuffer<u64>,
     pub(crate) queries: u32,
 }
 
-impl Candidates<'_> {
+impl NearestRanking<'_> {
     fn check(&self) {
         assert!(self.fixes.len() >= self.length as usize, "a record a candidate");
         assert!(self.bounds.len() > self.queries as usize, "a bound a query and one more");
@@ -31,11 +31,11 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         centres: &DeviceBuffer<Shape>,
-        of: Candidates<'_>,
+        of: NearestRanking<'_>,
         (ranks, places): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
     ) -> Result<(), EngineError> {
         of.check();
-        let Candidates { length, queries, .. } = of;
+        let NearestRanking { length, queries, .. } = of;
         assert!(centres.len() >= queries as usize, "a centre a query");
         assert!(ranks.len().min(places.len()) >= length as usize, "a rank a candidate");
         enqueue!(self.nearest_rank, stream, length; centres, of.bounds, queries, of.fixes, length,
@@ -46,12 +46,12 @@ impl Kernels {
     pub(crate) fn nearest_owners(
         &self,
         stream: &CudaStream,
-        of: Candidates<'_>,
+        of: NearestRanking<'_>,
         places: &DeviceBuffer<u32>,
         owners: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         of.check();
-        let Candidates { length, queries, .. } = of;
+        let NearestRanking { length, queries, .. } = of;
         assert!(places.len().min(owners.len()) >= length as usize, "an owner a candidate");
         enqueue!(self.nearest_owners, stream, length; of.bounds, queries, places, length, owners)
     }
@@ -61,7 +61,7 @@ impl Kernels {
     pub(crate) fn nearest_take(
         &self,
         stream: &CudaStream,
-        of: Candidates<'_>,
+        of: NearestRanking<'_>,
         (takes, taken): (&DeviceBuffer<u64>, u32),
         (places, ranks): (&DeviceBuffer<u32>, &DeviceBuffer<u64>),
         (neighbours, neighbour_ranks): (&DeviceBuffer<AnswerRecord>, &DeviceBuffer<u64>),

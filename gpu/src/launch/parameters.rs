@@ -61,8 +61,10 @@ impl InputArgument {
 }
 
 impl RowsArgument {
-    /// `slots` and `refusals` by arrival, `entry_slots` by entry, `best` and `stamps` by slot.
+    /// For `rows` rows: `slots` and `refusals` by arrival, `entry_slots` by entry, `best` and `stamps`
+    /// by slot.
     pub(crate) fn new(
+        rows: u32,
         (slots, refusals): (&DeviceBuffer<u32>, &DeviceBuffer<u8>),
         entry_slots: &DeviceBuffer<DictionarySlot>,
         best: &DeviceBuffer<u64>,
@@ -70,6 +72,7 @@ impl RowsArgument {
         stamps: &DeviceBuffer<u32>,
         report: &DeviceBuffer<DispatchReport>,
     ) -> Self {
+        assert!(slots.len().min(refusals.len()) >= rows as usize, "every row has a slot");
         assert!(stamps.len() >= best.len(), "every slot has a stamp");
         Self {
             slots: slots.pointer(),

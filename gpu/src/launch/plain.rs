@@ -29,7 +29,7 @@ plain!(
     layout::Optional,
     layout::Place,
     layout::RequestDescriptor,
-    layout::Candidate,
+    layout::AdmissionRequest,
     layout::DictionarySlot,
     layout::RowOutcomeCounts,
     layout::DispatchReport,

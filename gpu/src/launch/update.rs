@@ -76,6 +76,7 @@ impl Kernels {
         sorted: &Clustered<'_>,
     ) -> Result<(), EngineError> {
         sorted.check();
+        assert!(sorted.spans.len() >= cells.length(), "a span a cell");
         assert!(sorted.outgrown_cells.len() >= cells.length(), "any cell may outgrow its capacity");
         let (length, threads) = (sorted.length, sorted.length);
         enqueue!(self.update_spans, stream, threads; sorted.keys, length, sorted.spans)?;
@@ -96,6 +97,7 @@ impl Kernels {
         cells: &CellsArgument,
         length: u32,
     ) -> Result<(), EngineError> {
+        assert!(length as usize <= cells.length(), "every cell is in range");
         enqueue!(self.update_locate, stream, u64::from(length) * WARP; cells, length)
     }
 

@@ -67,7 +67,7 @@ impl<T: Plain> PooledBuffer<T> {
     /// The first `length` values as the target of a copy.
     pub(crate) fn first(&mut self, length: usize) -> CopyTarget<'_, T> {
         assert!(length <= self.length, "{length} values of {}", self.length);
-        self.buffer.as_mut().map_or(CopyTarget::Ordinary(&mut []), |it| it.first(length))
+        self.buffer.as_mut().map_or(CopyTarget::empty(), |it| it.first(length))
     }
 }
 
@@ -120,14 +120,14 @@ impl Answers {
 
 /// The result of a cycle, from the driver.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct CycleResult {
     /// Everything except the answers and the events.
     pub(crate) output: CycleOutput,
     pub(crate) answers: Answers,
     pub(crate) events: Events,
 }
 
-impl Finished {
+impl CycleResult {
     /// The whole output.
     pub(crate) fn wait(self) -> Result<CycleOutput, EngineError> {
         let (answers, events) = (self.answers.wait()?, self.events.wait()?);

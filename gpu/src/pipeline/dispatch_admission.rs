@@ -7,7 +7,7 @@
 
 use rayon::prelude::*;
 use shoal_engine::EngineError;
-use shoal_engine::layout::Candidate;
+use shoal_engine::layout::AdmissionRequest;
 use shoal_engine::stage::admission;
 
 use super::dispatch_staging::Staged;
@@ -29,10 +29,10 @@ impl Driver {
         cycle: &CycleRows,
     ) -> Result<bool, EngineError> {
         let (stream, kernels) = (self.dispatch.clone(), self.gpu.kernels.clone());
-        let candidates = self.candidates(staged, cycle)?;
+        let admission_requests = self.admission_requests(staged, cycle)?;
         let clears: Vec<u32> = staged.clears.iter().map(|(arrival, _)| *arrival).collect();
         let (objects, objects_max) = (self.objects, self.options.objects_max);
-        let refused = admission::refused(objects, objects_max, &clears, &candidates);
+        let refused = admission::refused(objects, objects_max, &clears, &admission_requests);
         if refused.is_empty() {
             return Ok(false);
         }
@@ -46,11 +46,11 @@ impl Driver {
     }
 
     /// Candidates, ascending by arrival.
-    fn candidates(
+    fn admission_requests(
         &self,
         staged: &Staged,
         cycle: &CycleRows,
-    ) -> Result<Vec<Candidate>, EngineError> {
+    ) -> Result<Vec<AdmissionRequest>, EngineError> {
         let (stream, kernels) = (&self.dispatch, &self.gpu.kernels);
         if staged.removals > 0 {
             kernels.admission_mark(stream, cycle)?;
@@ -59,14 +59,14 @@ impl Driver {
         // As above.
         let counter = &self.slots;
         counter.fill(stream, 0, 1)?;
-        kernels.admission_list(stream, cycle, cleared_from, &self.candidates, counter)?;
+        kernels.admission_list(stream, cycle, cleared_from, &self.admission_requests, counter)?;
         let mut length = [0];
         counter.download(stream, 0, &mut length)?;
         stream.synchronize().map_err(fault)?;
-        let mut candidates = vec![Candidate::default(); length[0] as usize];
-        self.candidates.download(stream, 0, &mut candidates)?;
+        let mut admission_requests = vec![AdmissionRequest::default(); length[0] as usize];
+        self.admission_requests.download(stream, 0, &mut admission_requests)?;
         stream.synchronize().map_err(fault)?;
-        candidates.par_sort_unstable_by_key(|candidate| candidate.arrival);
-        Ok(candidates)
+        admission_requests.par_sort_unstable_by_key(|it| it.arrival);
+        Ok(admission_requests)
     }
 }

@@ -108,7 +108,7 @@ impl Driver {
         self.slots.shrink()?;
         self.refusals.shrink()?;
         self.entry_slots.shrink()?;
-        self.candidates.shrink()?;
+        self.admission_requests.shrink()?;
         // The list that the next cycle writes.
         self.moved_in(self.epoch + 1).0.shrink()?;
         self.ordered.iter_mut().try_for_each(DeviceBuffer::shrink)?;

@@ -20,7 +20,7 @@ impl Driver {
         self.refusals.fit(rows)?;
         self.entry_slots.fit(staged.entries as usize)?;
         if self.may_exceed(staged) {
-            self.candidates.fit(rows)?;
+            self.admission_requests.fit(rows)?;
         }
         self.outcomes.fit(staged.kinds.len())?;
         self.outcomes_host.fit(&self.memory, staged.kinds.len())?;
@@ -71,6 +71,7 @@ impl Driver {
                 is_ordered: staged.is_ordered().into(),
             },
             rows: RowsArgument::new(
+                staged.rows,
                 (&self.slots, &self.refusals),
                 &self.entry_slots,
                 &self.records.best,

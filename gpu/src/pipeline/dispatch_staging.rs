@@ -337,33 +337,33 @@ fn place<'a>(
     (request, number): (&'a Request, u32),
     first_arrival: u32,
 ) -> RequestDescriptor {
-    let mut nothing = RequestDescriptor {
+    let mut empty_descriptor = RequestDescriptor {
         entries_at: NO_COLUMN,
         places_at: NO_COLUMN,
         first_arrival,
         rows: request.rows() as u32,
         ..RequestDescriptor::default()
     };
-    Column::ALL.into_iter().for_each(|column| *place_of(&mut nothing, column) = NO_COLUMN);
+    Column::ALL.into_iter().for_each(|column| *place_of(&mut empty_descriptor, column) = NO_COLUMN);
     match request {
-        Request::Fixes(columns) => place_columns(packing, columns, nothing),
-        Request::Block(block) => place_block(packing, decoding, (block, number), nothing),
+        Request::Fixes(columns) => place_columns(packing, columns, empty_descriptor),
+        Request::Block(block) => place_block(packing, decoding, (block, number), empty_descriptor),
         Request::Remove(objects) => RequestDescriptor {
             kind: REQUEST_REMOVE,
             object_at: packing.push(objects).at as u64,
-            ..nothing
+            ..empty_descriptor
         },
-        Request::Clear => RequestDescriptor { kind: REQUEST_CLEAR, ..nothing },
-        Request::Rewind => nothing,
+        Request::Clear => RequestDescriptor { kind: REQUEST_CLEAR, ..empty_descriptor },
+        Request::Rewind => empty_descriptor,
     }
 }
 
 fn place_columns<'a>(
     packing: &mut Packing<'a>,
     columns: &'a FixColumns,
-    nothing: RequestDescriptor,
+    empty_descriptor: RequestDescriptor,
 ) -> RequestDescriptor {
-    let mut placed = RequestDescriptor { kind: REQUEST_FIXES, ..nothing };
+    let mut placed = RequestDescriptor { kind: REQUEST_FIXES, ..empty_descriptor };
     for column in Column::ALL {
         let Some(values) = columns.column(column) else { continue };
         let range = match values {
@@ -382,19 +382,19 @@ fn place_block<'a>(
     packing: &mut Packing<'a>,
     decoding: &mut Decoding,
     (block, request): (&'a Block, u32),
-    nothing: RequestDescriptor,
+    empty_descriptor: RequestDescriptor,
 ) -> RequestDescriptor {
     let start = packing.push_block(block.bytes()) as u64;
     let chunks = block.chunks();
     let is_raw = |chunk: &Chunk| chunk.plan.root().encoding == Encoding::Raw;
     let is_decoded = !chunks.iter().all(is_raw);
     let places = if is_decoded {
-        let wish = OutputRequest { request, ..OutputRequest::default() };
-        let (sources, mut wishes) = of_block(block, wish);
-        for (wish, chunk) in wishes.iter_mut().zip(chunks) {
-            wish.form = form(chunk.column);
+        let output_request = OutputRequest { request, ..OutputRequest::default() };
+        let (sources, mut output_requests) = of_block(block, output_request);
+        for (output_request, chunk) in output_requests.iter_mut().zip(chunks) {
+            output_request.form = form(chunk.column);
         }
-        decoding.add_block(start, &sources, &wishes)
+        decoding.add_block(start, &sources, &output_requests)
     } else {
         // Plan raw has one section.
         let at = |chunk: &Chunk| Place::Input(start + chunk.sections[0].start as u64);
@@ -411,7 +411,7 @@ fn place_block<'a>(
         y_min: header.y_min,
         y_max: header.y_max,
         is_decoded: is_decoded.into(),
-        ..nothing
+        ..empty_descriptor
     };
     let placed = chunks.iter().zip(places);
     placed.fold(empty, |arrived, (chunk, place)| with_column(arrived, chunk.column, place))

@@ -9,13 +9,13 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use cudarc::driver::{CudaEvent, CudaStream};
-use shoal_engine::layout::{Candidate, DictionarySlot, DispatchReport, RowOutcomeCounts};
+use shoal_engine::layout::{AdmissionRequest, DictionarySlot, DispatchReport, RowOutcomeCounts};
 use shoal_engine::{
     AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, ExportHeader, RegionId, Snapshot,
     SubscriptionChange,
 };
 
-use super::answers::{Answers, Finished, Pool};
+use super::answers::{Answers, CycleResult, Pool};
 use super::dispatch_records::Records;
 use super::dispatch_staging::{Arena, Staged};
 use super::query_batch::{QueryBatch, Sorted};
@@ -68,7 +68,8 @@ pub(super) struct Now {
 }
 
 impl Status {
-    /// Sets the number of objects and the oldest event time after `cycles` dispatched cycles.
+    /// Waits for the dispatch of `cycles` cycles; returns the number of objects and the oldest event time
+    /// after it.
     pub(crate) fn after(&self, cycles: u64) -> (u64, Option<i64>) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         while now.dispatched < cycles && !now.ended {
@@ -77,8 +78,8 @@ impl Status {
         (now.objects, now.oldest_ms)
     }
 
-    /// Sets the time at which time alone may change a membership, after the events of `cycles`
-    /// cycles.
+    /// Waits for the events of `cycles` cycles; returns the next time at which time alone may change a
+    /// membership.
     pub(crate) fn due_after(&self, cycles: u64) -> Option<i64> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         while now.reported < cycles && !now.ended {
@@ -118,7 +119,7 @@ pub(crate) struct Driver {
     pub(super) status: Arc<Status>,
     pub(super) memory: Memory,
     pub(super) arenas: Sender<Arena>,
-    pub(super) outputs: Sender<Result<Finished, EngineError>>,
+    pub(super) outputs: Sender<Result<CycleResult, EngineError>>,
     pub(super) epoch: u64,
     pub(super) clock_ms: i64,
     pub(super) answer_clock_ms: i64,
@@ -132,7 +133,7 @@ pub(crate) struct Driver {
     pub(super) refusals: DeviceBuffer<u8>,
     pub(super) entry_slots: DeviceBuffer<DictionarySlot>,
     /// Of cycles that may exceed the object limit.
-    pub(super) candidates: DeviceBuffer<Candidate>,
+    pub(super) admission_requests: DeviceBuffer<AdmissionRequest>,
     pub(super) outcomes: DeviceBuffer<RowOutcomeCounts>,
     pub(super) report: DeviceBuffer<DispatchReport>,
     /// Slots that moved, of the last three cycles, and their numbers: dispatch writes one list
@@ -173,7 +174,7 @@ impl Driver {
         memory: &Memory,
         (status, timeline): (Arc<Status>, Arc<Timeline>),
         arenas: Sender<Arena>,
-        outputs: Sender<Result<Finished, EngineError>>,
+        outputs: Sender<Result<CycleResult, EngineError>>,
         tuning: Tuning,
     ) -> Result<Self, EngineError> {
         let stream = || gpu.context.new_stream().map_err(fault);
@@ -199,7 +200,7 @@ impl Driver {
             slots: buffer()?,
             refusals: DeviceBuffer::new(memory, 1)?,
             entry_slots: DeviceBuffer::new(memory, 1)?,
-            candidates: DeviceBuffer::new(memory, 1)?,
+            admission_requests: DeviceBuffer::new(memory, 1)?,
             outcomes: DeviceBuffer::new(memory, 1)?,
             report: DeviceBuffer::new(memory, 1)?,
             moved: [(buffer()?, 0), (buffer()?, 0), (buffer()?, 0)],
@@ -286,7 +287,7 @@ impl Driver {
     }
 
     /// Runs a cycle whose memory is reserved.
-    fn cycle(&mut self, mut staged: Staged) -> Result<Finished, EngineError> {
+    fn cycle(&mut self, mut staged: Staged) -> Result<CycleResult, EngineError> {
         self.epoch += 1;
         let epoch = self.epoch;
         let (timeline, dispatch) = (self.timeline.clone(), self.dispatch.clone());
@@ -346,6 +347,6 @@ impl Driver {
             expired: report.expired,
             objects: self.objects,
         };
-        Ok(Finished { output, answers, events })
+        Ok(CycleResult { output, answers, events })
     }
 }

@@ -28,7 +28,7 @@ mod update_grid;
 mod update_stage;
 mod update_tables;
 
-pub(crate) use answers::Finished;
+pub(crate) use answers::CycleResult;
 pub(crate) use dispatch_staging::{Arena, Staged, stage};
 pub(crate) use driver::{Command, Driver, Status};
 pub(crate) use query_parts::QueryParts;

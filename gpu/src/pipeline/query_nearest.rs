@@ -13,7 +13,7 @@ use super::query_answers::{AnswerBuilder, upload};
 use super::query_batch::QueryBatch;
 use super::query_parts::{Shapes, of_circle};
 use crate::launch::{
-    Candidates, CopyTarget, DeviceBuffer, Kernels, Memory, QueryRanges, Scratch, fault,
+    CopyTarget, DeviceBuffer, Kernels, Memory, NearestRanking, QueryRanges, Scratch, fault,
 };
 
 /// Factor on the estimated radius of a circle that holds too few objects.
@@ -189,7 +189,7 @@ impl Ranking {
         self.takes.upload(stream, 0, &takes)?;
         self.centres.upload(stream, 0, centres)?;
         let bounds = &self.bounds;
-        let of = Candidates { fixes, length, bounds, queries: queries as u32 };
+        let of = NearestRanking { fixes, length, bounds, queries: queries as u32 };
         kernels.nearest_rank(stream, &self.centres, of, (&self.ranks, &self.places))?;
         // By rank, then by query, both stably: the order is (query, rank, object).
         let (from, to) = ((&self.ranks, &self.places), (&self.sorted_ranks, &self.by_rank));

@@ -7,4 +7,4 @@ mod asker;
 mod question;
 
 pub use asker::{Asker, PastTally};
-pub use question::{Choosers, PastGrid, PastKind, PastQuestion};
+pub use question::{Choosers, HistoryQuery, PastGrid, PastKind};

@@ -38,7 +38,7 @@ impl PastKind {
 
 /// A question as the oracle understands it.
 #[derive(Clone, Debug)]
-pub enum PastQuestion {
+pub enum HistoryQuery {
     /// The fixes of these objects in a window.
     Trajectory(Vec<u64>, (i64, i64)),
     /// The states at a moment: of these objects or all, in a region or anywhere.
@@ -67,7 +67,7 @@ type DrawnRegion = (proto::Region, Region);
 #[derive(Clone, Debug)]
 pub(super) struct DrawnQuestion {
     /// For the oracle.
-    pub question: PastQuestion,
+    pub question: HistoryQuery,
     region: Option<proto::Region>,
 }
 
@@ -99,20 +99,20 @@ impl DrawnQuestion {
         };
         match kind {
             PastKind::Trajectory => {
-                let question = PastQuestion::Trajectory(choosers.objects(), window());
+                let question = HistoryQuery::Trajectory(choosers.objects(), window());
                 Self { question, region: None }
             }
             PastKind::Passed => {
                 let ((sent, region), window) = (choosers.region(), window());
                 let wants_fixes = random.below(2) == 0;
-                let question = PastQuestion::Passed(window, region, wants_fixes);
+                let question = HistoryQuery::Passed(window, region, wants_fixes);
                 Self { question, region: Some(sent) }
             }
             PastKind::Replay | PastKind::Density => {
                 let window = window();
                 let (sent, region) = (random.below(2) == 0).then(|| choosers.region()).unzip();
                 if kind == PastKind::Replay {
-                    return Self { question: PastQuestion::Replay(window, region), region: sent };
+                    return Self { question: HistoryQuery::Replay(window, region), region: sent };
                 }
                 let side = space.bounds().x_max.abs_diff(space.bounds().x_min);
                 let cell = side >> (1 + random.below(GRID_BITS.0));
@@ -121,12 +121,12 @@ impl DrawnQuestion {
                 let step_ms = (window.1 - window.0) / steps + 1;
                 let step_ms = (random.below(2) == 0).then_some(step_ms);
                 let grid = PastGrid { cell: cell as i32, step_ms };
-                Self { question: PastQuestion::Density(window, region, grid), region: sent }
+                Self { question: HistoryQuery::Density(window, region, grid), region: sent }
             }
             PastKind::AsOf => {
                 let share = if is_compared { EVERYTHING_COMPARED_SHARE } else { EVERYTHING_SHARE };
                 if random.below(share) == 0 {
-                    let question = PastQuestion::AsOf(moment_ms, Vec::new(), None);
+                    let question = HistoryQuery::AsOf(moment_ms, Vec::new(), None);
                     return Self { question, region: None };
                 }
                 let objects = choosers.objects();
@@ -137,7 +137,7 @@ impl DrawnQuestion {
                     }
                     _ => (None, None),
                 };
-                Self { question: PastQuestion::AsOf(moment_ms, objects, region), region: sent }
+                Self { question: HistoryQuery::AsOf(moment_ms, objects, region), region: sent }
             }
         }
     }
@@ -155,17 +155,17 @@ impl DrawnQuestion {
         let fleet = fleet.to_owned();
         let of = |(from_ms, to_ms): (i64, i64)| Some(TimeWindow { from_ms, to_ms });
         let mut stream = match &self.question {
-            PastQuestion::Trajectory(objects, window_ms) => {
+            HistoryQuery::Trajectory(objects, window_ms) => {
                 let (objects, window) = (objects.clone(), of(*window_ms));
                 client.trajectory(TrajectoryRequest { fleet, objects, window, every: None }).await?
             }
-            PastQuestion::AsOf(time_ms, objects, _) => {
+            HistoryQuery::AsOf(time_ms, objects, _) => {
                 let (time_ms, objects) = (*time_ms, objects.clone());
                 let region = self.region.clone();
                 let request = AsOfRequest { fleet, time_ms, objects, region, filter: None };
                 client.as_of(request).await?
             }
-            PastQuestion::Passed(window_ms, _, wants_fixes) => {
+            HistoryQuery::Passed(window_ms, _, wants_fixes) => {
                 let projection = if *wants_fixes { Projection::Fixes } else { Projection::Ids };
                 let request = PassedRequest {
                     fleet,
@@ -176,12 +176,12 @@ impl DrawnQuestion {
                 };
                 client.passed(request).await?
             }
-            PastQuestion::Replay(window_ms, _) => {
+            HistoryQuery::Replay(window_ms, _) => {
                 let (region, window) = (self.region.clone(), of(*window_ms));
                 let request = ReplayRequest { fleet, filter: None, region, window, speed: 0.0 };
                 client.replay(request).await?
             }
-            PastQuestion::Density(window_ms, _, PastGrid { cell, step_ms }) => {
+            HistoryQuery::Density(window_ms, _, PastGrid { cell, step_ms }) => {
                 let step = step_ms.map(|step_ms| from_millis(step_ms.cast_unsigned()));
                 let request = DensityRequest {
                     fleet,

@@ -63,7 +63,7 @@ impl SubscriptionPlan {
                 churn: args.churn,
                 follows: args.follows,
             },
-            events: args.told_events,
+            events: args.delivered_events,
             session_regions,
             kills: kill_subscribers,
             silent,

@@ -90,7 +90,7 @@ enum Comparison {
 }
 
 /// The next event of a session's loop.
-enum Happened {
+enum SessionEvent {
     Message(Option<SubscribeResponse>),
     Changed(ModifyResponse),
     Found(Found),
@@ -136,7 +136,7 @@ impl Subscriber {
         self.with.session.ready.send(()).map_err(|_| ended())?;
         while !self.is_ending {
             let happened = self.next().await?;
-            if matches!(happened, Happened::Stop) {
+            if matches!(happened, SessionEvent::Stop) {
                 return Ok(self.finished());
             }
             self.handle(happened).await?;
@@ -162,7 +162,7 @@ impl Subscriber {
         }
         while !matches!(self.comparison, Comparison::Ended) {
             let happened = self.next().await?;
-            if matches!(happened, Happened::Stop) {
+            if matches!(happened, SessionEvent::Stop) {
                 return Ok(());
             }
             self.handle(happened).await?;
@@ -177,7 +177,7 @@ impl Subscriber {
     }
 
     /// Waits for the next event.
-    async fn next(&mut self) -> Result<Happened, LoadError> {
+    async fn next(&mut self) -> Result<SessionEvent, LoadError> {
         let at = self.next_at();
         let is_reading = !self.with.is_silent || self.is_ending;
         let is_ending = self.is_ending;
@@ -189,29 +189,29 @@ impl Subscriber {
         };
         let mut stop = self.with.session.stop.clone();
         tokio::select! {
-            _ = stop.wait_for(|stopped| *stopped) => Ok(Happened::Stop),
-            message = read(stream), if is_reading => Ok(Happened::Message(message?)),
-            done = joined(change) => Ok(Happened::Changed(done?)),
-            found = joined(answer) => Ok(Happened::Found(found?)),
-            () = sleep_until(at) => Ok(Happened::Time),
-            _ = self.with.quiet.wait_for(|quiet| *quiet), if !is_ending => Ok(Happened::Quiet),
+            _ = stop.wait_for(|stopped| *stopped) => Ok(SessionEvent::Stop),
+            message = read(stream), if is_reading => Ok(SessionEvent::Message(message?)),
+            done = joined(change) => Ok(SessionEvent::Changed(done?)),
+            found = joined(answer) => Ok(SessionEvent::Found(found?)),
+            () = sleep_until(at) => Ok(SessionEvent::Time),
+            _ = self.with.quiet.wait_for(|quiet| *quiet), if !is_ending => Ok(SessionEvent::Quiet),
         }
     }
 
-    async fn handle(&mut self, happened: Happened) -> Result<(), LoadError> {
+    async fn handle(&mut self, happened: SessionEvent) -> Result<(), LoadError> {
         match happened {
-            Happened::Message(Some(message)) => self.receive(message),
-            Happened::Message(None) => {
+            SessionEvent::Message(Some(message)) => self.receive(message),
+            SessionEvent::Message(None) => {
                 return Err(LoadError::Protocol("a stream of events ended by itself".to_owned()));
             }
-            Happened::Changed(response) => self.changed(&response),
-            Happened::Found(found) => {
+            SessionEvent::Changed(response) => self.changed(&response),
+            SessionEvent::Found(found) => {
                 self.comparison = Comparison::Answered(found);
                 self.apply_held();
             }
-            Happened::Quiet => self.is_ending = true,
-            Happened::Time => self.act().await?,
-            Happened::Stop => {}
+            SessionEvent::Quiet => self.is_ending = true,
+            SessionEvent::Time => self.act().await?,
+            SessionEvent::Stop => {}
         }
         Ok(())
     }

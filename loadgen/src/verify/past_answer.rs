@@ -11,13 +11,13 @@ use shoal_proto::v1::{FixRecord, HistoryHeader};
 
 use super::difference::api_record;
 use super::past::Past;
-use crate::history::{PastGrid, PastQuestion};
+use crate::history::{HistoryQuery, PastGrid};
 
 /// The answer to a question about the past.
 #[derive(Clone, Debug)]
 pub struct PastAnswered {
     /// The question.
-    pub question: PastQuestion,
+    pub question: HistoryQuery,
     /// Fleet, term, epoch and clock of the version that answered.
     pub header: HistoryHeader,
     /// The answer.
@@ -64,7 +64,7 @@ pub fn past_difference(space: &Space, past: &Past, answered: &PastAnswered) -> O
     let PastAnswered { question, header, answer } = answered;
     let expected = expected(past, question, header.epoch);
     let answer = match (question, answer) {
-        (PastQuestion::Density(window_ms, _, grid), PastAnswer::Squares(found)) => {
+        (HistoryQuery::Density(window_ms, _, grid), PastAnswer::Squares(found)) => {
             let right = squares(&expected, *window_ms, *grid);
             return (*found != right).then(|| {
                 let (got, right) = (found.len(), right.len());
@@ -74,7 +74,7 @@ pub fn past_difference(space: &Space, past: &Past, answered: &PastAnswered) -> O
         (_, PastAnswer::Rows(answer)) => answer,
         (_, PastAnswer::Squares(_)) => return Some("an answer has squares".to_owned()),
     };
-    if let PastQuestion::Passed(_, _, false) = question {
+    if let HistoryQuery::Passed(_, _, false) = question {
         let mut objects: Vec<u64> = expected.iter().map(|row| row.object).collect();
         objects.sort_unstable();
         objects.dedup();
@@ -88,7 +88,7 @@ pub fn past_difference(space: &Space, past: &Past, answered: &PastAnswered) -> O
     }
     let mut got: Vec<(u64, &FixRecord)> =
         answer.objects.iter().copied().zip(&answer.fixes).collect();
-    if matches!(question, PastQuestion::Passed(..)) {
+    if matches!(question, HistoryQuery::Passed(..)) {
         got.sort_by_key(|(object, fix)| (fix.time_ms, *object));
     }
     let right: Vec<(u64, FixRecord)> =
@@ -109,23 +109,23 @@ pub fn past_difference(space: &Space, past: &Past, answered: &PastAnswered) -> O
 
 /// The rows of an answer at an epoch, in the order of answers; passages by (time, object). The rows
 /// that a density counts.
-fn expected(past: &Past, question: &PastQuestion, epoch: u64) -> Vec<FixRow> {
+fn expected(past: &Past, question: &HistoryQuery, epoch: u64) -> Vec<FixRow> {
     match question {
-        PastQuestion::Trajectory(objects, window_ms) => {
+        HistoryQuery::Trajectory(objects, window_ms) => {
             // In the order of the request; repeated ids count once.
             let is_first = |(at, object): &(usize, &u64)| !objects[..*at].contains(object);
             let objects = objects.iter().enumerate().filter(is_first).map(|(_, object)| *object);
             objects.flat_map(|it| past.trajectory(epoch, it, *window_ms)).collect()
         }
-        PastQuestion::AsOf(time_ms, objects, region) => {
+        HistoryQuery::AsOf(time_ms, objects, region) => {
             let objects = if objects.is_empty() { past.objects() } else { distinct(objects) };
             let states = objects.iter().filter_map(|it| past.as_of(epoch, *it, *time_ms));
             let is_inside =
                 |row: &FixRow| region.as_ref().is_none_or(|region| region.contains(row.x, row.y));
             states.filter(is_inside).collect()
         }
-        PastQuestion::Passed(window_ms, region, _) => past.passed(epoch, Some(region), *window_ms),
-        PastQuestion::Replay(window_ms, region) | PastQuestion::Density(window_ms, region, _) => {
+        HistoryQuery::Passed(window_ms, region, _) => past.passed(epoch, Some(region), *window_ms),
+        HistoryQuery::Replay(window_ms, region) | HistoryQuery::Density(window_ms, region, _) => {
             past.passed(epoch, region.as_ref(), *window_ms)
         }
     }

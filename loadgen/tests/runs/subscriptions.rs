@@ -51,10 +51,10 @@ async fn fixed_circles_are_followed_on_every_workload() {
 async fn churning_and_moving_circles_are_followed() {
     let server = InProcess::start().await;
     for flags in [
-        "--churn 0.5 --told-events with-move",
+        "--churn 0.5 --delivered-events with-move",
         "--move",
         "--move --churn 0.3 --remove 0.02 --absence-ms 500 --late 0.1 --duplicate 0.1",
-        "--told-events with-move --ttl-ms 1500 --encoding block --remove 0.02",
+        "--delivered-events with-move --ttl-ms 1500 --encoding block --remove 0.02",
     ] {
         let summary = server.run(&format!("{SMALL} {RATE} --seconds 1.5 --verify {flags}")).await;
         assert_followed(&summary, 61);
@@ -68,7 +68,7 @@ async fn broken_streams_resume_without_loss() {
     let summary = server
         .run(&format!(
             "{SMALL} {RATE} --seconds 2 --verify --kill-subscribers 30 --churn 0.2 \
-             --told-events with-move"
+             --delivered-events with-move"
         ))
         .await;
     assert_followed(&summary, 60);
@@ -82,7 +82,7 @@ async fn silent_sessions_delay_no_other_and_catch_up() {
     let server = InProcess::start().await;
     let summary = server
         .run(&format!(
-            "{SMALL} {RATE} --seconds 1.5 --silent-subscribers 3 --told-events with-move"
+            "{SMALL} {RATE} --seconds 1.5 --silent-subscribers 3 --delivered-events with-move"
         ))
         .await;
     assert_followed(&summary, 60 + 3 * 15);
@@ -97,7 +97,7 @@ async fn a_silent_session_is_informed_of_loss_and_receives_snapshots() {
     let server = InProcess::start_with(limits).await;
     let summary = server
         .run(&format!(
-            "{SMALL} --rate 40000 --seconds 1.5 --silent-subscribers 4 --told-events with-move"
+            "{SMALL} --rate 40000 --seconds 1.5 --silent-subscribers 4 --delivered-events with-move"
         ))
         .await;
     let followed = &summary.followed;

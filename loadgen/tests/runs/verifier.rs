@@ -8,7 +8,7 @@ use std::sync::Arc;
 use shoal_client::{DensitySquare, QueryAnswer, ServerError};
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::{EngineOptions, Model, Projection, Query, QueryKind, RowLimit, Space};
-use shoal_loadgen::history::{PastGrid, PastQuestion};
+use shoal_loadgen::history::{HistoryQuery, PastGrid};
 use shoal_loadgen::measure::Counters;
 use shoal_loadgen::verify::{
     Acked, Answered, Past, PastAnswer, PastAnswered, Removed, SentRows, Verdict, Verifier,
@@ -335,7 +335,7 @@ fn trajectory(epoch: u64, epochs: &[u64]) -> PastAnswered {
     let answer = QueryAnswer { objects: vec![5; fixes.len()], fixes, ..QueryAnswer::default() };
     let header =
         HistoryHeader { fleet: "fleet".to_owned(), term: TERM, epoch, ..Default::default() };
-    let question = PastQuestion::Trajectory(vec![5], (START_MS, START_MS + 100));
+    let question = HistoryQuery::Trajectory(vec![5], (START_MS, START_MS + 100));
     PastAnswered { question, header, answer: PastAnswer::Rows(Box::new(answer)) }
 }
 
@@ -398,7 +398,7 @@ fn squares_are_compared_with_the_fixes_of_the_oracle() {
             let (row, mut answered) = (row(1), trajectory(2, &[]));
             let grid = PastGrid { cell: 1 << 30, step_ms: None };
             let window_ms = (START_MS, START_MS + 100);
-            answered.question = PastQuestion::Density(window_ms, None, grid);
+            answered.question = HistoryQuery::Density(window_ms, None, grid);
             let (column, row) = (row.x.div_euclid(1 << 30), row.y.div_euclid(1 << 30));
             let square = DensitySquare { time_ms: START_MS, column, row, fixes };
             answered.answer = PastAnswer::Squares(vec![square]);

@@ -134,9 +134,9 @@ constants! { CONSTANTS:
     /// The offset of an absent column.
     NO_COLUMN: u64 = u64::MAX;
     /// Flag of a candidate: its object existed at the start of the cycle.
-    CANDIDATE_EXISTED: u32 = 1;
+    ADMISSION_EXISTED: u32 = 1;
     /// Flag of a candidate: it is a removal, else a row.
-    CANDIDATE_REMOVAL: u32 = 2;
+    ADMISSION_REMOVAL: u32 = 2;
     /// Columns of a request that are in grouped order, as bits.
     GROUPED_X: u32 = 1;
     GROUPED_Y: u32 = 2;
@@ -219,7 +219,7 @@ records! { RECORDS:
     Place { object: u64, slot: u32, reserved: u32, }
 
     /// A row or a removal that may change how many objects exist.
-    Candidate { object: u64, arrival: u32, flags: u32, }
+    AdmissionRequest { object: u64, arrival: u32, flags: u32, }
 
     /// The result of dispatch for an object of a dictionary, once for all its rows.
     DictionarySlot {

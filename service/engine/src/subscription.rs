@@ -50,7 +50,7 @@ pub struct Subscription {
     /// Whether events have records.
     pub with_fixes: bool,
     /// Which fixes are evaluated.
-    pub judging: EvaluationMode,
+    pub evaluation_mode: EvaluationMode,
     /// Least time from an `Enter`, `Present` or `Move` of an object to its next `Move`; moves in
     /// between are not reported. 0 reports every move.
     pub move_interval_ms: u32,
@@ -89,7 +89,7 @@ impl Subscription {
             filter: None,
             wanted: EventKinds::ALL,
             with_fixes: false,
-            judging: EvaluationMode::Cycle,
+            evaluation_mode: EvaluationMode::Cycle,
             move_interval_ms: 0,
             enter_dwell_ms: 0,
             leave_dwell_ms: 0,

@@ -7,12 +7,12 @@
 use shoal_engine::{Refusal, Request};
 
 use super::newest_times::NewestTimes;
-use crate::limits::REFUSED_ROWS_TOLD_MAX;
+use crate::limits::REFUSED_ROWS_REPORTED_MAX;
 
 /// Refused rows of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RefusedRows {
-    /// The first [`REFUSED_ROWS_TOLD_MAX`] of them with their numbers, ascending.
+    /// The first [`REFUSED_ROWS_REPORTED_MAX`] of them with their numbers, ascending.
     pub first: Vec<(u32, Refusal)>,
     /// How many there are, by reason.
     pub counts: [u64; Refusal::COUNT],
@@ -39,7 +39,7 @@ impl RefusedRows {
     /// Adds a row with a greater number.
     pub(crate) fn push(&mut self, row: u32, refusal: Refusal) {
         self.counts[refusal as usize] += 1;
-        if self.first.len() < REFUSED_ROWS_TOLD_MAX {
+        if self.first.len() < REFUSED_ROWS_REPORTED_MAX {
             self.first.push((row, refusal));
         }
     }
@@ -64,13 +64,13 @@ impl RefusedRows {
                 first.push(earlier);
                 before += 1;
             }
-            if first.len() >= REFUSED_ROWS_TOLD_MAX {
+            if first.len() >= REFUSED_ROWS_REPORTED_MAX {
                 break;
             }
             first.push((row + before, *refusal));
         }
         first.extend(rest);
-        first.truncate(REFUSED_ROWS_TOLD_MAX);
+        first.truncate(REFUSED_ROWS_REPORTED_MAX);
         Self { first, counts }
     }
 }
@@ -129,9 +129,9 @@ mod tests {
             }
             received += u32::from(by != Some(Refusal::NotFinite));
         }
-        assert_eq!(refused.first.len(), REFUSED_ROWS_TOLD_MAX);
+        assert_eq!(refused.first.len(), REFUSED_ROWS_REPORTED_MAX);
         let joined = refused.joined(&later);
-        assert_eq!(joined.first, expected[..REFUSED_ROWS_TOLD_MAX]);
+        assert_eq!(joined.first, expected[..REFUSED_ROWS_REPORTED_MAX]);
         assert_eq!(joined.counts[Refusal::NotFinite as usize], 1_000);
         assert_eq!(joined.counts[Refusal::TimeTooLate as usize], 1_000);
     }

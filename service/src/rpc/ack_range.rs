@@ -10,7 +10,7 @@ use crate::cycle::Durability;
 use crate::error::ServiceError;
 use crate::fleet::{RefusedRows, RowTotals, Token};
 use crate::fleet_request::durability_value;
-use crate::limits::{FAILED_MESSAGES_TOLD_MAX, REFUSED_ROWS_TOLD_MAX};
+use crate::limits::{FAILED_MESSAGES_TOLD_MAX, REFUSED_ROWS_REPORTED_MAX};
 use crate::status::rpc_status;
 
 /// Rows whose position was refused on receipt, and the coordinate at fault.
@@ -98,7 +98,7 @@ impl AckRange {
         for (sum, rows) in self.refused_by_reason.iter_mut().zip(&refused.counts) {
             *sum += rows;
         }
-        let free = REFUSED_ROWS_TOLD_MAX - self.refused_rows.len();
+        let free = REFUSED_ROWS_REPORTED_MAX - self.refused_rows.len();
         for &(row, refusal) in refused.first.iter().take(free) {
             let field = field_at_fault(refusal, row, faults).into();
             let reason = refusal as i32;

@@ -13,7 +13,7 @@ use super::deadline::Deadline;
 use super::query_context::QueryContext;
 use super::service_context::ServiceContext;
 use crate::access::MeteredQuota;
-use crate::answer_budget::AnswerRoom;
+use crate::answer_budget::AnswerReservation;
 use crate::error::ServiceError;
 use crate::fleet::{JobAnswers, QueryRequest};
 use crate::limits::{
@@ -25,7 +25,7 @@ use crate::limits::{
 pub(super) struct BudgetedAnswer {
     pub(super) answered: JobAnswers,
     /// Returned to the budget with the answers.
-    _room: AnswerRoom,
+    _room: AnswerReservation,
 }
 
 /// Runs all queries of a request at one epoch. `patient` requests wait while the queue is full.

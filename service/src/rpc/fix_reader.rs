@@ -14,7 +14,7 @@ use super::protobuf_reader::{ProtobufReader, Value};
 use super::report_message::Fixes;
 use crate::error::ServiceError;
 use crate::fleet::{ConvertedRequest, RefusedRows};
-use crate::limits::REFUSED_ROWS_TOLD_MAX;
+use crate::limits::REFUSED_ROWS_REPORTED_MAX;
 use crate::names::{NameTable, check_name};
 
 /// Bytes of the four mandatory fields, which nearly always come first and in order.
@@ -304,7 +304,7 @@ impl<'n> FixReader<'n> {
     /// The first fault of an invalid row that has `refusal`; notes the coordinate.
     fn first_fault(&mut self, row: u32, fix: &Fix<'_>, refusal: Refusal) -> Refusal {
         let position = self.space.quantise(fix.x, fix.y);
-        if position.is_err() && self.faults.len() < REFUSED_ROWS_TOLD_MAX {
+        if position.is_err() && self.faults.len() < REFUSED_ROWS_REPORTED_MAX {
             // 0 lies in every space.
             let x_is_right = self.space.quantise(fix.x, 0.0) != Err(refusal);
             self.faults.push((row, if x_is_right { "y" } else { "x" }));

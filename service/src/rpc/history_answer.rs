@@ -29,7 +29,7 @@ use super::deadline::Deadline;
 use super::fleet_message::gap_message;
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
-use crate::answer_budget::AnswerRoom;
+use crate::answer_budget::AnswerReservation;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{
@@ -55,7 +55,7 @@ pub(super) fn query_step<R>(
 }
 
 /// The memory that a query takes: of its share, and of that for all answers.
-pub(super) type PastRoom = Arc<[AnswerRoom; 2]>;
+pub(super) type PastRoom = Arc<[AnswerReservation; 2]>;
 
 /// What a query finds.
 pub(super) trait Rows: Default + Send + 'static {

@@ -39,7 +39,7 @@ pub(super) fn subscription(
         filter: filter(sent.filter.as_ref()).map_err(|error| error.under("filter"))?.boxed(),
         wanted: event_kinds(&sent.events)?,
         with_fixes,
-        judging: evaluation_mode(sent.evaluation)?,
+        evaluation_mode: evaluation_mode(sent.evaluation)?,
         move_interval_ms: dwell_ms("move_interval", sent.move_interval.as_ref())?,
         enter_dwell_ms: dwell_ms("enter_dwell", sent.enter_dwell.as_ref())?,
         leave_dwell_ms: dwell_ms("leave_dwell", sent.leave_dwell.as_ref())?,
@@ -113,7 +113,10 @@ mod tests {
         let space = Space::geographic();
         let found = subscription(&space, &sent()).unwrap();
         assert_eq!((found.wanted, found.with_fixes), (EventKinds::ALL, false));
-        assert_eq!((found.judging, found.hysteresis_rank_max), (EvaluationMode::Cycle, None));
+        assert_eq!(
+            (found.evaluation_mode, found.hysteresis_rank_max),
+            (EvaluationMode::Cycle, None)
+        );
         let sent = v1::RegionSubscription {
             events: vec![v1::EventKind::Enter as i32, v1::EventKind::Left as i32],
             evaluation: v1::Evaluation::Crossing as i32,
@@ -122,7 +125,7 @@ mod tests {
         };
         let found = subscription(&space, &sent).unwrap();
         assert_eq!(found.wanted, EventKinds::of(&[EventKind::Enter, EventKind::Left]));
-        assert_eq!(found.judging, EvaluationMode::Crossing);
+        assert_eq!(found.evaluation_mode, EvaluationMode::Crossing);
         // Ranks at a place far from where the threshold was made. A metre is about 89.9 quanta of
         // latitude.
         let (x, y) = space.quantise(10.0, 50.0).unwrap();

@@ -26,7 +26,7 @@ use super::service_context::{OpenStream, ServiceContext};
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::PROGRESS_INTERVAL_MS;
-use crate::subscription::{EpochStamp, Session, SessionEnd, Take, unnumbered};
+use crate::subscription::{EpochStamp, Session, SessionEnd, SessionPoll, unnumbered};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(PROGRESS_INTERVAL_MS);
 
@@ -116,17 +116,19 @@ impl SessionStream {
         let delivered = self.reader.fleet.sessions().delivered();
         let Reader { fleet, session, number, .. } = &self.reader;
         match session.take(*number, context.waker()) {
-            Take::Message(message) => Poll::Ready(Ok(message)),
-            Take::Lagged(message, regions) => {
+            SessionPoll::Message(message) => Poll::Ready(Ok(message)),
+            SessionPoll::Lagged(message, regions) => {
                 fleet.sessions().pending.snapshot(session.handle.session, regions);
                 Poll::Ready(Ok(message))
             }
-            Take::Wait => Poll::Pending,
-            Take::TakenOver => Poll::Ready(Err(Some(ServiceError::SessionTakenOver))),
-            Take::Ended(SessionEnd::Closed) => Poll::Ready(Err(None)),
-            Take::Ended(SessionEnd::Left) => Poll::Ready(Err(Some(ServiceError::SessionGone))),
-            Take::Ended(SessionEnd::FleetGone) => Poll::Ready(Err(Some(fleet.gone()))),
-            Take::Nothing => {
+            SessionPoll::Wait => Poll::Pending,
+            SessionPoll::TakenOver => Poll::Ready(Err(Some(ServiceError::SessionTakenOver))),
+            SessionPoll::Ended(SessionEnd::Closed) => Poll::Ready(Err(None)),
+            SessionPoll::Ended(SessionEnd::Left) => {
+                Poll::Ready(Err(Some(ServiceError::SessionGone)))
+            }
+            SessionPoll::Ended(SessionEnd::FleetGone) => Poll::Ready(Err(Some(fleet.gone()))),
+            SessionPoll::Nothing => {
                 let EpochStamp { epoch, clock_ms } = delivered;
                 self.silent(context).map(|()| {
                     let staleness = self.reader.fleet.staleness().map(staleness_message);

@@ -13,7 +13,7 @@ use std::time::Instant;
 use shoal_engine::{EventSet, RegionId, Space};
 
 use super::message::{Body, EpochStamp, members_body, members_per_message};
-use crate::answer_budget::{AnswerBudget, AnswerRoom, Spare};
+use crate::answer_budget::{AnswerBudget, AnswerReservation, Spare};
 use crate::limits::ROW_ANSWER_BYTES;
 use crate::shares::Requester;
 
@@ -22,7 +22,7 @@ use crate::shares::Requester;
 pub(super) struct HeldSet {
     set: Arc<EventSet>,
     /// Returned to the budget with the set.
-    _room: AnswerRoom,
+    _room: AnswerReservation,
 }
 
 impl HeldSet {

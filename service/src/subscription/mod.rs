@@ -25,7 +25,7 @@ pub use handle::{ResumeToken, SessionHandle};
 pub(crate) use message::{EpochStamp, unnumbered};
 pub(crate) use pending_changes::{PendingBatch, PendingChanges};
 pub use pool::Pool;
-pub(crate) use session::{Attached, Session, SessionEnd, Take};
+pub(crate) use session::{Attached, Session, SessionEnd, SessionPoll};
 pub(crate) use session_owner::SessionOwner;
 pub(crate) use session_region::{RegionChange, RegionRequest, SettledChange};
 pub use sessions::SubscriptionDepth;

@@ -36,7 +36,7 @@ pub(crate) enum SessionEnd {
 
 /// What a reader receives.
 #[derive(Debug)]
-pub(crate) enum Take {
+pub(crate) enum SessionPoll {
     /// A message.
     Message(Bytes),
     /// A message that messages were lost, and the regions whose snapshots must be requested.
@@ -156,14 +156,14 @@ impl Session {
     }
 
     /// The next message for a reader; without one its waker is registered.
-    pub(crate) fn take(&self, reader: u64, waker: &Waker) -> Take {
+    pub(crate) fn take(&self, reader: u64, waker: &Waker) -> SessionPoll {
         let message = {
             let mut state = self.lock();
             if state.reader != reader {
-                return Take::TakenOver;
+                return SessionPoll::TakenOver;
             }
             if let Some(end @ (SessionEnd::FleetGone | SessionEnd::Left)) = state.end {
-                return Take::Ended(end);
+                return SessionPoll::Ended(end);
             }
             let now = Instant::now();
             state.taken_at = now;
@@ -171,27 +171,27 @@ impl Session {
                 Some(Taken::Lagged(bytes)) => {
                     // A reader that resumed may read it twice: snapshots are requested once.
                     let requested = if state.is_lagged { state.await_all() } else { Vec::new() };
-                    return Take::Lagged(bytes, requested);
+                    return SessionPoll::Lagged(bytes, requested);
                 }
                 Some(Taken::Released { region_id, region, numbers }) => {
                     let requested =
                         region.filter(|region| state.await_snapshot(region_id, *region));
                     let lagged = lagged_body(vec![region_id]);
                     let bytes = seal(lagged, &self.handle, numbers, false);
-                    return Take::Lagged(bytes, requested.into_iter().collect());
+                    return SessionPoll::Lagged(bytes, requested.into_iter().collect());
                 }
                 Some(Taken::Message(message)) => message,
                 None => match state.end.filter(|_| !state.outbox.has_unread()) {
-                    Some(end) => return Take::Ended(end),
+                    Some(end) => return SessionPoll::Ended(end),
                     None => {
                         state.waker = Some(waker.clone());
                         let has_unread = state.outbox.has_unread();
-                        return if has_unread { Take::Wait } else { Take::Nothing };
+                        return if has_unread { SessionPoll::Wait } else { SessionPoll::Nothing };
                     }
                 },
             }
         };
-        Take::Message(message.seal(&self.space, &self.handle))
+        SessionPoll::Message(message.seal(&self.space, &self.handle))
     }
 
     /// Changes the state, reports its memory to the pool and wakes the reader.

@@ -48,8 +48,8 @@ const CIRCLES: [&[&str]; 5] = [
     &[],
     &["--churn", "0.2"],
     &["--follow", "--churn", "0.05"],
-    &["--judging", "every-fix"],
-    &["--judging", "crossing", "--churn", "0.2"],
+    &["--evaluation-mode", "every-fix"],
+    &["--evaluation-mode", "crossing", "--churn", "0.2"],
 ];
 
 #[test]

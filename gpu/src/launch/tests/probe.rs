@@ -1,25 +1,23 @@
 //! The kernels of probe.cu: the device's view of shared records and grids.
 
-use std::ffi::c_void;
-
-use cudarc::driver::{CudaFunction, CudaStream, result};
 use cudarc::nvrtc::Ptx;
 use shoal_engine::layout::{Cell, Entry};
 
 use super::bench::Bench;
-use crate::launch::module::arguments;
+use crate::launch::module::{Kernel, arguments, launch};
 use crate::launch::{CellsArgument, DeviceBuffer};
+use crate::tuning::Width;
 
 /// Capacity for numbers of a probe.
 const CAPACITY: usize = 1 << 12;
 
 /// See the file's head.
 pub(crate) struct Probe {
-    layout: CudaFunction,
-    cells: CudaFunction,
-    entries: CudaFunction,
-    places: CudaFunction,
-    fail: CudaFunction,
+    layout: Kernel,
+    cells: Kernel,
+    entries: Kernel,
+    places: Kernel,
+    fail: Kernel,
 }
 
 /// A grid on the device.
@@ -35,7 +33,10 @@ impl Probe {
         let image = include_bytes!(concat!(env!("OUT_DIR"), "/primitives/probe.fatbin"));
         let module = bench.gpu.context.load_module(Ptx::from_binary(image.to_vec()));
         let module = module.expect("the probe was built for this device");
-        let function = |name: &str| module.load_function(name).expect("the kernel is there");
+        let function = |name: &str| {
+            let function = module.load_function(name).expect("the kernel is there");
+            Kernel::new(function, Width::of_blocks(128)).expect("the kernel is loaded")
+        };
         Self {
             layout: function("probe_layout"),
             cells: function("probe_cells"),
@@ -56,13 +57,13 @@ impl Probe {
         let address = seen.address();
         let threads = length.into();
         let arguments = arguments![*argument, length, address];
-        launch(&self.cells, &bench.stream, threads, arguments);
+        launch(&self.cells, &bench.stream, threads, arguments).expect("it can be launched");
         let cells = bench.download(&seen, length as usize);
         let end = cells.iter().map(|cell| cell.start + cell.capacity).max().unwrap_or(0);
         let seen: DeviceBuffer<Entry> = bench.zeros(end as usize);
         let address = seen.address();
         let arguments = arguments![*argument, end, address];
-        launch(&self.entries, &bench.stream, end.into(), arguments);
+        launch(&self.entries, &bench.stream, end.into(), arguments).expect("it can be launched");
         SeenCells { cells, entries: bench.download(&seen, end as usize) }
     }
 
@@ -71,39 +72,23 @@ impl Probe {
         let seen: DeviceBuffer<u32> = bench.zeros(slots as usize);
         let address = seen.address();
         let arguments = arguments![*argument, slots, address];
-        launch(&self.places, &bench.stream, slots.into(), arguments);
+        launch(&self.places, &bench.stream, slots.into(), arguments).expect("it can be launched");
         bench.download(&seen, slots as usize)
     }
 
     /// Fails the device for this process.
     pub(crate) fn fail(&self, bench: &Bench) {
-        launch(&self.fail, &bench.stream, 1, &mut []);
+        launch(&self.fail, &bench.stream, 1, &[]).expect("it can be launched");
         assert!(bench.stream.synchronize().is_err(), "the kernel failed");
     }
 }
 
-/// Threads of a block.
-const BLOCK_THREADS: u32 = 128;
-
-fn launch(function: &CudaFunction, stream: &CudaStream, threads: u64, to: &mut [*mut c_void]) {
-    let blocks = threads.div_ceil(BLOCK_THREADS.into()) as u32;
-    if blocks == 0 {
-        return;
-    }
-    let (grid, block) = ((blocks, 1, 1), (BLOCK_THREADS, 1, 1));
-    // SAFETY: each caller passes the parameters of its kernel, and buffers as long as it writes.
-    let launched = unsafe {
-        result::launch_kernel(function.cu_function(), grid, block, 0, stream.cu_stream(), to)
-    };
-    launched.expect("it can be launched");
-}
-
-fn numbers(bench: &Bench, kernel: &CudaFunction) -> Vec<u32> {
+fn numbers(bench: &Bench, kernel: &Kernel) -> Vec<u32> {
     let (seen, length) = (bench.zeros::<u32>(CAPACITY), bench.zeros::<u32>(1));
     let (address, capacity, length_address) = (seen.address(), CAPACITY as u32, length.address());
     let arguments = arguments![address, capacity, length_address];
     // All threads of a block write the same.
-    launch(kernel, &bench.stream, 1, arguments);
+    launch(kernel, &bench.stream, 1, arguments).expect("it can be launched");
     let length = bench.download(&length, 1)[0] as usize;
     assert!(length <= CAPACITY, "{length} numbers, capacity for {CAPACITY}");
     bench.download(&seen, length)

@@ -67,17 +67,17 @@ impl Driver {
         }
         let space = self.options.space;
         let now = CycleTime::new(&space, self.clock_ms);
-        let before = self.plain_formers(&changed)?;
+        let before = self.plain_previous_members(&changed)?;
         let mut inside = self.inside(&changed)?;
         let (mut next_before, mut next_inside) = (0, 0);
         for change in changed {
-            let formers = match &change.former {
+            let previous_members = match &change.former {
                 Some(Former::Plain(_)) if change.is_comparison() => {
                     next_before += 1;
-                    formers_of(&before, next_before - 1)
+                    previous_members_of(&before, next_before - 1)
                 }
                 Some(Former::Memberships(held)) if change.is_comparison() => {
-                    formers_held(held, objects)
+                    held_previous_members(held, objects)
                 }
                 _ => Vec::new(),
             };
@@ -101,7 +101,7 @@ impl Driver {
                 let rows = inside.outcomes.get(range).unwrap_or(&[]).iter().map(row);
                 let rows = rows.map(|row| (row.object, row));
                 let position_of = |row: FixRow| (row.x, row.y);
-                let transferred = transfer_members(set, &now, &formers, rows, position_of);
+                let transferred = transfer_members(set, &now, &previous_members, rows, position_of);
                 let number = (!change.is_plain).then(|| queries.insert(change.region, set.clone()));
                 for (_, row, state, event) in transferred {
                     if let Some(number) = number {
@@ -125,7 +125,7 @@ impl Driver {
     }
 
     /// The members before the cycle of queries that the device evaluated.
-    fn plain_formers(&mut self, changed: &[ChangedQuery]) -> Result<Members, EngineError> {
+    fn plain_previous_members(&mut self, changed: &[ChangedQuery]) -> Result<Members, EngineError> {
         let mut of = Vec::new();
         let mut wanted = Wanted::Outcomes;
         for change in changed.iter().filter(|change| change.is_comparison()) {
@@ -162,7 +162,7 @@ fn with_fixes(change: &ChangedQuery, driver: &Driver) -> bool {
 }
 
 /// Members of a plain query before the cycle, ascending.
-fn formers_of(before: &Members, query: usize) -> Vec<FormerMember<FixRow>> {
+fn previous_members_of(before: &Members, query: usize) -> Vec<FormerMember<FixRow>> {
     let former = |at: usize| {
         let observation = observation_of(before.outcomes.get(at)?)?;
         let inside_at = before.records.get(at).map_or((0, 0), |record| (record.x, record.y));
@@ -173,7 +173,7 @@ fn formers_of(before: &Members, query: usize) -> Vec<FormerMember<FixRow>> {
 }
 
 /// Members among the memberships before the cycle, ascending.
-fn formers_held(
+fn held_previous_members(
     held: &[(FixRow, MembershipState)],
     objects: &[ObservedObject],
 ) -> Vec<FormerMember<FixRow>> {
@@ -185,9 +185,9 @@ fn formers_held(
         let (object, source) = (row.object, *observation.row());
         Some(FormerMember { object, source, inside_at, observation })
     };
-    let mut formers: Vec<_> = held.iter().filter_map(former).collect();
-    formers.sort_unstable_by_key(|former| former.object);
-    formers
+    let mut previous_members: Vec<_> = held.iter().filter_map(former).collect();
+    previous_members.sort_unstable_by_key(|former| former.object);
+    previous_members
 }
 
 /// All members of a host's query.

@@ -115,7 +115,7 @@ fn evaluate_one(
     number: u32,
 ) -> Option<Evaluated> {
     let of = &queries.get(number).subscription;
-    if of.judging == EvaluationMode::Cycle {
+    if of.evaluation_mode == EvaluationMode::Cycle {
         object.changed()?;
     }
     let held = queries.of_object(object.object).find(|entry| entry.query == number);

@@ -151,7 +151,7 @@ fn device_query(subscription: &Subscription, shapes: &mut Shapes) -> DeviceQuery
     } else {
         flags |= QUERY_STATEFUL;
     }
-    if subscription.judging != EvaluationMode::Cycle {
+    if subscription.evaluation_mode != EvaluationMode::Cycle {
         flags |= QUERY_STEPPED;
     }
     let filter = subscription.filter.as_deref();

@@ -56,7 +56,7 @@ pub(crate) struct Subscriptions {
 
 /// The first part of a cycle's events.
 #[derive(Debug, Default)]
-pub(crate) struct Begun {
+pub(crate) struct EventPass {
     changed: Vec<ChangedQuery>,
     /// The host had queries before the cycle, so it evaluates the objects near them.
     has_host: bool,
@@ -288,13 +288,13 @@ impl Driver {
     pub(in crate::pipeline) fn begin_events(
         &mut self,
         staged: &mut Staged,
-    ) -> Result<Begun, EngineError> {
+    ) -> Result<EventPass, EngineError> {
         let changes = std::mem::take(&mut staged.changes);
         let has_steps = self.subscriptions.host.has_every_fix();
         let steps = has_steps.then(|| self.arguments(staged));
         let (kernels, subscriptions) = (self.gpu.kernels.clone(), &mut self.subscriptions);
         let (gathers, host) = (subscriptions.gathers, &subscriptions.host);
-        let mut begun = Begun { has_host: !host.is_empty(), steps, ..Begun::default() };
+        let mut begun = EventPass { has_host: !host.is_empty(), steps, ..EventPass::default() };
         if gathers || !changes.is_empty() {
             begun.began = self.timeline.begin(&subscriptions.stream)?;
         }
@@ -326,7 +326,7 @@ impl Driver {
     pub(in crate::pipeline) fn finish_events(
         &mut self,
         staged: &Staged,
-        mut begun: Begun,
+        mut begun: EventPass,
     ) -> Result<Events, EngineError> {
         let began = begun.began.take();
         if begun.scene.is_none() && begun.changed.is_empty() && !begun.has_host {
@@ -360,7 +360,7 @@ impl Driver {
     fn host_events(
         &mut self,
         staged: &Staged,
-        begun: &mut Begun,
+        begun: &mut EventPass,
     ) -> Result<Result<Vec<HostEvents>, EngineError>, EngineError> {
         let subscriptions = &mut self.subscriptions;
         let kernels = (&*self.gpu.kernels, &*subscriptions.stream);
@@ -407,7 +407,7 @@ impl Driver {
     /// The events of the device and the host, within the limit of the cycle.
     fn all_events(
         &mut self,
-        begun: Begun,
+        begun: EventPass,
         host: Result<Vec<HostEvents>, EngineError>,
     ) -> Result<Events, EngineError> {
         let host = host?;

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use shoal_gpu::{DeviceRuns, Gpu, Worth};
+use shoal_gpu::{DeviceRuns, Gpu, OffloadThresholds};
 
 use crate::world::{Shape, Step, World};
 
 /// Every run is loaded.
-const ALL: Worth = Worth { rows_min: 1, questions_min: 1, tiles_min: 1, objects_min: 1 };
+const ALL: OffloadThresholds =
+    OffloadThresholds { rows_min: 1, questions_min: 1, tiles_min: 1, objects_min: 1 };
 
 fn runs(budget_bytes: u64, faults: &Arc<AtomicUsize>) -> Arc<DeviceRuns> {
     let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));

@@ -241,7 +241,7 @@ impl Generator {
             let age_max_ms = filter.age_max_ms.map(|age_ms| age_ms / 4);
             subscription.filter = Filter { age_max_ms, ..filter }.boxed();
         }
-        subscription.judging = *self.random.pick(&[
+        subscription.evaluation_mode = *self.random.pick(&[
             EvaluationMode::Cycle,
             EvaluationMode::EveryFix,
             EvaluationMode::Crossing,

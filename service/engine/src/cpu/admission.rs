@@ -9,21 +9,25 @@ use std::collections::HashSet;
 use super::dispatch::Lane;
 use super::parallel;
 use super::shard::{GROUP, SHARDS, Shard};
-use crate::layout::{CANDIDATE_EXISTED, CANDIDATE_REMOVAL, Candidate};
+use crate::layout::{ADMISSION_EXISTED, ADMISSION_REMOVAL, AdmissionRequest};
 
-/// All candidates of the cycle, ascending by arrival; `size` is the number of routed rows.
-pub(super) fn candidates(shards: &[Shard], lanes: &[Lane], size: usize) -> Vec<Candidate> {
+/// All admission requests of the cycle, ascending by arrival; `size` is the number of routed rows.
+pub(super) fn admission_requests(
+    shards: &[Shard],
+    lanes: &[Lane],
+    size: usize,
+) -> Vec<AdmissionRequest> {
     let mut found = vec![Vec::new(); SHARDS];
     parallel::for_each_mut(&mut found, size, |number, found| {
         list(&shards[number], lanes, number, found);
     });
-    let mut candidates = found.concat();
-    parallel::sort(&mut candidates, |candidate| candidate.arrival);
-    candidates
+    let mut admission_requests = found.concat();
+    parallel::sort(&mut admission_requests, |it| it.arrival);
+    admission_requests
 }
 
-/// Lists the candidates of shard `number`: removals, and rows whose object may not exist.
-fn list(shard: &Shard, lanes: &[Lane], number: usize, found: &mut Vec<Candidate>) {
+/// Lists the admission requests of shard `number`: removals, and rows whose object may not exist.
+fn list(shard: &Shard, lanes: &[Lane], number: usize, found: &mut Vec<AdmissionRequest>) {
     let rows = lanes.iter().flat_map(|lane| &lane.routed[number]);
     let removed: HashSet<u64> = rows.filter(|row| row.is_removal()).map(|row| row.object).collect();
     let mut is_cleared = false;
@@ -36,11 +40,11 @@ fn list(shard: &Shard, lanes: &[Lane], number: usize, found: &mut Vec<Candidate>
                 if existed && !is_cleared && !removed.contains(&row.object) {
                     continue;
                 }
-                let mut flags = if existed { CANDIDATE_EXISTED } else { 0 };
+                let mut flags = if existed { ADMISSION_EXISTED } else { 0 };
                 if row.is_removal() {
-                    flags |= CANDIDATE_REMOVAL;
+                    flags |= ADMISSION_REMOVAL;
                 }
-                found.push(Candidate { object: row.object, arrival: row.arrival(), flags });
+                found.push(AdmissionRequest { object: row.object, arrival: row.arrival(), flags });
             }
         }
     }

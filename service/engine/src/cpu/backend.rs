@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use shoal_codec::FixColumns;
 
-use super::admission::candidates;
+use super::admission::admission_requests;
 use super::band::Band;
 use super::dispatch::{Dispatch, Router};
 use super::export::Export;
@@ -130,10 +130,10 @@ impl CpuBackend {
             (self.dispatch.rows(), self.objects(), self.options.objects_max);
         if admission::may_exceed(objects, rows as u64, objects_max) {
             let lanes = self.dispatch.lanes();
-            let candidates = candidates(&self.shards, lanes, rows);
+            let admission_requests = admission_requests(&self.shards, lanes, rows);
             let cleared = lanes.iter().filter(|lane| lane.clear.is_some());
             let clears: Vec<u32> = cleared.map(|lane| lane.first_arrival).collect();
-            let refused = admission::refused(objects, objects_max, &clears, &candidates);
+            let refused = admission::refused(objects, objects_max, &clears, &admission_requests);
             self.dispatch.refuse(&refused);
         }
     }

@@ -48,18 +48,18 @@ pub(super) struct ChangeEvaluation<'a> {
     queries: &'a QueryTable,
     now: CycleTime<'a>,
     /// Query, shard and motion of members before the cycle, by query.
-    formers: Vec<(u32, u32, u32)>,
+    previous_members: Vec<(u32, u32, u32)>,
 }
 
 impl<'a> ChangeEvaluation<'a> {
     pub(super) fn new(view: View<'a>, queries: &'a QueryTable, now: CycleTime<'a>) -> Self {
-        let mut formers = Vec::new();
+        let mut previous_members = Vec::new();
         for (shard, number) in view.shards.iter().zip(0..) {
             let former = shard.events.former.iter();
-            formers.extend(former.map(|(query, motion)| (*query, number, *motion)));
+            previous_members.extend(former.map(|(query, motion)| (*query, number, *motion)));
         }
-        formers.sort_unstable();
-        Self { view, queries, now, formers }
+        previous_members.sort_unstable();
+        Self { view, queries, now, previous_members }
     }
 
     /// The effect of one change.
@@ -147,10 +147,11 @@ impl<'a> ChangeEvaluation<'a> {
     }
 
     /// The members of a changed query before the cycle, by object.
-    fn formers(&self, number: u32) -> Vec<FormerMember<u32>> {
-        let first = self.formers.partition_point(|(query, ..)| *query < number);
-        let listed = self.formers[first..].iter().take_while(|(query, ..)| *query == number);
-        let mut formers: Vec<_> = listed
+    fn previous_members(&self, number: u32) -> Vec<FormerMember<u32>> {
+        let first = self.previous_members.partition_point(|(query, ..)| *query < number);
+        let listed =
+            self.previous_members[first..].iter().take_while(|(query, ..)| *query == number);
+        let mut previous_members: Vec<_> = listed
             .map(|(_, at, motion)| {
                 let shard = &self.view.shards[*at as usize];
                 let motion = &shard.events.motions[*motion as usize];
@@ -165,18 +166,22 @@ impl<'a> ChangeEvaluation<'a> {
                 let record = self.view.record(slot);
                 let MembershipState::Member { inside_at, .. } = state else { continue };
                 if record.object != NO_OBJECT {
-                    formers.push(self.former(slot, inside_at, record.touched != UNTOUCHED));
+                    previous_members.push(self.former(
+                        slot,
+                        inside_at,
+                        record.touched != UNTOUCHED,
+                    ));
                 }
             }
         } else {
             for (_, slot) in self.inside(&query.subscription) {
                 if self.view.record(slot).touched == UNTOUCHED {
-                    formers.push(self.former(slot, self.position(slot), false));
+                    previous_members.push(self.former(slot, self.position(slot), false));
                 }
             }
         }
-        sort(&mut formers, |former| former.object);
-        formers
+        sort(&mut previous_members, |former| former.object);
+        previous_members
     }
 
     fn former(&self, slot: u32, inside_at: (i32, i32), is_written: bool) -> FormerMember<u32> {
@@ -191,9 +196,9 @@ impl<'a> ChangeEvaluation<'a> {
         old: u32,
         new: &Subscription,
     ) -> (Vec<ChangeEvent>, Vec<(u32, MembershipState)>) {
-        let (formers, inside) = (self.formers(old), self.inside(new));
+        let (previous_members, inside) = (self.previous_members(old), self.inside(new));
         let position_of = |slot| self.position(slot);
-        let transferred = transfer_members(new, &self.now, &formers, inside, position_of);
+        let transferred = transfer_members(new, &self.now, &previous_members, inside, position_of);
         let (mut events, mut states) = (Vec::new(), Vec::new());
         for (object, slot, state, event) in transferred {
             states.extend(state.map(|state| (slot, state)));

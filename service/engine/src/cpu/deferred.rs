@@ -270,8 +270,8 @@ impl View<'_> {
         test.passes(shard, slot, &shard.records[slot])
     }
 
-    /// What `each` makes of everything that passes a test, or its number if that exceeds `most`:
-    /// once it does, shards are only counted.
+    /// Maps the records that match; returns only their count beyond `most`, after which shards are only
+    /// counted.
     fn collect_up_to<T: Send>(
         &self,
         test: &RegionTest<'_>,
@@ -296,8 +296,7 @@ impl View<'_> {
         if found > most { Err(found) } else { Ok(lists) }
     }
 
-    /// What `each` makes of everything that passes a test, by record and object. The region's slots
-    /// are these, or any.
+    /// Maps the records that match, among `slots` if they are given.
     fn collect<T: Send>(
         &self,
         test: &RegionTest<'_>,
@@ -352,7 +351,7 @@ fn bound(lists: &[Vec<u64>], total: usize, wanted: usize) -> Option<u64> {
     (lists.par_iter().map(below).sum::<usize>() >= wanted).then_some(bound)
 }
 
-/// What `each` makes of everything in a shard that passes a test.
+/// Maps the matching records of a shard.
 fn collect_shard<T>(
     shard: &Shard,
     test: &RegionTest<'_>,

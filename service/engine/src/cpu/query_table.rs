@@ -191,13 +191,13 @@ impl QueryTable {
     pub(super) fn insert(&mut self, id: RegionId, subscription: Box<Subscription>) -> u32 {
         let number = self.queries.insert(id, subscription);
         let query = self.queries.get(number);
-        let Subscription { region, filter, judging, wanted, .. } = &*query.subscription;
+        let Subscription { region, filter, evaluation_mode, wanted, .. } = &*query.subscription;
         let head = QueryHead {
             shape: Shape::of(region),
             wanted: *wanted,
             has_filter: filter.is_some(),
             class: query.class,
-            mode: *judging,
+            mode: *evaluation_mode,
             role: Role::Active,
         };
         if query.class == Class::Plain {

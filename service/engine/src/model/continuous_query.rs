@@ -218,7 +218,7 @@ impl ContinuousQuery {
         let objects: BTreeSet<u64> = modified.keys().chain(self.states.keys()).copied().collect();
         for object in objects {
             match modified.get(&object) {
-                Some(change) if self.subscription.judging != EvaluationMode::Cycle => {
+                Some(change) if self.subscription.evaluation_mode != EvaluationMode::Cycle => {
                     self.steps(now, object, change, &mut events);
                 }
                 change => {
@@ -283,9 +283,9 @@ impl ContinuousQuery {
     ) {
         let was_member = self.is_member(object);
         self.observe(now, object, Observation::Live(row, true), events);
-        let Subscription { region, judging, .. } = &*self.subscription;
+        let Subscription { region, evaluation_mode, .. } = &*self.subscription;
         if let Some(before) = before
-            && *judging == EvaluationMode::Crossing
+            && *evaluation_mode == EvaluationMode::Crossing
             && !was_member
             && !self.is_member(object)
             && !region.contains(before.x, before.y)

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::layout::{CANDIDATE_EXISTED, CANDIDATE_REMOVAL, Candidate};
+use crate::layout::{ADMISSION_EXISTED, ADMISSION_REMOVAL, AdmissionRequest};
 
 /// Whether a cycle with this number of rows may exceed the limit.
 #[must_use]
@@ -17,7 +17,7 @@ pub fn may_exceed(objects: u64, rows: u64, objects_max: u64) -> bool {
 /// The arrivals of the rows that the limit refuses, ascending; `objects` exist at the start of the
 /// cycle.
 ///
-/// `candidates` ascend by arrival and hold every removal and every valid row. Rows of an object
+/// `admission_requests` ascend by arrival and hold every removal and every valid row. Rows of an object
 /// that existed at the start may be omitted, up to the first clear, if the cycle does not remove
 /// the object. `clears` holds the arrivals before which a clear acts.
 #[must_use]
@@ -25,24 +25,24 @@ pub fn refused(
     objects: u64,
     objects_max: u64,
     clears: &[u32],
-    candidates: &[Candidate],
+    admission_requests: &[AdmissionRequest],
 ) -> Vec<u32> {
-    debug_assert!(candidates.is_sorted_by_key(|candidate| candidate.arrival));
+    debug_assert!(admission_requests.is_sorted_by_key(|it| it.arrival));
     let mut refused = Vec::new();
     let mut alive = objects;
     // Objects whose existence differs from that at the start, or after the last clear.
     let mut changed: HashMap<u64, bool> = HashMap::new();
     let mut is_cleared = false;
     let mut clears = clears.iter().peekable();
-    for Candidate { object, arrival, flags } in candidates {
+    for AdmissionRequest { object, arrival, flags } in admission_requests {
         while clears.next_if(|clear| *clear <= arrival).is_some() {
             changed.clear();
             is_cleared = true;
             alive = 0;
         }
-        let existed = flags & CANDIDATE_EXISTED != 0 && !is_cleared;
+        let existed = flags & ADMISSION_EXISTED != 0 && !is_cleared;
         let exists = changed.get(object).copied().unwrap_or(existed);
-        let is_removal = flags & CANDIDATE_REMOVAL != 0;
+        let is_removal = flags & ADMISSION_REMOVAL != 0;
         if exists == is_removal {
             if is_removal {
                 alive -= 1;
@@ -63,18 +63,19 @@ mod tests {
     use super::*;
 
     const NEW: u32 = 0;
-    const OLD: u32 = CANDIDATE_EXISTED;
-    const REMOVED: u32 = CANDIDATE_REMOVAL;
+    const OLD: u32 = ADMISSION_EXISTED;
+    const REMOVED: u32 = ADMISSION_REMOVAL;
 
     /// Candidates of these objects and flags, one an arrival.
     fn walk(objects: u64, objects_max: u64, clears: &[u32], acts: &[(u64, u32)]) -> Vec<u32> {
-        let candidate = |(arrival, (object, flags)): (u32, &(u64, u32))| Candidate {
+        let admission_request = |(arrival, (object, flags)): (u32, &(u64, u32))| AdmissionRequest {
             object: *object,
             arrival,
             flags: *flags,
         };
-        let candidates: Vec<Candidate> = (0..).zip(acts).map(candidate).collect();
-        refused(objects, objects_max, clears, &candidates)
+        let admission_requests: Vec<AdmissionRequest> =
+            (0..).zip(acts).map(admission_request).collect();
+        refused(objects, objects_max, clears, &admission_requests)
     }
 
     #[test]

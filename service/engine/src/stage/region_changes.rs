@@ -117,7 +117,7 @@ pub type Transferred<S> = (u64, S, Option<MembershipState>, Option<EventKind>);
 pub fn transfer_members<S: Copy>(
     of: &Subscription,
     now: &CycleTime<'_>,
-    formers: &[FormerMember<S>],
+    previous_members: &[FormerMember<S>],
     inside: impl IntoIterator<Item = (u64, S)>,
     position_of: impl Fn(S) -> (i32, i32),
 ) -> Vec<Transferred<S>> {
@@ -126,18 +126,18 @@ pub fn transfer_members<S: Copy>(
             transfer_member(of, now, former.inside_at, &former.observation);
         (former.object, former.source, state, event)
     };
-    let mut result = Vec::with_capacity(formers.len());
-    let mut formers = formers.iter().peekable();
+    let mut result = Vec::with_capacity(previous_members.len());
+    let mut previous_members = previous_members.iter().peekable();
     for (object, source) in inside {
-        while let Some(former) = formers.next_if(|former| former.object < object) {
+        while let Some(former) = previous_members.next_if(|former| former.object < object) {
             result.push(transferred(former));
         }
-        if formers.peek().is_none_or(|former| former.object != object) {
+        if previous_members.peek().is_none_or(|former| former.object != object) {
             let state = MembershipState::member(now.clock_ms, position_of(source));
             result.push((object, source, Some(state), Some(EventKind::Enter)));
         }
     }
-    result.extend(formers.map(transferred));
+    result.extend(previous_members.map(transferred));
     result
 }
 

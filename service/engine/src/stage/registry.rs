@@ -136,11 +136,11 @@ impl ContinuousQueries {
         if class != Class::Plain {
             self.objectwise.insert(number, &subscription.region);
         }
-        if subscription.judging == EvaluationMode::Crossing {
+        if subscription.evaluation_mode == EvaluationMode::Crossing {
             self.crossing.insert(number, &subscription.region);
         }
         self.stateful += usize::from(class == Class::Stateful);
-        self.every_fix += usize::from(subscription.judging != EvaluationMode::Cycle);
+        self.every_fix += usize::from(subscription.evaluation_mode != EvaluationMode::Cycle);
         self.filtered += usize::from(subscription.filter.is_some());
         self.subscription_bytes += bytes_of(&subscription);
         self.numbers.insert(id, number);
@@ -156,11 +156,11 @@ impl ContinuousQueries {
         if *class != Class::Plain {
             self.objectwise.remove(number, &subscription.region);
         }
-        if subscription.judging == EvaluationMode::Crossing {
+        if subscription.evaluation_mode == EvaluationMode::Crossing {
             self.crossing.remove(number, &subscription.region);
         }
         self.stateful -= usize::from(*class == Class::Stateful);
-        self.every_fix -= usize::from(subscription.judging != EvaluationMode::Cycle);
+        self.every_fix -= usize::from(subscription.evaluation_mode != EvaluationMode::Cycle);
         self.filtered -= usize::from(subscription.filter.is_some());
         self.subscription_bytes -= bytes_of(subscription);
         self.free.push(number);

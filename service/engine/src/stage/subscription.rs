@@ -27,7 +27,7 @@ impl Class {
     pub fn of(subscription: &Subscription) -> Self {
         let is_stateful =
             subscription.depends_on_clock() || subscription.hysteresis_rank_max.is_some();
-        match subscription.judging {
+        match subscription.evaluation_mode {
             _ if is_stateful => Self::Stateful,
             EvaluationMode::Cycle => Self::Plain,
             EvaluationMode::EveryFix | EvaluationMode::Crossing => Self::Stepped,
@@ -315,7 +315,7 @@ fn is_crossing(of: &Subscription, now: &CycleTime<'_>, step: &Step, is_member: b
     let (Some(before), Observation::Live { row, .. }) = (step.before, &step.observation) else {
         return false;
     };
-    of.judging == EvaluationMode::Crossing
+    of.evaluation_mode == EvaluationMode::Crossing
         && !is_member
         && !of.region.contains(before.x, before.y)
         && !of.region.contains(row.x, row.y)
@@ -335,7 +335,7 @@ pub fn evaluate(
     steps: &[Step],
     mut emit: impl FnMut(EventKind, &FixRow),
 ) -> Option<MembershipState> {
-    if of.judging == EvaluationMode::Cycle {
+    if of.evaluation_mode == EvaluationMode::Cycle {
         if let Some(observation) = observation {
             let (after, event) = transition(of, now, state, observation);
             event.into_iter().for_each(|kind| emit(kind, observation.row()));

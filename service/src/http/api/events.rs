@@ -68,7 +68,7 @@ pub(super) enum Data {
         #[serde(skip_serializing_if = "Option::is_none")]
         coalesced_from_epoch: Option<u64>,
         /// The regions.
-        regions: Vec<Happened>,
+        regions: Vec<RegionEvents>,
     },
     /// `event: progress`. Nothing happened up to this epoch.
     Progress {
@@ -126,7 +126,7 @@ pub(super) struct Members {
 
 /// Events of a region.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Happened {
+pub(super) struct RegionEvents {
     /// The region.
     region_id: String,
     /// The events.
@@ -188,7 +188,7 @@ fn event(message: v1::SubscribeResponse) -> Option<(&'static str, Data)> {
                 let rows = object_rows(of.objects, of.fixes, clock_ms);
                 let events =
                     kinds.into_iter().zip(rows).map(|(event, row)| EventRow { event, row });
-                Happened { region_id: of.region_id.to_string(), events: events.collect() }
+                RegionEvents { region_id: of.region_id.to_string(), events: events.collect() }
             });
             let coalesced_from_epoch = Some(coalesced_from_epoch).filter(|epoch| *epoch > 0);
             let (at, regions) = (at(epoch, clock_ms), regions.collect());

@@ -92,7 +92,7 @@ impl ReportJson {
         self.rows.late += rows.late;
         self.rows.expired += rows.expired;
         self.rows.refused += rows.refused;
-        let room = crate::limits::REFUSED_ROWS_TOLD_MAX - self.refused_rows.len();
+        let room = crate::limits::REFUSED_ROWS_REPORTED_MAX - self.refused_rows.len();
         self.refused_rows.extend(ack.refused_rows.iter().take(room).map(|row| RefusedJson {
             row: row_of(row),
             field: row.field.clone(),

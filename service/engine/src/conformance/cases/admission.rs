@@ -312,10 +312,10 @@ pub fn many_rows_meet_the_limit(make: Make) {
 pub fn a_refused_row_has_no_events(make: Make) {
     let mut trial = limited(make, 2);
     let region = rectangle(0.0, 0.0, 100.0, 100.0);
-    for (number, judging) in
+    for (number, evaluation_mode) in
         [(1, EvaluationMode::Cycle), (2, EvaluationMode::EveryFix), (3, EvaluationMode::Crossing)]
     {
-        let subscription = Subscription { judging, ..Subscription::new(region.clone()) };
+        let subscription = Subscription { evaluation_mode, ..Subscription::new(region.clone()) };
         trial.change(set(number, &subscription, false));
     }
     trial.send_one(fixes(&[fix(1, 0, 500, 500), fix(2, 0, 500, 500)]));

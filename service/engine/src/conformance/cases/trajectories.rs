@@ -12,7 +12,8 @@ fn kinds(events: &EventSet, region: u64) -> Vec<EventKind> {
 /// A pass through a region within one cycle is reported step by step, in the order of time.
 pub fn a_pass_within_one_cycle_is_reported(make: Make) {
     let mut trial = Trial::planar(make);
-    let every = Subscription { judging: EvaluationMode::EveryFix, with_fixes: true, ..square() };
+    let every =
+        Subscription { evaluation_mode: EvaluationMode::EveryFix, with_fixes: true, ..square() };
     trial.change(set(1, &every, false));
     trial.change(set(2, &square(), false));
     trial.events(Vec::new());
@@ -47,7 +48,8 @@ pub fn a_pass_within_one_cycle_is_reported(make: Make) {
 pub fn lives_are_judged_one_after_the_other(make: Make) {
     let options = EngineOptions { ttl_ms: Some(1_000), ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options, "lives");
-    let every = Subscription { judging: EvaluationMode::EveryFix, with_fixes: true, ..square() };
+    let every =
+        Subscription { evaluation_mode: EvaluationMode::EveryFix, with_fixes: true, ..square() };
     trial.change(set(1, &every, false));
     trial.change(set(2, &square(), false));
     trial.events(vec![fixes(&[fix(1, 100, 150, 150)])]);
@@ -84,10 +86,14 @@ pub fn trajectories_cut_regions(make: Make) {
     let ring = vec![(100.0, 100.0), (200.0, 100.0), (150.0, 200.0)];
     let triangle = polygon(&ring);
     for (number, region) in (1..).zip([square().region, circle, triangle]) {
-        let judging = EvaluationMode::Crossing;
-        trial.change(set(number, &Subscription { judging, ..Subscription::new(region) }, false));
+        let evaluation_mode = EvaluationMode::Crossing;
+        trial.change(set(
+            number,
+            &Subscription { evaluation_mode, ..Subscription::new(region) },
+            false,
+        ));
     }
-    let every = Subscription { judging: EvaluationMode::EveryFix, ..square() };
+    let every = Subscription { evaluation_mode: EvaluationMode::EveryFix, ..square() };
     trial.change(set(4, &every, false));
     trial.events(vec![fixes(&[fix(1, 0, 0, 150), fix(2, 0, 99, 190), fix(3, 0, 0, 0)])]);
     let rows = [fix(1, 10, 300, 150), fix(2, 10, 110, 201), fix(3, 10, 300, 99)];
@@ -111,9 +117,13 @@ pub fn crosses_are_filtered(make: Make) {
     let options = EngineOptions { clock: Clock::System, ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options, "crosses");
     let filter = Filter { state_mask: 1, age_max_ms: Some(10_000), ..Filter::default() };
-    let judging = EvaluationMode::Crossing;
-    trial.change(set(1, &Subscription { filter: filter.boxed(), judging, ..square() }, false));
-    let held = Subscription { hysteresis_rank_max: Some(80 * 80), judging, ..square() };
+    let evaluation_mode = EvaluationMode::Crossing;
+    trial.change(set(
+        1,
+        &Subscription { filter: filter.boxed(), evaluation_mode, ..square() },
+        false,
+    ));
+    let held = Subscription { hysteresis_rank_max: Some(80 * 80), evaluation_mode, ..square() };
     trial.change(set(2, &held, false));
     let state = |mut row: FixRow| {
         row.state = 1;
@@ -147,8 +157,8 @@ pub fn trajectories_cross_the_antimeridian(make: Make) {
     ];
     for (number, region) in (1..).zip(regions) {
         let subscription = Subscription::new(region.expect("a region"));
-        let judging = EvaluationMode::Crossing;
-        trial.change(set(number, &Subscription { judging, ..subscription }, true));
+        let evaluation_mode = EvaluationMode::Crossing;
+        trial.change(set(number, &Subscription { evaluation_mode, ..subscription }, true));
     }
     let (east, west, quarter) = (1_790_000_000, -1_790_000_000, 900_000_000);
     let rows = [fix(1, 0, east, 1_000), fix(2, 0, -quarter, 0), fix(3, 0, east, 890_000_000)];
