@@ -1,4 +1,4 @@
-//! The choice of the engine that runs the fleets, the only file that names backends.
+//! The choice of the engine that runs the fleets: of the server the only file that names backends.
 //!
 //! An engine that is not available is an error with its reason, never replaced silently; `auto`
 //! selects one.

@@ -1,7 +1,9 @@
 //! The server around the engine; its command line is the package `shoal-cli`.
 //!
-//! `server` starts and stops everything, `rpc` has one file per call, `fleet` one engine thread per
-//! fleet with its queues. Everything from the wire is validated here, once; the engine sees quanta.
+//! `server` starts and stops everything, `rpc` serves the calls, `fleet` has one engine thread per
+//! fleet with its queues, `persistence` keeps cycles, `cycle` is what both use. Everything from the
+//! wire is validated here, once; the engine sees quanta. The command line uses `json`, `timestamp`,
+//! `fleet_space` and `line_queue` too.
 
 pub mod access;
 mod address_places;

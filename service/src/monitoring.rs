@@ -108,11 +108,12 @@ async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
 
 /// What the gauges of a fleet show; zeros for a log, copies and a history that it does not have.
 fn reading(fleet: &Fleet) -> FleetReading {
-    let (view, depth, subscriptions) = (fleet.view(), fleet.depth(), fleet.subscriptions());
-    let log = fleet.log().map(|log| log.depth()).unwrap_or_default();
+    // What lags behind is read first.
+    let (staleness, view) = (fleet.staleness(), fleet.view());
+    let (depth, subscriptions) = (fleet.depth(), fleet.subscriptions());
     let followers = fleet.log().map(|log| log.followers().connected()).unwrap_or_default();
     let slowest = followers.iter().map(|(_, epoch)| *epoch).min();
-    let staleness = fleet.staleness();
+    let log = fleet.log().map(|log| log.depth()).unwrap_or_default();
     let history = fleet.history_reading().unwrap_or_default();
     FleetReading {
         objects: view.objects,

@@ -4,8 +4,8 @@
 #pragma once
 #include "primitives/warp.cuh"
 
-// First number in [low, high) for which `holds` is false, or `high`; it is true for all before. `low` if
-// the range is empty.
+// The first number in [low, high) for which `holds` is false, else `high`. `holds` must be true before
+// that number and false from it on. `low` if the range is empty.
 template <class Holds>
 __device__ __forceinline__ u32 partition_point(u32 low, u32 high, Holds holds) {
     while (low < high) {

@@ -185,8 +185,8 @@ impl<T> Drop for PinnedBuffer<T> {
     }
 }
 
-/// Host memory that a copy to the device reads. Only this file makes one of page-locked memory, and
-/// checks its range.
+/// Host memory that a copy to the device reads. Private, so that only [`PinnedBuffer::part`] makes one
+/// of page-locked memory, after it has checked the range.
 pub(crate) struct CopySource<'a, T>(Source<'a, T>);
 
 enum Source<'a, T> {
@@ -196,8 +196,8 @@ enum Source<'a, T> {
     Pinned(&'a PinnedBuffer<T>, Range<usize>),
 }
 
-/// Host memory that a copy from the device writes. Only this file makes one of page-locked memory, and
-/// checks its length.
+/// Host memory that a copy from the device writes. Private, so that only [`PinnedBuffer::first`] makes
+/// one of page-locked memory, after it has checked the length.
 pub(crate) struct CopyTarget<'a, T>(Target<'a, T>);
 
 enum Target<'a, T> {
@@ -278,7 +278,7 @@ impl<T: Plain> CopySource<'_, T> {
 }
 
 impl<T: Plain> CopyTarget<'_, T> {
-    /// Of no value.
+    /// A target of zero values.
     pub(crate) fn empty() -> Self {
         Self(Target::Ordinary(&mut []))
     }

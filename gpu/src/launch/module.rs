@@ -31,7 +31,7 @@ pub(super) const WARP: u64 = 32;
 /// Blocks of a cluster that every device with clusters supports.
 const CLUSTER_BLOCKS_MAX: u32 = 8;
 
-/// More than any kernel has parameters.
+/// Parameters of a kernel at most.
 const PARAMETERS_MAX: usize = 16;
 
 /// Shared memory of a multiprocessor that a block may use.
@@ -141,7 +141,7 @@ pub(super) struct Kernel {
     function: CudaFunction,
     block_threads: u32,
     pub(super) dynamic_shared_bytes: u32,
-    /// Bytes of its parameters as compiled, once it was launched.
+    /// Size of each parameter as compiled; known after the first launch.
     parameter_bytes: OnceLock<Vec<usize>>,
 }
 
@@ -158,15 +158,12 @@ impl Kernel {
         Ok(Self { function, block_threads, dynamic_shared_bytes, parameter_bytes })
     }
 
-    /// Where the driver reads the arguments of a launch. A missing one is a null pointer, which ends
-    /// the process.
+    /// Where the driver reads the arguments of a launch.
     ///
     /// # Panics
-    /// If an argument has not the size of its parameter.
+    /// If their number or sizes differ from those of the kernel's parameters.
     fn pointers(&self, arguments: &[Argument<'_>]) -> [*mut c_void; PARAMETERS_MAX] {
-        assert!(arguments.len() < PARAMETERS_MAX, "{} arguments", arguments.len());
-        let of_kernel = || (0..arguments.len()).map(|at| self.bytes_of_parameter(at)).collect();
-        let expected = self.parameter_bytes.get_or_init(of_kernel);
+        let expected = self.parameter_bytes.get_or_init(|| parameter_bytes(&self.function));
         let bytes = arguments.iter().map(|argument| argument.bytes);
         assert!(bytes.eq(expected.iter().copied()), "parameters of {expected:?} bytes");
         let mut pointers = [null_mut(); PARAMETERS_MAX];
@@ -174,21 +171,6 @@ impl Kernel {
             *pointer = argument.value.cast_mut();
         }
         pointers
-    }
-
-    /// Bytes of a parameter.
-    ///
-    /// # Panics
-    /// If the kernel has fewer.
-    fn bytes_of_parameter(&self, place: usize) -> usize {
-        let (mut offset, mut bytes) = (0, 0);
-        // SAFETY: the function is loaded, and the call writes two numbers.
-        let found = unsafe {
-            let function = self.function.cu_function();
-            sys::cuFuncGetParamInfo(function, place, &raw mut offset, &raw mut bytes)
-        };
-        found.result().unwrap_or_else(|error| panic!("parameter {place}: {error}"));
-        bytes
     }
 
     /// Warps of a block.
@@ -231,6 +213,25 @@ impl Kernels {
     }
 }
 
+/// Size of each parameter of a kernel. A question for one behind the last is an error of the driver.
+///
+/// # Panics
+/// If there are more than [`PARAMETERS_MAX`].
+fn parameter_bytes(function: &CudaFunction) -> Vec<usize> {
+    let size = |place: usize| {
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: the function is loaded, and the call writes two numbers.
+        let found = unsafe {
+            let function = function.cu_function();
+            sys::cuFuncGetParamInfo(function, place, &raw mut offset, &raw mut bytes)
+        };
+        found.result().is_ok().then_some(bytes)
+    };
+    let sizes: Vec<usize> = (0..).map_while(size).collect();
+    assert!(sizes.len() <= PARAMETERS_MAX, "a kernel has {} parameters", sizes.len());
+    sizes
+}
+
 /// An argument of a launch: a value of the host that the driver copies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Argument<'a> {
@@ -249,7 +250,7 @@ impl<'a> Argument<'a> {
 /// Launches `threads` threads with the parameters of the kernel, in the order of declaration.
 ///
 /// # Panics
-/// If an argument has not the size of its parameter.
+/// If number or sizes of the arguments differ from those of the parameters.
 pub(super) fn launch(
     kernel: &Kernel,
     stream: &CudaStream,
@@ -266,8 +267,8 @@ pub(super) fn launch(
         limit: u64::from(u32::MAX) * u64::from(kernel.block_threads),
     })?;
     let mut pointers = kernel.pointers(arguments);
-    // SAFETY: each pointer is that of a borrowed value of its parameter's size. What the kernel does
-    // with them concerns only the memory of the device.
+    // SAFETY: there is a pointer for each parameter, to a borrowed value of its size. The typed wrappers
+    // pass buffers as long as the kernel reads and writes.
     unsafe {
         result::launch_kernel(
             kernel.function.cu_function(),

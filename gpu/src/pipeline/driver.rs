@@ -68,7 +68,7 @@ pub(super) struct Now {
 }
 
 impl Status {
-    /// Waits for the dispatch of `cycles` cycles; returns the number of objects and the oldest event time
+    /// Waits for the dispatch of `cycles` cycles, or for the end of the driver; returns the number of objects and the oldest event time
     /// after it.
     pub(crate) fn after(&self, cycles: u64) -> (u64, Option<i64>) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +78,7 @@ impl Status {
         (now.objects, now.oldest_ms)
     }
 
-    /// Waits for the events of `cycles` cycles; returns the next time at which time alone may change a
+    /// Waits for the events of `cycles` cycles, or for the end of the driver; returns the next time at which time alone may change a
     /// membership.
     pub(crate) fn due_after(&self, cycles: u64) -> Option<i64> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,7 +309,7 @@ impl Driver {
         dispatched.synchronize().map_err(fault)?;
         let (report, outcomes) = self.read_report(&staged)?;
         // Before the update: the next cycle waits for it.
-        let begun = self.begin_events(&mut staged)?;
+        let pass = self.begin_events(&mut staged)?;
         let updating = timeline.begin(&self.update)?;
         self.begin_update(&report)?;
         timeline.end((epoch, "update"), updating, &self.update)?;
@@ -322,7 +322,7 @@ impl Driver {
             }
         };
         timeline.end((epoch, "query"), querying, &query)?;
-        let events = self.finish_events(&staged, begun)?;
+        let events = self.finish_events(&staged, pass)?;
         self.status.set(|now| now.reported += 1);
         let queried = Arc::new(query.record_event(None).map_err(fault)?);
         let work = staged.work.take().filter(|_| unanswered.is_none());

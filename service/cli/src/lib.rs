@@ -1,4 +1,4 @@
-//! The command line of the binary `shoal`: one file per command.
+//! The command line of the binary `shoal`: a file for each command, and what commands share.
 //!
 //! Calls to a server go through `shoal-client`; `serve` runs the server of `shoal-service`.
 

@@ -1,5 +1,5 @@
-//! What an engine thread passes on after each cycle, and what a cycle refers to: the contract
-//! between `fleet`, which runs cycles, and `persistence`, which keeps them.
+//! What `fleet`, which runs cycles, and `persistence`, which keeps them, both use: sinks of cycles,
+//! names and properties of fleets, producers, terms, the clock.
 
 mod cycle_sink;
 mod durability;

@@ -1,4 +1,4 @@
-//! The system clock of the service, read nowhere else.
+//! The system clock as fleets read it.
 //!
 //! Tests supply their own. It may step back; a fleet's clock follows it there only over
 //! more than [`crate::limits::CLOCK_AHEAD_MS_MAX`].

@@ -1,8 +1,8 @@
 //! Fleets: the jobs of many callers, and one engine per fleet that runs them in cycles.
 //!
 //! Callers hold a `Fleet`, reserve a place in its `job_queue` and wait for replies.
-//! `cycle_planner` makes cycles of the jobs, `engine_thread` runs them, `cycle_sink` passes them
-//! on. Nothing here knows the wire format.
+//! `cycle_planner` makes cycles of the jobs, `engine_thread` runs them, a `CycleSink` receives
+//! them. Nothing here knows the wire format.
 
 mod copies;
 mod cycle_planner;

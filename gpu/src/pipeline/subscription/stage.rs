@@ -294,47 +294,47 @@ impl Driver {
         let steps = has_steps.then(|| self.arguments(staged));
         let (kernels, subscriptions) = (self.gpu.kernels.clone(), &mut self.subscriptions);
         let (gathers, host) = (subscriptions.gathers, &subscriptions.host);
-        let mut begun = EventPass { has_host: !host.is_empty(), steps, ..EventPass::default() };
+        let mut pass = EventPass { has_host: !host.is_empty(), steps, ..EventPass::default() };
         if gathers || !changes.is_empty() {
-            begun.began = self.timeline.begin(&subscriptions.stream)?;
+            pass.began = self.timeline.begin(&subscriptions.stream)?;
         }
-        if begun.has_host {
+        if pass.has_host {
             // Slots may have been renumbered, and there may be more. Precedes the changes, because
             // the host evaluates the members of a changed query again.
             subscriptions.watch(&kernels, &self.records.index(), self.records.capacity())?;
         }
         if !changes.is_empty() {
-            begun.changed = subscriptions.apply(&kernels, changes, self.epoch)?;
+            pass.changed = subscriptions.apply(&kernels, changes, self.epoch)?;
         }
         let is_written = gathers && subscriptions.found.sorted().2 > 0;
         if is_written && subscriptions.table.len() > 0 {
             let records = (self.records.argument(), self.epoch);
             // Memberships of the host's queries do not follow from the records: none may be missed.
-            let may_lag = !begun.has_host;
-            let host = (begun.has_host, has_steps);
-            begun.scene = match subscriptions.count(&kernels, records, host) {
+            let may_lag = !pass.has_host;
+            let host = (pass.has_host, has_steps);
+            pass.scene = match subscriptions.count(&kernels, records, host) {
                 Err(error) if !may_lag || !matches!(error, EngineError::OutOfMemory { .. }) => {
                     return Err(error);
                 }
                 counted => Some(counted),
             };
         }
-        Ok(begun)
+        Ok(pass)
     }
 
     /// The cycle's events; those of the device may still be copied. Waits for their number.
     pub(in crate::pipeline) fn finish_events(
         &mut self,
         staged: &Staged,
-        mut begun: EventPass,
+        mut pass: EventPass,
     ) -> Result<Events, EngineError> {
-        let began = begun.began.take();
-        if begun.scene.is_none() && begun.changed.is_empty() && !begun.has_host {
+        let began = pass.began.take();
+        if pass.scene.is_none() && pass.changed.is_empty() && !pass.has_host {
             return Ok(Events::Ready(EventSet::default()));
         }
-        let host = self.host_events(staged, &mut begun)?;
+        let host = self.host_events(staged, &mut pass)?;
         self.mark_done()?;
-        let events = match self.all_events(begun, host) {
+        let events = match self.all_events(pass, host) {
             Err(EngineError::OutOfMemory { .. }) => {
                 self.mark_done()?;
                 let regions = self.subscriptions.table.iter();
@@ -360,15 +360,15 @@ impl Driver {
     fn host_events(
         &mut self,
         staged: &Staged,
-        begun: &mut EventPass,
+        pass: &mut EventPass,
     ) -> Result<Result<Vec<HostEvents>, EngineError>, EngineError> {
         let subscriptions = &mut self.subscriptions;
         let kernels = (&*self.gpu.kernels, &*subscriptions.stream);
         let mut objects = Vec::new();
-        if let (Some(Ok(scene)), true) = (&begun.scene, begun.has_host) {
+        if let (Some(Ok(scene)), true) = (&pass.scene, pass.has_host) {
             objects = subscriptions.modified.take(kernels, scene)?;
         }
-        if let Some(cycle) = begun.steps.filter(|_| !objects.is_empty()) {
+        if let Some(cycle) = pass.steps.filter(|_| !objects.is_empty()) {
             let arrived = subscriptions.trajectories.take(kernels, &cycle)?;
             let clears: Vec<u32> = staged.clears.iter().map(|(arrival, _)| *arrival).collect();
             arrivals::fill(&mut objects, &arrived, &clears);
@@ -377,7 +377,7 @@ impl Driver {
         let now = CycleTime::new(&space, self.clock_ms);
         let mut host = std::mem::replace(&mut self.subscriptions.host, HostQueries::new(&space));
         let evaluated = evaluate_all(&mut host, &now, &mut objects);
-        let changed = std::mem::take(&mut begun.changed);
+        let changed = std::mem::take(&mut pass.changed);
         let silent: BTreeSet<RegionId> = changed.iter().map(|change| change.region).collect();
         let has_host = !host.is_empty() || changed.iter().any(|change| !change.is_plain);
         let changed = self.change_queries(changed, &objects, &mut host);
@@ -407,11 +407,11 @@ impl Driver {
     /// The events of the device and the host, within the limit of the cycle.
     fn all_events(
         &mut self,
-        begun: EventPass,
+        pass: EventPass,
         host: Result<Vec<HostEvents>, EngineError>,
     ) -> Result<Events, EngineError> {
         let host = host?;
-        let scene = begun.scene.transpose()?;
+        let scene = pass.scene.transpose()?;
         let stream = self.subscriptions.stream.clone();
         let mut counted = EventCounts::default();
         if let Some(scene) = &scene {

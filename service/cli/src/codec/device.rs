@@ -18,7 +18,7 @@ const DEVICE_TABLE_BYTES_MAX: u64 = 8 << 30;
 #[cfg(feature = "cuda")]
 const DEVICE_DECODE_BYTES_MAX: usize = 256 << 20;
 
-/// The codec of tables on the device.
+/// Opens the codec, with memory of its own.
 ///
 /// # Errors
 /// [`ServiceError::EngineUnavailable`], and those of the device.
@@ -34,6 +34,7 @@ pub(super) fn device_table_codec() -> Result<Box<dyn TableCodec>, ServiceError> 
     Ok(Box::new(CudaTableCodec { encoder, decoder }))
 }
 
+/// As with the feature.
 #[cfg(not(feature = "cuda"))]
 pub(super) fn device_table_codec() -> Result<Box<dyn TableCodec>, ServiceError> {
     let cause = shoal_gpu::Unavailable::NotBuilt.to_string();

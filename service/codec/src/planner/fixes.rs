@@ -28,7 +28,8 @@ impl Planner {
         Self { columns: Column::ALL.map(planner).into(), aim }
     }
 
-    /// Plans the attributes, the columns that a block may lack, with an aim of their own.
+    /// Sets another aim for the attributes (the columns that a block may lack); trees of them are
+    /// weighed by the bytes of a block of that aim.
     #[must_use]
     pub fn with_attributes(mut self, aim: Aim) -> Self {
         for column in Column::ATTRIBUTES {

@@ -35,8 +35,6 @@ pub struct Scan<F> {
     readers: Vec<RunReader>,
     /// For each newer run the rows that it may replace, once they are needed.
     shared: Vec<Option<Arc<SharedRows>>>,
-    /// Tiles of the present piece.
-    piece_tiles: usize,
     /// What remains of the present piece.
     tiles: Range<usize>,
     /// Those of its run that have rows in the window and the bounds of the filter, if a device
@@ -100,7 +98,6 @@ impl<F: RowFilter> Scan<F> {
             pieces,
             readers: Vec::new(),
             shared: Vec::new(),
-            piece_tiles: 0,
             tiles: 0..0,
             found: None,
             flags: Vec::new(),
@@ -139,7 +136,6 @@ impl<F: RowFilter> Scan<F> {
             pieces,
             readers: Vec::new(),
             shared: Vec::new(),
-            piece_tiles: 0,
             tiles: 0..0,
             found: None,
             flags: Vec::new(),
@@ -240,9 +236,7 @@ impl<F: RowFilter> Scan<F> {
             if other.entry().zone.may_share_fixes(zone) {
                 let shared = match &mut self.shared[at] {
                     Some(known) => known,
-                    unknown => {
-                        unknown.insert(shared(reader, other, self.piece_tiles, &self.budget)?)
-                    }
+                    unknown => unknown.insert(shared(reader, other, &self.budget)?),
                 };
                 if shared.meet(&span_rows) {
                     met.push(at);
@@ -299,7 +293,6 @@ impl<F: RowFilter> Scan<F> {
             let readers = files.map(|file| self.version.reader(file));
             self.readers = readers.collect::<Result<_, _>>()?;
             self.shared = vec![None; self.readers.len() - 1];
-            self.piece_tiles = piece.tiles.len();
             self.tiles = piece.tiles;
             self.found = self.ask_device(wanted);
         }
@@ -379,17 +372,18 @@ impl<F: RowFilter> Scan<F> {
     }
 }
 
-/// The rows of a run that a newer one may replace: any where their directories have more tiles than
-/// the piece of the run, as a comparison of short ones costs less than what it spares.
+/// The rows of a run that a newer run may replace. Directories that are long beside the run, as of
+/// objects with few rows, are not compared: then all rows count as such.
 fn shared(
     reader: &RunReader,
     newer: &RunReader,
-    piece_tiles: usize,
     budget: &QueryBudget,
 ) -> Result<Arc<SharedRows>, HistoryError> {
+    const SHARE_MAX: usize = 4;
     let pages = reader.object_pages() + newer.object_pages();
-    // A directory of one page is short.
-    if pages.saturating_sub(2) * TABLE_PAGE_ROWS / TILE_ROWS > piece_tiles {
+    // Without the first page of each, so that short runs are compared.
+    let tiles = pages.saturating_sub(2) * TABLE_PAGE_ROWS / TILE_ROWS;
+    if tiles * SHARE_MAX > reader.entry().tiles() {
         return Ok(Arc::new(SharedRows::Many));
     }
     reader.shared_with(newer, budget)

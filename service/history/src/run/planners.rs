@@ -36,8 +36,8 @@ impl SharedPlanners {
     pub(crate) fn new() -> Self {
         let columns = |count: u64, aim| (0..count).map(move |it| TablePlanner::new(SEED ^ it, aim));
         Self(Arc::new(Mutex::new(Planners {
-            // A filter decodes the attributes of every fix in its range: values of fixed width
-            // take 2 % more bytes in all, and half of the time.
+            // A filter decodes the attributes of every fix in its range: with values of fixed width
+            // runs take 2 % more bytes, and filters half the time.
             fixes: Planner::new(SEED, Aim::Small).with_attributes(Aim::Fast),
             zones: columns(8, Aim::Small).collect(),
             // A look-up decodes a tile of it: no codes of variable length, whose tables take as

@@ -3,7 +3,7 @@
 //! Files are opened for each read, so that the number of open files does not grow with the
 //! history; pages in use are in the cache.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -16,8 +16,9 @@ use super::shared_rows::SharedRows;
 
 const SUFFIX: &str = ".run";
 const DIGITS: usize = 16;
-/// Newer runs of which a run remembers what they share: more follow only while merges are behind.
-const SHARED_MAX: usize = 16;
+/// A run remembers for so many newer runs which rows it shares. It has more only while merges are
+/// behind.
+const SHARED_MAX: usize = 8;
 
 /// A run on the disk.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ pub(crate) struct RunFile {
     storage: Arc<dyn Storage>,
     path: String,
     is_obsolete: AtomicBool,
-    /// By the number of the newer run.
-    shared: Mutex<BTreeMap<u64, Arc<SharedRows>>>,
+    /// Numbers of newer runs with the rows that they may share, in the order of the comparisons.
+    shared: Mutex<VecDeque<(u64, Arc<SharedRows>)>>,
     /// See [`Self::id`].
     id: u64,
     lifetime: Arc<()>,
@@ -50,19 +51,21 @@ impl RunFile {
 
     /// The rows that it may share with a newer run of its partition, if they are known.
     pub(super) fn shared_with(&self, newer: u64) -> Option<Arc<SharedRows>> {
-        self.shared().get(&newer).cloned()
+        let shared = self.shared();
+        let known = shared.iter().find(|(number, _)| *number == newer);
+        known.map(|(_, rows)| rows.clone())
     }
 
-    /// Remembers the rows that it may share with a newer run; the oldest of too many are forgotten.
+    /// Remembers the rows that it may share with a newer run; of too many the first are forgotten.
     pub(super) fn remember_shared(&self, newer: u64, rows: Arc<SharedRows>) {
         let mut shared = self.shared();
-        shared.insert(newer, rows);
+        shared.push_back((newer, rows));
         if shared.len() > SHARED_MAX {
-            shared.pop_first();
+            shared.pop_front();
         }
     }
 
-    fn shared(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<SharedRows>>> {
+    fn shared(&self) -> MutexGuard<'_, VecDeque<(u64, Arc<SharedRows>)>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

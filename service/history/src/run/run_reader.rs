@@ -309,8 +309,8 @@ impl RunReader {
         LogError::damaged(self.file.display(), self.index.pages[page].offset, reason).into()
     }
 
-    /// The rows that a newer run of its partition may replace. Reads the directories of both the first
-    /// time.
+    /// The rows that a newer run of its partition may replace. The first call reads the directories of
+    /// both and takes their tiles from the budget; parts of a scan that begin together may all do so.
     pub(crate) fn shared_with(
         &self,
         newer: &Self,

@@ -1,7 +1,7 @@
 //! Rows of a run whose objects a newer run of its partition also has: only these may be replaced.
 //!
-//! The ranges of objects of two runs mostly overlap, also where no object is in both, as after an
-//! import of one object after the other. The directories of both decide it exactly.
+//! The ranges of objects of two runs mostly overlap, even where no object is in both, for example
+//! when objects were imported one by one. The directories of both decide it exactly.
 
 use std::ops::Range;
 
@@ -9,8 +9,8 @@ use super::run_reader::RunReader;
 use crate::error::HistoryError;
 use crate::query::QueryBudget;
 
-/// Ranges of rows that are listed.
-const RANGES_MAX: usize = 1 << 10;
+/// Most ranges that are listed: two kilobytes, which no budget counts.
+const RANGES_MAX: usize = 1 << 8;
 
 /// See the file's head.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,6 +52,13 @@ impl SharedRows {
             }
         }
         ranges.sort_unstable_by_key(|range| range.start);
+        ranges.dedup_by(|next, range| {
+            let is_adjacent = range.end == next.start;
+            if is_adjacent {
+                range.end = next.end;
+            }
+            is_adjacent
+        });
         Ok(Self::Ranges(ranges))
     }
 
