@@ -10,8 +10,8 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, sys};
 use shoal_codec::limits::SECTION_ALIGN_BYTES;
 use shoal_codec::{
-    Block, BlockError, Budget, Column, EncodedTree, FixColumns, Grouping, Plan, Table, Values,
-    check_column, decode_column,
+    Block, BlockError, Budget, Chunk, Column, EncodedTree, FixColumns, Grouping, Plan, Table,
+    Values, check_column, decode_column,
 };
 use shoal_engine::EngineError;
 use thiserror::Error;
@@ -347,7 +347,7 @@ impl Decoder {
         begin.elapsed_ms(&end).map_err(fault)
     }
 
-    /// By request, 0 unless it failed.
+    /// The flag of each request: 0 unless it failed.
     fn failed(&self, requests: usize) -> Result<Vec<u32>, EngineError> {
         let mut failed = vec![0; requests];
         self.failed.download(&self.stream, 0, &mut failed)?;
@@ -380,17 +380,17 @@ impl Decoder {
     fn fixes(&self, number: usize, block: &Block) -> Result<FixColumns, EngineError> {
         let mut columns = FixColumns::new();
         let base_ms = block.header().base_time_ms;
-        for (index, chunk) in block.chunks().iter().enumerate() {
-            let value_type = chunk.column.value_type();
+        for (index, (column, chunk)) in block.columns().enumerate() {
+            let value_type = chunk.value_type;
             let bytes = self.column(number, index, block.rows() * value_type.width_bytes())?;
-            columns.set_column(chunk.column, Values::from_le_bytes(value_type, &bytes), base_ms);
+            columns.set_column(column, Values::from_le_bytes(value_type, &bytes), base_ms);
         }
         Ok(columns)
     }
 }
 
-/// The chunks of a block, and `output` for each with the limits of the header: times within the
-/// range, positions within the box.
+/// The chunks of a block, and for each a copy of `output` with the limits that the header sets: the
+/// range of times or the box of positions.
 pub(crate) fn of_block(
     block: &Block,
     output: OutputRequest,
@@ -402,17 +402,14 @@ pub(crate) fn of_block(
         Column::Y => Some((header.y_min as u32, header.y_max as u32)),
         _ => None,
     };
-    // Distances from the least value: one comparison, any sign.
+    // A distance from the least value needs only one comparison, with or without a sign.
     let span = |(least, most): (u32, u32)| (least, most.wrapping_sub(least));
-    let chunks = block.chunks().iter();
-    chunks
-        .map(|chunk| {
-            let (plan, sections) = (&chunk.plan, &chunk.sections[..]);
-            let limits = limits(chunk.column).map(span);
-            (
-                ChunkSource { id: chunk.column.id(), plan, sections },
-                OutputRequest { limits, ..output },
-            )
+    block
+        .columns()
+        .map(|(column, chunk)| {
+            let Chunk { id, plan, sections, .. } = chunk;
+            let limits = limits(column).map(span);
+            (ChunkSource { id: *id, plan, sections }, OutputRequest { limits, ..output })
         })
         .unzip()
 }

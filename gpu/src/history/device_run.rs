@@ -4,8 +4,8 @@
 //! A head is the first row of an object in a tile. A CSB+-tree has the keys (object, time) of all
 //! heads, so the newest row of an object at a moment is found with one search and one tile.
 //!
-//! A file's blocks have smaller codes than a run on the device. These have to be decoded tile by
-//! tile, while any packed value is read at once: a state costs some reads and not a tile.
+//! The blocks of a file are smaller than a run on the device, but have to be decoded tile by tile.
+//! A packed value is read directly, so a state costs a few reads instead of a tile.
 
 use shoal_codec::tile::TILE_VALUES;
 use shoal_codec::{Block, Column, ValueType};
@@ -32,7 +32,7 @@ pub struct RunSource<'a> {
     pub start_ms: i64,
     /// Its blocks, in order.
     pub blocks: &'a [Block],
-    /// What the rows of each tile have.
+    /// The zone of each tile.
     pub zones: &'a [RunZone],
     /// Its objects, ascending.
     pub objects: &'a [RunObject],
@@ -78,11 +78,11 @@ fn refused(reason: &str) -> EngineError {
     EngineError::Device(format!("a run cannot be loaded: {reason}"))
 }
 
-/// The columns that runs of these blocks have on the device.
+/// The columns that a run of these blocks has on the device.
 fn columns_of(blocks: &[Block]) -> Vec<Column> {
     let has = |column: &Column| {
-        let mut chunks = blocks.iter().flat_map(Block::chunks);
-        column.is_mandatory() || chunks.any(|chunk| chunk.column == *column)
+        let mut columns = blocks.iter().flat_map(Block::columns);
+        column.is_mandatory() || columns.any(|(stored, _)| stored == *column)
     };
     let all = Column::ALL.into_iter();
     all.filter(|column| *column != Column::Object).filter(has).collect()
@@ -101,7 +101,7 @@ fn add_inputs(
     let first_values: Vec<Option<usize>> = columns
         .iter()
         .map(|column| {
-            let chunk = block.chunks().iter().position(|chunk| chunk.column == *column);
+            let chunk = block.columns().position(|(stored, _)| stored == *column);
             chunk.map(|chunk| first_bytes[chunk])
         })
         .collect();
@@ -202,7 +202,7 @@ impl DeviceHistory {
         self.kernels.pack_bounds(&self.stream, unpacked, columns, &words)?;
         self.scratch.sum_before(&self.stream, &words, &places, length as u32 + 1)?;
         let words = self.place(&places, length)? as usize;
-        // A value is read with the word behind it, also where a column takes no words.
+        // Reading a value also reads the next word, even in a column without words.
         let packed = DeviceBuffer::new(&self.memory, words + 2)?;
         self.kernels.pack(&self.stream, unpacked, columns, &places, &packed)?;
         self.stream.synchronize().map_err(fault)?;

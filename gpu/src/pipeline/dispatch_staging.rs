@@ -24,7 +24,7 @@ use crate::launch::{
     ByteRange, CodecRanges, DeviceBuffer, Memory, PinnedBuffer, QueryRanges, bytes_of, fault,
 };
 
-/// Bytes of a query's lists, a guess: two parts. More only means that rows are copied again.
+/// Estimated bytes of a query's lists: two parts. If they need more, rows are copied again.
 const QUERY_BYTES: usize = 2 * size_of::<Part>() + 8;
 
 /// Memory of one cycle's input, on both sides.
@@ -303,7 +303,7 @@ fn place_queries<'a>(
 
 fn kind(requests: &Arc<Vec<Request>>, number: usize) -> Kind {
     match requests[number] {
-        // One that sets the clock back is as one without rows.
+        // A request that sets the clock back is treated as fixes without rows.
         Request::Fixes(_) | Request::Rewind => Kind::Fixes,
         Request::Block(_) => Kind::Block(requests.clone(), number),
         Request::Remove(_) => Kind::Remove,
@@ -385,20 +385,19 @@ fn place_block<'a>(
     empty_descriptor: RequestDescriptor,
 ) -> RequestDescriptor {
     let start = packing.push_block(block.bytes()) as u64;
-    let chunks = block.chunks();
     let is_raw = |chunk: &Chunk| chunk.plan.root().encoding == Encoding::Raw;
-    let is_decoded = !chunks.iter().all(is_raw);
+    let is_decoded = !block.chunks().iter().all(is_raw);
     let places = if is_decoded {
         let output_request = OutputRequest { request, ..OutputRequest::default() };
         let (sources, mut output_requests) = of_block(block, output_request);
-        for (output_request, chunk) in output_requests.iter_mut().zip(chunks) {
-            output_request.form = form(chunk.column);
+        for (output_request, (column, _)) in output_requests.iter_mut().zip(block.columns()) {
+            output_request.form = form(column);
         }
         decoding.add_block(start, &sources, &output_requests)
     } else {
         // Plan raw has one section.
         let at = |chunk: &Chunk| Place::Input(start + chunk.sections[0].start as u64);
-        chunks.iter().map(at).collect()
+        block.chunks().iter().map(at).collect()
     };
     let header = block.header();
     let empty = RequestDescriptor {
@@ -413,8 +412,8 @@ fn place_block<'a>(
         is_decoded: is_decoded.into(),
         ..empty_descriptor
     };
-    let placed = chunks.iter().zip(places);
-    placed.fold(empty, |arrived, (chunk, place)| with_column(arrived, chunk.column, place))
+    let placed = block.columns().zip(places);
+    placed.fold(empty, |arrived, ((column, _), place)| with_column(arrived, column, place))
 }
 
 /// How dispatch reads a column: each entry of a dictionary of ids is looked up once, and values

@@ -29,10 +29,10 @@ pub struct ChunkShape {
 }
 
 impl ChunkShape {
-    /// Of nodes in pre-order and their sections.
+    /// Creates the shape of a chunk from nodes in pre-order and the lengths of their sections.
     ///
     /// # Errors
-    /// What a reader would refuse.
+    /// If readers would refuse the plan.
     pub fn new(nodes: Vec<PlanNode>, section_bytes: Vec<u64>) -> Result<Self, NotApplicable> {
         let plan = Plan::built(nodes);
         match plan.check(&section_bytes) {
@@ -41,18 +41,19 @@ impl ChunkShape {
         }
     }
 
-    /// Of plan `raw`.
+    /// Shape of a chunk with plan `raw`.
     pub fn raw(value_type: ValueType, rows: u32) -> Self {
         let section_bytes = vec![u64::from(rows) * value_type.width_bytes() as u64];
         Self { plan: Plan::raw(value_type, rows), section_bytes }
     }
 
-    /// Bytes of its directory entry and its padded sections: what decides between a tree and raw.
+    /// Bytes of its directory entry and its padded sections; the encoder compares them to choose
+    /// between a tree and raw.
     pub fn bytes(&self) -> usize {
         self.entry_bytes() + self.payload_bytes()
     }
 
-    /// About the bytes that it takes in a compact block.
+    /// Estimated bytes in a compact block.
     pub(crate) fn compact_bytes(&self) -> usize {
         compact::estimated_bytes(self.plan.nodes(), &self.section_bytes)
     }
@@ -73,12 +74,12 @@ impl ChunkShape {
         self.section_bytes.iter().map(place).collect()
     }
 
-    /// True if its plan is another than `raw`.
+    /// True if its plan is not `raw`.
     pub fn is_planned(&self) -> bool {
         self.plan.root().encoding != Encoding::Raw
     }
 
-    /// What became of a column of so many rows that takes it.
+    /// Outcome of `column` with `rows` rows if it is written in this shape.
     pub(crate) fn outcome(&self, column: Column, rows: usize) -> ColumnOutcome {
         ColumnOutcome {
             column,
@@ -130,7 +131,7 @@ pub(crate) fn directory_bytes<'a>(shapes: impl Iterator<Item = &'a ChunkShape>) 
 pub(crate) struct ChunkBytes {
     /// Its column.
     pub(crate) id: u16,
-    /// What it holds of the column.
+    /// Part of the column.
     pub(crate) part: Part,
     /// Its plan and lengths.
     pub(crate) shape: ChunkShape,
@@ -138,7 +139,7 @@ pub(crate) struct ChunkBytes {
 }
 
 impl ChunkBytes {
-    /// A part of a column that took a tree.
+    /// Creates the bytes of a part of a column from an encoded tree.
     pub(crate) fn new(id: u16, part: Part, encoded: EncodedTree) -> Self {
         let EncodedTree { plan, sections } = encoded;
         let section_bytes = sections.iter().map(|section| section.len() as u64).collect();
@@ -159,8 +160,8 @@ pub(crate) fn assemble(header: BlockHeader, chunks: &[ChunkBytes], out: &mut Vec
     seal(header, payload, chunks.iter().map(|chunk| (chunk.id, chunk.part, &chunk.shape)), out);
 }
 
-/// Writes header and directory of a block whose payload is filled in from `payload` on. The minor
-/// version is that of the newest feature, or the header's if that is greater.
+/// Writes header and directory of a block whose payload lies in `out` from `payload` on. The minor
+/// version is the greatest of the header's and those that encodings and text parts need.
 fn seal<'a>(
     mut header: BlockHeader,
     payload: usize,
@@ -189,7 +190,7 @@ fn seal<'a>(
     out[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
 }
 
-/// The block of a batch whose columns are encoded elsewhere.
+/// Frame of a block of fixes whose columns are encoded elsewhere.
 #[derive(Debug)]
 pub struct BlockFrame<'a> {
     columns: &'a FixColumns,
@@ -198,10 +199,10 @@ pub struct BlockFrame<'a> {
 }
 
 impl<'a> BlockFrame<'a> {
-    /// Checks what `encode_planned` checks.
+    /// Checks that a block can hold `columns`.
     ///
     /// # Errors
-    /// As there.
+    /// As `BlockCodec::encode_planned`.
     pub fn new(columns: &'a FixColumns, space: &SpaceTag) -> Result<Self, BlockError> {
         let set = within_limits(columns, space)?;
         Ok(Self { columns, set, times: time_range(&columns.time_ms)? })
@@ -217,8 +218,8 @@ impl<'a> BlockFrame<'a> {
         self.times.0
     }
 
-    /// Resizes `out` to the length of the block, all zero; returns where its payload begins. The
-    /// chunks follow each other there, each with its padded sections.
+    /// Sets `out` to the block's length in zeros; returns the offset of the payload, where the
+    /// caller writes the padded sections of all chunks one after another.
     pub fn open(&self, shapes: &[ChunkShape], out: &mut Vec<u8>) -> usize {
         assert_eq!(shapes.len(), self.set.len(), "every column has a shape");
         let payload = HEADER_BYTES + directory_bytes(shapes.iter());

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::chunk::{Checksums, Chunk, ChunkReader, TableChunk};
+use crate::chunk::{Checksums, Chunk, ChunkReader};
 use crate::columns::{Column, ColumnSet, FixColumns};
 use crate::compact::{FIRST_FORM_ALIGN_BYTES, expanded};
 use crate::decode::decode_rows;
@@ -36,7 +36,6 @@ impl Block {
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
         let (bytes, checksums) = expanded(bytes, budget)?;
         let (header, chunks) = read(&bytes, budget, checksums, check_fixes)?;
-        let chunks = chunks.into_iter().map(TableChunk::of_fixes).collect();
         Ok(Self { bytes, header, chunks })
     }
 
@@ -61,8 +60,14 @@ impl Block {
         &self.chunks
     }
 
-    /// Granularity of decoding: ranges that begin at its multiples, and end there or with the
-    /// block, decode nothing twice. 1 if all columns are raw, a segment if one is keyed, else a
+    /// Its chunks with their columns, in order of column.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = (Column, &Chunk)> {
+        let column = |chunk: &Chunk| chunk.column().expect("the rules of fixes name known columns");
+        self.chunks.iter().map(move |chunk| (column(chunk), chunk))
+    }
+
+    /// Granularity of decoding: ranges that start and end at its multiples (or at the end of the
+    /// block) decode no value twice. 1 if all columns are raw, a segment if one is keyed, else a
     /// tile.
     pub fn grain_rows(&self) -> usize {
         let plans = || self.chunks.iter().map(|chunk| &chunk.plan);
@@ -77,11 +82,11 @@ impl Block {
 
     /// The chunk of one column and its number, if the block has the column.
     pub(crate) fn chunk(&self, column: Column) -> Option<(usize, &Chunk)> {
-        self.chunks.iter().enumerate().find(|(_, chunk)| chunk.column == column)
+        self.chunks.iter().enumerate().find(|(_, chunk)| chunk.id == column.id())
     }
 
-    /// Decodes `rows` (counted from 0 in the block) into `out`, whose contents are replaced and
-    /// whose allocations are reused; optional columns become those of the block.
+    /// Decodes `rows` (counted from 0 in the block) into `out`. Replaces its contents and reuses
+    /// its allocations; `out` then has the optional columns of the block.
     ///
     /// # Errors
     /// [`BlockError::RowRange`] if the block lacks some of the rows, [`BlockError::RowOutside`] if
@@ -91,8 +96,8 @@ impl Block {
         self.decode_columns(rows, ColumnSet::ALL, out)
     }
 
-    /// As [`Block::decode_rows`] for the columns of a set: the others of `out` stay as they are, so
-    /// `out` is whole only when all columns were decoded for the same rows.
+    /// As [`Block::decode_rows`] for the columns of a set. Other columns of `out` are unchanged, so
+    /// all columns must be decoded for the same rows before `out` is consistent.
     ///
     /// # Errors
     /// As there, of these columns; a keyed one decodes the objects too.
@@ -140,7 +145,7 @@ pub(crate) fn read(
     budget: &Budget,
     checksums: Checksums,
     check_header: impl FnOnce(&BlockHeader) -> Result<(), BlockError>,
-) -> Result<(BlockHeader, Vec<TableChunk>), BlockError> {
+) -> Result<(BlockHeader, Vec<Chunk>), BlockError> {
     within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
     let header = BlockHeader::parse(bytes)?;
     check_header(&header)?;
@@ -160,10 +165,10 @@ pub(crate) fn read(
 }
 
 /// Working memory beside output and tile buffers (FORMAT.md, section 6.16).
-fn scratch_bytes(chunks: &[TableChunk], rows: u32) -> u64 {
+fn scratch_bytes(chunks: &[Chunk], rows: u32) -> u64 {
     let (mut dictionaries, mut is_keyed) = (0, false);
     let (mut parts, mut parts_max) = (0, 0);
-    for TableChunk { part, plan, decoded_bytes, .. } in chunks {
+    for Chunk { part, plan, decoded_bytes, .. } in chunks {
         dictionaries += plan.dictionary_bytes();
         is_keyed |= plan.key_column().is_some();
         // The parts of a text column are decoded before its strings, one column after another.
@@ -194,7 +199,7 @@ pub(crate) fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), Blo
     let problem = if stated < present {
         format!("block has {stated} bytes, {present} were given")
     } else if !stated.is_multiple_of(align as u64) {
-        format!("block has {stated} bytes, it has a multiple of {align}")
+        format!("block has {stated} bytes, it must have a multiple of {align}")
     } else {
         return Ok(());
     };

@@ -26,7 +26,7 @@ pub enum PlanChoice {
     Planned(Aim),
 }
 
-/// A name without a [`PlanChoice`].
+/// The text is not the name of a [`PlanChoice`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the plan of blocks is {0:?}, it must be raw, fixes or planned")]
 pub struct UnknownPlan(String);

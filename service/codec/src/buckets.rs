@@ -8,7 +8,7 @@ use crate::word::Word;
 /// The division of values into buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buckets {
-    /// Bits behind the highest one that tell buckets apart.
+    /// Number of bits below the highest set bit that distinguish buckets.
     pub(crate) split: u32,
 }
 
@@ -24,7 +24,7 @@ impl Buckets {
         Self { split: finest }
     }
 
-    /// Symbols of a type of `bits` bits; `None` above what a code can have.
+    /// Number of symbols of a type of `bits` bits; `None` if a code cannot have that many.
     pub(crate) fn limit(self, bits: u32) -> Option<usize> {
         let Self { split } = self;
         (split <= bits && split <= 8)
@@ -39,7 +39,7 @@ impl Buckets {
         ((low_bits << self.split) as usize + (value >> low_bits) as usize, low_bits)
     }
 
-    /// The high part of a symbol's values and the number of their low bits.
+    /// The bits above the low bits of a symbol's values, and the number of low bits.
     pub(crate) fn parts(self, symbol: usize) -> (u32, u32) {
         let symbol = symbol as u32;
         let low_bits = (symbol >> self.split).saturating_sub(1);

@@ -39,11 +39,15 @@ pub(crate) const SECTIONS_AT: usize = at::SECTIONS;
 /// Offset of an entry's checksum.
 pub(crate) const PAYLOAD_CRC_AT: usize = at::PAYLOAD_CRC;
 
-/// One column of a block: its plan and the places of its bytes.
+/// A column of a block, or a part of a text column: its plan and the places of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Which column.
-    pub column: Column,
+    /// Number of the column.
+    pub id: u16,
+    /// Part of the column.
+    pub part: Part,
+    /// Type of its values.
+    pub value_type: ValueType,
     /// Encodings from sections to values.
     pub plan: Plan,
     /// Bytes of all values of the column, decoded.
@@ -56,38 +60,15 @@ pub struct Chunk {
     pub sections: Vec<Range<usize>>,
 }
 
-/// A chunk of a table, whose column has only a number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableChunk {
-    /// Number of the column.
-    pub id: u16,
-    /// What it holds of the column.
-    pub part: Part,
-    /// Type of its values.
-    pub value_type: ValueType,
-    /// Encodings from sections to values.
-    pub plan: Plan,
-    /// All sections and their padding, bytes from the block's start.
-    pub payload: Range<usize>,
-    /// Each section without its padding, bytes from the block's start, in pre-order of the nodes.
-    pub sections: Vec<Range<usize>>,
-    /// CRC32C of the payload, padding included.
-    pub(crate) payload_crc: u32,
-    /// Bytes of all values of the column, decoded.
-    pub(crate) decoded_bytes: u64,
-}
-
-impl TableChunk {
-    /// Number of its values: the rows of the table, except in parts of text.
+impl Chunk {
+    /// Number of its values: the rows of the block, except in parts of text.
     pub fn values(&self) -> usize {
         self.plan.root().values as usize
     }
 
-    /// The chunk of a column of fixes.
-    pub(crate) fn of_fixes(self) -> Chunk {
-        let column = Column::from_id(self.id).expect("the rules of fixes name known columns");
-        let Self { plan, decoded_bytes, payload_crc, payload, sections, .. } = self;
-        Chunk { column, plan, decoded_bytes, payload_crc, payload, sections }
+    /// Its column of fixes; `None` for a column of a table, which has only a number.
+    pub fn column(&self) -> Option<Column> {
+        Column::from_id(self.id)
     }
 }
 
@@ -102,7 +83,7 @@ pub(crate) enum Checksums {
 
 /// Reads entries one after another.
 pub(crate) struct ChunkReader<'a> {
-    /// The whole block.
+    /// Bytes of the whole block.
     block: &'a [u8],
     /// End of the directory.
     directory_end: usize,
@@ -163,7 +144,7 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// Reads and checks the next entry and the checksum of its payload.
-    pub(crate) fn next_chunk(&mut self) -> Result<TableChunk, BlockError> {
+    pub(crate) fn next_chunk(&mut self) -> Result<Chunk, BlockError> {
         let fixed = self.take("chunk entry", self.entry, CHUNK_ENTRY_BYTES)?;
         let id = u16::from_le_bytes(array_at(fixed, at::COLUMN));
         let part = self.ruled(self.rules.part(fixed[at::PART]), self.entry + at::PART)?;
@@ -210,27 +191,19 @@ impl<'a> ChunkReader<'a> {
             self.check_zero(section.end..section.end.next_multiple_of(SECTION_ALIGN_BYTES))?;
         }
         self.entry = lengths_start + sections.len() * SECTION_ENTRY_BYTES;
-        let chunk = TableChunk {
-            id,
-            part,
-            value_type,
-            plan,
-            payload,
-            sections,
-            payload_crc,
-            decoded_bytes,
-        };
+        let chunk =
+            Chunk { id, part, value_type, plan, decoded_bytes, payload_crc, payload, sections };
         self.rules.seen(&chunk);
         self.index += 1;
         Ok(chunk)
     }
 
-    /// A rule of the columns as an error of this chunk at `offset`.
+    /// Converts a broken rule of the columns to an error of this chunk at `offset`.
     fn ruled<T>(&self, rule: Rule<T>, offset: usize) -> Result<T, BlockError> {
         rule.or_else(|problem| self.fault(offset, problem))
     }
 
-    /// The type of the entry's values, which the column may fix.
+    /// Value type of the entry; fails if the column has another type.
     fn value_type(&self, fixed: &[u8], (id, part): (u16, Part)) -> Result<ValueType, BlockError> {
         let (code, only) = (fixed[at::VALUE_TYPE], self.rules.value_type(id, part));
         match ValueType::from_code(code) {
@@ -244,7 +217,8 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// Checks reserved bytes and decoded length of the entry; returns the decoded length and the
-    /// number of values, that of the rows or what the length states.
+    /// number of values: that of the rows, or for other parts of text the one that the length
+    /// implies.
     fn check_values(
         &mut self,
         fixed: &[u8],
@@ -272,8 +246,8 @@ impl<'a> ChunkReader<'a> {
         Ok((decoded_bytes, self.rows))
     }
 
-    /// Checks the decoded length of a part of text that is not one of rows: at most as many lengths
-    /// as rows, bytes within the budget.
+    /// Checks the decoded length of a part of text without a value for each row: at most as many
+    /// lengths as rows, and bytes within the budget.
     fn check_stored(&mut self, decoded_bytes: u64, width: u64) -> Result<(u64, u32), BlockError> {
         let values = decoded_bytes / width;
         let is_bytes = width == 1;

@@ -3,7 +3,7 @@
 //! Blocks of fixes have the columns of `columns.rs`, each of one type; tables have columns from
 //! 256 on, of any type or text (FORMAT.md, sections 4 to 4.2).
 
-use crate::chunk::TableChunk;
+use crate::chunk::Chunk;
 use crate::columns::Column;
 use crate::text::{Part, check_end, check_order};
 use crate::value_type::ValueType;
@@ -52,8 +52,8 @@ impl ChunkRules {
         self.seen.last().map(|seen| seen.id)
     }
 
-    /// Checks that a part of column `id` exists and is in order. True if it has a value for each
-    /// row, false if it states the number of its values.
+    /// Checks that a part of column `id` is known and in order. Returns true if it has a value for
+    /// each row, false if its entry states the number of values.
     pub(crate) fn column(&self, id: u16, part: Part) -> Rule<bool> {
         let previous = self.seen.last().map(|seen| (seen.id, seen.part));
         if !check_order(previous, id, part)? {
@@ -103,7 +103,7 @@ impl ChunkRules {
         }
     }
 
-    /// The type of a part of column `id`, if there is only one.
+    /// Value type of a part of column `id`; `None` if any type is allowed.
     pub(crate) fn value_type(&self, id: u16, part: Part) -> Option<ValueType> {
         match part {
             Part::Numbers if self.is_table => None,
@@ -126,8 +126,8 @@ impl ChunkRules {
     }
 
     /// Records a chunk that has been read.
-    pub(crate) fn seen(&mut self, chunk: &TableChunk) {
-        let TableChunk { id, part, value_type, .. } = *chunk;
+    pub(crate) fn seen(&mut self, chunk: &Chunk) {
+        let Chunk { id, part, value_type, .. } = *chunk;
         let is_keyed = chunk.plan.key_column().is_some();
         self.seen.push(Seen { id, part, value_type, is_keyed });
     }

@@ -1,17 +1,15 @@
 //! The interface of block codecs, and the codec on one CPU core.
 //!
-//! All implementations write the same bytes. They own no buffers and keep no state between blocks.
+//! All implementations write the same bytes, and keep no state between blocks.
+//! [`crate::Block::decode_rows`] reads what any of them wrote.
 
-use std::ops::Range;
-
-use crate::block::Block;
 use crate::block_plan::BlockPlan;
-use crate::columns::{ColumnSet, FixColumns};
-use crate::encode::{ColumnOutcome, encode, encoded_size_max};
+use crate::columns::FixColumns;
+use crate::encode::ColumnOutcome;
 use crate::error::BlockError;
 use crate::space::SpaceTag;
 
-/// Encodes columns to blocks and decodes rows of blocks.
+/// Encodes columns to blocks.
 pub trait BlockCodec {
     /// Replaces `out` with the block of `columns`; its allocation is reused. Each column takes its
     /// tree of `plan` if it applies and makes the column smaller, and stays raw otherwise. The
@@ -43,48 +41,8 @@ pub trait BlockCodec {
     ) -> Result<(), BlockError> {
         self.encode_planned(columns, &BlockPlan::raw(), space, sequence, out).map(|_| ())
     }
-
-    /// Replaces `out` with `rows` of `block`; its allocations are reused.
-    ///
-    /// # Errors
-    /// As [`Block::decode_rows`]; `out` has no rows then.
-    fn decode_rows(
-        &self,
-        block: &Block,
-        rows: Range<usize>,
-        out: &mut FixColumns,
-    ) -> Result<(), BlockError>;
-
-    /// Bytes that a block of `rows` rows with these columns takes at most, whatever the values.
-    fn encoded_size_max(&self, rows: usize, columns: ColumnSet) -> usize;
 }
 
-/// The codec in safe Rust on one core.
+/// The codec in safe Rust on one core; `encode.rs` implements it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCodec;
-
-impl BlockCodec for CpuCodec {
-    fn encode_planned(
-        &self,
-        columns: &FixColumns,
-        plan: &BlockPlan,
-        space: &SpaceTag,
-        sequence: u64,
-        out: &mut Vec<u8>,
-    ) -> Result<Vec<ColumnOutcome>, BlockError> {
-        encode(columns, plan, space, sequence, out)
-    }
-
-    fn decode_rows(
-        &self,
-        block: &Block,
-        rows: Range<usize>,
-        out: &mut FixColumns,
-    ) -> Result<(), BlockError> {
-        block.decode_rows(rows, out)
-    }
-
-    fn encoded_size_max(&self, rows: usize, columns: ColumnSet) -> usize {
-        encoded_size_max(rows, columns)
-    }
-}

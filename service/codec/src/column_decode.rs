@@ -1,7 +1,7 @@
 //! Decoding of one column: tiles to rows.
 //!
-//! Unkeyed tiles are decoded into a buffer in the first-level cache and appended; keyed ones make
-//! up a segment first, from which the rows are taken.
+//! Tiles of unkeyed columns are decoded into a buffer in the L1 cache and appended. Tiles of keyed
+//! columns are decoded into a whole segment, from which the rows are taken.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::word::Word;
 pub(crate) struct ColumnReader<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) sections: &'a [Section<'a>],
-    /// Order of the key column's rows, of all segments that the rows touch, if the plan is keyed.
+    /// Grouped order of all segments that the rows touch, if the plan is keyed.
     pub(crate) grouping: Option<&'a Grouping>,
 }
 
@@ -79,8 +79,8 @@ impl ColumnReader<'_> {
         Ok(())
     }
 
-    /// Segments in grouped order, whose values are then taken in row order. Rows of one key follow
-    /// each other there, so that most reads are close to an earlier one.
+    /// Decodes segments in grouped order, then takes the values in row order. Rows of one key are
+    /// adjacent there, so most reads are close to an earlier one.
     fn grouped<T: Word, V, E: From<Fault>>(
         &self,
         tree: &TileTree<'_, T>,

@@ -123,7 +123,7 @@ macro_rules! columns {
                 }
             }
 
-            /// Drops the rows from `rows` on; does nothing if there are no more than that.
+            /// Drops the rows from index `rows` on; does nothing if there are at most `rows`.
             pub fn truncate(&mut self, rows: usize) {
                 $(self.$field.truncate(rows);)+
                 $(if let Some(values) = &mut self.$attribute_field {
@@ -289,7 +289,7 @@ impl ColumnValues<'_> {
     }
 }
 
-/// Work on each attribute, whatever its type.
+/// An operation on each optional column, whatever its type.
 pub(crate) trait AttributeVisitor {
     /// Why it ends early.
     type Error;
@@ -301,7 +301,7 @@ pub(crate) trait AttributeVisitor {
     ) -> Result<(), Self::Error>;
 }
 
-/// Appends `value` to an attribute, which is `unknown` in every row while it is absent.
+/// Appends `value` to an optional column; an absent column counts as `unknown` in every row.
 fn push_attribute<T: Copy + PartialEq>(
     column: &mut Option<Vec<T>>,
     rows: usize,

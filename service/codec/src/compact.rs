@@ -16,7 +16,7 @@ mod squeeze;
 use bytes::Bytes;
 
 use crate::block::{check_length, read, within};
-use crate::chunk::{Checksums, TableChunk};
+use crate::chunk::{Checksums, Chunk};
 use crate::compact::body::Body;
 use crate::compact::directory::{Directory, Stored};
 use crate::compact::entry::Columns;
@@ -42,11 +42,11 @@ enum Form {
     Second,
 }
 
-/// Replaces a block by its compact form if that is smaller; a compact block stays, and so does a
-/// block that would not come back byte for byte.
+/// Replaces a block by its compact form if that is smaller and expands to the same bytes; otherwise
+/// leaves it unchanged. A block that is already compact is left unchanged.
 ///
 /// # Errors
-/// What a reader refuses in the block; it is unchanged then.
+/// If a reader would refuse the block; it is unchanged then.
 pub fn compact(block: &mut Vec<u8>) -> Result<(), BlockError> {
     let bytes = Bytes::copy_from_slice(block);
     let header = BlockHeader::parse(&bytes)?;
@@ -75,8 +75,8 @@ pub fn compact(block: &mut Vec<u8>) -> Result<(), BlockError> {
     Ok(())
 }
 
-/// Appends the sections of a chunk; false if one would not come back.
-fn put_sections(chunk: &TableChunk, bytes: &[u8], body: &mut Vec<u8>) -> bool {
+/// Appends the sections of a chunk; false if a section would not expand to the same bytes.
+fn put_sections(chunk: &Chunk, bytes: &[u8], body: &mut Vec<u8>) -> bool {
     let (values, mut sections) = (chunk.values(), chunk.sections.iter());
     chunk.plan.nodes().iter().all(|node| {
         let mut own = sections.by_ref().take(node.sections.into()).enumerate();
@@ -96,15 +96,15 @@ fn stands_for(compact: &[u8], bytes: &Bytes) -> bool {
     expanded.is_ok_and(|(expanded, _)| expanded == bytes)
 }
 
-/// The minor version that a writer states in a block whose encodings need `encodings`.
+/// Minor version that a writer states for a block whose encodings require `encodings`.
 fn version_minor(header: &BlockHeader, encodings: u16) -> u16 {
     let of_tables = if header.is_table() { VERSION_MINOR_TABLE } else { 0 };
     let of_text = if header.has_text() { VERSION_MINOR_TEXT } else { 0 };
     encodings.max(of_tables).max(of_text)
 }
 
-/// The block that `bytes` stand for: themselves, unless they are a compact block; and where its
-/// checksums come from.
+/// Returns the expanded block if `bytes` are a compact block, else `bytes`; and the source of its
+/// checksums.
 ///
 /// # Errors
 /// A header that readers refuse; more bytes or rows than the budget; a compact block that does not
@@ -177,8 +177,8 @@ fn check_body(body: &[u8], offset: usize, stored: u32) -> Result<(), BlockError>
     Err(BlockError::Checksum { part: "compact body".into(), offset, stored, computed })
 }
 
-/// The block of a directory and the sections in `body`, behind which at most `padding` bytes
-/// follow. Directory checksum and length in `header` are filled in here.
+/// Builds the block from a directory and the sections in `body`, which at most `padding` zero bytes
+/// follow. Fills in directory checksum and length in `header`.
 fn assemble(
     mut header: BlockHeader,
     mut directory: Directory,
@@ -204,8 +204,7 @@ fn assemble(
     Ok(out)
 }
 
-/// Bytes that a chunk takes in a compact block, by estimate: what a planner that aims at the
-/// fewest bytes compares.
+/// Estimated bytes of a chunk in a compact block; a planner that minimizes size compares them.
 pub(crate) fn estimated_bytes(nodes: &[PlanNode], section_bytes: &[u64]) -> usize {
     let values = nodes[0].values;
     let mut lengths = section_bytes.iter();

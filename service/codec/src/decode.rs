@@ -42,8 +42,8 @@ pub(crate) fn decode_rows(
     out.visit_attributes(&reader)
 }
 
-/// Decodes the objects of `rows` if they are wanted; returns their order in the segments that
-/// `rows` touch, if a wanted column is keyed.
+/// Decodes the objects of `rows` if requested; returns the grouped order of the segments that
+/// `rows` touch if a requested column is keyed.
 fn objects(
     block: &Block,
     rows: &Range<usize>,
@@ -52,9 +52,8 @@ fn objects(
 ) -> Result<Option<Grouping>, BlockError> {
     let is_keyed = !rows.is_empty()
         && block
-            .chunks()
-            .iter()
-            .any(|chunk| columns.contains(chunk.column) && chunk.plan.key_column().is_some());
+            .columns()
+            .any(|(column, chunk)| columns.contains(column) && chunk.plan.key_column().is_some());
     let is_wanted = columns.contains(Column::Object);
     if !is_keyed && !is_wanted {
         return Ok(None);
@@ -122,7 +121,7 @@ impl RowReader<'_> {
     ) -> Result<(), BlockError> {
         let (index, chunk) = self.block.chunk(column).expect("parse refuses blocks without it");
         let result = self.chunk(chunk, convert, |_, _| Ok(()), out);
-        result.map_err(|refusal| named(refusal, index, chunk, [0, 0]))
+        result.map_err(|refusal| named(refusal, index, (column, chunk), [0, 0]))
     }
 
     /// Decodes a mandatory column, if it is wanted, whose values must lie between `limits`, both
@@ -153,7 +152,7 @@ impl RowReader<'_> {
             Err(Refusal::Outside { row: row_of(at), value })
         };
         let result = self.chunk(chunk, convert, check, out);
-        result.map_err(|refusal| named(refusal, index, chunk, limits))
+        result.map_err(|refusal| named(refusal, index, (column, chunk), limits))
     }
 }
 
@@ -178,7 +177,12 @@ impl AttributeVisitor for RowReader<'_> {
 }
 
 /// The refusal with its chunk.
-fn named(refusal: Refusal, index: usize, chunk: &Chunk, limits: [i64; 2]) -> BlockError {
+fn named(
+    refusal: Refusal,
+    index: usize,
+    (column, chunk): (Column, &Chunk),
+    limits: [i64; 2],
+) -> BlockError {
     match refusal {
         Refusal::Fault(Fault { offset, problem }) => {
             BlockError::Chunk { chunk: index, offset, problem }
@@ -186,7 +190,7 @@ fn named(refusal: Refusal, index: usize, chunk: &Chunk, limits: [i64; 2]) -> Blo
         Refusal::Outside { row, value } => BlockError::RowOutside {
             chunk: index,
             offset: chunk.sections.first().map_or(chunk.payload.start, |section| section.start),
-            column: chunk.column.name(),
+            column: column.name(),
             row,
             value,
             min: limits[0],

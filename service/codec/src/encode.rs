@@ -6,6 +6,7 @@
 use crate::assemble::{ChunkBytes, ChunkShape, assemble};
 use crate::block::within;
 use crate::block_plan::BlockPlan;
+use crate::codec::{BlockCodec, CpuCodec};
 use crate::columns::{Column, ColumnSet, FixColumns};
 use crate::error::BlockError;
 use crate::grouping::Grouping;
@@ -22,7 +23,7 @@ use crate::value_type::ValueType;
 use crate::values::with_patterns;
 use crate::word::Word;
 
-/// What became of one column.
+/// Outcome of the encoding of one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnOutcome {
     /// Which column.
@@ -35,10 +36,10 @@ pub struct ColumnOutcome {
     pub encoded_bytes: usize,
 }
 
-/// Bytes that a block of `rows` rows and these columns takes at most, any values, any plan
-/// (FORMAT.md, section 8): raw sections, each padded, a directory, a header. With plan `raw` it is
-/// the exact size. `usize::MAX` if that cannot be counted.
-pub(crate) fn encoded_size_max(rows: usize, columns: ColumnSet) -> usize {
+/// Maximum bytes of a block of `rows` rows and these columns, for any values and plan (FORMAT.md,
+/// section 8): header, directory and padded raw sections. With plan `raw` it is the exact size.
+/// `usize::MAX` on overflow.
+pub fn encoded_size_max(rows: usize, columns: ColumnSet) -> usize {
     columns
         .iter()
         .map(|column| rows.saturating_mul(column.value_type().width_bytes()))
@@ -52,35 +53,40 @@ fn directory_bytes(columns: ColumnSet) -> usize {
     (columns.len() * entry_bytes).next_multiple_of(SECTION_ALIGN_BYTES)
 }
 
-/// Replaces `out` with the block of `columns`; empty on error.
-pub(crate) fn encode(
-    columns: &FixColumns,
-    plan: &BlockPlan,
-    space: &SpaceTag,
-    sequence: u64,
-    out: &mut Vec<u8>,
-) -> Result<Vec<ColumnOutcome>, BlockError> {
-    out.clear();
-    let set = within_limits(columns, space)?;
-    let times = time_range(&columns.time_ms)?;
+impl BlockCodec for CpuCodec {
+    fn encode_planned(
+        &self,
+        columns: &FixColumns,
+        plan: &BlockPlan,
+        space: &SpaceTag,
+        sequence: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Vec<ColumnOutcome>, BlockError> {
+        out.clear();
+        let set = within_limits(columns, space)?;
+        let times = time_range(&columns.time_ms)?;
 
-    let is_keyed = set.iter().any(|column| plan.tree(column).is_keyed());
-    let grouping = is_keyed.then(|| Grouping::new(&columns.object));
-    let chunk = |column: Column| {
-        let (id, tree) = (Column::Object.id(), plan.tree(column));
-        let keys = grouping.as_ref().map(|grouping| Keys { grouping, column: id });
-        with_patterns!(columns.patterns(column, times.0), |patterns| {
-            smallest(column.id(), column.value_type(), patterns, tree, keys)
-        })
-    };
-    let chunks: Vec<ChunkBytes> = set.iter().map(chunk).collect();
+        let is_keyed = set.iter().any(|column| plan.tree(column).is_keyed());
+        let grouping = is_keyed.then(|| Grouping::new(&columns.object));
+        let chunk = |column: Column| {
+            let (id, tree) = (Column::Object.id(), plan.tree(column));
+            let keys = grouping.as_ref().map(|grouping| Keys { grouping, column: id });
+            with_patterns!(columns.patterns(column, times.0), |patterns| {
+                smallest(column.id(), column.value_type(), patterns, tree, keys)
+            })
+        };
+        let chunks: Vec<ChunkBytes> = set.iter().map(chunk).collect();
 
-    let header = header_of(columns, times, space, sequence);
-    assemble(header, &chunks, out);
-    debug_assert!(out.len() <= encoded_size_max(columns.len(), set), "the bound of every block");
-    let outcome =
-        |(column, chunk): (Column, &ChunkBytes)| chunk.shape.outcome(column, columns.len());
-    Ok(set.iter().zip(&chunks).map(outcome).collect())
+        let header = header_of(columns, times, space, sequence);
+        assemble(header, &chunks, out);
+        debug_assert!(
+            out.len() <= encoded_size_max(columns.len(), set),
+            "the bound of every block"
+        );
+        let outcome =
+            |(column, chunk): (Column, &ChunkBytes)| chunk.shape.outcome(column, columns.len());
+        Ok(set.iter().zip(&chunks).map(outcome).collect())
+    }
 }
 
 /// Checks that a block can hold `columns`; returns which are present.
@@ -151,7 +157,7 @@ fn bounds<T: Copy + Ord>(values: &[T]) -> Option<[T; 2]> {
     Some([min, max])
 }
 
-/// The column with its tree if that makes it smaller, else raw.
+/// The column encoded with its tree if that is smaller, else raw.
 pub(crate) fn smallest<T: Word>(
     id: u16,
     value_type: ValueType,

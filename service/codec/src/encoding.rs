@@ -8,7 +8,6 @@ mod table;
 mod afl;
 mod constant;
 mod delta;
-mod delta_of_delta;
 pub mod dict;
 pub(crate) mod divisor;
 pub mod float_to_int;
@@ -17,7 +16,6 @@ mod group;
 pub mod huffman;
 mod huffman_long;
 mod keyed_delta;
-mod keyed_delta_of_delta;
 pub mod lzw;
 mod patch;
 mod raw;
@@ -27,7 +25,9 @@ pub mod stateless;
 
 use std::fmt;
 
+use crate::encoding::delta::second_order as delta2;
 use crate::encoding::divisor::DivisorChoice;
+use crate::encoding::keyed_delta::second_order as keyed_delta2;
 use crate::node_spec::NodeSpec;
 use crate::section::Fault;
 use crate::tree::{NodeText, TreeField};
@@ -107,7 +107,8 @@ macro_rules! encodings {
                 }
             }
 
-            /// The node of a text; `None` if it does not take these parameters and subtrees.
+            /// Creates a node from text; `None` if it does not accept these parameters and
+            /// subtrees.
             pub(crate) fn from_text(encoding: Encoding, mut text: NodeText<'_>) -> Option<Self> {
                 let tree = match encoding {
                     $(Encoding::$variant => {
@@ -140,10 +141,10 @@ macro_rules! encodings {
         }
 
         impl<'a, T: Word> TileTree<'a, T> {
-            /// Opens the next subtree, whose values have the width of `T`.
+            /// Opens the next subtree; `T` is as wide as its values.
             ///
             /// # Errors
-            /// Counts of sparse children that do not add up; a dictionary that does not ascend.
+            /// If the counts of a sparse child do not add up, or a dictionary does not ascend.
             pub(crate) fn open(reader: &mut NodeReader<'a>) -> Result<Self, Fault> {
                 let node = reader.take();
                 assert_eq!(node.node.value_type.width_bytes(), T::BYTES, "plans are checked");
@@ -184,7 +185,7 @@ impl Encoding {
         self as u16
     }
 
-    /// The minor version of the format that has it first.
+    /// Minor version of the format that introduced it.
     pub const fn version_minor(self) -> u16 {
         match self {
             Self::Raw => 0,
@@ -194,7 +195,7 @@ impl Encoding {
         }
     }
 
-    /// True if it makes its whole tree work in grouped order.
+    /// True if it makes its whole tree keyed, which then works in grouped order.
     pub fn is_keyed(self) -> bool {
         self.spec().is_keyed()
     }

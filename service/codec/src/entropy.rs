@@ -1,33 +1,33 @@
-//! Lower bounds of what Huffman codes take, from bucket histograms.
+//! Lower bounds of the bytes that Huffman codes take, from bucket histograms.
 //!
 //! While a tree of fixed widths is encoded, the values of each leaf that `huffman` may replace are
-//! counted. No code takes fewer bits than the entropy of the buckets and the low bits of the
-//! values, so a planner need not try codes whose bound exceeds the best tree. Integers only (Q16).
+//! counted. A code takes at least the entropy of the buckets plus the low bits of the values, so a
+//! planner skips codes whose bound exceeds the best tree. Integers only (Q16).
 
 use crate::buckets::{frequencies, low_bits};
 use crate::huffman_code::SYMBOLS_MAX;
 use crate::tree::Tree;
 use crate::word::Word;
 
-/// Bits behind the point.
+/// Fractional bits of a fixed-point number.
 const Q: u32 = 16;
 
 /// The bound of one tree, leaf by leaf.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeafEntropy {
     bits_q16: u64,
-    /// True if the next leaf is one that stays.
+    /// True if the next `afl` leaf is not replaced by a code.
     is_kept: bool,
 }
 
 impl LeafEntropy {
-    /// Bytes of the codes and low bits at least.
+    /// Lower bound of the bytes of codes and low bits.
     pub(crate) fn bytes(&self) -> usize {
         (self.bits_q16 >> (Q + 3)) as usize
     }
 
-    /// Counts the values of a subtree if codes may replace it; the tree with codes has the leaf
-    /// there (`planner/candidates.rs`).
+    /// Adds the values of `tree` if the coded tree has its leaf here; follows `entropy_coded` in
+    /// `planner/candidates.rs`.
     pub(crate) fn add<T: Word>(&mut self, tree: &Tree, values: &[T]) {
         match tree {
             Tree::Scale(child) if **child == Tree::Afl => self.is_kept = true,
@@ -42,7 +42,7 @@ impl LeafEntropy {
     }
 }
 
-/// Bits of these values in any code of their buckets, rounded down.
+/// Lower bound of the bits that any code of the buckets takes for these values.
 fn least_bits_q16<T: Word>(values: &[T]) -> u64 {
     let counts: [u32; SYMBOLS_MAX] = frequencies(values);
     let total = values.len() as u64;

@@ -9,12 +9,13 @@ use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
 
 /// Bits of a row number within its segment.
 const ROW_BITS: u32 = 16;
-/// Keys with a smaller span are counted, unless the span exceeds [`COUNTED_SHARE`] times the rows.
+/// Keys with a smaller span are sorted by counting, unless the span exceeds [`COUNTED_SHARE`] times
+/// the rows.
 const COUNTED_MAX: u64 = 1 << 16;
 /// See [`COUNTED_MAX`].
 const COUNTED_SHARE: u64 = 4;
-/// Keys with a smaller span are counted in [`RANGES_NARROW`] ranges of rows, others in
-/// [`RANGES_WIDE`]: every range has a counter for each key.
+/// Counting divides the rows into [`RANGES_NARROW`] ranges for keys with a smaller span, else into
+/// [`RANGES_WIDE`]; each range has a counter for each key.
 const NARROW_MAX: u64 = 1 << 13;
 /// See [`NARROW_MAX`].
 const RANGES_NARROW: usize = 4;
@@ -91,7 +92,7 @@ impl Grouping {
         &self.heads
     }
 
-    /// Positions of these rows, which are in one segment, within it.
+    /// Positions of `rows` within their segment; all rows must lie in one segment.
     pub(crate) fn places(&self, rows: Range<usize>) -> &[u16] {
         &self.places[rows.start - self.first_row..rows.end - self.first_row]
     }
@@ -149,8 +150,9 @@ impl Starts {
     }
 }
 
-/// A lower bound of the keys and an upper bound of their span: from the bits that all keys share
-/// if these leave less than `enough`, which takes no comparison; else exact.
+/// Returns a lower bound of the keys and an upper bound of their span. They are derived from the
+/// bits that all keys share if that span is below `enough`, which needs no comparisons; otherwise
+/// they are exact.
 fn limits(keys: &[u64], enough: u64) -> (u64, u64) {
     let (any, all) = keys.iter().fold((0, u64::MAX), |(any, all), key| (any | key, all & key));
     let span = u64::MAX.checked_shr((any ^ all).leading_zeros()).unwrap_or(0);
@@ -161,8 +163,8 @@ fn limits(keys: &[u64], enough: u64) -> (u64, u64) {
     (min, keys.iter().copied().max().unwrap_or(0) - min)
 }
 
-/// The positions of one segment's rows in stable order by key, and the starts of keys, by counting:
-/// for keys of a small span.
+/// Positions of one segment's rows in stable order by key, and the starts of keys, by counting;
+/// suits keys of a small span.
 fn count<const RANGES: usize>(
     keys: &[u64],
     min: u64,
@@ -179,7 +181,7 @@ fn count<const RANGES: usize>(
         let first = sum;
         for place in ranges {
             let count = usize::from(*place);
-            // A place behind the last row is unused.
+            // The entry after the last row is unused.
             *place = sum as u16;
             sum += count;
         }
@@ -194,9 +196,8 @@ fn count<const RANGES: usize>(
     });
 }
 
-/// Visits all rows, each with the number of its range: the ranges in turn, each in order. Adjacent
-/// rows often have equal keys, and consecutive increments of one counter would wait for each
-/// other.
+/// Visits all rows with the number of their range, one row of each range in turn. Adjacent rows
+/// often have equal keys, and consecutive increments of one counter would stall.
 #[inline(always)]
 fn interleaved<const RANGES: usize>(rows: usize, mut visit: impl FnMut(usize, usize)) {
     let length = rows / RANGES;

@@ -1,8 +1,8 @@
 //! The header of a block: 128 bytes at the offsets of FORMAT.md, section 2, or the short one of a
 //! compact block.
 //!
-//! Fixed width, little-endian, with a CRC32C of its own, so that base time and sequence can be
-//! rewritten without touching anything else. This file checks what the header alone shows.
+//! Fields have fixed width and are little-endian. The header has its own CRC32C, so base time and
+//! sequence can be rewritten without changing other bytes. This file checks only the header.
 
 use crate::compact::ShortHeader;
 use crate::error::BlockError;
@@ -104,7 +104,7 @@ fields! {
     76 y_max: i32,
     /// Rows of the block.
     80 rows: u32,
-    /// Columns of the block, one chunk each.
+    /// Number of chunks: one for each column, or for each part of a text column.
     84 columns: u16,
 }
 
@@ -165,7 +165,7 @@ impl BlockHeader {
             || !directory_bytes.is_multiple_of(SECTION_ALIGN_BYTES)
         {
             let problem = format!(
-                "directory has {directory_bytes} bytes, it has a multiple of \
+                "directory has {directory_bytes} bytes, it must have a multiple of \
                  {SECTION_ALIGN_BYTES} up to {DIRECTORY_BYTES_MAX}"
             );
             return Err(BlockError::Header { offset: at::directory_bytes, problem });
@@ -243,8 +243,8 @@ fn check_identity(bytes: &[u8]) -> Result<u16, BlockError> {
     Ok(major)
 }
 
-/// Bytes of a block that [`BlockHeader::parse`] needs: those of its header, or all of a compact
-/// block with a short header, whose length is not checked yet.
+/// Bytes that [`BlockHeader::parse`] needs: the header, or the whole block if it is compact with a
+/// short header; its stated length is not checked yet.
 ///
 /// # Errors
 /// Another magic or major version.

@@ -28,8 +28,8 @@ pub(crate) fn code_lengths(frequencies: &[u32]) -> Vec<u8> {
         return lengths;
     }
     let levels = merged_levels(&leaves);
-    // From the last level on: of its first items, the leaves each lengthen their code by a bit, and
-    // each package stands for two items of the level before.
+    // Selection starts at the last list. Each selected leaf adds a bit to its code; each selected
+    // package selects two items of the list before.
     let mut items = 2 * leaves.len() - 2;
     for is_leaf in levels.iter().rev() {
         let taken = is_leaf[..items].iter().filter(|is_leaf| **is_leaf).count();
@@ -39,8 +39,8 @@ pub(crate) fn code_lengths(frequencies: &[u32]) -> Vec<u8> {
     lengths
 }
 
-/// For each level the items in order of weight, a leaf before a package of equal weight: whether
-/// each is a leaf.
+/// For each list, whether each item is a leaf; items are in order of weight, a leaf before a
+/// package of equal weight.
 fn merged_levels(leaves: &[(u64, usize)]) -> [Vec<bool>; CODE_BITS_MAX as usize] {
     let mut weights: Vec<u64> = Vec::new();
     array::from_fn(|_| {
@@ -108,8 +108,8 @@ pub(crate) struct DecodeTable {
 }
 
 impl DecodeTable {
-    /// The table of these lengths; `entry` makes what is stored for a symbol from it and the
-    /// length of its code. `None` unless the codes are complete, or one symbol occurs alone.
+    /// Builds the table from code lengths; `entry` maps a symbol and its length to the stored
+    /// value. `None` unless the codes are complete or exactly one symbol occurs.
     pub(crate) fn of(lengths: &[u8], entry: impl Fn(usize, u32) -> u32) -> Option<Self> {
         let mut entries = Box::new([0; TABLE_ENTRIES]);
         let used = lengths.iter().filter(|length| **length > 0).count();
@@ -137,7 +137,7 @@ impl DecodeTable {
         Some(Self { entries })
     }
 
-    /// What is stored for the symbol whose code begins `bits`.
+    /// The stored value for the symbol whose code is at the low end of `bits`.
     #[inline(always)]
     pub(crate) fn entry(&self, bits: u64) -> u32 {
         self.entries[bits as usize % TABLE_ENTRIES]

@@ -1,7 +1,7 @@
 //! The block container for positions and its CPU codec.
 //!
-//! `FORMAT.md` beside this package specifies every byte. Modules bear the names of the format's
-//! structures. Nothing here reads files, clocks or the network.
+//! `FORMAT.md` in this package specifies every byte. Modules are named after the structures of the
+//! format. Nothing here reads files, clocks or the network.
 
 pub mod assemble;
 pub mod block;
@@ -50,7 +50,7 @@ pub mod word;
 pub use block::Block;
 pub use block_plan::BlockPlan;
 pub use block_stream::{BlockStream, PlanChoice};
-pub use chunk::{Chunk, TableChunk};
+pub use chunk::Chunk;
 pub use chunk_rules::TABLE_COLUMN_MIN;
 pub use codec::{BlockCodec, CpuCodec};
 pub use column_encode::{check_column, decode_column, decode_column_into, encode_column};
@@ -59,7 +59,7 @@ pub use columns::{
     SPEED_UNKNOWN, STATE_NONE,
 };
 pub use compact::compact;
-pub use encode::ColumnOutcome;
+pub use encode::{ColumnOutcome, encoded_size_max};
 pub use encoding::Encoding;
 pub use error::BlockError;
 pub use grouping::Grouping;

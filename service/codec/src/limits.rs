@@ -3,21 +3,21 @@
 
 use crate::columns::Column;
 
-/// Rows in one block at most: a cycle tags each fix with 22 bits of arrival, one value is
+/// Maximum rows of a block: a cycle tags each fix with an arrival of 22 bits, of which one value is
 /// reserved.
 pub const BLOCK_ROWS_MAX: u32 = (1 << 22) - 1;
 /// Bytes in one block at most: the size of the largest message on the wire.
 pub const BLOCK_BYTES_MAX: usize = 64 << 20;
-/// Bytes of all strings of a block at most, decoded; a column stores at most as many bytes as a
-/// block has rows.
+/// Maximum bytes of all decoded strings of a block; the strings that one column stores have at most
+/// [`BLOCK_ROWS_MAX`] bytes.
 pub const TEXT_BYTES_MAX: usize = 64 << 20;
 /// Scratch memory that decoding one block may take unless the caller says otherwise.
 pub const SCRATCH_BYTES_MAX: usize = 128 << 20;
-/// Working memory that a row takes where a column is keyed (FORMAT.md, section 6.16).
+/// Working memory for each row if a column is keyed (FORMAT.md, section 6.16).
 pub const SCRATCH_KEYED_ROW_BYTES: u64 = 16;
 /// Bytes of the fixed-width block header.
 pub const HEADER_BYTES: usize = 128;
-/// Bytes at the start of a block that tell how many to read for its header.
+/// Bytes at the start of a block from which the length of its header follows.
 pub const BLOCK_PREFIX_BYTES: usize = 16;
 /// Every section, and the payload itself, begins at a multiple of this many bytes.
 pub const SECTION_ALIGN_BYTES: usize = 64;

@@ -18,7 +18,7 @@ pub struct Measure<T> {
     pub greatest: T,
     /// Stored units in one unit of the user.
     pub per_unit: f64,
-    /// True where the least value follows the greatest: a range from > to passes through it.
+    /// True if values are on a circle: a range whose start is above its end wraps around.
     pub is_circular: bool,
 }
 
@@ -64,7 +64,7 @@ impl<T: Stored> Measure<T> {
         if is_stored { T::saturate(stored) } else { T::POISON }
     }
 
-    /// The stored value of one that a fix may lack.
+    /// [`Measure::store`] of an optional value: `None` is stored as unknown.
     #[inline]
     pub fn store_optional(&self, value: Option<impl Into<f64>>) -> T {
         value.map_or(self.unknown, |value| self.store(value))
@@ -76,13 +76,13 @@ impl<T: Stored> Measure<T> {
         (stored != self.unknown).then(|| stored.into() / self.per_unit)
     }
 
-    /// Whether a row may have this value: unknown, or between least and greatest.
+    /// True if a row may have this value: unknown, or from least to greatest.
     #[inline]
     pub fn is_valid(&self, stored: T) -> bool {
         stored == self.unknown || self.least <= stored && stored <= self.greatest
     }
 
-    /// Whether a value is known and lies in a closed range.
+    /// True if a value is known and lies in a closed range.
     #[inline]
     pub fn is_within(&self, stored: T, (from, to): (T, T)) -> bool {
         let (is_above, is_below) = (from <= stored, stored <= to);

@@ -13,7 +13,7 @@ use crate::value_type::ValueType;
 pub struct NodeSpec {
     /// Children in order.
     pub children: &'static [ChildSpec],
-    /// How many of the last children a node may lack; each lacks a section as well.
+    /// Number of trailing children that are optional; each absent child also omits a section.
     pub optional_children: u8,
     /// Sections of a node with all children, in order.
     pub sections: &'static [SectionSpec],
@@ -54,7 +54,7 @@ pub enum ChildType {
 pub enum SectionSpec {
     /// All values of the node.
     Column,
-    /// So many values of the node's type per tile.
+    /// A fixed number of values of the node's type per tile.
     Bases(u8),
     /// A `u16` per tile: values of the sparse children.
     Counts,
@@ -126,7 +126,8 @@ impl NodeSpec {
         self.parameter_u32 == ParameterSpec::KeyColumn
     }
 
-    /// What a node needs wherever it stands: numbers of children and sections, unused parameters.
+    /// Checks that do not depend on the place of a node: numbers of children and sections, unused
+    /// parameters.
     pub(crate) fn check_counts(&self, node: &PlanNode) -> Result<(), PlanFault> {
         let name = node.encoding.name();
         let most = self.children.len() as u8;

@@ -52,8 +52,8 @@ fn read<const BYTES: usize>(group: &[u8], first: usize) -> [u8; BYTES] {
     *group[first..].first_chunk().expect("callers stay within the group")
 }
 
-/// The `W` bits from bit `bit` of a group on. One read covers them: from the byte in which they
-/// begin, or earlier if that read would end behind the group.
+/// The `W` bits of a group from bit `bit` on, with one read: it starts at the byte of the first
+/// bit, or earlier if it would otherwise pass the end of the group.
 #[inline(always)]
 fn bits_at<const W: usize>(group: &[u8], bit: usize) -> u64 {
     let first = |bytes: usize| (bit / 8).min(W * WORD_BYTES - bytes);
@@ -68,8 +68,8 @@ fn bits_at<const W: usize>(group: &[u8], bit: usize) -> u64 {
 /// One group of constant width.
 #[inline(always)]
 fn unpack_width<T: Word, const W: usize>(group: &[u8], out: &mut [T; GROUP_VALUES]) {
-    // Eight values at a time: the compiler does not unroll loops of 32, so their shifts would not
-    // be constants.
+    // Eight values at a time: the compiler does not unroll loops of 32, and without unrolling
+    // shifts are not constants.
     for (octet, values) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         for (index, value) in values.iter_mut().enumerate() {
             *value = T::low(bits_at::<W>(group, (octet * 8 + index) * W));

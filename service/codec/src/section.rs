@@ -1,7 +1,7 @@
-//! Sections of a chunk: reads while a tile is decoded, writes of a directory with its words.
+//! Sections of a chunk: reading while a tile is decoded, and writing of a directory with its words.
 //!
-//! A section carries its offset in the block, so that every error names a byte. Entries are
-//! foreign input: an entry that points outside is an error, never a panic.
+//! A section knows its offset in the block, so that every error names a byte. Entries are
+//! untrusted: an entry that points outside the section is an error, never a panic.
 
 use crate::packed::WORD_BYTES;
 use crate::word::Word;
@@ -56,7 +56,7 @@ impl<'a> Section<'a> {
         Err(Fault { offset: self.offset + at, problem })
     }
 
-    /// The value `index` of a section of values; the plan's check says how many there are.
+    /// Value `index` of a section of values; the plan's check guarantees that it exists.
     pub(crate) fn value<T: Word>(&self, index: usize) -> T {
         T::read(&self.bytes[index * T::BYTES..])
     }
@@ -67,8 +67,8 @@ impl<'a> Section<'a> {
         entries[tile]
     }
 
-    /// The words of tile `tile` in `words`: those from its offset to where the next tile begins,
-    /// or to the section's end. The first four bytes of an entry of this directory are the offset.
+    /// Words of tile `tile` in `words`: from its offset to the next tile's offset or the end of the
+    /// section. The first four bytes of an entry of this directory are the offset.
     pub(crate) fn tile_words(&self, words: &Self, tile: usize) -> Result<&'a [u8], Fault> {
         let offset_of = |entry: [u8; 8]| {
             let [a, b, c, d, ..] = entry;
@@ -88,7 +88,7 @@ impl<'a> Section<'a> {
         Ok(&words.bytes[start as usize..end as usize])
     }
 
-    /// Refuses a tile whose words take another length than `expected`.
+    /// Refuses a tile whose words do not take `expected` bytes.
     pub(crate) fn check_length(
         &self,
         tile: usize,

@@ -56,13 +56,13 @@ pub struct TableOutcome {
     pub encoded_bytes: usize,
 }
 
-/// Replaces `out` with the table of `columns`; column `key`, which precedes them, orders keyed
-/// trees. A column whose tree does not apply or does not make it smaller stays raw, and so do the
-/// largest entries of a directory that would be too long.
+/// Replaces `out` with the table of `columns`. Column `key`, which must precede the columns that it
+/// orders, gives the keys of keyed trees. A column stays raw if its tree does not apply or does not
+/// make it smaller, or if its entry is among the largest of a directory that would be too long.
 ///
 /// # Errors
-/// Columns of unequal length, out of order or below 256; parts that are no text by their number and
-/// length; a key that is no integer column; more rows or bytes than the default
+/// If columns have unequal lengths, are out of order or below 256; if parts do not form text by
+/// number and length; if the key is not an integer column; if rows or bytes exceed the default
 /// [`crate::Budget`]. `out` is empty then.
 pub fn encode_table(
     columns: &[TableColumn<'_>],

@@ -8,7 +8,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::block::{read, within};
-use crate::chunk::TableChunk;
+use crate::chunk::Chunk;
 use crate::column_decode::segments_of;
 use crate::column_encode::{Source, refused};
 use crate::compact::expanded;
@@ -28,7 +28,7 @@ pub struct Table {
     stored_bytes: usize,
     text_bytes_max: usize,
     header: BlockHeader,
-    chunks: Vec<TableChunk>,
+    chunks: Vec<Chunk>,
 }
 
 /// A column in memory.
@@ -97,7 +97,7 @@ impl Table {
     }
 
     /// Its chunks in order of column.
-    pub fn chunks(&self) -> &[TableChunk] {
+    pub fn chunks(&self) -> &[Chunk] {
         &self.chunks
     }
 
@@ -126,8 +126,8 @@ impl Table {
         self.decode_by(rows, |chunk, rows| self.ordered(chunk, rows, &mut order))
     }
 
-    /// [`Table::decode_all`] with values of chunks, by number and rows, from elsewhere: from a
-    /// device, for instance.
+    /// [`Table::decode_all`] with a function that decodes values of a chunk, given its number and
+    /// rows; a device, for instance.
     ///
     /// # Errors
     /// As there, and those of `decode`.
@@ -178,7 +178,8 @@ impl Table {
         Ok(TableValues::Text(text))
     }
 
-    /// Strings of rows whose numbers are in chunk `first`; lengths and bytes follow.
+    /// Strings of `rows` of a column with indexes in chunk `first`; the next chunks are lengths and
+    /// bytes.
     fn indexed_text(
         &self,
         first: usize,
@@ -201,7 +202,7 @@ impl Table {
         })
     }
 
-    /// Strings of rows whose lengths are in chunk `first`; bytes follow.
+    /// Strings of `rows` of a column with lengths in chunk `first`; the next chunk is bytes.
     fn plain_text(
         &self,
         first: usize,
@@ -229,7 +230,7 @@ impl Table {
         Err(BlockError::Chunk { chunk, offset: self.chunks[chunk].payload.start, problem })
     }
 
-    /// Values of a chunk; `order` keeps the order of the rows that were decoded last.
+    /// Values of a chunk; `order` caches the order of the rows that were decoded last.
     fn ordered(
         &self,
         chunk: usize,
@@ -274,7 +275,7 @@ impl Table {
     }
 }
 
-/// Refuses rows that are not there.
+/// Fails if `rows` are not all present.
 fn within_rows(rows: &Range<usize>, present: usize) -> Result<(), BlockError> {
     if rows.start > rows.end || rows.end > present {
         let Range { start, end } = *rows;

@@ -14,7 +14,7 @@ use crate::values::Values;
 pub enum Part {
     /// The values of a column of numbers.
     Numbers = 0,
-    /// Number of each row's string among the stored ones, if rows share them.
+    /// Index of each row's string among the stored strings, if rows share strings.
     Indexes = 1,
     /// Bytes of each stored string.
     Lengths = 2,
@@ -158,8 +158,8 @@ impl Text {
         vec![(Part::Lengths, Values::U32(lengths)), (Part::Bytes, Values::U8(bytes))]
     }
 
-    /// The parts with each distinct string once, in order of first appearance; `None` if there are
-    /// more than half as many as rows, where indexes do not pay.
+    /// The parts with each distinct string once, in order of first appearance; `None` if more than
+    /// half as many strings as rows are distinct, because indexes do not pay then.
     pub fn parts_by_index(&self) -> Option<Vec<(Part, Values)>> {
         let limit = self.len() / 2;
         let mut numbers = HashMap::new();
@@ -183,8 +183,8 @@ impl Text {
         ])
     }
 
-    /// The strings with these numbers, whose bytes together fit a budget. An error names the first
-    /// number without a string, or the bytes.
+    /// The strings with these indexes. Fails with the first index that has no string, or with the
+    /// total bytes if they exceed `bytes_max`.
     pub(crate) fn gather(&self, indexes: &[u32], bytes_max: u64) -> Result<Self, GatherFault> {
         let length = |index: &u32| match self.ends.get(*index as usize) {
             Some(_) => Ok(self.get(*index as usize).len() as u64),
@@ -210,7 +210,7 @@ impl Text {
 pub(crate) enum GatherFault {
     /// A number without a string.
     Index(u32),
-    /// Their bytes.
+    /// Total bytes, which exceed the budget.
     Bytes(u64),
 }
 

@@ -1,8 +1,8 @@
 //! Trees of encodings: measures, and the text form in both directions.
 //!
-//! A tree in text is a name, parameters behind points, subtrees in brackets, with optional spaces
-//! between tokens. The reader refuses trees above the depth limit as it reads them, so that no
-//! text costs more than its length.
+//! In text, a tree is a name, parameters that each follow a point, and subtrees in brackets, with
+//! optional spaces between tokens. The parser checks the depth limit while it reads, so its cost is
+//! linear in the length of the text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use crate::limits::PLAN_DEPTH_MAX;
 use crate::word::Mode;
 
 impl Tree {
-    /// True if it works in grouped order, so that encoding takes the keys.
+    /// True if it works in grouped order, so that encoding needs keys.
     pub fn is_keyed(&self) -> bool {
         self.encoding().is_keyed() || self.children().into_iter().any(Self::is_keyed)
     }
@@ -81,7 +81,8 @@ impl NodeText<'_> {
         self.parameters.len() + self.children.len() == 0
     }
 
-    /// Takes a parameter that is a number: `Some(None)` without one, `None` for other text.
+    /// Takes a numeric parameter: `Some(None)` if there is none, `None` if the text is not a
+    /// number.
     fn number<N: FromStr>(&mut self) -> Option<Option<N>> {
         let Some(text) = self.parameters.next() else {
             return Some(None);
@@ -164,7 +165,7 @@ impl TreeField for Option<DivisorChoice> {
     }
 }
 
-/// Why a text is no tree.
+/// The text is not a valid tree.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("character {offset} of the tree: {problem}")]
 pub struct TreeTextError {

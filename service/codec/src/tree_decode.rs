@@ -1,8 +1,8 @@
 //! Decoding of tiles with a tree: the parts that all encodings share.
 //!
-//! `TileTree` is a plan joined with its sections: any tile decodes from it alone, into a buffer of
-//! the caller. The plan's check covers shapes and lengths of per-tile sections; what only a tile
-//! shows is refused here with its byte.
+//! `TileTree` is a plan with its sections: it decodes any tile independently into a buffer of the
+//! caller. The plan's check covers shapes and lengths of per-tile sections; decoding reports faults
+//! within a tile with their byte.
 
 pub(crate) use crate::encoding::TileTree;
 use crate::grouping::Heads;

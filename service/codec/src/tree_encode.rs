@@ -85,7 +85,7 @@ pub(crate) fn encode_tree<T: Word>(
     encode_tree_watched(value_type, values, tree, keys, None).map(|(encoded, _)| encoded)
 }
 
-/// The same, and the bound of codes in place of its leaves if `entropy` is to be counted.
+/// Encodes a column; with `entropy`, also returns the lower bound for codes in place of its leaves.
 pub(crate) fn encode_tree_watched<T: Word>(
     value_type: ValueType,
     values: &[T],
@@ -141,8 +141,8 @@ impl TreeWriter<'_> {
         self.heads.expect("keyed trees are written with keys")
     }
 
-    /// Writes a node and its sections; its children follow. A section that is missing stands for
-    /// an optional child that is absent.
+    /// Writes a node and its sections; its children follow. A missing section means that the
+    /// optional child is absent.
     pub(crate) fn node<T: Word>(
         &mut self,
         encoding: Encoding,

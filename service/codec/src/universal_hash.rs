@@ -24,7 +24,7 @@ impl UniversalHash {
         Self { a: a_high << 64 | a, b: b_high << 64 | b }
     }
 
-    /// The hash with a key that no other call returns.
+    /// Creates a hash with a random key.
     #[must_use]
     pub fn random() -> Self {
         let state = RandomState::new();
@@ -36,7 +36,7 @@ impl UniversalHash {
     #[must_use]
     pub fn hash(&self, word: u64) -> u64 {
         let upper = (self.a.wrapping_mul(u128::from(word)).wrapping_add(self.b) >> 64) as u64;
-        // Sums alone would keep the order of words at equal distances.
+        // Without this step, equidistant words would keep their order.
         (upper ^ upper >> 32).wrapping_mul(MULTIPLIER)
     }
 }

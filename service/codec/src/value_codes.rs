@@ -1,8 +1,8 @@
 //! Decoding of values from Huffman codes with low bits (FORMAT.md, section 6.17): several groups
 //! of values at once.
 //!
-//! The steps of one group wait for each other, those of several groups overlap. One read serves as
-//! many values as surely lie within it.
+//! The steps of one group depend on each other; those of several groups overlap. One read decodes
+//! as many values as it is certain to contain.
 
 use std::array;
 
@@ -12,18 +12,18 @@ use crate::word::Word;
 
 /// Groups that are decoded at once.
 pub(crate) const LANES: usize = 4;
-/// Bits that a read holds at least, whatever the bit at which it begins.
+/// Minimum bits that a read returns, whatever the bit at which it begins.
 const READ_BITS: u32 = 57;
 
-/// The values of a code: what the next bits of a group decode to.
+/// Decoder of the values of a code.
 pub(crate) struct ValueCodes {
     table: DecodeTable,
     /// Bits of the longest value.
     bits_max: u32,
 }
 
-/// Entry of the table. The bits of a value, code and low bits together, are the low byte, so that
-/// entries add up to the bits of several values.
+/// Entry of the table. The low byte is the length of the value in bits, code and low bits together,
+/// so that the sum of entries gives the length of several values.
 #[derive(Clone, Copy)]
 struct Entry(u32);
 
@@ -47,7 +47,7 @@ impl Entry {
         self.0 >> Self::LENGTH_AT & 0xff
     }
 
-    /// What stands above the low bits.
+    /// The bits of the value above its low bits.
     #[inline(always)]
     fn high(self) -> u64 {
         (self.0 >> Self::HIGH_AT).into()
@@ -55,7 +55,7 @@ impl Entry {
 }
 
 impl ValueCodes {
-    /// The codes of these lengths, by symbol; `None` unless they are those of a code.
+    /// Builds the decoder from code lengths by symbol; `None` if they do not form a valid code.
     pub(crate) fn new(lengths: &[u8], buckets: Buckets) -> Option<Self> {
         let entry = |symbol, length| Entry::new(length, buckets.parts(symbol)).0;
         let table = DecodeTable::of(lengths, entry)?;
@@ -64,15 +64,15 @@ impl ValueCodes {
         Some(Self { table, bits_max: bits.max().unwrap_or(0) })
     }
 
-    /// Decodes groups from these bits on, all but the last equally long, the last at most as long;
-    /// moves each bit to the end of its group.
+    /// Decodes groups that begin at `bits`, all equally long except the last, which may be shorter;
+    /// advances each bit to the end of its group.
     pub(crate) fn decode<T: Word>(
         &self,
         bytes: &[u8],
         bits: &mut [usize; LANES],
         mut groups: [&mut [T]; LANES],
     ) {
-        // Groups of equal length at once: as far as the last one reaches, then the others' rest.
+        // Decodes all groups up to the length of the last one, then the rest of the others.
         loop {
             let used = groups.iter().filter(|group| !group.is_empty()).count();
             let Some(last) = used.checked_sub(1) else { return };
@@ -92,7 +92,7 @@ impl ValueCodes {
         }
     }
 
-    /// Parts of groups, equally long or empty.
+    /// Decodes parts of groups, which are equally long or empty.
     #[inline(always)]
     fn lanes<T: Word, const VALUES: usize>(
         &self,
@@ -125,7 +125,7 @@ impl ValueCodes {
         }
     }
 
-    /// The next values, which one read holds; moves the bit behind them.
+    /// Decodes the next values from one read; advances `bit` past them.
     #[inline(always)]
     fn read<T: Word, const VALUES: usize>(&self, bytes: &[u8], bit: &mut usize) -> [T; VALUES] {
         let mut word = bits_from(bytes, *bit);
@@ -144,7 +144,7 @@ impl ValueCodes {
         values
     }
 
-    /// The next value, of any length; moves the bit behind it.
+    /// Decodes the next value, of any length; advances `bit` past it.
     #[inline(always)]
     fn read_long<T: Word>(&self, bytes: &[u8], bit: &mut usize) -> T {
         let entry = Entry(self.table.entry(bits_from(bytes, *bit)));
@@ -156,7 +156,7 @@ impl ValueCodes {
     }
 }
 
-/// The 57 bits from bit `bit` on at least; zeros behind the end.
+/// At least 57 bits from bit `bit` on; zeros after the end.
 #[inline(always)]
 fn bits_from(bytes: &[u8], bit: usize) -> u64 {
     let at = bit / 8;
@@ -167,7 +167,7 @@ fn bits_from(bytes: &[u8], bit: usize) -> u64 {
     word >> (bit % 8)
 }
 
-/// Fewer than eight bytes with zeros behind them.
+/// Fewer than eight bytes, padded with zeros.
 #[cold]
 #[inline(never)]
 fn padded(rest: &[u8]) -> u64 {

@@ -80,7 +80,7 @@ macro_rules! values {
                 }
             }
 
-            /// Values from their little-endian bytes, of which an incomplete last one is ignored.
+            /// Creates values from little-endian bytes; an incomplete last value is ignored.
             pub fn from_le_bytes(value_type: ValueType, bytes: &[u8]) -> Self {
                 match value_type {
                     $(ValueType::$variant => {

@@ -4,11 +4,9 @@
 //! given up with one warning. Nothing here names a backend.
 
 use std::cell::RefCell;
-use std::ops::Range;
 
 use shoal_codec::{
-    Block, BlockCodec, BlockError, BlockPlan, ColumnOutcome, ColumnSet, CpuCodec, FixColumns,
-    SpaceTag,
+    BlockCodec, BlockError, BlockPlan, ColumnOutcome, CpuCodec, FixColumns, SpaceTag,
 };
 use tracing::warn;
 
@@ -78,19 +76,6 @@ impl BlockCodec for DeviceCodec {
             }
         }
         CpuCodec.encode_planned(columns, plan, space, sequence, out)
-    }
-
-    fn decode_rows(
-        &self,
-        block: &Block,
-        rows: Range<usize>,
-        out: &mut FixColumns,
-    ) -> Result<(), BlockError> {
-        CpuCodec.decode_rows(block, rows, out)
-    }
-
-    fn encoded_size_max(&self, rows: usize, columns: ColumnSet) -> usize {
-        CpuCodec.encoded_size_max(rows, columns)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use rayon::prelude::*;
-use shoal_codec::{Aim, BlockCodec as _, CpuCodec, FixColumns, SpaceTag};
+use shoal_codec::{Aim, CpuCodec, FixColumns, SpaceTag};
 use shoal_engine::{ExportHeader, Snapshot};
 use shoal_position_log::{
     CheckpointHeader, CheckpointReader, CheckpointWriter, LogError, PastTerm, ProducerState,
@@ -59,7 +59,7 @@ impl CheckpointPause {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A checkpoint that took so long has ended now.
+    /// Starts the pause after a checkpoint that took `took`.
     fn begin(&self, took: Duration) {
         *self.lock() = Some(Instant::now() + took * CHECKPOINT_PAUSE);
     }
@@ -85,7 +85,7 @@ pub(super) struct CheckpointTools {
 
 impl CheckpointThread {
     pub(super) fn start(tools: CheckpointTools) -> Result<Self, ServiceError> {
-        // At most one: the next is begun when none is written.
+        // Holds at most one request: a checkpoint begins only when no other is being written.
         let (begins, receiver) = unbounded::<Begin>();
         let pause = Arc::new(CheckpointPause(Mutex::new(Some(Instant::now()))));
         let ended = pause.clone();
@@ -99,12 +99,13 @@ impl CheckpointThread {
         Ok(Self { begins: Some(begins), pause, thread })
     }
 
-    /// Whether none is written, and the pause after the last one is over, or the next is urgent.
+    /// True if no checkpoint is being written, and the pause after the last one is over or
+    /// `is_urgent` is set.
     pub(super) fn is_idle(&self, is_urgent: bool) -> bool {
         self.pause.is_over(is_urgent)
     }
 
-    /// Begins a checkpoint, while none is written.
+    /// Begins a checkpoint. No other may be in progress.
     pub(super) fn begin(
         &self,
         state: ExportHeader,
@@ -134,7 +135,7 @@ impl CheckpointThread {
 }
 
 impl Begin {
-    /// The next rows; nothing if the engine sends no more, or the log ends.
+    /// Waits for the next rows; `None` if the export or the log has ended.
     fn next(&self, end: &Receiver<Self>) -> Option<FixColumns> {
         let rows = select! {
             recv(self.rows) -> rows => rows.ok(),
@@ -328,7 +329,7 @@ fn decode_rows(body: &[u8]) -> Result<FixColumns, String> {
         shoal_engine::Request::Fixes(columns) => Ok(columns),
         shoal_engine::Request::Block(block) => {
             let mut columns = FixColumns::new();
-            let decoded = CpuCodec.decode_rows(&block, 0..block.rows(), &mut columns);
+            let decoded = block.decode_rows(0..block.rows(), &mut columns);
             decoded.map(|()| columns).map_err(|error| error.to_string())
         }
         _ => Err("rows are neither a block nor raw".into()),

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns};
+use shoal_codec::FixColumns;
 use shoal_engine::Request;
 use shoal_position_log::{
     Frame, FrameKind, LogError, LogReader, LoggedCycle, LoggedRequest, Position, ReadCounts,
@@ -273,7 +273,7 @@ impl RequestCounts {
                 self.blocks += 1;
                 let block = rows_body::block(bytes)?;
                 let is_decoded = depth == ReadDepth::Headers
-                    || CpuCodec.decode_rows(&block, 0..block.rows(), decoded).is_ok();
+                    || block.decode_rows(0..block.rows(), decoded).is_ok();
                 self.refused_blocks += u64::from(!is_decoded);
                 self.fixes += block.rows() as u64;
             }
@@ -282,7 +282,7 @@ impl RequestCounts {
                 self.fixes += match rows_body::decode(body)? {
                     Request::Block(block) => {
                         if depth == ReadDepth::Rows {
-                            let rows = CpuCodec.decode_rows(&block, 0..block.rows(), decoded);
+                            let rows = block.decode_rows(0..block.rows(), decoded);
                             rows.map_err(|error| error.to_string())?;
                         }
                         block.rows() as u64

@@ -1,11 +1,11 @@
 //! Sizes of the columns of a compressed table, by tree and node.
 //!
-//! All numbers come from blocks as a reader sees them, so a file that was just written and a
-//! foreign one have the same.
+//! All numbers come from blocks as a reader sees them, so they are the same for a file that was
+//! just written and for any other file.
 
 use serde::Serialize;
 use shoal_codec::limits::{CHUNK_ENTRY_BYTES, NODE_BYTES, SECTION_ENTRY_BYTES};
-use shoal_codec::{Part, Plan, PlanNode, Table, TableChunk};
+use shoal_codec::{Chunk, Part, Plan, PlanNode, Table};
 
 use crate::header::{BlockColumn, ColumnHeader, Header, Kind};
 
@@ -14,9 +14,9 @@ use crate::header::{BlockColumn, ColumnHeader, Header, Kind};
 pub struct ColumnTotals {
     /// The columns of the header; a text column has one for each of its parts.
     pub columns: Vec<ColumnTotal>,
-    /// Bytes of blocks beside their chunks: headers and padding.
+    /// Bytes of blocks outside their chunks: headers and padding.
     pub container_bytes: u64,
-    /// Bytes that compact blocks save against what the other sums count.
+    /// Bytes that compact blocks save, relative to the other sums.
     pub compact_saved_bytes: u64,
     header: Header,
 }
@@ -66,7 +66,7 @@ pub struct NodeTotal {
 }
 
 impl ColumnTotals {
-    /// No block of a table.
+    /// Empty sums for the blocks of a table.
     pub(crate) fn new(header: &Header) -> Self {
         let mut totals = Self {
             columns: Vec::new(),
@@ -86,7 +86,7 @@ impl ColumnTotals {
         totals
     }
 
-    /// Adds the blocks of a group: a table, then a block for each text that is not UTF-8.
+    /// Adds the blocks of a group: a table, then a block for each text column that is not UTF-8.
     pub(crate) fn add_group(&mut self, blocks: &[&Table], columns: &[BlockColumn]) {
         let Some((table, texts)) = blocks.split_first() else { return };
         let column_of = |id: u16| columns.iter().find(|column| column.id == id);
@@ -155,7 +155,7 @@ impl ColumnTotal {
         Self { place, name, kind, raw_bytes: 0, encoded_bytes: 0, trees: Vec::new() }
     }
 
-    fn add(&mut self, chunk: &TableChunk) {
+    fn add(&mut self, chunk: &Chunk) {
         let nodes = chunk.plan.nodes();
         let entry_bytes = CHUNK_ENTRY_BYTES
             + nodes.len() * NODE_BYTES

@@ -94,7 +94,7 @@ fn planned() -> Vec<u8> {
 fn damaged(whole: &[u8], column: Column, section: usize, at: usize, byte: u8) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     let block = Block::parse(bytes.clone().into(), &Budget::default()).unwrap();
-    let place = block.chunks().iter().position(|chunk| chunk.column == column).unwrap();
+    let place = block.columns().position(|(stored, _)| stored == column).unwrap();
     let entry_bytes = |chunk: &Chunk| 24 + 24 * chunk.plan.nodes().len() + 8 * chunk.sections.len();
     let entry = 128 + block.chunks()[..place].iter().map(entry_bytes).sum::<usize>();
     let chunk = &block.chunks()[place];

@@ -167,7 +167,7 @@ fn plan(random: &mut Random) -> BlockPlan {
 /// Ids that dispatch looks up: those of a dictionary each once.
 fn ids(block: &Block) -> Vec<u64> {
     let mut ids = block.decode().unwrap().object;
-    let chunk = block.chunks().iter().find(|chunk| chunk.column == Column::Object).unwrap();
+    let chunk = block.columns().find(|(column, _)| *column == Column::Object).unwrap().1;
     if chunk.plan.root().encoding == Encoding::Dict {
         ids.sort_unstable();
         ids.dedup();

@@ -22,7 +22,7 @@ fn cuda(options: EngineOptions) -> Box<dyn Backend> {
 }
 
 fn ids_of(block: &Block) -> &Chunk {
-    block.chunks().iter().find(|chunk| chunk.column == Column::Object).unwrap()
+    block.columns().find(|(column, _)| *column == Column::Object).unwrap().1
 }
 
 /// A block with a flipped bit in the codes of its ids, if it still parses.

@@ -1,5 +1,5 @@
-//! The bytes of a compact block, read from a place on: numbers of variable length and packed
-//! values, each bounded by the bytes present.
+//! Reads the bytes of a compact block from an offset: numbers of variable length and packed values,
+//! all bounds-checked.
 //!
 //! Counts come from the header and the plan, never from here. Truncated input is an error.
 
@@ -74,7 +74,7 @@ impl<'a> Body<'a> {
         self.fault("a number has more than 64 bits".into())
     }
 
-    /// The next number, which fits a type.
+    /// The next number; an error if it does not fit the type.
     pub(crate) fn small<N: TryFrom<u64>>(&mut self, part: &str) -> Result<N, BlockError> {
         let number = self.number()?;
         match N::try_from(number) {

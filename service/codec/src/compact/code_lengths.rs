@@ -12,7 +12,7 @@ use crate::plan::PlanNode;
 /// Bits of a length.
 const LENGTH_BITS: u32 = 4;
 
-/// The number of symbols whose lengths section `index` of a node has, if it has lengths.
+/// Number of symbols if section `index` of a node holds code lengths, else `None`.
 pub(super) fn symbols(node: &PlanNode, index: usize) -> Option<usize> {
     let is_huffman = matches!(node.encoding, Encoding::Huffman | Encoding::HuffmanLong);
     (is_huffman && index == 0).then(|| huffman::symbols(node.parameter_u32))
@@ -23,7 +23,7 @@ pub(super) fn section_bytes(symbols: usize) -> usize {
     words(symbols, LENGTH_BITS) * WORD_BYTES
 }
 
-/// Appends the lengths in `section`, with the shorter of two codes.
+/// Appends the code lengths in `section` in the shorter of two forms: plain or as differences.
 pub(super) fn put(section: &[u8], symbols: usize, out: &mut Vec<u8>) {
     let mut lengths = vec![0_u8; symbols];
     unpack(section, LENGTH_BITS, &mut lengths);

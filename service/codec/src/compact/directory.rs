@@ -1,7 +1,7 @@
-//! The directory of the block that a compact block stands for, made from short entries, and the
-//! sections that follow them.
+//! Rebuilds the directory and the sections of a block from the short entries and sections of its
+//! compact form.
 //!
-//! What an entry claims is added up before anything is allocated for it.
+//! The claimed sizes are added up before memory is allocated for them.
 
 use crate::chunk::{PAYLOAD_CRC_AT, SECTIONS_AT};
 use crate::compact::Form;
@@ -21,12 +21,12 @@ pub(super) enum Stored {
     Plain,
     /// Field by field.
     Squeezed(Layout),
-    /// Lengths of the codes of so many symbols.
+    /// As code lengths of this number of symbols.
     CodeLengths(usize),
 }
 
 impl Stored {
-    /// How section `index` of a node is stored, whose length is `bytes`; the chunk has `values`.
+    /// Storage of section `index` of a node: it has `bytes` bytes, the chunk has `values` values.
     pub(super) fn of(form: Form, node: &PlanNode, index: usize, bytes: u64, values: u32) -> Self {
         let Some(spec) = node.encoding.spec().sections.get(index) else { return Self::Plain };
         if form == Form::Second
@@ -66,8 +66,8 @@ impl Stored {
         Ok(())
     }
 
-    /// True if what [`Stored::put`] has appended is read as the same section: bits that no reader
-    /// looks at are not stored.
+    /// True if the bytes that [`Stored::put`] appended expand to the same section. They do not if
+    /// unused bits are set, because unused bits are not stored.
     pub(super) fn comes_back(&self, stored: &[u8], section: &[u8], values: usize) -> bool {
         let (mut body, mut back) = (Body::new(stored, 0), Vec::new());
         matches!(self, Self::Plain)
@@ -75,7 +75,7 @@ impl Stored {
                 && back == section
     }
 
-    /// About the bytes that a section takes.
+    /// Estimated bytes of a stored section.
     pub(super) fn estimated_bytes(&self, bytes: u64, tiles: usize) -> usize {
         match self {
             Self::Plain => bytes as usize,
@@ -109,7 +109,7 @@ struct PlacedChunk {
     sections: Vec<(u64, Stored)>,
 }
 
-/// The directory, and what its sections take.
+/// The directory, and the total bytes of its sections.
 pub(super) struct Directory {
     form: Form,
     pub(super) bytes: Vec<u8>,

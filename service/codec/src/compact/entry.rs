@@ -1,9 +1,9 @@
-//! Short entries of compact blocks (FORMAT.md, section 11.2): what the rules of an encoding imply
-//! is left out.
+//! Short entries of compact blocks (FORMAT.md, section 11.2), which omit what the rules of an
+//! encoding imply.
 //!
 //! Counts and parameters that are read are checked when the expanded block is read.
 
-use crate::chunk::TableChunk;
+use crate::chunk::Chunk;
 use crate::chunk_rules::TABLE_COLUMN_MIN;
 use crate::columns::Column;
 use crate::compact::body::{Body, put_number};
@@ -30,7 +30,7 @@ const UNKNOWN: u8 = 4 << ENCODING_BITS;
 /// The code of a part follows as many bits of the value type.
 const PART_SHIFT: u32 = 4;
 
-/// The columns of blocks so far.
+/// State of reading or writing entries, which store column numbers as differences.
 pub(super) struct Columns {
     is_table: bool,
     previous: u16,
@@ -43,7 +43,7 @@ impl Columns {
     }
 
     /// Appends the entry of a chunk of a valid block.
-    pub(super) fn put(&mut self, chunk: &TableChunk, body: &mut Vec<u8>) {
+    pub(super) fn put(&mut self, chunk: &Chunk, body: &mut Vec<u8>) {
         put_number(u64::from(chunk.id) - u64::from(self.previous), body);
         self.previous = chunk.id;
         if self.is_table {
@@ -79,7 +79,7 @@ impl Columns {
         let Some(value_type) = value_type else {
             return fault(format!("column {id} has an unknown value type"));
         };
-        // What parts there are, and how many values they may have, is checked after expansion.
+        // Which parts exist, and their numbers of values, are checked after expansion.
         let values = if part == Part::Numbers.code() { rows } else { body.small("values")? };
         if part != Part::Numbers.code() && values > BLOCK_ROWS_MAX {
             return fault(format!("chunk has {values} values, the limit is {BLOCK_ROWS_MAX}"));
@@ -155,7 +155,7 @@ fn read_length(
     }
 }
 
-/// What a parent implies about a node.
+/// Type and number of values of a node, where its parent implies them.
 #[derive(Clone, Copy)]
 struct Place {
     value_type: Option<ValueType>,
@@ -173,7 +173,7 @@ impl Place {
     }
 }
 
-/// Places of nodes that are still expected, the next one last.
+/// A stack of the places of the nodes that follow; the next one is last.
 struct Places(Vec<Place>);
 
 impl Places {
@@ -181,7 +181,7 @@ impl Places {
         Self(vec![Place { value_type: Some(value_type), values: Some(values) }])
     }
 
-    /// Adds those of a node's children.
+    /// Pushes the places of a node's children.
     fn open(&mut self, node: &PlanNode) {
         self.0.extend((0..node.children).rev().map(|index| Place::of_child(node, index)));
     }

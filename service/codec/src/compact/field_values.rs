@@ -10,9 +10,9 @@ use crate::error::BlockError;
 
 /// Marks values that are stored as differences.
 const IS_DIFFERENCES: u8 = 0x80;
-/// Heads from here to below [`IS_DIFFERENCES`] stand for one value in every tile.
+/// Heads from here to below [`IS_DIFFERENCES`] encode one value that all tiles share.
 const CONSTANT_HEAD: u8 = 65;
-/// The greatest value that a head stands for.
+/// Greatest value that a head can encode.
 const CONSTANT_MAX: u64 = (IS_DIFFERENCES - 1 - CONSTANT_HEAD) as u64;
 
 /// The low `bits` of a value as a signed number.
@@ -40,8 +40,8 @@ pub(super) fn put(values: &[u64], bits: u32, is_signed: bool, out: &mut Vec<u8>)
     out.append(if is_shorter { &mut differences } else { &mut plain });
 }
 
-/// Appends the width with a flag, the first value of differences, the least number, and what the
-/// numbers exceed it by.
+/// Appends the width and the flag, the first value (for differences), the least number, and the
+/// packed distances of all numbers from the least.
 fn put_above_least(flag: u8, numbers: &[i64], first: Option<i64>, out: &mut Vec<u8>) {
     let least = numbers.iter().copied().min().unwrap_or(0);
     let above = |number: &i64| number.wrapping_sub(least) as u64;

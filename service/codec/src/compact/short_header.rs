@@ -25,9 +25,10 @@ mod at {
 const CRC_BYTES: usize = 4;
 /// Bits of the kind of space; those of its origins and its quantum follow.
 const KIND_MASK: u8 = 3;
-/// The origins follow; else they are 0.
+/// Flag: the origins are stored; otherwise they are 0.
 const HAS_ORIGINS: u8 = 4;
-/// The number of decimals plus 1 of a quantum that is a power of ten; 0 if it follows.
+/// Shift of the quantum's field: decimals plus 1 if it is 10^-decimals; 0 if it is stored as a
+/// double.
 const DECIMALS_SHIFT: u32 = 3;
 /// Decimals at most: the greatest power of ten that is exact in a double.
 const DECIMALS_MAX: u8 = 22;
@@ -40,7 +41,7 @@ pub(crate) struct ShortHeader {
     pub(crate) header: BlockHeader,
     /// Its length.
     pub(crate) header_bytes: usize,
-    /// CRC32C of everything behind it.
+    /// CRC32C of all bytes after the header.
     pub(crate) body_crc: u32,
 }
 
@@ -75,7 +76,7 @@ impl ShortHeader {
         };
         let header_bytes = usize::from(fixed[at::HEADER_BYTES]);
         if header_bytes < at::NUMBERS + CRC_BYTES {
-            let problem = format!("header has {header_bytes} bytes, it has more");
+            let problem = format!("header has {header_bytes} bytes, which is too short");
             return Err(BlockError::Header { offset: at::HEADER_BYTES, problem });
         }
         let Some(whole) = bytes.get(..header_bytes) else {
@@ -106,13 +107,14 @@ impl ShortHeader {
         put(block, end, crc.to_le_bytes());
     }
 
-    /// Bytes of the block that begins with these bytes, before anything of it is checked.
+    /// Length that the first bytes of a block state; nothing is checked.
     pub(crate) fn block_bytes(prefix: &[u8; BLOCK_PREFIX_BYTES]) -> u32 {
         u32::from_le_bytes(array_at(prefix, at::BLOCK_BYTES))
     }
 }
 
-/// Appends the fields of variable length. What a table has as every table is left out.
+/// Appends the fields of variable length. Fields that are constant in tables are omitted for
+/// tables.
 fn put_numbers(header: &BlockHeader, out: &mut Vec<u8>) {
     put_number(header.flags_required.into(), out);
     put_number(header.rows.into(), out);

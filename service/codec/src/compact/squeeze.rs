@@ -26,9 +26,9 @@ pub(crate) struct Layout {
 /// A field of an entry, from the lowest bit on.
 #[derive(Clone, Copy, Debug)]
 enum Field {
-    /// Offset of the tile's words: stored as the length of the tile.
+    /// Offset of the tile's words: stored as the length of the tile in words.
     Offset,
-    /// Values of the tile: stored as what lacks to a full node's.
+    /// Number of values of the tile: stored as the number for a full node minus it.
     Count(u32),
     /// So many bits.
     Bits(u32),
@@ -77,7 +77,7 @@ impl Layout {
         (tiles(rows as usize) * self.entry_bytes) as u64 == bytes
     }
 
-    /// What the section takes, about: a third.
+    /// Estimated bytes of the stored section: a third.
     pub(crate) fn estimated_bytes(&self, tiles: usize) -> usize {
         self.fields.len() + tiles * self.entry_bytes / 3
     }

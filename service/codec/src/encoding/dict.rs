@@ -1,7 +1,7 @@
 //! Encoding `dict`: codes into a dictionary (FORMAT.md, section 6.10).
 //!
-//! The dictionary has all distinct values, or the most frequent ones; then the others are a second
-//! child.
+//! The dictionary contains all distinct values, or only the most frequent ones; then a second child
+//! holds the other values.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub fn entry_bits(parameter: u32) -> u32 {
     parameter >> 24
 }
 
-/// Type of `codes` different codes.
+/// Narrowest type for `codes` different codes.
 pub fn code_type(codes: usize) -> ValueType {
     if codes <= 256 { ValueType::U8 } else { ValueType::U16 }
 }
@@ -122,12 +122,12 @@ pub(crate) fn encode<T: Word>(
 /// Entries in ascending order and the code of every distinct value.
 struct Dictionary<T> {
     entries: Vec<T>,
-    /// By number of the distinct value; the number of entries for exceptions.
+    /// Code by number of the distinct value; exceptions have the number of entries as their code.
     codes: Vec<u32>,
 }
 
 impl<T: Word> Dictionary<T> {
-    /// The `limit` most frequent values, the lesser of equally frequent ones.
+    /// Selects the `limit` most frequent values; on a tie, the smaller value.
     fn of(distinct: &Distinct<T>, limit: usize) -> Self {
         let mut numbers: Vec<u32> = (0..distinct.values.len() as u32).collect();
         let value_of = |number: &u32| distinct.values[*number as usize];

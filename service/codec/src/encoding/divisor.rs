@@ -60,16 +60,16 @@ impl DivisorChoice {
         !value_type.is_float() && Division::new(self, value_type).is_some()
     }
 
-    /// Inverse of the divisor's odd part modulo 2^64, its power of two, and the greatest quotient:
-    /// a number is a multiple if its product with the inverse, rotated right by the power, does
-    /// not exceed that quotient.
+    /// Returns the inverse of the divisor's odd part modulo 2^64, the number of factors of two, and
+    /// the greatest quotient. A number is a multiple if its product with the inverse, rotated right
+    /// by the number of factors of two, does not exceed the greatest quotient.
     pub fn inverse(self) -> (u64, u32, u64) {
         let Divisible { inverse, shift, limit } = Divisible::by(self.divisor.into());
         (inverse, shift, limit)
     }
 
-    /// The divisor with the remainder of values that share it, if the type allows the divisor;
-    /// `value` is any of them, sign-extended if the type is signed.
+    /// Creates a choice from a divisor and `value`, one of the values that share it (sign-extended
+    /// if the type is signed); `None` if the type does not allow the divisor.
     pub fn shared(divisor: u64, value: u64, value_type: ValueType) -> Option<Self> {
         if divisor < 2 || divisor > divisor_max(value_type) {
             return None;
@@ -115,7 +115,7 @@ pub(crate) fn encode<T: Word>(
     writer.subtree(child, node.child(node.value_type, &quotients))
 }
 
-/// Distance of two values of a type.
+/// Distance between two values of a type.
 fn distance<T: Word>(one: T, other: T, is_signed: bool) -> u64 {
     let (one, other) = (one.extend(is_signed), other.extend(is_signed));
     if is_signed { (one as i64).abs_diff(other as i64) } else { one.abs_diff(other) }
@@ -156,7 +156,7 @@ fn greatest_common(mut one: u64, mut other: u64) -> u64 {
 struct Divisible {
     /// Inverse of the odd part modulo 2^64.
     inverse: u64,
-    /// Powers of two in the divisor.
+    /// Number of factors of two in the divisor.
     shift: u32,
     /// The greatest quotient.
     limit: u64,
@@ -167,7 +167,7 @@ impl Divisible {
     fn by(divisor: u64) -> Self {
         let shift = divisor.trailing_zeros();
         let odd = divisor >> shift;
-        // Newton's iteration doubles the right bits: 3, 6, 12, 24, 48, 96.
+        // Each Newton step doubles the number of correct bits: 3, 6, 12, 24, 48, 96.
         let mut inverse = odd;
         for _ in 0..5 {
             inverse = inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));
@@ -175,7 +175,7 @@ impl Divisible {
         Self { inverse, shift, limit: u64::MAX / divisor }
     }
 
-    /// The quotient of a multiple; above the limit for other numbers.
+    /// The quotient of a multiple; for other numbers, a result above the greatest quotient.
     fn quotient(self, number: u64) -> u64 {
         number.wrapping_mul(self.inverse).rotate_right(self.shift)
     }

@@ -1,6 +1,7 @@
 //! Encoding `float_to_int`: decimal floats as integers (FORMAT.md, section 6.7).
 //!
-//! A float fits if its integer gives back every bit; -0.0, infinities and NaN never do.
+//! A float fits if converting its integer back restores every bit; -0.0, infinities and NaN never
+//! fit.
 
 use crate::encoding::Encoding;
 use crate::node_spec::{ChildSpec, NodeSpec, ParameterSpec, PlacedNode};
@@ -119,7 +120,7 @@ pub(crate) fn least_decimals<T: Word>(values: &[T]) -> Option<u32> {
                 }
             }
         }
-        // Values seen before an increase are seen again with it.
+        // Earlier values are checked again after the number of decimals increases.
         if decimals == before {
             return Some(decimals);
         }

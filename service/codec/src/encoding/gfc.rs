@@ -1,5 +1,6 @@
-//! Encoding `gfc`: floats as differences from 32 values before, in whole bytes (FORMAT.md,
-//! section 6.12; Burtscher's float codec in the layout for warps of O'Neil and Burtscher, 2011).
+//! Encoding `gfc`: floats as differences from the value 32 positions earlier, in whole bytes
+//! (FORMAT.md, section 6.12; Burtscher's float codec in the warp layout of O'Neil and Burtscher,
+//! 2011).
 
 use crate::encoding::Encoding;
 use crate::node_spec::{NodeSpec, SectionSpec};
@@ -27,7 +28,7 @@ pub(crate) const SPEC: NodeSpec = NodeSpec {
     ..NodeSpec::LEAF
 };
 
-/// Bytes that a code stands for in values of `width` bytes.
+/// Number of bytes that a code represents, for values of `width` bytes.
 fn bytes_of_code(code: u8, width: usize) -> Option<usize> {
     match (width, code) {
         (8, 0..=3) | (4, 0..=4) => Some(code.into()),
@@ -36,7 +37,7 @@ fn bytes_of_code(code: u8, width: usize) -> Option<usize> {
     }
 }
 
-/// The least code that stands for at least `count` bytes of values of `width` bytes.
+/// Smallest code that represents at least `count` bytes, for values of `width` bytes.
 fn code_of_bytes(count: usize, width: usize) -> u8 {
     let is_enough = |code: &u8| bytes_of_code(*code, width).is_some_and(|bytes| bytes >= count);
     (0..8).find(is_enough).expect("a value has at most its width in bytes")

@@ -1,8 +1,8 @@
-//! Encoding `huffman`: a canonical code for the bucket of each value, the rest of the value as it
-//! is (FORMAT.md, section 6.17).
+//! Encoding `huffman`: a canonical code for the bucket of each value, followed by the low bits of
+//! the value (FORMAT.md, section 6.17).
 //!
-//! A bucket is a range of values that agree in their bit length and the next `split` bits; small
-//! values have a bucket each, so the greatest split of bytes codes each value.
+//! A bucket is a range of values that agree in their bit length and the next `split` bits. Small
+//! values have buckets of their own; at the greatest split of u8, all values do.
 
 use std::array;
 
@@ -27,7 +27,7 @@ const GROUP_VALUES: usize = 64;
 /// Groups of a whole tile at most.
 const TILE_GROUPS: usize = TILE_VALUES / GROUP_VALUES;
 
-/// Bits of the size of a group of so many values at most.
+/// Maximum bit width of the size of a group of `values` values.
 const fn size_bits_max(group_values: usize) -> u32 {
     // A value takes at most a code and the low bits of the greatest bucket of 64 bits.
     usize::BITS - (group_values * (CODE_BITS_MAX as usize + 63)).leading_zeros()
@@ -129,7 +129,7 @@ pub(super) fn encode_groups<T: Word, const GROUP: usize>(
     Ok(())
 }
 
-/// What a writer decides about a node: the split, and the length of each symbol's code.
+/// Choices of the writer for a node: the split, and the length of each symbol's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HuffmanCode {
     buckets: Buckets,
@@ -137,8 +137,8 @@ pub struct HuffmanCode {
 }
 
 impl HuffmanCode {
-    /// The split with the least bits for codes, low bits and lengths, of equals the lesser.
-    /// `frequencies` count the symbols at the finest split of a type of `bits` bits.
+    /// Chooses the split that takes the fewest bits for codes, low bits and lengths; on a tie, the
+    /// smallest. `frequencies` count the symbols at the finest split of a type of `bits` bits.
     pub fn of(frequencies: &[u32; SYMBOLS_MAX], bits: u32) -> Self {
         let finest = Buckets::finest(bits);
         let mut best: Option<(u64, Self)> = None;
@@ -165,7 +165,7 @@ impl HuffmanCode {
         best.expect("there is a split").1
     }
 
-    /// Bits behind the highest one of a value that tell buckets apart.
+    /// Number of bits below the highest set bit of a value that distinguish buckets.
     pub fn split(&self) -> u32 {
         self.buckets.split
     }
@@ -335,7 +335,7 @@ struct TileEntry {
     values: usize,
     /// The least size of a group in bits.
     least: u16,
-    /// Bits of what the sizes exceed it by.
+    /// Width in bits of the stored group sizes, which are relative to the least size.
     size_bits: u32,
 }
 

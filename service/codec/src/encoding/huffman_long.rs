@@ -1,7 +1,7 @@
 //! Encoding `huffman_long`: `huffman` with groups of 256 values (FORMAT.md, section 6.20).
 //!
-//! The sizes of groups take a quarter of the bytes. A CPU decodes four groups at a time in either
-//! encoding; a device has fewer lanes at work.
+//! The sizes of groups take a quarter of the bytes of `huffman`. A CPU decodes four groups at a
+//! time in either encoding; a device uses a quarter of the lanes.
 
 use crate::encoding::Encoding;
 use crate::encoding::huffman::{self, Huffman, encode_groups};
@@ -12,7 +12,7 @@ use crate::word::Word;
 /// Values of a whole group.
 const GROUP_VALUES: usize = 256;
 
-/// Rules of every `huffman_long` node: those of `huffman`, whose bounds hold for fewer groups.
+/// Rules of every `huffman_long` node: those of `huffman`, whose bounds also hold for fewer groups.
 pub(crate) const SPEC: NodeSpec = huffman::SPEC;
 
 /// Writes the node.

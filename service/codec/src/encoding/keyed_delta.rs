@@ -1,10 +1,11 @@
-//! Encoding `keyed_delta`: differences along each key (FORMAT.md, section 6.14), and what it
-//! shares with `keyed_delta2`.
+//! Encodings `keyed_delta` and `keyed_delta2`: differences of order 1 and 2 along each key
+//! (FORMAT.md, sections 6.14 and 6.15).
 //!
-//! Values in grouped order restart at every head. The keys determine the heads; the number that
-//! the section states for a tile must agree with them.
+//! In grouped order, values restart at every head. The keys determine the heads; the number of
+//! heads that the section states for a tile must match.
 
 use crate::encoding::Encoding;
+use crate::encoding::delta::Levels;
 use crate::grouping::Heads;
 use crate::node_spec::{ChildSpec, NodeSpec, ParameterSpec, SectionSpec};
 use crate::section::{Fault, Section};
@@ -23,7 +24,7 @@ pub(crate) const SPEC: NodeSpec = NodeSpec {
     ..NodeSpec::LEAF
 };
 
-/// Writes the node and its children; the residual at a head is 0.
+/// Writes the node and its children.
 pub(crate) fn encode<T: Word>(
     writer: &mut TreeWriter<'_>,
     node: NodeValues<'_, T>,
@@ -31,20 +32,41 @@ pub(crate) fn encode<T: Word>(
     residuals: &Tree,
     heads: &Tree,
 ) -> Result<(), NotApplicable> {
-    let stored = |run: &[T], out: &mut Vec<T>| {
-        out.push(T::default());
-        out.extend(run.windows(2).map(|pair| mode.store(pair[1].minus(pair[0]))));
-    };
-    write_keyed(writer, node, (Encoding::KeyedDelta, *mode), [residuals, heads], stored)
+    write::<T, 1>(writer, node, *mode, [residuals, heads])
 }
 
-/// Writes a keyed node: `stored` appends the residuals of one run, that of its head first.
-pub(super) fn write_keyed<T: Word>(
+/// Decoder of a `keyed_delta` node.
+pub(crate) type KeyedDelta<'a, T> = Keyed<'a, T, 1>;
+
+/// `keyed_delta2` in the table of encodings.
+pub(crate) mod second_order {
+    use super::*;
+
+    /// Rules of every `keyed_delta2` node.
+    pub(crate) const SPEC: NodeSpec = super::SPEC;
+
+    /// Writes the node and its children.
+    pub(crate) fn encode<T: Word>(
+        writer: &mut TreeWriter<'_>,
+        node: NodeValues<'_, T>,
+        mode: &Mode,
+        residuals: &Tree,
+        heads: &Tree,
+    ) -> Result<(), NotApplicable> {
+        write::<T, 2>(writer, node, *mode, [residuals, heads])
+    }
+
+    /// Decoder of a `keyed_delta2` node.
+    pub(crate) type KeyedDelta2<'a, T> = Keyed<'a, T, 2>;
+}
+
+/// Writes the node and its children. The residual at a head is 0; the others are the differences
+/// of a run that is constant up to its head.
+fn write<T: Word, const ORDER: usize>(
     writer: &mut TreeWriter<'_>,
     node: NodeValues<'_, T>,
-    (encoding, mode): (Encoding, Mode),
+    mode: Mode,
     [residuals, heads]: [&Tree; 2],
-    stored: impl Fn(&[T], &mut Vec<T>),
 ) -> Result<(), NotApplicable> {
     if matches!(node.counts, TileCounts::Sparse(_)) {
         return NotApplicable::because("keyed nodes give a value for every row");
@@ -56,27 +78,31 @@ pub(super) fn write_keyed<T: Word>(
         for index in 0..starts.len() {
             let run = &tile[starts.start(index)..starts.start(index + 1)];
             head_values.push(run[0]);
-            stored(run, &mut residual_values);
+            residual_values.push(T::default());
+            let mut levels = Levels::<T, ORDER>::constant(run[0]);
+            let others = run[1..].iter().map(|value| mode.store(levels.push(*value)));
+            residual_values.extend(others);
         }
         counts.push(starts.len() as u16);
     }
     let counts = TileCounts::Sparse(counts);
+    let encoding = if ORDER == 1 { Encoding::KeyedDelta } else { Encoding::KeyedDelta2 };
     writer.keyed_node(encoding, &node, vec![counts.section()], mode.code().into());
     writer.subtree(residuals, node.child(T::UNSIGNED, &residual_values))?;
     let value_type = node.value_type;
     writer.subtree(heads, NodeValues { value_type, values: &head_values, counts: &counts })
 }
 
-/// Decoder of the children that both keyed encodings have.
-pub(super) struct Keyed<'a, T> {
+/// Decoder of both nodes: as many scans as the order, which restart at every head.
+pub(crate) struct Keyed<'a, T, const ORDER: usize> {
     counts: Section<'a>,
     mode: Mode,
     residuals: Box<TileTree<'a, T>>,
     heads: Box<TileTree<'a, T>>,
 }
 
-impl<'a, T: Word> Keyed<'a, T> {
-    pub(super) fn open(node: &NodeInput<'a>, reader: &mut NodeReader<'a>) -> Result<Self, Fault> {
+impl<'a, T: Word, const ORDER: usize> Keyed<'a, T, ORDER> {
+    pub(crate) fn open(node: &NodeInput<'a>, reader: &mut NodeReader<'a>) -> Result<Self, Fault> {
         let mode = Mode::from_code(node.node.parameter_u64).expect("modes are checked");
         let counts = node.sections[0];
         let residuals = TileTree::open_boxed(reader)?;
@@ -84,14 +110,7 @@ impl<'a, T: Word> Keyed<'a, T> {
         Ok(Self { counts, mode, residuals, heads: TileTree::open_boxed(reader)? })
     }
 
-    /// Decodes residuals into `out` and calls `run` for each run of one key with its head value
-    /// and its values, the head's own first.
-    pub(super) fn runs(
-        &self,
-        context: TileContext<'_>,
-        out: &mut [T],
-        run: impl Fn(T, &mut [T]),
-    ) -> Result<(), Fault> {
+    pub(crate) fn tile(&self, context: TileContext<'_>, out: &mut [T]) -> Result<(), Fault> {
         let tile = context.tile;
         let heads: &Heads = context.heads.expect("keyed trees are decoded with their keys");
         let starts = heads.starts(tile, out.len());
@@ -106,35 +125,15 @@ impl<'a, T: Word> Keyed<'a, T> {
         let mut values = [T::default(); TILE_VALUES];
         let values = &mut values[..stated];
         self.heads.tile(context, values)?;
-        let mut rest = out;
-        for (index, value) in values.iter().enumerate() {
-            let start = starts.start(index);
-            let length = starts.start(index + 1) - start;
-            let places;
-            (places, rest) = rest.split_at_mut(length);
-            run(*value, places);
+        for (index, head) in values.iter().enumerate() {
+            let run = &mut out[starts.start(index)..starts.start(index + 1)];
+            let (first, others) = run.split_first_mut().expect("a run has its head");
+            *first = *head;
+            let mut levels = Levels::<T, ORDER>::constant(*head);
+            for place in others {
+                *place = levels.advance(*place);
+            }
         }
         Ok(())
-    }
-}
-
-/// Decoder of a `keyed_delta` node: a scan that restarts at every head.
-pub(crate) struct KeyedDelta<'a, T>(Keyed<'a, T>);
-
-impl<'a, T: Word> KeyedDelta<'a, T> {
-    pub(crate) fn open(node: &NodeInput<'a>, reader: &mut NodeReader<'a>) -> Result<Self, Fault> {
-        Keyed::open(node, reader).map(Self)
-    }
-
-    pub(crate) fn tile(&self, context: TileContext<'_>, out: &mut [T]) -> Result<(), Fault> {
-        self.0.runs(context, out, |head, places| {
-            let mut value = head;
-            let (first, others) = places.split_first_mut().expect("a run has its head");
-            *first = head;
-            for place in others {
-                value = value.plus(*place);
-                *place = value;
-            }
-        })
     }
 }

@@ -1,8 +1,8 @@
-//! Encoding `lzw`: strings of bytes that occurred earlier in a chunk as codes (FORMAT.md, section
-//! 6.19).
+//! Encoding `lzw`: codes for strings of bytes that occurred earlier in the chunk (FORMAT.md,
+//! section 6.19).
 //!
-//! After Welch (1984). The codes are a child, so any tree of numbers codes them. The string of an
-//! entry lies in the output: from where its code began, one byte longer.
+//! After Welch (1984). The codes are a child node, so any tree of numbers can encode them. The
+//! string of an entry is in the output: it starts where its code started and is one byte longer.
 
 use std::cell::RefCell;
 
@@ -103,11 +103,12 @@ pub(crate) fn encode<T: Word>(
 
 /// The entries of a chunk while it is written.
 struct Dictionary {
-    /// The code before the last byte of each entry, and that byte.
+    /// Key of each entry: the code of its string without the last byte, and that byte.
     entries: Vec<u32>,
-    /// By hash, entries from 1 on, 0 for none; at least twice as many as entries.
+    /// Hash table of entry numbers plus 1, 0 for a free slot; it has at least twice as many slots
+    /// as entries.
     slots: Vec<u16>,
-    /// Another one for each column: clients choose the bytes.
+    /// Randomly keyed for each column, because clients choose the bytes.
     hash: UniversalHash,
 }
 
@@ -119,7 +120,7 @@ impl Dictionary {
         Self { entries: Vec::with_capacity(entries), slots, hash: UniversalHash::random() }
     }
 
-    /// Passes every code of a chunk to `push`, and the byte at which it begins.
+    /// Calls `push` for every code of a chunk, with the position of its first byte.
     fn write(&mut self, chunk: &[u8], mut push: impl FnMut(usize, u16)) {
         self.entries.clear();
         self.slots.fill(0);
@@ -137,7 +138,7 @@ impl Dictionary {
         push(start, code as u16);
     }
 
-    /// The entry of a code and a byte; adds it if there is none.
+    /// Finds the entry of a code and a byte; if absent, adds it and returns `None`.
     #[inline(always)]
     fn find_or_add(&mut self, key: u32) -> Option<usize> {
         let mask = self.slots.len() - 1;
@@ -164,14 +165,14 @@ pub(crate) struct Lzw<'a> {
     chunk_tiles: usize,
     counts: Section<'a>,
     codes: Box<TileTree<'a, u16>>,
-    /// The chunk of the last tile: tiles are decoded in order, mostly.
+    /// Chunk of the tile decoded last; it is reused because tiles are usually decoded in order.
     chunk: RefCell<Chunk>,
 }
 
 /// A chunk, decoded up to a tile.
 #[derive(Default)]
 struct Chunk {
-    /// Which one, `None` before the first.
+    /// Number of the chunk; `None` if none is decoded.
     number: Option<usize>,
     /// Tiles decoded.
     tiles: usize,
@@ -246,8 +247,8 @@ impl Chunk {
         self.starts.clear();
     }
 
-    /// Appends the strings of a tile's codes; all begin before byte `tile_end`, which the last one
-    /// reaches.
+    /// Appends the strings of a tile's codes. Fails unless all of them begin before byte `tile_end`
+    /// and the last one reaches it.
     fn append(&mut self, codes: &[u16], tile_end: usize) -> Result<(), String> {
         let Self { bytes, starts, end, .. } = self;
         let mut to = *end;
@@ -284,7 +285,8 @@ impl Chunk {
     }
 }
 
-/// Copies `length` bytes from `from` to `to`, which is behind them; may overwrite bytes behind.
+/// Copies `length` bytes from `from` to `to`, where `to` > `from`; may overwrite bytes after the
+/// copy.
 #[inline(always)]
 fn copy(bytes: &mut [u8], from: usize, to: usize, length: usize) {
     if length <= STRING_SHORT && to + STRING_SHORT <= bytes.len() {

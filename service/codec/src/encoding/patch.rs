@@ -1,7 +1,9 @@
-//! Encoding `patch`: up to 64 exceptions of each tile stored apart (FORMAT.md, section 6.8).
+//! Encoding `patch`: up to 64 exceptions of each tile are stored separately (FORMAT.md, section
+//! 6.8).
 //!
-//! Above a divisor or a number of decimals that the plan gives, exceptions are the values that do
-//! not fit it; elsewhere they are high bits, wherever that makes the groups of 32 below cheaper.
+//! Above `divisor` or `float_to_int`, exceptions are values that do not fit the parameter in the
+//! plan. Above other children, exceptions are high bits, stored separately where that makes groups
+//! of 32 smaller.
 
 use crate::encoding::Encoding;
 use crate::encoding::divisor::Division;
@@ -43,7 +45,7 @@ struct Exceptions<T> {
     shift: u32,
 }
 
-/// Writes the node and its child. Integers alone decide the choice of exceptions.
+/// Writes the node and its child. Exceptions are chosen with integer arithmetic only.
 pub(crate) fn encode<T: Word>(
     writer: &mut TreeWriter<'_>,
     node: NodeValues<'_, T>,
@@ -134,7 +136,7 @@ impl Misfit {
         }
     }
 
-    /// The value that the child decodes from 0.
+    /// The value that the child decodes from a stored 0.
     fn of_zero<T: Word>(&self) -> T {
         match self {
             Self::Divisor { remainder, .. } => T::low((*remainder).into()),
@@ -166,10 +168,10 @@ impl Misfit {
     }
 }
 
-/// Penalties for each exception, in bits, tried one after another.
+/// Penalties for each exception in bits; the next one is tried if a tile has too many exceptions.
 const PENALTIES: [u32; 5] = [0, 8, 16, 32, 64];
 
-/// Widths to which the groups of a tile are cut, so that few exceptions make them cheap.
+/// Widths of the groups of a tile; values that exceed the width of their group are exceptions.
 struct Widths {
     groups: [u8; TILE_GROUPS],
     /// The least width of a group that has exceptions.
@@ -197,8 +199,8 @@ impl Lengths {
         Self { counts, least, greatest, values: group.len() as u32 }
     }
 
-    /// The width of least cost and how many values exceed it. `tile_greatest` is the greatest bit
-    /// length of the tile.
+    /// Returns the width of least cost and the number of values that exceed it. `tile_greatest` is
+    /// the greatest bit length in the tile.
     fn choose(&self, tile_greatest: u8, penalty: u32) -> (u8, u32) {
         let mut best = (self.greatest, 0);
         let mut best_cost = self.values * u32::from(self.greatest);
@@ -216,7 +218,8 @@ impl Lengths {
 }
 
 impl Widths {
-    /// `None` if the tile has no exceptions worth their bits.
+    /// Chooses the widths of a tile; `None` if it has no exceptions at some penalty, or too many at
+    /// each.
     fn of<T: Word>(tile: &[T]) -> Option<Self> {
         let lengths: Vec<Lengths> = tile.chunks(GROUP_VALUES).map(Lengths::of).collect();
         let greatest = lengths.iter().map(|group| group.greatest).max()?;

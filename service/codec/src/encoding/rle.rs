@@ -89,8 +89,8 @@ impl<'a, T: Word> Rle<'a, T> {
     }
 }
 
-/// Writes a run of `length` to the start of `rest`, and may overwrite some values behind it: most
-/// runs are short, and a store that does not depend on the length mispredicts no branch.
+/// Writes a run of `length` to the start of `rest`; may overwrite values after it. Most runs are
+/// short, and a store of fixed length avoids mispredicted branches.
 #[inline(always)]
 fn write_run<T: Word>(value: T, length: usize, rest: &mut [T]) {
     let Some(short) = rest.first_chunk_mut::<RUN_SHORT>() else {

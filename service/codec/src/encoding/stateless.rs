@@ -1,8 +1,8 @@
-//! Encoding `stateless`: the most frequent bytes of a chunk as short indexes, others as they are
+//! Encoding `stateless`: the most frequent bytes of a chunk as short indexes, other bytes unchanged
 //! (FORMAT.md, section 6.18).
 //!
-//! After Qin et al. (2014). Flags, indexes and other bytes of a tile lie apart, so that the number
-//! of flags before a value gives its place and no value waits for another.
+//! After Qin et al. (2014). Flags, indexes and other bytes of a tile are separate lists. The number
+//! of flags before a value gives its position in its list, so values decode independently.
 
 use std::cmp::Reverse;
 
@@ -190,7 +190,7 @@ impl<'a> Stateless<'a> {
         Ok(())
     }
 
-    /// The lists of a tile, whose lengths are those of its flags.
+    /// The lists of a tile; their lengths follow from the flags.
     fn parts(&self, tile: usize, count: usize) -> Result<Parts<'a>, Fault> {
         let bytes = self.directory.tile_words(&self.words, tile)?;
         let [_, _, _, _, fields @ ..] = self.directory.entry(tile);
@@ -223,7 +223,7 @@ impl<'a> Stateless<'a> {
 
 /// The lists of a tile.
 struct Parts<'a> {
-    /// A bit a value: 1 if it is in the table.
+    /// One bit for each value: 1 if the value is in the table.
     flags: &'a [u8],
     indexed: usize,
     indexes: &'a [u8],

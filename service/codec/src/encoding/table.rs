@@ -14,7 +14,7 @@ macro_rules! encoding_table {
             /// Differences within a tile.
             3 "delta" Delta(mode: Mode, child: Box<Tree>) => delta::Delta<'a, T>;
             /// Differences of differences within a tile.
-            4 "delta2" Delta2(mode: Mode, child: Box<Tree>) => delta_of_delta::Delta2<'a, T>;
+            4 "delta2" Delta2(mode: Mode, child: Box<Tree>) => delta2::Delta2<'a, T>;
             /// Distances from the least value of a tile.
             5 "scale" Scale(child: Box<Tree>) => scale::Scale<'a, T>;
             /// Quotients by this divisor and remainder, or by the greatest that fits all values.
@@ -23,18 +23,18 @@ macro_rules! encoding_table {
             /// Floats as integers with a given, or the smallest exact, number of decimals.
             7 "float_to_int" FloatToInt(decimals: Option<u8>, child: Box<Tree>)
                 => float_to_int::FloatToInt<'a, T>;
-            /// A few exceptions apart: high bits, or values that a given divisor or number of
-            /// decimals below does not fit.
+            /// A few exceptions stored separately: high bits, or values that do not fit the divisor
+            /// or number of decimals of the child.
             8 "patch" Patch(child: Box<Tree>) => patch::Patch<'a, T>;
             /// Runs of equal values: values, lengths.
             9 "rle" Rle(values: Box<Tree>, lengths: Box<Tree>) => rle::Rle<'a, T>;
-            /// Codes into a dictionary of at most so many entries; with a second child of the most
-            /// frequent values only.
+            /// Codes into a dictionary of a limited number of entries; with a second child, it
+            /// holds only the most frequent values.
             10 "dict" Dict(limit: u32, codes: Box<Tree>, exceptions: Option<Box<Tree>>)
                 => dict::Dict<'a, T>;
             /// One value in every row.
             11 "const" Const => constant::Const<T>;
-            /// Floats as differences from 32 values before, in whole bytes.
+            /// Floats as differences from the value 32 positions earlier, in whole bytes.
             12 "gfc" Gfc => gfc::Gfc<'a>;
             /// Rows grouped by key.
             13 "group" Group(child: Box<Tree>) => group::Group<'a, T>;
@@ -43,16 +43,16 @@ macro_rules! encoding_table {
                 => keyed_delta::KeyedDelta<'a, T>;
             /// Differences of differences along each key: residuals, heads.
             15 "keyed_delta2" KeyedDelta2(mode: Mode, residuals: Box<Tree>, heads: Box<Tree>)
-                => keyed_delta_of_delta::KeyedDelta2<'a, T>;
-            /// A Huffman code for the magnitude of each value, its low bits as they are.
+                => keyed_delta2::KeyedDelta2<'a, T>;
+            /// A Huffman code for the magnitude of each value, followed by its low bits.
             16 "huffman" Huffman => huffman::Huffman<'a, 64>;
-            /// The most frequent bytes of a chunk as indexes, others as they are: entries of a
-            /// chunk's table, tiles of a chunk.
+            /// The most frequent bytes of a chunk as indexes, others unchanged. Parameters: entries
+            /// of a chunk's table, tiles of a chunk.
             17 "stateless" Stateless(entries: u32, chunk_tiles: u32)
                 => stateless::Stateless<'a>;
-            /// Strings that occurred earlier in a chunk of so many tiles as codes.
+            /// Codes for strings that occurred earlier in the chunk. Parameter: tiles of a chunk.
             18 "lzw" Lzw(chunk_tiles: u32, codes: Box<Tree>) => lzw::Lzw<'a>;
-            /// `huffman` with sizes of larger groups.
+            /// `huffman` with groups of 256 values.
             19 "huffman_long" HuffmanLong => huffman_long::HuffmanLong<'a>;
         }
     };

@@ -1,6 +1,6 @@
-//! What a planner aims at: the speed of decoding, or the size.
+//! The aim of a planner: decoding speed or size.
 //!
-//! The aim decides which trees are tried, and what a tree must save to be preferred.
+//! The aim decides which trees are tried and how many bytes a slower tree must save.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ pub enum Aim {
     Small,
 }
 
-/// A name without an [`Aim`].
+/// The text is not the name of an [`Aim`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the aim is {0:?}, it must be fast, balanced or small")]
 pub struct UnknownAim(String);
@@ -38,8 +38,8 @@ impl Aim {
         }
     }
 
-    /// What trees compete by: bytes, a small penalty for each level, and what a tree must save to
-    /// be preferred to one that decodes faster.
+    /// Cost by which trees are compared: bytes, plus 1/512 for each level, plus a tenth for trees
+    /// with codes if the aim is `Balanced`.
     pub(super) fn cost(self, tree: &Tree, shape: &ChunkShape) -> usize {
         self.cost_of_bytes(tree, self.bytes(shape))
     }
@@ -52,14 +52,14 @@ impl Aim {
         }
     }
 
-    /// The cost of a tree that takes so many bytes; it grows with them.
+    /// Cost of `tree` at this number of bytes; it is monotonic in `bytes`.
     pub(super) fn cost_of_bytes(self, tree: &Tree, bytes: usize) -> usize {
         let penalty = if self == Self::Balanced && has_codes(tree) { bytes / 10 } else { 0 };
         bytes + bytes / 512 * tree.depth() + penalty
     }
 
-    /// The leaf with Huffman codes, if any is tried: larger groups take fewer bytes, smaller ones
-    /// decode on more lanes of a device.
+    /// Huffman leaf that this aim tries, if any. Large groups take fewer bytes; small groups use
+    /// more lanes of a device.
     pub(crate) fn entropy_leaf(self) -> Option<Tree> {
         match self {
             Self::Fast => None,
@@ -68,7 +68,8 @@ impl Aim {
         }
     }
 
-    /// True if the first batches are explored more often, at once: files have few.
+    /// True if batches 1, 2, 4, 8 and so on are also explored, with immediate effect: files have
+    /// few batches.
     pub(super) fn explores_early(self) -> bool {
         self == Self::Small
     }
@@ -94,7 +95,7 @@ impl FromStr for Aim {
     }
 }
 
-/// True if a node has values of variable length: Huffman codes, strings, indexes among bytes.
+/// True if a node of the tree is a Huffman code, `lzw` or `stateless`.
 pub(super) fn has_codes(tree: &Tree) -> bool {
     let is_code =
         matches!(tree, Tree::Huffman | Tree::HuffmanLong | Tree::Lzw(..) | Tree::Stateless(..));

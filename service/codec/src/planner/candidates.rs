@@ -1,7 +1,7 @@
 //! Candidate trees for a sample, by rules from its statistics.
 //!
-//! A divisor or decimals first where the values have them, then one of a few bodies. Their number
-//! is bounded by `CANDIDATES_MAX`; trees that do not apply drop out in the trial.
+//! Trees begin with `divisor` or `float_to_int` where the values allow it, followed by one of a few
+//! bodies. There are at most `CANDIDATES_MAX`; a trial drops trees that do not apply.
 
 use crate::encoding::{lzw, stateless};
 use crate::limits::PLAN_DEPTH_MAX;
@@ -13,7 +13,7 @@ use crate::word::Mode;
 
 /// Trees tried on one sample at most.
 pub(crate) const CANDIDATES_MAX: usize = 192;
-/// Most frequent values in the dictionary of a tree with exceptions.
+/// Number of entries in the dictionary of a tree with exceptions.
 const FREQUENT_ENTRIES: u32 = 255;
 
 fn boxed(tree: Tree) -> Box<Tree> {
@@ -48,7 +48,8 @@ pub(crate) fn candidates(
         if statistics.decimals.is_some() {
             trees.extend(all.iter().map(|body| Tree::FloatToInt(None, boxed(body.clone()))));
         } else {
-            // A few values may have other decimals; the trial finds the usual number.
+            // A few values may have another number of decimals; the trial finds the most common
+            // one.
             for decimals in [0, 1, 2, 3, 4, 6] {
                 let integers = Tree::FloatToInt(Some(decimals), boxed(scaled()));
                 trees.push(Tree::Patch(boxed(integers)));
@@ -61,8 +62,8 @@ pub(crate) fn candidates(
     trees
 }
 
-/// Trees of bytes that may be text. Longer chunks have longer strings, shorter ones decode in more
-/// places at once.
+/// Trees for bytes that may be text. Large `lzw` chunks compress better; small ones allow more
+/// parallel decoding.
 pub(super) fn text_trees(aim: Aim) -> Vec<Tree> {
     let chunk_tiles = match aim {
         Aim::Fast => return Vec::new(),
@@ -80,7 +81,7 @@ pub(crate) fn entropy_coded(tree: &Tree, leaf: &Tree) -> Tree {
     match tree {
         Tree::Afl => leaf.clone(),
         Tree::Patch(child) if **child == Tree::Afl => leaf.clone(),
-        // Frames of reference serve short tiles, where a code costs more than it saves.
+        // `scale(afl)` is for short tiles, where a code costs more than it saves.
         Tree::Scale(child) if **child == Tree::Afl => tree.clone(),
         Tree::Patch(child) => Tree::Patch(coded(child)),
         Tree::Scale(child) => Tree::Scale(coded(child)),

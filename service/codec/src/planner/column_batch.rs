@@ -1,7 +1,7 @@
 //! The interface through which a planner tries trees on a batch, in host or device memory.
 //!
-//! Trials take one segment of a batch, or a small part of it that is cheap enough to examine in
-//! every batch. Results are integers that do not depend on the implementation, so plans do not
+//! A trial takes one segment of a batch, or a part of it small enough to check in every batch.
+//! Results are integers that do not depend on the implementation, so plans do not depend on it
 //! either.
 
 use std::convert::Infallible;
@@ -21,7 +21,7 @@ use crate::tree_encode::{Keys, encode_tree_watched};
 use crate::value_type::ValueType;
 use crate::word::Word;
 
-/// Rows of a sample at most: one segment, so that keyed trees show what they can.
+/// Maximum rows of a sample: one segment, the unit in which keyed trees work.
 pub(super) const SAMPLE_ROWS: usize = SEGMENT_ROWS;
 /// Rows of a part at most.
 const PART_ROWS_MAX: usize = 4 * TILE_VALUES;
@@ -53,8 +53,9 @@ pub trait ColumnBatch {
     fn shape(&mut self, rows: Range<usize>, tree: &Tree)
     -> Result<Option<ChunkShape>, Self::Error>;
 
-    /// [`ColumnBatch::shape`], and what Huffman codes in place of the packed leaves take at least,
-    /// bytes, if it is known: trees that cannot win are not tried. Plans do not depend on it.
+    /// [`ColumnBatch::shape`], and if known a lower bound of the bytes with Huffman codes in place
+    /// of the packed leaves. The planner skips trees whose bound cannot win; plans do not depend on
+    /// it.
     ///
     /// # Errors
     /// Those of the implementation.
@@ -90,7 +91,7 @@ pub(super) fn candidates_for<B: ColumnBatch>(
     Ok(candidates(&statistics, batch.extent().0, batch.has_keys(), aim))
 }
 
-/// Raw to encoded bytes of some rows in Q16; 0 if the tree does not apply.
+/// Ratio of raw to encoded bytes of some rows in Q16; 0 if the tree does not apply.
 pub(super) fn ratio_on<B: ColumnBatch>(
     batch: &mut B,
     rows: Range<usize>,

@@ -1,10 +1,11 @@
 //! The planner of one column: selects the tree of each batch.
 //!
-//! It explores at the first batch and every `EXPLORATION_BATCHES`; the result takes effect eight
-//! batches later. For the fewest bytes it also explores batches 1, 2, 4, 8 and so on. It corrects
-//! the tree before a batch whose character differs, which a small part of it shows, or after one
-//! whose ratio fell, by trying a few trees that earlier batches or the part rank high. The result
-//! is a function of the batches and the seed.
+//! It explores at the first batch, with immediate effect, and at every `EXPLORATION_BATCHES`-th,
+//! with effect `EFFECT_BATCHES` later. With aim `small` it also explores batches 1, 2, 4, 8 and so
+//! on, with immediate effect. Between explorations it corrects the tree if the last batch
+//! compressed worse than expected, if the root does not apply, or if a small part of the next batch
+//! compresses differently: it tries a few trees that earlier batches or the part rank high. The
+//! result is a function of the batches and the seed.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -27,16 +28,16 @@ use crate::word::Word;
 pub(super) const EXPLORATION_BATCHES: u64 = 64;
 /// Batches until an exploration takes effect, so that it may run beside them.
 pub(super) const EFFECT_BATCHES: u64 = 8;
-/// Trees tried on a whole sample at most by a correction.
+/// Maximum number of trees that a correction tries on a whole sample.
 pub(super) const CORRECTION_TREES_MAX: usize = 16;
 /// A ratio below this share of the one at selection triggers a correction: 7/8.
 const FALL_Q16: u64 = ONE_Q16 * 7 / 8;
-/// A part whose ratio is this share of the one at selection, or less, or its inverse, or more, is
-/// of another character: 4/5.
+/// The data has changed if the ratio on a part differs from the one at selection by a factor of 4/5
+/// or less, or 5/4 or more.
 const CHANGE: [u64; 2] = [4, 5];
-/// Rows from one check of a part to the next at least: small batches are not checked one by one.
+/// Minimum number of rows between checks of a part, so that small batches are not all checked.
 const CHECK_ROWS: usize = SAMPLE_ROWS / 2;
-/// Checks that are skipped at most after corrections that changed nothing.
+/// Maximum number of checks to skip after corrections that changed nothing.
 const PATIENCE_MAX: u64 = 16;
 
 const _: () = assert!(EFFECT_BATCHES < EXPLORATION_BATCHES);
@@ -52,17 +53,18 @@ pub struct ColumnPlanner {
     /// Batches planned so far.
     batch: u64,
     tree: Tree,
-    /// Ratio of the tree on the sample, or the first batch, that chose it.
+    /// Ratio of the tree on the sample that selected it.
     selected_q16: u64,
-    /// A tree that takes effect at a batch, with its ratio.
+    /// Batch at which the explored tree takes effect, the tree and its ratio.
     pending: Option<(u64, Tree, u64)>,
-    /// True if the last batch fell short.
+    /// True if the ratio of the last batch fell below the threshold `FALL_Q16`.
     is_fallen: bool,
-    /// Ratio of the tree on a part of the batch that selected it, or of the first one checked.
+    /// Ratio of the tree on a part of the batch that selected it, or of the first batch that was
+    /// checked.
     part_q16: Option<u64>,
     /// Batch of the next check of a part.
     next_check: u64,
-    /// Checks to skip after the next correction that changes nothing.
+    /// Number of checks to skip after the next correction that changes nothing.
     patience: u64,
     /// Trees that explorations and corrections selected, the latest first.
     winners: Vec<Tree>,
@@ -125,7 +127,7 @@ impl ColumnPlanner {
         } else if self.batch.is_multiple_of(EXPLORATION_BATCHES) {
             let (tree, ratio_q16) = self.explore(batch, sample)?;
             self.pending = Some((self.batch + EFFECT_BATCHES, tree, ratio_q16));
-        // A root that does not apply is cheap to detect here; undetected, a whole batch stays raw.
+        // Checking the root is cheap; without the check a whole batch could stay raw.
         } else if self.is_fallen
             || !batch.holds(&self.tree)?
             || self.has_changed(batch, sample.clone())?
@@ -145,8 +147,8 @@ impl ColumnPlanner {
         Ok(self.tree.clone())
     }
 
-    /// True if the ratio of the tree on a part of the batch differs clearly from the one on the
-    /// batch that selected it.
+    /// True if the tree's ratio on a part of this batch differs by the factor `CHANGE` from
+    /// `part_q16`.
     fn has_changed<B: ColumnBatch>(
         &mut self,
         batch: &mut B,
@@ -166,7 +168,7 @@ impl ColumnPlanner {
         Ok(least.saturating_mul(more) <= most.saturating_mul(less))
     }
 
-    /// Reports the batch that was planned last: bytes of its values, and encoded.
+    /// Reports the raw and encoded bytes of the batch that was planned last.
     pub fn observe(&mut self, raw_bytes: usize, encoded_bytes: usize) {
         let ratio_q16 = ratio_q16(raw_bytes, encoded_bytes);
         self.edges.learn(&self.tree, ratio_q16);
@@ -201,8 +203,8 @@ impl ColumnPlanner {
         self.best(batch, sample, trees)
     }
 
-    /// The best of earlier winners, of the candidates that do best on a part, and of those whose
-    /// edges rank highest.
+    /// Returns the best of: earlier winners, the candidates with the best ratios on a part, and the
+    /// candidates whose edges rank highest.
     fn correct<B: ColumnBatch>(
         &mut self,
         batch: &mut B,
@@ -230,8 +232,8 @@ impl ColumnPlanner {
         self.best(batch, sample, trees)
     }
 
-    /// Tries trees; the least cost wins, of equals the first in the list. Trees with codes come
-    /// last, the most promising first, and are not tried if the entropy of their leaves shows that
+    /// Tries `trees` and returns the one of least cost; on a tie, the first in the list. Trees with
+    /// codes are tried last, in order of their lower bound, and skipped if the bound shows that
     /// they cannot win.
     fn best<B: ColumnBatch>(
         &mut self,
@@ -250,7 +252,8 @@ impl ColumnPlanner {
                 Some(_) => batch.shape_and_bound(sample.clone(), &tree)?,
             };
             if let Some(ratio_q16) = shape.as_ref().map(|shape| trial.ratio_q16(shape)) {
-                // Trees with codes do not teach: a batch that knows no bounds tries more of them.
+                // Only trees without codes update the edges: how many trees with codes are tried
+                // depends on whether bounds are known.
                 self.edges.learn(&tree, ratio_q16);
             }
             let both = bound.zip(self.aim.entropy_leaf());
@@ -279,7 +282,7 @@ struct Trial {
 }
 
 struct Best {
-    /// Cost and place in the list.
+    /// Cost, then place in the list.
     rank: (usize, usize),
     tree: Tree,
     ratio_q16: u64,
@@ -290,7 +293,7 @@ impl Trial {
         ratio_q16(self.raw_bytes, shape.bytes())
     }
 
-    /// True if a tree that takes so many bytes at least cannot win.
+    /// True if a tree that takes at least `bytes` cannot win.
     fn excludes(&self, tree: &Tree, bytes: usize) -> bool {
         let cost = self.aim.cost_of_bytes(tree, bytes);
         self.best.as_ref().is_some_and(|best| cost > best.rank.0)

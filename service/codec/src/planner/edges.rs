@@ -1,8 +1,8 @@
 //! Statistics of edges, which rank trees.
 //!
 //! An edge is a pair (encoding, child's encoding) at a place of the full binary tree; the children
-//! of place i are at 2 (i + 1) and 2 (i + 1) + 1. Its alpha moves halfway to every ratio of a
-//! batch whose tree has it. Integers in Q16.
+//! of place i are at 2 (i + 1) and 2 (i + 1) + 1. Its alpha is a moving average of the ratios of
+//! trees that contain it: each new ratio has weight 1/2. Integers in Q16.
 
 use std::collections::BTreeMap;
 

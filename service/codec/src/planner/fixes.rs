@@ -28,8 +28,8 @@ impl Planner {
         Self { columns: Column::ALL.map(planner).into(), aim }
     }
 
-    /// Sets another aim for the attributes (the columns that a block may lack); trees of them are
-    /// weighed by the bytes of a block of that aim.
+    /// Sets another aim for the optional columns; their trees are compared by the bytes of a block
+    /// of that aim.
     #[must_use]
     pub fn with_attributes(mut self, aim: Aim) -> Self {
         for column in Column::ATTRIBUTES {
@@ -90,7 +90,8 @@ impl Planner {
         self.finish(&outcomes, out)
     }
 
-    /// Reports the outcome of the block that was planned last, and gives it the form of the aim.
+    /// Reports the outcome of the block that was planned last, and makes it compact if the aim
+    /// requires that.
     ///
     /// # Errors
     /// A block that readers refuse.

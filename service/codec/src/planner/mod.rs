@@ -1,7 +1,7 @@
 //! Planning: chooses a tree for each column and adapts it to the data as it streams.
 //!
-//! After Dzitkowski (2016): the planner tries trees on a sample, whole batches take the best one,
-//! statistics of edges correct it, and the exploration repeats at intervals.
+//! After Dzitkowski (2016): the planner tries trees on a sample and encodes whole batches with the
+//! best one. Statistics of edges guide corrections, and the exploration repeats at intervals.
 
 mod aim;
 mod candidates;

@@ -28,8 +28,8 @@ pub struct Statistics {
     pub bits: u32,
     /// Distinct values, `None` above 65,536.
     pub distinct: Option<usize>,
-    /// RLE metric: mean over all values of the run length that starts there, capped at 2. Runs
-    /// pay above 1.5.
+    /// RLE metric: mean over all values of the length of the run from the value on, capped at 2.
+    /// Runs pay above 1.5.
     pub rle_metric_q16: u64,
     /// The divisor that all values share, for integers.
     pub divisor: Option<DivisorChoice>,
@@ -67,14 +67,14 @@ impl Statistics {
         }
     }
 
-    /// True if runs are worth a trial: the thesis's bound of 1.5 is for runs alone; the lower
-    /// bound here allows for differences above them.
+    /// True if `rle` is worth a trial. The thesis's bound of 1.5 is for `rle` alone; the lower
+    /// bound here allows for differences of its values.
     pub(crate) fn has_runs(&self) -> bool {
         self.rle_metric_q16 > ONE_Q16 * 5 / 4
     }
 }
 
-/// Raw to encoded bytes in Q16.
+/// Ratio of raw to encoded bytes in Q16.
 pub(super) fn ratio_q16(raw_bytes: usize, encoded_bytes: usize) -> u64 {
     (raw_bytes as u64) * ONE_Q16 / (encoded_bytes.max(1) as u64)
 }

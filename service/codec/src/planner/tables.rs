@@ -142,8 +142,8 @@ pub fn observe_table(chunks: &mut [PlannedChunk<'_>], outcomes: &[TableOutcome])
     }
 }
 
-/// The parts of a text: each distinct string once if that takes fewer bytes with a few usual trees,
-/// else a string for each row.
+/// Divides a text into parts: each distinct string once if that takes fewer bytes by estimate, else
+/// a string for each row.
 fn parts_of(text: &Text, aim: Aim) -> Vec<(Part, Values)> {
     let by_row = text.parts_by_row();
     match text.parts_by_index() {
@@ -152,7 +152,7 @@ fn parts_of(text: &Text, aim: Aim) -> Vec<(Part, Values)> {
     }
 }
 
-/// Bytes of the parts, each with the best of a few usual trees.
+/// Estimated bytes of the parts: each with the best of a few usual trees.
 fn estimate(parts: &[(Part, Values)], aim: Aim) -> usize {
     let numbers = [Tree::Afl, Tree::Rle(Box::new(Tree::Afl), Box::new(Tree::Afl))];
     let bytes: Vec<Tree> = text_trees(aim).into_iter().take(1).chain([Tree::Afl]).collect();

@@ -2,7 +2,9 @@
 //! bounds, ranges of rows.
 
 use bytes::Bytes;
-use shoal_codec::{Block, BlockCodec, BlockPlan, Budget, Column, ColumnSet, CpuCodec, FixColumns};
+use shoal_codec::{
+    Block, BlockCodec, BlockPlan, Budget, Column, ColumnSet, CpuCodec, FixColumns, encoded_size_max,
+};
 use shoal_testkit::Random;
 
 use crate::walk::{SPACE, any_plan, walks};
@@ -20,7 +22,7 @@ fn blocks_of_any_plan_round_trip_whole_and_in_parts_below_the_bound() {
         let mut bytes = Vec::new();
         let outcome = CpuCodec.encode_planned(&columns, &plan, &SPACE, 1, &mut bytes).unwrap();
         planned += outcome.iter().filter(|column| column.is_planned).count();
-        let bound = CpuCodec.encoded_size_max(rows, columns.column_set());
+        let bound = encoded_size_max(rows, columns.column_set());
         assert!(bytes.len() <= bound, "seed {seed}, case {case}: {} > {bound}", bytes.len());
         let block = Block::parse(Bytes::from(bytes), &Budget::default()).unwrap();
         assert_eq!(block.decode().unwrap(), columns, "seed {seed}, case {case}");

@@ -71,9 +71,8 @@ fn planned_tables_with_text_come_back_whole_and_in_parts() {
                 }
             }
             for (count, id) in has_indexes.iter_mut().zip([301, 302, 304, 305]) {
-                let is_indexed = |chunk: &&shoal_codec::TableChunk| {
-                    chunk.id == id && chunk.part == Part::Indexes
-                };
+                let is_indexed =
+                    |chunk: &&shoal_codec::Chunk| chunk.id == id && chunk.part == Part::Indexes;
                 *count += u32::from(table.chunks().iter().any(|chunk| is_indexed(&chunk)));
             }
         }
@@ -283,7 +282,7 @@ fn strings_beyond_the_budget_are_refused_before_they_are_gathered() {
 fn entries(bytes: &[u8]) -> Vec<usize> {
     let table = parse(bytes).unwrap();
     let mut start = HEADER;
-    let mut entry = |chunk: &shoal_codec::TableChunk| {
+    let mut entry = |chunk: &shoal_codec::Chunk| {
         let length = 24 + 24 * chunk.plan.nodes().len() + 8 * chunk.sections.len();
         start += length;
         start - length
