@@ -1,4 +1,5 @@
-//! Compiles the kernels of `shoal-bench index`, which no server has. Only with feature `cuda`.
+//! Compiles the kernels of `shoal-bench index`, which the server does not contain. Only with
+//! feature `cuda`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ mod toolkit;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // Without the feature nothing else counts.
+    // Without the feature there is nothing to build.
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
         return;
     }

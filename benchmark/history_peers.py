@@ -46,7 +46,7 @@ COLUMNS = [
     ("speed", "<u4"),
     ("heading", "<u2"),
 ]
-# Questions of these kinds take long in some systems: so many are asked.
+# Maximum number of questions of each kind, because some systems are slow.
 QUESTIONS_MAX = {"trajectory": 20, "passed": 20, "as-of": 5, "filter": 5, "region": 5}
 CORES = len(os.sched_getaffinity(0))
 
@@ -147,7 +147,7 @@ class Shoal:
         self.server = self.importer = None
 
     def start(self):
-        # Its handlers of forks break the start of other programs.
+        # grpc's fork handlers break the start of subprocesses.
         os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
         import grpc
 
@@ -170,7 +170,7 @@ class Shoal:
         self.importer = subprocess.Popen(
             [self.program, "history", "import", *target, "-"], stdin=subprocess.PIPE
         )
-        # The command reads no quotes, which the writer puts around titles.
+        # `import` does not parse quotes, which the CSV writer puts around column names.
         self.importer.stdin.write((",".join(columns) + "\n").encode())
         options = csv.WriteOptions(include_header=False)
         self.csv = csv.CSVWriter(self.importer.stdin, self.schema, write_options=options)
@@ -282,7 +282,7 @@ class ChDb:
         self.session = session.Session(os.path.join(work, "chdb"))
         self.session.query(f"SET max_threads = {CORES}")
         newest = ", ".join(f"argMax({name}, time_ms) AS {name}" for name, _ in COLUMNS[1:])
-        # An alias would hide the column of the condition.
+        # An alias would shadow the column in the condition.
         newest = newest.replace("AS time_ms", "AS newest_ms")
         self.sql = Sql(f"file('{path}', Parquet)", newest)
         self.version = chdb.__version__
@@ -450,7 +450,7 @@ def main():
     parser.add_argument("--work", help="parent of the temporary folder")
     parser.add_argument("--json", help="write the results to this file")
     parser.add_argument("--runs", type=int, default=3)
-    # What follows -- is for shoal-bench.
+    # Arguments after -- are flags of shoal-bench.
     own, _, flags = "\0".join(sys.argv[1:]).partition("\0--\0")
     options = parser.parse_args(own.split("\0"))
     peers = options.peers.split(",")
@@ -461,7 +461,7 @@ def main():
         pipe, end = os.pipe()
         command = [options.shoal_bench, "history", "--export", f"/dev/fd/{end}"]
         command += ["--answers", answers]
-        # Of a server the answers are compared, not the times.
+        # With a server, shoal-bench supplies only the expected answers, not the times.
         command += ["--passes", "1" if options.server else str(options.runs)]
         command += flags.split("\0") * bool(flags)
         shoal = subprocess.Popen(command, pass_fds=[end])
@@ -480,7 +480,7 @@ def main():
                 rows += len(group["object"])
                 for taker in takers:
                     taker.add(group)
-        # shoal-bench answers now, alone: the indexes follow.
+        # shoal-bench now runs its questions alone; the peers build their indexes afterwards.
         if shoal.wait():
             sys.exit("shoal-bench failed")
         for taker in takers:

@@ -33,7 +33,7 @@ extern "C" __global__ void contender_eytzinger(const Key* places, u32 length, co
     Key key = load_key(requests + request);
     u64 at = 1;
     while (at <= length) at = 2 * at + is_below(load_key(places + at), key);
-    // Back to where the path last turned left.
+    // The answer is the last node at which the path went left.
     found[request] = (u32)(at >> __ffsll(~at));
 }
 
@@ -56,7 +56,7 @@ extern "C" __global__ void contender_k_ary(const Key* places, u32 length, const 
         u32 below = counts[0];
         if (!is_inside) continue;
         u64 candidate = node * KEYS + below;
-        // Fillers of the last node are no keys.
+        // The last node is padded with fillers, which are not answers.
         if (below < KEYS && candidate < length) place = (u32)candidate;
         node = node * (KEYS + 1) + 1 + below;
     }
@@ -66,8 +66,8 @@ extern "C" __global__ void contender_k_ary(const Key* places, u32 length, const 
 __device__ __forceinline__ u64 prefix_of(u64 key) { return key; }
 __device__ __forceinline__ u64 prefix_of(const ObjectTime& key) { return key.object; }
 
-// An offset table: bucket b has the keys from offsets[b] to offsets[b + 1]; a bucket is the prefix of
-// a key less the least, shifted. For pairs the prefix is the object.
+// An offset table: bucket b has the keys from offsets[b] to offsets[b + 1]; the bucket of a key is
+// (prefix - least) >> shift. For pairs the prefix is the object.
 extern "C" __global__ void contender_offsets(const Key* keys, u32 length, const u32* offsets,
                                              u32 buckets, u64 least, u32 shift,
                                              const Key* requests, u32 count, u32* found) {
@@ -125,9 +125,9 @@ extern "C" __global__ void contender_hash(const Key* slots, const u32* ranks, u6
     }
 }
 
-// The experiment of the source: nodes of SOURCE_KEYS keys behind a left padding key, a block of as
-// many threads for each request. The key of a thread is the greatest of its child. All levels lie
-// in `levels`, the leaves' first; `firsts` has the first node of each.
+// The source's experiment: a node is a left padding key and SOURCE_KEYS keys; a block of as many
+// threads serves one request. Each thread reads the greatest key of one child. `nodes` has `levels`
+// levels, leaves first; `firsts` has the number of the first node of each level.
 static const u32 SOURCE_KEYS = 64;
 
 template <bool HAS_BORDER>
@@ -147,7 +147,7 @@ __device__ __forceinline__ void source_find(const Key* nodes, const u32* firsts,
         } else {
             is_below_left = is_below(load_key(places + thread), key);
         }
-        // The comparison changes between a thread and its left neighbour.
+        // Exactly one thread finds its own key not below the request and its left one below.
         if (is_below_left && !is_below_mine) child = thread;
         __syncthreads();
         node = node * SOURCE_KEYS + child;

@@ -170,7 +170,7 @@ impl Loaded {
         let driver = Driver::open(name, EngineOptions::new(space));
         let mut engine = driver.map_err(BenchmarkError::Backend)?.backend;
         load(&mut source, engine.as_mut(), *objects, CYCLE_ROWS)?;
-        // The next cycle answers on the state with the rows, whatever the lag of the backend.
+        // After this cycle, queries see the loaded rows even on a backend that lags one epoch.
         engine.run(CycleInput::default())?;
         Ok(Self { name, space, engine })
     }

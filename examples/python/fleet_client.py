@@ -66,7 +66,7 @@ def messages(fleet, objects, rows_a_message=10_000):
 
 
 def details(status):
-    """ErrorInfo and BadRequest of a google.rpc.Status; None for one that is absent."""
+    """Returns ErrorInfo and BadRequest of a google.rpc.Status; None for a missing one."""
     info, bad = None, None
     for detail in status.details:
         if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):

@@ -57,7 +57,7 @@ pub struct CudaBackend {
 }
 
 impl CudaBackend {
-    /// An engine without objects on a device, whose budget is that of all fleets.
+    /// An engine without objects, whose budget is the budget of all fleets of the device.
     ///
     /// # Errors
     /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
@@ -325,7 +325,7 @@ impl Backend for CudaBackend {
 
     fn begin_export(&mut self) -> Result<ExportHeader, EngineError> {
         self.is_running()?;
-        // First, so that the memory is never needed twice.
+        // Ends an earlier export first, so that its memory and the new one are never held together.
         self.end_export();
         let (reply, answer) = channel();
         self.send(Command::Export(reply))?;

@@ -36,7 +36,7 @@ mod present {
     use super::Unavailable;
     use crate::launch::{Account, Accounts, Kernels, Memory, PinnedBuffer, fault};
 
-    /// Page-locked memory as bytes of a block.
+    /// Page-locked memory that holds the bytes of a block.
     struct Pinned(PinnedBuffer<u8>);
 
     impl AsRef<[u8]> for Pinned {

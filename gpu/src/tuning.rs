@@ -25,7 +25,7 @@ pub struct Tuning {
     pub update_method: Option<UpdateMethod>,
     /// Threads of our kernels that are resident on the device, instead of as many as fit: the
     /// paper's number of threads. Rounded down to whole warps on each multiprocessor, from 256
-    /// threads each to whole blocks of 256; at least one warp on each.
+    /// threads on to whole blocks of 256; at least one warp on each.
     ///
     /// Counts the kernels of all stages together, because they share the multiprocessors' memory.
     /// Does not limit sorts, scans and copies. A kernel still has one thread an item: the next

@@ -166,7 +166,7 @@ fn is_follower(fleet: &Fleet) -> bool {
     role == Some(ReplicationRole::Follower)
 }
 
-/// Whether a follower may have the fleet soon.
+/// True for the errors of a follower that may still receive its copy of the fleet.
 fn is_copy_awaited(error: &Error) -> bool {
     matches!(error.reason(), Some(ErrorReason::FleetUnknown | ErrorReason::Recovering))
 }

@@ -1,7 +1,7 @@
 //! All limits of the load generator, with their reasons; relations between them are asserted at
 //! compile time. They bound the memory of the client, not what a server accepts.
 
-/// Lead of the event clock of a run's fleet from which on the clock follows every row: 100 years.
+/// Lead of an event clock from which on the clock follows every row: 100 years.
 pub const EVENT_CLOCK_LEAD_MS: u64 = 36_525 * 86_400_000;
 /// Connections of one run, each of them two HTTP/2 channels: one for reports, one for queries.
 pub const CONNECTIONS_MAX: u32 = 512;

@@ -51,7 +51,7 @@ pub fn logged_in() -> ConnectOptions {
     LOGIN.get().map_or_else(ConnectOptions::default, |(_, options)| options.clone())
 }
 
-/// The settings as variables of the environment of another process.
+/// The settings as environment variables for another process.
 #[must_use]
 pub fn environment() -> Vec<(&'static str, PathBuf)> {
     let Some((args, _)) = LOGIN.get() else { return Vec::new() };

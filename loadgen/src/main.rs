@@ -45,7 +45,7 @@ async fn run(args: RunArgs) -> Result<bool, LoadError> {
     Ok(summary.is_good())
 }
 
-/// The same of attacks.
+/// Prints the results of attacks; returns whether they are good.
 async fn hostile(args: HostileArgs) -> Result<bool, LoadError> {
     let summary = interruptible(|stop| run_hostile(args, stop)).await?;
     println!("{}", summary.table());

@@ -162,8 +162,8 @@ async fn finish(verifier: Option<Verifier>) -> Result<Option<crate::verify::Verd
     verdict.map_err(|error| broken(&error))?.map(Some).map_err(LoadError::Task)
 }
 
-/// Time shift, in whole steps, that moves a generator's times after the clock of a reused fleet.
-/// Real data keeps its times.
+/// Time shift, in whole steps, that moves a generator's times past the clock of a reused fleet; 0
+/// for real data.
 fn shift_ms(plan: &RunPlan, clock_ms: i64) -> i64 {
     if plan.flags.workload.starts_with("replay:") || clock_ms < shoal_workload::START_MS {
         return 0;
@@ -172,7 +172,7 @@ fn shift_ms(plan: &RunPlan, clock_ms: i64) -> i64 {
     ((clock_ms - shoal_workload::START_MS) / step_ms + 1).saturating_mul(step_ms)
 }
 
-/// A task that panicked or was cancelled.
+/// Converts the error of a task that panicked or was cancelled.
 fn broken(error: &JoinError) -> LoadError {
     LoadError::Task(error.to_string())
 }

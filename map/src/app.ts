@@ -29,7 +29,7 @@ import { CallError, Code } from "./wire/grpc-web";
 /** Pixels around a click in which a point is found. */
 const PICK_PIXELS = 10;
 const FLEET_MS = 5_000;
-/** Objects that decide on the first view of a fleet. */
+/** Number of objects from which the first view of a fleet is computed. */
 const SAMPLE_OBJECTS = 2_000n;
 
 export class App {
@@ -43,9 +43,9 @@ export class App {
   private zones: Zone[] = [];
   private overlay: Overlay | null = null;
   private drawnRevision = -1;
-  /** How many fleets were opened: a later one replaces one that is still being opened. */
+  /** Number of fleets opened so far; tells whether a fleet that is being opened was replaced. */
   private openings = 0;
-  /** The half second in which the counts were written last. */
+  /** Number of the half second in which the counts were last written. */
   private countedAt = 0;
   private readonly fleetChoice = element("fleet", HTMLSelectElement);
   private readonly drawingChoice = element("drawing", HTMLSelectElement);

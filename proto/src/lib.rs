@@ -1,7 +1,7 @@
 //! The messages and services of `shoal.v1`.
 //!
-//! Generated at build time from `proto/`, whose comments are the manual; nothing generated is
-//! committed. A golden test holds every published field number, name and type.
+//! Generated at build time from `proto/`, whose comments are the manual; generated code is not
+//! committed. A golden test pins every published field number, name and type.
 
 pub mod raw;
 

@@ -1,4 +1,4 @@
-//! Servers whose methods take or give encoded messages.
+//! Codecs for server methods whose requests or responses are encoded messages.
 //!
 //! The request of `Report` and `ReportOnce` is handed over as bytes, so that a malformed message is
 //! answered in its own acknowledgement and its rows are read straight into columns. The response of
@@ -26,11 +26,11 @@ mod generated {
 
 pub use generated::{position_service_server, subscription_service_server};
 
-/// Decodes no request; encodes responses of type `E`.
+/// Passes requests as bytes; encodes responses of type `E`.
 #[derive(Debug)]
 pub struct RawRequestCodec<E>(PhantomData<E>);
 
-/// Encodes no response; decodes requests of type `D`.
+/// Passes responses as bytes; decodes requests of type `D`.
 #[derive(Debug)]
 pub struct RawResponseCodec<D>(PhantomData<D>);
 

@@ -1,7 +1,7 @@
 //! The limits of every queue and buffer of the service, each with the reason for its number.
 //!
-//! Those that the size of a machine decides are fields of [`ServerLimits`], each declared once with
-//! default and range. Relations are asserted at compile time.
+//! Limits that depend on the size of the machine are fields of [`ServerLimits`], each declared once
+//! with default and range. Relations between limits are asserted at compile time.
 
 mod access;
 mod event_clock;
@@ -24,9 +24,9 @@ pub const SMALL_MESSAGE_BYTES_MAX: usize = 8 << 20;
 pub const RINGS_SENT_MAX: usize = SMALL_MESSAGE_BYTES_MAX / 48;
 /// Kinds of events in one message of a subscriber: more than there are, for each region.
 pub const EVENT_KINDS_SENT_MAX: usize = 16 * REGION_CHANGES_MAX;
-/// Messages of so many bytes are parsed by workers: they may have fields for a millisecond.
+/// Messages of at least this size are parsed by workers: parsing may take a millisecond.
 pub const WORKER_BYTES_MIN: usize = 1 << 20;
-/// Reports of so many plain rows are read by workers; fewer take two milliseconds at most.
+/// Reports of at least this many plain rows are read by workers; shorter ones take at most 2 ms.
 pub const WORKER_ROWS_MIN: usize = 64 << 10;
 /// Rows of one report message: one cycle takes it whole.
 pub const MESSAGE_ROWS_MAX: usize = shoal_engine::limits::CYCLE_FIXES_MAX;
@@ -47,7 +47,7 @@ pub const CHUNK_BYTES_TARGET: usize = 256 << 10;
 pub const ANSWER_STALL_MS_MAX: u64 = 60_000;
 /// A client that takes no chunk for this long loses its answer while others wait for the memory.
 pub const ANSWER_STALL_MS_MIN: u64 = 2_000;
-/// Beyond the memory for answers, this share of it again is for small ones.
+/// Small answers have an additional reserve: the memory for answers divided by this number.
 pub const SMALL_ANSWERS_SHARE: u64 = 16;
 /// Bytes of the small answers of a request at most.
 pub const SMALL_ANSWER_BYTES_MAX: u64 = 64 << 10;
@@ -79,7 +79,7 @@ pub const FLEETS_MAX: usize = 63;
 /// Messages of this many bytes and more are charged to the message budget; smaller ones fit the
 /// windows of HTTP/2 flow control, which are bounded already.
 pub const BUDGETED_MESSAGE_BYTES_MIN: usize = 64 << 10;
-/// The first step in which a message is charged: what it may hold without more bytes of its own.
+/// Minimum charge of a large message: the first step, before more of its bytes have arrived.
 pub const MESSAGE_CHARGE_BYTES_MIN: usize = 64 << 10;
 /// Bytes of small messages that a decoder takes at once. It keeps that memory as long as its stream
 /// is open.
@@ -103,25 +103,25 @@ const ROW_MESSAGE_BYTES_MIN: u32 = 45;
 pub const HEADER_BYTES_MAX: u32 = 16 << 10;
 /// Largest HTTP/2 frame that peers may send: fewer, larger pieces cost less.
 pub const FRAME_BYTES_MAX: u32 = 256 << 10;
-/// The longest that a message waits for its sender, or the stream ends: a stalled sender must not
+/// Longest wait for the rest of a message, after which the stream ends: a stalled sender must not
 /// keep its share of the message budget.
 pub const MESSAGE_READ_MS_MAX: u64 = 60_000;
-/// A large message waits for its sender no longer than this and the time of the bytes that have
-/// arrived at [`MESSAGE_RATE_MIN_BYTES`]: several retransmissions of a lost packet.
+/// Grace period of a large message, in addition to the time that its received bytes take at
+/// [`MESSAGE_RATE_MIN_BYTES`]: enough for several retransmissions of a lost packet.
 pub const MESSAGE_GRACE_MS: u64 = 10_000;
-/// Bytes of a large message in a second, at least: half a megabit, which mobile networks exceed.
+/// Minimum rate of a large message, bytes per second: half a megabit, which mobile networks exceed.
 pub const MESSAGE_RATE_MIN_BYTES: u64 = 64 << 10;
-/// The longest wait for the first message of a call: it holds some 40 KiB. Later a stream may be
-/// idle as long as its connection lives.
+/// Longest wait for the first message of a call; a waiting call takes about 40 KiB. After the first
+/// message a stream may be idle as long as its connection is open.
 pub const FIRST_MESSAGE_MS_MAX: u64 = 60_000;
 /// A new connection must send the HTTP/2 preface within this time: keep-alive does not close one
 /// that is silent from the start.
 pub const PREFACE_MS_MAX: u64 = 20_000;
 /// Time for engines to finish their cycle at shutdown.
 pub const ENGINE_END_MS_MAX: u64 = 2_000;
-/// A silent connection gets a ping after this time
+/// Time without traffic after which a connection is pinged.
 pub const KEEPALIVE_INTERVAL_MS: u64 = 20_000;
-/// and is closed after this.
+/// Time without an answer to the ping after which the connection is closed.
 pub const KEEPALIVE_TIMEOUT_MS: u64 = 20_000;
 /// Lines that wait for standard error, and for standard output: some seconds of a busy server.
 pub const OUTPUT_LINES_MAX: usize = 4096;
@@ -130,9 +130,9 @@ pub const OUTPUT_LINES_MAX: usize = 4096;
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Time that the last lines have at the end of the process, for both outputs together.
 pub const OUTPUT_END_MS_MAX: u64 = 500;
-/// Call sites of log lines, with the fleets that they name, whose lines are counted in a second.
+/// Pairs of log call site and fleet whose lines are counted per second.
 pub const CALL_SITES_MAX: usize = 1024;
-/// Time for streams to end by themselves at shutdown; the process is gone within 10 s.
+/// Grace period for streams at shutdown; the process ends within 10 s.
 pub const SHUTDOWN_GRACE_MS: u64 = 7_000;
 /// Delay before a refused call should be retried, milliseconds: a few cycles.
 pub const BUSY_RETRY_MS: u64 = 100;
@@ -148,12 +148,12 @@ pub const PROBE_BYTES_MAX: u64 = 8 << 20;
 pub const REGION_CHANGES_MAX: usize = 16 << 10;
 /// Memory of a session's message beside its bytes: its list entry and its allocation.
 pub const SESSION_MESSAGE_BYTES: usize = 256;
-/// Least that a session holds, so that a message of lost ones fits.
+/// Minimum memory of a session, so that a `lagged` message fits.
 pub const SESSION_BYTES_MIN: usize = 1 << 10;
 /// A snapshot beyond this fraction of a session's memory is not copied into it: it counts as an
 /// answer, against [`ServerLimits::answer_bytes_max`].
 pub const SNAPSHOT_SHARE: usize = 4;
-/// Nor is one beyond so many bytes: the thread that copies it serves all sessions of a fleet.
+/// Nor is a snapshot above this size: the thread that copies it serves all sessions of a fleet.
 pub const COPIED_SNAPSHOT_BYTES_MAX: usize = 2 << 20;
 /// Events of the snapshots of a cycle for sessions that lost messages; a single one may have more.
 pub const CYCLE_SNAPSHOT_EVENTS: u64 = 256 << 10;
@@ -164,7 +164,7 @@ pub const DELIVERED_SNAPSHOT_MS_MAX: u64 = 60_000;
 /// hold this share of what it could hold otherwise.
 pub const CROWDED_SHARE: usize = 16;
 /// How far the clock of a fleet may be ahead of the machine's, beyond the lead of an event clock,
-/// before it is set back, milliseconds: less is a correction that it waits for.
+/// before it is set back, milliseconds. A smaller difference is left to pass by itself.
 pub const CLOCK_AHEAD_MS_MAX: i64 = 5_000;
 /// Cycles whose events wait for the fan-out to their sessions; an engine that is this far ahead
 /// waits for the fan-out, never for a reader.
@@ -191,24 +191,22 @@ pub const DEVICE_ENCODE_BYTES_MAX: u64 = 1 << 30;
 /// host takes 1.3 to 1.9 GB/s in synced writes of 2 MiB and 2.2 in writes of 8 MiB; smaller loads
 /// never fill a group, because a group is written as soon as the disk is idle.
 pub const LOG_GROUP_BYTES_MAX: usize = 8 << 20;
-/// Part of a device's memory that runs of the history take unless the options say otherwise: one of
-/// so many.
+/// Default share of a device's memory for runs of the history: the memory divided by this number.
 pub const HISTORY_DEVICE_SHARE: u64 = 10;
-/// Part of the machine's memory for pages of histories unless the options say otherwise: one of so
-/// many.
+/// Default share of the machine's memory for pages of histories: the memory divided by this number.
 pub const HISTORY_MEMORY_SHARE: u64 = 8;
 /// Tiles that one query of the history may decode: a billion fixes, some 20 s of a core.
 pub const HISTORY_TILES_MAX: u64 = 1 << 20;
 /// Rows, objects or ids that one query of the history may hold in memory, if they fit
 /// [`HISTORY_QUERY_BYTES_MAX`].
 pub const HISTORY_ROWS_MAX: usize = 1 << 19;
-/// The same of a replay without a speed, which reads a partition once more for so many rows.
+/// As [`HISTORY_ROWS_MAX`], for a replay without a speed, which reads a partition again after each
+/// such number of rows.
 pub const HISTORY_REPLAY_ROWS_MAX: usize = 1 << 21;
-/// Part of the memory for answers that all queries of the history may take: one of so many. The rest
-/// is left to the others.
+/// Share of the answer memory for all queries of the history: the memory divided by this number.
 pub const HISTORY_ANSWER_SHARE: u64 = 2;
-/// Memory that one query of the history may take, and at most one of [`HISTORY_QUERY_SHARE`] parts
-/// of that for all, which it waits for before it begins.
+/// Memory limit of one query of the history, which it reserves before it begins. The limit is also
+/// at most the memory of all history queries divided by [`HISTORY_QUERY_SHARE`].
 pub const HISTORY_QUERY_BYTES_MAX: u64 = 128 << 20;
 /// See [`HISTORY_QUERY_BYTES_MAX`].
 pub const HISTORY_QUERY_SHARE: u64 = 4;
@@ -222,7 +220,7 @@ pub const HISTORY_PARTS_AT_ONCE_MAX: usize = 16;
 pub const HISTORY_PARTS_MAX: usize = 1 << 10;
 /// Blocks of a part of a scan: some milliseconds of a core.
 pub const HISTORY_PART_BLOCKS_MIN: usize = 16;
-/// Rows that a replay with a speed may hold: it has its memory as long as it lasts.
+/// Rows that a replay with a speed may hold. It keeps the memory for its whole duration.
 pub const REPLAY_ROWS_MAX: usize = 1 << 16;
 /// Time after which a query of the history lets others work, milliseconds; a step may take longer.
 pub const HISTORY_TURN_MS: u64 = 20;

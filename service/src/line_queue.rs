@@ -94,8 +94,8 @@ impl LineQueue {
         Ok(queue)
     }
 
-    /// Queues a line with its line break. After a lost line all are lost until the output has
-    /// accepted those before, so that a notice stands where lines are missing.
+    /// Queues a line with its line break. After a lost line, all further lines are lost until the
+    /// output has accepted the queued ones, so that the notice appears where lines are missing.
     pub fn push(&self, line: &[u8]) {
         let mut waiting = self.0.lock();
         let bytes = waiting.text.len() + line.len();

@@ -108,7 +108,7 @@ async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
 
 /// What the gauges of a fleet show; zeros for a log, copies and a history that it does not have.
 fn reading(fleet: &Fleet) -> FleetReading {
-    // What lags behind is read first.
+    // Read the lagging values first.
     let (staleness, view) = (fleet.staleness(), fleet.view());
     let (depth, subscriptions) = (fleet.depth(), fleet.subscriptions());
     let followers = fleet.log().map(|log| log.followers().connected()).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Reads the workspace sources for the tests of the house rules.
 //!
-//! It parses lines, not Rust syntax, so that an editor reproduces every measurement.
+//! It matches lines, not Rust syntax, so that a text search finds the same places.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ pub struct UnsafePlace {
     pub is_argued: bool,
 }
 
-/// Maximum distance in lines between a use of `unsafe` and the start of its argument.
+/// Maximum number of lines between a use of `unsafe` and the start of its safety comment.
 const ARGUMENT_LINES: usize = 10;
 
 impl SourceFile {

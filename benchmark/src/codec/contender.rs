@@ -36,7 +36,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Repetitions of decoding blocks together on a device, of which the median counts.
+/// Runs of decoding all blocks in one call on a device; the median counts.
 #[cfg(feature = "cuda")]
 pub(super) const TOGETHER_RUNS: usize = 9;
 
@@ -87,8 +87,8 @@ pub(super) trait Contender {
         Ok(None)
     }
 
-    /// The same for whole blocks, after every column is encoded; `None` if that is the sum of the
-    /// columns.
+    /// [`Contender::decode_together`] for whole blocks, after every column is encoded; `None` if
+    /// the time is the sum of the columns.
     fn decode_whole_together(
         &mut self,
         _blocks: &[Block],
@@ -151,7 +151,7 @@ pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>
     }
 }
 
-/// This tree for every column.
+/// Plans `tree` for every column.
 fn always(tree: &str) -> Planning {
     Planning::Always(tree.parse().expect("a tree of the format"))
 }

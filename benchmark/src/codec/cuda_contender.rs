@@ -21,7 +21,7 @@ const MEMORY_BYTES: u64 = 8 << 30;
 
 /// The codec on the first device.
 pub(super) struct CudaContender {
-    /// Plans.
+    /// Chooses the trees, on the CPU.
     host: ShoalContender,
     encoder: Encoder,
     decoder: Decoder,
@@ -123,7 +123,7 @@ impl Contender for CudaContender {
         let column = EncodedColumn { encoded, key: key.as_ref() };
         let values = self.decoder.columns(&[column])?.remove(0)?;
         *out = bytes(&values);
-        // Repeated for timing, from the data on the device.
+        // A second decoding, of the data on the device, is timed.
         Ok(milliseconds(self.decoder.decode()?.into()))
     }
 
@@ -152,7 +152,7 @@ impl Contender for CudaContender {
         let many = columns.repeat(copies);
         for (index, values) in self.decoder.columns(&many)?.into_iter().enumerate() {
             if values? != blocks[index % blocks.len()].columns[column].values {
-                return Err(BenchmarkError::Codec("together other values come back".into()));
+                return Err(BenchmarkError::Codec("decoded together, values differ".into()));
             }
         }
         self.decode_again().map(Some)
@@ -176,7 +176,7 @@ impl Contender for CudaContender {
         for (index, fixes) in self.decoder.blocks(&many)?.into_iter().enumerate() {
             let expected = blocks[index % blocks.len()].fixes.as_ref().map(|(fixes, _)| fixes);
             if Some(&fixes?) != expected {
-                return Err(BenchmarkError::Codec("together other blocks come back".into()));
+                return Err(BenchmarkError::Codec("decoded together, blocks differ".into()));
             }
         }
         self.decode_again().map(Some)

@@ -16,8 +16,8 @@ pub(super) struct Prepared {
     pub(super) blocks: Vec<Block>,
 }
 
-/// Passes each prepared data set of an experiment to `take` in sequence, so that only one is in
-/// memory.
+/// Prepares the data sets of an experiment one by one and passes each to `take`, so that only one
+/// is in memory.
 pub(super) fn each(
     experiment: Experiment,
     options: &Options,

@@ -26,7 +26,7 @@ pub(super) struct Effort {
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) raw_bytes: u64,
-    /// Of each block.
+    /// Encoded bytes of each block.
     pub(super) encoded_bytes: Vec<u64>,
     pub(super) encode: Times,
     pub(super) decode: Times,
@@ -44,13 +44,13 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Of at least one run.
+    /// The best and median of at least one run.
     fn of(seconds: Vec<f64>) -> Self {
         let best_s = seconds.iter().copied().fold(f64::INFINITY, f64::min);
         Self { best_s, median_s: median(seconds) }
     }
 
-    /// One after the other.
+    /// The sum, for work that runs in sequence.
     pub(super) fn and(self, other: Self) -> Self {
         Self { best_s: self.best_s + other.best_s, median_s: self.median_s + other.median_s }
     }
@@ -173,7 +173,7 @@ fn repeated(
         let (encode_s, decode_s) = run_once(work, &mut encoded)?;
         let differs = first.iter().zip(&encoded).position(|(first, now)| first != now);
         if let (true, Some(index)) = (repeats, differs) {
-            let text = format!("block {index} is encoded differently each time");
+            let text = format!("block {index} has different bytes in two runs");
             return Err(BenchmarkError::Codec(text));
         }
         encode.push(encode_s);
@@ -195,7 +195,7 @@ fn run_once(work: &mut dyn Work, encoded: &mut [Vec<u8>]) -> Result<(f64, f64), 
         let (took, came_back) = work.decode(index, bytes)?;
         decode += took;
         if !came_back {
-            let text = format!("block {index} does not give the values back");
+            let text = format!("block {index} decodes to different values");
             return Err(BenchmarkError::Codec(text));
         }
     }

@@ -1,4 +1,4 @@
-//! Data whose character changes every five batches: five mixes according to the thesis.
+//! Data whose generator changes every five batches: the five mixes of the thesis.
 //!
 //! A mix cycles through its generators; each produces five batches per turn and resumes where it
 //! stopped. A fixed tree is chosen from the first batch.
@@ -9,7 +9,7 @@ use super::block::Block;
 use super::data_set::DataSet;
 use super::thesis::{Generator, Stream};
 
-/// Batches of one character.
+/// Consecutive batches of one generator.
 const BATCHES: usize = 5;
 /// Generator turns of a mix.
 const TURNS: usize = 6;

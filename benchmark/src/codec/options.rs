@@ -45,9 +45,9 @@ pub(super) enum CodecName {
     ShoalBalanced,
     /// The same with the planner's aim `small`.
     ShoalSmall,
-    /// Planned for the first block, whose trees are kept.
+    /// The planner's trees for the first block, used for all blocks.
     ShoalFixed,
-    /// The same with the smallest of a list of trees for every block.
+    /// For every block the smallest of a list of trees, found by trial.
     ShoalTried,
     /// Planned block by block without a key column: decoding needs no key order.
     ShoalUnkeyed,
@@ -55,9 +55,9 @@ pub(super) enum CodecName {
     ShoalHuffman,
     /// Bytes by a dictionary of the 16 most frequent in each 16 KiB, as published.
     ShoalStateless,
-    /// Bytes by LZW over 64 KiB, codes of as many bits as they need.
+    /// Bytes by LZW over chunks of 64 KiB, codes bit-packed.
     ShoalLzw,
-    /// Bytes by LZW over 256 KiB, Huffman codes for its codes.
+    /// Bytes by LZW over chunks of 256 KiB, its codes Huffman-coded.
     ShoalLzwHuffman,
     /// Shoal's codec on an NVIDIA GPU, planned block by block, columns resident.
     ShoalCuda,

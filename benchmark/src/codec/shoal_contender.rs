@@ -26,7 +26,7 @@ pub(super) enum Planning {
     Unkeyed,
     /// The planner's tree for the first block, for all blocks.
     First,
-    /// For every block the best of a list of trees, by trial.
+    /// The smallest result of a list of trees for each block, found by encoding with each.
     Tried,
     /// This tree for every block of every column.
     Always(Tree),

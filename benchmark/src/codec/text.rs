@@ -1,7 +1,7 @@
 //! Text and symbols for entropy and dictionary codecs: one column of bytes for each data set.
 //!
-//! Text comes from the files of a folder, which an operating system's packages installed; symbols
-//! are drawn from alphabets of several sizes.
+//! Text comes from the files of a folder, such as installed documentation; symbols are drawn from
+//! alphabets of several sizes.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -16,7 +16,7 @@ use shoal_codec::Values;
 use super::data_set::DataSet;
 use crate::error::BenchmarkError;
 
-/// Numbers of different symbols.
+/// Alphabet sizes.
 pub(super) const ALPHABETS: [usize; 5] = [16, 32, 64, 128, 256];
 /// Maximum length of one file, so that no file dominates.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -30,7 +30,7 @@ pub(super) fn data_set(folder: &Path, bytes_max: usize) -> Result<DataSet, Bench
     paths.sort();
     let (mut text, mut seen) = (Vec::new(), HashSet::new());
     for path in paths {
-        // A file that cannot be read, or is no valid gzip, is no text.
+        // A file that cannot be read, or is invalid gzip, is skipped.
         let Ok(bytes) = read(&path) else { continue };
         if is_text(&bytes) && seen.insert((crc32c::crc32c(&bytes), bytes.len())) {
             text.extend_from_slice(&bytes);

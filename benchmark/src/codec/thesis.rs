@@ -15,7 +15,7 @@ const LEVEL_MAX: i32 = 100_000;
 const LENGTH: usize = 50;
 /// Maximum distance of Pattern B's values from a limit.
 const NEAR: u64 = 16;
-/// One of this many values of Time is greater than its predecessor.
+/// On average, one in this many values of Time is greater than its predecessor.
 const STEP_IN: u64 = 4;
 
 /// One generator.

@@ -65,7 +65,7 @@ impl Breakdown {
         self.concurrency.iter().zip(0_u32..).map(|(share, stages)| share * f64::from(stages)).sum()
     }
 
-    /// The time of the copies of a cycle at the bus limit: in, out, milliseconds.
+    /// Minimum time of a cycle's copies at the bus limit, milliseconds: in, out.
     fn bus_ms(&self) -> (f64, f64) {
         let needs_ms = |bytes: f64| bytes / BUS_BYTES_PER_S * 1e3;
         (needs_ms(self.in_bytes), needs_ms(self.out_bytes))

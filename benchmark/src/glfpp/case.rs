@@ -195,7 +195,7 @@ pub(super) fn cases(experiment: Experiment, options: &Options) -> Vec<Case> {
     }
 }
 
-/// A case over the widths of launches, on the paper's grid.
+/// One case per number of resident threads, on the paper's grid.
 fn with_widths(case: &Case) -> Vec<Case> {
     let widths = LAUNCH_THREADS.into_iter().map(Some).chain([None]);
     let side = Some(SIDE_OF_THREADS);

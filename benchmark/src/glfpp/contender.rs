@@ -14,14 +14,14 @@ use super::timeline::Recording;
 use crate::error::BenchmarkError;
 use crate::harness::{BackendName, CycleTimes, Driver};
 
-/// Why backends on the CPU are left out of the experiment over threads of a device.
+/// The reason why `threads` leaves out CPU backends.
 pub(super) const NO_DEVICE_THREADS: &str = "it has no threads on a device";
 
 /// The result of a run.
 pub(super) struct Measured {
     /// From the first submitted row to the last readable answer.
     pub(super) seconds: f64,
-    /// From submission to answers, per [`Measured::cycle_updates`].
+    /// Times from submission to answers, each for [`Measured::cycle_updates`] updates.
     pub(super) times: CycleTimes,
     /// Updates of one measured time: of a cycle, or of a worker's portion.
     pub(super) cycle_updates: usize,

@@ -66,7 +66,7 @@ impl Prepared {
         Ok(Self { case: case.clone(), space: windows.space(), load, warm, cycles, rest })
     }
 
-    /// For another case of the same workload.
+    /// Replaces the case by another one of the same workload; keeps rows and queries.
     pub(super) fn for_case(self, case: &Case) -> Self {
         assert!(self.case.is_workload_of(case), "{case:?} after {:?}", self.case);
         Self { case: case.clone(), ..self }

@@ -22,8 +22,8 @@ pub(super) struct Row {
     pub(super) seconds: f64,
     pub(super) updates_per_s: f64,
     pub(super) queries_per_s: f64,
-    /// From a cycle's submission to its readable answers, 99th percentile; for a backend without
-    /// cycles, of a worker's portion.
+    /// 99th percentile of the time from a cycle's submission to its readable answers; for a backend
+    /// without cycles, of the time of a worker's portion.
     pub(super) cycle_ms_p99: f64,
     /// Hash of the answers to the last cycle's queries, repeated at rest: equal for every backend.
     pub(super) answer_hash: String,
@@ -34,7 +34,7 @@ pub(super) struct Row {
     /// Updates that `cycle_ms_p99` covers.
     pub(super) cycle_updates: usize,
     pub(super) cycle_ms_p50: f64,
-    /// Answers hold on the state this many epochs before their own cycle.
+    /// Answers show the state this many epochs before their own cycle.
     pub(super) epochs_behind: u64,
     /// Side of a window as a share of the space's side.
     pub(super) window: f64,
@@ -124,7 +124,7 @@ impl Row {
         if self.updates == 0 { self.queries_per_s } else { self.updates_per_s }
     }
 
-    /// The line of the plot.
+    /// The name of the row's series in the plot.
     pub(super) fn series(&self) -> String {
         let backend = self.backend.name();
         match self.experiment {

@@ -21,7 +21,7 @@ pub(super) fn print(experiment: Experiment, rows: &[Row]) {
     }
 }
 
-/// By row: the loss of updates to concurrent queries, percent of their rate alone.
+/// Per row: the update rate lost to concurrent queries, in percent of the rate without queries.
 pub(super) fn losses<'a>(rows: &'a [Row]) -> Vec<(&'a Row, f64)> {
     let alone =
         |backend: BackendName| rows.iter().find(|row| row.backend == backend && row.queries == 0);

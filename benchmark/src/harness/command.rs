@@ -39,7 +39,7 @@ pub(crate) fn read_failed(path: &Path, source: std::io::Error) -> BenchmarkError
     BenchmarkError::Read { path: path.display().to_string(), source }
 }
 
-/// The name of a flag's value.
+/// The command-line name of a value.
 pub(crate) fn value_name<E: ValueEnum>(value: &E) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
@@ -48,29 +48,29 @@ pub(crate) fn value_name<E: ValueEnum>(value: &E) -> String {
 pub(crate) struct Output<R> {
     pub(crate) machine: String,
     rows: Vec<R>,
-    /// The first row of the experiment that runs.
+    /// Index of the first row of the current experiment.
     first: usize,
-    /// Who is left out of it, and why.
+    /// Messages about what the current experiment leaves out, and why.
     left_out: Vec<String>,
 }
 
 impl<R> Output<R> {
-    /// No rows yet.
+    /// Creates an output without rows.
     pub(crate) fn new(machine: String) -> Self {
         Self { machine, rows: Vec::new(), first: 0, left_out: Vec::new() }
     }
 
-    /// The rows of the experiment that runs.
+    /// The rows of the current experiment.
     pub(crate) fn rows(&self) -> &[R] {
         &self.rows[self.first..]
     }
 
-    /// Keeps rows that are printed elsewhere.
+    /// Adds rows without printing them.
     pub(crate) fn keep(&mut self, rows: Vec<R>) {
         self.rows.extend(rows);
     }
 
-    /// Says why something is left out, once an experiment.
+    /// Prints why something is left out, once per experiment.
     pub(crate) fn leave_out(&mut self, what: &str, why: &str) {
         let text = format!("# {what} left out: {why}");
         if !self.left_out.contains(&text) {

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use crate::error::BenchmarkError;
 
-/// Longer times are recorded as this, microseconds.
+/// Maximum recorded time, microseconds; longer times are clamped to it.
 const TIME_US_MAX: u64 = 600_000_000;
 
 /// Times of some cycles.
@@ -22,7 +22,7 @@ impl CycleTimes {
         self.0.saturating_record(took.as_micros() as u64);
     }
 
-    /// The time that this share of the cycles does not exceed, milliseconds.
+    /// The quantile `share` of the times, milliseconds.
     pub(crate) fn quantile_ms(&self, share: f64) -> f64 {
         self.0.value_at_quantile(share) as f64 / 1e3
     }

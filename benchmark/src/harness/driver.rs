@@ -51,8 +51,8 @@ pub(crate) struct Driver {
     pub(crate) backend: Box<dyn Backend>,
     in_flight: usize,
     place: Place,
-    /// The rows of warm-up cycles. A backend may release its own references in the timed run, and
-    /// freeing page-locked memory there would be counted.
+    /// The rows of warm-up cycles, kept because a backend may drop its own references during the
+    /// timed run, where freeing page-locked memory would count.
     warm_rows: Vec<Arc<Vec<Request>>>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Driver {
 pub(crate) struct Timed<T> {
     /// From the first submission to the last output.
     pub(crate) seconds: f64,
-    /// Of each cycle, from submission to output.
+    /// Time of each cycle, from submission to output.
     pub(crate) times: CycleTimes,
     /// The result of the thread that took the outputs.
     pub(crate) taken: T,
@@ -135,7 +135,7 @@ impl Driver {
         inputs: Vec<CycleInput>,
         take: impl FnOnce(&Receiver<CycleOutput>) -> Result<T, BenchmarkError> + Send,
     ) -> Result<Timed<T>, BenchmarkError> {
-        // Rows are freed after the clock has stopped: this is not a cost of the backend.
+        // Rows are freed after the clock has stopped, because freeing is not a cost of the backend.
         let kept: Vec<_> = inputs.iter().map(|input| input.requests.clone()).collect();
         let mut times = CycleTimes::new()?;
         let (sender, outputs) = channel();
@@ -173,7 +173,7 @@ impl Driver {
                 };
                 let output = self.backend.wait(ticket)?;
                 times.add(submitted.elapsed());
-                // The taker stops at the first wrong output.
+                // The receiving thread stops at the first wrong output.
                 let _ = outputs.send(output);
             }
         }

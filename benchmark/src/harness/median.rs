@@ -5,16 +5,16 @@ use crate::error::BenchmarkError;
 /// The median; for an even number, the slower of the middle two.
 ///
 /// # Panics
-/// Without a time.
+/// If there are no times.
 pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_unstable_by(f64::total_cmp);
     times[times.len() / 2]
 }
 
-/// The median time of some runs, after one that is not counted.
+/// Runs `runs` times after one warm-up; returns the median time.
 ///
 /// # Errors
-/// Of a run.
+/// The first error of a run.
 pub(crate) fn median_of(
     runs: u32,
     mut run: impl FnMut() -> Result<f64, BenchmarkError>,

@@ -11,7 +11,7 @@ use crate::error::BenchmarkError;
 
 /// Quantum of planar workloads, metres.
 const QUANTUM_M: f64 = 0.01;
-/// The state of a row with all attributes: these bits of its object.
+/// The bits of the object id that become the state of a row with all attributes.
 const STATE_BITS: u64 = 0xFF;
 
 /// The attributes of rows.
@@ -84,7 +84,7 @@ impl Source {
         if self.attributes == Attributes::All {
             let state = |fix: &Fix| (fix.object & STATE_BITS) as u32;
             columns.state = Some(self.fixes.iter().map(state).collect());
-            // Generators have no others; any values cost the same.
+            // Generators do not produce these attributes; their values do not affect the cost.
             for column in Column::ATTRIBUTES {
                 if columns.column(column).is_none() {
                     let value_type = column.value_type();

@@ -1,4 +1,4 @@
-//! The folder of a run, and what kind of disk it lies on.
+//! The folder of a run, and the file system on which it is.
 //!
 //! Everything is written below a folder of this process, which is removed at the end.
 

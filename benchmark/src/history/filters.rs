@@ -1,6 +1,6 @@
 //! The conditions of the questions: a circle, a rectangle, a range of speeds.
 //!
-//! All test the rows of a span without branches.
+//! Each tests all rows of a span without branches.
 
 use shoal_codec::{Column, ColumnSet, FixColumns};
 use shoal_history::{RowFilter, Zone};
@@ -42,7 +42,7 @@ impl RowFilter for Circle {
     }
 }
 
-/// Points between two in each coordinate, both included.
+/// Points in a rectangle, borders included.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rectangle {
     pub(super) x: (i32, i32),
@@ -78,7 +78,7 @@ impl RowFilter for Rectangle {
     }
 }
 
-/// Speeds between two, both included, in mm/s; a fix without a speed does not match.
+/// Speeds in a range in mm/s, both ends included; a fix without a speed does not match.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Speeds(pub(super) u32, pub(super) u32);
 

@@ -1,6 +1,6 @@
 //! `shoal-bench history`: questions about a past of moving objects, as sorted runs answer them, on
 //! disk and in a device's memory.
-//! `benchmark/history_peers.py` asks other systems the same.
+//! `benchmark/history_peers.py` runs the same questions on other systems.
 
 #[cfg(feature = "cuda")]
 mod device;

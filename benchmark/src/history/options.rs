@@ -28,7 +28,7 @@ pub(super) enum Experiment {
     Filter,
     /// The number of fixes in a square of 100 km during nearly the whole past.
     Region,
-    /// In a device's memory: rows in a window of time that cuts every tile, everywhere.
+    /// In a device's memory: rows in a time window that cuts every tile, in the whole area.
     DeviceWindow,
     /// Rows in a window and half of the area.
     DeviceHalf,
@@ -43,7 +43,7 @@ pub(super) enum Experiment {
 }
 
 impl Experiment {
-    /// Whether it asks runs in a device's memory.
+    /// Whether the experiment queries runs in device memory.
     pub(super) fn is_on_device(self) -> bool {
         value_name(&self).starts_with("device-")
     }
@@ -72,14 +72,14 @@ pub(crate) struct Options {
     /// Name of the workload.
     #[arg(long, default_value = "hub")]
     pub(super) workload: String,
-    /// Folder of the history; it is built there if there is none, and kept [default: a temporary
-    /// folder].
+    /// Folder of the history; built there if missing, and kept [default: a temporary folder].
     #[arg(long)]
     pub(super) folder: Option<PathBuf>,
     /// MiB of encoded pages in memory; 0 reads everything from the disk, past the page cache.
     #[arg(long, default_value_t = 8_192)]
     pub(super) cache_mib: usize,
-    /// Threads of `as-of`, `filter` and `region`; others have one [default: all cores].
+    /// Threads of `as-of`, `filter` and `region`; the other experiments use one [default: all
+    /// cores].
     #[arg(long)]
     pub(super) threads: Option<NonZero<usize>>,
     /// Questions of `trajectory` and `passed`.
@@ -88,7 +88,7 @@ pub(crate) struct Options {
     /// Questions of the other experiments.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) runs: u32,
-    /// How often the questions are asked, one after another each time; once more before, untimed.
+    /// Timed passes over the questions, after one untimed pass.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) passes: u32,
     /// Rows of a run in a device's memory.
@@ -98,13 +98,13 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u32).range(1_000..=268_435_456)
     )]
     pub(super) device_rows: u32,
-    /// Runs in a device's memory, each with objects of its own.
+    /// Runs in a device's memory; no object is in two runs.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) device_runs: u32,
-    /// Rows of an object of those runs, about one each five seconds.
+    /// Rows of each object of those runs, about one every five seconds.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) device_object_rows: u32,
-    /// Aims of the blocks of those runs; histories have small.
+    /// Planner aims for the blocks of those runs; a history uses small.
     #[arg(long, value_delimiter = ',', default_value = "small,fast")]
     pub(super) device_aim: Vec<Aim>,
     /// Write all fixes to this file or pipe first, for `benchmark/history_peers.py`.

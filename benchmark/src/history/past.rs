@@ -1,7 +1,6 @@
-//! The past that is asked: a history of a workload, built batch by batch as a server does.
+//! The history that the questions query: built from a workload batch by batch, as in a server.
 //!
-//! Fixes are made on a thread of their own, so that the times of the build are those of the
-//! history.
+//! A separate thread generates the fixes, so that the build times cover the history only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,17 +24,17 @@ const BATCH_ROWS: u64 = shoal_history::limits::BATCH_ROWS_DEFAULT as u64;
 /// Rows of a step of a merge.
 const STEP_ROWS: usize = 1 << 20;
 
-/// A history with a version to ask.
+/// One version of a history, to be queried.
 pub(super) struct Past {
     pub(super) version: Arc<Version>,
     /// First and last time.
     pub(super) window_ms: (i64, i64),
-    /// Metres of a quantum.
+    /// Length of a quantum, metres.
     pub(super) quantum_m: f64,
 }
 
 impl Past {
-    /// Opens the history in a folder, which is built if it has no rows.
+    /// Opens the history in a folder; builds it if it has no rows.
     pub(super) fn open(options: &Options, folder: &Path) -> Result<Self, BenchmarkError> {
         let params = Params {
             objects: options.objects,
@@ -73,7 +72,7 @@ fn interval_ms(options: &Options) -> i64 {
     ((all_ms / u128::from(options.fixes)) as i64).max(1)
 }
 
-/// Seals all rows and merges them until nothing is worth a merge.
+/// Seals all rows and merges until no merge is worthwhile.
 fn build(writer: &mut HistoryWriter, mut source: Source, fixes: u64) -> Result<(), BenchmarkError> {
     let (mut sealing, mut merging) = (Duration::ZERO, Duration::ZERO);
     let mut clock_ms = START_MS;
@@ -85,7 +84,7 @@ fn build(writer: &mut HistoryWriter, mut source: Source, fixes: u64) -> Result<(
             for first in sizes {
                 let rows = source.columns((fixes - first).min(BATCH_ROWS) as usize);
                 if sender.send(rows).is_err() {
-                    // The receiver has met an error.
+                    // The receiver has failed and reports its own error.
                     break;
                 }
             }
@@ -103,7 +102,7 @@ fn build(writer: &mut HistoryWriter, mut source: Source, fixes: u64) -> Result<(
         }
         Ok::<_, BenchmarkError>(())
     })?;
-    // Later than all partitions, which are closed then.
+    // A watermark beyond all partitions closes them.
     writer.seal(&mut Batch::default(), watermark(clock_ms + 7 * 86_400_000))?;
     merging += merge(writer)?;
     let rate = |took: Duration| fixes as f64 / took.as_secs_f64() / 1e6;

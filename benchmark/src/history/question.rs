@@ -24,10 +24,10 @@ const RADIUS_M: f64 = 1_000.0;
 const HALF_SIDE_M: f64 = 50_000.0;
 /// Half of the window of `passed`, milliseconds.
 const HALF_HOUR_MS: i64 = 1_800_000;
-/// Parts of a scan for each thread: those with few rows make up for others.
+/// Parts of a scan per thread; more than one, so that uneven parts balance.
 const PARTS_PER_THREAD: usize = 8;
 
-/// One question; both ends of a range belong to it. Places in quanta, speeds in mm/s.
+/// One question. Ranges include both ends; coordinates are in quanta, speeds in mm/s.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(super) enum Question {
@@ -38,12 +38,12 @@ pub(super) enum Question {
     Region { x: (i32, i32), y: (i32, i32), from_ms: i64, to_ms: i64 },
 }
 
-/// What all systems must answer alike.
+/// The part of an answer that must be equal in all systems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Answer {
-    /// Rows or objects, or the number that was asked for.
+    /// Number of rows or objects, or the requested count.
     pub(super) count: u64,
-    /// Of x of the rows, or of the objects; 0 for a number.
+    /// Sum of the rows' x, or of the object ids; 0 if the question asks for a count.
     pub(super) sum: i64,
 }
 
@@ -62,7 +62,7 @@ impl Draw {
         let runs = i64::from(options.runs);
         let mut states = Vec::new();
         for run in 0..runs {
-            // Spread over the past, not at its borders, and not at those of partitions.
+            // Spread evenly; the random offset avoids the borders of partitions.
             let share_ms = (to_ms - from_ms) / (runs + 1);
             let time_ms = from_ms + share_ms * (run + 1) + (random.next_u64() % 60_000) as i64;
             states.push((time_ms, as_of(past, time_ms, 1)?));
@@ -96,7 +96,7 @@ impl Draw {
             }
             Experiment::AsOf => Question::AsOf { time_ms: *time_ms },
             Experiment::Passed => {
-                // Around the fix, which may be older than the moment: so the object passes.
+                // Around the fix's own time, which may precede the moment: so the object matches.
                 let time_ms = rows.time_ms[row];
                 let (from_ms, to_ms) = (time_ms - HALF_HOUR_MS, time_ms + HALF_HOUR_MS - 1);
                 Question::Passed { x, y, radius, from_ms, to_ms }
@@ -129,7 +129,7 @@ fn as_of(past: &Past, time_ms: i64, threads: usize) -> Result<FixColumns, Benchm
 }
 
 impl Question {
-    /// Asks it.
+    /// Runs the question.
     pub(super) fn ask(&self, past: &Past, threads: usize) -> Result<Answer, BenchmarkError> {
         let (version, budget) = (past.version.clone(), QueryBudget::unlimited());
         match *self {

@@ -13,29 +13,29 @@ pub(super) struct Row {
     pub(super) aim: Option<String>,
     pub(super) fixes: u64,
     pub(super) objects: u64,
-    /// Of the CPU; 0 on a device.
+    /// CPU threads; 0 for experiments on a device.
     pub(super) threads: usize,
     pub(super) cache_mib: usize,
-    /// In the file or the encoded blocks.
+    /// Bytes in the file, or in the encoded blocks of a device run.
     pub(super) bytes_per_fix: f64,
-    /// In a device's memory, with heads and their tree.
+    /// Bytes in device memory, block heads and their tree included.
     pub(super) device_bytes_per_fix: Option<f64>,
     /// Milliseconds to load all runs into a device's memory.
     pub(super) load_ms: Option<f64>,
     pub(super) questions: usize,
-    /// How often each was asked.
+    /// Timed repetitions of each question.
     pub(super) passes: u32,
-    /// Rows, objects or counted fixes of an answer, on average.
+    /// Mean number of rows, objects or counted fixes in an answer.
     pub(super) found: f64,
-    /// Of all questions and passes.
+    /// Median over all questions and passes.
     pub(super) p50_ms: f64,
-    /// On a device, of one question, the longest.
+    /// 99th percentile; on a device the maximum, because few repetitions are timed.
     pub(super) p99_ms: f64,
     /// Fixes of the past over `p50_ms`.
     pub(super) rows_per_s: f64,
-    /// Of the answers, in the order of the questions.
+    /// Hash of the answers, in the order of the questions.
     pub(super) answer_hash: String,
-    /// None where runs are made in memory.
+    /// `None` for runs that are generated in memory.
     pub(super) workload: Option<String>,
     pub(super) seed: u64,
     pub(super) machine: String,

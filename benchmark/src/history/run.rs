@@ -1,7 +1,7 @@
-//! Opens the past, exports it if that is asked for, and times the questions of each experiment.
+//! Opens the past, exports it on request, and times the questions of each experiment.
 //!
-//! Each experiment asks all of its questions once untimed: what follows finds pages in memory as
-//! far as these hold them.
+//! Each experiment first runs all of its questions once untimed, so that the page cache is warm as
+//! far as its size allows.
 
 use std::fs::File;
 use std::num::NonZero;
@@ -19,7 +19,7 @@ use crate::error::BenchmarkError;
 use crate::harness::command::{check_writable, failed};
 use crate::harness::{AnswerHash, CycleTimes, Output, WorkFolder, median, table};
 
-/// A question and its answer, with the median of the times that it took.
+/// A question, its answer, and its median time.
 #[derive(Serialize)]
 struct Answered {
     #[serde(flatten)]
@@ -31,7 +31,7 @@ struct Answered {
 
 /// Runs the experiments that the flags name.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
-    // Before the past is made: that may take an hour.
+    // Before the past is built, which may take an hour.
     options.common.check_files()?;
     options.answers.as_deref().map_or(Ok(()), check_writable)?;
     let (on_device, on_disk): (Vec<Experiment>, Vec<Experiment>) =
@@ -67,13 +67,13 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     }
 }
 
-/// The rows of experiments on the first device, aim by aim: the runs of two need not fit together.
+/// Measures the experiments on the first device.
 #[cfg(feature = "cuda")]
 fn resident(experiments: &[Experiment], options: &Options) -> Result<Vec<Row>, BenchmarkError> {
     super::device::measure(experiments, options)
 }
 
-/// Without a device there is nothing to measure.
+/// Always fails: this build has no CUDA backend.
 #[cfg(not(feature = "cuda"))]
 fn resident(_: &[Experiment], _: &Options) -> Result<Vec<Row>, BenchmarkError> {
     Err(BenchmarkError::Backend(shoal_gpu::Unavailable::NotBuilt.to_string()))
@@ -84,7 +84,7 @@ struct Disk {
     past: Past,
     draw: Draw,
     answers: Vec<Answered>,
-    /// Removed with the past.
+    /// Temporary folder; removed when the past is dropped.
     _folder: Option<WorkFolder>,
 }
 

@@ -8,12 +8,12 @@ use super::options::{Distribution, Options, Structure};
 use crate::error::BenchmarkError;
 use crate::harness::AnswerHash;
 
-/// Requests, all of them keys, and their ranks.
+/// Requests for keys that exist, and their ranks.
 pub(super) struct Requests<K> {
     pub(super) distribution: Distribution,
     pub(super) keys: Vec<K>,
     pub(super) ranks: Vec<u32>,
-    /// Of the ranks.
+    /// Hash of the ranks.
     pub(super) answer_hash: String,
 }
 
@@ -32,7 +32,7 @@ impl<K: MadeKey> Requests<K> {
         Self { distribution, keys: requests, ranks, answer_hash: hash.finish() }
     }
 
-    /// Checks that the places that a structure found are those of the ranks.
+    /// Fails if a place found by a structure does not have the rank of its request.
     pub(super) fn check(&self, what: &Searched<K>, places: &[u32]) -> Result<(), BenchmarkError> {
         let rank = |place: &u32| what.rank_of(*place);
         let wrong = |at: &usize| rank(&places[*at]) != self.ranks[*at];
@@ -49,7 +49,7 @@ impl<K: MadeKey> Requests<K> {
     }
 }
 
-/// A structure over a number of keys: what its places mean.
+/// A structure over `length` keys; converts its places to ranks.
 #[derive(Clone, Copy)]
 pub(super) struct Searched<K> {
     pub(super) structure: Structure,

@@ -21,11 +21,12 @@ use super::key_set::MadeKey;
 use super::layout::{self, OffsetTable, SourceLayout};
 use super::options::{KeyType, Structure};
 
-/// Keys of a node of the source's experiment, and threads of a request; the kernel has the same.
+/// Keys per node and threads per request in the source's experiment; equal to the kernel's
+/// `SOURCE_KEYS`.
 const SOURCE_KEYS: u32 = 64;
 const BLOCK_THREADS: u32 = 256;
 
-/// The fatbin that the build made of a file.
+/// The fatbin compiled from a kernel file.
 macro_rules! fatbin {
     ($file:literal) => {
         include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".fatbin"))
@@ -49,7 +50,7 @@ pub(super) struct Contender<K> {
     keys: PhantomData<K>,
 }
 
-/// What a kernel needs beside the keys and the requests; a length is the number of keys.
+/// Kernel arguments other than keys and requests; `length` is the number of keys.
 #[derive(Debug)]
 enum Shape {
     /// Threads of a request.
@@ -123,8 +124,7 @@ impl<K: MadeKey> Contenders<K> {
         Ok(Self { module, stream: context.default_stream(), keys: PhantomData })
     }
 
-    /// Lays keys out on the device. The tree and the map, which have no kernel here, become sorted
-    /// keys.
+    /// Lays keys out on the device. `Tree` and `BtreeMap` have no kernel here and use sorted keys.
     pub(super) fn build(
         &self,
         structure: Structure,

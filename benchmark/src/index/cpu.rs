@@ -15,7 +15,7 @@ use super::tree::Tree;
 
 /// Requests of a portion.
 const PORTION: usize = 1 << 12;
-/// In place of a rank: a free slot of the hash table.
+/// Marks a free slot of the hash table, in place of a rank.
 const FREE: u32 = u32::MAX;
 
 /// A structure over sorted keys.
@@ -52,7 +52,7 @@ impl<'a, K: MadeKey> CpuStructure<'a, K> {
                 Some(size_of_val(*keys) + size_of_val(&table.offsets[..]))
             }
             Self::Hash { slots, ranks } => Some(size_of_val(&slots[..]) + size_of_val(&ranks[..])),
-            // The standard library does not say.
+            // The standard library does not report it.
             Self::BtreeMap(_) => None,
         }
     }
@@ -113,7 +113,7 @@ fn find_eytzinger<K: MadeKey>(places: &[K], key: K) -> u32 {
     while at < places.len() {
         at = 2 * at + usize::from(places[at] < key);
     }
-    // Back to where the path last turned left.
+    // The answer is the last node at which the path went left.
     (at >> (at.trailing_ones() + 1)) as u32
 }
 

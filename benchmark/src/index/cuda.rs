@@ -90,7 +90,7 @@ impl<K: MadeKey + DeviceKey> Device<K> {
         requests: &Requests<K>,
         what: &Searched<K>,
     ) -> Result<(), BenchmarkError> {
-        // What an earlier search left must not pass.
+        // Results of an earlier search must not pass the check.
         self.index.clear(&there.found)?;
         self.contenders.clear(&mut there.of_others)?;
         self.find(structure, threads, there)?;
@@ -101,7 +101,7 @@ impl<K: MadeKey + DeviceKey> Device<K> {
         requests.check(what, &places)
     }
 
-    /// Builds all inner nodes again; milliseconds.
+    /// Rebuilds all inner nodes; returns the milliseconds.
     pub(super) fn build_inner(&self, tree: &mut DeviceTree<K>) -> Result<f64, BenchmarkError> {
         Ok(self.index.build_inner(tree)?)
     }

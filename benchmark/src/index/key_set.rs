@@ -9,7 +9,7 @@ use super::options::{Distribution, KeyType};
 const OBJECT_TIMES: u64 = 512;
 /// Milliseconds from one time of an object to the next, on average.
 const STEP_MS: u64 = 60_000;
-/// Every so many keys one is hot.
+/// One of this many keys is hot.
 const HOT_EVERY: u64 = 100;
 /// Percent of skewed requests for hot keys.
 const HOT_PERCENT: u64 = 90;
@@ -22,12 +22,12 @@ pub(super) fn mixed(word: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The random number of a place of a list.
+/// The random number of list position `place`, a function of `seed` and `place`.
 fn random(seed: u64, place: u64) -> u64 {
     mixed((seed << 48).wrapping_add(place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// A number below `end`.
+/// Scales a 64-bit random number to a number below `end`.
 fn scaled(random: u64, end: u64) -> u64 {
     ((u128::from(random) * u128::from(end)) >> 64) as u64
 }
@@ -42,13 +42,13 @@ pub(super) trait MadeKey: TreeKey {
     /// A leaf without keys.
     fn empty() -> Self::Keys;
 
-    /// The key with this rank among `length`: keys of higher ranks are above.
+    /// The key with this rank among `length` keys; keys ascend with the rank.
     fn of_rank(rank: u64, length: u64, random: u64) -> Self;
 
-    /// What an offset table reads: the key, or the first part of it.
+    /// The part of the key that an offset table uses: a whole word, or the object of a pair.
     fn prefix(self) -> u64;
 
-    /// A hash of the key; the kernels have the same.
+    /// A hash of the key, equal to that of the kernels.
     fn hash(self) -> u64;
 }
 

@@ -1,14 +1,14 @@
 //! Breadth-first layouts of sorted keys, and the rank of the key at a place, by arithmetic.
 //!
-//! The last level is filled from the left. The rank in a complete tree, less the missing keys of
-//! the last level that would lie before, is the rank.
+//! The last level is filled from the left. A rank is the rank in a complete tree minus the number
+//! of smaller keys missing from the last level.
 
 use rayon::prelude::*;
 
 use super::key_set::MadeKey;
 
-/// The rank of place `place`, at least 1, of the Eytzinger layout of `length` keys; place 0 stands
-/// behind all keys.
+/// The rank of place `place`, at least 1, of the Eytzinger layout of `length` keys; place 0 means
+/// that all keys are smaller.
 pub(super) fn eytzinger_rank(place: u64, length: u64) -> u64 {
     if place == 0 {
         return length;
@@ -22,7 +22,7 @@ pub(super) fn eytzinger_rank(place: u64, length: u64) -> u64 {
 }
 
 /// The rank of a place of the k-ary layout of `length` keys with `node` keys a node; place `length`
-/// stands behind all keys.
+/// means that all keys are smaller.
 pub(super) fn k_ary_rank(place: u64, length: u64, node: u64) -> u64 {
     if place >= length {
         return length;
@@ -61,15 +61,15 @@ pub(super) fn k_ary<K: MadeKey>(keys: &[K]) -> Vec<K> {
 
 /// Ranks of the first keys of buckets.
 pub(super) struct OffsetTable {
-    /// By bucket, and the number of keys behind the last.
+    /// Rank of the first key of each bucket, then the number of keys.
     pub(super) offsets: Vec<u32>,
-    /// The prefix of the first key.
+    /// The prefix of the smallest key.
     pub(super) least: u64,
     pub(super) shift: u32,
 }
 
 impl OffsetTable {
-    /// A table of at most as many buckets as a quarter of the keys, or as there are prefixes.
+    /// Builds a table with at most one bucket per four keys, and at most one per prefix value.
     pub(super) fn new<K: MadeKey>(keys: &[K]) -> Self {
         let (least, greatest) = (keys[0].prefix(), keys[keys.len() - 1].prefix());
         let most = (keys.len() as u64 / 4).max(1);
@@ -83,8 +83,8 @@ impl OffsetTable {
     }
 }
 
-/// The source's tree, for the device: levels of nodes of `node` keys behind a padding key, the
-/// leaves first.
+/// The source's tree for the device, level by level from the leaves: each node has a padding key,
+/// then `node` keys.
 #[cfg(any(test, feature = "cuda"))]
 pub(super) struct SourceLayout<K> {
     pub(super) nodes: Vec<K>,

@@ -15,16 +15,16 @@ pub(super) struct Row {
     pub(super) place: Place,
     pub(super) key_type: KeyType,
     pub(super) keys: u32,
-    /// How requests choose keys; none when nothing is searched.
+    /// How requests choose keys; `None` if nothing is searched.
     pub(super) requests: Option<Distribution>,
     pub(super) searches: u32,
     /// Threads of a request on the device.
     pub(super) threads: u32,
-    /// Keys of a leaf of the tree.
+    /// Keys in each leaf of the tree.
     pub(super) leaf_keys: usize,
-    /// Median.
+    /// Median time of the runs.
     pub(super) ms: f64,
-    /// Searches, or keys of the tree, a second.
+    /// Searches per second; for builds, keys of the tree per second.
     pub(super) per_s: f64,
     /// `per_s` over that of the binary search.
     pub(super) ratio: Option<f64>,

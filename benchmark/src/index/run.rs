@@ -22,7 +22,7 @@ use super::cuda::Device;
 #[cfg(feature = "cuda")]
 use shoal_gpu::DeviceKey;
 
-/// A key for every place that the build has.
+/// A key type that every place of this build supports.
 #[cfg(feature = "cuda")]
 trait Measured: MadeKey + DeviceKey {}
 #[cfg(feature = "cuda")]
@@ -35,7 +35,7 @@ impl<K: MadeKey> Measured for K {}
 /// Searches of the source's second experiment.
 #[cfg(feature = "cuda")]
 const BORDER_SEARCHES: [u32; 2] = [5_120, 25_600];
-/// Runs of launches of microseconds, at least.
+/// Minimum number of runs for launches that take microseconds.
 #[cfg(feature = "cuda")]
 const SHORT_RUNS: u32 = 30;
 
@@ -83,7 +83,7 @@ fn places(options: &Options) -> Result<String, BenchmarkError> {
     Ok(value_name(&Place::Cpu))
 }
 
-/// What an experiment needs.
+/// One experiment, its flags and its output.
 struct Context<'a> {
     experiment: Experiment,
     options: &'a Options,
@@ -288,7 +288,8 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Few searches, with and without the border branch, and of our tree.
+    /// Small batches of searches in the source's tree, with and without its border branch, and in
+    /// Shoal's tree.
     fn border<K: Measured>(&mut self) -> Result<(), BenchmarkError> {
         let options = self.options;
         if !options.places.contains(&Place::Cuda) {
@@ -306,7 +307,7 @@ impl Context<'_> {
             let requests = Requests::new(&keys, searches, uniform, options);
             let mut there = device.requests(&requests.keys)?;
             for (name, source) in &sources {
-                // Its places are ranks.
+                // The source's tree returns ranks, as `LowerBound` does.
                 let what = Searched::new(Structure::LowerBound, length, options);
                 device.check(source, 1, &mut there, &requests, &what)?;
                 let run = || device.find(source, 1, &mut there);

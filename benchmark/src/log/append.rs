@@ -1,6 +1,6 @@
-//! The log as the server drives it: one thread fills a group while another writes the one before.
+//! Appends as in the server: one thread fills a group while another writes the previous one.
 //!
-//! Beside it, raw writes of the same sizes with the same syncs on the same disk.
+//! The reference is raw writes of the same sizes with the same syncs on the same disk.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -73,7 +73,7 @@ fn trials<'a>(
     Ok(trials)
 }
 
-/// Checks that what was read is what was written.
+/// Fails if the hash of the content read differs from that of the content written.
 pub(super) fn check(read: &str, written: &str) -> Result<(), BenchmarkError> {
     if read == written {
         return Ok(());
@@ -117,7 +117,7 @@ pub(super) fn write_log(
     Ok(seconds)
 }
 
-/// Prepares all segments, as they are recycled in a server that has run for a while.
+/// Prepares spare segments for all groups, like the recycled segments of a long-running server.
 fn prepare(
     options: &Options,
     content: &Content,
@@ -132,7 +132,7 @@ fn prepare(
         }
         used += bytes;
     }
-    // A spare is offered while none is added.
+    // `spare_job` returns jobs until a spare is added, so all jobs are taken first.
     let jobs: Vec<_> = (0..segments).map_while(|_| writer.spare_job()).collect();
     let spares: Result<Vec<_>, _> = jobs.into_iter().map(|job| job.run()).collect();
     spares?.into_iter().for_each(|spare| writer.add_spare(spare));
@@ -150,7 +150,7 @@ fn write_groups(
     let (empty_sender, empty) = sync_channel::<Group>(2);
     thread::scope(|scope| {
         let filler = scope.spawn(move || fill(content, first_epoch, &empty, &full_sender));
-        // Errors of sending mean that the filler has ended.
+        // Sending fails only if the filler has ended.
         (0..2).for_each(|_| drop(empty_sender.send(Group::new())));
         let mut written = Ok(());
         for mut group in &full {
@@ -209,7 +209,7 @@ pub(super) fn read_hash(folder: &WorkFolder) -> Result<String, BenchmarkError> {
     Ok(hash.finish())
 }
 
-/// The plans of the flags with their group sizes.
+/// Every combination of the plans and group sizes of the flags.
 pub(super) fn plans_and_groups(options: &Options) -> impl Iterator<Item = (PlanChoice, u64)> {
     let groups = |plan: &PlanChoice| {
         let plan = *plan;

@@ -1,8 +1,8 @@
-//! Cycles of an engine alone and beside checkpoints, by turns: what a checkpoint costs the cycles.
+//! The cost of checkpoints: cycles of an engine with and without concurrent checkpoints, in turn.
 //!
-//! A checkpoint is made as the server makes it: a slice between two cycles while another thread
-//! encodes and writes. Until all slices are exported, a cycle has no more rows than a slice. The
-//! next checkpoint begins after a pause. Group times are those of the cycles.
+//! As in the server, the engine exports one slice between two cycles while another thread encodes
+//! and writes. Until all slices are exported, a cycle has no more rows than a slice. The next
+//! checkpoint begins after a pause. The group times of the rows are times of cycles.
 
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::{self, ScopedJoinHandle};
@@ -23,7 +23,7 @@ use crate::harness::WorkFolder;
 use crate::harness::cycle_input;
 use crate::harness::source::{Attributes, Source};
 
-/// Rows of a slice, and slices that wait for the writer: those of the server.
+/// Rows of a slice and maximum number of slices waiting for the writer, as in the server.
 const SLICE_ROWS: usize = 1 << 16;
 const SLICES_WAITING: usize = 8;
 /// Bytes of a row without attributes.
@@ -74,7 +74,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Runs all cycles; beside checkpoints in the folder, if there is one.
+    /// Runs all cycles; writes checkpoints meanwhile if `folder` is given.
     fn run(
         &mut self,
         options: &Options,
@@ -141,7 +141,7 @@ fn input(columns: FixColumns) -> CycleInput {
 #[derive(Default)]
 struct Memory {
     engine_bytes: u64,
-    /// Of the whole process; 0 where the system does not tell.
+    /// Resident memory of the process; 0 if the system does not report it.
     resident_bytes: u64,
 }
 
@@ -161,7 +161,7 @@ impl Memory {
     }
 }
 
-/// A checkpoint that is written.
+/// A checkpoint in progress.
 struct Checkpoint<'scope> {
     begun: Instant,
     state: ExportHeader,
@@ -169,7 +169,7 @@ struct Checkpoint<'scope> {
     sent: u64,
     /// `None` once all were sent.
     rows: Option<SyncSender<FixColumns>>,
-    /// A slice for which the writer had no space.
+    /// An exported slice that did not fit the writer's queue.
     waiting: Option<FixColumns>,
     writing: ScopedJoinHandle<'scope, Result<(), BenchmarkError>>,
 }
@@ -198,7 +198,7 @@ impl<'scope> Checkpoint<'scope> {
         match rows.try_send(slice) {
             Ok(()) => self.sent += length,
             Err(TrySendError::Full(slice)) => self.waiting = Some(slice),
-            // The writer has failed, which is reported when it is joined.
+            // The writer has failed; joining it returns its error.
             Err(TrySendError::Disconnected(_)) => self.rows = None,
         }
         Ok(())
@@ -208,7 +208,7 @@ impl<'scope> Checkpoint<'scope> {
         self.rows.is_none() && self.writing.is_finished()
     }
 
-    /// Waits for the writer, which ends early if the cycles have ended.
+    /// Waits for the writer. If the cycles ended before the export, the checkpoint is incomplete.
     fn finish(self) -> Result<(), BenchmarkError> {
         let is_whole = self.rows.is_none();
         drop(self.rows);

@@ -1,7 +1,7 @@
-//! What is written: blocks of a plan, arranged in cycles and groups.
+//! The content of a log: blocks of one plan, arranged in cycles and groups.
 //!
-//! Blocks are encoded before any clock starts. Few distinct blocks are repeated to the wanted
-//! number of bytes, as the log does not look into them.
+//! Blocks are encoded before any clock starts. A few distinct blocks are repeated up to the
+//! requested number of bytes, because the log does not parse them.
 
 use std::ops::Range;
 
@@ -14,14 +14,14 @@ use crate::error::BenchmarkError;
 use crate::harness::AnswerHash;
 use crate::harness::source::{Attributes, Source};
 
-/// Bytes of distinct blocks: more than the caches of a processor.
+/// Bytes of distinct blocks: more than the processor's caches hold.
 const DISTINCT_BYTES: usize = 64 << 20;
 /// Bytes of a raw row.
 const RAW_ROW_BYTES: u64 = 20;
-/// Raw blocks of a group, at least.
+/// Minimum number of raw blocks in a group.
 const GROUP_BLOCKS_MIN: u64 = 4;
 
-/// Blocks in cycles in groups.
+/// Blocks arranged in cycles, and cycles in groups.
 pub(super) struct Content {
     blocks: Vec<Vec<u8>>,
     /// Number of blocks, repeated ones included.
@@ -94,7 +94,8 @@ impl Content {
         Self { blocks, count: 0, block_rows, cycle_blocks, groups: Vec::new(), bytes: 0 }
     }
 
-    /// Begins a group where `is_full` says so of the bytes of a group and of the next cycle.
+    /// Divides the cycles into groups. `is_full(group_bytes, next_cycle_bytes)` closes a group
+    /// before the next cycle.
     fn arrange(&mut self, is_full: impl Fn(u64, u64) -> bool) {
         let (mut first, mut bytes) = (0, 0);
         for cycle in 0..self.cycles() {

@@ -22,7 +22,7 @@ pub(super) enum Experiment {
     Recover,
     /// A checkpoint exported, written, read and loaded.
     Checkpoint,
-    /// Cycles alone and beside checkpoints; the columns of groups have the times of cycles.
+    /// Cycles with and without concurrent checkpoints; the group columns show cycle times.
     Busy,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Options {
     /// Bytes of client blocks of each run of `append` and `read`.
     #[arg(long, default_value = "256MiB", value_parser = byte_count)]
     pub(super) bytes: u64,
-    /// Bytes of client blocks of a group, at most, for `append` and `read`.
+    /// Maximum bytes of client blocks of a group for `append` and `read`.
     #[arg(
         long,
         value_delimiter = ',',
@@ -68,7 +68,7 @@ pub(crate) struct Options {
     /// Durability levels of `append`.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "logged,applied")]
     pub(super) durability: Vec<Durability>,
-    /// Rows of a block; less where a group would have fewer than four raw blocks.
+    /// Rows of a block; fewer if a group would otherwise have less than four raw blocks.
     #[arg(
         long,
         default_value_t = 8_192,
@@ -78,7 +78,7 @@ pub(crate) struct Options {
     /// Bytes of a segment of the log. Segments are zeroed before the clock starts.
     #[arg(long, default_value = "64MiB", value_parser = byte_count)]
     pub(super) segment: u64,
-    /// Runs of each case, by turns; the median is shown.
+    /// Runs of each contender, in turn; the median is shown.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) runs: u32,
     /// Name of the workload.
@@ -97,8 +97,8 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u32).range(1..=4_000_000)
     )]
     pub(super) cycle: u32,
-    /// Pause between two checkpoints of `busy`, as a multiple of the time that the last one took;
-    /// the server has 3.
+    /// Pause between two checkpoints of `busy`, as a multiple of the duration of the last one; the
+    /// server uses 3.
     #[arg(long, default_value_t = 3)]
     pub(super) pause: u32,
     /// Objects of a checkpoint.
@@ -118,7 +118,7 @@ pub(crate) struct Options {
 
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
 
-/// Bytes of a text such as `64KiB`.
+/// Parses a number of bytes such as `64KiB`.
 fn byte_count(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("{text:?} is not a number of bytes above 0, such as 4096, 64KiB or 2MiB");

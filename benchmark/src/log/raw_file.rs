@@ -26,7 +26,7 @@ pub(super) enum Caching {
     Buffered,
 }
 
-/// See the file's head.
+/// A file that is zeroed, then overwritten from its beginning.
 pub(super) struct RawFile {
     file: Box<dyn StorageFile>,
     path: PathBuf,

@@ -17,7 +17,7 @@ use crate::error::BenchmarkError;
 use crate::harness::WorkFolder;
 use crate::harness::command::read_failed;
 
-/// How the names of segments end.
+/// Name ending of segment files.
 const SEGMENT: &str = ".segment";
 
 /// Measures every plan and group size.

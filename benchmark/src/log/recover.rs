@@ -1,5 +1,5 @@
-//! Recovery as the server does it: the cycles of a log through an engine that holds a checkpoint's
-//! state. Beside it, the same blocks from memory through the same engine.
+//! Recovery as in the server: replays the cycles of a log into an engine that holds a checkpoint's
+//! state. The reference runs the same blocks from memory through the same engine.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -25,9 +25,9 @@ use crate::harness::WorkFolder;
 use crate::harness::source::{Attributes, Source};
 use crate::harness::{AnswerHash, Driver, check_rows, cycle_input};
 
-/// Bytes of the groups: those of the server.
+/// Maximum bytes of a group; the server's limit is `LOG_GROUP_BYTES_MAX`, 8 MiB.
 const GROUP_BYTES: u64 = 2 << 20;
-/// Cycles that wait for the engine.
+/// Maximum number of parsed cycles that wait for the engine.
 const CYCLES_AHEAD: usize = 2;
 
 /// Measures every plan.
@@ -161,7 +161,7 @@ fn replay(
     Ok(Run { parts, ..Run::new(seconds, state_hash(&engine.export()?)) })
 }
 
-/// Sends the cycles of a log with their epochs; ends early if nobody receives them.
+/// Sends the cycles of a log with their epochs; returns early if the receiver is gone.
 fn read_cycles(
     mut reader: LogReader,
     cycles: &SyncSender<(u64, Vec<Block>)>,

@@ -49,7 +49,7 @@ impl Contender {
         }
     }
 
-    /// Whether others are measured against it.
+    /// Whether the ratio of other contenders refers to this one.
     pub(super) fn is_reference(self) -> bool {
         matches!(self, Self::Direct | Self::Buffered | Self::Plain | Self::Engine)
     }
@@ -74,30 +74,30 @@ pub(super) struct Row {
     pub(super) experiment: Experiment,
     pub(super) contender: Contender,
     pub(super) plan: Option<&'static str>,
-    /// Bytes of blocks of a group, at most.
+    /// Maximum bytes of the blocks of a group.
     pub(super) group_bytes: Option<u64>,
     pub(super) durability: Option<Durability>,
     pub(super) objects: Option<u64>,
     pub(super) rows: u64,
     pub(super) groups: u64,
-    /// Bytes of all blocks; of a checkpoint, of its file.
+    /// Bytes of all blocks, or of the file of a checkpoint.
     pub(super) bytes: u64,
-    /// Of the median run.
+    /// Seconds of the median run.
     pub(super) seconds: f64,
     pub(super) seconds_min: f64,
     pub(super) seconds_max: f64,
     pub(super) groups_per_s: f64,
     pub(super) mb_per_s: f64,
     pub(super) rows_per_s: f64,
-    /// A sync, of all runs; 0 without any.
+    /// Time of a sync over all runs; 0 if nothing is synced.
     pub(super) sync_us_p50: f64,
     pub(super) sync_us_p99: f64,
-    /// A write with its sync, of all runs; 0 without any.
+    /// Time of a write with its sync over all runs; 0 if there is none. In `busy`, of a cycle.
     pub(super) group_us_p50: f64,
     pub(super) group_us_p99: f64,
     /// The rate as a share of that of the fastest reference.
     pub(super) ratio: Option<f64>,
-    /// Seconds of the shares of the median run.
+    /// Named parts of the median run, in seconds unless the name says otherwise.
     pub(super) parts: String,
     pub(super) hash: String,
     pub(super) runs: u32,
@@ -106,7 +106,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// `reference_s` has the seconds of the fastest reference.
+    /// Builds the row; `reference_s` is the time of the fastest reference, seconds.
     pub(super) fn new(
         case: &Case,
         measured: &Measured,
@@ -146,7 +146,7 @@ impl Row {
         }
     }
 
-    /// The size that the rows of an experiment vary.
+    /// The parameter that varies between the rows of an experiment.
     pub(super) fn size(&self) -> String {
         match (self.group_bytes, self.objects) {
             (Some(bytes), None) => byte_text(bytes),

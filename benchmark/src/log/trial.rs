@@ -1,5 +1,5 @@
-//! Runs of the contenders of one case, by turns, so that a disk that changes its speed treats all
-//! alike.
+//! Runs the contenders of one case in turn, so that a change of the disk's speed affects all of
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use crate::harness::CycleTimes;
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) seconds: f64,
-    /// Of what was written, read or restored.
+    /// Hash of what was written, read or restored.
     pub(super) hash: String,
     /// Bytes of blocks or of a file, if the case does not determine them.
     pub(super) bytes: Option<u64>,
-    /// Shares of the time by name, seconds.
+    /// Parts of the run by name, in seconds unless the name says otherwise.
     pub(super) parts: Vec<(&'static str, f64)>,
 }
 
@@ -27,9 +27,9 @@ impl Run {
 
 /// Times of the groups of all runs.
 pub(super) struct GroupTimes {
-    /// A sync.
+    /// Times of syncs.
     pub(super) sync: CycleTimes,
-    /// A write, with its sync if it has one.
+    /// Times of writes, each with its sync if there is one.
     pub(super) group: CycleTimes,
 }
 
@@ -38,7 +38,7 @@ impl GroupTimes {
         Ok(Self { sync: CycleTimes::new()?, group: CycleTimes::new()? })
     }
 
-    /// Times a write, then a sync if there is one; returns both together.
+    /// Times a write and the optional sync after it; returns their total.
     pub(super) fn time<T, E>(
         &mut self,
         target: &mut T,
@@ -79,7 +79,7 @@ impl<'a> Trial<'a> {
 /// All runs of a contender.
 pub(super) struct Measured {
     pub(super) contender: Contender,
-    /// The median run by seconds.
+    /// The run with the median time.
     pub(super) median: Run,
     pub(super) seconds_min: f64,
     pub(super) seconds_max: f64,
@@ -89,7 +89,7 @@ pub(super) struct Measured {
 /// Runs every contender `runs` times, by turns.
 ///
 /// # Errors
-/// Of a contender; [`BenchmarkError::Disagreement`] if two runs of one contender differ.
+/// Errors of a contender; [`BenchmarkError::Disagreement`] if two runs of one contender differ.
 pub(super) fn by_turns(runs: u32, mut trials: Vec<Trial>) -> Result<Vec<Measured>, BenchmarkError> {
     let mut all: Vec<(Vec<Run>, GroupTimes)> = trials
         .iter()

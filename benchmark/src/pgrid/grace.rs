@@ -7,7 +7,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-/// In place of an announcement: the worker is idle.
+/// Announcement value of an idle worker.
 const AT_REST: u64 = u64::MAX;
 
 /// One announcement, on a separate pair of cache lines, because processors fetch pairs.

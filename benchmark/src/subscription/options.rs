@@ -1,6 +1,6 @@
 //! The flags of `shoal-bench subscription`.
 //!
-//! The defaults are the sizes of the project's bar.
+//! The defaults are the sizes for which the project states a target.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -45,7 +45,7 @@ impl Experiment {
 pub(super) enum Distribution {
     /// Straight on, reflected at the border, one report a second.
     Uniform,
-    /// Around ten hot-spots, the faster the more often.
+    /// Around ten hot-spots; faster objects report more often.
     Gauss,
 }
 
@@ -67,7 +67,7 @@ pub(super) enum EvaluationName {
     Cycle,
     /// Each fix.
     EveryFix,
-    /// Each fix, and the segment from the one before.
+    /// Each fix, and the segment from the previous fix to it.
     Crossing,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Options {
     /// Share of the circles replaced per second of event time.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     pub(super) churn: f64,
-    /// Move every circle with an object of its own.
+    /// Let every circle follow a different object.
     #[arg(long)]
     pub(super) follow: bool,
     /// Leave out combinations in which more circles than this contain an object on average.

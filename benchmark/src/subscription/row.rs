@@ -27,7 +27,7 @@ pub(super) struct Row {
     pub(super) updates_per_s: f64,
     pub(super) events_per_s: f64,
     pub(super) ns_per_update: f64,
-    /// From a cycle's submission to its events readable, 99 in 100 cycles.
+    /// 99th percentile of the time from a cycle's submission until its events are readable.
     pub(super) cycle_ms_p99: f64,
     /// Hash of the number of events of each circle in every cycle, and of all events of the last
     /// cycle: equal for all backends.
@@ -44,7 +44,7 @@ pub(super) struct Row {
     pub(super) evaluation_mode: EvaluationName,
     /// Share of the circles replaced per second of event time.
     pub(super) churn: f64,
-    /// Circles follow objects.
+    /// True if circles follow objects.
     pub(super) follow: bool,
     pub(super) seed: u64,
     pub(super) machine: String,

@@ -25,7 +25,7 @@ pub(super) struct Trial<'a> {
 
 /// The result of a run.
 pub(super) struct Measured {
-    /// From the first row given to the last event readable.
+    /// Time from the first submitted row until the last event is readable.
     pub(super) seconds: f64,
     pub(super) times: CycleTimes,
     /// Events while the clock ran.
@@ -115,7 +115,7 @@ impl Trial<'_> {
 struct Taken {
     events: u64,
     hash: AnswerHash,
-    /// Of the last cycle.
+    /// Events of the last cycle.
     last: EventSet,
 }
 

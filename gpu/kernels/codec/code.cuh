@@ -1,11 +1,11 @@
-// Numbers of the leaves `huffman` and `huffman_long` that their encoder and their decoder share
+// Constants that the encoder and the decoder of the leaves `huffman` and `huffman_long` share
 // (FORMAT.md, sections 6.17 and 6.20).
 #pragma once
 #include "layout.cuh"
 
 static const u32 CODE_BITS_MAX = 12;
 static const u32 CODE_SYMBOLS_MAX = 256;
-// Values of a group, and bits of the size of one at most, for each of them.
+// For each of the two leaves: values of a group, and most bits of a group's size.
 static const u32 CODE_GROUP_VALUES = 64, CODE_LONG_GROUP_VALUES = 256;
 static const u32 CODE_SIZE_BITS_MAX = 13, CODE_LONG_SIZE_BITS_MAX = 15;
 
@@ -17,7 +17,7 @@ struct CodeGroups {
         return {is_long ? CODE_LONG_GROUP_VALUES : CODE_GROUP_VALUES,
                 is_long ? CODE_LONG_SIZE_BITS_MAX : CODE_SIZE_BITS_MAX};
     }
-    // Groups of so many values.
+    // The number of groups of `count` values.
     __device__ u32 count(u32 count) const { return (count + values - 1) / values; }
 };
 static_assert(CODEC_CODE_ENTRIES == 1u << CODE_BITS_MAX, "an entry a pattern");

@@ -1,5 +1,5 @@
-// Grouped order by counting (FORMAT.md, section 6.13), for codes with a counter each in every two
-// or four warps. Clusters of blocks; counters in shared memory.
+// Grouped order by counting (FORMAT.md, section 6.13), where every two or four warps have one
+// counter for each code. Clusters of blocks; counters in shared memory.
 //
 // Warps count rows in their order, so a counter shows the preceding rows of its code. Blocks
 // exchange their sums through device memory, which is faster than reading each other's shared
@@ -10,7 +10,8 @@
 #include "codec/order.cuh"
 #include "codec/rank.cuh"
 
-// Bits of codes that bytes count, and of those that two bytes count, so that none overflows.
+// Most bits of a code that is counted in bytes, and of one that is counted in two bytes, which do
+// not overflow.
 static const u32 COUNTED_BITS = CODEC_COUNTED_BITS;
 static const u32 COUNTED_BITS_FEW = CODEC_COUNTED_BITS - 1;
 static const u32 COUNTED_BITS_LEAST = CODEC_COUNTED_BITS - 2;
@@ -21,7 +22,7 @@ struct CountMemory {
     typedef COUNTER C;
     static const u32 CODES = 1u << BITS;
     static const u32 COUNTERS = COUNT;
-    // Warps that take turns at a counter, and their rows.
+    // Warps that share a counter, and their rows.
     static const u32 TURNS = ORDER_WARPS / COUNTERS;
     static const u32 COUNTER_ROWS = TURNS * ORDER_WARP_ROWS;
     // Counters of a word, their bits, and words of a thread.
@@ -70,9 +71,9 @@ __device__ __forceinline__ void store_words(u32* to, const u32 (&words)[EACH]) {
         ((uint4*)to)[at / 4] = make_uint4(words[at - 3], words[at - 2], words[at - 1], words[at]);
 }
 
-// Counts of a thread's codes, two in a word: for bytes those of every other code, so that no work
-// is needed to separate them. If all rows of a segment have one code, its count is 0, and there is
-// no other code whose place would be wrong.
+// Counts of a thread's codes, two in a word; for bytes a word has the counts of every other code,
+// so that a mask separates them. If all 65,536 rows of a segment have one code, its count overflows
+// to 0; no other code has rows whose place depends on it.
 template <class C, u32 EACH>
 struct CodeCounts {
     static const u32 OF_WORD = sizeof(u32) / sizeof(C);
@@ -104,8 +105,8 @@ struct CodeCounts {
     }
 };
 
-// Counts a warp's rows by code; above the code an item then has the number of preceding rows of it
-// in the warp. Without a row, the code is the number of codes.
+// Counts a warp's rows by code, and stores above the code of each item the number of preceding rows
+// of that code in the warp. Items without a row have the number of codes as their code.
 template <class Memory>
 __device__ __forceinline__ void count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) {
     const u32 mask = (1ull << Memory::WIDTH) - 1;
@@ -154,8 +155,8 @@ __device__ __forceinline__ u32 counters_of(const Share& share) {
     return (share.rows + Memory::COUNTER_ROWS - 1) / Memory::COUNTER_ROWS;
 }
 
-// Sums up counters: leaves the rows of earlier warps and of the block, and publishes those of the
-// block.
+// Sums up counters: replaces them by the rows of earlier warps, and stores and publishes the rows
+// of the block.
 template <class Memory>
 __device__ __forceinline__ void sum_warps(const Share& share, u32* published, Memory& memory) {
     const u32 EACH = Memory::EACH;
@@ -197,7 +198,8 @@ __device__ __forceinline__ void sum_blocks(const Share& share, const u32* publis
         }
     }
     u32 sum = counts.sum(), position = sum_before(sum, memory.sums);
-    // The carry of an overflowing counter is less than its loss; two bytes hold all.
+    // A counter that overflows loses more than it carries to the next, so the sum shows it.
+    // Two-byte counters do not overflow.
     if (threadIdx.x == ORDER_THREADS - 1)
         memory.is_crowded = sizeof(C) == 1 && position + sum != share.segment.rows ? 1 : 0;
     u16* starts = memory.starts + threadIdx.x * Memory::THREAD_CODES;

@@ -2,9 +2,9 @@
 // column's steps.
 #include "codec/tree.cuh"
 
-// Checks a whole column before its tiles: that the counts of a sparse child add up, that a dictionary,
-// which is unpacked, ascends, or that a code, whose table is filled, is complete. One block of threads
-// a task.
+// Prepares and checks a whole column before its tiles: sums the counts of a sparse child, unpacks a
+// dictionary and checks that it ascends, or fills the table of a code and checks that the code is
+// complete. One block of threads a task.
 extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS)
     codec_open(Codec codec, const CodecOpen* tasks) {
     let_next_begin();
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_BLOCKS_32
     decode_plain<u32>(codec, columns, length, tiles);
 }
 
-// The same for launches of so few tiles that each may use more registers for loads.
+// The same with more registers for loads, for launches with few tiles.
 extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_SMALL_BLOCKS_32)
     codec_small_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_plain<u32>(codec, columns, length, tiles);

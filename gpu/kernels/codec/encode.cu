@@ -21,7 +21,7 @@ __device__ inline void load(Tile<T>& tile) {
     __syncthreads();
 }
 
-// One node. True for leaves: the values a level below are next.
+// Runs one node. Returns true for leaves, after which the values one level below follow.
 template <class T>
 __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
     switch (step.kind) {
@@ -143,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     if (lane() < places.sections && places.totals != 0)
         padded = (4 * ((const u64*)places.totals)[lane()] + SECTION_ALIGN - 1) / SECTION_ALIGN
             * SECTION_ALIGN;
-    // Bytes of words before those of a lane's section.
+    // Bytes of the padded sections of words before this lane's.
     u64 before = warp_sum_to(padded) - padded;
     if (lane() < places.sections) {
         u64 at = (u64)lane() * task.tiles + tile;

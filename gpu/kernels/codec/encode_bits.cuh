@@ -53,7 +53,7 @@ __device__ inline T read_pattern(u64 values, u32 bits, u64 at) {
     }
 }
 
-// Writes one.
+// Writes a bit pattern of `bits` bits.
 __device__ inline void write_pattern(u64 values, u32 bits, u64 at, u64 value) {
     switch (bits) {
         case 8: ((unsigned char*)values)[at] = (unsigned char)value; break;
@@ -63,7 +63,7 @@ __device__ inline void write_pattern(u64 values, u32 bits, u64 at, u64 value) {
     }
 }
 
-// Marks that the tree does not hold the values.
+// Sets the flag that the tree does not apply to the values.
 __device__ inline void refuse(const EncodeTask& task) { atomicOr((u64*)task.summary, 1ull); }
 
 // The exact quotient of a value by the step's divisor in `quotient`; false if there is none. By

@@ -8,9 +8,10 @@ struct Cut {
     u32 exceeding;
 };
 
-// The width of least cost for a lane's group; `lengths` has the number of its values by length, 32
-// words apart, from length 1 on; none is below `least` but 0. Only lengths that occur can have the
-// least cost: between them the cost grows with the width. Of equal costs the greater width wins.
+// The width of least cost for a lane's group. `lengths` has the number of its values of each length
+// from 1 on, 32 words apart; apart from 0 no value is below `least`. Only lengths that occur can
+// have the least cost: between them the cost grows with the width. Of equal costs the greater width
+// wins.
 __device__ __forceinline__ Cut choose_cut(const u32* lengths, u32 values, u32 least, u32 greatest,
                                           u32 penalty) {
     Cut cut = {0, 0};
@@ -48,7 +49,7 @@ __device__ __forceinline__ void write_exceptions(Lanes<T>& lanes, const EncodeSt
 
 template <class T>
 __device__ __forceinline__ void encode_patch(Lanes<T>& lanes, const EncodeStep& step) {
-    // The least value that is not 0, less 1.
+    // The least nonzero value, minus 1.
     T any = 0, some = ~(T)0;
 #pragma unroll
     for (u32 index = 0; index < LANE_VALUES; index++) {

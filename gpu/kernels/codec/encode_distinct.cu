@@ -4,8 +4,8 @@
 
 __device__ inline u32 thread_number() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Values as dense 64-bit keys, and the row of each. `before` has the start of each tile of a sparse
-// node among them. One block a tile.
+// Converts values to dense 64-bit keys with their rows. For a sparse node, `before` has the number
+// of values before each tile. One block a tile.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     encode_keys(EncodeTask task, const u32* before, u64* keys, u32* rows) {
     u32 first = blockIdx.x * TILE_VALUES;
@@ -96,9 +96,9 @@ extern "C" __global__ void encode_dictionary(const u64* entries, u32 limit, u32 
     words[word] = packed;
 }
 
-// A bit for each position of the grouped order that is a head: the first of its tile, or of another
-// key than the previous one. Items of `order` have rows, and above 16 bits the keys of segments
-// whose keys fit. One thread a position, whole warps.
+// Sets a bit for each position of the grouped order that is a head: the first of its tile, or one
+// whose key differs from the previous one's. Items of `order` have the row in the lower 16 bits and
+// above it the key, if the keys of the segment fit. One thread a position, whole warps.
 extern "C" __global__ void encode_heads(EncodeTask task, const u32* order,
                                         const CodecRange* ranges, u32* heads) {
     u32 at = thread_number();

@@ -9,7 +9,7 @@
 // Fours of rows, or of places, of a thread.
 static const u32 FOURS = SEGMENT_ROWS / 4 / SEGMENT_THREADS;
 
-// Stores as many bits of each value as L has, from bit `shift` on, at the place of its row.
+// Stores the bits of each value from bit `shift` on, as many as L has, at the place of its row.
 template <class V, bool IS_WHOLE, class L>
 __device__ __forceinline__ void lay_rows(const V* values, const u16* places, u32 rows, u32 shift,
                                          L* laid) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ void lay_rows(const V* values, const u16* places, u32
 
 struct GroupMemory {
     u16 laid[SEGMENT_ROWS];
-    // By thread, its own alone.
+    // Each thread accesses only its own entries.
     uint4 values[GROUP_AHEAD][SEGMENT_THREADS];
     uint2 places[GROUP_AHEAD][SEGMENT_THREADS];
 };
@@ -67,8 +67,8 @@ __device__ __forceinline__ uint2 halves_of(uint4 v, u32 selector) {
     return make_uint2(__byte_perm(v.x, v.y, selector), __byte_perm(v.z, v.w, selector));
 }
 
-// Fours of each thread whose low halves are in registers, and those that are in the buffer of its
-// values, two in the place of one.
+// Fours of each thread whose low halves stay in registers. The other low halves are in the thread's
+// buffer of values, two fours in the place of one.
 static const u32 HELD = FOURS - 2 * GROUP_AHEAD;
 
 // Values of 32 bits of a whole segment. Low halves are permuted first and stored until the high

@@ -1,8 +1,8 @@
 // Numbers the distinct values of a column with a hash table, so that only they are sorted; every
 // row then looks up its code. Threads of a launch of any width.
 //
-// Open addressing, claimed by compare-and-swap. All bits set mark a free place; that value has a
-// separate place behind the table.
+// Open addressing, claimed by compare-and-swap. A free place has all bits set; the value with this
+// pattern has a separate place after the table.
 #include "codec/encode_bits.cuh"
 
 static const u64 FREE = ~0ull;
@@ -23,7 +23,7 @@ __device__ inline void claim(const Table& table, u64 key) {
     }
     u32 place = first_place(table, key);
     for (u32 tried = 0; tried < TRIED_MAX; tried++) {
-        // May be stale; then the exchange fails.
+        // The value read may be stale; then the compare-and-swap fails.
         u64 there = table.keys[place];
         if (there == FREE) {
             if (*(volatile u32*)(table.found + 1) != 0) return;

@@ -19,8 +19,8 @@ __device__ inline void merge_bits(u32* words, u32 at, u32 bits, u32 count) {
     if (shift + count > 32) atomicOr(&words[at / 32 + 1], bits >> (32 - shift));
 }
 
-// Leaves in `widths` the size of each group above the least, in `chosen` the least, the bits of
-// the others, and the words of these; by the first warp.
+// The first warp writes to `widths` the size of each group minus the least size, and to `chosen`
+// the least size, the bits of each of these differences, and their words.
 template <class T>
 __device__ inline void choose_sizes(TileMemory<T>& memory, CodeGroups form, u32 count) {
     u32 groups = form.count(count), steps = form.values / 32;
@@ -37,8 +37,8 @@ __device__ inline void choose_sizes(TileMemory<T>& memory, CodeGroups form, u32 
     }
 }
 
-// What a thread holds between the two passes: of each of its values the code and the bits before it in
-// its group of 32; or of four values that follow each other all codes as one pattern.
+// State of a thread between the two passes: for each value its code and the number of bits before
+// it in its group of 32; or the codes of four neighbouring values as one pattern.
 struct HeldCodes {
     u32 codes[TILE_EACH];
     u32 before[TILE_EACH];
@@ -125,7 +125,7 @@ __device__ inline void encode_huffman(Tile<T>& tile, const EncodeStep& step) {
         tile.close(step, 0, 0);
         return;
     }
-    // No value has low bits: with one, the symbol of a value is 2^(split + 1) at least.
+    // No value has low bits: the symbol of a value with low bits is at least 2^(split + 1).
     bool are_whole = step.remainder <= 2u << step.mode;
     HeldCodes held;
     if (are_whole) {

@@ -6,7 +6,7 @@
 // Tiles of a block.
 static const u32 LANES_WARPS = ENCODE_LANES_TILES;
 
-// One node. True for leaves: waiting values are next.
+// Runs one node. Returns true for leaves, after which the waiting values follow.
 template <class T>
 __device__ __forceinline__ bool encode_step(Lanes<T>& lanes, const EncodeStep& step) {
     switch (step.kind) {
@@ -20,7 +20,7 @@ __device__ __forceinline__ bool encode_step(Lanes<T>& lanes, const EncodeStep& s
     }
 }
 
-// A tree has one keyed node at most, so one tile waits.
+// A tree has at most one keyed node, so at most one tile of values waits.
 template <class T, bool IS_KEYED>
 __device__ __forceinline__ void encode_tiles(const EncodeTask& task) {
     struct Memory {
@@ -30,8 +30,8 @@ __device__ __forceinline__ void encode_tiles(const EncodeTask& task) {
     __shared__ Memory memories[LANES_WARPS];
     u32 index = blockIdx.x * LANES_WARPS + threadIdx.x / 32, heads = 0;
     if (index >= task.tiles) return;
-    // The last tiles first: the second-level cache has the last written values, such as grouped
-    // values.
+    // Processes the last tiles first: their values, such as grouped values, were written last and
+    // are in the second-level cache.
     u32 number = task.tiles - 1 - index;
     Memory& memory = memories[threadIdx.x / 32];
     Lanes<T> lanes = {task, number, 0, 0, 0, memory.tile, memory.waiting};

@@ -16,7 +16,7 @@ struct Lanes {
     u32 mine;
     // Words already staged.
     u32 staged;
-    // A tile that is rearranged with its exceptions behind it, and a waiting one.
+    // Memory to rearrange a tile, followed by its exceptions; and memory for waiting values.
     T* memory;
     T* waiting;
     // v[i][j] is place 32 lane + 4 i + j.
@@ -120,7 +120,7 @@ struct Packer {
         filled += width;
         if (((filled ^ bit) & 32) != 0) {
             words[bank_of(word++)] = packed;
-            // The bits above the word; none of a value that ends with it.
+            // The bits that did not fit into the word; 0 if the value ends with it.
             packed = __funnelshift_l(value, 0, bit);
         }
     }
@@ -178,7 +178,7 @@ __device__ __forceinline__ void encode_afl(Lanes<T>& lanes, const EncodeStep& st
     lanes.close(step, words, lanes.count | low << 16 | bits << 24);
 }
 
-// Replaces a difference by how it is stored.
+// Converts a difference to its stored form.
 template <class T>
 __device__ __forceinline__ void store_all(Lanes<T>& lanes, const EncodeStep& step) {
     if (step.bits == 8 * sizeof(T) && step.mode != 0) {

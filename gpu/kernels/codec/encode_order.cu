@@ -11,7 +11,7 @@ static const u32 ORDER_WARPS = ENCODE_ORDER_THREADS / 32;
 // Distinct keys at most, two counters in a word.
 static const u32 KEYS_MAX = ENCODE_ORDER_KEYS;
 static const u32 COUNTER_WORDS = KEYS_MAX / 2;
-// Rows that are counted or ranked together, and those of a ranker, but for the last one.
+// Rows that are counted or ranked together, and rows of each ranker but the last.
 static const u32 BATCH_ROWS = 32 * ORDER_COUNTED;
 static const u32 RANKER_ROWS =
     (SEGMENT_ROWS / BATCH_ROWS + ORDER_RANKERS - 1) / ORDER_RANKERS * BATCH_ROWS;
@@ -26,7 +26,7 @@ struct OrderMemory {
 static_assert(sizeof(OrderMemory) == ENCODE_ORDER_BYTES, "the host gives so much");
 static_assert(BATCH_ROWS == 2 * ENCODE_ORDER_THREADS, "one load of a block is of one ranker");
 
-// Counts nothing; every tile begins with a head.
+// Zeroes the counters, and marks the first place of every tile as a head.
 __device__ __forceinline__ void clear(OrderMemory& memory) {
     uint4* counters = (uint4*)memory.counters;
     for (u32 at = threadIdx.x; at < ORDER_RANKERS * COUNTER_WORDS / 4; at += ENCODE_ORDER_THREADS)
@@ -39,7 +39,7 @@ __device__ __forceinline__ void clear(OrderMemory& memory) {
 // Low bits of a key that distinguish it within its segment.
 __device__ __forceinline__ u32 counter_of(u64 key) { return (u32)key & (KEYS_MAX - 1); }
 
-// 1 in the half of its word that a counter has.
+// The word that adds 1 to a counter, which is the lower or upper half of its word.
 __device__ __forceinline__ u32 one_of(u32 counter) { return 1 + counter % 2 * 0xffff; }
 
 // Counts all keys, leaves the counter of each row in `places` and returns the least key, made even.
@@ -52,7 +52,7 @@ __device__ __forceinline__ bool count_keys(const K* keys, u32 rows, u16* places,
     for (u32 index = 0; index < ORDER_PAIRS; index++)
         two[index] = load_rows<K, 2, IS_WHOLE>(keys, index * BATCH_ROWS + 2 * threadIdx.x, rows);
     clear(memory);
-    // Keys that are not above this one by 32 bits are too far from the first.
+    // A key whose distance from this one exceeds 32 bits is too far from the first.
     const u64 some = keys[0], base = some > KEYS_MAX ? some - KEYS_MAX : 0;
     u32 least = ~0u, most = 0, far = 0;
 #pragma unroll 1
@@ -87,7 +87,7 @@ __device__ __forceinline__ bool count_keys(const K* keys, u32 rows, u16* places,
     if (lane() == 0) memory.most[threadIdx.x / 32] = most;
     __syncthreads();
     u32 warp = lane() % ORDER_WARPS;
-    // Above an even number.
+    // Relative to `base` made even.
     least = __reduce_min_sync(WHOLE_WARP, memory.least[warp]) + (u32)base % 2 & ~1u;
     most = __reduce_max_sync(WHOLE_WARP, memory.most[warp]) + (u32)base % 2;
     first = counter_of((base & ~1ull) + least);
@@ -126,7 +126,7 @@ __device__ __forceinline__ void start_keys(OrderMemory& memory, u32 first) {
     }
 }
 
-// Counters of the rows that a ranker takes at once, and none behind the last row.
+// Loads the counters of the rows that a ranker takes at once; KEYS_MAX beyond the last row.
 template <bool IS_WHOLE>
 __device__ __forceinline__ void load_counters(const u16* places, u32 start, u32 rows,
                                               u32 (&counters)[ORDER_COUNTED]) {

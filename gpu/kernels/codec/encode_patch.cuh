@@ -3,7 +3,7 @@
 #pragma once
 #include "codec/encode_nodes.cuh"
 
-// Writes the exceptions in shared memory, `count` of them, all written.
+// Writes the `count` exceptions, which are complete in shared memory, to the section.
 template <class T>
 __device__ inline void write_exceptions(Tile<T>& tile, const EncodeStep& step, u32 count,
                                         u32 shift) {
@@ -24,7 +24,7 @@ __device__ inline void write_exceptions(Tile<T>& tile, const EncodeStep& step, u
     __syncthreads();
 }
 
-// The number of lanes of the warp with more bits than this one.
+// The number of lanes of the warp whose `bits` are greater than this lane's.
 template <class T>
 __device__ inline u32 lanes_above(u32 bits) {
     u32 equal = WHOLE_WARP, greater = 0;
@@ -126,7 +126,7 @@ __device__ inline void encode_misfits(Tile<T>& tile, const EncodeStep& step, boo
                                                          quotient)
                                             : divide(step, mine[item], quotient));
         is_misfit[item] = at < count && !fits;
-        // One more than the place of the last value that fits, up to here; 0 without one.
+        // 1 plus the place of the last value up to here that fits; 0 if none fits.
         u32 votes = __ballot_sync(WHOLE_WARP, fits) & (lanes_below() | 1u << lane());
         last[item] = votes == 0 ? 0 : group_of(item) * 32 + 32 - (u32)__clz((int)votes);
         if (lane() == 31) memory.widths[group_of(item)] = last[item];

@@ -8,15 +8,15 @@ static const u32 BYTES = CODE_SYMBOLS_MAX;
 // The code of the first entry, and entries of a chunk at most.
 static const u32 ENTRY_FIRST = 256;
 static const u32 ENTRIES_MAX = 65536 - ENTRY_FIRST;
-// Bits of a code and a byte, and of a hash in a place.
+// Bits of a code with a byte, and bits of the hash that an entry stores.
 static const u32 KEY_BITS = 24;
 static const u32 TAG_BITS = 24;
 // A hash is that of the string without its last byte times this plus the byte plus 1: FNV's prime.
 static const u32 HASH_FACTOR = 0x01000193;
 // Bytes ahead of a code that are hashed; a power of two.
 static const u32 AHEAD = 64;
-// Lanes that look up entries of a string: most codes are of few bytes, and every place that is read is
-// elsewhere in memory.
+// Lanes that look up entries of a string. Few, because most strings are short and every lookup
+// reads another sector of memory.
 static const u32 LOOKUPS = 8;
 
 // The rank of every byte of a chunk by frequency, the lesser of equally frequent ones first, and the
@@ -48,12 +48,12 @@ struct Codes {
     u32 in_tile;
     u32 all;
 
-    // Completes tiles before `next`.
+    // Writes the number of codes of each tile before `next`.
     __device__ __forceinline__ void reach(u32 next) {
         for (; tile < next; tile++, in_tile = 0)
             if (lane() == 0) counts[tile] = (unsigned short)in_tile;
     }
-    // Appends the code that lane `writer` has, of a string that begins at byte `start`.
+    // Appends the code in lane `writer`, whose string begins at byte `start`.
     __device__ __forceinline__ void put(u32 start, u32 writer, u32 code) {
         reach(start / TILE_VALUES);
         if (lane() == writer) codes[tile * TILE_VALUES + in_tile] = (unsigned short)code;
@@ -130,8 +130,8 @@ struct Text {
 // Writes the codes of a chunk: always the longest string that has a code; the string one byte longer
 // becomes an entry.
 //
-// Lane i below LOOKUPS looks up the string that is i + 1 bytes longer than the one known, so that one
-// access finds all entries of a string: each is an entry only if all shorter ones are.
+// Lane i below LOOKUPS looks up the known string extended by i + 1 bytes, so that all extensions
+// are found in one access. An extension is an entry only if all shorter ones are.
 __device__ __forceinline__ void write_codes(Text& text, Entries& entries, Codes& out) {
     u32 start = 0, end = 1, code = 0, known = 0;
     bool is_first = true;
@@ -184,9 +184,9 @@ __device__ __forceinline__ void write_codes(Text& text, Entries& entries, Codes&
     out.reach((text.length + TILE_VALUES - 1) / TILE_VALUES);
 }
 
-// The codes of all chunks of a column of bytes, 1,024 places a tile, the number of each tile, and the
-// number of all in `total`, which is 0 before. One warp encodes a chunk after the other; `slot_bits`
-// are those of the places of its entries, of which at most half are taken.
+// Writes the codes of all chunks of a column of bytes, 1,024 places a tile, the number of codes of
+// each tile, and their sum to `total`, which is initially 0. A warp encodes one chunk after another
+// with a table of 2^`slot_bits` places, at most half of which are taken.
 extern "C" __global__ void __launch_bounds__(32)
     encode_strings(EncodeTask task, u32 chunk_tiles, u64* slots, u32 slot_bits,
                    unsigned short* codes, unsigned short* counts, u64* total) {

@@ -8,7 +8,8 @@ static_assert(PART_ROWS <= 4096, "counts of a part beside those of a segment");
 // Digits of the widest keys, and blocks that must fit a multiprocessor.
 static const u32 DIGITS_MAX = 8;
 
-// Least key and bits of wide keys. One block a part, of which one a segment works.
+// Finds the least key and the bits of wide keys. One block a part; only one block of each segment
+// works.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_range(Grouping grouping) {
     __shared__ u64 ranges[2][GROUP_WARPS];
     u32 part;
@@ -133,8 +134,8 @@ __device__ __forceinline__ void load_items(const Segment& segment, const Digits&
     }
 }
 
-// The number of preceding rows of the same digit for each row of a thread within its warp, two in a
-// word; leaves the digits of the warp in `own`.
+// Computes for each row of a thread the number of preceding rows of the same digit within its warp,
+// two in a word; leaves the digit counts of the warp in `own`.
 __device__ __forceinline__ void rank_items(const Digits& digits, u32 pass, u32 rows_left,
                                            const u32 (&items)[ITEMS], u32* own,
                                            u32 (&ranks)[ITEMS / 2]) {
@@ -200,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     __syncthreads();
 #pragma unroll
     for (u32 warp = 0; warp < GROUP_WARPS; warp++) count += memory.counts[warp][threadIdx.x];
-    // Both sums at once: at most 65,536 and 4,096.
+    // Computes both sums at once; they are at most 65,536 and 4,096.
     u32 sums = sum_before(total | count << 17, memory.sums);
     u32 place = sums >> 17, start = parts > 1 ? sums & 0x1ffff : place;
     u32 added = start - place;
@@ -234,7 +235,8 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     }
 }
 
-// Marks heads: by codes beside rows, or by looking keys up. One block a part.
+// Marks heads by comparing the codes in the items or, if these are incomplete, the keys. One block
+// a part.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_heads(Grouping grouping) {
     u32 part;
     Segment segment = segment_of(grouping, blockIdx.x, &part);

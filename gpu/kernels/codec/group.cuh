@@ -130,7 +130,7 @@ __device__ __forceinline__ u32* published_of(const Grouping& grouping, const Seg
     return (u32*)(grouping.output + column.published) + number * CODEC_DIGITS;
 }
 
-// The lanes with the same digit. Lanes without a row are no peers of others.
+// The lanes with the same digit. Lanes without a row are excluded.
 __device__ __forceinline__ u32 peers_of(u32 digit, u32 bits, bool has_row, bool is_whole) {
     u32 peers = WHOLE_WARP;
 #pragma unroll
@@ -169,7 +169,7 @@ __device__ __forceinline__ u32 look_back(const u32* published, u32 part, u32 pas
         bool are_published = true;
 #pragma unroll
         for (u32 back = 1; back < CODEC_PARTS; back++) {
-            // The first part's own again if there are no more parts before.
+            // Reads this part's own counts again, without adding them, if no earlier part is left.
             u32 found = *(volatile const u32*)(published - (back <= part ? back : 0) * CODEC_DIGITS
                                                + threadIdx.x);
             are_published = are_published && found >> 16 == pass;

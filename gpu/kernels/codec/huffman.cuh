@@ -6,7 +6,7 @@
 #include "codec/code.cuh"
 #include "codec/leaf.cuh"
 
-// What a code stands for: its length, the number of low bits that follow, the high part.
+// A decoded code: its length, the number of low bits that follow, and the high part of the value.
 struct CodeEntry {
     u32 packed;
 
@@ -26,7 +26,7 @@ static const u32 CODE_FEW_BITS = 8;
 static const u32 CODE_FEW = 1u << CODE_FEW_BITS;
 static const u32 NO_CODE = ~0u;
 
-// Copies that part.
+// Copies the entries of short codes to shared memory.
 __device__ __forceinline__ void load_few(const u32* table, u32 (&few)[CODE_FEW]) {
 #pragma unroll
     for (u32 at = 0; at < CODE_FEW / 32; at++) {
@@ -35,8 +35,8 @@ __device__ __forceinline__ void load_few(const u32* table, u32 (&few)[CODE_FEW])
     }
 }
 
-// Fills the table of a code from its lengths, by a block of threads. False, uniform in it, unless the
-// code is complete or has a single symbol.
+// Fills the table of a code from its lengths; called by all threads of a block. Returns to all of
+// them true if the code is complete or has a single symbol, else false.
 __device__ inline bool fill_codes(const u32* lengths, u32 symbols, u32 split, u32* table) {
     __shared__ unsigned char length_of[CODE_SYMBOLS_MAX];
     __shared__ u32 counts[16], next[16];
@@ -100,7 +100,8 @@ struct BitReader {
     __device__ u32 at() const { return 32 * next - available; }
 };
 
-// The next value. `few` is the part of the table for codes of at most CODE_FEW_BITS.
+// The table entry of the next code. `few` is the part of the table for codes of at most
+// CODE_FEW_BITS.
 __device__ __forceinline__ CodeEntry entry_at(const BitReader& bits, const u32* few,
                                               const u32* table) {
     CodeEntry entry = {few[(u32)bits.window % CODE_FEW]};

@@ -41,7 +41,7 @@ __device__ __forceinline__ void get_range(const u32* memory, u32 i, u32 (&v)[4])
     v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
 }
 
-// The same of wide values: unit u of two lies at u ^ (u / 16 mod 8).
+// The same for 64-bit values: unit u of two is at u ^ (u / 16 mod 8).
 __device__ __forceinline__ void put_four(u64* memory, u32 k, const u64 (&v)[4]) {
     u32 unit = 64 * k + 2 * lane(), turn = unit / 16 & 7;
     ulonglong2* units = (ulonglong2*)memory;
@@ -93,7 +93,7 @@ struct LaneRange {
     u32 heads;
     // Heads of the lanes below.
     u32 rank;
-    // The number of lanes below without a head except in the last of them.
+    // The distance to the nearest lane with a head, at or below this one.
     u32 reach;
 
     __device__ __forceinline__ LaneRange(u32 word) {
@@ -129,8 +129,8 @@ __device__ __forceinline__ void scan_runs(const LaneRange& range, Tile<T>& tile)
         if (at < first) tile.v[at / 4][at % 4] += before;
 }
 
-// Sums along runs that begin with the next of `values`; of the second kind, sums of sums that begin
-// with 0. `memory` holds a tile.
+// Sums along runs; each run begins with the next of `values`. For the second kind, sums twice; the
+// inner sums begin with 0. `memory` holds a tile.
 template <class T>
 __device__ __forceinline__ void sum_runs(const T* values, const Heads& heads, bool is_second,
                                          T* memory, Tile<T>& tile) {

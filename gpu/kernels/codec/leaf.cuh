@@ -94,7 +94,7 @@ __device__ __forceinline__ bool read_afl(const u8* input, const CodecStep& step,
     return true;
 }
 
-// Sections end at multiples of 64 bytes, so reading four values is safe where one is needed.
+// Sections are padded to multiples of 64 bytes, so four values can be read where one is needed.
 template <class T>
 __device__ __forceinline__ void read_raw(const u8* input, const CodecStep& step, u32 tile,
                                          u32 count, Tile<T>& out) {
@@ -124,7 +124,8 @@ __device__ __forceinline__ u32 gfc_bytes(u32 code, u32 bits) {
     return code > 4 ? 9 : code;
 }
 
-// Adds along every 32nd value: neighbours in time are eight lanes apart.
+// Replaces each value by the sum of it and every 32nd value before it; consecutive addends are
+// eight lanes apart.
 template <class T>
 __device__ __forceinline__ void gfc_sum(Tile<T>& out) {
     T carry[4] = {0, 0, 0, 0};

@@ -117,8 +117,8 @@ struct Exceptions {
     }
 };
 
-// Adds the exceptions of a tile: those of `AT_ONCE` places are contiguous in `memory`, with zeros
-// for others. More shared memory would reduce the first-level cache, which lookups in dictionaries
+// Adds the exceptions of a tile, `AT_ONCE` places at a time: `memory` has the exception of each
+// place, or zero. More shared memory would reduce the first-level cache, which dictionary lookups
 // need.
 template <class T, u32 AT_ONCE>
 __device__ __forceinline__ bool apply_patch(const u8* input, const CodecStep& step, u32 tiles,
@@ -211,7 +211,7 @@ __device__ __forceinline__ bool apply_dict_or(const T* table, u32 entries, const
     return true;
 }
 
-// Lengths less one, of `runs` runs, become `count` values of `values`.
+// Expands `runs` runs, whose lengths are stored minus 1, to `count` values of `values`.
 template <class T>
 __device__ __forceinline__ bool apply_rle(const T* values, u32 runs, u32 count, Places& places,
                                           Tile<T>& tile) {

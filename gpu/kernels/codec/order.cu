@@ -97,8 +97,8 @@ __device__ __forceinline__ void order_by_digits(const Grouping& grouping, const 
     else write_order<false>(grouping, share, memory);
 }
 
-// The same of wide keys as a call, which leaves more registers to the caller: measured on an H200.
-// With codes it is slower.
+// The same for wide keys, not inlined, which leaves more registers to the caller: measured on an
+// H200. For codes a call is slower.
 __device__ __noinline__ void order_wide_by_digits(const Grouping& grouping, const Share& share,
                                                   const Codes& codes, OrderMemory& memory) {
     order_by_digits<true>(grouping, share, codes, memory);
@@ -117,13 +117,13 @@ __device__ __forceinline__ void order_rows(const Grouping& grouping, const Share
         is_ordered = order_counted<IS_WIDE, Least>(grouping, share, codes, shared);
     else if (codes.bits <= COUNTED_BITS_FEW)
         is_ordered = order_counted<IS_WIDE, Few>(grouping, share, codes, shared);
-    // If keys have gaps, many rows have the same code.
+    // Two-byte counters: if keys have gaps, many rows have the same code.
     else if (codes.bits <= COUNTED_BITS && IS_WIDE)
         is_ordered = order_counted<IS_WIDE, Wide>(grouping, share, codes, shared);
     else if (codes.bits <= COUNTED_BITS)
         is_ordered = order_counted<IS_WIDE, Bytes>(grouping, share, codes, shared);
     if (is_ordered) return;
-    // All threads have read that it is not.
+    // All threads have read the result before its memory is reused.
     __syncthreads();
     OrderMemory& memory = *(OrderMemory*)shared;
     if (IS_WIDE) order_wide_by_digits(grouping, share, codes, memory);
@@ -174,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(ORDER_THREADS, ORDER_BLOCKS)
     order_rows<false>(grouping, share, codes, shared);
 }
 
-// The same if some columns are not codes.
+// The same, also for key columns that are not codes.
 extern "C" __global__ void __launch_bounds__(ORDER_THREADS, ORDER_BLOCKS)
     codec_order_keys(Grouping grouping) {
     extern __shared__ uint4 shared[];

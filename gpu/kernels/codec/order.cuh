@@ -163,7 +163,7 @@ __device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits
     cluster_sync();
 }
 
-// Parts of keys of positions that are compared together.
+// Positions whose keys are compared together.
 static const u32 COMPARED = 4;
 
 // The parts of keys that distinguish positions: those in the items, or if they are incomplete, the
@@ -201,7 +201,7 @@ __device__ __forceinline__ void write_order(const Grouping& grouping, const Shar
             items_before[index] = memory.items[at > 0 ? at - 1 : 0];
         }
         load_compared<IS_WIDE>(segment, items, keys);
-        // Those of the other positions are in the lane below.
+        // Other lanes take the preceding key from the lane below.
         if (lane() == 0) load_compared<IS_WIDE>(segment, items_before, keys_before);
 #pragma unroll
         for (u32 index = 0; index < COMPARED; index++) {

@@ -27,12 +27,12 @@ static const u32 GROUP_BLOCKS = 3;
 static const u32 GROUP_KEYS = 8;
 // Grouped order by clusters: blocks that must fit a multiprocessor.
 static const u32 ORDER_BLOCKS = 2;
-// Counters of each code, for bytes and, with as many codes, for two bytes: no count overflows them,
-// but more warps wait for each other.
+// Counters of each code, of one byte or, for as many codes, of two bytes. Two-byte counters do not
+// overflow, but more warps wait for each other.
 static const u32 COUNTERS_MANY = 8;
 static const u32 COUNTERS_WIDE = 4;
-// Rows of a thread that are counted before any is settled, and lanes among those that share codes from
-// which on all are compared by bits.
+// Rows of a thread that are counted before any is settled; and the number of lanes with shared
+// codes from which on all lanes are compared bit by bit.
 static const u32 COUNT_ROWS = 8;
 static const u32 COUNT_SHARED = 3 * COUNT_ROWS;
 // Neighbouring rows that a thread stores at once.
@@ -50,12 +50,12 @@ static const u32 PLACED_WORDS = 8;
 // are copied to shared memory without registers.
 static const u32 GROUP_BATCH = 2;
 static const u32 GROUP_AHEAD = 4;
-// Places of the hash table that are probed before there are too many values.
+// Places of the hash table that are probed before the column counts as having too many values.
 static const u32 TRIED_MAX = 256;
 // Warps that rank rows, as many as two blocks of a multiprocessor have counters for.
 static const u32 ORDER_RANKERS = 6;
 // Pairs of rows whose loads are in flight together, and rows that are counted together.
 static const u32 ORDER_PAIRS = 16;
 static const u32 ORDER_COUNTED = 16;
-// Lanes among those of a batch that share keys, from which on all are compared by bits.
+// The number of lanes with shared keys in a batch from which on all lanes are compared bit by bit.
 static const u32 ORDER_MANY = 3 * 16;

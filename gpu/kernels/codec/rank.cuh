@@ -5,8 +5,9 @@
 #pragma once
 #include "primitives/warp.cuh"
 
-// `shared` are lanes that share their counter, all except one of each counter at least, and `now`
-// is its value: replaces it by the number of preceding rows.
+// `shared` has the lanes that share their counter; it may lack one lane of each counter. `now` is
+// the value of this lane's counter. Sets `rank` of each of these lanes to the number of preceding
+// rows.
 __device__ __forceinline__ void settle(u32 counter, u32 now, u32 shared, u32& rank) {
     while (shared != 0) {
         u32 leader = __shfl_sync(WHOLE_WARP, counter, __ffs((int)shared) - 1);
@@ -16,7 +17,8 @@ __device__ __forceinline__ void settle(u32 counter, u32 now, u32 shared, u32& ra
     }
 }
 
-// Lanes of the same counter, of each row of a batch; counters are below `end`, a power of two.
+// Finds the lanes with the same counter, for each row of a batch; counters are below `end`, a power
+// of two.
 template <u32 COUNT>
 __device__ __forceinline__ void compare_all(const u32 (&counters)[COUNT], u32 end,
                                             u32 (&peers)[COUNT]) {

@@ -1,15 +1,15 @@
 // Decodes a tile of repeated codes, dict(rle(afl, afl), scale?(afl)?) (FORMAT.md, sections 6.9 and
 // 6.10).
 //
-// Entries are looked up once a run and listed behind the exceptions, so a row needs only two bit
-// sets: exceptions, and first rows of runs. A generic list of steps looks each row up and ranks it
-// twice, and waits for packed words one by one.
+// Entries are looked up once a run and listed after the exceptions, so a row needs only two bit
+// sets: exceptions, and first rows of runs. The generic list of steps looks up each row, ranks it
+// twice and waits for each packed word separately.
 #pragma once
 #include <cuda_pipeline_primitives.h>
 
 #include "codec/tree.cuh"
 
-// Places of the steps.
+// Numbers of the steps, in their fixed order.
 enum {
     REPEATS_OTHER_COUNT, REPEATS_OTHERS, REPEATS_SCALE, REPEATS_COUNT, REPEATS_VALUES,
     REPEATS_LENGTHS, REPEATS_DICT,
@@ -84,7 +84,7 @@ struct Repeats {
     u32 values_group;
     u32 count;
     const u32* table;
-    // Of the table; the code of exceptions.
+    // Number of entries of the table, which is also the code of exceptions.
     u32 entries;
     // The greatest code.
     u32 most;
@@ -166,7 +166,7 @@ __device__ __forceinline__ void take_four(const RepeatsMemory& memory, u32 other
     }
 }
 
-// Decodes a tile up to what `take_four` gives of it; false means that the format refuses it.
+// Decodes a tile so that `take_four` can return its values; false means that the format refuses it.
 __device__ __forceinline__ bool decode_repeats(const Codec& codec, const CodecColumn& column,
                                                u32 number, u32 count, RepeatsMemory& memory,
                                                u32& others) {

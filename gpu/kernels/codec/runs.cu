@@ -16,7 +16,7 @@ struct Work {
     }
 
     __device__ __forceinline__ void fail(const Codec& codec) const {
-        // The previous launch may not have ended.
+        // Waits, because the previous launch may still run.
         wait_for_previous();
         if (lane() == 0) codec.failed[(u64)column.request * codec.stride] = 1;
     }

@@ -1,13 +1,13 @@
 // Decodes the tile of a common keyed tree, divisor?(keyed(patch?(afl), scale?(afl))) (FORMAT.md,
 // sections 6.13 to 6.15).
 //
-// Steps have one order, with code 0 for missing nodes, and values are in shared memory between
-// them. A kernel for any list of steps and slots has 23,000 instructions: it executes three times
-// as many, and warps wait for instruction fetches.
+// Steps have a fixed order, with code 0 for missing nodes, and values are in shared memory between
+// them. The generic kernel has 23,000 instructions: it executes three times as many as this one,
+// and its warps wait for instruction fetches.
 #pragma once
 #include "codec/tree.cuh"
 
-// Places of the steps.
+// Numbers of the steps, in their fixed order.
 enum { RUNS_COUNT, RUNS_HEADS, RUNS_SCALE, RUNS_RESIDUALS, RUNS_PATCH, RUNS_KEYED, RUNS_DIVISOR };
 static_assert(RUNS_DIVISOR + 1 == CODEC_RUN_STEPS, "as the host has them");
 
@@ -109,7 +109,7 @@ __device__ __forceinline__ void sum_ranges(const LaneRange& range, Tile<u32>& ti
         u32 below = __shfl_up_sync(WHOLE_WARP, sum, step);
         u32 slope_below = IS_SECOND ? __shfl_up_sync(WHOLE_WARP, slope, step) : 0;
         if (range.reach < step) continue;
-        // The lanes included in `sum` have no heads.
+        // `sum` includes only lanes without heads.
         sum += below + slope_below * LANE_VALUES * step;
         slope += slope_below;
     }

@@ -14,7 +14,7 @@ static const u32 SCATTER_STEPS = CODEC_SCATTER_EACH / SCATTER_NEIGHBOURS;
 struct Piece {
     const u16* places;
     u32 rows;
-    // Values of the segment, in bytes of whole chunks but the last.
+    // Values of the segment and their size; all chunks but the last are whole.
     const uint4* from;
     u32 bytes;
     // Bytes of a chunk, and chunks that are in flight together.
@@ -78,7 +78,7 @@ __device__ __forceinline__ void scatter(const Piece& piece, uint4* shared, U* to
     }
 }
 
-// CODEC_SCATTER_EACH rows of one keyed column a thread.
+// Scatters keyed columns; a thread has CODEC_SCATTER_EACH rows of one column.
 extern "C" __global__ void __launch_bounds__(CODEC_SCATTER_THREADS)
     codec_scatter(u8* output, const CodecScatter* columns, u32 length, u32 chunk_bytes,
                   u32 buffers) {

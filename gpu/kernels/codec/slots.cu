@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(32, SLOT_BLOCKS_32)
     decode_slots<u32, 1>(codec, columns, length, tiles);
 }
 
-// The same for launches of so few tiles that each may use more registers for loads.
+// The same with more registers for loads, for launches with few tiles.
 extern "C" __global__ void __launch_bounds__(32, SMALL_SLOT_BLOCKS_32)
     codec_small_slot_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_slots<u32, 1>(codec, columns, length, tiles);

@@ -3,7 +3,7 @@
 #pragma once
 #include "codec/leaf.cuh"
 
-// 32 bits from bit `bit` of words on; words behind word `last` read as that one.
+// 32 bits of words from bit `bit` on; beyond word `last`, that word is read again.
 __device__ __forceinline__ u32 bits_from(const u32* words, u32 bit, u32 last) {
     u32 first = bit / 32, next = first + 1;
     return __funnelshift_r(words[first < last ? first : last], words[next < last ? next : last],

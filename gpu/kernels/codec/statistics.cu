@@ -8,9 +8,9 @@
 __device__ inline u32 all_threads() { return gridDim.x * blockDim.x; }
 __device__ inline u32 this_thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Least and greatest value with the sign bit flipped by `sign`, the number of values equal to the
-// previous one and of those less, in four numbers; the first is initially the greatest number, the
-// others 0.
+// Writes four numbers to `found`: the least and the greatest value, with the sign bit flipped by
+// `sign`, and the numbers of values equal to and less than the previous one. The first is initially
+// the greatest number, the others 0.
 extern "C" __global__ void statistics_bounds(EncodeTask task, u64 sign, u64* found) {
     u64 least = ~0ull, greatest = 0, equal = 0, less = 0;
     for (u32 at = this_thread(); at < task.rows; at += all_threads()) {
@@ -43,8 +43,8 @@ __device__ inline u64 greatest_common(u64 one, u64 other) {
     return one;
 }
 
-// The greatest common divisor of all differences of values of `width` bits, which may lie in more,
-// in one number that begins as 0.
+// Writes the greatest common divisor of all differences of values of `width` bits, which may be
+// stored in more bits, to one number that is initially 0.
 extern "C" __global__ void statistics_divisor(EncodeTask task, u32 width, u32 is_signed,
                                               u64* found) {
     u32 up = 64 - width;

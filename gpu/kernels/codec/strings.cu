@@ -10,7 +10,7 @@ static const u32 STRING_EACH = TILE_VALUES / CODEC_STRING_THREADS;
 static const u32 STRING_WARPS = CODEC_STRING_THREADS / 32;
 // The code of the first entry: lesser codes are bytes.
 static const u32 ENTRY_FIRST = 256;
-// A string of one byte more.
+// Added to a packed string, increases its length by 1.
 static const u32 LONGER = 1u << 8;
 
 // The codes of a tile.
@@ -34,7 +34,7 @@ struct Chunk {
     u32 end;
 };
 
-// Finds the strings of a tile's codes; false if one is for an entry that is not before it.
+// Finds the strings of a tile's codes; false if a code refers to an entry that does not precede it.
 __device__ __forceinline__ bool find_strings(const Chunk& chunk, u32 tile, u32 count,
                                              StringMemory& memory) {
     bool is_wrong = false;
@@ -50,7 +50,7 @@ __device__ __forceinline__ bool find_strings(const Chunk& chunk, u32 tile, u32 c
         memory.strings[at] = string;
     }
     if (__syncthreads_or(is_wrong)) return false;
-    // A round finds at least the first string that is left: its entry's is known.
+    // Each round finds at least the first unknown string, because the string of its entry is known.
     bool is_left = true;
     while (is_left) {
         u32 found[STRING_EACH];
@@ -130,7 +130,8 @@ extern "C" __global__ void __launch_bounds__(CODEC_STRING_THREADS)
     const CodecStrings column = columns[warp_last_not_above(
         length, blockIdx.x, [&](u32 at) { return columns[at].first_chunk; })];
     u32* failed = codec.failed + (u64)column.request * codec.stride;
-    // Codes that were refused are not there. Other blocks may refuse meanwhile.
+    // After a failure the codes may not have been decoded. The block votes, because another block
+    // may set the flag meanwhile.
     if (__syncthreads_or(*(volatile u32*)failed != 0)) return;
     u32 first_tile = (blockIdx.x - column.first_chunk) * column.chunk_tiles;
     u32 first = first_tile * TILE_VALUES, left = column.rows - first;

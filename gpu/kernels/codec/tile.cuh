@@ -74,7 +74,7 @@ __device__ __forceinline__ u64 unpack_near(const u32* words, u32 bit, u32 last, 
     return (u64)__funnelshift_r(middle, high, bit) << 32 | __funnelshift_r(low, middle, bit);
 }
 
-// Replaces values by `start` plus their running sum. Gives the sum of all.
+// Replaces values by `start` plus their running sum; returns the sum of all.
 template <class T>
 __device__ __forceinline__ T scan(Tile<T>& tile, T start) {
     T totals[RUNS];

@@ -52,13 +52,13 @@ struct SlotCounts<true> {
     typedef u64 Bits;
 };
 
-// Counts of sparse nodes and of their parents, of which there are three at most, 16 bits each. They
-// stay in registers, which are scarce.
+// Counts of sparse nodes and of their parents, at most three, of 16 bits each, packed because they
+// stay in registers.
 template <int SLOTS>
 struct Counts {
     typedef typename SlotCounts<(SLOTS > 2)>::Bits Bits;
 
-    // The last one lowest.
+    // The last count is in the lowest bits.
     u64 entered;
     // By slot.
     Bits kept;

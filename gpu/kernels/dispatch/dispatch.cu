@@ -1,5 +1,5 @@
-// The kernels of stage dispatch, in the order in which a cycle runs them. One thread an arrival unless
-// said otherwise. Where a block counts together, all of its threads run to the end.
+// The kernels of stage dispatch, in the order in which a cycle runs them. One thread an arrival
+// unless said otherwise. In kernels with block-wide counts no thread returns early.
 #include "dispatch/dispatch.cuh"
 
 // Fails blocks with a row outside their header's ranges as a whole, before any row counts.
@@ -26,7 +26,7 @@ extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index in
     u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
     const RequestDescriptor& request = input.requests[number];
     u32 row = arrival - request.first_arrival;
-    // A dictionary has no more entries than there are rows.
+    // A dictionary has at most as many entries as the cycle has rows.
     bool has_id = arrival < rules.rows && (!has_codes(request) || row < request.entries);
     if (has_id && input.outcomes[number].failed == 0) {
         u64 ids = has_codes(request) ? request.entries_at : request.object_at;
@@ -116,7 +116,7 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
     raise_together(time, (u64*)&rows.report->time_max);
 }
 
-// Validates the other rows and finds their slots.
+// Validates the rows without a dictionary of ids and finds their slots.
 extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, Index index,
                                          u64* objects) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
@@ -148,7 +148,8 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
     raise_together(time, (u64*)&rows.report->time_max);
 }
 
-// Drops late rows among those and lets the others of an object compete. For cycles of fixes alone.
+// Drops late rows among the rows without a dictionary of ids and lets the remaining rows of an
+// object compete. For cycles of fixes alone.
 extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, Index index,
                                           Records records) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
@@ -171,7 +172,8 @@ extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, I
     block_count_by_key(late, number, &input.outcomes[number].late);
 }
 
-// Makes the winning row its object's record. Threads that read `best` afterwards have not won.
+// Makes the winning row the record of its object and resets `best`, so no later reader finds itself
+// the winner.
 __device__ inline Settled settle(const Input& input, const Rules& rules, const Rows& rows,
                                  const Records& records, u32 slot, const RequestDescriptor& request,
                                  u32 at_row, const Row& row) {
@@ -204,7 +206,7 @@ extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Row
     record_outcome(rows, rules, slot, settled, number, input.outcomes);
 }
 
-// Writes the winners among the other rows. For cycles of fixes alone.
+// Writes the winners among rows without a dictionary of ids. For cycles of fixes alone.
 extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, Records records) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
@@ -315,8 +317,8 @@ extern "C" __global__ void ordered_missing(Input input, Rules rules, Rows rows) 
     count_by_group(missing, number, &input.outcomes[number].missing);
 }
 
-// Ends the objects without rows or removals that the cycle's first clear removed; resets the marks of
-// the others. One thread a slot.
+// Ends the objects without rows or removals in the cycle that its first clear removed; resets the
+// marks of the other objects. One thread a slot.
 extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Records records,
                                          const u32* clear_requests, u32 slots) {
     u32 slot = blockIdx.x * blockDim.x + threadIdx.x;

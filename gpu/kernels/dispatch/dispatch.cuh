@@ -30,7 +30,8 @@ __device__ inline u32 request_of(const Input& input, u32 requests, u32 arrival) 
     return last_not_above(requests, arrival, [&](u32 at) { return input.first_arrivals[at]; });
 }
 
-// The request of an entry of all dictionaries: requests without any begin where the next does.
+// The request of an entry among those of all dictionaries. A request without entries begins where
+// the next one does.
 __device__ inline u32 request_of_entry(const Input& input, u32 requests, u32 entry) {
     return last_not_above(requests, entry, [&](u32 at) { return input.requests[at].first_entry; });
 }
@@ -41,7 +42,7 @@ __device__ inline u64 key_of(i64 time_ms, u32 arrival) {
 }
 __device__ inline u32 arrival_of(u64 key) { return ((u32)key & ((1u << ARRIVAL_BITS) - 1)) - 1; }
 
-// Whether ids are a dictionary's, whose codes lie by row.
+// Whether the ids of a request are a dictionary with a code for each row.
 __device__ inline bool has_codes(const RequestDescriptor& request) { return request.entries != 0; }
 
 __device__ inline u32 read_code(const Input& input, const RequestDescriptor& request, u32 row) {
@@ -60,7 +61,7 @@ __device__ inline i64 read_time(const Input& input, const RequestDescriptor& req
         : at<i64>(input, request.time_at, row);
 }
 
-// Where a column has the value of a row; `column` is one of the GROUPED_ bits.
+// The place of a row's value in a column; `column` is one of the GROUPED_ bits.
 __device__ inline u32 place_in(const Input& input, const RequestDescriptor& request, u32 column,
                                u32 row) {
     if ((request.grouped & column) == 0) return row;
@@ -115,7 +116,7 @@ __device__ inline Row read_validated(const Input& input, const Rules& rules,
     return read;
 }
 
-// The first fault of a row, 0 without one; equals the engine's `RowValidator`.
+// The reason why a row is refused, 0 for a valid row; equals the engine's `RowValidator`.
 __device__ inline u32 validate(const Rules& rules, const Row& row, const Optional& optional) {
     if (row.object == NO_OBJECT) return REFUSED_OBJECT;
     if (row.x == NOT_FINITE_X) return REFUSED_NOT_FINITE;
@@ -142,15 +143,15 @@ __device__ inline bool has_ahead(const Rules& rules) {
     return rules.event_clock != 0 && rules.event_clock_max_ms != 0x7fffffffffffffffll;
 }
 
-// Whether a row is ahead of that clock. `time` is its event time since the origin, plus 1; 0 without a
-// row that counts. A row beyond both is beyond the clock, and the clock exceeds both only by moving to
-// the newest row.
+// Whether a row is ahead of the clock after the cycle. `time` is its event time since the origin,
+// plus 1, or 0 without a valid row. Compares with `clock_ms` and `event_clock_max_ms` alone: the
+// clock after the cycle is at most the later of the two.
 __device__ inline bool is_ahead(const Rules& rules, u64 time) {
     i64 time_ms = (i64)(time - 1) + TIME_ORIGIN_MS;
     return time != 0 && time_ms > rules.event_clock_max_ms && time_ms > rules.clock_ms;
 }
 
-// Event times below this expire.
+// The least event time that does not expire.
 __device__ inline i64 time_min_of(const Rules& rules, const DispatchReport* report) {
     i64 clock = clock_of(rules, report);
     const i64 least = (i64)0x8000000000000000ll;

@@ -28,8 +28,8 @@ __device__ inline u32 find(const Index& index, u64 object) {
     }
 }
 
-// The slot of an object, which is inserted if it is absent; or SLOT_PENDING and the place that has
-// the slot when this kernel has ended.
+// Returns the slot of an object, which is inserted if absent; or SLOT_PENDING with the place that
+// holds the slot after this kernel has ended.
 __device__ inline u32 claim(const Index& index, u64 object, u64* objects, u32* slots) {
     for (u32 at = home_of(index, object);; at = next_place(index, at)) {
         Place* place = index.places + at;

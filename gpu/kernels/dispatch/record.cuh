@@ -16,7 +16,7 @@ __device__ inline u32 newest(const Records& records, u32 slot) {
     return both[1].epoch > both[0].epoch ? 1u : 0u;
 }
 
-// Number of the version after cycle `epoch`; the other one may be being written.
+// Number of the version after cycle `epoch`; the other one may currently be written.
 __device__ inline u32 held_at(const Records& records, u32 slot, u64 epoch) {
     const Version* both = records.versions + 2ull * slot;
     u64 first = epoch_of(both), second = epoch_of(both + 1);
@@ -74,7 +74,7 @@ __device__ inline bool attributes_pass(const Shape& shape, const Optional& optio
     return true;
 }
 
-// The first fault of optional values, 0 without one.
+// The reason why optional values are refused, 0 if they are valid.
 __device__ inline u32 refusal_of(const Optional& optional) {
 #define MEASURE(field, type, place, refused, bit, min, max, absent, least, greatest, is_circular) \
     if (optional.field != decltype(optional.field)(absent)                                        \

@@ -1,15 +1,16 @@
-// Packs decoded columns of tiles: bounds first, then, where the words of each are placed, the bits.
-// One warp a column of a tile.
+// Packs decoded columns of tiles: first computes their bounds, then writes the bits of each column
+// to its place. One warp a column of a tile.
 #include "history/run.cuh"
 
-// A decoded value, in an order in which unsigned numbers compare as the column's.
+// A decoded value, mapped so that unsigned comparison gives the order of the column's type.
 __device__ __forceinline__ u32 decoded_at(const u8* decoded, const RunInput& input, u32 row) {
     const u8* values = decoded + input.values;
     u32 value = input.bits == 16 ? ((const u16*)values)[row] : ((const u32*)values)[row];
     return value ^ (input.is_signed << 31);
 }
 
-// The least value and the bits of each of `length` columns, their words, and a 0 behind all words.
+// Writes the least value and the width of each of `length` columns, and its number of words, with a
+// 0 after the last number.
 extern "C" __global__ void run_pack_bounds(const u8* decoded, const RunInput* inputs, u32 length,
                                            RunColumn* columns, u32* words) {
     u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32;

@@ -1,5 +1,6 @@
-// A run of past fixes on the device: every column of a tile as its least value and differences from
-// it in as many bits as the greatest takes, so that any value is read at once.
+// A run of past fixes on the device. Every column of a tile is stored as its least value and the
+// differences from it, in as many bits as the greatest difference needs, so that any value can be
+// read without decoding others.
 #pragma once
 #include "primitives/warp.cuh"
 

@@ -8,21 +8,21 @@ __device__ __forceinline__ bool is_apart(const RunZone& one, const RunZone& othe
         || one.y_max < other.y_min || other.y_max < one.y_min;
 }
 
-// Of a lane's rows of a tile, of which row 32 k + lane is bit k, those in `mask` with values from
-// `least` to `span` above it.
+// The rows in `mask` whose values lie in [least, least + span]. Bit k of a lane is row 32 k + lane
+// of the tile.
 __device__ __forceinline__ u32 rows_within(const RunColumn& column, u32 mask, u32 least, u32 span) {
     const RunColumn packed = column;
     u32 within = 0;
 #pragma unroll 8
     for (u32 k = 0; k < 32; k++) {
-        // Rows behind the last of the tile are read nowhere.
+        // Rows beyond the last of the tile are not read.
         if (mask >> k & 1) within |= (u32)(value_at(packed, 32 * k + lane()) - least <= span) << k;
     }
     return within;
 }
 
-// Appends each tile with matches to `found`: its number above 32 bits of their count. `counts` has
-// the numbers of such tiles and matches.
+// Appends each tile with matches to `found`: the tile's number in the upper 32 bits, the number of
+// matches in the lower. Adds the numbers of tiles and matches to `counts`.
 extern "C" __global__ void run_select(Run run, RunZone window, u64* found, u64* counts) {
     u32 tile = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (tile >= run.tiles) return;

@@ -12,8 +12,8 @@ extern "C" __global__ void run_times(Run run, RunHeads heads, i64 start_ms, Obje
     keys[head].time = start_ms + value_at(column_of(run, row / RUN_TILE_ROWS, RUN_TIME), row % RUN_TILE_ROWS);
 }
 
-// 1 for each head that has its object's newest row at or before a time, and a 0 behind all. A
-// thread a head.
+// Writes 1 for each head whose tile has its object's newest row at or before a time, 0 for others,
+// and a 0 after the last. A thread a head.
 extern "C" __global__ void run_newest_heads(RunHeads heads, i64 time_ms, u32* are_newest) {
     u32 head = blockIdx.x * blockDim.x + threadIdx.x;
     if (head > heads.length) return;
@@ -25,7 +25,7 @@ extern "C" __global__ void run_newest_heads(RunHeads heads, i64 time_ms, u32* ar
     are_newest[head] = is_newest;
 }
 
-// Writes the last row of a head's object in its tile that is not above a time, to a place.
+// Writes to `place` the last row of the head's object in its tile whose time is at most `limit`.
 __device__ __forceinline__ void write_state(const Run& run, const RunHeads& heads, u32 head,
                                             i64 limit, const States& states, u32 place) {
     u32 row = heads.rows[head], tile = row / RUN_TILE_ROWS;
@@ -43,8 +43,8 @@ __device__ __forceinline__ void write_state(const Run& run, const RunHeads& head
         states.values[(u64)kind * states.capacity + place] = value_at(column_of(run, tile, kind), low);
 }
 
-// The states of objects at a time, that of a head at place `places[head]` less `first_place`, if it
-// is one of the list. Times of rows count from `start_ms`. A thread a head.
+// Writes the states of objects at `time_ms`. The state of a head is written to place `places[head]`
+// - `first_place` if that is within the list. Times of rows count from `start_ms`. A thread a head.
 extern "C" __global__ void run_newest(Run run, RunHeads heads, i64 start_ms, i64 time_ms,
                                       const u32* places, u32 first_place, States states) {
     u32 head = blockIdx.x * blockDim.x + threadIdx.x;

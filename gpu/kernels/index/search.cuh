@@ -9,15 +9,16 @@
 
 static const u32 FAN_OUT = INDEX_FAN_OUT;
 
-// By type of key.
+// The places of a leaf for a type of key.
 template <class Key>
 struct Leaf {
     static const u32 KEYS = INDEX_LEAF_BYTES / sizeof(Key);
 };
 
-// The number of keys of each of some nodes of PLACES places that are below its key; IS_INNER leaves
-// out the padding key. THREADS neighbouring threads have the same nodes and keys; all get the
-// numbers. All threads of a warp call. Nodes are loaded together, so that their latencies overlap.
+// For each of NODES nodes with PLACES places, the number of its keys that are less than the search
+// key at the same index; IS_INNER excludes the padding key. THREADS neighbouring threads have the
+// same nodes and keys, and all get the numbers. Called by all threads of a warp. Nodes are loaded
+// together, so that their latencies overlap.
 template <class Key, int THREADS, int PLACES, bool IS_INNER, int NODES>
 __device__ __forceinline__ void keys_below(const Key* (&nodes)[NODES], const Key (&keys)[NODES],
                                            u32 (&below)[NODES]) {
@@ -50,8 +51,9 @@ __device__ __forceinline__ void keys_below(const Key* (&nodes)[NODES], const Key
     }
 }
 
-// The places of the first keys not below some keys, the place behind the last where all are: leaf
-// times LEAF_KEYS plus position in the leaf. Called as `keys_below`.
+// For each search key, the place of the first key that is not less, or the place after the last key
+// if all are less. A place is leaf times LEAF_KEYS plus position in the leaf. Called as
+// `keys_below`.
 template <class Key, int THREADS, int NODES>
 __device__ __forceinline__ void lower_bounds(const KeyTree& tree, const Key (&keys)[NODES],
                                              u32 (&found)[NODES]) {
@@ -85,7 +87,7 @@ __device__ __forceinline__ u32 lower_bound(const KeyTree& tree, const Key& key) 
     return found[0];
 }
 
-// Whether a place has a key.
+// Whether a place holds a key of the tree rather than a filler.
 template <class Key>
 __device__ __forceinline__ bool has_key(const KeyTree& tree, u32 place) {
     u32 leaf = place / Leaf<Key>::KEYS, at = place % Leaf<Key>::KEYS;

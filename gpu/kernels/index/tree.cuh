@@ -3,14 +3,14 @@
 #include "index/search.cuh"
 
 static const u32 LEAF_KEYS = Leaf<Key>::KEYS;
-// Threads of a request of all searches but those whose name has another number.
+// Threads per request, except in searches whose name has another number.
 static const int THREADS = 4;
 
 // The tree of a launch: its list of levels is read in place, not copied to each thread's memory.
 #define TREE const __grid_constant__ KeyTree tree
 
-// Fills the leaves with `length` sorted keys, `fill` in each, and values; without values, with the
-// rank of each key. A thread a place.
+// Fills the leaves with `length` sorted keys, `fill` in each, and their values or, if there are
+// none, the rank of each key. A thread a place.
 extern "C" __global__ void index_leaves(TREE, const Key* keys, const u32* values,
                                         u32 length, u32 fill) {
     u64 place = (u64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -29,8 +29,8 @@ extern "C" __global__ void index_leaves(TREE, const Key* keys, const u32* values
     }
 }
 
-// Builds all keys of all inner nodes: a thread a key. Level, node, place and the leaf whose greatest
-// key it is follow from the thread's number, so no level waits for the level below.
+// Builds all keys of all inner nodes, a thread a key. The thread's number determines the level, the
+// node, the place and the leaf whose greatest key is copied, so no level waits for the one below.
 extern "C" __global__ void index_inner(TREE, u32 nodes, u32 fill) {
     u32 number = blockIdx.x * blockDim.x + threadIdx.x;
     u32 node = number / FAN_OUT, at = number % FAN_OUT;
@@ -125,7 +125,7 @@ extern "C" __global__ void index_scan_count(TREE, const Key* bounds, u32 ranges,
     if (lane() == 0) counts[range] = count;
 }
 
-// Writes keys and values of each range from its place in the lists on.
+// Writes the keys and values of each range to the lists, starting at `places[range]`.
 extern "C" __global__ void index_scan_write(TREE, const Key* bounds, u32 ranges,
                                             const u64* places, Key* keys, u32* values) {
     u32 range = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -139,8 +139,8 @@ extern "C" __global__ void index_scan_write(TREE, const Key* bounds, u32 ranges,
 }
 
 // Inserts sorted entries of different keys into leaves with room. `places` holds the lower bound of
-// each. The thread of a leaf's first entry inserts all of this leaf, or none if they do not fit;
-// `refused` is 1 beforehand and stays so for those.
+// each. The thread of a leaf's first entry inserts all entries of this leaf, or none if they do not
+// all fit. `refused` is initially 1 and remains 1 for entries that were not inserted.
 extern "C" __global__ void index_insert(TREE, const Key* keys, const u32* values, u32 length,
                                         const u32* places, u32* refused) {
     u32 first = blockIdx.x * blockDim.x + threadIdx.x;

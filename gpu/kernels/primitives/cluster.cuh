@@ -29,7 +29,8 @@ __device__ __forceinline__ void cluster_sync() {
 #endif
 }
 
-// Where block `block` of the cluster has in its shared memory what this one has at `mine`.
+// The address in the shared memory of block `block` of the cluster that corresponds to `mine` in
+// this block's.
 template <class T>
 __device__ __forceinline__ T* in_block(T* mine, u32 block) {
 #if __CUDA_ARCH__ >= 900

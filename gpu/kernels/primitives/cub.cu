@@ -22,14 +22,14 @@ extern "C" int shoal_sort_pairs_wide(void* scratch, size_t* scratch_bytes, const
                                                 sorted_values, length, 0, bits, stream);
 }
 
-// Sums of all before, 32 bits.
+// Exclusive prefix sums, 32 bits.
 extern "C" int shoal_sum_before(void* scratch, size_t* scratch_bytes, const u32* values, u32* sums,
                                 u32 length, cudaStream_t stream) {
     return (int)cub::DeviceScan::ExclusiveSum(scratch, *scratch_bytes, values, sums, length,
                                               stream);
 }
 
-// Sums of all before, 64 bits.
+// Exclusive prefix sums, 64 bits.
 extern "C" int shoal_sum_before_wide(void* scratch, size_t* scratch_bytes, const u32* values,
                                      u64* sums, u32 length, cudaStream_t stream) {
     return (int)cub::DeviceScan::ExclusiveScan(scratch, *scratch_bytes, values, sums,

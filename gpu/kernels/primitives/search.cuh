@@ -1,6 +1,6 @@
 // Binary searches over ascending bounds: the last range that begins at or before a place.
 //
-// Where even the first bound is above the value, the first is the answer.
+// If even the first bound is above the value, the functions return the first range.
 #pragma once
 #include "primitives/warp.cuh"
 
@@ -16,7 +16,8 @@ __device__ __forceinline__ u32 partition_point(u32 low, u32 high, Holds holds) {
     return low;
 }
 
-// The last of `length` bounds that is not above `value`; `bound(at)` is one of them.
+// The index of the last of `length` bounds that is not above `value`; `bound(at)` returns bound
+// `at`.
 template <class Value, class Bound>
 __device__ __forceinline__ u32 last_not_above(u32 length, Value value, Bound bound) {
     auto is_not_above = [&](u32 at) { return bound(at) <= value; };

@@ -88,7 +88,8 @@ __device__ inline bool polygon_holds_at(const Shape& shape, Polygons polygons, i
             inside ^= below_high;
             continue;
         }
-        // The mark between two polygons; its box contains every point, so that no test precedes it.
+        // A separator between two polygons. Its box contains every point, so the box test never
+        // skips it.
         if (apart(edge.y_low, edge.y_high) == PART_END_HEIGHT) {
             if (inside) return true;
             continue;

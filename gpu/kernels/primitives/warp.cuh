@@ -42,7 +42,7 @@ __device__ __forceinline__ T warp_sum_to(T value) {
 // The sum over the lanes below.
 __device__ inline u32 warp_sum_before(u32 value) { return warp_sum_to(value) - value; }
 
-// A place of its own in a growing list for every thread with `yes`.
+// Returns to every thread with `yes` a distinct place in a growing list.
 __device__ inline u32 append_where(bool yes, u32* length) {
     u32 votes = __ballot_sync(WHOLE_WARP, yes);
     u32 first = 0;
@@ -79,8 +79,8 @@ __device__ inline void count_by_group(bool yes, u32 group, u32* counter, u32 eac
     if (mine != 0 && lane() == (u32)__ffs(mine) - 1u) atomicAdd(counter, each * __popc(mine));
 }
 
-// As `count_by_group` by one atomic a block for the group of its first thread, as above: in many
-// blocks all share it.
+// As `count_by_group`, with one atomic a block for the group of its first thread, which in many
+// blocks is the group of all threads.
 __device__ inline void block_count_by_key(bool yes, u32 group, u32* counter, u32 each = 1) {
     __shared__ u32 first;
     if (__syncthreads_or(yes) == 0) return;
@@ -113,7 +113,8 @@ __device__ inline u64 warp_sum(u64 value) {
     return value;
 }
 
-// Raises a word to the greatest value of a block, 0 for none; one atomic a block, as above.
+// Raises a word to the greatest value of the block's threads, with one atomic. A thread without a
+// value passes 0.
 __device__ inline void raise_together(u64 value, u64* word) {
     __shared__ u64 greatest[32];
     value = warp_max(value);
@@ -125,7 +126,7 @@ __device__ inline void raise_together(u64 value, u64* word) {
     if (lane() == 0 && value != 0) atomicMax(word, value);
 }
 
-// Adds up a value of every thread of a block; one atomic a block, as above.
+// Adds the sum of the values of all threads of a block to a word, with one atomic.
 __device__ inline void sum_together(u64 value, u64* word) {
     __shared__ u64 together;
     if (threadIdx.x == 0) together = 0;

@@ -10,7 +10,8 @@ static const u32 QUERY_BLOCKS = 6;
 static const u32 WARP_QUERY_WARPS = 8;
 // Candidates of a warp query that a thread loads at a time: their loads overlap.
 static const u32 VISIT_ITEMS = 2;
-// Cells of a part whose objects are counted for its work; a part of more may hold every object.
+// Most cells of a part whose objects are counted for its work; a part with more cells counts as
+// holding every object, unless no cell of the grid has spare capacity.
 static const u32 WORK_CELLS = 1 << 14;
 // Cells whose counts are read in the time of one test. A guess.
 static const u32 WORK_CELLS_EACH = 8;

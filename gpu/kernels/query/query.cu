@@ -24,8 +24,8 @@ extern "C" __global__ void query_items(Grid grid, const Part* parts, u32 length,
     for (u32 at = lane(); at < count; at += 32) items[first + at] = {number, row + at};
 }
 
-// Adds the work of every part to that of its query: its candidates, as the counts of its cells give
-// them, by the work of a test. One warp a part.
+// Adds the work of every part to that of its query: its candidates times the work of one test, plus
+// that of reading the counts of its cells. One warp a part.
 extern "C" __global__ void query_work(View view, Queries batch, u32 length, u64 objects,
                                       u64* work) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -59,8 +59,9 @@ extern "C" __global__ void query_work(View view, Queries batch, u32 length, u64 
 }
 
 // Counts the matches of every item and stores the first ITEM_MATCHES, so that few items are visited twice.
-// Items of parts that count only add to their query's total and take no space. One warp an item. Six blocks a multiprocessor hide the misses; tests of curved regions and of filters, which
-// few items need, would take registers for five.
+// An item of a count-only part adds its matches to its query's total and takes no space. One warp
+// an item. Six blocks per multiprocessor hide cache misses; with the tests of curved regions and
+// filters, which few items need, only five would fit, because of their registers.
 extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     query_count(View view, Queries batch, u32* counts, u64* totals, u32* kept) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -82,8 +83,8 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     if (only_count && count != 0) atomicAdd(totals + part.query, (u64)count);
 }
 
-// Adds the matches of rectangles that are only counted to the totals of their queries: whole cells by
-// their counts. One warp an item.
+// Adds the matches of count-only rectangles to the totals of their queries; a cell inside the
+// rectangle adds its count without a test. One warp an item.
 extern "C" __global__ void query_count_rectangles(View view, Queries batch, u64* totals) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= batch.length) return;
@@ -134,7 +135,7 @@ extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queri
     list_long(found, query, queries, lengths, long_queries);
 }
 
-// Writes the matches of the items from `first` on, those at `offsets[first]` to place 0. A group of
+// Writes the matches of the items from `first` on to the start of the output. A group of
 // ITEM_MATCHES threads an item.
 extern "C" __global__ void query_write(Records records, u32 items, const u64* offsets, u32 first,
                                        const u32* kept, u64* objects, u32* slots) {

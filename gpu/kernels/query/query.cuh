@@ -12,7 +12,7 @@
 #include "primitives/space.cuh"
 #include "primitives/warp.cuh"
 
-// The first of the parts, which are ordered by query, that belongs to this query or a later one.
+// The first part of this query or of a later one; parts are ordered by query.
 __device__ inline u32 first_part_of(const Part* parts, u32 length, u32 query) {
     // Mostly every query has one part.
     if (query < length && parts[query].query == query
@@ -21,9 +21,9 @@ __device__ inline u32 first_part_of(const Part* parts, u32 length, u32 query) {
     return partition_point(0, length, [&](u32 at) { return parts[at].query < query; });
 }
 
-// The longest answer, and two lists of queries in no particular order: from the front those with
-// more matches than a warp sorts, from the back those with more than a block does. Called by all
-// threads of a warp, each with a query of its own.
+// Updates the length of the longest answer and lists long answers in no particular order: those
+// that a block sorts from the front of the list, longer ones from the back. Called by all threads
+// of a warp, each with its own query.
 __device__ inline void list_long(u64 found, u32 query, u32 queries, Lengths* lengths,
                                  u32* long_queries) {
     bool is_longer = found > SORT_TILE, is_long = found > 32 && !is_longer;
@@ -127,8 +127,8 @@ __device__ inline u32 objects_between(const View& view, u32 number, u32 first, u
     return (u32)warp_sum(sum);
 }
 
-// Work of testing a position against a shape, in tests against a rectangle: of a polygon the edges of
-// the fullest slab. A full warp.
+// Work of testing a position against a shape, in units of one rectangle test; for a polygon, the
+// number of edges of its fullest slab. A full warp.
 __device__ inline u64 test_work(const Shape& shape, const Polygons& polygons) {
     u64 filter = shape.filter == 0 ? 0 : 2;
     if (shape.kind == SHAPE_RECTANGLE) return filter + 1;

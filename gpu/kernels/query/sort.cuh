@@ -34,7 +34,7 @@ struct SortMemory {
     u64 differing;
 };
 
-// The bits of `count` ids that are not the same in all of them; for all threads of a block.
+// The bits in which `count` ids differ; returned to all threads of a block.
 __device__ inline u64 differing_bits(u64& differing, const u64* objects, u32 count) {
     u64 reference = objects[0], mine = 0;
     for (u32 at = threadIdx.x; at < count; at += SORT_THREADS) mine |= objects[at] ^ reference;
@@ -46,8 +46,8 @@ __device__ inline u64 differing_bits(u64& differing, const u64* objects, u32 cou
     return differing;
 }
 
-// Sorts `count` matches, at most SORT_THREADS * ITEMS, whose ids differ in the lower `bits` alone;
-// what fills the last places gets a bit above them.
+// Sorts `count` matches, at most SORT_THREADS * ITEMS, whose ids differ only in the lower `bits`;
+// padding has the next higher bit set, so it sorts last.
 template <class Key, u32 ITEMS>
 __device__ inline void sort_items(typename BlockSort<Key, ITEMS>::TempStorage& storage,
                                   const Matches& from, const Matches& to, u64 first, u32 count,
@@ -64,7 +64,7 @@ __device__ inline void sort_items(typename BlockSort<Key, ITEMS>::TempStorage& s
         keys[item] = at < count ? (Key)(from.objects[first + at] & below) : last;
         values[item] = at < count ? from.slots[first + at] : NO_SLOT;
     }
-    // All have read before any writes: the lists may be the same.
+    // All threads read before any writes, because input and output may be the same lists.
     __syncthreads();
     int end = bits < key_bits ? (int)bits + 1 : (int)key_bits;
     BlockSort<Key, ITEMS>(storage).SortBlockedToStriped(keys, values, 0, end);

@@ -5,8 +5,8 @@
 // each. Blocks of WARP_QUERY_WARPS warps, with the matches in shared memory.
 #include "query/query.cuh"
 
-// As `visit`, for all rows of cells of a part. Most parts have few candidates, so the search takes few
-// steps.
+// As `visit`, for all rows of cells of a part. Most parts have few candidates, so the search is
+// short.
 template <class Each>
 __device__ inline void visit_whole(const View& view, const Queries& batch, const Part& part,
                                    Each each) {
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARP_QUERY_WARPS, QUERY_BLOCKS
     }
     __syncwarp();
     u64 object = lane() < count ? view.records.objects[slots[lane()]] : 0;
-    // Ids are distinct, so as many are smaller as come before.
+    // Ids are distinct, so the place of an id is the number of smaller ids.
     u32 rank = 0;
     for (u32 other = 0; other < count; other++)
         rank += __shfl_sync(WHOLE_WARP, object, other) < object ? 1u : 0u;

@@ -21,7 +21,7 @@ extern "C" __global__ void subscription_claim_bins(Bins old, const u32* numbers,
             claim_bin(table, bin.cell, claimed);
 }
 
-// References of each bin, and 0 behind the last. One thread a bin and one more.
+// Writes the number of references of each bin, and 0 after the last. One thread a bin plus one.
 extern "C" __global__ void subscription_counts(NewBins table, u32* counts) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at > table.mask + 1) return;
@@ -56,8 +56,8 @@ extern "C" __global__ void subscription_file_bins(Bins old, const u32* numbers, 
     }
 }
 
-// Ends queries, or suppresses their events for a cycle. One thread a mark: twice the query's number,
-// plus 1 if the query ends.
+// Ends queries, or suppresses their events for a cycle. One thread a mark; a mark is twice the
+// query's number, plus 1 if the query ends.
 extern "C" __global__ void subscription_mark(DeviceQuery* queries, const u32* marks, u32 length,
                                              u32 epoch) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -92,8 +92,8 @@ extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, Ind
     gather(slot != NO_SLOT, slot, records, gathered, objects, slots);
 }
 
-// Adds the objects that a cycle ended without a row of their own, some once more. As many threads
-// as there are, each for several of the slots that moved.
+// Adds the objects that the cycle ended although they had no row; may list an object twice. Any
+// number of threads; each handles several of the slots that moved.
 extern "C" __global__ void subscription_gather_ended(const u32* moved, const DispatchReport* report,
                                                      Records records, WrittenObjects* gathered,
                                                      u64* objects, u32* slots) {
@@ -137,7 +137,7 @@ __device__ inline void count_events(const Scene& scene, u32* counts, u32* busy,
     if (lane() == 0 && sum != 0) atomicAdd((u64*)&event_counts->visited, sum);
 }
 
-// Bound by memory latency: as many threads as the registers allow.
+// Bound by memory latency, so it runs as many threads as the registers allow.
 extern "C" __global__ void __launch_bounds__(EVALUATE_THREADS, EVALUATE_BLOCKS)
     subscription_count(Scene scene, u32* counts, u32* busy, EventCounts* event_counts) {
     count_events<1>(scene, counts, busy, event_counts);

@@ -13,7 +13,7 @@
 #include "subscription/policy.cuh"
 #include "primitives/warp.cuh"
 
-// No reference, and no number of a region.
+// Marks the absence of a reference or of a region's number.
 static const u32 NO_REFERENCE = 0xffffffffu;
 // Set in the count of claimed bins when the table is too full.
 static const u32 TABLE_FULL = 0x80000000u;
@@ -27,7 +27,7 @@ __device__ inline u64 cell_at(u32 level, i32 x, i32 y) {
     return (u64)level << 2 * CELL_BITS | row << CELL_BITS | column;
 }
 
-// Clients choose the cells of regions, and the positions of objects.
+// Uses a keyed hash, because clients choose the cells of regions and the positions of objects.
 __device__ inline Bin find_bin(const Bins& table, u64 cell) {
     for (u32 at = (u32)siphash(table.key, cell) & table.mask;; at = (at + 1) & table.mask) {
         int4 words = *(const int4*)(table.bins + at);
@@ -61,7 +61,7 @@ __device__ inline bool region_holds(const Regions& regions, const DeviceQuery& q
     return query_shape_holds(regions.shapes + query.shape, regions.polygons, x, y);
 }
 
-// Whether a record passes a shape's filter, which has no age.
+// Whether a record passes a shape's filter. Filters with an age condition are not evaluated here.
 __device__ __noinline__ bool query_filter_passes(const Shape* of, Records records, u32 slot,
                                                  u32 place, u32 state) {
     const Shape& shape = *of;
@@ -87,8 +87,8 @@ struct Subject {
     Version now;
 };
 
-// The event of the object in one region, 0 for none. `whole`: the object was and is in a cell that
-// lies within the region.
+// The event of the object in one region, 0 for none. `whole` is true if the cells of both
+// positions of the object lie within the region.
 __device__ inline u32 evaluate_region(const Scene& scene, const Subject& subject,
                                       const DeviceQuery& query, bool whole, bool is_one,
                                       bool from_before) {
@@ -298,7 +298,7 @@ __device__ inline u32 renumbered(const u32* numbers, u32 reference) {
     return number == NO_REFERENCE ? number : number << REFERENCE_BITS | flags;
 }
 
-// Place of an item outside the piece.
+// Returned for an item outside the piece.
 static const u32 NO_PLACE = 0xffffffffu;
 
 // The place of a marked item in the piece of `length` marked items from the `first` on; `places` are

@@ -1,5 +1,5 @@
-// Trajectories for regions that evaluate every fix: the box of each object's rows in a cycle, and the rows
-// that the host reads. One thread an arrival; no shared memory.
+// Trajectories for regions that evaluate every fix: the box of each object's rows in a cycle, and
+// the rows that the host reads. One thread an arrival; no shared memory.
 #include "dispatch/dispatch.cuh"
 #include "subscription/subscription.cuh"
 
@@ -26,8 +26,8 @@ extern "C" __global__ void trajectories_widen(Input input, Rules rules, Rows row
     lower(box + 3, ~y);
 }
 
-// Marks the arrivals of objects with a bit; 0 behind the last. One thread more. Refused rows have no
-// slot.
+// Marks the arrivals of objects whose bit is set; writes 0 after the last mark. One thread an
+// arrival plus one. Refused rows have no slot.
 extern "C" __global__ void trajectories_mark(u32 length, Rows rows, Index index, const u32* passing,
                                              u32* marks) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;

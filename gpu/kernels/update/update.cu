@@ -81,8 +81,8 @@ extern "C" __global__ void update_holes(Cells cells, const u32* keys, const u32*
     if (outgrows) list[place] = key >> 1;
 }
 
-// Moves the listed cells behind all others, with capacity for later insertions. A block a cell at a
-// time. Objects that were just deleted have no place and get none.
+// Moves the listed cells after all others, with capacity for later insertions. A block moves one
+// cell at a time. Objects that were just deleted have no place and do not get a new one.
 extern "C" __global__ void update_grow(Cells cells, const Span* spans, Outgrown* outgrown,
                                        const u32* list, Spare spare) {
     __shared__ u64 start;

@@ -41,9 +41,9 @@ pub(crate) enum Form {
     Decoded,
     /// By row; a column of plan raw remains in the input.
     Rows,
-    /// As rows, but in grouped order if they are keyed by this column.
+    /// By row, or in grouped order if the column is keyed by this column.
     Grouped(u16),
-    /// As rows, but codes if they have a dictionary with no more entries than rows.
+    /// By row, but as codes if the column has a dictionary with at most as many entries as rows.
     Codes,
 }
 
@@ -97,7 +97,7 @@ impl Class {
         Self::Runs,
         Self::Repeats,
     ];
-    /// The numbers of the last.
+    /// The numbers of the last two classes.
     const RUNS: usize = Self::ALL.len() - 2;
     const REPEATS: usize = Self::RUNS + 1;
 
@@ -131,7 +131,7 @@ pub(crate) struct Decoding {
     /// Segments of all keys, and rows of the longest.
     pub segments: u32,
     pub segment_rows: u32,
-    /// Digits of the longest keys, and whether any are not codes.
+    /// Digits of the longest keys, and whether any key column is not codes.
     pub passes: u32,
     pub has_wide_keys: bool,
     /// By class, columns in order of rows, then keyed ones.

@@ -35,7 +35,7 @@ pub(super) struct Compiler<'a> {
     pub(super) bytes: &'a mut u64,
     /// Slots in use at most.
     pub(super) slots: u32,
-    /// True if a leaf needs a kernel with slots although it takes none.
+    /// True if a leaf needs a kernel with slots although it uses no slot.
     pub(super) needs_tile: bool,
     /// Tiles are computed in 64 bits.
     pub(super) is_wide: bool,
@@ -128,7 +128,7 @@ impl<'a> Compiler<'a> {
         end
     }
 
-    /// The codes of strings; another kernel makes strings of them.
+    /// Appends the steps of the codes of strings, which another kernel expands to strings.
     fn strings(&mut self, node: &PlanNode, section: usize, slot: u32) {
         self.needs_tile = true;
         let step = self.step(node, CODEC_COUNT, section);

@@ -44,7 +44,7 @@ impl Encoder {
     /// encoded at once.
     ///
     /// # Errors
-    /// [`EngineError::Device`] or no memory.
+    /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
     pub fn new(gpu: &Gpu, memory_bytes: u64) -> Result<Self, EngineError> {
         Self::with(gpu, memory_bytes, EncodeKernels::load(&gpu.context).map_err(fault)?)
     }

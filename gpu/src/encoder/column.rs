@@ -374,7 +374,8 @@ impl Run {
 }
 
 impl Sections {
-    /// Every section with its zero padding at the place of `shape`; queued when it returns.
+    /// Queues copying every section with its zero padding to its place in `shape`; returns the
+    /// copy.
     pub(crate) fn payload(
         &self,
         worker: &mut Worker,

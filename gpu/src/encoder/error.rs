@@ -19,7 +19,7 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    /// A tree that does not apply, for the reason of the CPU encoder.
+    /// Returns [`Self::NotApplicable`] for the reason of the CPU encoder.
     pub(super) fn because<T>(reason: &str) -> Result<T, Self> {
         Err(Self::NotApplicable(reason.to_owned()))
     }

@@ -34,7 +34,7 @@ impl Order {
         Self::by_parts(worker, keys)
     }
 
-    /// The same with the values of a column in this order, queued during the ordering.
+    /// As above, and the values of `column` in this order, which are queued during the ordering.
     pub(crate) fn with(
         worker: &mut Worker,
         keys: &Source,

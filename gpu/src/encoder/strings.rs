@@ -90,7 +90,7 @@ impl Worker {
     }
 }
 
-/// Refuses values that are no bytes.
+/// Refuses values that are not bytes.
 fn takes_bytes(source: &Source) -> Result<(), EncodeError> {
     if source.value_type == ValueType::U8 && source.counts.is_none() {
         return Ok(());

@@ -23,7 +23,7 @@ pub(crate) struct Worker {
     pub(crate) stream: Arc<CudaStream>,
     /// Copies small data in both directions beside the work of `stream`.
     copies: Arc<CudaStream>,
-    /// Orders one of the two streams behind the other.
+    /// Makes one of the two streams wait for the other.
     reached: CudaEvent,
     pub(crate) arena: Arena,
     pub(crate) scratch: Scratch,

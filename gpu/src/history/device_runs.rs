@@ -1,8 +1,8 @@
 //! The runs that histories search on the device: loaded when queries want them again, the least
 //! recently used ones evicted first.
 //!
-//! One query at a time works here; others do not wait but use their own cores. A run that does not
-//! fit or that the device refuses is not tried again.
+//! One query at a time uses the device; others do not wait but run on the CPU. A run that does not
+//! fit or that the device refuses is not loaded again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,9 +20,9 @@ use crate::device::Gpu;
 /// Thresholds above which the GPU answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffloadThresholds {
-    /// Rows from which on a run is loaded.
+    /// Least number of rows of a run that is loaded.
     pub rows_min: u64,
-    /// Questions about a run from which on it is loaded.
+    /// The query of a run, counted from 1, from which on the run is loaded.
     pub questions_min: u64,
     /// See [`RunDevice::tiles_min`].
     pub tiles_min: usize,
@@ -31,9 +31,9 @@ pub struct OffloadThresholds {
 }
 
 impl Default for OffloadThresholds {
-    /// A call takes about as long as a core takes for some tiles, which reads a run of so many rows
-    /// in a few milliseconds; it loads a run in the time of a scan. Choices that no recorded
-    /// measurement backs.
+    /// Thresholds that no recorded measurement backs: a call costs about as much as a core needs
+    /// for some tiles, a core reads a run of `rows_min` rows in a few milliseconds, and loading a
+    /// run takes as long as scanning it.
     fn default() -> Self {
         Self { rows_min: 1 << 17, questions_min: 2, tiles_min: 64, objects_min: 64 }
     }
@@ -63,7 +63,7 @@ struct Held {
 
 /// Where a run is.
 enum Place {
-    /// Only in its file, after so many questions.
+    /// Only in its file; has the number of queries so far.
     Asked(u64),
     Resident(Box<DeviceRun>),
     /// In its file; it is not tried again.
@@ -77,7 +77,7 @@ enum Refused {
 }
 
 impl DeviceRuns {
-    /// Runs in at most `budget_bytes` of the device's memory. `report` is told of failures.
+    /// Keeps runs in at most `budget_bytes` of the device's memory; `report` is called on failures.
     ///
     /// # Errors
     /// [`EngineError`] if the device fails or lacks memory.
@@ -107,7 +107,7 @@ impl DeviceRuns {
         }
     }
 
-    /// Asks the device about a run, if it has it or can load it.
+    /// Queries a run on the device if it is resident or can be loaded.
     fn ask<T>(
         &self,
         pages: &RunPages<'_>,

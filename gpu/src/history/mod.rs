@@ -42,7 +42,7 @@ pub struct DeviceHistory {
     /// Tiles with matches, and the numbers of tiles and rows.
     found: DeviceBuffer<u64>,
     counts: DeviceBuffer<u64>,
-    /// By head or request: whether it has a state, and before how many others.
+    /// By head or request: 1 if it has a state, and the number of states before it.
     flags: DeviceBuffer<u32>,
     places: DeviceBuffer<u32>,
     states: StatesOnDevice,
@@ -161,7 +161,7 @@ impl DeviceHistory {
         Ok(count)
     }
 
-    /// The first head of the objects from one on.
+    /// The index of the first head of object `object` or a later one.
     fn first_head(&self, run: &DeviceRun, object: u64) -> Result<usize, EngineError> {
         let key = self.index.keys(&[ObjectTime { object, time: i64::MIN }])?;
         let mut found = self.index.places(1)?;
@@ -169,7 +169,7 @@ impl DeviceHistory {
         Ok(self.index.download(&found, 1)?[0] as usize)
     }
 
-    /// One of a list of places.
+    /// Downloads the place at index `at`; waits.
     fn place(&self, places: &DeviceBuffer<u32>, at: usize) -> Result<u32, EngineError> {
         let mut place = [0_u32];
         places.download(&self.stream, at, &mut place)?;
@@ -202,7 +202,7 @@ impl DeviceHistory {
         Ok((0..count).into_par_iter().map(state).collect())
     }
 
-    /// Milliseconds of the device for some work, by its clock; for benchmarks.
+    /// Runs `work` and returns its milliseconds on the device, by its clock; for benchmarks.
     ///
     /// # Errors
     /// As the work.
@@ -224,7 +224,7 @@ impl DeviceHistory {
         self.gpu.context.bind_to_thread().map_err(fault)
     }
 
-    /// Room for so many states of a run.
+    /// Reserves memory for `count` states of a run.
     fn fit_states(&mut self, run: &DeviceRun, count: usize) -> Result<(), EngineError> {
         let states = &mut self.states;
         states.objects.fit(count)?;
@@ -269,7 +269,7 @@ impl DeviceHistory {
 }
 
 impl DeviceRun {
-    /// What kernels of states take.
+    /// The arguments that kernels of states share.
     fn parts(&self) -> RunAndHeads<'_> {
         (&self.resident, &self.heads, self.tree.leaves())
     }

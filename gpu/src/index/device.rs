@@ -42,7 +42,7 @@ pub struct DeviceKeys<K: DeviceKey> {
 pub struct DevicePlaces(pub(crate) DeviceBuffer<u32>);
 
 impl DevicePlaces {
-    /// In place of a place: there is no such key.
+    /// Stored instead of a place if there is no such key.
     pub const NONE: u32 = INDEX_NO_PLACE;
 }
 
@@ -84,7 +84,7 @@ impl<K: DeviceKey> DeviceIndex<K> {
         self.stream.synchronize().map_err(fault)
     }
 
-    /// Memory for the places of so many requests.
+    /// Allocates memory for the places of `requests` requests.
     ///
     /// # Errors
     /// [`EngineError`] if the device fails or lacks memory.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shoal_engine::EngineError;
 
-/// Bytes used of a limit.
+/// Bytes used, and their limit.
 #[derive(Debug)]
 pub(crate) struct Account {
     /// The owner, for errors.
@@ -40,7 +40,7 @@ impl Account {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// Replaces `old_bytes` by `new_bytes`; without capacity for them, nothing changes.
+    /// Replaces a charge of `old_bytes` by `new_bytes`; fails without a change beyond the limit.
     fn exchange(&self, old_bytes: u64, new_bytes: u64) -> Result<(), EngineError> {
         let after = |used: u64| {
             let after = (used - old_bytes).checked_add(new_bytes)?;

@@ -51,7 +51,7 @@ impl Places {
         self.copies += 1;
     }
 
-    /// The same with the share of each section that the warp of a tile copies.
+    /// Sets the share of each section that the warp of a tile copies.
     fn shared(mut self, tiles: u32) -> Self {
         for (share, bytes) in self.shares.iter_mut().zip(self.bytes) {
             // At most two words a value.

@@ -43,7 +43,7 @@ pub(crate) struct RunOnDevice {
     /// By tile, `kinds` of each.
     pub(crate) columns: DeviceBuffer<RunColumn>,
     pub(crate) kinds: usize,
-    /// What the columns name.
+    /// The packed values that the columns refer to.
     pub(crate) packed: Vec<DeviceBuffer<u32>>,
     /// By tile.
     pub(crate) zones: DeviceBuffer<RunZone>,
@@ -130,8 +130,8 @@ impl HistoryKernels {
         })
     }
 
-    /// The bounds of decoded columns, to `columns` from place `at` on, the words that each takes,
-    /// and a 0 behind them.
+    /// Writes the bounds of decoded columns to `columns` from place `at` on, and the number of
+    /// words of each, with a 0 after the last.
     pub(crate) fn pack_bounds(
         &self,
         stream: &CudaStream,

@@ -80,7 +80,7 @@ pub(crate) struct TreeArrays<K> {
 }
 
 impl<K: TreeKey + Plain> TreeArrays<K> {
-    /// Arrays for so many leaves.
+    /// Allocates arrays for `leaves` leaves.
     pub(crate) fn new(memory: &Memory, leaves: usize) -> Result<Self, EngineError> {
         let shape = TreeShape::new::<K>(leaves);
         let places = shape.leaves() * K::LEAF_KEYS;

@@ -108,7 +108,7 @@ impl Memory {
     }
 }
 
-/// The error of a device without memory that the budgets allow: other processes use it.
+/// The error when the device lacks memory that the budgets grant, because other processes use it.
 fn full(bytes: usize) -> EngineError {
     let (left, all) = result::mem_get_info().unwrap_or_default();
     EngineError::OutOfMemory {
@@ -171,7 +171,7 @@ impl<T: Plain> DeviceBuffer<T> {
         Ok(true)
     }
 
-    /// Frees nearly all of its memory; loses its values.
+    /// Shrinks to one value; loses its values.
     pub(crate) fn shrink(&mut self) -> Result<(), EngineError> {
         if self.length > 1 { self.replace(1) } else { Ok(()) }
     }

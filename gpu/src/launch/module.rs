@@ -213,7 +213,8 @@ impl Kernels {
     }
 }
 
-/// Size of each parameter of a kernel. A question for one behind the last is an error of the driver.
+/// Size of each parameter of a kernel. Queries until the driver returns an error for the parameter
+/// after the last.
 ///
 /// # Panics
 /// If there are more than [`PARAMETERS_MAX`].
@@ -411,7 +412,7 @@ parameters!(
     ViewArgument,
 );
 
-/// Launches threads of a kernel with its parameters, in the order of declaration.
+/// Launches a kernel with a number of threads and its parameters, in the order of declaration.
 macro_rules! enqueue {
     ($kernel:expr, $stream:expr, $threads:expr; $($parameter:expr),+) => {
         $crate::launch::module::launch(&$kernel, $stream, u64::from($threads), &[$(

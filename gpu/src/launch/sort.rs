@@ -50,7 +50,7 @@ impl Kernels {
         if longer == 0 {
             return Ok(());
         }
-        // They are listed from the back.
+        // Queries with longer answers are at the back of the list.
         let listed = listed + u64::from(queries - longer) * size_of::<u32>() as u64;
         let tiles = longest.div_ceil(u64::from(SORT_TILE));
         let threads = u64::from(longer) * tiles * SORT_THREADS;

@@ -70,11 +70,11 @@ impl Kernels {
         assert!((long + longer) as usize <= at.queries, "a query is in one list");
         let batch = QueriesArgument::whole(input, at);
         let parts = at.parts.length as u32;
-        // From the front, and from the back.
+        // The list of long answers, from the front, and that of longer ones, from the back.
         let back = (at.queries - longer as usize) * size_of::<u32>();
         for (first, length) in [(0, long), (back as u64, longer)] {
             let listed = long_queries.address() + first;
-            // Blocks of a narrow launch are smaller, and more than there are queries.
+            // A narrow launch has smaller blocks, so it has more blocks than queries.
             let threads = u64::from(length) * u64::from(BLOCK_THREADS);
             enqueue!(self.warp_query_write_many, stream, threads; view, batch, parts, bounds,
                 listed, length, objects, slots)?;

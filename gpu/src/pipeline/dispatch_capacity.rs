@@ -98,7 +98,7 @@ impl Driver {
         Ok(newcomers[0] as usize)
     }
 
-    /// Drops a cycle without memory, and what was reserved for it except records.
+    /// Refuses a cycle for lack of memory and frees what was reserved for it, except records.
     pub(super) fn refuse(&mut self, staged: Staged) -> Result<(), EngineError> {
         let Staged { mut arena, copied, .. } = staged;
         copied.synchronize().map_err(fault)?;

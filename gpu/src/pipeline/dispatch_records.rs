@@ -114,9 +114,8 @@ impl Records {
         dead > objects.max(SLOTS_MIN as u64)
     }
 
-    /// Capacity to grow to for `more` slots: a 32nd or half as many again as required, or less if
-    /// memory ends. `others` gives the bytes of everything else for a number of slots. Changes
-    /// nothing.
+    /// Computes the capacity for `more` slots: the required slots plus a half or a 32nd, or fewer
+    /// if memory is short. `others` returns the bytes of everything else for a number of slots.
     ///
     /// # Errors
     /// [`EngineError::Limit`] and [`EngineError::OutOfMemory`].
@@ -157,8 +156,8 @@ impl Records {
         granted(spare).or_else(|_| granted(needed / 64)).or_else(|_| granted(0))
     }
 
-    /// Grows to `capacity` slots in all. A failure half-way has changed no record, and the call may
-    /// be repeated. Nothing may run on the device.
+    /// Grows to `capacity` slots in total. A failure changes no record, and the call may be
+    /// repeated. Nothing may run on the device.
     pub(crate) fn grow(&mut self, stream: &CudaStream, capacity: usize) -> Result<(), EngineError> {
         let (memory, slots) = (self.memory.clone(), self.slots as usize);
         if self.current.len() < capacity {
@@ -179,7 +178,7 @@ impl Records {
         }
         widen(&memory, stream, &mut self.best, capacity, 0)?;
         self.fill_index(stream, capacity)?;
-        // The last: its length is the capacity.
+        // Grown last, because its length is the capacity.
         widen(&memory, stream, &mut self.objects, capacity, slots)
     }
 
@@ -236,7 +235,7 @@ impl Records {
         self.replace_by_parts(stream, rows.len(), parts)
     }
 
-    /// As [`Self::replace`], by `count` records in parts of at most [`UPLOAD_ROWS`].
+    /// As [`Self::replace`], with `count` records in parts of at most [`UPLOAD_ROWS`].
     pub(crate) fn replace_by_parts<R: IndexedParallelIterator<Item = AnswerRecord> + Clone>(
         &mut self,
         stream: &CudaStream,

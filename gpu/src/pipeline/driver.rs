@@ -63,13 +63,13 @@ pub(super) struct Now {
     pub(super) oldest_ms: Option<i64>,
     /// Cycles whose events are reported.
     pub(super) reported: u64,
-    /// The next time at which time alone may change a membership.
+    /// The next time at which a membership may change without a new fix.
     pub(super) due_ms: Option<i64>,
 }
 
 impl Status {
-    /// Waits for the dispatch of `cycles` cycles, or for the end of the driver; returns the number of objects and the oldest event time
-    /// after it.
+    /// Waits until `cycles` cycles are dispatched or the driver has ended; returns the current
+    /// number of objects and their oldest event time.
     pub(crate) fn after(&self, cycles: u64) -> (u64, Option<i64>) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         while now.dispatched < cycles && !now.ended {
@@ -78,8 +78,8 @@ impl Status {
         (now.objects, now.oldest_ms)
     }
 
-    /// Waits for the events of `cycles` cycles, or for the end of the driver; returns the next time at which time alone may change a
-    /// membership.
+    /// Waits until the events of `cycles` cycles are reported or the driver has ended; returns the
+    /// next time at which a membership may change without a new fix.
     pub(crate) fn due_after(&self, cycles: u64) -> Option<i64> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         while now.reported < cycles && !now.ended {
@@ -132,7 +132,7 @@ pub(crate) struct Driver {
     pub(super) slots: DeviceBuffer<u32>,
     pub(super) refusals: DeviceBuffer<u8>,
     pub(super) entry_slots: DeviceBuffer<DictionarySlot>,
-    /// Of cycles that may exceed the object limit.
+    /// Used in cycles that may exceed the object limit.
     pub(super) admission_requests: DeviceBuffer<AdmissionRequest>,
     pub(super) outcomes: DeviceBuffer<RowOutcomeCounts>,
     pub(super) report: DeviceBuffer<DispatchReport>,
@@ -149,7 +149,7 @@ pub(crate) struct Driver {
     pub(super) tables: Tables,
     pub(super) chosen: GridChoice,
     pub(super) cost: Cost,
-    /// The memory that a grid lacked.
+    /// The error of a grid that could not be built for lack of memory.
     pub(super) lacking: Option<EngineError>,
     pub(super) query_batch: QueryBatch,
     pub(super) sorted: [Sorted; 2],
@@ -252,7 +252,7 @@ impl Driver {
                 break;
             }
         }
-        // Queued work uses buffers that are dropped next.
+        // Queued work still uses the buffers that are dropped below.
         let _ = self.gpu.context.synchronize();
     }
 

@@ -144,8 +144,8 @@ pub(super) fn upload(
     Ok((input, at))
 }
 
-/// Appends an answer with this total: ids, and rows with [`Projection::Fixes`]. One that returns no
-/// row needs none.
+/// Appends an answer with this total: its ids, unless only counted, and its rows with
+/// [`Projection::Fixes`]. If the answer returns no row, `rows` may be empty.
 fn append(
     page: &mut AnswerPage,
     (query, total): (&Query, u64),

@@ -46,7 +46,8 @@ struct Search<'a> {
     radius_m: f64,
     /// [`Circle::bounded`].
     circle: Circle,
-    /// The widest radius that was too small, and the least that was large enough with its circle.
+    /// The greatest radius that was too small; and the least radius that was large enough, with its
+    /// circle.
     narrow_m: f64,
     wide: Option<(f64, Circle)>,
 }
@@ -169,8 +170,8 @@ impl Ranking {
         })
     }
 
-    /// The first `ks[query]` of each query's candidates, whose places in `fixes`, ascending by
-    /// object, are in `bounds`. Waits.
+    /// The first `ks[query]` candidates of each query by rank. `bounds` has the ranges of the
+    /// queries in `fixes`, where the candidates of a query ascend by object. Waits.
     pub(super) fn rank(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
@@ -273,7 +274,8 @@ impl AnswerBuilder<'_> {
         self.query_batch.rank(&self.view, self.sorted, (&bounds, matches), (&centres, &ks))
     }
 
-    /// Adjusts the radii of `open` searches until each circle holds enough objects, or all.
+    /// Adjusts the radii of `open` searches until each circle holds enough objects or every object
+    /// that may be returned.
     fn settle_circles(
         &mut self,
         searches: &mut [Search<'_>],
@@ -300,7 +302,7 @@ impl AnswerBuilder<'_> {
         }
     }
 
-    /// The searches of `open` for whose circles there is work; ends the others.
+    /// Returns the searches of `open` whose circles fit into the remaining work; ends the others.
     fn admit_circles(
         &mut self,
         searches: &mut [Search<'_>],

@@ -13,7 +13,8 @@ use super::query_answers::AnswerBuilder;
 use super::query_batch::Sorted;
 use crate::launch::{ViewArgument, fault};
 
-/// Rows that are written rather than counted a second time, though no answer returns them. A guess.
+/// Most unused rows, which no answer returns, that are written to avoid counting a second time. A
+/// guess.
 const UNUSED_ROWS_MAX: u64 = 1 << 13;
 
 /// The view of a cycle's queries and their counts; none without queries.
@@ -21,10 +22,10 @@ pub(super) type Counted = Option<(ViewArgument, QueryProgress)>;
 
 /// Progress of the queries of a running cycle.
 pub(super) enum QueryProgress {
-    /// Without queries to count.
+    /// There are no queries to count.
     None,
-    /// Counted; the counts are being copied. Totals, if the host builds the answers, are those of
-    /// answers without rows.
+    /// Counting is queued, with a copy of the counts to the host. `totals` has the totals of
+    /// answers without rows, if the host builds the answers.
     Counting { bounds: PooledBuffer, totals: Vec<u64> },
     /// Counted as warp queries.
     CountedByWarp { bounds: PooledBuffer },

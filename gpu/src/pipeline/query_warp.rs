@@ -10,9 +10,9 @@ use shoal_engine::layout::{Lengths, WARP_QUERY_MATCHES};
 use super::query_batch::{QueryBatch, QueryInput, Sorted};
 use crate::launch::{CopyTarget, MatchesArgument, ViewArgument};
 
-/// Greatest number of matches that one warp finds in time. A guess: 128 per lane.
+/// Most matches for which one warp does not delay the cycle. A guess: 128 per lane.
 const LONGEST: u64 = 4_096;
-/// Queries for each long answer, which is searched twice. A guess.
+/// Least number of queries per long answer; long answers are searched twice. A guess.
 const QUERIES_EACH_LONG: u64 = 64;
 
 impl QueryBatch {

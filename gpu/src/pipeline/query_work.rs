@@ -1,5 +1,5 @@
-//! The work that the queries of a cycle may do. A query for which too little is left has no answer:
-//! the caller answers it beside the cycles.
+//! Limits the work of a cycle's queries. A query that exceeds the remaining work gets no answer in
+//! the cycle; the caller answers it outside the cycles.
 //!
 //! The device sums up the candidates of every query from the counts of its cells before anything is
 //! answered. Nearest queries are counted again with every circle.
@@ -18,10 +18,10 @@ const POSITIONS_EACH: u64 = 16;
 /// Work of finding one object by its id.
 const GET_WORK: u64 = 8;
 
-/// What is left of the work of each group of queries, and what it was used for.
+/// The remaining work of each group of queries, and the work used by each query.
 #[derive(Debug)]
 pub(crate) struct QueryWork {
-    /// Of all groups together.
+    /// The initial work of all groups together.
     most: u64,
     left: Vec<u64>,
     /// Ends of the groups.
@@ -48,7 +48,8 @@ impl QueryWork {
         Self { most, left, ends, used, is_unfinished: vec![false; queries] }
     }
 
-    /// Takes the work of a query from its group's share; nothing and false if that is not enough.
+    /// Takes the work of a query from its group's share; returns false and takes nothing if the
+    /// share is too small.
     fn take(&mut self, query: u32, work: u64) -> bool {
         let group = self.ends.partition_point(|end| *end <= query);
         let place = group.min(self.left.len() - 1);
@@ -58,7 +59,7 @@ impl QueryWork {
         true
     }
 
-    /// What the groups have left is for all.
+    /// Merges the unused shares of all groups into one share for all queries.
     fn share_rest(&mut self) {
         self.left = vec![self.left.iter().fold(0, |sum, left| sum.saturating_add(*left))];
         self.ends.clear();
@@ -88,7 +89,7 @@ impl QueryWork {
 
     fn refuse(&mut self, query: u32, work: u64) {
         self.is_unfinished[query as usize] = true;
-        // The caller charges clients by it: not for more than a cycle could have done.
+        // The caller charges clients for it, so it is limited to the work of a whole cycle.
         let used = &mut self.used[query as usize];
         *used = used.saturating_add(work).min(self.most);
     }
@@ -97,7 +98,7 @@ impl QueryWork {
         self.is_unfinished[query as usize]
     }
 
-    /// What is left for all, once the groups have shared the rest.
+    /// The work that is left in all shares together.
     pub(super) fn left(&self) -> u64 {
         self.left.iter().fold(0, |sum, left| sum.saturating_add(*left))
     }
@@ -119,11 +120,11 @@ impl QueryWork {
     }
 }
 
-/// The work of a query that has no part, to begin with.
+/// The initial work of a query without parts.
 fn first_work(query: &Query) -> u64 {
     match &query.kind {
         QueryKind::Get(objects) => GET_WORK * objects.len() as u64,
-        // As many candidates as are ranked at least.
+        // The least number of candidates that are ranked.
         QueryKind::Nearest { k, .. } => 4 * u64::from(*k) + 64,
         QueryKind::Range(_) => 0,
     }

@@ -6,9 +6,9 @@
 
 /// Weight of the newest measurement.
 const NEWEST: f64 = 0.2;
-/// The most that one measurement may change an estimate, as a factor. Launches are occasionally
-/// delayed (allocations, a busy driver): one rebuild of 10 ms made a whole run apply updates, at
-/// half the rate.
+/// Greatest factor by which one measurement changes an estimate. Launches are occasionally delayed
+/// (allocations, a busy driver): without the limit, one rebuild of 10 ms made the rest of a run
+/// apply moves, at half the rate.
 const NEWEST_MAX: f64 = 2.0;
 
 /// Nanoseconds a unit, by what was measured.
@@ -51,7 +51,7 @@ impl Cost {
 
     /// Records the time of a method for a number of units.
     pub(crate) fn learn(&mut self, method: UpdateMethod, units: u32, took_ms: f32) {
-        // Small work measures launches only.
+        // The time of few units is that of the launches alone.
         if units < 1 << 16 {
             return;
         }

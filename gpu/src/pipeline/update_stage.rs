@@ -141,7 +141,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether there was memory; records the memory that it lacked.
+    /// Returns false, and stores the error, if memory was exhausted.
     fn has_memory(&mut self, made: Result<(), EngineError>) -> Result<bool, EngineError> {
         match made {
             Ok(()) => Ok(true),
@@ -174,7 +174,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Confirms whether the last grid was updated: not if a cell could not grow. Records its cost.
+    /// Checks whether the last update was applied, which fails if a cell could not grow, and
+    /// records its cost.
     pub(super) fn conclude_update(&mut self) -> Result<(), EngineError> {
         let Some(update) = self.updating.take() else {
             return Ok(());
@@ -182,7 +183,7 @@ impl Driver {
         if update.checks {
             update.end.synchronize().map_err(fault)?;
         }
-        // Without a check, the host has not waited for it.
+        // Without a check the update may still run, because the host has not waited for it.
         if update.is_usual && update.end.is_complete() {
             let took_ms = update.begin.elapsed_ms(&update.end).map_err(fault)?;
             self.cost.learn(update.method, update.units, took_ms);

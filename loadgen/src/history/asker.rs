@@ -47,8 +47,8 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Asks as many questions as the plan demands, and others while rows are sent; ends early when
-    /// the run does.
+    /// Asks questions while rows are sent, and at least as many as the plan demands; ends early if
+    /// the run is stopped.
     ///
     /// # Errors
     /// [`LoadError::Call`] if the server is unreachable. Failed questions are counted.

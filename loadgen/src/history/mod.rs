@@ -1,7 +1,8 @@
 //! Questions about the past of the fleet, beside its reports: trajectories, states as of a moment,
 //! passages, replays, densities.
 //!
-//! `question` is one in both of its forms, `asker` asks those of one kind and measures.
+//! `question` defines a question in wire form and for the oracle; `asker` asks the questions of one
+//! kind and measures latencies.
 
 mod asker;
 mod question;

@@ -43,7 +43,7 @@ pub enum HistoryQuery {
     Trajectory(Vec<u64>, (i64, i64)),
     /// The states at a moment: of these objects or all, in a region or anywhere.
     AsOf(i64, Vec<u64>, Option<Region>),
-    /// What passed a region in a window, and whether its fixes are wanted.
+    /// The objects that passed a region in a window; the flag requests their fixes.
     Passed((i64, i64), Region, bool),
     /// The fixes of a window, in a region or anywhere, in the order of time.
     Replay((i64, i64), Option<Region>),
@@ -51,12 +51,12 @@ pub enum HistoryQuery {
     Density((i64, i64), Option<Region>, PastGrid),
 }
 
-/// Squares of so many quanta, and steps.
+/// The squares and time steps of a density.
 #[derive(Clone, Copy, Debug)]
 pub struct PastGrid {
     /// Side of a square, quanta.
     pub cell: i32,
-    /// Length of a step, milliseconds; without it the window is one.
+    /// Length of a step, milliseconds; `None` makes the window one step.
     pub step_ms: Option<i64>,
 }
 
@@ -73,10 +73,10 @@ pub(super) struct DrawnQuestion {
 
 /// One of this many questions as of a moment concerns all objects.
 const EVERYTHING_SHARE: u64 = 32;
-/// The same where answers are compared.
+/// The same if answers are compared.
 const EVERYTHING_COMPARED_SHARE: u64 = 2;
-/// A density has at most two to the power of this many squares a side, and steps. With both an answer
-/// has no more squares than the server allows.
+/// Binary logarithms of the most squares per side of a density, and of its most steps. Their
+/// combination stays below the server's limit of squares.
 const GRID_BITS: (u64, u64) = (7, 4);
 
 impl DrawnQuestion {
@@ -90,7 +90,7 @@ impl DrawnQuestion {
         random: &mut QueryRandom,
     ) -> Self {
         let span_ms = last_ms.abs_diff(first_ms) + 1;
-        // A little beyond both ends, too.
+        // Includes times slightly outside both ends.
         let moment_ms = first_ms - 1_000 + random.below(span_ms + 2_000) as i64;
         let mut window = || {
             let longest_ms = span_ms >> random.below(12);
@@ -116,7 +116,7 @@ impl DrawnQuestion {
                 }
                 let side = space.bounds().x_max.abs_diff(space.bounds().x_min);
                 let cell = side >> (1 + random.below(GRID_BITS.0));
-                // Rounded up: no step begins behind the last.
+                // Rounded up, so that the number of steps does not exceed the maximum.
                 let steps = 1 + random.below(1 << GRID_BITS.1) as i64;
                 let step_ms = (window.1 - window.0) / steps + 1;
                 let step_ms = (random.below(2) == 0).then_some(step_ms);
@@ -205,7 +205,7 @@ impl DrawnQuestion {
     }
 }
 
-/// Draw objects and regions as queries of the present do.
+/// Draws objects and regions in the same way as queries of the present.
 pub struct Choosers {
     /// Of get queries.
     pub objects: Chooser,

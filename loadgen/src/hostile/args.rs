@@ -36,7 +36,7 @@ pub enum Attack {
     HeldMessages,
     /// 8 Report streams that declare 64 MiB and send 100 bytes.
     DeclaredMessages,
-    /// 500 calls of ReportOnce on 8 connections whose messages of 4 MiB lack their last bytes.
+    /// 504 calls of ReportOnce on 8 connections whose messages of 4 MiB lack their last bytes.
     WaitingReports,
     /// 2,000 Report streams on 8 connections that send nothing.
     OpenStreams,
@@ -92,7 +92,7 @@ pub struct HostileArgs {
     pub json: Option<PathBuf>,
 }
 
-/// Flags of the process of an attack.
+/// Flags of the process that performs an attack.
 #[derive(Clone, Debug, Args)]
 pub struct AttackArgs {
     /// Server to attack.

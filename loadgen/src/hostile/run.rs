@@ -20,8 +20,8 @@ use crate::measure::write_json;
 use crate::plan::RunPlan;
 use crate::run::{run, run_with_start};
 
-/// Places all objects; one query follows, because a run without updates has at least one. The clock
-/// of the fleet is bounded as that of other fleets, so that rows ahead do not move it.
+/// Places all objects; one query follows, because a run without updates sends at least one. The
+/// lead of the fleet's clock is bounded, so that rows ahead do not move it.
 const LOAD_FLAGS: &str = "--workload world --encoding block --preload --update-query 0:1 \
      --queries 1 --event-clock-lead-ms 1000";
 /// 20 reports of 50 rows a second, and one range query of a small rectangle every 50 ms, whether or

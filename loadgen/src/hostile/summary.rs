@@ -65,7 +65,7 @@ pub struct ServerMib {
 }
 
 impl AttackRow {
-    /// Takes the results of the client, which had to send `queries_due` queries at least.
+    /// Stores the results of the client, which was to send at least `queries_due` queries.
     pub fn set_client(&mut self, summary: Summary, queries_due: u64) {
         let queries_sent = summary.queries + summary.failed_queries;
         self.unsent = summary.behind_rows + queries_due.saturating_sub(queries_sent);

@@ -27,7 +27,7 @@ struct State {
 }
 
 impl Allowance {
-    /// Nothing earned, nothing spent.
+    /// An allowance without earned or spent queries.
     #[must_use]
     pub fn new(ratio: UpdateQuery, backlog_max: u64) -> Self {
         Self { ratio, backlog_max, state: watch::Sender::new(State::default()) }
@@ -49,7 +49,7 @@ impl Allowance {
         let _ = state.wait_for(caught_up).await;
     }
 
-    /// Waits until queries are due and takes at most `most` of them; 0 after the last.
+    /// Waits until queries are earned; spends and returns at most `most` of them, 0 after the last.
     pub async fn take(&self, most: u64) -> u64 {
         let mut state = self.state.subscribe();
         let due = |state: &State| self.ratio.queries_due(state.rows).saturating_sub(state.taken);

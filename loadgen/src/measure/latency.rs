@@ -35,7 +35,7 @@ impl fmt::Display for Percentiles {
 }
 
 impl Latency {
-    /// Counts one latency for `count` units that shared a message.
+    /// Records `latency` once for each of the `count` units of a message.
     pub fn record(&mut self, latency: Duration, count: u64) {
         let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.0.saturating_record_n(us.clamp(1, LATENCY_US_MAX), count);

@@ -40,7 +40,7 @@ impl Pace {
     }
 }
 
-/// Longer than any run.
+/// Delay that stands for never.
 const FAR: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ pub struct Summary {
     pub answer_rows: u64,
     /// Acks and removals whose counts were compared with the oracle.
     pub verified_acks: u64,
-    /// Answers chosen to be compared at epochs whose changes cannot be separated.
+    /// Answers selected for comparison whose epoch's changes are unknown.
     pub unverifiable_queries: u64,
     /// The results of questions about the past.
     #[serde(flatten)]

@@ -17,7 +17,7 @@ use crate::verify::Answered;
 /// The answers of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct QueryTally {
-    /// Latency of each query: that of its message, from the intended send time.
+    /// Latency of each query, measured for its message from the intended send time.
     pub latency: Latency,
     /// The same from the actual send time.
     pub latency_sent: Latency,

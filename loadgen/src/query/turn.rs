@@ -84,7 +84,7 @@ impl Turn {
         }
     }
 
-    /// Queries missing to the minimum number.
+    /// Number of queries that are still required to reach the minimum.
     fn left(&self, most: u64) -> Option<u64> {
         Some(self.least.saturating_sub(self.sent).min(most)).filter(|left| *left > 0)
     }

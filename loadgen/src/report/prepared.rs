@@ -38,7 +38,8 @@ struct PreparedBlock {
     block_bytes: usize,
     rows: u32,
     base_time_ms: i64,
-    /// Contains times that no server accepts; not shifted, because shifted times could be valid.
+    /// The block contains times that a server refuses. It is not shifted, because shifted times
+    /// could be valid.
     is_fixed: bool,
     columns: Option<Arc<FixColumns>>,
 }

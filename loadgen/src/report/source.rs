@@ -1,8 +1,8 @@
 //! The fixes and removals of a connection.
 //!
 //! A workload's stream with late, duplicate and bad rows, shifted in time for a reused fleet,
-//! optionally without attributes. A batch ends before an object that its removals include reports
-//! again, and where a block cannot span the times.
+//! optionally without attributes. A batch ends before the next report of an object that it removes,
+//! and where the time range exceeds that of a block.
 
 use std::collections::HashSet;
 

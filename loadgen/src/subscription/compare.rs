@@ -22,7 +22,7 @@ pub struct Found {
 /// Queries regions in one message; their number is limited by the queries of a message.
 ///
 /// # Errors
-/// [`LoadError::Call`], [`LoadError::Protocol`] for answers that do not fit.
+/// [`LoadError::Call`]; [`LoadError::Protocol`] if a query fails or the number of answers is wrong.
 pub async fn query_regions(
     client: Client,
     fleet: String,

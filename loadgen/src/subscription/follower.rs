@@ -48,7 +48,7 @@ impl Follower {
         self.regions.entry(region).or_default();
     }
 
-    /// Expects no message of a region after its removal.
+    /// Records that the removal of a region was requested.
     pub fn remove(&mut self, region: u64) {
         self.regions.remove(&region);
         self.ended.insert(region, None);

@@ -61,7 +61,7 @@ impl Sequence {
         last >= next || late > 0
     }
 
-    /// Resumes at the server's `next`; the numbers between are lost.
+    /// Continues at the server's `next`; counts the numbers in between as lost.
     pub fn skip_to(&mut self, next: u64, counts: &mut Counts) {
         let missing = if next > self.next { next - self.next } else { 1 };
         counts.lose(missing, || format!("the server resumes at {next} after {}", self.next - 1));

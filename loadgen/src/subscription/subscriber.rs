@@ -384,7 +384,7 @@ impl Subscriber {
 
     fn count(&mut self, message: &SubscribeResponse) {
         let Some(Kind::Events(batch)) = &message.kind else { return };
-        // A silent session reads its events late on purpose.
+        // A silent session reads late by design, so its latencies are not recorded.
         if self.started().is_none() || self.with.is_silent {
             return;
         }

@@ -121,7 +121,7 @@ impl Ledger {
     }
 
     /// Records a message of queries; call before it is sent. Returns the minimum epoch of its
-    /// answers and, if `with_token` is set, the token that makes the server guarantee it.
+    /// answers and, with `with_token`, the token that enforces it; otherwise an empty token.
     #[must_use]
     pub fn query_sent(&self, connection: u32, with_token: bool) -> (u64, Bytes) {
         let mut inner = self.inner();

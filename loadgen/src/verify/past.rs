@@ -1,8 +1,8 @@
-//! The past of a fleet as its acknowledged changes give it: the oracle of the history's answers.
+//! The past of a fleet, built from its acknowledged changes: the oracle for answers of the history.
 //!
 //! It keeps every change with its epoch and answers as of any of them, by the rules of
-//! `service/history/HISTORY.md`, section 1. The caller adds accepted rows only. Beyond a number of
-//! changes it refuses more: it never forgets a part of the past.
+//! `service/history/HISTORY.md`, section 1. The caller adds accepted rows only. At its maximum
+//! number of changes it returns an error: it never drops a part of the past.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,11 +20,11 @@ pub struct PastFull {
 /// Every change of a fleet since the run began.
 #[derive(Clone, Debug)]
 pub struct Past {
-    /// By object, time and epoch; of equal ones the last to arrive.
+    /// By (object, time, epoch); of fixes with the same key, the last to arrive.
     fixes: BTreeMap<(u64, i64, u64), Arrived>,
-    /// Their keys by time.
+    /// The keys of `fixes`, ordered by time.
     by_time: BTreeSet<(i64, u64, u64)>,
-    /// In the order of arrival, by object; without one, clears.
+    /// Removals by object, in order of arrival; the key `None` holds clears.
     removals: BTreeMap<Option<u64>, Vec<Removal>>,
     changes: usize,
     ttl_ms: Option<i64>,
@@ -89,7 +89,7 @@ impl Past {
         Ok(())
     }
 
-    /// Adds an accepted row of an epoch; of one epoch in the order of arrival.
+    /// Adds an accepted row of an epoch. Rows of the same epoch must be added in order of arrival.
     ///
     /// # Errors
     /// [`PastFull`] if the past has `changes_max` changes.
@@ -227,7 +227,7 @@ mod tests {
         let mut past = Past::new(Some(30), 10);
         past.fix(1, row(7, 100, 1)).unwrap();
         past.remove(2, Some(7), 110).unwrap();
-        // Older than the clock of the removal: it arrived later, so it returns.
+        // Older than the clock of the removal, but arrived after it: the object exists again.
         past.fix(3, row(7, 105, 2)).unwrap();
         past.fix(4, row(7, 120, 3)).unwrap();
         past.remove(5, None, 130).unwrap();

@@ -29,12 +29,12 @@ pub struct PastAnswered {
 pub enum PastAnswer {
     /// Objects, or fixes.
     Rows(Box<QueryAnswer>),
-    /// Of a density.
+    /// The squares of a density.
     Squares(Vec<DensitySquare>),
 }
 
 impl PastAnswer {
-    /// Its rows or squares.
+    /// The number of rows or squares.
     #[must_use]
     pub fn rows(&self) -> usize {
         match self {

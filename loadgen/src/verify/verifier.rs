@@ -92,8 +92,8 @@ impl VerifierLink {
 
 impl Verifier {
     /// Starts the thread. `model` has the fleet's options, term, epoch and clock; the server
-    /// refuses event times after `time_max_ms`. `past` is that of a fleet without one, if questions
-    /// about it are asked.
+    /// refuses event times after `time_max_ms`. `past` is an empty past if answers of the history
+    /// are to be compared, otherwise `None`.
     ///
     /// # Errors
     /// The system cannot start a thread.
@@ -310,8 +310,8 @@ impl Work {
         output.map(|output| output.requests)
     }
 
-    /// Adds what the model accepted to the past. Beyond its limit the past is given up, which is
-    /// reported: later answers of the history cannot be compared.
+    /// Adds the accepted changes to the past. If the past exceeds its limit, it is dropped and a
+    /// problem is reported: later answers of the history are not compared.
     fn add_to_past(&mut self, epoch: u64, requests: &[Request], outcomes: &[RequestOutcome]) {
         let clock_ms = self.model.clock_ms();
         let added = self.past.as_mut().map(|past| past.add(epoch, requests, outcomes, clock_ms));

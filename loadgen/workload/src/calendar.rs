@@ -61,7 +61,7 @@ impl Calendar {
             heads: vec![NONE; buckets],
             chunks: Vec::with_capacity(objects as usize / CHUNK_EVENTS),
             free: NONE,
-            // The one before the start: events are added to lists until the first is taken.
+            // The bucket before the start: events go to lists until the first one is taken.
             bucket: start_ms.div_euclid(width_ms) - 1,
             open: Vec::new(),
             pending: 0,

@@ -73,8 +73,8 @@ impl Hub {
         (self.destinations[from as usize], self.destinations[to as usize])
     }
 
-    /// Number of reports of a ride: its duration over UI, rounded up or down at random so that the
-    /// mean is right, at least the departure.
+    /// Number of reports of a ride: its duration divided by UI, rounded up or down at random so
+    /// that the mean is exact; at least 1, the departure.
     fn reports(&self, ride: &Ride, random: &mut SplitMix64) -> u32 {
         ((ride.duration_ms() / self.interval_ms as f64 + unit(random)) as u32).max(1)
     }

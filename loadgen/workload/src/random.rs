@@ -50,7 +50,7 @@ pub(crate) fn object_stream(seed: u64, object: u64) -> SplitMix64 {
     SplitMix64::from_seed(key(seed, Domain::Objects, object).to_le_bytes())
 }
 
-/// 64 random bits as a double in `[0, 1)` with 53 bits.
+/// Converts 64 random bits to a double in `[0, 1)` with 53 random bits.
 pub(crate) fn unit_of(bits: u64) -> f64 {
     (bits >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }

@@ -1,8 +1,8 @@
 //! A seeded stream of circles for subscriptions: additions, moves and removals.
 //!
-//! Centres are those of the windows of a workload. Churn replaces regions at even intervals of
-//! event time; a following region moves to every position that one object reports. The changes
-//! do not depend on how time is divided over calls, and no region number is used twice.
+//! Centres are the centres of query windows of a workload. Churn replaces regions at even
+//! intervals of event time; a following region moves to every position that its object reports.
+//! The changes do not depend on how calls divide the time, and no region number is reused.
 
 use std::collections::HashMap;
 

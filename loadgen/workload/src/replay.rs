@@ -1,7 +1,8 @@
 //! The `replay:FILE` workload: the rows of a CSV file in its order and with its times.
 //!
-//! A caller that replays faster divides the waiting, not the times. A fan-out of k turns one fleet
-//! into k, shifted in space and time. Rows that cannot be read are counted and left out.
+//! To replay faster, a caller shortens the delays between rows; event times stay unchanged. A
+//! fan-out of k turns one fleet into k, shifted in space and time. Unreadable rows are counted and
+//! skipped.
 
 mod fan_out;
 mod sample;

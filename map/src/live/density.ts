@@ -13,11 +13,14 @@ export interface Square extends Bounds {
   count: number;
 }
 
-/** Side of a square, as a power of two of the world: 32 to 64 pixels wide. */
+/**
+ * Least width of a square, CSS pixels: 32 to 64, because its side is a power of two of the world.
+ * Larger if the view would have more than REGIONS_MAX squares.
+ */
 const PIXELS = 32;
-/** CountRegionsRequest takes so many regions. */
+/** Maximum number of regions of a CountRegionsRequest. */
 const REGIONS_MAX = 4_096;
-/** The window of the past whose fixes are counted. */
+/** Length of the window of the history whose fixes are counted, milliseconds. */
 const PAST_WINDOW_MS = 300_000;
 
 /** The squares of a view, in world coordinates. */
@@ -98,7 +101,7 @@ export function pastCell(space: Space, zoom: number): number {
   return Math.abs(space.fromWorldX(0.5 + side) - space.fromWorldX(0.5));
 }
 
-/** A square inside the space. Its east and north sides belong to the next ones. */
+/** Clips a square to the space. Its east and north sides belong to the neighbouring squares. */
 function inSpace(space: Space, world: Bounds): Bounds {
   const { bounds } = space;
   let [west, east] = [space.fromWorldX(world.west), space.fromWorldX(world.east)];

@@ -19,9 +19,9 @@ import { VIEW_REGION, type Zone, zoneSubscription } from "./zones";
 
 export type Drawing = "automatic" | "points" | "density";
 
-/** More objects than this are shown as density; those of a user who wants points. */
+/** Most objects that are shown as points, by the user's setting; more are shown as density. */
 const POINTS_MAX = { automatic: 150_000, points: 1_000_000, density: 0 };
-/** Points remain until there are so many more, so that the drawing does not alternate. */
+/** Points remain up to this multiple of the limit, so that the drawing does not alternate. */
 const POINTS_HYSTERESIS = 1.2;
 const DENSITY_MS = 2_000;
 /** A view counts as settled after this time. */
@@ -46,7 +46,7 @@ export interface FleetViewTarget {
 
 export class FleetView {
   readonly table = new ObjectTable();
-  /** Rises with every change of the table. */
+  /** Incremented with every change of the table. */
   revision = 0;
   private readonly session: Session;
   private readonly zones = new Map<number, Zone>();

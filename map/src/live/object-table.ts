@@ -8,7 +8,7 @@
 /** A move takes between these times, whatever the interval of reports. */
 const MOVE_MS_MIN = 50;
 const MOVE_MS_MAX = 5_000;
-/** An object that jumps farther than this share of the world does not glide there. */
+/** An object that moves farther than this share of the world jumps instead of gliding. */
 const GLIDE_MAX = 0.02;
 const EMPTY = -1;
 

@@ -1,4 +1,4 @@
-// The fleet at a moment of the past, and from there on.
+// The fleet at a time in the past, and its replay from that time.
 
 import { create } from "@bufbuild/protobuf";
 
@@ -50,7 +50,7 @@ export class Past {
     this.asked.abort();
   }
 
-  /** Asks again where the view has left what was asked for. */
+  /** Requests the state again if the view has left the requested region. */
   viewChanged(view: Bounds, zoom: number): void {
     if (this.isPlaying || followedBounds(view, this.followed) === this.followed) return;
     clearTimeout(this.timer);

@@ -11,7 +11,7 @@ import { RowColumns } from "../wire/row-columns";
 
 /** How much of the past a track shows. */
 export const TRACK_MS = 3_600_000;
-/** A longer track is thinned out by the server. */
+/** Maximum number of fixes of a track; the server thins out longer ones. */
 const TRACK_STEP = { $typeName: "google.protobuf.Duration", seconds: 1n, nanos: 0 } as const;
 const TRACK_POINTS_MAX = 20_000;
 const REFRESH_MS = 1_000;

@@ -13,10 +13,13 @@ import { CallError, Code } from "../wire/grpc-web";
 import type { RowColumns } from "../wire/row-columns";
 import { type SessionEvents, SessionReader } from "../wire/session-reader";
 
-/** Waits between attempts: doubled from the least to the most. */
+/** Delays between attempts: doubled from the least to the greatest. */
 const RETRY_MS_MIN = 500;
 const RETRY_MS_MAX = 10_000;
-/** The server sends something every second; without it the state is stale, later the stream dead. */
+/**
+ * The server sends a message every second. After these times without one the state is shown as
+ * stale, and the stream is aborted.
+ */
 const STALE_MS = 3_000;
 const DEAD_MS = 10_000;
 const RETENTION: Duration = { $typeName: "google.protobuf.Duration", seconds: 60n, nanos: 0 };
@@ -42,9 +45,9 @@ export interface SessionListener {
 export class Session {
   private readonly reader = new SessionReader();
   private readonly wanted = new Map<number, RegionSubscription>();
-  /** Regions as the session of the server has them. */
+  /** The regions of the server's session. */
   private readonly held = new Map<number, RegionSubscription>();
-  /** Regions whose events are wrong until their snapshot. */
+  /** Regions whose events are ignored until their next snapshot. */
   private readonly lagging = new Set<number>();
   private resumeToken: Uint8Array = new Uint8Array();
   private handle: Uint8Array | null = null;
@@ -87,7 +90,7 @@ export class Session {
     }
   }
 
-  /** Runs until `close`, or an error that no attempt can mend. */
+  /** Runs until `close`, or until an error that a retry cannot resolve. */
   async run(): Promise<void> {
     const watch = setInterval(() => this.watchSilence(), 1_000);
     let wait = RETRY_MS_MIN;
@@ -104,7 +107,7 @@ export class Session {
     clearInterval(watch);
   }
 
-  /** Reports an error. False if another attempt makes no sense. */
+  /** Reports an error. Returns false if a retry cannot succeed. */
   private report(error: CallError, retryMs: number): boolean {
     const { message } = error;
     switch (error.code) {
@@ -152,7 +155,7 @@ export class Session {
     }
   }
 
-  /** The next stream begins a session of its own. */
+  /** Forgets the session: the next stream opens a new one. */
   private forget(): void {
     this.resumeToken = new Uint8Array();
     this.handle = null;
@@ -191,7 +194,7 @@ export class Session {
     for (const [id, region] of sent) this.held.set(id, region);
   }
 
-  /** Brings the regions of the session to the wanted ones. */
+  /** Changes the regions of the server's session to the wanted ones. */
   private async modify(): Promise<void> {
     if (this.isModifying || this.handle === null) return;
     const change = this.difference();
@@ -244,7 +247,7 @@ export class Session {
     }
   }
 
-  /** Waits; for `retry` or `close` alone without a time. */
+  /** Waits for `waitMs`, or until `retry` or `close`; with null, only until one of these. */
   private sleep(waitMs: number | null): Promise<void> {
     return new Promise((resolve) => {
       const timer = waitMs === null ? undefined : setTimeout(resolve, waitMs);

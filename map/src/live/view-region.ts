@@ -10,7 +10,7 @@ import { type Bounds, type Space, wrapLongitude } from "./space";
 
 /** Space around the view, as a share of its width and height. */
 const MARGIN = 0.4;
-/** The region is renewed when its area is so many times that of a fresh one. */
+/** The region is replaced when its area exceeds this multiple of the area of a new one. */
 const AREA_RATIO_MAX = 5;
 
 /** The region to follow, in world coordinates: `current` as long as it fits. */

@@ -24,7 +24,7 @@ export const VIEW_REGION = 1;
 /** More zones than this are refused, so that the list stays legible. */
 export const ZONES_MAX = 64;
 
-/** All that begins or ends a membership, and passages between two reports. */
+/** Events that begin or end a membership, and crossings between two reports. */
 const EVENTS = [
   EventKind.ENTER,
   EventKind.CROSS,

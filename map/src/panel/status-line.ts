@@ -1,4 +1,4 @@
-// The line at the top: how the page stands with the server, and how many objects it shows.
+// The line at the top: the state of the connection, and the number of objects shown.
 
 import type { SessionState } from "../live/session";
 import { element } from "./elements";

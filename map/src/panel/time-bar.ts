@@ -3,7 +3,7 @@
 import { element, timeText } from "./elements";
 
 const STEPS = 1_000;
-/** A drag asks the server so often at most, milliseconds. */
+/** Least interval between two requests during a drag, milliseconds. */
 const ASK_MS = 150;
 
 export interface TimeBarTarget {

@@ -39,7 +39,7 @@ export async function loadCoastlines(url: URL): Promise<Coastlines> {
   };
 }
 
-/** Polygons of the sphere on the plane: no ring jumps from one side of the world to the other. */
+/** Unwraps polygons that cross the antimeridian: no ring jumps between the sides of the map. */
 function unrolled(land: GeoJSON.FeatureCollection): GeoJSON.FeatureCollection {
   const features = land.features.map((it): GeoJSON.Feature => {
     const { geometry } = it;

@@ -14,7 +14,7 @@ export class FrameTimes {
     this.lastMs = nowMs;
   }
 
-  /** Nothing moves: the time until the next frame is no frame time. */
+  /** Call when nothing moves: the time until the next frame is not counted. */
   pause(): void {
     this.lastMs = 0;
   }
@@ -35,7 +35,7 @@ export class FrameTimes {
     return Math.min(this.count, FRAMES);
   }
 
-  /** The time that so many of 100 frames do not exceed, milliseconds; NaN without frames. */
+  /** The given percentile of the frame times, milliseconds; NaN without frames. */
   percentile(percent: number): number {
     const sorted = this.times.slice(0, this.frames).sort();
     return sorted.length === 0 ? Number.NaN : sorted[Math.floor((sorted.length * percent) / 100)];

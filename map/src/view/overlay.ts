@@ -15,7 +15,7 @@ import type { Theme } from "./theme";
 
 /** From this zoom on points show their heading. */
 const HEADING_ZOOM = 12;
-/** So many pixels all points cover at most, so that many remain legible, and a frame short. */
+/** Maximum number of pixels that all points cover together: keeps them legible and frames short. */
 const POINT_PIXELS = 500_000;
 const SIZE_MIN = 1.5;
 
@@ -171,7 +171,7 @@ export class Overlay {
   }
 }
 
-/** Width of a point: what the zoom allows, and smaller the more points there are. */
+/** Width of a point: grows with the zoom, and shrinks with the number of points. */
 function pointSize(zoom: number, points: number): number {
   const byZoom = Math.max(3, Math.min(9, zoom * 0.55));
   return Math.max(SIZE_MIN, Math.min(byZoom, Math.sqrt(POINT_PIXELS / Math.max(1, points))));

@@ -113,7 +113,7 @@ export class PointsLayer extends Layer<PointsLayerProps> {
       modules: [pointsUniforms],
       topology: "point-list",
       isInstanced: false,
-      // deck.gl passes uniforms of modules that this shader does without.
+      // deck.gl passes uniforms of modules that this shader does not use.
       disableWarnings: true,
       bufferLayout: [{ name: "places", format: "float32x3" }],
       attributes: { places: this.state.buffer },

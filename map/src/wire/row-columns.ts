@@ -26,7 +26,7 @@ export class RowColumns {
   /** Degrees; NaN where unknown. */
   heading = new Float32Array(1024);
 
-  /** Rows that have their kind, and their fix. */
+  /** Number of rows with a kind, and of rows with a fix. */
   kinds = 0;
   fixes = 0;
 

@@ -73,7 +73,7 @@ export class SessionReader {
     return token;
   }
 
-  /** The parts that SnapshotChunk and EventBatch, and the clock that Progress too, have. */
+  /** Fields that SnapshotChunk and EventBatch share; Progress has the same clock field. */
   private readParts(
     reader: WireReader,
     readPart: (reader: WireReader) => void,
@@ -119,7 +119,7 @@ export class SessionReader {
   }
 }
 
-/** The clock of an EventBatch, which the reader stands at. */
+/** Reads the clock of the EventBatch at the reader's position. */
 function clockOf(reader: WireReader): number {
   const at = reader.at;
   const batch = reader.inner();

@@ -164,7 +164,7 @@ fn plan(args: &PlanArgs) -> Result<(), CliError> {
     Ok(out.flush()?)
 }
 
-/// The codec of a command, and where it runs.
+/// Returns the codec and its name for the summary: the GPU with `is_device`, otherwise the CPU.
 fn table_codec(is_device: bool) -> Result<(Box<dyn TableCodec>, &'static str), CliError> {
     if is_device {
         return Ok((device::device_table_codec()?, "the GPU"));
@@ -191,7 +191,7 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A line on standard error if it is a terminal.
+/// Creates a progress bar on standard error; hidden unless that is a terminal.
 fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
     let form =
@@ -216,7 +216,7 @@ fn show(bar: &ProgressBar, event: ProgressEvent) {
 }
 
 impl From<TableError> for CliError {
-    /// Adds the flag that helps, where there is one.
+    /// Adds a hint with the flag that avoids the error, if there is one.
     fn from(error: TableError) -> Self {
         let input =
             |file: &Path, reason: String| Self::Input { file: file.display().to_string(), reason };

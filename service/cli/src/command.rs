@@ -1,5 +1,5 @@
-//! The tree of commands that clap parses, with the exit codes in its help. The flags of a command
-//! are in the file of its name; those of `get`, `range` and `nearest` in `query`.
+//! The commands of the command line, and the exit codes in its help. The flags of a command are in
+//! the file of the same name; those of `get`, `range` and `nearest` are in `query`.
 
 use clap::{Parser, Subcommand};
 

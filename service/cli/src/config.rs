@@ -76,7 +76,7 @@ impl ServeConfig {
         let history = history_keep(&settings)?;
         let default_ttl_ms = settings.ttl.map(millis).filter(|ttl_ms| *ttl_ms > 0);
         let lead_ms = settings.event_clock_lead.map(millis);
-        // A replay passes a minute in far less; the times of its file are further apart.
+        // A replay is faster than real time, and successive times of its file are further apart.
         let lead_default_ms = replay.is_some().then(|| event_clock_lead_ms(60_000, default_ttl_ms));
         let tls = tls_options(&settings)?;
         let leader_link = leader_link(&settings, tls.as_ref())?;
@@ -113,7 +113,7 @@ impl ServeConfig {
             limits: merge_limits(limits, settings.limit)?,
         };
         if replay.is_some() && options.tls.is_some() {
-            // The replay is a client of its own server, under an address that certificates lack.
+            // The replay connects to its own server by an address that certificates do not contain.
             return Err(CliError::Usage("--replay cannot be combined with --tls-cert".to_owned()));
         }
         options.check().map_err(|error| CliError::Usage(error.to_string()))?;
@@ -178,7 +178,7 @@ impl ServeConfig {
     }
 }
 
-/// The kind of a fleet whose objects have names, or have none.
+/// Returns `Named` if objects have names, otherwise `Numeric`.
 pub(crate) fn named(has_names: bool) -> FleetKind {
     if has_names { FleetKind::Named } else { FleetKind::Numeric }
 }
@@ -215,7 +215,7 @@ fn read(file: &Path) -> Result<(Settings, toml::Table), CliError> {
     Ok((settings, limits))
 }
 
-/// Why a value is invalid, without the flag that the file does not have.
+/// Returns the reason why a value is invalid, without clap's mention of a flag.
 fn reason(error: &clap::Error) -> String {
     match error.source() {
         Some(source) => source.to_string(),
@@ -245,8 +245,8 @@ fn tls_options(settings: &Settings) -> Result<Option<TlsOptions>, CliError> {
     }
 }
 
-/// How this server identifies itself to its leader. Its own certificate serves where the leader
-/// requires one.
+/// Credentials of this server for its leader. If the leader requires a client certificate, the
+/// server presents its own.
 fn leader_link(settings: &Settings, tls: Option<&TlsOptions>) -> Result<LeaderLink, CliError> {
     let replication_secret = settings.replication_secret.as_deref().map(replication_secret);
     Ok(LeaderLink {
@@ -272,7 +272,8 @@ pub(crate) fn replication_secret(file: &Path) -> Result<Secret, CliError> {
     Ok(secret)
 }
 
-/// What the settings say about the history.
+/// Returns the history options. Fails if `--history` has no `--data`, or another history setting
+/// has no `--history`.
 fn history_keep(settings: &Settings) -> Result<Option<HistoryKeep>, CliError> {
     let (age, bytes_max) = (settings.history_retention, settings.history_bytes);
     let memories = [settings.history_memory, settings.gpu_history_memory];
@@ -289,7 +290,7 @@ fn history_keep(settings: &Settings) -> Result<Option<HistoryKeep>, CliError> {
     }
 }
 
-/// The limits of the file with those of `--limit` on top.
+/// Merges the limits of the file with those of `--limit`, which take precedence.
 fn merge_limits(
     mut table: toml::Table,
     pairs: Vec<(String, i64)>,

@@ -1,5 +1,5 @@
-//! Flags that client commands share, each also an environment variable: server, timeout, token, TLS
-//! and fleet.
+//! Flags that client commands share, each with an environment variable: server, timeout, token,
+//! TLS and fleet.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -97,7 +97,7 @@ impl ConnectionArgs {
         self.connect_with(None).await
     }
 
-    /// Connects with a replication secret or without.
+    /// Connects with an optional replication secret.
     ///
     /// # Errors
     /// As [`Self::connect`].

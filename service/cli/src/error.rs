@@ -66,7 +66,7 @@ pub enum CliError {
     /// This machine refused a thread, a socket or a signal handler.
     #[error("{what}: {source}")]
     Local {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
         /// The system's error.
         source: io::Error,
@@ -80,7 +80,7 @@ impl From<LogError> for CliError {
 }
 
 impl CliError {
-    /// For `map_err`: the system's error while `what` was tried.
+    /// For `map_err`: wraps the system's error of the operation `what`.
     pub(crate) fn local(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         |source| Self::Local { what: what.into(), source }
     }
@@ -107,7 +107,7 @@ impl CliError {
                 | LogError::Missing { .. }
                 | LogError::Behind { .. },
             )) => Exit::Damaged,
-            // A file or a folder that the list of fleets, or another file, says is there.
+            // A file or folder that the list of fleets, or another file, references is missing.
             Self::Serve(ServiceError::Log(LogError::Storage { source, .. }))
                 if source.kind() == io::ErrorKind::NotFound =>
             {
@@ -119,7 +119,7 @@ impl CliError {
         }
     }
 
-    /// What to do next, if that is known.
+    /// Returns a hint for the user, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         const VERSION: &str = "is this a Shoal server of the same version?";

@@ -17,13 +17,13 @@ use super::geoparquet::GeoParquetReader;
 
 /// Batches read ahead of the one being sent.
 const BATCHES_AHEAD: usize = 2;
-/// The first bytes of a Parquet file.
+/// Magic number at the start of a Parquet file.
 const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
 
 /// Rows of a file, in order.
 #[derive(Clone, Debug, Default)]
 pub struct RowBatch {
-    /// Readable rows.
+    /// Rows that could be read.
     pub fixes: Vec<v1::Fix>,
     /// Rows between them that could not be read.
     pub unreadable: u64,
@@ -59,7 +59,7 @@ impl RowFile {
         opened.map(|csv| Self::Csv(Box::new(csv))).map_err(|error| unusable(name, &error))
     }
 
-    /// Confirms that the positions are those of a fleet, as far as the file says.
+    /// Checks that the positions fit the kind of space of a fleet, if the file states theirs.
     ///
     /// # Errors
     /// As [`GeoParquetReader::check_space`].
@@ -82,8 +82,8 @@ impl RowFile {
     }
 }
 
-/// The file if it is Parquet. A file that cannot be opened is left to the reader of CSV, which says
-/// why; a pipe would lose its first bytes.
+/// Returns the file if it is Parquet. Returns `None` for a file that cannot be opened, so that the
+/// CSV reader reports the error, and for a pipe, which would lose its first bytes.
 fn parquet(path: &Path) -> Option<File> {
     let mut file = File::open(path)
         .ok()
@@ -113,7 +113,7 @@ pub fn csv_batches(mut csv: CsvReader, rows_max: usize) -> RowBatches {
     RowBatches::read(rows, rows_max)
 }
 
-/// As [`csv_batches`], of a file whose objects have names.
+/// As [`csv_batches`], for a file whose objects have names.
 #[must_use]
 fn named_csv_batches(mut csv: CsvReader, rows_max: usize) -> RowBatches {
     let wire = |(row, name): (CsvRow, String)| v1::Fix { object: 0, name, ..to_wire(&row) };
@@ -126,7 +126,7 @@ fn named_csv_batches(mut csv: CsvReader, rows_max: usize) -> RowBatches {
 #[derive(Debug)]
 pub struct RowBatches {
     batches: mpsc::Receiver<RowBatch>,
-    /// Absent once it has ended.
+    /// `None` once the thread has ended.
     thread: Option<JoinHandle<()>>,
 }
 

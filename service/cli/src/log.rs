@@ -1,8 +1,8 @@
 //! `shoal log`: shows, checks and repairs the logs in the data folder of a stopped server.
 //!
-//! Reading a log beside its writer would show damage where there is none: frames appear and
-//! segments are recycled meanwhile. So the commands take the lock of the folder, shared if they
-//! only read.
+//! Reading a log while a server writes it would report damage that does not exist, because frames
+//! are appended and segments recycled. So the commands lock the folder; read-only commands take a
+//! shared lock.
 
 mod args;
 mod check;

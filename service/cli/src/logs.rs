@@ -55,7 +55,7 @@ pub fn keep_below(bar: &ProgressBar) {
     let _ = BAR.set(bar.clone());
 }
 
-/// Draws a change of the bar. A change that is not drawn before the next is left out.
+/// Queues a change of the bar. A change that is replaced before it is drawn is skipped.
 pub fn draw(change: impl FnOnce() + Send + 'static) {
     if let Some(outputs) = OUTPUTS.get() {
         outputs.errors.draw(change);
@@ -78,7 +78,7 @@ pub fn note(text: &str) {
     }
 }
 
-/// Gives the last lines of the process a bounded time when it is dropped, after a panic as well.
+/// On drop, also after a panic, waits a bounded time until queued lines are written.
 #[derive(Debug)]
 #[must_use]
 pub struct LastLines;
@@ -140,7 +140,7 @@ pub fn install(format: LogFormat, filter: &str) -> Result<(), CliError> {
     };
     let refused = |error: TryInitError| CliError::Usage(format!("cannot start logging: {error}"));
     installed.map_err(refused)?;
-    // The default hook would wait for standard error.
+    // The default panic hook would block on standard error.
     panic::set_hook(Box::new({
         let errors = errors.clone();
         move |panic| errors.push(panic_line(format, panic).as_bytes())
@@ -172,7 +172,7 @@ fn above_the_bar<T>(write: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Lines about those that the log lacks.
+/// Notices about lines that were suppressed or dropped.
 fn notices(format: LogFormat, cause: NoticeCause, limit: &CallSiteLimit) -> String {
     let mut text = String::new();
     if cause.lost > 0 {

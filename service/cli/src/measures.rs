@@ -13,7 +13,7 @@ pub(super) struct Measure {
     pub(super) name: &'static str,
     /// Its value in a record.
     pub(super) of: fn(&v1::FixRecord) -> Option<f64>,
-    /// Sets it in a report. Rounding to `f32` loses less than storing does.
+    /// Sets it in a report. Rounding to `f32` is finer than the stored resolution.
     pub(super) set: fn(&mut v1::Fix, Option<f64>),
 }
 

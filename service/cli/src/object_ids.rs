@@ -33,7 +33,7 @@ impl ObjectList {
         ids.iter().map(number).collect::<Result<_, _>>().map(each_once).map(Self::Numbers)
     }
 
-    /// How many.
+    /// The number of objects.
     #[must_use]
     pub fn count(&self) -> usize {
         match self {
@@ -42,7 +42,7 @@ impl ObjectList {
         }
     }
 
-    /// As the fields `objects` and `names` of a request.
+    /// Returns the fields `objects` and `names` of a request; one of them is empty.
     #[must_use]
     pub fn into_fields(self) -> (Vec<u64>, Vec<String>) {
         match self {

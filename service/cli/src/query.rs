@@ -145,7 +145,7 @@ pub struct QueryArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Which part of the answer, in which form.
+/// The part of the answer to return, and its form.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {

@@ -1,6 +1,6 @@
 //! `shoal report`: sends positions, from a CSV or GeoParquet file or one from flags.
 //!
-//! Ends with a summary; refused rows make exit code 3.
+//! Ends with a summary. The exit code is 3 if rows were refused.
 
 use std::io::Write as _;
 use std::time::Instant;
@@ -142,7 +142,7 @@ pub async fn run(client: &Client, args: &SendArgs, source: RowSource) -> Result<
     write_summary(args, &summary)
 }
 
-/// Sends everything and waits for the acknowledgements; `see` gets the rows before.
+/// Sends all rows and waits for the acknowledgements. Calls `see` with each batch before sending.
 ///
 /// # Errors
 /// Those of the server.
@@ -221,7 +221,7 @@ fn payloads(
     Ok(blocks.into_iter().map(|(rows, block)| (rows, Payload::Block(block))).collect())
 }
 
-/// A line on standard error while it is a terminal, nothing otherwise.
+/// Creates a progress bar on standard error; hidden unless that is a terminal.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     let form = "{spinner} {human_pos} rows acknowledged, {msg}, {per_sec}, {elapsed}";

@@ -21,7 +21,7 @@ pub struct ReportSummary {
     unreadable_shown: Vec<String>,
     totals: AckTotals,
     elapsed: Duration,
-    /// Of an import: rows that the history does not keep.
+    /// For an import: the number of rows that the history does not keep.
     not_kept: Option<u64>,
 }
 
@@ -218,7 +218,7 @@ fn reason_and_detail(failed: &v1::FailedMessage) -> (String, String) {
     error.map_or_else(Default::default, |error| (error.reason_name, error.message))
 }
 
-/// A reason for people and scripts: `outside_space`.
+/// The name of a reason in lower case, such as `outside_space`.
 fn reason_name(reason: i32) -> String {
     match v1::RefusalReason::try_from(reason) {
         Ok(reason) => {

@@ -302,7 +302,7 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
     }
 }
 
-/// Binds an address if there is one, and logs under this name where it listens.
+/// Binds an address, if given, and logs the bound address under `name`.
 async fn bind_optional(
     name: &str,
     address: Option<SocketAddr>,
@@ -320,7 +320,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
     bound.map_err(CliError::local(format!("cannot listen on {address}")))
 }
 
-/// Completes at the first Ctrl-C or SIGTERM; the second ends the process at once.
+/// Completes at the first Ctrl-C or SIGTERM; a second signal ends the process at once.
 fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static, CliError> {
     use tokio::signal::unix::{SignalKind, signal};
     let catch = |kind| signal(kind).map_err(CliError::local("catching signals"));

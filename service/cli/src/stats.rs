@@ -46,7 +46,7 @@ impl Rates {
     fn between(before: &v1::Fleet, after: &v1::Fleet, elapsed: Duration) -> Self {
         let seconds = elapsed.as_secs_f64().max(1e-9);
         let rate = |of: fn(&v1::Fleet) -> u64| {
-            // A fleet that was dropped and created again counts from zero.
+            // The counters of a fleet that was deleted and created again start at zero.
             of(after).saturating_sub(of(before)) as f64 / seconds
         };
         Self {

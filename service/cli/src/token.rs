@@ -86,7 +86,7 @@ pub fn run(args: &TokenArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The moment after a span, which a date of TOML can state.
+/// Returns the time `span` from now; fails after the year 9999, which TOML cannot represent.
 fn expiry(span: Duration) -> Result<SystemTime, CliError> {
     let moment = SystemTime::now().checked_add(span);
     let moment = moment.filter(|moment| *moment < UNIX_EPOCH + YEAR_10000);
@@ -109,7 +109,7 @@ fn add(path: &Path, entries: &str) -> Result<(), CliError> {
     replace(path, &text).map_err(|error| invalid(error.to_string()))
 }
 
-/// Replaces a file, or makes one that only its owner can read.
+/// Replaces a file atomically, or creates one that only its owner can read.
 pub(super) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let mode = fs::metadata(path).map_or(0o600, |of| of.permissions().mode());

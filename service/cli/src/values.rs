@@ -1,7 +1,7 @@
 //! Parses coordinates, intervals, amounts and time spans of the command line.
 //!
-//! A parser rejects numbers that are not finite and names the form that it wants. The server
-//! decides whether a position lies in the space of a fleet.
+//! A parser rejects numbers that are not finite, and its error states the expected form. The server
+//! checks whether a position lies in the space of a fleet.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn number(text: &str) -> Result<f64, String> {
 /// `WEST,SOUTH,EAST,NORTH`; `WEST` above `EAST` crosses the antimeridian.
 ///
 /// # Errors
-/// Names the form if `text` has another.
+/// The expected form, if `text` does not have it.
 pub fn rectangle(text: &str) -> Result<v1::Rectangle, String> {
     let [west, south, east, north] = numbers(text, "WEST,SOUTH,EAST,NORTH")?;
     Ok(v1::Rectangle { west, south, east, north })

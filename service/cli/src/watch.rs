@@ -161,7 +161,7 @@ pub async fn run(
     }
     let lines = EventLines::new(args.format, is_geographic);
     let mut subscription = client.subscribe(request).await?;
-    // Before the first line: whoever reads it may interrupt at once.
+    // Installed before the first line: its reader may send an interrupt at once.
     let caught = signal(SignalKind::interrupt());
     let mut interrupted = caught.map_err(CliError::local("catching Ctrl-C"))?;
     let ended = tokio::select! {
@@ -266,7 +266,7 @@ fn add(
     Ok(())
 }
 
-/// A kind for people and scripts: `region_changed`.
+/// The name of a kind in lower case, such as `region_changed`.
 fn name(kind: v1::EventKind) -> String {
     match kind {
         v1::EventKind::Unspecified => "unknown".to_owned(),

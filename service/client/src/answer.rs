@@ -28,7 +28,7 @@ pub struct AnswerRow {
 }
 
 impl AnswerRow {
-    /// What clients call the object: its name, else its number.
+    /// Returns the name of the object, or its number if it has no name.
     #[must_use]
     pub fn label(&self) -> Cow<'_, str> {
         match &self.name {
@@ -161,7 +161,7 @@ impl<H: 'static> AnswerStream<H> {
         Ok(Self { header, first: Some(first), chunks, client: client.clone() })
     }
 
-    /// Where and when the answer holds.
+    /// Fleet, term, epoch and clock of the answer.
     #[must_use]
     pub fn header(&self) -> &H {
         &self.header

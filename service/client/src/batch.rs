@@ -10,7 +10,7 @@ use crate::error::{Error, ServerError};
 /// The answers to one `BatchRequest`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BatchAnswer {
-    /// Where and when all answers hold; absent if the message failed.
+    /// Fleet, term, epoch and clock of all answers; absent if the message failed.
     pub header: Option<v1::AnswerHeader>,
     /// One answer per query, in order. A query that failed has [`QueryAnswer::error`].
     pub answers: Vec<QueryAnswer>,
@@ -27,8 +27,8 @@ pub struct BatchReader {
 }
 
 impl BatchReader {
-    /// For a new stream. Without `keeps_rows` the lists of rows are dropped as they arrive, and
-    /// only totals and errors remain.
+    /// Creates a reader for a new stream. Without `keeps_rows` rows are discarded on arrival; only
+    /// totals and errors remain.
     #[must_use]
     pub fn new(keeps_rows: bool) -> Self {
         Self { message: 1, current: BatchAnswer::default(), keeps_rows }
@@ -45,7 +45,7 @@ impl BatchReader {
         self.current != BatchAnswer::default()
     }
 
-    /// Takes the next response; gives the answers to a message with its last one.
+    /// Reads the next response; returns the answers to a message with its last response.
     ///
     /// # Errors
     /// [`Error::Protocol`] for an answer out of order, one without header, or lists of unequal

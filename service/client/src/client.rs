@@ -1,6 +1,6 @@
-//! A connection to a server, and the calls that a single response answers.
+//! A connection to a server, and the calls with a single response.
 //!
-//! The connection is made eagerly, so that an absent server shows at once. Each call carries the
+//! `connect` establishes the connection, so it fails if no server answers. Each call has the
 //! timeout as its gRPC deadline.
 
 use std::error::Error as _;
@@ -23,7 +23,7 @@ use crate::secret::Secret;
 use crate::tls::ClientTls;
 use crate::transport::Transport;
 
-/// The most objects of one request to remove.
+/// Maximum number of objects in one `Remove` request.
 const REMOVE_OBJECTS_MAX: usize = 65_536;
 
 /// Settings of a connection.
@@ -32,8 +32,8 @@ pub struct ConnectOptions {
     /// The longest time to connect, to wait for a response, or for the next sign of progress of a
     /// stream.
     pub timeout: Duration,
-    /// HTTP/2 flow-control window of one stream, in bytes: what the server may send ahead of the
-    /// reader. `None` leaves the protocol's 65,535.
+    /// HTTP/2 flow-control window of one stream, in bytes: the maximum of unread data. `None` keeps
+    /// the protocol's default of 65,535.
     pub stream_window_bytes: Option<u32>,
     /// HTTP/2 flow-control window of all streams together, in bytes.
     pub connection_window_bytes: Option<u32>,
@@ -126,7 +126,7 @@ impl Client {
         &self.options
     }
 
-    /// The gRPC channel, for calls with a codec of one's own.
+    /// The gRPC channel, for calls with a custom codec.
     #[must_use]
     pub fn channel(&self) -> Transport {
         self.transport.clone()
@@ -346,8 +346,8 @@ impl Client {
     }
 }
 
-/// Whether tonic's own timer, here or at the server, has ended a call. A connection that breaks
-/// cancels calls as well; then the status has that error as its source.
+/// True if a timer of tonic, at the client or at the server, ended the call. A broken connection
+/// also cancels calls; the status then has the connection error as its source.
 fn is_timeout(status: &Status) -> bool {
     let is_timer = |error| innermost(error).is::<TimeoutExpired>();
     status.code() == Code::Cancelled && status.source().is_none_or(is_timer)

@@ -85,7 +85,7 @@ impl From<Status> for Error {
 
 /// An error of a server: a gRPC status with its `google.rpc` details.
 ///
-/// The same type stands for the status of a call and for a status inside a message.
+/// Represents both the status of a call and a status inside a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerError {
     /// The status code.

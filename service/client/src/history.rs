@@ -23,9 +23,9 @@ pub struct DensityCounts {
 pub struct DensitySquare {
     /// First time of the step, Unix milliseconds.
     pub time_ms: i64,
-    /// The least x is this number of sides.
+    /// Least x of the square divided by `cell`.
     pub column: i32,
-    /// The least y is this number of sides.
+    /// Least y of the square divided by `cell`.
     pub row: i32,
     /// Its fixes.
     pub fixes: u64,
@@ -106,8 +106,8 @@ impl Client {
         Ok(DensityCounts { header, cell, squares })
     }
 
-    /// Erases objects, at most 65,536. No answer has them when this returns; the files are
-    /// rewritten in the background, until `history.erasing_count` of the fleet is 0.
+    /// Erases objects, at most 65,536. After it returns, no answer contains them. The files are
+    /// rewritten in the background; `history.erasing_count` of the fleet is then 0.
     ///
     /// # Errors
     /// Those of `HistoryService.Erase`.

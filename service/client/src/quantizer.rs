@@ -1,12 +1,12 @@
 //! Rounds fixes to the integers that a fleet stores, as the server does.
 //!
-//! Blocks hold these integers. A value that cannot be stored becomes one that the server refuses,
-//! with the same reason and no other row.
+//! Blocks hold these integers. A value that cannot be stored is encoded as a value that the server
+//! refuses for the same reason; other rows are not affected.
 
 use shoal_codec::{FixRow, MEASURES, SpaceKind, SpaceTag};
 use shoal_proto::v1::{self, space::Kind};
 
-/// The quantum of a planar space that names none, in metres.
+/// Default quantum of a planar space, in metres.
 const PLANAR_QUANTUM_M: f64 = 0.01;
 /// Longitude 180 in quanta of 1e-7 degree; stored as -180.
 const HALF_TURN: i32 = 1_800_000_000;
@@ -23,8 +23,8 @@ const OUTSIDE_X: i32 = i32::MIN + 1;
 pub struct Quantizer {
     kind: SpaceKind,
     quantum: f64,
-    /// Quanta of a degree or metre if that is a whole number, else 0: multiplying by it rounds a
-    /// decimal fraction as it was meant, dividing by the quantum does not.
+    /// Quanta per degree or metre if that is a whole number, else 0. Multiplying a decimal fraction
+    /// by it rounds to the nearest quantum; dividing by the inexact quantum may not.
     per_unit: f64,
     /// Least and greatest stored x and y.
     x: (i32, i32),
@@ -60,7 +60,7 @@ impl Quantizer {
         SpaceTag { kind: self.kind, origin_x: 0.0, origin_y: 0.0, quantum: self.quantum }
     }
 
-    /// The row that the server stores of `fix`, or refuses.
+    /// Returns the row that the server stores for `fix`, or a row that it refuses.
     #[inline]
     #[must_use]
     pub fn row(&self, fix: &v1::Fix) -> FixRow {
@@ -123,7 +123,7 @@ mod tests {
         (Quantizer::new(Some(&v1::Space { kind })), space)
     }
 
-    /// What a block has in place of a position that the engine refuses.
+    /// Coordinates that encode a refused position in a block.
     fn marked(refusal: Refusal) -> (i32, i32) {
         (if refusal == Refusal::NotFinite { NOT_FINITE_X } else { OUTSIDE_X }, 0)
     }

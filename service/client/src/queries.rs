@@ -8,11 +8,11 @@ use crate::batch::{BatchAnswer, BatchReader};
 use crate::client::Client;
 use crate::error::Error;
 
-/// Names or numbers of a request.
+/// Maximum number of names, or of object numbers, in one request.
 const NAMES_MAX: usize = 65_536;
 
 impl Client {
-    /// Those of the given objects that exist.
+    /// Returns the given objects that exist.
     ///
     /// # Errors
     /// Those of `QueryService.Get`.

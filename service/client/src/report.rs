@@ -28,7 +28,7 @@ pub enum Payload {
     Block(Bytes),
 }
 
-/// A level by its name: `applied` or `logged`.
+/// Parses a durability: `applied` or `logged`.
 ///
 /// # Errors
 /// Any other text.
@@ -51,11 +51,12 @@ pub struct ReportOptions {
     pub producer: Option<String>,
     /// The number of the first message: 1 for a new producer.
     pub first_batch_seq: u64,
-    /// The most messages without an acknowledgement, 1 to 256; they are held for sending again.
+    /// Maximum number of unacknowledged messages, clamped to 1 to 256. They are kept in memory so
+    /// that they can be sent again. Has no effect without `producer`.
     pub in_flight_max: usize,
     /// How long to try to connect again after a broken connection.
     pub retry_for: Duration,
-    /// What acknowledgements stand for; `Unspecified` for the default of the fleet.
+    /// Durability of acknowledgements; `Unspecified` selects the default of the fleet.
     pub durability: v1::Durability,
 }
 
@@ -89,13 +90,14 @@ impl ReportOptions {
 
 /// A stream of reports to one fleet. Messages are pipelined; a task reads acknowledgements.
 ///
-/// A stream that is dropped sends what it was given in the background;
-/// [`ReportStream::finish`] waits.
+/// When a stream is dropped, its queued messages are sent in the background;
+/// [`ReportStream::finish`] waits for them.
 ///
 /// Numbered messages (see [`ReportOptions::producer`]) survive broken connections: the stream
 /// connects again and sends every unacknowledged message with its number. A numbered message that
-/// fails by its own fault (a wrong block, too many rows) is listed in [`AckTotals::failed`], and
-/// an empty message takes its number, so that later numbers are accepted.
+/// the server rejects because of its content (a wrong block, too many rows) is listed in
+/// [`AckTotals::failed`], and an empty message takes its number, so that later numbers are
+/// accepted.
 ///
 /// The stream ends with an error if the server no longer knows the producer
 /// (`PRODUCER_UNKNOWN`: the server was restarted, so acknowledged messages may be lost too) or the
@@ -105,12 +107,12 @@ impl ReportOptions {
 pub struct ReportStream {
     messages: mpsc::Sender<Payload>,
     totals: watch::Receiver<AckTotals>,
-    /// Absent once its error was returned.
+    /// `None` after its error was returned.
     worker: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl Client {
-    /// Opens a stream of reports. An error shows with a later message or at the end.
+    /// Opens a stream of reports. A connection error is returned by a later `send` or by `finish`.
     #[must_use]
     pub fn report(&self, options: ReportOptions) -> ReportStream {
         let (messages, input) = mpsc::channel(QUEUE_MESSAGES);
@@ -138,8 +140,8 @@ impl ReportStream {
     /// Sends one message; waits while the server is behind.
     ///
     /// # Errors
-    /// What ended the stream, or [`Error::Timeout`] if nothing progresses for the client's
-    /// timeout.
+    /// The error that ended the stream; [`Error::Timeout`] if no message is sent and none is
+    /// acknowledged for the client's timeout.
     pub async fn send(&mut self, payload: Payload) -> Result<(), Error> {
         if self.messages.send(payload).await.is_ok() {
             return Ok(());

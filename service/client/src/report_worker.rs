@@ -17,11 +17,12 @@ use crate::error::{Error, ServerError};
 use crate::report::{Payload, ReportOptions};
 use crate::totals::AckTotals;
 
-/// One acknowledgement lists as many failed messages: with no more in flight, none is left out.
+/// Number of failed messages that one acknowledgement can list. With at most this many messages
+/// in flight, every failed message is listed.
 const IN_FLIGHT_MAX: usize = 256;
 /// Messages between the task and the connection.
 const QUEUE_MESSAGES: usize = 2;
-/// Between two attempts to connect.
+/// Delay between two attempts to connect.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A message of the caller, or an empty one that takes the number of a message that failed.
@@ -44,15 +45,16 @@ pub(crate) struct Worker {
     is_input_closed: bool,
     /// Sent on this connection and not acknowledged, in order.
     in_flight: VecDeque<Message>,
-    /// Sent before, and to be sent again before anything new; sorted before each round.
+    /// Messages to send again, before any new message; sorted before each round.
     again: VecDeque<Message>,
-    /// Sent as soon as the connection takes it.
+    /// The message to send next.
     next: Option<Message>,
-    /// A message failed, and not all behind it are acknowledged.
+    /// True after a failed message until all messages in flight are acknowledged; nothing is sent
+    /// meanwhile.
     is_draining: bool,
     /// The first message of this round.
     round_first: u64,
-    /// The next acknowledgement of this connection begins here.
+    /// First message of the next acknowledgement on this connection.
     next_ack: u64,
 }
 
@@ -130,7 +132,7 @@ impl Worker {
         let reading = async move {
             let mut responses = service.report(ReceiverStream::new(queue)).await?.into_inner();
             while let Some(response) = responses.message().await? {
-                // Fails only after the connection was given up.
+                // Fails only after the receiver was dropped.
                 let _ = writer.send(response.ack.unwrap_or_default()).await;
             }
             Ok::<_, tonic::Status>(())
@@ -232,7 +234,7 @@ impl Worker {
             }
         }
         if sent_again > 0 {
-            // Only what failed by its own fault has failed: the rest is sent again.
+            // Messages replaced by an empty one have failed; the others are sent again.
             failures.retain(|failed| {
                 self.again.iter().any(|of| of.number == failed.message && of.is_filler)
             });
@@ -282,8 +284,8 @@ impl Worker {
     }
 }
 
-/// A place in the queue of the connection; waits for ever without one, for then the reader of
-/// acknowledgements reports how the connection ended.
+/// Reserves a place in the queue of the connection. Without an open queue it never completes; the
+/// reader of acknowledgements then reports why the connection ended.
 async fn reserve(
     requests: &Option<mpsc::Sender<v1::ReportRequest>>,
 ) -> mpsc::Permit<'_, v1::ReportRequest> {

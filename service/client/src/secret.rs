@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use http::HeaderValue;
 
-/// The longest token, in bytes: more than a header of the server takes with it.
+/// Maximum length of a token, in bytes.
 const SECRET_BYTES_MAX: usize = 8 << 10;
 
 /// See the file's head.

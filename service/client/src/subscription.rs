@@ -12,9 +12,10 @@ use tonic::Streaming;
 use crate::client::Client;
 use crate::error::{Error, ServerError};
 
-/// Between two attempts to resume.
+/// Delay between two attempts to resume.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
-/// The least silence after which a server is taken for gone: it sends a message every second.
+/// Minimum silence after which the connection counts as broken; a server sends a message every
+/// second.
 const SILENCE_MIN: Duration = Duration::from_secs(5);
 
 /// The stream of a session.
@@ -37,7 +38,7 @@ impl Client {
         request: v1::SubscribeRequest,
     ) -> Result<SubscriptionStream, Error> {
         let mut service = self.subscription_service();
-        // Without a deadline, which would end the stream.
+        // No deadline: it would end the stream.
         let stream = self.call(service.subscribe(request.clone())).await?;
         Ok(SubscriptionStream { client: self.clone(), request, session: Bytes::new(), stream })
     }
@@ -48,7 +49,7 @@ impl SubscriptionStream {
     /// `None` after the session was closed.
     ///
     /// # Errors
-    /// An error that resuming does not cure, or the last one after the client's timeout.
+    /// An error that is not transient, or the last error once the client's timeout has passed.
     pub async fn next(&mut self) -> Result<Option<v1::SubscribeResponse>, Error> {
         loop {
             match self.receive().await {
@@ -82,7 +83,8 @@ impl SubscriptionStream {
     /// timeout.
     ///
     /// # Errors
-    /// `error`, or the last one met; one that is not transient at once.
+    /// An error that is not transient is returned at once; otherwise the last error (first `error`)
+    /// once the timeout has passed.
     pub async fn resume(&mut self, mut error: Error) -> Result<(), Error> {
         let until = Instant::now() + self.client.options().timeout;
         while Instant::now() < until {
@@ -101,7 +103,7 @@ impl SubscriptionStream {
         Err(error)
     }
 
-    /// Resumes after the last message received, when it is passed in a new request.
+    /// The resume token of the last message received, for a new request.
     #[must_use]
     pub fn resume_token(&self) -> &[u8] {
         &self.request.resume_token

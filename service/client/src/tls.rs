@@ -1,6 +1,6 @@
 //! The TLS settings of a connection: whom to trust, and how to identify this client.
 //!
-//! Files are read when a connection is made, so that a reconnection uses those that replaced them.
+//! Files are read at each connection, so that a reconnection uses files that were replaced.
 
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use shoal_proto::v1;
 
-/// What became of the messages and rows of a stream, as far as acknowledged. Messages are numbered
-/// from 1 in the order in which they were given to the stream.
+/// Outcomes of the acknowledged messages and rows of a stream. Messages are numbered from 1 in the
+/// order in which they were passed to the stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AckTotals {
     /// Messages acknowledged.
@@ -32,10 +32,10 @@ pub struct AckTotals {
 }
 
 impl AckTotals {
-    /// Refused rows and failed messages that are listed; all are counted.
+    /// Maximum number of refused rows, and of failed messages, that are listed; all are counted.
     pub const LISTED_MAX: usize = 10;
 
-    /// Adds an acknowledgement whose numbers of messages are those of the stream.
+    /// Adds an acknowledgement of `messages` messages, which `ack` numbers as the stream does.
     pub(crate) fn add(&mut self, messages: u64, ack: v1::ReportAck) {
         self.messages += messages;
         add_counts(&mut self.rows, &ack.rows.unwrap_or_default());

@@ -13,7 +13,7 @@ use crate::secret::Secret;
 /// The header with the secret that servers and operators share.
 const REPLICATION_SECRET: HeaderName = HeaderName::from_static("shoal-replication-secret");
 
-/// What the generated clients send their calls through.
+/// gRPC service of the generated clients.
 #[derive(Clone, Debug)]
 pub struct Transport {
     channel: Channel,
@@ -22,7 +22,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Calls of a channel, with a token and a replication secret or without.
+    /// Wraps a channel; adds the token and the replication secret, if present, to each call.
     #[must_use]
     pub fn new(
         channel: Channel,

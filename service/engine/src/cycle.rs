@@ -25,8 +25,8 @@ pub struct CycleInput {
     pub system_ms: i64,
     /// Latest acceptable event time, Unix milliseconds; later rows are refused.
     pub time_max_ms: i64,
-    /// How far the rows may move an event clock in this cycle, Unix milliseconds; `None` for as far
-    /// as they are. The clock after a cycle is the least bound with which the cycle repeats.
+    /// Latest time to which the rows may move an event clock, Unix milliseconds; `None` is no
+    /// bound. Repeating a cycle with its resulting clock as the bound gives the same output.
     pub event_clock_max_ms: Option<i64>,
     /// Changes in order of arrival; at most [`crate::limits::CYCLE_REQUESTS_MAX`], with at most
     /// [`crate::limits::CYCLE_FIXES_MAX`] rows and removals together. Shared, so that a log can
@@ -34,11 +34,11 @@ pub struct CycleInput {
     pub requests: Arc<Vec<Request>>,
     /// Queries; at most [`crate::limits::CYCLE_QUERIES_MAX`].
     pub queries: Vec<Query>,
-    /// Work that the queries may do, in positions tested against a rectangle; `None` is no bound.
-    /// A backend may leave queries unanswered once it is used up, see [`CycleOutput::unfinished`].
+    /// Work limit of the queries, in positions tested against a rectangle; `None` is no limit. A
+    /// backend may leave queries unanswered beyond it, see [`CycleOutput::unfinished`].
     pub query_work_max: Option<u64>,
-    /// Ends of groups of queries, ascending: each may do an equal share of that work, and then what
-    /// others leave. All are of one group when this is empty.
+    /// End indices of the groups of queries, ascending. Each group has an equal share of
+    /// `query_work_max`; unused work goes to unfinished queries. Empty: one group.
     pub query_groups: Vec<u32>,
     /// Changes of the continuous queries, in order; at most
     /// [`crate::limits::SUBSCRIPTION_CHANGES_MAX`].
@@ -46,13 +46,13 @@ pub struct CycleInput {
 }
 
 impl CycleInput {
-    /// Whether the cycle may set the clock back.
+    /// True if a request of the cycle is a [`Request::Rewind`].
     #[must_use]
     pub fn rewinds(&self) -> bool {
         self.requests.iter().any(|request| matches!(request, Request::Rewind))
     }
 
-    /// The clock at which the cycle begins, by the one after the cycle before it.
+    /// The clock at the start of the cycle; `clock_ms` is the clock after the previous cycle.
     #[must_use]
     pub fn clock_before_ms(&self, clock_ms: i64) -> i64 {
         if self.rewinds() { clock_ms.min(self.system_ms) } else { clock_ms }
@@ -70,7 +70,7 @@ impl CycleInput {
     /// As [`CycleInput::check`], without the limits of each query.
     ///
     /// # Errors
-    /// As there.
+    /// As [`CycleInput::check`].
     pub fn check_requests(&self) -> Result<(), EngineError> {
         within("requests of a cycle", self.requests.len(), limits::CYCLE_REQUESTS_MAX)?;
         within("queries of a cycle", self.queries.len(), limits::CYCLE_QUERIES_MAX)?;
@@ -143,8 +143,8 @@ fn within(what: &'static str, value: usize, limit: usize) -> Result<(), EngineEr
 /// One change; applied whole in one epoch.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Rows in quanta, as columns of equal length. Rows that cannot be converted to quanta are not
-    /// among them: the caller numbers the refused rows.
+    /// Rows in quanta, as columns of equal length. The caller leaves out rows that cannot be
+    /// converted to quanta, and numbers these refused rows itself.
     Fixes(FixColumns),
     /// An encoded block whose checksums and space were checked on receipt; the backend decodes it.
     Block(Block),
@@ -153,8 +153,8 @@ pub enum Request {
     Remove(Vec<u64>),
     /// Removes every object; epoch and clock are unchanged.
     Clear,
-    /// The cycle begins at [`CycleInput::system_ms`] if the clock is ahead of that. Continuous
-    /// queries with memberships that depend on the clock begin anew.
+    /// Sets the clock back to [`CycleInput::system_ms`] if it is ahead of that, before all other
+    /// steps of the cycle. Sets continuous queries that depend on the clock again.
     Rewind,
 }
 
@@ -176,7 +176,7 @@ impl Request {
 pub struct RequestOutcome {
     /// Rows that became their object's record.
     pub applied: u64,
-    /// Rows that would have, but were older than the TTL at the clock after the cycle.
+    /// Winning rows not applied because they exceed the TTL at the clock after the cycle.
     pub expired: u64,
     /// Winning rows that equal the record at the start of the cycle: no change.
     pub duplicate: u64,
@@ -186,14 +186,14 @@ pub struct RequestOutcome {
     pub late: u64,
     /// Refused rows, ascending by row; all others are in exactly one of the counts above.
     pub refused: Vec<(u32, Refusal)>,
-    /// Of those others, the rows that are later than the event clock after the cycle. None with a
-    /// system clock.
+    /// Rows not refused that are later than the event clock after the cycle; also counted above. 0
+    /// with a system clock.
     pub ahead: u64,
     /// Removals: objects that existed at the removal's arrival. `Clear`: objects at its arrival.
     pub removed: u64,
     /// Removals: ids that did not exist.
     pub missing: u64,
-    /// The block failed while decoding: no row of it was applied, no other field counts.
+    /// The block failed to decode: none of its rows was applied; all other fields are 0 or empty.
     pub block_error: Option<BlockError>,
 }
 
@@ -214,19 +214,19 @@ pub struct CycleOutput {
     pub answer_epoch: u64,
     /// The clock at `answer_epoch`.
     pub answer_clock_ms: i64,
-    /// One per query, in order; none when `unanswered` says why.
+    /// One per query, in order; empty if `unanswered` is set.
     pub answers: AnswerSet,
-    /// Why the queries have no answers although the cycle's changes are applied: the answers, or
-    /// the tables that they are found in, do not fit the engine's memory.
+    /// The error if the queries have no answers although the changes are applied: the answers, or
+    /// the tables that the queries need, do not fit the engine's memory.
     pub unanswered: Option<EngineError>,
-    /// Queries without an answer because [`CycleInput::query_work_max`] was used up, by their place
-    /// in the input, ascending. What stands in `answers` for them is empty.
+    /// Indices of the queries left unanswered because [`CycleInput::query_work_max`] was used up,
+    /// ascending. Their entries in `answers` are empty.
     pub unfinished: Vec<u32>,
-    /// The work of each query, also of those unfinished, in positions tested against a rectangle;
-    /// empty where work has no bound.
+    /// The work of each query, unfinished ones included, in positions tested against a rectangle;
+    /// empty without a work limit.
     pub query_work: Vec<u64>,
-    /// The queries as they were submitted. The caller can reuse their memory, and no engine has to
-    /// free it while cycles run.
+    /// The queries as submitted, returned so that the caller can reuse or free their memory outside
+    /// the cycle.
     pub queries: Vec<Query>,
     /// The events of the continuous queries, at `epoch` on every backend.
     pub events: EventSet,
@@ -236,7 +236,7 @@ pub struct CycleOutput {
     pub objects: u64,
 }
 
-/// The state that an export shows.
+/// Identifies the state that an export returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportHeader {
     /// The term of the engine.
@@ -308,7 +308,7 @@ impl Snapshot {
     /// As [`Snapshot::check`], without the rows.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Snapshot::check`].
     pub fn check_size(&self, options: &EngineOptions, epoch: u64) -> Result<(), EngineError> {
         if epoch != 0 {
             let why = format!("the engine has run {epoch} cycles, it must have run none");
@@ -321,10 +321,10 @@ impl Snapshot {
         Err(EngineError::Limit { what: "objects of a snapshot", value, limit })
     }
 
-    /// As [`Snapshot::check`], for the rows of one batch, each by itself.
+    /// As [`Snapshot::check`], for the rows of one batch; does not detect repeated objects.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Snapshot::check`].
     ///
     /// # Panics
     /// If there is no batch of this number.

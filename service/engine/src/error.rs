@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::limits::CYCLES_IN_FLIGHT_MAX;
 
-/// An engine call that could not be carried out; the state is as before the call.
+/// The error of a failed engine call. The state is unchanged, except after `Device`.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -27,7 +27,7 @@ pub enum EngineError {
     /// Too many cycles are in flight: wait for one first.
     #[error("{0} cycles are in flight, the limit is {CYCLES_IN_FLIGHT_MAX}")]
     TooManyInFlight(usize),
-    /// A snapshot that this backend cannot take: not empty, other space, unequal columns.
+    /// The import is refused: cycles have run, or the snapshot is invalid.
     #[error("snapshot refused: {0}")]
     Snapshot(String),
     /// A cycle does not fit the memory that the engine may take.
@@ -38,7 +38,7 @@ pub enum EngineError {
     OutOfMemory {
         /// The budget that is exhausted, in words.
         budget: &'static str,
-        /// Bytes of it.
+        /// Size of the budget in bytes.
         budget_bytes: u64,
         /// Bytes needed beyond those in use.
         needed_bytes: u64,
@@ -88,13 +88,13 @@ impl GeometryError {
         &self.field
     }
 
-    /// The same problem; the field is named by its old name.
+    /// The same problem with a new field name, which `name` computes from the old one.
     pub(crate) fn renamed(self, name: impl FnOnce(&str) -> String) -> Self {
         Self { field: name(&self.field), problem: self.problem }
     }
 }
 
-/// A number for display: digits, or an exponent where there would be many.
+/// A number for display, in exponent notation where digits would be too many.
 pub(crate) fn number(value: f64) -> String {
     let is_short = value == 0.0 || (1e-9..1e15).contains(&value.abs());
     if is_short { value.to_string() } else { format!("{value:e}") }

@@ -57,7 +57,7 @@ struct Part {
 /// members. [`EventSet::heads`] reads none of them.
 #[derive(Clone, Default)]
 pub struct EventSet {
-    /// Each with the part that it points into.
+    /// Each head with the index of the part that it points into.
     heads: Vec<(EventHead, u32)>,
     parts: Arc<Vec<Part>>,
 }
@@ -74,7 +74,7 @@ impl EventSet {
         Self::of_shared(heads, Arc::new(objects), Arc::new(kinds), Arc::new(fixes))
     }
 
-    /// The regions of several sets, which must have none in common.
+    /// Merges several sets, which must have no region in common.
     #[must_use]
     pub fn joined(sets: Vec<Self>) -> Self {
         let (mut heads, mut parts) = (Vec::new(), Vec::new());
@@ -302,8 +302,8 @@ impl EventWriter {
         self.heads.push(EventHead { region, is_lagged: true, ..EventHead::default() });
     }
 
-    /// Adds a region, whether it is a snapshot and whether it has records, with its events as
-    /// equally long columns.
+    /// Adds a region with its events as columns of equal length. The flags say whether it is a
+    /// snapshot and whether it has records.
     pub fn columns(
         &mut self,
         (region, is_snapshot, with_fixes): (RegionId, bool, bool),

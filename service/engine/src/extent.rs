@@ -5,11 +5,11 @@
 
 use crate::space::{QuantaRect, Space};
 
-/// The share of positions that may lie beyond each side of the extent: one in this many.
+/// One in this many positions may lie beyond each side of the extent.
 const OUTLIERS: usize = 256;
 
-/// The box of some positions without their outliers, a little widened; the whole space without
-/// positions. `xs` and `ys` are equally long and come back in another order.
+/// The box of some positions without outliers, slightly widened; the whole space if there are no
+/// positions. `xs` and `ys` have equal length; both are sorted in place.
 #[must_use]
 pub fn extent(space: &Space, xs: &mut [i32], ys: &mut [i32]) -> QuantaRect {
     let bounds = space.bounds();
@@ -31,8 +31,8 @@ fn core(values: &mut [i32], min: i32, max: i32) -> (i32, i32) {
     (clamp(low - margin), clamp(high + margin))
 }
 
-/// Height and width of an extent in quanta, the width shortened on the sphere as it is on the
-/// ground at the middle latitude: what cells that are about square need.
+/// Height and width of an extent in quanta, for cells that are about square. In geographic space
+/// the width is multiplied by the cosine of the middle latitude.
 #[must_use]
 pub fn height_and_width(space: &Space, extent: &QuantaRect) -> (f64, f64) {
     let mut width = f64::from(extent.x_max.abs_diff(extent.x_min)) + 1.0;

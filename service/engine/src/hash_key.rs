@@ -1,8 +1,8 @@
 //! The secret key of an engine's hash tables.
 //!
-//! Clients choose the ids of objects, and on a device the cells of regions; without the key they
-//! cannot choose ones that collide. The key is part of no answer, log or message, and no result
-//! depends on it.
+//! Clients choose the ids of objects, and on a device the cells of regions; without knowing the key
+//! they cannot choose values that collide. No answer, log or message contains the key, and no
+//! result depends on it.
 
 /// The key: 128 secret random bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -11,10 +11,10 @@ pub struct HashKey {
 }
 
 impl HashKey {
-    /// A key for tests and measurements, which repeat.
+    /// A fixed key for reproducible tests and measurements.
     pub const FIXED: Self = Self::new([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908]);
 
-    /// The key of these random words.
+    /// A key from two random words.
     #[must_use]
     pub const fn new(words: [u64; 2]) -> Self {
         Self { words }
@@ -69,7 +69,7 @@ fn round(state: &mut [u64; 4]) {
     *state = [v0, v1, v2, v3];
 }
 
-/// Shows no key.
+/// Does not print the key.
 impl std::fmt::Debug for HashKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HashKey").finish_non_exhaustive()

@@ -103,9 +103,9 @@ constants! { CONSTANTS:
     INDEX_LEAF_BYTES: u32 = 128;
     /// Children of an inner node of an index.
     INDEX_FAN_OUT: u32 = 8;
-    /// Levels of the inner nodes of an index at most.
+    /// Maximum number of levels of inner nodes of an index.
     INDEX_LEVELS: u32 = 10;
-    /// No place of an index: there is no such key.
+    /// In place of an index position: the key does not exist.
     INDEX_NO_PLACE: u32 = u32::MAX;
     /// No slot: the object is unknown, or the row has no effect.
     NO_SLOT: u32 = u32::MAX;
@@ -133,9 +133,9 @@ constants! { CONSTANTS:
     REQUEST_CLEAR: u32 = 3;
     /// The offset of an absent column.
     NO_COLUMN: u64 = u64::MAX;
-    /// Flag of a candidate: its object existed at the start of the cycle.
+    /// Flag of an `AdmissionRequest`: its object existed at the start of the cycle.
     ADMISSION_EXISTED: u32 = 1;
-    /// Flag of a candidate: it is a removal, else a row.
+    /// Flag of an `AdmissionRequest`: it is a removal, else a row.
     ADMISSION_REMOVAL: u32 = 2;
     /// Columns of a request that are in grouped order, as bits.
     GROUPED_X: u32 = 1;
@@ -151,20 +151,20 @@ constants! { CONSTANTS:
     SHAPE_POLYGON: u32 = 3;
     /// The same, where points stored at longitude -180 are tested at 180 too.
     SHAPE_POLYGON_180: u32 = 4;
-    /// Height of the mark between the edges of two polygons of one shape; no edge is so high.
+    /// Height of the mark between the edges of two polygons of one shape; every edge is lower.
     PART_END_HEIGHT: u32 = u32::MAX;
     /// Flag of a part: the query requests only the number of objects.
     PART_COUNT: u32 = 1 << 31;
     /// Matches of one item, a row of cells, that are stored between counting and writing.
     ITEM_MATCHES: u32 = 16;
-    /// Matches of one query at most that a warp sorts while it finds them.
+    /// Maximum number of matches of one query that a warp sorts while it finds them.
     WARP_QUERY_MATCHES: u32 = 32;
     /// Matches that a block sorts in its shared memory.
     SORT_TILE: u32 = 4096;
     /// Conditions of a filter that hold, as bits.
     FILTER_STATE: u32 = 1;
     FILTER_AGE: u32 = 2;
-    /// See `Filter`; of a query only.
+    /// Flag of the condition `object_after`, which only queries have.
     FILTER_OBJECT: u32 = 4;
     /// Bit of the first measure; others follow in the order of their table.
     FILTER_MEASURE: u32 = 8;
@@ -188,7 +188,7 @@ constants! { CONSTANTS:
     REFERENCE_WHOLE: u32 = 1;
     /// Flag of a reference: in a whole cell, objects that remain in it cause no events.
     REFERENCE_QUIET: u32 = 2;
-    /// One in so many blocks of threads counts the references that it visits.
+    /// One thread block in this many counts the references that it visits.
     SAMPLED_BLOCKS: u32 = 16;
     /// Lowest bit of an event's kind in its key; below it is the region's number.
     EVENT_KIND_SHIFT: u32 = 28;
@@ -225,8 +225,8 @@ records! { RECORDS:
     DictionarySlot {
         /// The slot from the index; `NO_SLOT` when no row has an effect.
         slot: u32,
-        /// Rows of lesser time offsets are late. Without a slot: why rows are refused, 0 when all
-        /// are late.
+        /// Rows with a smaller time offset are late. Without a slot: the reason for which the rows
+        /// are refused, or 0 if all are late.
         least: u32,
     }
 
@@ -254,11 +254,11 @@ records! { RECORDS:
         /// Least event time of any object, milliseconds since the origin; the greatest value
         /// without objects or TTL.
         time_min: u64,
-        /// Objects gained, as a wrapping sum.
+        /// Change of the number of objects, modulo 2^64.
         objects: u64,
         expired: u64,
         refused: u32,
-        /// Slots in the list of those that moved.
+        /// Length of the list of moved slots.
         moves: u32,
         /// Slots in use.
         slots: u32,
@@ -296,7 +296,7 @@ records! { RECORDS:
         /// The TTL, or `TTL_NONE_MS`.
         ttl_ms: i64,
         time_max_ms: i64,
-        /// How far rows may move an event clock.
+        /// Latest time to which rows may move an event clock.
         event_clock_max_ms: i64,
         x_min: i32,
         y_min: i32,
@@ -329,11 +329,11 @@ records! { RECORDS:
 
     /// The lengths of a cycle's answers.
     Lengths {
-        /// Matches of the longest.
+        /// Matches of the longest answer.
         longest: u64,
         /// Queries with more matches than a warp sorts, but not more than a block does.
         long_queries: u32,
-        /// Queries with more.
+        /// Queries with more matches than a block sorts.
         longer_queries: u32,
     }
 

@@ -6,7 +6,7 @@
 use super::RecordLayout;
 
 constants! { CODEC_CONSTANTS:
-    /// Slots of the steps of a tree at most: a tree has four levels.
+    /// Maximum number of slots of the steps of a tree, which has four levels.
     CODEC_SLOTS: u32 = 3;
     /// Steps of a column in shared memory; few trees have more.
     CODEC_STEPS: u32 = 12;
@@ -50,7 +50,7 @@ constants! { CODEC_CONSTANTS:
     /// Rows and threads of a block where a cluster of blocks sorts a segment.
     CODEC_ORDER_ROWS: u32 = 8192;
     CODEC_ORDER_THREADS: u32 = 512;
-    /// Bits of codes at most that are sorted with a counter per code.
+    /// Maximum number of bits of codes that are sorted with a counter per code.
     CODEC_COUNTED_BITS: u32 = 13;
     /// Shared memory of such a block.
     CODEC_ORDER_BYTES: u32 = 91_488;
@@ -100,7 +100,8 @@ records! { CODEC_RECORDS:
 
     /// One column to decode; places are bytes from the start of the output.
     CodecColumn {
-        /// Of keyed columns in grouped order. `NO_COLUMN` when values are only checked.
+        /// Place of the values, in grouped order for keyed columns; `NO_COLUMN` if values are only
+        /// checked.
         output: u64,
         /// Heads of the grouped order, as `CodecKeys` has them, `NO_COLUMN` for columns in order
         /// of rows.
@@ -154,7 +155,7 @@ records! { CODEC_RECORDS:
 
     /// A key column to order rows by; places are bytes from the start of the output.
     CodecKeys {
-        /// From the start of the input if not decoded.
+        /// Place of the keys; from the start of the input if they are not decoded.
         keys: u64,
         /// By position: the row within its segment, and of codes the code above 16 bits. Clusters
         /// use it only to exchange data between their blocks.
@@ -179,7 +180,7 @@ records! { CODEC_RECORDS:
         is_decoded: u32,
         /// Bits of codes; 0 for wide keys, whose bits the device finds.
         bits: u32,
-        /// At most.
+        /// Maximum number of passes.
         passes: u32,
         /// Its first segment among all.
         first_segment: u32,
@@ -189,7 +190,7 @@ records! { CODEC_RECORDS:
     /// A keyed column whose values are scattered to their rows; places are bytes from the start of
     /// the output.
     CodecScatter {
-        /// In grouped order.
+        /// Place of the values in grouped order.
         grouped: u64,
         /// See `CodecKeys`.
         places: u64,
@@ -197,7 +198,7 @@ records! { CODEC_RECORDS:
         /// Its first piece among all, as many rows as a block takes.
         first_piece: u32,
         rows: u32,
-        /// Of a value.
+        /// Bytes of a value.
         bytes: u32,
         reserved: u32,
     }
@@ -220,8 +221,8 @@ records! { CODEC_RECORDS:
         request: u32,
     }
 
-    /// What the rows of a tile have, or what rows must have; both ends included. Times count from
-    /// the start of the run's partition, milliseconds.
+    /// Ranges of the values in a tile, or ranges that rows must match; both ends included. Times
+    /// are milliseconds since the start of the run's partition.
     RunZone {
         time_min: u32,
         time_max: u32,
@@ -245,7 +246,7 @@ records! { CODEC_RECORDS:
         /// Place of its values, bytes from the start of the output.
         values: u64,
         rows: u32,
-        /// Of a value: 16 or 32; 0 if every row has the value `base`.
+        /// Bits of a value: 16 or 32; 0 if every row has the value `base`.
         bits: u32,
         /// Is added to each value.
         base: u32,

@@ -1,7 +1,7 @@
 //! The reference implementation of [`Backend`]: a map and a scan.
 //!
-//! It follows the contract clause by clause, and every backend and the load generator are measured
-//! by it. It shares types, regions and the row validator with the backends, none of their
+//! It follows the contract clause by clause; every backend and the load generator are compared
+//! with it. It shares types, regions and the row validator with the backends, none of their
 //! algorithms. Its one index orders records by time, so that expiry does not scan all of them.
 
 mod answer;
@@ -127,7 +127,7 @@ impl Arrivals<'_> {
         None
     }
 
-    /// Ends an object's life; whether it existed.
+    /// Ends an object's life; returns true if it existed.
     fn remove(&mut self, object: u64, reason: EventKind) -> bool {
         let record = || ModifiedObject::new(self.records.get(&object).copied());
         let object = self.modified.entry(object).or_insert_with(record);
@@ -282,7 +282,7 @@ impl Model {
         }
     }
 
-    /// Removes the records that are too old; how many there were.
+    /// Removes the records that exceed the TTL; returns their number.
     fn expire(&mut self, modified: &mut BTreeMap<u64, ModifiedObject>) -> u64 {
         let mut expired = 0;
         while let Some(&(time_ms, id)) = self.by_time.first()

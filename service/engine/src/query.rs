@@ -19,25 +19,24 @@ pub struct Query {
     /// A filter of objects by their record; `None` passes all. Boxed, because few queries have one
     /// and a cycle may have millions of queries. See [`Filter::boxed`].
     pub filter: Option<Box<Filter>>,
-    /// What to return of each object.
+    /// The columns to return for each object.
     pub projection: Projection,
-    /// The rows to return of those that were found; `None` returns all. The total is counted
-    /// regardless.
+    /// Limit on the matching rows to return; `None` returns all. The total counts every match.
     pub limit: Option<RowLimit>,
 }
 
 /// A limit on the rows of an answer; has no effect with [`Projection::Count`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowLimit {
-    /// The first so many in the order of the answer.
+    /// The first rows, up to this number, in the order of the answer.
     First(u64),
-    /// All rows if there are at most so many, else none: a larger answer is counted, and its rows
-    /// are not computed. For a caller that reserves the memory of an answer by its total.
+    /// All rows if their number is at most the limit, else only the total. For a caller that
+    /// reserves the memory of an answer by its total.
     AllOrNone(u64),
 }
 
 impl RowLimit {
-    /// Number of rows to return of those that were found.
+    /// Number of rows to return when `found` match.
     #[inline]
     #[must_use]
     pub fn returned(self, found: u64) -> u64 {
@@ -65,13 +64,14 @@ impl Query {
         self.filter.as_ref().is_none_or(|filter| filter.passes(row, clock_ms))
     }
 
-    /// Number of rows to return of those that were found, whatever the projection.
+    /// Number of rows to return when `found` match, ignoring the projection.
     #[must_use]
     pub fn returned(&self, found: usize) -> usize {
         self.limit.map_or(found, |limit| limit.returned(found as u64) as usize)
     }
 
-    /// The greatest number of matches with which the answer has rows: 0 for a count.
+    /// Largest number of matches for which the answer has rows: 0 for a count, the limit of
+    /// [`RowLimit::AllOrNone`], else `usize::MAX`.
     #[inline]
     #[must_use]
     pub fn matches_max(&self) -> usize {
@@ -128,7 +128,7 @@ macro_rules! filter {
             pub age_max_ms: Option<i64>,
             $(
                 #[doc = concat!("Closed range of `Column::", stringify!($column), "`; of a")]
-                /// circular measure, from > to passes through its least value.
+                /// circular measure, a range with from > to wraps around.
                 pub $field: Option<($type, $type)>,
             )+
             /// Only objects above this id, to continue a listing that a limit truncated. Not
@@ -160,7 +160,7 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// The form of a [`Query`]: `None` for a filter that passes every record.
+    /// The filter as [`Query::filter`] holds it: `None` if it passes every record.
     #[must_use]
     pub fn boxed(self) -> Option<Box<Self>> {
         (!self.is_empty()).then(|| Box::new(self))
@@ -184,7 +184,7 @@ pub enum Projection {
 pub struct Answer<'a> {
     /// Objects that match, whether returned or not; nearest: at most `k`.
     pub total: u64,
-    /// True when `limit` dropped rows, some or all; never with [`Projection::Count`].
+    /// True when `limit` dropped at least one row; false with [`Projection::Count`].
     pub truncated: bool,
     /// Ids, ascending; nearest: by (rank, object). Empty for `Count`.
     pub objects: &'a [u64],
@@ -229,13 +229,13 @@ pub type SharedWords = Arc<dyn AsRef<[u64]> + Send + Sync>;
 /// Shared records that their producer may reuse, or compute when they are first read.
 pub type SharedFixes = Arc<dyn AsRef<[FixRow]> + Send + Sync>;
 
-/// One answer whose rows are ordered when they are first read: sorting millions takes longer than a
-/// cycle may.
+/// One answer whose rows are sorted on first read, because sorting millions of rows takes longer
+/// than a cycle may.
 #[derive(Clone)]
 pub struct DeferredAnswer {
     total: u64,
     truncated: bool,
-    /// Numbers of ids and of records to return.
+    /// Number of ids and number of records to return.
     returned: (usize, usize),
     objects: SharedWords,
     fixes: SharedFixes,
@@ -253,7 +253,7 @@ impl DeferredAnswer {
         Self { total, truncated: (returned.0 as u64) < total, returned, objects, fixes }
     }
 
-    /// A total alone.
+    /// An answer that has only a total and is not truncated.
     #[must_use]
     pub fn count(total: u64) -> Self {
         let none = Self::new(total, (0, 0), Arc::new(Vec::new()), Arc::new(Vec::new()));
@@ -282,7 +282,7 @@ impl fmt::Debug for DeferredAnswer {
 #[derive(Clone, Default)]
 pub struct AnswerSet {
     store: Store,
-    /// Take the place of those in the store, by query.
+    /// Answers that replace those in the store, ascending by query.
     deferred: Vec<(u32, DeferredAnswer)>,
 }
 
@@ -290,8 +290,8 @@ pub struct AnswerSet {
 enum Store {
     /// Pages, and per query: page, head.
     Pages(Vec<AnswerPage>, Vec<(u32, u32)>),
-    /// Concatenated ids of all queries: where each query's begin and the end, the ids, the limits
-    /// of the queries (empty: none).
+    /// Bounds of each query's ids, the concatenated ids, and the limit of each query (empty: no
+    /// limits).
     Ids(SharedWords, SharedWords, Vec<Option<RowLimit>>),
 }
 
@@ -314,21 +314,20 @@ impl AnswerSet {
         Self { store: Store::Pages(pages, places), deferred: Vec::new() }
     }
 
-    /// With these answers, by query ascending, in place of those in the pages.
+    /// Replaces answers in the pages with these, which ascend by query.
     #[must_use]
     pub fn with_deferred(self, deferred: Vec<(u32, DeferredAnswer)>) -> Self {
         Self { deferred, ..self }
     }
 
-    /// Whether some of these answers are computed when they are first read.
+    /// True if some answers are sorted on first read.
     #[must_use]
     pub fn is_deferred(&self, queries: std::ops::Range<usize>) -> bool {
         self.deferred.iter().any(|(query, _)| queries.contains(&(*query as usize)))
     }
 
-    /// A set of answers that are ids alone. `bounds` has one more word than there are queries:
-    /// where in `objects` each query's ids begin, and the end. `limits` is empty or has the limit
-    /// of each query.
+    /// A set of answers that have only ids. `bounds` holds the start of each query's ids in
+    /// `objects`, then the end of the last. `limits` is empty or has the limit of each query.
     #[must_use]
     pub fn of_ids(
         bounds: SharedWords,

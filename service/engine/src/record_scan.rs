@@ -1,7 +1,7 @@
-//! Answers queries by reading every record once, beside the cycles of an engine.
+//! Answers queries by reading every record of an export once, outside the cycles of an engine.
 //!
-//! An export shows the state of one epoch while cycles go on. A scan of its rows answers queries
-//! that would keep a cycle, and all that wait for it, too long. Regions are found through an index
+//! An export returns the state of one epoch while cycles run. A scan of its rows answers queries
+//! that would delay a cycle too long. Regions are found through an index
 //! of their cells, so that records in a cell that lies wholly inside are not tested one by one.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::region::{Circle, Cover};
 use crate::space::{QuantaRect, Space};
 use crate::stage::region_index::RegionIndex;
 
-/// Rows beyond those to keep that are collected before the list is cut again.
+/// Least number of rows collected beyond the limit before the list is truncated.
 const SPARE_ROWS: usize = 64;
 
 /// Rows whose positions are compared with a box at once.
@@ -49,8 +49,8 @@ struct NearestScan {
     ranker: Ranker,
     k: u64,
     rank_max: u64,
-    /// Has every point that may still be among the first: most rows are outside, and testing that
-    /// takes a fraction of the time of a rank.
+    /// Contains every point that may still be among the nearest. Most rows are outside, and this
+    /// test is much cheaper than computing a rank.
     within: QuantaRect,
 }
 
@@ -60,7 +60,8 @@ impl NearestScan {
         Self { number, ranker, k: k.into(), rank_max, within }
     }
 
-    /// Leaves out what none of the rows found so far admits among the first.
+    /// Shrinks `within` to the rank of the last row that can still be returned; empties it when
+    /// only the total is needed and `k` rows are found.
     fn narrow(&mut self, space: &Space, found: &Found) {
         if found.counts_only() && found.total >= self.k {
             self.within = NOWHERE;
@@ -80,7 +81,7 @@ struct Found {
     ids: Vec<(u64, u64)>,
     /// In place of ids, if the query wants records.
     fixes: Vec<(u64, FixRow)>,
-    /// Whatever comes after this is not kept.
+    /// Rows after this (rank, id) are not kept.
     last: (u64, u64),
 }
 
@@ -90,12 +91,12 @@ enum Keep {
     All,
     /// The first by (rank, id).
     First(usize),
-    /// None once there are more.
+    /// All rows up to this number, none if there are more; 0 only counts.
     AllOrNone(usize),
 }
 
 impl RecordScan {
-    /// Before the scan of the state at an epoch with this clock.
+    /// Prepares a scan of the state at an epoch whose clock is `clock_ms`.
     #[must_use]
     pub fn new(space: &Space, queries: Vec<Query>, clock_ms: i64) -> Self {
         let mut regions = RegionIndex::new(space.bounds());
@@ -247,12 +248,12 @@ impl Found {
         Self { total: 0, keep, ids: Vec::new(), fixes: Vec::new(), last }
     }
 
-    /// Whether no row is kept any more.
+    /// True when rows are only counted.
     fn counts_only(&self) -> bool {
         matches!(self.keep, Keep::AllOrNone(0))
     }
 
-    /// Counts a row, and keeps it if the answer may have it.
+    /// Counts a row that passes the filter, and keeps it if the answer may contain it.
     fn add(&mut self, query: &Query, clock_ms: i64, rank: u64, batch: &FixColumns, row: usize) {
         let object = batch.object[row];
         if query.filter.is_some() && !query.passes(&batch.row(row), clock_ms) {
@@ -282,7 +283,7 @@ impl Found {
         }
     }
 
-    /// Keeps the first rows.
+    /// Sorts the rows and truncates them to the first `most`.
     fn cut_to(&mut self, most: usize) {
         self.sort();
         self.ids.truncate(most);

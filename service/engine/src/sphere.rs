@@ -111,11 +111,12 @@ pub fn chord_squared_of(radius_m: f64) -> Option<f64> {
     Some(4.0 * (s * s))
 }
 
-/// Great-circle metres of a squared chord: 2 R asin(sqrt(c) / 2). For people, never compared.
+/// Great-circle metres of a squared chord: 2 R asin(sqrt(c) / 2). For display only.
 ///
 /// Near the antipode the chord hardly changes with the distance, and a double has no more digits of
 /// it. The error is below 10 nm plus the smaller of 0.35 m and 0.12 m² / d, where d is the distance
-/// from the antipode (measured by `tests/distances.rs`): from 11 m on it is below one quantum.
+/// from the antipode (measured by `tests/geometry/distances.rs`): from 11 m on it is below one
+/// quantum.
 #[must_use]
 pub fn distance_m(chord_squared: f64) -> f64 {
     2.0 * EARTH_RADIUS_M * (chord_squared.sqrt() * 0.5).min(1.0).asin()

@@ -33,7 +33,7 @@ pub enum SubscriptionChange {
     /// Reports all members as [`EventKind::Present`], and no other event of this cycle. Has no
     /// effect for an unknown id.
     Snapshot(RegionId),
-    /// Ends it without events. Has no effect for an unknown id.
+    /// Removes the region without events. Has no effect for an unknown id.
     Remove(RegionId),
 }
 
@@ -72,8 +72,8 @@ impl SubscriptionChange {
 }
 
 impl Subscription {
-    /// Whether memberships or their events depend on the clock as well as on records: by dwell, a
-    /// filter of age, or a move interval where moves are wanted.
+    /// True if memberships or events depend on the clock: with a dwell, a filter of age, or a move
+    /// interval if moves are wanted.
     #[must_use]
     pub fn depends_on_clock(&self) -> bool {
         let has_interval = self.move_interval_ms > 0 && self.wanted.contains(EventKind::Move);

@@ -1,6 +1,6 @@
 //! Accepted fixes, removals and clears in the order of their arrival, until they become runs.
 //!
-//! It is sorted once, when it is sealed; memory is that of its rows.
+//! A batch is sorted when it is sealed. Its memory is proportional to its rows and removals.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,13 +18,13 @@ pub struct Batch {
     removals: Vec<Removal>,
     /// How many rows arrived before each removal.
     rows_before: Vec<usize>,
-    /// Removals that have their clock.
+    /// Number of removals whose cycle has ended; these have their clock.
     ended: usize,
     returns: Vec<Return>,
     is_arranged: bool,
 }
 
-/// What the runs have before a batch.
+/// Summary of the runs before a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
     /// The greatest time of a fix.
@@ -36,7 +36,7 @@ pub(crate) struct Before {
 }
 
 impl Batch {
-    /// An accepted fix: applied, superseded or late.
+    /// Appends an accepted fix: applied, superseded or late.
     ///
     /// # Panics
     /// If its object is `u64::MAX`, which no accepted fix has.
@@ -45,7 +45,7 @@ impl Batch {
         self.rows.push(row);
     }
 
-    /// The removal of an object. It acts at the clock after its cycle.
+    /// Appends the removal of an object. It acts at the clock after its cycle.
     ///
     /// # Panics
     /// If the object is `u64::MAX`.
@@ -54,7 +54,7 @@ impl Batch {
         self.remove(object);
     }
 
-    /// The removal of all objects, at the clock after its cycle.
+    /// Appends the removal of all objects. It acts at the clock after its cycle.
     pub fn clear_all(&mut self) {
         self.remove(EVERY_OBJECT);
     }
@@ -94,9 +94,10 @@ impl Batch {
         (self.ended, self.is_arranged) = (0, false);
     }
 
-    /// Numbers the removals, and finds the fixes that return; once, while rows are in the order of
-    /// arrival. `last_removals` finds those of ascending objects in the runs, with a reach from a
-    /// time on. Returns the number of the next removal.
+    /// Numbers the removals and lists the returns; repeated calls change nothing. Must be called
+    /// before the rows are sorted. `last_removals` returns, for ascending objects, the last
+    /// removals in the runs whose reach is at least the given time. Returns the number of the next
+    /// removal.
     ///
     /// # Errors
     /// Those of `last_removals`.
@@ -150,8 +151,8 @@ impl Batch {
         self.rows_before.clear();
     }
 
-    /// Sorts fixes by (partition, object, time), of which the last to arrive remains; removals by
-    /// (partition, object, clock); returns as fixes.
+    /// Sorts fixes by (partition, object, time) and keeps the last to arrive of equal identities.
+    /// Sorts removals by (partition, object, clock), and returns like fixes.
     fn sort(&mut self, partition_ms: i64) {
         let partition = |time_ms: i64| time_ms.div_euclid(partition_ms);
         // Stable: rows of equal identity stay in the order of arrival.
@@ -162,8 +163,8 @@ impl Batch {
         self.returns.sort_by_key(|returned| partition(returned.time_ms));
     }
 
-    /// What arrived for each partition, sorted. `choose` replaces the partitions, which have the
-    /// shortest length first and ascend, by longer ones.
+    /// Splits the batch by partition; the rows of each part are sorted. `choose` gets the ascending
+    /// partitions of the shortest length and may replace them by longer ones.
     pub(crate) fn parts(
         &mut self,
         partition_ms: i64,
@@ -205,7 +206,7 @@ impl Batch {
             }
         }
         for part in &mut parts {
-            // Only those of several shortest partitions are owned.
+            // Only parts joined from several shortest partitions are owned; these are sorted again.
             if let Cow::Owned(rows) = &mut part.rows {
                 rows.sort_unstable_by_key(|row| (row.object, row.time_ms));
             }
@@ -239,22 +240,22 @@ pub(crate) struct Part<'a> {
     pub(crate) rows: Cow<'a, [FixRow]>,
     /// Removals, (object, clock) ascending.
     pub(crate) removals: Cow<'a, [Removal]>,
-    /// Those of the fixes that return.
+    /// Returns, (object, time) ascending.
     pub(crate) returns: Cow<'a, [Return]>,
 }
 
 /// A walk through a batch in the order of arrival.
 struct Arrival {
     newest_ms: i64,
-    /// Of an object, or of all.
+    /// Last removal by object; the last clear is under [`EVERY_OBJECT`].
     last: HashMap<u64, LastRemoval>,
     returns: Vec<Return>,
 }
 
-/// The last removal.
+/// The last removal of an object, or the last clear.
 struct LastRemoval {
     mark: Mark,
-    /// Its clock, while nothing of the object has arrived behind it.
+    /// Its clock, until a fix of the object arrives after it.
     idle_ms: Option<i64>,
 }
 
@@ -275,7 +276,8 @@ impl Arrival {
         }
     }
 
-    /// False if nothing of the object arrived since it was removed last: then nothing ends.
+    /// Records a removal. False if it has no effect: no fix of the object arrived since its last
+    /// removal, whose clock is not later.
     fn remove(&mut self, &Removal { object, clock_ms, mark }: &Removal) -> bool {
         let idle_ms = self.last.get(&object).and_then(|last| last.idle_ms);
         if idle_ms.is_some_and(|idle_ms| idle_ms <= clock_ms) {

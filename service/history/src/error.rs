@@ -40,7 +40,7 @@ pub enum HistoryError {
     /// The query was cancelled.
     #[error("the query was cancelled")]
     Cancelled,
-    /// The query reached the work that its budget allows.
+    /// The query exceeds a limit of its budget.
     #[error(
         "the query needs more than the {limit} {unit} that one query may take. Ask for a shorter \
          time, a smaller region or fewer objects"

@@ -1,7 +1,7 @@
 //! Gaps: cycles of the log that the history does not have, because it was off or the log was cut.
 //!
-//! What they reported is missing from answers. Fixes of a file that is imported later may be those;
-//! whether it has all of them is not known, so a gap stays.
+//! Answers lack the fixes of these cycles. A later import may contain them, but whether it contains
+//! all of them is not known, so a gap remains.
 
 use crate::limits::GAPS_MAX;
 use crate::wire::{Reader, Writer};
@@ -13,7 +13,7 @@ pub struct Gap {
     pub first_epoch: u64,
     /// Last epoch that is missing.
     pub last_epoch: u64,
-    /// The fleet's clock before it, Unix milliseconds; the least time if that is not known.
+    /// The fleet's clock before the gap, Unix milliseconds; `i64::MIN` if it is not known.
     pub from_ms: i64,
     /// The fleet's clock after the next cycle, Unix milliseconds.
     pub to_ms: i64,
@@ -35,7 +35,7 @@ impl Gap {
         Self { first_epoch, last_epoch, from_ms: from.i64(), to_ms: from.i64() }
     }
 
-    /// Whether the clock was between two times, both included, while it was missing.
+    /// True if the clock of a missing cycle may lie between `from_ms` and `to_ms`, both included.
     #[must_use]
     pub fn meets(&self, from_ms: i64, to_ms: i64) -> bool {
         self.from_ms <= to_ms && from_ms <= self.to_ms
@@ -49,8 +49,8 @@ impl Gap {
     }
 }
 
-/// Adds a gap to ascending ones. One that begins with the same epoch is the same: the start before
-/// this one found it too. Beyond [`GAPS_MAX`] the two that are nearest to each other become one.
+/// Adds a gap to an ascending list. It is joined with a gap of the same first epoch, which an
+/// earlier start has recorded. Beyond [`GAPS_MAX`] gaps, the two nearest to each other are joined.
 pub(crate) fn add_gap(gaps: &mut Vec<Gap>, gap: Gap) {
     match gaps.iter_mut().find(|known| known.first_epoch == gap.first_epoch) {
         Some(known) => known.join(&gap),

@@ -1,7 +1,7 @@
 //! The one writer of a history: seals batches, replaces runs, drops old ones, erases objects.
 //!
-//! Every change is a new manifest. Files are durable before the manifest names them; a failed
-//! change of the manifest stops the writer, since nothing is known about it.
+//! Every change is a new manifest. Files are durable before the manifest names them. An error
+//! while the manifest is replaced stops the writer, because either manifest may be on the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,28 +25,29 @@ use crate::run_device::RunDevice;
 use crate::sorted_rows::{cells_of, write_sorted};
 use crate::version::{Runs, Version};
 
-/// What a history is opened with.
+/// Options of a history.
 #[derive(Clone, Debug)]
 pub struct HistoryOptions {
     /// Id of the fleet.
     pub fleet_id: u128,
     /// Its space.
     pub space: SpaceTag,
-    /// Length of a partition in milliseconds, a minute to a day. It is fixed when the history is
-    /// created.
+    /// Length of the shortest partitions in milliseconds: one minute to two hours. It is fixed when
+    /// the history is created; later values are checked and ignored.
     pub partition_ms: i64,
-    /// Rows up to which partitions are joined to longer ones, and of which longer ones are begun.
+    /// Shorter partitions are joined if they have at most this many rows together. A batch begins a
+    /// longer partition if its density of rows gives the whole partition at most this many.
     pub coarser_rows_max: u64,
-    /// For the encoded pages that stay in memory.
+    /// Cache of encoded pages.
     pub pages: PageMemory,
-    /// Space that runs leave free on the disk.
+    /// Free bytes of the disk that runs leave.
     pub reserve_bytes: u64,
-    /// Searches runs where it can.
+    /// Device that searches runs, if any.
     pub device: Option<Arc<dyn RunDevice>>,
 }
 
 impl HistoryOptions {
-    /// The usual options of a fleet.
+    /// Default options, without a device.
     #[must_use]
     pub fn new(fleet_id: u128, space: SpaceTag) -> Self {
         Self {
@@ -61,25 +62,25 @@ impl HistoryOptions {
     }
 }
 
-/// What a log has of objects that are being erased.
+/// What the log still contains of the objects that are being erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErasedLog {
-    /// Cycles that are not sealed yet.
+    /// Cycles that the history has not sealed yet.
     Unread,
-    /// Cycles behind the watermark only.
+    /// Only cycles that the history has sealed.
     Read,
     /// Nothing.
     Gone,
 }
 
-/// A file that leaves with its last reader.
+/// A replaced file, to be removed when its last reader is gone.
 #[derive(Debug)]
 struct Obsolete {
     number: u64,
     file: Weak<RunFile>,
 }
 
-/// What a batch became.
+/// Result of a seal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sealed {
     /// Fixes in new runs.
@@ -88,9 +89,9 @@ pub struct Sealed {
     pub runs: u64,
     /// Bytes of the new runs.
     pub bytes: u64,
-    /// Fixes of partitions that are no longer kept.
+    /// Fixes dropped because retention no longer keeps their partition.
     pub dropped: u64,
-    /// Fixes of objects that are being erased.
+    /// Fixes dropped because their objects are being erased.
     pub erased: u64,
 }
 
@@ -103,17 +104,19 @@ pub struct HistoryWriter {
     pub(crate) manifest: Manifest,
     history: History,
     planners: SharedPlanners,
-    /// The reason why nothing is written any more.
+    /// The error that stopped the writer.
     stopped: Option<String>,
-    /// Runs and states without any of the objects that are being erased.
+    /// Numbers of the runs and states known to contain none of the objects that are being erased.
     pub(crate) erased: BTreeSet<u64>,
-    /// Files that no version has any more; a reader may still hold one.
+    /// Replaced files; readers of older versions may still hold them.
     obsolete: Vec<Obsolete>,
-    /// Of these, the numbers of those that an erasure waits for, once all runs are rewritten.
+    /// Numbers of the obsolete files that must be gone before the erasure ends; set when all runs
+    /// are rewritten.
     pub(crate) awaited: Option<Vec<u64>>,
     /// See [`Self::set_erased_log`].
     pub(crate) erased_log: ErasedLog,
-    /// Clocks from which on ranges may get a state, where they wait for it.
+    /// For ranges whose state was put off: the least clock of the watermark at which it is tried
+    /// again.
     pub(crate) next_states: BTreeMap<Partition, i64>,
 }
 
@@ -205,28 +208,29 @@ impl HistoryWriter {
         })
     }
 
-    /// For readers.
+    /// The history, from which readers take versions.
     #[must_use]
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Up to where the past is complete: cycles after its position are sealed next.
+    /// The last cycle that is sealed; the next seal continues after its position.
     #[must_use]
     pub fn watermark(&self) -> Watermark {
         self.manifest.watermark
     }
 
-    /// Notes cycles that the history will not have; the next change makes that durable.
+    /// Records cycles that will be missing from the history; the next manifest makes the gap
+    /// durable.
     pub fn add_gap(&mut self, gap: Gap) {
         add_gap(&mut self.manifest.gaps, gap);
     }
 
-    /// Makes everything that arrived up to `watermark` part of the history, at once and durably.
-    /// The batch is sorted; the caller clears it after success.
+    /// Writes the batch, which contains everything up to `watermark`, as runs and makes all of them
+    /// visible with one durable manifest. Sorts the batch; the caller clears it after success.
     ///
     /// # Errors
-    /// [`HistoryError::File`]; without space on the disk the call may be repeated.
+    /// [`HistoryError::File`]. After [`LogError::Space`] the call may be repeated with this batch.
     pub fn seal(
         &mut self,
         batch: &mut Batch,
@@ -241,11 +245,11 @@ impl HistoryWriter {
         let partition_ms = self.manifest.partition_ms;
         let parts = batch.parts(partition_ms, |filled| {
             next.reached_ms = match next.reached_ms {
-                // Nothing can be lost yet.
+                // First batch: no runs exist, so none can be dropped.
                 i64::MIN => first_reached(filled, watermark.clock_ms),
                 reached_ms => reached_by(filled, reached_ms, partition_ms),
             };
-            // Fixes may have come further than the clock.
+            // Fixes may be ahead of the clock.
             let open_ms = watermark.clock_ms.max(next.reached_ms);
             version.choose_partitions(filled, version.partition_of(open_ms).start_ms);
         });
@@ -277,17 +281,19 @@ impl HistoryWriter {
         Ok(sealed)
     }
 
-    /// How far fixes have come. It begins with the newest of the first batch, at most at the clock;
-    /// then each fix moves it to its own time, but by the length of the shortest partition at most.
-    /// Retention by age follows it, so that neither a clock nor a fix that is far ahead ends the past.
+    /// The event time from which retention counts ages; `None` before the first fix. It begins at
+    /// the time of the newest fix of the first batch, at most at the clock of the watermark. Each
+    /// later fix advances it to its own time, by at most the length of the shortest partition, so
+    /// that one clock or fix far in the future does not drop the history.
     #[must_use]
     pub fn reached_ms(&self) -> Option<i64> {
         (self.manifest.reached_ms != i64::MIN).then_some(self.manifest.reached_ms)
     }
 
-    /// Drops the partitions that end before `from_ms`, and then the oldest ones while the files have
-    /// more than `bytes_max`; never the newest one, nor those from the clock of the watermark on.
-    /// Later fixes of the times before are dropped too. Returns the runs that were dropped.
+    /// Drops the partitions that end at or before `from_ms`, then the oldest ones while all files
+    /// exceed `bytes_max` bytes. Keeps the newest partition, and those that contain or follow the
+    /// clock of the watermark. Fixes that arrive later for dropped times are dropped as well.
+    /// Returns the number of dropped runs.
     ///
     /// # Errors
     /// [`HistoryError::File`].
@@ -329,8 +335,8 @@ impl HistoryWriter {
         Ok((before - self.manifest.runs.len()) as u64)
     }
 
-    /// Begins to erase objects: from now on no answer contains them, and what arrives of them until
-    /// no run has them is dropped. [`Self::next_work`] rewrites the runs.
+    /// Begins to erase objects. From now on no answer contains them; fixes of them that are sealed
+    /// before all runs are rewritten are dropped. [`Self::next_work`] returns the rewrites.
     ///
     /// # Errors
     /// [`HistoryError::Erasing`] if too many objects are being erased; [`HistoryError::File`].
@@ -348,8 +354,8 @@ impl HistoryWriter {
         self.commit(next, &[], Vec::new())
     }
 
-    /// Says what the caller's log still has of the objects that are being erased; nothing unless it
-    /// says so. It decides when an erasure ends.
+    /// Sets what the caller's log still contains of the objects that are being erased; initially
+    /// [`ErasedLog::Gone`]. An erasure ends only when it is `Gone`.
     pub fn set_erased_log(&mut self, log: ErasedLog) {
         self.erased_log = log;
     }
@@ -360,8 +366,8 @@ impl HistoryWriter {
         !self.manifest.erasing.is_empty()
     }
 
-    /// Removes the files that their last reader has left, but could not remove. What the disk refuses
-    /// is tried again later.
+    /// Removes obsolete files without readers whose removal failed before. Files that still cannot
+    /// be removed are tried again at the next call.
     pub(crate) fn remove_obsolete(&mut self) {
         self.obsolete.retain(|Obsolete { number, file }| {
             let path = RunFile::path_of(&self.folder, *number);
@@ -371,8 +377,8 @@ impl HistoryWriter {
         });
     }
 
-    /// Whether all files are gone, durably, that were replaced until the last run of an erasure was
-    /// rewritten. What is replaced later never had the objects.
+    /// True if all files that were obsolete at the first call of this erasure are durably removed.
+    /// Files replaced after that never contained the erased objects.
     ///
     /// # Errors
     /// [`HistoryError::File`] if the folder cannot be synced.
@@ -396,7 +402,8 @@ impl HistoryWriter {
         }
     }
 
-    /// The lowest floor with which runs of these partitions exceed no limit.
+    /// The lowest floor at which the existing runs and one for each partition of `added` are at
+    /// most [`RUNS_MAX`].
     fn floor_for(&self, added: impl Iterator<Item = Partition>) -> i64 {
         let mut runs: Vec<Partition> = self.manifest.runs.iter().map(|run| run.partition).collect();
         runs.extend(added);
@@ -407,7 +414,7 @@ impl HistoryWriter {
         self.manifest.floor_ms.max(runs[excess].end_ms())
     }
 
-    /// A run of a number of [`Manifest::take_number`].
+    /// Describes a new run; `number` comes from [`Manifest::take_number`].
     pub(crate) fn new_run(&self, number: u64, partition: Partition, generation: u64) -> NewRun {
         NewRun {
             storage: self.storage.clone(),
@@ -426,21 +433,22 @@ impl HistoryWriter {
         Arc::new(RunFile::new(self.storage.clone(), &self.folder, run.clone()))
     }
 
-    /// The file of a state: that of a version, or a new one.
+    /// The file of a state: the one that `version` holds, or a new handle.
     fn state_file(&self, version: &Version, state: &RunEntry) -> Arc<RunFile> {
         let known = version.states.get(&state.partition);
         let known = known.filter(|file| file.entry.number == state.number);
         known.cloned().unwrap_or_else(|| self.run_file(state))
     }
 
-    /// A run that is written in the background. It stays: it gets plans of its own, whatever they take.
-    /// Its number is used once, also if it is given up.
+    /// Describes a run that is written in the background. It has planners of its own, because it
+    /// lives long enough to repay their cost. Its number is not reused if the run is given up.
     pub(crate) fn new_background_run(&mut self, partition: Partition, generation: u64) -> NewRun {
         let number = self.manifest.take_number();
         NewRun { planners: SharedPlanners::new(), ..self.new_run(number, partition, generation) }
     }
 
-    /// Replaces runs and makes `next`, which may have other states, the manifest.
+    /// Stores `next`, with the runs `removed` replaced by `added`, as the manifest, and publishes
+    /// the new version. An error stops the writer.
     pub(crate) fn commit(
         &mut self,
         mut next: Manifest,
@@ -510,13 +518,13 @@ impl HistoryWriter {
     }
 }
 
-/// How far the first fixes have come.
+/// Initial `reached_ms`: the newest time of the first fixes, at most `clock_ms`.
 fn first_reached(filled: &[Filled], clock_ms: i64) -> i64 {
     let newest_ms = filled.iter().filter_map(|filled| filled.newest_ms).max();
     newest_ms.map_or(i64::MIN, |newest_ms| newest_ms.min(clock_ms))
 }
 
-/// How far fixes have come with those of some ascending partitions.
+/// Advances `reached_ms` by the fixes of ascending partitions.
 fn reached_by(filled: &[Filled], mut reached_ms: i64, partition_ms: i64) -> i64 {
     for Filled { rows, newest_ms, .. } in filled {
         let Some(newest_ms) = *newest_ms else { continue };
@@ -526,7 +534,7 @@ fn reached_by(filled: &[Filled], mut reached_ms: i64, partition_ms: i64) -> i64 
     reached_ms
 }
 
-/// Removes the files of runs that the manifest does not name; all that it names must be there.
+/// Removes run files that the manifest does not name. Fails if a file that it names is missing.
 fn remove_unlisted_files(
     storage: &dyn Storage,
     folder: &str,

@@ -1,6 +1,7 @@
 //! The manifest: the runs that are the history, replaced as a whole (HISTORY.md, section 4).
 //!
-//! A crash leaves the former or the new one; files that it does not name are removed at the start.
+//! After a crash the former or the new manifest is on the disk. Files that it does not name are
+//! removed when the history is opened.
 
 use shoal_codec::{SpaceKind, SpaceTag};
 use shoal_position_log::{
@@ -17,22 +18,22 @@ const MAGIC: [u8; 8] = *b"\x89SHHIS\r\n";
 const VERSION: u16 = 3;
 /// Bytes before the runs.
 const HEADER_BYTES: usize = 176;
-/// The same of version 1.
+/// Bytes before the runs in version 1.
 const HEADER_1_BYTES: usize = 160;
 const FILE: &str = "history.manifest";
 
-/// Up to where the past is complete.
+/// The last cycle of the log whose changes are in the history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watermark {
     /// Term of the last cycle that is part of the history.
     pub term: u64,
     /// Place of that cycle in the log.
     pub position: Position,
-    /// The fleet's clock after that cycle, Unix milliseconds: fixes that arrived by then are in.
+    /// The fleet's clock after that cycle, Unix milliseconds.
     pub clock_ms: i64,
 }
 
-/// All of the history that is not in runs.
+/// Content of the manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Manifest {
     /// Id of the fleet.
@@ -49,9 +50,9 @@ pub(crate) struct Manifest {
     pub(crate) next_removal: u64,
     /// Partitions before this time are not kept.
     pub(crate) floor_ms: i64,
-    /// How far fixes have come; see [`crate::HistoryWriter::reached_ms`].
+    /// See [`crate::HistoryWriter::reached_ms`].
     pub(crate) reached_ms: i64,
-    /// What is in.
+    /// Last cycle whose changes are in the history.
     pub(crate) watermark: Watermark,
     /// By (partition, generation, number); partitions share no time.
     pub(crate) runs: Vec<RunEntry>,
@@ -64,7 +65,7 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// The number of another run.
+    /// Takes the number of the next run.
     pub(crate) fn take_number(&mut self) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
@@ -84,13 +85,13 @@ impl Manifest {
     pub(crate) fn load(storage: &dyn Storage, folder: &str) -> Result<Option<Self>, LogError> {
         let path = Self::path(folder);
         let display = storage.display(&path);
-        // After a crash of the process the file that is seen may not be durable yet.
+        // A process that crashed may have left a renamed file that is not durable yet.
         storage.sync_dir(folder).map_err(LogError::storage("sync", storage.display(folder)))?;
         let bytes = read_file(storage, &path, MANIFEST_BYTES_MAX)?;
         bytes.map(|bytes| Self::parse(&bytes, &display)).transpose()
     }
 
-    /// Replaces the manifest, durably. After an error the former or this one is found.
+    /// Replaces the manifest durably. After an error, either manifest may be on the disk.
     pub(crate) fn store(&self, storage: &dyn Storage, folder: &str) -> Result<(), LogError> {
         let bytes = self.encode();
         let mut pages = AlignedBuffer::zeroed(bytes.len());
@@ -165,7 +166,7 @@ impl Manifest {
         let position = Position { segment, offset, sequence: from.u64(), epoch: from.u64() };
         let watermark = Watermark { term, position, clock_ms: from.i64() };
         let (runs, erasing) = (from.u32() as usize, from.u32() as usize);
-        // Version 1 has zeros there, and no numbers.
+        // Version 1 has zeros here; its removals have no numbers.
         let next_removal = from.u64().max(1);
         let (reached_ms, gaps, states) = match found {
             1 => (watermark.clock_ms, 0, 0),
@@ -230,7 +231,7 @@ impl Manifest {
     }
 }
 
-/// Whether partitions of runs that are in order share a time.
+/// True if two partitions overlap or are not in order; equal partitions do not overlap.
 pub(crate) fn overlap(runs: &[RunEntry]) -> bool {
     runs.windows(2).any(|pair| {
         let [before, after] = [pair[0].partition, pair[1].partition];

@@ -1,7 +1,8 @@
 //! Rewrites runs of a partition as one: merges of small runs, and erasure of objects.
 //!
-//! The work is done in steps of a bounded number of rows, so that the caller decides on its share
-//! of disk and cores. Memory is a span of tiles and the cells of the objects for each input.
+//! The work is done in steps of a bounded number of rows, so that the caller controls its share of
+//! disk and cores. For each input, memory holds a span of tiles and the cells of its objects; a
+//! join of partitions also holds all rows of its output.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ struct Cursor {
     reader: RunReader,
     /// First row and cell of each object, in the order of rows.
     cells: Vec<(u32, u32)>,
-    /// The object of the next row in `cells`.
+    /// Index in `cells` of the object of the next row.
     at: usize,
     row: u64,
     key: Option<RowKey>,
@@ -63,7 +64,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// The row of the key, and the next key.
+    /// Returns the row of `key` and loads the next key.
     fn take(&mut self) -> Result<CellRow, HistoryError> {
         let (row, columns) = self.reader.row_ahead(self.row as usize)?;
         let row = columns.row(row);
@@ -79,7 +80,7 @@ impl Cursor {
 pub(crate) struct Merge {
     version: Arc<Version>,
     inputs: Vec<Arc<RunFile>>,
-    /// Generations ascending, as the inputs.
+    /// One for each input, generations ascending.
     cursors: Vec<Cursor>,
     partition: Partition,
     output: Output,
@@ -89,14 +90,15 @@ pub(crate) struct Merge {
 /// Where merged rows go.
 #[derive(Debug)]
 enum Output {
-    /// The inputs have one partition: their order is that of the run.
+    /// Inputs of one partition: rows are written in the order of the merge. With the rows so far.
     Run(Box<RunWriter>, u64),
-    /// The inputs have partitions that become one, where objects may get another cell.
+    /// Inputs of several partitions: objects may get another cell, so rows are collected and
+    /// sorted.
     Rows(NewRun, Vec<FixRow>),
 }
 
 impl Merge {
-    /// Writes up to about so many rows; true when all are written.
+    /// Merges up to `rows` identities; true when all are merged.
     pub(crate) fn step(&mut self, rows: usize) -> Result<bool, HistoryError> {
         for _ in 0..rows {
             let keys = self.cursors.iter().map(|cursor| cursor.key);
@@ -119,7 +121,7 @@ impl Merge {
         Ok(false)
     }
 
-    /// Completes the run; nothing if it would be empty.
+    /// Completes the run; `None` if it would be empty.
     fn finish(self) -> Result<Option<RunEntry>, HistoryError> {
         let (mut removals, mut returns) = (Vec::new(), Vec::new());
         for cursor in &self.cursors {
@@ -146,7 +148,7 @@ impl Merge {
 }
 
 impl HistoryWriter {
-    /// The next runs that are worth a merge, if any.
+    /// Begins the next worthwhile merge; `None` if there is none.
     pub(crate) fn next_merge(
         &mut self,
         version: &Arc<Version>,
@@ -201,19 +203,20 @@ impl HistoryWriter {
         Ok(Merge { version: version.clone(), inputs, cursors, partition, output, is_erasure })
     }
 
-    /// Replaces the inputs of a merge, whose steps are done, by its run. False if an input is no
-    /// longer part of the history, an erasure has begun since, or the partition is no longer kept as a
-    /// whole: then the run is dropped.
+    /// Replaces the inputs of a merge whose steps are done by its run. False, and the run is
+    /// dropped, if an input is no longer part of the history, the list of erased objects has
+    /// changed, a new run shares times with the output's partition, or retention has dropped part
+    /// of it.
     pub(crate) fn finish_merge(&mut self, merge: Merge) -> Result<bool, HistoryError> {
         self.check_running()?;
         let numbers: Vec<u64> = merge.inputs.iter().map(|file| file.entry.number).collect();
         let (inputs, others): (Vec<_>, Vec<_>) =
             self.manifest.runs.iter().partition(|run| numbers.contains(&run.number));
-        // What was sealed since may have a part of a longer partition.
+        // A run sealed meanwhile may lie in a part of the longer partition.
         let partition = merge.partition;
         let is_apart =
             |run: &&RunEntry| run.partition == partition || !run.partition.shares_times(&partition);
-        // The floor may have entered a longer partition where that has no run.
+        // The floor may have moved into a part of the longer partition that has no run.
         let is_usable = partition.start_ms >= self.manifest.floor_ms
             && inputs.len() == numbers.len()
             && others.iter().all(is_apart)
@@ -252,7 +255,8 @@ fn newest_of_like_size(runs: &[Arc<RunFile>], ratio: u64) -> &[Arc<RunFile>] {
     &runs[runs.len() - taken..]
 }
 
-/// A longer partition before `open_ms` whose parts have few rows together, and their runs.
+/// The first partition to be joined: it ends at or before `open_ms`, has several shorter
+/// partitions, and these have at most `coarser_rows_max` rows. Returned with their runs.
 fn coarser(version: &Version, open_ms: i64) -> Option<(Partition, Vec<Arc<RunFile>>)> {
     let mut ranges =
         (1..=COARSER_LEVELS).rev().flat_map(|level| version.closed_ranges(level, open_ms));

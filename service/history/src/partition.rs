@@ -16,7 +16,7 @@ impl Partition {
     /// The partition of a length that contains a time.
     #[must_use]
     pub fn of(time_ms: i64, length_ms: i64) -> Self {
-        // Times near the ends of the range of i64 have no partition of their own.
+        // Saturates at the ends of the range of i64.
         let start_ms = time_ms.div_euclid(length_ms).saturating_mul(length_ms);
         Self { start_ms, length_ms }
     }

@@ -1,4 +1,4 @@
-//! Removals, and the fixes that arrived behind one although their time is in its reach.
+//! Removals, and returns: fixes that arrived after a removal although their time is in its reach.
 //!
 //! The live state follows the order of arrival: a fix that arrives after a removal brings its object
 //! back, whatever its time. The history keeps that order without a column for each fix: a removal has
@@ -7,7 +7,7 @@
 
 /// Stands for all objects in a list of removals; it is no object's id.
 pub(crate) const EVERY_OBJECT: u64 = u64::MAX;
-/// From the first object on.
+/// Range of all objects.
 pub(crate) const ALL_OBJECTS: (u64, u64) = (0, EVERY_OBJECT);
 
 /// The removal of an object, or of all: a clear.
@@ -21,7 +21,7 @@ pub(crate) struct Removal {
     pub(crate) mark: Mark,
 }
 
-/// What a removal ends: of two, the later one is the greater.
+/// Order and reach of a removal. Of two marks, the later is the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     /// Removals are numbered in the order of arrival, from 1.
@@ -42,15 +42,16 @@ pub(crate) struct Return {
 }
 
 impl Removal {
-    /// It belongs to the partition of this time: it is dropped when all that it ends is.
+    /// Time that selects the partition of the removal, which is dropped with the last fix that the
+    /// removal can end.
     pub(crate) fn time_ms(&self) -> i64 {
         self.clock_ms.max(self.mark.reach_ms)
     }
 }
 
-/// Sorts removals. Of those of an object with clocks before a time, from which on moments are asked
-/// for, only the last counts: the others are dropped. So removals that a fix far ahead keeps in its
-/// partition do not grow without a bound.
+/// Sorts removals and drops those that no query can distinguish: of the removals of an object with
+/// clocks before `from_ms`, the earliest moment that is kept, only the last remains. This bounds
+/// the removals in a partition whose fixes are far ahead.
 pub(crate) fn drop_replaced(removals: &mut Vec<Removal>, from_ms: i64) {
     let is_asked = |removal: &Removal| removal.clock_ms >= from_ms;
     removals.sort_unstable_by_key(|it| (it.object, is_asked(it), it.mark, it.clock_ms));
@@ -64,7 +65,7 @@ pub(crate) fn sort_returns(returns: &mut Vec<Return>) {
     keep_last(returns, |returned| (returned.object, returned.time_ms));
 }
 
-/// Of neighbours with equal keys the last remains.
+/// Keeps the last of adjacent elements with equal keys.
 pub(crate) fn keep_last<T: Copy, K: PartialEq>(list: &mut Vec<T>, key: impl Fn(&T) -> K) {
     list.dedup_by(|later, earlier| {
         let is_same = key(later) == key(earlier);

@@ -1,8 +1,7 @@
 //! Runs that a device with memory of its own holds and searches, such as a GPU.
 //!
-//! The device answers for one run. What else bounds an answer is decided here: newer runs of the
-//! partition, removals, erasures, filters. A device that cannot answer says so, and this machine's
-//! cores do.
+//! The device answers for one run. The caller applies newer runs of the partition, removals,
+//! erasures and filters. If the device returns `None`, the CPU searches the run.
 
 use std::fmt;
 use std::sync::Weak;
@@ -12,18 +11,18 @@ use shoal_codec::{Block, FixColumns, FixRow};
 use crate::error::HistoryError;
 use crate::run::{RunReader, Zone};
 
-/// A device. Each call may find the run there, load it, or return `None`: it does not fit, is too
-/// short to be worth it, or the device is at work for another query or has failed.
+/// A device. A call loads the run if it is not loaded. It returns `None` if the run does not fit or
+/// is too short to be worthwhile, or if the device is busy or has failed.
 pub trait RunDevice: fmt::Debug + Send + Sync {
-    /// Tiles of a run that a scan would decode from which on [`Self::tiles`] is worth a call: a
-    /// core decodes fewer in the same time.
+    /// Least number of tiles to decode for which [`Self::tiles`] is worth a call; a CPU core
+    /// decodes fewer in the same time.
     fn tiles_min(&self) -> usize;
 
-    /// Objects from which on [`Self::states`] is worth a call.
+    /// Least number of objects for which [`Self::states`] is worth a call.
     fn objects_min(&self) -> usize;
 
-    /// The tiles with fixes whose time and position lie in a zone, ascending; its objects do not
-    /// count.
+    /// The tiles with fixes whose time and position lie in `zone`, ascending. The objects of `zone`
+    /// are ignored.
     fn tiles(&self, run: &RunPages<'_>, zone: &Zone) -> Option<Vec<u32>>;
 
     /// The newest fix of each object from `from` on at or before a time, by object, at most `most`.
@@ -67,7 +66,7 @@ impl RunPages<'_> {
         self.0.file().id()
     }
 
-    /// Dangles when no version has the run any more.
+    /// A weak reference that is dead when no version or reader has the run.
     #[must_use]
     pub fn lifetime(&self) -> Weak<()> {
         self.0.file().lifetime()
@@ -91,7 +90,7 @@ impl RunPages<'_> {
         self.0.entry().partition.start_ms
     }
 
-    /// What the rows of each tile have.
+    /// The zone of each tile.
     #[must_use]
     pub fn zones(&self) -> &[Zone] {
         &self.0.index().zones

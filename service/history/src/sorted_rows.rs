@@ -12,8 +12,8 @@ use crate::removal::{Removal, Return};
 use crate::run::{CellRow, NewRun, RunEntry, RunWriter};
 use crate::version::Version;
 
-/// The cell of each object of sorted rows: that which it has in the runs of the partition, so that
-/// all runs of a partition have one order; or that of its first fix.
+/// The (cell, object) of each object of sorted rows. The cell is the one that the object has in the
+/// runs of the partition, so that all of them have the same order; otherwise that of its first fix.
 pub(crate) fn cells_of(
     version: &Version,
     partition: Partition,
@@ -34,7 +34,8 @@ pub(crate) fn cells_of(
     Ok(cells.into_iter().map(of).collect())
 }
 
-/// Writes sorted rows of one partition as a run; nothing if all are erased.
+/// Writes sorted rows of one partition as a run, without erased objects. Returns `None` if no row
+/// and no removal remains.
 pub(crate) fn write_sorted(
     run: NewRun,
     version: &Version,

@@ -1,9 +1,10 @@
 //! States: the newest fix of each object in a longer range of partitions.
 //!
-//! A query of a past moment reads one of them instead of its partitions. A state is a file as a run,
-//! of a partition that is longer than those of its fixes; it ignores removals, which the query reads
-//! from the runs, so only a seal of fixes into its range ends it. Ranges with returns have none: there
-//! the newest fix may be one that a removal has ended while an older one counts.
+//! A query of a past moment reads a state instead of the partitions of its range. A state is a file
+//! in the format of a run whose partition is the whole range. It ignores removals, which the query
+//! reads from the runs, so a state becomes invalid only when fixes are sealed into its range. A
+//! range with returns has no state: there a removal may have ended the newest fix while an older
+//! one counts.
 
 use std::sync::Arc;
 
@@ -23,17 +24,17 @@ use crate::version::Version;
 pub(crate) struct StateWork {
     version: Arc<Version>,
     range: Partition,
-    /// Numbers of the files that it is made of.
+    /// Numbers of the files that it is computed from.
     inputs: Vec<u64>,
     newest: AsOf<Everywhere>,
     writer: Box<RunWriter>,
     rows: u64,
-    /// With more rows it spares too little.
+    /// Most rows; a larger state is not worth its space.
     rows_max: u64,
 }
 
 impl StateWork {
-    /// Writes the next part; true when all is written, or too much.
+    /// Writes the next part. True when all is written, or when the state exceeds `rows_max`.
     pub(crate) fn step(&mut self) -> Result<bool, HistoryError> {
         let mut part = FixColumns::new();
         let has_more = self.newest.next(&mut part)?;
@@ -50,7 +51,7 @@ impl StateWork {
 }
 
 impl Version {
-    /// The longest state before `end_ms` and not before `from_ms` that has a whole partition.
+    /// The longest state within `from_ms..end_ms` whose range contains `partition` and is longer.
     pub(crate) fn state_with(
         &self,
         partition: Partition,
@@ -63,7 +64,8 @@ impl Version {
             .find_map(|range| self.states.get(&range))
     }
 
-    /// The files that have the newest fixes of a range: shorter states, and the runs without one.
+    /// The files from which the state of a range is computed: shorter states within it, and the
+    /// runs of partitions without one.
     fn files_of_newest(&self, range: Partition) -> Vec<&Arc<RunFile>> {
         let (mut files, mut end_ms) = (Vec::new(), range.end_ms());
         while let Some(runs) = self.last_partition(range.start_ms, end_ms) {
@@ -83,7 +85,7 @@ impl Version {
 }
 
 impl HistoryWriter {
-    /// The next state to write, if any is worth it.
+    /// Begins the next worthwhile state; `None` if there is none.
     pub(crate) fn next_state(
         &mut self,
         version: &Arc<Version>,
@@ -93,7 +95,7 @@ impl HistoryWriter {
             return Ok(None);
         }
         let clock_ms = version.watermark.clock_ms;
-        // Shorter ones first: the longer ones are made of them.
+        // Shorter ranges first: longer states are computed from their states.
         for level in 1..=COARSER_LEVELS {
             for (range, parts) in version.closed_ranges(level, open_ms) {
                 let is_due =
@@ -108,7 +110,8 @@ impl HistoryWriter {
                 let inputs = version.files_of_newest(range);
                 let objects = || inputs.iter().map(|file| file.entry.objects);
                 let (read, least) = (objects().sum::<u64>(), objects().max().unwrap_or(0));
-                // It has at least the objects of each input, and is to spare half of the reading.
+                // A state has at least as many rows as its largest input. It must halve the
+                // reading.
                 if read >= 2 * least.max(1) {
                     let fixes = parts.iter().flat_map(|runs| runs.iter()).map(|it| it.entry.rows);
                     let rows_max = (read / 2).min(fixes.sum::<u64>() / STATE_FIXES_MIN);
@@ -129,7 +132,7 @@ impl HistoryWriter {
         rows_max: u64,
     ) -> Result<StateWork, HistoryError> {
         let run = self.new_background_run(range, 0);
-        // A device keeps what queries ask for.
+        // Without the device, whose memory is for the runs that queries read.
         let read = Arc::new(Version { device: None, ..(**version).clone() });
         let budget = QueryBudget::new(u64::MAX, STATE_PART_ROWS, Arc::default());
         Ok(StateWork {
@@ -143,8 +146,8 @@ impl HistoryWriter {
         })
     }
 
-    /// Adds a state whose steps are done. False if its range has changed meanwhile, or if it is not
-    /// worth its space.
+    /// Adds a state whose steps are done. False, and the file is dropped, if its range has changed
+    /// meanwhile or the state is empty or too large.
     pub(crate) fn finish_state(&mut self, work: StateWork) -> Result<bool, HistoryError> {
         let StateWork { version, range, inputs, writer, rows, rows_max, .. } = work;
         let now = self.history().version();
@@ -170,13 +173,13 @@ impl HistoryWriter {
         Ok(true)
     }
 
-    /// Ends the states of ranges that fixes are added to.
+    /// Drops the states of ranges to which `added` brings fixes.
     pub(crate) fn end_states(&mut self, next: &mut Manifest, added: &[RunEntry]) {
         let is_ended = |range: &Partition| {
             let mut runs = added.iter().filter(|run| run.rows > 0);
             runs.any(|run| range.shares_times(&run.partition))
         };
-        // What was not worth a state may be later.
+        // A range whose state was not worthwhile is tried again after this change.
         let later_ms = self.later_ms();
         for (_, from_ms) in self.next_states.iter_mut().filter(|(range, _)| is_ended(range)) {
             *from_ms = later_ms.min(*from_ms);
@@ -186,8 +189,8 @@ impl HistoryWriter {
         }
     }
 
-    /// Gives up a state that cannot be read together: its range gets none until the next start, or
-    /// until it changes.
+    /// Gives up a state whose inputs cannot be read. Its range gets no state before it changes or
+    /// the history is opened again.
     pub(crate) fn give_up_state(&mut self, work: &StateWork) {
         self.next_states.insert(work.range, i64::MAX);
     }
@@ -196,7 +199,8 @@ impl HistoryWriter {
         self.next_states.insert(range, self.later_ms());
     }
 
-    /// The clock from which on a range that changes now may get a state: it may change again soon.
+    /// Clock of the watermark at which a range that changes now may get a state. The delay is a
+    /// shortest partition, because the range may change again soon.
     fn later_ms(&self) -> i64 {
         self.manifest.watermark.clock_ms.saturating_add(self.manifest.partition_ms)
     }

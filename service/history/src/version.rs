@@ -1,4 +1,4 @@
-//! A version: the runs at one moment, which a reader holds as long as it likes.
+//! A version: an immutable view of the runs, which a reader may hold for any time.
 //!
 //! Files of a version stay until the last holder is gone; new runs and merges do not change it.
 
@@ -20,7 +20,7 @@ use crate::run_device::RunDevice;
 /// The runs of a partition, generations ascending.
 pub(crate) type Runs = Arc<[Arc<RunFile>]>;
 
-/// What queries see.
+/// An immutable view of the history, for queries.
 #[derive(Clone, Debug)]
 pub struct Version {
     pub(crate) fleet_id: u128,
@@ -34,8 +34,8 @@ pub struct Version {
     pub(crate) partitions: BTreeMap<i64, Runs>,
     /// See `state.rs`.
     pub(crate) states: BTreeMap<Partition, Arc<RunFile>>,
-    /// Objects that no answer contains, ascending. Once only the log still has objects of an erasure,
-    /// the list has `EVERY_OBJECT` in their place.
+    /// Objects that are being erased, ascending; no answer contains them. When only the log or
+    /// replaced files still have them, `EVERY_OBJECT` stands in their place.
     pub(crate) erasing: Arc<[u64]>,
     /// Ascending.
     pub(crate) gaps: Arc<[Gap]>,
@@ -45,7 +45,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Up to where the past is complete. Every answer states it.
+    /// The last cycle that is part of this version. Every answer states it.
     #[must_use]
     pub fn watermark(&self) -> Watermark {
         self.watermark
@@ -93,8 +93,8 @@ impl Version {
         self.files().map(|file| file.entry.removals).sum()
     }
 
-    /// Rows of the partition with the most of those that have some of the times between two, both
-    /// included: what a [`crate::Replay`] may hold at most.
+    /// The greatest number of rows of a partition that meets a range of times, both ends included.
+    /// A [`crate::Replay`] of the range holds at most this many rows.
     #[must_use]
     pub fn rows_of_fullest(&self, (from_ms, to_ms): (i64, i64)) -> usize {
         let partitions = self.partitions_in(from_ms, to_ms);
@@ -147,8 +147,8 @@ impl Version {
         levels.map(move |level| Partition::of(time_ms, partition_ms * COARSER.pow(level)))
     }
 
-    /// The ranges of a level before `open_ms` that are kept as a whole and have several partitions,
-    /// ascending, and the runs of each partition.
+    /// The ranges of a level that end at or before `open_ms`, begin at or after the floor, and have
+    /// several partitions with runs; ascending, with the runs of each partition.
     pub(crate) fn closed_ranges(
         &self,
         level: u32,
@@ -171,8 +171,9 @@ impl Version {
         })
     }
 
-    /// Chooses partitions for what arrived: those that have runs, or longer ones in the past where
-    /// little arrived, as `coarser_rows_max` says of what may fill them.
+    /// Chooses the partitions of a batch: an existing one if it has runs; otherwise the longest
+    /// that is free of runs, ends at or before `open_ms`, and would have at most `coarser_rows_max`
+    /// rows if all of it had the density of the batch; otherwise the shortest.
     pub(crate) fn choose_partitions(&self, filled: &mut [Filled], open_ms: i64) {
         let (mut at, mut end_ms) = (0, i64::MIN);
         while at < filled.len() {
@@ -189,7 +190,7 @@ impl Version {
                 rows as u64 * shortest <= self.coarser_rows_max * parts
             };
             let is_free = |whole: &Partition| {
-                // Nor may it reach back over one that was just chosen.
+                // It must not overlap the partition that was just chosen.
                 end_ms <= whole.start_ms
                     && whole.end_ms() <= open_ms
                     && self.floor_ms <= whole.start_ms
@@ -207,7 +208,7 @@ impl Version {
         }
     }
 
-    /// The partitions that have some of the times between two, both included, ascending.
+    /// The partitions that meet a range of times, both ends included, ascending.
     pub(crate) fn partitions_in(
         &self,
         from_ms: i64,
@@ -218,13 +219,13 @@ impl Version {
         range.into_iter().flat_map(|range| self.partitions.range(range)).map(|(_, runs)| runs)
     }
 
-    /// The last partition that begins from one time on and before another.
+    /// The last partition that begins in `from_ms..end_ms`.
     pub(crate) fn last_partition(&self, from_ms: i64, end_ms: i64) -> Option<&Runs> {
         let mut range = (from_ms < end_ms).then(|| self.partitions.range(from_ms..end_ms))?;
         range.next_back().map(|(_, runs)| runs)
     }
 
-    /// What a batch follows.
+    /// The summary of the runs that [`crate::Batch::arrange`] needs.
     pub(crate) fn before(&self, next_removal: u64) -> Before {
         let newest_ms = self.files().map(|file| file.entry.zone.time_ms.1).max();
         let reach_ms = self.files().map(|file| file.entry.reach_ms).max();
@@ -232,7 +233,8 @@ impl Version {
         Before { newest_ms, reach_ms, next_removal }
     }
 
-    /// The last removals of some ascending objects, and of all, with a reach from a time on.
+    /// The last removal of each of some ascending objects, and the last clear, in the runs whose
+    /// greatest reach is at least `from_ms`.
     pub(crate) fn last_removals(
         &self,
         objects: &[u64],
@@ -255,13 +257,13 @@ impl Version {
         RunReader::open(file, &self.cache, self.fleet_id)
     }
 
-    /// Objects that are being erased: no answer has them.
+    /// Length of the list of erased objects; above 0 while an erasure has not ended.
     #[must_use]
     pub fn erasing(&self) -> usize {
         self.erasing.len()
     }
 
-    /// Whether no answer contains the object; never of a clear.
+    /// True if the object is being erased; false for [`EVERY_OBJECT`].
     pub(crate) fn is_erased(&self, object: u64) -> bool {
         !self.erasing.is_empty()
             && object != EVERY_OBJECT

@@ -1,7 +1,7 @@
 //! Work in the background: runs are rewritten as fewer ones or without erased objects, and states are
 //! written.
 //!
-//! It is done in steps, so that the caller decides on its share of disk and cores.
+//! It is done in steps, so that the caller controls its share of disk and cores.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::run::RunFile;
 use crate::state::StateWork;
 use crate::version::Version;
 
-/// A file that replaces runs or spares queries to read them.
+/// A run or state that is being written in the background.
 #[derive(Debug)]
 pub struct Work(Kind);
 
@@ -26,7 +26,7 @@ enum Kind {
 }
 
 impl Work {
-    /// Whether it rewrites runs. Other work is begun only when no run is to be rewritten.
+    /// True if it rewrites runs; false for a state, which is begun only if no run needs a rewrite.
     #[must_use]
     pub fn is_merge(&self) -> bool {
         matches!(self.0, Kind::Merge(_))
@@ -65,7 +65,7 @@ impl HistoryWriter {
             self.end_erasure()?;
         }
         let version = self.history().version();
-        // The partition of the clock still fills, and so do those after it.
+        // The partition of the clock and those after it still get fixes.
         let open_ms = version.partition_of(version.watermark.clock_ms).start_ms;
         if let Some(merge) = self.next_merge(&version, open_ms)? {
             return Ok(Some(Work(Kind::Merge(merge))));
@@ -74,8 +74,8 @@ impl HistoryWriter {
         Ok(state.map(|state| Work(Kind::State(state))))
     }
 
-    /// Gives up work whose step has failed because a file cannot be read. False if it was needed:
-    /// without a state, queries read the runs.
+    /// Gives up work whose step has failed because a file cannot be read. False for a merge, which
+    /// cannot be given up; without a state, queries read the runs.
     pub fn give_up(&mut self, work: &Work) -> bool {
         match &work.0 {
             Kind::Merge(_) => false,
@@ -86,8 +86,8 @@ impl HistoryWriter {
         }
     }
 
-    /// Completes work whose steps are done. False if the history has changed so that the file is of
-    /// no use, or if it spares too little: then it is dropped.
+    /// Completes work whose steps are done. False, and the new file is dropped, if the history has
+    /// changed meanwhile or the state is not worthwhile.
     ///
     /// # Errors
     /// [`HistoryError::File`].
@@ -99,13 +99,16 @@ impl HistoryWriter {
         }
     }
 
-    /// Ends an erasure, or what no longer needs the objects, when no run has them.
+    /// Called when no run has erased objects. Replaces the list of erased objects by
+    /// [`EVERY_OBJECT`], or clears it when the log and all replaced files are gone. Does nothing
+    /// while the log has cycles of the objects that are not sealed.
     fn end_erasure(&mut self) -> Result<(), HistoryError> {
         if self.erased_log == ErasedLog::Unread {
             return Ok(());
         }
         let has_ended = self.erased_log == ErasedLog::Gone && self.has_erased_files()?;
-        // No object stands for all, also after a restart, until the log has none.
+        // `EVERY_OBJECT`, no object's id, keeps the erasure open, also across restarts, until the
+        // log has none of the objects.
         let left = if has_ended { Vec::new() } else { vec![EVERY_OBJECT] };
         if left == self.manifest.erasing {
             return Ok(());
@@ -144,7 +147,7 @@ impl HistoryWriter {
         self.commit(next, &[], Vec::new())
     }
 
-    /// Whether a file has objects that are being erased; noted where it has none.
+    /// True if a file has objects that are being erased. Files without any are remembered.
     fn has_erased(&mut self, version: &Version, file: &Arc<RunFile>) -> Result<bool, HistoryError> {
         if self.erased.contains(&file.entry.number) {
             return Ok(false);

@@ -205,7 +205,7 @@ impl LogError {
     }
 }
 
-/// What a header cannot be read for.
+/// Why a header cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderFault {
     /// Another major version.
@@ -215,7 +215,7 @@ pub(crate) enum HeaderFault {
 }
 
 impl HeaderFault {
-    /// The error of a checkpoint or the manifest.
+    /// Converts the fault to the error of a checkpoint or the manifest.
     pub(crate) fn of_file(self, file: impl Into<String>, supported: u16) -> LogError {
         match self {
             Self::Version(found) => LogError::Version { file: file.into(), found, supported },

@@ -18,7 +18,7 @@ pub enum FrameKind {
     Cycles = 1,
     /// A mark: a writer has opened the log, with the term and epoch of this frame.
     Start = 2,
-    /// A mark: the segment ends, the next one exists.
+    /// A mark: the segment ends here and the next segment exists.
     Seal = 3,
     /// A mark: the writer was closed in order, everything before is synced.
     Clean = 4,
@@ -137,7 +137,7 @@ impl FrameHeader {
         self.segment == segment.number && self.salt == segment.salt
     }
 
-    /// Checks that the frame follows the one of this sequence and CRC in its segment.
+    /// Checks that the frame belongs to the segment and follows the frame of this sequence and CRC.
     pub(crate) fn continues(
         &self,
         segment: &SegmentHeader,

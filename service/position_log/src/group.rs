@@ -45,13 +45,13 @@ impl Group {
         }
     }
 
-    /// Appends a cycle. Cycles that the engine refused or failed must not be appended; so append a
-    /// cycle when it has settled, with its final epoch. Cycles without requests are appended too,
-    /// as the clock of each cycle decides what expires.
+    /// Appends a cycle that has settled, with its final epoch. Do not append cycles that the engine
+    /// refused or failed. Append cycles without requests if they change state, for example if
+    /// objects expire.
     ///
     /// # Errors
     /// [`LogError::Input`] if the epoch is not above that of the cycle before, or a limit is
-    /// exceeded: the group is unchanged, and can be written and repeated if it was not empty.
+    /// exceeded. The group is unchanged; if it was not empty, write it and append the cycle again.
     pub fn append<'a, R>(&mut self, cycle: CycleHeader, requests: R) -> Result<(), LogError>
     where
         R: IntoIterator<Item = LoggedRequest<'a>>,
@@ -60,7 +60,7 @@ impl Group {
         self.append_settled(cycle, None, requests)
     }
 
-    /// As [`Self::append`], with what the cycle did.
+    /// As [`Self::append`], with the outcome of the cycle.
     ///
     /// # Errors
     /// As [`Self::append`]; [`LogError::Input`] if the refused rows do not ascend, or belong to no
@@ -95,7 +95,7 @@ impl Group {
         Ok(())
     }
 
-    /// The bytes of the next record, which [`Self::commit`] then includes.
+    /// Makes room for the next record and returns its bytes; [`Self::commit`] includes them.
     fn extend(&mut self, cycle: CycleHeader, bytes: usize) -> Result<&mut [u8], LogError> {
         if let Some(last) = self.last.filter(|last| last.epoch >= cycle.epoch) {
             let (epoch, last) = (cycle.epoch, last.epoch);

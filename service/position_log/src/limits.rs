@@ -3,7 +3,7 @@
 
 /// Unit of every write and read, and alignment of every frame: the largest logical block of disks.
 pub const PAGE_BYTES: usize = 4096;
-/// Unit that a disk writes whole or not at all at best; the simulated disk tears writes here.
+/// Largest unit assumed to be written atomically; the simulated disk tears writes at its multiples.
 pub const SECTOR_BYTES: usize = 512;
 /// Bytes of a segment unless the options say otherwise: few rotations, fast recycling.
 pub const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
@@ -15,8 +15,8 @@ pub const SEGMENT_BYTES_MAX: u64 = 4 << 30;
 pub const FRAME_HEADER_BYTES: usize = 128;
 /// Bytes of all cycles of one group: the largest cycle of the engine takes about 150 MiB.
 pub const GROUP_BYTES_MAX: usize = 1 << 30;
-/// Memory that an empty group keeps for the next one: that of groups which are written at 8 MiB,
-/// the largest limit in use, since a buffer grows by doubling.
+/// Most memory that an empty group keeps. Groups are written at 8 MiB or less, and a buffer grows
+/// by doubling.
 pub const GROUP_BYTES_KEPT: usize = 16 << 20;
 /// Bytes of a cycle record before its requests.
 pub const RECORD_HEADER_BYTES: usize = 40;
@@ -28,19 +28,20 @@ pub const RECORD_ALIGN_BYTES: usize = 8;
 pub const PRODUCER_BYTES_MAX: usize = 128;
 /// Bytes of an object's name: the limit of the server.
 pub const NAME_BYTES_MAX: usize = 256;
-/// Open numbers of one producer in a checkpoint; the server keeps at most 16.
+/// Most open numbers of one producer in a checkpoint; the server keeps at most 16.
 pub const PRODUCER_OPEN_MAX: usize = 255;
 /// Bytes of a fleet's name.
 pub const FLEET_NAME_BYTES_MAX: usize = 64;
 /// Bytes that a reader takes from a file at once: large enough for the disk's full rate.
 pub const READ_BYTES: usize = 4 << 20;
-/// The same of a reader that streams frames in parts to a follower; many may read.
+/// Bytes that a reader takes at once when it streams frames to a follower: small, because many
+/// followers may read.
 pub const STREAM_READ_BYTES: usize = 64 << 10;
-/// Bytes that writing zeros and checkpoints passes to the disk at once.
+/// Bytes of one write of zeros or of a checkpoint.
 pub const WRITE_BYTES: usize = 1 << 20;
-/// Prepared segments that wait for use; more are removed. A checkpoint frees as many at once as the
-/// log fills until the next, 16 of the default sizes; one that is removed is written with zeros
-/// again, which takes as much of the disk's bandwidth as the log itself.
+/// Most prepared segments; further retired files are removed. A checkpoint retires as many segments
+/// as the log fills between two checkpoints: 16 with the default sizes. Each removed file must be
+/// prepared again by writing zeros, which costs as much bandwidth as the log itself.
 pub const SPARES_MAX: usize = 16;
 /// Free space that remains when the log refuses to grow, unless the options say otherwise: space
 /// for a checkpoint's start, marks at shutdown, and an operator's work.
@@ -51,7 +52,7 @@ pub const CHECKPOINTS_KEPT: usize = 2;
 pub const SECTION_BYTES_MAX: usize = 1 << 30;
 /// Sections begin at multiples of this many bytes, as the codec's blocks do.
 pub const SECTION_ALIGN_BYTES: usize = 64;
-/// Past terms remembered; older ones are forgotten, and their tokens are unknown.
+/// Most past terms that are kept. Tokens of older terms are answered as unknown.
 pub const PAST_TERMS_MAX: usize = 1024;
 /// Bytes of the manifest of fleets.
 pub const MANIFEST_BYTES_MAX: usize = 16 << 20;

@@ -1,8 +1,8 @@
-//! What a log must have: a file in its folder that tells lost segments from a log that has none yet
-//! (LOG.md, section 4.1).
+//! The bounds file of a log: it distinguishes lost segments from a log that has not begun (LOG.md,
+//! section 4.1).
 //!
-//! It is written when a log is opened and closed and before segments are retired, never between two
-//! groups: an acknowledgement does not wait for it. So it may name less than the log has.
+//! It is written when a log is opened or closed, and before segments are retired. No
+//! acknowledgement waits for it, so the log may reach further than the file states.
 
 use crate::error::LogError;
 use crate::segment::LogFile;
@@ -25,7 +25,7 @@ fn path(folder: &str) -> String {
 }
 
 impl LogBounds {
-    /// Those of the log in a folder; nothing in a folder without the file.
+    /// Reads the bounds of the log in a folder; `None` if the file does not exist.
     pub(crate) fn load(storage: &dyn Storage, folder: &str) -> Result<Option<Self>, LogError> {
         TextFile(&path(folder)).read(storage, |text| {
             Self::parse(text).ok_or_else(|| format!("{text:?} is no text of this file"))
@@ -48,7 +48,7 @@ impl LogBounds {
     }
 }
 
-/// Creates the folder of a new log. One that has begun is left as it is.
+/// Creates the folder and the bounds of a new log. A log that has begun is left unchanged.
 ///
 /// # Errors
 /// [`LogError::Storage`]: the call can be repeated.

@@ -39,7 +39,7 @@ impl<'a> Frame<'a> {
         self.payload
     }
 
-    /// Its cycles; an error says why the rest cannot be read.
+    /// Its cycles. An error ends the iteration.
     pub fn cycles(&self) -> impl Iterator<Item = Result<LoggedCycle<'a>, String>> + use<'a> {
         let (term, mut rest) = (self.header.term, self.payload);
         std::iter::from_fn(move || {
@@ -53,7 +53,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Why a frame is not valid that begins within the file and ends behind it.
+/// The fault of a frame that begins within the file and ends beyond it.
 const CUT: &str = "the file ends within the frame";
 
 /// Reads the log in a folder.
@@ -84,7 +84,8 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Opens the log in `folder`, from the last segment that has the epoch and all cycles after it.
+    /// Opens the log in `folder` at the last segment whose `epoch_before` is below
+    /// [`ReadOptions::after_epoch`], or at the first segment if its `epoch_before` equals it.
     ///
     /// # Errors
     /// [`LogError::Gap`] if the first segment begins later; errors of a damaged, foreign or newer
@@ -97,8 +98,8 @@ impl LogReader {
         Self::with_list(storage, folder, options, false)
     }
 
-    /// As [`Self::open`], for [`Self::next_header`] and [`Self::payload_part`]: memory does not grow
-    /// with the frames. Checksums of payloads are not verified here.
+    /// As [`Self::open`], for [`Self::next_header`] and [`Self::payload_part`]: memory use does not
+    /// depend on the size of frames. Checksums of payloads are not verified.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -169,14 +170,14 @@ impl LogReader {
     pub fn read_through(&mut self, synced: Position) {
         self.options.mode = ReadMode::Through(synced.sequence);
         self.through = synced;
-        // The writer has written behind the last frame since that was read.
+        // The writer may have written behind the last frame since it was read.
         if let Some(window) = &mut self.window {
             window.forget_from(self.cursor.offset);
         }
         self.limit_window();
     }
 
-    /// Keeps a reader beside a writer from reading pages that are not written yet.
+    /// Limits the read-ahead of [`ReadMode::Through`] to pages that are written.
     fn limit_window(&mut self) {
         let is_last = self.position().segment == self.through.segment;
         if let Some(window) = &mut self.window {
@@ -209,8 +210,8 @@ impl LogReader {
         self.counts
     }
 
-    /// Bytes of the segments that were not entered yet, and of the rest of the current one: the
-    /// most that remains to be read.
+    /// Bytes of the rest of the current segment and of all later ones: an upper bound of what
+    /// remains to be read.
     #[must_use]
     pub fn remaining_bytes(&self) -> u64 {
         let all: u64 = self.list.infos(usize::MAX).iter().map(|info| info.bytes).sum();
@@ -268,7 +269,7 @@ impl LogReader {
             .map_or(&[], |window| &window.bytes(page, skipped + count)[skipped..]))
     }
 
-    /// Whether nothing is left of the payload of the current frame.
+    /// True if the payload of the current frame was read to its end.
     #[must_use]
     pub fn is_payload_read(&self) -> bool {
         self.record_at == self.payload_bytes()
@@ -443,7 +444,7 @@ impl LogReader {
                 let is_next = Cursor { offset: start.offset, ..self.cursor } == start;
                 if is_next {
                     self.enter(self.current + 1)?;
-                    // The kind of the seal is done with.
+                    // The seal is not the last frame any more.
                     self.cursor.kind = None;
                     return Ok(true);
                 }
@@ -461,7 +462,8 @@ impl LogReader {
         Err(self.corrupt(number, 0, reason, last))
     }
 
-    /// Judges an invalid frame at the cursor.
+    /// Handles an invalid frame at the cursor: an error if it is damage, otherwise the log ends
+    /// here.
     fn stop(&mut self, reason: &'static str) -> Result<(), LogError> {
         let tail = self.scan_tail()?;
         let mut synced = tail.synced_sequence;
@@ -492,14 +494,15 @@ impl LogReader {
             frames: tail.orphans.len(),
         });
         if self.options.mode == ReadMode::Repair {
-            // What a repair cuts off is lost, whatever precedes it.
+            // A clean mark before the end does not count: cycles behind it are lost.
             self.cursor.kind = None;
         }
         self.end = Some((tail, torn));
         (self.frame, self.record_at) = (None, 0);
     }
 
-    /// What the frames and segments behind the cursor say.
+    /// Collects the sequences, epochs and orphans of all frame and segment headers behind the
+    /// cursor.
     fn scan_tail(&mut self) -> Result<Tail, LogError> {
         let mut tail = Tail::default();
         for (index, entry) in self.list.entries.iter().enumerate().skip(self.current) {
@@ -514,7 +517,7 @@ impl LogReader {
                     let mut window = self.list.open_window(entry, READ_BYTES)?;
                     tail.scan(&mut window, header, PAGE_BYTES as u64, false).map_err(failed)?;
                 }
-                // A segment gets its name when its header is synced, so this is damage.
+                // A segment gets its name after its header was synced, so this is damage.
                 (Err(_), _, _) => tail.synced_sequence = u64::MAX,
             }
         }
@@ -531,7 +534,7 @@ impl LogReader {
         LogError::Corrupt { file, offset, reason, epoch, lost }
     }
 
-    /// Verifies the next record of the current frame and takes it: its place in the frame.
+    /// Verifies the next record of the current frame, moves behind it and returns its range.
     fn take_record(&mut self) -> Result<Range<usize>, LogError> {
         let (Some(frame), Some(window)) = (self.frame, &self.window) else { return Ok(0..0) };
         let start = FRAME_HEADER_BYTES + self.record_at;

@@ -1,4 +1,4 @@
-//! Writes groups of cycles to segments: one aligned write for each group, one sync for any number.
+//! Writes groups of cycles to segments: one aligned write per group, one sync for several groups.
 //!
 //! A writer has one thread. While it writes and syncs, another thread fills the next [`Group`], so
 //! the disk waits for no encoding; LOG.md, section 8, has the measurement behind this choice. Every
@@ -32,7 +32,7 @@ pub struct LogOptions {
     pub fleet: FleetIdentity,
     /// Bytes of a new segment, whole pages.
     pub segment_bytes: u64,
-    /// Free bytes of the disk that the log leaves; only marks of start and end may use them.
+    /// Free bytes of the disk that the log leaves; only start and clean marks may use them.
     pub reserve_bytes: u64,
     /// Random and secret: clients must not be able to guess the salts of segments.
     pub seed: u64,
@@ -108,10 +108,10 @@ pub struct LogWriter {
 
 impl LogWriter {
     /// Continues a log that was read to its end with [`crate::ReadMode::Recover`], or begins a new
-    /// one. Erases incomplete frames behind the end and writes a mark of the start.
+    /// one. Erases all frames behind the end and writes a start mark.
     ///
-    /// `epoch` is the engine's epoch, at least the log's last one. `fresh_term` is the term of this
-    /// run unless the log ended in order: then the former term continues.
+    /// `epoch` is the engine's epoch, at least the log's last one. `fresh_term` becomes the term of
+    /// this run, unless the log ended with a clean mark: then its term continues.
     ///
     /// # Errors
     /// [`LogError::Input`] if the options or the epoch are not allowed; [`LogError::Space`];
@@ -240,8 +240,8 @@ impl LogWriter {
         self.finish(result)
     }
 
-    /// Whether retired segments become new ones, as at the start. False removes their files, and
-    /// those that wait for use, so that nothing of their content remains in the folder.
+    /// Sets whether files of retired segments are recycled; initially true. False removes them, and
+    /// also the prepared files, so that none of their content remains in the folder.
     ///
     /// # Errors
     /// Final.
@@ -263,7 +263,7 @@ impl LogWriter {
         self.store_bounds()
     }
 
-    /// Stores what is durable. On a full disk the former bounds stay, if they are true.
+    /// Stores the bounds. On a full disk the former bounds stay, if they still hold.
     fn store_bounds(&self) -> Result<(), LogError> {
         let bounds = self.bounds(0);
         match self.pool.store_bounds(bounds) {
@@ -280,7 +280,7 @@ impl LogWriter {
         }
     }
 
-    /// What is durable, without the first `retired` segments.
+    /// The bounds of the durable log without its first `retired` segments.
     fn bounds(&self, retired: usize) -> LogBounds {
         let first_segment = self.segments.get(retired).map_or(0, |segment| segment.number);
         let first_segment = first_segment.max(self.first_kept);
@@ -308,9 +308,9 @@ impl LogWriter {
         Ok(count)
     }
 
-    /// As [`Self::retire`], to be run on another thread, whose results come to [`Self::retired`] in
-    /// order; nothing if there is no such segment. One at a time: the next begins when all results
-    /// have come.
+    /// As [`Self::retire`], but returns the work, to be run on another thread; `None` if no segment
+    /// can be retired. Pass its results to [`Self::retired`] in order. The next retirement may
+    /// begin only when all results were passed.
     pub fn retirement(
         &mut self,
         needed_epoch: u64,
@@ -325,7 +325,7 @@ impl LogWriter {
             return None;
         }
         let bounds = self.bounds(count);
-        // Results that nobody takes are done all the same.
+        // The segments may be retired even if their results are never passed back.
         self.first_kept = bounds.first_segment;
         Some(self.pool.retirement(&segments, bounds))
     }
@@ -512,8 +512,8 @@ fn first_segment(options: &LogOptions, epoch: u64, term: u64) -> SegmentHeader {
     }
 }
 
-/// Removes what lies behind the end of the log; segments from the last one on, so that no crash
-/// leaves a hole.
+/// Erases frames and removes segments behind the end of the log. Segments are removed in descending
+/// order, so that no crash leaves a hole.
 fn erase(
     pool: &SegmentPool,
     file: &dyn StorageFile,

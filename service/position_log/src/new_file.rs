@@ -1,6 +1,6 @@
-//! A file that is not complete: it has another name, and is removed unless it gets its own.
+//! A file in preparation: it has a temporary name, and is removed unless it is published.
 //!
-//! Checkpoints and the runs of a history are written by it.
+//! Checkpoints and the runs of a history are written with it.
 
 use std::io;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ impl NewFile {
         Ok(self.offset)
     }
 
-    /// Gives the file, which is durable, its name in the same folder, durably.
+    /// Renames the synced file to `to` in the same folder, durably.
     ///
     /// # Errors
     /// [`LogError::Storage`].
@@ -113,7 +113,7 @@ impl NewFile {
         self.storage.sync_dir(folder_of(to)).map_err(failed("sync the folder of"))
     }
 
-    /// Lets the file stay when this is dropped.
+    /// Keeps the unfinished file when the writer is dropped.
     pub(crate) fn leave(&mut self) {
         self.file = None;
     }
@@ -135,7 +135,7 @@ impl NewFile {
         &self.storage
     }
 
-    /// Its name until it is complete.
+    /// Its temporary path.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path

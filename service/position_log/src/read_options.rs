@@ -19,7 +19,7 @@ pub enum ReadMode {
 }
 
 impl ReadMode {
-    /// Whether a writer trusts what was read.
+    /// True if the reader syncs what it reads, so that a writer can continue from its end.
     pub(crate) fn is_synced(self) -> bool {
         matches!(self, Self::Recover | Self::Repair)
     }

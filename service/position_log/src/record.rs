@@ -40,7 +40,7 @@ pub struct CycleHeader {
 /// [`EVERY_ROW`] for a request that was refused as a whole.
 pub type RefusedRow = (u32, u32);
 
-/// In place of a row: all rows of a block that does not decode.
+/// Row number that stands for all rows of a block that does not decode.
 pub const EVERY_ROW: u32 = u32::MAX;
 
 /// What a cycle did.
@@ -50,13 +50,13 @@ pub struct CycleOutcome<'a> {
     pub clock_ms: i64,
     /// Ascending.
     pub refused: &'a [RefusedRow],
-    /// Names that the log has from this cycle on, if any.
+    /// Names that this cycle adds or forgets, if any.
     pub names: Option<LoggedNames<'a>>,
 }
 
 impl CycleOutcome<'_> {
-    /// Confirms that the refused rows ascend and belong to one of so many requests, and the rules
-    /// of names.
+    /// Checks that the refused rows ascend and belong to one of `requests` requests, and checks the
+    /// names.
     fn check(&self, requests: usize) -> Result<(), LogError> {
         self.names.map_or(Ok(()), |names| names.check())?;
         check_refused(self.refused.iter().copied(), requests).map_err(LogError::Input)
@@ -146,7 +146,7 @@ pub enum RequestBody<'a> {
     Remove(ObjectIds<'a>),
     /// Removal of all objects.
     Clear,
-    /// The cycle sets the clock back to `system_ms` if it is ahead.
+    /// Sets the fleet's clock back to `system_ms` if the clock is ahead of that.
     Rewind,
 }
 
@@ -353,9 +353,9 @@ pub struct LoggedCycle<'a> {
     pub header: CycleHeader,
     /// The fleet's clock after it; `None` in logs of versions that did not record it.
     pub clock_ms: Option<i64>,
-    /// Names that the log has from this cycle on, if any.
+    /// Names that this cycle adds or forgets, if any.
     pub names: Option<LoggedNames<'a>>,
-    /// Where the requests begin.
+    /// Offset of the first request in the record.
     requests_at: usize,
     requests: u32,
     /// Refused rows, encoded.
@@ -367,7 +367,7 @@ impl<'a> LoggedCycle<'a> {
     /// Reads the record at the start of `bytes` and checks all of its requests. Allocates nothing.
     ///
     /// # Errors
-    /// What is wrong with it, an unknown kind by its number.
+    /// A description of the fault; an unknown kind is reported by its number.
     pub fn parse(term: u64, bytes: &'a [u8]) -> Result<Self, String> {
         if bytes.len() < RECORD_HEADER_BYTES {
             return Err(format!("{} bytes are too few for a record", bytes.len()));
@@ -419,7 +419,7 @@ impl<'a> LoggedCycle<'a> {
         Self { term, header, clock_ms, names, requests_at, requests, refused, encoded }
     }
 
-    /// The rows that the engine refused, ascending. None are known without a clock.
+    /// The rows that the engine refused, ascending. Empty if `clock_ms` is `None`.
     pub fn refused(&self) -> impl Iterator<Item = RefusedRow> + use<'a> {
         self.refused.iter().map(|refused| (u32_at(refused, 0), u32_at(refused, 4)))
     }

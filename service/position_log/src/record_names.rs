@@ -1,7 +1,7 @@
-//! The names that a cycle gives to numbers, and the numbers whose names it takes away
-//! (LOG.md, section 6.1).
+//! The names that a cycle assigns to numbers, and the numbers whose names it forgets (LOG.md,
+//! section 6.1).
 //!
-//! A record with names precedes or contains the rows that use them.
+//! A name is in the record of the rows that use it, or in an earlier one.
 
 use std::fmt;
 
@@ -113,7 +113,7 @@ impl<'a> LoggedNames<'a> {
         names.0.fault().map_or(Ok(names), Err)
     }
 
-    /// As [`Self::parse`], without a look at the names.
+    /// As [`Self::parse`], without checking the names.
     pub(crate) fn of_checked(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let header = bytes.get(..HEADER_BYTES)?;
         let (text_bytes, forgotten) = (u32_at(header, 12) as usize, u32_at(header, 16) as usize);
@@ -146,7 +146,7 @@ fn next_name(bytes: &[u8]) -> Result<Option<(&str, &[u8])>, String> {
     Ok(Some((name, rest)))
 }
 
-// Names are not for text logs.
+// `Debug` omits the names: they must not appear in text logs.
 impl fmt::Debug for LoggedNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("LoggedNames");

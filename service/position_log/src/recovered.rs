@@ -64,7 +64,8 @@ pub struct TornTail {
     pub offset: u64,
     /// Why the frame there is not valid.
     pub reason: String,
-    /// Incomplete or unconnected frames behind the end; none of them was stated to be synced.
+    /// Frames behind the end, incomplete or after an invalid frame; no header states that they were
+    /// synced.
     pub frames: usize,
 }
 
@@ -92,7 +93,7 @@ impl Recovered {
         self.segment.is_none()
     }
 
-    /// Whether the last writer was closed in order, so that nothing visible is missing.
+    /// True if the log ends with a clean mark: no visible cycle is missing.
     #[must_use]
     pub fn was_clean(&self) -> bool {
         self.cursor.kind == Some(FrameKind::Clean)
@@ -122,14 +123,14 @@ impl Recovered {
         &self.ended_terms
     }
 
-    /// The term of the next run: the same after a clean end, else `fresh`.
+    /// The term of the next run: the last term after a clean end, otherwise `fresh`.
     #[must_use]
     pub fn next_term(&self, fresh: u64) -> u64 {
         if self.was_clean() { self.cursor.term } else { fresh }
     }
 
-    /// The terms of the next run, whose term is that of its [`crate::LogWriter`]: those of the
-    /// checkpoint (`before`), if there is one, and those that have ended since.
+    /// The terms of the next run: those of the checkpoint (`before`), if there is one, and those
+    /// that have ended since. The current term is that of the run's [`crate::LogWriter`].
     #[must_use]
     pub fn terms(&self, before: Option<Terms>, term: u64) -> Terms {
         let last = self.term().unwrap_or(term);

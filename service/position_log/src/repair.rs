@@ -35,8 +35,8 @@ pub struct RepairReport {
     pub set_aside: Vec<String>,
 }
 
-/// Truncates a log where its damage begins; a whole log is only marked with a new term. The cycles
-/// behind the damage are lost.
+/// Truncates a log where its damage begins, and begins a new term. The cycles behind the damage are
+/// lost. A log without damage only gets the new term.
 ///
 /// `checkpoint_epoch` is the epoch of the newest whole checkpoint, 0 without one: if the log ends
 /// before it, the log continues from the checkpoint's epoch. No server may use the folder.

@@ -14,8 +14,8 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Number of the oldest segments that can be retired: they have no cycle from `needed_epoch`
-    /// on, and neither rule keeps them. The last segment is never retired.
+    /// Returns how many of the oldest segments can be retired: those without a cycle from
+    /// `needed_epoch` on that neither rule keeps. The last segment is never retired.
     pub(crate) fn retired(
         &self,
         segments: &VecDeque<SegmentInfo>,
@@ -27,7 +27,8 @@ impl Retention {
         for (segment, next) in segments.iter().zip(segments.iter().skip(1)) {
             let age_ms = now_ms.saturating_sub(next.system_ms_before);
             let is_young = u64::try_from(age_ms).unwrap_or(0) < self.keep_ms;
-            // The segment of the epoch itself stays: a term may have ended right behind it.
+            // The segment that ends with `needed_epoch` stays: it may hold the start mark of a new
+            // term behind that epoch.
             if next.epoch_before >= needed_epoch || bytes <= self.keep_bytes || is_young {
                 break;
             }

@@ -1,7 +1,7 @@
 //! The retirement of segments that nothing needs any more: their files are recycled or removed.
 //!
-//! Each takes a sync of the folder, for which no acknowledgement need wait: a [`Retirement`] runs
-//! on another thread, beside writes, rotations and the preparation of spares. All of these change
+//! Each segment needs a sync of the folder. A [`Retirement`] runs on another thread, so that no
+//! acknowledgement waits for it; concurrent writes, rotations and preparations of spares change
 //! other entries of the folder.
 
 use std::collections::VecDeque;
@@ -50,7 +50,7 @@ impl Retirement {
         }
         let from = LogFile::Segment(retiring.number).path(&self.folder);
         let failed = |operation| LogError::storage(operation, self.storage.display(&from));
-        // A file that was cut is no segment any more.
+        // A file that was cut is too short to be a spare.
         let is_whole = |spare: &&Spare| {
             let length = self.storage.open(&from).and_then(|file| file.length());
             length.is_ok_and(|length| length == spare.bytes)
@@ -72,7 +72,8 @@ impl Retirement {
 }
 
 impl Retirement {
-    /// On a full disk nothing was changed, and the retirement can be repeated.
+    /// Maps an error of a full disk to [`LogError::Space`]: nothing was changed, and the retirement
+    /// can be repeated.
     fn no_space(&self, error: LogError) -> LogError {
         if !error.is_full() {
             return error;

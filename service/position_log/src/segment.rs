@@ -118,7 +118,7 @@ const NEW: &str = "new";
 const DIGITS: usize = 16;
 
 impl LogFile {
-    /// What a file of this name is; nothing if it is not the log's.
+    /// Parses the name of a file; `None` if it is not a file of a log.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (digits, kind) = name.split_once('.')?;
         let is_number = digits.len() >= DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());

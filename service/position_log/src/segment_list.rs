@@ -110,11 +110,11 @@ impl SegmentList {
         Ok(Ok(header))
     }
 
-    /// Confirms that the log has its first segment.
+    /// Fails if the log lacks the first segment that its bounds name.
     pub(crate) fn check(&self, bounds: Option<LogBounds>) -> Result<(), LogError> {
         let (file, epoch) = match bounds {
             None if self.entries.is_empty() => (self.display_folder(), None),
-            // A log that was written before it had bounds.
+            // Written by a version without the bounds file.
             None => return Ok(()),
             Some(LogBounds { first_segment, durable_epoch }) => {
                 let is_there = |entry: &SegmentEntry| entry.number == first_segment;
@@ -127,9 +127,10 @@ impl SegmentList {
         Err(LogError::Missing { file, epoch })
     }
 
-    /// Index of the segment from which to read; nothing without segments.
+    /// Index of the segment at which reading begins; `None` without segments.
     pub(crate) fn start(&self, options: &ReadOptions) -> Result<Option<usize>, LogError> {
-        // The segment of the epoch itself: a term may have ended right behind it.
+        // A segment that begins right after the epoch is not early enough: the start mark that ends
+        // a term can be in the segment before.
         let covers = |entry: &SegmentEntry| {
             entry.header.as_ref().is_ok_and(|header| header.epoch_before < options.after_epoch)
         };

@@ -1,6 +1,6 @@
 //! Creates, recycles and removes the files of a log's segments.
 //!
-//! Every change is durable when its call returns, and none is half visible after a crash.
+//! Every change is durable when its call returns, and atomic with respect to crashes.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl SegmentPool {
         number
     }
 
-    /// Ensures that a file of this size is ready: nothing of the log has changed if it fails.
+    /// Ensures that a prepared file of this size exists. An error leaves the log unchanged.
     pub(crate) fn ensure(&mut self, bytes: u64, reserve_bytes: u64) -> Result<(), LogError> {
         if !self.spares.iter().any(|spare| spare.bytes == bytes) {
             let spare = self.job(bytes, reserve_bytes).run()?;
@@ -118,8 +118,8 @@ impl SegmentPool {
         self.storage.open(&LogFile::Segment(number).path(&self.folder)).map_err(failed)
     }
 
-    /// Gives a segment the bytes that its file lacks, if it was cut behind its last frame: a write
-    /// within a segment needs no space of the disk.
+    /// Extends the file of a segment to its stated length if it was cut, so that later writes
+    /// within the segment need no space on the disk.
     pub(crate) fn complete(
         &self,
         file: &dyn StorageFile,
@@ -143,8 +143,8 @@ impl SegmentPool {
         })
     }
 
-    /// The retirement of these segments, numbers and sizes, which leaves a log of these bounds; as
-    /// many are recycled as may wait for use.
+    /// The work that retires `segments` (number, bytes); `bounds` are those of the remaining log.
+    /// Files are recycled up to the limit of prepared files, the others are removed.
     pub(crate) fn retirement(&mut self, segments: &[(u64, u64)], bounds: LogBounds) -> Retirement {
         let places = if self.recycles { SPARES_MAX } else { 0 };
         let mut room = places.saturating_sub(self.spares.len());
@@ -167,8 +167,8 @@ impl SegmentPool {
         bounds.store(&*self.storage, &self.folder)
     }
 
-    /// Whether retired segments become spares. False removes those that wait: they may have the
-    /// content of former segments.
+    /// Sets whether retired segments become spares. False also removes the present spares, because
+    /// they may contain data of former segments.
     pub(crate) fn recycle(&mut self, recycles: bool) -> Result<(), LogError> {
         self.recycles = recycles;
         if !recycles {
@@ -189,7 +189,7 @@ impl SegmentPool {
         self.sync_folder()
     }
 
-    /// Takes a segment out of the log under another name.
+    /// Renames a segment to `*.damaged`, which takes it out of the log, and returns the new name.
     pub(crate) fn set_aside(&self, number: u64) -> Result<String, LogError> {
         let from = LogFile::Segment(number).path(&self.folder);
         let to = format!("{from}.damaged");

@@ -1,7 +1,7 @@
 //! Reads a segment in large pieces; frames are views of the piece in memory.
 //!
-//! The buffer grows to a larger frame, never beyond the bytes of the file. A file that ends within a
-//! page is read as if zeros followed: the padding of a frame may be cut off.
+//! The buffer grows to the size of a larger frame, never beyond the bytes of the file. A file that
+//! ends within a page is read as if zeros followed, because the padding of a frame may be cut off.
 
 use std::io;
 
@@ -20,9 +20,9 @@ pub(crate) struct SegmentWindow {
     length: usize,
     /// Bytes of the file that belong to the segment.
     end: u64,
-    /// The same, up to whole pages.
+    /// `end`, rounded up to whole pages.
     file_bytes: u64,
-    /// Nothing behind this offset is read ahead.
+    /// Limit of the read-ahead.
     read_to: u64,
 }
 

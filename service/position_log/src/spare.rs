@@ -58,7 +58,8 @@ impl SpareJob {
     }
 }
 
-/// Does work that takes so many bytes of the disk, if they are free beside the reserve.
+/// Runs work that writes `bytes`. Fails with [`LogError::Space`] unless these and the reserve are
+/// free.
 pub(crate) fn with_space(
     storage: &dyn Storage,
     file: String,

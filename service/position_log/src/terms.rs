@@ -14,10 +14,10 @@ pub struct PastTerm {
     pub last_epoch: u64,
 }
 
-/// What became of an epoch of a term.
+/// State of an epoch that was visible in a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochState {
-    /// It is part of the state, or will be.
+    /// It is part of the state, or will be in the current term.
     Valid,
     /// A crash lost it.
     Lost {

@@ -36,7 +36,7 @@ pub fn read_file(
 /// Replaces a file by one with these bytes, whole pages, durably.
 ///
 /// # Errors
-/// [`LogError::Storage`]: then either the former or this one is found later.
+/// [`LogError::Storage`]: then either the former or the new file may be on the disk.
 pub fn replace_file(
     storage: &dyn Storage,
     path: &str,

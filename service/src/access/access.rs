@@ -1,7 +1,7 @@
 //! Recognizes callers by their tokens, and notices when a token is withdrawn or expires.
 //!
-//! The files of tokens and keys are read again when they change. A file that became wrong changes
-//! nothing, and is reported. A token whose entry did not change keeps its calls.
+//! The files of tokens and keys are read again when they change. An invalid file is reported and
+//! changes nothing. Calls of a token whose entry did not change continue.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ struct Shared {
     verified: Mutex<LruCache<u64, (SecretDigest, Arc<Caller>)>>,
     audit: Audit,
     anonymous: Arc<Caller>,
-    /// With which the server calls itself.
+    /// Token, digest and caller with which the server calls itself.
     process: (Secret, SecretDigest, Arc<Caller>),
 }
 
@@ -111,7 +111,7 @@ impl Access {
         &self.0.process.0
     }
 
-    /// Gives the last audit records a bounded time; it may block so long.
+    /// Waits for the last audit records to be written, for a bounded time. Blocks.
     pub(crate) fn drain_audit(&self) {
         self.0.audit.drain();
     }
@@ -219,7 +219,7 @@ impl Access {
         Ok(caller)
     }
 
-    /// Whether the calls of a caller can end before they end by themselves.
+    /// True if the token of a caller can expire or be withdrawn.
     pub(super) fn may_end(caller: &Caller) -> bool {
         matches!(caller.proof, Proof::Secret(_) | Proof::Signed(_))
     }
@@ -289,7 +289,7 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Whether a caller that was recognized, perhaps by earlier tables, still is the same.
+    /// True if the current tables still accept a caller that earlier tables may have accepted.
     fn hold(&self, caller: &Caller) -> bool {
         match &caller.proof {
             Proof::Anonymous | Proof::Process => true,

@@ -15,10 +15,10 @@ use super::quota_meter::{MeteredQuota, QuotaMeter};
 use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, QUOTA_WAIT_MS_MAX};
 
-/// Accounts beyond which those that nobody uses are looked for.
+/// Number of accounts from which unused ones are removed, at each power of two.
 const PRUNED_FROM: usize = 1 << 10;
 
-/// What is counted while it is held.
+/// A quota of things held at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CountedQuota {
     Connections,
@@ -50,7 +50,7 @@ pub struct Account {
     creating: tokio::sync::Mutex<()>,
 }
 
-/// So much of a counted quota, until this is dropped.
+/// A held amount of a counted quota; dropping it returns the amount.
 #[derive(Debug)]
 pub(crate) struct Counted {
     account: Arc<Account>,
@@ -150,7 +150,7 @@ impl Account {
         }
     }
 
-    /// Takes what was used already.
+    /// Charges an amount that was already used.
     pub(crate) fn charge(&self, quota: MeteredQuota, amount: u64) {
         if let Some((meter, rate)) = self.meter(quota) {
             meter.charge(rate, amount, Instant::now());
@@ -162,7 +162,7 @@ impl Account {
         self.meter(quota).is_none()
     }
 
-    /// Confirms that one more fleet may be created beside so many, while the result is held.
+    /// Checks the quota of fleets. The result locks the creation of fleets of this account.
     ///
     /// # Errors
     /// [`ServiceError::Quota`].

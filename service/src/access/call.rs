@@ -53,8 +53,8 @@ impl Call {
     }
 
     /// Completes when the token of the call ends, with the reason; never without one that can end.
-    /// The layer ends answers: a handler that reads on whether or not its answer is read waits for
-    /// this too.
+    /// The layer ends answers only: a handler that reads requests independently of its answer must
+    /// wait for this as well.
     pub(crate) fn ended(&self) -> impl Future<Output = ServiceError> + Send + use<> {
         let (access, caller) = (self.access.clone(), self.caller.clone());
         async move {

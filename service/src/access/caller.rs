@@ -71,7 +71,7 @@ impl Caller {
         self.account.as_ref()
     }
 
-    /// Confirms that its time has come and is not over.
+    /// Checks that the token is valid now: not before its first moment, and not expired.
     pub(super) fn check_time(&self, now: SystemTime) -> Result<(), TokenProblem> {
         if self.not_before.is_some_and(|begin| now < begin) {
             return Err(TokenProblem::NotYetValid);

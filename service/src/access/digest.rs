@@ -1,7 +1,7 @@
 //! How a server knows a secret token: by its SHA-256.
 //!
-//! No slow function of passwords: a secret is drawn with 256 bits, so that nobody finds it from its
-//! hash by trying; a slow one would only let every call with a wrong token cost much.
+//! A slow password hash is not needed: a secret has 256 random bits and cannot be guessed. A slow
+//! hash would only make every call with a wrong token expensive.
 
 use std::fmt;
 use std::fmt::Write as _;

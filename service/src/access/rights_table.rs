@@ -46,7 +46,7 @@ const fn row(path: &'static str, needs: Needs) -> MethodRight {
     MethodRight { path, needs, is_audited }
 }
 
-/// A row of which followers call several in a second.
+/// A row of a method that followers call several times per second.
 const fn polled(path: &'static str, needs: Needs) -> MethodRight {
     MethodRight { path, needs, is_audited: false }
 }

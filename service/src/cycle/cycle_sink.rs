@@ -31,7 +31,7 @@ pub struct CycleRecord {
     pub system_ms: i64,
     /// As in [`CycleInput`].
     pub time_max_ms: i64,
-    /// As in [`CycleInput`]. Of a cycle that has settled, its `clock_ms` has the same effect.
+    /// As in [`CycleInput`]. Once the cycle has settled, `clock_ms` can replace it.
     pub event_clock_max_ms: Option<i64>,
     /// As in [`CycleInput`], shared with the engine.
     pub requests: Arc<Vec<Request>>,
@@ -111,12 +111,12 @@ pub trait CycleSink: Send {
     /// The engine has taken a cycle. One cycle may follow before this one is settled.
     fn submitted(&mut self, cycle: CycleRecord) -> SinkCapacity;
 
-    /// The oldest cycle that is not settled was applied; or failed, and changed nothing: then the
-    /// next cycle takes its epoch.
+    /// The oldest unsettled cycle was applied, or it failed and changed nothing. The next cycle
+    /// takes the epoch of a failed one.
     fn settled(&mut self, outcome: Result<SettledCycle<'_>, &EngineError>);
 
-    /// A term begins behind the last settled cycle. On a follower it is that of its leader; with
-    /// `is_leader` the follower becomes one.
+    /// A term begins after the last settled cycle. If `is_leader` is set, the follower becomes the
+    /// leader; otherwise the term is its leader's.
     fn begin_term(&mut self, _term: u64, _is_leader: bool) {}
 
     /// Whether a checkpoint is due. True once for each: an attempt that fails is not repeated at
@@ -136,8 +136,8 @@ pub trait CycleSink: Send {
     }
 }
 
-/// Takes the rows of an export to the thread that writes them or searches them. Dropped before the
-/// last row, it abandons that.
+/// Sends the rows of an export to the thread that writes or searches them. Dropping it before the
+/// last row abandons the checkpoint or search.
 #[derive(Debug)]
 pub struct ExportRows {
     rows: Sender<FixColumns>,

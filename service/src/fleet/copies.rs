@@ -1,5 +1,5 @@
 //! The part of a registry that replication uses: copies of a leader's fleets, and which server may
-//! create and delete fleets; and whether the past is kept.
+//! create and delete fleets; and whether a history is kept.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -26,25 +26,26 @@ struct ListedFleet {
 }
 
 impl Registry {
-    /// Makes its fleets copies of those of a leader.
+    /// Makes this server a follower: its fleets are copies of the leader's.
     #[must_use]
     pub(crate) fn following(mut self, leader: Option<Arc<str>>) -> Self {
         self.leader = RwLock::new(leader);
         self
     }
 
-    /// Writes the history of all fleets that it keeps across restarts.
+    /// Enables the history for all fleets that are kept across restarts.
     #[must_use]
     pub(crate) fn keeping_history(mut self, keep: Option<HistoryKeep>) -> Self {
         self.history = keep;
         self
     }
 
-    /// Puts a complete copy of a leader's fleet in the place of the fleet of its name, if there is
-    /// one, and starts it. Goes on if the caller ends.
+    /// Replaces the fleet of the copy's name, if there is one, with a complete copy of the leader's
+    /// fleet, and starts it. Runs to its end even if the caller is dropped.
     ///
     /// # Errors
-    /// [`ServiceError::NotFollower`], [`ServiceError::Log`]; as [`Registry::create`].
+    /// [`ServiceError::NotFollower`], [`ServiceError::NoLog`], [`ServiceError::Log`]; as
+    /// [`Registry::create`].
     pub(crate) async fn install_copy(
         self: &Arc<Self>,
         name: FleetName,
@@ -83,8 +84,8 @@ impl Registry {
         self.replace(name, spec, move || Ok(folder)).await.map(drop)
     }
 
-    /// Ends the fleet of a name, if there is one, and starts that in the folder which `prepare`
-    /// gives then.
+    /// Ends the fleet `name`, if there is one, then calls `prepare` and starts the fleet in the
+    /// folder that it returns. After an error, starts the fleet that the list names, if possible.
     async fn replace(
         &self,
         name: FleetName,
@@ -102,7 +103,7 @@ impl Registry {
         };
         let fleet = match &started {
             Ok(fleet) => Some(fleet.clone()),
-            // What the list has answers, and can be promoted.
+            // The listed fleet answers queries and can be promoted.
             Err(_) => match self.listed(&name).await {
                 Ok(ListedFleet { name, spec, folder }) => {
                     self.start(name, spec, Some(folder)).await.ok()
@@ -117,7 +118,7 @@ impl Registry {
         started
     }
 
-    /// A fleet as the list of the data folder has it.
+    /// The entry of a fleet in the list of the data folder.
     async fn listed(&self, name: &FleetName) -> Result<ListedFleet, ServiceError> {
         let data = self.data.clone().ok_or(ServiceError::NoLog)?;
         let listed = blocking(move || data.fleets()).await?;
@@ -126,7 +127,7 @@ impl Registry {
         found.ok_or_else(|| ServiceError::FleetUnknown(name.as_str().into()))
     }
 
-    /// Remembers when the copies were known to be current.
+    /// Records on disk when the copies were last known to be current.
     pub(crate) async fn record_current(&self) {
         let now_ms = self.clock.wall.now_ms();
         let entry = |fleet: &Arc<Fleet>| {
@@ -135,7 +136,7 @@ impl Registry {
         };
         let record = FollowRecord(self.list().iter().filter_map(entry).collect());
         let Some(data) = self.data.clone() else { return };
-        // A disk that does not answer delays nothing else.
+        // Runs on its own thread, so that a stalled disk delays nothing else.
         let recording = blocking(move || data.record_current(&record));
         let time = Duration::from_millis(FOLLOW_RECORD_WAIT_MS);
         if let Ok(Err(error)) = tokio::time::timeout(time, recording).await {
@@ -143,23 +144,23 @@ impl Registry {
         }
     }
 
-    /// Lets no copy take its place from now on; returns when none does.
+    /// Blocks the installation of copies; returns once none is in progress.
     pub(crate) async fn begin_promotion(&self) {
         self.is_promoting.store(true, Ordering::SeqCst);
         self.settled().await;
     }
 
-    /// Waits for a change of the list of fleets that has begun.
+    /// Waits until the change of the fleet list in progress, if any, has ended.
     pub(crate) async fn settled(&self) {
         drop(self.changing.lock().await);
     }
 
-    /// Copies may take their places again.
+    /// Allows the installation of copies again.
     pub(crate) fn end_promotion(&self) {
         self.is_promoting.store(false, Ordering::SeqCst);
     }
 
-    /// Begins a copy beside the fleet of its name.
+    /// Begins a copy in a folder beside the fleet of the same name.
     ///
     /// # Errors
     /// [`ServiceError::NoLog`], [`ServiceError::Log`].
@@ -172,7 +173,7 @@ impl Registry {
     ) -> Result<FleetFolder, ServiceError> {
         let _changing = self.changing.lock().await;
         let data = self.data.clone().ok_or(ServiceError::NoLog)?;
-        // The same names of files: nothing of a copy that was given up may still change them.
+        // An abandoned copy used the same file names: wait until no work for it is in progress.
         let alone = self.copying_disk.clone().write_owned().await;
         blocking(move || {
             let _alone = alone;
@@ -181,21 +182,21 @@ impl Registry {
         .await
     }
 
-    /// Runs work of the disk for a copy that has begun.
+    /// Runs blocking disk work for a copy in progress.
     ///
     /// # Errors
-    /// Those of the work; [`ServiceError::ShuttingDown`].
+    /// Errors of `work`; [`ServiceError::ShuttingDown`].
     pub(crate) async fn copy_on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
     ) -> Result<T, ServiceError> {
         let working = self.copying_disk.clone().read_owned().await;
-        // A result that nobody takes is dropped before the guard.
+        // If the caller left, the result is dropped before the guard.
         let worked = blocking(move || work().map(|worked| (worked, working))).await?;
         Ok(worked.0)
     }
 
-    /// Ends a fleet that the leader does not have. Its files get another name, `NAME.SUFFIX`.
+    /// Ends a fleet that the leader does not have and renames its folder to `NAME.SUFFIX`.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
@@ -235,7 +236,7 @@ impl Registry {
         self.leader.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Follows no leader any more: fleets can be created and deleted.
+    /// Stops following a leader; from now on fleets can be created and deleted.
     pub(crate) fn lead(&self) {
         *self.leader.write().unwrap_or_else(PoisonError::into_inner) = None;
         self.copying.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -256,7 +257,7 @@ impl Registry {
         })
     }
 
-    /// The part in replication that a fleet begins with.
+    /// The initial replication role of a fleet.
     pub(super) fn first_role(&self, folder: Option<&FleetFolder>, epoch: u64) -> Role {
         if let Some(leader) = self.leader() {
             let recorded = self.data.as_ref().zip(folder);
@@ -275,7 +276,8 @@ impl Registry {
         Role::Leader { opens: record.has_followers.then(Instant::now) }
     }
 
-    /// Whether the copy of a fleet is on its way: until then calls fail with the reason.
+    /// Marks whether a copy of a fleet is in progress. While it is, calls to a missing fleet fail
+    /// with [`ServiceError::Recovering`].
     pub(crate) fn set_copying(&self, name: &FleetName, is_copying: bool) {
         let mut copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         if is_copying {
@@ -285,7 +287,7 @@ impl Registry {
         }
     }
 
-    /// Replaces the list of copies that the leader does not have; returns those that are new in it.
+    /// Replaces the set of copies that the leader does not have; returns the added names.
     pub(crate) fn set_orphans(&self, orphans: BTreeSet<FleetName>) -> Vec<FleetName> {
         let mut known = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
         let new = orphans.difference(&known).cloned().collect();
@@ -303,7 +305,7 @@ impl Registry {
         if is_orphan { Ok(()) } else { self.check_leader() }
     }
 
-    /// The error of a call to a fleet that is not there.
+    /// The error for a call to a missing fleet.
     pub(crate) fn unknown(&self, name: &FleetName) -> ServiceError {
         let copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         if copying.contains(name) {

@@ -2,7 +2,7 @@
 //!
 //! Clients are served in turn (`shares`): changes up to a number of rows, queries up to a number
 //! and an amount of work. A cycle is as large as the work that accumulated during the last one,
-//! within its limits. Resends are judged here.
+//! within its limits. Resends are detected here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use crate::limits::{CYCLE_QUERY_WORK, MESSAGE_ROWS_MAX, ServerLimits};
 use crate::shares::{FairQueue, Requester};
 use crate::subscription::Sessions;
 
-/// Work of a change beside its rows, in rows.
+/// Fixed cost of a change in addition to its rows, in rows.
 const CHANGE_WORK: u64 = 16;
-/// Work of a query beside what the engine counts.
+/// Fixed cost of a query in addition to the work that the engine counts.
 const QUERY_WORK: u64 = 64;
 
 /// A change of a cycle, without its request.
@@ -34,7 +34,7 @@ pub(super) struct PlannedChange {
     pub(super) batch: Option<BatchId>,
     /// False for a resend: it has no request in the cycle.
     pub(super) is_fresh: bool,
-    /// Rows that its request lacks.
+    /// Rows refused on receipt; the request does not contain them.
     pub(super) refused: RefusedRows,
     pub(super) reply: oneshot::Sender<ChangeReply>,
     pub(super) _permit: ChangePermit,
@@ -106,7 +106,7 @@ impl CyclePlan {
     pub(super) fn record(&self, epoch: u64, input: &CycleInput) -> CycleRecord {
         let fresh = self.changes.iter().filter(|change| change.is_fresh);
         let mut batches: Vec<_> = fresh.map(|change| change.batch.clone()).collect();
-        // One that sets the clock back may follow them.
+        // A request that sets the clock back may follow the batches.
         batches.resize(input.requests.len(), None);
         CycleRecord {
             epoch,
@@ -172,8 +172,8 @@ impl CyclePlanner {
             || !self.receivers.followed.is_empty()
     }
 
-    /// The jobs of the next cycle, which is answered at `answer_epoch` or later. It has at most
-    /// `rows_max` rows, if that is less than in other cycles, or one change.
+    /// Selects the jobs of the next cycle, which is answered at `answer_epoch` or later. The cycle
+    /// has at most `rows_max` rows (or the general limit, if lower), or a single change.
     pub(super) fn plan(&mut self, answer_epoch: u64, rows_max: usize, objects: u64) -> CyclePlan {
         let queries = self.spare.pop().unwrap_or_default();
         let query_work_max = query_work_max(objects);
@@ -246,7 +246,8 @@ impl CyclePlanner {
             self.queries.push(job.client, QUERY_WORK * job.queries.len() as u64, job);
         }
         let now = Instant::now();
-        // Clients that were served much more wait for the next cycle: their work may take all.
+        // Clients far ahead in their share wait for the next cycle, so that they cannot use up
+        // this cycle's work.
         let time_max = self.queries.next_time().map(|time| time + plan.query_work_max / 2);
         while self.queries.next_time() <= time_max {
             let fits = |job: &QueryJob| {
@@ -282,7 +283,7 @@ impl CyclePlanner {
     }
 }
 
-/// The work of a cycle's queries: that of a test of every object, within bounds.
+/// Work limit of a cycle's queries: one test of every object, within bounds.
 fn query_work_max(objects: u64) -> u64 {
     let (least, most) = CYCLE_QUERY_WORK;
     (objects + objects / 4).clamp(least, most)

@@ -1,7 +1,7 @@
 //! Exports of the engine's state between its cycles, for a checkpoint or for long queries.
 //!
-//! One export runs at a time. Its rows leave in slices of about as many as the cycles change, so
-//! that an export delays each cycle by no more than a cycle.
+//! One export runs at a time. A slice has about as many rows as the cycles since the last slice
+//! changed, so that an export delays a cycle by at most the duration of a cycle.
 
 use shoal_engine::{EngineError, ExportHeader};
 use tracing::{error, warn};
@@ -12,14 +12,14 @@ use crate::cycle::{ExportCapacity, ExportRows};
 use crate::limits::EXPORT_SLICE_ROWS;
 
 impl EngineThread {
-    /// Begins an export if one is wanted. A checkpoint, on which the size of the log depends, goes
-    /// before long queries.
+    /// Begins an export if one is due. A checkpoint precedes long queries, because it limits the
+    /// size of the log.
     pub(super) fn begin_export(&mut self) -> Result<(), EngineError> {
         let is_checkpoint = self.engine.sink.as_mut().is_some_and(|sink| sink.takes_checkpoint());
         if !is_checkpoint && !self.long_queries.are_waiting() {
             return Ok(());
         }
-        // So that the producers are those of the exported state.
+        // The producers must match the exported state.
         while !self.in_flight.is_empty() {
             self.settle_oldest()?;
         }
@@ -54,8 +54,8 @@ impl EngineThread {
         })
     }
 
-    /// Exports about as many rows as the last cycles changed, so that the engine has few records to
-    /// save, or as are accepted.
+    /// Exports about as many rows as the last cycles changed, or fewer if the receiver is full. The
+    /// engine then has few changed records to save for the export.
     pub(super) fn export_slices(&mut self) -> Result<(), EngineError> {
         let mut slices = self.changed_rows.div_ceil(EXPORT_SLICE_ROWS).max(1);
         self.changed_rows = 0;

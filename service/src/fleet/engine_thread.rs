@@ -2,8 +2,8 @@
 //! every job of it.
 //!
 //! On an idle fleet a request starts a cycle at once; under load, cycles run back to back and grow
-//! by themselves. A second cycle is in flight only where an engine answers one epoch late and gains
-//! from it. When the thread ends, for whatever reason, every job that it held gets the reason.
+//! with the queues. A second cycle is in flight only if the engine answers one epoch late. When the
+//! thread ends, every job that it held receives the reason.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(super) struct EngineOutputs {
 pub(super) struct CycleInFlight {
     ticket: Ticket,
     plan: CyclePlan,
-    /// The producers' numbers of a cycle of the leader.
+    /// For a cycle of the leader: its producers' batch numbers.
     followed: Option<Vec<Option<BatchId>>>,
     /// It may set the clock back.
     rewinds: bool,
@@ -100,8 +100,8 @@ enum Wake {
     Stop,
 }
 
-/// Passes on the failure of a device, which ends the engine. Out of memory or beyond a limit, a
-/// cycle changed nothing.
+/// Returns `Err` for a device failure, which ends the engine. Other errors (out of memory, beyond a
+/// limit) are recoverable: the cycle changed nothing.
 pub(super) fn unless_recoverable(fault: EngineError) -> Result<(), EngineError> {
     if matches!(fault, EngineError::Device(_)) { Err(fault) } else { Ok(()) }
 }
@@ -133,7 +133,7 @@ impl EngineThread {
         }
     }
 
-    /// Runs until the fleet is stopped, no caller holds it any more, or its engine fails.
+    /// Runs until the fleet is stopped, its last handle is dropped, or its engine fails.
     pub(super) fn run(mut self) {
         let receivers = self.planner.receivers.clone();
         let guard = EndGuard { shared: self.shared.clone(), receivers };
@@ -149,7 +149,7 @@ impl EngineThread {
                 break;
             }
         }
-        // Before the jobs in flight are dropped, so that they get the reason.
+        // The guard must run before the jobs in flight are dropped, so that they get the reason.
         drop(guard);
     }
 
@@ -189,7 +189,7 @@ impl EngineThread {
             select.recv(export.taken());
         }
         loop {
-            // The fleet was stopped, or no caller holds it any more.
+            // The fleet was stopped, or its last handle was dropped.
             if !matches!(receivers.stop.try_recv(), Err(TryRecvError::Empty)) {
                 return Wake::Stop;
             }
@@ -203,7 +203,7 @@ impl EngineThread {
             if can_export {
                 return if self.is_due() { Wake::Cycle } else { Wake::Slice };
             }
-            // Readiness may be spurious: it only ends the wait.
+            // Readiness may be spurious; the result only ends the wait.
             let ready = select.ready_timeout(Duration::from_millis(IDLE_CYCLE_MS));
             if ready.is_err() && self.is_due() {
                 return Wake::Cycle;
@@ -211,7 +211,7 @@ impl EngineThread {
         }
     }
 
-    /// Whether time alone makes a cycle worth running. An event clock advances with rows only.
+    /// True if a cycle is due because time has passed. An event clock advances with rows only.
     fn is_due(&self) -> bool {
         let due_ms = self.engine.backend.due_ms();
         !self.follows
@@ -219,13 +219,13 @@ impl EngineThread {
             && due_ms.is_some_and(|due_ms| due_ms <= self.clock.wall.now_ms())
     }
 
-    /// Submits the next cycle: of the leader, if this follows one and a cycle waits; else of the
-    /// jobs alone.
+    /// Submits the next cycle: the leader's, if this is a follower and one is queued; otherwise one
+    /// of local jobs.
     fn begin_cycle(&mut self) -> Result<(), EngineError> {
         // The place in the queue is free once the step is taken.
         let step = self.planner.receivers.followed.try_recv().map(|followed| followed.step);
         match step {
-            // A stream that begins again repeats what still waited here.
+            // A restarted stream resends cycles that were still queued here.
             Ok(Followed::Cycle(cycle))
                 if cycle.header.epoch <= self.engine.backend.epoch_submitted() =>
             {
@@ -244,15 +244,15 @@ impl EngineThread {
                 self.begin_term(term, last_epoch, false)
             }
             Err(_) if self.follows => {
-                // The clock stands still between the cycles of the leader. No time moves it: that
-                // of the last settled cycle may be ahead of one in flight that sets it back.
+                // The clock does not advance between the leader's cycles. Passing the clock of the
+                // last settled cycle would be wrong: a cycle in flight may set it back.
                 self.submit(CycleNumber::Same, i64::MIN, None)
             }
             Err(_) => self.submit(CycleNumber::Next, self.clock.wall.now_ms(), None),
         }
     }
 
-    /// Ends the term at an epoch whose state is the present one.
+    /// Ends the current term at `last_epoch`, the epoch of the current state, and begins `term`.
     fn begin_term(&mut self, term: u64, last_epoch: u64, follows: bool) -> Result<(), EngineError> {
         while !self.in_flight.is_empty() {
             self.settle_oldest()?;
@@ -270,7 +270,7 @@ impl EngineThread {
         Ok(())
     }
 
-    /// Submits a cycle of the leader. It must not fail: the states would differ.
+    /// Submits a cycle of the leader. A failure is fatal, because the states would diverge.
     fn submit_followed(&mut self, cycle: FollowedCycle) -> Result<(), EngineError> {
         let number = CycleNumber::At(cycle.header.epoch);
         self.submit(number, cycle.header.system_ms, Some(cycle))
@@ -284,7 +284,7 @@ impl EngineThread {
     ) -> Result<(), EngineError> {
         let started = Instant::now();
         let (epoch, answer_epoch) = self.engine.backend.epochs_of(number);
-        // Queries of a follower have waited for their epoch.
+        // A follower's queries have waited for their epoch before they were queued.
         let answer_epoch = if self.follows { u64::MAX } else { answer_epoch };
         let is_bounded = self.export.is_some() && self.engine.backend.answer_lag() == 0;
         let rows_max = if is_bounded { EXPORT_CYCLE_ROWS } else { usize::MAX };
@@ -325,8 +325,8 @@ impl EngineThread {
         }
     }
 
-    /// Whether the fleet's clock is too far ahead of the machine's, which was once ahead itself. A
-    /// follower's clock is that of its leader; an event clock may have no bound.
+    /// True if the fleet's clock is too far ahead of the system clock and must be set back. Always
+    /// false on a follower and for an event clock without a bound.
     fn sets_clock_back(&self, system_ms: i64) -> bool {
         let lead_ms = match self.shared.options.clock {
             Clock::System => Some(0),
@@ -343,7 +343,7 @@ impl EngineThread {
         sets_back
     }
 
-    /// The clocks of a cycle: of a cycle of the leader, those that it had there.
+    /// The clocks of a cycle. A cycle of the leader has the clocks that it had on the leader.
     fn clocks(
         &mut self,
         plan: &CyclePlan,
@@ -354,7 +354,7 @@ impl EngineThread {
             let (time_max_ms, event_clock_max_ms) = (header.time_max_ms, *event_clock_max_ms);
             return CycleClocks { system_ms, time_max_ms, event_clock_max_ms };
         }
-        // The clock of cycles in flight may be later: then the bound is earlier than it could be.
+        // Cycles in flight may have a later clock: the bound is then conservative.
         let clock_ms = self.shared.view().clock_ms;
         let bound_ms = |clock: &mut EventClock| clock.bound_ms(&plan.reported, clock_ms, system_ms);
         CycleClocks {
@@ -383,7 +383,7 @@ impl EngineThread {
         self.planner.subscriptions.refuse(plan.subscription_jobs, fault);
     }
 
-    /// Settles what was in flight when the engine failed: earlier cycles may have been applied.
+    /// Settles the cycles in flight after a failure: some of them may have been applied.
     fn settle_rest(&mut self) {
         while !self.in_flight.is_empty() {
             // The reason is logged already.
@@ -407,7 +407,7 @@ impl EngineThread {
         };
         let memory_bytes = self.engine.backend.memory_bytes();
         let cycles_in_flight = self.in_flight.len() as u64;
-        // Before the replies: a client that has this cycle's token may query its epoch at once.
+        // Update the view before the replies: a client may query this cycle's epoch at once.
         self.shared.update_view(|view| {
             view.update(&output, plan.refused_on_receipt(), memory_bytes);
             view.cycles_in_flight = cycles_in_flight;
@@ -423,7 +423,7 @@ impl EngineThread {
         Ok(())
     }
 
-    /// Remembers the producers' numbers of a cycle of the leader.
+    /// Records the producers' batch numbers of a cycle of the leader.
     fn restore_producers(&mut self, batches: Vec<Option<BatchId>>, output: &CycleOutput) {
         for (batch, outcome) in batches.into_iter().zip(&output.requests) {
             let refused = RefusedRows::default().joined(&outcome.refused);

@@ -30,10 +30,11 @@ impl EventClock {
         Self { lead_ms, clients: HashMap::new() }
     }
 
-    /// The bound of a cycle with these rows, that begins at a clock.
+    /// Returns the upper bound of the event clock for a cycle with these rows.
     ///
-    /// The clock never leads the wall clock by more than the lead. If it is no further behind it,
-    /// that is all. Otherwise it leads a confirmed time by at most the lead:
+    /// The clock never leads the wall clock by more than the lead. If it is at most the lead behind
+    /// the wall clock, no other bound applies. Otherwise it leads a confirmed time by at most the
+    /// lead:
     /// - of several clients, the newest time of the second newest;
     /// - of a single client, the newest time of another object than its newest, or, if it reports
     ///   one object, its time before;
@@ -52,7 +53,7 @@ impl EventClock {
             state.times.merge(times);
             state.reported_ms = wall_ms;
         }
-        // A wall clock that stepped back forgets nobody for longer than usual.
+        // After a backward step of the wall clock, clients are still forgotten within this span.
         let span_ms = EVENT_CLOCK_CLIENT_MS;
         self.clients.retain(|_, client| wall_ms.abs_diff(client.reported_ms) <= span_ms);
         self.forget_oldest();
@@ -83,7 +84,8 @@ impl EventClock {
         two.1
     }
 
-    /// Keeps the number of clients within its limit: those with the oldest times do not decide.
+    /// Limits the number of clients; drops those with the oldest times, which do not affect the
+    /// bound.
     fn forget_oldest(&mut self) {
         if self.clients.len() <= EVENT_CLOCK_CLIENTS_MAX {
             return;

@@ -45,7 +45,7 @@ pub struct Fleet {
 /// Queries that one epoch answers, and the conditions of their answer.
 #[derive(Debug, Default)]
 pub struct QueryRequest {
-    /// Who asks.
+    /// The requesting client.
     pub client: Requester,
     /// The queries.
     pub queries: Vec<Query>,
@@ -98,13 +98,13 @@ impl Fleet {
         self.shared.persistence.log.as_ref()
     }
 
-    /// Where its objects were, in the present version, if the server keeps that.
+    /// The current version of its history, if the server keeps one.
     pub(crate) fn past(&self) -> Option<PastVersion> {
         let log = self.log()?;
         log.history().map(|history| history.past(log))
     }
 
-    /// Takes room for an erasure: of the history, and with it the log.
+    /// Reserves capacity for an erasure from the history and the log.
     ///
     /// # Errors
     /// [`ServiceError::NoHistory`], [`ServiceError::History`].
@@ -114,7 +114,7 @@ impl Fleet {
         Ok(history.reserve_erasure(objects)?)
     }
 
-    /// How far its history is, if the server keeps one.
+    /// The progress of its history, if the server keeps one.
     #[must_use]
     pub fn history_reading(&self) -> Option<HistoryReading> {
         let log = self.log()?;
@@ -163,7 +163,7 @@ impl Fleet {
     pub async fn survives(&self, durability: Durability, epoch: u64) -> Result<(), ServiceError> {
         if let (Durability::Logged, Some(log)) = (durability, self.log()) {
             log.durable(epoch).await?;
-            // It is durable here, but no longer part of the fleet's history.
+            // The change is durable, but the fleet may have been fenced meanwhile.
             return self.check_leader();
         }
         Ok(())
@@ -206,7 +206,7 @@ impl Fleet {
         self.shared.open_at(time);
     }
 
-    /// How far it is, if it follows a leader.
+    /// Its replication progress, if it follows a leader.
     pub(crate) fn following(&self) -> Option<Arc<Following>> {
         self.shared.following()
     }
@@ -226,7 +226,7 @@ impl Fleet {
         self.shared.persistence.folder.as_ref()
     }
 
-    /// Queues what a follower applies, once there is room for it; a cycle by
+    /// Waits for capacity, then queues a replication step. Cycles must go through
     /// [`Fleet::follow_cycle`].
     ///
     /// # Errors
@@ -237,8 +237,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Queues a cycle of the leader, once there is room for it. Its names enter the table together
-    /// with it: a follower that is promoted while it waits here knows no name that its log lacks.
+    /// Waits for capacity, then queues a cycle of the leader. Its names are added to the table at
+    /// the same time, so that a follower promoted during the wait knows no name that its log lacks.
     ///
     /// # Errors
     /// That the fleet ended; names that contradict those of the table.
@@ -287,8 +287,8 @@ impl Fleet {
         self.shared.sessions.depth()
     }
 
-    /// Queues changes of a session's regions. Returns those beyond a limit, and the reply of the
-    /// others.
+    /// Queues changes of a session's regions. Returns the error of each refused change, and the
+    /// pending reply of the others.
     ///
     /// # Errors
     /// [`ServiceError::Busy`], [`ServiceError::SessionGone`]; that the fleet ended.

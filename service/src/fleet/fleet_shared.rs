@@ -87,7 +87,7 @@ impl FleetShared {
         }
     }
 
-    /// Ends the fleet; the first reason holds.
+    /// Ends the fleet. If called more than once, the first reason is kept.
     pub(super) fn end(&self, state: FleetState) {
         let running = FleetState::Running as u8;
         let (success, failure) = (Ordering::SeqCst, Ordering::SeqCst);
@@ -120,7 +120,7 @@ impl FleetShared {
         *self.role.write().unwrap_or_else(PoisonError::into_inner) = role;
     }
 
-    /// Takes changes from now on, unless another role came in between.
+    /// Accepts changes from now on, if the fleet is still a leader.
     pub(super) fn open(&self) {
         let mut role = self.role.write().unwrap_or_else(PoisonError::into_inner);
         if let Role::Leader { opens } = &mut *role {
@@ -128,7 +128,7 @@ impl FleetShared {
         }
     }
 
-    /// Takes changes from a time on, if it is a leader that waits.
+    /// Sets the time from which a waiting leader accepts changes.
     pub(super) fn open_at(&self, time: Instant) {
         let mut role = self.role.write().unwrap_or_else(PoisonError::into_inner);
         if let Role::Leader { opens: Some(opens) } = &mut *role {
@@ -136,7 +136,7 @@ impl FleetShared {
         }
     }
 
-    /// How far it is, if it follows a leader.
+    /// Its replication progress, if it follows a leader.
     pub(super) fn following(&self) -> Option<Arc<Following>> {
         match self.role() {
             Role::Follower(following) => Some(following),

@@ -20,7 +20,7 @@ pub struct RowTotals {
     pub expired: u64,
     /// Refused.
     pub refused: u64,
-    /// Of the others, later than the event clock after their cycle.
+    /// Accepted rows later than the event clock after their cycle; also counted above.
     pub ahead: u64,
 }
 

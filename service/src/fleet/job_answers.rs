@@ -1,4 +1,4 @@
-//! The answers to one query job, a part of its cycle's.
+//! The answers to one query job: a slice of the answers of its cycle.
 //!
 //! A cycle answers many jobs at once, in shared pages. A slow client must not keep the pages of
 //! other jobs alive: unless the answers are the whole cycle's, the caller's task copies them out,
@@ -72,7 +72,7 @@ impl JobAnswers {
         self.iter().map(answer_bytes).sum()
     }
 
-    /// As [`JobAnswers::detach`]. Deferred answers are computed by a worker.
+    /// As [`JobAnswers::detach`], but a worker sorts deferred answers.
     ///
     /// # Errors
     /// [`ServiceError::ShuttingDown`].

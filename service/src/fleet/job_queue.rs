@@ -34,7 +34,8 @@ pub(super) struct QueueReceivers {
     pub(super) subscriptions: Receiver<SubscriptionJob>,
     /// What a follower applies.
     pub(super) followed: Receiver<FollowedStep>,
-    /// Wakes the thread for work that sessions left; see `subscription/chores.rs`.
+    /// Wakes the thread for work that sessions left; see
+    /// `subscription/pending_changes.rs`.
     pub(super) wakeups: Receiver<()>,
     /// Ends the thread at once; jobs that wait are dropped.
     pub(super) stop: Receiver<()>,
@@ -119,7 +120,7 @@ impl JobQueue {
         let (change_sender, changes) = bounded(limits.queue_messages_max);
         let (query_sender, queries) = bounded(limits.queue_queries_max);
         let (subscription_sender, subscriptions) = bounded(limits.queue_subscriptions_max);
-        // Bounded by the places of its steps.
+        // Unbounded: the semaphore `followed` bounds its bytes.
         let (followed_sender, followed) = unbounded();
         let (stop_sender, stop) = bounded(1);
         let receivers = QueueReceivers { changes, queries, subscriptions, followed, wakeups, stop };
@@ -193,7 +194,7 @@ impl JobQueue {
 
     /// Queues a change whose places are reserved. A fleet that ended must be drained after this.
     pub(super) fn send_change(&self, job: ChangeJob) {
-        // There is a place; otherwise the dropped job would close its reply.
+        // A reserved place guarantees capacity; a dropped job would close its reply channel.
         let _ = self.change_sender.try_send(job);
     }
 
@@ -207,18 +208,18 @@ impl JobQueue {
         let _ = self.subscription_sender.try_send(job);
     }
 
-    /// Waits for room for what a follower applies.
+    /// Waits for queue capacity for a replication step.
     pub(super) async fn reserve_followed(
         &self,
         step: &Followed,
     ) -> Result<OwnedSemaphorePermit, ReserveError> {
-        // A step of more bytes takes all.
+        // A step larger than the queue takes all of it.
         let bytes = (FOLLOW_STEP_BYTES + step.bytes()).min(FOLLOW_QUEUE_BYTES_MAX) as u32;
         let permit = self.followed.clone().acquire_many_owned(bytes).await;
         permit.map_err(|_| ReserveError::Closed)
     }
 
-    /// Queues what a follower applies.
+    /// Queues a replication step.
     pub(super) fn send_followed(&self, step: Followed, _permit: OwnedSemaphorePermit) {
         let _ = self.followed_sender.try_send(FollowedStep { step, _permit });
     }
@@ -235,7 +236,7 @@ impl JobQueue {
             places.places.close();
         }
         self.followed.close();
-        // An error means that the request to stop is there already.
+        // An error means that a request to stop is already queued.
         let _ = self.stop_sender.try_send(());
     }
 

@@ -25,7 +25,7 @@ pub struct ChangePermit {
 }
 
 impl ChangePermit {
-    /// Returns the places of all but so many rows.
+    /// Keeps the places of `rows` rows and returns the others.
     pub(crate) fn shrink(&mut self, rows: usize) {
         self.rows.shrink(rows);
     }
@@ -89,7 +89,7 @@ pub(super) struct QueryTerms {
     /// No other queries in its cycle: its answer is large, and is returned without a copy.
     pub(super) alone: bool,
     pub(super) deadline: Option<Instant>,
-    /// A cycle had other queries too, and no time for these.
+    /// True if an earlier cycle had no work left for these queries.
     pub(super) was_put_off: bool,
     pub(super) reply: oneshot::Sender<QueryReply>,
     pub(super) _permit: PlacesPermit,

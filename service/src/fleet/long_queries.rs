@@ -29,8 +29,8 @@ use crate::threads::{enter_background, spawn_background};
 
 /// Rows that are tested before deadlines are looked at.
 const ROWS_AT_ONCE: usize = 1 << 10;
-/// Queries that one core tests at once, unless there are cores for fewer: more share the order of
-/// the rows.
+/// Maximum number of queries in one part. A part is tested by one core; its queries share the order
+/// of the rows.
 const PART_QUERIES_MAX: usize = 512;
 
 /// Requests that wait for an export.
@@ -67,7 +67,7 @@ impl LongQueries {
         !self.waiting.is_empty()
     }
 
-    /// Adds a request; those that nobody waits for any more are dropped.
+    /// Adds a request; drops waiting requests that were abandoned.
     pub(super) fn add(&mut self, job: QueryJob) {
         let now = Instant::now();
         self.waiting.retain(|job| !job.terms.is_abandoned(now));
@@ -82,11 +82,11 @@ impl LongQueries {
         }
     }
 
-    /// Begins to answer the next requests from an export of this state. Returns the channel of its
-    /// rows; `None` when nobody waits any more.
+    /// Begins to answer the next requests from an export of this state. Returns the channel for its
+    /// rows; `None` if no request is left.
     ///
     /// # Errors
-    /// Those of starting a thread; the requests are dropped.
+    /// The thread cannot be started; the requests are dropped.
     pub(super) fn begin(
         &mut self,
         name: &str,
@@ -159,7 +159,7 @@ impl Search {
         }
     }
 
-    /// Ends the requests that nobody waits for, and those that take too long.
+    /// Drops abandoned requests, and ends those that take too long with an error.
     fn drop_late(&mut self) {
         let now = Instant::now();
         self.requests.retain(|request| !request.terms.is_abandoned(now));
@@ -170,7 +170,7 @@ impl Search {
         }
     }
 
-    /// The engine exports no more rows.
+    /// Fails all requests: the engine abandoned the export.
     fn abandon(&mut self) {
         let what = "the memory for long queries beside updates";
         self.refuse(|| ServiceError::Busy { what, limit: 0, retry_ms: BUSY_RETRY_MS });
@@ -201,8 +201,8 @@ fn answers(parts: Vec<RecordScan>, part_queries: usize, at: (u64, u64, i64)) -> 
     JobAnswers::new(Arc::new(set), 0, count, at, 0)
 }
 
-/// The cores that long queries of all fleets share; `None` when the system refuses the threads:
-/// then the thread of each search works alone.
+/// The thread pool that long queries of all fleets share; `None` if it cannot be started: then each
+/// search runs on its own thread only.
 fn pool() -> Option<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let start = || {

@@ -1,7 +1,7 @@
-//! The newest event times of rows, and of which objects they are.
+//! The newest event times of rows, with their objects.
 //!
-//! Enough to judge whether the newest time stands alone: constant size, exact, and the same in
-//! whatever order the rows are added.
+//! Tells whether a second row confirms the newest time. The size is constant; the result is exact
+//! and does not depend on the order of the rows.
 
 use shoal_codec::FixColumns;
 
@@ -63,7 +63,7 @@ impl NewestTimes {
         let times = columns.time_ms.chunks(ROWS_AT_ONCE);
         for (times, objects) in times.zip(columns.object.chunks(ROWS_AT_ONCE)) {
             let greatest = times.iter().copied().max();
-            // Most rows change nothing once some are known.
+            // Skip groups of rows that are all older than the confirmed time.
             if self.other.is_some() && greatest < self.confirmed_ms() {
                 continue;
             }

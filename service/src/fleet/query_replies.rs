@@ -1,7 +1,8 @@
 //! Replies to the query jobs of a cycle.
 //!
-//! A job for which the cycle had no work left gets no part of an answer: it is put off to another
-//! cycle when others took the work, and answered beside the cycles when it needs more than one has.
+//! A job that exceeds the remaining work of the cycle gets no partial answer. It is put off to a
+//! later cycle if other jobs used the work, and becomes a long query if it needs more work than a
+//! cycle allows.
 
 use std::sync::Arc;
 

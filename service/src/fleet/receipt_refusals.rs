@@ -1,8 +1,8 @@
 //! Rows that are refused on receipt: the engine does not receive them.
 //!
-//! They accompany the request as counts by reason, and the first of them one by one. They are put
-//! back into the outcome, so that numbers and counts are those of the client's message. A message
-//! of nothing but invalid rows costs no more than the reading of its bytes.
+//! The request carries their counts by reason and lists the first of them. They are merged into the
+//! outcome, so that row numbers and counts match the client's message. A message that has only
+//! invalid rows costs no more than parsing it.
 
 use shoal_engine::{Refusal, Request};
 
@@ -50,7 +50,8 @@ impl RefusedRows {
         self.counts.iter().sum()
     }
 
-    /// These and rows that are refused later, by the engine for instance, numbered without these.
+    /// Merges these rows with rows refused later, for example by the engine. The later rows are
+    /// numbered without these.
     #[must_use]
     pub(crate) fn joined(self, later: &[(u32, Refusal)]) -> Self {
         let Self { first: on_receipt, mut counts } = self;

@@ -71,13 +71,13 @@ pub struct Registry {
     fleets: RwLock<BTreeMap<FleetName, Arc<Fleet>>>,
     /// Fleets of the leader whose copy is on its way.
     pub(super) copying: std::sync::Mutex<BTreeSet<FleetName>>,
-    /// While the server is promoted no copy takes its place.
+    /// Set during a promotion: no copy may be installed.
     pub(super) is_promoting: AtomicBool,
     /// Copies of fleets that the leader does not have any more.
     pub(super) orphans: std::sync::Mutex<BTreeSet<FleetName>>,
     /// Held while a fleet is created or deleted, so that names are unique and their number limited.
     pub(super) changing: Mutex<()>,
-    /// Held by work of the disk for copies that are on their way, which may outlive its caller.
+    /// Held by disk work for copies in progress, which may outlive its caller.
     pub(super) copying_disk: Arc<tokio::sync::RwLock<()>>,
 }
 
@@ -407,12 +407,13 @@ impl Registry {
     /// Ends a fleet and deletes it; returns when its memory is free.
     ///
     /// # Errors
-    /// [`ServiceError::FleetUnknown`]; [`ServiceError::Log`]: then the fleet is still there.
+    /// [`ServiceError::FleetUnknown`], [`ServiceError::Follower`], [`ServiceError::Fenced`];
+    /// [`ServiceError::Log`]: then the fleet is still there.
     pub async fn delete(&self, name: &FleetName) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
         self.check_deletable(name)?;
         let fleet = self.find(name)?;
-        // First, so that a fleet whose deletion fails is still there.
+        // Unlist first: if that fails, the fleet keeps running.
         let folder = match self.data.clone() {
             Some(data) => {
                 let name = name.clone();

@@ -1,4 +1,4 @@
-//! The part of a fleet in replication: leader, follower, or a leader whose place another took.
+//! The replication role of a fleet: leader, follower, or fenced former leader.
 //!
 //! Only a leader takes changes. A follower knows how current its state is.
 
@@ -10,9 +10,10 @@ use tokio::sync::watch;
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub(crate) enum Role {
-    /// It takes changes, from this time on.
+    /// It accepts changes.
     Leader {
-        /// Until then a server that was promoted in its place may fence it.
+        /// It accepts no changes before this time, so that a server promoted in its place can
+        /// fence it first.
         opens: Option<Instant>,
     },
     /// It copies the log of a leader.
@@ -43,7 +44,7 @@ struct Known {
     awaited: Option<(u64, Instant)>,
     /// When the state was that of the leader.
     current_at: Instant,
-    /// How old the state was then, if this run has not known it to be current.
+    /// Age of the state at `current_at`; zero once this run has seen it current.
     older: Duration,
     /// Whether the leader continues the log of this copy, whose terms are then those of the leader.
     is_continued: bool,
@@ -54,19 +55,19 @@ struct Known {
 pub(crate) struct Staleness {
     /// The last durable epoch of the leader that is known.
     pub(crate) leader_epoch: u64,
-    /// Since the state was known to be that of the leader.
+    /// Milliseconds since the state was last known to equal the leader's.
     pub(crate) stale_ms: u64,
 }
 
 impl Known {
-    /// The state was that of the leader at a time of this run.
+    /// Records that the state equalled the leader's at `at`.
     fn become_current(&mut self, at: Instant) {
         (self.awaited, self.current_at, self.older) = (None, at, Duration::ZERO);
     }
 }
 
 impl Following {
-    /// Follows with the state of an epoch, which was that of the leader so long ago.
+    /// Starts following from the state after `epoch`, which last equalled the leader's `older` ago.
     pub(crate) fn new(leader: Arc<str>, epoch: u64, older: Duration) -> Self {
         let current_at = Instant::now();
         let (awaited, is_continued) = (None, false);
@@ -78,7 +79,7 @@ impl Following {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The leader has just said that this is its last durable epoch.
+    /// Records the last durable epoch that the leader reported now.
     pub(crate) fn heard(&self, leader_epoch: u64) {
         let mut known = self.known();
         (known.leader_epoch, known.is_continued) = (leader_epoch, true);
@@ -94,7 +95,7 @@ impl Following {
         self.known().is_continued
     }
 
-    /// The state is that after this epoch.
+    /// Records that `epoch` is applied.
     pub(crate) fn applied(&self, epoch: u64) {
         self.applied.send_if_modified(|applied| std::mem::replace(applied, epoch) != epoch);
         let mut known = self.known();
@@ -103,7 +104,7 @@ impl Following {
         }
     }
 
-    /// A term has begun: epochs of the former one do not compare.
+    /// Records that a term has begun: epochs of the former term are not comparable.
     pub(crate) fn term_began(&self, epoch: u64) {
         let mut known = self.known();
         (known.leader_epoch, known.awaited, known.is_continued) = (epoch, None, false);

@@ -1,9 +1,9 @@
 //! Selects the subscription changes of the next cycle, and reports them when the cycle is applied.
 //!
-//! Pending changes of sessions come first, then jobs in order of arrival, up to the number that an
-//! engine takes; of snapshots as many as bring a moderate number of events. Jobs of sessions that
-//! ended meanwhile are dropped, so that none of their regions outlives its removal. The fan-out
-//! receives new routes before the cycle's events.
+//! Pending changes of sessions come first, then jobs in order of arrival, up to the engine's limit.
+//! The number of snapshots adapts to the number of events that they cause. Jobs of sessions that
+//! ended meanwhile are dropped, so that no region is added after its removal. The fan-out receives
+//! new routes before the cycle's events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,9 +47,9 @@ pub(super) struct PlannedSubscriptions {
 #[derive(Debug)]
 pub(super) struct SubscriptionPlanner {
     sessions: Arc<Sessions>,
-    /// Did not fit the last cycle.
+    /// Jobs that did not fit the last cycle.
     left: VecDeque<SubscriptionJob>,
-    /// Pending snapshots of the next cycle at most, by the events of those before.
+    /// Most pending snapshots of the next cycle, adapted to the events of earlier ones.
     snapshots_max: usize,
 }
 
@@ -70,7 +70,7 @@ impl SubscriptionPlanner {
         receivers: &QueueReceivers,
         changes: &mut Vec<SubscriptionChange>,
     ) -> PlannedSubscriptions {
-        // Before pending changes are taken: adding one later wakes the thread again.
+        // Drain the wakeups before taking pending changes: a change added later wakes the thread.
         while receivers.wakeups.try_recv().is_ok() {}
         let pending = self.sessions.pending.take(PENDING_MAX, self.snapshots_max);
         changes.extend(pending.removals.iter().map(|region| SubscriptionChange::Remove(*region)));
@@ -87,7 +87,7 @@ impl SubscriptionPlanner {
                 jobs.push(take(job, changes));
             }
         }
-        // Last, so that they show the regions as they are after the cycle.
+        // Snapshots come last, so that they show the regions after the other changes.
         changes.extend(pending.snapshots().map(SubscriptionChange::Snapshot));
         PlannedSubscriptions { jobs, pending }
     }

@@ -23,8 +23,8 @@ impl Token {
         Self { states: vec![(term, epoch)] }
     }
 
-    /// Adds a state; of two epochs of a term the later remains. A term beyond the size of a token
-    /// replaces the oldest, which can only belong to a deleted fleet.
+    /// Adds a state; keeps the later of two epochs of a term. If the token is full, the state that
+    /// was added first is removed, which can only belong to a deleted fleet.
     pub fn add(&mut self, term: u64, epoch: u64) {
         match self.states.iter_mut().find(|state| state.0 == term) {
             Some(state) => state.1 = state.1.max(epoch),

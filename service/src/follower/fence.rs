@@ -1,9 +1,9 @@
-//! Fences: a promoted server informs the leader before, which then takes no changes. It repeats that
-//! until that server has confirmed every fleet.
+//! Fences: a promoted server informs the former leader, which then accepts no changes. It repeats
+//! the request until the former leader has confirmed every fleet.
 //!
-//! The terms of a fleet say where the histories part. Until the fence arrives, a former leader that
-//! clients still reach acknowledges changes that are not part of the fleet: with two servers
-//! nothing can prevent that (ARCHITECTURE.md).
+//! The terms of a fleet show where the two logs diverge. Until the fence arrives, a former leader
+//! that clients still reach acknowledges changes that are lost: two servers alone cannot prevent
+//! that (ARCHITECTURE.md).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ async fn attempts(registry: Arc<Registry>, link: LeaderLink) {
     }
 }
 
-/// Remembers which fleets are still to be fenced; says why any are.
+/// Stores which fleets remain to be fenced. Returns an error while any remain.
 async fn confirm(
     registry: &Registry,
     data: &DataFolder,
@@ -149,8 +149,8 @@ impl Replication {
             v1::FenceResponse { fenced_count, server_id, confirmed }
         };
         let all = || request.logs.iter().map(|log| log.fleet_id.clone()).collect();
-        // A follower takes no changes, and its leader decides what it holds. Nothing is waited for: a
-        // promotion here may take its time.
+        // A follower accepts no changes, and its leader decides what it holds. Return without
+        // waiting for `changing`, which a promotion of this server may hold for long.
         if self.registry.leader().is_some() {
             let confirmed = if request.server_id == server_id { all() } else { Vec::new() };
             return Ok(answer(0, confirmed));
@@ -226,9 +226,9 @@ impl Replication {
 enum Verdict {
     /// It takes no changes from now on.
     Fence(NewTerm),
-    /// It has followed the promoted server since, or is not here.
+    /// It knows the new term already, or needs no fence.
     Harmless,
-    /// It has no term in common with that of the promoted server.
+    /// It shares no term with the fleet of the promoted server.
     Unrelated,
 }
 
@@ -246,8 +246,8 @@ fn judge(fleet: &Fleet, log: &v1::LogDescription, request: &v1::FenceRequest) ->
     })
 }
 
-/// The last epoch that a fleet has in common with that of a promoted server; nothing if the fleet
-/// has its term.
+/// The last epoch that a fleet shares with the other server's log, 0 if they share no term; `None`
+/// if the fleet knows the current term of that log.
 pub(super) fn parting(terms: &Terms, epoch: u64, log: &v1::LogDescription) -> Option<u64> {
     if terms.knows(log.term) {
         return None;

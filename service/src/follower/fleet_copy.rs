@@ -1,8 +1,7 @@
-//! Copies a fleet beside the one that is there: the leader's newest checkpoint, then its log up to
-//! its last durable cycle.
+//! Copies a fleet into a folder beside the existing one: first the leader's newest checkpoint, then
+//! its log up to the last durable cycle.
 //!
-//! Until the copy is complete nothing else changes: the fleet in its place answers, and can be
-//! promoted.
+//! Until the copy is complete, the existing fleet answers queries and can be promoted.
 
 use shoal_client::Transport;
 use shoal_position_log::CheckpointImport;
@@ -66,7 +65,7 @@ pub(super) async fn fetch(
                 let cycles = group.add(&part, copy.end().1)?;
                 let records: Vec<_> = cycles.into_iter().map(|cycle| cycle.encoded).collect();
                 if !records.is_empty() {
-                    // Not acknowledged: until the copy takes its place, a crash removes it.
+                    // Not acknowledged: a crash before the copy is installed removes it.
                     let appended =
                         registry.copy_on_disk(move || copy.append(&records).map(|()| copy));
                     copy = appended.await.map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Keeps the fleets of a follower as those of its leader: asks for the list at an interval, begins
+//! Keeps the fleets of a follower equal to its leader's: requests the list at an interval, begins
 //! and ends copies, and runs one stream for each.
 //!
 //! No copy is deleted here: one that the leader no longer lists stays until an operator deletes it,
@@ -58,7 +58,7 @@ struct FleetList {
     client: Option<Client>,
     /// The newest connection, for streams that begin again.
     newest: Option<watch::Sender<Client>>,
-    /// When it was last remembered how current the copies are.
+    /// When the age of the copies was last recorded on disk.
     recorded: Option<Instant>,
     /// Identity and stream by name.
     streams: BTreeMap<FleetName, (u128, AbortHandle)>,

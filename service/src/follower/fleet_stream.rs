@@ -2,7 +2,7 @@
 //! another copy where the leader cannot continue.
 //!
 //! A stream that breaks, or has a wrong checksum, is opened again at the last durable cycle. Cycles
-//! that are on their way to the engine are not repeated.
+//! already queued for the engine are not applied twice.
 
 use std::sync::Arc;
 
@@ -41,23 +41,23 @@ enum End {
     Diverged { last_epoch: u64 },
 }
 
-/// What is on its way to the engine of a copy.
+/// The steps queued for the engine of a copy.
 struct Line {
     fleet: Arc<Fleet>,
     log: Arc<FleetLog>,
     following: Arc<Following>,
     terms: Terms,
-    /// Of the last cycle.
+    /// Epoch of the last queued cycle.
     epoch: u64,
-    /// Of the last step.
+    /// Epoch of the last queued step.
     passed_epoch: u64,
 }
 
 /// What a stream does next.
 enum Next {
-    /// Follows the fleet that is there, or copies one that is not.
+    /// Follows the existing fleet; copies a missing one.
     Find,
-    /// Copies the fleet; that in its place gets the suffix, or is removed.
+    /// Copies the fleet. The existing one is renamed with the suffix `aside`, or removed.
     Copy { aside: Option<String> },
     /// Follows.
     Follow(Line),
@@ -123,7 +123,7 @@ async fn attempt(
         End::Diverged { last_epoch } => {
             let term = line.terms.current();
             let epoch = line.log.reading().position.epoch;
-            // The leader judges the last term alone, which may have begun after a crash here.
+            // The leader compares only the last term, which may have begun after a crash here.
             let common = parting(&line.terms, epoch, &copied.log).unwrap_or(last_epoch);
             warn!(
                 fleet = %copied.name, epoch, last_epoch = common,
@@ -138,7 +138,7 @@ async fn attempt(
 }
 
 impl Line {
-    /// Continues a copy without steps on their way.
+    /// Continues a copy that has no queued steps.
     fn new(fleet: Arc<Fleet>) -> Result<Self, Problem> {
         let log = fleet.log().cloned().ok_or("the copy has no log")?;
         let following = fleet.following().ok_or("the fleet is no copy")?;

@@ -2,7 +2,7 @@
 //! place when it is complete (LOG.md, section 10.2).
 //!
 //! `fleets/NAME.copying` is no fleet and is removed at the start. Its rename to `fleets/NAME.copied`
-//! is the moment at which the copy counts; what follows is repeated after a crash.
+//! commits the copy; the remaining steps are repeated after a crash.
 
 use std::fmt::Write as _;
 
@@ -14,14 +14,14 @@ use crate::error::ServiceError;
 pub(super) const COPYING: &str = "copying";
 pub(super) const COPIED: &str = "copied";
 
-/// What the fleet of a copy is, and what becomes of the folder in its place.
+/// The fleet of a copy, and what to do with the folder that the copy replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CopyRecord {
     /// Its identity.
     pub(super) id: u128,
     /// Its description in the list of fleets.
     pub(super) description: Vec<u8>,
-    /// The folder in its place gets this suffix; without one it is removed.
+    /// Suffix for the replaced folder; `None` removes that folder.
     pub(super) aside: Option<String>,
 }
 
@@ -30,7 +30,7 @@ fn path(root: &str) -> String {
 }
 
 impl CopyRecord {
-    /// That of a folder; nothing if the folder is no copy, or has taken its place.
+    /// Loads the record of a folder; `None` if the folder is not a copy or is already installed.
     pub(super) fn load(storage: &dyn Storage, root: &str) -> Result<Option<Self>, LogError> {
         TextFile(&path(root)).read(storage, |text| {
             Self::parse(text).ok_or_else(|| format!("{text:?} does not describe a copy"))

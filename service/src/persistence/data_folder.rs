@@ -31,7 +31,8 @@ struct Inner {
     role: Mutex<RoleRecord>,
     /// Of the last run.
     current: FollowRecord,
-    /// Held while it is changed: whether the file may have another one, after an error.
+    /// Held while the role changes. True if the file may differ from the role in memory after a
+    /// failed write.
     changing_role: Mutex<bool>,
     /// Held while `server.current` is replaced.
     recording: Mutex<()>,
@@ -71,7 +72,7 @@ impl FleetFolder {
         format!("{}/history", self.root())
     }
 
-    /// Opens the log beside its writer, to be streamed in parts from the cycles after the epoch.
+    /// Opens the log for streaming the cycles after an epoch, while its writer is active.
     pub(crate) fn stream_log(&self, after_epoch: u64) -> Result<LogReader, LogError> {
         let fleet = Some(self.identity.clone());
         let options = ReadOptions { fleet, after_epoch, mode: ReadMode::Through(0) };
@@ -87,13 +88,13 @@ impl FleetFolder {
         })
     }
 
-    /// Whether it has a file that is more than the beginning of a fleet.
+    /// True if the log, checkpoint or history folder has a file other than `bounds*`.
     fn has_content(&self) -> Result<bool, LogError> {
         for path in [self.log(), self.checkpoint(), self.history()] {
             let failed = LogError::storage("list", self.storage.display(&path));
             match self.storage.list(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                // A log that has not begun has its bounds.
+                // A log without any cycle has only its `bounds` files.
                 names => {
                     if names.map_err(failed)?.iter().any(|name| !name.starts_with("bounds")) {
                         return Ok(true);
@@ -212,11 +213,12 @@ impl DataFolder {
     ) -> Result<FleetFolder, ServiceError> {
         let identity = FleetIdentity::new(id, name.as_str())?;
         let folder = FleetFolder { is_copying: true, ..self.folder(identity) };
-        // Folders without a list are damaged, and the copy enters it last.
+        // Write the list first: fleet folders without a list are treated as damage, and the copy
+        // is listed last.
         if Manifest::load(&*self.0.storage)?.is_none() {
             self.change(|_| ())?;
         }
-        // A completion that failed.
+        // Finish an earlier completion that failed.
         self.settle_copy(name.as_str())?;
         self.remove_files(&folder)?;
         self.create_folders(&folder)?;
@@ -225,8 +227,8 @@ impl DataFolder {
         Ok(folder)
     }
 
-    /// Puts a complete, synced copy in the place of the fleet of its name, which no server part uses
-    /// any more. Returns its folder.
+    /// Replaces the fleet of the same name, which must no longer be in use, with a complete, synced
+    /// copy. Returns the folder of the copy.
     ///
     /// # Errors
     /// [`ServiceError::Log`]: the next start completes what has begun.
@@ -267,7 +269,7 @@ impl DataFolder {
                     if is_kept {
                         self.rename(&replaced.history(), &history)?;
                     }
-                    // Also after a crash that left a part of them.
+                    // Repeated after a crash that interrupted the removal.
                     self.remove_files(&replaced)?;
                 }
             }
@@ -276,7 +278,7 @@ impl DataFolder {
         self.settle_place(name)
     }
 
-    /// Puts a copy that has its place into the list.
+    /// Adds an installed copy to the list.
     fn settle_place(&self, name: &str) -> Result<(), ServiceError> {
         let (storage, place) = (&*self.0.storage, format!("fleets/{name}"));
         if let Some(record) = CopyRecord::load(storage, &place)? {
@@ -311,8 +313,8 @@ impl DataFolder {
         Ok(())
     }
 
-    /// Makes place for the folder of a new fleet. What is there is not in the list: a server crashed
-    /// while it created a fleet of this name, or the list is older than the folder.
+    /// Clears the path for the folder of a new fleet. A folder found there is not in the list: the
+    /// server crashed while it created a fleet of this name, or the list is older than the folder.
     fn clear_place(&self, folder: &FleetFolder) -> Result<(), ServiceError> {
         if !folder.has_content()? {
             return self.remove_files(folder);
@@ -386,17 +388,17 @@ impl DataFolder {
     /// # Errors
     /// [`ServiceError::Log`].
     pub(crate) fn record_current(&self, record: &FollowRecord) -> Result<(), ServiceError> {
-        // A write that takes long is not joined by another.
+        // Skip this write while another is in progress.
         let Ok(_recording) = self.0.recording.try_lock() else { return Ok(()) };
         Ok(record.store(&*self.0.storage)?)
     }
 
-    /// What it remembers of replication.
+    /// The stored replication role.
     pub(crate) fn role(&self) -> RoleRecord {
         self.0.role.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes that, durably.
+    /// Changes the stored replication role durably.
     ///
     /// # Errors
     /// [`ServiceError::Log`]: then it is unchanged here, and the next call replaces the file.

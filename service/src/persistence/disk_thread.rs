@@ -18,7 +18,7 @@ use crate::cycle::WallClock;
 use crate::limits::LOG_RETRY_MS;
 use crate::metrics::FleetMetrics;
 
-/// Why a log is not closed in order that received no last group.
+/// The error of a log that did not receive its last group and is therefore not closed in order.
 const UNFINISHED: &str = "the thread that collects its cycles has ended before the last one";
 
 /// See the file's head.
@@ -36,7 +36,7 @@ pub(super) struct DiskThread {
     pub(super) retention: Retention,
     /// Bytes of the log up to which segments are kept for followers.
     pub(super) follower_bytes: u64,
-    /// How long a follower that left counts.
+    /// How long the log keeps cycles for a disconnected follower.
     pub(super) follower_keep: Duration,
     pub(super) wall: WallClock,
     pub(super) metrics: FleetMetrics,
@@ -185,12 +185,12 @@ impl DiskThread {
     fn take_needed(&mut self, needed: Result<u64, RecvError>) {
         match needed {
             Ok(epoch) => self.needed_epoch = Some(epoch),
-            // Its sender ends with the sink; the groups end soon after.
+            // The sink has dropped the sender; the channel of groups closes soon after.
             Err(_) => self.needed = never(),
         }
     }
 
-    /// Does the part of the disk in a purge.
+    /// Runs the disk thread's part of a purge.
     fn purge(&mut self) -> Result<(), LogError> {
         if self.retiring.is_some() {
             return Ok(());
@@ -224,7 +224,7 @@ impl DiskThread {
         let held = held.filter(|_| self.writer.bytes() <= self.follower_bytes);
         let unread = self.log.history().and_then(|history| history.held_epoch());
         let epoch = [held, unread].into_iter().flatten().fold(needed_epoch, u64::min);
-        // Those before the seal of a purge go whatever their age.
+        // Segments before the seal of a purge are retired regardless of age.
         let (epoch, retention) = match self.log.purge().sealed() {
             Some(sealed) => (epoch.min(sealed + 1), Retention::default()),
             None => (epoch, self.retention),

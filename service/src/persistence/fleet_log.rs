@@ -69,7 +69,7 @@ pub struct SyncReading {
 }
 
 impl LogReading {
-    /// Takes over a later durable epoch, and the clock at it.
+    /// Sets the durable epoch and the clock at it, unless `epoch` is earlier.
     fn reach(&mut self, epoch: u64, clock_ms: Option<i64>) {
         if epoch >= self.durable_epoch {
             (self.durable_epoch, self.clock_ms) = (epoch, clock_ms);
@@ -107,7 +107,7 @@ struct Progress {
 pub struct FleetLog {
     fleet: String,
     reading: watch::Sender<LogReading>,
-    /// Held while what follows from it is published, so that no settled cycle is missed.
+    /// Locked until the resulting state is published, so that no settled cycle is missed.
     progress: Mutex<Progress>,
     followers: FollowerTable,
     /// Set once, before its threads start.
@@ -156,18 +156,18 @@ impl FleetLog {
         self.history.get()
     }
 
-    /// Holds the cycles that a history has not taken.
+    /// Attaches the history, for which the log keeps unread cycles.
     pub(super) fn feed(&self, history: Arc<FleetHistory>) {
         // An error cannot occur: a log is opened once.
         let _ = self.history.set(history);
     }
 
-    /// What a recovery would replay.
+    /// The rows that a recovery would replay.
     pub(crate) fn tail(&self) -> &LogTail {
         &self.tail
     }
 
-    /// What is to leave it.
+    /// The purge of the log.
     pub(crate) fn purge(&self) -> &LogPurge {
         &self.purge
     }
@@ -262,13 +262,12 @@ impl FleetLog {
         let is_decided = |reading: &LogReading| {
             reading.term == term || reading.condition != LogCondition::Running
         };
-        // A copy: a state that is held keeps the log from changing it. An error cannot occur, see
-        // `durable`.
+        // Clone: a borrowed state blocks writers. An error cannot occur, see `durable`.
         let reading = readings.wait_for(is_decided).await.map(|it| it.clone());
         reading.ok().and_then(|it| self.error_of(&it.condition)).map_or(Ok(()), Err)
     }
 
-    /// Blocks until a cycle is durable; nothing if the log fails before.
+    /// Blocks until a cycle is durable; `None` if the log fails first.
     pub(super) fn wait_durable(&self, epoch: u64) -> Option<LogReading> {
         const POLL: Duration = Duration::from_millis(5);
         loop {
@@ -351,8 +350,8 @@ impl FleetLog {
         });
     }
 
-    /// Changes the state. That of a log that has failed no longer changes: cycles after the failure
-    /// are in no log, so nothing else becomes durable.
+    /// Changes and publishes the state. Has no effect once the log has failed, because later cycles
+    /// cannot become durable.
     pub(super) fn publish(&self, change: impl FnOnce(&mut LogReading)) {
         self.reading.send_if_modified(|reading| {
             if matches!(reading.condition, LogCondition::Failed(_)) {

@@ -1,4 +1,4 @@
-//! The followers of a fleet, and the epoch behind which they need its log.
+//! The followers of a fleet, and the epoch after which they need its log.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::limits::FOLLOWERS_ABSENT_MAX;
 struct Follower {
     /// The log keeps the cycles after it.
     durable_epoch: u64,
-    /// Whether it completes a copy: then nothing counts as durable there.
+    /// True while it completes a copy: then [`FollowerTable::connected`] reports epoch 0.
     is_copying: bool,
     /// Its stream, if one is open; of two, the newer.
     stream: Option<watch::Sender<()>>,
@@ -22,7 +22,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Whether its stream has this place.
+    /// True if `place` belongs to its current stream.
     fn has(&self, place: &FollowerPlace) -> bool {
         let is_this = |stream: &watch::Sender<()>| stream.subscribe().same_channel(&place.0);
         self.stream.as_ref().is_some_and(is_this)
@@ -61,8 +61,8 @@ impl FollowerTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A follower has connected, in place of an earlier stream of its name: one that has cycles up
-    /// to an epoch, or one that completes a copy with them. At most `followers_max` are connected.
+    /// Registers a follower with its durable epoch, and whether it completes a copy. Replaces an
+    /// earlier stream of the same name. Fails if `followers_max` others are connected.
     pub(crate) fn connect(
         &self,
         name: &str,
@@ -81,7 +81,7 @@ impl FollowerTable {
         Ok(FollowerPlace(receiver))
     }
 
-    /// A follower has made cycles durable. Nothing if another stream has its place.
+    /// Raises the durable epoch of a follower. No effect if another stream took its place.
     pub(crate) fn acknowledge(&self, name: &str, place: &FollowerPlace, durable_epoch: u64) {
         if let Some(follower) = self.lock().get_mut(name)
             && follower.has(place)
@@ -91,7 +91,8 @@ impl FollowerTable {
         }
     }
 
-    /// A stream of a follower has ended. Of too many that left, the first is forgotten.
+    /// Marks the follower of this stream as disconnected. Beyond [`FOLLOWERS_ABSENT_MAX`], removes
+    /// the disconnected follower that was seen least recently.
     pub(crate) fn disconnect(&self, name: &str, place: &FollowerPlace) {
         let mut table = self.lock();
         let Some(follower) = table.get_mut(name) else { return };
@@ -115,8 +116,8 @@ impl FollowerTable {
         connected.map(|(address, follower)| (address.clone(), durable(follower))).collect()
     }
 
-    /// The log keeps the cycles after this epoch for its followers. Those that left longer ago than
-    /// `keep` are forgotten.
+    /// The epoch after which the log must keep its cycles for followers; `None` without followers.
+    /// Removes those that disconnected longer than `keep` ago.
     pub(super) fn needed_epoch(&self, keep: Duration) -> Option<u64> {
         let mut table = self.lock();
         table.retain(|_, follower| follower.stream.is_some() || follower.seen.elapsed() < keep);

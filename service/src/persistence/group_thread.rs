@@ -54,7 +54,7 @@ pub(super) struct GroupThread {
     pub(super) space: SpaceTag,
     /// Encodes plain rows.
     pub(super) codec: Box<dyn BlockCodec + Send>,
-    /// What their blocks aim at.
+    /// The aim of the block encoder: speed or size.
     pub(super) aim: Aim,
 }
 
@@ -125,7 +125,7 @@ impl CycleEncoder<'_> {
         match item {
             LogItem::Cycle(cycle) => self.append(pending, &cycle),
             LogItem::Term(term) => {
-                // It counts as a cycle: epochs behind it are not durable before it is.
+                // A term counts as a cycle: later epochs become durable only after it.
                 pending.cycles += 1;
                 pending.term = Some(term);
                 Ok(())

@@ -1,7 +1,7 @@
 //! The removal of all cycles up to a moment from a log and its checkpoints: what an erasure needs.
 //!
-//! The history's thread asks for it again and again. The disk thread seals the segment. Behind the
-//! seal the sink logs a cycle and has a checkpoint written, twice, since two checkpoints are kept.
+//! The history's thread polls it. The disk thread seals the segment. After the seal the sink logs a
+//! cycle and triggers a checkpoint, twice, because two checkpoints are kept.
 //! Then nothing needs the segments before the seal: they are removed, not recycled. After a crash
 //! the history's thread asks anew.
 
@@ -88,8 +88,8 @@ impl LogPurge {
         (state.gone, state.sealed) = (state.epoch, None);
     }
 
-    /// The epoch that the log must pass before the next checkpoint helps; nothing if none is
-    /// needed. Asked in each cycle, so the log is read only while it is purged.
+    /// The epoch that the log must exceed before the next checkpoint of the purge; `None` if none
+    /// is needed. Called in each cycle, so `reading` is called only while a seal is pending.
     pub(super) fn checkpoint_after(&self, reading: impl FnOnce() -> LogReading) -> Option<u64> {
         let (sealed, reading) = (self.sealed()?, reading());
         (reading.needed_epoch <= sealed).then(|| sealed.max(reading.checkpoint_epoch))

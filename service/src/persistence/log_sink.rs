@@ -115,8 +115,8 @@ impl CycleSink for LogSink {
     fn takes_checkpoint(&mut self) -> bool {
         let (bytes, due_bytes) = (self.bytes_since_checkpoint, self.checkpoint_bytes);
         let replay = self.log.tail().replay_time(self.rows_since_checkpoint);
-        // No pause lets the log grow further. The next checkpoint begins at half the time of a
-        // recovery, because rows are logged while it is written.
+        // An urgent checkpoint ignores the pause. A checkpoint begins at half the recovery time
+        // limit, because rows are logged while it is written.
         let is_urgent = bytes >= due_bytes.saturating_mul(2) || replay >= self.recovery_max;
         let is_full = bytes >= due_bytes || replay * 2 >= self.recovery_max;
         let purged = self.log.purge().checkpoint_after(|| self.log.reading());
@@ -174,8 +174,8 @@ impl LogSink {
         }
     }
 
-    /// Makes the log reach the last epoch. The last ones may have changed nothing, but clients have
-    /// seen them: a term continues, or ends with them, only if the log reaches them.
+    /// Logs an empty cycle at the last settled epoch if the log ends earlier. Cycles that changed
+    /// nothing are not logged, but clients have seen their epochs: the term must include them.
     fn reach_settled(&mut self) {
         let epoch = self.log.settled_epoch();
         if epoch > self.logged_epoch {

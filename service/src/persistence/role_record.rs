@@ -42,7 +42,7 @@ pub(crate) struct RoleRecord {
     pub(crate) has_followers: bool,
     /// Fleets whose place another server has taken.
     pub(crate) fenced: Vec<NewTerm>,
-    /// Whether `leader` has not been informed of the terms that began here.
+    /// True until `leader` has been informed of the terms that began here.
     pub(crate) is_fence_pending: bool,
     /// The identity of each fleet and the term that the pending promotion ended.
     pub(crate) replaced: Vec<(u128, u64)>,

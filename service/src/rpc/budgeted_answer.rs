@@ -1,9 +1,9 @@
 //! Answers whose memory is taken from the answer budget before the engine runs.
 //!
 //! The first attempt caps the rows of each query, so that the request fits a small share of the
-//! budget; most answers do. The engine only counts an answer beyond its cap: by these totals the
-//! rest is reserved, and the request runs again, alone in its cycle, so that all its queries see
-//! one epoch.
+//! budget; most answers do. For an answer beyond its cap the engine returns only the total. The
+//! memory for these totals is then reserved, and the whole request runs again, alone in its cycle,
+//! so that all its queries see one epoch.
 
 use std::time::Instant;
 
@@ -128,8 +128,8 @@ fn row_bytes(query: &Query) -> u64 {
     ROW_ANSWER_BYTES.id + fix + rank
 }
 
-/// The caps of a first attempt with so much memory: what small queries do not need is left to
-/// large ones, so that few requests run twice.
+/// The row caps of a first attempt within `bytes_max`. Memory that small queries do not need goes
+/// to large ones, so that few requests run twice.
 fn probe_caps(queries: &[Query], bytes_max: u64) -> Vec<u64> {
     let mut caps = vec![0; queries.len()];
     let mut by_rows: Vec<_> = queries.iter().zip(&mut caps).collect();
@@ -145,7 +145,7 @@ fn probe_caps(queries: &[Query], bytes_max: u64) -> Vec<u64> {
     caps
 }
 
-/// The queries, each for a total alone if its answer has more rows than its cap.
+/// The queries with their caps: an answer with more rows than its cap returns only its total.
 fn capped(queries: &[Query], caps: &[u64]) -> Vec<Query> {
     let cap = |(query, &cap): (&Query, &u64)| {
         let is_capped = cap < rows_max(query);

@@ -29,7 +29,7 @@ use crate::shares::Requester;
 const PREFIX_BYTES: usize = 5;
 /// A message without bytes.
 const EMPTY: [u8; PREFIX_BYTES] = [0; PREFIX_BYTES];
-/// The text of the decoder, so that both ends look alike.
+/// The decoder's own error text, so that both truncation errors read the same.
 const CUT: &str = "Unexpected EOF decoding stream.";
 
 type Reserving = Pin<Box<dyn Future<Output = Result<Grant, ServiceError>> + Send>>;
@@ -53,7 +53,7 @@ pub(super) struct BudgetedBody {
     /// The current message if it is a large one.
     large: Option<Large>,
     reserving: Option<Reserving>,
-    /// Of a message that a decoder holds until the call drops this body.
+    /// Charge of a message that the decoder holds until the call drops this body.
     passed: Option<Charge>,
     waited: Duration,
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
@@ -87,7 +87,7 @@ enum Step {
     Read,
 }
 
-/// The length of a message that is charged. The call refuses others that are not small.
+/// The length of a message that is charged; `None` for a small one or one that the call refuses.
 fn large_length(prefix: [u8; PREFIX_BYTES]) -> Option<usize> {
     let length = length(prefix);
     let is_plain = prefix[0] == 0;
@@ -246,7 +246,8 @@ impl BudgetedBody {
         Poll::Ready(Ok(()))
     }
 
-    /// How long the sender may keep the call waiting, and what it is then refused with.
+    /// How long the sender may keep the call waiting, in milliseconds, and the error after that;
+    /// `None` between the messages of a stream.
     fn patience(&self) -> Option<(u64, ServiceError)> {
         let (bytes, limit_ms) = (self.length as u64, MESSAGE_READ_MS_MAX);
         if let Some(Large { received, .. }) = &self.large {
@@ -288,7 +289,7 @@ impl BudgetedBody {
         self.held = data;
     }
 
-    /// Whether the decoder does not know of a message that has begun.
+    /// True if a message has begun that the decoder has not seen.
     fn is_cut(&self) -> bool {
         self.prefix_bytes > 0 || self.large.as_ref().is_some_and(|large| large.buffer.is_some())
     }

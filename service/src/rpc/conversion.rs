@@ -7,7 +7,7 @@ use crate::limits::VERTICES_CONVERTED_AT_ONCE;
 use crate::shares::Requester;
 
 impl ServiceContext {
-    /// What `convert` makes of each part and its number; `work` is counted in vertices.
+    /// Applies `convert` to each part and its number. `work` returns the cost in vertices.
     ///
     /// # Errors
     /// [`ServiceError::ShuttingDown`].

@@ -13,7 +13,7 @@ use tonic::metadata::MetadataMap;
 
 use crate::error::ServiceError;
 
-/// How much earlier than the deadline of the client ours is at most.
+/// Most time by which the server's deadline precedes the client's.
 const MARGIN: Duration = Duration::from_millis(20);
 
 /// See the module documentation.

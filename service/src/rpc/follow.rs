@@ -100,7 +100,7 @@ pub(super) async fn follow(
     let durable = log.reading().durable_epoch;
     let epoch = start.epoch.min(durable);
     let (verdict, _) = judge(&fleet.terms(), &start, durable);
-    // Of a state that diverges nothing counts.
+    // A diverging state counts as a copy in progress: none of its epochs is durable.
     let is_copying = start.copying || verdict != v1::FollowState::Continues;
     let max = context.limits.followers_max;
     let connection = Connection::new(log, &start.follower, (epoch, is_copying), max)?;
@@ -208,7 +208,8 @@ async fn stream(
     }
 }
 
-/// Whether the log continues behind a follower's position.
+/// Compares a follower's position with the terms of the log. Returns whether the log continues
+/// there; if the follower diverged, also the last common epoch, 0 if its term is unknown.
 fn judge(terms: &Terms, start: &v1::FollowStart, durable_epoch: u64) -> (v1::FollowState, u64) {
     if start.epoch == 0 {
         return (v1::FollowState::Continues, 0);

@@ -155,7 +155,7 @@ impl PastQuery {
         Ok(Self { call, past, window_ms, bytes_max, rows_bytes, at_once, fleet, cancel })
     }
 
-    /// Asks for times between two: the header states the gaps that meet them.
+    /// Limits the query to a time window; the header lists the gaps that intersect it.
     pub(super) fn within(mut self, window_ms: (i64, i64)) -> Self {
         self.window_ms = window_ms;
         self
@@ -169,8 +169,8 @@ impl PastQuery {
         &self.past.version
     }
 
-    /// What the query may take: as many rows of so many bytes as fit its memory, at most
-    /// `rows_max`.
+    /// The budget of the query: as many rows of `row_bytes` bytes as fit its memory, at most
+    /// `rows_max` rounded up to a power of two.
     pub(super) fn budget(&mut self, row_bytes: usize, rows_max: usize) -> QueryBudget {
         let bytes_max = self.bytes_max.saturating_sub(HISTORY_QUERY_BYTES_MIN);
         let fitting = usize::try_from(bytes_max).unwrap_or(usize::MAX) / row_bytes;
@@ -180,9 +180,9 @@ impl PastQuery {
         QueryBudget::new(HISTORY_TILES_MAX, rows, self.cancel.0.clone())
     }
 
-    /// Into how many parts a scan of so many blocks is cut. Of these two for each core may be open at
-    /// once, as far as memory allows: so one that waits for the parts before it leaves no core idle.
-    /// A device searches whole runs: with one there is one part.
+    /// Number of parts of a scan of `blocks` blocks; 1 if a device searches the runs. If memory
+    /// allows, two parts per core are open at once, so that a part that waits for earlier ones
+    /// leaves no core idle.
     pub(super) fn parts(&mut self, context: &ServiceContext, blocks: usize) -> usize {
         let of_blocks = (blocks / HISTORY_PART_BLOCKS_MIN).clamp(1, HISTORY_PARTS_MAX);
         let parts = if self.version().has_device() { 1 } else { of_blocks };
@@ -190,8 +190,8 @@ impl PastQuery {
         parts
     }
 
-    /// With how many threads a query that seeks so many objects at a past moment reads a run: as many
-    /// as there are workers with nothing to do, as far as memory allows. A device reads runs itself.
+    /// Number of threads that read a run for a query of up to `objects_max` objects at a past
+    /// moment: at most the number of idle workers, if memory allows. A device needs no threads.
     pub(super) fn threads(&mut self, context: &ServiceContext, objects_max: usize) -> usize {
         // Few objects need no look at the partitions.
         if objects_max >= 2 * AS_OF_TILES_MIN && !self.version().has_device() {
@@ -202,7 +202,7 @@ impl PastQuery {
         self.at_once
     }
 
-    /// So many parts or threads, or as many as have memory.
+    /// Returns `at_once`, or fewer if the memory of the query allows only that.
     fn fitting(&self, at_once: usize) -> usize {
         let left = self.bytes_max.saturating_sub(HISTORY_QUERY_BYTES_MIN + self.rows_bytes);
         let fitting = 1 + (left / HISTORY_PART_BYTES) as usize;
@@ -218,7 +218,7 @@ impl PastQuery {
         let bytes = HISTORY_QUERY_BYTES_MIN + self.rows_bytes + parts_bytes;
         let bytes = bytes.min(self.bytes_max);
         let client = self.call.client();
-        // The share first: other answers do not wait behind queries that wait for it.
+        // Reserve the history share first: while it waits, it holds none of the common memory.
         let share = context.history_answers.room_in_turn(client, bytes).await;
         let share = share.map_err(|error| context.count(error))?;
         let room = context.answers.room(client, bytes).await;
@@ -323,7 +323,7 @@ pub(super) struct Turns<R: Send + 'static> {
     room: PastRoom,
 }
 
-/// What becomes of a turn; the memory behind what takes it.
+/// Result of a turn. The reservation comes last, so that it is dropped after the data it covers.
 type Turned<R> = Result<(Result<(Option<Step<R>>, R), HistoryError>, PastRoom), ServiceError>;
 
 /// A part of a query.
@@ -416,7 +416,7 @@ impl<R: Rows> Turns<R> {
             open += usize::from(!part.has_begun);
             part.has_begun = true;
             let (workers, client, room) = (self.workers.clone(), self.client, self.room.clone());
-            // Behind the step, which is dropped there if nobody waits for it any more.
+            // `room` comes after the step, so that an abandoned step is dropped first.
             let work = move || (turn(step), room);
             self.running.spawn(async move { (number, workers.run(client, work).await) });
         }

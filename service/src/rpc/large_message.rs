@@ -18,7 +18,7 @@ use crate::limits::{MESSAGE_BYTES_MAX, SMALL_MESSAGE_BYTES_MAX};
 pub(super) struct LargeMessage(Arc<Mutex<Option<Bytes>>>);
 
 impl LargeMessage {
-    /// That of a request.
+    /// The place in a request's extensions.
     pub(super) fn of(extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_default()
     }
@@ -44,7 +44,7 @@ pub(super) struct CallKind {
 }
 
 impl CallKind {
-    /// That of the call with this path.
+    /// The way of reading for the call with this path.
     pub(super) fn of(path: &str) -> Self {
         let (handed_bytes_max, is_stream) = match path {
             "/shoal.v1.PositionService/Report" => (MESSAGE_BYTES_MAX, true),

@@ -1,4 +1,4 @@
-//! Bounds what a large message takes when it is decoded, before it is.
+//! Bounds the memory of a decoded large message before it is decoded.
 //!
 //! A submessage of two bytes takes hundreds in memory, and a number of one byte eight. So the
 //! repeated fields of the encoded message are counted by its descriptor. Each has a limit for the
@@ -37,7 +37,7 @@ const LIMITS: [(&str, &str, usize); 13] = [
 /// Fields of a message at most.
 const FIELDS_MAX: usize = 32;
 
-/// The request of a method, which may be large.
+/// A request message that may be large.
 pub(super) trait Shaped: Message + Default + Send + 'static {
     /// Path of the method.
     const METHOD: &'static str;

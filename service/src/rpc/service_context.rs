@@ -36,7 +36,7 @@ pub struct ServiceContext {
     vertices: FairPlaces,
     /// For the streams to followers.
     pub(super) follow_budget: FollowBudget,
-    /// For what takes long.
+    /// Workers for long computations.
     pub(super) workers: FairWorkers,
     /// For the steps of queries of the history.
     pub(super) history_workers: FairWorkers,

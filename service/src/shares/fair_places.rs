@@ -30,7 +30,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     places: usize,
-    /// Whether every request counts as it is, and one for more than is free waits for that.
+    /// True if every request counts in full and waits until enough places are free.
     is_exact: bool,
     free: usize,
     is_closed: bool,
@@ -169,14 +169,14 @@ impl Shared {
             state.take(client, waiter.places);
             drop(state);
             let permit = PlacesPermit { shared: self.clone(), client, places: waiter.places };
-            // Who left meanwhile returns the places to those that still wait.
+            // If the waiter has left, the dropped permit returns its places.
             let _ = waiter.grant.send(permit);
         }
     }
 }
 
 impl State {
-    /// What a request for so many counts.
+    /// The number of places that a request is charged.
     fn counted(&self, places: usize) -> usize {
         if self.is_exact { places } else { places.min((self.places / 8 * 3).max(1)) }
     }

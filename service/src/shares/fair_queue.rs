@@ -11,7 +11,7 @@ use std::hash::Hash;
 
 use super::client::{Party, Requester};
 
-/// Those without jobs that are remembered beyond as many as have jobs.
+/// Number of keys without jobs that are kept, in addition to the number of keys with jobs.
 const IDLE_MAX: usize = 1 << 10;
 
 /// See the file's head.
@@ -136,8 +136,8 @@ impl<K: Key, Q: Jobs> Turns<K, Q> {
         self.order.first().map(|(time, ..)| *time)
     }
 
-    /// Once there are many keys without jobs, forgets the half of them that was served least: for
-    /// these the present begins where they were.
+    /// Once there are many keys without jobs, forgets the half that was served least. Advances the
+    /// current time to theirs, so that no key gains by being forgotten.
     fn forget_idle(&mut self) {
         if self.waiting.len() <= 2 * self.order.len() + IDLE_MAX {
             return;

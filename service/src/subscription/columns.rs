@@ -72,7 +72,7 @@ impl EventColumns {
 #[derive(Debug)]
 pub(super) struct EventWriter {
     bytes_target: usize,
-    /// Encoded bytes of `columns` at most.
+    /// Upper bound of the encoded bytes of `columns`.
     bytes: usize,
     columns: EventColumns,
     messages: Vec<EventColumns>,

@@ -70,7 +70,7 @@ impl Session {
                 return;
             }
             if is_over_budget(state, of, places) {
-                // Without the cost of sealing and coalescing what it would lose anyway.
+                // Avoids sealing and coalescing messages that would be lost anyway.
                 self.lag(state, of.tools);
                 return;
             }

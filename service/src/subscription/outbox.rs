@@ -189,7 +189,7 @@ impl Outbox {
         self.read -= count;
     }
 
-    /// Moves the reader behind a message, backward or forward.
+    /// Moves the reader to the position after a message, backward or forward.
     pub(super) fn rewind(&mut self, sequence: u64, now: Instant) -> Rewound {
         if sequence >= self.next {
             return Rewound::Ahead;
@@ -215,7 +215,7 @@ impl Outbox {
         Rewound::Done
     }
 
-    /// Drops messages that were read, oldest first, to fit the bounds. False if that is too little.
+    /// Drops read messages, oldest first, to fit the bounds. False if the rest still exceeds them.
     pub(super) fn fit(&mut self, bounds: &Bounds) -> bool {
         let is_over = |outbox: &Self| {
             outbox.bytes > bounds.bytes_max || outbox.entries.len() > bounds.messages_max
@@ -276,7 +276,7 @@ impl Outbox {
             self.bytes -= entry.bytes();
         }
         if is_begun {
-            // Part of a snapshot was read, so what precedes it does not lead up to here.
+            // Part of a snapshot was read, so a reader cannot resume from the messages before it.
             self.forget(self.read);
         }
         (self.unread_bytes, self.coalescing) = (0, None);

@@ -13,7 +13,7 @@ use shoal_engine::RegionId;
 /// Snapshots of a session before the next one has its turn: few enough for a cycle to serve many.
 const SNAPSHOTS_IN_TURN: usize = 16;
 
-/// Some of them.
+/// A batch of pending changes.
 #[derive(Debug, Default)]
 pub(crate) struct PendingBatch {
     pub(crate) removals: BTreeSet<RegionId>,

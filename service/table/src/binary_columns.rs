@@ -29,7 +29,7 @@ pub(crate) struct BinarySource {
     /// The table's header.
     pub(crate) header: Header,
     files: Vec<BufReader<File>>,
-    /// Rows that are not read yet.
+    /// Number of rows that are not read yet.
     pub(crate) rows_left: u64,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct BinarySink {
     header: Header,
     force: bool,
     files: Vec<OutputFile>,
-    /// The folder was created here; it is removed unless the files are finished.
+    /// True if this writer created the folder, which is then removed unless the files are finished.
     is_new: bool,
 }
 

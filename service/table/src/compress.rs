@@ -39,8 +39,8 @@ pub struct Planned {
 }
 
 /// Writes the table of `source` to `out` in blocks of at most `block_rows` rows, planned with
-/// `aim`, and returns `out`; `file` is its name in errors. A thread encodes and writes while this
-/// one reads.
+/// `aim`, and returns `out` and the sizes; `file` is the name of `out` in errors. A second thread
+/// encodes and writes while the calling thread reads.
 ///
 /// # Errors
 /// Those of the source, [`TableError::Block`], [`TableError::Device`] and [`TableError::Write`];
@@ -85,7 +85,7 @@ pub fn compress<W: Write + Send>(
     Ok((out, Compressed { totals, trailer, encode_time }))
 }
 
-/// The outcome of a thread, which takes a panic along.
+/// Result of a thread; resumes its panic.
 pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -1,6 +1,6 @@
-//! Faults of CSV files of fixes and of road networks, with file, line and field.
+//! Errors of CSV files of fixes and road networks, with file, line and field.
 //!
-//! A fault concerns one row, and reading continues, or the rest of the file
+//! An error concerns one row, and reading can continue, or the rest of the file
 //! ([`CsvError::ends_file`]).
 
 use std::path::Path;
@@ -16,7 +16,7 @@ pub struct CsvError {
     pub file: Arc<Path>,
     /// Number of the line in the plain text, from 1.
     pub line: u64,
-    /// Name of the column, or `line` or `header` if the fault is not in one field.
+    /// Name of the column, or `line` or `header` if the fault is not in a single field.
     pub field: &'static str,
     /// The fault.
     pub fault: CsvFault,
@@ -42,13 +42,14 @@ pub enum CsvFault {
     /// The header names a column twice.
     #[error("the header has this column twice")]
     ColumnTwice,
-    /// A row has another number of fields than the header, or a header too many.
+    /// A row whose number of fields differs from that of the header, or a header with too many
+    /// fields.
     #[error("not {expected} fields, as many as the header has")]
     FieldCount {
-        /// Number of fields of the header, or the limit of a header.
+        /// Number of fields in the header, or the maximum for a header.
         expected: usize,
     },
-    /// The text of a field has another type than its column.
+    /// The text of a field does not have the type of its column.
     #[error("`{text}` is not {expected}")]
     NotA {
         /// The text, shortened.
@@ -83,7 +84,7 @@ pub enum CsvFault {
 }
 
 impl CsvFault {
-    /// The fault of a text that is not `expected`.
+    /// Returns the fault for a text that is not `expected`.
     pub fn not_a(text: &str, expected: &'static str) -> Self {
         Self::NotA { text: text.chars().take(TEXT_SHOWN_MAX).collect(), expected }
     }

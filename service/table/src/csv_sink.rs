@@ -1,6 +1,6 @@
-//! Writes groups of rows as the CSV text that they were.
+//! Writes groups of rows as CSV text, byte for byte as it was read.
 //!
-//! It trusts its groups: the decoder has checked lengths and types.
+//! Groups are not checked here: the decoder has checked lengths and types.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ pub(crate) struct CsvSink<W> {
     form: CsvForm,
     header: Header,
     forms: Vec<Option<FieldForm>>,
-    /// Text of one group; each row begins with the end of the line before it.
+    /// Text of one group; each row begins with the line end of the previous line.
     text: Vec<u8>,
 }
 
 impl<W: Write> CsvSink<W> {
-    /// Writes the head line without its end; `file` is the name of `out` in errors.
+    /// Writes the head line without its line end; `file` is the name of `out` in errors.
     ///
     /// # Errors
     /// [`TableError::Write`].
@@ -70,7 +70,7 @@ impl<W: Write> CsvSink<W> {
         self.write_text()
     }
 
-    /// Ends the last line, if it had an end, and returns the writer.
+    /// Writes the last line end if the text had one, and returns the writer.
     ///
     /// # Errors
     /// [`TableError::Write`].

@@ -1,7 +1,7 @@
 //! Reads CSV text as groups of rows.
 //!
-//! [`infer`] finds the type of each column in a first pass; a header that the caller gives saves
-//! it. A field that its column would not print back is an error.
+//! [`infer`] finds the type of each column in a first pass; a header from the caller makes that
+//! pass unnecessary. A field that its column would not print back byte for byte is an error.
 
 use std::io::Read;
 
@@ -20,11 +20,11 @@ pub(crate) struct CsvSource<R> {
     /// The table's header.
     pub(crate) header: Header,
     forms: Vec<Option<FieldForm>>,
-    /// The current line is in no group yet.
+    /// True if the current line is not yet in a group.
     has_line: bool,
 }
 
-/// Foreign text, shortened for a message.
+/// Untrusted text, shortened for a message.
 fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let cut: String = text.chars().take(TEXT_SHOWN_MAX).collect();
@@ -51,7 +51,7 @@ fn names<R: Read>(
 /// Finds the type of each column of a text.
 ///
 /// # Errors
-/// [`TableError::Input`] with the line for text that is no table.
+/// [`TableError::Input`] with the line if the text is not a table.
 pub(crate) fn infer(file: &str, input: impl Read, separator: u8) -> Result<Header, TableError> {
     let mut lines = TableLines::new(file, input);
     let names = names(file, &mut lines, separator)?;
@@ -122,7 +122,8 @@ impl<R: Read> CsvSource<R> {
         Ok((group.rows > 0).then_some(group))
     }
 
-    /// True if the texts of the current line fit the group.
+    /// True if the text fields of the current line still fit the group; fails if one exceeds the
+    /// limit.
     fn fits(&self, group: &RowGroup) -> Result<bool, TableError> {
         let mut texts = group.texts.iter();
         let mut all: usize = group.texts.iter().map(Vec::len).sum();
@@ -170,7 +171,7 @@ impl<R: Read> CsvSource<R> {
         Ok(())
     }
 
-    /// The error of a field that its column cannot print back.
+    /// Error for a field that its column would not print back byte for byte.
     fn unprintable(&self, column: &ColumnHeader, field: &[u8]) -> TableError {
         let (name, kind, field) = (&column.name, column.kind.name(), shown(field));
         let problem = format!("column {name}: `{field}` would not come back exactly as {kind}");

@@ -1,9 +1,9 @@
-//! Canonical decimals: numbers whose text printing restores byte for byte.
+//! Canonical decimals: numbers whose text is restored byte for byte when they are printed.
 //!
 //! A canonical decimal has an optional minus, an integer part without leading zeros, and digits
 //! after the point if it has a point. It has no plus, exponent or space, and no minus before zero.
 
-/// Most digits before and after the point together: those of the greatest u64.
+/// Maximum number of digits, before and after the point together: those of the greatest u64.
 const DIGITS_MAX: usize = 20;
 
 /// A canonical decimal: `mantissa` / 10^`decimals`.
@@ -13,7 +13,7 @@ pub(crate) struct Decimal {
     pub(crate) mantissa: i128,
     /// Digits after the point.
     pub(crate) decimals: u8,
-    /// The last digit after the point is 0.
+    /// True if the last digit after the point is 0.
     pub(crate) ends_in_zero: bool,
 }
 
@@ -58,8 +58,8 @@ impl Decimal {
     }
 }
 
-/// Appends `value` / 10^`precision` with at least `precision_min` decimals and no further trailing
-/// zeros.
+/// Appends `value` / 10^`precision` with at least `precision_min` decimals; trailing zeros beyond
+/// these are omitted.
 pub(crate) fn print(value: i128, precision: u8, precision_min: u8, out: &mut Vec<u8>) {
     let (mut decimals, mut magnitude) = (precision, value.unsigned_abs());
     while decimals > precision_min && magnitude.is_multiple_of(10) {

@@ -1,6 +1,6 @@
 //! Decompresses a file, and inspects one without writing.
 //!
-//! No file gets its name before the trailer was read and agrees with the blocks.
+//! Output files get their names only after the trailer was read and matches the blocks.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -48,7 +48,7 @@ pub struct Inspected {
     pub decode_time: Duration,
 }
 
-/// The destination of a decompressed table; nothing remains of one that is dropped unfinished.
+/// Destination of a decompressed table; dropping it unfinished removes its files.
 pub struct TableSink(Sink);
 
 enum Sink {
@@ -57,8 +57,8 @@ enum Sink {
 }
 
 impl TableSink {
-    /// Creates a text file, gzip if `path` ends in `.gz`, or a folder of binary columns, as the
-    /// header has it.
+    /// Creates a text file (gzip if `path` ends in `.gz`) or a folder of binary columns, depending
+    /// on the header.
     ///
     /// # Errors
     /// [`TableError::Exists`] and [`TableError::NotReplaceable`], and those of writing.
@@ -83,7 +83,7 @@ impl TableSink {
         }
     }
 
-    /// Gives the files their names; `has_end` tells whether the last line of text has its end.
+    /// Gives the files their names; `has_end` is true if the last line of text has a line end.
     fn finish(self, has_end: bool) -> Result<(), TableError> {
         match self.0 {
             Sink::Csv(sink) => {
@@ -96,7 +96,7 @@ impl TableSink {
 }
 
 /// Decompresses a file into `sink`, whose files get their names only if every block and the trailer
-/// are valid. A thread reads and decodes while this one writes.
+/// are valid. A second thread reads and decodes while the calling thread writes.
 ///
 /// # Errors
 /// [`TableError::Input`] with the byte for a damaged file, [`TableError::Device`], and those of

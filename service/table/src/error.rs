@@ -1,4 +1,4 @@
-//! Errors of tables, fixes and their files; variants by what the caller can do.
+//! Errors of tables, fixes and their files, grouped by how the caller can react.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub enum TableError {
         /// The text.
         text: String,
     },
-    /// Column types are to be inferred from a text that can be read only once, such as a pipe.
+    /// Types must be inferred from a text that can be read only once, such as a pipe.
     #[error("{}: it can be read only once, and inferring its types reads twice", file.display())]
     ReadOnce {
         /// The file.
@@ -53,7 +53,7 @@ pub enum TableError {
         /// The file.
         file: PathBuf,
     },
-    /// Rows do not fit into a block; fewer rows in a block do.
+    /// Rows do not fit into a block; the caller can retry with fewer rows.
     #[error("{reason}")]
     Block {
         /// The error of the codec.

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use crate::decimal::{Decimal, print};
 use crate::header::{ColumnHeader, FloatStyle, Kind};
 
-/// An empty field in a column of f64, and of f32: quiet NaNs that no arithmetic yields.
+/// Values of an empty field in columns of f64 and f32: quiet NaNs that arithmetic does not produce.
 const EMPTY_F64: u64 = 0x7ff8_0000_0000_0001;
 const EMPTY_F32: u32 = 0x7fc0_0001;
 
@@ -35,7 +35,7 @@ pub(crate) enum FieldForm {
 }
 
 impl FieldForm {
-    /// The form of a column; none for text.
+    /// Returns the form of a column; `None` for text.
     pub(crate) fn new(column: &ColumnHeader) -> Option<Self> {
         let style = column.style.unwrap_or_default();
         match column.kind {
@@ -105,13 +105,14 @@ impl FieldForm {
     }
 }
 
-/// The value of a pattern in a type with this range.
+/// Converts a bit pattern to the integer value of a type with this range.
 fn extended(pattern: u64, (least, greatest): (i128, i128)) -> i128 {
     let value = i128::from(pattern) & (greatest - least);
     if value > greatest { value - (greatest - least + 1) } else { value }
 }
 
-/// The float of a field; `None` if the style would not print the field. Text gives only one NaN.
+/// Returns the float of a field; `None` if the style would not print the field. NaN has only one
+/// bit pattern here.
 fn float<T>(style: FloatStyle, field: &[u8]) -> Option<T>
 where
     T: FromStr + Display + Debug + Copy + Into<f64>,
@@ -134,7 +135,7 @@ where
     written.expect("writing to memory does not fail");
 }
 
-/// Binary digits of a value behind the point, of which each takes one decimal digit.
+/// Number of binary digits of a value after the point; each takes one decimal digit.
 fn fraction_bits(value: f64) -> usize {
     const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
     // The weight of the lowest bit of a mantissa whose exponent is stored as 0.
@@ -194,7 +195,7 @@ mod tests {
         for text in ["", "0.0", "-97.743", "-0.5", "214.7483647", "-214.7483647"] {
             assert!(comes_back(&form, text), "{text}");
         }
-        // The least value stands for an empty field; two zeros would not be printed.
+        // The least value stands for an empty field; of `1.00` only one zero would be printed.
         for text in ["-214.7483648", "214.7483648", "1", "1.00", "1.12345678", "-0.0"] {
             assert!(!comes_back(&form, text), "{text}");
         }

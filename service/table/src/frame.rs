@@ -1,5 +1,5 @@
-//! The frame of a compressed file: its prefix with the header before the blocks, its trailer after
-//! them (FILE.md, section 1). Blocks are bytes here.
+//! Frame of a compressed file: a prefix and the header before the blocks, and a trailer after them
+//! (FILE.md, section 1). This file does not interpret blocks.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -19,12 +19,12 @@ const VERSION_MAJOR: u16 = 1;
 const PREFIX_BYTES: usize = 24;
 /// Bytes of the trailer.
 const TRAILER_BYTES: usize = 64;
-/// The first block begins at a multiple of as many bytes.
+/// The first block begins at a multiple of this many bytes.
 const ALIGN_BYTES: usize = 64;
 /// Flag: the last line of the CSV text has no line end.
 const LAST_WITHOUT_END: u32 = 1;
 
-/// Bytes of a file that are read at a time: blocks are large.
+/// Bytes read from a file at a time; large, because blocks are large.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Contents of the trailer.
@@ -118,7 +118,7 @@ pub struct FrameReader<R> {
     input: R,
     /// Bytes of the file; 0 if they are unknown.
     pub(crate) file_bytes: u64,
-    /// Byte that is read next.
+    /// Offset of the next byte to read.
     pub(crate) place: u64,
     blocks: u64,
     header: Header,
@@ -218,11 +218,11 @@ impl<R: Read> FrameReader<R> {
         Header::parse(text).map_err(|problem| self.fault(start, &format!("header: {problem}")))
     }
 
-    /// The place and the bytes of the next block; none after the last one, when the trailer was
-    /// read and agrees with the blocks.
+    /// Returns offset and bytes of the next block; `None` after the last one, once the trailer is
+    /// read and matches the blocks.
     ///
     /// # Errors
-    /// [`TableError::Input`] for a file that ends early or has other bytes than a block.
+    /// [`TableError::Input`] if the file ends early or the bytes are not a block.
     pub(crate) fn block(&mut self) -> Result<Option<(u64, Vec<u8>)>, TableError> {
         let start = self.place;
         let mut bytes = self.take::<BLOCK_PREFIX_BYTES>("block or trailer")?.to_vec();

@@ -1,7 +1,7 @@
-//! Fuzz target of the reader of compressed files: mutated files, most with checksums made right.
+//! Fuzz target of the reader of compressed files: mutated files, most with recomputed checksums.
 //!
-//! A file may be read or refused; the reader must not panic, and it refuses a file whose checksums
-//! are wrong. `shoal_testkit::Bound` sets the time of a run.
+//! The reader may accept or refuse a file, but must not panic, and must refuse a file with wrong
+//! checksums. `shoal_testkit::Bound` limits the time of a run.
 
 use std::io::Write as _;
 use std::ops::Range;

@@ -18,11 +18,11 @@ const FIRST_COLUMN: u16 = 257;
 /// Name of the header file in a folder of decompressed columns.
 pub(crate) const HEADER_FILE: &str = "columns.toml";
 
-/// What the blocks of a table do not contain themselves.
+/// Properties of a table that its blocks do not contain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// Name of the column whose equal values mark rows of one series.
+    /// Name of the key column: rows with equal values form one series.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Form of the text, if the table was CSV.
@@ -75,13 +75,13 @@ pub struct ColumnHeader {
     /// Integers: the value is the integer divided by 10 to this power.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<u8>,
-    /// Fewest decimals that are printed; `precision` if absent.
+    /// Minimum number of printed decimals; `precision` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision_min: Option<u8>,
     /// Floats: how they are printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub style: Option<FloatStyle>,
-    /// A value of the type stands for an empty field.
+    /// True if one value of the type represents an empty field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub empty: bool,
     /// Binary columns: name of the file of the values.
@@ -111,7 +111,7 @@ pub(crate) struct BlockColumn {
     pub(crate) id: u16,
     /// Type of its values, or of the lengths of its fields.
     pub(crate) value_type: ValueType,
-    /// Which text column it is, from 0, if it is one.
+    /// Index among the text columns, from 0; `None` for other columns.
     pub(crate) text: Option<usize>,
 }
 
@@ -191,7 +191,7 @@ impl ColumnHeader {
         self.file.clone().unwrap_or_else(|| format!("{}.{}", self.name, self.kind.name()))
     }
 
-    /// The rule of FILE.md that its options break, if any.
+    /// Returns the rule of FILE.md that its options break, if any.
     fn fault(&self, is_csv: bool) -> Option<String> {
         let (is_integer, is_text) = (self.kind.integers().is_some(), self.kind == Kind::Text);
         let precision = self.precision.unwrap_or(0);
@@ -217,7 +217,7 @@ impl ColumnHeader {
 }
 
 impl Header {
-    /// The minor version of the format that has all of it.
+    /// Minimum minor version of the format that supports the header.
     pub(crate) fn version_minor(&self) -> u16 {
         let minor = |column: &ColumnHeader| match (column.kind, column.style) {
             (Kind::Text, _) => 2,
@@ -235,8 +235,7 @@ impl Header {
         Self::parse_as(text, |csv| csv)
     }
 
-    /// Parses the text of a header and checks it with the form of CSV that `form` returns for the
-    /// form in the text.
+    /// Parses the text of a header, replaces its CSV form with the result of `form`, and checks it.
     ///
     /// # Errors
     /// The first fault, in words.
@@ -256,7 +255,7 @@ impl Header {
         toml::to_string(self).expect("every header is valid TOML")
     }
 
-    /// The header itself if it keeps the rules of FILE.md, section 2.
+    /// Returns the header if it satisfies FILE.md, section 2.
     ///
     /// # Errors
     /// [`TableError::Input`] of `file`.

@@ -15,7 +15,7 @@ const INTEGERS: [Kind; 8] =
 /// The fields of one column so far.
 pub(crate) struct ColumnInference {
     has_empty: bool,
-    /// None after a field that is no decimal.
+    /// `None` once a field is not a decimal.
     decimals: Option<Decimals>,
     /// Styles that restore every field.
     styles: Vec<FloatStyle>,
@@ -28,7 +28,7 @@ struct Decimals {
     range: Option<(i128, i128)>,
     /// Least and greatest number of decimals.
     digits: (u8, u8),
-    /// The same of fields that end in a zero after the point.
+    /// Least and greatest number of decimals of fields that end in a zero after the point.
     zeros: (u8, u8),
 }
 
@@ -69,7 +69,7 @@ impl ColumnInference {
 }
 
 impl Decimals {
-    /// Adds a field; `None` if it is no decimal or has too many.
+    /// Adds a field; `None` if it is not a decimal or has too many decimals.
     fn with(self, field: &[u8]) -> Option<Self> {
         let decimal = Decimal::parse(field)?;
         if decimal.decimals > PRECISION_MAX {

@@ -1,11 +1,12 @@
 //! Compresses tables of rows into files of column blocks, decompresses them, and reads fixes from
 //! CSV files.
 //!
-//! [`compress()`] writes the rows of a [`TableSource`] as a file of the format in `FILE.md`;
-//! [`decompress()`] restores the text or the binary columns byte for byte. [`inspect`] reads a
-//! compressed file without its values, [`plan`] encodes a table without writing. [`CsvReader`]
-//! reads fixes. A [`TableCodec`] encodes and decodes on a thread of its own, while the caller's
-//! reads or writes text. Long calls report to a [`ProgressFn`]; nothing is printed.
+//! [`compress()`] writes the rows of a [`TableSource`] as a file in the format of `FILE.md`;
+//! [`decompress()`] restores the text or binary columns byte for byte. [`inspect`] reads a
+//! compressed file without decoding values unless asked to check them; [`plan`] encodes a table
+//! without writing it. [`CsvReader`] reads fixes. `compress` and `decompress` run the
+//! [`TableCodec`] on a second thread while the calling thread reads or writes text. Long calls
+//! report to a [`ProgressFn`]; nothing is printed.
 
 mod binary_columns;
 mod column_totals;

@@ -2,7 +2,7 @@
 
 use shoal_codec::limits;
 
-/// Columns of a table: the directory of a block holds the largest entries of as many.
+/// Maximum columns of a table: a directory must hold as many entries of the largest size.
 pub const COLUMNS_MAX: usize = 60;
 
 /// Decimals of an integer column: 10^18 fits `i64`.
@@ -11,7 +11,8 @@ pub const PRECISION_MAX: u8 = 18;
 /// Bytes of the text of a header.
 pub const HEADER_TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of one text column in a group of rows: they may be the rows of a block.
+/// Maximum bytes of one text column in a group of rows: stored as a block of bytes, each byte is a
+/// row.
 pub const TEXT_BYTES_MAX: usize = limits::BLOCK_ROWS_MAX as usize;
 
 /// Bytes of all text columns in a group of rows.
@@ -32,10 +33,10 @@ pub const READ_BUFFER_BYTES: usize = 256 << 10;
 /// Distinct values of a column that are counted.
 pub const DISTINCT_MAX: usize = 65_536;
 
-/// Characters of foreign text that a message repeats.
+/// Maximum characters of untrusted text in a message.
 pub(crate) const TEXT_SHOWN_MAX: usize = 40;
 
-/// Groups of rows that wait between the thread of the codec and the one that reads or writes.
+/// Maximum groups of rows queued between the codec's thread and the one that reads or writes.
 pub(crate) const GROUPS_IN_FLIGHT: usize = 2;
 
 // A line of a table fits a group.

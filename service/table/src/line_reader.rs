@@ -16,17 +16,17 @@ use crate::limits::READ_BUFFER_BYTES;
 pub struct LineReader<R> {
     input: R,
     line_bytes_max: usize,
-    /// A line feed between two quotes belongs to the line.
+    /// True if a line feed between two quotes does not end a line.
     has_quotes: bool,
     buffer: Vec<u8>,
-    /// Bytes of the buffer behind the current line.
+    /// Range of buffered bytes after the current line.
     unread: Range<usize>,
     line: Range<usize>,
     number: u64,
     next_number: u64,
     has_end: bool,
     is_at_end: bool,
-    /// The unread bytes begin within a line that was too long.
+    /// True if the unread bytes begin within a line that was too long.
     is_skipping: bool,
 }
 
@@ -48,13 +48,13 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// The same, except that line feeds between two quotes (`"`) do not end a line.
+    /// As `new`, but a line feed between two quotes (`"`) does not end a line.
     pub(crate) fn quoted(input: R, line_bytes_max: usize) -> Self {
         Self { has_quotes: true, ..Self::new(input, line_bytes_max) }
     }
 
-    /// Number of the current line, or of the line that could not be read. A line with line feeds
-    /// between quotes has the number of its first.
+    /// Number of the current line, or of the line that could not be read. A line that contains
+    /// quoted line feeds has the number of its first line.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -141,7 +141,7 @@ impl<R: Read> LineReader<R> {
         Ok(true)
     }
 
-    /// Drops what is left of a line that was too long.
+    /// Skips the rest of a line that was too long.
     fn skip(&mut self) -> Result<(), CsvFault> {
         while self.is_skipping {
             let end = memchr(b'\n', &self.buffer[self.unread.clone()]);

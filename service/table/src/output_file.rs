@@ -1,7 +1,7 @@
-//! Writes a file that gets its name only when it is complete.
+//! Writes a file under a temporary name until it is complete.
 //!
-//! Bytes go to a partial file in the same folder, which is renamed at the end, or removed when it
-//! is dropped before. An existing file is replaced only by force.
+//! Bytes go to a partial file in the same folder, which is renamed when complete and removed if
+//! dropped earlier. An existing file is replaced only if forced.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -33,8 +33,8 @@ impl OutputFile {
     /// Checks that the file can be created.
     ///
     /// # Errors
-    /// [`TableError::Exists`] for a file, unless forced; [`TableError::NotReplaceable`] for a
-    /// device, which would be lost, or a folder.
+    /// [`TableError::Exists`] if the file exists, unless forced; [`TableError::NotReplaceable`] for
+    /// a folder, or for a device, which a rename would destroy.
     pub fn check(path: &Path, force: bool) -> Result<(), TableError> {
         match fs::metadata(path) {
             Ok(found) if !found.is_file() => {

@@ -15,7 +15,7 @@ pub enum ProgressEvent {
         /// Its length: bytes of the input file, or rows of binary columns.
         total: u64,
     },
-    /// So many bytes or rows more are done.
+    /// This many more bytes or rows are processed.
     Advance(u64),
 }
 

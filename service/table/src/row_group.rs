@@ -7,7 +7,7 @@ use crate::header::{Header, Kind};
 pub(crate) struct RowGroup {
     /// Number of rows.
     pub(crate) rows: usize,
-    /// Values of each column, little-endian; of a text column the lengths of its fields.
+    /// Values of each column, little-endian; for a text column, the lengths of its fields.
     pub(crate) columns: Vec<Vec<u8>>,
     /// Bytes of the fields of each text column.
     pub(crate) texts: Vec<Vec<u8>>,

@@ -25,7 +25,7 @@ pub struct ColumnStatistics {
     pub greatest: Option<Number>,
     /// Number of distinct values; `None` if there are more than [`DISTINCT_MAX`].
     pub distinct: Option<usize>,
-    /// Mean number of rows until the value changes.
+    /// Mean length of the runs of equal values.
     pub run_mean: f64,
     /// Share of rows whose value is not below that of the row before.
     pub ascending_share: f64,
@@ -91,7 +91,7 @@ impl StatisticsCounter {
     }
 }
 
-/// A value in the order of its column; the values of one column are of one variant.
+/// A value that compares in the order of its column; all values of a column have the same variant.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
 #[serde(untagged)]
 pub enum Number {

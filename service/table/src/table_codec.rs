@@ -1,7 +1,6 @@
-//! The codec of the blocks of a table: this core, or a device that the caller provides.
+//! Codec of the blocks of a table: one CPU core, or a device that the caller provides.
 //!
-//! Every codec writes the same bytes for the same planners and columns, and reads what another one
-//! wrote.
+//! All codecs write the same bytes for the same planners and columns, and read each other's blocks.
 
 use std::ops::Range;
 
@@ -10,12 +9,12 @@ use shoal_codec::{
     BlockError, Table, TableOutcome, TablePlanner, TableValues, encode_planned_table,
 };
 
-/// Why a codec encodes or decodes nothing.
+/// Why a codec failed.
 #[derive(Debug)]
 pub enum CodecFault {
-    /// The columns fit no block, or the block is damaged.
+    /// The columns do not fit a block, or the block is damaged.
     Block(BlockError),
-    /// The device failed, or its memory does not suffice.
+    /// The device failed, or has too little memory.
     Device(String),
 }
 
@@ -47,7 +46,7 @@ pub trait TableCodec: Send {
     fn decode(&mut self, table: &Table, rows: Range<usize>)
     -> Result<Vec<TableValues>, CodecFault>;
 
-    /// Rows of a table that are decoded together, which bounds the memory that a small block can
+    /// Maximum rows of a table to decode at a time; it bounds the memory that a small block can
     /// claim.
     fn rows_together(&self, _table: &Table) -> usize {
         SEGMENT_ROWS

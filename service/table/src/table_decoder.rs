@@ -1,7 +1,7 @@
 //! Decodes the blocks of a compressed file to groups of rows.
 //!
-//! The columns of every block must be those of the header (FILE.md, section 3). The rows of a group
-//! may be many times its bytes, so they are decoded in parts.
+//! The columns of every block must match the header (FILE.md, section 3). A group is decoded in
+//! parts, because it may have many more rows than bytes.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -21,13 +21,13 @@ pub(crate) struct GroupBlocks {
     /// Byte at which the first begins.
     place: u64,
     table: Table,
-    /// By text column, the block of its bytes if the table has only their lengths.
+    /// For each text column, the block of its bytes if the table stores only the lengths.
     texts: Vec<Option<TextBlock>>,
     /// Decoded rows of the table.
     rows_read: usize,
 }
 
-/// The bytes of a text column that are no column of the table.
+/// The bytes of a text column that are stored in a separate block.
 struct TextBlock {
     table: Table,
     /// Decoded bytes.
@@ -46,7 +46,7 @@ pub(crate) struct TableDecoder<'a, R> {
     pub(crate) raw_bytes: u64,
     /// Time spent in the codec.
     pub(crate) decode_time: Duration,
-    /// Blocks that are not decoded to their end.
+    /// Blocks of a group that is not fully decoded.
     open: Option<GroupBlocks>,
 }
 
@@ -119,8 +119,8 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         Ok(Some((place, block)))
     }
 
-    /// The text columns of which a table has only the lengths; none if its columns are not those
-    /// of the header.
+    /// Returns the text columns for which the table stores only lengths; `None` if its columns do
+    /// not match the header.
     fn texts_apart(&self, table: &Table) -> Option<Vec<usize>> {
         let (mut columns, mut before, mut apart) = (self.columns.iter(), None, Vec::new());
         for chunk in table.chunks() {
@@ -147,11 +147,12 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         totals.add_group(&tables, &self.columns);
     }
 
-    /// The next rows of a group; none after the last, when the fields took all of its texts.
+    /// Decodes the next rows of a group; `None` after the last. Each text block must then be used
+    /// up.
     ///
     /// # Errors
-    /// [`TableError::Input`] for values that their encodings do not allow, or texts of another
-    /// length than their fields.
+    /// [`TableError::Input`] if values are invalid in their encoding, or if the length of a text
+    /// block differs from the sum of its fields.
     pub(crate) fn part(
         &mut self,
         blocks: &mut GroupBlocks,
@@ -194,7 +195,7 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         Ok(Some(group))
     }
 
-    /// The bytes of the next fields of a text column, whose block has them.
+    /// Decodes the next fields of a text column from its separate block; empty if it has none.
     fn text_apart(
         &mut self,
         blocks: &mut GroupBlocks,
@@ -228,7 +229,7 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         blocks.table.rows().min(blocks.rows_read + rows)
     }
 
-    /// The error of blocks that the codec does not decode.
+    /// Error for blocks that the codec cannot decode.
     fn refused(&self, blocks: &GroupBlocks, fault: CodecFault) -> TableError {
         match fault {
             CodecFault::Block(error) => self.frame.fault(blocks.place, &error.to_string()),
@@ -236,7 +237,7 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         }
     }
 
-    /// The error of fields of column `index` that are not as long as its text.
+    /// Error for a text block of column `index` whose length differs from the sum of its fields.
     fn wrong_text(
         &self,
         blocks: &GroupBlocks,
@@ -252,10 +253,10 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         self.frame.fault(blocks.place, &problem)
     }
 
-    /// The trailer, after the last group; its rows are those that were read.
+    /// Returns the trailer; call it after the last group.
     ///
     /// # Errors
-    /// [`TableError::Input`] if they are not.
+    /// [`TableError::Input`] if its number of rows differs from the rows that were read.
     pub(crate) fn finish(&self) -> Result<Trailer, TableError> {
         let trailer = self.frame.trailer.unwrap_or_default();
         if trailer.rows == self.rows {

@@ -1,7 +1,7 @@
 //! Encodes groups of rows as blocks.
 //!
-//! A group is one table block; a text column that is not UTF-8 has a block of bytes as well
-//! (FILE.md, section 3). Each column has planners that choose its trees.
+//! A group is one table block; each text column that is not UTF-8 adds a block of bytes (FILE.md,
+//! section 3). Each column has planners that choose its trees.
 
 use std::time::{Duration, Instant};
 
@@ -81,7 +81,7 @@ impl<'a> TableEncoder<'a> {
         Ok(blocks)
     }
 
-    /// Adds blocks to the sums as a reader sees them, so that an invalid block is never written.
+    /// Adds blocks to the sums by parsing them, so that an invalid block is never written.
     fn count(&mut self, blocks: &[Vec<u8>]) -> Result<(), TableError> {
         let parse = |block: &Vec<u8>| {
             let parsed = Table::parse(Bytes::copy_from_slice(block), &Budget::default());
@@ -107,7 +107,7 @@ fn values(column: &BlockColumn, group: &RowGroup) -> TableValues {
     }
 }
 
-/// The error of a group that the codec does not encode.
+/// Error for a group that the codec cannot encode.
 fn refused(fault: CodecFault) -> TableError {
     match fault {
         CodecFault::Block(error) => TableError::block(&error),

@@ -1,7 +1,7 @@
-//! Lines and fields of a CSV table, without any change of their bytes.
+//! Splits a CSV table into lines and fields without changing their bytes.
 //!
-//! Fields keep their quotes, and separators and line ends between two quotes belong to the
-//! field, so fields and separators joined again are the line.
+//! Fields keep their quotes; separators and line ends between two quotes belong to the field.
+//! Joining fields and separators therefore restores the line.
 
 use std::io::Read;
 

@@ -13,7 +13,7 @@ use crate::progress::{CountedRead, ProgressEvent, ProgressFn, Stage};
 use crate::row_group::RowGroup;
 use crate::text_input::TextInput;
 
-/// The key of a table whose options and header name none: the object of a position.
+/// Default key if neither options nor header name one: the object of a position.
 const KEY_DEFAULT: &str = "object_id";
 
 /// Options of a table, beside its file.
@@ -25,7 +25,7 @@ pub struct TableOptions {
     pub separator: u8,
     /// Name of the key column.
     pub key: Option<String>,
-    /// The table has no key, not even the default one.
+    /// True if the table has no key, not even the default one.
     pub has_no_key: bool,
 }
 
@@ -41,7 +41,7 @@ impl TableOptions {
         Ok(())
     }
 
-    /// The key of a table with these columns whose header names `stated`.
+    /// Key of a table with these columns, whose header states `stated`.
     fn key(&self, columns: &[ColumnHeader], stated: Option<String>) -> Option<String> {
         if self.has_no_key {
             return None;

@@ -1,4 +1,4 @@
-//! Length of a fuzz target's run: a small count by default.
+//! Number of executions of a fuzz target; small by default.
 //!
 //! SHOAL_FUZZ_SECONDS sets the seconds of each target, SHOAL_FUZZ_EXECUTIONS its inputs,
 //! SHOAL_FUZZ_SEED its seed. No time is asserted. CI runs every target for 5 s; run the full
@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// The rest of a target's run.
+/// Counts the executions of a fuzz target, up to a number or for a time.
 #[derive(Debug)]
 pub struct Bound {
     end: Option<Instant>,
@@ -42,7 +42,7 @@ impl Bound {
         }
     }
 
-    /// True if there is one more execution, which it counts.
+    /// True if there is one more execution; counts it.
     pub fn goes_on(&mut self) -> bool {
         let goes_on = self.is_open();
         self.done += u64::from(goes_on);

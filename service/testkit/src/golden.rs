@@ -1,5 +1,5 @@
-//! Released bytes, in the folder `tests/golden` of a package: they stay readable, and the writer
-//! still writes them.
+//! Golden files in the folder `tests/golden` of a package: bytes of released formats. The reader
+//! must read them, and the writer must produce the same bytes.
 //!
 //! A test with SHOAL_WRITE_GOLDEN=yes writes a file once; a file that exists is never written
 //! again. A change that breaks these tests breaks the format.

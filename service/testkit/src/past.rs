@@ -7,27 +7,27 @@ use shoal_codec::FixRow;
 /// A past, as the contract states it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NaivePast {
-    /// By (object, time): of equal identity the last to arrive.
+    /// By (object, time); of fixes with the same key, the last to arrive.
     pub fixes: BTreeMap<(u64, i64), FixRow>,
     /// In the order of arrival.
     pub removals: Vec<NaiveRemoval>,
     /// How many removals arrived before each fix.
     after: BTreeMap<(u64, i64), usize>,
-    /// Nothing before this time is kept.
+    /// Fixes before this time are dropped.
     pub floor_ms: i64,
 }
 
-/// The removal of an object, or of all without one, at a clock.
+/// The removal of an object, or of all objects if `object` is `None`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NaiveRemoval {
     /// The object.
     pub object: Option<u64>,
-    /// The clock.
+    /// Clock of the fleet at the removal, Unix milliseconds.
     pub clock_ms: i64,
 }
 
 impl NaivePast {
-    /// Nothing, without a floor.
+    /// An empty past that keeps fixes of any time.
     #[must_use]
     pub fn new() -> Self {
         let (fixes, after) = (BTreeMap::new(), BTreeMap::new());
@@ -47,12 +47,12 @@ impl NaivePast {
         self.removals.push(NaiveRemoval { object, clock_ms });
     }
 
-    /// Forgets an object.
+    /// Removes all fixes of an object; its removals stay.
     pub fn erase(&mut self, object: u64) {
         self.fixes.retain(|(other, _), _| *other != object);
     }
 
-    /// Raises the floor.
+    /// Raises `floor_ms`, never lowers it, and drops the fixes before it.
     pub fn drop_before(&mut self, floor_ms: i64) {
         self.floor_ms = self.floor_ms.max(floor_ms);
         self.fixes.retain(|(_, time_ms), _| *time_ms >= self.floor_ms);
@@ -98,9 +98,9 @@ impl NaivePast {
         rows
     }
 
-    /// What the live state would show if only fixes with at most this time and removals that acted at
-    /// a clock of at most this time had arrived, in their order: the newest fix of each object since
-    /// its last removal, unless it is older than `ttl_ms`.
+    /// Takes only fixes with a time, and removals with a clock, of at most `time_ms`, in order of
+    /// arrival. Returns the newest fix of each object since its last removal, unless it is older
+    /// than `ttl_ms`.
     pub fn as_of(
         &self,
         time_ms: i64,

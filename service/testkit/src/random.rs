@@ -7,7 +7,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 #[derive(Clone, Debug)]
 pub struct Random(SplitMix64);
 
-/// An integer type in which a limit can be given.
+/// Integer types that [`Random::below`] accepts.
 pub trait Limit: Copy {
     /// The limit as 64 bits.
     fn to_word(self) -> u64;
@@ -70,7 +70,7 @@ impl Random {
         self.between(i64::from(min), i64::from(max)) as i32
     }
 
-    /// True once in `of` times.
+    /// True with probability 1 / `of`.
     pub fn once_in(&mut self, of: u64) -> bool {
         self.below(of) == 0
     }
@@ -90,7 +90,7 @@ impl Random {
         min + (max - min) * self.unit()
     }
 
-    /// 64 bits that are often an extreme or a small number.
+    /// A 64-bit number; often 0, the maximum or another small or extreme value.
     pub fn edgy(&mut self) -> u64 {
         match self.below(6) {
             0 => 0,

@@ -1,4 +1,4 @@
-//! Recomputes every checksum of a changed block, as far as the bytes make sense.
+//! Recomputes the checksums of a changed block, as far as its directory can be parsed.
 //!
 //! It follows FORMAT.md and not the reader of shoal-codec. It repeats the offsets so that an error in
 //! its table shows.
@@ -88,7 +88,7 @@ fn seal_first_form(bytes: &mut [u8]) {
     }
 }
 
-/// Walks the directory as stated; stops where it makes no sense.
+/// Recomputes the checksums of the payloads that the directory lists; stops at an invalid entry.
 fn seal_payloads(bytes: &mut [u8]) -> Option<()> {
     let columns = u16_at(bytes, COLUMNS)?;
     let mut entry = HEADER;

@@ -1,4 +1,4 @@
-//! A server in the process of a test: the task that serves, how it is stopped, and waits that end.
+//! A server in the process of a test: starts and stops its task, and waits with a timeout.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -22,7 +22,8 @@ pub struct FreePort {
     pub address: SocketAddr,
 }
 
-/// A server that runs until it is stopped. When it is dropped it must end without an error.
+/// A server that runs until it is stopped. Dropping it stops the server and panics if the server
+/// returned an error.
 #[derive(Debug)]
 pub struct Serving<E: Debug> {
     stop: Option<oneshot::Sender<()>>,
@@ -50,7 +51,7 @@ pub async fn bind_any() -> FreePort {
 /// Fails the test after [`PATIENCE`].
 ///
 /// # Panics
-/// Then.
+/// If `future` is not ready by then.
 pub async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("timed out")
 }
@@ -69,7 +70,7 @@ pub async fn until(mut condition: impl AsyncFnMut() -> bool) {
 }
 
 impl<E: Debug + Send + 'static> Serving<E> {
-    /// Runs what `serve` returns; it ends when the future that it gets is ready.
+    /// Spawns the future that `serve` returns. It must end after its [`Shutdown`] completes.
     pub fn start<F>(serve: impl FnOnce(Shutdown) -> F) -> Self
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -119,7 +120,7 @@ impl<E: Debug> Drop for Serving<E> {
     }
 }
 
-/// Ready when the server shall end.
+/// Future that completes when the server must stop.
 #[derive(Debug)]
 pub struct Shutdown(oneshot::Receiver<()>);
 

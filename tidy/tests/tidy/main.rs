@@ -1,4 +1,4 @@
-//! The rules of the workspace.
+//! Tests of the house rules of the workspace.
 
 mod dependencies;
 mod modules;

@@ -1,18 +1,18 @@
 //! The modules of the server use each other in one direction.
 //!
-//! Its unit tests are not restricted.
+//! Unit tests are not restricted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use shoal_tidy::sources;
 
-/// The sources whose top modules have no circle.
+/// The sources whose top-level modules must not form a cycle.
 const SOURCES: &str = "service/src/";
 
 /// The modules that each module uses.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// The part of a file before its unit tests, without comments.
+/// Returns the part of a file before its unit tests, without comments.
 fn product(text: &str) -> String {
     let code = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
@@ -38,7 +38,7 @@ fn uses() -> Uses {
     uses
 }
 
-/// A way from a module back to it, if there is one.
+/// A dependency cycle through `module`, if there is one.
 fn circle(uses: &Uses, module: &str) -> Option<Vec<String>> {
     let mut ways = vec![vec![module.to_owned()]];
     let mut seen = BTreeSet::new();

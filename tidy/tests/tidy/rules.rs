@@ -45,7 +45,7 @@ fn file_names_are_specific() {
 
 #[test]
 fn unsafe_is_allowed_in_named_places_only() {
-    /// Files that may allow `unsafe`, and the folder or file that each opens.
+    /// Files that may permit unsafe code, and the folder or file that each permission covers.
     const OPENED: [(&str, &str); 4] = [
         ("service/engine/src/cpu/prefetch.rs", "service/engine/src/cpu/prefetch.rs"),
         ("gpu/src/launch/mod.rs", "gpu/src/launch/"),
@@ -91,7 +91,7 @@ fn every_lint_exception_has_a_reason() {
     nothing_found(&faults);
 }
 
-/// Text is wrapped; blocks of code, tables and headings are not.
+/// Code blocks, tables and headings are exempt.
 #[test]
 fn markdown_is_wrapped_at_110_characters() {
     let mut faults = Vec::new();
@@ -110,8 +110,8 @@ fn markdown_is_wrapped_at_110_characters() {
     nothing_found(&faults);
 }
 
-/// A code span of a guide with a slash is a path if it names a file or a folder: from the root, or
-/// from a folder that the guides name without its parents.
+/// A code span with a slash that looks like a file or folder must exist below the root, or below a
+/// folder that the guides abbreviate.
 #[test]
 fn paths_in_the_guides_exist() {
     const GUIDES: [&str; 7] = [
@@ -157,8 +157,7 @@ fn paths_in_the_guides_exist() {
     nothing_found(&faults);
 }
 
-/// The name of a public type means one thing in all packages. Types that a macro declares are not
-/// seen.
+/// A public type name is defined once in all packages. Types declared by macros are not checked.
 #[test]
 fn no_name_of_a_public_type_is_defined_twice() {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -28,8 +28,8 @@ struct Options([u64; 8]);
 type Stream = *mut c_void;
 type TempSize = unsafe extern "C" fn(usize, usize, Options, *mut usize, usize, Stream) -> c_int;
 type OutputSize = unsafe extern "C" fn(usize, Options, *mut usize) -> c_int;
-/// Chunks, their bytes, chunk bytes at most, number, scratch, its bytes, outputs, their bytes,
-/// options, statuses, stream.
+/// Parameters: chunks, chunk lengths, maximum chunk length, number of chunks, scratch memory and
+/// its size, outputs, output lengths, options, statuses, stream.
 type Compress = unsafe extern "C" fn(
     u64,
     u64,
@@ -43,8 +43,8 @@ type Compress = unsafe extern "C" fn(
     u64,
     Stream,
 ) -> c_int;
-/// Chunks, their bytes, capacities of outputs, their bytes, number, scratch, its bytes, outputs,
-/// options, statuses, stream.
+/// Parameters: chunks, chunk lengths, output capacities, output lengths, number of chunks, scratch
+/// memory and its size, outputs, options, statuses, stream.
 type Decompress =
     unsafe extern "C" fn(u64, u64, u64, u64, usize, u64, usize, u64, Options, u64, Stream) -> c_int;
 

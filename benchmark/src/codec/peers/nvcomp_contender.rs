@@ -108,7 +108,7 @@ impl Contender for NvCompContender {
         for _ in 0..TOGETHER_RUNS {
             let (back, took_ms) = self.library.decode(&choice, &encoded)?;
             if back != bytes {
-                return Err(BenchmarkError::Codec("together other bytes come back".into()));
+                return Err(BenchmarkError::Codec("decoded together, bytes differ".into()));
             }
             times_ms.push(took_ms);
         }

@@ -1,4 +1,4 @@
-//! Runs made in memory, by all cores, and the answers that a scan of their rows gives.
+//! Runs generated in memory on all cores, and expected answers from a scan of their rows.
 //!
 //! An object begins in its square of the Hilbert curve, so neighbours in a run are neighbours in
 //! the area. It moves with a velocity that changes little between two rows.
@@ -25,10 +25,10 @@ pub(super) const STEP_MS: i64 = 5_000;
 /// Half of a side of the area, quanta of a centimetre: 8,192 squares of a kilometre.
 pub(super) const HALF_SIDE: i32 = 8_192 * SQUARE;
 const SQUARE: i32 = 100_000;
-/// Squares of a side, a power of two.
+/// Squares along one side of the area, a power of two.
 const SQUARES: u64 = 2 * (HALF_SIDE / SQUARE) as u64;
 const TILE_ROWS: usize = 1_024;
-/// Blocks that one planner encodes.
+/// Consecutive blocks encoded by one planner.
 const PLANNED_BLOCKS: usize = 64;
 const SPACE: SpaceTag =
     SpaceTag { kind: SpaceKind::Planar, origin_x: 0.0, origin_y: 0.0, quantum: 0.01 };
@@ -50,7 +50,7 @@ impl Chance {
     }
 }
 
-/// The square of a number along the Hilbert curve over [`SQUARES`] a side.
+/// The column and row of a Hilbert index on a grid of [`SQUARES`] by [`SQUARES`].
 fn square(number: u64) -> (u64, u64) {
     let (mut x, mut y, mut rest, mut side) = (0, 0, number, 1);
     while side < SQUARES {
@@ -180,7 +180,7 @@ impl MadeRun {
         self.blocks.iter().map(|block| block.bytes().len() as u64).sum()
     }
 
-    /// The number of rows in a zone, by decoding all.
+    /// The number of rows in a zone, counted by decoding all blocks.
     pub(super) fn count(&self, zone: &RunZone) -> Result<u64, BenchmarkError> {
         let of_block = |block: &Block| -> Result<u64, BenchmarkError> {
             let rows = block.decode()?;

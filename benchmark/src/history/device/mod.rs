@@ -1,6 +1,7 @@
-//! Runs of a history that stay in a device's memory: scans, states of all objects, of pairs.
+//! Queries on runs of a history that stay in device memory: scans, states of all objects, states
+//! of (object, time) pairs.
 //!
-//! Runs are made in memory: millions of objects that report for some minutes, in the order of runs.
+//! The runs are generated in memory: millions of objects that report for some minutes.
 
 mod made_run;
 mod run;

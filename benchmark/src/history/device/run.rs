@@ -1,5 +1,5 @@
-//! Makes the runs of each aim, loads them, checks answers of the first against its rows, and times
-//! the questions to all.
+//! For each aim: makes and loads the runs, checks answers of the first run against its rows, and
+//! times the questions over all runs.
 
 use std::time::Instant;
 
@@ -30,11 +30,11 @@ struct Loaded {
     load_ms: f64,
 }
 
-/// What a question gives: rows or states, and a word that depends on them.
+/// Number of rows or states found, and a checksum of them.
 type Found = (u64, u64);
 
-/// The rows of experiments, aim by aim: the runs of two aims need not fit together. The machine of
-/// the rows is not set.
+/// Measures the experiments aim by aim, because the runs of two aims may not fit in device memory
+/// together. Leaves the `machine` of the rows empty.
 pub(in crate::history) fn measure(
     experiments: &[Experiment],
     options: &Options,
@@ -124,7 +124,7 @@ impl Loaded {
                 return Err(BenchmarkError::Membership(what));
             }
         }
-        // Of few repetitions it is the longest.
+        // With few repetitions, the maximum stands for the 99th percentile.
         let p99_ms = times.iter().copied().fold(0.0, f64::max);
         let p50_ms = median(times);
         let mut hash = AnswerHash::new();
@@ -153,7 +153,7 @@ impl Loaded {
         })
     }
 
-    /// Asks all runs, one after another.
+    /// Runs the question on all runs in sequence; returns the sums.
     fn ask(
         &mut self,
         experiment: Experiment,
@@ -177,7 +177,7 @@ impl Loaded {
                 Experiment::DeviceAsOfCopied => {
                     let states = self.device.newest(run, moment_ms(options), everyone)?;
                     found += states.len() as u64;
-                    // The last state, which a copy has last.
+                    // The last state, which is copied last.
                     word = word.wrapping_add(states.x.last().map_or(0, |x| *x as u64));
                 }
                 Experiment::DevicePairs => {
@@ -197,7 +197,7 @@ impl Loaded {
         let each = PAIRS / u64::from(options.device_runs);
         let span_ms = span_ms(options) as u64;
         let objects = &self.first.objects;
-        // A multiplier spreads the numbers; it is odd, so none repeats early.
+        // An odd multiplier permutes 64-bit numbers and spreads consecutive ones.
         let draw = |number: u64, of: u64| {
             ((number ^ options.common.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % of
         };
@@ -216,12 +216,12 @@ fn span_ms(options: &Options) -> i64 {
     STEP_MS * i64::from(options.device_object_rows)
 }
 
-/// Half of the past.
+/// The middle of the past, Unix milliseconds.
 fn moment_ms(options: &Options) -> i64 {
     START_MS + STEP_MS + span_ms(options) / 2
 }
 
-/// The middle third of the past, in an area.
+/// The zone of an experiment: its area, and a third of the past.
 fn zone(experiment: Experiment, options: &Options) -> RunZone {
     let third = (span_ms(options) / 3) as u32;
     let (x, y) = match experiment {

@@ -16,7 +16,7 @@ use crate::launch::{
 };
 use crate::pipeline::dispatch_records::widen;
 
-/// Additions up to which a new large table does not pay off.
+/// Number of additions up to which the large table is not rebuilt.
 const RECENT_MIN: usize = 1 << 17;
 /// References of the large table per addition: with fewer, it is rebuilt.
 const RECENT_SHARE: usize = 4;

@@ -10,8 +10,8 @@ use shoal_engine::{QuantaRect, Region, Space};
 
 /// The finest level: a column has as many bits as a cell's number.
 const LEVEL_MIN: u32 = 32 - CELL_BITS;
-/// Least width of a region in sixteenths of a cell's side, on any level but the finest: the square
-/// root of 32 cells; at most twice as many.
+/// Least width of a region on any level but the finest, in sixteenths of a cell's side: the square
+/// root of 32 cells. The greatest width is twice as much.
 const WIDTH_MIN: u64 = 90;
 
 /// The number of a column or row: quanta from the least, in cells.

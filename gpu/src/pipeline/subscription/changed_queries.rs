@@ -38,7 +38,8 @@ pub(super) struct ChangedQuery {
 }
 
 impl ChangedQuery {
-    /// Whether former members matter: not if all members are reported and none are stored.
+    /// True for a changed query that is compared with its former members. False if a snapshot
+    /// reports all members and memberships are not stored.
     fn is_comparison(&self) -> bool {
         self.former.is_some() && !(self.is_plain && self.is_snapshot)
     }

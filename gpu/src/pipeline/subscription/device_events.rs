@@ -17,8 +17,8 @@ use crate::launch::{
 };
 use crate::pipeline::answers::Pool;
 
-/// References of an object from which several threads share them, and below which one thread visits
-/// them again; a guess.
+/// References per object above which several threads share them, and below which one thread visits
+/// them again. A guess.
 const LONG: u64 = 8;
 const LONG_AGAIN: u64 = 6;
 
@@ -160,7 +160,8 @@ impl DeviceEvents {
 
     /// Chooses for the next cycle whether threads share references, by the visited ones.
     pub(super) fn learn(&mut self, scene: &SceneArgument) {
-        // Overestimates cycles of few blocks, which several threads an object do not slow down.
+        // Overestimates cycles with few blocks, which are not slower with several threads per
+        // object.
         let visited = self.event_counts_host.as_slice()[0].visited * u64::from(SAMPLED_BLOCKS);
         let most = u64::from(scene.length()) * if self.is_long { LONG_AGAIN } else { LONG };
         self.is_long = visited > most;
@@ -174,7 +175,7 @@ impl DeviceEvents {
         }
     }
 
-    /// The events of each number; waits.
+    /// The number of events of each query, by its number; waits.
     pub(super) fn tally(
         &mut self,
         kernels: &Kernels,

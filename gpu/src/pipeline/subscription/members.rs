@@ -12,7 +12,7 @@ use crate::pipeline::driver::Driver;
 use crate::pipeline::query_answers::upload;
 use crate::pipeline::query_parts::Shapes;
 
-/// The data to return of members.
+/// The data to return for each member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Ids,

@@ -1,8 +1,8 @@
 //! The objects of a cycle that the host evaluates, with their outcomes.
 //!
-//! Objects before or after the cycle in a cell of a host's query, that may have crossed one that
-//! evaluates every fix (`trajectories.rs`), or with a membership: the device watches a bit per
-//! slot.
+//! An object is listed if it is in a cell of a host's query before or after the cycle, if it may
+//! have crossed a query that evaluates every fix (`trajectories.rs`), or if it has a membership,
+//! which a bit per slot shows to the device.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::AnswerRecord;

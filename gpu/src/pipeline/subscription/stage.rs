@@ -1,10 +1,10 @@
 //! Stage subscription as the driver queues it: changes of the continuous queries, then the events
 //! of the cycle's records.
 //!
-//! Runs on its own stream after dispatch, beside update and queries; the next cycle writes no
-//! Runs on its own stream after dispatch, beside update and queries; the next cycle writes no
-//! record before it has ended. Without continuous queries nothing is queued. Events without memory
-//! make queries lag: memberships follow from the records, so none is lost.
+//! Runs on its own stream after dispatch, concurrently with update and queries; the next cycle
+//! writes no record before the stage has ended. Without continuous queries nothing is queued. If
+//! memory for events is exhausted, the queries lag; no membership is lost, because memberships
+//! follow from the records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(crate) struct EventPass {
     /// The host had queries that evaluate every fix, so it reads the rows and removals of the
     /// objects.
     steps: Option<CycleRows>,
-    /// The input of counting; `None` if there can be no events, an error if memory ended.
+    /// The input of counting; `None` if there can be no events, an error if memory is exhausted.
     scene: Option<Result<SceneArgument, EngineError>>,
     /// The start of the stage, if the timeline is recorded.
     began: Option<CudaEvent>,
@@ -200,7 +200,7 @@ impl Subscriptions {
         let numbers = self.table.numbering();
         match self.index.merge(&self.stream, &numbers) {
             Ok(()) => {}
-            // Repeated when there is memory.
+            // Retried when memory is available.
             Err(EngineError::OutOfMemory { .. }) => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -348,7 +348,7 @@ impl Driver {
         Ok(events)
     }
 
-    /// Records that no later work reads records.
+    /// Records the event after which the stage no longer reads records.
     fn mark_done(&mut self) -> Result<(), EngineError> {
         let done = self.subscriptions.stream.record_event(None).map_err(fault)?;
         self.subscriptions.done = Some(done);
@@ -389,7 +389,7 @@ impl Driver {
         }
         let mut result = match changed {
             Ok(events) => events,
-            // Members that could not be found are lost to a query that stores memberships.
+            // If members could not be found, a query that stores memberships would lose them.
             Err(error @ EngineError::OutOfMemory { .. }) if !has_host => return Ok(Err(error)),
             Err(error) => return Err(error),
         };

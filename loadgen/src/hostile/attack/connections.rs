@@ -10,8 +10,8 @@ use super::target::{Target, together};
 
 /// Connections that are opened at the same time.
 const OPENERS: usize = 64;
-/// Time for one: if the server's queue is full, the system would wait a second before it tries
-/// again.
+/// Timeout of one attempt: if the server's accept queue is full, the system retries only after a
+/// second.
 const OPEN_MAX: Duration = Duration::from_millis(50);
 
 /// Opens and closes connections as fast as possible, 64 at a time; an open connection counts as
@@ -23,7 +23,7 @@ pub async fn open_and_close(target: Arc<Target>) {
 async fn open_and_close_one(target: Arc<Target>) {
     let address = target.url.trim_start_matches("http://").trim_end_matches('/');
     loop {
-        // A reset instead of an orderly end leaves the port free for the next connection.
+        // Closing with a reset frees the port at once for the next connection.
         let Ok(opened) = timeout(OPEN_MAX, TcpStream::connect(address)).await else {
             target.refused(1, || "no connection in time".to_owned());
             continue;

@@ -29,7 +29,7 @@ pub const EMPTY_FIXES: usize = (4 << 20) - 1;
 pub const EMPTY_QUERIES: usize = (4 << 20) - 64;
 /// An empty query in a list of queries: tag and length.
 const EMPTY_QUERY: [u8; 2] = [0x12, 0x00];
-/// Rows of a message of rows ahead of the clock, by how much, and the first of their objects.
+/// Rows of a message ahead of the clock; how far ahead they are; their lowest object id.
 const AHEAD_ROWS: u64 = 1_000;
 const AHEAD_MS: i64 = 59_000;
 const AHEAD_OBJECT_MIN: u64 = 1 << 60;
@@ -103,8 +103,7 @@ pub fn empty_queries() -> Bytes {
     EMPTY_QUERY.repeat(EMPTY_QUERIES).into()
 }
 
-/// A report of objects that the well-behaved client does not have, at the last time that the server
-/// accepts.
+/// A report of objects that the well-behaved client does not use, 59 s ahead of the clock.
 #[must_use]
 pub fn rows_ahead(fleet: &str, now_ms: i64) -> Bytes {
     let fix = |object: u64| Fix {

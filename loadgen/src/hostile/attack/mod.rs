@@ -1,8 +1,7 @@
-//! The attacks. Each function takes what it needs, builds its messages at once, and gives a future
-//! that attacks until it is dropped.
+//! The attacks. Each function returns a future that attacks until it is dropped.
 //!
-//! An attacker is cheap where it can be: messages are encoded once, and answers are not decoded
-//! beyond what counts them.
+//! To keep attackers cheap, messages are encoded once, and answers are decoded only as far as
+//! counting requires.
 
 pub mod connections;
 pub mod messages;

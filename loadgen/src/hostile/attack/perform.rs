@@ -71,7 +71,7 @@ fn prepare(attack: Attack, regions: u32, target: &Arc<Target>) -> Prepared {
     }
 }
 
-/// The time of this machine, which is the server's or near it.
+/// The time of this machine; assumes that the server's clock is close to it.
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_millis() as i64

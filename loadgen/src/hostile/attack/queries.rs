@@ -22,7 +22,7 @@ const CONNECTIONS: usize = 8;
 /// The deadline of calls that cannot meet it.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// What an attacker decodes of a `BatchResponse`: it skips the rows.
+/// The decoded fields of a `BatchResponse`; rows are skipped.
 #[derive(Clone, PartialEq, prost::Message)]
 struct AnswerEnd {
     #[prost(message, repeated, tag = "3")]
@@ -33,7 +33,7 @@ struct AnswerEnd {
     error: Option<tonic_types::Status>,
 }
 
-/// What an attacker decodes of a `BatchResult`.
+/// The decoded fields of a `BatchResult`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct ResultEnd {
     #[prost(message, optional, tag = "7")]

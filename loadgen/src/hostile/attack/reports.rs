@@ -26,10 +26,10 @@ const DECLARED_STREAMS: usize = 8;
 const DECLARED_SENT_BYTES: usize = 100;
 /// Calls that wait for the last bytes of their messages, on one connection.
 const WAITING_CALLS: usize = 63;
-/// What their messages declare, and what they lack.
+/// Bytes that their messages declare, and bytes that they omit.
 const WAITING_BYTES: usize = 4 << 20;
 const WAITING_MISSING_BYTES: usize = 1 << 10;
-/// Connections of calls that send headers only, and the calls of one: the server's limit.
+/// Connections of calls that send headers only, and calls per connection: the server's limit.
 const HEADER_CONNECTIONS: usize = 40;
 const HEADER_CALLS: usize = 256;
 /// Streams that send nothing, on one connection.
@@ -97,7 +97,7 @@ pub async fn header_only(target: Arc<Target>) {
     together(HEADER_CONNECTIONS, connection).await;
 }
 
-/// Calls ReportOnce so often at once; a call that the server ends is made again.
+/// Keeps `calls` concurrent ReportOnce calls open; a call that the server ends is made again.
 async fn calls_on_one(target: Arc<Target>, calls: usize, body: fn() -> OpenBody) {
     let client = target.connect().await;
     let call = || {

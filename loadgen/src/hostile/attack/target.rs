@@ -13,11 +13,11 @@ use crate::connect::connect;
 use crate::error::LoadError;
 use crate::hostile::attacker::AttackReport;
 
-/// Pause after a refusal: an attacker does not wait, but a loop of refused calls would only load
-/// its own machine.
+/// Pause after a refusal: without it, a loop of refused calls would only load the attacker's own
+/// machine.
 const REFUSED_PAUSE: Duration = Duration::from_millis(1);
 
-/// The attacked server and fleet; counts what becomes of requests.
+/// The attacked server and fleet; counts answered and refused requests.
 #[derive(Debug)]
 pub struct Target {
     /// The server.
@@ -54,12 +54,12 @@ impl Target {
         sleep(REFUSED_PAUSE).await;
     }
 
-    /// Connects with wide windows, as often as it takes.
+    /// Connects with wide windows; retries until it succeeds.
     pub async fn connect(&self) -> Client {
         self.retry(|| connect(&self.url)).await
     }
 
-    /// The same with the given options.
+    /// As [`Target::connect`], with the given options.
     pub async fn connect_with(&self, options: ConnectOptions) -> Client {
         self.retry(|| async { Ok(Client::connect(&self.url, options.clone()).await?) }).await
     }

@@ -16,7 +16,7 @@ const CONNECTIONS: usize = 50;
 const WINDOW_BYTES: u32 = 1 << 10;
 /// Connections of the attack without windows.
 const ZERO_CONNECTIONS: usize = 200;
-/// Unread answers of one connection; the oldest is abandoned for one more.
+/// Maximum number of unread answers of one connection; beyond it the oldest is dropped.
 const UNREAD_MAX: usize = 64;
 
 /// 50 connections with tiny HTTP/2 windows ask for all fixes of the world again and again and

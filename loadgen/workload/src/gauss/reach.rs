@@ -15,8 +15,8 @@ use crate::limits::REDRAWS_MAX;
 use crate::normal::half_normal;
 use crate::random::unit;
 
-/// From as many deviations on, half-normal distances fit the reach better than uniform ones: the
-/// mean of exp(-r^2 / 2) over `[0, 1.25]` is its integral over all r, divided by 1.25.
+/// Width of the distance range, in deviations, from which drawing half-normal distances rejects
+/// fewer tries than uniform ones: sqrt(pi / 2), rounded.
 const WIDE_DEVIATIONS: f64 = 1.25;
 
 /// The conditions on a next position.

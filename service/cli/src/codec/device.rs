@@ -13,8 +13,8 @@ use shoal_table::{CodecFault, CpuTableCodec};
 /// Device memory that `shoal codec --device` may take to encode, and as much to decode.
 #[cfg(feature = "cuda")]
 const DEVICE_TABLE_BYTES_MAX: u64 = 8 << 30;
-/// Bytes of the values of a table that a device decodes at once; larger ones, which few bytes can
-/// claim, are decoded in parts on this core.
+/// Maximum bytes of decoded values of a table that the device decodes at once. Larger tables,
+/// which a small file can declare, are decoded in parts on the CPU.
 #[cfg(feature = "cuda")]
 const DEVICE_DECODE_BYTES_MAX: usize = 256 << 20;
 
@@ -34,7 +34,7 @@ pub(super) fn device_table_codec() -> Result<Box<dyn TableCodec>, ServiceError> 
     Ok(Box::new(CudaTableCodec { encoder, decoder }))
 }
 
-/// As with the feature.
+/// Always fails: this build has no CUDA engine.
 #[cfg(not(feature = "cuda"))]
 pub(super) fn device_table_codec() -> Result<Box<dyn TableCodec>, ServiceError> {
     let cause = shoal_gpu::Unavailable::NotBuilt.to_string();
@@ -76,7 +76,7 @@ impl TableCodec for CudaTableCodec {
         let chunks = self.decoder.table(table);
         let chunks = chunks.map_err(|error| CodecFault::Device(error.to_string()))?;
         let mut chunks: Vec<_> = chunks.into_iter().map(Some).collect();
-        // Parts of text are wanted whole, each once.
+        // Text chunks are requested whole and once; a second request decodes on the CPU.
         let decoded = table.decode_by(rows, |chunk, rows| match chunks[chunk].take() {
             Some(values) => values,
             None => table.decode_chunk(chunk, rows),

@@ -74,7 +74,7 @@ pub(super) fn print_nodes(out: &mut impl Write, totals: &ColumnTotals) -> io::Re
     Ok(())
 }
 
-/// The tree of most blocks, and the number of others.
+/// The most frequent tree of a column, and the number of other trees.
 fn usual_tree(column: &ColumnTotal) -> String {
     let Some(usual) = column.trees.iter().max_by_key(|total| total.blocks) else {
         return String::new();

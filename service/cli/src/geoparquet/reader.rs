@@ -1,7 +1,7 @@
 //! Reads the rows of a GeoParquet file as fixes of a report.
 //!
 //! Memory is bounded by one page of each column and [`CHUNK_ROWS`] rows. A value that cannot be
-//! used concerns its row; a page that cannot be decoded ends the file. Both are errors with file,
+//! used invalidates its row; a page that cannot be decoded ends the file. Both errors state file,
 //! row (from 1) and column.
 
 use std::fs::File;
@@ -27,7 +27,7 @@ pub struct GeoParquetReader {
     file: SerializedFileReader<File>,
     columns: SourceColumns,
     speed_unit: SpeedUnit,
-    /// Next row group, and rows of the current one that were not read.
+    /// Index of the next row group; `left` is the number of unread rows of the current one.
     group: usize,
     left: u64,
     readers: Vec<ColumnReader>,
@@ -164,7 +164,7 @@ impl Iterator for GeoParquetReader {
     }
 }
 
-/// Decoded columns; those that the file lacks are empty.
+/// Decoded columns; columns that are not in the file are empty.
 #[derive(Default)]
 struct Chunk {
     objects: Vec<Option<i128>>,
@@ -175,7 +175,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// A row, or its column that cannot be used and why.
+    /// Builds a fix from a row, or returns the unusable column and the reason.
     fn fix<'columns>(
         &self,
         row: usize,
@@ -205,7 +205,7 @@ impl Chunk {
     }
 }
 
-/// The value of a row that must have one.
+/// Returns the value of a required column in a row; fails if it is null.
 fn value<'name>(
     values: &[Option<i128>],
     row: usize,

@@ -57,7 +57,7 @@ pub(super) fn properties() -> Result<Arc<WriterProperties>, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("shoal ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
-        // The order of points as bytes means nothing.
+        // Minimum and maximum of WKB bytes have no meaning.
         .set_column_statistics_enabled(GEOMETRY.into(), EnabledStatistics::None)
         .set_column_dictionary_enabled(GEOMETRY.into(), false)
         .set_column_dictionary_enabled("time".into(), false)

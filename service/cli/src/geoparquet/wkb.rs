@@ -6,7 +6,7 @@ const POINTS: [u32; 3] = [1, 1001, 0x8000_0001];
 /// The first two coordinates of a point.
 ///
 /// # Errors
-/// What the bytes are instead.
+/// A description of the bytes, if they are no valid point.
 pub(super) fn point(bytes: &[u8]) -> Result<(f64, f64), String> {
     let too_short = || format!("{} bytes are no WKB point", bytes.len());
     let (order, rest) = bytes.split_first().ok_or_else(too_short)?;

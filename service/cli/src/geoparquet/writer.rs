@@ -72,7 +72,7 @@ impl<W: Write + Send> GeoParquetWriter<W> {
         Ok(())
     }
 
-    /// Completes the file and returns where it was written.
+    /// Completes the file and returns its writer.
     ///
     /// # Errors
     /// Those of writing.

@@ -136,7 +136,7 @@ fn write_csv(
     Ok(())
 }
 
-/// A line for each step that has fixes.
+/// Writes one line for each step that has fixes.
 fn write_steps(density: &DensityCounts, out: &mut impl std::io::Write) -> Result<(), CliError> {
     for step in density.squares.chunk_by(|one, next| one.time_ms == next.time_ms) {
         let fixes: u64 = step.iter().map(|square| square.fixes).sum();

@@ -1,6 +1,6 @@
-//! `shoal history erase`: removes objects and their past, and waits until no file has them.
+//! `shoal history erase`: erases objects and their history, and waits until no file contains them.
 //!
-//! It cannot be undone, so it asks for a flag.
+//! It cannot be undone, so it requires `--yes`.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::error::{CliError, Exit};
 use crate::output::stdout;
 use crate::values::object;
 
-/// Time between two looks at the progress.
+/// Interval between two requests for the progress.
 const POLL: Duration = Duration::from_millis(200);
 
 /// Flags of `shoal history erase`.

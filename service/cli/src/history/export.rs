@@ -21,7 +21,7 @@ use crate::output::{PastForm, PastWriter, header_json, stdout};
 use crate::query::{RegionArgs, planar_geojson};
 use crate::values::object;
 
-/// What `--help` says of GeoParquet.
+/// Description of the GeoParquet columns in `--help`.
 const COLUMNS: &str = "\
 Columns of GeoParquet (version 1.1, compressed with zstd):
   object_id  unsigned integer
@@ -82,7 +82,7 @@ pub struct Export {
 }
 
 impl ExportArgs {
-    /// Checks the file and reads the polygon's one.
+    /// Validates the output file and reads the polygon file.
     ///
     /// # Errors
     /// [`CliError::Usage`]; as [`RegionArgs::region`].

@@ -1,7 +1,7 @@
 //! `shoal history import`: reports the rows of a file, and waits until they are in the history.
 //!
-//! The history takes accepted fixes of any age, so an import is a report. Fixes with the object and
-//! time of one that is there replace it: a file can be imported again.
+//! The history takes accepted fixes of any age, so an import is a report. A fix replaces a stored
+//! fix with the same object and time, so a file can be imported again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use crate::error::{CliError, Exit};
 use crate::file_rows::RowFile;
 use crate::report::{self, RowSource, SendArgs};
 
-/// Between two looks at the progress of the history.
+/// Interval between two requests for the progress of the history.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Flags of `shoal history import`.
@@ -96,7 +96,7 @@ pub(super) async fn run(
     }
 }
 
-/// How far the history of a fleet is.
+/// Returns the state of the history; fails if there is none or if it has stopped.
 fn history_of(fleet: &v1::Fleet) -> Result<&v1::HistoryState, CliError> {
     let name = &fleet.name;
     let history = fleet.history.as_ref().ok_or_else(|| {
@@ -109,8 +109,8 @@ fn history_of(fleet: &v1::Fleet) -> Result<&v1::HistoryState, CliError> {
     Err(stopped(io::Error::other(history.problem.clone())))
 }
 
-/// Waits until the history has an epoch, as long as it comes nearer within the timeout; returns from
-/// when on it keeps fixes, if not all.
+/// Waits until the history contains `epoch`; fails if it does not advance within the timeout.
+/// Returns the time from which the history keeps fixes; `None` if it keeps all.
 async fn reaches(client: &Client, name: &str, epoch: u64) -> Result<Option<i64>, CliError> {
     let timeout = client.options().timeout;
     let (mut reached, mut since) = (0, Instant::now());

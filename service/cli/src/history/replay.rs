@@ -46,7 +46,7 @@ impl ReplayArgs {
     }
 }
 
-/// Reports what is replayed to another fleet, and writes a summary.
+/// Reports the replayed fixes to another fleet, and writes a summary.
 ///
 /// # Errors
 /// Those of the server and of writing. Refused rows give [`Exit::PartlyRefused`].
@@ -71,7 +71,7 @@ pub(super) async fn into(
     Ok(if summary.is_partly_refused() { Exit::PartlyRefused } else { Exit::Done })
 }
 
-/// A record as a report has it.
+/// Converts a record to a row of a report.
 fn fix((object, record): (u64, v1::FixRecord)) -> v1::Fix {
     let v1::FixRecord { time_ms, x, y, speed_mps, heading_deg, altitude_m, state } = record;
     v1::Fix {

@@ -1,7 +1,7 @@
 //! Checks a fleet's log and checkpoints: what is damaged, what is lost, and what to do.
 //!
-//! Damage in the log matters to the next start only behind the newest whole checkpoint. So the log
-//! is read once from its beginning, and once as a starting server reads it.
+//! The next start is affected only by damage after the newest valid checkpoint. So the log is read
+//! once from its beginning, and once as a starting server reads it.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,14 +13,14 @@ use shoal_service::persistence::{LogContent, ReadDepth, StoredCheckpoint, Stored
 use super::content_json;
 use super::content_text::counted;
 
-/// Something that is wrong.
+/// One finding.
 #[derive(Debug)]
 pub(super) struct Finding {
     /// File and byte, if it is in one place.
     place: Option<(String, u64)>,
     what: String,
     lost: String,
-    /// Empty if `what` says it.
+    /// Empty if `what` includes the remedy.
     remedy: String,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn damage_text(error: &LogError) -> String {
     }
 }
 
-/// What is lost by damage that keeps the server from starting.
+/// Describes what is lost by damage that prevents the server from starting.
 pub(super) fn lost_text(error: &LogError) -> String {
     match error {
         LogError::Corrupt { lost, .. } => lost.trim_end_matches(" are lost").to_owned(),
@@ -159,7 +159,7 @@ impl FleetCheck {
     /// Reads everything of a fleet.
     ///
     /// # Errors
-    /// None: what cannot be read is a finding.
+    /// None: the visitor does not fail, and what cannot be read is a finding.
     pub(super) fn new(dir: &Path, fleet: &StoredFleet) -> io::Result<Self> {
         let name = fleet.identity().name.clone();
         let content = fleet.content(ReadDepth::Rows, &mut |_| Ok(()))?;
@@ -185,7 +185,7 @@ impl FleetCheck {
             let is_content = matches!(fault, LogError::Content { .. });
             let is_needed = is_content && content.end.epoch > checkpoint_epoch;
             findings.push(match started.as_ref().filter(|error| is_same(error, fault)) {
-                // The error of a starting server says what it would lose.
+                // The error that a starting server meets states what is lost.
                 Some(error) => Finding::of_log(error, repair),
                 None if is_needed => Finding::of_log(fault, repair),
                 None => Finding::of_covered_log(fault, checkpoint_epoch),

@@ -19,7 +19,7 @@ use tracing_subscriber::layer::Context;
 
 /// Time in which a call site has one line.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Modules whose lines peers cause, whatever the level.
+/// Modules whose lines are limited at every level, because peers can cause them.
 const CAUSED_BY_PEERS: [&str; 3] =
     ["shoal_service::rpc", "shoal_service::connections", "shoal_service::monitoring"];
 
@@ -30,23 +30,23 @@ pub(super) struct CallSiteLimit(Arc<Mutex<HashMap<Kind, Recent>>>);
 /// Lines that share a limit: those of a call site about one fleet, or about none.
 type Kind = (callsite::Identifier, Option<String>);
 
-/// The last line of its kind that was written.
+/// Lines of one kind: the first line, the time of the last one written, and counts.
 #[derive(Debug)]
 struct Recent {
     written: Instant,
     level: Level,
     message: String,
-    /// Lines since then.
+    /// Lines suppressed since `written`.
     suppressed: u64,
-    /// Lines of seconds before that no notice has named.
+    /// Suppressed lines of earlier intervals that no notice has counted yet.
     unreported: u64,
 }
 
-/// Lines that were not written.
+/// Suppressed lines of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Suppressed {
     pub(super) level: Level,
-    /// Of the first of them that was written.
+    /// Message of the first line of this kind, which was written.
     pub(super) message: String,
     pub(super) fleet: Option<String>,
     pub(super) count: u64,
@@ -80,7 +80,7 @@ impl CallSiteLimit {
     fn admit(&self, metadata: &Metadata<'_>, fields: Fields, now: Instant) -> bool {
         let mut sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kind = (metadata.callsite(), fields.fleet);
-        // Clients choose the names of fleets.
+        // Clients choose fleet names, so the number of kinds must be bounded.
         if sites.len() >= CALL_SITES_MAX && !sites.contains_key(&kind) {
             kind.1 = None;
         }

@@ -1,7 +1,7 @@
 //! A map of densities, north up: as characters for a terminal, as PNG and as SVG.
 //!
 //! Colours follow the logarithm of the count, because a road has a thousand times the fixes of a
-//! field. A picture with more squares than fit joins them.
+//! field. If there are more squares than pixels, neighbouring squares are joined.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ const PIXELS: u32 = 1_200;
 pub struct DensityMap {
     /// Fixes by column and row.
     squares: HashMap<(i32, i32), u64>,
-    /// Least and greatest column and row; empty maps have one square.
+    /// Least and greatest column; `rows` alike. An empty map has one square.
     columns: (i32, i32),
     rows: (i32, i32),
     cell: f64,
@@ -57,8 +57,7 @@ impl DensityMap {
         Self { columns, rows, cell: density.cell, is_geographic, squares }
     }
 
-    /// Height of a square, as it is drawn, by its width: a degree of longitude shrinks towards the
-    /// poles.
+    /// Ratio of height to width of a drawn square: a degree of longitude is shorter near the poles.
     fn aspect(&self) -> f64 {
         let middle =
             f64::midpoint(f64::from(self.rows.0), f64::from(self.rows.1) + 1.0) * self.cell;
@@ -111,7 +110,7 @@ impl DensityMap {
         text
     }
 
-    /// What the picture shows.
+    /// A line with the number of fixes, the greatest count and the extent.
     #[must_use]
     pub fn summary(&self) -> String {
         let fixes: u64 = self.squares.values().sum();
@@ -200,7 +199,7 @@ pub(super) fn svg_begin(width: u32, height: u32, title: &str) -> String {
     )
 }
 
-/// The place of a count between the least, 0, and the greatest, 1; nothing for none.
+/// Logarithm of a count, scaled to 0 (one fix) to 1 (`greatest`); `None` for a count of 0.
 fn shade(count: u64, greatest: u64) -> Option<f64> {
     let greatest = (greatest as f64).ln().max(f64::MIN_POSITIVE);
     (count > 0).then(|| ((count as f64).ln() / greatest).clamp(0.0, 1.0))

@@ -18,7 +18,7 @@ fn time_text(time: Option<prost_types::Duration>) -> String {
     }
 }
 
-/// A time that is known to a factor of two.
+/// Formats an upper bound of a time, or `none`.
 fn limit_text(time: Option<prost_types::Duration>) -> String {
     time.map_or_else(|| "none".to_owned(), |time| format!("at most {}", time_text(Some(time))))
 }

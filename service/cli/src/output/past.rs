@@ -34,7 +34,7 @@ pub struct PastWriter {
     form: PastForm,
     is_geographic: bool,
     header: v1::HistoryHeader,
-    /// Ages are counted to this time, Unix milliseconds.
+    /// Reference time of ages, Unix milliseconds.
     now_ms: i64,
     /// Rows of a table.
     shown: Vec<AnswerRow>,

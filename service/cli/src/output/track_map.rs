@@ -65,7 +65,7 @@ impl TrackMap {
         let shrink = if self.is_geographic { middle.to_radians().cos().max(0.1) } else { 1.0 };
         let width = (west_east.1 - west_east.0) * shrink;
         let height = south_north.1 - south_north.0;
-        // One place alone is drawn in the middle of the least picture.
+        // A track without extent is drawn in the centre of a picture of minimum size.
         let scale = PIXELS / width.max(height).max(1e-6);
         let place = |(x, y): &(f64, f64)| {
             let across = (x - west_east.0) * shrink * scale + MARGIN;
@@ -75,7 +75,7 @@ impl TrackMap {
         let title = format!("{} fixes of {} objects", self.fixes(), self.tracks.len());
         let mut text = svg_begin(side(width), side(height), &title);
         for (object, points) in &self.tracks {
-            // Steps of the golden angle: neighbours in the list differ most.
+            // Hues differ by the golden angle, so that successive objects have distinct colours.
             let hue = (*object as f64 * 137.508) % 360.0;
             let _ = write!(
                 text,
@@ -88,7 +88,7 @@ impl TrackMap {
             }
             text.truncate(text.trim_end().len());
             text.push_str("\"/>");
-            // Where it was last.
+            // The newest position.
             if let Some((x, y)) = points.last().map(place) {
                 let _ = write!(text, r#"<circle cx="{x:.1}" cy="{y:.1}" r="4"/>"#);
             }

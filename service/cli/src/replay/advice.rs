@@ -1,5 +1,5 @@
-//! Commands to try: with the path of the program, the address of the server unless it is the
-//! default, and a circle and an object that queries found.
+//! Example commands with the path of the program, the address of the server if it is not the
+//! default, and a circle and an object that exist in the fleet.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -68,7 +68,7 @@ pub(super) async fn play(
                 send(&mut waiting, stream, progress).await?;
             }
             if early {
-                // A time beyond the range of the clock is never due: wait a day.
+                // A row whose due time exceeds the range of `Instant` waits a day.
                 let due = due.unwrap_or_else(|| start + Duration::from_secs(86_400));
                 sleep_until(due.max(sent_at + TICK)).await;
                 sent_at = Instant::now();

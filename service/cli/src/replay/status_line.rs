@@ -54,7 +54,7 @@ impl StatusLine {
         }
     }
 
-    /// Draws once per second without end.
+    /// Draws once per second; never returns.
     pub(super) async fn run(mut self) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.tick().await;

@@ -38,7 +38,7 @@ struct Cell {
 }
 
 impl Survey {
-    /// Reads all rows; `None` if none is readable.
+    /// Surveys all rows; returns `None` if no row can be read.
     pub(super) fn of(rows: CsvReader, space: &Space) -> Option<Self> {
         let mut cells: HashMap<(i64, i64), Cell> = HashMap::new();
         let side = cell_side(space);
@@ -63,7 +63,7 @@ impl Survey {
                 *cell = Cell { rows: cell.rows + 1, x: cell.x + x, y: cell.y + y };
             }
         }
-        // Of equal cells the south-western one, so that a file always gives the same place.
+        // Ties resolve to the south-western cell, so that the result is deterministic.
         let busiest =
             cells.iter().max_by_key(|(place, cell)| (cell.rows, std::cmp::Reverse(*place)));
         let (_, cell) = busiest?;

@@ -124,7 +124,7 @@ impl CpuBackend {
         }
     }
 
-    /// Takes back the rows that would bring one object too many.
+    /// Refuses the rows that would exceed the object limit.
     fn admit(&mut self) {
         let (rows, objects, objects_max) =
             (self.dispatch.rows(), self.objects(), self.options.objects_max);

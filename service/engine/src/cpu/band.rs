@@ -1,10 +1,10 @@
 //! A band: the cells of some neighbouring rows of the grid, and what they overflow into.
 //!
 //! The unit of ownership of the update stage. The first buckets are the heads of its cells, in
-//! order. A crowded cell is refined into nine smaller ones, again and again; at the last level
-//! objects in overflow buckets are found through an index, so that even a place that holds the
-//! whole fleet costs an update no more than any other. Tiles of cells and refined cells know how
-//! many objects they hold, so that a count need not visit them.
+//! order. A crowded cell is refined recursively into nine smaller ones. At the last level an index
+//! finds objects in overflow buckets, so that an update takes constant time even if the whole fleet
+//! is at one point. Tiles and refined cells store their number of objects, so that a count need
+//! not visit them.
 
 use super::bucket::{Bucket, NO_BUCKET};
 use super::grid::Grid;
@@ -206,7 +206,7 @@ impl Band {
     #[cold]
     fn refill(&mut self, leaf: Leaf) {
         let bucket = self.buckets[leaf.head].next;
-        // An overflow bucket still knows how many were behind it when it was a head.
+        // The copied bucket has the `overflow` of the time when it was a head.
         self.buckets[leaf.head] = self.buckets[bucket as usize];
         if leaf.depth == DEPTH_MAX {
             for slot in self.buckets[leaf.head].slots {

@@ -2,8 +2,8 @@
 //! only positions in cells at the border are tested.
 //!
 //! Blocks of 2^n cells on a side are halved as far as the border passes through them, then refined
-//! cells are split. Cells hold exactly the live objects, so the total is that of testing each;
-//! filters need the records and are not for counters.
+//! cells are split. Cells hold exactly the live objects, so the total equals that of testing each
+//! object. Filters need the records, so filtered queries do not use counters.
 
 use std::cell::Cell;
 use std::ops::ControlFlow::Continue;
@@ -22,10 +22,10 @@ use crate::space::QuantaRect;
 const LEAF_LEVEL: u32 = 1;
 /// Work of placing a block, in tests of positions.
 const PLACEMENT_WORK: usize = 4;
-/// Cells that are not worth placing.
+/// A part that touches at most this many cells is tested without placing blocks.
 const FEW_CELLS: u64 = 16;
 
-/// How the positions of some cells lie.
+/// How the positions of a block of cells lie relative to the region.
 enum Placement {
     Inside,
     Outside,
@@ -49,7 +49,7 @@ impl View<'_> {
         PreparedRegion::new(region, || self.cells.objects_near(region))
     }
 
-    /// Number of objects in a region, unless the work ends before.
+    /// Number of objects in a region; partial if the meter exceeds its limit.
     pub(super) fn count(&self, region: &PreparedRegion<'_>, meter: &mut Meter) -> u64 {
         meter.test_against(region);
         let work = Cell::new(*meter);
@@ -83,7 +83,7 @@ impl Part<'_> {
             .sum()
     }
 
-    /// Counts the work of so many tests of positions; false once there is none left.
+    /// Adds the work of this many tests; false once the meter exceeds its limit.
     fn visit(&self, positions: usize) -> bool {
         let mut meter = self.work.get();
         let has_work = meter.visit(positions);

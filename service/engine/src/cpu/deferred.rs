@@ -2,9 +2,9 @@
 //!
 //! The cycle copies them unordered: from the cells of the region, or from the records themselves,
 //! shard by shard, where the region holds a large part of all objects. Sorting millions of ids
-//! takes longer than the cycle, so the first reader does it; the copy does not change any more. An
-//! answer of the first rows keeps little more than it returns; one of all rows or none keeps none
-//! beyond its limit.
+//! takes longer than the cycle, so the first reader does it; the copy is immutable. An answer
+//! limited to the first rows keeps few more than it returns; an all-or-none answer beyond its limit
+//! keeps none.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,7 +20,7 @@ use crate::region::{Cover, PreparedRegion, Region};
 use crate::space::QuantaRect;
 use crate::subscription::{EventKind, Subscription};
 
-/// Members from which they are copied unordered.
+/// Number of members from which a region's members are copied unordered.
 pub(super) const MANY: usize = 1 << 16;
 /// Records are read in place of cells when a region holds more than this share of all objects: a
 /// record fetched by its slot costs some 16 that are read in order (weak evidence: 2 cores).
@@ -29,7 +29,7 @@ const SHARE: usize = 16;
 const SAMPLE_RECORDS: usize = 64;
 /// Slots whose records one task looks up.
 const SLOTS_AT_ONCE: usize = 1 << 14;
-/// Ids in the sample that estimates a bound of the least ones.
+/// Ids in the sample that estimates an upper bound of the first ids.
 const SAMPLE_IDS: usize = 4096;
 
 /// Everything inside a region.
@@ -55,7 +55,7 @@ struct Ordered {
     fixes: Vec<FixRow>,
 }
 
-/// Members of a region at one epoch as columns of a snapshot, ordered when they are first read.
+/// Members of a region at one epoch as columns, sorted on first read.
 #[derive(Debug)]
 pub(super) struct DeferredRows {
     count: usize,
@@ -132,7 +132,7 @@ impl AsRef<[FixRow]> for DeferredRows {
     }
 }
 
-/// A region and filter, with what decides most positions cheaply.
+/// A region and a filter, with a rectangle that decides most positions cheaply.
 struct RegionTest<'a> {
     region: &'a PreparedRegion<'a>,
     cover: Cover,
@@ -167,8 +167,8 @@ impl<'a> RegionTest<'a> {
     }
 }
 
-/// A large part of a region's cover that lies in it, if it has a simple one: seven tenths of each
-/// side, which is the square in a circle.
+/// The cover of a region, or else the middle seven tenths of its sides, if that lies in the region;
+/// `None` if neither does or the cover has two rectangles.
 fn core(region: &PreparedRegion<'_>, cover: &[QuantaRect]) -> Option<QuantaRect> {
     let [rect] = cover else { return None };
     let part = |min: i32, max: i32| {
@@ -182,7 +182,7 @@ fn core(region: &PreparedRegion<'_>, cover: &[QuantaRect]) -> Option<QuantaRect>
 }
 
 impl View<'_> {
-    /// Everything inside a region at a tick; records only where they are wanted and many.
+    /// All members of a region at a tick; includes records only if they are wanted and many.
     pub(super) fn members(&self, of: &Subscription, tick_ms: i64) -> RegionMembers {
         let region = &self.prepare(&of.region);
         let test = RegionTest::new(region, of.filter.as_deref(), tick_ms);
@@ -270,8 +270,8 @@ impl View<'_> {
         test.passes(shard, slot, &shard.records[slot])
     }
 
-    /// Maps the records that match; returns only their count beyond `most`, after which shards are only
-    /// counted.
+    /// Maps matching records; returns only their number if it exceeds `most`, after which further
+    /// shards are only counted.
     fn collect_up_to<T: Send>(
         &self,
         test: &RegionTest<'_>,
@@ -324,7 +324,7 @@ impl View<'_> {
     }
 }
 
-/// The answer of these rows to a query that finds so many.
+/// The answer to a query with `total` matches, from lists that hold at least the rows to return.
 fn deferred(total: usize, query: &Query, lists: Lists) -> DeferredAnswer {
     let (returned, members) = (query.returned(total), Arc::new(DeferredRows::new(lists)));
     let fixes = members.fixes().min(returned);
@@ -335,8 +335,8 @@ fn count<T>(lists: &[Vec<T>]) -> usize {
     lists.iter().map(Vec::len).sum()
 }
 
-/// An id that at least `wanted` ids of `total` do not exceed, and not many more; none where most
-/// are wanted or the sample misleads.
+/// An id that is an upper bound of at least `wanted` of the `total` ids, and of few more. `None` if
+/// half or more are wanted, or if too few ids are below the bound that the sample gives.
 fn bound(lists: &[Vec<u64>], total: usize, wanted: usize) -> Option<u64> {
     if 2 * wanted >= total {
         return None;
@@ -345,7 +345,7 @@ fn bound(lists: &[Vec<u64>], total: usize, wanted: usize) -> Option<u64> {
     let mut sample: Vec<u64> =
         lists.iter().flat_map(|list| list.iter().step_by(step).copied()).collect();
     sample.sort_unstable();
-    // A quarter more, and four times the deviation of a small share.
+    // A quarter more than the share, and 64 sampled ids as a margin for its deviation.
     let bound = *sample.get(wanted * sample.len() / total * 5 / 4 + 64)?;
     let below = |list: &Vec<u64>| list.iter().filter(|object| **object <= bound).count();
     (lists.par_iter().map(below).sum::<usize>() >= wanted).then_some(bound)

@@ -1,5 +1,6 @@
 //! Removal by age. Blocks of slots keep a lower bound on the event time of their records; a block
-//! is scanned only when its bound has come due, and its bound is exact afterwards.
+//! is scanned only when its bound is below the least time that does not expire; the scan makes the
+//! bound exact.
 //!
 //! Updates only ever lower a bound, so the work is one scan of a block per time to live, and
 //! nothing is queued.
@@ -45,7 +46,7 @@ impl Shard {
         self.oldest_ms[block] = oldest_ms;
     }
 
-    /// A time that no record of this shard is older than.
+    /// A lower bound on the event times of this shard; `None` without one.
     pub(super) fn oldest_bound_ms(&self) -> Option<i64> {
         self.oldest_ms.iter().copied().min().filter(|oldest| *oldest != i64::MAX)
     }

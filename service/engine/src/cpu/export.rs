@@ -1,8 +1,8 @@
 //! An export beside cycles: the records are read slot by slot, between cycles.
 //!
 //! A cycle that writes or frees a slot that was not read yet first saves its record, once. Saved
-//! records leave before further slots are read, so they take memory for a slice or two while rows
-//! are read as fast as records change, and never more than one record of each object.
+//! records are returned before further slots are read. While rows are read as fast as records
+//! change, they take the memory of a slice or two; they never exceed one record per object.
 
 use shoal_codec::{Attributes, FixColumns};
 
@@ -25,7 +25,7 @@ pub(super) struct ShardExport {
     next: usize,
     /// Slots at the start of the export.
     end: usize,
-    /// A bit for each slot that a cycle has changed: its record is saved, or there was none.
+    /// A bit for each slot, set once a cycle changed it: its record is saved, or it had none.
     changed: Vec<u64>,
     saved: Vec<Record>,
     /// As long as `saved` once any record saved had attributes, else empty.
@@ -33,7 +33,7 @@ pub(super) struct ShardExport {
 }
 
 impl Export {
-    /// Begins the export of these shards; they have so many objects.
+    /// Begins the export of these shards, which hold `rows` objects.
     pub(super) fn begin(shards: &mut [Shard], rows: u64) -> Self {
         shards.iter_mut().for_each(|shard| {
             shard.export = Some(ShardExport::new(shard.records.len()));
@@ -57,7 +57,7 @@ impl Export {
         (rows_max > 0).then_some(columns)
     }
 
-    /// Drops what the shards hold for it.
+    /// Drops the export state of the shards.
     pub(super) fn end(shards: &mut [Shard]) {
         shards.iter_mut().for_each(|shard| shard.export = None);
     }
@@ -69,7 +69,8 @@ impl ShardExport {
         Self { next: 0, end, changed, saved: Vec::new(), attributes: Vec::new() }
     }
 
-    /// Saves the records of slots that are about to change, given with whether they have one.
+    /// Saves the records of slots that are about to change. The flag of each slot is true if it has
+    /// a record.
     pub(super) fn save(
         &mut self,
         slots: impl Iterator<Item = (u32, bool)>,
@@ -91,7 +92,7 @@ impl ShardExport {
         }
     }
 
-    /// Marks a slot as changed; whether it was.
+    /// Marks a slot as changed; returns true if it was marked before.
     fn mark(&mut self, slot: usize) -> bool {
         let (word, bit) = (&mut self.changed[slot / 64], 1 << (slot % 64));
         let was_changed = *word & bit != 0;

@@ -8,8 +8,8 @@
 use super::band::{BLOCK_SIDE, Inside};
 use crate::space::QuantaRect;
 
-/// A tile is at most `1 << TILE_SHIFT` columns and rows of one band: the most cells that a count
-/// adds up one by one are few, and the counters remain in cache.
+/// A tile has at most `1 << TILE_SHIFT` columns and rows of one band, so that a count adds up few
+/// single cells and the counters remain in cache.
 pub(super) const TILE_SHIFT: u32 = 3;
 
 /// Extent and resolution.
@@ -135,8 +135,8 @@ impl Grid {
         })
     }
 
-    /// The part of `bounds` whose positions fall into these cells; into the smaller cells of a
-    /// refined one at a depth above 0, of which [`BLOCK_SIDE`]^depth are on each side of a cell.
+    /// The part of `bounds` whose positions fall into these cells. At a `depth` above 0 they are
+    /// smaller cells, of which [`BLOCK_SIDE`]^depth are on each side of a cell.
     pub(super) fn rect(
         &self,
         cells: &CellRange,
@@ -209,8 +209,9 @@ impl Grid {
     }
 }
 
-/// The coordinates that fall into some columns or rows: those from `first` to `last`, of `scale`
-/// to a quantum in 2^-32, over an extent. Coordinates outside it belong to those at the rim.
+/// The coordinates that fall into the columns or rows `first` to `last` of an extent; `None` if
+/// there are none. `scale` is cells per quantum in 32.32 fixed point. Coordinates outside the
+/// extent fall into the rim.
 fn side(
     (first, last): (u32, u32),
     scale: u64,

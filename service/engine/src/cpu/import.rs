@@ -1,7 +1,7 @@
 //! Import of a state: all cores route the rows of some batches to the shards; then each shard
 //! appends its own.
 //!
-//! Shards are sized first and cells filled last, so nothing grows on the way.
+//! Shards are sized first and cells filled last, so no structure is reallocated.
 
 use rayon::prelude::*;
 use shoal_codec::{Attributes, FixColumns};
@@ -39,8 +39,8 @@ impl CpuBackend {
         fault.map_or(Ok(()), Err)
     }
 
-    /// Takes the rows of a snapshot that was checked. An object that repeats leaves an engine
-    /// without objects.
+    /// Replaces the state by a checked snapshot. Fails if an object repeats; the engine is then
+    /// empty.
     pub(super) fn replace(&mut self, mut snapshot: Snapshot) -> Result<(), EngineError> {
         let empty = Self::new(self.options.clone());
         *self = empty;

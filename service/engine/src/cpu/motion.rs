@@ -86,13 +86,13 @@ impl Event {
         (self.word >> 28) as u8
     }
 
-    /// The place in [`ShardEvents::rows`], or else the slot.
+    /// `Ok` with the index in [`ShardEvents::rows`], or `Err` with the slot.
     pub(super) fn record(&self) -> Result<usize, usize> {
         let place = (self.word & (Self::IN_ROWS - 1)) as usize;
         if self.word & Self::IN_ROWS != 0 { Ok(place) } else { Err(place) }
     }
 
-    /// Orders the events of one query.
+    /// Sort key of the events of one query.
     pub(super) fn order(&self) -> (u64, u32) {
         (self.object, self.word & (Self::IN_ROWS - 1))
     }
@@ -144,11 +144,12 @@ pub(super) struct ShardEvents {
     pub(super) motions: Vec<Motion>,
     /// The record before the cycle of each motion, where whole records are needed.
     pub(super) befores: Vec<FixRow>,
-    /// Where every fix is evaluated.
+    /// Changes in order of arrival; used if a query evaluates every fix.
     pub(super) arrivals: Vec<Arrival>,
-    /// Where every fix is evaluated: by motion its place among the modified objects.
+    /// Index of each motion among the modified objects; used if a query evaluates every fix.
     pub(super) places: Vec<u32>,
-    /// By query number modulo [`BUCKETS`]; after those the events that cannot be found again.
+    /// One list for each query number modulo [`BUCKETS`], then one for events that cannot be
+    /// evaluated again.
     pub(super) events: Vec<Vec<Event>>,
     /// Records of events that are not those of a slot.
     pub(super) rows: Vec<FixRow>,
@@ -158,7 +159,7 @@ pub(super) struct ShardEvents {
 }
 
 impl ShardEvents {
-    /// Drops the cycle before.
+    /// Drops the data of the previous cycle.
     pub(super) fn begin(&mut self) {
         self.motions.clear();
         self.befores.clear();
@@ -169,7 +170,7 @@ impl ShardEvents {
         self.former.clear();
     }
 
-    /// Lists an event; `is_kept` when it cannot be found again.
+    /// Lists an event; `is_kept` is true if it cannot be evaluated again.
     #[inline]
     pub(super) fn list(&mut self, event: Event, is_kept: bool) {
         let bucket = event.query as usize % BUCKETS;

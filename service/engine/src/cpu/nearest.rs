@@ -19,8 +19,8 @@ pub(super) struct Neighbour {
     pub(super) slot: u32,
 }
 
-/// The `k` first by (rank, object) of those that pass and whose rank is at most `rank_max`; `None`
-/// when that takes more work than there is.
+/// The first `k` objects by (rank, object) that pass the filter and have a rank of at most
+/// `rank_max`; `None` if the work exceeds the meter's limit.
 pub(super) fn nearest(
     view: &View<'_>,
     filter: Option<&Filter>,
@@ -41,7 +41,7 @@ pub(super) fn nearest(
         if found.len() >= k || is_widest {
             break;
         }
-        // Aim at twice what is missing, at least double, at most eight times the radius.
+        // Aim at 2k objects by area; grow the radius by a factor of 2 to 8.
         let wanted = 2.0 * k as f64 / found.len().max(1) as f64;
         radius_m *= wanted.sqrt().clamp(2.0, 8.0);
     }

@@ -22,15 +22,14 @@ use crate::region::Region;
 const PAGE_QUERIES: usize = 128;
 /// Queries whose cells are prefetched.
 const QUERIES_AHEAD: usize = 4;
-/// Most work of a test in a region that is prepared for many.
+/// Greatest work of a test in a region that is prepared for many tests.
 const LARGE_TEST_WORK: u64 = 4;
 /// Queries from which they are ordered in parallel.
 const PARALLEL_SORT_QUERIES: usize = 1 << 13;
 
 impl View<'_> {
-    /// Answers the queries of a cycle as far as there is work for them. Groups of queries first get
-    /// equal shares of it, so that none takes those of the others; what is left then goes to the
-    /// first that need more.
+    /// Answers the queries of a cycle within its work limit. First each group has an equal share;
+    /// then unfinished queries, in order, use what is left of all shares.
     pub(super) fn answer(&self, input: &CycleInput) -> AnsweredQueries {
         let CycleInput { queries, query_work_max, query_groups, .. } = input;
         let work = QueryWork::shared(*query_work_max, query_groups);
@@ -51,7 +50,7 @@ impl View<'_> {
         answered
     }
 
-    /// Answers some queries, in this order where work is scarce.
+    /// Answers the queries in `order`, which decides priority when work runs out.
     fn answer_some(
         &self,
         queries: &[Query],
@@ -92,7 +91,7 @@ impl View<'_> {
         for number in large {
             let query = &queries[number as usize];
             let QueryKind::Range(region) = &query.kind else { continue };
-            // Prepared for a test of every object, any region takes a few comparisons.
+            // A region prepared for so many tests takes only a few comparisons for each.
             let cost = self.objects().saturating_mul(region.test_work().min(LARGE_TEST_WORK));
             if work.take_all(number, cost) {
                 out.count(number, cost);
@@ -103,7 +102,7 @@ impl View<'_> {
         }
     }
 
-    /// The queries' numbers, by the cell where each begins.
+    /// The numbers of the queries, ordered by their first cell.
     fn order(&self, queries: &[Query]) -> Vec<u32> {
         let place = |query: &Query| match &query.kind {
             QueryKind::Get(_) => 0,
@@ -135,7 +134,7 @@ pub(super) struct AnsweredQueries {
     places: Vec<(u32, u32)>,
     deferred: Vec<(u32, DeferredAnswer)>,
     pub(super) unfinished: Vec<u32>,
-    /// Empty where nobody asks for it.
+    /// Work of each query; empty without a work limit.
     pub(super) work: Vec<u64>,
 }
 
@@ -156,7 +155,7 @@ struct Answered {
     page: AnswerPage,
     /// Queries whose regions hold too many for a page.
     large: Vec<u32>,
-    /// Queries for which there was no work left.
+    /// Queries left unanswered because the work was used up.
     unfinished: Vec<u32>,
     /// Queries and the work that they did.
     work: Vec<(u32, u64)>,
@@ -167,7 +166,7 @@ struct Answered {
 struct Page {
     out: AnswerPage,
     slots: Vec<u32>,
-    /// Per query the end of its candidates in `slots`, and its total where that suffices.
+    /// For each query the end of its slots in `slots`, and its total if the answer has no rows.
     ends: Vec<(usize, Option<u64>)>,
     rows: Vec<(u64, u32)>,
     /// As in [`Answered`].
@@ -227,8 +226,8 @@ impl Page {
         Answered { page, large, unfinished, work }
     }
 
-    /// Lists the candidate slots of a query, if there is work left for it, or returns its total
-    /// where its answer has no rows.
+    /// Lists the slots that a query tests, or returns its total if the answer has no rows. Adds the
+    /// query to `unfinished` if the work runs out.
     fn collect(
         &mut self,
         view: &View<'_>,
@@ -311,7 +310,7 @@ impl Page {
                 self.slots.push((shard as u32) << SLOT_BITS | slot);
             }
         }
-        // Repeated ids count once; only this query's part of the list is its own.
+        // Repeated ids count once; earlier entries of the list belong to other queries.
         let mut found = self.slots.split_off(first);
         found.sort_unstable();
         found.dedup();

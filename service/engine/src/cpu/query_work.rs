@@ -1,7 +1,7 @@
 //! The work that the queries of a cycle may do: positions that they visit, weighted by the test.
 //!
 //! Updates wait for the queries of their cycle, so a cycle that leaves queries unanswered when its
-//! work is used up bounds that wait. The bound is exceeded by what the cores do at that moment.
+//! work is used up bounds that wait. Queries that run when the limit is reached may exceed it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use crate::region::PreparedRegion;
 /// Work of finding one object by its id: two cache misses.
 const GET_WORK: u64 = 8;
 
-/// What is left of the work of each group of queries, shared by the cores.
+/// The work left for each group of queries, shared by the cores.
 pub(super) struct QueryWork {
     left: Vec<AtomicU64>,
     /// The group of each query; all are of the first when this is empty.
@@ -18,12 +18,12 @@ pub(super) struct QueryWork {
 }
 
 impl QueryWork {
-    /// Work for queries of one group.
+    /// A budget of `work_max` for a single group.
     pub(super) fn of_one(work_max: u64) -> Self {
         Self { left: vec![AtomicU64::new(work_max)], groups: Vec::new() }
     }
 
-    /// Equal shares for the groups with these ends; no bound without `work_max`.
+    /// Splits `work_max` equally among the groups with these end indices; `None` is no limit.
     pub(super) fn shared(work_max: Option<u64>, ends: &[u32]) -> Self {
         let Some(work_max) = work_max.filter(|_| ends.len() > 1) else {
             return Self::of_one(work_max.unwrap_or(u64::MAX));
@@ -38,14 +38,15 @@ impl QueryWork {
         self.groups.get(query as usize).map_or(0, |group| *group as usize)
     }
 
-    /// Begins a query; `None` when nothing is left for it.
+    /// Starts the meter of a query; `None` if its group has no work left.
     pub(super) fn begin(&self, query: u32) -> Option<Meter> {
         let group = self.group(query);
         let left = self.left[group].load(Ordering::Relaxed);
         (left > 0).then_some(Meter { group, left, used: 0, weight: 1 })
     }
 
-    /// Takes the work of a query; false if that is more than it had.
+    /// Subtracts the work of a query from its group; false if it exceeds what was left when the
+    /// query began.
     pub(super) fn end(&self, meter: &Meter) -> bool {
         // `u64::MAX` is no bound.
         let less = |left: u64| (left != u64::MAX).then(|| left.saturating_sub(meter.used));
@@ -54,14 +55,15 @@ impl QueryWork {
         !meter.is_over()
     }
 
-    /// Takes this work if there is as much for a query; nothing and false otherwise.
+    /// Subtracts `work` from the query's group and returns true; if less is left, changes nothing
+    /// and returns false.
     pub(super) fn take_all(&self, query: u32, work: u64) -> bool {
         let less = |left: u64| if left == u64::MAX { Some(left) } else { left.checked_sub(work) };
         let left = &self.left[self.group(query)];
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
-    /// What all groups have left.
+    /// Sum of the work left in all groups.
     pub(super) fn rest(&self) -> u64 {
         self.left.iter().fold(0, |sum, left| sum.saturating_add(left.load(Ordering::Relaxed)))
     }
@@ -78,7 +80,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// For work that has no bound.
+    /// A meter without a limit.
     pub(super) const UNBOUNDED: Self = Self { group: 0, left: u64::MAX, used: 0, weight: 1 };
 
     /// Counts the work of preparing a region.
@@ -86,7 +88,7 @@ impl Meter {
         self.used = self.used.saturating_add(region.prepare_work());
     }
 
-    /// Positions that follow are tested against this region.
+    /// Sets the work of each further position to that of a test in this region.
     pub(super) fn test_against(&mut self, region: &PreparedRegion<'_>) {
         self.weight = region.test_work();
     }

@@ -50,7 +50,7 @@ impl Cells<'_> {
     }
 
     /// Calls `each` with every bucket of every touched cell, and whether the cell is wholly inside,
-    /// until it breaks off.
+    /// until it returns `Break`.
     #[inline]
     pub(super) fn visit(
         &self,
@@ -86,8 +86,8 @@ impl Cells<'_> {
     }
 }
 
-/// What a rectangle leaves of one side of a cell: the border's place inside it, or `None` where
-/// the rectangle continues beyond the cell.
+/// The part of one side of a cell that a rectangle covers. Each end is the rectangle's border
+/// inside the cell, or `None` if the rectangle extends beyond the cell.
 #[derive(Clone, Copy)]
 struct Span {
     low: Option<u32>,
@@ -101,7 +101,7 @@ impl Span {
         low..=self.high.map_or(BLOCK_SIDE - 1, |high| split(high).0)
     }
 
-    /// What the rectangle leaves of one of those parts.
+    /// The span inside one of those parts.
     fn of_part(self, part: u32) -> Self {
         let border = |edge: Option<u32>| edge.map(split).filter(|(at, _)| *at == part);
         Self {

@@ -20,7 +20,7 @@ use crate::subscription::EventKind;
 
 /// Shards of one engine: more than cores, few enough that small cycles stay cheap.
 pub(super) const SHARDS: usize = 64;
-/// Bits of a slot that count inside its shard.
+/// Bits of a slot that are its index inside its shard.
 pub(super) const SLOT_BITS: u32 = 26;
 /// Slots that share one bound on the age of their records.
 pub(super) const EXPIRY_BLOCK: usize = 1024;
@@ -39,7 +39,7 @@ struct ModifiedObject {
     existed: bool,
     /// A removal or a clear arrived: the record at the start of the cycle no longer counts.
     gone: bool,
-    /// What ended it last while it existed; counts when it is not alive.
+    /// What last ended its life; valid when it is not alive.
     ending: EventKind,
     has_winner: bool,
 }
@@ -215,7 +215,7 @@ impl Shard {
         self.note(row.arrival(), if was_alive { RowOutcome::Removed } else { RowOutcome::Missing });
     }
 
-    /// Ends the object's life so far in this cycle; whether it was alive.
+    /// Ends the object's life at this point of the cycle; returns true if it was alive.
     fn end_life(&mut self, cycle: &ShardCycle<'_>, place: usize, reason: EventKind) -> bool {
         let touched = &mut self.touched[place];
         let was_alive = touched.is_alive();
@@ -458,7 +458,7 @@ impl Shard {
         self.set(slot, row.time_ms(), attributes);
     }
 
-    /// Sets what is stored beside a record with this time.
+    /// Stores the attributes of a record and lowers the expiry bound of its block to this time.
     #[inline(always)]
     fn set(&mut self, slot: usize, time_ms: i64, attributes: Attributes) {
         let oldest = &mut self.oldest_ms[slot / EXPIRY_BLOCK];
@@ -478,7 +478,7 @@ impl Shard {
         self.operations[band as usize].push(operation.in_cell(cell));
     }
 
-    /// Gives the slot of a vanished object back.
+    /// Frees the slot of a removed object.
     pub(super) fn free_slot(&mut self, slot: u32, hash: u32) {
         self.index.remove(hash, slot);
         self.records[slot as usize].object = NO_OBJECT;

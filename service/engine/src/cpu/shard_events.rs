@@ -1,7 +1,8 @@
 //! Runs the evaluations of one shard and lists their events.
 //!
-//! Events of queries without memberships can be found again: once more events are listed than a
-//! cycle may have, they are only counted, and listed when it is known which queries fit.
+//! Events of queries without memberships can be evaluated again. Once more events are listed than a
+//! cycle may have, further ones are only counted. They are listed when the queries that fit are
+//! known.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,7 +37,7 @@ impl Listing<'_> {
         self.uncounted = 0;
     }
 
-    /// Whether one more event is listed.
+    /// Counts an event; returns true if it is to be listed.
     fn takes(&mut self) -> bool {
         self.uncounted += 1;
         if self.uncounted == LISTED_AT_ONCE {

@@ -21,10 +21,10 @@ use crate::events::{EventHead, EventSet, EventWriter};
 use crate::stage::subscription::{Class, MembershipState};
 use crate::subscription::{EventKind, RegionId};
 
-/// Changes whose outcomes are computed in parallel and held at a time: the fewest after some with
-/// many events, twice as many after each without.
+/// Least and greatest number of changes whose outcomes are computed together. A batch with more
+/// than [`EVENTS_AT_ONCE`] events resets it to the least; any other doubles it.
 const CHANGES_AT_ONCE: (usize, usize) = (4, 256);
-/// Events that are many.
+/// Events of a batch of changes above which the next batch has the least size.
 const EVENTS_AT_ONCE: u64 = 1 << 20;
 /// Events from which a bucket is ordered by counting.
 const COUNTED: usize = 1024;
@@ -51,8 +51,8 @@ pub(super) struct Decision {
 /// Events of queries by id, with their numbers and counts.
 type Counts = Vec<(RegionId, u32, u64)>;
 
-/// The events of a cycle. `blind` is a view without shards; the shards keep the memberships as they
-/// were before the changes.
+/// Returns the events of a cycle. `blind` is a view without shards. The memberships in the shards
+/// remain those before the changes.
 pub(super) fn collect_events(
     context: &EventContext<'_>,
     plan: &Plan,
@@ -138,7 +138,7 @@ struct MembershipChanges {
     reported: Vec<u32>,
     /// By shard: slot, query and state of new memberships.
     added: Vec<Vec<(u32, u32, MembershipState)>>,
-    /// How many are new.
+    /// Number of entries in `added`.
     size: usize,
 }
 
@@ -171,7 +171,7 @@ impl MembershipChanges {
 }
 
 impl Shard {
-    /// Removes the places of motions from the records.
+    /// Resets the `touched` fields of the records that the motions set.
     fn unmark(&mut self) {
         for motion in &self.events.motions {
             self.records[motion.slot as usize].touched = UNTOUCHED;
@@ -179,8 +179,8 @@ impl Shard {
     }
 }
 
-/// Decides in the order of ids which events fit. Outcomes are computed a few at a time, so that
-/// those that do not fit are never held together.
+/// Decides in the order of ids which events fit. Outcomes are computed in small batches, so that
+/// the memory of those that do not fit is bounded.
 fn decide(
     context: &EventContext<'_>,
     plan: &Plan,
@@ -235,7 +235,7 @@ fn decide(
     decision
 }
 
-/// The number of events of each query, where not all that can be found again were listed.
+/// The number of events of each query, recounted when the shards did not list all of them.
 fn count_again(context: &EventContext<'_>, shards: &mut [Shard]) -> Counts {
     let mut counts = Vec::new();
     counts.resize_with(context.queries.numbers_end(), AtomicU64::default);

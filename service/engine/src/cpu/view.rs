@@ -58,7 +58,7 @@ impl<'a> View<'a> {
         self.slots_within(region, &mut Meter::UNBOUNDED.clone(), each);
     }
 
-    /// As [`View::slots_in`]; false when the work ends before the slots.
+    /// As [`View::slots_in`]; returns false if the meter's limit is reached first.
     pub(super) fn slots_within(
         &self,
         region: &PreparedRegion<'_>,
@@ -79,8 +79,8 @@ impl<'a> View<'a> {
         self.add_slots(region, most, meter, &mut slots).then_some(slots)
     }
 
-    /// Adds the slots of a region; adds nothing and returns false when there are more than `most`,
-    /// or when the work ends before them.
+    /// Appends the slots of a region. Appends none and returns false if there are more than `most`
+    /// or the meter's limit is reached first.
     pub(super) fn add_slots(
         &self,
         region: &PreparedRegion<'_>,

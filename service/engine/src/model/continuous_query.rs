@@ -156,7 +156,7 @@ impl ContinuousQueries {
         writer.finish()
     }
 
-    /// Sets and removes queries; returns what concerns those that are there afterwards.
+    /// Sets and removes queries; returns the changes of those that remain.
     fn change(&mut self, changes: Vec<SubscriptionChange>) -> BTreeMap<RegionId, QueryChange> {
         let mut changed: BTreeMap<RegionId, QueryChange> = BTreeMap::new();
         for change in changes {
@@ -184,7 +184,7 @@ impl ContinuousQueries {
         changed
     }
 
-    /// The earliest clock at which an event may happen though nothing arrives.
+    /// The earliest clock at which time alone may cause an event.
     pub(super) fn due_ms(&self, records: &BTreeMap<u64, FixRow>) -> Option<i64> {
         let dues = self.queries.values().flat_map(|ContinuousQuery { subscription, states }| {
             states.iter().filter_map(|(object, state)| match state {

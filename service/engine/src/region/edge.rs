@@ -55,8 +55,8 @@ impl Edge {
         self.y_high
     }
 
-    /// The side of a point. Of the ends only the lower counts as crossed, so that a ray through a
-    /// vertex crosses once or twice as it should; a horizontal edge is never crossed.
+    /// The side of a point. Only the lower end counts as crossed, so that a ray through a vertex
+    /// has the correct parity; a horizontal edge is never crossed.
     #[inline]
     pub(super) fn side(&self, x: i32, y: i32) -> Side {
         if y < self.y_low || y > self.y_high || x > self.x_low.max(self.x_high) {

@@ -251,7 +251,7 @@ fn cover_of(space: &Space, mut extents: Vec<QuantaRect>, extent: &QuantaRect) ->
     cover
 }
 
-/// The finest slabs of which there are few and whose lists together are short.
+/// The smallest slab height whose number of slabs and of edge copies are within the limits.
 fn slab_shift(extent: &QuantaRect, parts: &[Vec<Edge>]) -> u32 {
     let height = extent.y_max.abs_diff(extent.y_min);
     let edges: usize = parts.iter().map(Vec::len).sum();

@@ -20,7 +20,7 @@ pub struct PreparedRegion<'a> {
 }
 
 impl<'a> PreparedRegion<'a> {
-    /// Prepares a region for about so many tests of points; `tests` is called for a polygon only.
+    /// Prepares a region for about `tests()` tests of points; `tests` is called for a polygon only.
     #[must_use]
     pub fn new(region: &'a Region, tests: impl FnOnce() -> u64) -> Self {
         let raster = match region {

@@ -25,7 +25,7 @@ const POINT_NS: f64 = 4.0;
 const SQUARE_NS: f64 = 2.0;
 const ENTRY_NS: f64 = 6.0;
 const ROW_EDGE_NS: f64 = 1.5;
-/// Tests that take less need no raster.
+/// Estimated time of all tests below which no raster is built.
 const WORTH_NS: f64 = 20_000.0;
 
 /// In an entry: the edge is the first of another part.
@@ -65,7 +65,8 @@ pub(super) struct Raster<'a> {
 }
 
 impl<'a> Raster<'a> {
-    /// The raster with which so many tests take the least time; `None` if they take less without.
+    /// The raster that makes this number of tests fastest; `None` if they are faster without one,
+    /// or if it exceeds the limits.
     pub(super) fn for_tests(polygon: &'a Polygon, tests: u64) -> Option<Self> {
         let slabs = polygon.slabs();
         let (tests, in_slab) = (tests as f64, slabs.edges.len() as f64 / slabs.len() as f64);
@@ -95,7 +96,7 @@ impl<'a> Raster<'a> {
         if cost_ns < plain_ns { Self::new(polygon, shifts) } else { None }
     }
 
-    /// `None` when it takes more than the limits.
+    /// Builds a raster; `None` if it exceeds [`ENTRIES_MAX`] or [`VISITS_MAX`].
     fn new(polygon: &'a Polygon, shifts: (u32, u32)) -> Option<Self> {
         let slabs = polygon.slabs();
         let (columns, rows) = size(&slabs, shifts);
@@ -239,9 +240,9 @@ struct Run {
 /// A square of the row that is built.
 #[derive(Clone, Copy, Debug, Default)]
 struct Square {
-    /// Whether the edges of the part that begin here and cross the lowest height are odd.
+    /// True if an odd number of the part's edges that begin here cross the lowest height.
     flips: bool,
-    /// Whether the edges of the part beyond the square are odd.
+    /// True if the ray crosses an odd number of the part's edges beyond the square.
     holds: bool,
     /// `holds` of the first part with an entry here.
     first_holds: bool,

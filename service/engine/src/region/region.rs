@@ -105,7 +105,7 @@ impl Region {
         }
     }
 
-    /// True when [`Region::cover`] is exactly the region: what lies in it needs no test.
+    /// True when [`Region::cover`] is exactly the region: points in it need no test.
     #[inline]
     #[must_use]
     pub fn is_cover(&self) -> bool {
@@ -116,7 +116,7 @@ impl Region {
         }
     }
 
-    /// Work of [`Region::contains`], in comparisons with a rectangle, about.
+    /// Approximate work of [`Region::contains`], in comparisons with a rectangle.
     #[must_use]
     pub fn test_work(&self) -> u64 {
         match self {

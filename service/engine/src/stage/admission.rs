@@ -17,9 +17,9 @@ pub fn may_exceed(objects: u64, rows: u64, objects_max: u64) -> bool {
 /// The arrivals of the rows that the limit refuses, ascending; `objects` exist at the start of the
 /// cycle.
 ///
-/// `admission_requests` ascend by arrival and hold every removal and every valid row. Rows of an object
-/// that existed at the start may be omitted, up to the first clear, if the cycle does not remove
-/// the object. `clears` holds the arrivals before which a clear acts.
+/// `admission_requests` ascend by arrival and hold every removal and every valid row. Rows that
+/// arrive before the first clear may be omitted if their object existed at the start and the cycle
+/// does not remove it. `clears` holds the arrivals before which a clear acts.
 #[must_use]
 pub fn refused(
     objects: u64,
@@ -66,7 +66,7 @@ mod tests {
     const OLD: u32 = ADMISSION_EXISTED;
     const REMOVED: u32 = ADMISSION_REMOVAL;
 
-    /// Candidates of these objects and flags, one an arrival.
+    /// Runs [`refused`] on requests with these objects and flags, one per arrival.
     fn walk(objects: u64, objects_max: u64, clears: &[u32], acts: &[(u64, u32)]) -> Vec<u32> {
         let admission_request = |(arrival, (object, flags)): (u32, &(u64, u32))| AdmissionRequest {
             object: *object,

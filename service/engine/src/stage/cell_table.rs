@@ -12,8 +12,8 @@ use shoal_codec::UniversalHash;
 const FREE: u64 = u64::MAX;
 /// Places of a table that has none yet.
 const PLACES_MIN: usize = 16;
-/// Places that the search for a cell passes at most. A longer one would be bad luck of the key, at
-/// a chance below 2^-30 for a full table of random hashes: another key is drawn.
+/// Maximum number of places that a search for a cell passes. If an insertion exceeds it (chance
+/// below 2^-30 in a full table of random hashes), the table is filled again under a new key.
 const PASSED_MAX: usize = 1 << 10;
 
 /// One cell and the place of its list.
@@ -121,7 +121,7 @@ impl CellTable {
         }
     }
 
-    /// A free place for a new cell; `None` beyond [`PASSED_MAX`] others.
+    /// A free place for a new cell; `None` if the search passes [`PASSED_MAX`] places.
     fn vacant(&self, key: u64) -> Option<usize> {
         let (first, mask) = (self.first(key), self.places.len() - 1);
         let mut places = (0..PASSED_MAX).map(|passed| (first + passed) & mask);

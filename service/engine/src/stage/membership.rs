@@ -119,8 +119,8 @@ impl MembershipStore {
         MembershipEntry { place, query, slot, state }
     }
 
-    /// Stores what the state of an object in a query has become: `place` is where it was stored, if
-    /// it was, and `row` is its record. Queues it for the time at which it is due.
+    /// Inserts, replaces or removes the state of an object in a query. `place` is the existing
+    /// entry, if any, and `row` the object's record. Queues a state for the time when it is due.
     pub fn update(
         &mut self,
         (slot, query): (u32, u32),
@@ -174,7 +174,7 @@ impl MembershipStore {
         place
     }
 
-    /// Takes note that all members of a query were reported at a clock.
+    /// Sets `reported_ms` of all members of a query.
     pub fn mark_reported(&mut self, query: u32, clock_ms: i64) {
         let mut place = self.first_of_query(query);
         while let Some(entry) = self.entries.get_mut(place as usize) {
@@ -219,7 +219,7 @@ impl MembershipStore {
         }
     }
 
-    /// Has a membership evaluated at a time, or earlier.
+    /// Queues a membership for evaluation at `due_ms` or earlier; `None` queues nothing.
     fn queue(&mut self, place: u32, due_ms: Option<i64>) {
         let Some(due_ms) = due_ms else { return };
         let entry = &mut self.entries[place as usize];
@@ -257,7 +257,7 @@ impl MembershipStore {
         None
     }
 
-    /// A time before which no membership is due.
+    /// A lower bound on the time at which a membership is due; `None` if none is queued.
     #[must_use]
     pub fn due_ms(&self) -> Option<i64> {
         self.queue.peek().map(|Reverse((due_ms, _))| *due_ms)

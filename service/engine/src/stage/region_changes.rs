@@ -1,4 +1,4 @@
-//! What the subscription changes of one cycle come to, region by region.
+//! The net effect of the subscription changes of one cycle on each region.
 //!
 //! Changes act in order; the last one of each region decides. Every fast backend reduces them here
 //! and carries the members of a changed region over with [`transfer_members`].
@@ -105,11 +105,11 @@ pub struct FormerMember<S> {
     pub source: S,
     /// Where it last was inside.
     pub inside_at: (i32, i32),
-    /// What the cycle left of it.
+    /// The object after the cycle.
     pub observation: Observation,
 }
 
-/// What a change of a region makes of one object: id, record, state and event.
+/// The result of a region's change for one object: id, source of the record, state and event.
 pub type Transferred<S> = (u64, S, Option<MembershipState>, Option<EventKind>);
 
 /// Compares the members of a changed region before the cycle with the objects that are inside after

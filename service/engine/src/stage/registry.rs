@@ -32,7 +32,7 @@ pub struct ContinuousQueries {
     free: Vec<u32>,
     /// Queries that are not plain.
     objectwise: RegionIndex,
-    /// Of those the queries that report objects passing through between fixes.
+    /// The queries that report objects passing through between fixes.
     crossing: RegionIndex,
     every_fix: usize,
     stateful: usize,
@@ -70,7 +70,7 @@ impl ContinuousQueries {
         self.numbers.is_empty()
     }
 
-    /// Numbers are below this.
+    /// Upper bound of the numbers in use, exclusive.
     #[must_use]
     pub fn numbers_end(&self) -> usize {
         self.queries.len()
@@ -89,7 +89,7 @@ impl ContinuousQueries {
         self.queries[number as usize].as_ref().expect("a number in use has a query")
     }
 
-    /// Sets the queries again whose memberships depend on the clock.
+    /// Changes that set every query whose subscription depends on the clock again.
     #[must_use]
     pub fn begun_anew(&self) -> Vec<SubscriptionChange> {
         let queries = self.numbers.iter().map(|(region, number)| (*region, self.get(*number)));

@@ -3,13 +3,14 @@
 //! The rules of [`crate::Backend`], step 4, as predicates that every host code shares; the kernels
 //! repeat them (`dispatch.cuh`). Times are event times in milliseconds.
 
-/// The clock after a cycle that began at `before_ms`; what drives it is at `now_ms`, if anywhere.
+/// The clock after a cycle that began at `before_ms`: the later of it and `now_ms`, the time of
+/// the clock's source.
 #[must_use]
 pub fn clock_after_ms(before_ms: i64, now_ms: Option<i64>) -> i64 {
     now_ms.map_or(before_ms, |now_ms| now_ms.max(before_ms))
 }
 
-/// Where the newest row of a cycle moves an event clock that may go no further than `max_ms`.
+/// The time to which the newest row moves an event clock: at most `max_ms`; `None` without rows.
 #[must_use]
 pub fn event_clock_ms(newest_ms: Option<i64>, max_ms: Option<i64>) -> Option<i64> {
     newest_ms.map(|newest_ms| max_ms.map_or(newest_ms, |max_ms| newest_ms.min(max_ms)))
@@ -23,8 +24,8 @@ pub fn is_late(start_ms: Option<i64>, time_ms: i64) -> bool {
     start_ms.is_some_and(|start_ms| time_ms < start_ms)
 }
 
-/// Whether a row replaces the newest one so far, which arrived before it: the greatest (time,
-/// arrival) wins. The other one of the two is superseded.
+/// True if a row replaces the newest earlier arrival: the greatest (time, arrival) wins, and the
+/// other row is superseded.
 #[inline(always)]
 #[must_use]
 pub fn supersedes(newest_ms: Option<i64>, time_ms: i64) -> bool {

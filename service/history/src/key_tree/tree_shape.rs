@@ -7,7 +7,7 @@
 
 use super::key::{FAN_OUT, TreeKey};
 
-/// Levels of inner nodes at most: 8^10 leaves are more than places that 32 bits number.
+/// Most levels of inner nodes: 8^10 leaves need more than the 2^32 places that a tree may have.
 pub const LEVELS_MAX: usize = 10;
 
 /// The number of levels and nodes of a tree with so many leaves.
@@ -69,8 +69,8 @@ impl TreeShape {
         self.firsts[level]
     }
 
-    /// The leaf whose greatest key has a place of an inner node, given by its number: level, node
-    /// and place follow from the number alone. `None` for padding and for children without bound.
+    /// The leaf whose greatest key is stored at a place of the inner nodes. Places of all nodes are
+    /// numbered consecutively. `None` for padding and for children without a bound.
     #[must_use]
     pub fn leaf_of_key(&self, number: usize) -> Option<usize> {
         let (node, place) = (number / FAN_OUT, number % FAN_OUT);
@@ -82,7 +82,7 @@ impl TreeShape {
     #[must_use]
     pub fn leaf_of(&self, level: usize, node: usize, place: usize) -> Option<usize> {
         let spanned = self.leaves_of_child(level);
-        // Up to this child, children of the level span so many leaves.
+        // The last leaf below child `place - 1`.
         let leaf = ((node * FAN_OUT + place) * spanned).checked_sub(1)?;
         (place > 0 && leaf + 1 < self.leaves).then_some(leaf)
     }

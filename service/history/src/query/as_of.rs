@@ -1,9 +1,9 @@
 //! The state at a past moment: each object's newest fix at or before it.
 //!
-//! Partitions are read backwards from the moment, or states that have several; and in each run only
-//! the tile that has the newest fix of an object of which nothing newer is known. Of an object that
-//! was removed by then, fixes within the reach of the last removal count only if they returned.
-//! Objects are answered in ascending parts that fit the budget.
+//! Partitions are read backwards from the moment; a state replaces the partitions of its range. In
+//! each run, only the tile with the newest fix of an object without a known newer fix is read. If
+//! an object was removed by then, fixes within the reach of its last removal count only if they are
+//! returns. Objects are answered in ascending parts that fit the budget.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
@@ -34,16 +34,16 @@ pub struct AsOfQuery {
     pub objects: Option<Vec<u64>>,
 }
 
-/// What is known of an object.
+/// What the runs read so far say of an object.
 #[derive(Clone, Copy, Debug, Default)]
 struct Candidate {
     /// Newest fix and the generation of its run.
     newest: Option<(FixRow, u64)>,
     /// Its last removal at or before the moment.
     removed: Option<Mark>,
-    /// The newest time in the present partition at which it returned from the last removal.
+    /// Newest time of its returns from the last removal in the current partition.
     returned_ms: Option<i64>,
-    /// `newest` is its state.
+    /// True if `newest` is its state: older partitions cannot change it.
     is_settled: bool,
 }
 
@@ -54,9 +54,9 @@ pub struct AsOf<F> {
     query: AsOfQuery,
     filter: F,
     budget: QueryBudget,
-    /// Whether removals end fixes.
+    /// False to ignore removals.
     has_removals: bool,
-    /// Objects from this one on remain; `None` at the end.
+    /// First object that was not answered yet; `None` at the end.
     from: Option<u64>,
     /// Threads that read a run at the same time, at most.
     threads: usize,
@@ -64,15 +64,15 @@ pub struct AsOf<F> {
 
 /// One part of the answer.
 struct Part {
-    /// Objects from the first to before the second.
+    /// Range of objects, the second excluded.
     objects: (u64, u64),
     candidates: HashMap<u64, Candidate>,
-    /// Objects that later partitions have settled, ascending.
+    /// Objects that are settled, ascending.
     settled: Vec<u64>,
     rows_max: usize,
     /// The last clear at or before the moment.
     cleared: Option<Mark>,
-    /// Runs with removals that are not read, the next one last.
+    /// Runs whose removals were not read yet, the next one last.
     removals: Vec<Arc<RunFile>>,
 }
 
@@ -81,24 +81,24 @@ impl Part {
         self.objects.0 <= object && object < self.objects.1
     }
 
-    /// What is known of an object of this part.
+    /// The candidate of an object, inserted if absent.
     fn candidate(&mut self, object: u64) -> &mut Candidate {
         self.candidates.entry(object).or_default()
     }
 
-    /// The last removal of an object, by itself or with all.
+    /// The later of the object's last removal and the last clear.
     fn last_removal(&self, object: u64) -> Option<Mark> {
         let removed = self.candidates.get(&object).and_then(|candidate| candidate.removed);
         removed.max(self.cleared)
     }
 
-    /// Whether fixes of an object up to a time count only if they returned.
+    /// True if the last removal of the object ends all its fixes up to `time_ms` except returns.
     fn is_over(&self, object: u64, time_ms: i64) -> bool {
         self.last_removal(object).is_some_and(|mark| time_ms <= mark.reach_ms)
     }
 
-    /// Settles what the present partition decides, and forgets fixes that a removal ended. The fixes
-    /// that returned and are still to be read, by object.
+    /// Discards fixes that a removal ended, and settles the objects whose newest fix remains.
+    /// Returns (object, time) of the returns that are still to be read, ascending.
     fn settle(&mut self) -> Vec<(u64, i64)> {
         let (cleared, mut returned) = (self.cleared, Vec::new());
         let before = self.settled.len();
@@ -127,7 +127,7 @@ impl Part {
         returned
     }
 
-    /// The places of those of some ascending objects that are open, as [`Self::is_open`] says.
+    /// Indexes into `objects`, which ascend, of the objects that [`Self::is_open`] accepts.
     fn open_among(&self, objects: &[u64]) -> Vec<usize> {
         let first = objects.first().copied().unwrap_or(EVERY_OBJECT);
         let known = self.settled.partition_point(|settled| *settled < first);
@@ -140,7 +140,7 @@ impl Part {
         are_open.filter_map(|(at, is_open)| is_open.then_some(at)).collect()
     }
 
-    /// Whether an object belongs to the part and no later partition has settled it.
+    /// True if the object belongs to the part and is not settled.
     fn is_open(&self, object: u64) -> bool {
         let candidate = self.candidates.get(&object);
         self.contains(object) && candidate.is_none_or(|candidate| !candidate.is_settled)
@@ -162,7 +162,7 @@ impl Part {
         self.cut();
     }
 
-    /// Ends the part earlier if it has too many objects.
+    /// Shortens the part to `rows_max` objects when it reaches twice as many.
     fn cut(&mut self) {
         if self.candidates.len() >= self.rows_max.saturating_mul(2) {
             let mut objects: Vec<u64> = self.candidates.keys().copied().collect();
@@ -172,7 +172,7 @@ impl Part {
         }
     }
 
-    /// Ends the part before an object, if it does not end earlier.
+    /// Ends the part before `end`, unless it ends earlier.
     fn end_before(&mut self, end: u64) {
         if end < self.objects.1 {
             self.objects.1 = end;
@@ -192,8 +192,9 @@ impl AsOf<Everywhere> {
 }
 
 impl<F: RowFilter> AsOf<F> {
-    /// Memory that each row of the budget, a power of two, takes at most: of twice as many objects,
-    /// whose table doubles, what is known, sought and answered.
+    /// Most memory for each row of the budget, if the budget is a power of two. It covers the
+    /// candidates (in a table that doubles), the entries sought and the answer of twice as many
+    /// objects.
     pub const ROW_BYTES: usize = 2
         * (3 * (size_of::<(u64, Candidate)>() + 1)
             + size_of::<(u64, ObjectEntry)>()
@@ -216,8 +217,8 @@ impl<F: RowFilter> AsOf<F> {
         Self { version, query, filter, budget, has_removals: true, from: Some(0), threads: 1 }
     }
 
-    /// Reads runs with so many threads where many of their tiles are sought. Those beyond the caller's
-    /// exist during a call of [`Self::next`], with its priority.
+    /// Reads a run with up to `threads` threads if many of its tiles are needed. The additional
+    /// threads exist only during a call of [`Self::next`] and inherit its priority.
     #[must_use]
     pub fn on_threads(self, threads: usize) -> Self {
         Self { threads, ..self }
@@ -252,7 +253,7 @@ impl<F: RowFilter> AsOf<F> {
             let state = version.state_with(runs[0].entry.partition, first_ms, end_ms);
             let runs = state.map_or(&runs[..], slice::from_ref);
             end_ms = runs[0].entry.partition.start_ms;
-            // Where all fixes are over, only those count that returned.
+            // All earlier fixes are ended or settled: only returns can change the answer.
             if is_complete && runs.iter().all(|file| file.entry.returns == 0) {
                 continue;
             }
@@ -277,7 +278,8 @@ impl<F: RowFilter> AsOf<F> {
         self.version.files().filter(acted).cloned().collect()
     }
 
-    /// Whether all fixes before a time are over, or of objects that are settled.
+    /// True if every fix before `start_ms` is ended by a removal or belongs to a settled object, so
+    /// that only returns can still count.
     fn is_complete(&self, part: &Part, start_ms: i64) -> bool {
         if part.cleared.is_some_and(|mark| start_ms <= mark.reach_ms) {
             return true;
@@ -294,7 +296,7 @@ impl<F: RowFilter> AsOf<F> {
         runs: &[Arc<RunFile>],
         part: &mut Part,
     ) -> Result<(), HistoryError> {
-        // Removals that end fixes of a partition are in it or later ones.
+        // Removals that end fixes of a partition are in this partition or in later ones.
         let start_ms = runs[0].entry.partition.start_ms;
         let is_next = |file: &mut Arc<RunFile>| file.entry.partition.start_ms >= start_ms;
         while let Some(file) = part.removals.pop_if(is_next) {
@@ -306,7 +308,7 @@ impl<F: RowFilter> AsOf<F> {
         for reader in readers.iter().filter(|reader| reader.entry().returns > 0) {
             self.read_returns(reader, part)?;
         }
-        // The newest first: mostly it leaves little to find in the others.
+        // Newest run first: older runs then mostly have few newer fixes to find.
         for reader in readers.iter_mut().rev() {
             let zone = reader.entry().zone;
             let is_over = part.cleared.is_some_and(|mark| zone.time_ms.1 <= mark.reach_ms);
@@ -349,7 +351,7 @@ impl<F: RowFilter> AsOf<F> {
         })
     }
 
-    /// Settles what a partition decides.
+    /// Reads the returns of a partition whose fixes are still missing, and settles its objects.
     fn settle(&mut self, runs: &[Arc<RunFile>], part: &mut Part) -> Result<(), HistoryError> {
         let returned = part.settle();
         if !returned.is_empty() {
@@ -397,7 +399,7 @@ impl<F: RowFilter> AsOf<F> {
         }
         let first_objects: Vec<u64> = reader.first_objects().collect();
         for page in 0..first_objects.len() {
-            // Only pages with objects of the part, which may end earlier meanwhile.
+            // Skips pages without objects of the part. Reading may shorten the part.
             let next = first_objects.get(page + 1);
             if next.is_some_and(|next| *next <= part.objects.0) {
                 continue;
@@ -424,22 +426,22 @@ impl<F: RowFilter> AsOf<F> {
         self.read_newest(reader, &mut sought, part)
     }
 
-    /// The newest fixes of some objects by a device, if it answers.
+    /// The newest fixes of `objects` from the device; `None` if it does not answer.
     fn states_on_device(&self, reader: &RunReader, objects: &[u64]) -> Option<Vec<Option<FixRow>>> {
         let device = self.version.device.as_ref()?;
         let is_worth_it = objects.len() >= device.objects_min();
         is_worth_it.then(|| device.states(&RunPages(reader), objects, self.query.time_ms))?
     }
 
-    /// The newest fixes of all objects of a part by a device, if it answers; may end the part
-    /// earlier.
+    /// The newest fixes of the objects of a part from the device; `None` if it does not answer.
+    /// Shortens the part if the device returns the most rows that it may.
     fn newest_on_device(&self, reader: &RunReader, part: &mut Part) -> Option<FixColumns> {
         let device = self.version.device.as_ref()?;
         let most = self.budget.rows_max().saturating_mul(2);
         let time_ms = self.query.time_ms;
         let states = device.newest(&RunPages(reader), time_ms, part.objects.0, most)?;
         if states.len() == most {
-            // Nothing is known of objects behind these.
+            // The answer is full: it may lack the objects after the last one.
             let end = states.object[most - 1].saturating_add(1);
             part.end_before(end);
         }
@@ -476,7 +478,7 @@ impl<F: RowFilter> AsOf<F> {
         if threads > 1 {
             let found = reading.on_threads(threads, reader, sought, &self.budget)?;
             for row in found {
-                // The part may have ended earlier meanwhile.
+                // A previous row may have shortened the part.
                 if part.contains(row.object) {
                     part.offer(row, generation);
                 }
@@ -514,7 +516,7 @@ impl<F: RowFilter> AsOf<F> {
 struct Reading {
     /// The moment.
     time_ms: i64,
-    /// Whether most tiles have some of them.
+    /// True if there are at least as many objects as tiles, so that tiles are decoded in spans.
     is_dense: bool,
 }
 
@@ -560,7 +562,7 @@ impl Reading {
             let others: Vec<_> = others.collect();
             let mut found = read(own)?;
             for (share, other) in others {
-                // Without a thread it is read here.
+                // If no thread could be started, this thread reads the share.
                 let rows = other.map_or_else(
                     |_| read(share),
                     |other| other.join().unwrap_or_else(|panic| resume_unwind(panic)),

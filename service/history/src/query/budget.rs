@@ -1,8 +1,8 @@
-//! What one query may take: tiles, rows in memory; and whether it is cancelled.
+//! Limits of one query: tiles read, rows in memory, and cancellation.
 //!
-//! A page of objects, removals or returns counts as a tile. Clones share the number of tiles, so
-//! that the parts of a query have one budget. Both are checked before each page and each span of at
-//! most 16 tiles, which takes about a millisecond.
+//! A page of objects, removals or returns counts as a tile. Clones share the count of tiles, so
+//! that the parts of a query have one budget. Tiles and cancellation are checked before each page
+//! and each span of at most 16 tiles, which takes about a millisecond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,12 +43,12 @@ impl QueryBudget {
         self.rows_max
     }
 
-    /// The same without a bound on tiles.
+    /// A budget with the same limits, but without a limit of tiles and with its own count.
     pub(crate) fn uncounted(&self) -> Self {
         Self { tiles_max: u64::MAX, tiles: Arc::default(), ..self.clone() }
     }
 
-    /// Whether the query goes on.
+    /// Fails if the query was cancelled.
     pub(crate) fn check(&self) -> Result<(), HistoryError> {
         if self.is_cancelled.load(Ordering::Relaxed) {
             Err(HistoryError::Cancelled)
@@ -57,7 +57,8 @@ impl QueryBudget {
         }
     }
 
-    /// Before some tiles are read.
+    /// Takes `count` tiles before they are read. Fails if the query was cancelled or exceeds its
+    /// tiles.
     pub(crate) fn take_tiles(&self, count: usize) -> Result<(), HistoryError> {
         self.check()?;
         let before = self.tiles.fetch_add(count as u64, Ordering::Relaxed);
@@ -67,7 +68,7 @@ impl QueryBudget {
         Ok(())
     }
 
-    /// Checks a number of elements that the answer needs at once.
+    /// Fails if `count`, elements that the query holds at once, exceeds the rows of the budget.
     pub(crate) fn hold(&self, unit: &'static str, count: usize) -> Result<(), HistoryError> {
         let limit = self.rows_max as u64;
         if count > self.rows_max { Err(HistoryError::Budget { unit, limit }) } else { Ok(()) }

@@ -22,14 +22,14 @@ pub struct DensityGrid {
     pub step_ms: Option<i64>,
 }
 
-/// A square during a step that has fixes.
+/// The number of fixes in one square during one step, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DensityCell {
     /// The first time of the step, Unix milliseconds.
     pub time_ms: i64,
-    /// Squares between it and y = 0.
+    /// Row of the square: y divided by its side, rounded down.
     pub row: i32,
-    /// Squares between it and x = 0.
+    /// Column of the square: x divided by its side, rounded down.
     pub column: i32,
     /// Its fixes.
     pub fixes: u64,
@@ -41,7 +41,7 @@ pub struct Density<F> {
     scan: Scan<F>,
     grid: DensityGrid,
     counts: Together<HashMap<Place, u64>>,
-    /// Of the last tiles; those of one place may follow each other.
+    /// Counts of the last tiles, not yet added to `counts`; a place may occur several times.
     found: Vec<(Place, u64)>,
 }
 
@@ -108,7 +108,7 @@ impl<F: RowFilter> Density<F> {
         };
         let square = |value: i32| i64::from(value).div_euclid(side) as i32;
         let place = |time_ms: i64, x: i32, y: i32| (begin(time_ms), square(y), square(x));
-        // If the zone of a tile lies in one square during a step, its matches are counted by it.
+        // A tile whose zone lies in one square and one step is counted as a whole.
         let place_of = |zone: &Zone| {
             // Rows outside the window are not counted.
             let [first_ms, last_ms] = [zone.time_ms.0.max(from_ms), zone.time_ms.1.min(to_ms)];

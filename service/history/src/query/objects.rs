@@ -11,12 +11,12 @@ use crate::error::HistoryError;
 
 const OBJECTS: ColumnSet = ColumnSet::NONE.with(Column::Object);
 
-/// The objects of the matches of a scan. All come at the end.
+/// The distinct objects of the matches of a scan. They are returned at the end of the scan.
 #[derive(Debug)]
 pub struct Objects<F> {
     scan: Scan<F>,
     known: Together<BTreeSet<u64>>,
-    /// Those of the last tiles.
+    /// Objects of the last tiles, not yet added to `known`.
     found: Vec<u64>,
 }
 

@@ -15,7 +15,7 @@ use crate::error::HistoryError;
 use crate::version::{Runs, Version};
 
 const IDENTITIES: ColumnSet = ColumnSet::NONE.with(Column::Object).with(Column::Time);
-/// Parts of a slice whose matches are counted, at most.
+/// Most parts of a slice whose matches are counted.
 const COUNTS: u128 = 1 << 12;
 /// Fixes that one step returns.
 const STEP_ROWS: usize = 1 << 13;
@@ -32,12 +32,12 @@ pub struct Replay<F> {
     budget: QueryBudget,
     /// Partitions that remain, the next one last.
     partitions: Vec<Runs>,
-    /// What remains of the present partition, the next one last.
+    /// Remaining slices of the current partition, the next one last.
     slices: Vec<Slice>,
     stage: Stage<F>,
 }
 
-/// What is done with a slice.
+/// Progress of the current slice.
 #[derive(Debug)]
 enum Stage<F> {
     Choose,
@@ -46,13 +46,13 @@ enum Stage<F> {
         scan: Box<Scan<F>>,
         rows: FixColumns,
     },
-    /// There are too many matches.
+    /// The slice exceeds the budget: counts its matches to cut it.
     Count {
         slice: Slice,
         scan: Box<Scan<F>>,
         counts: Vec<usize>,
     },
-    /// Rows from `at` on of the order remain; see [`order`].
+    /// Rows `order[at..]` are still to be returned; see [`order`].
     Answer {
         rows: FixColumns,
         order: Vec<u64>,
@@ -84,7 +84,7 @@ impl Slice {
         (time_of(self.first), time_of(self.last))
     }
 
-    /// The part of it that has a place; `None` outside.
+    /// Index of the part that contains `place`; `None` outside the slice.
     fn part_of(&self, place: Place) -> Option<usize> {
         let is_inside = self.first <= place && place <= self.last;
         is_inside.then(|| ((place - self.first) >> self.shift()) as usize)
@@ -96,8 +96,8 @@ impl Slice {
         bits.saturating_sub(COUNTS.ilog2())
     }
 
-    /// Slices of neighbouring parts with at most `rows_max` matches, where one part has no more;
-    /// ascending.
+    /// Joins neighbouring parts to ascending slices of at most `rows_max` matches. A part with more
+    /// matches is a slice of its own, which is cut again.
     fn cut(&self, counts: &[usize], rows_max: usize) -> Vec<Self> {
         let mut slices: Vec<Self> = Vec::new();
         for (part, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -203,7 +203,7 @@ impl<F: RowFilter + Clone> Replay<F> {
         Ok(true)
     }
 
-    /// The next slice: what was cut, or a partition.
+    /// The next slice of the current partition, or all of the next partition.
     fn next_slice(&mut self) -> Option<Slice> {
         self.slices.pop().or_else(|| {
             while let Some(runs) = self.partitions.pop() {
@@ -226,7 +226,8 @@ impl<F: RowFilter + Clone> Replay<F> {
     }
 }
 
-/// The order of rows of one partition by identity. A row is the lower half of a number.
+/// Order of the rows of one partition by (time, object). The lower 32 bits of an element are the
+/// index of the row.
 fn order(rows: &FixColumns) -> Vec<u64> {
     let first_ms = rows.time_ms.iter().copied().min().unwrap_or(0);
     // Times within a partition have 32 bits.

@@ -11,7 +11,8 @@ pub trait RowFilter {
     /// False only if no row of the zone matches; saves decoding a tile.
     fn may_match(&self, zone: &Zone) -> bool;
 
-    /// A zone whose box has the positions of all matches, for a device; the rest does not count.
+    /// A zone whose x and y ranges contain all matches, for a device. Its times and objects are
+    /// ignored.
     fn bounds(&self) -> Zone {
         Zone::EVERYTHING
     }
@@ -21,12 +22,12 @@ pub trait RowFilter {
         false
     }
 
-    /// The columns that decide. [`Self::select`] may read no others, which have no rows then.
+    /// The columns that the filter reads. Others are empty when [`Self::select`] is called.
     fn columns(&self) -> ColumnSet {
         ColumnSet::ALL
     }
 
-    /// Whether a row matches; all columns are there.
+    /// True if the row matches. All columns are decoded.
     fn matches(&self, rows: &FixColumns, row: usize) -> bool;
 
     /// Clears the flags of rows that do not match. Filters of few columns do it without branches.

@@ -1,8 +1,8 @@
 //! The fixes of a window of time that match a filter, in the order of the runs.
 //!
-//! Zones select tiles. The columns of the tests are decoded first, the others only where rows are
-//! selected; what zones prove is not tested. A row that a newer run of its partition replaces is
-//! not returned, whatever its replacement is.
+//! Zones select tiles. Columns that are tested are decoded first, the others only if rows are
+//! selected. Tests that a zone decides for the whole tile are skipped. A row that a newer run of
+//! its partition replaces is not returned, even if its replacement does not match.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ pub struct Scan<F> {
     window_ms: (i64, i64),
     filter: F,
     budget: QueryBudget,
-    /// What remains behind the present piece, the next one last.
+    /// Pieces after the current one, the next one last.
     pieces: Vec<ScanPiece>,
     /// The run of the present piece, and the newer ones of its partition, generations ascending.
     readers: Vec<RunReader>,
-    /// For each newer run the rows that it may replace, once they are needed.
+    /// For each newer run, the rows that it may replace; `None` until they are needed.
     shared: Vec<Option<Arc<SharedRows>>>,
     /// What remains of the present piece.
     tiles: Range<usize>,
-    /// Those of its run that have rows in the window and the bounds of the filter, if a device
-    /// found them.
+    /// Tiles of the run with rows in the window and the bounds of the filter, if a device has
+    /// answered.
     found: Option<Vec<u32>>,
     /// Whether each row of the last span is selected.
     flags: Vec<bool>,
@@ -53,14 +53,14 @@ pub(super) enum Found<'a, G> {
     Group(G, u64),
 }
 
-/// What is wanted of the matches: these columns of each, or their number where the zone of a tile has a
-/// group.
+/// Output of a visit: the columns of each match, or, where `group_of` returns a group for the zone
+/// of a tile, only the number of matches.
 struct Wanted<G, O: Fn(&Zone) -> Option<G>> {
     columns: ColumnSet,
     group_of: O,
 }
 
-/// What the zone of a tile leaves to be done.
+/// Tests and columns that a tile needs, given its zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tests<G> {
     times: bool,
@@ -116,9 +116,8 @@ impl<F: RowFilter> Scan<F> {
         self.pieces.iter().map(ScanPiece::blocks).sum()
     }
 
-    /// Cuts a scan that has not begun into at most `parts` for as many threads, at least one, by
-    /// whole blocks. Their answers one after another are that of the scan. They share its budget of
-    /// tiles.
+    /// Splits a scan that has not begun into 1 to `parts` scans of whole blocks, for as many
+    /// threads. Their concatenated answers equal that of the scan. They share its budget of tiles.
     ///
     /// # Panics
     /// If the scan has begun, or `parts` is 0.
@@ -170,8 +169,8 @@ impl<F: RowFilter> Scan<F> {
         )
     }
 
-    /// As [`Self::visit`]. If the zone of a tile has a group, its matches are counted: of them only what
-    /// tests read is decoded.
+    /// As [`Self::visit`]. If the zone of a tile has a group, its matches are counted and only the
+    /// columns of tests are decoded.
     pub(super) fn visit_groups<G: Copy + PartialEq>(
         &mut self,
         columns: ColumnSet,
@@ -198,13 +197,13 @@ impl<F: RowFilter> Scan<F> {
 
     /// Number of rows of the last span that are selected.
     fn selected(&self) -> u64 {
-        // Groups whose sums are bytes, so that many flags are added at a time.
+        // The sum of a group fits in a byte, so that many flags are added with one instruction.
         let groups = self.flags.chunks(u8::MAX as usize);
         groups.map(|group| u64::from(group.iter().map(|flag| u8::from(*flag)).sum::<u8>())).sum()
     }
 
-    /// Selects rows of the next tiles; what is wanted of them is decoded if any is. Nothing at the
-    /// end.
+    /// Selects rows of the next tiles, and decodes the wanted columns if any row is selected.
+    /// Returns `None` at the end.
     fn step<G: Copy + PartialEq>(
         &mut self,
         wanted: &Wanted<G, impl Fn(&Zone) -> Option<G>>,
@@ -265,7 +264,7 @@ impl<F: RowFilter> Scan<F> {
         Ok(Some(span))
     }
 
-    /// The next tiles whose zones may have matches and leave the same to be done.
+    /// The next consecutive tiles that may have matches and need the same tests and columns.
     fn next_span<G: Copy + PartialEq>(
         &mut self,
         wanted: &Wanted<G, impl Fn(&Zone) -> Option<G>>,
@@ -298,8 +297,8 @@ impl<F: RowFilter> Scan<F> {
         }
     }
 
-    /// The tiles of the present run that have rows in the window and the bounds of the filter, by
-    /// the device, where many tiles would be decoded otherwise.
+    /// Asks the device for the tiles of the current run with rows in the window and the bounds of
+    /// the filter. `None` if too few tiles would be decoded otherwise, or if it does not answer.
     fn ask_device<G>(&self, wanted: &Wanted<G, impl Fn(&Zone) -> Option<G>>) -> Option<Vec<u32>> {
         let (device, reader) = (self.version.device.as_ref()?, self.readers.first()?);
         let zones = &reader.index().zones[self.tiles.clone()];
@@ -324,7 +323,7 @@ impl<F: RowFilter> Scan<F> {
         may_match.then(|| self.tests(&zones[tile], wanted))?
     }
 
-    /// What is to be done in a tile with this zone; `None` if no row of it matches.
+    /// Tests and columns of a tile with this zone; `None` if none of its rows can match.
     fn tests<G>(
         &self,
         zone: &Zone,
@@ -339,7 +338,7 @@ impl<F: RowFilter> Scan<F> {
         let columns = if group.is_some() { ColumnSet::NONE } else { wanted.columns };
         let of_filter = filter.columns();
         Some(Tests {
-            // What is decoded anyway is tested everywhere, so that spans are long.
+            // Columns that are decoded anyway are always tested: equal tests make longer spans.
             times: columns.contains(Column::Time) || !zone.lies_in_times(from_ms, to_ms),
             filter: !of_filter.is_empty() && of_filter.without(columns).is_empty()
                 || !filter.covers(zone),
@@ -366,14 +365,14 @@ impl<F: RowFilter> Scan<F> {
         self.window_ms
     }
 
-    /// Checks what the answer needs at once.
+    /// See [`QueryBudget::hold`].
     pub(super) fn hold(&self, unit: &'static str, count: usize) -> Result<(), HistoryError> {
         self.budget.hold(unit, count)
     }
 }
 
-/// The rows of a run that a newer run may replace. Directories that are long beside the run, as of
-/// objects with few rows, are not compared: then all rows count as such.
+/// The rows of a run that a newer run may replace. If the directories are large compared with the
+/// run (objects with few rows), they are not compared, and every row is assumed to be shared.
 fn shared(
     reader: &RunReader,
     newer: &RunReader,
@@ -381,7 +380,7 @@ fn shared(
 ) -> Result<Arc<SharedRows>, HistoryError> {
     const SHARE_MAX: usize = 4;
     let pages = reader.object_pages() + newer.object_pages();
-    // Without the first page of each, so that short runs are compared.
+    // The first page of each run is not counted, so that short runs are always compared.
     let tiles = pages.saturating_sub(2) * TABLE_PAGE_ROWS / TILE_ROWS;
     if tiles * SHARE_MAX > reader.entry().tiles() {
         return Ok(Arc::new(SharedRows::Many));

@@ -1,4 +1,4 @@
-//! Pieces of a scan: tiles of one run, which know the newer runs of their partition.
+//! Pieces of a scan: tiles of one run, with the newer runs of its partition.
 //!
 //! A scan is cut between blocks, so that no block is read twice.
 
@@ -39,7 +39,7 @@ impl ScanPiece {
         self.tiles.len().div_ceil(BLOCK_TILES)
     }
 
-    /// Takes its first blocks, at most so many.
+    /// Splits off the first blocks, at most `blocks`.
     fn take_blocks(&mut self, blocks: usize) -> Self {
         let end = (self.tiles.start + blocks * BLOCK_TILES).min(self.tiles.end);
         let taken = Self { runs: self.runs.clone(), run: self.run, tiles: self.tiles.start..end };
@@ -48,8 +48,8 @@ impl ScanPiece {
     }
 }
 
-/// Pieces, the first one last, cut into `parts` of nearly equal numbers of blocks, each of the same
-/// order.
+/// Cuts pieces into `parts` lists with nearly equal numbers of blocks. In `pieces` and in each list
+/// the first piece is last.
 pub(super) fn cut(pieces: &[ScanPiece], parts: usize) -> Vec<Vec<ScanPiece>> {
     let total: usize = pieces.iter().map(ScanPiece::blocks).sum();
     let mut rest = pieces.to_vec();

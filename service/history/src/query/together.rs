@@ -1,9 +1,9 @@
-//! What the parts of a query find together.
+//! A result that the parts of a query build together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One part's hold on it.
+/// The handle of one part to the shared result.
 #[derive(Debug)]
 pub(super) struct Together<T>(Arc<Shared<T>>);
 
@@ -15,7 +15,7 @@ struct Shared<T> {
 }
 
 impl<T: Default> Together<T> {
-    /// For so many parts.
+    /// One handle for each of `parts` parts.
     pub(super) fn of(parts: usize) -> Vec<Self> {
         let shared = Shared { found: Mutex::default(), parts: AtomicUsize::new(parts) };
         let shared = Arc::new(shared);
@@ -26,7 +26,8 @@ impl<T: Default> Together<T> {
         self.0.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a part, once; the last one takes what all have found.
+    /// Ends a part; must be called once for each. The last one takes the result of all parts; the
+    /// others get `None`.
     pub(super) fn end(&self) -> Option<T> {
         let left = self.0.parts.fetch_sub(1, Ordering::AcqRel) - 1;
         (left == 0).then(|| std::mem::take(&mut *self.lock()))

@@ -103,7 +103,7 @@ pub(crate) struct PageCache {
 }
 
 impl PageMemory {
-    /// Of so many bytes.
+    /// Creates a memory of at most `bytes_max` bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         let pages = Pages { by_key: LruCache::unbounded(), bytes: 0, histories: 0 };
@@ -116,8 +116,8 @@ impl PageMemory {
         self.pages().bytes
     }
 
-    /// For a history that is opened. No other has its number: one that begins anew numbers its runs
-    /// from 1.
+    /// Creates the cache of a history. Each gets a unique number, because a new history numbers its
+    /// runs from 1 again.
     pub(crate) fn open(&self) -> PageCache {
         let mut pages = self.pages();
         pages.histories += 1;

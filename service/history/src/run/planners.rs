@@ -32,7 +32,7 @@ pub(crate) struct Planners {
 pub(crate) struct SharedPlanners(Arc<Mutex<Planners>>);
 
 impl SharedPlanners {
-    /// Planners without history.
+    /// New planners, without learned plans.
     pub(crate) fn new() -> Self {
         let columns = |count: u64, aim| (0..count).map(move |it| TablePlanner::new(SEED ^ it, aim));
         Self(Arc::new(Mutex::new(Planners {

@@ -1,6 +1,7 @@
-//! What the manifest and a run's own footer state of a run (HISTORY.md, section 3.4).
+//! The entry of a run, which the manifest and the footer of the run contain (HISTORY.md, section
+//! 3.4).
 //!
-//! Both must be equal, so that a file of another run or fleet is found before it is read.
+//! Both must be equal, so that a file of another run or fleet is refused before it is read.
 
 use shoal_position_log::LogError;
 
@@ -24,8 +25,8 @@ const MAGIC: [u8; 8] = *b"\x89SHRUN\r\n";
 pub struct RunEntry {
     /// Its number, which names its file and is used once.
     pub number: u64,
-    /// Of rows with equal identity in two runs of a partition, the greater generation has the one
-    /// that arrived later. Runs of equal generation share no identity.
+    /// If two runs of a partition have a row of equal identity, the row of the greater generation
+    /// arrived later. Runs of equal generation share no identity.
     pub generation: u64,
     /// The times of its partition.
     pub partition: Partition,
@@ -136,8 +137,8 @@ impl RunEntry {
         }
     }
 
-    /// Why the entry cannot be one that this version writes, if so. Partitions begin with
-    /// `shortest_ms`.
+    /// The first rule that the entry breaks; `None` if it is valid. `shortest_ms` is the length of
+    /// the shortest partitions.
     pub(crate) fn fault(&self, shortest_ms: i64) -> Option<&'static str> {
         let Partition { start_ms, length_ms } = self.partition;
         let is_length =

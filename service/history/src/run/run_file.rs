@@ -16,8 +16,7 @@ use super::shared_rows::SharedRows;
 
 const SUFFIX: &str = ".run";
 const DIGITS: usize = 16;
-/// A run remembers for so many newer runs which rows it shares. It has more only while merges are
-/// behind.
+/// Most newer runs for which a run caches the shared rows. There are more only while merges lag.
 const SHARED_MAX: usize = 8;
 
 /// A run on the disk.
@@ -56,7 +55,8 @@ impl RunFile {
         known.map(|(_, rows)| rows.clone())
     }
 
-    /// Remembers the rows that it may share with a newer run; of too many the first are forgotten.
+    /// Caches the rows that it may share with a newer run. Beyond [`SHARED_MAX`] the oldest entry
+    /// is dropped.
     pub(super) fn remember_shared(&self, newer: u64, rows: Arc<SharedRows>) {
         let mut shared = self.shared();
         shared.push_back((newer, rows));
@@ -74,7 +74,7 @@ impl RunFile {
         self.id
     }
 
-    /// Dangles when no version refers to it.
+    /// A weak reference that is dead when no version or reader holds the file.
     pub(crate) fn lifetime(&self) -> Weak<()> {
         Arc::downgrade(&self.lifetime)
     }

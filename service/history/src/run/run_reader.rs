@@ -138,8 +138,8 @@ impl RunReader {
     }
 
     /// Decodes columns of tiles of one block, unless they are decoded, and returns their rows.
-    /// Tables of codes are built for each call, which takes as long as a tile: readers in order
-    /// load spans.
+    /// Each call builds the tables of codes, which takes as long as decoding a tile; sequential
+    /// readers should load spans.
     pub(crate) fn load(
         &mut self,
         tiles: Range<usize>,
@@ -151,7 +151,7 @@ impl RunReader {
         }
         let missing = columns.without(self.decoded);
         if !missing.is_empty() {
-            // Without rows again if the codec refuses one of them.
+            // If a column fails to decode, none counts as decoded.
             let before = std::mem::replace(&mut self.decoded, ColumnSet::NONE);
             let page = self.tiles.start / BLOCK_TILES;
             let first = self.tiles.start % BLOCK_TILES * TILE_ROWS;
@@ -169,8 +169,8 @@ impl RunReader {
         &self.columns
     }
 
-    /// Decodes columns of a tile, or of all that one call may load from it on, unless they are
-    /// decoded; the place of the tile in the rows.
+    /// Decodes columns of a tile, or with `is_ahead` of the whole span from it on, unless they are
+    /// decoded. Returns the index of the tile's first row in the columns.
     fn tile(
         &mut self,
         tile: usize,
@@ -190,7 +190,7 @@ impl RunReader {
         self.tiles.contains(&tile) && columns.without(self.decoded).is_empty()
     }
 
-    /// Decoded rows with a row of the run among them, and its place; for readers in order.
+    /// Decodes the span of a row; returns the row's index and the columns. For sequential readers.
     pub(crate) fn row_ahead(&mut self, row: usize) -> Result<(usize, &FixColumns), HistoryError> {
         let tile = row / TILE_ROWS;
         if !self.is_loaded(tile, ColumnSet::ALL) {
@@ -284,11 +284,11 @@ impl RunReader {
         Ok(found.ok().map(|at| self.directory.entries[at]))
     }
 
-    /// Holds the tile of a page of the directory that has `object`, if any has.
+    /// Loads the tile of a directory page that has `object`, if the page has it.
     fn load_directory(&mut self, page: usize, object: u64) -> Result<(), HistoryError> {
         let table = self.table(page)?;
         let fault = |reason| self.unsorted(page, reason);
-        // Few tiles a page: their first objects are decoded with them.
+        // Binary search by the first object of each tile. A page has few tiles.
         let (mut low, mut high) = (0, table.rows().div_ceil(TILE_ROWS));
         while high - low > 1 {
             let middle = (low + high) / 2;
@@ -417,7 +417,8 @@ impl RunReader {
         Ok(row.map(|row| self.columns.row(row)))
     }
 
-    /// The place of that fix in the rows, of which columns are decoded.
+    /// As [`Self::newest_fix`], but decodes only `columns` and returns the index of the row in
+    /// them.
     fn newest_row(
         &mut self,
         entry: &ObjectEntry,
@@ -492,8 +493,8 @@ impl RunReader {
         wanted.map(|(page, _)| page)
     }
 
-    /// Calls `visit` at least with the removals of objects from one to before another and those of
-    /// all objects, ascending.
+    /// Calls `visit` with the removals of objects in `from..end` and the clears, ascending. May
+    /// visit removals of other objects too.
     pub(crate) fn removals(
         &self,
         (from, end): (u64, u64),
@@ -509,7 +510,7 @@ impl RunReader {
         Ok(())
     }
 
-    /// Calls `visit` at least with the removals of some ascending objects.
+    /// Calls `visit` with the removals of some ascending objects. May visit other removals too.
     pub(crate) fn removals_of(
         &self,
         objects: &[u64],
@@ -530,7 +531,7 @@ impl RunReader {
         let table = self.table(page)?;
         let unsorted = |reason| self.unsorted(page, reason);
         if table.chunks().len() == REMOVALS_1.len() {
-            // Version 1: it ended all up to its clock, whenever that arrived.
+            // Version 1: a removal ends all fixes up to its clock, whenever they arrived.
             let decoded = decode_columns(&table, 0..table.rows(), REMOVALS_1);
             let [Values::U64(objects), Values::I64(clocks)] = decoded.map_err(unsorted)? else {
                 unreachable!("types were compared")
@@ -554,7 +555,8 @@ impl RunReader {
         Ok(())
     }
 
-    /// Calls `visit` at least with the returns of objects from one to before another, ascending.
+    /// Calls `visit` with the returns of objects in `from..end`, ascending. May visit other returns
+    /// too.
     pub(crate) fn returns(
         &self,
         (from, end): (u64, u64),
@@ -578,8 +580,8 @@ impl RunReader {
     }
 }
 
-/// The last element of a sorted list that precedes or holds what is sought: where a tree over
-/// first keys ends its search.
+/// Index of the last element of a sorted list for which `precedes` is true; `None` if there is
+/// none.
 fn preceding<T>(list: &[T], precedes: impl FnMut(&T) -> bool) -> Option<usize> {
     list.partition_point(precedes).checked_sub(1)
 }

@@ -34,7 +34,7 @@ pub(crate) struct CellRow {
 /// What identifies a run before it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct NewRun {
-    /// Where.
+    /// Storage of the run.
     pub(crate) storage: Arc<dyn Storage>,
     /// In which folder.
     pub(crate) folder: String,
@@ -42,7 +42,7 @@ pub(crate) struct NewRun {
     pub(crate) reserve_bytes: u64,
     /// The fleet.
     pub(crate) fleet_id: u128,
-    /// Of all runs of the writer.
+    /// Planners of the blocks and tables.
     pub(crate) planners: SharedPlanners,
     /// Its space.
     pub(crate) space: SpaceTag,
@@ -61,7 +61,7 @@ pub(crate) struct RunWriter {
     file: NewFile,
     columns: FixColumns,
     index: RunIndex,
-    /// In the order of rows; their rows are counted when the next object begins.
+    /// Objects in the order of rows; the last entry counts the rows so far.
     objects: Vec<(u64, ObjectEntry)>,
     pages: [u32; 4],
     rows: u64,
@@ -106,7 +106,7 @@ impl RunWriter {
 
     /// Encodes the rows that are collected.
     fn end_block(&mut self) -> Result<(), HistoryError> {
-        // Attributes that later blocks lack are not written there.
+        // New columns for each block: attributes that a block lacks are not written.
         let columns = std::mem::replace(&mut self.columns, FixColumns::with_capacity(BLOCK_ROWS));
         let sequence = u64::from(self.pages[0]) + 1;
         let block = self.run.planners.get().fixes(&columns, &self.run.space, sequence)?;

@@ -1,7 +1,7 @@
 //! Rows of a run whose objects a newer run of its partition also has: only these may be replaced.
 //!
-//! The ranges of objects of two runs mostly overlap, even where no object is in both, for example
-//! when objects were imported one by one. The directories of both decide it exactly.
+//! The object ranges of two runs mostly overlap even if no object is in both, for example when
+//! objects were imported one by one. Comparing their directories gives the exact rows.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use super::run_reader::RunReader;
 use crate::error::HistoryError;
 use crate::query::QueryBudget;
 
-/// Most ranges that are listed: two kilobytes, which no budget counts.
+/// Most ranges in a list: two kilobytes, too small to count in a budget.
 const RANGES_MAX: usize = 1 << 8;
 
-/// See the file's head.
+/// Rows of a run that a newer run may replace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SharedRows {
     /// These rows, ascending.

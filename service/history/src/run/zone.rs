@@ -50,7 +50,7 @@ impl Zone {
         self.object = (self.object.0.min(other.object.0), self.object.1.max(other.object.1));
     }
 
-    /// Whether fixes of both may have the same identity.
+    /// False only if no fix of one zone can have the identity of a fix of the other.
     pub(crate) fn may_share_fixes(&self, other: &Self) -> bool {
         other.meets_times(self.time_ms.0, self.time_ms.1)
             && other.object.0 <= self.object.1

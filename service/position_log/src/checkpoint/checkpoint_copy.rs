@@ -1,6 +1,6 @@
 //! Copies a checkpoint from a leader to a follower as the bytes of its file.
 //!
-//! The copy gets its name when all of it was verified, as a checkpoint that is written here does.
+//! The copy gets its final name after all of it was verified and synced.
 
 use std::sync::Arc;
 
@@ -65,8 +65,8 @@ impl CheckpointExport {
     }
 }
 
-/// Writes a checkpoint that arrives in parts. One that is not finished leaves its file to the next of
-/// its name: where it is dropped, nobody waits for the disk.
+/// Writes a checkpoint that arrives in parts. Dropped before it is finished, it leaves its file,
+/// which the next copy replaces: a drop must not wait for the disk.
 #[derive(Debug)]
 pub struct CheckpointImport {
     out: NewFile,

@@ -1,6 +1,6 @@
-//! The checkpoints in a folder: their names, which is used, which are kept.
+//! The checkpoints in a folder: their names, which one is loaded, and which are kept.
 //!
-//! The newest one that is whole is used; a damaged one is reported and never half loaded.
+//! The newest valid checkpoint is loaded. A damaged one is reported and never loaded in part.
 
 use std::sync::Arc;
 
@@ -130,8 +130,7 @@ fn open_whole(
     open_checkpoint(storage, epoch, folder, fleet)
 }
 
-/// Opens the checkpoint of an epoch at its first section, whose bytes and those behind it are
-/// verified when they are read.
+/// Opens the checkpoint of an epoch at its first section. Each section is verified when it is read.
 ///
 /// # Errors
 /// As [`CheckpointReader::open`]; [`LogError::Damaged`] if the file holds another epoch.
@@ -150,8 +149,9 @@ pub fn open_checkpoint(
     Ok(reader)
 }
 
-/// Removes all but the newest checkpoints up to `epoch`, and those beyond it, which a truncated log
-/// left behind. Returns the epoch after which the log must keep the cycles.
+/// Removes the checkpoints after `epoch`, which remain of a truncated log, and all but the
+/// [`CHECKPOINTS_KEPT`] newest of the others. Returns the epoch after which the log must keep
+/// cycles.
 pub(super) fn remove_old(storage: &dyn Storage, folder: &str, epoch: u64) -> Result<u64, LogError> {
     let epochs = checkpoint_epochs(storage, folder)?;
     let valid = epochs.iter().filter(|&&other| other <= epoch).count();
@@ -161,14 +161,14 @@ pub(super) fn remove_old(storage: &dyn Storage, folder: &str, epoch: u64) -> Res
         let failed = LogError::storage("remove", storage.display(&path));
         storage.remove(&path).map_err(failed)?;
     }
-    // Without it they return after a crash, with objects that are said to be erased.
+    // Without this sync removed checkpoints could return after a crash, with erased objects.
     let failed = LogError::storage("sync", storage.display(folder));
     storage.sync_dir(folder).map_err(failed)?;
     Ok(needed_epoch(&kept))
 }
 
-/// The epoch of the older checkpoint of those kept. With a single one the log is the remedy if it
-/// is damaged, so all of the log is needed.
+/// The epoch of the older of two checkpoints. 0 with a single one: if that is damaged, recovery
+/// needs the whole log.
 fn needed_epoch(kept: &[u64]) -> u64 {
     kept.len().checked_sub(CHECKPOINTS_KEPT).map_or(0, |older| kept[older])
 }

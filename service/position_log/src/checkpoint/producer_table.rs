@@ -1,4 +1,4 @@
-//! The numbers of producers, so that a retry after a crash is still applied once.
+//! The batch numbers of producers, so that a retry after a crash is not applied twice.
 
 use crate::error::LogError;
 use crate::limits::{PRODUCER_BYTES_MAX, PRODUCER_OPEN_MAX};

@@ -90,7 +90,8 @@ impl FileStorage {
                 options.create_new(false).create(!self.is_read_only);
                 options.custom_flags(PLAIN.bits().cast_signed());
                 let file = options.open(&path)?;
-                // Pages whose write failed look written: the disk's own are read instead.
+                // A page whose write-back failed stays in the cache as if written: the cache is
+                // dropped, so that the disk is read.
                 if !self.is_read_only {
                     file.sync_data()?;
                 }
@@ -136,7 +137,8 @@ pub fn create_root(folder: &Path) -> io::Result<()> {
             return create_root(folder);
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {
-            // Its creator may have crashed before this. Others own it where this is not allowed.
+            // Its creator may have crashed before this sync. Without permission to open the parent,
+            // the folder belongs to someone else and the sync is skipped.
             return match File::open(parent).and_then(|parent| parent.sync_all()) {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
                 synced => synced,
@@ -274,7 +276,7 @@ impl StorageFile for RealFile {
             return Ok(());
         }
         self.file.sync_data()?;
-        // What a file has that no folder names is gone when it is closed.
+        // The content of a file without a name is lost when the file is closed.
         if links(&self.file)? == 0 {
             return Err(io::Error::other("the file was removed while it was in use"));
         }

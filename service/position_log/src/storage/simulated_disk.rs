@@ -1,4 +1,5 @@
-//! A disk in memory that fails as disks do: at every operation, by a seed.
+//! A simulated disk in memory. Faults can be injected at every operation; their effects follow from
+//! a seed.
 //!
 //! After a crash, each sector of each write that was not synced is old, new, zeros or garbage;
 //! lengths of files and entries of folders are durable independently of data. A rename is atomic;
@@ -13,7 +14,8 @@ use super::simulated_file::{Chance, SimulatedFile};
 use super::{Storage, StorageFile, folder_of};
 use crate::limits::{PAGE_BYTES, SECTOR_BYTES};
 
-/// An operation waits no longer for a disk that hangs: a test that has failed does not end the fault.
+/// Longest wait of an operation for a disk that hangs, because a failed test does not clear the
+/// fault.
 const HANG_MAX: Duration = Duration::from_secs(180);
 
 /// What one operation does instead of its work.

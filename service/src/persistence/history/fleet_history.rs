@@ -1,5 +1,5 @@
-//! The history of a fleet as its callers see it: its versions, how far it is, and what it holds of
-//! the log.
+//! The history of a fleet as its callers see it: its versions, its progress, and which cycles the
+//! log must keep for it.
 //!
 //! The history's thread writes the state; nothing here blocks a task.
 
@@ -173,13 +173,14 @@ impl FleetHistory {
         &self.history
     }
 
-    /// The present version. Cycles behind it that are in no log have changed nothing: they are in.
+    /// The current version. Its watermark includes later cycles that are not in the log, because
+    /// they changed nothing.
     pub(crate) fn past(&self, log: &FleetLog) -> PastVersion {
-        // The version first: what the log says then is at least as new.
+        // Read the version first, so that the state of the log is at least as new.
         let version = self.history.version();
         let (mut watermark, log) = (version.watermark(), log.reading());
         let backlog_bytes = self.backlog_bytes(log.position);
-        // The last cycle of the log is in: its place alone does not say so, groups have several.
+        // Compare epochs, not positions: a group has several cycles at one position.
         let is_whole = watermark.position.epoch >= log.position.epoch;
         if is_whole && log.durable_epoch > watermark.position.epoch {
             watermark.term = log.term;
@@ -197,7 +198,7 @@ impl FleetHistory {
     /// Its state beside the durable end of its log.
     #[must_use]
     pub(crate) fn reading(&self, log: &FleetLog) -> HistoryReading {
-        // First: what the version keeps is then what retention left behind this watermark.
+        // Read the counts first, so that the version reflects retention at this watermark.
         let Counts { retained, sealed_rows, dropped_rows, merges, retries, failed, .. } =
             self.counts().clone();
         let PastVersion { version, watermark, backlog_bytes } = self.past(log);

@@ -151,7 +151,7 @@ struct HistoryThread {
     /// Whether there may be other work, or merges.
     may_work: bool,
     erasures: mpsc::Receiver<Erasure>,
-    /// What is erased is in no cycle of the log after this one.
+    /// Last cycle of the log that may contain erased objects.
     erased_epoch: u64,
 }
 
@@ -199,7 +199,7 @@ impl HistoryThread {
         let mut pace = Pace::new(self.share);
         loop {
             let started = Instant::now();
-            // Runs that accumulate are merged first: then the backlog grows, and reports wait.
+            // Too many runs are merged first, even though the backlog grows and reports wait.
             let is_merging = self.may_merge && self.has_many_runs();
             let has_read = !is_merging && self.read_cycles(&mut reader)?;
             self.erase()?;

@@ -1,8 +1,8 @@
 //! How much of a core the history of a fleet takes: its share, and more while cores are idle.
 //!
-//! What it takes grows by a part of what is idle, so that the histories of several fleets do not take
-//! the same core, and shrinks at once by what is missing. Other processes are seen by the idle time of
-//! the whole machine, where the system states it (`/proc/stat`).
+//! The share grows by a fraction of the idle time, so that the histories of several fleets do not
+//! claim the same core, and shrinks by the whole shortfall. Idle time is that of the machine where
+//! `/proc/stat` reports it, so that other processes count.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -56,7 +56,7 @@ impl Pace {
         worked.mul_f64(1.0 / self.taken - 1.0)
     }
 
-    /// Takes more or less while so many cores are idle.
+    /// Adjusts the share to the number of idle cores.
     fn adapt(&mut self, idle: f64) {
         let spare = idle - LEFT_IDLE;
         let more = if spare > 0.0 { spare / self.cores } else { spare };
@@ -75,7 +75,8 @@ impl Times {
         }
     }
 
-    /// Cores that were idle since then, of those that the process may use and of all.
+    /// Average number of idle cores since `then`: the lesser of the process's unused cores and the
+    /// machine's idle cores.
     fn idle_since(&self, then: &Self, cores: f64) -> f64 {
         let passed = self.at.duration_since(then.at).as_secs_f64();
         let of_process = cores - (self.process - then.process) / passed;

@@ -1,6 +1,6 @@
 //! Maps the columns of a file to the fields of a fix.
 //!
-//! A row must have as many fields as the header, so that a shifted row is an error.
+//! The number of fields in a row must match the header, so that a shifted row is an error.
 
 use std::io::Read;
 
@@ -25,7 +25,7 @@ pub(super) enum Column {
 pub(super) const COLUMNS: [&str; 8] =
     ["object_id", "t_ms", "lon", "lat", "speed", "heading", "altitude", "state"];
 const REQUIRED: usize = 4;
-/// Names of `lon` and `lat` in a file of a plane.
+/// Names of `lon` and `lat` in a file with planar coordinates.
 const PLANAR: [(&str, &str); 2] = [("x", "lon"), ("y", "lat")];
 
 /// For each position in a row the index in [`COLUMNS`]; `None` for an ignored column.

@@ -18,7 +18,7 @@ pub struct Fix {
     pub heading_deg: Option<f64>,
 }
 
-/// One row of a file, with what only reports and exports have.
+/// One row of a file: the fix, and columns that only reports and exports use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CsvRow {
     /// The position.

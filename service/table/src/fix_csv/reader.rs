@@ -16,8 +16,8 @@ use crate::limits::CSV_LINE_BYTES_MAX;
 use crate::text_input::TextInput;
 use crate::{CsvError, CsvFault, CsvRow, Fix, LineReader, SpeedUnit, TableError};
 
-/// Iterates over the rows of a file, each a fix or an error. After an error that ends the file
-/// ([`CsvError::ends_file`]) it ends.
+/// Iterates over the rows of a file, each a fix or an error. It stops after an error that ends the
+/// file ([`CsvError::ends_file`]).
 pub struct CsvReader {
     file: Arc<Path>,
     lines: LineReader<TextInput<Box<dyn Read + Send>>>,
@@ -31,8 +31,8 @@ impl CsvReader {
     ///
     /// # Errors
     ///
-    /// [`TableError::Io`]; [`TableError::Csv`] for a header that lacks a required column or has one
-    /// twice.
+    /// [`TableError::Io`]; [`TableError::Csv`] if the header lacks a required column or repeats a
+    /// column.
     pub fn open(file: &Path, speed_unit: SpeedUnit) -> Result<Self, TableError> {
         let bytes = File::open(file).map_err(TableError::reading(file))?;
         Self::from_reader(bytes, file, speed_unit)
@@ -66,8 +66,8 @@ impl CsvReader {
         self.next_line(row)
     }
 
-    /// As [`next_row`](Self::next_row), of a file whose objects have names: the name, and the row
-    /// with object 0.
+    /// As [`next_row`](Self::next_row) for a file whose objects have names: returns the name, and
+    /// the row with object 0.
     pub fn next_named_row(&mut self) -> Option<Result<(CsvRow, String), CsvError>> {
         self.next_line(named_row)
     }
