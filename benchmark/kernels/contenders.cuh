@@ -8,7 +8,8 @@ __device__ __forceinline__ u64 thread_number() {
 }
 
 // The first of `length` ascending keys from `low` on that is not below `key`; without branches.
-__device__ __forceinline__ u32 first_not_below(const Key* keys, u32 low, u32 length, const Key& key) {
+__device__ __forceinline__ u32 first_not_below(const Key* keys, u32 low, u32 length,
+                                               const Key& key) {
     while (length > 1) {
         u32 half = length / 2;
         low += is_below(load_key(keys + low + half - 1), key) ? half : 0;
@@ -21,7 +22,8 @@ __device__ __forceinline__ u32 first_not_below(const Key* keys, u32 low, u32 len
 extern "C" __global__ void contender_lower_bound(const Key* keys, u32 length, const Key* requests,
                                                  u32 count, u32* found) {
     u64 request = thread_number();
-    if (request < count) found[request] = first_not_below(keys, 0, length, load_key(requests + request));
+    if (request < count)
+        found[request] = first_not_below(keys, 0, length, load_key(requests + request));
 }
 
 // The Eytzinger layout: the children of place k are places 2k and 2k + 1; the root is place 1, and
@@ -52,7 +54,7 @@ extern "C" __global__ void contender_k_ary(const Key* places, u32 length, const 
         if (__all_sync(WHOLE_WARP, !is_inside)) break;
         const Key* there[1] = {places + (is_inside ? node : 0) * KEYS};
         u32 counts[1];
-        keys_below<Key, 4, (int)KEYS, false>(there, keys, counts);
+        warp_keys_below<Key, 4, (int)KEYS, false>(there, keys, counts);
         u32 below = counts[0];
         if (!is_inside) continue;
         u64 candidate = node * KEYS + below;

@@ -36,7 +36,8 @@ encoding_table!(encodings);
 mod argument_layout;
 
 /// Files with entry points, by stage; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 30] = [
+const KERNELS: [&str; 31] = [
+    "records/records",
     "dispatch/admission",
     "dispatch/dispatch",
     "update/update",
@@ -66,7 +67,7 @@ const KERNELS: [&str; 30] = [
     "history/states",
     "index/words",
     "index/pairs",
-    "primitives/probe",
+    "device/probe",
 ];
 
 fn main() {
@@ -91,7 +92,7 @@ fn main() {
     let toolkit = Toolkit::find(&[&out, "kernels".as_ref()]);
     toolkit.fatbins(&KERNELS, &out);
     let object = out.join("primitives.o");
-    toolkit.compile(&["-c", "-Xcompiler", "-fPIC"], "kernels/primitives/cub.cu", &object);
+    toolkit.compile(&["-c", "-Xcompiler", "-fPIC"], "kernels/device/cub.cu", &object);
     let library = out.join("libshoal_primitives.a");
     let _ = std::fs::remove_file(&library);
     run(Command::new("ar").arg("crs").arg(&library).arg(&object));

@@ -18,10 +18,11 @@ use shoal_engine::{
 
 use crate::device::Gpu;
 use crate::launch::{Memory, fault};
-use crate::pipeline::{
-    Arena, Command, CycleResult, Driver, QueryParts, RecordsExport, StageSpan, Staged, Status,
-    Timeline,
+use crate::stages::{
+    Arena, Command, Context, CycleResult, Driver, QueryParts, StageSpan, Staged, Status, Timeline,
 };
+use crate::state::records_export::RecordsExport;
+use crate::state::regions::changes;
 use crate::tuning::Tuning;
 
 /// One fleet on a device.
@@ -110,8 +111,14 @@ impl CudaBackend {
         let (outputs, output) = channel();
         let status = Arc::new(Status::default());
         let timeline = Arc::new(Timeline::default());
-        let shared = (status.clone(), timeline.clone());
-        let driver = Driver::new(gpu, &options, &memory, shared, free, outputs, tuning)?;
+        let context = Context {
+            gpu: gpu.clone(),
+            options: options.clone(),
+            memory: memory.clone(),
+            timeline: timeline.clone(),
+            status: status.clone(),
+        };
+        let driver = Driver::new(context, tuning, free, outputs)?;
         let thread = std::thread::Builder::new().name("cuda-driver".to_owned());
         let thread = thread.spawn(move || driver.run(&received));
         Ok(Self {
@@ -156,14 +163,14 @@ impl CudaBackend {
                 self.keeps_states |= Class::of(subscription) != Class::Plain;
             }
         }
-        let changes = crate::pipeline::file(&self.options.space, changes);
+        let changes = changes::file(&self.options.space, changes);
         if self.spare.is_none() {
             // One arena more than cycles in flight: one is idle or will be returned.
             self.spare = Some(self.arenas.recv().map_err(|_| self.disconnected())?);
         }
         let (at, spare) = ((&*self.timeline, self.epoch_next), &mut self.spare);
         let (stream, query_parts) = (&self.copy_in, &mut self.query_parts);
-        let staged = crate::pipeline::stage(&self.memory, stream, at, spare, input, query_parts);
+        let staged = crate::stages::stage(&self.memory, stream, at, spare, input, query_parts);
         if staged.is_err() && self.spare.is_none() {
             // The arena that could not grow was dropped; without another the next cycle would wait
             // forever.

@@ -10,32 +10,30 @@ mod backend;
 mod codec;
 mod device;
 #[cfg(feature = "cuda")]
-mod encoder;
-#[cfg(feature = "cuda")]
 mod history;
 #[cfg(feature = "cuda")]
 mod index;
 #[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
-mod pipeline;
+mod stages;
+#[cfg(feature = "cuda")]
+mod state;
 #[cfg(feature = "cuda")]
 mod tuning;
 
 #[cfg(feature = "cuda")]
 pub use backend::{CudaBackend, Recorder, Recording};
 #[cfg(feature = "cuda")]
-pub use codec::{DecodeError, Decoder, EncodedColumn};
+pub use codec::{DecodeError, Decoder, DeviceColumn, EncodeError, Encoded, EncodedColumn, Encoder};
 #[cfg(feature = "cuda")]
 pub use device::Gpu;
 pub use device::Unavailable;
-#[cfg(feature = "cuda")]
-pub use encoder::{DeviceColumn, EncodeError, Encoded, Encoder};
 #[cfg(feature = "cuda")]
 pub use history::{DeviceHistory, DeviceRun, DeviceRuns, OffloadThresholds, RunSource};
 #[cfg(feature = "cuda")]
 pub use index::{DeviceIndex, DeviceKey, DeviceKeys, DevicePlaces, DeviceTree, Scanned};
 #[cfg(feature = "cuda")]
-pub use pipeline::{StageSpan, UpdateMethod};
+pub use stages::{StageSpan, UpdateMethod};
 #[cfg(feature = "cuda")]
 pub use tuning::Tuning;

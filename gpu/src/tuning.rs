@@ -6,7 +6,7 @@
 
 use shoal_engine::EngineError;
 
-use crate::pipeline::UpdateMethod;
+use crate::stages::UpdateMethod;
 
 /// Threads of a block, unless a kernel defines its own number; fewer only in narrow launches.
 pub(crate) const BLOCK_THREADS: u32 = 256;

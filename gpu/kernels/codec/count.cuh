@@ -108,7 +108,7 @@ struct CodeCounts {
 // Counts a warp's rows by code, and stores above the code of each item the number of preceding rows
 // of that code in the warp. Items without a row have the number of codes as their code.
 template <class Memory>
-__device__ __forceinline__ void count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) {
+__device__ __forceinline__ void warp_count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) {
     const u32 mask = (1ull << Memory::WIDTH) - 1;
     volatile u32* words = own;
 #pragma unroll
@@ -134,14 +134,14 @@ __device__ __forceinline__ void count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) 
             sharing += __popc(shared[index]);
         }
         if (sharing > COUNT_SHARED) {
-            compare_all(codes, 2 * Memory::CODES, shared);
+            warp_compare_all(codes, 2 * Memory::CODES, shared);
 #pragma unroll
             for (u32 index = 0; index < COUNT_ROWS; index++)
                 ranks[index] = now[index] - __popc(shared[index] >> lane());
         } else if (sharing > 0) {
 #pragma unroll
             for (u32 index = 0; index < COUNT_ROWS; index++)
-                settle(codes[index], now[index], shared[index], ranks[index]);
+                warp_settle(codes[index], now[index], shared[index], ranks[index]);
         }
 #pragma unroll
         for (u32 index = 0; index < COUNT_ROWS; index++)
@@ -175,7 +175,7 @@ __device__ __forceinline__ void sum_warps(const Share& share, u32* published, Me
 
 // Sums up the rows of all blocks: leaves the start of the block's rows, and its heads.
 template <class Memory>
-__device__ __forceinline__ void sum_blocks(const Share& share, const u32* published,
+__device__ __forceinline__ void block_sum_blocks(const Share& share, const u32* published,
                                            Memory& memory) {
     typedef typename Memory::C C;
     // Words of a thread, and blocks whose loads are in flight together.
@@ -197,7 +197,7 @@ __device__ __forceinline__ void sum_blocks(const Share& share, const u32* publis
             before.add(found[index], start + index < share.block);
         }
     }
-    u32 sum = counts.sum(), position = sum_before(sum, memory.sums);
+    u32 sum = counts.sum(), position = block_sum_before(sum, memory.sums);
     // A counter that overflows loses more than it carries to the next, so the sum shows it.
     // Two-byte counters do not overflow.
     if (threadIdx.x == ORDER_THREADS - 1)
@@ -232,8 +232,8 @@ __device__ __forceinline__ void clear(const Share& share, Memory& memory) {
 // Items are then positions in the segment; `published` has a word for each row if there are several
 // blocks. False if the counters cannot count the rows of one code.
 template <class Memory>
-__device__ __forceinline__ bool count_codes(const Share& share, u32* published, Memory& memory,
-                                            u32 (&items)[ORDER_ITEMS]) {
+__device__ __forceinline__ bool block_count_codes(const Share& share, u32* published,
+                                                  Memory& memory, u32 (&items)[ORDER_ITEMS]) {
     typedef typename Memory::C C;
     const u32 TURNS = Memory::TURNS;
     u32 warp = threadIdx.x / 32, *own = memory.counters[warp / TURNS];
@@ -243,13 +243,13 @@ __device__ __forceinline__ bool count_codes(const Share& share, u32* published, 
 #pragma unroll 1
     for (u32 turn = 0; turn < TURNS; turn++) {
         __syncthreads();
-        if (warp % TURNS == turn && share.warp_rows > 0) count_rows<Memory>(own, items);
+        if (warp % TURNS == turn && share.warp_rows > 0) warp_count_rows<Memory>(own, items);
     }
     __syncthreads();
     sum_warps(share, published, memory);
     if (share.blocks > 1) cluster_sync();
     else __syncthreads();
-    sum_blocks(share, published, memory);
+    block_sum_blocks(share, published, memory);
     __syncthreads();
     if (memory.is_crowded != 0) return false;
 #pragma unroll
@@ -261,7 +261,7 @@ __device__ __forceinline__ bool count_codes(const Share& share, u32* published, 
     return true;
 }
 
-// Writes positions by row, and heads by position, as `count_codes` leaves them.
+// Writes positions by row, and heads by position, as `block_count_codes` leaves them.
 template <class Memory>
 __device__ __forceinline__ void write_counted(const Share& share, const Memory& memory,
                                               const u32 (&items)[ORDER_ITEMS], u16* places,

@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS)
     if (task.kind == CODEC_OPEN_CODE) {
         const u32* lengths = (const u32*)(codec.input + task.source);
         u32* table = (u32*)(codec.output + task.table);
-        is_wrong = !fill_codes(lengths, task.count, task.bits, table);
+        is_wrong = !block_fill_codes(lengths, task.count, task.bits, table);
     } else if (task.kind == CODEC_OPEN_COUNTS) {
         __shared__ u32 sums[DECODE_WARPS];
         // All tiles of a column by one block: eight at a time, with many loads in flight.
@@ -58,25 +58,25 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS)
 }
 
 template <class T>
-__device__ __forceinline__ void decode_plain(const Codec& codec, const CodecColumn* columns,
+__device__ __forceinline__ void warp_decode_plain(const Codec& codec, const CodecColumn* columns,
                                              u32 length, u32 tiles) {
     __shared__ TileMemory<T, 0> memory[DECODE_WARPS];
     u32 tile = blockIdx.x * DECODE_WARPS + threadIdx.x / 32;
-    if (tile < tiles) decode_one(codec, columns, length, tile, memory[threadIdx.x / 32]);
+    if (tile < tiles) warp_decode_one(codec, columns, length, tile, memory[threadIdx.x / 32]);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_BLOCKS_32)
     codec_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
-    decode_plain<u32>(codec, columns, length, tiles);
+    warp_decode_plain<u32>(codec, columns, length, tiles);
 }
 
 // The same with more registers for loads, for launches with few tiles.
 extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_SMALL_BLOCKS_32)
     codec_small_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
-    decode_plain<u32>(codec, columns, length, tiles);
+    warp_decode_plain<u32>(codec, columns, length, tiles);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_BLOCKS_64)
     codec_plain_64(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
-    decode_plain<u64>(codec, columns, length, tiles);
+    warp_decode_plain<u64>(codec, columns, length, tiles);
 }

@@ -9,7 +9,7 @@
 
 // Loads the tile's values from the column.
 template <class T>
-__device__ inline void load(Tile<T>& tile) {
+__device__ inline void block_load(Tile<T>& tile) {
     const EncodeTask& task = tile.task;
     u32 first = tile.number * TILE_VALUES;
     u32 count = task.rows - first < TILE_VALUES ? task.rows - first : TILE_VALUES;
@@ -23,38 +23,38 @@ __device__ inline void load(Tile<T>& tile) {
 
 // Runs one node. Returns true for leaves, after which the values one level below follow.
 template <class T>
-__device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline bool block_encode_step(Tile<T>& tile, const EncodeStep& step) {
     switch (step.kind) {
-        case CODEC_RAW: encode_raw(tile, step); return true;
-        case CODEC_AFL: encode_afl(tile, step); return true;
-        case CODEC_DELTA: encode_delta(tile, step); return false;
-        case CODEC_SCALE: encode_scale(tile, step); return false;
-        case CODEC_PATCH: encode_patch(tile, step); return false;
-        case CODEC_KEYED_DELTA: encode_keyed(tile, step, false); return false;
-        case CODEC_KEYED_DELTA2: encode_keyed(tile, step, true); return false;
-        case CODEC_STORE: encode_store(tile, step); return true;
-        case CODEC_CONST: encode_const(tile, step); return true;
-        case CODEC_GFC: encode_gfc(tile, step); return true;
+        case CODEC_RAW: block_encode_raw(tile, step); return true;
+        case CODEC_AFL: block_encode_afl(tile, step); return true;
+        case CODEC_DELTA: block_encode_delta(tile, step); return false;
+        case CODEC_SCALE: block_encode_scale(tile, step); return false;
+        case CODEC_PATCH: block_encode_patch(tile, step); return false;
+        case CODEC_KEYED_DELTA: block_encode_keyed(tile, step, false); return false;
+        case CODEC_KEYED_DELTA2: block_encode_keyed(tile, step, true); return false;
+        case CODEC_STORE: block_encode_store(tile, step); return true;
+        case CODEC_CONST: block_encode_const(tile, step); return true;
+        case CODEC_GFC: block_encode_gfc(tile, step); return true;
         case CODEC_HUFFMAN:
-        case CODEC_HUFFMAN_LONG: encode_huffman(tile, step); return true;
-        case CODEC_STATELESS: encode_stateless(tile, step); return true;
-        case CODEC_DELTA2: encode_delta2(tile, step); return false;
-        case CODEC_DIVISOR: encode_quotients(tile, step, false); return false;
-        case CODEC_FLOAT_TO_INT: encode_quotients(tile, step, true); return false;
-        case CODEC_PATCH_DIVISOR: encode_misfits(tile, step, false); return false;
-        case CODEC_PATCH_FLOAT: encode_misfits(tile, step, true); return false;
-        case CODEC_RLE: encode_rle(tile, step); return false;
-        default: encode_dict(tile, step); return false;
+        case CODEC_HUFFMAN_LONG: block_encode_huffman(tile, step); return true;
+        case CODEC_STATELESS: block_encode_stateless(tile, step); return true;
+        case CODEC_DELTA2: block_encode_delta2(tile, step); return false;
+        case CODEC_DIVISOR: block_encode_quotients(tile, step, false); return false;
+        case CODEC_FLOAT_TO_INT: block_encode_quotients(tile, step, true); return false;
+        case CODEC_PATCH_DIVISOR: block_encode_misfits(tile, step, false); return false;
+        case CODEC_PATCH_FLOAT: block_encode_misfits(tile, step, true); return false;
+        case CODEC_RLE: block_encode_rle(tile, step); return false;
+        default: block_encode_dict(tile, step); return false;
     }
 }
 
 template <class T>
-__device__ inline void encode_tile(TileMemory<T>& memory, const EncodeTask& task) {
+__device__ inline void block_encode_tile(TileMemory<T>& memory, const EncodeTask& task) {
     Tile<T> tile = {memory, task, blockIdx.x, 0, 0};
-    load(tile);
+    block_load(tile);
     for (u32 number = 0; number < task.steps_count; number++) {
         const EncodeStep& step = ((const EncodeStep*)task.steps)[number];
-        if (encode_step(tile, step)) {
+        if (block_encode_step(tile, step)) {
             __syncthreads();
             tile.level--;
         }
@@ -65,13 +65,13 @@ __device__ inline void encode_tile(TileMemory<T>& memory, const EncodeTask& task
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     encode_tiles_narrow(EncodeTask task) {
     __shared__ TileMemory<u32> memory;
-    encode_tile(memory, task);
+    block_encode_tile(memory, task);
 }
 
 // Columns of 64 bits.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) encode_tiles_wide(EncodeTask task) {
     __shared__ TileMemory<u64> memory;
-    encode_tile(memory, task);
+    block_encode_tile(memory, task);
 }
 
 // Threads that sum up a section, and tiles of a thread at a time.
@@ -114,11 +114,13 @@ static_assert(ENCODE_SECTIONS < 32, "a lane a section, and one behind them");
 
 // Copies `length` words by a warp, all loads of a round in flight at once.
 __device__ __forceinline__ void copy_words(const u32* from, u32 length, u32* to) {
-    u32 found[PLACED_WORDS], whole = length / (32 * PLACED_WORDS), rest = length % (32 * PLACED_WORDS);
+    u32 found[PLACED_WORDS], whole = length / (32 * PLACED_WORDS),
+                             rest = length % (32 * PLACED_WORDS);
     from += lane();
     to += lane();
 #pragma unroll 1
-    for (u32 round = 0; round < whole; round++, from += 32 * PLACED_WORDS, to += 32 * PLACED_WORDS) {
+    for (u32 round = 0; round < whole;
+         round++, from += 32 * PLACED_WORDS, to += 32 * PLACED_WORDS) {
 #pragma unroll
         for (u32 index = 0; index < PLACED_WORDS; index++) found[index] = from[32 * index];
 #pragma unroll

@@ -1,7 +1,7 @@
 // Bits of one value: width, storage, division, reading, packing.
 #pragma once
 #include "codec/policy.cuh"
-#include "primitives/warp.cuh"
+#include "warp/warp.cuh"
 
 // Exceptions of a tile at most, and bits of their positions (FORMAT.md, section 6.8).
 static const u32 EXCEPTIONS_MAX = 64;

@@ -34,7 +34,7 @@ __device__ __forceinline__ Cut choose_cut(const u32* lengths, u32 values, u32 le
 
 // Writes the exceptions in shared memory, positions as words and then the cut bits.
 template <class T>
-__device__ __forceinline__ void write_exceptions(Lanes<T>& lanes, const EncodeStep& step,
+__device__ __forceinline__ void warp_write_exceptions(Lanes<T>& lanes, const EncodeStep& step,
                                                  u32 count, u32 shift, u32 width) {
     const u32* positions = (const u32*)(lanes.memory + TILE_VALUES);
     const T* additions = lanes.memory + TILE_VALUES + EXCEPTIONS_MAX;
@@ -48,7 +48,7 @@ __device__ __forceinline__ void write_exceptions(Lanes<T>& lanes, const EncodeSt
 }
 
 template <class T>
-__device__ __forceinline__ void encode_patch(Lanes<T>& lanes, const EncodeStep& step) {
+__device__ __forceinline__ void warp_encode_patch(Lanes<T>& lanes, const EncodeStep& step) {
     // The least nonzero value, minus 1.
     T any = 0, some = ~(T)0;
 #pragma unroll
@@ -101,5 +101,5 @@ __device__ __forceinline__ void encode_patch(Lanes<T>& lanes, const EncodeStep& 
         additions[number++] = addition;
         added |= addition;
     }
-    write_exceptions(lanes, step, exceptions, shift, bits_of(warp_or(added)));
+    warp_write_exceptions(lanes, step, exceptions, shift, bits_of(warp_or(added)));
 }

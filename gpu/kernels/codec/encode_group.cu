@@ -73,7 +73,7 @@ static const u32 HELD = FOURS - 2 * GROUP_AHEAD;
 
 // Values of 32 bits of a whole segment. Low halves are permuted first and stored until the high
 // ones follow.
-__device__ __forceinline__ void group_words(const u32* values, const u16* places,
+__device__ __forceinline__ void block_group_words(const u32* values, const u16* places,
                                             GroupMemory& memory, u32* to) {
     const uint2* fours = (const uint2*)memory.laid;
     uint2 halves[FOURS], held[HELD];
@@ -133,7 +133,7 @@ __device__ __forceinline__ void group_words(const u32* values, const u16* places
 
 // Any values, 16 bits of each at a time. Places and grouped values are padded to whole tiles.
 template <class V, bool IS_WHOLE>
-__device__ __forceinline__ void group_halves(const V* values, const u16* places, u32 rows,
+__device__ __forceinline__ void block_group_halves(const V* values, const u16* places, u32 rows,
                                              u16* laid, V* to) {
     const u32 HALVES = sizeof(V) <= 2 ? 1 : sizeof(V) / 2;
 #pragma unroll 1
@@ -156,24 +156,25 @@ __device__ __forceinline__ void group_halves(const V* values, const u16* places,
 }
 
 template <class V, bool IS_WHOLE>
-__device__ __forceinline__ void group_segment(const EncodeTask& task, const u16* places, u32 rows,
-                                              u8* to) {
+__device__ __forceinline__ void block_group_segment(const EncodeTask& task, const u16* places,
+                                                    u32 rows, u8* to) {
     extern __shared__ uint4 shared[];
     GroupMemory& memory = *(GroupMemory*)shared;
     u64 first = (u64)blockIdx.x * SEGMENT_ROWS;
     const V* values = (const V*)task.values + first;
     V* grouped = (V*)to + first;
     if constexpr (IS_WHOLE && sizeof(V) == 4)
-        group_words(values, places + first, memory, grouped);
+        block_group_words(values, places + first, memory, grouped);
     else
-        group_halves<V, IS_WHOLE>(values, places + first, rows, memory.laid, grouped);
+        block_group_halves<V, IS_WHOLE>(values, places + first, rows, memory.laid, grouped);
 }
 
 template <class V>
-__device__ __forceinline__ void group_values(const EncodeTask& task, const u16* places, u8* to) {
+__device__ __forceinline__ void block_group_values(const EncodeTask& task, const u16* places,
+                                                   u8* to) {
     u32 rows = rows_of_segment(task.rows);
-    if (rows == SEGMENT_ROWS) group_segment<V, true>(task, places, rows, to);
-    else group_segment<V, false>(task, places, rows, to);
+    if (rows == SEGMENT_ROWS) block_group_segment<V, true>(task, places, rows, to);
+    else block_group_segment<V, false>(task, places, rows, to);
 }
 
 // The values of the task; `places` of its rows within their segments. Skips segments without
@@ -181,10 +182,10 @@ __device__ __forceinline__ void group_values(const EncodeTask& task, const u16* 
 extern "C" __global__ void __launch_bounds__(SEGMENT_THREADS, 1)
     encode_group(EncodeTask task, const u16* places, const u64* failed, u8* to) {
     if (failed[blockIdx.x] != 0) return;
-    if (task.bits == 64) group_values<u64>(task, places, to);
-    else if (task.bits == 32) group_values<u32>(task, places, to);
-    else if (task.bits == 16) group_values<u16>(task, places, to);
-    else group_values<u8>(task, places, to);
+    if (task.bits == 64) block_group_values<u64>(task, places, to);
+    else if (task.bits == 32) block_group_values<u32>(task, places, to);
+    else if (task.bits == 16) block_group_values<u16>(task, places, to);
+    else block_group_values<u8>(task, places, to);
 }
 
 template <class V>

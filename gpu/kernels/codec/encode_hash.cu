@@ -58,7 +58,7 @@ extern "C" __global__ void hash_list(Table table, u64* keys, u32* places, u32* l
     bool is_last = place == table.slots;
     u64 key = place <= table.slots ? table.keys[place] : FREE;
     bool is_found = is_last ? table.found[2] != 0 : place < table.slots && key != FREE;
-    u32 at = append_where(is_found, length);
+    u32 at = warp_append(is_found, length);
     if (is_found && at < table.limit) {
         keys[at] = key;
         places[at] = place;

@@ -22,7 +22,7 @@ __device__ inline void merge_bits(u32* words, u32 at, u32 bits, u32 count) {
 // The first warp writes to `widths` the size of each group minus the least size, and to `chosen`
 // the least size, the bits of each of these differences, and their words.
 template <class T>
-__device__ inline void choose_sizes(TileMemory<T>& memory, CodeGroups form, u32 count) {
+__device__ inline void warp_choose_sizes(TileMemory<T>& memory, CodeGroups form, u32 count) {
     u32 groups = form.count(count), steps = form.values / 32;
     bool is_there = lane() < groups;
     u32 first = is_there ? steps * lane() : 0;
@@ -48,7 +48,7 @@ struct HeldCodes {
 
 // Sizes of values and of their groups. Lanes have values that follow each other.
 template <class T>
-__device__ inline void size_values(Tile<T>& tile, const EncodeStep& step, HeldCodes& held) {
+__device__ inline void warp_size_values(Tile<T>& tile, const EncodeStep& step, HeldCodes& held) {
     const u32* codes = (const u32*)step.second;
     const T* values = tile.values();
     u32 count = tile.count();
@@ -89,7 +89,7 @@ __device__ inline void merge_values(Tile<T>& tile, const EncodeStep& step, const
 // merges their codes at once. Eight threads have a group of 32.
 static_assert(TILE_EACH == 4 && TILE_EACH * CODE_BITS_MAX <= 64, "four codes are one pattern");
 template <class T>
-__device__ inline void size_whole(Tile<T>& tile, const EncodeStep& step, HeldCodes& held) {
+__device__ inline void warp_size_whole(Tile<T>& tile, const EncodeStep& step, HeldCodes& held) {
     const u32* codes = (const u32*)step.second;
     const T* values = tile.values();
     u32 count = tile.count(), size = 0;
@@ -118,7 +118,7 @@ __device__ inline void merge_whole(Tile<T>& tile, const HeldCodes& held) {
 }
 
 template <class T>
-__device__ inline void encode_huffman(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_huffman(Tile<T>& tile, const EncodeStep& step) {
     TileMemory<T>& memory = tile.memory;
     u32 count = tile.count();
     if (count == 0) {
@@ -129,15 +129,15 @@ __device__ inline void encode_huffman(Tile<T>& tile, const EncodeStep& step) {
     bool are_whole = step.remainder <= 2u << step.mode;
     HeldCodes held;
     if (are_whole) {
-        size_whole(tile, step, held);
+        warp_size_whole(tile, step, held);
     } else {
-        size_values(tile, step, held);
+        warp_size_values(tile, step, held);
     }
-    sum_groups(memory);
+    block_sum_groups(memory);
     u32 bits = memory.offsets[TILE_GROUPS], coded = (bits + 31) / 32;
     for (u32 word = threadIdx.x; word < coded; word += TILE_THREADS) memory.coded[word] = 0;
     CodeGroups form = CodeGroups::of(step.kind);
-    if (warp_number() == 0) choose_sizes(memory, form, count);
+    if (warp_number() == 0) warp_choose_sizes(memory, form, count);
     __syncthreads();
     if (are_whole) {
         merge_whole(tile, held);

@@ -57,7 +57,7 @@ __device__ __forceinline__ u64 warp_least(u64 value) { return warp_min(value); }
 
 // Loads the tile's values from the column.
 template <class T>
-__device__ __forceinline__ void load(Lanes<T>& lanes) {
+__device__ __forceinline__ void warp_load(Lanes<T>& lanes) {
     const EncodeTask& task = lanes.task;
     u32 first = lanes.number * TILE_VALUES, left = task.rows - first;
     lanes.limit(left < TILE_VALUES ? left : TILE_VALUES);
@@ -78,13 +78,13 @@ __device__ __forceinline__ void load(Lanes<T>& lanes) {
             lanes.tile.v[k][j] = read_pattern<T>(task.values, task.bits, row);
         }
     }
-    to_ranges(lanes.memory, lanes.tile);
+    warp_to_ranges(lanes.memory, lanes.tile);
 }
 
 // FORMAT.md, section 6.1: in place, for every row.
 template <class T>
-__device__ __forceinline__ void encode_raw(Lanes<T>& lanes, const EncodeStep& step) {
-    from_ranges(lanes.memory, lanes.tile);
+__device__ __forceinline__ void warp_encode_raw(Lanes<T>& lanes, const EncodeStep& step) {
+    warp_from_ranges(lanes.memory, lanes.tile);
     u8* to = (u8*)step.section + (u64)lanes.number * TILE_VALUES * (step.bits / 8);
     store_tile(to, lanes.count, step.bits, lanes.tile);
 }
@@ -133,7 +133,7 @@ struct Packer {
 
 // Copies words from shared memory to the tile's scratch memory.
 template <class T>
-__device__ __forceinline__ void stage(Lanes<T>& lanes, u32 words) {
+__device__ __forceinline__ void warp_stage(Lanes<T>& lanes, u32 words) {
     const u32* from = (const u32*)lanes.memory;
     u32* scratch = lanes.scratch();
     __syncwarp();
@@ -143,7 +143,7 @@ __device__ __forceinline__ void stage(Lanes<T>& lanes, u32 words) {
 
 // FORMAT.md, section 6.2.
 template <class T>
-__device__ __forceinline__ void encode_afl(Lanes<T>& lanes, const EncodeStep& step) {
+__device__ __forceinline__ void warp_encode_afl(Lanes<T>& lanes, const EncodeStep& step) {
     if (lanes.count == 0) return lanes.close(step, 0, 0);
     T any = 0;
 #pragma unroll
@@ -174,13 +174,13 @@ __device__ __forceinline__ void encode_afl(Lanes<T>& lanes, const EncodeStep& st
     u32 put = is_there ? width : 0;
 #pragma unroll
     for (u32 index = 0; index < LANE_VALUES; index++) packer.put_wide(lanes.at(index), put);
-    stage(lanes, words);
+    warp_stage(lanes, words);
     lanes.close(step, words, lanes.count | low << 16 | bits << 24);
 }
 
 // Converts a difference to its stored form.
 template <class T>
-__device__ __forceinline__ void store_all(Lanes<T>& lanes, const EncodeStep& step) {
+__device__ __forceinline__ void warp_store_all(Lanes<T>& lanes, const EncodeStep& step) {
     if (step.bits == 8 * sizeof(T) && step.mode != 0) {
 #pragma unroll
         for (u32 index = 0; index < LANE_VALUES; index++)
@@ -195,7 +195,7 @@ __device__ __forceinline__ void store_all(Lanes<T>& lanes, const EncodeStep& ste
 
 // FORMAT.md, section 6.3.
 template <class T>
-__device__ __forceinline__ void encode_delta(Lanes<T>& lanes, const EncodeStep& step) {
+__device__ __forceinline__ void warp_encode_delta(Lanes<T>& lanes, const EncodeStep& step) {
     T first = lanes.at(0), below = __shfl_up_sync(WHOLE_WARP, lanes.at(LANE_VALUES - 1), 1);
 #pragma unroll
     for (u32 index = LANE_VALUES - 1; index > 0; index--) lanes.at(index) -= lanes.at(index - 1);
@@ -204,12 +204,12 @@ __device__ __forceinline__ void encode_delta(Lanes<T>& lanes, const EncodeStep& 
     if (lane() == 0)
         write_pattern(step.section, step.bits, lanes.number,
                       lanes.count > 0 ? first - lanes.at(0) : 0);
-    store_all(lanes, step);
+    warp_store_all(lanes, step);
 }
 
 // FORMAT.md, section 6.5; `mode` is 1 for signed values.
 template <class T>
-__device__ __forceinline__ void encode_scale(Lanes<T>& lanes, const EncodeStep& step) {
+__device__ __forceinline__ void warp_encode_scale(Lanes<T>& lanes, const EncodeStep& step) {
     T mask = mask_of<T>(step.bits), sign = step.mode != 0 ? (T)1 << (step.bits - 1) : 0;
     T least = ~(T)0;
 #pragma unroll
@@ -228,7 +228,7 @@ __device__ __forceinline__ void encode_scale(Lanes<T>& lanes, const EncodeStep& 
 
 // FORMAT.md, section 6.6.
 template <class T>
-__device__ __forceinline__ void encode_divisor(Lanes<T>& lanes, const EncodeStep& step) {
+__device__ __forceinline__ void warp_encode_divisor(Lanes<T>& lanes, const EncodeStep& step) {
     T mask = mask_of<T>(step.bits);
     bool fits = true;
 #pragma unroll
@@ -244,7 +244,7 @@ __device__ __forceinline__ void encode_divisor(Lanes<T>& lanes, const EncodeStep
 
 // Replaces every value by its difference to the previous one, heads by 0.
 template <class T>
-__device__ __forceinline__ void subtract_before(Lanes<T>& lanes, u32 heads) {
+__device__ __forceinline__ void warp_subtract_before(Lanes<T>& lanes, u32 heads) {
     T last = __shfl_up_sync(WHOLE_WARP, lanes.at(LANE_VALUES - 1), 1);
 #pragma unroll
     for (u32 up = 0; up < LANE_VALUES; up++) {
@@ -256,7 +256,7 @@ __device__ __forceinline__ void subtract_before(Lanes<T>& lanes, u32 heads) {
 
 // FORMAT.md, sections 6.14 and 6.15. Moves the values of heads to `waiting`; returns their number.
 template <class T>
-__device__ __forceinline__ u32 encode_keyed(Lanes<T>& lanes, const EncodeStep& step) {
+__device__ __forceinline__ u32 warp_encode_keyed(Lanes<T>& lanes, const EncodeStep& step) {
     bool is_second = step.kind == CODEC_KEYED_DELTA2;
     const u32* words = (const u32*)lanes.task.heads + (u64)lanes.number * 32;
     u32 heads = lanes.mine > 0 ? words[lane()] : 0, own = __popc(heads);
@@ -266,9 +266,9 @@ __device__ __forceinline__ u32 encode_keyed(Lanes<T>& lanes, const EncodeStep& s
 #pragma unroll 1
     for (u32 left = heads; left != 0; left &= left - 1)
         lanes.waiting[bank_of(rank++)] = lanes.memory[kept_at<T>(__ffs((int)left) - 1)];
-    subtract_before(lanes, heads);
-    if (is_second) subtract_before(lanes, heads);
-    store_all(lanes, step);
+    warp_subtract_before(lanes, heads);
+    if (is_second) warp_subtract_before(lanes, heads);
+    warp_store_all(lanes, step);
     if (lane() == 0) {
         ((u16*)step.section)[lanes.number] = (u16)all;
         atomicAdd((u64*)lanes.task.summary + step.summary, (u64)all);
@@ -278,7 +278,7 @@ __device__ __forceinline__ u32 encode_keyed(Lanes<T>& lanes, const EncodeStep& s
 
 // Loads the waiting values of heads.
 template <class T>
-__device__ __forceinline__ void take_heads(Lanes<T>& lanes, u32 heads) {
+__device__ __forceinline__ void warp_take_heads(Lanes<T>& lanes, u32 heads) {
     __syncwarp();
     lanes.limit(heads);
 #pragma unroll

@@ -5,7 +5,7 @@
 
 // FORMAT.md, section 6.1: in place, for every row.
 template <class T>
-__device__ inline void encode_raw(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_raw(Tile<T>& tile, const EncodeStep& step) {
     u32 count = tile.count();
     for (u32 at = threadIdx.x; at < count; at += TILE_THREADS)
         write_pattern(step.section, step.bits, (u64)tile.number * TILE_VALUES + at,
@@ -14,14 +14,14 @@ __device__ inline void encode_raw(Tile<T>& tile, const EncodeStep& step) {
 
 // Values of a tile in separate memory, and their number.
 template <class T>
-__device__ inline void encode_store(Tile<T>& tile, const EncodeStep& step) {
-    encode_raw(tile, step);
+__device__ inline void block_encode_store(Tile<T>& tile, const EncodeStep& step) {
+    block_encode_raw(tile, step);
     if (threadIdx.x == 0) ((unsigned short*)step.second)[tile.number] = tile.count();
 }
 
 // FORMAT.md, section 6.11: the least and the greatest value must be equal.
 template <class T>
-__device__ inline void encode_const(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_const(Tile<T>& tile, const EncodeStep& step) {
     u32 count = tile.count();
     T least = 0, greatest = 0;
     for (u32 at = threadIdx.x; at < count; at += TILE_THREADS) {
@@ -42,7 +42,7 @@ __device__ inline void encode_const(Tile<T>& tile, const EncodeStep& step) {
 // save words. Leaves each group's width above the least in `groups`, its words' place in `offsets`;
 // in `chosen` the least width, the bits of the others, and the words of all.
 template <class T>
-__device__ inline void choose_widths(TileMemory<T>& memory, u32 count) {
+__device__ inline void warp_choose_widths(TileMemory<T>& memory, u32 count) {
     u32 groups = (count + 31) / 32, group = lane();
     u32 values = group_count(count, group), width = memory.widths[group];
     bool is_there = group < groups;
@@ -80,7 +80,7 @@ __device__ inline u32 group_of_word(const TileMemory<T>& memory, u32 word) {
 
 // FORMAT.md, section 6.2.
 template <class T>
-__device__ inline void encode_afl(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_afl(Tile<T>& tile, const EncodeStep& step) {
     TileMemory<T>& memory = tile.memory;
     u32 count = tile.count();
     const T* values = tile.values();
@@ -95,7 +95,7 @@ __device__ inline void encode_afl(Tile<T>& tile, const EncodeStep& step) {
         tile.close(step, 0, 0);
         return;
     }
-    if (warp_number() == 0) choose_widths(memory, count);
+    if (warp_number() == 0) warp_choose_widths(memory, count);
     __syncthreads();
     u32 low = memory.chosen[0], bits = memory.chosen[1], groups = (count + 31) / 32;
     u32 first = words_of(groups, bits), words = first + memory.offsets[TILE_GROUPS];
@@ -123,7 +123,7 @@ __device__ inline u32 gfc_bytes(u32 code, u32 bits) {
 
 // FORMAT.md, section 6.12.
 template <class T>
-__device__ inline void encode_gfc(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_gfc(Tile<T>& tile, const EncodeStep& step) {
     TileMemory<T>& memory = tile.memory;
     u32 count = tile.count(), bits = step.bits;
     const T* values = tile.values();
@@ -143,7 +143,7 @@ __device__ inline void encode_gfc(Tile<T>& tile, const EncodeStep& step) {
         before[item] = warp_sum_before(bytes[item]);
         if (lane() == 31) memory.groups[group_of(item)] = before[item] + bytes[item];
     }
-    sum_groups(memory);
+    block_sum_groups(memory);
     u32 first = (count + 7) / 8, length = memory.offsets[TILE_GROUPS];
     u32 words = first + (length + 3) / 4;
     u32* scratch = tile.scratch();

@@ -5,7 +5,7 @@
 
 // Replaces the tile's values, from registers.
 template <class T>
-__device__ inline void replace(T* values, u32 count, const T (&by)[TILE_EACH]) {
+__device__ inline void block_replace(T* values, u32 count, const T (&by)[TILE_EACH]) {
     __syncthreads();
 #pragma unroll
     for (u32 item = 0; item < TILE_EACH; item++)
@@ -15,7 +15,7 @@ __device__ inline void replace(T* values, u32 count, const T (&by)[TILE_EACH]) {
 
 // FORMAT.md, section 6.3.
 template <class T>
-__device__ inline void encode_delta(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_delta(Tile<T>& tile, const EncodeStep& step) {
     T *values = tile.values(), made[TILE_EACH];
     u32 count = tile.count(), bits = step.bits;
 #pragma unroll
@@ -30,12 +30,12 @@ __device__ inline void encode_delta(Tile<T>& tile, const EncodeStep& step) {
             write_pattern(step.section, bits, tile.number, base);
         }
     }
-    replace(values, count, made);
+    block_replace(values, count, made);
 }
 
 // FORMAT.md, section 6.4.
 template <class T>
-__device__ inline void encode_delta2(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_delta2(Tile<T>& tile, const EncodeStep& step) {
     T *values = tile.values(), made[TILE_EACH];
     u32 count = tile.count(), bits = step.bits;
 #pragma unroll
@@ -52,12 +52,12 @@ __device__ inline void encode_delta2(Tile<T>& tile, const EncodeStep& step) {
             write_pattern(step.section, bits, 2 * (u64)tile.number + 1, before - bend);
         }
     }
-    replace(values, count, made);
+    block_replace(values, count, made);
 }
 
 // FORMAT.md, section 6.5; `mode` is 1 for signed values.
 template <class T>
-__device__ inline void encode_scale(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_scale(Tile<T>& tile, const EncodeStep& step) {
     T *values = tile.values(), made[TILE_EACH];
     u32 count = tile.count(), bits = step.bits;
     T mask = mask_of<T>(bits), sign = step.mode != 0 ? (T)1 << (bits - 1) : 0;
@@ -74,7 +74,7 @@ __device__ inline void encode_scale(Tile<T>& tile, const EncodeStep& step) {
         made[item] = at < count ? (values[at] - base) & mask : 0;
     }
     if (threadIdx.x == 0) write_pattern(step.section, bits, tile.number, base);
-    replace(values, count, made);
+    block_replace(values, count, made);
 }
 
 // Bit pattern of the float that an integer pattern represents.
@@ -102,7 +102,8 @@ __device__ inline double power_of(const EncodeStep& step) {
 
 // FORMAT.md, sections 6.6 and 6.7.
 template <class T>
-__device__ inline void encode_quotients(Tile<T>& tile, const EncodeStep& step, bool is_float) {
+__device__ inline void block_encode_quotients(Tile<T>& tile, const EncodeStep& step,
+                                              bool is_float) {
     T *values = tile.values(), mask = mask_of<T>(step.bits);
     u32 count = tile.count();
     for (u32 at = threadIdx.x; at < count; at += TILE_THREADS) {
@@ -117,7 +118,7 @@ __device__ inline void encode_quotients(Tile<T>& tile, const EncodeStep& step, b
 
 // Two children replace the tile's values: the first one level above the second.
 template <class T>
-__device__ inline void split(Tile<T>& tile, const EncodeStep& step, u32 first, u32 second) {
+__device__ inline void block_split(Tile<T>& tile, const EncodeStep& step, u32 first, u32 second) {
     __syncthreads();
     if (threadIdx.x == 0) {
         tile.memory.counts[tile.level] = second;
@@ -131,7 +132,7 @@ __device__ inline void split(Tile<T>& tile, const EncodeStep& step, u32 first, u
 
 // FORMAT.md, section 6.9.
 template <class T>
-__device__ inline void encode_rle(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_rle(Tile<T>& tile, const EncodeStep& step) {
     T *values = tile.values(), *runs = tile.memory.values[tile.level + 1], mine[TILE_EACH];
     u32 count = tile.count(), number[TILE_EACH];
     bool begins[TILE_EACH];
@@ -141,7 +142,7 @@ __device__ inline void encode_rle(Tile<T>& tile, const EncodeStep& step) {
         mine[item] = at < count ? values[at] : 0;
         begins[item] = at < count && (at == 0 || values[at - 1] != mine[item]);
     }
-    u32 length = number_flags(tile.memory, begins, number);
+    u32 length = block_number_flags(tile.memory, begins, number);
 #pragma unroll
     for (u32 item = 0; item < TILE_EACH; item++)
         if (begins[item]) {
@@ -155,13 +156,13 @@ __device__ inline void encode_rle(Tile<T>& tile, const EncodeStep& step) {
         T end = at + 1 < length ? values[at + 1] : (T)count;
         mine[item] = at < length ? end - values[at] - 1 : 0;
     }
-    replace(values, length, mine);
-    split(tile, step, length, length);
+    block_replace(values, length, mine);
+    block_split(tile, step, length, length);
 }
 
 // FORMAT.md, section 6.10, with exceptions: codes come from the task.
 template <class T>
-__device__ inline void encode_dict(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_dict(Tile<T>& tile, const EncodeStep& step) {
     T *values = tile.values(), *codes = tile.memory.values[tile.level + 1], mine[TILE_EACH];
     u32 count = tile.count(), number[TILE_EACH];
     bool is_other[TILE_EACH];
@@ -176,16 +177,16 @@ __device__ inline void encode_dict(Tile<T>& tile, const EncodeStep& step) {
         }
         is_other[item] = at < count && code == step.remainder;
     }
-    u32 others = number_flags(tile.memory, is_other, number);
+    u32 others = block_number_flags(tile.memory, is_other, number);
 #pragma unroll
     for (u32 item = 0; item < TILE_EACH; item++)
         if (is_other[item]) values[number[item]] = mine[item];
-    split(tile, step, count, others);
+    block_split(tile, step, count, others);
 }
 
 // FORMAT.md, sections 6.14 and 6.15.
 template <class T>
-__device__ inline void encode_keyed(Tile<T>& tile, const EncodeStep& step, bool is_second) {
+__device__ inline void block_encode_keyed(Tile<T>& tile, const EncodeStep& step, bool is_second) {
     T *values = tile.values(), *residuals = tile.memory.values[tile.level + 1], mine[TILE_EACH];
     const u32* heads = (const u32*)tile.task.heads + (u64)tile.number * TILE_GROUPS;
     u32 count = tile.count(), number[TILE_EACH];
@@ -203,9 +204,9 @@ __device__ inline void encode_keyed(Tile<T>& tile, const EncodeStep& step, bool 
         }
         if (is_there) residuals[at] = stored(difference, step.mode, step.bits);
     }
-    u32 length = number_flags(tile.memory, is_head, number);
+    u32 length = block_number_flags(tile.memory, is_head, number);
 #pragma unroll
     for (u32 item = 0; item < TILE_EACH; item++)
         if (is_head[item]) values[number[item]] = mine[item];
-    split(tile, step, count, length);
+    block_split(tile, step, count, length);
 }

@@ -27,7 +27,7 @@ static_assert(sizeof(OrderMemory) == ENCODE_ORDER_BYTES, "the host gives so much
 static_assert(BATCH_ROWS == 2 * ENCODE_ORDER_THREADS, "one load of a block is of one ranker");
 
 // Zeroes the counters, and marks the first place of every tile as a head.
-__device__ __forceinline__ void clear(OrderMemory& memory) {
+__device__ __forceinline__ void block_clear(OrderMemory& memory) {
     uint4* counters = (uint4*)memory.counters;
     for (u32 at = threadIdx.x; at < ORDER_RANKERS * COUNTER_WORDS / 4; at += ENCODE_ORDER_THREADS)
         counters[at] = make_uint4(0, 0, 0, 0);
@@ -45,13 +45,13 @@ __device__ __forceinline__ u32 one_of(u32 counter) { return 1 + counter % 2 * 0x
 // Counts all keys, leaves the counter of each row in `places` and returns the least key, made even.
 // False if they are too far apart.
 template <class K, bool IS_WHOLE>
-__device__ __forceinline__ bool count_keys(const K* keys, u32 rows, u16* places,
+__device__ __forceinline__ bool block_count_keys(const K* keys, u32 rows, u16* places,
                                            OrderMemory& memory, u32& first) {
     Neighbours<K, 2> two[ORDER_PAIRS];
 #pragma unroll
     for (u32 index = 0; index < ORDER_PAIRS; index++)
         two[index] = load_rows<K, 2, IS_WHOLE>(keys, index * BATCH_ROWS + 2 * threadIdx.x, rows);
-    clear(memory);
+    block_clear(memory);
     // A key whose distance from this one exceeds 32 bits is too far from the first.
     const u64 some = keys[0], base = some > KEYS_MAX ? some - KEYS_MAX : 0;
     u32 least = ~0u, most = 0, far = 0;
@@ -96,7 +96,7 @@ __device__ __forceinline__ bool count_keys(const K* keys, u32 rows, u16* places,
 
 // Replaces counts by the starts of the rows of each key and ranker, from counter `first` on,
 // cyclically; marks heads.
-__device__ __forceinline__ void start_keys(OrderMemory& memory, u32 first) {
+__device__ __forceinline__ void block_start_keys(OrderMemory& memory, u32 first) {
     u32 before = 0, warp = threadIdx.x / 32;
     for (u32 start = 0; start < COUNTER_WORDS; start += ENCODE_ORDER_THREADS) {
         u32 word = (first / 2 + start + threadIdx.x) % COUNTER_WORDS;
@@ -140,13 +140,14 @@ __device__ __forceinline__ void load_counters(const u16* places, u32 start, u32 
 
 // Replaces the counters of a ranker's rows by their places.
 template <bool IS_WHOLE>
-__device__ __forceinline__ void rank_rows(u32* counters, u32 from, u32 rows, u16* places) {
+__device__ __forceinline__ void warp_rank_rows(u32* counters, u32 from, u32 rows, u16* places) {
     volatile u32* words = counters;
     u32 end = from + RANKER_ROWS < rows ? from + RANKER_ROWS : rows, next[ORDER_COUNTED];
     if (from < end) load_counters<IS_WHOLE>(places, from, rows, next);
 #pragma unroll 1
     for (u32 start = from; start < end; start += BATCH_ROWS) {
-        u32 counter[ORDER_COUNTED], place[ORDER_COUNTED], now[ORDER_COUNTED], shared[ORDER_COUNTED], sharing = 0;
+        u32 counter[ORDER_COUNTED], place[ORDER_COUNTED], now[ORDER_COUNTED], shared[ORDER_COUNTED],
+            sharing = 0;
 #pragma unroll
         for (u32 index = 0; index < ORDER_COUNTED; index++) counter[index] = next[index];
         // Loaded while these are counted.
@@ -172,14 +173,14 @@ __device__ __forceinline__ void rank_rows(u32* counters, u32 from, u32 rows, u16
             sharing += __popc(shared[index]);
         }
         if (sharing > ORDER_MANY) {
-            compare_all(counter, 2 * KEYS_MAX, shared);
+            warp_compare_all(counter, 2 * KEYS_MAX, shared);
 #pragma unroll
             for (u32 index = 0; index < ORDER_COUNTED; index++)
                 place[index] = now[index] - __popc(shared[index] >> lane());
         } else if (sharing > 0) {
 #pragma unroll
             for (u32 index = 0; index < ORDER_COUNTED; index++)
-                settle(counter[index], now[index], shared[index], place[index]);
+                warp_settle(counter[index], now[index], shared[index], place[index]);
         }
 #pragma unroll
         for (u32 index = 0; index < ORDER_COUNTED; index++) {
@@ -190,38 +191,38 @@ __device__ __forceinline__ void rank_rows(u32* counters, u32 from, u32 rows, u16
 }
 
 template <class K, bool IS_WHOLE>
-__device__ __forceinline__ void order_segment(const K* keys, u32 rows, u16* places, u32* heads,
-                                              u64* failed) {
+__device__ __forceinline__ void block_order_segment(const K* keys, u32 rows, u16* places,
+                                                    u32* heads, u64* failed) {
     extern __shared__ uint4 shared[];
     OrderMemory& memory = *(OrderMemory*)shared;
     u32 first, warp = threadIdx.x / 32;
-    bool is_found = count_keys<K, IS_WHOLE>(keys, rows, places, memory, first);
+    bool is_found = block_count_keys<K, IS_WHOLE>(keys, rows, places, memory, first);
     if (threadIdx.x == 0) failed[blockIdx.x] = is_found ? 0 : 1;
     if (!is_found) return;
-    start_keys(memory, first);
+    block_start_keys(memory, first);
     for (u32 word = threadIdx.x; 32 * word < rows; word += ENCODE_ORDER_THREADS)
         heads[word] = memory.heads[word];
     if (warp < ORDER_RANKERS)
-        rank_rows<IS_WHOLE>(memory.counters[warp], warp * RANKER_ROWS, rows, places);
+        warp_rank_rows<IS_WHOLE>(memory.counters[warp], warp * RANKER_ROWS, rows, places);
 }
 
 template <class K>
-__device__ __forceinline__ void order_keys(const EncodeTask& task, u16* places, u32* heads,
+__device__ __forceinline__ void block_order_keys(const EncodeTask& task, u16* places, u32* heads,
                                            u64* failed) {
     u64 first = (u64)blockIdx.x * SEGMENT_ROWS;
     u32 rows = rows_of_segment(task.rows);
     const K* keys = (const K*)task.values + first;
     places += first;
     heads += first / 32;
-    if (rows == SEGMENT_ROWS) order_segment<K, true>(keys, rows, places, heads, failed);
-    else order_segment<K, false>(keys, rows, places, heads, failed);
+    if (rows == SEGMENT_ROWS) block_order_segment<K, true>(keys, rows, places, heads, failed);
+    else block_order_segment<K, false>(keys, rows, places, heads, failed);
 }
 
 // Keys are the values of the task; `failed` is 1 for segments whose keys are too far apart.
 extern "C" __global__ void __launch_bounds__(ENCODE_ORDER_THREADS, 2)
     encode_order(EncodeTask task, u16* places, u32* heads, u64* failed) {
-    if (task.bits == 64) order_keys<u64>(task, places, heads, failed);
-    else if (task.bits == 32) order_keys<u32>(task, places, heads, failed);
-    else if (task.bits == 16) order_keys<u16>(task, places, heads, failed);
-    else order_keys<u8>(task, places, heads, failed);
+    if (task.bits == 64) block_order_keys<u64>(task, places, heads, failed);
+    else if (task.bits == 32) block_order_keys<u32>(task, places, heads, failed);
+    else if (task.bits == 16) block_order_keys<u16>(task, places, heads, failed);
+    else block_order_keys<u8>(task, places, heads, failed);
 }

@@ -5,7 +5,7 @@
 
 // Writes the `count` exceptions, which are complete in shared memory, to the section.
 template <class T>
-__device__ inline void write_exceptions(Tile<T>& tile, const EncodeStep& step, u32 count,
+__device__ inline void block_write_exceptions(Tile<T>& tile, const EncodeStep& step, u32 count,
                                         u32 shift) {
     TileMemory<T>& memory = tile.memory;
     u32 bits = 0;
@@ -26,7 +26,7 @@ __device__ inline void write_exceptions(Tile<T>& tile, const EncodeStep& step, u
 
 // The number of lanes of the warp whose `bits` are greater than this lane's.
 template <class T>
-__device__ inline u32 lanes_above(u32 bits) {
+__device__ inline u32 warp_lanes_above(u32 bits) {
     u32 equal = WHOLE_WARP, greater = 0;
 #pragma unroll
     for (int bit = sizeof(T) == 8 ? 6 : 5; bit >= 0; bit--) {
@@ -40,7 +40,7 @@ __device__ inline u32 lanes_above(u32 bits) {
 
 // The width of least cost for each of the thread's groups, and how many values exceed it. Only
 // lengths that occur can have the least cost: between them the cost grows with the width.
-__device__ inline void choose_cuts(const u32 (&bits)[TILE_EACH], const u32 (&above)[TILE_EACH],
+__device__ inline void warp_choose_cuts(const u32 (&bits)[TILE_EACH], const u32 (&above)[TILE_EACH],
                                    u32 count, u32 greatest, u32 penalty, u32 (&widths)[TILE_EACH],
                                    u32 (&exceeding)[TILE_EACH]) {
 #pragma unroll
@@ -59,7 +59,7 @@ __device__ inline void choose_cuts(const u32 (&bits)[TILE_EACH], const u32 (&abo
 
 // Exceptions are high bits.
 template <class T>
-__device__ inline void encode_patch(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_patch(Tile<T>& tile, const EncodeStep& step) {
     TileMemory<T>& memory = tile.memory;
     T* values = tile.values();
     u32 count = tile.count(), bits[TILE_EACH], above[TILE_EACH];
@@ -69,21 +69,21 @@ __device__ inline void encode_patch(Tile<T>& tile, const EncodeStep& step) {
     for (u32 item = 0; item < TILE_EACH; item++) {
         u32 at = place_of(item);
         bits[item] = at < count ? bits_of(values[at]) : 0;
-        above[item] = lanes_above<T>(bits[item]);
+        above[item] = warp_lanes_above<T>(bits[item]);
         greatest = bits[item] > greatest ? bits[item] : greatest;
     }
     greatest = block_max(memory, greatest);
     u32 exceptions = 0;
     for (u32 round = 0; round < 5; round++) {
         u32 penalty = round == 0 ? 0 : 4u << round;
-        choose_cuts(bits, above, count, greatest, penalty, widths, exceeding);
+        warp_choose_cuts(bits, above, count, greatest, penalty, widths, exceeding);
 #pragma unroll
         for (u32 item = 0; item < TILE_EACH; item++)
             if (lane() == 0) {
                 memory.groups[group_of(item)] = exceeding[item];
                 memory.widths[group_of(item)] = exceeding[item] > 0 ? widths[item] : 127;
             }
-        sum_groups(memory);
+        block_sum_groups(memory);
         exceptions = memory.offsets[TILE_GROUPS];
         if (exceptions <= EXCEPTIONS_MAX) break;
         __syncthreads();
@@ -107,12 +107,12 @@ __device__ inline void encode_patch(Tile<T>& tile, const EncodeStep& step) {
         }
     }
     __syncthreads();
-    write_exceptions(tile, step, exceptions, shift);
+    block_write_exceptions(tile, step, exceptions, shift);
 }
 
 // Exceptions are misfits, each replaced by the value before it.
 template <class T>
-__device__ inline void encode_misfits(Tile<T>& tile, const EncodeStep& step, bool is_float) {
+__device__ inline void block_encode_misfits(Tile<T>& tile, const EncodeStep& step, bool is_float) {
     TileMemory<T>& memory = tile.memory;
     T *values = tile.values(), mask = mask_of<T>(step.bits), mine[TILE_EACH], made[TILE_EACH];
     u32 count = tile.count(), number[TILE_EACH], last[TILE_EACH];
@@ -131,7 +131,7 @@ __device__ inline void encode_misfits(Tile<T>& tile, const EncodeStep& step, boo
         last[item] = votes == 0 ? 0 : group_of(item) * 32 + 32 - (u32)__clz((int)votes);
         if (lane() == 31) memory.widths[group_of(item)] = last[item];
     }
-    u32 exceptions = number_flags(memory, is_misfit, number);
+    u32 exceptions = block_number_flags(memory, is_misfit, number);
     if (exceptions > EXCEPTIONS_MAX) {
         if (threadIdx.x == 0) refuse(tile.task);
         tile.close(step, 0, 0);
@@ -147,6 +147,6 @@ __device__ inline void encode_misfits(Tile<T>& tile, const EncodeStep& step, boo
             memory.additions[number[item]] = (mine[item] - made[item]) & mask;
         }
     }
-    replace(values, count, made);
-    write_exceptions(tile, step, exceptions, 0);
+    block_replace(values, count, made);
+    block_write_exceptions(tile, step, exceptions, 0);
 }

@@ -26,9 +26,9 @@ __device__ __forceinline__ bool are_sparse(u32 count, const EncodeStep* rest,
     return are;
 }
 
-// As `encode_scale` of a tile.
+// As `warp_encode_scale` of a tile.
 template <class T>
-__device__ __forceinline__ void scale_sparse(SparseHeads<T>& heads, u32 tile,
+__device__ __forceinline__ void warp_scale_sparse(SparseHeads<T>& heads, u32 tile,
                                              const EncodeStep& step) {
     T mask = mask_of<T>(step.bits), sign = step.mode != 0 ? (T)1 << (step.bits - 1) : 0;
     T least = ~(T)0;
@@ -56,9 +56,9 @@ __device__ __forceinline__ void add_bits(u32* words, u32 bit, T value, u32 width
     if (sizeof(T) == 8 && shift + width > 64) atomicOr(word + 2, (u32)((u64)value >> (64 - shift)));
 }
 
-// As `encode_afl` of a tile.
+// As `warp_encode_afl` of a tile.
 template <class T>
-__device__ __forceinline__ void afl_sparse(Lanes<T>& lanes, const SparseHeads<T>& heads,
+__device__ __forceinline__ void warp_afl_sparse(Lanes<T>& lanes, const SparseHeads<T>& heads,
                                            const EncodeStep& step) {
     if (heads.count == 0) return lanes.close(step, 0, 0);
     u32 widths[SPARSE_GROUPS], groups = (heads.count + 31) / 32, wide = 0, low = 64, varied = 0;
@@ -99,8 +99,8 @@ __device__ __forceinline__ void afl_sparse(Lanes<T>& lanes, const SparseHeads<T>
 
 // Encodes `count` heads, staged in `lanes.waiting`, by the rest of the steps.
 template <class T>
-__device__ __forceinline__ void encode_sparse(Lanes<T>& lanes, u32 count, const EncodeStep* rest,
-                                              const EncodeStep* end) {
+__device__ __forceinline__ void warp_encode_sparse(Lanes<T>& lanes, u32 count,
+                                                   const EncodeStep* rest, const EncodeStep* end) {
     SparseHeads<T> heads;
     heads.count = count;
     __syncwarp();
@@ -108,8 +108,8 @@ __device__ __forceinline__ void encode_sparse(Lanes<T>& lanes, u32 count, const 
     for (u32 group = 0; group < SPARSE_GROUPS; group++)
         heads.v[group] = heads.has(group) ? lanes.waiting[bank_of(32 * group + lane())] : 0;
     for (; rest < end; rest++) {
-        if (rest->kind == CODEC_SCALE) scale_sparse(heads, lanes.number, *rest);
-        else afl_sparse(lanes, heads, *rest);
+        if (rest->kind == CODEC_SCALE) warp_scale_sparse(heads, lanes.number, *rest);
+        else warp_afl_sparse(lanes, heads, *rest);
     }
 }
 static_assert(7 * SPARSE_GROUPS <= 32, "the widths of groups fit a word");

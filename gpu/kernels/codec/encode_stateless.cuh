@@ -6,7 +6,7 @@
 // `step.second` are the ranks of all bytes by frequency, for each chunk of `step.mode` tiles; those
 // below `step.remainder` are in its table.
 template <class T>
-__device__ inline void encode_stateless(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void block_encode_stateless(Tile<T>& tile, const EncodeStep& step) {
     TileMemory<T>& memory = tile.memory;
     const unsigned char* ranks =
         (const unsigned char*)step.second + (u64)(tile.number / step.mode) * CODE_SYMBOLS_MAX;
@@ -21,7 +21,7 @@ __device__ inline void encode_stateless(Tile<T>& tile, const EncodeStep& step) {
         u32 votes = __ballot_sync(WHOLE_WARP, is_indexed[item]);
         if (lane() == 0 && at < count) tile.scratch()[group_of(item)] = votes;
     }
-    u32 indexed = number_flags(memory, is_indexed, before);
+    u32 indexed = block_number_flags(memory, is_indexed, before);
     u32 flag_words = words_of(count, 1), index_words = words_of(indexed, width);
     u32 coded = index_words + words_of(count - indexed, 8);
     for (u32 word = threadIdx.x; word < coded; word += TILE_THREADS) memory.coded[word] = 0;

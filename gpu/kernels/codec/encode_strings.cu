@@ -132,7 +132,7 @@ struct Text {
 //
 // Lane i below LOOKUPS looks up the known string extended by i + 1 bytes, so that all extensions
 // are found in one access. An extension is an entry only if all shorter ones are.
-__device__ __forceinline__ void write_codes(Text& text, Entries& entries, Codes& out) {
+__device__ __forceinline__ void warp_write_codes(Text& text, Entries& entries, Codes& out) {
     u32 start = 0, end = 1, code = 0, known = 0;
     bool is_first = true;
     while (start < text.length) {
@@ -201,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(32)
         Text text = {(const unsigned char*)task.values + first, length, ring, power, 0, 0, 0};
         text.load();
         Codes out = {codes + first, counts + chunk * chunk_tiles, 0, 0, 0};
-        write_codes(text, entries, out);
+        warp_write_codes(text, entries, out);
         if (lane() == 0) atomicAdd(total, (u64)out.all);
     }
 }

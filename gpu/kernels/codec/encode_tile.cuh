@@ -92,7 +92,7 @@ __device__ inline V block_max(TileMemory<T>& memory, V value) {
 
 // Sums of `groups` before each, and the sum of all, in `offsets`; all threads have written theirs.
 template <class T>
-__device__ inline void sum_groups(TileMemory<T>& memory) {
+__device__ inline void block_sum_groups(TileMemory<T>& memory) {
     __syncthreads();
     if (warp_number() == 0) {
         u32 value = memory.groups[lane()];
@@ -105,7 +105,7 @@ __device__ inline void sum_groups(TileMemory<T>& memory) {
 
 // Numbers the values with `flags` in their order: place of each in `at`; returns their number.
 template <class T>
-__device__ inline u32 number_flags(TileMemory<T>& memory, const bool (&flags)[TILE_EACH],
+__device__ inline u32 block_number_flags(TileMemory<T>& memory, const bool (&flags)[TILE_EACH],
                                    u32 (&at)[TILE_EACH]) {
 #pragma unroll
     for (u32 item = 0; item < TILE_EACH; item++) {
@@ -113,7 +113,7 @@ __device__ inline u32 number_flags(TileMemory<T>& memory, const bool (&flags)[TI
         at[item] = (u32)__popc(votes & lanes_below());
         if (lane() == 0) memory.groups[group_of(item)] = (u32)__popc(votes);
     }
-    sum_groups(memory);
+    block_sum_groups(memory);
 #pragma unroll
     for (u32 item = 0; item < TILE_EACH; item++) at[item] += memory.offsets[group_of(item)];
     return memory.offsets[TILE_GROUPS];

@@ -13,7 +13,7 @@ static const u32 DIGITS_MAX = 8;
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_range(Grouping grouping) {
     __shared__ u64 ranges[2][GROUP_WARPS];
     u32 part;
-    Segment segment = segment_of(grouping, blockIdx.x, &part);
+    Segment segment = warp_segment_of(grouping, blockIdx.x, &part);
     if (segment.column.bits != 0 || part != 0) return;
     u64 least = ~0ull, most = 0;
 #pragma unroll 16
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_range(Grouping
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_count(Grouping grouping) {
     __shared__ u32 counts[DIGITS_MAX * CODEC_DIGITS];
     u32 part;
-    Segment segment = segment_of(grouping, blockIdx.x, &part);
+    Segment segment = warp_segment_of(grouping, blockIdx.x, &part);
     if (segment.rows <= PART_ROWS) return;
     Digits digits = digits_of(grouping, segment);
     u32 all = digits.passes * CODEC_DIGITS, first = part * PART_ROWS, codes[ITEMS];
@@ -126,7 +126,8 @@ __device__ __forceinline__ void load_items(const Segment& segment, const Digits&
         u32 rows[GROUP_KEYS];
         u64 keys[GROUP_KEYS];
 #pragma unroll
-        for (u32 index = 0; index < GROUP_KEYS; index++) rows[index] = items[start + index] & 0xffff;
+        for (u32 index = 0; index < GROUP_KEYS; index++)
+            rows[index] = items[start + index] & 0xffff;
         load_keys(segment, rows, keys);
 #pragma unroll
         for (u32 index = 0; index < GROUP_KEYS; index++)
@@ -136,7 +137,7 @@ __device__ __forceinline__ void load_items(const Segment& segment, const Digits&
 
 // Computes for each row of a thread the number of preceding rows of the same digit within its warp,
 // two in a word; leaves the digit counts of the warp in `own`.
-__device__ __forceinline__ void rank_items(const Digits& digits, u32 pass, u32 rows_left,
+__device__ __forceinline__ void warp_rank_items(const Digits& digits, u32 pass, u32 rows_left,
                                            const u32 (&items)[ITEMS], u32* own,
                                            u32 (&ranks)[ITEMS / 2]) {
     bool is_whole = rows_left >= WARP_ROWS;
@@ -144,7 +145,7 @@ __device__ __forceinline__ void rank_items(const Digits& digits, u32 pass, u32 r
     for (u32 index = 0; index < ITEMS; index++) {
         bool has_row = index * 32 + lane() < rows_left;
         u32 digit = digits.of(items[index] >> 16, pass);
-        u32 peers = peers_of(digit, digits.bits, has_row, is_whole);
+        u32 peers = warp_peers_of(digit, digits.bits, has_row, is_whole);
         u32 below = __popc(peers & lanes_below()), rank = own[digit] + below;
         if (index % 2 == 0) ranks[index / 2] = rank;
         else ranks[index / 2] |= rank << 16;
@@ -160,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     codec_move(Grouping grouping, u32 pass) {
     __shared__ MoveMemory memory;
     u32 part;
-    Segment segment = segment_of(grouping, blockIdx.x, &part);
+    Segment segment = warp_segment_of(grouping, blockIdx.x, &part);
     Digits digits = digits_of(grouping, segment);
     if (pass >= digits.passes) return;
     const CodecKeys& column = segment.column;
@@ -185,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
         __syncthreads();
         *(volatile u32*)(published + threadIdx.x) = pass << 16 | memory.starts[threadIdx.x];
     }
-    rank_items(digits, pass, rows_left, items, own, ranks);
+    warp_rank_items(digits, pass, rows_left, items, own, ranks);
     // Of the thread's digit: rows of the part, of the segment, of earlier parts.
     u32 count = 0, total = 0, before = 0;
     if (parts > 1) {
@@ -202,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
 #pragma unroll
     for (u32 warp = 0; warp < GROUP_WARPS; warp++) count += memory.counts[warp][threadIdx.x];
     // Computes both sums at once; they are at most 65,536 and 4,096.
-    u32 sums = sum_before(total | count << 17, memory.sums);
+    u32 sums = block_sum_before(total | count << 17, memory.sums);
     u32 place = sums >> 17, start = parts > 1 ? sums & 0x1ffff : place;
     u32 added = start - place;
 #pragma unroll
@@ -239,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
 // a part.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_heads(Grouping grouping) {
     u32 part;
-    Segment segment = segment_of(grouping, blockIdx.x, &part);
+    Segment segment = warp_segment_of(grouping, blockIdx.x, &part);
     const u32* order = segment.order(grouping);
     u32* heads = segment.heads(grouping);
     u32 first = part * PART_ROWS;

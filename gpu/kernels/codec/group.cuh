@@ -7,7 +7,7 @@
 // key: all of a code.
 #pragma once
 #include "codec/tile.cuh"
-#include "primitives/search.cuh"
+#include "warp/search.cuh"
 
 static const u32 PART_ROWS = SEGMENT_ROWS / CODEC_PARTS;
 static const u32 GROUP_WARPS = GROUP_THREADS / 32;
@@ -56,7 +56,8 @@ __device__ __forceinline__ Segment segment_in(const Grouping& grouping, u32 colu
 }
 
 // The segment of part `part` of all parts; also the number of the part within it.
-__device__ __forceinline__ Segment segment_of(const Grouping& grouping, u32 part, u32* number) {
+__device__ __forceinline__ Segment warp_segment_of(const Grouping& grouping, u32 part,
+                                                   u32* number) {
     auto first_part = [&](u32 at) { return grouping.keys[at].first_part; };
     u32 column = warp_last_not_above(grouping.length, part, first_part);
     part -= grouping.keys[column].first_part;
@@ -131,7 +132,7 @@ __device__ __forceinline__ u32* published_of(const Grouping& grouping, const Seg
 }
 
 // The lanes with the same digit. Lanes without a row are excluded.
-__device__ __forceinline__ u32 peers_of(u32 digit, u32 bits, bool has_row, bool is_whole) {
+__device__ __forceinline__ u32 warp_peers_of(u32 digit, u32 bits, bool has_row, bool is_whole) {
     u32 peers = WHOLE_WARP;
 #pragma unroll
     for (u32 bit = 0; bit + 1 < WIDE_DIGIT_BITS; bit++) {
@@ -151,7 +152,7 @@ __device__ __forceinline__ u32 peers_of(u32 digit, u32 bits, bool has_row, bool 
 
 // The sum over the threads before this one. All threads of the block call it.
 template <u32 WARPS>
-__device__ __forceinline__ u32 sum_before(u32 value, u32 (&sums)[WARPS]) {
+__device__ __forceinline__ u32 block_sum_before(u32 value, u32 (&sums)[WARPS]) {
     u32 to = warp_sum_to(value);
     if (lane() == 31) sums[threadIdx.x / 32] = to;
     __syncthreads();

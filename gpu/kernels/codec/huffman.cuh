@@ -37,7 +37,7 @@ __device__ __forceinline__ void load_few(const u32* table, u32 (&few)[CODE_FEW])
 
 // Fills the table of a code from its lengths; called by all threads of a block. Returns to all of
 // them true if the code is complete or has a single symbol, else false.
-__device__ inline bool fill_codes(const u32* lengths, u32 symbols, u32 split, u32* table) {
+__device__ inline bool block_fill_codes(const u32* lengths, u32 symbols, u32 split, u32* table) {
     __shared__ unsigned char length_of[CODE_SYMBOLS_MAX];
     __shared__ u32 counts[16], next[16];
     if (threadIdx.x < 16) counts[threadIdx.x] = 0;
@@ -144,7 +144,7 @@ __device__ __forceinline__ u32 rotated(u32 place) {
 }
 
 template <class T>
-__device__ __forceinline__ bool read_huffman(const u8* input, const u32* table,
+__device__ __forceinline__ bool warp_read_huffman(const u8* input, const u32* table,
                                              const CodecStep& step, u32 tiles, u32 tile, u32 count,
                                              u32 (&few)[CODE_FEW], T (&memory)[TILE_VALUES],
                                              Tile<T>& out) {

@@ -16,7 +16,8 @@ struct Heads {
     // number of heads.
     __device__ __forceinline__ u32 find(const u32* heads, u32 count) {
         u32 word = heads[lane()], first = lane() * LANE_VALUES;
-        if (count < first + LANE_VALUES) word = count > first ? word & low_mask<u32>(count - first) : 0;
+        if (count < first + LANE_VALUES)
+            word = count > first ? word & low_mask<u32>(count - first) : 0;
         words[lane()] = word;
         return (u32)__reduce_add_sync(WHOLE_WARP, __popc(word));
     }
@@ -67,7 +68,7 @@ __device__ __forceinline__ void get_range(const u64* memory, u32 i, u64 (&v)[4])
 
 // Gives every lane the values of 32 contiguous places: v[i][j] is place 32 lane + 4 i + j.
 template <class T>
-__device__ __forceinline__ void to_ranges(T* memory, Tile<T>& tile) {
+__device__ __forceinline__ void warp_to_ranges(T* memory, Tile<T>& tile) {
     __syncwarp();
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) put_four(memory, k, tile.v[k]);
@@ -78,7 +79,7 @@ __device__ __forceinline__ void to_ranges(T* memory, Tile<T>& tile) {
 
 // The inverse.
 template <class T>
-__device__ __forceinline__ void from_ranges(T* memory, Tile<T>& tile) {
+__device__ __forceinline__ void warp_from_ranges(T* memory, Tile<T>& tile) {
     __syncwarp();
 #pragma unroll
     for (u32 i = 0; i < RUNS; i++) put_range(memory, i, tile.v[i]);
@@ -108,7 +109,7 @@ struct LaneRange {
 
 // Running sums of a tile in ranges that restart at every head, with the present values.
 template <class T>
-__device__ __forceinline__ void scan_runs(const LaneRange& range, Tile<T>& tile) {
+__device__ __forceinline__ void warp_scan_runs(const LaneRange& range, Tile<T>& tile) {
     u32 heads = range.heads;
     T sum = 0;
 #pragma unroll
@@ -132,20 +133,20 @@ __device__ __forceinline__ void scan_runs(const LaneRange& range, Tile<T>& tile)
 // Sums along runs; each run begins with the next of `values`. For the second kind, sums twice; the
 // inner sums begin with 0. `memory` holds a tile.
 template <class T>
-__device__ __forceinline__ void sum_runs(const T* values, const Heads& heads, bool is_second,
+__device__ __forceinline__ void warp_sum_runs(const T* values, const Heads& heads, bool is_second,
                                          T* memory, Tile<T>& tile) {
-    to_ranges(memory, tile);
+    warp_to_ranges(memory, tile);
     LaneRange range(heads.words[lane()]);
     if (is_second) {
 #pragma unroll
         for (u32 at = 0; at < LANE_VALUES; at++)
             if ((range.heads >> at & 1) != 0) tile.v[at / 4][at % 4] = 0;
-        scan_runs(range, tile);
+        warp_scan_runs(range, tile);
     }
     u32 rank = range.rank;
 #pragma unroll
     for (u32 at = 0; at < LANE_VALUES; at++)
         if ((range.heads >> at & 1) != 0) tile.v[at / 4][at % 4] = values[rank++];
-    scan_runs(range, tile);
-    from_ranges(memory, tile);
+    warp_scan_runs(range, tile);
+    warp_from_ranges(memory, tile);
 }

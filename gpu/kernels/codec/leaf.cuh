@@ -30,7 +30,7 @@ __device__ __forceinline__ TileWords tile_words(const u8* input, const CodecStep
 // Unpacks the groups of a whole tile, whose places and widths the lanes of `group` have; without
 // branches, so that all loads are issued together. Groups of no bits read the first word.
 template <class T>
-__device__ __forceinline__ void unpack_groups(const u32* words, u32 group, Tile<T>& out) {
+__device__ __forceinline__ void warp_unpack_groups(const u32* words, u32 group, Tile<T>& out) {
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) {
         u32 mine = __shfl_sync(WHOLE_WARP, group, 4 * k + lane() / 8);
@@ -48,7 +48,8 @@ __device__ __forceinline__ void unpack_groups(const u32* words, u32 group, Tile<
 
 // The same of the first `count` values, of which sparse nodes have few.
 template <class T>
-__device__ __forceinline__ void unpack_some(const u32* words, u32 group, u32 count, Tile<T>& out) {
+__device__ __forceinline__ void warp_unpack_some(const u32* words, u32 group, u32 count,
+                                                 Tile<T>& out) {
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) {
         if (k * RUN_VALUES >= count) break;
@@ -66,7 +67,7 @@ __device__ __forceinline__ void unpack_some(const u32* words, u32 group, u32 cou
 
 // Gives lane g the width of group g, and above 8 bits the word where it begins; `is_right` becomes
 // false if the format refuses the tile.
-__device__ __forceinline__ u32 afl_group(TileWords& at, u32 bits, u32 count) {
+__device__ __forceinline__ u32 warp_afl_group(TileWords& at, u32 bits, u32 count) {
     u32 least = at.fields >> 16 & 0xff, width_bits = at.fields >> 24;
     u32 groups = (count + 31) / 32, width_words = (groups * width_bits + 31) / 32;
     at.is_right = at.is_right && (at.fields & 0xffff) == count && width_bits <= 7
@@ -82,15 +83,15 @@ __device__ __forceinline__ u32 afl_group(TileWords& at, u32 bits, u32 count) {
 }
 
 template <class T>
-__device__ __forceinline__ bool read_afl(const u8* input, const CodecStep& step, u32 tiles,
+__device__ __forceinline__ bool warp_read_afl(const u8* input, const CodecStep& step, u32 tiles,
                                          u32 tile, u32 count, Tile<T>& out) {
     TileWords at = tile_words(input, step, tiles, tile);
-    u32 group = afl_group(at, step.bits, count);
+    u32 group = warp_afl_group(at, step.bits, count);
     if (!at.is_right) return false;
     // The first group's words follow the widths; without words, all values are 0.
     bool has_words = at.length > __shfl_sync(WHOLE_WARP, group, 0) >> 8;
-    if (count == TILE_VALUES && has_words) unpack_groups(at.words, group, out);
-    else unpack_some(at.words, group, count, out);
+    if (count == TILE_VALUES && has_words) warp_unpack_groups(at.words, group, out);
+    else warp_unpack_some(at.words, group, count, out);
     return true;
 }
 
@@ -127,7 +128,7 @@ __device__ __forceinline__ u32 gfc_bytes(u32 code, u32 bits) {
 // Replaces each value by the sum of it and every 32nd value before it; consecutive addends are
 // eight lanes apart.
 template <class T>
-__device__ __forceinline__ void gfc_sum(Tile<T>& out) {
+__device__ __forceinline__ void warp_gfc_sum(Tile<T>& out) {
     T carry[4] = {0, 0, 0, 0};
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) {
@@ -146,7 +147,7 @@ __device__ __forceinline__ void gfc_sum(Tile<T>& out) {
 }
 
 template <class T>
-__device__ __forceinline__ bool read_gfc(const u8* input, const CodecStep& step, u32 tiles,
+__device__ __forceinline__ bool warp_read_gfc(const u8* input, const CodecStep& step, u32 tiles,
                                          u32 tile, u32 count, Tile<T>& out) {
     TileWords at = tile_words(input, step, tiles, tile);
     u32 nibble_words = (count + 7) / 8;
@@ -184,6 +185,6 @@ __device__ __forceinline__ bool read_gfc(const u8* input, const CodecStep& step,
             out.v[k][j] = (code & 8) != 0 ? 0 - magnitude : magnitude;
         }
     }
-    gfc_sum(out);
+    warp_gfc_sum(out);
     return true;
 }

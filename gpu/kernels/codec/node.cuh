@@ -27,20 +27,20 @@ __device__ __forceinline__ T section_value(const u8* input, const CodecStep& ste
 }
 
 template <class T>
-__device__ __forceinline__ void apply_delta(const u8* input, const CodecStep& step, u32 tile_number,
-                                            Tile<T>& tile) {
+__device__ __forceinline__ void warp_apply_delta(const u8* input, const CodecStep& step,
+                                                 u32 tile_number, Tile<T>& tile) {
     unstore(tile, step.extra);
-    scan(tile, section_value<T>(input, step, tile_number));
+    warp_scan(tile, section_value<T>(input, step, tile_number));
 }
 
 template <class T>
-__device__ __forceinline__ void apply_delta2(const u8* input, const CodecStep& step,
+__device__ __forceinline__ void warp_apply_delta2(const u8* input, const CodecStep& step,
                                              u32 tile_number, Tile<T>& tile) {
     T base = section_value<T>(input, step, 2 * tile_number);
     T slope = section_value<T>(input, step, 2 * tile_number + 1);
     unstore(tile, step.extra);
-    scan(tile, slope);
-    scan(tile, base);
+    warp_scan(tile, slope);
+    warp_scan(tile, base);
 }
 
 template <class T>
@@ -121,7 +121,7 @@ struct Exceptions {
 // place, or zero. More shared memory would reduce the first-level cache, which dictionary lookups
 // need.
 template <class T, u32 AT_ONCE>
-__device__ __forceinline__ bool apply_patch(const u8* input, const CodecStep& step, u32 tiles,
+__device__ __forceinline__ bool warp_apply_patch(const u8* input, const CodecStep& step, u32 tiles,
                                    u32 tile_number, u32 count, T (&memory)[AT_ONCE],
                                    Tile<T>& tile) {
     Exceptions exceptions;
@@ -165,7 +165,8 @@ __device__ __forceinline__ bool apply_patch(const u8* input, const CodecStep& st
 
 // Replaces codes by entries, all of which must be below `entries`.
 template <class T>
-__device__ __forceinline__ bool apply_dict(const T* table, u32 entries, u32 count, Tile<T>& tile) {
+__device__ __forceinline__ bool warp_apply_dict(const T* table, u32 entries, u32 count,
+                                                Tile<T>& tile) {
     T most = 0;
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++)
@@ -183,7 +184,7 @@ __device__ __forceinline__ bool apply_dict(const T* table, u32 entries, u32 coun
 
 // The same, where code `entries` is the next of `exceptions` values in `others`.
 template <class T>
-__device__ __forceinline__ bool apply_dict_or(const T* table, u32 entries, const T* others,
+__device__ __forceinline__ bool warp_apply_dict_or(const T* table, u32 entries, const T* others,
                                               u32 exceptions, u32 count, Places& places,
                                               Tile<T>& tile) {
     bool is_wrong = false;
@@ -213,7 +214,7 @@ __device__ __forceinline__ bool apply_dict_or(const T* table, u32 entries, const
 
 // Expands `runs` runs, whose lengths are stored minus 1, to `count` values of `values`.
 template <class T>
-__device__ __forceinline__ bool apply_rle(const T* values, u32 runs, u32 count, Places& places,
+__device__ __forceinline__ bool warp_apply_rle(const T* values, u32 runs, u32 count, Places& places,
                                           Tile<T>& tile) {
     // Sums are below 2^26: lengths have 16 bits.
 #pragma unroll
@@ -221,7 +222,7 @@ __device__ __forceinline__ bool apply_rle(const T* values, u32 runs, u32 count, 
 #pragma unroll
         for (u32 j = 0; j < 4; j++)
             tile.v[k][j] = place_of(k) + j < runs ? tile.v[k][j] + 1 : 0;
-    u32 sum = (u32)scan(tile, (T)0);
+    u32 sum = (u32)warp_scan(tile, (T)0);
     if (sum != count) return false;
     places.clear();
 #pragma unroll

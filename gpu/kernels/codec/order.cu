@@ -52,7 +52,7 @@ __device__ __forceinline__ void load_codes(const Share& share, const Codes& code
 
 // Orders by codes that Memory counts; false if there are too many rows of one code.
 template <bool IS_WIDE, class Memory>
-__device__ __forceinline__ bool order_counted(const Grouping& grouping, const Share& share,
+__device__ __forceinline__ bool block_order_counted(const Grouping& grouping, const Share& share,
                                               const Codes& codes, void* shared) {
     static_assert(sizeof(Memory) <= RANGE_AT, "as it is launched");
     Memory& memory = *(Memory*)shared;
@@ -62,14 +62,14 @@ __device__ __forceinline__ bool order_counted(const Grouping& grouping, const Sh
     share.rows_of(rows);
     wait_for_previous();
     load_codes<IS_WIDE>(share, codes, 0, rows, items);
-    if (!count_codes(share, segment.order(grouping), memory, items)) return false;
+    if (!block_count_codes(share, segment.order(grouping), memory, items)) return false;
     write_counted(share, memory, items, segment.places(grouping), segment.heads(grouping));
     return true;
 }
 
 // Orders by codes, digit by digit.
 template <bool IS_WIDE>
-__device__ __forceinline__ void order_by_digits(const Grouping& grouping, const Share& share,
+__device__ __forceinline__ void block_order_by_digits(const Grouping& grouping, const Share& share,
                                                 const Codes& codes, OrderMemory& memory) {
     u32 passes = (codes.bits + WIDE_DIGIT_BITS - 1) / WIDE_DIGIT_BITS;
     u32 bits = (codes.bits + passes - 1) / passes, rows[ORDER_ITEMS], items[ORDER_ITEMS];
@@ -91,22 +91,23 @@ __device__ __forceinline__ void order_by_digits(const Grouping& grouping, const 
             for (u32 index = 0; index < ORDER_ITEMS; index++)
                 items[index] = items[index] << ROW_BITS | rows[index];
         }
-        order_by(share, ROW_BITS + pass % 2 * bits, bits, memory, items);
+        block_order_by(share, ROW_BITS + pass % 2 * bits, bits, memory, items);
     }
-    if (passes > 2) write_order<true>(grouping, share, memory);
-    else write_order<false>(grouping, share, memory);
+    if (passes > 2) block_write_order<true>(grouping, share, memory);
+    else block_write_order<false>(grouping, share, memory);
 }
 
 // The same for wide keys, not inlined, which leaves more registers to the caller: measured on an
 // H200. For codes a call is slower.
-__device__ __noinline__ void order_wide_by_digits(const Grouping& grouping, const Share& share,
-                                                  const Codes& codes, OrderMemory& memory) {
-    order_by_digits<true>(grouping, share, codes, memory);
+__device__ __noinline__ void block_order_wide_by_digits(const Grouping& grouping,
+                                                        const Share& share, const Codes& codes,
+                                                        OrderMemory& memory) {
+    block_order_by_digits<true>(grouping, share, codes, memory);
 }
 
 // Orders by counters if they suffice.
 template <bool IS_WIDE>
-__device__ __forceinline__ void order_rows(const Grouping& grouping, const Share& share,
+__device__ __forceinline__ void block_order_rows(const Grouping& grouping, const Share& share,
                                            const Codes& codes, void* shared) {
     typedef CountMemory<u16, COUNTED_BITS_LEAST, COUNTERS_MANY> Least;
     typedef CountMemory<u16, COUNTED_BITS_FEW, COUNTERS_MANY> Few;
@@ -114,24 +115,24 @@ __device__ __forceinline__ void order_rows(const Grouping& grouping, const Share
     typedef CountMemory<u16, COUNTED_BITS, COUNTERS_WIDE> Wide;
     bool is_ordered = false;
     if (codes.bits <= COUNTED_BITS_LEAST)
-        is_ordered = order_counted<IS_WIDE, Least>(grouping, share, codes, shared);
+        is_ordered = block_order_counted<IS_WIDE, Least>(grouping, share, codes, shared);
     else if (codes.bits <= COUNTED_BITS_FEW)
-        is_ordered = order_counted<IS_WIDE, Few>(grouping, share, codes, shared);
+        is_ordered = block_order_counted<IS_WIDE, Few>(grouping, share, codes, shared);
     // Two-byte counters: if keys have gaps, many rows have the same code.
     else if (codes.bits <= COUNTED_BITS && IS_WIDE)
-        is_ordered = order_counted<IS_WIDE, Wide>(grouping, share, codes, shared);
+        is_ordered = block_order_counted<IS_WIDE, Wide>(grouping, share, codes, shared);
     else if (codes.bits <= COUNTED_BITS)
-        is_ordered = order_counted<IS_WIDE, Bytes>(grouping, share, codes, shared);
+        is_ordered = block_order_counted<IS_WIDE, Bytes>(grouping, share, codes, shared);
     if (is_ordered) return;
     // All threads have read the result before its memory is reused.
     __syncthreads();
     OrderMemory& memory = *(OrderMemory*)shared;
-    if (IS_WIDE) order_wide_by_digits(grouping, share, codes, memory);
-    else order_by_digits<false>(grouping, share, codes, memory);
+    if (IS_WIDE) block_order_wide_by_digits(grouping, share, codes, memory);
+    else block_order_by_digits<false>(grouping, share, codes, memory);
 }
 
 // Converts keys of a segment to codes.
-__device__ __forceinline__ Codes codes_of(const Share& share, RangeMemory& memory) {
+__device__ __forceinline__ Codes block_codes_of(const Share& share, RangeMemory& memory) {
     u64 least = ~0ull, most = 0;
     u32 rows[ORDER_ITEMS], warp = threadIdx.x / 32;
     share.rows_of(rows);
@@ -168,10 +169,10 @@ extern "C" __global__ void __launch_bounds__(ORDER_THREADS, ORDER_BLOCKS)
     codec_order_codes(Grouping grouping) {
     extern __shared__ uint4 shared[];
     let_next_begin();
-    Share share = share_of(grouping, blockIdx.x / cluster_blocks());
+    Share share = warp_share_of(grouping, blockIdx.x / cluster_blocks());
     if (share.block >= share.blocks) return;
     Codes codes = {0, share.segment.column.bits};
-    order_rows<false>(grouping, share, codes, shared);
+    block_order_rows<false>(grouping, share, codes, shared);
 }
 
 // The same, also for key columns that are not codes.
@@ -180,10 +181,10 @@ extern "C" __global__ void __launch_bounds__(ORDER_THREADS, ORDER_BLOCKS)
     extern __shared__ uint4 shared[];
     RangeMemory& memory = *(RangeMemory*)((u8*)shared + RANGE_AT);
     let_next_begin();
-    Share share = share_of(grouping, blockIdx.x / cluster_blocks());
+    Share share = warp_share_of(grouping, blockIdx.x / cluster_blocks());
     if (share.block >= share.blocks) return;
     Codes codes = {0, share.segment.column.bits};
     wait_for_previous();
-    if (codes.bits == 0) codes = codes_of(share, memory);
-    order_rows<true>(grouping, share, codes, shared);
+    if (codes.bits == 0) codes = block_codes_of(share, memory);
+    block_order_rows<true>(grouping, share, codes, shared);
 }

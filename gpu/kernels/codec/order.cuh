@@ -5,7 +5,7 @@
 // exchange their counts, and every row moves to the block of its place. Blocks of a cluster run
 // together, so a waiting block blocks no other.
 #pragma once
-#include "primitives/cluster.cuh"
+#include "block/cluster.cuh"
 #include "codec/group.cuh"
 
 static const u32 ORDER_ROWS = CODEC_ORDER_ROWS;
@@ -60,7 +60,7 @@ struct Share {
 };
 
 // The segment of cluster `number`.
-__device__ __forceinline__ Share share_of(const Grouping& grouping, u32 number) {
+__device__ __forceinline__ Share warp_share_of(const Grouping& grouping, u32 number) {
     auto first_segment = [&](u32 at) { return grouping.keys[at].first_segment; };
     u32 column = warp_last_not_above(grouping.length, number, first_segment);
     Share share;
@@ -79,7 +79,7 @@ __device__ __forceinline__ Share share_of(const Grouping& grouping, u32 number) 
 
 // The number of preceding rows of the same digit for each row of a thread within its warp; leaves
 // the digits of the warp in `own`.
-__device__ __forceinline__ void rank_share(const Share& share, u32 shift, u32 bits,
+__device__ __forceinline__ void warp_rank_share(const Share& share, u32 shift, u32 bits,
                                            const u32 (&items)[ORDER_ITEMS], u16* own,
                                            u32 (&ranks)[ORDER_ITEMS / 2]) {
     u32 mask = (1u << bits) - 1;
@@ -89,7 +89,7 @@ __device__ __forceinline__ void rank_share(const Share& share, u32 shift, u32 bi
         if (index % 2 == 0 && index * 32 >= share.warp_rows) break;
         bool has_row = share.has_row(index);
         u32 digit = (items[index] >> shift) & mask;
-        u32 peers = peers_of(digit, bits, has_row, is_whole);
+        u32 peers = warp_peers_of(digit, bits, has_row, is_whole);
         u32 below = __popc(peers & ((1u << lane()) - 1u)), rank = own[digit] + below;
         if (index % 2 == 0) ranks[index / 2] = rank;
         else ranks[index / 2] |= rank << 16;
@@ -100,13 +100,13 @@ __device__ __forceinline__ void rank_share(const Share& share, u32 shift, u32 bi
 }
 
 // Sorts the items of a block by one digit, and those of all blocks if there are several.
-__device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits,
+__device__ __forceinline__ void block_order_by(const Share& share, u32 shift, u32 bits,
                                          OrderMemory& memory, u32 (&items)[ORDER_ITEMS]) {
     u32 mask = (1u << bits) - 1, ranks[ORDER_ITEMS / 2];
     u16* own = memory.counts[threadIdx.x / 32];
     for (u32 at = lane(); at < CODEC_DIGITS / 2; at += 32) ((u32*)own)[at] = 0;
     __syncwarp();
-    rank_share(share, shift, bits, items, own, ranks);
+    warp_rank_share(share, shift, bits, items, own, ranks);
     __syncthreads();
     bool has_digit = threadIdx.x < CODEC_DIGITS;
     u32 count = 0;
@@ -115,7 +115,7 @@ __device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits
         for (u32 warp = 0; warp < ORDER_WARPS; warp++) count += memory.counts[warp][threadIdx.x];
         memory.digits[threadIdx.x] = count;
     }
-    u32 start = sum_before(count, memory.sums);
+    u32 start = block_sum_before(count, memory.sums);
     if (has_digit) {
         u32 place = start;
 #pragma unroll
@@ -150,7 +150,7 @@ __device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits
             before += block < share.block ? found : 0;
         }
     }
-    u32 all = sum_before(total, memory.sums);
+    u32 all = block_sum_before(total, memory.sums);
     if (has_digit) memory.added[threadIdx.x] = all + before - start;
     __syncthreads();
 #pragma unroll
@@ -185,7 +185,7 @@ __device__ __forceinline__ void load_compared(const Segment& segment, const u32 
 // Writes heads by position, and positions by row: a block selects its own rows from a list that all
 // have written, because one by one each would move 32 bytes of the device's memory.
 template <bool IS_WIDE>
-__device__ __forceinline__ void write_order(const Grouping& grouping, const Share& share,
+__device__ __forceinline__ void block_write_order(const Grouping& grouping, const Share& share,
                                             OrderMemory& memory) {
     const Segment& segment = share.segment;
     u16* rows = (u16*)segment.order(grouping);

@@ -45,7 +45,7 @@ __device__ __forceinline__ void stage(TileWords& at, u32* to) {
 // Unpacks the four values of a lane; beyond `count`, at least 1, the last one repeats. Of staged
 // words one more may be read.
 template <bool STAGED>
-__device__ __forceinline__ void unpack_four(const u32* words, u32 group, u32 k, u32 count,
+__device__ __forceinline__ void warp_unpack_four(const u32* words, u32 group, u32 k, u32 count,
                                             u32 (&v)[4]) {
     u32 last = count - 1, place = place_of(k) < last ? place_of(k) : last & ~3u;
     u32 mine = __shfl_sync(WHOLE_WARP, group, place / 32), bits = mine & 0xff;
@@ -63,12 +63,12 @@ __device__ __forceinline__ void unpack_four(const u32* words, u32 group, u32 k, 
 }
 
 // Unpacks exceptions in place, the last first: no value lies before its own packed bits.
-__device__ __forceinline__ void unpack_others(u32 group, u32 base, u32 mask, u32 count,
+__device__ __forceinline__ void warp_unpack_others(u32 group, u32 base, u32 mask, u32 count,
                                               u32* list) {
 #pragma unroll 1
     for (u32 k = (count + RUN_VALUES - 1) / RUN_VALUES; k-- > 0;) {
         u32 v[4];
-        unpack_four<true>(list, group, k, count, v);
+        warp_unpack_four<true>(list, group, k, count, v);
 #pragma unroll
         for (u32 j = 0; j < 4; j++) v[j] = (v[j] + base) & mask;
         __syncwarp();
@@ -101,8 +101,8 @@ struct Repeats {
 #pragma unroll 1
         for (u32 k = 0; k * RUN_VALUES < count; k++) {
             u32 length[4], code[4], value[4], before[4], sum = 0;
-            unpack_four<STAGED>(codes, values_group, k, count, code);
-            unpack_four<STAGED>(repeats, lengths_group, k, count, length);
+            warp_unpack_four<STAGED>(codes, values_group, k, count, code);
+            warp_unpack_four<STAGED>(repeats, lengths_group, k, count, length);
 #pragma unroll
             for (u32 j = 0; j < 4; j++) {
                 greatest = code[j] > greatest ? code[j] : greatest;
@@ -134,7 +134,7 @@ struct Repeats {
 };
 
 // Extends the sets to all rows; false if there are not `others` exceptions among them.
-__device__ __forceinline__ bool fill_sets(u32 count, u32 others, u32 (&sets)[TILE_WORDS][4]) {
+__device__ __forceinline__ bool warp_fill_sets(u32 count, u32 others, u32 (&sets)[TILE_WORDS][4]) {
     u32 others_begin = sets[lane()][0], entries_begin = sets[lane()][1];
     // Exceptions extend until entries begin, as carries of a sum propagate until two zeros meet.
     u32 known = __ballot_sync(WHOLE_WARP, (others_begin | entries_begin) != 0) & lanes_below();
@@ -167,7 +167,7 @@ __device__ __forceinline__ void take_four(const RepeatsMemory& memory, u32 other
 }
 
 // Decodes a tile so that `take_four` can return its values; false means that the format refuses it.
-__device__ __forceinline__ bool decode_repeats(const Codec& codec, const CodecColumn& column,
+__device__ __forceinline__ bool warp_decode_repeats(const Codec& codec, const CodecColumn& column,
                                                u32 number, u32 count, RepeatsMemory& memory,
                                                u32& others) {
     const u8* input = codec.input;
@@ -202,11 +202,11 @@ __device__ __forceinline__ bool decode_repeats(const Codec& codec, const CodecCo
     __pipeline_commit();
     __pipeline_wait_prior(0);
     __syncwarp();
-    u32 bits = steps[REPEATS_OTHERS].bits, group = afl_group(packed, bits, others);
-    runs.lengths_group = afl_group(runs.lengths, steps[REPEATS_LENGTHS].bits, runs.count);
-    runs.values_group = afl_group(runs.values, steps[REPEATS_VALUES].bits, runs.count);
+    u32 bits = steps[REPEATS_OTHERS].bits, group = warp_afl_group(packed, bits, others);
+    runs.lengths_group = warp_afl_group(runs.lengths, steps[REPEATS_LENGTHS].bits, runs.count);
+    runs.values_group = warp_afl_group(runs.values, steps[REPEATS_VALUES].bits, runs.count);
     if (!packed.is_right || !runs.lengths.is_right || !runs.values.is_right) return false;
-    if (others > 0) unpack_others(group, base, low_mask<u32>(bits), others, memory.list);
+    if (others > 0) warp_unpack_others(group, base, low_mask<u32>(bits), others, memory.list);
     const CodecStep& dictionary = steps[REPEATS_DICT];
     runs.table = (const u32*)(codec.output + dictionary.first);
     runs.entries = dictionary.extra;
@@ -218,7 +218,7 @@ __device__ __forceinline__ bool decode_repeats(const Codec& codec, const CodecCo
                               : runs.find<false>(others, memory, rows);
     if (!is_right || rows != count) return false;
     __syncwarp();
-    is_right = fill_sets(count, others, memory.sets);
+    is_right = warp_fill_sets(count, others, memory.sets);
     __syncwarp();
     return is_right;
 }

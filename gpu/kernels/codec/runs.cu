@@ -9,7 +9,7 @@ struct Work {
     u32 count;
 
     __device__ __forceinline__ Work(const CodecColumn* columns, u32 length, u32 tile)
-        : column(columns[column_of(columns, length, tile)]) {
+        : column(columns[warp_column_of(columns, length, tile)]) {
         number = tile - column.first_tile;
         u32 left = column.rows - number * TILE_VALUES;
         count = left < TILE_VALUES ? left : TILE_VALUES;
@@ -34,7 +34,8 @@ extern "C" __global__ void __launch_bounds__(32 * RUNS_WARPS, RUNS_BLOCKS)
     u32 tile = blockIdx.x * RUNS_WARPS + threadIdx.x / 32;
     if (tile >= tiles) return;
     Work work(columns, length, tile);
-    if (!decode_runs(codec, work.column, work.number, work.count, memory)) return work.fail(codec);
+    if (!warp_decode_runs(codec, work.column, work.number, work.count, memory))
+        return work.fail(codec);
     if (work.column.output == NO_COLUMN) return;
     __syncwarp();
     // Grouped values are padded to whole tiles.
@@ -56,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(32 * RUNS_WARPS, REPEATS_BLOCKS)
     if (tile >= tiles) return;
     Work work(columns, length, tile);
     const CodecColumn& column = work.column;
-    if (!decode_repeats(codec, column, work.number, work.count, memory, others))
+    if (!warp_decode_repeats(codec, column, work.number, work.count, memory, others))
         return work.fail(codec);
     u8* to = column.output != NO_COLUMN ? work.output(codec) : nullptr;
     u32 bits = column.bits, has_checks = column.checks;

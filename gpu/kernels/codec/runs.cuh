@@ -34,7 +34,7 @@ __device__ __forceinline__ u32 word_of(u32 place) {
 }
 
 // The words that lane `from` describes: of residuals, heads or exceptions.
-__device__ __forceinline__ TileWords words_of_lane(const TileWords& at, u32 from) {
+__device__ __forceinline__ TileWords warp_words_of_lane(const TileWords& at, u32 from) {
     TileWords shown;
     shown.fields = __shfl_sync(WHOLE_WARP, at.fields, from);
     shown.words = (const u32*)__shfl_sync(WHOLE_WARP, (u64)at.words, from);
@@ -60,7 +60,7 @@ __device__ __forceinline__ void stage_words(const TileWords& at, u32* words) {
 }
 
 // Unpacks residuals; values beyond the tile's may be anything.
-__device__ __forceinline__ void unpack_residuals(const u32* words, u32 group, u32* tile) {
+__device__ __forceinline__ void warp_unpack_residuals(const u32* words, u32 group, u32* tile) {
 #pragma unroll 2
     for (u32 k = 0; k < RUNS; k++) {
         u32 mine = __shfl_sync(WHOLE_WARP, group, 4 * k + lane() / 8);
@@ -76,7 +76,7 @@ __device__ __forceinline__ void unpack_residuals(const u32* words, u32 group, u3
 }
 
 // Replaces the residuals of heads, which have no meaning, by residuals that yield their values.
-__device__ __forceinline__ void put_heads(const u32* words, u32 group, u32 base, u32 count,
+__device__ __forceinline__ void warp_put_heads(const u32* words, u32 group, u32 base, u32 count,
                                           const u16* places, u32* tile) {
 #pragma unroll 1
     for (u32 start = 0; start < count; start += 32) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ void put_heads(const u32* words, u32 group, u32 base,
 
 // Sums along runs in ranges; of the second kind, sums of sums.
 template <bool IS_SECOND>
-__device__ __forceinline__ void sum_ranges(const LaneRange& range, Tile<u32>& tile) {
+__device__ __forceinline__ void warp_sum_ranges(const LaneRange& range, Tile<u32>& tile) {
     u32 heads = range.heads, slope = 0, sum = 0;
 #pragma unroll
     for (u32 at = 0; at < LANE_VALUES; at++) {
@@ -124,7 +124,7 @@ __device__ __forceinline__ void sum_ranges(const LaneRange& range, Tile<u32>& ti
 }
 
 // Decodes a tile into `memory.tile`; false if the format or a limit refuses it.
-__device__ __forceinline__ bool decode_runs(const Codec& codec, const CodecColumn& column,
+__device__ __forceinline__ bool warp_decode_runs(const Codec& codec, const CodecColumn& column,
                                             u32 number, u32 count, RunsMemory& memory) {
     const u8* input = codec.input;
     const CodecStep* steps = memory.steps;
@@ -140,17 +140,17 @@ __device__ __forceinline__ bool decode_runs(const Codec& codec, const CodecColum
     u32 base = steps[RUNS_SCALE].code != 0
         ? section_value<u32>(input, steps[RUNS_SCALE], number) : 0;
     bool is_right = !__any_sync(WHOLE_WARP, !mine.is_right);
-    TileWords residuals = words_of_lane(mine, 0), values = words_of_lane(mine, 1);
-    TileWords patch = words_of_lane(mine, 2);
+    TileWords residuals = warp_words_of_lane(mine, 0), values = warp_words_of_lane(mine, 1);
+    TileWords patch = warp_words_of_lane(mine, 2);
     if (!is_right) return false;
     stage_words(residuals, memory.words);
-    u32 group = afl_group(residuals, steps[RUNS_RESIDUALS].bits, count);
-    u32 values_group = afl_group(values, steps[RUNS_HEADS].bits, expected);
+    u32 group = warp_afl_group(residuals, steps[RUNS_RESIDUALS].bits, count);
+    u32 values_group = warp_afl_group(values, steps[RUNS_HEADS].bits, expected);
     Exceptions exceptions;
     is_right = exceptions.read(patch, steps[RUNS_PATCH].bits, count);
     if (!is_right || !residuals.is_right || !values.is_right) return false;
     __syncwarp();
-    unpack_residuals(memory.words, group, memory.tile);
+    warp_unpack_residuals(memory.words, group, memory.tile);
     __syncwarp();
 #pragma unroll
     for (u32 half = 0; half < 2; half++) {
@@ -168,14 +168,14 @@ __device__ __forceinline__ bool decode_runs(const Codec& codec, const CodecColum
     for (u32 left = word; left != 0; left &= left - 1)
         memory.places[rank++] = (u16)(first + __ffs((int)left) - 1);
     __syncwarp();
-    put_heads(values.words, values_group, base, expected, memory.places, memory.tile);
+    warp_put_heads(values.words, values_group, base, expected, memory.places, memory.tile);
     __syncwarp();
     Tile<u32> tile;
 #pragma unroll
     for (u32 i = 0; i < RUNS; i++) get_range(memory.tile, i, tile.v[i]);
     unstore(tile, 1);
-    if (steps[RUNS_KEYED].code == CODEC_KEYED_DELTA2) sum_ranges<true>(range, tile);
-    else sum_ranges<false>(range, tile);
+    if (steps[RUNS_KEYED].code == CODEC_KEYED_DELTA2) warp_sum_ranges<true>(range, tile);
+    else warp_sum_ranges<false>(range, tile);
     if (steps[RUNS_DIVISOR].code != 0)
         apply_linear((u32)steps[RUNS_DIVISOR].parameter, steps[RUNS_DIVISOR].extra, tile);
     bool is_outside = false;

@@ -6,7 +6,7 @@
 #include <cuda_pipeline_primitives.h>
 
 #include "codec/tile.cuh"
-#include "primitives/search.cuh"
+#include "warp/search.cuh"
 
 static const u32 SCATTER_STEPS = CODEC_SCATTER_EACH / SCATTER_NEIGHBOURS;
 
@@ -34,7 +34,7 @@ struct Piece {
 
 // U holds a value.
 template <class U>
-__device__ __forceinline__ void scatter(const Piece& piece, uint4* shared, U* to) {
+__device__ __forceinline__ void block_scatter(const Piece& piece, uint4* shared, U* to) {
     struct alignas(SCATTER_NEIGHBOURS * sizeof(U) < 16 ? SCATTER_NEIGHBOURS * sizeof(U) : 16) Four {
         U v[SCATTER_NEIGHBOURS];
     } values[SCATTER_STEPS] = {};
@@ -98,8 +98,8 @@ extern "C" __global__ void __launch_bounds__(CODEC_SCATTER_THREADS)
     piece.buffers = buffers;
     u8* to = output + column.output + begin * column.bytes;
     wait_for_previous();
-    if (column.bytes == 8) scatter(piece, shared, (u64*)to);
-    else if (column.bytes == 4) scatter(piece, shared, (u32*)to);
-    else if (column.bytes == 2) scatter(piece, shared, (u16*)to);
-    else scatter(piece, shared, to);
+    if (column.bytes == 8) block_scatter(piece, shared, (u64*)to);
+    else if (column.bytes == 4) block_scatter(piece, shared, (u32*)to);
+    else if (column.bytes == 2) block_scatter(piece, shared, (u16*)to);
+    else block_scatter(piece, shared, to);
 }

@@ -16,9 +16,9 @@ static const u32 STATELESS_RUNS = 4;
 // The four neighbours of a lane take consecutive indexes and consecutive other bytes: at most 32 bits
 // each, which are loaded at once. `memory` takes the table.
 template <class T>
-__device__ __forceinline__ bool read_stateless(const u8* input, const CodecStep& step, u32 tiles,
-                                               u32 tile, u32 count, T (&memory)[TILE_VALUES],
-                                               Tile<T>& out) {
+__device__ __forceinline__ bool warp_read_stateless(const u8* input, const CodecStep& step,
+                                                    u32 tiles, u32 tile, u32 count,
+                                                    T (&memory)[TILE_VALUES], Tile<T>& out) {
     TileWords at = tile_words(input, step, tiles, tile);
     u32 entries = step.extra & 0xffff, chunk_tiles = step.extra >> 16;
     u32 index_bits = 32 - (u32)__clz((int)(entries - 1)), indexed = at.fields >> 16;

@@ -4,7 +4,7 @@
 // its place, and each code writes its string from the last byte to the first along its entries. A chunk
 // that the format refuses writes no string of the tile that shows it.
 #include "codec/tile.cuh"
-#include "primitives/search.cuh"
+#include "warp/search.cuh"
 
 static const u32 STRING_EACH = TILE_VALUES / CODEC_STRING_THREADS;
 static const u32 STRING_WARPS = CODEC_STRING_THREADS / 32;
@@ -35,7 +35,7 @@ struct Chunk {
 };
 
 // Finds the strings of a tile's codes; false if a code refers to an entry that does not precede it.
-__device__ __forceinline__ bool find_strings(const Chunk& chunk, u32 tile, u32 count,
+__device__ __forceinline__ bool block_find_strings(const Chunk& chunk, u32 tile, u32 count,
                                              StringMemory& memory) {
     bool is_wrong = false;
 #pragma unroll
@@ -74,10 +74,10 @@ __device__ __forceinline__ bool find_strings(const Chunk& chunk, u32 tile, u32 c
 }
 
 // Decodes the next tile of a chunk; false if the format refuses it.
-__device__ __forceinline__ bool decode_strings(Chunk& chunk, u32 tile, StringMemory& memory) {
+__device__ __forceinline__ bool block_decode_strings(Chunk& chunk, u32 tile, StringMemory& memory) {
     u32 count = chunk.counts[tile], first = tile * TILE_VALUES;
     u32 tile_end = first + TILE_VALUES < chunk.bytes ? first + TILE_VALUES : chunk.bytes;
-    if (count > tile_end - first || !find_strings(chunk, tile, count, memory)) return false;
+    if (count > tile_end - first || !block_find_strings(chunk, tile, count, memory)) return false;
     u32 mine = threadIdx.x * STRING_EACH, ends[STRING_EACH], sum = 0;
 #pragma unroll
     for (u32 item = 0; item < STRING_EACH; item++) {
@@ -144,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(CODEC_STRING_THREADS)
     chunk.bytes = left < most ? left : most;
     chunk.number = chunk.end = 0;
     for (u32 tile = 0; tile * TILE_VALUES < chunk.bytes; tile++) {
-        if (decode_strings(chunk, tile, memory)) continue;
+        if (block_decode_strings(chunk, tile, memory)) continue;
         if (threadIdx.x == 0) *failed = 1;
         return;
     }

@@ -6,8 +6,8 @@
 // condition that ends one is uniform in it.
 #pragma once
 #include "codec/policy.cuh"
-#include "primitives/dependent_launch.cuh"
-#include "primitives/warp.cuh"
+#include "device/dependent_launch.cuh"
+#include "warp/warp.cuh"
 
 typedef unsigned short u16;
 
@@ -76,7 +76,7 @@ __device__ __forceinline__ u64 unpack_near(const u32* words, u32 bit, u32 last, 
 
 // Replaces values by `start` plus their running sum; returns the sum of all.
 template <class T>
-__device__ __forceinline__ T scan(Tile<T>& tile, T start) {
+__device__ __forceinline__ T warp_scan(Tile<T>& tile, T start) {
     T totals[RUNS];
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) {

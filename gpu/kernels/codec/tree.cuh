@@ -2,14 +2,14 @@
 // each on one tile in the registers of a warp.
 //
 // A node with two children stores one of them in a slot, a tile in shared memory. Any kernel may
-// call `decode_tile`. The host has checked plans, places and lengths of sections; everything else
+// call `warp_decode_tile`. The host has checked plans, places and lengths of sections; everything else
 // is checked here.
 #pragma once
 #include "codec/huffman.cuh"
 #include "codec/keyed.cuh"
 #include "codec/node.cuh"
 #include "codec/stateless.cuh"
-#include "primitives/search.cuh"
+#include "warp/search.cuh"
 
 // Shared memory of one warp.
 template <class T, int SLOTS>
@@ -31,7 +31,7 @@ struct TileMemory<T, 0> {
 };
 
 template <class T>
-__device__ __forceinline__ void store_slot(T* slot, u32 count, const Tile<T>& tile) {
+__device__ __forceinline__ void warp_store_slot(T* slot, u32 count, const Tile<T>& tile) {
     __syncwarp();
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) {
@@ -92,23 +92,23 @@ __device__ __forceinline__ bool enter_sparse(const Codec& codec, const CodecColu
 
 // Steps of trees whose nodes have one child each.
 template <class T, u32 AT_ONCE>
-__device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn& column,
+__device__ __forceinline__ bool warp_plain_step(const Codec& codec, const CodecColumn& column,
                                   const CodecStep& step, u32 number, u32 count,
                                   T (&memory)[AT_ONCE], Tile<T>& tile) {
     const u8* input = codec.input;
     switch (step.code) {
-        case CODEC_AFL: return read_afl(input, step, column.tiles, number, count, tile);
+        case CODEC_AFL: return warp_read_afl(input, step, column.tiles, number, count, tile);
         case CODEC_RAW: read_raw(input, step, number, count, tile); return true;
         case CODEC_CONST: read_const((T)step.parameter, tile); return true;
-        case CODEC_DELTA: apply_delta(input, step, number, tile); break;
-        case CODEC_DELTA2: apply_delta2(input, step, number, tile); break;
+        case CODEC_DELTA: warp_apply_delta(input, step, number, tile); break;
+        case CODEC_DELTA2: warp_apply_delta2(input, step, number, tile); break;
         case CODEC_SCALE: apply_plus(section_value<T>(input, step, number), tile); break;
         case CODEC_DIVISOR: apply_linear((T)step.parameter, (T)step.extra, tile); break;
         case CODEC_FLOAT_TO_INT:
             apply_float(__longlong_as_double((i64)step.parameter), tile);
             return true;
         case CODEC_PATCH:
-            if (!apply_patch(input, step, column.tiles, number, count, memory, tile))
+            if (!warp_apply_patch(input, step, column.tiles, number, count, memory, tile))
                 return false;
             break;
         case CODEC_DICT: {
@@ -118,7 +118,7 @@ __device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn
                 store_tile(codes, count, 16, tile);
             }
             wait_for_previous();
-            return apply_dict((const T*)(codec.output + step.first), step.extra, count, tile);
+            return warp_apply_dict((const T*)(codec.output + step.first), step.extra, count, tile);
         }
         default: return false;
     }
@@ -128,7 +128,7 @@ __device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn
 
 // Steps that take slots.
 template <class T, int SLOTS>
-__device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn& column,
+__device__ __forceinline__ bool warp_slot_step(const Codec& codec, const CodecColumn& column,
                                           const CodecStep& step, u32 number,
                                           TileMemory<T, SLOTS>& memory, Counts<SLOTS>& counts,
                                           Tile<T>& tile) {
@@ -137,54 +137,54 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
         case CODEC_COUNT:
             return enter_sparse(codec, column, step, number, memory, counts);
         case CODEC_STORE:
-            store_slot(memory.slots[step.slot], counts.now(), tile);
+            warp_store_slot(memory.slots[step.slot], counts.now(), tile);
             counts.store(step.slot);
             if (step.extra != 0) counts.leave();
             return true;
         case CODEC_RLE: {
             u32 runs = counts.now();
             counts.leave();
-            return apply_rle(memory.slots[step.slot], runs, counts.now(), memory.places, tile);
+            return warp_apply_rle(memory.slots[step.slot], runs, counts.now(), memory.places, tile);
         }
         case CODEC_KEYED_DELTA:
         case CODEC_KEYED_DELTA2: {
             bool is_second = step.code == CODEC_KEYED_DELTA2;
             unstore(tile, step.extra);
-            sum_runs(memory.slots[step.slot], memory.heads, is_second, memory.tile, tile);
+            warp_sum_runs(memory.slots[step.slot], memory.heads, is_second, memory.tile, tile);
             narrow(tile, step.bits);
             return true;
         }
         case CODEC_DICT_OR:
             wait_for_previous();
-            return apply_dict_or((const T*)(codec.output + step.first), step.extra,
+            return warp_apply_dict_or((const T*)(codec.output + step.first), step.extra,
                                  memory.slots[step.slot], counts.of(step.slot), counts.now(),
                                  memory.places, tile);
-        case CODEC_GFC: return read_gfc(input, step, column.tiles, number, counts.now(), tile);
+        case CODEC_GFC: return warp_read_gfc(input, step, column.tiles, number, counts.now(), tile);
         case CODEC_HUFFMAN:
         case CODEC_HUFFMAN_LONG:
             wait_for_previous();
-            return read_huffman(input, (const u32*)(codec.output + step.parameter), step,
+            return warp_read_huffman(input, (const u32*)(codec.output + step.parameter), step,
                                 column.tiles, number, counts.now(), memory.few, memory.tile, tile);
         case CODEC_STATELESS:
-            return read_stateless(input, step, column.tiles, number, counts.now(), memory.tile,
+            return warp_read_stateless(input, step, column.tiles, number, counts.now(), memory.tile,
                                   tile);
         default:
-            return plain_step(codec, column, step, number, counts.now(), memory.tile, tile);
+            return warp_plain_step(codec, column, step, number, counts.now(), memory.tile, tile);
     }
 }
 
 template <class T>
-__device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn& column,
+__device__ __forceinline__ bool warp_slot_step(const Codec& codec, const CodecColumn& column,
                                           const CodecStep& step, u32 number,
                                           TileMemory<T, 0>& memory, Counts<0>& counts,
                                           Tile<T>& tile) {
-    return plain_step(codec, column, step, number, counts.now(), memory.tile, tile);
+    return warp_plain_step(codec, column, step, number, counts.now(), memory.tile, tile);
 }
 
 // Decodes one tile of a column; returns its number of values. False means that the format refuses
 // it, and its values are invalid. Called by a whole warp with separate memory.
 template <class T, int SLOTS>
-__device__ __forceinline__ bool decode_tile(const Codec& codec, const CodecColumn& column,
+__device__ __forceinline__ bool warp_decode_tile(const Codec& codec, const CodecColumn& column,
                                             u32 number, TileMemory<T, SLOTS>& memory, u32& count,
                                             Tile<T>& tile) {
     u32 left = column.rows - number * TILE_VALUES;
@@ -199,13 +199,13 @@ __device__ __forceinline__ bool decode_tile(const Codec& codec, const CodecColum
     __syncwarp();
     for (u32 index = 0; index < column.steps; index++) {
         const CodecStep step = index < CODEC_STEPS ? memory.steps[index] : steps[index];
-        if (!slot_step(codec, column, step, number, memory, counts, tile)) return false;
+        if (!warp_slot_step(codec, column, step, number, memory, counts, tile)) return false;
     }
     return true;
 }
 
 // The column of a tile among all of a launch: the last that begins at or before it.
-__device__ __forceinline__ u32 column_of(const CodecColumn* columns, u32 length, u32 tile) {
+__device__ __forceinline__ u32 warp_column_of(const CodecColumn* columns, u32 length, u32 tile) {
     return warp_last_not_above(length, tile, [&](u32 at) { return columns[at].first_tile; });
 }
 
@@ -222,7 +222,7 @@ __device__ __forceinline__ bool are_outside(const CodecColumn& column, u32 k, u3
 
 // Whether one of the first `count` values does.
 template <class T>
-__device__ __forceinline__ bool is_outside(const CodecColumn& column, u32 count,
+__device__ __forceinline__ bool warp_is_outside(const CodecColumn& column, u32 count,
                                            const Tile<T>& tile) {
     bool outside = false;
 #pragma unroll
@@ -232,7 +232,7 @@ __device__ __forceinline__ bool is_outside(const CodecColumn& column, u32 count,
 
 // Stores codes and their entries, where they are requested; false if there is no entry
 // for one of them.
-__device__ __forceinline__ bool store_entries(const Codec& codec, const CodecColumn& column,
+__device__ __forceinline__ bool warp_store_entries(const Codec& codec, const CodecColumn& column,
                                               u32 number, u32 count, const Tile<u32>& tile) {
     u32 most = 0;
 #pragma unroll
@@ -260,24 +260,24 @@ __device__ __forceinline__ bool store_entries(const Codec& codec, const CodecCol
     return true;
 }
 
-__device__ __forceinline__ bool store_entries(const Codec&, const CodecColumn&, u32, u32,
+__device__ __forceinline__ bool warp_store_entries(const Codec&, const CodecColumn&, u32, u32,
                                               const Tile<u64>&) {
     return false;
 }
 
 // Decodes tile `tile` of a launch to the place of its column.
 template <class T, int SLOTS>
-__device__ __forceinline__ void decode_one(const Codec& codec, const CodecColumn* columns,
+__device__ __forceinline__ void warp_decode_one(const Codec& codec, const CodecColumn* columns,
                                            u32 length, u32 tile, TileMemory<T, SLOTS>& memory) {
     let_next_begin();
-    const CodecColumn& column = columns[column_of(columns, length, tile)];
+    const CodecColumn& column = columns[warp_column_of(columns, length, tile)];
     u32 number = tile - column.first_tile, count;
     Tile<T> values;
-    bool is_right = decode_tile(codec, column, number, memory, count, values);
+    bool is_right = warp_decode_tile(codec, column, number, memory, count, values);
     wait_for_previous();
-    if (is_right && column.checks != 0) is_right = !is_outside(column, count, values);
+    if (is_right && column.checks != 0) is_right = !warp_is_outside(column, count, values);
     bool has_table = column.table != NO_COLUMN;
-    if (is_right && has_table) is_right = store_entries(codec, column, number, count, values);
+    if (is_right && has_table) is_right = warp_store_entries(codec, column, number, count, values);
     if (!is_right) {
         if (lane() == 0) codec.failed[(u64)column.request * codec.stride] = 1;
         return;

@@ -47,7 +47,7 @@ extern "C" __global__ void admission_list(Input input, Rules rules, Rows rows, I
                 | (is_removal ? ADMISSION_REMOVAL : 0u);
         }
     }
-    u32 place = append_together(is_listed, length);
+    u32 place = block_append(is_listed, length);
     if (is_listed) admission_requests[place] = admission_request;
 }
 

@@ -33,7 +33,7 @@ extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index in
         u64 object = at<u64>(input, ids, row);
         is_new = object != NO_OBJECT && find(index, object) == NO_SLOT;
     }
-    count_where(is_new, newcomers);
+    warp_count(is_new, newcomers);
 }
 
 // The slot of a dictionary's entry and the least time of its rows that are not late; `claimed` is the
@@ -113,7 +113,7 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
     block_count_by_key(refusal != 0, 0, &rows.report->refused);
     if (has_ahead(rules))
         block_count_by_key(is_ahead(rules, time), number, &input.outcomes[number].ahead);
-    raise_together(time, (u64*)&rows.report->time_max);
+    block_raise(time, (u64*)&rows.report->time_max);
 }
 
 // Validates the rows without a dictionary of ids and finds their slots.
@@ -145,7 +145,7 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
     block_count_by_key(refusal != 0, 0, &rows.report->refused);
     if (has_ahead(rules))
         block_count_by_key(is_ahead(rules, time), number, &input.outcomes[number].ahead);
-    raise_together(time, (u64*)&rows.report->time_max);
+    block_raise(time, (u64*)&rows.report->time_max);
 }
 
 // Drops late rows among the rows without a dictionary of ids and lets the remaining rows of an
@@ -203,7 +203,7 @@ extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Row
                              read_row(input, request, at_row));
     }
     block_count_by_key(wins, number, &input.outcomes[number].superseded, ~0u);
-    record_outcome(rows, rules, slot, settled, number, input.outcomes);
+    block_record_outcome(rows, rules, slot, settled, number, input.outcomes);
 }
 
 // Writes the winners among rows without a dictionary of ids. For cycles of fixes alone.
@@ -222,7 +222,7 @@ extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, 
         if (!beaten) settled = settle(input, rules, rows, records, slot, request, at_row, row);
     }
     block_count_by_key(beaten, number, &input.outcomes[number].superseded);
-    record_outcome(rows, rules, slot, settled, number, input.outcomes);
+    block_record_outcome(rows, rules, slot, settled, number, input.outcomes);
 }
 
 // Sort keys that group the rows and removals of an object, in order of arrival.
@@ -302,7 +302,7 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
                                  optional_of(records, slot, old), ended);
         }
     }
-    record_outcome(rows, rules, slot, settled, winner_request, input.outcomes);
+    block_record_outcome(rows, rules, slot, settled, winner_request, input.outcomes);
 }
 
 // Counts removals of the reserved id.
@@ -314,7 +314,7 @@ extern "C" __global__ void ordered_missing(Input input, Rules rules, Rows rows) 
         number = request_of(input, rules.requests, arrival);
         missing = input.requests[number].kind == REQUEST_REMOVE && rows.slots[arrival] == NO_SLOT;
     }
-    count_by_group(missing, number, &input.outcomes[number].missing);
+    warp_count_by_key(missing, number, &input.outcomes[number].missing);
 }
 
 // Ends the objects without rows or removals in the cycle that its first clear removed; resets the
@@ -337,8 +337,8 @@ extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Re
                                      optional_of(records, slot, old), EVENT_CLEARED);
         }
     }
-    count_by_group(cleared, request, &input.outcomes[request].removed);
-    record_outcome(rows, rules, slot, settled, request, input.outcomes);
+    warp_count_by_key(cleared, request, &input.outcomes[request].removed);
+    block_record_outcome(rows, rules, slot, settled, request, input.outcomes);
 }
 
 // Ends objects whose record is too old and finds the oldest of the others. One thread a slot.
@@ -362,5 +362,5 @@ extern "C" __global__ void dispatch_expire(Input input, Rules rules, Rows rows, 
     }
     time = warp_min(time);
     if (lane() == 0 && time != ~0ull) atomicMin((u64*)&rows.report->time_min, time);
-    record_outcome(rows, rules, slot, settled, 0, input.outcomes);
+    block_record_outcome(rows, rules, slot, settled, 0, input.outcomes);
 }

@@ -8,10 +8,10 @@
 // in grouped order. No result depends on the order of threads: fixes of one object compete by
 // (time, arrival) in one 64-bit maximum.
 #pragma once
-#include "dispatch/index.cuh"
-#include "dispatch/record.cuh"
-#include "primitives/search.cuh"
-#include "primitives/warp.cuh"
+#include "block/block.cuh"
+#include "records/index.cuh"
+#include "records/record.cuh"
+#include "warp/search.cuh"
 
 struct Row {
     u64 object;
@@ -220,17 +220,17 @@ __device__ inline Settled settle_winner(const Records& records, const Rules& rul
 }
 
 // Adds the outcome of an object to the lists and counters; called by all threads of a block.
-__device__ inline void record_outcome(const Rows& rows, const Rules& rules, u32 slot,
+__device__ inline void block_record_outcome(const Rows& rows, const Rules& rules, u32 slot,
                                       const Settled& settled, u32 request,
                                       RowOutcomeCounts* outcomes) {
     DispatchReport* report = rows.report;
-    u32 place = append_together(settled.moved, &report->moves);
+    u32 place = block_append(settled.moved, &report->moves);
     if (settled.moved) {
         rows.moved[place] = slot;
         rows.stamps[slot] = (u32)rules.epoch;
     }
-    add_signs(settled.objects, &report->objects);
-    count_where(settled.expired, &report->expired);
+    warp_add_signs(settled.objects, &report->objects);
+    warp_count(settled.expired, &report->expired);
     block_count_by_key(settled.duplicate, request, &outcomes[request].duplicate);
     block_count_by_key(settled.winner_expired, request, &outcomes[request].expired);
 }

@@ -2,7 +2,7 @@
 // differences from it, in as many bits as the greatest difference needs, so that any value can be
 // read without decoding others.
 #pragma once
-#include "primitives/warp.cuh"
+#include "warp/warp.cuh"
 
 // The columns that every run has; attributes follow.
 static const u32 RUN_TIME = 0;
@@ -10,7 +10,9 @@ static const u32 RUN_X = 1;
 static const u32 RUN_Y = 2;
 static const u32 RUN_ATTRIBUTES = 3;
 
-__device__ __forceinline__ u32 low_mask(u32 bits) { return bits == 0 ? 0 : 0xffffffffu >> (32 - bits); }
+__device__ __forceinline__ u32 low_mask(u32 bits) {
+    return bits == 0 ? 0 : 0xffffffffu >> (32 - bits);
+}
 
 // A column of a tile.
 __device__ __forceinline__ const RunColumn& column_of(const Run& run, u32 tile, u32 kind) {

@@ -9,7 +9,8 @@ extern "C" __global__ void run_times(Run run, RunHeads heads, i64 start_ms, Obje
     u32 head = blockIdx.x * blockDim.x + threadIdx.x;
     if (head >= heads.length) return;
     u32 row = heads.rows[head];
-    keys[head].time = start_ms + value_at(column_of(run, row / RUN_TILE_ROWS, RUN_TIME), row % RUN_TILE_ROWS);
+    keys[head].time =
+        start_ms + value_at(column_of(run, row / RUN_TILE_ROWS, RUN_TIME), row % RUN_TILE_ROWS);
 }
 
 // Writes 1 for each head whose tile has its object's newest row at or before a time, 0 for others,
@@ -40,7 +41,8 @@ __device__ __forceinline__ void write_state(const Run& run, const RunHeads& head
     }
     states.objects[place] = heads.keys[head].object;
     for (u32 kind = RUN_TIME; kind < run.kinds; kind++)
-        states.values[(u64)kind * states.capacity + place] = value_at(column_of(run, tile, kind), low);
+        states.values[(u64)kind * states.capacity + place] =
+            value_at(column_of(run, tile, kind), low);
 }
 
 // Writes the states of objects at `time_ms`. The state of a head is written to place `places[head]`

@@ -5,7 +5,7 @@
 // n * FAN_OUT and following of the level below: a node has no pointer.
 #pragma once
 #include "index/key.cuh"
-#include "primitives/warp.cuh"
+#include "warp/warp.cuh"
 
 static const u32 FAN_OUT = INDEX_FAN_OUT;
 
@@ -20,8 +20,8 @@ struct Leaf {
 // same nodes and keys, and all get the numbers. Called by all threads of a warp. Nodes are loaded
 // together, so that their latencies overlap.
 template <class Key, int THREADS, int PLACES, bool IS_INNER, int NODES>
-__device__ __forceinline__ void keys_below(const Key* (&nodes)[NODES], const Key (&keys)[NODES],
-                                           u32 (&below)[NODES]) {
+__device__ __forceinline__ void warp_keys_below(const Key* (&nodes)[NODES],
+                                                const Key (&keys)[NODES], u32 (&below)[NODES]) {
     const int EACH = PLACES > THREADS ? PLACES / THREADS : 1;
     u32 member = threadIdx.x % THREADS;
     u32 first = member * EACH % PLACES;
@@ -53,9 +53,9 @@ __device__ __forceinline__ void keys_below(const Key* (&nodes)[NODES], const Key
 
 // For each search key, the place of the first key that is not less, or the place after the last key
 // if all are less. A place is leaf times LEAF_KEYS plus position in the leaf. Called as
-// `keys_below`.
+// `warp_keys_below`.
 template <class Key, int THREADS, int NODES>
-__device__ __forceinline__ void lower_bounds(const KeyTree& tree, const Key (&keys)[NODES],
+__device__ __forceinline__ void warp_lower_bounds(const KeyTree& tree, const Key (&keys)[NODES],
                                              u32 (&found)[NODES]) {
     const u32 LEAF_KEYS = Leaf<Key>::KEYS;
     const Key* places[NODES];
@@ -66,24 +66,24 @@ __device__ __forceinline__ void lower_bounds(const KeyTree& tree, const Key (&ke
         const Key* first = (const Key*)tree.inner + (u64)tree.firsts[level - 1] * FAN_OUT;
 #pragma unroll
         for (int node = 0; node < NODES; node++) places[node] = first + (u64)found[node] * FAN_OUT;
-        keys_below<Key, THREADS, FAN_OUT, true>(places, keys, below);
+        warp_keys_below<Key, THREADS, FAN_OUT, true>(places, keys, below);
 #pragma unroll
         for (int node = 0; node < NODES; node++) found[node] = found[node] * FAN_OUT + below[node];
     }
 #pragma unroll
     for (int node = 0; node < NODES; node++)
         places[node] = (const Key*)tree.leaves + (u64)found[node] * LEAF_KEYS;
-    keys_below<Key, THREADS, (int)LEAF_KEYS, false>(places, keys, below);
+    warp_keys_below<Key, THREADS, (int)LEAF_KEYS, false>(places, keys, below);
 #pragma unroll
     for (int node = 0; node < NODES; node++) found[node] = found[node] * LEAF_KEYS + below[node];
 }
 
-// As `lower_bounds`, of one key.
+// As `warp_lower_bounds`, of one key.
 template <class Key, int THREADS>
-__device__ __forceinline__ u32 lower_bound(const KeyTree& tree, const Key& key) {
+__device__ __forceinline__ u32 warp_lower_bound(const KeyTree& tree, const Key& key) {
     Key keys[1] = {key};
     u32 found[1];
-    lower_bounds<Key, THREADS>(tree, keys, found);
+    warp_lower_bounds<Key, THREADS>(tree, keys, found);
     return found[0];
 }
 

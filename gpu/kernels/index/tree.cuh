@@ -54,7 +54,7 @@ extern "C" __global__ void index_inner(TREE, u32 nodes, u32 fill) {
 // The place of the first key not below each request. A group of COUNT threads searches EACH requests
 // together, the second list of requests beside the first.
 template <int COUNT, int EACH>
-__device__ __forceinline__ void find(const KeyTree& tree, const Key* requests, u32 length,
+__device__ __forceinline__ void warp_find(const KeyTree& tree, const Key* requests, u32 length,
                                      u32* found) {
     u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     u32 groups = (length + EACH - 1) / EACH;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void find(const KeyTree& tree, const Key* requests, u
         at[i] = (u32)min(group + (u64)i * groups, (u64)length - 1);
         keys[i] = load_key(requests + at[i]);
     }
-    lower_bounds<Key, COUNT>(tree, keys, places);
+    warp_lower_bounds<Key, COUNT>(tree, keys, places);
     if (thread % COUNT != 0) return;
 #pragma unroll
     for (int i = 0; i < EACH; i++) found[at[i]] = places[i];
@@ -76,7 +76,7 @@ __device__ __forceinline__ void find(const KeyTree& tree, const Key* requests, u
 #define FIND(COUNT, EACH)                                                              \
     extern "C" __global__ void index_find_##COUNT(TREE, const Key* requests, u32 length, \
                                                   u32* found) {                          \
-        find<COUNT, EACH>(tree, requests, length, found);                                \
+        warp_find<COUNT, EACH>(tree, requests, length, found);                                \
     }
 FIND(1, 1)
 FIND(2, 2)
@@ -91,9 +91,10 @@ extern "C" __global__ void index_find_last(TREE, const Key* requests, u32 length
     u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     u64 request = thread / THREADS;
     Key key = load_key(requests + min(request, (u64)length - 1));
-    u32 place = lower_bound<Key, THREADS>(tree, key);
+    u32 place = warp_lower_bound<Key, THREADS>(tree, key);
     if (request >= length || thread % THREADS != 0) return;
-    bool is_it = has_key<Key>(tree, place) && is_equal(load_key((const Key*)tree.leaves + place), key);
+    bool is_it =
+        has_key<Key>(tree, place) && is_equal(load_key((const Key*)tree.leaves + place), key);
     if (!is_it && place == 0) place = INDEX_NO_PLACE;
     else if (!is_it && place % LEAF_KEYS > 0) place--;
     else if (!is_it) place = place - LEAF_KEYS + tree.lengths[place / LEAF_KEYS - 1] - 1;
@@ -103,8 +104,9 @@ extern "C" __global__ void index_find_last(TREE, const Key* requests, u32 length
 // By a warp, calls `take(place, index)` for each key in [low, high), with a thread for each key;
 // returns their number.
 template <class Take>
-__device__ u32 scan(const KeyTree& tree, const Key& low, const Key& high, Take take) {
-    u32 first = lower_bound<Key, THREADS>(tree, low), end = lower_bound<Key, THREADS>(tree, high);
+__device__ u32 warp_scan(const KeyTree& tree, const Key& low, const Key& high, Take take) {
+    u32 first = warp_lower_bound<Key, THREADS>(tree, low),
+        end = warp_lower_bound<Key, THREADS>(tree, high);
     u32 seen = 0;
     for (u32 place = first; place < end; place += 32) {
         bool is = place + lane() < end && has_key<Key>(tree, place + lane());
@@ -120,7 +122,7 @@ extern "C" __global__ void index_scan_count(TREE, const Key* bounds, u32 ranges,
                                             u32* counts) {
     u32 range = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (range >= ranges) return;
-    u32 count = scan(tree, load_key(bounds + 2 * range), load_key(bounds + 2 * range + 1),
+    u32 count = warp_scan(tree, load_key(bounds + 2 * range), load_key(bounds + 2 * range + 1),
                      [](u32, u32) {});
     if (lane() == 0) counts[range] = count;
 }
@@ -131,7 +133,7 @@ extern "C" __global__ void index_scan_write(TREE, const Key* bounds, u32 ranges,
     u32 range = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (range >= ranges) return;
     u64 first = places[range];
-    scan(tree, load_key(bounds + 2 * range), load_key(bounds + 2 * range + 1),
+    warp_scan(tree, load_key(bounds + 2 * range), load_key(bounds + 2 * range + 1),
          [&](u32 place, u32 index) {
              keys[first + index] = load_key((const Key*)tree.leaves + place);
              values[first + index] = tree.values[place];

@@ -1,8 +1,8 @@
 // Ranks the candidates of nearest queries and takes the first k of each. The circles contain them all;
 // the input is ordered by query, then object. One thread a candidate; no shared memory.
-#include "dispatch/record.cuh"
-#include "primitives/search.cuh"
-#include "primitives/space.cuh"
+#include "geometry/space.cuh"
+#include "records/record.cuh"
+#include "warp/search.cuh"
 
 // The query whose range contains a place: the last that begins at or before it.
 __device__ inline u32 query_at(const u64* bounds, u32 queries, u64 place) {

@@ -53,7 +53,7 @@ extern "C" __global__ void query_work(View view, Queries batch, u32 length, u64 
         candidates = objects;
     }
     u32 shape = part.shape & ~PART_COUNT;
-    u64 each = shape == 0 ? 1 : test_work(batch.shapes[shape], batch.polygons);
+    u64 each = shape == 0 ? 1 : warp_test_work(batch.shapes[shape], batch.polygons);
     if (lane() != 0) return;
     atomicAdd(work + part.query, 1 + cells / WORK_CELLS_EACH + candidates * each);
 }
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     // `query_count_rectangles` has these.
     if (batch.parts[item.part].shape == PART_COUNT) return;
     u32 count = 0;
-    visit(view, batch, item, [&](const Entry& entry, bool matches) {
+    warp_visit(view, batch, item, [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
         u32 at = count + __popc(votes & lanes_below());
         if (matches && at < ITEM_MATCHES) kept[(u64)number * ITEM_MATCHES + at] = entry.slot;
@@ -96,15 +96,16 @@ extern "C" __global__ void query_count_rectangles(View view, Queries batch, u64*
     if (first < last && item.row > row_of(view.grid, part.y_min)
         && item.row < row_of(view.grid, part.y_max)) {
         // Cells between the outer ones lie within the rectangle.
-        count = objects_between(view, item.row, first + 1, last);
+        count = warp_objects_between(view, item.row, first + 1, last);
         step = last - first;
     }
     // All columns, or the first and the last.
     for (u32 column = first; column <= last; column += step) {
         u32 end = step == 1 ? last : column;
-        visit_columns(view, batch, part, item.row, column, end, [&](const Entry&, bool matches) {
-            count += __popc(__ballot_sync(WHOLE_WARP, matches));
-        });
+        warp_visit_columns(view, batch, part, item.row, column, end,
+                           [&](const Entry&, bool matches) {
+                               count += __popc(__ballot_sync(WHOLE_WARP, matches));
+                           });
         if (step == 1) break;
     }
     if (lane() == 0 && count != 0) atomicAdd(totals + part.query, (u64)count);
@@ -132,7 +133,7 @@ extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queri
         while (part < length && parts[part].query == query) part++;
         if (query < queries) found = offsets[first_items[part]] - first;
     }
-    list_long(found, query, queries, lengths, long_queries);
+    warp_list_long(found, query, queries, lengths, long_queries);
 }
 
 // Writes the matches of the items from `first` on to the start of the output. A group of
@@ -158,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     if (number >= batch.length) return;
     u64 place = offsets[number] - offsets[first];
     if (offsets[number + 1] - offsets[number] <= ITEM_MATCHES) return;
-    visit(view, batch, batch.items[number], [&](const Entry& entry, bool matches) {
+    warp_visit(view, batch, batch.items[number], [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
         if (matches) {
             u64 at = place + __popc(votes & lanes_below());
@@ -167,13 +168,6 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
         }
         place += __popc(votes);
     });
-}
-
-__device__ inline AnswerRecord answered(const Records& records, u32 slot, u64 epoch) {
-    u32 held = held_at(records, slot, epoch);
-    AnswerRecord answer = record_at(records, slot, held);
-    if (records.versions[2ull * slot + held].epoch > epoch) answer.found = 0;
-    return answer;
 }
 
 // The records of a list of slots. One thread a slot.
@@ -191,25 +185,4 @@ extern "C" __global__ void query_get(Records records, Index index, u64 epoch,
     u32 slot = objects[at] == NO_OBJECT ? NO_SLOT : find(index, objects[at]);
     AnswerRecord none = {};
     fixes[at] = slot == NO_SLOT ? none : answered(records, slot, epoch);
-}
-
-// The records of all slots after the last cycle, for export. One thread a slot.
-extern "C" __global__ void query_export(Records records, u32 slots, u64 epoch,
-                                        AnswerRecord* fixes) {
-    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
-    if (slot < slots) fixes[slot] = answered(records, slot, epoch);
-}
-
-// Enters every slot into an empty index of another size. One thread a slot.
-extern "C" __global__ void index_fill(Index index, const u64* objects, u32 slots) {
-    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
-    if (slot >= slots) return;
-    u64 object = objects[slot];
-    for (u32 at = home_of(index, object);; at = next_place(index, at)) {
-        u64* place = (u64*)&index.places[at].object;
-        if (atomicCAS(place, NO_OBJECT, object) == NO_OBJECT) {
-            index.places[at].slot = slot;
-            return;
-        }
-    }
 }

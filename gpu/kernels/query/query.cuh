@@ -5,12 +5,12 @@
 // every candidate a lane through the prefix sums (the mapping table, implicit), so that crowded and
 // empty cells cost by their objects.
 #pragma once
-#include "dispatch/index.cuh"
-#include "dispatch/record.cuh"
-#include "primitives/search.cuh"
+#include "geometry/space.cuh"
 #include "query/policy.cuh"
-#include "primitives/space.cuh"
-#include "primitives/warp.cuh"
+#include "records/index.cuh"
+#include "records/record.cuh"
+#include "warp/search.cuh"
+#include "warp/warp.cuh"
 
 // The first part of this query or of a later one; parts are ordered by query.
 __device__ inline u32 first_part_of(const Part* parts, u32 length, u32 query) {
@@ -24,12 +24,12 @@ __device__ inline u32 first_part_of(const Part* parts, u32 length, u32 query) {
 // Updates the length of the longest answer and lists long answers in no particular order: those
 // that a block sorts from the front of the list, longer ones from the back. Called by all threads
 // of a warp, each with its own query.
-__device__ inline void list_long(u64 found, u32 query, u32 queries, Lengths* lengths,
+__device__ inline void warp_list_long(u64 found, u32 query, u32 queries, Lengths* lengths,
                                  u32* long_queries) {
     bool is_longer = found > SORT_TILE, is_long = found > 32 && !is_longer;
-    u32 place = append_where(is_long, &lengths->long_queries);
+    u32 place = warp_append(is_long, &lengths->long_queries);
     if (is_long) long_queries[place] = query;
-    place = append_where(is_longer, &lengths->longer_queries);
+    place = warp_append(is_longer, &lengths->longer_queries);
     if (is_longer) long_queries[queries - 1 - place] = query;
     u64 longest = warp_max(found);
     if (lane() == 0 && longest != 0) atomicMax((u64*)&lengths->longest, longest);
@@ -71,7 +71,7 @@ __device__ inline Entry entry_at(const View& view, u32 place) {
 
 // Calls `each(entry, matches)` for the candidates of some columns of an item, a full warp at a time.
 template <class Each>
-__device__ inline void visit_columns(const View& view, const Queries& batch, const Part& part,
+__device__ inline void warp_visit_columns(const View& view, const Queries& batch, const Part& part,
                                      u32 number, u32 first, u32 last, Each each) {
     const Cell* row = view.cells + number * view.grid.columns;
     if (view.is_tight != 0) {
@@ -94,7 +94,7 @@ __device__ inline void visit_columns(const View& view, const Queries& batch, con
         u32 total = __shfl_sync(WHOLE_WARP, before + cell.count, 31);
         for (u32 base = 0; base < total; base += 32) {
             u32 candidate = base + lane();
-            u32 owner = last_lane_not_above(before, candidate);
+            u32 owner = warp_last_lane_not_above(before, candidate);
             u32 start = __shfl_sync(WHOLE_WARP, cell.start, owner);
             u32 lower = __shfl_sync(WHOLE_WARP, before, owner);
             Entry entry = {};
@@ -108,17 +108,17 @@ __device__ inline void visit_columns(const View& view, const Queries& batch, con
     }
 }
 
-// As `visit_columns`, for all columns of an item.
+// As `warp_visit_columns`, for all columns of an item.
 template <class Each>
-__device__ inline void visit(const View& view, const Queries& batch, const Item& item,
+__device__ inline void warp_visit(const View& view, const Queries& batch, const Item& item,
                              Each each) {
     Part part = batch.parts[item.part];
     u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
-    visit_columns(view, batch, part, item.row, first, last, each);
+    warp_visit_columns(view, batch, part, item.row, first, last, each);
 }
 
 // The objects of the cells of a row between two columns. A full warp.
-__device__ inline u32 objects_between(const View& view, u32 number, u32 first, u32 end) {
+__device__ inline u32 warp_objects_between(const View& view, u32 number, u32 first, u32 end) {
     const Cell* row = view.cells + number * view.grid.columns;
     if (first >= end) return 0;
     if (view.is_tight != 0) return row[end - 1].start + row[end - 1].count - row[first].start;
@@ -129,7 +129,7 @@ __device__ inline u32 objects_between(const View& view, u32 number, u32 first, u
 
 // Work of testing a position against a shape, in units of one rectangle test; for a polygon, the
 // number of edges of its fullest slab. A full warp.
-__device__ inline u64 test_work(const Shape& shape, const Polygons& polygons) {
+__device__ inline u64 warp_test_work(const Shape& shape, const Polygons& polygons) {
     u64 filter = shape.filter == 0 ? 0 : 2;
     if (shape.kind == SHAPE_RECTANGLE) return filter + 1;
     if (shape.kind == SHAPE_CIRCLE_PLANAR) return filter + 1;

@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     __shared__ SortMemory memory;
     if (blockIdx.x >= length) return;
     List list = list_of(bounds, queries[blockIdx.x]);
-    sort_block(memory, from, to, list.first, (u32)list.count);
+    block_sort_block(memory, from, to, list.first, (u32)list.count);
 }
 
 // Sorts the tiles of longer lists. One block a tile of the longest list, for each list.
@@ -51,7 +51,8 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     u64 start = (u64)(blockIdx.x % tiles) * SORT_TILE;
     if (start >= list.count) return;
     u64 rest = list.count - start;
-    sort_block(memory, from, to, list.first + start, rest < SORT_TILE ? (u32)rest : SORT_TILE);
+    block_sort_block(memory, from, to, list.first + start,
+                     rest < SORT_TILE ? (u32)rest : SORT_TILE);
 }
 
 // Merges pairs of runs of `run` sorted matches of longer lists; copies a run without a partner.
@@ -74,7 +75,8 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     u32 before = (u32)(start - base), both = a_count + b_count;
     u32 after = before + SORT_TILE < both ? before + SORT_TILE : both;
     if (threadIdx.x < 2)
-        splits[threadIdx.x] = merge_split(a, a_count, b, b_count, threadIdx.x == 0 ? before : after);
+        splits[threadIdx.x] =
+            merge_split(a, a_count, b, b_count, threadIdx.x == 0 ? before : after);
     __syncthreads();
     u32 a_first = splits[0], a_taken = splits[1] - a_first;
     u32 b_first = before - a_first, count = after - before, b_taken = count - a_taken;

@@ -4,9 +4,9 @@
 #pragma once
 #include <cub/block/block_radix_sort.cuh>
 
-#include "primitives/search.cuh"
 #include "query/policy.cuh"
-#include "primitives/warp.cuh"
+#include "warp/search.cuh"
+#include "warp/warp.cuh"
 
 // The range of one query.
 struct List {
@@ -35,7 +35,7 @@ struct SortMemory {
 };
 
 // The bits in which `count` ids differ; returned to all threads of a block.
-__device__ inline u64 differing_bits(u64& differing, const u64* objects, u32 count) {
+__device__ inline u64 block_differing_bits(u64& differing, const u64* objects, u32 count) {
     u64 reference = objects[0], mine = 0;
     for (u32 at = threadIdx.x; at < count; at += SORT_THREADS) mine |= objects[at] ^ reference;
     if (threadIdx.x == 0) differing = 0;
@@ -49,7 +49,7 @@ __device__ inline u64 differing_bits(u64& differing, const u64* objects, u32 cou
 // Sorts `count` matches, at most SORT_THREADS * ITEMS, whose ids differ only in the lower `bits`;
 // padding has the next higher bit set, so it sorts last.
 template <class Key, u32 ITEMS>
-__device__ inline void sort_items(typename BlockSort<Key, ITEMS>::TempStorage& storage,
+__device__ inline void block_sort_items(typename BlockSort<Key, ITEMS>::TempStorage& storage,
                                   const Matches& from, const Matches& to, u64 first, u32 count,
                                   u32 bits) {
     Key keys[ITEMS];
@@ -80,21 +80,22 @@ __device__ inline void sort_items(typename BlockSort<Key, ITEMS>::TempStorage& s
 }
 
 // Sorts at most SORT_TILE matches by all threads of a block, by the bits in which ids differ.
-__device__ inline void sort_block(SortMemory& memory, const Matches& from, const Matches& to,
+__device__ inline void block_sort_block(SortMemory& memory, const Matches& from, const Matches& to,
                                   u64 first, u32 count) {
-    u32 bits = 64 - __clzll((i64)differing_bits(memory.differing, from.objects + first, count));
+    u32 bits =
+        64 - __clzll((i64)block_differing_bits(memory.differing, from.objects + first, count));
     if (bits > 31)
-        sort_items<u64, 16>(memory.wide, from, to, first, count, bits);
+        block_sort_items<u64, 16>(memory.wide, from, to, first, count, bits);
     else if (count <= SORT_THREADS)
-        sort_items<u32, 1>(memory.one, from, to, first, count, bits);
+        block_sort_items<u32, 1>(memory.one, from, to, first, count, bits);
     else if (count <= 2 * SORT_THREADS)
-        sort_items<u32, 2>(memory.two, from, to, first, count, bits);
+        block_sort_items<u32, 2>(memory.two, from, to, first, count, bits);
     else if (count <= 4 * SORT_THREADS)
-        sort_items<u32, 4>(memory.four, from, to, first, count, bits);
+        block_sort_items<u32, 4>(memory.four, from, to, first, count, bits);
     else if (count <= 8 * SORT_THREADS)
-        sort_items<u32, 8>(memory.eight, from, to, first, count, bits);
+        block_sort_items<u32, 8>(memory.eight, from, to, first, count, bits);
     else
-        sort_items<u32, 16>(memory.sixteen, from, to, first, count, bits);
+        block_sort_items<u32, 16>(memory.sixteen, from, to, first, count, bits);
 }
 
 // How many of the first `diagonal` ids of two merged lists come from `a`.

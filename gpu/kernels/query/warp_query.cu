@@ -5,10 +5,10 @@
 // each. Blocks of WARP_QUERY_WARPS warps, with the matches in shared memory.
 #include "query/query.cuh"
 
-// As `visit`, for all rows of cells of a part. Most parts have few candidates, so the search is
+// As `warp_visit`, for all rows of cells of a part. Most parts have few candidates, so the search is
 // short.
 template <class Each>
-__device__ inline void visit_whole(const View& view, const Queries& batch, const Part& part,
+__device__ inline void warp_visit_whole(const View& view, const Queries& batch, const Part& part,
                                    Each each) {
     u32 row = row_of(view.grid, part.y_min), rows = row_of(view.grid, part.y_max) - row + 1;
     u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
@@ -42,7 +42,7 @@ __device__ inline void visit_whole(const View& view, const Queries& batch, const
 #pragma unroll
             for (u32 item = 0; item < VISIT_ITEMS; item++) {
                 u32 candidate = base + 32 * item + lane();
-                u32 owner = last_lane_not_above(before, candidate, widest);
+                u32 owner = warp_last_lane_not_above(before, candidate, widest);
                 u32 from = __shfl_sync(WHOLE_WARP, start - before, owner);
                 entries[item] = {};
                 if (candidate < total) entries[item] = entry_at(view, from + candidate);
@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARP_QUERY_WARPS, QUERY_BLOCKS
     for (; at < parts; at++) {
         Part part = batch.parts[at];
         if (part.query != query) break;
-        visit_whole(view, batch, part, [&](const Entry& entry, bool matches) {
+        warp_visit_whole(view, batch, part, [&](const Entry& entry, bool matches) {
             u32 votes = __ballot_sync(WHOLE_WARP, matches);
             u32 place = count + __popc(votes & lanes_below());
             if (matches && place < WARP_QUERY_MATCHES) slots[place] = entry.slot;
@@ -129,8 +129,8 @@ extern "C" __global__ void warp_query_write_many(View view, Queries batch, u32 p
         u32 row = row_of(view.grid, part.y_min) + threadIdx.x / 32;
         u32 last = row_of(view.grid, part.y_max);
         for (; row <= last; row += blockDim.x / 32) {
-            visit(view, batch, Item{at, row}, [&](const Entry& entry, bool matches) {
-                u64 place = first + append_where(matches, &written);
+            warp_visit(view, batch, Item{at, row}, [&](const Entry& entry, bool matches) {
+                u64 place = first + warp_append(matches, &written);
                 if (!matches) return;
                 objects[place] = view.records.objects[entry.slot];
                 slots[place] = entry.slot;

@@ -69,10 +69,10 @@ extern "C" __global__ void subscription_mark(DeviceQuery* queries, const u32* ma
 
 // Adds a slot to the list of the cycle's objects, for threads with `yes`; called by all threads of a
 // block.
-__device__ inline void gather(bool yes, u32 slot, const Records& records, WrittenObjects* gathered,
-                              u64* objects, u32* slots) {
+__device__ inline void block_gather(bool yes, u32 slot, const Records& records,
+                                    WrittenObjects* gathered, u64* objects, u32* slots) {
     u64 object = yes ? records.objects[slot] : 0;
-    u32 place = append_together(yes, &gathered->length);
+    u32 place = block_append(yes, &gathered->length);
     if (yes) {
         objects[place] = object;
         slots[place] = slot;
@@ -89,7 +89,7 @@ extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, Ind
                                                u64* objects, u32* slots) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     u32 slot = arrival < rows ? resolve(index, arrived[arrival]) : NO_SLOT;
-    gather(slot != NO_SLOT, slot, records, gathered, objects, slots);
+    block_gather(slot != NO_SLOT, slot, records, gathered, objects, slots);
 }
 
 // Adds the objects that the cycle ended although they had no row; may list an object twice. Any
@@ -103,7 +103,7 @@ extern "C" __global__ void subscription_gather_ended(const u32* moved, const Dis
         u32 slot = base + first < moves ? moved[base + first] : NO_SLOT;
         bool ended = slot != NO_SLOT
             && records.versions[2ull * slot + newest(records, slot)].alive == 0;
-        gather(ended, slot, records, gathered, objects, slots);
+        block_gather(ended, slot, records, gathered, objects, slots);
         // The next round writes what the last threads of this one may still read.
         __syncthreads();
     }
@@ -112,11 +112,11 @@ extern "C" __global__ void subscription_gather_ended(const u32* moved, const Dis
 // Counts the events of each object, 0 behind the last, and lists the objects with events; sums the
 // events with records and the visited references. A group of threads an object.
 template <u32 GROUP>
-__device__ inline void count_events(const Scene& scene, u32* counts, u32* busy,
+__device__ inline void block_count_events(const Scene& scene, u32* counts, u32* busy,
                                     EventCounts* event_counts) {
     u32 entry = group_entry<GROUP>(), count = 0, fixes = 0, visited = 0;
     if (entry < scene.length) {
-        visited = evaluate_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+        visited = warp_evaluate_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
             count += kind != 0;
             fixes += kind != 0 && (flags & QUERY_FIXES) != 0;
         });
@@ -127,7 +127,7 @@ __device__ inline void count_events(const Scene& scene, u32* counts, u32* busy,
     bool is_first = threadIdx.x % GROUP == 0;
     if (entry <= scene.length && is_first) counts[entry] = count;
     bool is_busy = is_first && count != 0;
-    u32 place = append_together(is_busy, &event_counts->busy);
+    u32 place = block_append(is_busy, &event_counts->busy);
     if (is_busy) busy[place] = entry;
     u64 sum = warp_sum(fixes);
     if (lane() == 0 && sum != 0) atomicAdd((u64*)&event_counts->fixes, sum);
@@ -140,19 +140,19 @@ __device__ inline void count_events(const Scene& scene, u32* counts, u32* busy,
 // Bound by memory latency, so it runs as many threads as the registers allow.
 extern "C" __global__ void __launch_bounds__(EVALUATE_THREADS, EVALUATE_BLOCKS)
     subscription_count(Scene scene, u32* counts, u32* busy, EventCounts* event_counts) {
-    count_events<1>(scene, counts, busy, event_counts);
+    block_count_events<1>(scene, counts, busy, event_counts);
 }
 
 extern "C" __global__ void subscription_count_many(Scene scene, u32* counts, u32* busy,
                                                    EventCounts* event_counts) {
-    count_events<OBJECT_THREADS>(scene, counts, busy, event_counts);
+    block_count_events<OBJECT_THREADS>(scene, counts, busy, event_counts);
 }
 
 // Counts the events of each region. A group of threads an object.
 extern "C" __global__ void subscription_tally(Scene scene, u32* tallies) {
     u32 entry = group_entry<OBJECT_THREADS>();
     if (entry >= scene.length) return;
-    evaluate_object<OBJECT_THREADS>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+    warp_evaluate_object<OBJECT_THREADS>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
         if (kind != 0) atomicAdd(tallies + number, 1u);
     });
 }
@@ -160,14 +160,14 @@ extern "C" __global__ void subscription_tally(Scene scene, u32* tallies) {
 // Writes the events of the `length` objects with events: the key has the kind above the
 // region's number, the value is the object's place. A group of threads an object.
 template <u32 GROUP>
-__device__ inline void write_events(const Scene& scene, const u32* busy, u32 length,
+__device__ inline void warp_write_events(const Scene& scene, const u32* busy, u32 length,
                                     const u64* offsets, u32* keys, u32* entries) {
     u32 at_list = group_entry<GROUP>();
     if (at_list >= length) return;
     u32 entry = busy[at_list], member = threadIdx.x % GROUP;
     u64 place = offsets[entry];
-    evaluate_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
-        u32 votes = group_votes<GROUP>(kind != 0);
+    warp_evaluate_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+        u32 votes = warp_group_votes<GROUP>(kind != 0);
         if (kind != 0) {
             u64 at = place + __popc(votes & ((1u << member) - 1u));
             keys[at] = kind << EVENT_KIND_SHIFT | number;
@@ -180,12 +180,12 @@ __device__ inline void write_events(const Scene& scene, const u32* busy, u32 len
 extern "C" __global__ void __launch_bounds__(EVALUATE_THREADS, EVALUATE_BLOCKS)
     subscription_write(Scene scene, const u32* busy, u32 length, const u64* offsets, u32* keys,
                        u32* entries) {
-    write_events<1>(scene, busy, length, offsets, keys, entries);
+    warp_write_events<1>(scene, busy, length, offsets, keys, entries);
 }
 
 extern "C" __global__ void subscription_write_many(Scene scene, const u32* busy, u32 length,
                                                    const u64* offsets, u32* keys, u32* entries) {
-    write_events<OBJECT_THREADS>(scene, busy, length, offsets, keys, entries);
+    warp_write_events<OBJECT_THREADS>(scene, busy, length, offsets, keys, entries);
 }
 
 __device__ inline u32 number_of(u32 key) { return key & ((1u << EVENT_KIND_SHIFT) - 1u); }
@@ -260,7 +260,7 @@ extern "C" __global__ void subscription_mark_observed(Scene scene, const u32* wa
     u32 entry = group_entry<OBJECT_THREADS>();
     bool observed = false;
     if (entry < scene.length) {
-        evaluate_object<OBJECT_THREADS>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+        warp_evaluate_object<OBJECT_THREADS>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
             observed |= (flags & QUERY_STATEFUL) != 0;
         });
         u32 slot = scene.slots[entry];
@@ -270,7 +270,7 @@ extern "C" __global__ void subscription_mark_observed(Scene scene, const u32* wa
         if (entry > 0 && scene.slots[entry - 1] == slot) observed = false;
     }
     __syncwarp();
-    u32 votes = group_votes<OBJECT_THREADS>(observed);
+    u32 votes = warp_group_votes<OBJECT_THREADS>(observed);
     if (entry > scene.length || threadIdx.x % OBJECT_THREADS != 0) return;
     marks[entry] = votes != 0 ? 1u : 0u;
     if (votes == 0 || trajectories.boxes == nullptr) return;

@@ -7,11 +7,11 @@
 // object by the bins of its positions before and after the cycle. If both are the same bin, only
 // regions that do not contain it are tested; the others matter only if they report moves.
 #pragma once
-#include "dispatch/index.cuh"
-#include "dispatch/record.cuh"
-#include "primitives/space.cuh"
+#include "block/block.cuh"
+#include "geometry/space.cuh"
+#include "records/index.cuh"
+#include "records/record.cuh"
 #include "subscription/policy.cuh"
-#include "primitives/warp.cuh"
 
 // Marks the absence of a reference or of a region's number.
 static const u32 NO_REFERENCE = 0xffffffffu;
@@ -152,7 +152,7 @@ __device__ inline Bin bin_of(const Scene& scene, const Subject& subject, u32 lev
 // Calls `each(kind, number, flags)` for all possible events of the object at `entry`, all threads of a
 // group together; returns the number of references.
 template <u32 GROUP, class Each>
-__device__ inline u32 evaluate_object(const Scene& scene, u32 entry, Each each) {
+__device__ inline u32 warp_evaluate_object(const Scene& scene, u32 entry, Each each) {
     Subject subject;
     subject.slot = scene.slots[entry];
     if (entry > 0 && scene.slots[entry - 1] == subject.slot) return 0;
@@ -244,7 +244,7 @@ __device__ inline bool trajectory_meets(const Scene& scene, const Trajectories& 
 
 // A bit for each thread of the group with `yes`, from the lowest.
 template <u32 GROUP>
-__device__ inline u32 group_votes(bool yes) {
+__device__ inline u32 warp_group_votes(bool yes) {
     if (GROUP == 1) return yes ? 1u : 0u;
     u32 first = lane() & ~(GROUP - 1), all = (u32)((1ull << GROUP) - 1);
     return __ballot_sync(all << first, yes) >> first & all;

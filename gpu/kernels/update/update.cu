@@ -77,7 +77,7 @@ extern "C" __global__ void update_holes(Cells cells, const u32* keys, const u32*
         }
         outgrows = at == span.first && cell.count + insertions > cell.capacity + deletions;
     }
-    u32 place = append_where(outgrows, &outgrown->count);
+    u32 place = warp_append(outgrows, &outgrown->count);
     if (outgrows) list[place] = key >> 1;
 }
 
@@ -193,7 +193,7 @@ extern "C" __global__ void rebuild_capacities(const Span* spans, u32 cells, floa
         capacities[cell] = is_tight != 0 ? count : capacity_of(count, mean);
         square = (u64)count * count;
     }
-    sum_together(square, squares);
+    block_add(square, squares);
 }
 
 // Writes the cells, and the first entry behind the last. One thread a cell.
@@ -231,10 +231,4 @@ extern "C" __global__ void update_sample(const Entry* current, u32 slots, u32 st
     if (at >= length) return;
     u64 slot = (u64)at * step;
     sample[at] = slot < slots ? current[slot] : Entry{0, 0, NO_SLOT, 0};
-}
-
-// Sets optional values to unknown. One thread a version.
-extern "C" __global__ void dispatch_unknown(Optional* optional, u64 first, u64 end) {
-    u64 at = first + blockIdx.x * (u64)blockDim.x + threadIdx.x;
-    if (at < end) optional[at] = unknown();
 }

@@ -7,9 +7,9 @@
 // all others. Or the grid is rebuilt from the newest positions. Every entry has one writer, so there
 // are no locks, and one thread performs one operation, however crowded the cell.
 #pragma once
-#include "dispatch/record.cuh"
-#include "primitives/space.cuh"
-#include "primitives/warp.cuh"
+#include "block/block.cuh"
+#include "geometry/space.cuh"
+#include "records/record.cuh"
 #include "update/policy.cuh"
 
 static const u32 NO_KEY = 0xffffffffu;

@@ -1,16 +1,12 @@
-//! Decoding of blocks on the device: the host compiles plans to lists of steps, the kernels run
-//! them tile by tile.
+//! The codec of blocks, tables and columns on the device: `decode` and `encode`, byte for byte as
+//! on the CPU. The kernels of both are in `gpu/kernels/codec`.
 
-mod decoder;
-mod decoding;
-mod runs;
-mod steps;
-#[cfg(test)]
-mod tests;
+mod decode;
+mod encode;
 
-pub(crate) use decoder::of_block;
-pub use decoder::{DecodeError, Decoder, EncodedColumn};
-pub(crate) use decoding::{Class, Decoding, Form, List, OutputRequest, Place};
+pub(crate) use decode::{Class, Decoding, Form, List, OutputRequest, Place, of_block};
+pub use decode::{DecodeError, Decoder, EncodedColumn};
+pub use encode::{DeviceColumn, EncodeError, Encoded, Encoder};
 
 /// Code of the step that decodes or encodes a node.
 pub(crate) const fn code(encoding: shoal_codec::Encoding) -> u32 {

@@ -4,7 +4,7 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Optional, Rules};
+use shoal_engine::layout::Rules;
 
 use super::argument_layout::{IndexArgument, InputArgument, RecordsArgument, RowsArgument};
 use super::memory::DeviceBuffer;
@@ -173,16 +173,5 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         enqueue!(self.ordered_clear, stream, cycle.slots; cycle.input, cycle.rules, cycle.rows,
             cycle.records, lists.clear_requests, cycle.slots)
-    }
-
-    /// Makes the optional values of versions from `first` on unknown.
-    pub(crate) fn dispatch_unknown(
-        &self,
-        stream: &CudaStream,
-        optional: &DeviceBuffer<Optional>,
-        first: usize,
-    ) -> Result<(), EngineError> {
-        let (first, end) = (first as u64, optional.len() as u64);
-        enqueue!(self.dispatch_unknown, stream, end.saturating_sub(first); optional, first, end)
     }
 }

@@ -140,7 +140,7 @@ impl<T> PinnedBuffer<T> {
         }
         let passed = lock(&self.passed);
         if let Some(event) = &*passed {
-            // A failed device copies no more; the pipeline reports the error when it waits.
+            // A failed device copies no more; the stages report the error when it waits.
             let _ = event.synchronize();
         }
         self.pending.store(IDLE, Ordering::Release);

@@ -101,7 +101,7 @@ impl Memory {
     /// Frees an allocation.
     fn release(&self, address: u64) {
         // If the context cannot be made current, its memory is already freed. An error of earlier
-        // work is reported by the pipeline when it waits.
+        // work is reported by the stage that waits.
         let _ = self.context.synchronize();
         // SAFETY: callers forget the address; no queued work still runs.
         let _ = unsafe { result::free_sync(address) };

@@ -3,8 +3,8 @@
 //! No exported function lets the host access memory that a copy uses or that is freed: host buffers
 //! and slices of arenas check that themselves. A launch checks number and sizes of its arguments, and
 //! asserts that buffers are as long as the numbers of the host that index them. Numbers that a kernel
-//! reads on the device, such as slots, lie within the capacity for which the pipeline makes buffers.
-//! Kernels access only device memory. The pipeline orders streams and rebuilds arguments after
+//! reads on the device, such as slots, lie within the capacity for which the stages make buffers.
+//! Kernels access only device memory. The stages order streams and rebuild arguments after
 //! their buffers have grown; a fault there ends the device's context.
 
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
@@ -31,6 +31,7 @@ mod parameters;
 mod plain;
 mod primitives;
 mod query;
+mod records;
 mod sort;
 mod subscription;
 #[cfg(test)]

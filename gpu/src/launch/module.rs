@@ -92,10 +92,11 @@ kernels! {
         dispatch_expire, ordered_keys, ordered_settle, ordered_missing, ordered_clear;
     "update/update": update_keys, update_spans, update_holes, update_grow, update_insert,
         update_close, update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans,
-        rebuild_capacities, rebuild_cells, rebuild_fill, dispatch_unknown;
+        rebuild_capacities, rebuild_cells, rebuild_fill;
     "query/query": query_rows, query_items, query_work, query_count,
         query_count_rectangles, query_withhold, query_bounds, query_write, query_write_many,
-        query_fixes, query_get, query_export, index_fill;
+        query_fixes, query_get;
+    "records/records": records_unknown, records_index, records_export;
     "query/warp_query": warp_query_count, warp_query_write, warp_query_write_many;
     "query/nearest": nearest_rank, nearest_owners, nearest_take;
     "subscription/subscription": subscription_claim, subscription_claim_bins, subscription_counts,

@@ -14,7 +14,7 @@ use super::plain::Plain;
 /// `cudaStream_t`: the same pointer as the driver's stream.
 type Stream = *mut c_void;
 
-// SAFETY: the declarations match kernels/primitives/cub.cu.
+// SAFETY: the declarations match kernels/device/cub.cu.
 unsafe extern "C" {
     fn shoal_sort_pairs(
         scratch: *mut c_void,

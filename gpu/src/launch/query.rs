@@ -6,7 +6,7 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Lengths, Part};
 
-use super::argument_layout::{IndexArgument, QueriesArgument, RecordsArgument, ViewArgument};
+use super::argument_layout::{IndexArgument, QueriesArgument, ViewArgument};
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, WARP, enqueue};
 use super::parameters::{ByteRange, QueryRanges};
@@ -177,29 +177,5 @@ impl Kernels {
         let (records, epoch) = view.records();
         let (objects, length) = (ids.address::<u64>(input), ids.length as u32);
         enqueue!(self.query_get, stream, length; records, index, epoch, objects, length, fixes)
-    }
-
-    /// The records of slots 0 to `slots` after cycle `epoch`.
-    pub(crate) fn query_export(
-        &self,
-        stream: &CudaStream,
-        records: &RecordsArgument,
-        (slots, epoch): (u32, u64),
-        fixes: &DeviceBuffer<AnswerRecord>,
-    ) -> Result<(), EngineError> {
-        assert!(fixes.len() >= slots as usize, "a record a slot");
-        enqueue!(self.query_export, stream, slots; records, slots, epoch, fixes)
-    }
-
-    /// Enters slots into an empty index.
-    pub(crate) fn index_fill(
-        &self,
-        stream: &CudaStream,
-        index: &IndexArgument,
-        objects: &DeviceBuffer<u64>,
-        slots: u32,
-    ) -> Result<(), EngineError> {
-        assert!(objects.len() >= slots as usize, "an id a slot");
-        enqueue!(self.index_fill, stream, slots; index, objects, slots)
     }
 }

@@ -1,4 +1,4 @@
-//! The launches and the memory below the pipeline, each against a reference on the host. Run on a
+//! The launches and the memory below the stages, each against a reference on the host. Run on a
 //! machine with an NVIDIA GPU with `--include-ignored`.
 
 mod bench;

@@ -30,7 +30,7 @@ pub(crate) struct SeenCells {
 
 impl Probe {
     pub(crate) fn load(bench: &Bench) -> Self {
-        let image = include_bytes!(concat!(env!("OUT_DIR"), "/primitives/probe.fatbin"));
+        let image = include_bytes!(concat!(env!("OUT_DIR"), "/device/probe.fatbin"));
         let module = bench.gpu.context.load_module(Ptx::from_binary(image.to_vec()));
         let module = module.expect("the probe was built for this device");
         let function = |name: &str| {

@@ -125,8 +125,11 @@ impl<'a, T: Word, const ORDER: usize> Keyed<'a, T, ORDER> {
         let mut values = [T::default(); TILE_VALUES];
         let values = &mut values[..stated];
         self.heads.tile(context, values)?;
+        let mut rest = out;
         for (index, head) in values.iter().enumerate() {
-            let run = &mut out[starts.start(index)..starts.start(index + 1)];
+            let length = starts.start(index + 1) - starts.start(index);
+            let run;
+            (run, rest) = rest.split_at_mut(length);
             let (first, others) = run.split_first_mut().expect("a run has its head");
             *first = *head;
             let mut levels = Levels::<T, ORDER>::constant(*head);

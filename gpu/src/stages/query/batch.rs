@@ -1,0 +1,303 @@
+//! Stage query on the device: from parts to sorted ids, counted before anything is written.
+//!
+//! Three steps, with a count read back after each of the first two: cut parts into items, count
+//! matches, write and sort. Cycles with ids alone and short answers are not cut (`warp.rs`).
+//! The host waits for counts only; ids are copied on request.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaEvent, CudaStream};
+use shoal_engine::EngineError;
+use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Lengths, Shape};
+
+use crate::launch::{
+    CopyTarget, DeviceBuffer, Kernels, MatchesArgument, Memory, PinnedBuffer, QueriesArgument,
+    QueryRanges, Scratch, ViewArgument, fault,
+};
+use crate::stages::query::nearest::{Neighbours, Ranking};
+
+/// The queries of a cycle on the device: the input and its ranges.
+pub(crate) type QueryInput<'a> = (&'a DeviceBuffer<u8>, &'a QueryRanges);
+
+/// Lists of the stage; they grow, never shrink.
+#[derive(Debug)]
+pub(crate) struct QueryBatch {
+    memory: Memory,
+    pub(crate) kernels: Arc<Kernels>,
+    pub(crate) stream: Arc<CudaStream>,
+    pub(crate) scratch: Scratch,
+    pub(crate) rows: DeviceBuffer<u32>,
+    first_items: DeviceBuffer<u32>,
+    items: DeviceBuffer<Item>,
+    pub(crate) counts: DeviceBuffer<u32>,
+    offsets: DeviceBuffer<u64>,
+    pub(crate) totals: DeviceBuffer<u64>,
+    /// By query the total of an answer whose rows are withheld, else 0.
+    withheld: DeviceBuffer<u64>,
+    /// By query; see `work.rs`.
+    pub(crate) work: DeviceBuffer<u64>,
+    kept: DeviceBuffer<u32>,
+    /// Of warp queries.
+    pub(crate) kept_objects: DeviceBuffer<u64>,
+    pub(crate) bounds: DeviceBuffer<u64>,
+    pub(crate) objects: DeviceBuffer<u64>,
+    pub(crate) slots: DeviceBuffer<u32>,
+    fixes: DeviceBuffer<AnswerRecord>,
+    pub(crate) lengths: DeviceBuffer<Lengths>,
+    pub(crate) long_queries: DeviceBuffer<u32>,
+    last_item: PinnedBuffer<u32>,
+    pub(crate) lengths_host: PinnedBuffer<Lengths>,
+    /// The lengths that were counted last, if answers were withheld since.
+    pub(crate) lengths_counted: Option<Lengths>,
+    items_used: u32,
+    /// Number of queries whose answers were counted last.
+    pub(crate) queries_counted: usize,
+    ranking: Box<Ranking>,
+}
+
+/// Sorted ids on the device, with their slots.
+#[derive(Debug)]
+pub(crate) struct Sorted {
+    pub(crate) objects: DeviceBuffer<u64>,
+    /// Empty after warp queries.
+    pub(crate) slots: DeviceBuffer<u32>,
+}
+
+impl Sorted {
+    pub(crate) fn new(memory: &Memory) -> Result<Self, EngineError> {
+        Ok(Self { objects: DeviceBuffer::new(memory, 1)?, slots: DeviceBuffer::new(memory, 1)? })
+    }
+
+    /// As [`QueryBatch::shrink`].
+    pub(crate) fn shrink(&mut self) -> Result<(), EngineError> {
+        self.objects.shrink()?;
+        self.slots.shrink()
+    }
+}
+
+impl QueryBatch {
+    pub(crate) fn new(
+        memory: &Memory,
+        kernels: &Arc<Kernels>,
+        stream: Arc<CudaStream>,
+    ) -> Result<Self, EngineError> {
+        Ok(Self {
+            ranking: Box::new(Ranking::new(memory)?),
+            memory: memory.clone(),
+            kernels: kernels.clone(),
+            stream,
+            scratch: Scratch::new(memory)?,
+            rows: DeviceBuffer::new(memory, 1)?,
+            first_items: DeviceBuffer::new(memory, 1)?,
+            items: DeviceBuffer::new(memory, 1)?,
+            counts: DeviceBuffer::new(memory, 1)?,
+            offsets: DeviceBuffer::new(memory, 1)?,
+            totals: DeviceBuffer::new(memory, 1)?,
+            withheld: DeviceBuffer::new(memory, 1)?,
+            work: DeviceBuffer::new(memory, 1)?,
+            kept: DeviceBuffer::new(memory, 1)?,
+            kept_objects: DeviceBuffer::new(memory, 1)?,
+            bounds: DeviceBuffer::new(memory, 1)?,
+            objects: DeviceBuffer::new(memory, 1)?,
+            slots: DeviceBuffer::new(memory, 1)?,
+            fixes: DeviceBuffer::new(memory, 1)?,
+            lengths: DeviceBuffer::new(memory, 1)?,
+            long_queries: DeviceBuffer::new(memory, 1)?,
+            last_item: PinnedBuffer::new(memory, 1)?,
+            lengths_host: PinnedBuffer::new(memory, 1)?,
+            lengths_counted: None,
+            items_used: 0,
+            queries_counted: 0,
+        })
+    }
+
+    /// Counts the rows of cells of every part. [`QueryBatch::count`] needs the number, which is
+    /// valid after the event.
+    pub(crate) fn cut(
+        &mut self,
+        view: &ViewArgument,
+        at: QueryInput<'_>,
+    ) -> Result<CudaEvent, EngineError> {
+        let parts = at.1.parts.length;
+        self.rows.fit(parts + 1)?;
+        self.first_items.fit(parts + 1)?;
+        self.kernels.query_rows(&self.stream, view, at, &self.rows)?;
+        let length = parts as u32 + 1;
+        self.scratch.sum_before(&self.stream, &self.rows, &self.first_items, length)?;
+        self.first_items.download(&self.stream, parts, self.last_item.first(1))?;
+        self.stream.record_event(None).map_err(fault)
+    }
+
+    /// Counts the matches of every query, as prefix sums into `bounds`; totals of queries that only
+    /// count into `totals`. Both are complete once the stream has reached this point.
+    pub(crate) fn count<'a>(
+        &mut self,
+        view: &ViewArgument,
+        at: QueryInput<'_>,
+        bounds: impl Into<CopyTarget<'a, u64>>,
+        totals: Option<&mut [u64]>,
+    ) -> Result<(), EngineError> {
+        let items = self.last_item.as_slice()[0];
+        let queries = at.1.queries;
+        self.items_used = items;
+        self.queries_counted = queries;
+        self.lengths_counted = None;
+        self.items.fit(items as usize)?;
+        self.counts.fit(items as usize + 1)?;
+        self.offsets.fit(items as usize + 1)?;
+        self.totals.fit(queries)?;
+        self.kept.fit(ITEM_MATCHES as usize * items as usize)?;
+        self.bounds.fit(queries + 1)?;
+        self.long_queries.fit(queries)?;
+        let stream = &self.stream;
+        self.kernels.query_items(stream, view, at, &self.first_items, &self.items)?;
+        self.counts.fill(stream, 0, items as usize + 1)?;
+        if totals.is_some() {
+            self.totals.fill(stream, 0, queries)?;
+        }
+        let batch = self.argument(at, items);
+        let numbers = (&self.counts, &self.totals);
+        self.kernels.query_count(stream, view, &batch, numbers, &self.kept)?;
+        if totals.is_some() {
+            let batch = (&batch, queries);
+            self.kernels.query_count_rectangles(stream, view, batch, &self.totals)?;
+        }
+        self.sum_counts(at, bounds.into())?;
+        match totals {
+            Some(totals) => self.totals.download(&self.stream, 0, totals),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the matches of the queries that have a total in `withheld`. The counts must be
+    /// complete; `bounds` is complete once the stream has reached this point.
+    pub(crate) fn withhold(
+        &mut self,
+        at: QueryInput<'_>,
+        withheld: &[u64],
+        bounds: CopyTarget<'_, u64>,
+    ) -> Result<(), EngineError> {
+        self.lengths_counted = Some(self.lengths_host.as_slice()[0]);
+        self.withheld.fit(withheld.len())?;
+        self.withheld.upload(&self.stream, 0, withheld)?;
+        let batch = (&self.argument(at, self.items_used), withheld.len());
+        self.kernels.query_withhold(&self.stream, batch, &self.withheld, &self.counts)?;
+        self.sum_counts(at, bounds)
+    }
+
+    /// The places of all matches, by item and, into `bounds`, by query; lists the long answers.
+    fn sum_counts(
+        &mut self,
+        at: QueryInput<'_>,
+        bounds: CopyTarget<'_, u64>,
+    ) -> Result<(), EngineError> {
+        let stream = &self.stream;
+        let length = self.items_used + 1;
+        self.scratch.sum_before(stream, &self.counts, &self.offsets, length)?;
+        self.lengths.fill(stream, 0, 1)?;
+        let lengths = (&self.lengths, &self.long_queries);
+        let (first_items, bounds_there) = (&self.first_items, &self.bounds);
+        self.kernels.query_bounds(stream, at, first_items, &self.offsets, bounds_there, lengths)?;
+        self.lengths.download(stream, 0, self.lengths_host.first(1))?;
+        self.bounds.download(stream, 0, bounds)
+    }
+
+    fn argument(&self, (input, at): QueryInput<'_>, items: u32) -> QueriesArgument {
+        QueriesArgument::new(input, at, &self.first_items, &self.items, items)
+    }
+
+    /// Writes all `matches` and sorts the ids of each query. The counts must be complete.
+    pub(crate) fn write(
+        &mut self,
+        view: &ViewArgument,
+        at: QueryInput<'_>,
+        matches: usize,
+        sorted: &mut Sorted,
+    ) -> Result<(), EngineError> {
+        let queries = at.1.queries as u32;
+        self.objects.fit(matches)?;
+        self.slots.fit(matches)?;
+        sorted.objects.fit(matches)?;
+        sorted.slots.fit(matches)?;
+        let stream = &self.stream;
+        let batch = self.argument(at, self.items_used);
+        let (counted, lists) = ((&self.offsets, &self.kept), (&self.objects, &self.slots));
+        self.kernels.query_write(stream, view, &batch, counted, (0, matches), lists)?;
+        let long = (&self.lengths_host.as_slice()[0], &self.long_queries);
+        let found = MatchesArgument::new(&self.objects, &self.slots, matches);
+        let into = MatchesArgument::new(&sorted.objects, &sorted.slots, matches);
+        self.kernels.sort(stream, (&self.bounds, queries), long, &found, &into)
+    }
+
+    /// The records of sorted matches; waits for them.
+    pub(crate) fn fixes(
+        &mut self,
+        view: &ViewArgument,
+        sorted: &Sorted,
+        matches: usize,
+    ) -> Result<Vec<AnswerRecord>, EngineError> {
+        self.fixes.fit(matches)?;
+        let length = matches as u32;
+        self.kernels.query_fixes(&self.stream, view, &sorted.slots, length, &self.fixes)?;
+        self.take_fixes(matches)
+    }
+
+    /// The first of each query's `matches` by rank; see [`Ranking::rank`]. Waits for them.
+    pub(crate) fn rank(
+        &mut self,
+        view: &ViewArgument,
+        sorted: &Sorted,
+        (bounds, matches): (&[u64], usize),
+        centres: (&[Shape], &[u64]),
+    ) -> Result<Neighbours, EngineError> {
+        self.fixes.fit(matches)?;
+        let (kernels, stream, fixes) = (&self.kernels, &self.stream, &self.fixes);
+        kernels.query_fixes(stream, view, &sorted.slots, matches as u32, fixes)?;
+        self.ranking.rank((kernels, stream), fixes, bounds, centres)
+    }
+
+    /// The records of ids; waits for them.
+    pub(crate) fn get(
+        &mut self,
+        view: &ViewArgument,
+        index: &crate::launch::IndexArgument,
+        ids: (&DeviceBuffer<u8>, crate::launch::ByteRange),
+    ) -> Result<Vec<AnswerRecord>, EngineError> {
+        self.fixes.fit(ids.1.length)?;
+        self.kernels.query_get(&self.stream, view, index, ids, &self.fixes)?;
+        self.take_fixes(ids.1.length)
+    }
+
+    fn take_fixes(&self, length: usize) -> Result<Vec<AnswerRecord>, EngineError> {
+        let mut rows = vec![AnswerRecord::default(); length];
+        self.fixes.download(&self.stream, 0, &mut rows)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(rows)
+    }
+
+    /// Sorted ids; waits for them.
+    pub(crate) fn take_objects(
+        &self,
+        sorted: &Sorted,
+        matches: usize,
+    ) -> Result<Vec<u64>, EngineError> {
+        let mut objects = vec![0; matches];
+        sorted.objects.download(&self.stream, 0, &mut objects)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(objects)
+    }
+
+    /// Frees the memory of matches and records, after queued work.
+    pub(crate) fn shrink(&mut self) -> Result<(), EngineError> {
+        self.objects.shrink()?;
+        self.slots.shrink()?;
+        self.fixes.shrink()?;
+        self.kept.shrink()?;
+        self.ranking.shrink()?;
+        self.kept_objects.shrink()
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+}

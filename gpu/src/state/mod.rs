@@ -1,0 +1,10 @@
+//! What is kept of a fleet on the device between cycles: the records with their index, two grids,
+//! and the continuous queries.
+
+pub(crate) mod cells;
+pub(crate) mod fleet;
+pub(crate) mod record;
+pub(crate) mod records;
+pub(crate) mod records_export;
+pub(crate) mod regions;
+pub(crate) mod shapes;
