@@ -5,11 +5,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use shoal_client::LoginArgs;
 use shoal_codec::{Aim, PlanChoice};
 use shoal_workload::{SpeedRange, SpeedUnit};
 
 use crate::hostile::{AttackArgs, HostileArgs};
-use crate::login::TargetLoginArgs;
 use crate::shares::{QueryMix, UpdateQuery};
 
 /// The command line.
@@ -24,8 +24,8 @@ pub struct CommandLine {
     #[command(subcommand)]
     pub command: LoadCommand,
     /// Token and TLS settings.
-    #[command(flatten)]
-    pub login: TargetLoginArgs,
+    #[command(flatten, next_help_heading = "Token and TLS")]
+    pub login: LoginArgs,
 }
 
 /// All commands.

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use shoal_loadgen::{
-    CommandLine, HostileArgs, LoadCommand, LoadError, RunArgs, RunPlan, attack, run_hostile,
+    CommandLine, HostileArgs, LoadCommand, LoadError, RunArgs, RunPlan, attack, login::log_in,
+    run_hostile,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -19,7 +20,7 @@ const USAGE: u8 = 2;
 #[tokio::main]
 async fn main() -> ExitCode {
     let CommandLine { command, login } = CommandLine::parse();
-    let done = match (login.log_in(), command) {
+    let done = match (log_in(login), command) {
         (Err(error), _) => Err(error),
         (Ok(()), LoadCommand::Run(args)) => run(*args).await,
         (Ok(()), LoadCommand::Hostile(args)) => hostile(*args).await,

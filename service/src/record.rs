@@ -1,7 +1,8 @@
 //! A record as a message: quanta and stored units become degrees, metres and seconds; unknown
 //! attributes are absent.
 
-use shoal_codec::{Column, FixRow, MEASURES};
+use shoal_client::record_at;
+use shoal_codec::{Column, FixRow};
 use shoal_engine::Space;
 use shoal_proto::v1::FixRecord;
 
@@ -9,25 +10,10 @@ use shoal_proto::v1::FixRecord;
 /// frame.
 pub(crate) const RECORD_BYTES_MAX: usize = (3 + Column::ATTRIBUTES.len()) * 9 + 2;
 
-macro_rules! render {
-    ($(
-        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
-    )+) => {
-        /// A record in degrees, metres and seconds.
-        pub(crate) fn record(space: &Space, row: &FixRow) -> FixRecord {
-            let (x, y) = space.to_api(row.x, row.y);
-            FixRecord {
-                time_ms: row.time_ms,
-                x,
-                y,
-                $($api: MEASURES.$field.value(row.$field),)+
-                state: row.state,
-            }
-        }
-    };
+/// A record in degrees, metres and seconds.
+pub(crate) fn record(space: &Space, row: &FixRow) -> FixRecord {
+    record_at(space.to_api(row.x, row.y), row)
 }
-
-shoal_codec::measures!(render);
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::limits::{REFUSAL_MS_MAX, REFUSALS_MAX};
 use crate::tls::{self, Certificates};
 
-/// The refusals of a listener that are under way; dropping it closes them.
+/// The refusals of a listener that are under way; dropping this value closes their connections.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     under_way: JoinSet<()>,

@@ -87,8 +87,8 @@ pub(super) trait Contender {
         Ok(None)
     }
 
-    /// [`Contender::decode_together`] for whole blocks, after every column is encoded; `None` if
-    /// the time is the sum of the columns.
+    /// [`Contender::decode_together`] for whole blocks, after every column is encoded. `None` if
+    /// the time of a block is the sum of the times of its columns.
     fn decode_whole_together(
         &mut self,
         _blocks: &[Block],

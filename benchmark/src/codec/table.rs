@@ -53,7 +53,7 @@ pub(super) fn print_trees(rows: &[Row]) {
     }
 }
 
-/// Prints each codec's sum over all data sets of an experiment, one line per block size.
+/// Prints one table per block size: the totals of each codec over all data sets of an experiment.
 pub(super) fn print_totals(rows: &[Row]) {
     let mut sizes: Vec<u32> = rows.iter().map(|row| row.block_rows).collect();
     sizes.sort_unstable();

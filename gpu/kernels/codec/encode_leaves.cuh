@@ -39,8 +39,9 @@ __device__ inline void block_encode_const(Tile<T>& tile, const EncodeStep& step)
 }
 
 // Chooses widths from `memory.widths`, one group per lane of the first warp: varied ones if they
-// save words. Leaves each group's width above the least in `groups`, its words' place in `offsets`;
-// in `chosen` the least width, the bits of the others, and the words of all.
+// save words. Writes the chosen width of each group to `widths`, that width minus the least one to
+// `groups`, and the offset of its words, then the number of all words, to `offsets`. Writes the
+// least width and the bits of a value in `groups` to `chosen`.
 template <class T>
 __device__ inline void warp_choose_widths(TileMemory<T>& memory, u32 count) {
     u32 groups = (count + 31) / 32, group = lane();

@@ -72,7 +72,7 @@ __device__ inline bool block_fill_codes(const u32* lengths, u32 symbols, u32 spl
     return true;
 }
 
-// Reads bits in order, zeros behind the words; loads each word once.
+// Reads bits in order and loads each word once. Bits after the last word are 0.
 struct BitReader {
     const u32* words;
     u32 length;

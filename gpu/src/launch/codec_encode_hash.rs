@@ -14,7 +14,7 @@ use super::module::{WARP, arguments, launch};
 /// A hash table of distinct values on the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HashTable {
-    /// A power of two plus one, and a code each.
+    /// The values by place. `keys` and `codes` have the same length, a power of two plus one.
     pub(crate) keys: DeviceSlice<u64>,
     pub(crate) codes: DeviceSlice<u32>,
     /// Number of claimed values; 1 if there were too many; 1 if the pattern of free places is a

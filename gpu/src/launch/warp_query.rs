@@ -1,6 +1,7 @@
 //! Launches of warp queries; part of stage query.
 //!
-//! One safe function a kernel. Counts are read back before matches are written, as for items.
+//! One safe function a kernel. The caller reads the counts back before it launches a kernel that
+//! writes matches, as with the items of `query.rs`.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;

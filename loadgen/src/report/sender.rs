@@ -216,7 +216,7 @@ impl Sender {
     }
 
     /// Passes a message to the stream when it has capacity; false after the end of the stream or
-    /// run. While the clock runs, [`Sender::turn`] acquires the permit.
+    /// run. Waits for in-flight capacity only in the preload; later, [`Sender::turn`] has waited.
     async fn send(
         &mut self,
         batch: ReportBatch,

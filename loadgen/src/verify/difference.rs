@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use shoal_client::QueryAnswer;
-use shoal_codec::{FixRow, MEASURES};
+use shoal_client::{QueryAnswer, record_at};
+use shoal_codec::FixRow;
 use shoal_engine::query::Answer;
 use shoal_engine::{RequestOutcome, Space};
 use shoal_proto::v1::{FixRecord, RefusedCount, RefusedRow, RemoveResponse, ReportAck, RowCounts};
@@ -65,21 +65,10 @@ fn object_difference(expected: &[u64], got: &QueryAnswer) -> String {
     )
 }
 
-macro_rules! render {
-    ($(
-        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
-    )+) => {
-        /// A stored record in the units of the API.
-        pub(super) fn api_record(space: &Space, row: &FixRow) -> FixRecord {
-            let (x, y) = space.to_api(row.x, row.y);
-            let FixRow { time_ms, state, .. } = *row;
-            let measure = MEASURES;
-            FixRecord { time_ms, x, y, $($api: measure.$field.value(row.$field),)+ state }
-        }
-    };
+/// A stored record in the units of the API.
+pub(super) fn api_record(space: &Space, row: &FixRow) -> FixRecord {
+    record_at(space.to_api(row.x, row.y), row)
 }
-
-shoal_codec::measures!(render);
 
 /// The difference between a removal's response and its outcome, if any.
 #[must_use]
@@ -92,8 +81,8 @@ pub fn removal_difference(expected: &RequestOutcome, got: &RemoveResponse) -> Op
     })
 }
 
-/// The first difference between an ack and the outcomes of its messages, by number. `is_loose`
-/// compares only the sum of accepted rows, for messages with unknown epochs.
+/// The first difference between an ack and the outcomes of its messages, by number. `is_loose`, for
+/// messages with unknown epochs, compares the outcomes of accepted rows only as one sum.
 #[must_use]
 pub fn ack_difference(
     expected: &[(u64, RequestOutcome)],

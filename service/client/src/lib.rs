@@ -8,8 +8,11 @@ mod client;
 pub mod duration;
 mod error;
 mod history;
+#[cfg(feature = "clap")]
+mod login_args;
 mod quantizer;
 mod queries;
+mod record;
 mod report;
 mod report_worker;
 mod secret;
@@ -24,7 +27,10 @@ pub use block::{BlockEncoder, block_rows};
 pub use client::{Client, ConnectOptions};
 pub use error::{Error, ServerError};
 pub use history::{DensityCounts, DensitySquare};
+#[cfg(feature = "clap")]
+pub use login_args::LoginArgs;
 pub use quantizer::Quantizer;
+pub use record::record_at;
 pub use report::{Payload, ReportOptions, ReportStream, parse_durability};
 pub use secret::{Secret, SecretError};
 pub use shoal_codec::{Aim, PlanChoice};

@@ -3,8 +3,10 @@
 //! Blocks hold these integers. A value that cannot be stored is encoded as a value that the server
 //! refuses for the same reason; other rows are not affected.
 
-use shoal_codec::{FixRow, MEASURES, SpaceKind, SpaceTag};
+use shoal_codec::{FixRow, SpaceKind, SpaceTag};
 use shoal_proto::v1::{self, space::Kind};
+
+use crate::record::row_at;
 
 /// Default quantum of a planar space, in metres.
 const PLANAR_QUANTUM_M: f64 = 0.01;
@@ -65,7 +67,7 @@ impl Quantizer {
     #[must_use]
     pub fn row(&self, fix: &v1::Fix) -> FixRow {
         let (x, y) = self.position(fix.x, fix.y);
-        measured(fix, x, y)
+        row_at(x, y, fix)
     }
 
     /// The quanta of a position, rounded half to even.
@@ -91,24 +93,6 @@ impl Quantizer {
         quanta.round_ties_even()
     }
 }
-
-macro_rules! render {
-    ($(
-        $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
-    )+) => {
-        /// The row of `fix` at a position.
-        #[inline]
-        fn measured(fix: &v1::Fix, x: i32, y: i32) -> FixRow {
-            FixRow {
-                $($field: MEASURES.$field.store_optional(fix.$api),)+
-                state: fix.state,
-                ..FixRow::new(fix.object, fix.time_ms, x, y)
-            }
-        }
-    };
-}
-
-shoal_codec::measures!(render);
 
 #[cfg(test)]
 mod tests {

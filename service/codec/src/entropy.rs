@@ -42,7 +42,7 @@ impl LeafEntropy {
     }
 }
 
-/// Lower bound of the bits that any code of the buckets takes for these values.
+/// Lower bound in Q16 of the bits of these values: the entropy of their buckets plus the low bits.
 fn least_bits_q16<T: Word>(values: &[T]) -> u64 {
     let counts: [u32; SYMBOLS_MAX] = frequencies(values);
     let total = values.len() as u64;

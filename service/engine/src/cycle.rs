@@ -151,7 +151,7 @@ pub enum Request {
     /// Removes these objects, at most [`crate::limits::GET_OBJECTS_MAX`]. Ids that do not exist at
     /// their arrival, repeated ones included, count as missing.
     Remove(Vec<u64>),
-    /// Removes every object; epoch and clock are unchanged.
+    /// Removes every object; does not reset the epoch or the clock.
     Clear,
     /// Sets the clock back to [`CycleInput::system_ms`] if it is ahead of that, before all other
     /// steps of the cycle. Sets continuous queries that depend on the clock again.

@@ -1,4 +1,4 @@
-//! Tokens: the states that a later query must show.
+//! Tokens: the epochs that must be visible to a later query.
 //!
 //! A version byte, then term and epoch of each fleet that the token covers, little-endian, 16 bytes
 //! each, at most 1 KiB in all; opaque to clients. Terms are random, so a token of an earlier run

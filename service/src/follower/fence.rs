@@ -3,7 +3,7 @@
 //!
 //! The terms of a fleet show where the two logs diverge. Until the fence arrives, a former leader
 //! that clients still reach acknowledges changes that are lost: two servers alone cannot prevent
-//! that (ARCHITECTURE.md).
+//! that (service/DESIGN.md).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -74,7 +74,7 @@ impl FollowerTable {
         if others.count() >= followers_max {
             return Err(FollowersFull(followers_max));
         }
-        // The earlier stream sees the end of its sender.
+        // The insertion drops the sender of the earlier stream, which completes its `replaced`.
         let (sender, receiver) = watch::channel(());
         let stream = Some(sender);
         table.insert(name.to_owned(), Follower { durable_epoch, is_copying, stream, seen });

@@ -379,7 +379,7 @@ impl<R: Rows> Turns<R> {
         }
     }
 
-    /// The next rows, possibly none; nothing at the end.
+    /// The next rows, at least one; `None` after the last.
     ///
     /// # Errors
     /// [`ServiceError::History`], [`ServiceError::ShuttingDown`].

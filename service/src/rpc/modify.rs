@@ -88,7 +88,7 @@ fn distinct(request: &ModifyRequest) -> Result<(), ServiceError> {
 /// For each change, its region and why it failed.
 type Failures = Vec<(u64, Option<ServiceError>)>;
 
-/// The errors of a request that adds and changes so many regions.
+/// The failures as errors of the API. `add` and `change` are the lengths of the request's lists.
 fn errors(failures: Failures, (add, change): (usize, usize)) -> Vec<RegionError> {
     let path = |place: usize| match place {
         _ if place < add => format!("add[{place}]"),

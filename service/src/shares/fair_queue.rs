@@ -332,7 +332,7 @@ mod tests {
         }
         let order: Vec<u32> = served(&mut queue).into_iter().map(|(_, job)| job).collect();
         assert_eq!(order, [0, 30, 10, 31, 20, 32, 1, 11]);
-        // Work of one connection counts for its token, and within it for itself.
+        // The work of a connection is charged to its token, and to the connection itself.
         queue.charge(Requester::of_token(7, 1), 1_000);
         queue.push(Requester::of_token(7, 1), 1, 1);
         queue.push(Requester::of_token(7, 2), 1, 2);

@@ -53,7 +53,7 @@ impl Order {
         Ok((order, grouped))
     }
 
-    /// The values of a column in this order; queued when it returns.
+    /// Queues the reordering of a column; returns the column whose values are in this order.
     pub(crate) fn of(&self, worker: &mut Worker, column: &Source) -> Result<Source, EngineError> {
         let width = column.bits as usize / 8;
         let whole = (column.rows as usize).next_multiple_of(TILE_VALUES);

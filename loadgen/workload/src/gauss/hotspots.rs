@@ -37,7 +37,8 @@ impl Hotspots {
         self.centres[((u128::from(hash) * self.centres.len() as u128) >> 64) as usize]
     }
 
-    /// A place around a hot-spot; the hot-spot itself if hardly any place is inside the space.
+    /// A random place around a hot-spot; the hot-spot itself if [`REDRAWS_MAX`] places are outside
+    /// the space.
     pub(super) fn place(&self, centre: (f64, f64), random: &mut impl Rng) -> (f64, f64) {
         for _ in 0..REDRAWS_MAX {
             let distance_m = self.deviation_m * half_normal(unit(random));

@@ -101,9 +101,11 @@ pub(super) struct Entry {
     pub(super) section_bytes: Vec<u64>,
 }
 
-/// Where a chunk's entry begins in the directory, its values, and its sections.
+/// A chunk whose entry is in the directory.
 struct PlacedChunk {
+    /// Where the entry begins in the directory.
     entry: usize,
+    /// Number of the values.
     values: u32,
     /// Length of each section, and how it is stored.
     sections: Vec<(u64, Stored)>,

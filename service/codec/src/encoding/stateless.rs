@@ -27,7 +27,7 @@ pub(crate) const SPEC: NodeSpec = NodeSpec {
     sections: &[
         SectionSpec::Own,
         SectionSpec::Directory,
-        // Flags, and at most eight bits a value in two lists.
+        // A flag and at most eight bits per value, and unused bits at the end of both lists.
         SectionSpec::Words { tile_words_max: |bits| TILE_VALUES as u32 / 32 * (1 + bits) + 2 },
     ],
     parameter_u32: ParameterSpec::Own,

@@ -186,7 +186,7 @@ impl Polygon {
         (y.abs_diff(self.extent.y_min) >> self.shift) as usize
     }
 
-    /// The edges of these slabs, both included; some may be repeated.
+    /// The edges of slabs `first` to `last`, inclusive. An edge in several slabs is repeated.
     #[inline]
     fn slab_edges(&self, first: usize, last: usize) -> &[Edge] {
         &self.edges[self.starts[first] as usize..self.starts[last + 1] as usize]

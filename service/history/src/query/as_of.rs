@@ -531,8 +531,8 @@ impl Reading {
         reader.newest_fix(entry, self.time_ms, self.is_dense, budget)
     }
 
-    /// The newest fixes of objects, whose entries are in the order of rows, with some threads: each
-    /// reads a part of the tiles.
+    /// The newest fixes of the objects in `sought`, which is in the order of rows. Each of up to
+    /// `threads` threads, this one included, reads a contiguous part of `sought`.
     fn on_threads(
         self,
         threads: usize,

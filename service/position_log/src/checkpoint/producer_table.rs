@@ -4,7 +4,7 @@ use crate::error::LogError;
 use crate::limits::{PRODUCER_BYTES_MAX, PRODUCER_OPEN_MAX};
 use crate::wire::u64_at;
 
-/// The numbers of one producer, all settled.
+/// The batch numbers of one producer while none of its batches is in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerState {
     /// Its name.
