@@ -1,5 +1,5 @@
-// Other structures over the same sorted keys of type `Key`, for `shoal-bench index`. No part of a
-// server uses them. A thread a request unless said otherwise.
+// Other index structures over the same sorted keys of type `Key`, for comparison by `shoal-bench
+// index`. The server does not use them. A thread a request unless said otherwise.
 #pragma once
 #include "index/search.cuh"
 
@@ -7,7 +7,8 @@ __device__ __forceinline__ u64 thread_number() {
     return (u64)blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-// The first of `length` ascending keys from `low` on that is not below `key`; without branches.
+// The place of the first key not below `key` among the `length` ascending keys from place `low` on;
+// `low` + `length` if there is none. Without branches.
 __device__ __forceinline__ u32 first_not_below(const Key* keys, u32 low, u32 length,
                                                const Key& key) {
     while (length > 1) {
@@ -39,8 +40,9 @@ extern "C" __global__ void contender_eytzinger(const Key* places, u32 length, co
     found[request] = (u32)(at >> __ffsll(~at));
 }
 
-// The k-ary layout: nodes of Leaf::KEYS keys, and one more children; the children of node n are nodes
-// n * (KEYS + 1) + 1 and following. Four threads a request. The answer is a place, or `length`.
+// The k-ary layout: a node has KEYS = Leaf::KEYS keys and KEYS + 1 children; the children of node n
+// are nodes n * (KEYS + 1) + 1 and following. Four threads a request. The answer is a place,
+// `length` if all keys are below the request.
 extern "C" __global__ void contender_k_ary(const Key* places, u32 length, const Key* requests,
                                            u32 count, u32* found) {
     const u32 KEYS = Leaf<Key>::KEYS;
@@ -48,7 +50,8 @@ extern "C" __global__ void contender_k_ary(const Key* places, u32 length, const 
     Key keys[1] = {load_key(requests + min(request, (u64)count - 1))};
     u32 place = length;
     u64 node = 0;
-    // Paths differ in length by one at most; a warp's threads vote together.
+    // All threads of a warp vote until its longest path ends; paths differ in length by at most
+    // one.
     while (true) {
         bool is_inside = node * KEYS < length;
         if (__all_sync(WHOLE_WARP, !is_inside)) break;
@@ -68,8 +71,8 @@ extern "C" __global__ void contender_k_ary(const Key* places, u32 length, const 
 __device__ __forceinline__ u64 prefix_of(u64 key) { return key; }
 __device__ __forceinline__ u64 prefix_of(const ObjectTime& key) { return key.object; }
 
-// An offset table: bucket b has the keys from offsets[b] to offsets[b + 1]; the bucket of a key is
-// (prefix - least) >> shift. For pairs the prefix is the object.
+// An offset table: bucket b has the keys at [offsets[b], offsets[b + 1]); the bucket of a key is
+// (prefix - least) >> shift. The prefix of an ObjectTime is its object, that of a u64 the key.
 extern "C" __global__ void contender_offsets(const Key* keys, u32 length, const u32* offsets,
                                              u32 buckets, u64 least, u32 shift,
                                              const Key* requests, u32 count, u32* found) {
@@ -97,8 +100,8 @@ __device__ __forceinline__ u64 hash_of(const ObjectTime& key) {
     return mixed(key.object * 0x9e3779b97f4a7c15ull + (u64)key.time);
 }
 
-// A hash table with linear probing: `mask` + 1 slots, each with a key and its rank; a rank of
-// INDEX_NO_PLACE is free.
+// Fills a hash table with linear probing. It has `mask` + 1 slots, each with a key and its rank; a
+// slot with rank INDEX_NO_PLACE is free. A thread a key.
 extern "C" __global__ void contender_hash_fill(const Key* keys, u32 length, Key* slots, u32* ranks,
                                                u64 mask) {
     u64 rank = thread_number();
@@ -110,7 +113,7 @@ extern "C" __global__ void contender_hash_fill(const Key* keys, u32 length, Key*
     slots[slot] = key;
 }
 
-// The rank of each key, INDEX_NO_PLACE where it is not in the table.
+// Writes the rank of each request's key, INDEX_NO_PLACE if it is not in the table.
 extern "C" __global__ void contender_hash(const Key* slots, const u32* ranks, u64 mask,
                                           const Key* requests, u32 count, u32* found) {
     u64 request = thread_number();
@@ -127,9 +130,10 @@ extern "C" __global__ void contender_hash(const Key* slots, const u32* ranks, u6
     }
 }
 
-// The source's experiment: a node is a left padding key and SOURCE_KEYS keys; a block of as many
-// threads serves one request. Each thread reads the greatest key of one child. `nodes` has `levels`
-// levels, leaves first; `firsts` has the number of the first node of each level.
+// The experiment of the source that the index is based on: a node is a left padding key and
+// SOURCE_KEYS keys; a block of SOURCE_KEYS threads serves one request. Each thread reads the
+// greatest key of one child. `nodes` has `levels` levels, leaves first; `firsts` has the number of
+// the first node of each level.
 static const u32 SOURCE_KEYS = 64;
 
 template <bool HAS_BORDER>

@@ -226,7 +226,8 @@ mod tests {
         let mut engine = Loaded::new(&options, BackendName::Cpu).unwrap();
         let mut found = |shape: Shape| engine.measure(&options, shape, "here").unwrap().found;
         assert_eq!(found(Shape::Space), 4000);
-        // Shares of the square: a half by a half; pi * 0.4^2; n / 2 * 0.9 * 0.4 * sin(2 pi / n) / 4.
+        // Shares of the square: a half by a half; pi * 0.4^2; n / 2 * 0.9 * 0.4 * sin(2 pi / n) /
+        // 4.
         for (shape, share) in [
             (Shape::Rectangle, 0.25),
             (Shape::Circle, 0.503),

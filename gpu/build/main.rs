@@ -72,7 +72,7 @@ const KERNELS: [&str; 31] = [
 
 fn main() {
     println!("cargo::rerun-if-changed=build");
-    // Without the feature nothing else counts.
+    // Without the feature no other file matters.
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
         return;
     }
@@ -91,13 +91,13 @@ fn main() {
     println!("cargo::metadata=include={}", out.display());
     let toolkit = Toolkit::find(&[&out, "kernels".as_ref()]);
     toolkit.fatbins(&KERNELS, &out);
-    let object = out.join("primitives.o");
+    let object = out.join("cub.o");
     toolkit.compile(&["-c", "-Xcompiler", "-fPIC"], "kernels/device/cub.cu", &object);
-    let library = out.join("libshoal_primitives.a");
+    let library = out.join("libshoal_cub.a");
     let _ = std::fs::remove_file(&library);
     run(Command::new("ar").arg("crs").arg(&library).arg(&object));
     println!("cargo::rustc-link-search=native={}", out.display());
-    println!("cargo::rustc-link-lib=static=shoal_primitives");
+    println!("cargo::rustc-link-lib=static=shoal_cub");
     for folder in ["lib", "lib64", "targets/x86_64-linux/lib"] {
         println!("cargo::rustc-link-search=native={}", toolkit.root.join(folder).display());
     }
@@ -184,7 +184,7 @@ fn structure<'a>(
     }
 }
 
-/// All records and fields as one macro, so that the probe's kernel forgets none.
+/// All records and fields as one macro, so that the probe's kernel checks every one.
 fn layout_list() -> String {
     let mut text = String::from("#define LAYOUT(RECORD, FIELD)");
     for record in layout::RECORD_LISTS.into_iter().flatten() {
@@ -198,7 +198,7 @@ fn layout_list() -> String {
     text
 }
 
-/// All measures as one macro that calls another with what the table has of each.
+/// All measures as one macro that calls its argument with the properties of each measure.
 fn measure_list() -> String {
     let mut text = String::from("#define MEASURES(DO)");
     for (index, measure) in layout::MEASURES.iter().enumerate() {

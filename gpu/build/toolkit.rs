@@ -1,8 +1,9 @@
 //! The CUDA toolkit and its compiler, for this package and for others with kernels of their own.
 //!
-//! The toolkit is found through `CUDA_HOME`, `nvcc` on PATH, or the wheel `nvidia-cuda-nvcc` of the
-//! Python that PATH has. `SHOAL_CUDA_ARCHITECTURES` (for instance `90`) names what to compile for;
-//! unset, release builds take all that we support plus PTX, others one.
+//! The toolkit is found through `CUDA_HOME`, `nvcc` on PATH, the wheel `nvidia-cuda-nvcc` of the
+//! Python on PATH, or `/usr/local/cuda`, in this order. `SHOAL_CUDA_ARCHITECTURES` (for instance
+//! `90`) lists the compute capabilities to compile for. If it is unset, release builds use all
+//! supported ones and add PTX; other builds use one.
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub(crate) struct Toolkit {
 }
 
 impl Toolkit {
-    /// The toolkit of the environment; headers are in these folders.
+    /// Finds the toolkit of the environment; panics without one. `includes` are folders of headers.
     pub(crate) fn find(includes: &[&Path]) -> Self {
         println!("cargo::rerun-if-env-changed=CUDA_HOME");
         println!("cargo::rerun-if-env-changed=SHOAL_CUDA_ARCHITECTURES");

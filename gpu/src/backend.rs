@@ -48,9 +48,9 @@ pub struct CudaBackend {
     regions_max: usize,
     /// Whether a continuous query with membership states was ever set.
     keeps_states: bool,
-    /// Outputs received before a wait for their ticket.
+    /// By ticket: outputs received before the caller waits for them.
     received_outputs: BTreeMap<u64, Result<CycleResult, EngineError>>,
-    /// Tickets without a wait yet.
+    /// Tickets that the caller has not waited for yet.
     owed: Vec<u64>,
     received: u64,
     export: Option<RecordsExport>,
@@ -105,7 +105,7 @@ impl CudaBackend {
         let (commands, received) = channel();
         let (free, arenas) = channel();
         for _ in 0..=limits::CYCLES_IN_FLIGHT_MAX {
-            // The receiver is in this function.
+            // Cannot fail: this function holds the receiver.
             let _ = free.send(Arena::new(&memory)?);
         }
         let (outputs, output) = channel();
@@ -145,7 +145,7 @@ impl CudaBackend {
         })
     }
 
-    /// Records when each stage runs on the device.
+    /// Returns a recorder of the times at which stages run on the device.
     #[must_use]
     pub fn recorder(&self) -> Recorder {
         Recorder {
@@ -165,7 +165,7 @@ impl CudaBackend {
         }
         let changes = changes::file(&self.options.space, changes);
         if self.spare.is_none() {
-            // One arena more than cycles in flight: one is idle or will be returned.
+            // There is one arena more than cycles in flight, so one is idle or will be returned.
             self.spare = Some(self.arenas.recv().map_err(|_| self.disconnected())?);
         }
         let (at, spare) = ((&*self.timeline, self.epoch_next), &mut self.spare);
@@ -184,8 +184,8 @@ impl CudaBackend {
         if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.disconnected()) }
     }
 
-    /// Checks a cycle's changes of continuous queries. Requests the list from the driver only if
-    /// they may be too many.
+    /// Checks a cycle's changes of continuous queries. Requests the list of queries from the driver
+    /// only if the cycle may exceed their limit.
     fn check_regions(&mut self, input: &CycleInput) -> Result<(), EngineError> {
         let added = input.subscriptions.len();
         if self.regions_max + added > limits::REGIONS_MAX {
@@ -204,7 +204,7 @@ impl CudaBackend {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Records an error that ends the engine.
+    /// Records the error if it is a device error, which ends the engine; returns the error.
     fn note(&mut self, error: EngineError) -> EngineError {
         if matches!(error, EngineError::Device(_)) {
             self.failed.get_or_insert_with(|| error.clone());
@@ -212,7 +212,7 @@ impl CudaBackend {
         error
     }
 
-    /// The error that ended the driver.
+    /// Stores the outputs that are left; returns the error that ended the engine.
     fn disconnected(&mut self) -> EngineError {
         // The channel is closed, so its last message ends this loop.
         while let Ok(output) = self.outputs.recv() {
@@ -226,7 +226,7 @@ impl CudaBackend {
     fn store(&mut self, output: Result<CycleResult, EngineError>) {
         self.received += 1;
         if output.is_err() {
-            // The next cycle takes its epoch.
+            // The next cycle takes the epoch of the failed one.
             self.epoch_next -= 1;
         }
         let output = output.map_err(|error| self.note(error));

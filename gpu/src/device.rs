@@ -63,8 +63,8 @@ mod present {
         /// The default device.
         pub const FIRST: usize = 0;
 
-        /// The device with this ordinal, counted from 0 as the driver lists them
-        /// (`CUDA_VISIBLE_DEVICES`), opened once a process.
+        /// Opens the device with this ordinal, counted from 0 in the order of the driver
+        /// (`CUDA_VISIBLE_DEVICES`). Later calls in the process return the result of the first.
         ///
         /// # Errors
         /// [`Unavailable`] with what is missing.
@@ -92,11 +92,11 @@ mod present {
             Ok(Self { context, kernels, account, name, memory_bytes })
         }
 
-        /// A copy of some bytes in page-locked memory: the device copies a block made of it in
-        /// place. For callers that receive blocks into memory of their own.
+        /// Copies `bytes` to page-locked memory. The device copies a block in this memory without
+        /// staging. For callers that receive blocks into ordinary memory.
         ///
         /// # Errors
-        /// [`EngineError::Device`] when there is no such memory.
+        /// [`EngineError::Device`] if page-locked memory cannot be allocated.
         pub fn pinned_bytes(&self, bytes: &[u8]) -> Result<Bytes, EngineError> {
             let memory = self.memory(0);
             let mut buffer = PinnedBuffer::<u8>::new(&memory, bytes.len())?;

@@ -20,8 +20,8 @@ pub struct Tuning {
     /// Cells along each axis of the grid, 1 to [`Tuning::SIDE_MAX`], instead of a number chosen by
     /// the objects. The extent is still that of nearly all objects.
     pub side: Option<u32>,
-    /// The method of updating grids, instead of the cheaper one. A grid that moves cannot be
-    /// applied to (new, outgrown, more than two cycles behind) is rebuilt in any case.
+    /// The method of updating grids, instead of the cheaper one. A grid to which moves cannot be
+    /// applied (new, outgrown, more than two cycles behind) is rebuilt in any case.
     pub update_method: Option<UpdateMethod>,
     /// Threads of our kernels that are resident on the device, instead of as many as fit: the
     /// paper's number of threads. Rounded down to whole warps on each multiprocessor, from 256
@@ -58,7 +58,7 @@ pub(crate) struct LaunchLimits {
     pub(crate) shared_bytes: u32,
     /// Shared memory of one block at most.
     pub(crate) block_shared_bytes_max: u32,
-    /// Shared memory of each block that the device reserves.
+    /// Shared memory that the device reserves for each block, bytes.
     pub(crate) block_reserved_bytes: u32,
 }
 
@@ -74,12 +74,13 @@ impl Width {
     /// As many threads as fit.
     pub(crate) const FULL: Self = Self { block_threads: BLOCK_THREADS, block_shared_bytes: 0 };
 
-    /// As many blocks of `threads` threads as fit.
+    /// As many blocks of `block_threads` threads as fit.
     pub(crate) const fn of_blocks(block_threads: u32) -> Self {
         Self { block_threads, block_shared_bytes: 0 }
     }
 
-    /// As many blocks of `threads` threads as fit, each with shared memory allocated at launch.
+    /// As many blocks of `block_threads` threads as fit, each with `block_shared_bytes` of shared
+    /// memory.
     pub(crate) const fn with_shared(block_threads: u32, block_shared_bytes: u32) -> Self {
         Self { block_threads, block_shared_bytes }
     }

@@ -153,7 +153,7 @@ impl RunFleet {
         deleted.map_err(LoadError::call("DeleteFleet"))
     }
 
-    /// Its time to live; `None` keeps records.
+    /// Time to live of the fleet's records; `None` if they do not expire.
     #[must_use]
     pub fn ttl_ms(&self) -> Option<i64> {
         let ttl_ms = duration::to_millis(self.fleet.ttl.as_ref()?).ok();

@@ -24,7 +24,8 @@ pub const REPORTS_IN_FLIGHT_MAX: u32 = 8;
 /// The same with verification. Acks that are read late merge into ranges, which state the epochs of
 /// their first and last message only: a range of at most two messages is unambiguous.
 pub const REPORTS_IN_FLIGHT_VERIFY_MAX: u32 = 2;
-/// The same at a given rate: the backlog of a slow server before the sender waits.
+/// Unacknowledged messages on one connection at a given rate: the backlog of a slow server before
+/// the sender waits.
 pub const REPORTS_IN_FLIGHT_PACED_MAX: u32 = 1_024;
 /// Queries of one message: the server's limit.
 pub const MESSAGE_QUERIES_MAX: u32 = 4_096;
@@ -65,7 +66,7 @@ pub const REMOVALS_MAX: usize = 65_536;
 
 /// Regions of one session: a comparison is one message of queries.
 pub const SESSION_REGIONS_MAX: u32 = 4_096;
-/// Sessions of one run: each is a shard of the workload's regions.
+/// Sessions of one run: each follows one shard of the workload's regions.
 pub const SESSIONS_MAX: u32 = 4_096;
 /// Sessions that share a channel.
 pub const CHANNEL_SESSIONS_MAX: u32 = 64;

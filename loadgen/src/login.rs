@@ -12,7 +12,7 @@ static LOGIN: OnceLock<(LoginArgs, ConnectOptions)> = OnceLock::new();
 /// Uses these settings for all later connections of the process.
 ///
 /// # Errors
-/// [`LoadError::Usage`] without a token in its file.
+/// [`LoadError::Usage`] if the token file or the variable `SHOAL_TOKEN` has no valid token.
 pub fn log_in(args: LoginArgs) -> Result<(), LoadError> {
     let (token, tls) = (args.token().map_err(LoadError::Usage)?, args.tls());
     let options = ConnectOptions { token, tls, ..ConnectOptions::default() };

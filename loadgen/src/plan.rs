@@ -122,7 +122,7 @@ impl RunPlan {
         self.flags.update_query.updates > 0
     }
 
-    /// Whether queries are sent.
+    /// Whether the run sends queries.
     #[must_use]
     pub fn asks(&self) -> bool {
         self.flags.update_query.queries > 0 || self.flags.queries > 0
@@ -199,7 +199,8 @@ impl RunPlan {
     }
 }
 
-/// Units of one message: the default, fewer at a low rate.
+/// Rows or queries of one message: `default`, or fewer at a low rate, so that
+/// [`PACED_MESSAGES_PER_S_MIN`] messages are sent per second.
 fn paced_size(per_second: Option<f64>, default: u32) -> u32 {
     match per_second {
         None => default,

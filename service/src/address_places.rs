@@ -1,7 +1,9 @@
-//! How many connections each peer address has: one address must not take all places of a server.
+//! Limits the connections of each peer address, so that one address cannot take all places of a
+//! server.
 //!
-//! An IPv6 host chooses among the addresses of its network, so those of a /64 count as one. An
-//! address has an entry only while it has a connection, so the table is as bounded as they are.
+//! An IPv6 host may use any address of its /64 network, so all addresses of a /64 count as one. An
+//! address has an entry only while it has a connection, so the limit on connections also bounds the
+//! table.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -60,7 +62,7 @@ impl Drop for AddressPlace {
     }
 }
 
-/// What of an address counts.
+/// The address under which connections are counted: the /64 network of an IPv6 address.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

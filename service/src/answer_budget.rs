@@ -17,16 +17,16 @@ use crate::error::ServiceError;
 use crate::limits::{ANSWER_WAIT_MS_MAX, BUSY_RETRY_MS, SMALL_ANSWERS_SHARE};
 use crate::shares::{FairPlaces, PlacesPermit, Requester};
 
-/// Unit of the reservations.
+/// Bytes of a piece, the unit of reservations.
 const PIECE_BYTES: u64 = 1 << 10;
 
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct AnswerBudget {
     pieces: FairPlaces,
-    /// For small answers while there are no other pieces.
+    /// Pieces for small answers when `pieces` has none left.
     reserve: FairPlaces,
-    /// Requests that wait for memory.
+    /// Number of requests that wait for memory.
     waiting: watch::Sender<usize>,
     bytes_max: u64,
     gauge: Gauge,
@@ -36,7 +36,7 @@ pub(crate) struct AnswerBudget {
 /// Delivered answers that are kept until their memory is needed.
 #[derive(Debug, Default)]
 struct Spares {
-    /// Numbered in the order of delivery.
+    /// The answers by number, in the order of delivery.
     held: BTreeMap<u64, Arc<dyn fmt::Debug + Send + Sync>>,
     next: u64,
 }
@@ -60,7 +60,7 @@ impl AnswerBudget {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves memory that is free or that spares release.
+    /// Reserves memory without waiting, releasing spares if needed; `None` if there is not enough.
     pub(crate) fn try_room(&self, client: Requester, bytes: u64) -> Option<AnswerReservation> {
         if bytes > self.bytes_max {
             return None;
@@ -75,7 +75,7 @@ impl AnswerBudget {
         }
     }
 
-    /// Reserves the memory of a small answer where there is no other.
+    /// Reserves memory for a small answer from the reserve; `None` if the reserve has not enough.
     pub(crate) fn small_room(&self, client: Requester, bytes: u64) -> Option<AnswerReservation> {
         let permit = self.reserve.try_reserve(client, pieces(bytes)).ok()?;
         Some(self.room_of(permit))
@@ -86,9 +86,9 @@ impl AnswerBudget {
         AnswerReservation { permit, gauge: self.gauge.clone() }
     }
 
-    /// Completes when a request waits for memory.
+    /// Waits until at least one request waits for memory.
     pub(crate) async fn is_wanted(&self) {
-        // The sender is part of this.
+        // An error cannot occur: `self` owns the sender.
         let _ = self.waiting.subscribe().wait_for(|waiting| *waiting > 0).await;
     }
 
@@ -109,11 +109,11 @@ impl AnswerBudget {
         Spare { budget: self.clone(), number, held }
     }
 
-    /// Waits for memory, which clients share.
+    /// Reserves memory, which clients share; waits until enough is free.
     ///
     /// # Errors
-    /// [`ServiceError::Limit`] beyond the budget, [`ServiceError::Busy`] when others hold it for
-    /// too long, which also ends a deadlock.
+    /// [`ServiceError::Limit`] if `bytes` exceeds the budget; [`ServiceError::Busy`] if the memory
+    /// is not free in time, which also ends a deadlock.
     pub(crate) async fn room(
         &self,
         client: Requester,
@@ -124,7 +124,7 @@ impl AnswerBudget {
         room.unwrap_or_else(|_| Err(self.busy()))
     }
 
-    /// As [`Self::room`], for a caller that waits as long as its client does.
+    /// Like [`Self::room`], without a limit on the waiting time.
     ///
     /// # Errors
     /// [`ServiceError::Limit`] beyond the budget.
@@ -195,7 +195,7 @@ impl<T> Drop for Spare<T> {
 }
 
 impl AnswerReservation {
-    /// Returns what exceeds `bytes`.
+    /// Keeps `bytes` of the reservation and releases the rest.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let before = room_bytes(&self.permit);
         self.permit.shrink(pieces(bytes));

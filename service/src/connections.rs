@@ -1,7 +1,7 @@
 //! The connections of a listener, plain or TLS: accepts up to a limit for all and one for each peer
 //! address, refuses those beyond with the reason, and counts them.
 //!
-//! On a signal all are cut, so that a peer that never reads cannot delay the shutdown.
+//! A signal cuts all connections, so that a peer that never reads cannot delay the shutdown.
 
 use std::future::Future;
 use std::io;
@@ -31,9 +31,9 @@ use crate::tls::{Certificates, Handshakes, Secured};
 
 /// Length of the HTTP/2 connection preface (RFC 9113, section 3.4).
 const PREFACE_BYTES: usize = 24;
-/// Delay after a failed accept: a lack of file descriptors, for one, does not end at once.
+/// Delay after a failed accept: its cause, such as a lack of file descriptors, may persist.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Delay before the next accept while no handshake can begin; a step of one takes about as long.
+/// Delay before the next accept while no handshake can begin: about the time of one handshake step.
 const HANDSHAKE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Frame types and an error code of HTTP/2 (RFC 9113, sections 6 and 7).
@@ -57,29 +57,29 @@ pub(crate) struct Connections {
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-/// What a connection beyond a limit receives, and how many did.
+/// A limit of connections: the bytes that a refused connection receives, and the count of refusals.
 #[derive(Debug)]
 struct Limit {
     reason: Bytes,
     refused: Counter,
 }
 
-/// What a server sends that accepts no call: its settings, which HTTP/2 requires first, and the end
-/// of the connection with a text.
+/// The bytes that refuse a connection: a SETTINGS frame, which HTTP/2 requires first, and a GOAWAY
+/// frame with a text.
 fn goaway(text: &str) -> Bytes {
     let frame = |kind: u8, payload: &[u8]| {
         let length = (payload.len() as u32).to_be_bytes();
         // Three bytes of length; no flags; stream 0.
         [&length[1..], &[kind, 0], &[0; 4], payload].concat()
     };
-    // Stream 0 is the last that may have been processed: a client can repeat every call.
+    // The last processed stream is 0, which tells the client that it can repeat every call.
     let end = [&[0; 4], &ENHANCE_YOUR_CALM.to_be_bytes(), text.as_bytes()].concat();
     [frame(SETTINGS, &[]), frame(GOAWAY, &end)].concat().into()
 }
 
 impl Connections {
-    /// At most as many at once as `limits` allow, through TLS if there are certificates; all end
-    /// when `cut` turns true.
+    /// Accepts as many connections at once as `limits` allow, over TLS if there are certificates.
+    /// All connections end when `cut` becomes true.
     pub(crate) fn new(
         listener: TcpListener,
         certificates: Option<Certificates>,
@@ -110,7 +110,8 @@ impl Connections {
         }
     }
 
-    /// Gives a connection its places, or refuses it. A handshake comes first, if any.
+    /// Takes the places of a connection, or refuses it. With TLS, begins the handshake and returns
+    /// `None`.
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr) -> Option<Connection> {
         let limit = match self.places.clone().try_acquire_owned() {
             Ok(place) => match self.addresses.take(peer.ip()) {
@@ -193,7 +194,7 @@ impl Stream for Connections {
     }
 }
 
-/// The preface that a new connection has not completed.
+/// State of a connection that has not sent its whole HTTP/2 preface yet.
 struct Preface {
     seen_bytes: usize,
     end: Pin<Box<Sleep>>,
@@ -234,7 +235,7 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // HTTP/2 always reads, so a cut is seen at once.
+        // The HTTP/2 library always has a read pending, so it notices a cut at once.
         if self.cut.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }

@@ -1,4 +1,4 @@
-//! The choice of the engine that runs the fleets: of the server the only file that names backends.
+//! The choice of the engine that runs the fleets. No other file of the server names a backend.
 //!
 //! An engine that is not available is an error with its reason, never replaced silently; `auto`
 //! selects one.
@@ -44,7 +44,8 @@ impl EngineChoice {
         }
     }
 
-    /// The engine of this choice on this machine, and for `auto` without a device the reason.
+    /// The engine that this choice runs on this machine. If `auto` finds no usable device, also the
+    /// reason.
     #[must_use]
     pub fn resolve(self) -> (Self, Option<String>) {
         match self {
@@ -56,8 +57,8 @@ impl EngineChoice {
         }
     }
 
-    /// Starts engines with nothing in them. On a device each may take `gpu_fleet_memory_bytes` of
-    /// it; `None` for as much as all may take together.
+    /// Returns a factory of empty engines. On a device, each engine may use
+    /// `gpu_fleet_memory_bytes`; with `None`, each may use the whole budget of the device.
     #[must_use]
     pub fn factory(self, gpu_fleet_memory_bytes: Option<u64>) -> EngineFactory {
         let engine = self.resolve().0;
@@ -72,8 +73,8 @@ impl EngineChoice {
         }
     }
 
-    /// The device of this choice for the runs of histories, which may take `memory_bytes` of it;
-    /// `None` for a tenth. Without one the CPU searches them.
+    /// Returns the device that searches the runs of histories. They may use `memory_bytes` of its
+    /// memory; with `None`, a tenth of its budget. Returns `None` if the CPU must search them.
     pub(crate) fn history_device(self, memory_bytes: Option<u64>) -> Option<Arc<dyn RunDevice>> {
         match self.resolve().0 {
             Self::Cuda => open_history_device(memory_bytes),
@@ -203,9 +204,9 @@ pub struct EngineFactory {
     pub start: StartEngine,
     /// Opens the codec that encodes plain rows for the log of a fleet.
     pub codec: OpenCodec,
-    /// What their blocks aim at.
+    /// The aim of the log's blocks: speed or size.
     pub log_aim: Aim,
-    /// Searches the runs of histories, where there is a device.
+    /// The device that searches the runs of histories, if there is one.
     pub history_device: Option<Arc<dyn RunDevice>>,
     /// Memory for pages of all histories.
     pub history_pages: PageMemory,

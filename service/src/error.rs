@@ -1,7 +1,7 @@
 //! Errors of the service, by what the caller can do about them.
 //!
-//! One enum for starts and for requests; the table in `status.rs` maps it to gRPC. Refused rows are
-//! not errors: their acknowledgement counts them.
+//! One enum covers failed starts and failed requests; the table in `status.rs` maps it to gRPC
+//! statuses. Refused rows are not errors: the acknowledgement of their message counts them.
 
 mod token_problem;
 
@@ -18,7 +18,7 @@ use tonic::Code;
 use crate::right::Right;
 pub use token_problem::TokenProblem;
 
-/// Most characters of a foreign text in a status.
+/// Maximum number of characters of a client's text in a status.
 pub(crate) const TEXT_CHARS_MAX: usize = 256;
 
 /// A start, a run or a request that failed.
@@ -447,7 +447,7 @@ impl ServiceError {
         Self::MethodUnknown { path: bounded(path) }
     }
 
-    /// The same error, of a field inside another.
+    /// Prefixes the path of the error's field with `outer`.
     #[must_use]
     pub fn under(self, outer: &str) -> Self {
         match self {
@@ -463,7 +463,7 @@ impl ServiceError {
     }
 }
 
-/// A field inside another; either may be the message itself, whose path is empty.
+/// Joins two field paths; an empty path means the message itself.
 fn join(outer: &str, field: &str) -> String {
     match (outer, field) {
         ("", _) => field.to_owned(),

@@ -21,7 +21,7 @@ fn stamp(file: &Path) -> Option<Stamp> {
     Some((of.dev(), of.ino(), of.len(), modified.0, modified.1, changed.0, changed.1))
 }
 
-/// The files, as they were seen last.
+/// Watched files, and their stamps at the last check.
 #[derive(Debug)]
 struct FileWatch {
     files: Vec<PathBuf>,
@@ -35,7 +35,7 @@ impl FileWatch {
         Self { files, seen }
     }
 
-    /// Whether a file has changed since the last look.
+    /// Whether a file has changed since the last check.
     fn look(&mut self) -> bool {
         let now: Vec<_> = self.files.iter().map(|file| stamp(file)).collect();
         let has_changed = now != self.seen;
@@ -43,12 +43,12 @@ impl FileWatch {
         has_changed
     }
 
-    /// Regards each file that exists as changed at the next look.
+    /// Makes the next check report a change if any of the files exists.
     fn forget(&mut self) {
         self.seen.fill(None);
     }
 
-    /// Completes when a file has changed; looks at an interval.
+    /// Checks the files at an interval; returns when one has changed.
     async fn changed(&mut self, interval: Duration) {
         loop {
             tokio::time::sleep(interval).await;
@@ -68,8 +68,9 @@ impl FileWatch {
     }
 }
 
-/// Reads files now and whenever they change, until it is dropped. A reading that fails is repeated
-/// at each interval, since the file itself may be right; the log has each new reason.
+/// Calls `read` now and whenever a file changes, until the future is dropped. If `read` fails, it
+/// is called again at each interval, because the cause may not be in the files. A new reason is
+/// logged once.
 pub(crate) async fn keep_read(
     files: Vec<PathBuf>,
     interval: Duration,
@@ -95,10 +96,10 @@ pub(crate) async fn keep_read(
     }
 }
 
-/// The text of a file of at most so many bytes.
+/// Reads a text file of at most `bytes_max` bytes.
 ///
 /// # Errors
-/// The problem.
+/// The file cannot be read, is not UTF-8, or is longer.
 pub fn read_bounded(file: &Path, bytes_max: u64) -> Result<String, String> {
     let mut text = String::new();
     let opened = File::open(file).map_err(|error| error.to_string())?;

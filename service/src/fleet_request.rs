@@ -1,7 +1,7 @@
 //! The request that creates a fleet, and the specification in it.
 //!
-//! Zero and absent fields mean the defaults of the server; errors name the field. The data folder
-//! and followers describe a fleet by this request too.
+//! Zero and absent fields mean the defaults of the server; errors name the field. This request also
+//! describes a fleet in the data folder and to followers.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::error::ServiceError;
 use crate::fleet_space;
 use crate::limits::ServerLimits;
 
-/// The specification of a new fleet.
+/// Converts a request to the specification of a new fleet.
 ///
 /// # Errors
 /// [`ServiceError::Field`].
@@ -97,7 +97,7 @@ pub(crate) fn clock_value(clock: Clock) -> v1::Clock {
     }
 }
 
-/// A system clock has no lead.
+/// The lead of an event clock as a message; `None` for a system clock, which has no lead.
 pub(crate) fn lead_message(clock: Clock, lead_ms: Option<i64>) -> Option<prost_types::Duration> {
     duration_message(lead_ms.filter(|_| clock == Clock::Event))
 }
@@ -107,7 +107,7 @@ pub(crate) fn duration_message(ttl_ms: Option<i64>) -> Option<prost_types::Durat
     ttl.try_into().ok()
 }
 
-/// The level of a field.
+/// The durability level that a field requests; `None` if the field is unset.
 ///
 /// # Errors
 /// [`ServiceError::Field`] for an unknown number.
@@ -124,7 +124,7 @@ pub(crate) fn durability_of(number: u64) -> Result<Option<Durability>, ServiceEr
     }
 }
 
-/// A level as a message has it.
+/// Converts a durability level to its value in messages.
 pub(crate) fn durability_value(durability: Durability) -> v1::Durability {
     match durability {
         Durability::Applied => v1::Durability::Applied,

@@ -4,7 +4,7 @@ use shoal_client::Error;
 use shoal_client::v1::{self, space::Kind};
 use shoal_engine::{PLANAR_QUANTUM_M, Space};
 
-/// True for longitude and latitude, false for metres.
+/// Whether positions are longitude and latitude; otherwise they are in metres.
 #[must_use]
 pub fn is_geographic(fleet: &v1::Fleet) -> bool {
     let kind = fleet.space.as_ref().and_then(|space| space.kind.as_ref());

@@ -10,17 +10,17 @@ use tonic::{Code, Status};
 
 use crate::error::{ServiceError, bounded};
 
-/// By prost, before type, field and problem.
+/// Prefix of prost's message; message type, field and problem follow.
 pub(crate) const UNDECODABLE: &str = "failed to decode Protobuf message: ";
-/// By tonic, before the name of the compression, which a backquote ends.
+/// Prefix of tonic's message; the name of the compression and a backquote follow.
 const COMPRESSED: &str = "Content is compressed with `";
-/// By tonic, before the length of the message and the limit.
+/// Prefix of tonic's message; the length of the message and the limit follow.
 const TOO_LARGE: &str = "Error, decoded message length too large: ";
-/// By tonic, for a body without gRPC frames or with malformed ones.
+/// Prefixes of tonic's messages for a body without gRPC frames or with malformed ones.
 const FRAMING: [&str; 3] =
     ["Missing request message", "Unexpected EOF decoding stream", "protocol error: "];
 
-/// The error of a status without details; `path` is that of the call.
+/// Converts a status without details to an error; `path` is the path of the call's method.
 pub(crate) fn own_error(status: &Status, path: &str) -> ServiceError {
     let message = status.message();
     let error = match status.code() {
@@ -58,7 +58,7 @@ fn undecodable(message: &str, path: &str) -> Option<ServiceError> {
     Some(ServiceError::Undecodable { method: bounded(path), problem: bounded(problem) })
 }
 
-/// The reason of an error that keeps its code and message.
+/// The reason for a foreign status whose code and message are kept.
 fn foreign_reason(status: &Status, path: &str) -> ErrorReason {
     match status.code() {
         Code::Internal if FRAMING.iter().any(|text| status.message().starts_with(text)) => {

@@ -1,9 +1,9 @@
 //! The server around the engine; its command line is the package `shoal-cli`.
 //!
-//! `server` starts and stops everything, `rpc` serves the calls, `fleet` has one engine thread per
-//! fleet with its queues, `persistence` keeps cycles, `cycle` is what both use. Everything from the
-//! wire is validated here, once; the engine sees quanta. The command line uses `json`, `timestamp`,
-//! `fleet_space` and `line_queue` too.
+//! `server` starts and stops everything, `rpc` serves the calls, `fleet` runs one engine thread per
+//! fleet with its queues, `persistence` stores cycles, and `cycle` has the types that both use.
+//! Input from clients is validated here, once; the engine receives positions in quanta. The command
+//! line also uses `json`, `timestamp`, `fleet_space` and `line_queue`.
 
 pub mod access;
 mod address_places;

@@ -43,7 +43,8 @@ pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 /// Bytes that chunks are filled to. Chunks that the transport holds are not counted anywhere, so a
 /// chunk is small against the memory of a server with many slow readers.
 pub const CHUNK_BYTES_TARGET: usize = 256 << 10;
-/// A client that takes no chunk for this long loses its answer: others wait for the memory.
+/// A client that takes no chunk for this long loses its answer, even if no other request waits for
+/// the memory.
 pub const ANSWER_STALL_MS_MAX: u64 = 60_000;
 /// A client that takes no chunk for this long loses its answer while others wait for the memory.
 pub const ANSWER_STALL_MS_MIN: u64 = 2_000;
@@ -70,9 +71,9 @@ pub const REFUSED_ROWS_REPORTED_MAX: usize = 256;
 pub const FAILED_MESSAGES_TOLD_MAX: usize = 256;
 /// Bytes of a token.
 pub const TOKEN_BYTES_MAX: usize = 1024;
-/// Fleets of a page of a listing without a page size.
+/// Maximum number of fleets in a page of a listing, if the request sets no page size.
 pub const FLEET_PAGE_DEFAULT: usize = 100;
-/// Fleets of a page of a listing.
+/// Maximum page size of a listing of fleets.
 pub const FLEET_PAGE_MAX: usize = 1_000;
 /// Most that `fleets_max` may be: a token holds one epoch of each fleet.
 pub const FLEETS_MAX: usize = 63;
@@ -153,7 +154,8 @@ pub const SESSION_BYTES_MIN: usize = 1 << 10;
 /// A snapshot beyond this fraction of a session's memory is not copied into it: it counts as an
 /// answer, against [`ServerLimits::answer_bytes_max`].
 pub const SNAPSHOT_SHARE: usize = 4;
-/// Nor is a snapshot above this size: the thread that copies it serves all sessions of a fleet.
+/// A snapshot above this size is not copied either: the thread that copies it serves all sessions
+/// of a fleet.
 pub const COPIED_SNAPSHOT_BYTES_MAX: usize = 2 << 20;
 /// Events of the snapshots of a cycle for sessions that lost messages; a single one may have more.
 pub const CYCLE_SNAPSHOT_EVENTS: u64 = 256 << 10;
@@ -210,39 +212,42 @@ pub const HISTORY_ANSWER_SHARE: u64 = 2;
 pub const HISTORY_QUERY_BYTES_MAX: u64 = 128 << 20;
 /// See [`HISTORY_QUERY_BYTES_MAX`].
 pub const HISTORY_QUERY_SHARE: u64 = 4;
-/// Part of it for what does not depend on the rows: decoded tiles, pages, a message.
+/// Part of a history query's memory that does not depend on its rows: decoded tiles, pages, a
+/// message.
 pub const HISTORY_QUERY_BYTES_MIN: u64 = 4 << 20;
-/// Memory of each further part of a query that has a turn at the same time, or thread.
+/// Memory of each additional part, or thread, of a history query that runs at the same time.
 pub const HISTORY_PART_BYTES: u64 = 2 << 20;
-/// Parts of a query that have a turn at the same time, or its threads, at most.
+/// Maximum number of parts, or threads, of a history query that run at the same time.
 pub const HISTORY_PARTS_AT_ONCE_MAX: usize = 16;
-/// Parts that a scan is cut into, at most.
+/// Maximum number of parts into which a history scan is divided.
 pub const HISTORY_PARTS_MAX: usize = 1 << 10;
-/// Blocks of a part of a scan: some milliseconds of a core.
+/// Minimum number of blocks in a part of a history scan: some milliseconds of a core.
 pub const HISTORY_PART_BLOCKS_MIN: usize = 16;
 /// Rows that a replay with a speed may hold. It keeps the memory for its whole duration.
 pub const REPLAY_ROWS_MAX: usize = 1 << 16;
-/// Time after which a query of the history lets others work, milliseconds; a step may take longer.
+/// Time after which a history query yields to others, milliseconds; a single step may take longer.
 pub const HISTORY_TURN_MS: u64 = 20;
 /// How long a replay with a speed collects fixes for a message, milliseconds.
 pub const REPLAY_INTERVAL_MS: u64 = 40;
-/// Time after which a replay with a speed sends its clock though no fix is due, milliseconds.
+/// If no fix is due for this long, a replay with a speed sends only its clock, milliseconds.
 pub const REPLAY_QUIET_MS: u64 = 900;
-/// The greatest speed of a replay: a day takes 86 ms.
+/// The greatest speed of a replay, as a factor of real time: a day takes 86 ms.
 pub const REPLAY_SPEED_MAX: f64 = 1e6;
 /// Interval at which an idle history looks for new cycles of its log, milliseconds.
 pub const HISTORY_POLL_MS: u64 = 100;
 /// Delay before the history tries a full disk again, milliseconds: doubled from the first to the
 /// second after each failure.
 pub const HISTORY_RETRY_MS: (u64, u64) = (500, 30_000);
-/// Rows that the history reads from the log between two pauses, or those of a larger cycle.
+/// Rows that the history reads from the log between two pauses; a cycle with more rows is read
+/// whole.
 pub const HISTORY_READ_ROWS: usize = 1 << 16;
-/// Rows that a merge of the history writes meanwhile: a row is rewritten about twice.
+/// Rows that a merge writes each time that the history has read [`HISTORY_READ_ROWS`]: a row is
+/// rewritten about twice.
 pub const HISTORY_MERGE_ROWS: usize = 2 * HISTORY_READ_ROWS;
 /// Erasures that wait for the thread of a history.
 pub const HISTORY_ERASURES_MAX: usize = 16;
-/// Runs of a history beyond which merges go first, and nothing is read while one is left: a 16th of
-/// those that a manifest holds.
+/// Number of runs of a history above which it reads no new rows until its pending merges are done:
+/// a 16th of the runs that a manifest holds.
 pub const HISTORY_UNMERGED_RUNS_MAX: usize = shoal_history::limits::RUNS_MAX / 16;
 /// Delay before a full disk is tried again, milliseconds.
 pub const LOG_RETRY_MS: u64 = 500;
@@ -283,12 +288,12 @@ pub const EXPORT_SLICES_WAITING: usize = 8;
 pub const READ_AHEAD_BYTES: u64 = 4 << 20;
 /// Sections of a checkpoint that are decoded at a time, by all cores: some 1 MiB each.
 pub const SECTIONS_DECODED_AT_ONCE: usize = 32;
-/// Rows that a recovery replays in a second at least with the CPU engine, until one was measured; two
-/// cores reach 9 to 14 M.
+/// Rows that a recovery replays in a second at least with the CPU engine, until one was measured;
+/// two cores reach 9 to 14 M.
 pub const RECOVERY_ROWS_PER_S_CPU: u64 = 8_000_000;
-/// The same with the CUDA engine; an H100 applies over 1 G.
+/// As [`RECOVERY_ROWS_PER_S_CPU`], with the CUDA engine; an H100 applies over 1 G rows per second.
 pub const RECOVERY_ROWS_PER_S_CUDA: u64 = 200_000_000;
-/// Rows of a recovery that measures the rate.
+/// Minimum number of rows that a recovery must replay for its rate to be used as a measurement.
 pub const RECOVERY_MEASURED_ROWS_MIN: u64 = 4_000_000;
 /// Interval between lines that show the progress of a recovery.
 pub const RECOVERY_PROGRESS_MS: u64 = 1_000;
@@ -479,8 +484,8 @@ server_limits! {
     history_seal_ms: u64 = 10_000, 1..=3_600_000;
     /// Bytes of the log that the history has not taken; beyond them senders are throttled.
     history_backlog_bytes: u64 = 4 << 30, 1..=1 << 50;
-    /// Percent of a core that the history of a fleet takes while the machine is busy. It takes up to
-    /// a core while half of one stays idle, and all of one if it is more than half of
+    /// Percent of a core that the history of a fleet takes while the machine is busy. It takes up
+    /// to a core while half of one stays idle, and all of one if it is more than half of
     /// `history_backlog_bytes` behind.
     history_share: u64 = 15, 1..=100;
     /// Time after which a replay with a speed turns to the newest version of the history,

@@ -1,4 +1,4 @@
-//! Lines on their way to an output that may stop accepting bytes, and the thread that writes them.
+//! A queue of lines for an output that may stop accepting bytes, and the thread that writes them.
 //!
 //! [`LineQueue::push`] never waits for the output: a line that finds the queue full is lost and
 //! counted. `tracing-appender` is not used because it bounds lines, not bytes, and leaves it to the
@@ -16,24 +16,24 @@ use crate::error::ServiceError;
 use crate::limits::{OUTPUT_BYTES_MAX, OUTPUT_LINES_MAX};
 use crate::threads;
 
-/// Longest time between two calls for notices.
+/// Longest time between two calls of `notices`.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// See [`lines_lost`].
 static LINES_LOST: LazyLock<Counter> = LazyLock::new(Counter::default);
 
-/// Counts lines that an output of this process did not take in time.
+/// Counter of lines that were lost because an output of this process did not accept them in time.
 pub fn lines_lost() -> Counter {
     LINES_LOST.clone()
 }
 
-/// Draws what is not a line.
+/// Writes output that is not a line, such as a progress display.
 type Drawing = Box<dyn FnOnce() + Send>;
 
-/// What the notices of an output depend on.
+/// Input of the function that returns the notices of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoticeCause {
-    /// Lines lost since the notices before.
+    /// Lines lost since the previous notices.
     pub lost: u64,
     /// The process ends: there may be no later notices.
     pub is_last: bool,
@@ -50,7 +50,7 @@ struct Shared {
     lost_total: Counter,
 }
 
-/// What the thread has not taken.
+/// Lines and drawing that the thread has not taken yet.
 #[derive(Default)]
 struct Waiting {
     text: Vec<u8>,
@@ -58,7 +58,7 @@ struct Waiting {
     lost: u64,
     drawing: Option<Drawing>,
     is_last: bool,
-    /// The thread writes what it took.
+    /// Whether the thread is writing the lines that it took.
     is_writing: bool,
 }
 
@@ -111,7 +111,7 @@ impl LineQueue {
         self.0.pushed.notify_one();
     }
 
-    /// Draws on the thread that writes, in place of an earlier drawing that it has not begun.
+    /// Runs `drawing` on the writing thread. It replaces an earlier drawing that has not begun.
     pub fn draw(&self, drawing: impl FnOnce() + Send + 'static) {
         self.0.lock().drawing = Some(Box::new(drawing));
         self.0.pushed.notify_one();
@@ -138,7 +138,7 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The work of the thread.
+    /// Main loop of the writing thread.
     fn write_all(
         &self,
         mut write: impl FnMut(&[u8]) -> io::Result<()>,
@@ -158,7 +158,7 @@ impl Shared {
         }
     }
 
-    /// Waits for anything to write, or for the time of notices, and takes all.
+    /// Waits until there is something to write or notices are due, then takes everything queued.
     fn take(&self) -> Waiting {
         let waited =
             self.pushed.wait_timeout_while(self.lock(), NOTICE_INTERVAL, |of| of.is_empty());

@@ -14,7 +14,7 @@ pub struct Listeners {
 }
 
 impl From<TcpListener> for Listeners {
-    /// gRPC alone.
+    /// Listens for gRPC only.
     fn from(clients: TcpListener) -> Self {
         Self { clients, metrics: None, http: None }
     }

@@ -1,8 +1,8 @@
 //! The counters, gauges and histograms of `/metrics`, all under the prefix `shoal_`.
 //!
-//! Each is declared once, in the tables below. The series of a fleet are resolved when the fleet is
-//! created, updated once per message or cycle (never per row), and removed with the fleet. Gauges
-//! are read when a client requests them.
+//! Each metric is declared once, in the tables below. The series of a fleet are looked up when the
+//! fleet is created, updated once per message or cycle (never per row), and removed with the fleet.
+//! The gauges of fleets are set when a client requests `/metrics`.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use shoal_engine::{CycleOutput, Query, QueryKind, Refusal, RequestOutcome};
 use crate::line_queue;
 
 type FloatGauge = Gauge<f64, std::sync::atomic::AtomicU64>;
-/// Labels of a series: the fleet, then what the metric distinguishes.
+/// Labels of a series: the fleet, then the label of the metric, if it has one.
 type Labels = Vec<(&'static str, String)>;
 type Series<M> = Family<Labels, M, fn() -> M>;
 
@@ -26,12 +26,12 @@ fn labels(fleet: &str, label: Option<(&'static str, &str)>) -> Labels {
     [("fleet", fleet.to_owned())].into_iter().chain(label).collect()
 }
 
-/// Seconds: from 50 us to 26 s, doubling.
+/// A histogram of seconds with bounds that double from 50 us to 26 s.
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(50e-6, 2.0, 20))
 }
 
-/// Counters by labels.
+/// A family of counters, one for each set of labels.
 fn counters() -> Series<Counter> {
     Series::new_with_constructor(Counter::default as fn() -> _)
 }
@@ -108,7 +108,7 @@ macro_rules! metrics {
             $(#[doc = $server_help] pub $server: $server_type,)*
         }
 
-        /// The series of one fleet, resolved.
+        /// The series of one fleet, looked up once.
         #[derive(Clone, Debug)]
         pub struct FleetMetrics {
             $($labelled: [Counter; $values.len()],)*
@@ -235,11 +235,11 @@ impl Metrics {
         self.http_requests.get_or_create(&labels).inc();
     }
 
-    /// Everything in the OpenMetrics text format.
+    /// All metrics in the OpenMetrics text format.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
-        // Writing to a string cannot fail; an encoder that fails leaves what it wrote.
+        // Writing to a string cannot fail; if the encoder fails, the text ends there.
         let _ = encode(&mut text, &self.registry);
         text
     }
@@ -262,7 +262,7 @@ impl FleetMetrics {
         self.messages[if failed { 2 } else { 0 }].inc();
     }
 
-    /// Counts a message that was applied before.
+    /// Counts a message that is a duplicate.
     pub fn count_duplicate(&self) {
         self.messages[1].inc();
     }

@@ -1,8 +1,8 @@
 //! Monitoring: `/metrics` in the OpenMetrics text format, `/healthz`, and gRPC health, which
 //! follows the engines of the fleets.
 //!
-//! HTTP has an address of its own, so that it answers while the service is busy. A connection has
-//! one request and a bounded life, whether its peer stalls in the request or in the answer.
+//! HTTP has an address of its own, so that it answers while the service is busy. A connection
+//! serves one request and is closed after a limited time, even if its peer stalls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::limits::{HEADER_BYTES_MAX, METRICS_CONNECTION_MS_MAX, METRICS_CONNECT
 use crate::metrics::{FleetReading, Metrics};
 use crate::refusals::Refusals;
 
-/// Services with a health status; the empty name stands for all.
+/// Names of the services with a health status; the empty name stands for the whole server.
 pub(crate) const SERVICES: [&str; 6] = [
     "",
     "shoal.v1.FleetService",
@@ -38,7 +38,7 @@ pub(crate) const SERVICES: [&str; 6] = [
     "shoal.v1.QueryService",
     "shoal.v1.SubscriptionService",
 ];
-/// Between two checks of the engines.
+/// Time between two checks of the engines.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Content type of the OpenMetrics text format.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -47,7 +47,7 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
     Connection: close\r\n\r\ntoo many connections to the monitoring address\n";
 
-/// The server as monitoring sees it.
+/// The parts of the server that monitoring reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Monitored {
     pub(crate) registry: Arc<Registry>,
@@ -61,7 +61,7 @@ impl Monitored {
     }
 }
 
-/// Serves `/metrics` and `/healthz` until it is dropped.
+/// Serves `/metrics` and `/healthz` until the future is dropped.
 pub(crate) async fn serve_http(listener: TcpListener, monitored: Monitored) {
     let router = Router::new()
         .route("/metrics", get(metrics))
@@ -88,12 +88,12 @@ pub(crate) async fn serve_http(listener: TcpListener, monitored: Monitored) {
     }
 }
 
-/// Answers the request of a connection and closes it.
+/// Answers the request of a connection and closes the connection.
 async fn answer(stream: TcpStream, router: Router) {
     let mut http = http1::Builder::new();
     http.keep_alive(false).max_buf_size(HEADER_BYTES_MAX as usize);
     let answered = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // A peer that stalls, leaves or sends something else gets no answer.
+    // A peer that stalls, disconnects or does not send HTTP gets no answer.
     let _ = tokio::time::timeout(Duration::from_millis(METRICS_CONNECTION_MS_MAX), answered).await;
 }
 
@@ -106,9 +106,10 @@ async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, METRICS_TYPE)], monitored.metrics.text())
 }
 
-/// What the gauges of a fleet show; zeros for a log, copies and a history that it does not have.
+/// Reads the values of a fleet's gauges. They are 0 for a log, followers or a history that the
+/// fleet does not have.
 fn reading(fleet: &Fleet) -> FleetReading {
-    // Read the lagging values first.
+    // Read first the values that may lag behind the others.
     let (staleness, view) = (fleet.staleness(), fleet.view());
     let (depth, subscriptions) = (fleet.depth(), fleet.subscriptions());
     let followers = fleet.log().map(|log| log.followers().connected()).unwrap_or_default();
@@ -159,7 +160,7 @@ async fn healthz(State(monitored): State<Monitored>) -> impl IntoResponse {
     }
 }
 
-/// Updates gRPC health until it is dropped.
+/// Updates the gRPC health status until the future is dropped.
 pub(crate) async fn watch_health(health: HealthReporter, monitored: Monitored) {
     let mut was_serving = None;
     let mut stopping = monitored.stopping.clone();
@@ -167,13 +168,15 @@ pub(crate) async fn watch_health(health: HealthReporter, monitored: Monitored) {
         let is_serving = monitored.is_serving();
         if was_serving != Some(is_serving) {
             set_health(&health, is_serving).await;
-            // At the start it waits for the fleets, which is no fault.
+            // Do not warn at the start, when the server is not serving because fleets are being
+            // recovered.
             if was_serving == Some(true) {
                 warn!("not serving");
             }
             was_serving = Some(is_serving);
         }
-        // Engines are polled; a shutdown is seen at once. Its sender outlives this task.
+        // Engines are polled, but a shutdown ends the wait at once. An error cannot occur: the
+        // sender outlives this task.
         let _ = tokio::time::timeout(CHECK_INTERVAL, stopping.changed()).await;
     }
 }
@@ -211,7 +214,7 @@ mod tests {
             }
         };
         let mut received = Vec::new();
-        // The end of a connection with unread bytes may be a reset.
+        // A connection that is closed with unread bytes may be reset.
         let _ = tokio::join!(sending, reader.read_to_end(&mut received));
         answered.await.unwrap();
         assert_eq!(received, b"");

@@ -1,16 +1,16 @@
-//! A record as a message: quanta and stored units become degrees, metres and seconds; unknown
-//! attributes are absent.
+//! Converts a record to a message: quanta and stored units become degrees, metres and seconds;
+//! unknown attributes are left out.
 
 use shoal_client::record_at;
 use shoal_codec::{Column, FixRow};
 use shoal_engine::Space;
 use shoal_proto::v1::FixRecord;
 
-/// Most encoded bytes of a record: time, position and attributes of at most 9 bytes, and their
-/// frame.
+/// Most encoded bytes of a record: time, two coordinates and the attributes with at most 9 bytes
+/// each, and the key and length of the record.
 pub(crate) const RECORD_BYTES_MAX: usize = (3 + Column::ATTRIBUTES.len()) * 9 + 2;
 
-/// A record in degrees, metres and seconds.
+/// Converts a row to a record in degrees, metres and seconds.
 pub(crate) fn record(space: &Space, row: &FixRow) -> FixRecord {
     record_at(space.to_api(row.x, row.y), row)
 }

@@ -1,8 +1,9 @@
-//! Connections that are refused with a reason: it is sent, and the peer has a moment to read it.
+//! Refuses connections with a reason: sends it, and gives the peer some time to read it.
 //!
-//! A socket that is closed with unread bytes resets the connection, and the peer loses the reason;
-//! so what it sends is read and dropped until it closes. The number of refusals under way and the
-//! time of each are bounded; a connection beyond that number is closed at once.
+//! Closing a socket with unread bytes resets the connection, and the peer may lose the reason. So
+//! the bytes that the peer sends are read and discarded until it closes. The number of refusals in
+//! progress and the time of each are bounded; a connection beyond that number is closed at once,
+//! without a reason.
 
 use std::io;
 use std::time::Duration;
@@ -22,7 +23,8 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Sends the reason, through TLS if there are certificates, and closes the connection.
+    /// Begins to send the reason, through TLS if `certificates` is given; then closes the
+    /// connection.
     pub(crate) fn refuse(
         &mut self,
         stream: TcpStream,
@@ -35,7 +37,7 @@ impl Refusals {
         }
         self.under_way.spawn(async move {
             let time = Duration::from_millis(REFUSAL_MS_MAX);
-            // The peer may have left, or may not read: the connection is closed either way.
+            // Ignore errors and the timeout: the connection is closed in any case.
             let _ = tokio::time::timeout(time, async {
                 match certificates {
                     None => explain(stream, &reason).await,
@@ -96,7 +98,7 @@ mod tests {
         let mut reason = Vec::new();
         clients.pop().unwrap().read_to_end(&mut reason).await.unwrap();
         assert_eq!(reason, b"", "there is no place to explain");
-        // The clock moves on while nothing else can: no client closes its connection.
+        // The paused clock advances when all tasks wait: no client closes its connection.
         while let Some(refused) = refusals.under_way.join_next().await {
             refused.unwrap();
         }

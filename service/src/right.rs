@@ -1,6 +1,6 @@
-//! What a token may allow: five rights, and sets of them.
+//! The rights that a token can grant, and sets of rights.
 //!
-//! The names are those of files, claims and errors.
+//! Token files, claims and errors use the same names of rights.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,13 +14,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub enum Right {
     /// Report and remove positions.
     Report,
-    /// Ask for the present state.
+    /// Query the current state.
     Query,
-    /// Follow regions.
+    /// Subscribe to regions.
     Subscribe,
-    /// Ask for the past.
+    /// Query the history.
     History,
-    /// Create, clear and delete fleets, erase the past; with all fleets also copy and promote.
+    /// Create, clear and delete fleets, and erase objects from the history; if the token covers all
+    /// fleets, also copy logs and promote.
     Admin,
 }
 
@@ -29,7 +30,7 @@ impl Right {
     pub const ALL: [Self; 5] =
         [Self::Report, Self::Query, Self::Subscribe, Self::History, Self::Admin];
 
-    /// As files, claims and errors have it.
+    /// The name in token files, claims and errors.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
 //! Starts, runs and shuts down a server.
 //!
-//! The caller binds the listeners, so that a port of 0 is known before anything is served. `run`
-//! returns when `shutdown` has completed and everything accepted is acknowledged, within 10 s even
-//! if peers never read. It installs no signal handler and no logger.
+//! The caller binds the listeners, so that it knows the port chosen for port 0 before anything is
+//! served. After `shutdown` completes, `run` returns once everything accepted is acknowledged,
+//! within 10 s even if peers never read. It installs no signal handler and no logger.
 
 use std::future::Future;
 use std::io;
@@ -58,16 +58,16 @@ pub struct Environment {
     pub engines: EngineFactory,
     /// Opens a sink for each engine without a log, if any.
     pub sinks: Option<SinkFactory>,
-    /// Keeps the fleets in place of the folder of the options.
+    /// Data folder to use instead of the one in the options.
     pub data: Option<DataFolder>,
     /// Notified once the fleets are recovered and calls are accepted.
     pub ready: Option<Arc<Notify>>,
-    /// Recognizes callers in place of the files of the options.
+    /// Access control to use instead of the files in the options.
     pub access: Option<Access>,
 }
 
 impl Environment {
-    /// The system clock, engines of a factory, no sinks.
+    /// An environment with the system clock, the given engines and no other replacements.
     #[must_use]
     pub fn new(engines: EngineFactory) -> Self {
         let wall = WallClock::system();
@@ -77,9 +77,8 @@ impl Environment {
 
 /// Serves until `shutdown` completes.
 ///
-/// # Errors
-/// Those of [`ServerOptions::check`] (also for the addresses that the listeners are really bound
-/// to), [`ServiceError::Io`], [`ServiceError::Transport`], [`ServiceError::DurabilityLost`].
+/// # Errors Those of [`ServerOptions::check`], also for the addresses to which the listeners are
+/// bound, [`ServiceError::Io`], [`ServiceError::Transport`], [`ServiceError::DurabilityLost`].
 pub async fn run(
     listeners: impl Into<Listeners>,
     options: ServerOptions,
@@ -133,7 +132,8 @@ pub async fn run_in(
     if !has_data {
         open_fleets((&registry, &replication), address, &options, ready.as_deref()).await?;
     }
-    // While fleets are recovered, health is served and calls fail with the reason.
+    // While fleets are being recovered, health checks are answered and other calls fail with
+    // [`ServiceError::Recovering`].
     let recovering = async {
         if has_data {
             let opened =
@@ -148,7 +148,7 @@ pub async fn run_in(
     let served = serve((clients, http), guards, routes, &options, &monitored, &stop, shutdown);
     let served = tokio::select! {
         served = served => served,
-        // Ends only with an error; the fleets that were recovered are closed below.
+        // `recovering` completes only with an error. The fleets recovered so far are closed below.
         error = recovering => Err(error),
     };
     replication.end().await;
@@ -188,18 +188,19 @@ fn open_registry(
     Ok(Arc::new(registry.following(leader).keeping_history(options.history)))
 }
 
-/// The part of the memory of the machine, or of what its control group may take, for pages of
-/// histories.
+/// The default memory for pages of histories: a share of the machine's memory, or of the limit of
+/// the control group if that is less.
 fn history_memory_bytes() -> u64 {
     let system = rustix::system::sysinfo();
     let machine = (system.totalram as u64).saturating_mul(u64::from(system.mem_unit));
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    // "max" is no bound.
+    // The text "max" means no limit.
     let group = group.and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
     machine.min(group) / HISTORY_MEMORY_SHARE
 }
 
-/// Recovers the fleets and creates `default` if it is missing; then calls are accepted.
+/// Recovers the fleets. A leader then creates `default` if it is missing; a follower waits for its
+/// first copies. Then calls are accepted.
 async fn open_fleets(
     (registry, replication): (&Registry, &Arc<Replication>),
     address: SocketAddr,
@@ -242,7 +243,8 @@ async fn open_default(registry: &Registry, options: &ServerOptions) -> Result<()
     }
 }
 
-/// The fleet `default` of a data folder keeps the properties with which it was created.
+/// Warns of settings that differ from those of the existing fleet `default`, which keeps the
+/// properties with which it was created.
 fn warn_of_ignored_settings(fleet: &Fleet, options: &ServerOptions) {
     let (kept, lead_ms) = (fleet.options(), options.default_event_clock_lead_ms);
     let ignored: Vec<_> = [
@@ -264,8 +266,8 @@ fn warn_of_ignored_settings(fleet: &Fleet, options: &ServerOptions) {
     }
 }
 
-/// Serves gRPC and HTTP. After `shutdown` calls have a grace period to end; then their connections
-/// are cut.
+/// Serves gRPC and HTTP. After `shutdown`, calls have a grace period to end; then the remaining
+/// connections are closed.
 async fn serve(
     (clients, http): (TcpListener, Option<TcpListener>),
     guards: Guards,
@@ -313,7 +315,7 @@ async fn serve(
     }
 }
 
-/// HTTP/2 with bounds for every window, count and wait.
+/// Configures HTTP/2 with limits for windows, counts and waiting times.
 fn transport(limits: &ServerLimits, layers: Layers) -> Server<Stack<Layers, Identity>> {
     Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -341,7 +343,7 @@ fn http_listener(
     Ok(HttpListener::new(listener, app, &options.limits, monitored.metrics.clone()))
 }
 
-/// What protects the listener.
+/// Access control and certificates.
 #[derive(Clone, Debug)]
 struct Guards {
     access: Access,
@@ -359,7 +361,7 @@ impl Guards {
         Ok(Self { access, certificates })
     }
 
-    /// Notices changes of the files as long as the tasks run.
+    /// Spawns tasks that reload the files when they change.
     fn watch_files(&self, tasks: &mut JoinSet<()>) {
         tasks.spawn(self.access.clone().watch_files());
         if let Some(certificates) = self.certificates.clone() {
@@ -380,7 +382,8 @@ fn add_routes(
     let logs = LogServiceServer::new(context.clone());
     let histories = HistoryServiceServer::new(context.clone());
     let subscriptions = SubscriptionServiceServer::new(context);
-    // The router prefers this path to that of the service: only reports may be large.
+    // The router prefers this path to the service's path: of the calls of `PositionService`, only
+    // reports may be large.
     let removals = positions.clone().max_decoding_message_size(small);
     let remove = "/shoal.v1.PositionService/Remove";
     let routes = Routes::from(routes.into_axum_router().route_service(remove, removals));

@@ -1,6 +1,7 @@
-//! The settings of a server, and whether they fit each other.
+//! The settings of a server, and the check that they are consistent.
 //!
-//! `config.rs` makes them of flags, environment and file; tests and other programs of their own.
+//! `config.rs` reads them from flags, the environment and a file; tests and other programs set them
+//! directly.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,7 +22,8 @@ use crate::tls::TlsOptions;
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Address for clients. [`crate::run`] takes bound listeners; this is what they were bound to.
+    /// Address for clients. [`crate::run`] takes listeners that are already bound to the addresses
+    /// given here.
     pub listen: SocketAddr,
     /// Address of `/metrics` and `/healthz`.
     pub metrics_listen: Option<SocketAddr>,
@@ -33,12 +35,13 @@ pub struct ServerOptions {
     pub map_tiles: Option<MapTiles>,
     /// Engine of the fleets.
     pub engine: EngineChoice,
-    /// Bytes of the device that each fleet may take, if the engine runs on one; `None` for as much
-    /// as all fleets may take together.
+    /// Bytes of device memory that each fleet may use, if the engine runs on a device; `None` for
+    /// the limit of all fleets together.
     pub gpu_fleet_memory_bytes: Option<u64>,
-    /// Memory for pages of all histories, bytes; `None` for an eighth of the machine's.
+    /// Bytes of memory for pages of all histories; `None` for an eighth of the machine's memory or
+    /// of the limit of the control group.
     pub history_memory_bytes: Option<u64>,
-    /// Bytes of the device that runs of histories may take; `None` for a tenth.
+    /// Bytes of device memory that runs of histories may use; `None` for a tenth of it.
     pub gpu_history_memory_bytes: Option<u64>,
     /// What identifies the objects of the fleet `default`.
     pub default_kind: FleetKind,
@@ -48,17 +51,18 @@ pub struct ServerOptions {
     pub default_clock: Clock,
     /// Time to live of the fleet `default`, milliseconds.
     pub default_ttl_ms: Option<i64>,
-    /// See `CreateFleetRequest.event_clock_lead`, of the fleet `default`, milliseconds.
+    /// Lead of the event clock of the fleet `default`, milliseconds; see
+    /// `CreateFleetRequest.event_clock_lead`.
     pub default_event_clock_lead_ms: Option<i64>,
     /// Consent to listen where other machines can connect, without TLS and tokens.
     pub insecure: bool,
-    /// Certificates of the listener; without them it is plain.
+    /// Certificates of the listener for clients; `None` for plain connections.
     pub tls: Option<TlsOptions>,
     /// Who may do what.
     pub access: AccessOptions,
-    /// Offer the descriptions of the services by reflection.
+    /// Serve the descriptions of the services by gRPC reflection.
     pub reflection: bool,
-    /// Event times further beyond the server's clock than this are refused, milliseconds.
+    /// Event times more than this ahead of the server's clock are refused, milliseconds.
     pub time_ahead_max_ms: i64,
     /// Threads of the engines' shared pool, and of the runtime that the caller builds for this
     /// server; 0 means one per core. The first server of a process decides.
@@ -69,10 +73,10 @@ pub struct ServerOptions {
     pub history: Option<HistoryKeep>,
     /// Address of the leader that this server follows; needs a data folder.
     pub follow: Option<String>,
-    /// How this server identifies itself to its leader, or to the former one. Without the secret in
-    /// it, nobody copies, promotes or fences this server.
+    /// How this server identifies itself to its current or former leader. If it has no replication
+    /// secret, no other server can copy, promote or fence this one.
     pub leader_link: LeaderLink,
-    /// What the blocks of plain rows in the log aim at.
+    /// Whether the blocks of plain rows in the log are encoded for speed or for size.
     pub log_aim: Aim,
     /// Bounds of queues, buffers and counts.
     pub limits: ServerLimits,
@@ -112,7 +116,7 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// Confirms that a server can run with these options.
+    /// Checks that a server can run with these options.
     ///
     /// # Errors
     /// [`ServiceError::Insecure`], [`ServiceError::EngineUnavailable`],
@@ -145,7 +149,8 @@ impl ServerOptions {
         self.check_consent(address, missing)
     }
 
-    /// The same of the addresses for monitoring and for HTTP, which have no TLS.
+    /// As [`Self::check_exposure`], for the addresses for monitoring and for HTTP, which have no
+    /// TLS.
     pub(crate) fn check_plain_exposure(&self, address: SocketAddr) -> Result<(), ServiceError> {
         self.check_consent(address, "a proxy with TLS in front of it")
     }

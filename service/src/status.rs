@@ -1,9 +1,9 @@
 //! The gRPC status of each error.
 //!
 //! One table gives code, stable reason and metadata of every [`ServiceError`]. `error.proto`
-//! documents the reasons, which never change. Details are google.rpc: ErrorInfo always, BadRequest
-//! for a field, RetryInfo where a retry helps. `foreign_status.rs` recognizes the errors of the
-//! gRPC library.
+//! documents the reasons, which never change. Details are messages of google.rpc: ErrorInfo always,
+//! BadRequest for an invalid field, RetryInfo if a retry can succeed. `foreign_status.rs`
+//! recognizes the errors of the gRPC library.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -25,14 +25,14 @@ pub const DOMAIN: &str = "shoal";
 /// Keys and values of an ErrorInfo.
 type Metadata = Vec<(&'static str, String)>;
 
-/// Metadata with these keys.
+/// Builds metadata from keys and values.
 macro_rules! metadata {
     ($($key:ident: $value:expr),*) => {
         vec![$((stringify!($key), $value.to_string())),*]
     };
 }
 
-/// As [`describe`], for the history.
+/// As [`describe`], for errors of the history.
 fn describe_history(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
     match error {
         ServiceError::NoHistory(fleet) => {
@@ -120,7 +120,7 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         | E::DurabilityLost { .. } => describe_log(error),
         E::NoHistory(_) | E::History(_) => describe_history(error),
         E::Unauthenticated(_) | E::PermissionDenied(_) | E::Quota { .. } => describe_access(error),
-        // Errors of a start. A client that sees one has found a fault of the server.
+        // Errors that occur only at the start of a server: one in a call is a bug of the server.
         E::Insecure { .. }
         | E::NoMap
         | E::AccessFile { .. }
@@ -133,7 +133,7 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
     }
 }
 
-/// Calls that are not allowed, or not now.
+/// Errors of calls that are not permitted, or not permitted now.
 fn describe_access(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
     match error {
         ServiceError::Unauthenticated(problem) => {
@@ -151,7 +151,7 @@ fn describe_access(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
     }
 }
 
-/// Messages that cannot be read.
+/// Errors of messages that cannot be read.
 fn describe_message(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
     use ErrorReason as R;
     match error {
@@ -259,7 +259,7 @@ fn describe_engine(error: &EngineError) -> (Code, ErrorReason, Metadata) {
     }
 }
 
-/// Where a block breaks a rule, as far as the codec reports it.
+/// The chunk and the offset at which a block is invalid, if the codec reports them.
 fn block_place(error: &BlockError) -> Metadata {
     match error {
         BlockError::Truncated { offset, .. }
@@ -272,7 +272,7 @@ fn block_place(error: &BlockError) -> Metadata {
     }
 }
 
-/// A reason as ErrorInfo has it.
+/// The name of a reason in ErrorInfo.
 #[must_use]
 pub fn reason_name(reason: ErrorReason) -> &'static str {
     let name = reason.as_str_name();
@@ -312,12 +312,13 @@ impl From<ServiceError> for Status {
     }
 }
 
-/// An error inside a message: the same code, text and details as the status of a call.
+/// Converts an error to a status inside a message, with the same code, text and details as the
+/// status of a call.
 #[must_use]
 pub fn rpc_status(error: ServiceError) -> tonic_types::Status {
     let status = Status::from(error);
     let (code, message) = (status.code() as i32, status.message().to_owned());
-    // The details of a status are the encoded google.rpc.Status itself.
+    // `details` of a tonic status is an encoded google.rpc.Status.
     tonic_types::Status::decode(status.details()).unwrap_or_else(|_| tonic_types::Status {
         code,
         message,

@@ -1,19 +1,19 @@
 //! Starts threads with names.
 //!
-//! A thread that the system refuses is an error with that name, never a panic.
+//! If the system cannot start a thread, that is an error with the thread's name, not a panic.
 
 use std::thread::{Builder, JoinHandle};
 
 use crate::error::ServiceError;
 
-/// Lowers the priority of background threads: each gets about a quarter of a core that a thread of
-/// usual priority wants too. With less, other processes of a busy machine stop them.
+/// Niceness of background threads: each gets about a quarter of a core for which it competes with a
+/// thread of normal priority. With a lower priority, other processes of a busy machine could starve
+/// them.
 const BACKGROUND_NICENESS: i32 = 5;
 
-/// Runs work that blocks beside the tasks of the runtime.
+/// Runs blocking work on a thread of the runtime's blocking pool.
 ///
-/// # Errors
-/// Those of the work; [`ServiceError::ShuttingDown`].
+/// # Errors Those of the work; [`ServiceError::ShuttingDown`] also if the work panics.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
 ) -> Result<T, ServiceError> {
@@ -33,7 +33,7 @@ pub(crate) fn spawn(
     Builder::new().name(name).spawn(work).map_err(|source| ServiceError::Io { what, source })
 }
 
-/// As [`spawn`], for work that others do not wait for.
+/// As [`spawn`], on a thread of low priority.
 ///
 /// # Errors
 /// [`ServiceError::Io`].
@@ -47,9 +47,10 @@ pub(crate) fn spawn_background(
     })
 }
 
-/// Lowers the priority of this thread, where the system has one for each thread.
+/// Lowers the priority of this thread, on systems where each thread has a priority of its own.
 pub(crate) fn enter_background() {
-    // Elsewhere the call would concern the whole process. A refusal costs only the priority.
+    // On other systems the call would change the whole process. If it fails, the thread keeps its
+    // priority.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(BACKGROUND_NICENESS);
 }

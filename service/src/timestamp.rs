@@ -1,9 +1,10 @@
-//! Formats and parses Unix times in milliseconds: RFC 3339 in UTC. Ages are shown in their two
-//! largest units. The word `now` reads the clock.
+//! Formats and parses Unix times in milliseconds as RFC 3339 in UTC. Ages are formatted in their
+//! two largest units. When parsing, the word `now` means the current time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// RFC 3339 in UTC, or the bare number for a time outside years 1970 to 9999.
+/// Formats a time as RFC 3339 in UTC, or as its number of milliseconds if it is outside the years
+/// 1970 to 9999.
 #[must_use]
 pub fn rfc3339(time_ms: i64) -> String {
     const END_OF_9999_MS: u64 = 253_402_300_800_000;
@@ -16,7 +17,8 @@ pub fn rfc3339(time_ms: i64) -> String {
     }
 }
 
-/// A span in its two largest units, as in `2h 5m`; below a minute in seconds with milliseconds.
+/// Formats an age in its two largest units, as in `2h 5m`; below a minute in seconds with
+/// milliseconds.
 #[must_use]
 pub fn age(age_ms: i64) -> String {
     let sign = if age_ms < 0 { "-" } else { "" };
@@ -32,10 +34,9 @@ pub fn age(age_ms: i64) -> String {
     format!("{sign}{text}")
 }
 
-/// A time given as Unix milliseconds, as RFC 3339 in UTC, or as `now`.
+/// Parses a time given as Unix milliseconds, as RFC 3339 in UTC, or as `now`.
 ///
-/// # Errors
-/// Names the forms if `text` has none of them.
+/// # Errors A message with the accepted forms, if `text` has none of them.
 pub fn parse(text: &str) -> Result<i64, String> {
     if let Ok(time_ms) = text.parse::<i64>() {
         return Ok(time_ms);

@@ -97,8 +97,8 @@ pub(super) trait Contender {
         Ok(None)
     }
 
-    /// The same for whole blocks with their container, after every column is prepared; `None` if a
-    /// block is the sum of its columns.
+    /// Returns the codec of whole blocks with their container, after every column is prepared.
+    /// `None` if the contender has none: a block is then the sum of its columns.
     fn whole(&mut self, _blocks: &[Block]) -> Option<&mut dyn WholeBlocks> {
         None
     }

@@ -79,7 +79,8 @@ pub(super) fn measure(
 /// Maximum number of copies that are decoded at once, because each needs a descriptor.
 const COPIES_MAX: u64 = 4096;
 
-/// Bytes per second of `decode` on enough copies for the requested bytes, up to the maximum.
+/// Returns the decoded bytes per second of `decode` on as many copies as make `together_bytes`, at
+/// most [`COPIES_MAX`]. `None` if none are requested or the contender cannot.
 pub(super) fn together(
     raw_bytes: u64,
     effort: Effort,

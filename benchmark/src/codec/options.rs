@@ -71,7 +71,7 @@ pub(super) enum CodecName {
     ShoalLzwCuda,
     /// `shoal-lzw-huffman` on an NVIDIA GPU.
     ShoalLzwHuffmanCuda,
-    /// The same without a key column.
+    /// `shoal-unkeyed` on an NVIDIA GPU.
     ShoalUnkeyedCuda,
     /// nvCOMP Cascaded on an NVIDIA GPU, the best of its modes; the user's library.
     #[value(name = "nvcomp-cascaded")]

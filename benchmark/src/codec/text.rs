@@ -62,7 +62,8 @@ fn list(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), BenchmarkError> {
     Ok(())
 }
 
-/// Whether bytes are UTF-8 without a zero; the limit of a file may cut its last character.
+/// Whether bytes are UTF-8 without a zero byte. The last character may be incomplete, because files
+/// are cut at [`FILE_BYTES_MAX`].
 fn is_text(bytes: &[u8]) -> bool {
     let is_utf8 = std::str::from_utf8(bytes).err().is_none_or(|error| error.error_len().is_none());
     is_utf8 && !bytes.contains(&0)

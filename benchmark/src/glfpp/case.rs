@@ -72,7 +72,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Ten to one, uniform, no attributes.
+    /// A case of ten updates per query, uniform, without attributes.
     fn usual(experiment: Experiment, options: &Options) -> Self {
         let case = Self {
             experiment,

@@ -80,7 +80,7 @@ impl EngineContender {
         self.driver.check_objects(prepared.case.objects)
     }
 
-    /// The answers to some queries when nothing changes.
+    /// Runs `queries` in a cycle without updates and returns the answers.
     fn at_rest(&mut self, queries: &[Query]) -> Result<AnswerSet, BenchmarkError> {
         let input = CycleInput { queries: queries.to_vec(), ..CycleInput::default() };
         let output = self.driver.backend.run(input)?;
@@ -121,7 +121,8 @@ fn take(
     outputs: &Receiver<CycleOutput>,
 ) -> Result<(u64, String), BenchmarkError> {
     let (mut results, mut hash) = (0, AnswerHash::new());
-    // Kept, because freeing them while the clock runs slows the engine down.
+    // The queries are kept until the end, because freeing them while the clock runs slows the
+    // engine.
     let mut queries = Vec::new();
     for cycle in &prepared.cycles {
         let Ok(mut output) = outputs.recv() else { break };

@@ -12,7 +12,7 @@ use crate::error::BenchmarkError;
 use crate::harness::blocks::Generators;
 use crate::harness::source::Source;
 
-/// Queries at rest where cycles have none.
+/// Number of queries at rest if the cycles have none.
 const REST_QUERIES: usize = 1_000;
 
 /// The rows and queries of one cycle.

@@ -62,7 +62,7 @@ fn print_threads(rows: &[Row]) {
     }
 }
 
-/// By backend the row with the highest rate.
+/// For each backend, the row with the highest rate.
 pub(super) fn best(rows: &[Row]) -> Vec<&Row> {
     let mut backends: Vec<BackendName> = rows.iter().map(|row| row.backend).collect();
     backends.sort_unstable();

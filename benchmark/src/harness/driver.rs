@@ -112,7 +112,7 @@ impl Driver {
         Self { backend: Box::new(backend), in_flight, place, warm_rows: Vec::new() }
     }
 
-    /// The blocks in the memory that the backend prefers.
+    /// Copies blocks to the memory from which the backend reads them fastest.
     pub(crate) fn place(&self, blocks: &[Block]) -> Result<Vec<Block>, BenchmarkError> {
         blocks.iter().map(&self.place).collect()
     }

@@ -1,7 +1,8 @@
 //! The flags of `shoal-bench history`.
 //!
-//! The defaults build a small past in seconds; the recorded tables have `--fixes 200000000 --objects
-//! 100000`, which takes minutes and a gigabyte or two of disk, and `--device-rows 268435200
+//! The defaults build a small past in seconds; the recorded tables have `--fixes 200000000
+//! --objects 100000`, which takes minutes and a gigabyte or two of disk, and `--device-rows
+//! 268435200
 //! --device-runs 8`.
 
 use std::num::NonZero;
@@ -63,10 +64,10 @@ pub(crate) struct Options {
     /// Fixes of the past.
     #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) fixes: u64,
-    /// Objects, 2 at least.
+    /// Number of objects, at least 2.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(2..))]
     pub(super) objects: u64,
-    /// Length of the past in minutes: a day.
+    /// Length of the past, minutes.
     #[arg(long, default_value_t = 1_440, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) minutes: u32,
     /// Name of the workload.

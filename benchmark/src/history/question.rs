@@ -47,7 +47,7 @@ pub(super) struct Answer {
     pub(super) sum: i64,
 }
 
-/// States at some moments, from which questions are drawn.
+/// States of all objects at several moments, from which questions are drawn.
 pub(super) struct Draw {
     window_ms: (i64, i64),
     quantum_m: f64,
@@ -165,7 +165,8 @@ impl Answer {
     }
 }
 
-/// Counts the matches of a scan with some threads, which take its parts in turn.
+/// Counts the matches of a scan on `threads` threads, each of which takes the next part until none
+/// is left.
 fn count<F: RowFilter + Clone + Send>(
     scan: Scan<F>,
     threads: usize,

@@ -9,7 +9,7 @@ use crate::harness::{Column, ResultRow};
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) experiment: Experiment,
-    /// Aim of the blocks of runs on a device; the planner's choice on disk.
+    /// Aim of the blocks of runs on a device; `None` on disk.
     pub(super) aim: Option<String>,
     pub(super) fixes: u64,
     pub(super) objects: u64,

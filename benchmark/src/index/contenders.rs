@@ -218,7 +218,7 @@ impl<K: MadeKey> Contenders<K> {
         };
         launch.arg(&*words);
         let config = match &contender.shape {
-            // A block a request.
+            // One thread block per request.
             Shape::Source { .. } => LaunchConfig {
                 grid_dim: (*count, 1, 1),
                 block_dim: (threads, 1, 1),
@@ -247,8 +247,8 @@ impl<K: MadeKey> Contenders<K> {
         let (fill, keys) = (self.kernel("contender_hash_fill")?, self.words(keys)?);
         let mut launch = self.stream.launch_builder(&fill);
         launch.arg(&keys).arg(&length).arg(&mut table).arg(&mut ranks).arg(&mask);
-        // SAFETY: as in `find`; a free slot ends every search, and the keys live until the stream has
-        // been waited for.
+        // SAFETY: as in `find`; a free slot ends every search, and the keys live until the stream
+        // has been waited for.
         unsafe { launch.launch(threads_of(length.into())) }.map_err(fault)?;
         self.stream.synchronize().map_err(fault)?;
         let kernel = self.kernel("contender_hash")?;
@@ -287,7 +287,7 @@ impl<K: MadeKey> Contenders<K> {
     }
 }
 
-/// A launch of so many threads.
+/// The configuration of a launch of at least `threads` threads.
 fn threads_of(threads: u64) -> LaunchConfig {
     LaunchConfig {
         grid_dim: (threads.div_ceil(BLOCK_THREADS.into()) as u32, 1, 1),

@@ -97,7 +97,7 @@ pub(super) fn build_inner<K: MadeKey>(tree: &mut Tree<K>) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
 }
 
-/// The first key not below `key`, without branches.
+/// Returns the index of the first key not below `key`, without branches.
 fn lower_bound<K: MadeKey>(keys: &[K], key: K) -> usize {
     let (mut low, mut length) = (0, keys.len());
     while length > 1 {

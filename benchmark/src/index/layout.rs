@@ -59,7 +59,7 @@ pub(super) fn k_ary<K: MadeKey>(keys: &[K]) -> Vec<K> {
     (0..length.next_multiple_of(node)).into_par_iter().map(at).collect()
 }
 
-/// Ranks of the first keys of buckets.
+/// A table of buckets: a key is in bucket `(prefix - least) >> shift`.
 pub(super) struct OffsetTable {
     /// Rank of the first key of each bucket, then the number of keys.
     pub(super) offsets: Vec<u32>,

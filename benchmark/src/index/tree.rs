@@ -19,7 +19,7 @@ pub(super) struct Tree<K: MadeKey> {
     levels: Vec<Vec<Inner<K>>>,
 }
 
-/// The keys of a leaf, aligned to cache lines; fillers behind them.
+/// The keys of a leaf, then fillers, aligned to cache lines.
 #[derive(Clone, Copy)]
 #[repr(align(128))]
 struct Leaf<K: MadeKey>(K::Keys);
@@ -87,8 +87,9 @@ impl<K: MadeKey> Tree<K> {
         inner + size_of_val(&self.leaves[..])
     }
 
-    /// For each request the place of the first key not below it, the place behind the last key if
-    /// all are. Requests of a group go down level by level, so that their cache misses overlap.
+    /// Writes for each request the place of the first key not below it, or the place after the last
+    /// key if all keys are below it. Requests of a group descend level by level, so that their
+    /// cache misses overlap.
     pub(super) fn lower_bounds(&self, requests: &[K], places: &mut [u32]) {
         assert_eq!(requests.len(), places.len(), "a place a request");
         for (requests, places) in requests.chunks(TOGETHER).zip(places.chunks_mut(TOGETHER)) {

@@ -126,7 +126,7 @@ fn prepare(
     let frame_bytes = content.frame_bytes()?;
     let (capacity, mut used, mut segments) = (options.segment as usize, 2 * PAGE_BYTES, 0);
     for bytes in frame_bytes {
-        // A larger frame has a segment of its own, which is not prepared.
+        // A frame larger than `capacity` has a segment of its own, which is not one of the spares.
         if used + bytes + PAGE_BYTES > capacity {
             (used, segments) = (PAGE_BYTES, segments + 1);
         }

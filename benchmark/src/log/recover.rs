@@ -132,7 +132,7 @@ fn apply(engine: &mut dyn Backend, blocks: &[Block]) -> Result<u64, BenchmarkErr
     Ok(output.epoch)
 }
 
-/// One thread reads and parses; this one runs the cycles.
+/// Replays a log into an engine: another thread reads and parses, this one runs the cycles.
 fn replay(
     mut engine: Box<dyn Backend>,
     epoch: u64,

@@ -54,7 +54,7 @@ impl Context<'_> {
         Case { groups: content.groups.len() as u64, ..self.case(content.rows(), content.bytes) }
     }
 
-    /// Writes something without recording its times.
+    /// Calls `write` and discards the times that it records.
     pub(super) fn write(
         &self,
         write: impl FnOnce(&mut GroupTimes) -> Result<f64, BenchmarkError>,

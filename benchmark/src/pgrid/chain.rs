@@ -19,8 +19,9 @@ impl Chain {
         Self { latch: AtomicU32::new(0), hint: AtomicU32::new(NO_BUCKET) }
     }
 
-    /// A bucket of this chain that recently had a free slot, or [`NO_BUCKET`]. Set only while the
-    /// bucket cannot be unlinked: with the latch or an unfilled slot of it held.
+    /// The bucket of this chain at which a search for a free slot begins, or [`NO_BUCKET`]. Set
+    /// only while the bucket cannot be unlinked: the caller holds the latch, or a claimed slot of
+    /// the bucket.
     pub(super) fn hint(&self) -> u32 {
         self.hint.load(Relaxed)
     }

@@ -31,8 +31,9 @@ impl Grace {
         }
     }
 
-    /// Registers an idle worker. The early announcement precedes the access to the clock: later
-    /// accesses see it, and this worker sees earlier ones.
+    /// Registers an idle worker. Announces 0 before it accesses the clock, so that a worker that
+    /// accesses the clock later sees the announcement and frees nothing that this worker may read;
+    /// this worker sees the changes of workers that accessed it earlier.
     pub(super) fn join(&self, worker: usize) {
         self.announced[worker].0.store(0, Release);
         self.pass(worker);

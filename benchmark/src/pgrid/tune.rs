@@ -1,7 +1,7 @@
 //! Selects grid side and bucket size for a workload by hill climbing with measured steps.
 //!
-//! It doubles and halves the side first, then the bucket, then the side again around the best;
-//! every layout holds the same objects and runs the same sample of the workload.
+//! It changes the side by factors of two, then the bucket, then the side again, as long as the rate
+//! grows. Every layout holds the same objects and runs the same sample of the workload.
 
 use shoal_engine::QuantaRect;
 
@@ -88,7 +88,7 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// Measures a layout, once.
+    /// Returns the trial of a layout; measures each layout only once.
     fn of(&mut self, layout: Layout) -> Trial {
         if let Some(trial) = self.tried.iter().find(|trial| trial.layout == layout) {
             return *trial;

@@ -143,7 +143,7 @@ fn take(cycles: &[RowCycle], outputs: &Receiver<CycleOutput>) -> Result<Taken, B
     Ok(taken)
 }
 
-/// Adds every event of a cycle.
+/// Adds every event of a cycle to a hash.
 fn add_events(hash: &mut AnswerHash, events: &EventSet) {
     for region in events.iter() {
         hash.add_word(region.region.0);

@@ -1,10 +1,10 @@
-// Counting, sums and lists by the threads of a block together. All threads of a block, whose warps are
-// whole, call every function.
+// Counts, sums and lists over the threads of a block. All threads of the block must call each
+// function; the block size is a multiple of 32.
 #pragma once
 #include "warp/warp.cuh"
 
-// As `warp_append` by one atomic a block, for lists to which nearly all blocks append: atomics on
-// one word wait for each other. Called by all threads of a block, all of whose warps are whole.
+// As `warp_append`, with one atomic per block instead of one per warp, for lists to which nearly
+// all blocks append: atomics on one word are serialized.
 __device__ inline u32 block_append(bool yes, u32* length) {
     __shared__ u32 firsts[32];
     u32 votes = __ballot_sync(WHOLE_WARP, yes), warp = threadIdx.x / 32;
@@ -21,8 +21,8 @@ __device__ inline u32 block_append(bool yes, u32* length) {
     return firsts[warp] + __popc(votes & lanes_below());
 }
 
-// As `warp_count_by_key`, with one atomic a block for the group of its first thread, which in many
-// blocks is the group of all threads.
+// As `warp_count_by_key`, but the group of the block's first thread, in many blocks the only one,
+// is counted with one atomic per block.
 __device__ inline void block_count_by_key(bool yes, u32 group, u32* counter, u32 each = 1) {
     __shared__ u32 first;
     if (__syncthreads_or(yes) == 0) return;
@@ -34,7 +34,7 @@ __device__ inline void block_count_by_key(bool yes, u32 group, u32* counter, u32
     warp_count_by_key(yes && !is_first, group, counter, each);
 }
 
-// Raises a word to the greatest value of the block's threads, with one atomic. A thread without a
+// Raises `*word` to the greatest value of the block's threads, with one atomic. A thread without a
 // value passes 0.
 __device__ inline void block_raise(u64 value, u64* word) {
     __shared__ u64 greatest[32];
@@ -47,7 +47,7 @@ __device__ inline void block_raise(u64 value, u64* word) {
     if (lane() == 0 && value != 0) atomicMax(word, value);
 }
 
-// Adds the sum of the values of all threads of a block to a word, with one atomic.
+// Adds the sum of the values of all threads of a block to `*word`, with one atomic.
 __device__ inline void block_add(u64 value, u64* word) {
     __shared__ u64 together;
     if (threadIdx.x == 0) together = 0;

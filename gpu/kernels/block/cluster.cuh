@@ -1,5 +1,5 @@
-// Clusters of blocks: number, barrier and addresses in the shared memory of other blocks. Devices
-// below 9.0 have no clusters: each block is one of its own there.
+// Clusters of blocks: the block's number, a barrier, and addresses in the shared memory of other
+// blocks. Devices of compute capability below 9.0 have no clusters: there, each block is a cluster.
 #pragma once
 #include "layout.cuh"
 
@@ -19,7 +19,7 @@ __device__ __forceinline__ u32 cluster_blocks() {
     return blocks;
 }
 
-// Waits for all threads of the cluster that have not ended; what they wrote can be read.
+// Barrier for all threads of the cluster that have not ended; afterwards, their writes are visible.
 __device__ __forceinline__ void cluster_sync() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -29,8 +29,8 @@ __device__ __forceinline__ void cluster_sync() {
 #endif
 }
 
-// The address in the shared memory of block `block` of the cluster that corresponds to `mine` in
-// this block's.
+// The address in the shared memory of the cluster's block `block` that corresponds to `mine`, an
+// address in this block's shared memory.
 template <class T>
 __device__ __forceinline__ T* in_block(T* mine, u32 block) {
 #if __CUDA_ARCH__ >= 900

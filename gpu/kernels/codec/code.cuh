@@ -5,7 +5,7 @@
 
 static const u32 CODE_BITS_MAX = 12;
 static const u32 CODE_SYMBOLS_MAX = 256;
-// For each of the two leaves: values of a group, and most bits of a group's size.
+// Values per group, in both leaves, and the maximum number of bits of a group's size in both.
 static const u32 CODE_GROUP_VALUES = 64, CODE_LONG_GROUP_VALUES = 256;
 static const u32 CODE_SIZE_BITS_MAX = 13, CODE_LONG_SIZE_BITS_MAX = 15;
 

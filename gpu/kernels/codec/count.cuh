@@ -1,43 +1,42 @@
-// Grouped order by counting (FORMAT.md, section 6.13), where every two or four warps have one
-// counter for each code. Clusters of blocks; counters in shared memory.
+// Grouped order by counting (FORMAT.md, section 6.13). A cluster of blocks orders a segment; every
+// two or four warps of a block share one set of counters, one per code, in shared memory.
 //
-// Warps count rows in their order, so a counter shows the preceding rows of its code. Blocks
+// Warps count rows in order, so a counter gives the number of preceding rows of its code. Blocks
 // exchange their sums through device memory, which is faster than reading each other's shared
-// memory (19 GB/s a block, measured); each computes where codes and its own rows begin. Counters
-// are bytes if a dictionary has many codes: if one overflows, the sums are too small, and the
-// digits of order.cuh replace them.
+// memory (19 GB/s a block, measured); each computes where every code and its own rows of it begin.
+// Counters are bytes if a dictionary has many codes. If a byte overflows, the sums are too small;
+// this is detected, and the segment is ordered by digits instead (order.cuh).
 #pragma once
 #include "codec/order.cuh"
 #include "codec/rank.cuh"
 
-// Most bits of a code that is counted in bytes, and of one that is counted in two bytes, which do
-// not overflow.
+// Maximum bits of codes for each form of `CountMemory`. Counters of two bytes do not overflow.
 static const u32 COUNTED_BITS = CODEC_COUNTED_BITS;
 static const u32 COUNTED_BITS_FEW = CODEC_COUNTED_BITS - 1;
 static const u32 COUNTED_BITS_LEAST = CODEC_COUNTED_BITS - 2;
 
-// C counts the rows of each code.
+// COUNT sets of counters of type COUNTER for codes of BITS bits.
 template <class COUNTER, u32 BITS, u32 COUNT>
 struct CountMemory {
     typedef COUNTER C;
     static const u32 CODES = 1u << BITS;
     static const u32 COUNTERS = COUNT;
-    // Warps that share a counter, and their rows.
+    // Warps that share a set of counters, and the rows of these warps.
     static const u32 TURNS = ORDER_WARPS / COUNTERS;
     static const u32 COUNTER_ROWS = TURNS * ORDER_WARP_ROWS;
-    // Counters of a word, their bits, and words of a thread.
+    // Counters in a word, bits of a counter, and words of a set that one thread sums up.
     static const u32 OF_WORD = sizeof(u32) / sizeof(C);
     static const u32 WIDTH = 8 * sizeof(C);
     static const u32 EACH = CODES / OF_WORD / ORDER_THREADS;
     static const u32 THREAD_CODES = EACH * OF_WORD;
     static const bool IS_IN_PLACE = sizeof(C) == sizeof(u16);
 
-    // By code: rows of each counter, then the preceding rows.
+    // By set and code: the number of rows, later the number of rows of the block's preceding sets.
     u32 counters[COUNTERS][CODES / OF_WORD];
-    // By code: rows of the block, unless they are in the memory of `starts`, where the same thread
-    // uses the same words.
+    // By code: the number of rows of the block. If IS_IN_PLACE, `starts` is used instead: each
+    // thread reads its words before it overwrites them.
     u32 totals_apart[IS_IN_PLACE ? 1 : CODES / OF_WORD];
-    // By code: where the block's rows begin in the segment.
+    // By code: the position in the segment of the block's first row.
     alignas(16) u16 starts[CODES];
     u32 heads[ORDER_ROWS / 32];
     u32 sums[ORDER_WARPS];
@@ -47,7 +46,7 @@ struct CountMemory {
     __device__ __forceinline__ u32* totals() { return IS_IN_PLACE ? (u32*)starts : totals_apart; }
 };
 
-// Words of a thread, all loads in flight at once.
+// Loads the EACH words of a thread, with all loads in flight at once.
 template <u32 EACH>
 __device__ __forceinline__ void load_words(const u32* from, u32 (&words)[EACH]) {
     static_assert(EACH == 2 || EACH % 4 == 0, "whole loads");
@@ -71,9 +70,9 @@ __device__ __forceinline__ void store_words(u32* to, const u32 (&words)[EACH]) {
         ((uint4*)to)[at / 4] = make_uint4(words[at - 3], words[at - 2], words[at - 1], words[at]);
 }
 
-// Counts of a thread's codes, two in a word; for bytes a word has the counts of every other code,
-// so that a mask separates them. If all 65,536 rows of a segment have one code, its count overflows
-// to 0; no other code has rows whose place depends on it.
+// Counts of a thread's codes in 16 bits each, two in a word. For byte counters, a word has the
+// counts of every other code, so that a mask separates them. If all 65,536 rows of a segment have
+// one code, its count overflows to 0; this is harmless, because no other code has rows.
 template <class C, u32 EACH>
 struct CodeCounts {
     static const u32 OF_WORD = sizeof(u32) / sizeof(C);
@@ -105,8 +104,8 @@ struct CodeCounts {
     }
 };
 
-// Counts a warp's rows by code, and stores above the code of each item the number of preceding rows
-// of that code in the warp. Items without a row have the number of codes as their code.
+// Counts a warp's rows by code in `own`, and stores in the upper 16 bits of each item the number of
+// rows of its code that `own` has counted before it. Items without a row have code Memory::CODES.
 template <class Memory>
 __device__ __forceinline__ void warp_count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) {
     const u32 mask = (1ull << Memory::WIDTH) - 1;
@@ -149,14 +148,14 @@ __device__ __forceinline__ void warp_count_rows(u32* own, u32 (&items)[ORDER_ITE
     }
 }
 
-// Counters for any number of rows.
+// The number of sets of counters that the block's rows need.
 template <class Memory>
 __device__ __forceinline__ u32 counters_of(const Share& share) {
     return (share.rows + Memory::COUNTER_ROWS - 1) / Memory::COUNTER_ROWS;
 }
 
-// Sums up counters: replaces them by the rows of earlier warps, and stores and publishes the rows
-// of the block.
+// Replaces each counter by the sum of its code's counters in the preceding sets. Writes the sums
+// over all sets to `totals`, or to `published` if the cluster has several blocks with rows.
 template <class Memory>
 __device__ __forceinline__ void sum_warps(const Share& share, u32* published, Memory& memory) {
     const u32 EACH = Memory::EACH;
@@ -173,9 +172,10 @@ __device__ __forceinline__ void sum_warps(const Share& share, u32* published, Me
     else store_words(published + share.block * EACH * ORDER_THREADS + first, sums);
 }
 
-// Sums up the rows of all blocks: leaves the start of the block's rows, and its heads.
+// Adds up the counts of all blocks. Writes the start of the block's rows of each code to `starts`,
+// marks the heads at the block's positions in `heads`, and sets `is_crowded`.
 template <class Memory>
-__device__ __forceinline__ void block_sum_blocks(const Share& share, const u32* published,
+__device__ __forceinline__ void block_sum_counts(const Share& share, const u32* published,
                                            Memory& memory) {
     typedef typename Memory::C C;
     // Words of a thread, and blocks whose loads are in flight together.
@@ -198,7 +198,7 @@ __device__ __forceinline__ void block_sum_blocks(const Share& share, const u32* 
         }
     }
     u32 sum = counts.sum(), position = block_sum_before(sum, memory.sums);
-    // A counter that overflows loses more than it carries to the next, so the sum shows it.
+    // An overflow subtracts 256 from a counter and adds at most 1 to the next, so the sum shows it.
     // Two-byte counters do not overflow.
     if (threadIdx.x == ORDER_THREADS - 1)
         memory.is_crowded = sizeof(C) == 1 && position + sum != share.segment.rows ? 1 : 0;
@@ -219,7 +219,7 @@ __device__ __forceinline__ void block_sum_blocks(const Share& share, const u32* 
     }
 }
 
-// Zeroes the counters.
+// Zeroes the counters and the heads.
 template <class Memory>
 __device__ __forceinline__ void clear(const Share& share, Memory& memory) {
     u32 all = counters_of<Memory>(share) * sizeof(memory.counters[0]) / sizeof(uint4);
@@ -228,9 +228,9 @@ __device__ __forceinline__ void clear(const Share& share, Memory& memory) {
     if (threadIdx.x < ORDER_ROWS / 32) memory.heads[threadIdx.x] = 0;
 }
 
-// Finds the order by codes of `items`, which are in the order of `Share::place`, in cleared memory.
-// Items are then positions in the segment; `published` has a word for each row if there are several
-// blocks. False if the counters cannot count the rows of one code.
+// Replaces the codes in `items`, which are in the order of `Share::place`, by positions in the
+// segment's grouped order. `memory` is cleared before. `published` has room for a word per row, and
+// is used if there are several blocks. Returns false if a counter overflowed.
 template <class Memory>
 __device__ __forceinline__ bool block_count_codes(const Share& share, u32* published,
                                                   Memory& memory, u32 (&items)[ORDER_ITEMS]) {
@@ -249,7 +249,7 @@ __device__ __forceinline__ bool block_count_codes(const Share& share, u32* publi
     sum_warps(share, published, memory);
     if (share.blocks > 1) cluster_sync();
     else __syncthreads();
-    block_sum_blocks(share, published, memory);
+    block_sum_counts(share, published, memory);
     __syncthreads();
     if (memory.is_crowded != 0) return false;
 #pragma unroll
@@ -261,7 +261,7 @@ __device__ __forceinline__ bool block_count_codes(const Share& share, u32* publi
     return true;
 }
 
-// Writes positions by row, and heads by position, as `block_count_codes` leaves them.
+// Writes the results of `block_count_codes`: positions by row, and heads by position.
 template <class Memory>
 __device__ __forceinline__ void write_counted(const Share& share, const Memory& memory,
                                               const u32 (&items)[ORDER_ITEMS], u16* places,

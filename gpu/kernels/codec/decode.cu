@@ -1,10 +1,10 @@
-// Decodes columns whose trees take no slots. One warp a tile, tiles in registers; shared memory for a
-// column's steps.
+// Decodes columns whose trees need no slots. A warp holds a tile in registers, and the column's
+// steps in shared memory.
 #include "codec/tree.cuh"
 
-// Prepares and checks a whole column before its tiles: sums the counts of a sparse child, unpacks a
-// dictionary and checks that it ascends, or fills the table of a code and checks that the code is
-// complete. One block of threads a task.
+// Performs the work that precedes the tiles of a column. Depending on the task: checks the sum of
+// the counts of a sparse child; unpacks entries of a dictionary and checks that they ascend; or
+// fills the table of a code and checks that the code is complete. One block of threads a task.
 extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS)
     codec_open(Codec codec, const CodecOpen* tasks) {
     let_next_begin();
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS)
         is_wrong = !block_fill_codes(lengths, task.count, task.bits, table);
     } else if (task.kind == CODEC_OPEN_COUNTS) {
         __shared__ u32 sums[DECODE_WARPS];
-        // All tiles of a column by one block: eight at a time, with many loads in flight.
+        // One block adds up the counts of all tiles: eight at a time, with many loads in flight.
         const uint4* eights = (const uint4*)(codec.input + task.source);
         u32 sum = 0, left = task.count / 8 * 8 + threadIdx.x;
 #pragma unroll 8
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_BLOCKS_32
     warp_decode_plain<u32>(codec, columns, length, tiles);
 }
 
-// The same with more registers for loads, for launches with few tiles.
+// As `codec_plain_32`, with more registers for loads, for launches with few tiles.
 extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_SMALL_BLOCKS_32)
     codec_small_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     warp_decode_plain<u32>(codec, columns, length, tiles);

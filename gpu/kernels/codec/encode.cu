@@ -1,6 +1,6 @@
-// Encodes the tiles of one column, whose tree is a list of steps in pre-order, sums up the sizes of
-// sections and moves staged words to their places. One block a tile, which it holds in shared
-// memory; offsets a block a section; moving a warp a tile.
+// Encodes the tiles of one column, whose tree is a list of steps in pre-order; adds up the sizes of
+// sections; and moves staged words to their places. To encode, a block holds a tile in shared
+// memory.
 #include "codec/encode_huffman.cuh"
 #include "codec/encode_leaves.cuh"
 #include "codec/encode_nodes.cuh"
@@ -21,7 +21,7 @@ __device__ inline void block_load(Tile<T>& tile) {
     __syncthreads();
 }
 
-// Runs one node. Returns true for leaves, after which the values one level below follow.
+// Runs one node. Returns true for a leaf; the next step then takes the values of the level below.
 template <class T>
 __device__ inline bool block_encode_step(Tile<T>& tile, const EncodeStep& step) {
     switch (step.kind) {
@@ -74,11 +74,12 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) encode_tiles_wide(Enc
     block_encode_tile(memory, task);
 }
 
-// Threads that sum up a section, and tiles of a thread at a time.
+// Threads of a block that adds up the sizes of a section.
 static const u32 OFFSETS_THREADS = ENCODE_OFFSETS_THREADS;
 
-// Where each tile begins in each section of words: prefix sums of `sizes` in `offsets`, their sum
-// in the summary. One block a section; a warp takes neighbours, a lane every 32nd of them.
+// Writes to `offsets` where each tile begins in each section of words, the exclusive prefix sums of
+// `sizes`, and the sum of each section to `totals`. One block a section; a warp takes a contiguous
+// range of tiles, a lane every 32nd tile of it.
 extern "C" __global__ void __launch_bounds__(OFFSETS_THREADS)
     encode_offsets(const u32* sizes, u32* offsets, u32 tiles, u64* totals) {
     __shared__ u32 warps[OFFSETS_THREADS / 32];
@@ -112,7 +113,7 @@ static_assert(OFFSETS_THREADS == 32 * 32, "a lane a warp");
 static const u32 SECTION_ALIGN = 64;
 static_assert(ENCODE_SECTIONS < 32, "a lane a section, and one behind them");
 
-// Copies `length` words by a warp, all loads of a round in flight at once.
+// Copies `length` words with a warp; all loads of a round are in flight at once.
 __device__ __forceinline__ void copy_words(const u32* from, u32 length, u32* to) {
     u32 found[PLACED_WORDS], whole = length / (32 * PLACED_WORDS),
                              rest = length % (32 * PLACED_WORDS);
@@ -134,8 +135,8 @@ __device__ __forceinline__ void copy_words(const u32* from, u32 length, u32* to)
         if (32 * index + lane() < rest) to[32 * index] = found[index];
 }
 
-// Copies the staged words of every tile to their sections, writes the directories, and copies a
-// share of the other sections. One warp a tile.
+// Copies the staged words of every tile to their sections and writes its directory entries. Each
+// warp also copies its share of the other sections. One warp a tile.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     encode_place(EncodeTask task, const u32* offsets, SectionPlaces places) {
     u32 tile = (blockIdx.x * blockDim.x + threadIdx.x) / 32, size = 0, offset = 0;
@@ -145,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     if (lane() < places.sections && places.totals != 0)
         padded = (4 * ((const u64*)places.totals)[lane()] + SECTION_ALIGN - 1) / SECTION_ALIGN
             * SECTION_ALIGN;
-    // Bytes of the padded sections of words before this lane's.
+    // The number of bytes of the padded sections of words that precede this lane's section.
     u64 before = warp_sum_to(padded) - padded;
     if (lane() < places.sections) {
         u64 at = (u64)lane() * task.tiles + tile;

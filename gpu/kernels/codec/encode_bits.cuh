@@ -1,9 +1,9 @@
-// Bits of one value: width, storage, division, reading, packing.
+// Operations on single values: bit width, stored form of differences, division, access, packing.
 #pragma once
 #include "codec/policy.cuh"
 #include "warp/warp.cuh"
 
-// Exceptions of a tile at most, and bits of their positions (FORMAT.md, section 6.8).
+// The maximum number of exceptions of a tile, and the bits of a position (FORMAT.md, section 6.8).
 static const u32 EXCEPTIONS_MAX = 64;
 static const u32 POSITION_BITS = 10;
 
@@ -11,13 +11,13 @@ static const u32 POSITION_BITS = 10;
 __device__ inline u32 bits_of(u32 value) { return 32 - (u32)__clz((int)value); }
 __device__ inline u32 bits_of(u64 value) { return 64 - (u32)__clzll((i64)value); }
 
-// Bits 0 to `bits` - 1.
+// A mask of the lower `bits` bits.
 template <class T>
 __device__ inline T mask_of(u32 bits) {
     return bits == 0 ? (T)0 : (T)(~(T)0 >> (8 * sizeof(T) - bits));
 }
 
-// A difference in stored form; `mode` is the format's.
+// A difference in its stored form: truncated to `bits`; if `mode` is not 0, also zigzag-encoded.
 template <class T>
 __device__ inline T stored(T difference, u32 mode, u32 bits) {
     T mask = mask_of<T>(bits);
@@ -27,7 +27,7 @@ __device__ inline T stored(T difference, u32 mode, u32 bits) {
     return ((difference << 1) ^ sign) & mask;
 }
 
-// Words of packed(count, width).
+// The number of words of packed(count, width).
 __device__ inline u32 words_of(u32 count, u32 width) { return (count * width + 31) / 32; }
 
 // Word `word` of packed(count, width) of `values`.
@@ -63,11 +63,12 @@ __device__ inline void write_pattern(u64 values, u32 bits, u64 at, u64 value) {
     }
 }
 
-// Sets the flag that the tree does not apply to the values.
+// Sets the flag in the summary which says that the tree cannot represent the values.
 __device__ inline void refuse(const EncodeTask& task) { atomicOr((u64*)task.summary, 1ull); }
 
-// The exact quotient of a value by the step's divisor in `quotient`; false if there is none. By
-// the inverse of the divisor's odd part modulo 2^64 (Granlund and Montgomery 1994, section 9).
+// Writes to `quotient` the exact quotient of (value - step.remainder) by the step's divisor; false
+// if there is none. Multiplies by the inverse of the divisor's odd part modulo 2^64 (Granlund and
+// Montgomery 1994, section 9).
 __device__ inline bool divide(const EncodeStep& step, u64 value, u64& quotient) {
     bool is_signed = step.mode != 0, is_negative = false;
     u64 number;

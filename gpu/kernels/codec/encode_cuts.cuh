@@ -1,17 +1,18 @@
-// The exceptions of a tile by high bits (FORMAT.md, section 6.8), for a warp with a group a lane.
+// Finds the exceptions of a tile, whose high bits are cut off (FORMAT.md, section 6.8). A warp has
+// a tile, a lane a group.
 #pragma once
 #include "codec/encode_lanes.cuh"
 
-// The cut of a group: the width of the remaining bits, and how many values exceed it.
+// The cut of a group: the width of the remaining bits, and how many values have more bits.
 struct Cut {
     u32 width;
     u32 exceeding;
 };
 
-// The width of least cost for a lane's group. `lengths` has the number of its values of each length
-// from 1 on, 32 words apart; apart from 0 no value is below `least`. Only lengths that occur can
-// have the least cost: between them the cost grows with the width. Of equal costs the greater width
-// wins.
+// Chooses the width of least cost for a lane's group of `values` values. `lengths` has the number
+// of its values of each length in bits from 1 on, 32 words apart. `least` and `greatest` are the
+// least and the greatest length of nonzero values of the tile. Only lengths that occur can have the
+// least cost: between them the cost grows with the width. Of equal costs the greater width wins.
 __device__ __forceinline__ Cut choose_cut(const u32* lengths, u32 values, u32 least, u32 greatest,
                                           u32 penalty) {
     Cut cut = {0, 0};
@@ -32,7 +33,8 @@ __device__ __forceinline__ Cut choose_cut(const u32* lengths, u32 values, u32 le
     return cut;
 }
 
-// Writes the exceptions in shared memory, positions as words and then the cut bits.
+// Writes the exceptions from shared memory to the section: the packed positions, then the packed
+// bits that were cut off.
 template <class T>
 __device__ __forceinline__ void warp_write_exceptions(Lanes<T>& lanes, const EncodeStep& step,
                                                  u32 count, u32 shift, u32 width) {
@@ -58,7 +60,7 @@ __device__ __forceinline__ void warp_encode_patch(Lanes<T>& lanes, const EncodeS
         some = less < some ? less : some;
     }
     u32 greatest = bits_of(warp_or(any)), exceptions = 0;
-    u32 least = bits_of((T)(warp_least(some) + 1));
+    u32 least = bits_of((T)(warp_min(some) + 1));
     if (greatest == 0) return lanes.close(step, 0, 0);
     u32* lengths = (u32*)lanes.memory + lane();
     __syncwarp();
@@ -68,8 +70,9 @@ __device__ __forceinline__ void warp_encode_patch(Lanes<T>& lanes, const EncodeS
         u32 width = bits_of(lanes.at(index));
         if (width > 0) atomicAdd(&lengths[32 * (width - 1)], 1u);
     }
-    // The first of five rounds with few enough counts. A greater penalty never cuts lower, so the
-    // last round is tried second: if it cuts off too many, all do.
+    // Finds the first of five rounds with at most EXCEPTIONS_MAX exceptions. A greater penalty
+    // never causes more exceptions, so the last round is tried second: if it has too many, all
+    // rounds do.
     Cut cut;
 #pragma unroll 1
     for (u32 tried = 0; tried < 6; tried++) {
@@ -79,7 +82,7 @@ __device__ __forceinline__ void warp_encode_patch(Lanes<T>& lanes, const EncodeS
         if (tried == 1 ? exceptions > EXCEPTIONS_MAX : exceptions <= EXCEPTIONS_MAX) break;
     }
     if (exceptions == 0 || exceptions > EXCEPTIONS_MAX) return lanes.close(step, 0, 0);
-    u32 shift = __reduce_min_sync(WHOLE_WARP, cut.exceeding > 0 ? cut.width : 127);
+    u32 shift = warp_min(cut.exceeding > 0 ? cut.width : 127);
     u32 number = warp_sum_to(cut.exceeding) - cut.exceeding;
     u32* positions = (u32*)(lanes.memory + TILE_VALUES);
     T *additions = lanes.memory + TILE_VALUES + EXCEPTIONS_MAX, added = 0;

@@ -1,11 +1,12 @@
 // Numbers the distinct values of a column, for dictionaries, and finds heads in grouped order, for
-// keyed trees. CUB sorts between the launches. One thread a value; no shared memory.
+// keyed trees. CUB sorts between the launches. One thread writes one output value unless said
+// otherwise.
 #include "codec/encode_tile.cuh"
 
 __device__ inline u32 thread_number() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Converts values to dense 64-bit keys with their rows. For a sparse node, `before` has the number
-// of values before each tile. One block a tile.
+// Writes the values as a contiguous list of 64-bit keys, with their rows. For a sparse node,
+// `before` has the number of values before each tile. One block a tile.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     encode_keys(EncodeTask task, const u32* before, u64* keys, u32* rows) {
     u32 first = blockIdx.x * TILE_VALUES;
@@ -18,20 +19,20 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     }
 }
 
-// The number of values of each tile in 32 bits.
+// Widens the number of values of each tile to 32 bits.
 extern "C" __global__ void encode_widen(const unsigned short* counts, u32* wide, u32 tiles) {
     u32 tile = thread_number();
     if (tile < tiles) wide[tile] = counts[tile];
 }
 
-// 1 where a run of equal sorted keys begins.
+// Writes 1 for each sorted key that begins a run of equal keys, 0 for the others.
 extern "C" __global__ void encode_begins(const u64* keys, u32* begins, u32 length) {
     u32 at = thread_number();
     if (at < length) begins[at] = at == 0 || keys[at] != keys[at - 1] ? 1 : 0;
 }
 
-// The distinct keys and the start of each key's run, `numbers` of them; `before` counts the runs
-// that begin before each key.
+// Writes the distinct keys, the start of each key's run, the end of the last run, and to `numbers`
+// the number of distinct keys. `before` has the number of runs that begin before each key.
 extern "C" __global__ void encode_distinct(const u64* keys, const u32* begins, const u32* before,
                                            u32 length, u64* distinct, u32* starts, u64* numbers) {
     u32 at = thread_number();
@@ -47,7 +48,7 @@ extern "C" __global__ void encode_distinct(const u64* keys, const u32* begins, c
     }
 }
 
-// Sort keys that order distinct values by descending frequency, and their numbers.
+// Writes sort keys that order the distinct values by descending frequency, and their numbers.
 extern "C" __global__ void encode_frequencies(const u32* starts, u32 numbers, u32* keys,
                                               u32* values) {
     u32 number = thread_number();
@@ -56,14 +57,14 @@ extern "C" __global__ void encode_frequencies(const u32* starts, u32 numbers, u3
     values[number] = number;
 }
 
-// 1 for the first `limit` of the listed numbers; the others are 0 already.
+// Sets `entered` to 1 for the first `limit` of the listed numbers; it is initially 0.
 extern "C" __global__ void encode_enter(const u32* listed, u32 limit, u32* entered) {
     u32 at = thread_number();
     if (at < limit) entered[listed[at]] = 1;
 }
 
-// Entries of the dictionary and the code of every distinct value: its `rank` among the entries,
-// `limit` for the others. Without `entered` all are entries.
+// Writes the entries of the dictionary and the code of every distinct value: its `rank` if it is an
+// entry, else `limit`. If `entered` is null, all values are entries.
 extern "C" __global__ void encode_entries(const u64* distinct, const u32* entered, const u32* rank,
                                           u32 numbers, u32 limit, u64* entries, u32* code_of) {
     u32 number = thread_number();
@@ -74,14 +75,15 @@ extern "C" __global__ void encode_entries(const u64* distinct, const u32* entere
     code_of[number] = code;
 }
 
-// The code of every row.
+// Writes the code of every row. One thread a sorted key.
 extern "C" __global__ void encode_codes(const u32* rows, const u32* begins, const u32* before,
                                         const u32* code_of, u32 length, unsigned short* codes) {
     u32 at = thread_number();
     if (at < length) codes[rows[at]] = (unsigned short)code_of[before[at] + begins[at] - 1];
 }
 
-// packed(limit, width) of the entries above the first.
+// Writes packed(limit, width) of the differences between each entry and the first. One thread a
+// word.
 extern "C" __global__ void encode_dictionary(const u64* entries, u32 limit, u32 width,
                                              u32* words) {
     u32 word = thread_number();
@@ -97,8 +99,9 @@ extern "C" __global__ void encode_dictionary(const u64* entries, u32 limit, u32 
 }
 
 // Sets a bit for each position of the grouped order that is a head: the first of its tile, or one
-// whose key differs from the previous one's. Items of `order` have the row in the lower 16 bits and
-// above it the key, if the keys of the segment fit. One thread a position, whole warps.
+// whose key differs from the previous one's. Items of `order` have the row in the lower 16 bits; if
+// the keys of the segment have at most 16 bits, the upper 16 bits are the key. One thread a
+// position; the block size is a multiple of 32.
 extern "C" __global__ void encode_heads(EncodeTask task, const u32* order,
                                         const CodecRange* ranges, u32* heads) {
     u32 at = thread_number();

@@ -1,15 +1,15 @@
 // Permutes the values of a column to grouped order. One block a segment.
 //
-// Values move within shared memory, 16 bits of each at a time, so that a whole segment fits. In
-// device memory each scattered value would move a sector of 32 bytes.
+// Values are permuted in shared memory, 16 bits of each at a time, so that a whole segment fits. In
+// device memory, each scattered value would transfer a sector of 32 bytes.
 #include <cuda_pipeline_primitives.h>
 
 #include "codec/encode_segment.cuh"
 
-// Fours of rows, or of places, of a thread.
+// Groups of four rows per thread.
 static const u32 FOURS = SEGMENT_ROWS / 4 / SEGMENT_THREADS;
 
-// Stores the bits of each value from bit `shift` on, as many as L has, at the place of its row.
+// Stores each value, shifted right by `shift` and truncated to L, at the place of its row.
 template <class V, bool IS_WHOLE, class L>
 __device__ __forceinline__ void lay_rows(const V* values, const u16* places, u32 rows, u32 shift,
                                          L* laid) {
@@ -42,7 +42,7 @@ struct GroupMemory {
 };
 static_assert(sizeof(GroupMemory) == ENCODE_GROUP_BYTES, "the host gives so much");
 
-// Starts to load a thread's next four values and places, or only places.
+// Start to copy group `index` of a thread's four values, or of its four places, to shared memory.
 __device__ __forceinline__ void copy_values(const u32* values, u32 index, GroupMemory& memory) {
     uint4* to = &memory.values[index % GROUP_AHEAD][threadIdx.x];
     u32 at = index * SEGMENT_THREADS + threadIdx.x;
@@ -54,7 +54,7 @@ __device__ __forceinline__ void copy_places(const u16* places, u32 index, GroupM
     if (index < FOURS) __pipeline_memcpy_async(to, (const uint2*)places + at, sizeof(uint2));
 }
 
-// Stores 16 bits of four values.
+// Stores the 16-bit halves of four values at their places `to`.
 __device__ __forceinline__ void lay_four(u16* laid, uint2 to, uint2 halves) {
     laid[to.x & 0xffff] = (u16)halves.x;
     laid[to.x >> 16] = (u16)(halves.x >> 16);
@@ -62,17 +62,17 @@ __device__ __forceinline__ void lay_four(u16* laid, uint2 to, uint2 halves) {
     laid[to.y >> 16] = (u16)(halves.y >> 16);
 }
 
-// The low or high halves of four values.
+// The low (`selector` 0x5410) or high (0x7632) halves of four values.
 __device__ __forceinline__ uint2 halves_of(uint4 v, u32 selector) {
     return make_uint2(__byte_perm(v.x, v.y, selector), __byte_perm(v.z, v.w, selector));
 }
 
-// Fours of each thread whose low halves stay in registers. The other low halves are in the thread's
-// buffer of values, two fours in the place of one.
+// Groups of four per thread whose low halves stay in registers. The other low halves are stored in
+// the thread's buffer of values, two groups in the place of one.
 static const u32 HELD = FOURS - 2 * GROUP_AHEAD;
 
-// Values of 32 bits of a whole segment. Low halves are permuted first and stored until the high
-// ones follow.
+// Permutes the 32-bit values of a full segment. The low halves are permuted first and held until
+// the high halves are permuted.
 __device__ __forceinline__ void block_group_words(const u32* values, const u16* places,
                                             GroupMemory& memory, u32* to) {
     const uint2* fours = (const uint2*)memory.laid;
@@ -131,7 +131,8 @@ __device__ __forceinline__ void block_group_words(const u32* values, const u16* 
     }
 }
 
-// Any values, 16 bits of each at a time. Places and grouped values are padded to whole tiles.
+// Permutes values of any type, 16 bits of each at a time. Places and grouped values are padded to
+// whole tiles.
 template <class V, bool IS_WHOLE>
 __device__ __forceinline__ void block_group_halves(const V* values, const u16* places, u32 rows,
                                              u16* laid, V* to) {
@@ -177,8 +178,8 @@ __device__ __forceinline__ void block_group_values(const EncodeTask& task, const
     else block_group_segment<V, false>(task, places, rows, to);
 }
 
-// The values of the task; `places` of its rows within their segments. Skips segments without
-// places.
+// Writes the values of the task in grouped order. `places` has the place of each row in its
+// segment. Skips segments for which `failed` is set, because they have no places.
 extern "C" __global__ void __launch_bounds__(SEGMENT_THREADS, 1)
     encode_group(EncodeTask task, const u16* places, const u64* failed, u8* to) {
     if (failed[blockIdx.x] != 0) return;
@@ -198,7 +199,7 @@ __device__ __forceinline__ void scatter_values(const EncodeTask& task, const u16
     else lay_rows<V, false>(values, places + first, rows, 0, grouped);
 }
 
-// The same where a block may have too little shared memory.
+// As `encode_group`, for devices on which a block has too little shared memory.
 extern "C" __global__ void __launch_bounds__(SEGMENT_THREADS, 1)
     encode_scatter(EncodeTask task, const u16* places, const u64* failed, u8* to) {
     if (failed[blockIdx.x] != 0) return;

@@ -1,5 +1,5 @@
-// Numbers the distinct values of a column with a hash table, so that only they are sorted; every
-// row then looks up its code. Threads of a launch of any width.
+// Numbers the distinct values of a column with a hash table, so that only the distinct values are
+// sorted; every row then looks up its code.
 //
 // Open addressing, claimed by compare-and-swap. A free place has all bits set; the value with this
 // pattern has a separate place after the table.
@@ -15,7 +15,8 @@ __device__ inline u32 first_place(const Table& table, u64 key) {
 
 __device__ inline u32 this_thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Claims the place of a value, unless there are too many.
+// Claims a place for a value that has none. Sets `found[1]` if there are too many distinct values,
+// and counts them in `found[0]`.
 __device__ inline void claim(const Table& table, u64 key) {
     if (key == FREE) {
         table.found[2] = 1;
@@ -39,7 +40,7 @@ __device__ inline void claim(const Table& table, u64 key) {
     table.found[1] = 1;
 }
 
-// Finds all values. Threads of a launch of any width.
+// Enters all values of the column into the table. Any number of threads.
 extern "C" __global__ void hash_values(EncodeTask task, Table table) {
     u64 before = 0;
     bool is_first = true;
@@ -51,8 +52,9 @@ extern "C" __global__ void hash_values(EncodeTask task, Table table) {
     }
 }
 
-// Lists the values with their places, in any order; `ends` are the least and the greatest. One
-// thread a place and one more, whole warps.
+// Lists the values with their places in the table, in no particular order. Lowers `ends[0]` to the
+// least and raises `ends[1]` to the greatest value. One thread a place, and one for the separate
+// place; the block size is a multiple of 32.
 extern "C" __global__ void hash_list(Table table, u64* keys, u32* places, u32* length, u64* ends) {
     u32 place = this_thread();
     bool is_last = place == table.slots;
@@ -69,13 +71,14 @@ extern "C" __global__ void hash_list(Table table, u64* keys, u32* places, u32* l
     atomicMax(ends + 1, greatest);
 }
 
-// Gives every place its value's number in ascending order.
+// Writes to the place of every value its number in ascending order. `places` is ordered by value.
+// One thread a value.
 extern "C" __global__ void hash_number(Table table, const u32* places, u32 numbers) {
     u32 at = this_thread();
     if (at < numbers) table.codes[places[at]] = at;
 }
 
-// The code of every row. Threads of a launch of any width.
+// Writes the code of every row. Any number of threads.
 extern "C" __global__ void hash_codes(EncodeTask task, Table table, unsigned short* codes) {
     for (u32 at = this_thread(); at < task.rows; at += gridDim.x * blockDim.x) {
         u64 key = read_pattern<u64>(task.values, task.bits, at);

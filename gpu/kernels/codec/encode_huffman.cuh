@@ -1,9 +1,9 @@
-// Encoding the leaves `huffman` and `huffman_long` (FORMAT.md, sections 6.17 and 6.20): prefix sums of
-// the sizes of values give each its place; codes are merged in shared memory.
+// Encoding the leaves `huffman` and `huffman_long` (FORMAT.md, sections 6.17 and 6.20). Prefix sums
+// of the sizes of values give the place of each value's bits, which are merged in shared memory.
 #pragma once
 #include "codec/encode_tile.cuh"
 
-// The bucket of a value at a split, and its low bits.
+// Returns the bucket of a value at a split, and the number of its low bits in `low_bits`.
 template <class T>
 __device__ inline u32 bucket_of(T value, u32 split, u32& low_bits) {
     u32 bits = bits_of(value);
@@ -11,7 +11,7 @@ __device__ inline u32 bucket_of(T value, u32 split, u32& low_bits) {
     return (low_bits << split) + (u32)(value >> low_bits);
 }
 
-// Merges `count` bits, at most 32, at bit `at`; the words were 0.
+// Writes the lower `count` bits, at most 32, of `bits` at bit `at` of words that are initially 0.
 __device__ inline void merge_bits(u32* words, u32 at, u32 bits, u32 count) {
     if (count == 0) return;
     u32 shift = at % 32;
@@ -19,15 +19,16 @@ __device__ inline void merge_bits(u32* words, u32 at, u32 bits, u32 count) {
     if (shift + count > 32) atomicOr(&words[at / 32 + 1], bits >> (32 - shift));
 }
 
-// The first warp writes to `widths` the size of each group minus the least size, and to `chosen`
-// the least size, the bits of each of these differences, and their words.
+// Writes to `widths` the size in bits of each group minus the least size, and to `chosen` the least
+// size, the number of bits of a difference, and the number of words of all differences. Called by
+// the first warp.
 template <class T>
 __device__ inline void warp_choose_sizes(TileMemory<T>& memory, CodeGroups form, u32 count) {
     u32 groups = form.count(count), steps = form.values / 32;
     bool is_there = lane() < groups;
     u32 first = is_there ? steps * lane() : 0;
     u32 size = memory.offsets[first + steps] - memory.offsets[first];
-    u32 most = warp_max_u32(is_there ? size : 0), least = warp_min_u32(is_there ? size : ~0u);
+    u32 most = warp_max(is_there ? size : 0), least = warp_min(is_there ? size : ~0u);
     u32 bits = bits_of(most - least);
     memory.widths[lane()] = is_there ? size - least : 0;
     if (lane() == 0) {
@@ -37,8 +38,9 @@ __device__ inline void warp_choose_sizes(TileMemory<T>& memory, CodeGroups form,
     }
 }
 
-// State of a thread between the two passes: for each value its code and the number of bits before
-// it in its group of 32; or the codes of four neighbouring values as one pattern.
+// State of a thread between the two passes. By value: its code and the number of bits before it in
+// its group of 32. Or, for four neighbouring values together, `merged` codes and their number of
+// bits.
 struct HeldCodes {
     u32 codes[TILE_EACH];
     u32 before[TILE_EACH];
@@ -46,7 +48,7 @@ struct HeldCodes {
     u32 merged_bits;
 };
 
-// Sizes of values and of their groups. Lanes have values that follow each other.
+// Computes the sizes of values and of their groups of 32. Lanes have consecutive values.
 template <class T>
 __device__ inline void warp_size_values(Tile<T>& tile, const EncodeStep& step, HeldCodes& held) {
     const u32* codes = (const u32*)step.second;
@@ -85,8 +87,8 @@ __device__ inline void merge_values(Tile<T>& tile, const EncodeStep& step, const
     }
 }
 
-// The same for values that are symbols, such as bytes: a thread has four that follow each other and
-// merges their codes at once. Eight threads have a group of 32.
+// As `warp_size_values`, for values that are symbols, such as bytes: a thread has four consecutive
+// values and merges their codes. Eight threads have a group of 32.
 static_assert(TILE_EACH == 4 && TILE_EACH * CODE_BITS_MAX <= 64, "four codes are one pattern");
 template <class T>
 __device__ inline void warp_size_whole(Tile<T>& tile, const EncodeStep& step, HeldCodes& held) {
@@ -125,7 +127,7 @@ __device__ inline void block_encode_huffman(Tile<T>& tile, const EncodeStep& ste
         tile.close(step, 0, 0);
         return;
     }
-    // No value has low bits: the symbol of a value with low bits is at least 2^(split + 1).
+    // True if no value has low bits: the symbol of a value with low bits is at least 2^(split + 1).
     bool are_whole = step.remainder <= 2u << step.mode;
     HeldCodes held;
     if (are_whole) {

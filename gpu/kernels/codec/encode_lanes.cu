@@ -1,12 +1,12 @@
-// Encodes tiles of columns whose trees have only common nodes. One warp a tile, in registers;
-// shared memory for data of several lanes.
+// Encodes tiles of columns whose trees have only the nodes of encode_lanes.cuh. A warp holds a tile
+// in registers; shared memory is used for data that lanes exchange.
 #include "codec/encode_cuts.cuh"
 #include "codec/encode_sparse.cuh"
 
 // Tiles of a block.
 static const u32 LANES_WARPS = ENCODE_LANES_TILES;
 
-// Runs one node. Returns true for leaves, after which the waiting values follow.
+// Runs one node. Returns true for a leaf; the next step then takes the waiting values.
 template <class T>
 __device__ __forceinline__ bool warp_encode_step(Lanes<T>& lanes, const EncodeStep& step) {
     switch (step.kind) {
@@ -20,7 +20,8 @@ __device__ __forceinline__ bool warp_encode_step(Lanes<T>& lanes, const EncodeSt
     }
 }
 
-// A tree has at most one keyed node, so at most one tile of values waits.
+// Encodes one tile per warp. A tree has at most one keyed node, so at most one tile of values
+// waits.
 template <class T, bool IS_KEYED>
 __device__ __forceinline__ void warp_encode_tiles(const EncodeTask& task) {
     struct Memory {
@@ -60,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 6)
     warp_encode_tiles<u64, false>(task);
 }
 
-// The same for keyed trees.
+// As `encode_lanes_narrow` and `encode_lanes_wide`, for trees with a keyed node.
 extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 12)
     encode_keyed_narrow(EncodeTask task) {
     warp_encode_tiles<u32, true>(task);

@@ -1,8 +1,8 @@
-// Encodes a tile of a column by one warp, with 32 neighbours a lane, which are one group of afl, in
-// registers. Shared memory only for data of several lanes.
+// Encodes a tile of a column with one warp. A lane has 32 neighbouring values, one group of afl, in
+// registers; shared memory is used only for data that lanes exchange.
 //
-// Only common nodes: leaves raw and afl, and above them delta, scale, divisor, patch and keyed
-// differences. Values beyond `count` are 0. Every function is called by a whole warp.
+// Supports only common nodes: the leaves raw and afl, and delta, scale, divisor, patch and keyed
+// differences. Values beyond `count` are 0. All threads of a warp must call each function.
 #pragma once
 #include "codec/encode_bits.cuh"
 #include "codec/keyed.cuh"
@@ -11,12 +11,13 @@ template <class T>
 struct Lanes {
     const EncodeTask& task;
     u32 number;
-    // Values of the tile, and this lane's.
+    // The number of values of the tile, and of this lane.
     u32 count;
     u32 mine;
     // Words already staged.
     u32 staged;
-    // Memory to rearrange a tile, followed by its exceptions; and memory for waiting values.
+    // Shared memory to rearrange a tile, followed by memory for its exceptions; and shared memory
+    // for values that wait for a later step.
     T* memory;
     T* waiting;
     // v[i][j] is place 32 lane + 4 i + j.
@@ -29,7 +30,7 @@ struct Lanes {
         u32 first = lane() * LANE_VALUES;
         mine = count <= first ? 0 : (count - first < LANE_VALUES ? count - first : LANE_VALUES);
     }
-    // Values beyond `count` become 0.
+    // Sets values beyond `count` to 0.
     __device__ __forceinline__ void clear() {
         if (count == TILE_VALUES) return;
 #pragma unroll
@@ -49,11 +50,6 @@ struct Lanes {
         staged += words;
     }
 };
-
-__device__ __forceinline__ u32 warp_least(u32 value) {
-    return __reduce_min_sync(WHOLE_WARP, value);
-}
-__device__ __forceinline__ u64 warp_least(u64 value) { return warp_min(value); }
 
 // Loads the tile's values from the column.
 template <class T>
@@ -81,7 +77,7 @@ __device__ __forceinline__ void warp_load(Lanes<T>& lanes) {
     warp_to_ranges(lanes.memory, lanes.tile);
 }
 
-// FORMAT.md, section 6.1: in place, for every row.
+// FORMAT.md, section 6.1. Writes every value directly to its place in the section.
 template <class T>
 __device__ __forceinline__ void warp_encode_raw(Lanes<T>& lanes, const EncodeStep& step) {
     warp_from_ranges(lanes.memory, lanes.tile);
@@ -89,31 +85,31 @@ __device__ __forceinline__ void warp_encode_raw(Lanes<T>& lanes, const EncodeSte
     store_tile(to, lanes.count, step.bits, lanes.tile);
 }
 
-// The place of a word in shared memory: words of neighbouring lanes are in different banks.
+// The place of a word in shared memory. Words that are 32 apart are in different banks.
 __device__ __forceinline__ u32 bank_of(u32 word) { return word ^ (word / 32 & 31); }
 
-// Where `store_range` leaves the value of this lane at `index`.
+// Where `store_range` stores this lane's value `index` in `lanes.memory`.
 template <class T>
 __device__ __forceinline__ u32 kept_at(u32 index) {
     return lane() * LANE_VALUES + (index ^ 16 / (u32)sizeof(T) * (lane() & 7));
 }
 
-// Copies a lane's values to shared memory, for lookups by number.
+// Copies a lane's values to shared memory, where they can be indexed by a variable.
 template <class T>
 __device__ __forceinline__ void store_range(Lanes<T>& lanes) {
 #pragma unroll
     for (u32 i = 0; i < RUNS; i++) put_range(lanes.memory, i, lanes.tile.v[i]);
 }
 
-// Packs values behind each other into words of shared memory.
+// Packs values one after another into words of shared memory.
 struct Packer {
     u32* words;
     u32 word;
-    // Bits so far; complete words included.
+    // The number of bits packed so far, those of complete words included.
     u32 filled;
     u32 packed;
 
-    // The next value, of at most 32 bits.
+    // Appends a value of `width` bits, at most 32.
     __device__ __forceinline__ void put(u32 value, u32 width) {
         u32 bit = filled;
         packed |= __funnelshift_l(0, value, bit);
@@ -148,11 +144,11 @@ __device__ __forceinline__ void warp_encode_afl(Lanes<T>& lanes, const EncodeSte
     T any = 0;
 #pragma unroll
     for (u32 index = 0; index < LANE_VALUES; index++) any |= lanes.at(index);
-    // Varied widths if they save words.
+    // Uses one width per group if that saves words, else the greatest for all.
     u32 width = bits_of(any), groups = (lanes.count + 31) / 32;
     bool is_there = lanes.mine > 0;
-    u32 wide = __reduce_max_sync(WHOLE_WARP, width);
-    u32 low = __reduce_min_sync(WHOLE_WARP, is_there ? width : 64);
+    u32 wide = warp_max(width);
+    u32 low = warp_min(is_there ? width : 64);
     u32 bits = bits_of(wide - low), first = words_of(groups, bits);
     u32 varied = __reduce_add_sync(WHOLE_WARP, words_of(lanes.mine, width));
     u32 uniform = __reduce_add_sync(WHOLE_WARP, words_of(lanes.mine, wide));
@@ -169,8 +165,8 @@ __device__ __forceinline__ void warp_encode_afl(Lanes<T>& lanes, const EncodeSte
         if (bit % 32 + bits > 32) atomicOr(&packed[bit / 32 + 1], more >> (32 - bit % 32));
     }
     Packer packer = {packed, first + to - own, 0, 0};
-    // The zeros behind a partial group too, which are beyond all words: so 32 values always end
-    // with a word.
+    // Packs the zeros after a partial group too, so that 32 values always end at the end of a word.
+    // The surplus words are not copied.
     u32 put = is_there ? width : 0;
 #pragma unroll
     for (u32 index = 0; index < LANE_VALUES; index++) packer.put_wide(lanes.at(index), put);
@@ -178,7 +174,7 @@ __device__ __forceinline__ void warp_encode_afl(Lanes<T>& lanes, const EncodeSte
     lanes.close(step, words, lanes.count | low << 16 | bits << 24);
 }
 
-// Converts a difference to its stored form.
+// Converts all differences to their stored form.
 template <class T>
 __device__ __forceinline__ void warp_store_all(Lanes<T>& lanes, const EncodeStep& step) {
     if (step.bits == 8 * sizeof(T) && step.mode != 0) {
@@ -217,7 +213,7 @@ __device__ __forceinline__ void warp_encode_scale(Lanes<T>& lanes, const EncodeS
         T turned = (lanes.at(index) + sign) & mask;
         if (index < lanes.mine && turned < least) least = turned;
     }
-    least = warp_least(least);
+    least = warp_min(least);
     T base = lanes.count > 0 ? (least - sign) & mask : 0;
 #pragma unroll
     for (u32 index = 0; index < LANE_VALUES; index++)
@@ -242,7 +238,7 @@ __device__ __forceinline__ void warp_encode_divisor(Lanes<T>& lanes, const Encod
     if (!fits) refuse(lanes.task);
 }
 
-// Replaces every value by its difference to the previous one, heads by 0.
+// Replaces every value by its difference from the previous one, and those of heads by 0.
 template <class T>
 __device__ __forceinline__ void warp_subtract_before(Lanes<T>& lanes, u32 heads) {
     T last = __shfl_up_sync(WHOLE_WARP, lanes.at(LANE_VALUES - 1), 1);
@@ -276,7 +272,7 @@ __device__ __forceinline__ u32 warp_encode_keyed(Lanes<T>& lanes, const EncodeSt
     return all;
 }
 
-// Loads the waiting values of heads.
+// Replaces the tile by the `heads` waiting values.
 template <class T>
 __device__ __forceinline__ void warp_take_heads(Lanes<T>& lanes, u32 heads) {
     __syncwarp();

@@ -1,9 +1,10 @@
 // Encoding leaves of a tree: raw, afl, gfc and const as in FORMAT.md, section 6, and `store`, which
-// stores values for a node that needs whole columns.
+// is not in the format: it stores the values for a node whose encoding needs those of the whole
+// column.
 #pragma once
 #include "codec/encode_tile.cuh"
 
-// FORMAT.md, section 6.1: in place, for every row.
+// FORMAT.md, section 6.1. Writes every value directly to its place in the section.
 template <class T>
 __device__ inline void block_encode_raw(Tile<T>& tile, const EncodeStep& step) {
     u32 count = tile.count();
@@ -12,14 +13,15 @@ __device__ inline void block_encode_raw(Tile<T>& tile, const EncodeStep& step) {
                       tile.values()[at]);
 }
 
-// Values of a tile in separate memory, and their number.
+// Writes the values of a tile to `step.section`, and their number to `step.second`.
 template <class T>
 __device__ inline void block_encode_store(Tile<T>& tile, const EncodeStep& step) {
     block_encode_raw(tile, step);
     if (threadIdx.x == 0) ((unsigned short*)step.second)[tile.number] = tile.count();
 }
 
-// FORMAT.md, section 6.11: the least and the greatest value must be equal.
+// FORMAT.md, section 6.11. Writes no words; updates the least and the greatest value in the
+// summary, which must be equal in the end.
 template <class T>
 __device__ inline void block_encode_const(Tile<T>& tile, const EncodeStep& step) {
     u32 count = tile.count();
@@ -38,17 +40,18 @@ __device__ inline void block_encode_const(Tile<T>& tile, const EncodeStep& step)
     }
 }
 
-// Chooses widths from `memory.widths`, one group per lane of the first warp: varied ones if they
-// save words. Writes the chosen width of each group to `widths`, that width minus the least one to
-// `groups`, and the offset of its words, then the number of all words, to `offsets`. Writes the
-// least width and the bits of a value in `groups` to `chosen`.
+// Chooses the widths of groups from the bits that each group needs, in `memory.widths`: one width
+// per group if that saves words, else the greatest for all. Writes the chosen width of each group
+// to `widths`, that width minus the least one to `groups`, and the offset of the group's words,
+// then the number of all words, to `offsets`. Writes the least width and the bits of a number in
+// `groups` to `chosen`. Called by the first warp, a lane a group.
 template <class T>
 __device__ inline void warp_choose_widths(TileMemory<T>& memory, u32 count) {
     u32 groups = (count + 31) / 32, group = lane();
     u32 values = group_count(count, group), width = memory.widths[group];
     bool is_there = group < groups;
-    u32 wide = warp_max_u32(is_there ? width : 0);
-    u32 low = warp_min_u32(is_there ? width : 64);
+    u32 wide = warp_max(is_there ? width : 0);
+    u32 low = warp_min(is_there ? width : 64);
     u32 bits = bits_of(wide - low);
     u32 varied = words_of(groups, bits) + warp_sum_u32(words_of(values, width));
     u32 uniform = warp_sum_u32(words_of(values, wide));
@@ -70,7 +73,7 @@ __device__ inline void warp_choose_widths(TileMemory<T>& memory, u32 count) {
     }
 }
 
-// The group whose words hold word `word` of all.
+// The group that contains word `word` of the values' words.
 template <class T>
 __device__ inline u32 group_of_word(const TileMemory<T>& memory, u32 word) {
     u32 group = 0;
@@ -88,7 +91,7 @@ __device__ inline void block_encode_afl(Tile<T>& tile, const EncodeStep& step) {
 #pragma unroll
     for (u32 item = 0; item < TILE_EACH; item++) {
         u32 at = place_of(item);
-        u32 width = warp_max_u32(at < count ? bits_of(values[at]) : 0);
+        u32 width = warp_max(at < count ? bits_of(values[at]) : 0);
         if (lane() == 0) memory.widths[group_of(item)] = width;
     }
     __syncthreads();
@@ -114,7 +117,7 @@ __device__ inline void block_encode_afl(Tile<T>& tile, const EncodeStep& step) {
     tile.close(step, words, count | low << 16 | bits << 24);
 }
 
-// Code of a number of bytes, and the number that it represents.
+// `gfc_code`: the code for at least `bytes` bytes. `gfc_bytes`: the number of bytes of a code.
 __device__ inline u32 gfc_code(u32 bytes, u32 bits) {
     return bits == 64 && bytes > 3 ? (bytes == 4 ? 4 : bytes - 1) : bytes;
 }

@@ -3,7 +3,7 @@
 #pragma once
 #include "codec/encode_tile.cuh"
 
-// Replaces the tile's values, from registers.
+// Replaces the tile's first `count` values by those in registers.
 template <class T>
 __device__ inline void block_replace(T* values, u32 count, const T (&by)[TILE_EACH]) {
     __syncthreads();
@@ -83,8 +83,9 @@ __device__ inline u64 to_float(u64 integer, u32 bits, double power) {
     return (u64)__float_as_uint((float)((double)(int)(u32)integer / power));
 }
 
-// The integer pattern that yields a float's, in `integer`; false if there is none. -0.0, NaN and
-// values beyond the integers never have one.
+// Finds the integer whose `to_float` is the bit pattern `value`, and writes its pattern to
+// `integer`; false if there is none. -0.0, NaN and values out of the integers' range never have
+// one.
 __device__ inline bool to_integer(u64 value, u32 bits, double power, u64& integer) {
     double number = bits == 64 ? __longlong_as_double((i64)value)
                                : (double)__uint_as_float((u32)value);
@@ -100,7 +101,7 @@ __device__ inline double power_of(const EncodeStep& step) {
     return __longlong_as_double((i64)step.parameter);
 }
 
-// FORMAT.md, sections 6.6 and 6.7.
+// FORMAT.md, sections 6.6 and 6.7. Sets the refusal flag if a value has no quotient or integer.
 template <class T>
 __device__ inline void block_encode_quotients(Tile<T>& tile, const EncodeStep& step,
                                               bool is_float) {
@@ -116,7 +117,8 @@ __device__ inline void block_encode_quotients(Tile<T>& tile, const EncodeStep& s
     __syncthreads();
 }
 
-// Two children replace the tile's values: the first one level above the second.
+// Continues with a node's two children: the second has `second` values at the present level, the
+// first `first` values at the next level, which becomes the present one.
 template <class T>
 __device__ inline void block_split(Tile<T>& tile, const EncodeStep& step, u32 first, u32 second) {
     __syncthreads();
@@ -160,7 +162,8 @@ __device__ inline void block_encode_rle(Tile<T>& tile, const EncodeStep& step) {
     block_split(tile, step, length, length);
 }
 
-// FORMAT.md, section 6.10, with exceptions: codes come from the task.
+// FORMAT.md, section 6.10, with exceptions. The codes were computed before and are read from the
+// task.
 template <class T>
 __device__ inline void block_encode_dict(Tile<T>& tile, const EncodeStep& step) {
     T *values = tile.values(), *codes = tile.memory.values[tile.level + 1], mine[TILE_EACH];

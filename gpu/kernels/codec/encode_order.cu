@@ -1,17 +1,18 @@
 // Finds the grouped order of the rows of segments whose keys are close together: the place of each
 // row and the heads (FORMAT.md, section 6.13). One block a segment.
 //
-// A counting sort in one pass: the counters of all keys fit shared memory several times, so the
-// warps that rank the rows of a part have separate counters. The advance of a counter shows the
-// rows of one key that an instruction counts together; only those are ordered by lane.
+// A counting sort in one pass. ORDER_RANKERS sets of counters fit shared memory; each belongs to
+// one warp (ranker), which ranks a contiguous part of the rows. If one instruction counts several
+// rows of a key, the change of the counter shows it, and only these rows are ordered by lane.
 #include "codec/encode_segment.cuh"
 #include "codec/rank.cuh"
 
 static const u32 ORDER_WARPS = ENCODE_ORDER_THREADS / 32;
-// Distinct keys at most, two counters in a word.
+// The maximum number of distinct keys, and words of a set of counters, two in a word.
 static const u32 KEYS_MAX = ENCODE_ORDER_KEYS;
 static const u32 COUNTER_WORDS = KEYS_MAX / 2;
-// Rows that are counted or ranked together, and rows of each ranker but the last.
+// Rows that a warp ranks at a time, or that the block loads at a time to count them; and the rows
+// of each ranker but the last.
 static const u32 BATCH_ROWS = 32 * ORDER_COUNTED;
 static const u32 RANKER_ROWS =
     (SEGMENT_ROWS / BATCH_ROWS + ORDER_RANKERS - 1) / ORDER_RANKERS * BATCH_ROWS;
@@ -36,14 +37,14 @@ __device__ __forceinline__ void block_clear(OrderMemory& memory) {
     __syncthreads();
 }
 
-// Low bits of a key that distinguish it within its segment.
+// The number of a key's counter: low bits that distinguish it from the other keys of its segment.
 __device__ __forceinline__ u32 counter_of(u64 key) { return (u32)key & (KEYS_MAX - 1); }
 
-// The word that adds 1 to a counter, which is the lower or upper half of its word.
+// The number that, added to a counter's word, adds 1 to the counter, which is a half of the word.
 __device__ __forceinline__ u32 one_of(u32 counter) { return 1 + counter % 2 * 0xffff; }
 
-// Counts all keys, leaves the counter of each row in `places` and returns the least key, made even.
-// False if they are too far apart.
+// Counts all keys, writes the counter of each row to `places`, and the counter of the least key,
+// rounded down to an even number, to `first`. Returns false if the keys are too far apart.
 template <class K, bool IS_WHOLE>
 __device__ __forceinline__ bool block_count_keys(const K* keys, u32 rows, u16* places,
                                            OrderMemory& memory, u32& first) {
@@ -52,7 +53,7 @@ __device__ __forceinline__ bool block_count_keys(const K* keys, u32 rows, u16* p
     for (u32 index = 0; index < ORDER_PAIRS; index++)
         two[index] = load_rows<K, 2, IS_WHOLE>(keys, index * BATCH_ROWS + 2 * threadIdx.x, rows);
     block_clear(memory);
-    // A key whose distance from this one exceeds 32 bits is too far from the first.
+    // A key whose distance from `base` exceeds 32 bits is too far from the first key.
     const u64 some = keys[0], base = some > KEYS_MAX ? some - KEYS_MAX : 0;
     u32 least = ~0u, most = 0, far = 0;
 #pragma unroll 1
@@ -62,7 +63,7 @@ __device__ __forceinline__ bool block_count_keys(const K* keys, u32 rows, u16* p
             u32 batch = start + index * BATCH_ROWS, row = batch + 2 * threadIdx.x;
             u64 one = two[index].v[0] - base, other = two[index].v[1] - base;
             u32 low = counter_of(two[index].v[0]), high = counter_of(two[index].v[1]);
-            // Loads those of the next round while others are counted.
+            // Loads the keys of the next round while those of this round are counted.
             u32 following = batch + ORDER_PAIRS * BATCH_ROWS;
             if (following < rows)
                 two[index] = load_rows<K, 2, IS_WHOLE>(keys, following + 2 * threadIdx.x, rows);
@@ -71,31 +72,31 @@ __device__ __forceinline__ bool block_count_keys(const K* keys, u32 rows, u16* p
             most = max(most, max((u32)one, (u32)other));
             u32* counters = memory.counters[batch / RANKER_ROWS];
             if (IS_WHOLE || row < rows) {
-                // Padded to whole tiles.
+                // `places` is padded to whole tiles.
                 ((u32*)places)[row / 2] = low | high << 16;
                 atomicAdd(counters + low / 2, one_of(low));
             }
             if (IS_WHOLE || row + 1 < rows)
                 atomicAdd(counters + high / 2, one_of(high));
         }
-        // Most keys that are too far apart are detected early.
+        // Detects most segments whose keys are too far apart before all rows are read.
         if (__syncthreads_or(far != 0 || most >= 2 * KEYS_MAX)) return false;
     }
-    least = __reduce_min_sync(WHOLE_WARP, least);
-    most = __reduce_max_sync(WHOLE_WARP, most);
+    least = warp_min(least);
+    most = warp_max(most);
     if (lane() == 0) memory.least[threadIdx.x / 32] = least;
     if (lane() == 0) memory.most[threadIdx.x / 32] = most;
     __syncthreads();
     u32 warp = lane() % ORDER_WARPS;
     // Relative to `base` made even.
-    least = __reduce_min_sync(WHOLE_WARP, memory.least[warp]) + (u32)base % 2 & ~1u;
-    most = __reduce_max_sync(WHOLE_WARP, memory.most[warp]) + (u32)base % 2;
+    least = warp_min(memory.least[warp]) + (u32)base % 2 & ~1u;
+    most = warp_max(memory.most[warp]) + (u32)base % 2;
     first = counter_of((base & ~1ull) + least);
     return most - least < KEYS_MAX;
 }
 
-// Replaces counts by the starts of the rows of each key and ranker, from counter `first` on,
-// cyclically; marks heads.
+// Replaces the count of each key and ranker by the position of the first of these rows, and marks
+// heads. Keys ascend from counter `first` on, cyclically.
 __device__ __forceinline__ void block_start_keys(OrderMemory& memory, u32 first) {
     u32 before = 0, warp = threadIdx.x / 32;
     for (u32 start = 0; start < COUNTER_WORDS; start += ENCODE_ORDER_THREADS) {
@@ -126,7 +127,8 @@ __device__ __forceinline__ void block_start_keys(OrderMemory& memory, u32 first)
     }
 }
 
-// Loads the counters of the rows that a ranker takes at once; KEYS_MAX beyond the last row.
+// Loads the counters of a lane's rows of the batch from row `start` on; KEYS_MAX beyond the last
+// row.
 template <bool IS_WHOLE>
 __device__ __forceinline__ void load_counters(const u16* places, u32 start, u32 rows,
                                               u32 (&counters)[ORDER_COUNTED]) {
@@ -138,7 +140,7 @@ __device__ __forceinline__ void load_counters(const u16* places, u32 start, u32 
     }
 }
 
-// Replaces the counters of a ranker's rows by their places.
+// Replaces the counters in `places` of a ranker's rows, from row `from` on, by the rows' places.
 template <bool IS_WHOLE>
 __device__ __forceinline__ void warp_rank_rows(u32* counters, u32 from, u32 rows, u16* places) {
     volatile u32* words = counters;
@@ -150,7 +152,7 @@ __device__ __forceinline__ void warp_rank_rows(u32* counters, u32 from, u32 rows
             sharing = 0;
 #pragma unroll
         for (u32 index = 0; index < ORDER_COUNTED; index++) counter[index] = next[index];
-        // Loaded while these are counted.
+        // Loads the next batch while this one is counted.
         u32 following = start + BATCH_ROWS;
         load_counters<IS_WHOLE>(places, following < end ? following : from, rows, next);
 #pragma unroll
@@ -218,7 +220,8 @@ __device__ __forceinline__ void block_order_keys(const EncodeTask& task, u16* pl
     else block_order_segment<K, false>(keys, rows, places, heads, failed);
 }
 
-// Keys are the values of the task; `failed` is 1 for segments whose keys are too far apart.
+// Keys are the values of the task. Sets `failed` of a segment to 1 if its keys are too far apart,
+// else to 0.
 extern "C" __global__ void __launch_bounds__(ENCODE_ORDER_THREADS, 2)
     encode_order(EncodeTask task, u16* places, u32* heads, u64* failed) {
     if (task.bits == 64) block_order_keys<u64>(task, places, heads, failed);

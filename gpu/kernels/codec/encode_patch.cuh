@@ -1,9 +1,10 @@
-// The exceptions of a tile, and the values without them (FORMAT.md, section 6.8): high bits if that
-// makes groups cheaper, or values that a given divisor or number of decimals does not fit.
+// Splits a tile into exceptions and the remaining values (FORMAT.md, section 6.8). Exceptions are
+// high bits that are cut off if that reduces the size of groups, or values that do not fit a given
+// divisor or number of decimals.
 #pragma once
 #include "codec/encode_nodes.cuh"
 
-// Writes the `count` exceptions, which are complete in shared memory, to the section.
+// Writes the `count` exceptions from shared memory to the section.
 template <class T>
 __device__ inline void block_write_exceptions(Tile<T>& tile, const EncodeStep& step, u32 count,
                                         u32 shift) {
@@ -13,7 +14,7 @@ __device__ inline void block_write_exceptions(Tile<T>& tile, const EncodeStep& s
         u32 mine = bits_of(memory.additions[at]);
         bits = mine > bits ? mine : bits;
     }
-    u32 width = warp_max_u32(bits), first = words_of(count, POSITION_BITS);
+    u32 width = warp_max(bits), first = words_of(count, POSITION_BITS);
     u32 words = first + words_of(count, width);
     u32* scratch = tile.scratch();
     for (u32 word = threadIdx.x; word < words; word += TILE_THREADS)
@@ -38,8 +39,9 @@ __device__ inline u32 warp_lanes_above(u32 bits) {
     return (u32)__popc(greater);
 }
 
-// The width of least cost for each of the thread's groups, and how many values exceed it. Only
-// lengths that occur can have the least cost: between them the cost grows with the width.
+// Chooses the width of least cost for each of the warp's groups, and counts the values that have
+// more bits. Only lengths that occur can have the least cost: between them the cost grows with the
+// width.
 __device__ inline void warp_choose_cuts(const u32 (&bits)[TILE_EACH], const u32 (&above)[TILE_EACH],
                                    u32 count, u32 greatest, u32 penalty, u32 (&widths)[TILE_EACH],
                                    u32 (&exceeding)[TILE_EACH]) {
@@ -51,13 +53,13 @@ __device__ inline void warp_choose_cuts(const u32 (&bits)[TILE_EACH], const u32 
         u32 cost = values * bits[item] + above[item] * each;
         // Of equal costs the greater width wins.
         u32 key = is_there ? cost << 7 | (127 - bits[item]) : ~0u;
-        widths[item] = 127 - (warp_min_u32(key) & 127u);
+        widths[item] = 127 - (warp_min(key) & 127u);
         u32 votes = __ballot_sync(WHOLE_WARP, is_there && bits[item] > widths[item]);
         exceeding[item] = (u32)__popc(votes);
     }
 }
 
-// Exceptions are high bits.
+// Encodes the node `patch`: exceptions are high bits.
 template <class T>
 __device__ inline void block_encode_patch(Tile<T>& tile, const EncodeStep& step) {
     TileMemory<T>& memory = tile.memory;
@@ -92,7 +94,7 @@ __device__ inline void block_encode_patch(Tile<T>& tile, const EncodeStep& step)
         tile.close(step, 0, 0);
         return;
     }
-    u32 shift = warp_min_u32(memory.widths[lane()]);
+    u32 shift = warp_min(memory.widths[lane()]);
 #pragma unroll
     for (u32 item = 0; item < TILE_EACH; item++) {
         u32 at = place_of(item);
@@ -110,7 +112,9 @@ __device__ inline void block_encode_patch(Tile<T>& tile, const EncodeStep& step)
     block_write_exceptions(tile, step, exceptions, shift);
 }
 
-// Exceptions are misfits, each replaced by the value before it.
+// Exceptions are misfits: values without an exact quotient, or floats without an exact integer. A
+// misfit is replaced by the last value before it that fits, or by `step.remainder` if there is
+// none.
 template <class T>
 __device__ inline void block_encode_misfits(Tile<T>& tile, const EncodeStep& step, bool is_float) {
     TileMemory<T>& memory = tile.memory;

@@ -1,7 +1,7 @@
-// The rows of a segment by a block of threads, in their order.
+// Loads the rows of a segment with a block of threads.
 //
-// Neighbours by thread, so that loads are wide. Beyond the rows of a segment the last row is
-// loaded, because conditional loads wait for each other; callers skip these values.
+// A thread loads neighbouring rows, so that loads are wide. In place of a row beyond the last, the
+// last row is loaded, because conditional loads wait for each other; callers skip these values.
 #pragma once
 #include "codec/tile.cuh"
 
@@ -13,7 +13,8 @@ struct alignas(sizeof(V) * COUNT) Neighbours {
     V v[COUNT];
 };
 
-// Values of `COUNT` rows from `row` on, of a segment that is whole or has `rows`.
+// Loads the values of `COUNT` rows from `row` on, a multiple of `COUNT`, of a segment of `rows`
+// rows. IS_WHOLE: the segment is full.
 template <class V, u32 COUNT, bool IS_WHOLE>
 __device__ __forceinline__ Neighbours<V, COUNT> load_rows(const V* from, u32 row, u32 rows) {
     if constexpr (IS_WHOLE) {
@@ -27,7 +28,7 @@ __device__ __forceinline__ Neighbours<V, COUNT> load_rows(const V* from, u32 row
     }
 }
 
-// Rows of the segment of this block.
+// The number of rows of this block's segment in a column of `rows` rows.
 __device__ __forceinline__ u32 rows_of_segment(u32 rows) {
     u32 left = rows - blockIdx.x * SEGMENT_ROWS;
     return left < SEGMENT_ROWS ? left : SEGMENT_ROWS;

@@ -1,12 +1,12 @@
-// Encodes the heads of a tile that has few of them. One warp; neighbours by lane, so that a group of
-// afl is a row of lanes. With one group per lane, most lanes would be idle.
+// Encodes the heads of a tile that has few of them. A warp encodes a tile; its lanes have
+// neighbouring values, one of each group of afl. With one group per lane, most lanes would be idle.
 //
-// Supports scale and afl alone, the common tree of heads (FORMAT.md, sections 6.2 and 6.5). The bytes
-// do not depend on the choice.
+// Supports only scale and afl, the common tree of heads (FORMAT.md, sections 6.2 and 6.5). The
+// bytes written are the same as those of encode_lanes.cuh.
 #pragma once
 #include "codec/encode_lanes.cuh"
 
-// Values of a group.
+// The heads of a tile: this lane's value of each group, and the number of heads.
 template <class T>
 struct SparseHeads {
     T v[SPARSE_GROUPS];
@@ -26,7 +26,7 @@ __device__ __forceinline__ bool are_sparse(u32 count, const EncodeStep* rest,
     return are;
 }
 
-// As `warp_encode_scale` of a tile.
+// As `warp_encode_scale`.
 template <class T>
 __device__ __forceinline__ void warp_scale_sparse(SparseHeads<T>& heads, u32 tile,
                                              const EncodeStep& step) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ void warp_scale_sparse(SparseHeads<T>& heads, u32 til
         T turned = (heads.v[group] + sign) & mask;
         if (heads.has(group) && turned < least) least = turned;
     }
-    least = warp_least(least);
+    least = warp_min(least);
     T base = heads.count > 0 ? (least - sign) & mask : 0;
 #pragma unroll
     for (u32 group = 0; group < SPARSE_GROUPS; group++)
@@ -45,7 +45,7 @@ __device__ __forceinline__ void warp_scale_sparse(SparseHeads<T>& heads, u32 til
     if (lane() == 0) write_pattern(step.section, step.bits, tile, base);
 }
 
-// Adds a value's bits, at most `width`, to words that were 0 there.
+// Writes a value of `width` bits at bit `bit` of words that are 0 there.
 template <class T>
 __device__ __forceinline__ void add_bits(u32* words, u32 bit, T value, u32 width) {
     u32* word = words + bit / 32;
@@ -56,7 +56,7 @@ __device__ __forceinline__ void add_bits(u32* words, u32 bit, T value, u32 width
     if (sizeof(T) == 8 && shift + width > 64) atomicOr(word + 2, (u32)((u64)value >> (64 - shift)));
 }
 
-// As `warp_encode_afl` of a tile.
+// As `warp_encode_afl`.
 template <class T>
 __device__ __forceinline__ void warp_afl_sparse(Lanes<T>& lanes, const SparseHeads<T>& heads,
                                            const EncodeStep& step) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ void warp_afl_sparse(Lanes<T>& lanes, const SparseHea
     lanes.close(step, words, heads.count | low << 16 | bits << 24);
 }
 
-// Encodes `count` heads, staged in `lanes.waiting`, by the rest of the steps.
+// Encodes the `count` heads in `lanes.waiting` by the steps [rest, end).
 template <class T>
 __device__ __forceinline__ void warp_encode_sparse(Lanes<T>& lanes, u32 count,
                                                    const EncodeStep* rest, const EncodeStep* end) {

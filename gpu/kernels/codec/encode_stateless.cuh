@@ -1,10 +1,11 @@
-// Encoding the leaf `stateless` (FORMAT.md, section 6.18): votes of a warp are the flags of a group,
-// and the number of flags before a value is its place among indexes or other bytes.
+// Encoding the leaf `stateless` (FORMAT.md, section 6.18). The votes of a warp are the flags of a
+// group. The number of set flags before a value is its place among the indexes; the number of unset
+// ones is its place among the other bytes.
 #pragma once
 #include "codec/encode_huffman.cuh"
 
-// `step.second` are the ranks of all bytes by frequency, for each chunk of `step.mode` tiles; those
-// below `step.remainder` are in its table.
+// `step.second` has the ranks of all bytes by frequency for each chunk of `step.mode` tiles. Bytes
+// whose rank is below `step.remainder` are in the chunk's table.
 template <class T>
 __device__ inline void block_encode_stateless(Tile<T>& tile, const EncodeStep& step) {
     TileMemory<T>& memory = tile.memory;

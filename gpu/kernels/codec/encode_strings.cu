@@ -1,26 +1,28 @@
-// Encoding bytes and text: the ranks of a chunk's bytes for `stateless`, the codes of a chunk for `lzw`
-// (FORMAT.md, sections 6.18 and 6.19). Other kernels write tiles from both.
+// Encoding bytes and text: computes the ranks of a chunk's bytes for `stateless` and the codes of a
+// chunk for `lzw` (FORMAT.md, sections 6.18 and 6.19). Other kernels write the tiles from these.
 #include "codec/code.cuh"
 #include "codec/encode_bits.cuh"
 
 static const u32 TILE_VALUES = 1024;
 static const u32 BYTES = CODE_SYMBOLS_MAX;
-// The code of the first entry, and entries of a chunk at most.
+// The code of the first entry, and the maximum number of entries of a chunk.
 static const u32 ENTRY_FIRST = 256;
 static const u32 ENTRIES_MAX = 65536 - ENTRY_FIRST;
-// Bits of a code with a byte, and bits of the hash that an entry stores.
+// Bits of an entry's key (code << 8 | byte), and bits of the hash that an entry stores.
 static const u32 KEY_BITS = 24;
 static const u32 TAG_BITS = 24;
-// A hash is that of the string without its last byte times this plus the byte plus 1: FNV's prime.
+// The hash of a string is (the hash without its last byte) * HASH_FACTOR + (the last byte) + 1. The
+// factor is FNV's prime.
 static const u32 HASH_FACTOR = 0x01000193;
-// Bytes ahead of a code that are hashed; a power of two.
+// Bytes in the ring of hashes; a power of two.
 static const u32 AHEAD = 64;
-// Lanes that look up entries of a string. Few, because most strings are short and every lookup
+// Lanes that look up extensions of a string. Few, because most strings are short and every lookup
 // reads another sector of memory.
 static const u32 LOOKUPS = 8;
 
-// The rank of every byte of a chunk by frequency, the lesser of equally frequent ones first, and the
-// bytes of the first `entries` ranks. One block a chunk, a thread a byte.
+// Writes the rank of every byte value of a chunk by descending frequency, equally frequent ones in
+// ascending order, and to `tables` the bytes of the first `entries` ranks. One block a chunk, a
+// thread a byte value.
 extern "C" __global__ void __launch_bounds__(BYTES)
     encode_ranks(EncodeTask task, u32 chunk_tiles, u32 entries, unsigned char* ranks,
                  unsigned char* tables) {
@@ -48,12 +50,13 @@ struct Codes {
     u32 in_tile;
     u32 all;
 
-    // Writes the number of codes of each tile before `next`.
+    // Moves on to tile `next`; writes the number of codes of the tiles before it.
     __device__ __forceinline__ void reach(u32 next) {
         for (; tile < next; tile++, in_tile = 0)
             if (lane() == 0) counts[tile] = (unsigned short)in_tile;
     }
-    // Appends the code in lane `writer`, whose string begins at byte `start`.
+    // Appends the `code` of lane `writer` to the tile that contains byte `start`, where the code's
+    // string begins.
     __device__ __forceinline__ void put(u32 start, u32 writer, u32 code) {
         reach(start / TILE_VALUES);
         if (lane() == writer) codes[tile * TILE_VALUES + in_tile] = (unsigned short)code;
@@ -62,8 +65,9 @@ struct Codes {
     }
 };
 
-// The entries of a chunk by the hash of their strings, 0 for none: entry from 1 on, TAG_BITS of the
-// hash, code << 8 | byte.
+// A hash table of the entries of a chunk, by the hash of their strings. A slot is 0 if free; else
+// it has, from the upper bits down, the entry's number from 1 on, TAG_BITS bits of the hash, and
+// the key code << 8 | byte.
 struct Entries {
     u64* slots;
     u32 slot_bits;
@@ -90,14 +94,16 @@ struct Entries {
     }
 };
 
-// The bytes of a chunk, and a ring of the next ones with the hash of all bytes up to each.
+// The bytes of a chunk, and a ring that has, for the next bytes, the hash of all bytes up to each,
+// and the byte.
 struct Text {
     const unsigned char* bytes;
     u32 length;
     uint2* ring;
     // HASH_FACTOR to the power of the lane plus 1.
     u32 power;
-    // The end of what the ring has, its hash, and the byte of each lane from there on.
+    // The first byte after the ring's, the hash of all bytes before it, and each lane's byte from
+    // it on.
     u32 end;
     u32 hash;
     u32 next;
@@ -105,7 +111,7 @@ struct Text {
     __device__ __forceinline__ void load() {
         next = end + lane() < length ? bytes[end + lane()] : 0;
     }
-    // Extends the ring to byte `to` at least; bytes behind the chunk are 0.
+    // Extends the ring at least to byte `to`; bytes after the end of the chunk are 0.
     __device__ __forceinline__ void reach(u32 to) {
         while (end < to) {
             u32 sum = next + 1, factor = HASH_FACTOR;
@@ -127,8 +133,8 @@ struct Text {
     __device__ __forceinline__ uint2 at(u32 byte) const { return ring[byte % AHEAD]; }
 };
 
-// Writes the codes of a chunk: always the longest string that has a code; the string one byte longer
-// becomes an entry.
+// Writes the codes of a chunk. Each code is that of the longest string at its place that has one;
+// this string and the byte after it become a new entry.
 //
 // Lane i below LOOKUPS looks up the known string extended by i + 1 bytes, so that all extensions
 // are found in one access. An extension is an entry only if all shorter ones are.
@@ -137,7 +143,7 @@ __device__ __forceinline__ void warp_write_codes(Text& text, Entries& entries, C
     bool is_first = true;
     while (start < text.length) {
         text.reach(end + LOOKUPS);
-        // The hash of the known string and of what precedes the next byte.
+        // The hashes of all bytes up to the end of the known string, and up to this lane's byte.
         uint2 last = text.at(end - 1), mine = text.at(end + lane());
         if (is_first) code = last.y, known = last.y + 1;
         u32 hash = mine.x + (known - last.x) * text.power, place = entries.place(hash);
@@ -157,7 +163,7 @@ __device__ __forceinline__ void warp_write_codes(Text& text, Entries& entries, C
             u32 taken = __ballot_sync(WHOLE_WARP, !is_found && slot != 0);
             found = (u32)__ffs((int)others) - 1;
             if ((taken >> found & 1) == 0) break;
-            // Another string with the same hash.
+            // The slot found belongs to another string with the same hash; searches on.
             while (lane() == found && slot != 0 && Entries::key(slot) != key) {
                 place = entries.next(place);
                 slot = entries.slots[place];

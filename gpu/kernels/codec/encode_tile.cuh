@@ -1,22 +1,23 @@
-// One tile of a column that a block encodes: bit patterns of up to 32 (T is u32) or 64 bits (u64)
-// in shared memory, where nodes transform them one after another.
+// One tile of a column, which a block encodes. The values are bit patterns of up to 32 (T is u32)
+// or 64 bits (u64) in shared memory, where the nodes of the tree transform them one after another.
 //
-// A node with two children leaves the second one's values a level below the first one's. Every
-// function is called by all threads of the block, after a barrier.
+// A node with two children leaves its second child's values at the present level and its first
+// child's at the next. All threads of the block must call each function, after a barrier.
 #pragma once
 #include "codec/code.cuh"
 #include "codec/encode_bits.cuh"
 
 static const u32 TILE_VALUES = 1024;
 static const u32 TILE_GROUPS = 32;
-// Values of a tile that one thread has: of group `8 item + warp` the one at its lane.
+// Values of a tile per thread. Value `item` of a thread is the one at its lane in group
+// `8 item + warp`.
 static const u32 TILE_EACH = TILE_VALUES / TILE_THREADS;
 static const u32 TILE_WARPS = TILE_THREADS / 32;
 template <class T>
 struct TileMemory {
     T values[ENCODE_LEVELS][TILE_VALUES];
     u32 counts[ENCODE_LEVELS];
-    // A number for each group, the sums before them, and the sum of all.
+    // A number for each group; then the sum of the numbers before each, and the sum of all.
     u32 groups[TILE_GROUPS];
     u32 offsets[TILE_GROUPS + 1];
     u32 widths[TILE_GROUPS];
@@ -24,7 +25,7 @@ struct TileMemory {
     T additions[EXCEPTIONS_MAX];
     u32 positions[EXCEPTIONS_MAX];
     u32 chosen[4];
-    // Codes and low bits of all values.
+    // Packed codes and low bits of all values.
     u32 coded[TILE_GROUPS * (CODE_BITS_MAX + 8 * sizeof(T) - 1) + 2];
 };
 
@@ -55,29 +56,23 @@ struct Tile {
 
 __device__ inline u32 warp_number() { return threadIdx.x / 32; }
 
-// Place in the tile of one thread's value.
+// The place in the tile of this thread's value `item`.
 __device__ inline u32 place_of(u32 item) { return item * TILE_THREADS + threadIdx.x; }
 
 __device__ inline u32 group_of(u32 item) { return item * TILE_WARPS + warp_number(); }
 
-// Values of a group in a tile of `count`.
+// The number of values of a group in a tile of `count` values.
 __device__ inline u32 group_count(u32 count, u32 group) {
     u32 first = group * 32;
     return count <= first ? 0 : (count - first < 32 ? count - first : 32);
 }
 
-__device__ inline u32 warp_max_u32(u32 value) { return __reduce_max_sync(WHOLE_WARP, value); }
-__device__ inline u32 warp_min_u32(u32 value) { return __reduce_min_sync(WHOLE_WARP, value); }
 __device__ inline u32 warp_sum_u32(u32 value) { return __reduce_add_sync(WHOLE_WARP, value); }
 
-// The greatest pattern of a warp.
-__device__ inline u32 warp_best(u32 value) { return warp_max_u32(value); }
-__device__ inline u64 warp_best(u64 value) { return warp_max(value); }
-
-// The greatest pattern over all threads.
+// The greatest value over all threads of the block.
 template <class T, class V>
 __device__ inline V block_max(TileMemory<T>& memory, V value) {
-    V best = warp_best(value);
+    V best = warp_max(value);
     if (lane() == 0) memory.warps[warp_number()] = best;
     __syncthreads();
     best = (V)memory.warps[0];
@@ -90,7 +85,8 @@ __device__ inline V block_max(TileMemory<T>& memory, V value) {
     return best;
 }
 
-// Sums of `groups` before each, and the sum of all, in `offsets`; all threads have written theirs.
+// Writes the exclusive prefix sums of `groups`, and the sum of all, to `offsets`. Waits until all
+// threads have written to `groups`.
 template <class T>
 __device__ inline void block_sum_groups(TileMemory<T>& memory) {
     __syncthreads();
@@ -103,7 +99,8 @@ __device__ inline void block_sum_groups(TileMemory<T>& memory) {
     __syncthreads();
 }
 
-// Numbers the values with `flags` in their order: place of each in `at`; returns their number.
+// Writes to `at` the number of flagged values before each value of the thread. Returns the number
+// of flagged values of the tile.
 template <class T>
 __device__ inline u32 block_number_flags(TileMemory<T>& memory, const bool (&flags)[TILE_EACH],
                                    u32 (&at)[TILE_EACH]) {
@@ -119,7 +116,7 @@ __device__ inline u32 block_number_flags(TileMemory<T>& memory, const bool (&fla
     return memory.offsets[TILE_GROUPS];
 }
 
-// Adds to a count of the summary.
+// Adds `values` to the step's count in the summary.
 __device__ inline void count_values(const EncodeTask& task, const EncodeStep& step, u32 values) {
     if (threadIdx.x == 0) atomicAdd((u64*)task.summary + step.summary, (u64)values);
 }

@@ -1,15 +1,15 @@
-// Finds the grouped order of the rows of segments by separate launches, a digit a pass. Blocks of
-// GROUP_THREADS threads, one a part; digits are counted in shared memory.
+// Finds the grouped order of the rows of segments with one launch per digit (pass). A block of
+// GROUP_THREADS threads handles a part of a segment and counts digits in shared memory.
 #include "codec/group.cuh"
 
 static_assert(GROUP_THREADS == CODEC_DIGITS, "a thread a digit");
 static_assert(PART_ROWS <= 4096, "counts of a part beside those of a segment");
 
-// Digits of the widest keys, and blocks that must fit a multiprocessor.
+// Digits of the widest keys.
 static const u32 DIGITS_MAX = 8;
 
-// Finds the least key and the bits of wide keys. One block a part; only one block of each segment
-// works.
+// For columns of wide keys, finds the least key of each segment and the bits of the greatest
+// distance from it. One block a part; only the block of a segment's first part does work.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_range(Grouping grouping) {
     __shared__ u64 ranges[2][GROUP_WARPS];
     u32 part;
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_range(Grouping
     ((CodecRange*)(grouping.output + segment.column.ranges))[segment.number] = range;
 }
 
-// Counts the digits of all passes. One block a part; a single part needs no counts.
+// Counts the digits of all passes. One block a part; a segment of one part needs no counts.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_count(Grouping grouping) {
     __shared__ u32 counts[DIGITS_MAX * CODEC_DIGITS];
     u32 part;
@@ -92,16 +92,18 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_count(Grouping
 
 // Shared memory of a block that moves rows.
 struct MoveMemory {
-    // Digits of each warp: counts, then places within the part.
+    // By warp and digit: first the number of rows, then the place in the part of the first one.
     u32 counts[GROUP_WARPS][CODEC_DIGITS];
-    // Digits of the part, then the offset of a place within it.
+    // By digit: first the number of rows of the part, then the number that is added to a place in
+    // the part to give the position in the segment.
     u32 starts[CODEC_DIGITS];
     u32 sums[GROUP_WARPS];
     u32 items[PART_ROWS];
 };
 
-// Rows in order of the previous pass, with 16 bits of their keys above; all loads are in flight at
-// once. Beyond the last row, the segment's last row is loaded.
+// Loads the rows of a thread in the order of the previous pass, with 16 bits of their keys in the
+// upper half. All loads are in flight at once. In place of a row beyond the last, the last one is
+// loaded.
 __device__ __forceinline__ void load_items(const Segment& segment, const Digits& digits, u32 pass,
                                            u32 first, const u32* from, u32 (&items)[ITEMS]) {
     u32 last = segment.rows - 1;
@@ -155,8 +157,8 @@ __device__ __forceinline__ void warp_rank_items(const Digits& digits, u32 pass, 
     }
 }
 
-// Moves rows to their places by one digit: first within the part, so that rows of equal digits are
-// written contiguously. One block a part.
+// Moves rows to their places by one digit. Orders them within the part first, so that rows of equal
+// digits are written contiguously. One block a part.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     codec_move(Grouping grouping, u32 pass) {
     __shared__ MoveMemory memory;
@@ -178,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     __syncthreads();
     u32* published = published_of(grouping, segment, part);
     if (pass > 0 && parts > 1) {
-        // Later parts wait for it.
+        // Publishes the counts of this part, for which later parts wait.
 #pragma unroll
         for (u32 index = 0; index < ITEMS; index++)
             if (index * 32 + lane() < rows_left)
@@ -187,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
         *(volatile u32*)(published + threadIdx.x) = pass << 16 | memory.starts[threadIdx.x];
     }
     warp_rank_items(digits, pass, rows_left, items, own, ranks);
-    // Of the thread's digit: rows of the part, of the segment, of earlier parts.
+    // The numbers of rows of the thread's digit in this part, in the segment and in earlier parts.
     u32 count = 0, total = 0, before = 0;
     if (parts > 1) {
         const u32* counts = counts_of(grouping, segment, 0) + pass * CODEC_DIGITS + threadIdx.x;
@@ -236,8 +238,8 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     }
 }
 
-// Marks heads by comparing the codes in the items or, if these are incomplete, the keys. One block
-// a part.
+// Marks heads by comparing neighbouring codes in the items or, if the keys are not codes, the keys
+// themselves. One block a part.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_heads(Grouping grouping) {
     u32 part;
     Segment segment = warp_segment_of(grouping, blockIdx.x, &part);

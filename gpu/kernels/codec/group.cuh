@@ -1,10 +1,10 @@
 // Grouped order by a stable radix sort of each segment's rows (FORMAT.md, section 6.13), for devices
 // without clusters and for encoding; order.cuh has the other algorithm.
 //
-// A digit a pass: blocks count the digits of their parts for all passes, then move their rows
-// behind lesser digits, earlier parts and earlier warps. Running blocks publish the counts of their
-// parts to later ones (Adinolfi, Merrill 2022: "Onesweep"). An item has its row and 16 bits of its
-// key: all of a code.
+// Each pass sorts by one digit. Blocks first count the digits of their parts for all passes. In a
+// pass, a row moves to the place after all rows of lesser digits and all preceding rows of its
+// digit; blocks publish the counts of their parts to the blocks of later parts (Adinolfi, Merrill
+// 2022: "Onesweep"). An item has its row and 16 bits of its key; a code has at most 16 bits.
 #pragma once
 #include "codec/tile.cuh"
 #include "warp/search.cuh"
@@ -55,7 +55,8 @@ __device__ __forceinline__ Segment segment_in(const Grouping& grouping, u32 colu
     return segment;
 }
 
-// The segment of part `part` of all parts; also the number of the part within it.
+// The segment that contains part `part` of a launch; writes the number of the part in it to
+// `number`.
 __device__ __forceinline__ Segment warp_segment_of(const Grouping& grouping, u32 part,
                                                    u32* number) {
     auto first_part = [&](u32 at) { return grouping.keys[at].first_part; };
@@ -65,7 +66,7 @@ __device__ __forceinline__ Segment warp_segment_of(const Grouping& grouping, u32
     return segment_in(grouping, column, part / CODEC_PARTS);
 }
 
-// Keys of a thread's rows, all loads in flight at once.
+// Loads the keys of a thread's rows, with all loads in flight at once.
 template <class K, u32 COUNT>
 __device__ __forceinline__ void load_keys(const u8* keys, const u32 (&rows)[COUNT],
                                           u64 (&loaded)[COUNT]) {
@@ -90,7 +91,7 @@ struct Digits {
     u32 passes;
     bool are_codes;
 
-    // The 16 bits of a key that an item has from an even pass on.
+    // The 16 bits of a key that items have in even pass `pass` and the pass after it.
     __device__ u32 window(u64 key, u32 pass) const {
         return (u32)((key - least) >> pass * WIDE_DIGIT_BITS) & 0xffff;
     }
@@ -114,7 +115,7 @@ __device__ __forceinline__ Digits digits_of(const Grouping& grouping, const Segm
     return digits;
 }
 
-// Digits of one part before any pass.
+// The digit counts of one part for all passes, as counted before the first pass.
 __device__ __forceinline__ u32* counts_of(const Grouping& grouping, const Segment& segment,
                                           u32 part) {
     const CodecKeys& column = segment.column;
@@ -122,8 +123,8 @@ __device__ __forceinline__ u32* counts_of(const Grouping& grouping, const Segmen
     return (u32*)(grouping.output + column.counts) + number * column.passes * CODEC_DIGITS;
 }
 
-// Digits of one part in the running pass, with the number of the pass above 16 bits; later parts wait
-// for that number.
+// The digit counts of one part in the running pass, with the number of the pass in the upper 16
+// bits. Later parts wait until it is the number of their pass.
 __device__ __forceinline__ u32* published_of(const Grouping& grouping, const Segment& segment,
                                              u32 part) {
     const CodecKeys& column = segment.column;
@@ -131,7 +132,8 @@ __device__ __forceinline__ u32* published_of(const Grouping& grouping, const Seg
     return (u32*)(grouping.output + column.published) + number * CODEC_DIGITS;
 }
 
-// The lanes with the same digit. Lanes without a row are excluded.
+// The lanes with the same digit as this one, without lanes that have no row. `is_whole`: all lanes
+// have a row.
 __device__ __forceinline__ u32 warp_peers_of(u32 digit, u32 bits, bool has_row, bool is_whole) {
     u32 peers = WHOLE_WARP;
 #pragma unroll
@@ -150,7 +152,8 @@ __device__ __forceinline__ u32 warp_peers_of(u32 digit, u32 bits, bool has_row, 
     return peers;
 }
 
-// The sum over the threads before this one. All threads of the block call it.
+// The sum of `value` over the threads of the block before this one. Called by all threads of the
+// block.
 template <u32 WARPS>
 __device__ __forceinline__ u32 block_sum_before(u32 value, u32 (&sums)[WARPS]) {
     u32 to = warp_sum_to(value);
@@ -162,8 +165,8 @@ __device__ __forceinline__ u32 block_sum_before(u32 value, u32 (&sums)[WARPS]) {
     return before;
 }
 
-// Rows of the thread's digit in the parts before this one; waits until all of them have published.
-// `published` is this part's.
+// The number of rows of the thread's digit in the parts before this one. Waits until all of them
+// have published their counts. `published` is `published_of` this part.
 __device__ __forceinline__ u32 look_back(const u32* published, u32 part, u32 pass) {
     while (true) {
         u32 sum = 0;

@@ -20,8 +20,8 @@ struct CodeEntry {
     __device__ u32 high() const { return packed >> 10; }
 };
 
-// Most codes are short. Their part of the table lies in shared memory, where random reads cost little;
-// entries of longer codes are NO_CODE there.
+// Most codes are short. The entries of codes of up to CODE_FEW_BITS bits are copied to shared
+// memory, where random reads cost little; the places of longer codes are NO_CODE there.
 static const u32 CODE_FEW_BITS = 8;
 static const u32 CODE_FEW = 1u << CODE_FEW_BITS;
 static const u32 NO_CODE = ~0u;
@@ -35,8 +35,8 @@ __device__ __forceinline__ void load_few(const u32* table, u32 (&few)[CODE_FEW])
     }
 }
 
-// Fills the table of a code from its lengths; called by all threads of a block. Returns to all of
-// them true if the code is complete or has a single symbol, else false.
+// Fills the decoding table of a code from the lengths of its symbols. Returns true to all threads
+// if the code is complete or has a single symbol, else false. Called by all threads of a block.
 __device__ inline bool block_fill_codes(const u32* lengths, u32 symbols, u32 split, u32* table) {
     __shared__ unsigned char length_of[CODE_SYMBOLS_MAX];
     __shared__ u32 counts[16], next[16];
@@ -76,7 +76,7 @@ __device__ inline bool block_fill_codes(const u32* lengths, u32 symbols, u32 spl
 struct BitReader {
     const u32* words;
     u32 length;
-    // The next word, the bits before it that are not taken, and their number.
+    // The number of the next word, the loaded bits that are not yet taken, and their number.
     u32 next;
     u64 window;
     u32 available;
@@ -87,7 +87,7 @@ struct BitReader {
         fill();
         take(bit % 32);
     }
-    // More than 32 bits are available afterwards.
+    // Loads words until more than 32 bits are available.
     __device__ void fill() {
         if (available > 32) return;
         window |= (u64)(next < length ? words[next] : 0) << available;
@@ -137,8 +137,8 @@ __device__ __forceinline__ u64 value_at(BitReader& bits, const u32* few, const u
     return (u64)entry.high() << low_bits | low;
 }
 
-// The place of a value in shared memory: groups are rotated by fours, so that the lanes, each in its
-// group, store to different banks.
+// The place of a value in shared memory. Units of four values are permuted within each group, so
+// that lanes, each of which decodes one group, store to different banks.
 __device__ __forceinline__ u32 rotated(u32 place) {
     return place ^ (place / CODE_GROUP_VALUES * 4 % CODE_GROUP_VALUES);
 }

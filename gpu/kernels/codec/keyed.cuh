@@ -1,7 +1,7 @@
 // Runs of one key in a tile: their starts, and sums of differences along them (FORMAT.md, sections
 // 6.13 to 6.15).
 //
-// Sums use 32 neighbours a lane, which needs shuffles for only one number a lane; tiles are
+// For sums, a lane holds 32 neighbouring values, so only one number per lane is shuffled. Tiles are
 // rearranged through shared memory.
 #pragma once
 #include "codec/tile.cuh"
@@ -12,8 +12,8 @@ static const u32 LANE_VALUES = 32;
 struct Heads {
     u32 words[32];
 
-    // Takes a tile's part of the heads, of which the first `count` places are valid; returns the
-    // number of heads.
+    // Stores the heads of a tile's first `count` places, and returns their number. `heads` is the
+    // tile's part of the column's heads.
     __device__ __forceinline__ u32 find(const u32* heads, u32 count) {
         u32 word = heads[lane()], first = lane() * LANE_VALUES;
         if (count < first + LANE_VALUES)
@@ -23,8 +23,9 @@ struct Heads {
     }
 };
 
-// Places of four values of a lane in shared memory: unit u of four is at u ^ (u / 8 mod 8), so that
-// neither access has bank conflicts.
+// Store (put) and load (get) four values of a lane in shared memory, in the order of `Tile` (four)
+// or of ranges (range). Unit u of four values is at u ^ (u / 8 mod 8), so that neither order causes
+// bank conflicts.
 __device__ __forceinline__ void put_four(u32* memory, u32 k, const u32 (&v)[4]) {
     u32 unit = 32 * k + lane();
     ((uint4*)memory)[unit ^ (unit / 8 & 7)] = make_uint4(v[0], v[1], v[2], v[3]);
@@ -42,7 +43,7 @@ __device__ __forceinline__ void get_range(const u32* memory, u32 i, u32 (&v)[4])
     v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
 }
 
-// The same for 64-bit values: unit u of two is at u ^ (u / 16 mod 8).
+// The same for 64-bit values: unit u of two values is at u ^ (u / 16 mod 8).
 __device__ __forceinline__ void put_four(u64* memory, u32 k, const u64 (&v)[4]) {
     u32 unit = 64 * k + 2 * lane(), turn = unit / 16 & 7;
     ulonglong2* units = (ulonglong2*)memory;
@@ -66,7 +67,8 @@ __device__ __forceinline__ void get_range(const u64* memory, u32 i, u64 (&v)[4])
     v[0] = low.x, v[1] = low.y, v[2] = high.x, v[3] = high.y;
 }
 
-// Gives every lane the values of 32 contiguous places: v[i][j] is place 32 lane + 4 i + j.
+// Rearranges a tile so that every lane has the values of 32 contiguous places: v[i][j] is place
+// 32 lane + 4 i + j.
 template <class T>
 __device__ __forceinline__ void warp_to_ranges(T* memory, Tile<T>& tile) {
     __syncwarp();
@@ -77,7 +79,7 @@ __device__ __forceinline__ void warp_to_ranges(T* memory, Tile<T>& tile) {
     for (u32 i = 0; i < RUNS; i++) get_range(memory, i, tile.v[i]);
 }
 
-// The inverse.
+// The inverse of `warp_to_ranges`.
 template <class T>
 __device__ __forceinline__ void warp_from_ranges(T* memory, Tile<T>& tile) {
     __syncwarp();
@@ -88,13 +90,13 @@ __device__ __forceinline__ void warp_from_ranges(T* memory, Tile<T>& tile) {
     for (u32 k = 0; k < RUNS; k++) get_four(memory, k, tile.v[k]);
 }
 
-// The heads of a tile as a lane sees them.
+// The heads of a tile, from the view of one lane.
 struct LaneRange {
-    // Of its own places.
+    // A bit for each of the lane's places that is a head.
     u32 heads;
-    // Heads of the lanes below.
+    // The number of heads of the lanes below.
     u32 rank;
-    // The distance to the nearest lane with a head, at or below this one.
+    // The distance in lanes to the nearest lane with a head, at or below this one.
     u32 reach;
 
     __device__ __forceinline__ LaneRange(u32 word) {
@@ -107,7 +109,8 @@ struct LaneRange {
     }
 };
 
-// Running sums of a tile in ranges that restart at every head, with the present values.
+// Replaces the values of a tile in ranges by their running sums, which restart at every head with
+// its value.
 template <class T>
 __device__ __forceinline__ void warp_scan_runs(const LaneRange& range, Tile<T>& tile) {
     u32 heads = range.heads;
@@ -130,8 +133,9 @@ __device__ __forceinline__ void warp_scan_runs(const LaneRange& range, Tile<T>& 
         if (at < first) tile.v[at / 4][at % 4] += before;
 }
 
-// Sums along runs; each run begins with the next of `values`. For the second kind, sums twice; the
-// inner sums begin with 0. `memory` holds a tile.
+// Replaces differences by running sums along runs; the head of run r is `values[r]`. If
+// `is_second`, the differences are first replaced by their own running sums, which begin at 0.
+// `memory` has room for a tile.
 template <class T>
 __device__ __forceinline__ void warp_sum_runs(const T* values, const Heads& heads, bool is_second,
                                          T* memory, Tile<T>& tile) {

@@ -1,7 +1,7 @@
 // Decoding leaves of a tree (FORMAT.md, sections 6.1, 6.2, 6.11, 6.12).
 //
 // Each function reads only within its section, whatever the tile's directory entry and words
-// contain. False means that the format refuses the tile.
+// contain, and returns false if the format refuses the tile.
 #pragma once
 #include "codec/tile.cuh"
 
@@ -27,8 +27,9 @@ __device__ __forceinline__ TileWords tile_words(const u8* input, const CodecStep
     return found;
 }
 
-// Unpacks the groups of a whole tile, whose places and widths the lanes of `group` have; without
-// branches, so that all loads are issued together. Groups of no bits read the first word.
+// Unpacks all groups of a full tile. `group` of lane g is the result of `warp_afl_group` for group
+// g. Without branches, so that all loads are issued together; a group of width 0 reads the first
+// word.
 template <class T>
 __device__ __forceinline__ void warp_unpack_groups(const u32* words, u32 group, Tile<T>& out) {
 #pragma unroll
@@ -46,7 +47,8 @@ __device__ __forceinline__ void warp_unpack_groups(const u32* words, u32 group, 
     }
 }
 
-// The same of the first `count` values, of which sparse nodes have few.
+// As `warp_unpack_groups`, for only the first `count` values; sparse nodes have few. Values
+// after them in the same run of 128 become 0; later runs are not written.
 template <class T>
 __device__ __forceinline__ void warp_unpack_some(const u32* words, u32 group, u32 count,
                                                  Tile<T>& out) {
@@ -65,8 +67,8 @@ __device__ __forceinline__ void warp_unpack_some(const u32* words, u32 group, u3
     }
 }
 
-// Gives lane g the width of group g, and above 8 bits the word where it begins; `is_right` becomes
-// false if the format refuses the tile.
+// Returns to lane g the width of group g in the lower 8 bits, and the number of its first word
+// above them. Sets `is_right` to false if the format refuses the tile.
 __device__ __forceinline__ u32 warp_afl_group(TileWords& at, u32 bits, u32 count) {
     u32 least = at.fields >> 16 & 0xff, width_bits = at.fields >> 24;
     u32 groups = (count + 31) / 32, width_words = (groups * width_bits + 31) / 32;
@@ -95,7 +97,8 @@ __device__ __forceinline__ bool warp_read_afl(const u8* input, const CodecStep& 
     return true;
 }
 
-// Sections are padded to multiples of 64 bytes, so four values can be read where one is needed.
+// Loads the values of a raw tile. Sections are padded to multiples of 64 bytes, so four values can
+// be loaded even if only one exists.
 template <class T>
 __device__ __forceinline__ void read_raw(const u8* input, const CodecStep& step, u32 tile,
                                          u32 count, Tile<T>& out) {
@@ -119,7 +122,7 @@ __device__ __forceinline__ void read_const(T value, Tile<T>& out) {
         for (u32 j = 0; j < 4; j++) out.v[k][j] = value;
 }
 
-// Bytes of the width code `code` in values of `bits`. An invalid code gives more than 8.
+// The number of bytes of width code `code` for values of `bits` bits; more than 8 if it is invalid.
 __device__ __forceinline__ u32 gfc_bytes(u32 code, u32 bits) {
     if (bits == 64) return code + (code > 3 ? 1 : 0);
     return code > 4 ? 9 : code;

@@ -1,11 +1,11 @@
 // Decoding inner nodes of a tree (FORMAT.md, sections 6.3 to 6.10).
 //
-// A node transforms its child's values in place, in registers. Values beyond `count` may be
-// anything; nothing is read or written for them. False means that the format refuses the tile.
+// A node transforms its child's values in place, in registers. Values beyond `count` are undefined;
+// no memory is read or written for them. Functions return false if the format refuses the tile.
 #pragma once
 #include "codec/leaf.cuh"
 
-// Restores stored differences, truncated to the node's width.
+// Restores differences from their stored form. The caller truncates them to the node's width.
 template <class T>
 __device__ __forceinline__ void unstore(Tile<T>& tile, u32 mode) {
     if (mode == 0) return;
@@ -16,7 +16,7 @@ __device__ __forceinline__ void unstore(Tile<T>& tile, u32 mode) {
             tile.v[k][j] = tile.v[k][j] >> 1 ^ (0 - (tile.v[k][j] & 1));
 }
 
-// One value of a section of values of the node's width.
+// Value `index` of the step's section, whose values have the node's width.
 template <class T>
 __device__ __forceinline__ T section_value(const u8* input, const CodecStep& step, u32 index) {
     const u8* from = input + step.first;
@@ -84,7 +84,7 @@ struct Exceptions {
     u32 positions[2];
     const u32* additions;
 
-    // False if the format refuses the tile.
+    // Reads the exceptions of a tile of `values` values; false if the format refuses the tile.
     __device__ __forceinline__ bool read(const TileWords& at, u32 bits, u32 values) {
         count = at.fields & 0xff, shift = at.fields >> 8 & 0xff, width = at.fields >> 16 & 0xff;
         u32 position_words = (count * 10 + 31) / 32;
@@ -117,9 +117,9 @@ struct Exceptions {
     }
 };
 
-// Adds the exceptions of a tile, `AT_ONCE` places at a time: `memory` has the exception of each
-// place, or zero. More shared memory would reduce the first-level cache, which dictionary lookups
-// need.
+// Adds the exceptions of a tile to its values, `AT_ONCE` places at a time; `memory` has for each of
+// these places its exception, or 0. More shared memory would reduce the first-level cache, which
+// dictionary lookups need.
 template <class T, u32 AT_ONCE>
 __device__ __forceinline__ bool warp_apply_patch(const u8* input, const CodecStep& step, u32 tiles,
                                    u32 tile_number, u32 count, T (&memory)[AT_ONCE],
@@ -163,7 +163,7 @@ __device__ __forceinline__ bool warp_apply_patch(const u8* input, const CodecSte
     return true;
 }
 
-// Replaces codes by entries, all of which must be below `entries`.
+// Replaces codes by their entries in `table`. Returns false if a code is not below `entries`.
 template <class T>
 __device__ __forceinline__ bool warp_apply_dict(const T* table, u32 entries, u32 count,
                                                 Tile<T>& tile) {
@@ -182,7 +182,8 @@ __device__ __forceinline__ bool warp_apply_dict(const T* table, u32 entries, u32
     return true;
 }
 
-// The same, where code `entries` is the next of `exceptions` values in `others`.
+// As `warp_apply_dict`, but code `entries` stands for the next of the `exceptions` values in
+// `others`. Returns false if a code is greater or the number of exceptions differs.
 template <class T>
 __device__ __forceinline__ bool warp_apply_dict_or(const T* table, u32 entries, const T* others,
                                               u32 exceptions, u32 count, Places& places,
@@ -212,7 +213,8 @@ __device__ __forceinline__ bool warp_apply_dict_or(const T* table, u32 entries, 
     return true;
 }
 
-// Expands `runs` runs, whose lengths are stored minus 1, to `count` values of `values`.
+// Expands `runs` runs to `count` values. `tile` has the length of each run minus 1, `values` its
+// value. Returns false if the sum of the lengths is not `count`.
 template <class T>
 __device__ __forceinline__ bool warp_apply_rle(const T* values, u32 runs, u32 count, Places& places,
                                           Tile<T>& tile) {

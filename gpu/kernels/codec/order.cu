@@ -1,16 +1,16 @@
-// Finds the grouped order of the rows of segments, by a cluster of blocks each that holds the rows
-// in shared memory: by codes, or by keys, whose distances from the least of a segment are codes if
-// they are small.
+// Finds the grouped order of the rows of segments. A cluster of blocks orders a segment, whose rows
+// it holds in shared memory, by codes. The code of a key that is not one is its distance from the
+// segment's least key.
 #include "codec/count.cuh"
 
-// Sort keys of rows: their distance above the least, and its bits.
+// How keys are converted to codes: the least key, which is subtracted, and the bits of a code.
 struct Codes {
     u64 least;
     u32 bits;
 };
 
-// Least and greatest keys of a block; the other blocks read them while it continues, so they lie
-// behind its working memory.
+// Least and greatest keys of each warp and of the block. Other blocks may read them while this one
+// continues, so they lie after its working memory.
 struct RangeMemory {
     u64 least[ORDER_WARPS];
     u64 most[ORDER_WARPS];
@@ -19,7 +19,8 @@ struct RangeMemory {
 static const u32 RANGE_AT = CODEC_ORDER_BYTES - sizeof(RangeMemory);
 static_assert(sizeof(OrderMemory) <= RANGE_AT, "as it is launched");
 
-// Keys of a thread's rows from `start` on, all loads in flight at once.
+// Loads the keys of GROUP_KEYS of a thread's rows, from row index `start` on, with all loads in
+// flight at once.
 __device__ __forceinline__ void load_from(const Segment& segment, const u32 (&rows)[ORDER_ITEMS],
                                           u32 start, u64 (&keys)[GROUP_KEYS]) {
     u32 some[GROUP_KEYS];
@@ -28,8 +29,8 @@ __device__ __forceinline__ void load_from(const Segment& segment, const u32 (&ro
     load_keys(segment, some, keys);
 }
 
-// Codes from bit `shift` on of a thread's rows; IS_WIDE is false if no code is wider than two
-// bytes.
+// Loads the codes of a thread's rows, shifted right by `shift`. If IS_WIDE is false, the keys are
+// codes of two bytes, and `shift` is ignored.
 template <bool IS_WIDE>
 __device__ __forceinline__ void load_codes(const Share& share, const Codes& codes, u32 shift,
                                            const u32 (&rows)[ORDER_ITEMS],
@@ -50,7 +51,7 @@ __device__ __forceinline__ void load_codes(const Share& share, const Codes& code
     }
 }
 
-// Orders by codes that Memory counts; false if there are too many rows of one code.
+// Orders by codes with the counters of Memory; returns false if a counter overflowed.
 template <bool IS_WIDE, class Memory>
 __device__ __forceinline__ bool block_order_counted(const Grouping& grouping, const Share& share,
                                               const Codes& codes, void* shared) {
@@ -67,7 +68,7 @@ __device__ __forceinline__ bool block_order_counted(const Grouping& grouping, co
     return true;
 }
 
-// Orders by codes, digit by digit.
+// Orders by codes with a radix sort.
 template <bool IS_WIDE>
 __device__ __forceinline__ void block_order_by_digits(const Grouping& grouping, const Share& share,
                                                 const Codes& codes, OrderMemory& memory) {
@@ -80,11 +81,11 @@ __device__ __forceinline__ void block_order_by_digits(const Grouping& grouping, 
 #pragma unroll
             for (u32 index = 0; index < ORDER_ITEMS; index++) {
                 items[index] = memory.items[share.place(index)];
-                // Without a row, items may be anything.
+                // An item without a row is undefined; row 0 can be loaded for it.
                 rows[index] = share.has_row(index) ? items[index] & 0xffff : 0;
             }
         }
-        // An item has the digits of two passes.
+        // An item has the digits of two passes, so new ones are loaded in every second pass.
         if (pass == 0 || (IS_WIDE && pass % 2 == 0)) {
             load_codes<IS_WIDE>(share, codes, pass * bits, rows, items);
 #pragma unroll
@@ -97,15 +98,15 @@ __device__ __forceinline__ void block_order_by_digits(const Grouping& grouping, 
     else block_write_order<false>(grouping, share, memory);
 }
 
-// The same for wide keys, not inlined, which leaves more registers to the caller: measured on an
-// H200. For codes a call is slower.
+// As `block_order_by_digits<true>`, but not inlined, which leaves more registers to the caller
+// (measured on an H200). For codes of two bytes, a call is slower.
 __device__ __noinline__ void block_order_wide_by_digits(const Grouping& grouping,
                                                         const Share& share, const Codes& codes,
                                                         OrderMemory& memory) {
     block_order_by_digits<true>(grouping, share, codes, memory);
 }
 
-// Orders by counters if they suffice.
+// Orders by counters if codes are short enough and no counter overflows, else by digits.
 template <bool IS_WIDE>
 __device__ __forceinline__ void block_order_rows(const Grouping& grouping, const Share& share,
                                            const Codes& codes, void* shared) {
@@ -118,7 +119,7 @@ __device__ __forceinline__ void block_order_rows(const Grouping& grouping, const
         is_ordered = block_order_counted<IS_WIDE, Least>(grouping, share, codes, shared);
     else if (codes.bits <= COUNTED_BITS_FEW)
         is_ordered = block_order_counted<IS_WIDE, Few>(grouping, share, codes, shared);
-    // Two-byte counters: if keys have gaps, many rows have the same code.
+    // Two-byte counters, because wide keys may have gaps, and then many rows have the same code.
     else if (codes.bits <= COUNTED_BITS && IS_WIDE)
         is_ordered = block_order_counted<IS_WIDE, Wide>(grouping, share, codes, shared);
     else if (codes.bits <= COUNTED_BITS)
@@ -131,7 +132,7 @@ __device__ __forceinline__ void block_order_rows(const Grouping& grouping, const
     else block_order_by_digits<false>(grouping, share, codes, memory);
 }
 
-// Converts keys of a segment to codes.
+// Finds the least key and the bits of a code of a segment, over all blocks.
 __device__ __forceinline__ Codes block_codes_of(const Share& share, RangeMemory& memory) {
     u64 least = ~0ull, most = 0;
     u32 rows[ORDER_ITEMS], warp = threadIdx.x / 32;
@@ -175,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(ORDER_THREADS, ORDER_BLOCKS)
     block_order_rows<false>(grouping, share, codes, shared);
 }
 
-// The same, also for key columns that are not codes.
+// As `codec_order_codes`, also for key columns that are not codes.
 extern "C" __global__ void __launch_bounds__(ORDER_THREADS, ORDER_BLOCKS)
     codec_order_keys(Grouping grouping) {
     extern __shared__ uint4 shared[];

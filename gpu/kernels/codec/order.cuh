@@ -1,9 +1,9 @@
 // Grouped order by a cluster of blocks that holds all rows of a segment in shared memory (FORMAT.md,
 // section 6.13).
 //
-// A stable radix sort as in group.cuh, in one launch: a block orders its rows by one digit, all
-// exchange their counts, and every row moves to the block of its place. Blocks of a cluster run
-// together, so a waiting block blocks no other.
+// A stable radix sort as in group.cuh, in one launch. For each digit, a block orders its rows, the
+// blocks exchange their counts, and every row moves to the block that holds its new place. Blocks
+// of a cluster run at the same time, so they may wait for each other.
 #pragma once
 #include "block/cluster.cuh"
 #include "codec/group.cuh"
@@ -12,7 +12,7 @@ static const u32 ORDER_ROWS = CODEC_ORDER_ROWS;
 static const u32 ORDER_THREADS = CODEC_ORDER_THREADS;
 static const u32 ORDER_WARPS = ORDER_THREADS / 32;
 static const u32 BLOCKS_MAX = SEGMENT_ROWS / ORDER_ROWS;
-// An item has its row in the lower bits, above them its code.
+// An item has its row in the lower ROW_BITS bits, and its code above them.
 static const u32 ROW_BITS = 16;
 static const u32 ORDER_WARP_ROWS = ORDER_ROWS / ORDER_WARPS;
 // Rows of a thread.
@@ -21,11 +21,11 @@ static_assert(ORDER_ITEMS % 2 == 0, "two ranks in a word");
 
 struct OrderMemory {
     u32 items[ORDER_ROWS];
-    // Digits of each warp: counts, then places within the block.
+    // By warp and digit: first the number of rows, then the place in the block of the first one.
     u16 counts[ORDER_WARPS][CODEC_DIGITS];
-    // Digits of the block, which the others read.
+    // By digit: the number of rows of the block. Other blocks read it.
     u32 digits[CODEC_DIGITS];
-    // By digit: the offset of a place within the block.
+    // By digit: added to a place in the block, gives the place in the segment.
     u32 added[CODEC_DIGITS];
     u32 sums[ORDER_WARPS];
 };
@@ -35,20 +35,21 @@ struct Share {
     Segment segment;
     u32 block;
     u32 blocks;
-    // Of the block: its first row, and its rows.
+    // The first row of the block in the segment, and its number of rows.
     u32 first;
     u32 rows;
-    // Rows of the warp.
+    // The number of rows from the warp's first row to the block's end; may exceed ORDER_WARP_ROWS.
     u32 warp_rows;
 
-    // Place `index` of a thread within its block, where a warp's rows are contiguous.
+    // The place in the block of a thread's row `index`. A warp's rows are contiguous.
     __device__ __forceinline__ u32 place(u32 index) const {
         return threadIdx.x / 32 * ORDER_WARP_ROWS + index * 32 + lane();
     }
     __device__ __forceinline__ bool has_row(u32 index) const {
         return index * 32 + lane() < warp_rows;
     }
-    // The thread's rows, in the order of `place`; beyond the last, the segment's last row.
+    // The thread's rows, in the order of `place`. For a place beyond the segment's last row, that
+    // row.
     __device__ __forceinline__ void rows_of(u32 (&rows)[ORDER_ITEMS]) const {
         u32 last = segment.rows - 1;
 #pragma unroll
@@ -77,8 +78,8 @@ __device__ __forceinline__ Share warp_share_of(const Grouping& grouping, u32 num
     return share;
 }
 
-// The number of preceding rows of the same digit for each row of a thread within its warp; leaves
-// the digits of the warp in `own`.
+// Computes for each row of a thread the number of preceding rows of the same digit in its warp, two
+// in a word. `own` is initially 0 and then has the number of the warp's rows of each digit.
 __device__ __forceinline__ void warp_rank_share(const Share& share, u32 shift, u32 bits,
                                            const u32 (&items)[ORDER_ITEMS], u16* own,
                                            u32 (&ranks)[ORDER_ITEMS / 2]) {
@@ -99,7 +100,7 @@ __device__ __forceinline__ void warp_rank_share(const Share& share, u32 shift, u
     }
 }
 
-// Sorts the items of a block by one digit, and those of all blocks if there are several.
+// Sorts the items of the segment by one digit, across all blocks of the cluster.
 __device__ __forceinline__ void block_order_by(const Share& share, u32 shift, u32 bits,
                                          OrderMemory& memory, u32 (&items)[ORDER_ITEMS]) {
     u32 mask = (1u << bits) - 1, ranks[ORDER_ITEMS / 2];
@@ -137,7 +138,7 @@ __device__ __forceinline__ void block_order_by(const Share& share, u32 shift, u3
 #pragma unroll
     for (u32 index = 0; index < ORDER_ITEMS; index++)
         items[index] = memory.items[index * ORDER_THREADS + threadIdx.x];
-    // All have published their counts, and no block needs the memory that is overwritten next.
+    // Now all blocks have published their counts and have read `items`, which is overwritten next.
     cluster_sync();
     u32 total = 0, before = 0;
     if (has_digit) {
@@ -166,8 +167,8 @@ __device__ __forceinline__ void block_order_by(const Share& share, u32 shift, u3
 // Positions whose keys are compared together.
 static const u32 COMPARED = 4;
 
-// The parts of keys that distinguish positions: those in the items, or if they are incomplete, the
-// keys themselves, all loads in flight at once.
+// Loads the keys whose differences show where runs begin: the codes in the items or, if IS_WIDE,
+// the keys themselves, because items have only a part of them.
 template <bool IS_WIDE>
 __device__ __forceinline__ void load_compared(const Segment& segment, const u32 (&items)[COMPARED],
                                            u64 (&keys)[COMPARED]) {
@@ -182,8 +183,9 @@ __device__ __forceinline__ void load_compared(const Segment& segment, const u32 
     }
 }
 
-// Writes heads by position, and positions by row: a block selects its own rows from a list that all
-// have written, because one by one each would move 32 bytes of the device's memory.
+// Writes heads by position, and positions by row. For the latter, all blocks write the list of rows
+// by position, and each selects its own rows from it: to write each position separately would
+// transfer 32 bytes of device memory each.
 template <bool IS_WIDE>
 __device__ __forceinline__ void block_write_order(const Grouping& grouping, const Share& share,
                                             OrderMemory& memory) {
@@ -219,7 +221,7 @@ __device__ __forceinline__ void block_write_order(const Grouping& grouping, cons
     if (share.blocks > 1) cluster_sync();
     else __syncthreads();
     u16* mine = (u16*)memory.items;
-    // Padded to whole tiles.
+    // The list is padded to whole tiles, so four rows can be read at once.
     u32 fours = (segment.rows + 3) / 4;
 #pragma unroll 4
     for (u32 at = threadIdx.x; at < fours; at += ORDER_THREADS) {

@@ -1,5 +1,6 @@
-// Tuning of the codec's kernels. A number without an origin is a choice that no recorded measurement
-// backs; where blocks must fit a multiprocessor, the number bounds the registers of a thread.
+// Tuning of the codec's kernels. A number without an origin is a choice that no recorded
+// measurement backs. A number of blocks that must fit a multiprocessor bounds the registers of a
+// thread.
 #pragma once
 #include "layout.cuh"
 
@@ -17,7 +18,7 @@ static const u32 SMALL_SLOT_BLOCKS_32 = 16;
 static const u32 RUNS_WARPS = 4;
 static const u32 RUNS_BLOCKS = 6;
 static const u32 REPEATS_BLOCKS = 8;
-// Packed words of runs in shared memory; few tiles have more.
+// Packed words of a tile's runs (codes and lengths) that fit shared memory; few tiles have more.
 static const u32 PACKED_WORDS = 384;
 
 // Grouped order by digits: threads of a block, blocks that must fit a multiprocessor, and rows of a
@@ -27,12 +28,13 @@ static const u32 GROUP_BLOCKS = 3;
 static const u32 GROUP_KEYS = 8;
 // Grouped order by clusters: blocks that must fit a multiprocessor.
 static const u32 ORDER_BLOCKS = 2;
-// Counters of each code, of one byte or, for as many codes, of two bytes. Two-byte counters do not
-// overflow, but more warps wait for each other.
+// Counters per code in a block: COUNTERS_MANY, except for two-byte counters of codes of
+// CODEC_COUNTED_BITS bits: COUNTERS_WIDE. Two-byte counters do not overflow, but with fewer
+// counters more warps wait for each other.
 static const u32 COUNTERS_MANY = 8;
 static const u32 COUNTERS_WIDE = 4;
-// Rows of a thread that are counted before any is settled; and the number of lanes with shared
-// codes from which on all lanes are compared bit by bit.
+// Rows of a thread that are counted before their ranks are computed. If more than COUNT_SHARED of a
+// warp's rows of a batch share a counter, all lanes are compared bit by bit.
 static const u32 COUNT_ROWS = 8;
 static const u32 COUNT_SHARED = 3 * COUNT_ROWS;
 // Neighbouring rows that a thread stores at once.
@@ -40,22 +42,24 @@ static const u32 SCATTER_NEIGHBOURS = 4;
 
 // Encoding of a tile by a block: its threads.
 static const u32 TILE_THREADS = 256;
-// Groups of heads at most that one warp encodes by rows of lanes.
+// The maximum number of groups of heads that encode_sparse.cuh encodes.
 static const u32 SPARSE_GROUPS = 4;
 // Tiles whose sizes a thread sums up at a time.
 static const u32 OFFSETS_EACH = 16;
-// Words of a lane that are copied to a section together.
+// Words that a lane copies to a section at a time.
 static const u32 PLACED_WORDS = 8;
-// Values to grouped order: fours of rows that a thread loads together, and fours of each thread that
-// are copied to shared memory without registers.
+// Permutation of values to grouped order: groups of four rows that a thread loads together, and
+// groups of four that it prefetches to shared memory.
 static const u32 GROUP_BATCH = 2;
 static const u32 GROUP_AHEAD = 4;
 // Places of the hash table that are probed before the column counts as having too many values.
 static const u32 TRIED_MAX = 256;
-// Warps that rank rows, as many as two blocks of a multiprocessor have counters for.
+// Warps of a block that rank rows. Each has its own counters, which limits them: two blocks must
+// fit the shared memory of a multiprocessor.
 static const u32 ORDER_RANKERS = 6;
 // Pairs of rows whose loads are in flight together, and rows that are counted together.
 static const u32 ORDER_PAIRS = 16;
 static const u32 ORDER_COUNTED = 16;
-// The number of lanes with shared keys in a batch from which on all lanes are compared bit by bit.
+// If more than ORDER_MANY of a warp's rows of a batch share a counter, all lanes are compared bit
+// by bit.
 static const u32 ORDER_MANY = 3 * 16;

@@ -1,13 +1,13 @@
-// The order, by lane, of rows of one counter that one instruction counted.
+// Ranks the rows that one atomic instruction of a warp adds to one counter, in order of lanes.
 //
-// The counter after an instruction shows all rows that it has counted; lanes whose counter advanced
-// by more than one share it with others.
+// After the instruction the counter includes the rows of all lanes. A lane whose counter is not one
+// more than the value that its atomic returned shares the counter with other lanes.
 #pragma once
 #include "warp/warp.cuh"
 
-// `shared` has the lanes that share their counter; it may lack one lane of each counter. `now` is
-// the value of this lane's counter. Sets `rank` of each of these lanes to the number of preceding
-// rows.
+// `shared` has a bit for each lane that shares its counter; one lane of each counter may be
+// missing. `now` is the value of this lane's counter after the instruction. Sets the `rank` of all
+// lanes with shared counters to the number of preceding rows.
 __device__ __forceinline__ void warp_settle(u32 counter, u32 now, u32 shared, u32& rank) {
     while (shared != 0) {
         u32 leader = __shfl_sync(WHOLE_WARP, counter, __ffs((int)shared) - 1);
@@ -17,8 +17,8 @@ __device__ __forceinline__ void warp_settle(u32 counter, u32 now, u32 shared, u3
     }
 }
 
-// Finds the lanes with the same counter, for each row of a batch; counters are below `end`, a power
-// of two.
+// Writes to `peers[i]` the lanes whose `counters[i]` equals this lane's. Counters are below `end`,
+// a power of two.
 template <u32 COUNT>
 __device__ __forceinline__ void warp_compare_all(const u32 (&counters)[COUNT], u32 end,
                                             u32 (&peers)[COUNT]) {

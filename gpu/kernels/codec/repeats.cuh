@@ -1,9 +1,9 @@
 // Decodes a tile of repeated codes, dict(rle(afl, afl), scale?(afl)?) (FORMAT.md, sections 6.9 and
 // 6.10).
 //
-// Entries are looked up once a run and listed after the exceptions, so a row needs only two bit
-// sets: exceptions, and first rows of runs. The generic list of steps looks up each row, ranks it
-// twice and waits for each packed word separately.
+// Entries are looked up once per run and listed after the exceptions. To find the value of a row,
+// only two bit sets are needed: rows that are exceptions, and first rows of runs of entries. The
+// generic kernel looks up each row, ranks it twice and waits for each packed word separately.
 #pragma once
 #include <cuda_pipeline_primitives.h>
 
@@ -16,9 +16,9 @@ enum {
 };
 static_assert(REPEATS_DICT + 1 == CODEC_RUN_STEPS, "as the host has them");
 
-// Words before the first group of a leaf, 7 at most, and one read beyond a group.
+// Words of a leaf's widths, at most 7, and one word that may be read after the last group.
 static const u32 WIDTH_WORDS = 8;
-// Bits of the count of rows up to a run, entries above them.
+// The lower ROWS_BITS bits of a sum count rows, the bits above them count runs of entries.
 static const u32 ROWS_BITS = 21;
 static_assert(TILE_VALUES * (TILE_VALUES + 1) < 1u << ROWS_BITS, "lengths are cut to a tile's");
 static_assert(TILE_VALUES < 1u << (32 - ROWS_BITS), "a run has an entry at most");
@@ -26,12 +26,13 @@ static_assert(TILE_VALUES < 1u << (32 - ROWS_BITS), "a run has an entry at most"
 // Shared memory of one warp.
 struct RepeatsMemory {
     alignas(16) CodecStep steps[CODEC_RUN_STEPS];
-    // Exceptions, then entries by run; before that packed exceptions, from the start.
+    // First the packed exceptions, from the start; then, after WIDTH_WORDS, the exceptions and the
+    // entry of each run of entries.
     alignas(16) u32 list[WIDTH_WORDS + TILE_VALUES];
     u32 packed[PACKED_WORDS];
-    // By word of the tile's places: exceptions, the starts of runs of entries, and the numbers of
-    // both in lower words, of entries in the upper half. Initially the starts of runs of
-    // exceptions.
+    // For each 32 places of the tile: [0] the set of exceptions (before `warp_fill_sets`, of the
+    // first rows of runs of exceptions); [1] the set of first rows of runs of entries; [2] the
+    // numbers of both in preceding places, those of [1] in the upper half.
     alignas(16) u32 sets[TILE_WORDS][4];
 };
 
@@ -42,8 +43,8 @@ __device__ __forceinline__ void stage(TileWords& at, u32* to) {
     at.words = to;
 }
 
-// Unpacks the four values of a lane; beyond `count`, at least 1, the last one repeats. Of staged
-// words one more may be read.
+// Unpacks the four values of a lane in run `k`. `count` is at least 1; in place of a value beyond
+// the last, the last one is read. If STAGED, one word after the last may be read.
 template <bool STAGED>
 __device__ __forceinline__ void warp_unpack_four(const u32* words, u32 group, u32 k, u32 count,
                                             u32 (&v)[4]) {
@@ -62,7 +63,8 @@ __device__ __forceinline__ void warp_unpack_four(const u32* words, u32 group, u3
     }
 }
 
-// Unpacks exceptions in place, the last first: no value lies before its own packed bits.
+// Unpacks the exceptions within `list`, from the last to the first: the place of a value is never
+// before its packed bits, so no packed bits are overwritten too early.
 __device__ __forceinline__ void warp_unpack_others(u32 group, u32 base, u32 mask, u32 count,
                                               u32* list) {
 #pragma unroll 1
@@ -89,9 +91,9 @@ struct Repeats {
     // The greatest code.
     u32 most;
 
-    // Lists entries behind `others` exceptions and marks where runs begin. Returns the number of
-    // rows of the runs; false if there is no such code, or a run is longer than a tile. Words are
-    // read from shared memory if they are `STAGED`, with those of lengths first.
+    // Lists the entries of runs after `others` exceptions, marks where runs begin, and writes the
+    // number of rows of all runs to `rows`. Returns false if a code is greater than `most` or a run
+    // is longer than a tile. If STAGED, words are in shared memory, those of lengths first.
     template <bool STAGED>
     __device__ __forceinline__ bool find(u32 others, RepeatsMemory& memory, u32& rows) const {
         const u32* codes = STAGED ? memory.packed + lengths.length : values.words;
@@ -133,10 +135,12 @@ struct Repeats {
     }
 };
 
-// Extends the sets to all rows; false if there are not `others` exceptions among them.
+// Extends the first rows of runs of exceptions to the set of all exceptions, and writes the counts
+// of `sets`. Returns false if the number of exceptions is not `others`.
 __device__ __forceinline__ bool warp_fill_sets(u32 count, u32 others, u32 (&sets)[TILE_WORDS][4]) {
     u32 others_begin = sets[lane()][0], entries_begin = sets[lane()][1];
-    // Exceptions extend until entries begin, as carries of a sum propagate until two zeros meet.
+    // Exceptions extend until a run of entries begins, as a carry of an addition propagates until
+    // both bits are 0.
     u32 known = __ballot_sync(WHOLE_WARP, (others_begin | entries_begin) != 0) & lanes_below();
     u32 ends_with_others = __ballot_sync(WHOLE_WARP, others_begin > entries_begin);
     u64 carry = known != 0 ? ends_with_others >> (31 - __clz(known)) & 1 : 0;
@@ -149,7 +153,7 @@ __device__ __forceinline__ bool warp_fill_sets(u32 count, u32 others, u32 (&sets
     return (__shfl_sync(WHOLE_WARP, to, 31) & 0xffff) == others;
 }
 
-// Returns the four values of a lane.
+// Writes the four values of a lane in run `k` to `v`.
 __device__ __forceinline__ void take_four(const RepeatsMemory& memory, u32 others, u32 k,
                                           u32 (&v)[4]) {
     u32 place = place_of(k), shift = place % 32, below = (1u << shift) - 1;
@@ -166,7 +170,8 @@ __device__ __forceinline__ void take_four(const RepeatsMemory& memory, u32 other
     }
 }
 
-// Decodes a tile so that `take_four` can return its values; false means that the format refuses it.
+// Decodes a tile, whose values `take_four` then returns, and writes its number of exceptions to
+// `others`. Returns false if the format refuses the tile.
 __device__ __forceinline__ bool warp_decode_repeats(const Codec& codec, const CodecColumn& column,
                                                u32 number, u32 count, RepeatsMemory& memory,
                                                u32& others) {

@@ -1,4 +1,5 @@
-// Decodes columns of common trees. One warp a tile; values are in shared memory between steps.
+// Decodes columns of the trees of runs.cuh and repeats.cuh. One warp a tile; values are in shared
+// memory between steps.
 #include "codec/repeats.cuh"
 #include "codec/runs.cuh"
 
@@ -38,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(32 * RUNS_WARPS, RUNS_BLOCKS)
         return work.fail(codec);
     if (work.column.output == NO_COLUMN) return;
     __syncwarp();
-    // Grouped values are padded to whole tiles.
+    // The output is padded to whole tiles, so all places can be stored.
     u8* to = work.output(codec);
 #pragma unroll 2
     for (u32 k = 0; k < RUNS; k++) {

@@ -2,8 +2,8 @@
 // sections 6.13 to 6.15).
 //
 // Steps have a fixed order, with code 0 for missing nodes, and values are in shared memory between
-// them. The generic kernel has 23,000 instructions: it executes three times as many as this one,
-// and its warps wait for instruction fetches.
+// them. The generic kernel has 23,000 instructions; it executes three times as many instructions as
+// this one, and its warps wait for instruction fetches.
 #pragma once
 #include "codec/tree.cuh"
 
@@ -11,7 +11,8 @@
 enum { RUNS_COUNT, RUNS_HEADS, RUNS_SCALE, RUNS_RESIDUALS, RUNS_PATCH, RUNS_KEYED, RUNS_DIVISOR };
 static_assert(RUNS_DIVISOR + 1 == CODEC_RUN_STEPS, "as the host has them");
 
-// Widths and values of a tile with the most bits, and one more group that may be read.
+// Maximum words of packed residuals: 8 for the widths, 1,024 for values of 32 bits, and 32 that may
+// be read after them.
 static const u32 WORDS_MAX = 8 + TILE_VALUES + 32;
 
 // Shared memory of one warp.
@@ -27,13 +28,14 @@ struct RunsMemory {
     };
 };
 
-// The place of a value in `tile`.
+// The word of `RunsMemory::tile` that has the value of a place.
 __device__ __forceinline__ u32 word_of(u32 place) {
     u32 unit = place / 4;
     return (unit ^ (unit / 8 & 7)) * 4 + place % 4;
 }
 
-// The words that lane `from` describes: of residuals, heads or exceptions.
+// Returns lane `from`'s `TileWords` to all lanes. Lane 0 has those of residuals, 1 of heads, 2 of
+// exceptions.
 __device__ __forceinline__ TileWords warp_words_of_lane(const TileWords& at, u32 from) {
     TileWords shown;
     shown.fields = __shfl_sync(WHOLE_WARP, at.fields, from);
@@ -59,7 +61,7 @@ __device__ __forceinline__ void stage_words(const TileWords& at, u32* words) {
     }
 }
 
-// Unpacks residuals; values beyond the tile's may be anything.
+// Unpacks residuals into `tile`; values beyond the tile's count are undefined.
 __device__ __forceinline__ void warp_unpack_residuals(const u32* words, u32 group, u32* tile) {
 #pragma unroll 2
     for (u32 k = 0; k < RUNS; k++) {
@@ -75,7 +77,8 @@ __device__ __forceinline__ void warp_unpack_residuals(const u32* words, u32 grou
     }
 }
 
-// Replaces the residuals of heads, which have no meaning, by residuals that yield their values.
+// Replaces the residuals of heads, which are not used, by the heads' values in the stored form of a
+// residual, so that `unstore` restores them.
 __device__ __forceinline__ void warp_put_heads(const u32* words, u32 group, u32 base, u32 count,
                                           const u16* places, u32* tile) {
 #pragma unroll 1
@@ -88,7 +91,8 @@ __device__ __forceinline__ void warp_put_heads(const u32* words, u32 group, u32 
     }
 }
 
-// Sums along runs in ranges; of the second kind, sums of sums.
+// Replaces the values of each run by their running sums, which restart at heads; if IS_SECOND, by
+// sums of sums. The tile is in the order of `warp_to_ranges`.
 template <bool IS_SECOND>
 __device__ __forceinline__ void warp_sum_ranges(const LaneRange& range, Tile<u32>& tile) {
     u32 heads = range.heads, slope = 0, sum = 0;
@@ -131,7 +135,7 @@ __device__ __forceinline__ bool warp_decode_runs(const Codec& codec, const Codec
     const uint4* loads = (const uint4*)(codec.steps + column.first_step);
     if (lane() < 3 * CODEC_RUN_STEPS) ((uint4*)memory.steps)[lane()] = loads[lane()];
     __syncwarp();
-    // All loads are issued together.
+    // Three lanes load the directory entries of three sections at once.
     u32 which = lane() == 0 ? RUNS_RESIDUALS : lane() == 1 ? RUNS_HEADS : RUNS_PATCH;
     TileWords mine = {0, (const u32*)input, 0, true};
     if (lane() < 3 && steps[which].code != 0)

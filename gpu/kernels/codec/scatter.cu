@@ -1,8 +1,8 @@
 // Scatters decoded values in grouped order to their rows.
 //
-// A block takes a piece of a column's rows and passes the values of the whole segment through its
-// shared memory, chunk by chunk. Fetched one by one from device memory, each value would move a
-// sector of 32 bytes.
+// A block writes a piece of a column's rows. It copies the values of the whole segment through its
+// shared memory, chunk by chunk, and selects those of its rows. To fetch each value from device
+// memory would transfer a sector of 32 bytes each.
 #include <cuda_pipeline_primitives.h>
 
 #include "codec/tile.cuh"
@@ -14,7 +14,7 @@ static const u32 SCATTER_STEPS = CODEC_SCATTER_EACH / SCATTER_NEIGHBOURS;
 struct Piece {
     const u16* places;
     u32 rows;
-    // Values of the segment and their size; all chunks but the last are whole.
+    // The values of the segment, and their size in bytes.
     const uint4* from;
     u32 bytes;
     // Bytes of a chunk, and chunks that are in flight together.
@@ -32,7 +32,7 @@ struct Piece {
     }
 };
 
-// U holds a value.
+// Writes the values, of type U, of a piece's rows to `to`.
 template <class U>
 __device__ __forceinline__ void block_scatter(const Piece& piece, uint4* shared, U* to) {
     struct alignas(SCATTER_NEIGHBOURS * sizeof(U) < 16 ? SCATTER_NEIGHBOURS * sizeof(U) : 16) Four {
@@ -78,7 +78,7 @@ __device__ __forceinline__ void block_scatter(const Piece& piece, uint4* shared,
     }
 }
 
-// Scatters keyed columns; a thread has CODEC_SCATTER_EACH rows of one column.
+// Scatters columns in grouped order. A thread writes CODEC_SCATTER_EACH rows of one column.
 extern "C" __global__ void __launch_bounds__(CODEC_SCATTER_THREADS)
     codec_scatter(u8* output, const CodecScatter* columns, u32 length, u32 chunk_bytes,
                   u32 buffers) {

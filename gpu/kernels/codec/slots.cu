@@ -1,4 +1,5 @@
-// Decodes columns whose trees take slots, tiles in shared memory. Blocks of one warp, one a tile.
+// Decodes columns whose trees need slots, which are tiles in shared memory. A block is one warp and
+// decodes one tile.
 #include "codec/tree.cuh"
 
 template <class T, int SLOTS>
@@ -8,13 +9,13 @@ __device__ __forceinline__ void warp_decode_slots(const Codec& codec, const Code
     if (blockIdx.x < tiles) warp_decode_one(codec, columns, length, blockIdx.x, memory);
 }
 
-// One slot: keyed differences, runs, exceptions of a dictionary.
+// For trees with one slot: one node for keyed differences, runs, or exceptions of a dictionary.
 extern "C" __global__ void __launch_bounds__(32, SLOT_BLOCKS_32)
     codec_slot_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     warp_decode_slots<u32, 1>(codec, columns, length, tiles);
 }
 
-// The same with more registers for loads, for launches with few tiles.
+// As `codec_slot_32`, with more registers for loads, for launches with few tiles.
 extern "C" __global__ void __launch_bounds__(32, SMALL_SLOT_BLOCKS_32)
     codec_small_slot_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     warp_decode_slots<u32, 1>(codec, columns, length, tiles);
@@ -25,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(32, SLOT_BLOCKS_64)
     warp_decode_slots<u64, 1>(codec, columns, length, tiles);
 }
 
-// Up to CODEC_SLOTS slots: anything that the format allows.
+// For trees with up to CODEC_SLOTS slots: all that the format allows.
 extern "C" __global__ void __launch_bounds__(32)
     codec_slots_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     warp_decode_slots<u32, CODEC_SLOTS>(codec, columns, length, tiles);

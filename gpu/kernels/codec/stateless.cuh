@@ -1,20 +1,22 @@
-// Decoding the leaf `stateless` (FORMAT.md, section 6.18): the number of flags before a value is the
-// place of its index, so all values of a tile are found together.
+// Decoding the leaf `stateless` (FORMAT.md, section 6.18). The number of set flags before a value
+// is the place of its index, so all values of a tile are decoded in parallel.
 #pragma once
 #include "codec/leaf.cuh"
 
-// 32 bits of words from bit `bit` on; beyond word `last`, that word is read again.
+// Returns 32 bits of `words` from bit `bit` on. In place of a word after word `last`, word `last`
+// is read.
 __device__ __forceinline__ u32 bits_from(const u32* words, u32 bit, u32 last) {
     u32 first = bit / 32, next = first + 1;
     return __funnelshift_r(words[first < last ? first : last], words[next < last ? next : last],
                            bit);
 }
 
-// Runs whose loads are in flight together; more take more registers.
+// Runs whose loads are in flight together; more runs need more registers.
 static const u32 STATELESS_RUNS = 4;
 
-// The four neighbours of a lane take consecutive indexes and consecutive other bytes: at most 32 bits
-// each, which are loaded at once. `memory` takes the table.
+// A lane decodes four consecutive values of a run. Their indexes are consecutive, and so are their
+// other bytes. The indexes take at most 32 bits, and so do the bytes; one call of `bits_from` loads
+// each. The chunk's table is copied to `memory`.
 template <class T>
 __device__ __forceinline__ bool warp_read_stateless(const u8* input, const CodecStep& step,
                                                     u32 tiles, u32 tile, u32 count,

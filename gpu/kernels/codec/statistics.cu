@@ -1,16 +1,16 @@
-// Statistics of a column for the planner: least, greatest, sum, common divisor and intersection of
-// bits. All are integers and independent of the order of threads, so they equal the host's. Threads
-// of a launch of any width, one atomic a block.
+// Statistics of a column for the planner: least and greatest value, numbers of equal and descending
+// neighbours, common divisor, fitting decimals, frequencies. All are integers and independent of
+// the order of threads, so they equal the host's. Any number of threads.
 #include "codec/encode_huffman.cuh"
 #include "codec/encode_nodes.cuh"
 
-// Threads of the whole launch, the stride of each.
+// The number of threads of the launch, which is the stride of each thread.
 __device__ inline u32 all_threads() { return gridDim.x * blockDim.x; }
 __device__ inline u32 this_thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Writes four numbers to `found`: the least and the greatest value, with the sign bit flipped by
-// `sign`, and the numbers of values equal to and less than the previous one. The first is initially
-// the greatest number, the others 0.
+// Writes four numbers to `found`: the least and the greatest value, both XORed with `sign` (the
+// sign bit, or 0), the number of values equal to the previous one, and of those less than it. The
+// first is initially the greatest number, the others 0.
 extern "C" __global__ void statistics_bounds(EncodeTask task, u64 sign, u64* found) {
     u64 least = ~0ull, greatest = 0, equal = 0, less = 0;
     for (u32 at = this_thread(); at < task.rows; at += all_threads()) {
@@ -75,8 +75,9 @@ extern "C" __global__ void statistics_divisor(EncodeTask task, u32 width, u32 is
     }
 }
 
-// The numbers of decimals that suit all floats of `width` bits: bit k of one number, which
-// initially has all requested bits. `powers` holds the powers of ten.
+// Finds the numbers of decimals with which all floats of `width` bits can be stored as integers.
+// Clears bit k of `found` if k decimals do not suffice; initially all requested bits are set.
+// `powers` has the powers of ten.
 extern "C" __global__ void statistics_decimals(EncodeTask task, u32 width, const double* powers,
                                                u64* found) {
     u64 fitting = *(volatile u64*)found;
@@ -92,8 +93,8 @@ extern "C" __global__ void statistics_decimals(EncodeTask task, u32 width, const
     if (lane() == 0) atomicAnd(found, fitting);
 }
 
-// Frequencies of the buckets of all values at a split, in CODE_SYMBOLS_MAX numbers that are 0 before.
-// Sparse sources have fewer values in each tile.
+// Adds the frequencies of the buckets of all values at a split to CODE_SYMBOLS_MAX numbers, which
+// are initially 0. If `task.counts` is set, tile t has only its first `counts[t]` values.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     statistics_buckets(EncodeTask task, u32 split, u32* frequencies) {
     __shared__ u32 counted[CODE_SYMBOLS_MAX];

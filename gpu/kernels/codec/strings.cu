@@ -1,16 +1,17 @@
 // Decodes chunks of `lzw` from their codes (FORMAT.md, section 6.19). One block of threads a chunk.
 //
-// Tile by tile: length and first byte of a code's string follow from its entry, a sum of lengths gives
-// its place, and each code writes its string from the last byte to the first along its entries. A chunk
-// that the format refuses writes no string of the tile that shows it.
+// A block decodes a chunk tile by tile. The entry of a code gives the length and the first byte of
+// its string, the sum of the preceding lengths gives its place, and a thread writes the string from
+// the last byte to the first, following the entries. If the format refuses a tile, none of its
+// strings is written.
 #include "codec/tile.cuh"
 #include "warp/search.cuh"
 
 static const u32 STRING_EACH = TILE_VALUES / CODEC_STRING_THREADS;
 static const u32 STRING_WARPS = CODEC_STRING_THREADS / 32;
-// The code of the first entry: lesser codes are bytes.
+// The code of the first entry; smaller codes are bytes.
 static const u32 ENTRY_FIRST = 256;
-// Added to a packed string, increases its length by 1.
+// Added to a packed string (length << 8 | first byte) to increase its length by 1.
 static const u32 LONGER = 1u << 8;
 
 // The codes of a tile.
@@ -22,14 +23,16 @@ struct StringMemory {
 };
 
 struct Chunk {
-    // Codes tile by tile, 1,024 places each; those of decoded tiles follow each other from the start.
+    // Each tile has 1,024 places for codes. When a tile is decoded, its codes are moved to follow
+    // those of the tile before without a gap.
     u16* codes;
+    // The number of codes of each tile.
     const u16* counts;
-    // As in `StringMemory`, of all codes of decoded tiles.
+    // The strings of all codes of decoded tiles, as in `StringMemory`.
     u32* strings;
     u8* output;
     u32 bytes;
-    // Codes and bytes of decoded tiles.
+    // The numbers of codes and of bytes of the decoded tiles.
     u32 number;
     u32 end;
 };
@@ -85,7 +88,7 @@ __device__ __forceinline__ bool block_decode_strings(Chunk& chunk, u32 tile, Str
         sum += string >> 8;
         ends[item] = sum;
         if (at >= count) continue;
-        // Places of tiles that have been read.
+        // These places belong to tiles whose codes have been read.
         chunk.codes[chunk.number + at] = memory.codes[at];
         chunk.strings[chunk.number + at] = string;
     }

@@ -1,9 +1,9 @@
-// 1,024 values in the registers of a warp, loaded and stored.
+// A tile: 1,024 values in the registers of a warp, with functions to load, store and scan them.
 //
-// Value 128 k + 4 lane + j of a tile is v[k][j]: four neighbours a lane, so that a scan takes five
-// shuffles for 128 values and memory is read and written 16 bytes at a time. T is u32 or u64;
-// narrower types are computed in u32 and masked. Every function is called by a whole warp, and every
-// condition that ends one is uniform in it.
+// Value 128 k + 4 lane + j of a tile is v[k][j]: a lane has four neighbours of each 128 values, so
+// that a scan takes five shuffles for 128 values and memory is read and written 16 bytes at a time.
+// T is u32 or u64; narrower types are computed in u32 and masked. All threads of a warp must call
+// each function.
 #pragma once
 #include "codec/policy.cuh"
 #include "device/dependent_launch.cuh"
@@ -25,13 +25,13 @@ struct Tile {
 // The place of v[k][0].
 __device__ __forceinline__ u32 place_of(u32 k) { return k * RUN_VALUES + lane() * 4; }
 
-// Bits 0 to `bits` - 1; `bits` is at least 1.
+// A mask of the lower `bits` bits; `bits` is at least 1.
 template <class T>
 __device__ __forceinline__ T low_mask(u32 bits) {
     return (T)(~(T)0) >> (8 * sizeof(T) - bits);
 }
 
-// Cuts values to `bits`, at most those of T.
+// Truncates values to their lower `bits` bits.
 template <class T>
 __device__ __forceinline__ void narrow(Tile<T>& tile, u32 bits) {
     if (bits == 8 * sizeof(T)) return;
@@ -42,7 +42,8 @@ __device__ __forceinline__ void narrow(Tile<T>& tile, u32 bits) {
         for (u32 j = 0; j < 4; j++) tile.v[k][j] &= mask;
 }
 
-// A value of `width` bits, 1 to 32 or 64, at bit `bit` of words; no other word is read.
+// The value of `width` bits at bit `bit` of `words`. `width` is 1 to 32, or to 64 for u64. Reads
+// only words that contain bits of the value.
 __device__ __forceinline__ u32 unpack(const u32* words, u32 bit, u32 width, u32) {
     u32 low = words[bit / 32], high = words[(bit + width - 1) / 32];
     return __funnelshift_r(low, high, bit) & low_mask<u32>(width);
@@ -62,8 +63,8 @@ __device__ __forceinline__ u64 unpack(const u32* words, u32 bit, u32 width, u64)
     return unpack64(words, bit, width);
 }
 
-// The bits from bit `bit` to bit `last` of words, as low bits; others may be anything. No branch,
-// and no other word is read.
+// Returns bits `bit` to `last` of `words` in its low bits; its other bits are undefined. Without
+// branches. Reads only words that contain these bits.
 __device__ __forceinline__ u32 unpack_near(const u32* words, u32 bit, u32 last, u32) {
     return __funnelshift_r(words[bit / 32], words[last / 32], bit);
 }
@@ -74,7 +75,8 @@ __device__ __forceinline__ u64 unpack_near(const u32* words, u32 bit, u32 last, 
     return (u64)__funnelshift_r(middle, high, bit) << 32 | __funnelshift_r(low, middle, bit);
 }
 
-// Replaces values by `start` plus their running sum; returns the sum of all.
+// Replaces each value by `start` plus the sum of all values up to it; returns `start` plus the sum
+// of all values.
 template <class T>
 __device__ __forceinline__ T warp_scan(Tile<T>& tile, T start) {
     T totals[RUNS];
@@ -98,8 +100,8 @@ __device__ __forceinline__ T warp_scan(Tile<T>& tile, T start) {
     return start;
 }
 
-// Loads the four values of a lane that begin at `place`; values of the narrowest type that holds
-// `bits` lie at `from`, which is aligned for four of them.
+// Loads four values from `place` on, a multiple of 4. The values at `from` have the narrowest type
+// that holds `bits` bits; `from` is aligned to four of them, or to 16 bytes if they are larger.
 __device__ __forceinline__ void load_four(const u8* from, u32 place, u32 bits, u32 (&v)[4]) {
     if (bits == 32) {
         uint4 four = ((const uint4*)from)[place / 4];
@@ -125,7 +127,7 @@ __device__ __forceinline__ void load_four(const u8* from, u32 place, u32 bits, u
     }
 }
 
-// Stores one value in the width of `bits`.
+// Stores one value in a type of `bits` bits.
 template <class T>
 __device__ __forceinline__ void store_one(u8* to, u32 place, u32 bits, T value) {
     if (bits == 64) ((u64*)to)[place] = value;
@@ -134,7 +136,7 @@ __device__ __forceinline__ void store_one(u8* to, u32 place, u32 bits, T value) 
     else to[place] = (u8)value;
 }
 
-// Stores the four values of a lane; the inverse of `load_four`.
+// Stores four values from `place` on; the inverse of `load_four`.
 __device__ __forceinline__ void store_four(u8* to, u32 place, u32 bits, const u32 (&v)[4]) {
     if (bits == 32) {
         ((uint4*)to)[place / 4] = make_uint4(v[0], v[1], v[2], v[3]);
@@ -178,8 +180,8 @@ __device__ __forceinline__ void store_tile(u8* to, u32 count, u32 bits, const Ti
     for (u32 k = 0; k < RUNS; k++) store_some(to, k, count, bits, tile.v[k]);
 }
 
-// A set of places of a tile: one word a lane, in shared memory, and the number of places in lower
-// words.
+// A set of places of a tile, in shared memory: one bit per place, and for each word the number of
+// places in preceding words.
 struct Places {
     u32 words[TILE_WORDS];
     u32 before[TILE_WORDS];
@@ -192,7 +194,7 @@ struct Places {
 
     __device__ void add(u32 place) { atomicOr(&words[place / 32], 1u << place % 32); }
 
-    // Must precede reading ranks. Returns the number of places.
+    // Returns the number of places. Must be called before `rank`.
     __device__ u32 count() {
         __syncwarp();
         u32 mine = __popc(words[lane()]), sum = warp_sum_to(mine);
@@ -201,7 +203,7 @@ struct Places {
         return __shfl_sync(WHOLE_WARP, sum, 31);
     }
 
-    // The four places from `place` on that are in the set, as four bits.
+    // Four bits: whether each of the four places from `place` on, a multiple of 4, is in the set.
     __device__ u32 four(u32 place) const { return words[place / 32] >> place % 32 & 15u; }
 
     // The number of places of the set below `place`.

@@ -1,9 +1,9 @@
-// Decodes a tile by a whole tree: a list of steps that the host compiled from the plan, leaf first,
-// each on one tile in the registers of a warp.
+// Decodes a tile by a whole tree. The tree is a list of steps, leaves first, which the host
+// compiled from the plan; each step transforms one tile in the registers of a warp.
 //
-// A node with two children stores one of them in a slot, a tile in shared memory. Any kernel may
-// call `warp_decode_tile`. The host has checked plans, places and lengths of sections; everything else
-// is checked here.
+// For a node with two children, the values of one child are stored in a slot, a tile in shared
+// memory. Any kernel may call `warp_decode_tile`. The host has checked plans, and places and
+// lengths of sections; everything else is checked here.
 #pragma once
 #include "codec/huffman.cuh"
 #include "codec/keyed.cuh"
@@ -26,7 +26,7 @@ struct TileMemory {
 template <class T>
 struct TileMemory<T, 0> {
     alignas(16) CodecStep steps[CODEC_STEPS];
-    // For exceptions.
+    // For the exceptions of a patch, one run at a time.
     alignas(16) T tile[RUN_VALUES];
 };
 
@@ -41,7 +41,7 @@ __device__ __forceinline__ void warp_store_slot(T* slot, u32 count, const Tile<T
     __syncwarp();
 }
 
-// Bits for a count of each slot.
+// An integer type with 16 bits for the count of each slot.
 template <bool ARE_MANY>
 struct SlotCounts {
     typedef u32 Bits;
@@ -52,15 +52,15 @@ struct SlotCounts<true> {
     typedef u64 Bits;
 };
 
-// Counts of sparse nodes and of their parents, at most three, of 16 bits each, packed because they
-// stay in registers.
+// The number of values of the present node and, if it is sparse, of its parents. At most three
+// counts of 16 bits each, packed so that they stay in registers.
 template <int SLOTS>
 struct Counts {
     typedef typename SlotCounts<(SLOTS > 2)>::Bits Bits;
 
-    // The last count is in the lowest bits.
+    // A stack of counts, the present one in the lowest bits.
     u64 entered;
-    // By slot.
+    // The number of values in each slot.
     Bits kept;
 
     __device__ u32 now() const { return (u32)entered & 0xffff; }
@@ -72,7 +72,8 @@ struct Counts {
     __device__ u32 of(u32 slot) const { return (u32)(kept >> 16 * slot) & 0xffff; }
 };
 
-// Takes the number of values of a sparse child.
+// Reads the number of values of a sparse child and makes it the present count. Returns false if the
+// format refuses it.
 template <class Memory, int SLOTS>
 __device__ __forceinline__ bool enter_sparse(const Codec& codec, const CodecColumn& column,
                                              const CodecStep& step, u32 tile, Memory& memory,
@@ -90,7 +91,7 @@ __device__ __forceinline__ bool enter_sparse(const Codec& codec, const CodecColu
     return true;
 }
 
-// Steps of trees whose nodes have one child each.
+// Runs a step of a tree without slots. Returns false if the format refuses the tile.
 template <class T, u32 AT_ONCE>
 __device__ __forceinline__ bool warp_plain_step(const Codec& codec, const CodecColumn& column,
                                   const CodecStep& step, u32 number, u32 count,
@@ -113,7 +114,7 @@ __device__ __forceinline__ bool warp_plain_step(const Codec& codec, const CodecC
             break;
         case CODEC_DICT: {
             if (column.codes != NO_COLUMN) {
-                // Codes order rows as the entries do, which ascend.
+                // Entries ascend, so codes have the same order as values.
                 u8* codes = codec.output + column.codes + (u64)number * TILE_VALUES * 2;
                 store_tile(codes, count, 16, tile);
             }
@@ -126,7 +127,7 @@ __device__ __forceinline__ bool warp_plain_step(const Codec& codec, const CodecC
     return true;
 }
 
-// Steps that take slots.
+// Runs any step. Returns false if the format refuses the tile.
 template <class T, int SLOTS>
 __device__ __forceinline__ bool warp_slot_step(const Codec& codec, const CodecColumn& column,
                                           const CodecStep& step, u32 number,
@@ -181,8 +182,9 @@ __device__ __forceinline__ bool warp_slot_step(const Codec& codec, const CodecCo
     return warp_plain_step(codec, column, step, number, counts.now(), memory.tile, tile);
 }
 
-// Decodes one tile of a column; returns its number of values. False means that the format refuses
-// it, and its values are invalid. Called by a whole warp with separate memory.
+// Decodes tile `number` of a column to `tile`, and writes its number of values to `count`. Returns
+// false if the format refuses it; its values are then undefined. Called by all threads of a warp;
+// each warp has its own `memory`.
 template <class T, int SLOTS>
 __device__ __forceinline__ bool warp_decode_tile(const Codec& codec, const CodecColumn& column,
                                             u32 number, TileMemory<T, SLOTS>& memory, u32& count,
@@ -204,7 +206,7 @@ __device__ __forceinline__ bool warp_decode_tile(const Codec& codec, const Codec
     return true;
 }
 
-// The column of a tile among all of a launch: the last that begins at or before it.
+// The column of tile `tile` of a launch: the last column whose first tile is not after it.
 __device__ __forceinline__ u32 warp_column_of(const CodecColumn* columns, u32 length, u32 tile) {
     return warp_last_not_above(length, tile, [&](u32 at) { return columns[at].first_tile; });
 }
@@ -220,7 +222,7 @@ __device__ __forceinline__ bool are_outside(const CodecColumn& column, u32 k, u3
     return outside;
 }
 
-// Whether one of the first `count` values does.
+// Whether one of the first `count` values of a tile lies outside the column's limits.
 template <class T>
 __device__ __forceinline__ bool warp_is_outside(const CodecColumn& column, u32 count,
                                            const Tile<T>& tile) {
@@ -230,8 +232,8 @@ __device__ __forceinline__ bool warp_is_outside(const CodecColumn& column, u32 c
     return __any_sync(WHOLE_WARP, outside);
 }
 
-// Stores codes and their entries, where they are requested; false if there is no entry
-// for one of them.
+// Stores the codes of a tile and their entries, whichever the column requests. Returns false if a
+// code has no entry.
 __device__ __forceinline__ bool warp_store_entries(const Codec& codec, const CodecColumn& column,
                                               u32 number, u32 count, const Tile<u32>& tile) {
     u32 most = 0;
@@ -265,7 +267,8 @@ __device__ __forceinline__ bool warp_store_entries(const Codec&, const CodecColu
     return false;
 }
 
-// Decodes tile `tile` of a launch to the place of its column.
+// Decodes tile `tile` of a launch and stores it to its column's output. Marks the request as failed
+// if the tile is refused.
 template <class T, int SLOTS>
 __device__ __forceinline__ void warp_decode_one(const Codec& codec, const CodecColumn* columns,
                                            u32 length, u32 tile, TileMemory<T, SLOTS>& memory) {

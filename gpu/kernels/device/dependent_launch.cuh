@@ -1,8 +1,9 @@
 // Programmatic dependent launch: a launch begins while the previous one in its stream still runs. The
 // host enables it per launch; on devices below 9.0 each launch waits until the previous one has ended.
 //
-// Before it waits, a kernel reads nothing that launches of its chain write and writes nothing that
-// they read. Every kernel of a chain waits, so waiting for one waits for all before it.
+// Before it waits, a kernel reads nothing that an earlier launch of its chain writes and writes
+// nothing that one reads. Every kernel of a chain waits, so a wait for the previous kernel includes
+// all earlier ones.
 #pragma once
 #include "layout.cuh"
 

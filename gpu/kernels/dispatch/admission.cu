@@ -2,11 +2,11 @@
 // arrival, and marks the rows that the host refuses.
 //
 // Runs only in cycles that may exceed the limit, after decoding and before slots are claimed.
-// One thread an arrival unless said otherwise; no shared memory.
+// One thread an arrival unless said otherwise.
 #include "dispatch/dispatch.cuh"
 
-// Marks the objects that the cycle removes. Such a cycle settles rows one by one, which resets the
-// marks.
+// Sets `best` to 1 for the objects that the cycle removes. A cycle with removals uses the
+// `ordered_` kernels, which reset these marks.
 extern "C" __global__ void admission_mark(Input input, Rules rules, Rows rows, Index index) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     if (arrival >= rules.rows) return;
@@ -17,8 +17,9 @@ extern "C" __global__ void admission_mark(Input input, Rules rules, Rows rows, I
     if (slot != NO_SLOT) rows.best[slot] = 1;
 }
 
-// Lists removals, and valid rows whose object may not exist when they arrive: it did not exist at the
-// start, the cycle removes it, or the row arrives at `cleared_from` or later.
+// Lists the removals, and each valid row whose object possibly does not exist when the row arrives.
+// This is possible if the object did not exist at the start of the cycle, if the cycle
+// removes it, or if the row arrives at `cleared_from` or later.
 extern "C" __global__ void admission_list(Input input, Rules rules, Rows rows, Index index,
                                           Records records, u32 cleared_from,
                                           AdmissionRequest* admission_requests, u32* length) {
@@ -51,8 +52,8 @@ extern "C" __global__ void admission_list(Input input, Rules rules, Rows rows, I
     if (is_listed) admission_requests[place] = admission_request;
 }
 
-// Refuses rows before validation, those of a dictionary by their entry: the limit refuses all rows of
-// an object in one block or none. One thread a refused row.
+// Marks rows as refused before they are validated. If ids are a dictionary, marks the row's entry:
+// the limit refuses either all rows of an object in a block or none. One thread a refused row.
 extern "C" __global__ void admission_refuse(Input input, Rules rules, Rows rows,
                                             const u32* refused, u32 length) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;

@@ -2,7 +2,8 @@
 // unless said otherwise. In kernels with block-wide counts no thread returns early.
 #include "dispatch/dispatch.cuh"
 
-// Fails blocks with a row outside their header's ranges as a whole, before any row counts.
+// Fails a whole block if one of its rows lies outside the ranges of its header. Runs before any row
+// is applied.
 extern "C" __global__ void dispatch_verify(Input input, Rules rules) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     if (arrival >= rules.rows) return;
@@ -17,8 +18,9 @@ extern "C" __global__ void dispatch_verify(Input input, Rules rules) {
         input.outcomes[number].failed = 1;
 }
 
-// Counts the rows, entries of dictionaries and removals whose ids have no slot: an upper bound of the
-// slots that the cycle allocates. For cycles that may exceed the capacity; blocks are decoded.
+// Counts the rows, entries of dictionaries and removals whose ids have no slot: an upper bound of
+// the slots that the cycle allocates. Runs after decoding, only in cycles that may exceed the
+// capacity.
 extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index index,
                                               u32* newcomers) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
@@ -36,13 +38,13 @@ extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index in
     warp_count(is_new, newcomers);
 }
 
-// The slot of a dictionary's entry and the least time of its rows that are not late; `claimed` is the
-// result of the index.
+// The slot of a dictionary's entry, and the least time of a row of it that is not late, 0 if none
+// is late. NO_SLOT if all its rows are late. `claimed` is the result of `claim`.
 __device__ inline DictionarySlot entry_slot(const Rules& rules, const Records& records,
                                             const RequestDescriptor& request, u32 claimed) {
     DictionarySlot found = {claimed, 0};
     if (rules.is_ordered != 0) return found;
-    // A slot that another thread claims is new.
+    // If another thread claimed the slot in this kernel, the object is new.
     bool existed = false;
     i64 least = 0;
     if ((claimed & SLOT_PENDING) == 0) {
@@ -75,8 +77,8 @@ extern "C" __global__ void dispatch_entries(Input input, Rules rules, Rows rows,
     rows.entry_slots[entry] = found;
 }
 
-// Validates the rows of dictionaries; in cycles of fixes alone, drops late rows and lets the others of
-// an object compete.
+// Validates the rows whose ids are in a dictionary. In cycles of fixes alone, also drops late rows
+// and enters the keys of the others into `best`.
 extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, Index index) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     bool is_row = arrival < rules.rows;
@@ -148,8 +150,8 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
     block_raise(time, (u64*)&rows.report->time_max);
 }
 
-// Drops late rows among the rows without a dictionary of ids and lets the remaining rows of an
-// object compete. For cycles of fixes alone.
+// Drops late rows among the rows without a dictionary of ids and enters the keys of the others into
+// `best`. For cycles of fixes alone.
 extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, Index index,
                                           Records records) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
@@ -172,8 +174,8 @@ extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, I
     block_count_by_key(late, number, &input.outcomes[number].late);
 }
 
-// Makes the winning row the record of its object and resets `best`, so no later reader finds itself
-// the winner.
+// Makes the winning row the record of its object and resets `best`, so that no other thread takes
+// its row for the winner.
 __device__ inline Settled settle(const Input& input, const Rules& rules, const Rows& rows,
                                  const Records& records, u32 slot, const RequestDescriptor& request,
                                  u32 at_row, const Row& row) {
@@ -196,7 +198,7 @@ extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Row
         const RequestDescriptor& request = input.requests[number];
         u64 best = rows.best[slot];
         u32 at_row = arrival_of(best) - request.first_arrival;
-        // All rows of the object in this request are the entry's.
+        // The winner is a row of this entry if it is a row of this request.
         wins = best != 0 && at_row < request.rows;
         if (wins)
             settled = settle(input, rules, rows, records, slot, request, at_row,
@@ -216,7 +218,7 @@ extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, 
     Settled settled = {};
     if (slot != NO_SLOT) {
         u32 at_row = arrival - request.first_arrival;
-        // Loaded together with the flag that decides whether it counts.
+        // Loaded before it is known whether the row wins, so that the two loads overlap.
         Row row = read_row(input, request, at_row);
         beaten = rows.best[slot] != key_of(row.time_ms, arrival);
         if (!beaten) settled = settle(input, rules, rows, records, slot, request, at_row, row);
@@ -225,7 +227,8 @@ extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, 
     block_record_outcome(rows, rules, slot, settled, number, input.outcomes);
 }
 
-// Sort keys that group the rows and removals of an object, in order of arrival.
+// Writes sort keys that group the rows and removals of an object; the sort is stable, so each group
+// is in order of arrival.
 extern "C" __global__ void ordered_keys(Rules rules, Rows rows, Index index, u32* keys,
                                         u32* arrivals) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
@@ -234,8 +237,8 @@ extern "C" __global__ void ordered_keys(Rules rules, Rows rows, Index index, u32
     arrivals[arrival] = arrival;
 }
 
-// Applies an object's rows, removals and the cycle's clears in order of arrival, as the contract
-// defines. One thread an entry of the sorted lists; the thread of an object's first entry works.
+// Applies an object's rows and removals and the cycle's clears in order of arrival. One thread an
+// entry of the sorted lists; only the thread of an object's first entry does work.
 extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, Records records,
                                           const u32* keys, const u32* arrivals,
                                           const u32* clear_arrivals, const u32* clear_requests) {
@@ -317,8 +320,8 @@ extern "C" __global__ void ordered_missing(Input input, Rules rules, Rows rows) 
     warp_count_by_key(missing, number, &input.outcomes[number].missing);
 }
 
-// Ends the objects without rows or removals in the cycle that its first clear removed; resets the
-// marks of the other objects. One thread a slot.
+// Ends, as removed by the cycle's first clear, the objects without a row or removal in the cycle.
+// Resets the marks of all objects. One thread a slot.
 extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Records records,
                                          const u32* clear_requests, u32 slots) {
     u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
@@ -341,7 +344,8 @@ extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Re
     block_record_outcome(rows, rules, slot, settled, request, input.outcomes);
 }
 
-// Ends objects whose record is too old and finds the oldest of the others. One thread a slot.
+// Ends the objects whose record has expired, and finds the earliest time of the other records. One
+// thread a slot.
 extern "C" __global__ void dispatch_expire(Input input, Rules rules, Rows rows, Records records,
                                            u32 slots) {
     u32 slot = blockIdx.x * blockDim.x + threadIdx.x;

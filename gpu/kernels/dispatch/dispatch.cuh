@@ -2,11 +2,12 @@
 // object and lists the slots that move in the grid.
 //
 // Rows are read in place, from the columns of their requests. Each entry of a dictionary of ids is
-// looked up in the index once, together with the record that its rows are compared with; a row has
-// only its code, so an encoded block costs less than a raw one. If the header's box lies in the
-// space, no row needs a position check, and columns that only the newest fix of an object needs stay
-// in grouped order. No result depends on the order of threads: fixes of one object compete by
-// (time, arrival) in one 64-bit maximum.
+// looked up in the index once, together with the record that its rows are compared with; a row of
+// the block has only the entry's code, so an encoded block costs less than a raw one. If the box in
+// a block's header lies in the space, positions are not checked row by row, and columns that are
+// read only for the newest fix of an object stay in grouped order. No result depends on the order
+// of threads: the fix of an object with the greatest (time, arrival) wins, by an atomic maximum of
+// 64 bits.
 #pragma once
 #include "block/block.cuh"
 #include "records/index.cuh"
@@ -30,19 +31,20 @@ __device__ inline u32 request_of(const Input& input, u32 requests, u32 arrival) 
     return last_not_above(requests, arrival, [&](u32 at) { return input.first_arrivals[at]; });
 }
 
-// The request of an entry among those of all dictionaries. A request without entries begins where
-// the next one does.
+// The request of an entry; entries are numbered over all dictionaries. A request without entries
+// has the same first entry as the next request.
 __device__ inline u32 request_of_entry(const Input& input, u32 requests, u32 entry) {
     return last_not_above(requests, entry, [&](u32 at) { return input.requests[at].first_entry; });
 }
 
-// The key by which fixes of one object compete: the later time wins, then the later arrival. Not 0.
+// The key by which fixes of one object are compared: the later time wins, at equal times the later
+// arrival. Never 0.
 __device__ inline u64 key_of(i64 time_ms, u32 arrival) {
     return (u64)(time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | (arrival + 1);
 }
 __device__ inline u32 arrival_of(u64 key) { return ((u32)key & ((1u << ARRIVAL_BITS) - 1)) - 1; }
 
-// Whether the ids of a request are a dictionary with a code for each row.
+// Whether the ids of a request are stored as a dictionary and a code per row.
 __device__ inline bool has_codes(const RequestDescriptor& request) { return request.entries != 0; }
 
 __device__ inline u32 read_code(const Input& input, const RequestDescriptor& request, u32 row) {
@@ -61,7 +63,8 @@ __device__ inline i64 read_time(const Input& input, const RequestDescriptor& req
         : at<i64>(input, request.time_at, row);
 }
 
-// The place of a row's value in a column; `column` is one of the GROUPED_ bits.
+// The place of a row's value in a column, which may be in grouped order; `column` is one of the
+// GROUPED_ bits.
 __device__ inline u32 place_in(const Input& input, const RequestDescriptor& request, u32 column,
                                u32 row) {
     if ((request.grouped & column) == 0) return row;
@@ -97,8 +100,8 @@ __device__ inline Optional read_optional(const Input& input, const RequestDescri
     return read;
 }
 
-// Whether all rows of a request lie in the space: those of a block do if its box does, because a row
-// outside the box fails the block.
+// Whether all rows of a request are known to lie in the space. True for a block whose box lies in
+// the space, because a row outside the box fails the block.
 __device__ inline bool lies_inside(const Rules& rules, const RequestDescriptor& request) {
     return request.kind == REQUEST_BLOCK && request.x_min != NOT_FINITE_X
         && request.x_min >= rules.x_min && request.x_max <= rules.x_max
@@ -138,7 +141,7 @@ __device__ inline i64 clock_of(const Rules& rules, const DispatchReport* report)
     return now > rules.clock_ms ? now : rules.clock_ms;
 }
 
-// Whether rows may be ahead of the clock after the cycle; the same for all threads.
+// Whether rows can be ahead of the clock after the cycle. Returns the same to all threads.
 __device__ inline bool has_ahead(const Rules& rules) {
     return rules.event_clock != 0 && rules.event_clock_max_ms != 0x7fffffffffffffffll;
 }
@@ -151,7 +154,7 @@ __device__ inline bool is_ahead(const Rules& rules, u64 time) {
     return time != 0 && time_ms > rules.event_clock_max_ms && time_ms > rules.clock_ms;
 }
 
-// The least event time that does not expire.
+// The least event time at which a record has not expired.
 __device__ inline i64 time_min_of(const Rules& rules, const DispatchReport* report) {
     i64 clock = clock_of(rules, report);
     const i64 least = (i64)0x8000000000000000ll;
@@ -160,7 +163,7 @@ __device__ inline i64 time_min_of(const Rules& rules, const DispatchReport* repo
         : clock - rules.ttl_ms;
 }
 
-// What settling one object changes; the caller adds it to the report.
+// The changes made by settling one object; the caller adds them to the report.
 struct Settled {
     bool moved;
     int objects;
@@ -191,8 +194,8 @@ __device__ inline Settled end_object(const Records& records, const Rules& rules,
     return settled;
 }
 
-// Makes a row the record of its object. `counts` is false when the record at the start of the cycle
-// was removed before the row arrived.
+// Makes a row the record of its object; or ends the object, if the row has expired. `counts` is
+// false if the record at the start of the cycle was removed before the row arrived.
 __device__ inline Settled settle_winner(const Records& records, const Rules& rules, i64 time_min,
                                         u32 slot, const Row& row, u32 state,
                                         const Optional& optional, bool counts) {
@@ -219,7 +222,8 @@ __device__ inline Settled settle_winner(const Records& records, const Rules& rul
     return settled;
 }
 
-// Adds the outcome of an object to the lists and counters; called by all threads of a block.
+// Adds the outcome of each thread's object to the list of moved slots and to the counters. Called
+// by all threads of a block.
 __device__ inline void block_record_outcome(const Rows& rows, const Rules& rules, u32 slot,
                                       const Settled& settled, u32 request,
                                       RowOutcomeCounts* outcomes) {

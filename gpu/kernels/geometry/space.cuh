@@ -1,7 +1,8 @@
 // Geometry of positions: cell, distance from a centre, membership in a shape.
 //
-// Equals the engine's cpu/grid.rs, sphere.rs and region/: the same operations in the same order. The
-// build forbids contraction to fused multiply-add, so results agree to the bit.
+// Performs the same operations in the same order as the engine's cpu/grid.rs, sphere.rs and
+// region/. The build disables contraction to fused multiply-add, so the results are equal to the
+// bit.
 #pragma once
 #include "layout.cuh"
 
@@ -56,7 +57,7 @@ __device__ inline void sine_cosine(i32 quanta, double* sine, double* cosine) {
     *cosine = ((turns + 1) & 2) == 0 ? c : -c;
 }
 
-// Squared chord from a unit vector to a longitude and latitude.
+// Squared chord from the unit vector of `centre` to longitude `x` and latitude `y`.
 __device__ inline double chord_squared(const Shape& centre, i32 x, i32 y) {
     double sin_lon, cos_lon, sin_lat, cos_lat;
     sine_cosine(x, &sin_lon, &cos_lon);

@@ -9,8 +9,8 @@ __device__ __forceinline__ u32 decoded_at(const u8* decoded, const RunInput& inp
     return value ^ (input.is_signed << 31);
 }
 
-// Writes the least value and the width of each of `length` columns, and its number of words, with a
-// 0 after the last number.
+// Writes the least value, the bits per value and the number of words of each of `length` columns;
+// `words` gets a 0 after the last number.
 extern "C" __global__ void run_pack_bounds(const u8* decoded, const RunInput* inputs, u32 length,
                                            RunColumn* columns, u32* words) {
     u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -39,7 +39,7 @@ extern "C" __global__ void run_pack_bounds(const u8* decoded, const RunInput* in
     words[at] = (input.rows * bits + 31) / 32;
 }
 
-// Writes the words of each column from its place of `packed` on.
+// Writes the words of each column to `packed`, starting at `places[column]`.
 extern "C" __global__ void run_pack(const u8* decoded, const RunInput* inputs, u32 length,
                                     RunColumn* columns, const u32* places, u32* packed) {
     u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32;

@@ -1,5 +1,6 @@
-// Selects the tiles of a run that have rows in a window of time and a box, and counts those rows:
-// zones first, then values and comparison in one pass. One warp a tile.
+// Selects the tiles of a run that have rows in a window of time and a box, and counts those rows. A
+// tile's zone (minima and maxima) is compared first; values are read only if it does not decide.
+// One warp a tile.
 #include "history/run.cuh"
 
 __device__ __forceinline__ bool is_apart(const RunZone& one, const RunZone& other) {

@@ -1,10 +1,11 @@
-// States of objects as of a moment: for each its newest row at or before it.
+// The states of objects at a time: for each object, its newest row at or before this time.
 //
 // A head is the first row of an object in a tile. Heads ascend by (object, time), so the head with
-// the wanted row is the last at or before (object, moment), and the row is found in one tile.
+// the wanted row is the last at or before (object, time), and the search continues in its tile
+// alone.
 #include "history/run.cuh"
 
-// The times of all heads; `keys` has their objects. A thread a head.
+// Writes the times of all heads to `keys`, which already has their objects. A thread a head.
 extern "C" __global__ void run_times(Run run, RunHeads heads, i64 start_ms, ObjectTime* keys) {
     u32 head = blockIdx.x * blockDim.x + threadIdx.x;
     if (head >= heads.length) return;
@@ -13,8 +14,8 @@ extern "C" __global__ void run_times(Run run, RunHeads heads, i64 start_ms, Obje
         start_ms + value_at(column_of(run, row / RUN_TILE_ROWS, RUN_TIME), row % RUN_TILE_ROWS);
 }
 
-// Writes 1 for each head whose tile has its object's newest row at or before a time, 0 for others,
-// and a 0 after the last. A thread a head.
+// Writes 1 for each head whose tile has its object's newest row at or before `time_ms`, 0 for other
+// heads, and a 0 after the last. A thread a head, and one for the 0 at the end.
 extern "C" __global__ void run_newest_heads(RunHeads heads, i64 time_ms, u32* are_newest) {
     u32 head = blockIdx.x * blockDim.x + threadIdx.x;
     if (head > heads.length) return;
@@ -31,7 +32,8 @@ __device__ __forceinline__ void write_state(const Run& run, const RunHeads& head
                                             i64 limit, const States& states, u32 place) {
     u32 row = heads.rows[head], tile = row / RUN_TILE_ROWS;
     u32 low = row % RUN_TILE_ROWS, high = low + (heads.ends[head] - row);
-    // Times count from the start of the partition; the head's is not above the limit.
+    // Times count from the start of the partition. The time of the first row is not above the
+    // limit.
     u32 most = limit > 0xffffffffll ? 0xffffffffu : (u32)limit;
     const RunColumn times = column_of(run, tile, RUN_TIME);
     while (high - low > 1) {
@@ -45,8 +47,9 @@ __device__ __forceinline__ void write_state(const Run& run, const RunHeads& head
             value_at(column_of(run, tile, kind), low);
 }
 
-// Writes the states of objects at `time_ms`. The state of a head is written to place `places[head]`
-// - `first_place` if that is within the list. Times of rows count from `start_ms`. A thread a head.
+// Writes the states of objects at `time_ms`. The state of a head goes to place `places[head]` -
+// `first_place` of `states`, and is skipped if this is outside the list. Times of rows count from
+// `start_ms`. A thread a head.
 extern "C" __global__ void run_newest(Run run, RunHeads heads, i64 start_ms, i64 time_ms,
                                       const u32* places, u32 first_place, States states) {
     u32 head = blockIdx.x * blockDim.x + threadIdx.x;
@@ -55,8 +58,9 @@ extern "C" __global__ void run_newest(Run run, RunHeads heads, i64 start_ms, i64
     if (place < states.capacity) write_state(run, heads, head, time_ms - start_ms, states, place);
 }
 
-// The state of each request's object at its time; `heads_found` has the last head at or before it,
-// or INDEX_NO_PLACE. Of requests without a state `has_state` stays 0. A thread a request.
+// Writes the state of each request's object at the request's time, and sets `has_state`.
+// `heads_found` has the last head at or before the request, or INDEX_NO_PLACE. If there is no
+// state, `has_state` stays 0. A thread a request.
 extern "C" __global__ void run_find(Run run, RunHeads heads, i64 start_ms,
                                     const ObjectTime* requests, const u32* heads_found, u32 length,
                                     u32* has_state, States states) {

@@ -1,5 +1,5 @@
 // The keys of a tree: 64-bit integers (`u64`), and objects with times (`ObjectTime`). Each file of
-// entry points is compiled once for each, as `Key`.
+// entry points is compiled once for each type, which it calls `Key`.
 #pragma once
 #include "layout.cuh"
 
@@ -29,7 +29,7 @@ __device__ __forceinline__ void set_greatest(ObjectTime& key) {
     key.time = (i64)(~0ull >> 1);
 }
 
-// Loads through the read-only path, 16 bytes at a time where there are as many.
+// Loads through the read-only data cache, 16 bytes at a time if possible.
 __device__ __forceinline__ u64 load_key(const u64* at) { return __ldg(at); }
 
 __device__ __forceinline__ ObjectTime load_key(const ObjectTime* at) {

@@ -1,8 +1,8 @@
-// Search of the tree by a part of a warp for each request, without branches.
+// Branch-free search of the tree; a group of threads of a warp searches for each request.
 //
-// A leaf has LEAF_KEYS places: the keys, then fillers. An inner node has FAN_OUT places: the left
-// padding key, then the greatest keys of all children but the last. The children of node n are nodes
-// n * FAN_OUT and following of the level below: a node has no pointer.
+// A leaf has LEAF_KEYS places: the keys, then fillers. An inner node has FAN_OUT places: a padding
+// key (the least key), then the greatest keys of all children but the last. The children of node n
+// are nodes n * FAN_OUT to n * FAN_OUT + FAN_OUT - 1 of the level below, so a node has no pointers.
 #pragma once
 #include "index/key.cuh"
 #include "warp/warp.cuh"
@@ -15,10 +15,10 @@ struct Leaf {
     static const u32 KEYS = INDEX_LEAF_BYTES / sizeof(Key);
 };
 
-// For each of NODES nodes with PLACES places, the number of its keys that are less than the search
-// key at the same index; IS_INNER excludes the padding key. THREADS neighbouring threads have the
-// same nodes and keys, and all get the numbers. Called by all threads of a warp. Nodes are loaded
-// together, so that their latencies overlap.
+// Writes to `below[i]` the number of keys of node `nodes[i]`, which has PLACES places, that are
+// less than `keys[i]`. If IS_INNER, the padding key is not counted. THREADS neighbouring threads
+// pass the same nodes and keys and get the same numbers. All threads of a warp call it. All nodes
+// are loaded before any is compared, so that the latencies overlap.
 template <class Key, int THREADS, int PLACES, bool IS_INNER, int NODES>
 __device__ __forceinline__ void warp_keys_below(const Key* (&nodes)[NODES],
                                                 const Key (&keys)[NODES], u32 (&below)[NODES]) {
@@ -29,7 +29,8 @@ __device__ __forceinline__ void warp_keys_below(const Key* (&nodes)[NODES],
 #pragma unroll
     for (int node = 0; node < NODES; node++) load_keys(nodes[node] + first, there[node]);
     bool counts = THREADS <= PLACES || member < PLACES;
-    // Votes of two keys cost less than a sum over the threads; of more keys, they cost more.
+    // For up to two keys a thread, votes cost less than a sum over the threads; for more, they cost
+    // more.
     const bool VOTES = EACH <= 2 && THREADS > 1;
     u32 group = THREADS == 32 ? WHOLE_WARP : ((1u << (THREADS % 32)) - 1u)
         << (lane() / THREADS * THREADS);
@@ -78,7 +79,7 @@ __device__ __forceinline__ void warp_lower_bounds(const KeyTree& tree, const Key
     for (int node = 0; node < NODES; node++) found[node] = found[node] * LEAF_KEYS + below[node];
 }
 
-// As `warp_lower_bounds`, of one key.
+// As `warp_lower_bounds`, for one key.
 template <class Key, int THREADS>
 __device__ __forceinline__ u32 warp_lower_bound(const KeyTree& tree, const Key& key) {
     Key keys[1] = {key};

@@ -3,14 +3,14 @@
 #include "index/search.cuh"
 
 static const u32 LEAF_KEYS = Leaf<Key>::KEYS;
-// Threads per request, except in searches whose name has another number.
+// Threads per request, except in the kernels `index_find_<COUNT>`.
 static const int THREADS = 4;
 
 // The tree of a launch: its list of levels is read in place, not copied to each thread's memory.
 #define TREE const __grid_constant__ KeyTree tree
 
-// Fills the leaves with `length` sorted keys, `fill` in each, and their values or, if there are
-// none, the rank of each key. A thread a place.
+// Fills the leaves with `length` sorted keys, `fill` per leaf, and with their values; if `values`
+// is null, the value of a key is its rank. A thread a place.
 extern "C" __global__ void index_leaves(TREE, const Key* keys, const u32* values,
                                         u32 length, u32 fill) {
     u64 place = (u64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -51,14 +51,14 @@ extern "C" __global__ void index_inner(TREE, u32 nodes, u32 fill) {
     ((Key*)tree.inner)[number] = key;
 }
 
-// The place of the first key not below each request. A group of COUNT threads searches EACH requests
-// together, the second list of requests beside the first.
+// Writes the place of the first key not below each request. A group of COUNT threads searches for
+// EACH requests at once: with two, one from each half of the list.
 template <int COUNT, int EACH>
 __device__ __forceinline__ void warp_find(const KeyTree& tree, const Key* requests, u32 length,
                                      u32* found) {
     u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     u32 groups = (length + EACH - 1) / EACH;
-    // Threads behind the last request search it as well: votes need whole warps.
+    // Surplus threads search for the last request too, because votes need whole warps.
     u64 group = min(thread / COUNT, (u64)groups - 1);
     u32 at[EACH], places[EACH];
     Key keys[EACH];
@@ -85,7 +85,7 @@ FIND(8, 2)
 FIND(16, 2)
 FIND(32, 2)
 
-// The place of the last key not above each request, or NO_PLACE.
+// Writes the place of the last key not above each request, INDEX_NO_PLACE if there is none.
 extern "C" __global__ void index_find_last(TREE, const Key* requests, u32 length,
                                            u32* found) {
     u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -101,8 +101,8 @@ extern "C" __global__ void index_find_last(TREE, const Key* requests, u32 length
     found[request] = place;
 }
 
-// By a warp, calls `take(place, index)` for each key in [low, high), with a thread for each key;
-// returns their number.
+// Calls `take(place, index)` for each key in [low, high), where `index` counts from 0; each call is
+// made by one thread of the warp. Returns the number of keys. Called by all threads of a warp.
 template <class Take>
 __device__ u32 warp_scan(const KeyTree& tree, const Key& low, const Key& high, Take take) {
     u32 first = warp_lower_bound<Key, THREADS>(tree, low),
@@ -117,7 +117,8 @@ __device__ u32 warp_scan(const KeyTree& tree, const Key& low, const Key& high, T
     return seen;
 }
 
-// Counts the keys in [low, high) of each range; a warp a range.
+// Counts the keys in each range [low, high), where `bounds` has low and high of each. A warp a
+// range.
 extern "C" __global__ void index_scan_count(TREE, const Key* bounds, u32 ranges,
                                             u32* counts) {
     u32 range = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -140,9 +141,10 @@ extern "C" __global__ void index_scan_write(TREE, const Key* bounds, u32 ranges,
          });
 }
 
-// Inserts sorted entries of different keys into leaves with room. `places` holds the lower bound of
-// each. The thread of a leaf's first entry inserts all entries of this leaf, or none if they do not
-// all fit. `refused` is initially 1 and remains 1 for entries that were not inserted.
+// Inserts entries with distinct, ascending keys into leaves with room; replaces the value of a key
+// that exists. `places` has the lower bound of each key. The thread of a leaf's first entry inserts
+// all entries of this leaf, or none if they do not all fit. `refused` is initially 1 and remains 1
+// for entries that were not inserted.
 extern "C" __global__ void index_insert(TREE, const Key* keys, const u32* values, u32 length,
                                         const u32* places, u32* refused) {
     u32 first = blockIdx.x * blockDim.x + threadIdx.x;
@@ -158,7 +160,8 @@ extern "C" __global__ void index_insert(TREE, const Key* keys, const u32* values
         added += !(at < old && is_equal(there[at], keys[end]));
         if (old + added > LEAF_KEYS) return;
     }
-    // From the back, so that each key moves once. `to` is where the next one goes.
+    // Fills the leaf from the back, so that each key moves once. `to` is one past the next place to
+    // fill.
     u32 to = old + added, from = old;
     for (u32 entry = end; entry-- > first;) {
         u32 at = places[entry] - leaf * LEAF_KEYS;

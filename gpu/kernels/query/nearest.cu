@@ -1,5 +1,5 @@
-// Ranks the candidates of nearest queries and takes the first k of each. The circles contain them all;
-// the input is ordered by query, then object. One thread a candidate; no shared memory.
+// Ranks the candidates of nearest queries by distance and takes the first k of each query. The
+// candidates of a query include its k nearest objects; they are ordered by query, then by object.
 #include "geometry/space.cuh"
 #include "records/record.cuh"
 #include "warp/search.cuh"
@@ -9,7 +9,8 @@ __device__ inline u32 query_at(const u64* bounds, u32 queries, u64 place) {
     return last_not_above(queries, place, [&](u32 at) { return bounds[at]; });
 }
 
-// The rank of every candidate from its query's centre. One thread a candidate.
+// Writes the rank of every candidate, its squared distance from its query's centre, and its place.
+// One thread a candidate.
 extern "C" __global__ void nearest_rank(const Shape* centres, const u64* bounds, u32 queries,
                                         const AnswerRecord* candidates, u32 length, u64* ranks,
                                         u32* places) {
@@ -23,15 +24,16 @@ extern "C" __global__ void nearest_rank(const Shape* centres, const u64* bounds,
     places[place] = place;
 }
 
-// The queries of candidates in the order of their ranks. One thread a candidate.
+// Writes the query of each candidate; `places` lists the candidates in order of rank. One thread a
+// candidate.
 extern "C" __global__ void nearest_owners(const u64* bounds, u32 queries, const u32* places,
                                           u32 length, u32* owners) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < length) owners[at] = query_at(bounds, queries, places[at]);
 }
 
-// Writes the first candidates of every query; `takes` has the sums of their numbers. One thread a
-// neighbour.
+// Writes the first candidates of every query. `takes[query]` is the place of the query's first
+// neighbour in the output. One thread a neighbour.
 extern "C" __global__ void nearest_take(const u64* bounds, const u64* takes, u32 queries,
                                         const u32* places, const AnswerRecord* candidates,
                                         const u64* ranks, u32 length, AnswerRecord* neighbours,

@@ -2,16 +2,16 @@
 #pragma once
 #include "layout.cuh"
 
-// Threads of a block that visits items, and blocks that must fit a multiprocessor: bounds the
-// registers, so that loads of enough warps overlap.
+// Threads of a block that visits items, and blocks that must fit a multiprocessor. The latter
+// bounds the registers of a thread, so that enough warps run to overlap their loads.
 static const u32 QUERY_THREADS = 256;
 static const u32 QUERY_BLOCKS = 6;
 // Warps of a block that answers whole queries, at most.
 static const u32 WARP_QUERY_WARPS = 8;
-// Candidates of a warp query that a thread loads at a time: their loads overlap.
+// Candidates that a thread of `warp_visit_whole` loads at a time, so that the loads overlap.
 static const u32 VISIT_ITEMS = 2;
-// Most cells of a part whose objects are counted for its work; a part with more cells counts as
-// holding every object, unless no cell of the grid has spare capacity.
+// Most cells of a part for which `query_work` counts the objects. A part with more cells counts as
+// containing all objects, unless no cell of the grid has spare capacity.
 static const u32 WORK_CELLS = 1 << 14;
 // Cells whose counts are read in the time of one test. A guess.
 static const u32 WORK_CELLS_EACH = 8;

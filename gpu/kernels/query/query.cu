@@ -1,8 +1,10 @@
-// The kernels of stage query: rows of cells (items) of each part, matches of each item counted and
-// written, records of slots and ids. One warp an item; no shared memory.
+// The kernels of stage query: they split parts into rows of cells (items), count and write the
+// matches of each item, and read the records of slots and ids. One warp an item unless said
+// otherwise.
 #include "query/query.cuh"
 
-// How many rows of cells each part covers. One thread a part.
+// Writes how many rows of cells each part covers, and a 0 after the last. One thread a part, and
+// one for the 0.
 extern "C" __global__ void query_rows(Grid grid, const Part* parts, u32 length, u32* rows) {
     u32 number = blockIdx.x * blockDim.x + threadIdx.x;
     if (number > length) return;
@@ -24,8 +26,8 @@ extern "C" __global__ void query_items(Grid grid, const Part* parts, u32 length,
     for (u32 at = lane(); at < count; at += 32) items[first + at] = {number, row + at};
 }
 
-// Adds the work of every part to that of its query: its candidates times the work of one test, plus
-// that of reading the counts of its cells. One warp a part.
+// Adds the work of every part to the work of its query: the number of candidates times the work of
+// one test, plus the work of reading the counts of the cells. One warp a part.
 extern "C" __global__ void query_work(View view, Queries batch, u32 length, u64 objects,
                                       u64* work) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -60,14 +62,15 @@ extern "C" __global__ void query_work(View view, Queries batch, u32 length, u64 
 
 // Counts the matches of every item and stores the first ITEM_MATCHES, so that few items are visited twice.
 // An item of a count-only part adds its matches to its query's total and takes no space. One warp
-// an item. Six blocks per multiprocessor hide cache misses; with the tests of curved regions and
-// filters, which few items need, only five would fit, because of their registers.
+// an item. The launch bounds limit registers so that six blocks fit a multiprocessor and hide cache
+// misses. Without them only five would fit, because of the tests of curved regions and filters,
+// which few items need.
 extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     query_count(View view, Queries batch, u32* counts, u64* totals, u32* kept) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= batch.length) return;
     Item item = batch.items[number];
-    // `query_count_rectangles` has these.
+    // `query_count_rectangles` counts these.
     if (batch.parts[item.part].shape == PART_COUNT) return;
     u32 count = 0;
     warp_visit(view, batch, item, [&](const Entry& entry, bool matches) {
@@ -95,11 +98,11 @@ extern "C" __global__ void query_count_rectangles(View view, Queries batch, u64*
     u32 count = 0, step = 1;
     if (first < last && item.row > row_of(view.grid, part.y_min)
         && item.row < row_of(view.grid, part.y_max)) {
-        // Cells between the outer ones lie within the rectangle.
+        // Cells between the first and the last column lie within the rectangle.
         count = warp_objects_between(view, item.row, first + 1, last);
         step = last - first;
     }
-    // All columns, or the first and the last.
+    // Tests all columns at once, or only the first and the last.
     for (u32 column = first; column <= last; column += step) {
         u32 end = step == 1 ? last : column;
         warp_visit_columns(view, batch, part, item.row, column, end,
@@ -111,7 +114,7 @@ extern "C" __global__ void query_count_rectangles(View view, Queries batch, u64*
     if (lane() == 0 && count != 0) atomicAdd(totals + part.query, (u64)count);
 }
 
-// Sets to 0 the counts of items whose query has a total in `withheld`. One thread an item.
+// Sets to 0 the counts of items whose query has a nonzero number in `withheld`. One thread an item.
 extern "C" __global__ void query_withhold(Queries batch, const u64* withheld, u32* counts) {
     u32 number = blockIdx.x * blockDim.x + threadIdx.x;
     if (number >= batch.length) return;
@@ -119,8 +122,8 @@ extern "C" __global__ void query_withhold(Queries batch, const u64* withheld, u3
     if (withheld[query] != 0) counts[number] = 0;
 }
 
-// The first match of every query, and the lists of long answers. One thread a query, and one for the
-// end.
+// Writes the offset of the first match of every query, and after them the total; lists the queries
+// with long answers. One thread a query, and one for the total.
 extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queries,
                                         const u32* first_items, const u64* offsets, u64* bounds,
                                         Lengths* lengths, u32* long_queries) {
@@ -136,8 +139,8 @@ extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queri
     warp_list_long(found, query, queries, lengths, long_queries);
 }
 
-// Writes the matches of the items from `first` on to the start of the output. A group of
-// ITEM_MATCHES threads an item.
+// Writes the stored matches of item `first` and all later items, beginning at the start of the
+// output. Skips items with more than ITEM_MATCHES matches. ITEM_MATCHES threads an item.
 extern "C" __global__ void query_write(Records records, u32 items, const u64* offsets, u32 first,
                                        const u32* kept, u64* objects, u32* slots) {
     u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -150,8 +153,8 @@ extern "C" __global__ void query_write(Records records, u32 items, const u64* of
     slots[place - offsets[first] + at] = slot;
 }
 
-// As `query_write`, for the items with more matches than were kept. One warp an item; blocks as
-// those of `query_count`.
+// As `query_write`, for the items with more than ITEM_MATCHES matches, which it finds again. One
+// warp an item.
 extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     query_write_many(View view, Queries batch, const u64* offsets, u32 first, u64* objects,
                      u32* slots) {
@@ -170,14 +173,15 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     });
 }
 
-// The records of a list of slots. One thread a slot.
+// Writes the records of a list of slots after cycle `epoch`. One thread a slot.
 extern "C" __global__ void query_fixes(Records records, u64 epoch, const u32* slots, u32 length,
                                        AnswerRecord* fixes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < length) fixes[at] = answered(records, slots[at], epoch);
 }
 
-// The records of a list of ids. One thread an id.
+// Writes the records of a list of ids after cycle `epoch`; `found` is 0 for unknown ids. One thread
+// an id.
 extern "C" __global__ void query_get(Records records, Index index, u64 epoch,
                                      const u64* objects, u32 length, AnswerRecord* fixes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;

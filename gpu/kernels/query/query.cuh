@@ -1,9 +1,9 @@
 // Stage query. Threads map to candidate objects, not to queries.
 //
-// A query's rectangles are cut into rows of cells (items), unless answers are expected to be short. A
-// warp takes an item or a short query, sums up the counts of its cells (the bound table) and gives
-// every candidate a lane through the prefix sums (the mapping table, implicit), so that crowded and
-// empty cells cost by their objects.
+// A query's rectangles are cut into rows of cells (items), unless answers are expected to be short.
+// A warp takes an item or a short query, computes prefix sums of the counts of its cells (the
+// paper's bound table) and finds each lane's candidate by a search in these sums (which replaces
+// the paper's mapping table). The cost of a cell is thus proportional to its number of objects.
 #pragma once
 #include "geometry/space.cuh"
 #include "query/policy.cuh"
@@ -12,18 +12,19 @@
 #include "warp/search.cuh"
 #include "warp/warp.cuh"
 
-// The first part of this query or of a later one; parts are ordered by query.
+// The number of the first part of `query`, or of the next query with a part; `length` if there is
+// none. Parts are ordered by query.
 __device__ inline u32 first_part_of(const Part* parts, u32 length, u32 query) {
-    // Mostly every query has one part.
+    // In most batches every query has one part.
     if (query < length && parts[query].query == query
         && (query == 0 || parts[query - 1].query < query))
         return query;
     return partition_point(0, length, [&](u32 at) { return parts[at].query < query; });
 }
 
-// Updates the length of the longest answer and lists long answers in no particular order: those
-// that a block sorts from the front of the list, longer ones from the back. Called by all threads
-// of a warp, each with its own query.
+// Updates the length of the longest answer and lists the queries with long answers in no particular
+// order: those with at most SORT_TILE matches, which a block sorts, from the front of the list,
+// longer ones from the back. Called by all threads of a warp, each with its own query.
 __device__ inline void warp_list_long(u64 found, u32 query, u32 queries, Lengths* lengths,
                                  u32* long_queries) {
     bool is_longer = found > SORT_TILE, is_long = found > 32 && !is_longer;
@@ -50,7 +51,7 @@ __device__ inline bool filter_passes(const View& view, const Shape& shape, const
     return attributes_pass(shape, optional_of(view.records, entry.slot, held));
 }
 
-// Whether one candidate, among the entries, matches a part.
+// Whether an entry matches a part.
 __device__ inline bool tests(const View& view, const Queries& batch, const Part& part,
                              const Entry& entry) {
     bool matches = part.x_min <= entry.x && entry.x <= part.x_max && part.y_min <= entry.y
@@ -69,7 +70,8 @@ __device__ inline Entry entry_at(const View& view, u32 place) {
     return *(Entry*)&words;
 }
 
-// Calls `each(entry, matches)` for the candidates of some columns of an item, a full warp at a time.
+// Calls `each(entry, matches)` for the candidates of columns `first` to `last` of row `number`, in
+// all lanes together; `matches` is false in lanes without a candidate.
 template <class Each>
 __device__ inline void warp_visit_columns(const View& view, const Queries& batch, const Part& part,
                                      u32 number, u32 first, u32 last, Each each) {
@@ -117,7 +119,7 @@ __device__ inline void warp_visit(const View& view, const Queries& batch, const 
     warp_visit_columns(view, batch, part, item.row, first, last, each);
 }
 
-// The objects of the cells of a row between two columns. A full warp.
+// The number of objects in columns [first, end) of row `number`. Called by all threads of a warp.
 __device__ inline u32 warp_objects_between(const View& view, u32 number, u32 first, u32 end) {
     const Cell* row = view.cells + number * view.grid.columns;
     if (first >= end) return 0;
@@ -127,8 +129,8 @@ __device__ inline u32 warp_objects_between(const View& view, u32 number, u32 fir
     return (u32)warp_sum(sum);
 }
 
-// Work of testing a position against a shape, in units of one rectangle test; for a polygon, the
-// number of edges of its fullest slab. A full warp.
+// The work of testing a position against a shape, in units of one rectangle test. For a polygon, it
+// grows with the number of edges of the fullest slab. Called by all threads of a warp.
 __device__ inline u64 warp_test_work(const Shape& shape, const Polygons& polygons) {
     u64 filter = shape.filter == 0 ? 0 : 2;
     if (shape.kind == SHAPE_RECTANGLE) return filter + 1;

@@ -1,5 +1,5 @@
-// Sorts the matches of each query by id. Short lists a warp each; longer ones in blocks of
-// SORT_THREADS threads with SortMemory.
+// Sorts the matches of each query by id. A warp sorts a short list; blocks of SORT_THREADS threads
+// sort longer ones.
 #include "query/sort.cuh"
 
 // Sorts lists of at most 32 matches (bitonic). One warp a query.
@@ -37,10 +37,11 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     __shared__ SortMemory memory;
     if (blockIdx.x >= length) return;
     List list = list_of(bounds, queries[blockIdx.x]);
-    block_sort_block(memory, from, to, list.first, (u32)list.count);
+    block_sort(memory, from, to, list.first, (u32)list.count);
 }
 
-// Sorts the tiles of longer lists. One block a tile of the longest list, for each list.
+// Sorts each tile of the lists longer than SORT_TILE. Each list has `tiles` blocks, as many as the
+// longest list has tiles; the surplus blocks return.
 extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     sort_tiles(const u64* bounds, const u32* queries, u32 tiles, u32 length, Matches from,
                Matches to) {
@@ -51,12 +52,12 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     u64 start = (u64)(blockIdx.x % tiles) * SORT_TILE;
     if (start >= list.count) return;
     u64 rest = list.count - start;
-    block_sort_block(memory, from, to, list.first + start,
+    block_sort(memory, from, to, list.first + start,
                      rest < SORT_TILE ? (u32)rest : SORT_TILE);
 }
 
-// Merges pairs of runs of `run` sorted matches of longer lists; copies a run without a partner.
-// Blocks as for `sort_tiles`, each for one tile of the output.
+// Merges pairs of sorted runs of `run` matches in the lists longer than SORT_TILE; copies a run
+// without a partner. Blocks as for `sort_tiles`; each writes one tile of the output.
 extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     sort_merge(const u64* bounds, const u32* queries, u32 tiles, u32 length, u64 run, Matches from,
                Matches to) {

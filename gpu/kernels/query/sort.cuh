@@ -1,6 +1,7 @@
-// Sorts the matches of each query by id, by length: up to a warp's lanes in registers, up to SORT_TILE
-// in a block's shared memory (CUB's block sort); longer lists as sorted tiles that are merged, every
-// merge cut into tiles again, so that one long answer keeps the whole device busy.
+// Sorts the matches of each query by id. The algorithm depends on the length: a warp sorts up to 32
+// matches in registers, a block up to SORT_TILE in shared memory (CUB's block sort). Longer lists
+// are cut into tiles, which are sorted and then merged; each merge is cut into tiles of output too,
+// so that one long answer uses the whole device.
 #pragma once
 #include <cub/block/block_radix_sort.cuh>
 
@@ -8,7 +9,7 @@
 #include "warp/search.cuh"
 #include "warp/warp.cuh"
 
-// The range of one query.
+// The range of one query's matches.
 struct List {
     u64 first;
     u64 count;
@@ -21,7 +22,7 @@ __device__ inline List list_of(const u64* bounds, u32 query) {
 template <class Key, u32 ITEMS>
 using BlockSort = cub::BlockRadixSort<Key, SORT_THREADS, ITEMS, u32, SORT_PASS_BITS>;
 
-// Shared memory of the block's sort, and the bits in which its ids differ.
+// Shared memory of a block that sorts, with the bits in which its ids differ.
 struct SortMemory {
     union {
         typename BlockSort<u64, 16>::TempStorage wide;
@@ -79,8 +80,9 @@ __device__ inline void block_sort_items(typename BlockSort<Key, ITEMS>::TempStor
     __syncthreads();
 }
 
-// Sorts at most SORT_TILE matches by all threads of a block, by the bits in which ids differ.
-__device__ inline void block_sort_block(SortMemory& memory, const Matches& from, const Matches& to,
+// Sorts at most SORT_TILE matches from `first` on; compares only the bits in which ids differ.
+// Called by all threads of a block.
+__device__ inline void block_sort(SortMemory& memory, const Matches& from, const Matches& to,
                                   u64 first, u32 count) {
     u32 bits =
         64 - __clzll((i64)block_differing_bits(memory.differing, from.objects + first, count));
@@ -98,7 +100,7 @@ __device__ inline void block_sort_block(SortMemory& memory, const Matches& from,
         block_sort_items<u32, 16>(memory.sixteen, from, to, first, count, bits);
 }
 
-// How many of the first `diagonal` ids of two merged lists come from `a`.
+// How many of the first `diagonal` ids of the merged lists `a` and `b` come from `a`.
 __device__ inline u32 merge_split(const u64* a, u32 a_count, const u64* b, u32 b_count,
                                   u32 diagonal) {
     u32 low = diagonal > b_count ? diagonal - b_count : 0;

@@ -1,8 +1,9 @@
 // Queries answered by a warp each, for cycles whose queries all request ids and have short answers.
 //
-// Queries are not cut into items: the warp finds a query's matches and sorts their ids before it
-// writes them, so that answers only need compaction. Longer answers are listed and written by a block
-// each. Blocks of WARP_QUERY_WARPS warps, with the matches in shared memory.
+// Queries are not cut into items: a warp finds a query's matches, sorts their ids and stores them;
+// a second kernel copies them to their final places. Queries with more matches are listed, and a
+// block writes the answer of each. Counting blocks have WARP_QUERY_WARPS warps, with matches in
+// shared memory.
 #include "query/query.cuh"
 
 // As `warp_visit`, for all rows of cells of a part. Most parts have few candidates, so the search is
@@ -12,7 +13,8 @@ __device__ inline void warp_visit_whole(const View& view, const Queries& batch, 
                                    Each each) {
     u32 row = row_of(view.grid, part.y_min), rows = row_of(view.grid, part.y_max) - row + 1;
     u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
-    // Ranges of neighbouring entries: cells, or whole rows if no cell has spare capacity.
+    // A range is a contiguous list of entries: a cell, or a whole row if no cell has spare
+    // capacity.
     bool is_tight = view.is_tight != 0;
     u32 columns = is_tight ? 1 : last - first + 1, ranges = rows * columns;
     for (u32 range = 0; range < ranges; range += 32) {
@@ -28,7 +30,7 @@ __device__ inline void warp_visit_whole(const View& view, const Queries& batch, 
                 count = cell.start + cell.count - start;
             }
         }
-        // Inclusive sums, in as many steps as the ranges need.
+        // Inclusive sums over the lanes, with no more steps than `length` needs.
         u32 sum = count;
         for (u32 step = 1; step < length; step *= 2) {
             u32 below = __shfl_up_sync(WHOLE_WARP, sum, step);
@@ -59,8 +61,8 @@ __device__ inline void warp_visit_whole(const View& view, const Queries& batch, 
 }
 
 // Counts the matches of every query. Up to WARP_QUERY_MATCHES are stored in the order of their ids;
-// queries with more are listed, from the front those that a block sorts, from the back longer ones.
-// One warp a query, and one for the end.
+// queries with more are listed as by `warp_list_long`. One warp a query, and one for the 0 after
+// the last count.
 extern "C" __global__ void __launch_bounds__(32 * WARP_QUERY_WARPS, QUERY_BLOCKS)
     warp_query_count(View view, Queries batch, u32 parts, u32 queries, u32* counts, u64* kept,
                      Lengths* lengths, u32* long_queries) {
@@ -99,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARP_QUERY_WARPS, QUERY_BLOCKS
     if (lane() < count) kept[(u64)query * WARP_QUERY_MATCHES + rank] = object;
 }
 
-// Writes the stored matches. A group of WARP_QUERY_MATCHES / 2 threads a query.
+// Copies the stored matches of each query to its answer. WARP_QUERY_MATCHES / 2 threads a query.
 extern "C" __global__ void warp_query_write(const u64* bounds, u32 queries, const u64* kept,
                                             u64* objects) {
     const u32 threads = WARP_QUERY_MATCHES / 2;

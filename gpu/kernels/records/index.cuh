@@ -19,7 +19,7 @@ __device__ inline Place load(const Place* place) {
     return *(Place*)&words;
 }
 
-// The slot of an object, NO_SLOT without one.
+// The slot of an object, NO_SLOT if it has none.
 __device__ inline u32 find(const Index& index, u64 object) {
     for (u32 at = home_of(index, object);; at = next_place(index, at)) {
         Place place = load(index.places + at);
@@ -28,8 +28,8 @@ __device__ inline u32 find(const Index& index, u64 object) {
     }
 }
 
-// Returns the slot of an object, which is inserted if absent; or SLOT_PENDING with the place that
-// holds the slot after this kernel has ended.
+// Returns the slot of an object; inserts the object if it is absent. If another thread is inserting
+// it, returns SLOT_PENDING | the place that holds the slot after this kernel has ended.
 __device__ inline u32 claim(const Index& index, u64 object, u64* objects, u32* slots) {
     for (u32 at = home_of(index, object);; at = next_place(index, at)) {
         Place* place = index.places + at;
@@ -49,7 +49,7 @@ __device__ inline u32 claim(const Index& index, u64 object, u64* objects, u32* s
     }
 }
 
-// The slot for a result of `claim`, in a later kernel.
+// The slot for a result of `claim`. Must be called in a later kernel.
 __device__ inline u32 resolve(const Index& index, u32 claimed) {
     if (claimed == NO_SLOT || (claimed & SLOT_PENDING) == 0) return claimed;
     return index.places[claimed & ~SLOT_PENDING].slot;

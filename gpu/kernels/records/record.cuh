@@ -1,8 +1,8 @@
 // The records of objects, two versions of each.
 //
-// A cycle overwrites the older version. Its queries read the newest version below its epoch, which is
-// the other one, so they never read a version that is being written. A record is applied once, where
-// the paper applies it to two indexes.
+// A cycle overwrites the older version. Its queries read the newest version of an earlier epoch,
+// which is the other one, so they never read a version that is being written. A record is written
+// once; the paper writes it to two indexes.
 #pragma once
 #include "layout.cuh"
 
@@ -16,7 +16,8 @@ __device__ inline u32 newest(const Records& records, u32 slot) {
     return both[1].epoch > both[0].epoch ? 1u : 0u;
 }
 
-// Number of the version after cycle `epoch`; the other one may currently be written.
+// Number of the version that holds after cycle `epoch`: the newest that is not later. The other
+// version may currently be written.
 __device__ inline u32 held_at(const Records& records, u32 slot, u64 epoch) {
     const Version* both = records.versions + 2ull * slot;
     u64 first = epoch_of(both), second = epoch_of(both + 1);
@@ -54,7 +55,8 @@ __device__ inline bool equal(const Optional& a, const Optional& b) {
 #undef MEASURE
 }
 
-// Whether a value is known and lies in a closed range.
+// Whether a value is known and lies in [from, to]. If `is_circular`, a range with `from` above `to`
+// wraps around.
 template <class T>
 __device__ inline bool is_within(T value, T from, T to, T absent, bool is_circular) {
     if (value == absent) return false;
@@ -87,12 +89,12 @@ __device__ inline u32 refusal_of(const Optional& optional) {
     return 0;
 }
 
-// The event that ended an object, by its last version; see `end_object`.
+// The event that ended an object, read from its last version; see `end_object`.
 __device__ inline u32 event_of(const Version& dead) {
     return dead.time_ms < TIME_ORIGIN_MS ? (u32)dead.time_ms : EVENT_EXPIRED;
 }
 
-// A record with these optional values; all else is 0.
+// A record with these optional values; all other fields are 0.
 __device__ inline AnswerRecord answered(const Optional& optional) {
     AnswerRecord answer = {};
 #define MEASURE(field, ...) answer.field = optional.field;
@@ -101,7 +103,7 @@ __device__ inline AnswerRecord answered(const Optional& optional) {
     return answer;
 }
 
-// One version of a record, in the form of answers.
+// Version `place` of a slot's record, as a record of an answer.
 __device__ inline AnswerRecord record_at(const Records& records, u32 slot, u32 place) {
     Version version = load(records.versions + 2ull * slot + place);
     AnswerRecord answer = answered(optional_of(records, slot, place));
@@ -114,7 +116,7 @@ __device__ inline AnswerRecord record_at(const Records& records, u32 slot, u32 p
     return answer;
 }
 
-// The record of a slot after cycle `epoch`; without an object if the slot was first used later.
+// The record of a slot after cycle `epoch`; `found` is 0 if the slot was first used later.
 __device__ inline AnswerRecord answered(const Records& records, u32 slot, u64 epoch) {
     u32 held = held_at(records, slot, epoch);
     AnswerRecord answer = record_at(records, slot, held);

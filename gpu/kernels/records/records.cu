@@ -1,14 +1,15 @@
-// Kernels over all records: attributes, the index, export. Outside cycles; no shared memory.
+// Kernels over all records, launched outside cycles: they initialise optional values, fill the
+// index and export records.
 #include "records/index.cuh"
 #include "records/record.cuh"
 
-// Sets the optional values of versions `first` to `end` to unknown. One thread a version.
+// Sets the optional values of versions [first, end) to unknown. One thread a version.
 extern "C" __global__ void records_unknown(Optional* optional, u64 first, u64 end) {
     u64 at = first + blockIdx.x * (u64)blockDim.x + threadIdx.x;
     if (at < end) optional[at] = unknown();
 }
 
-// Enters slots 0 to `slots` into an empty index. One thread a slot.
+// Enters slots [0, slots) into an empty index. One thread a slot.
 extern "C" __global__ void records_index(Index index, const u64* objects, u32 slots) {
     u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
     if (slot >= slots) return;
@@ -22,7 +23,8 @@ extern "C" __global__ void records_index(Index index, const u64* objects, u32 sl
     }
 }
 
-// Writes the records of slots 0 to `slots` after cycle `epoch` to `exported`. One thread a slot.
+// Writes the records of slots [0, slots) as of the end of cycle `epoch` to `exported`. One thread a
+// slot.
 extern "C" __global__ void records_export(Records records, u32 slots, u64 epoch,
                                           AnswerRecord* exported) {
     u32 slot = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,6 +1,7 @@
-// The hash of words under the engine's secret key; equals `HashKey::hash` of the engine.
+// The hash of a 64-bit word under the engine's secret key; equals `HashKey::hash` of the engine.
 //
-// SipHash-1-3 of eight bytes: clients choose ids and cells, and cannot choose ones that collide.
+// SipHash-1-3 of eight bytes. Clients choose ids and cells; without the key they cannot choose ones
+// that collide.
 #pragma once
 #include "layout.cuh"
 
@@ -31,7 +32,7 @@ __device__ inline u64 siphash(const u64 (&key)[HASH_KEY_WORDS], u64 word) {
     SipState state = {key[0] ^ 0x736f6d6570736575ull, key[1] ^ 0x646f72616e646f6dull,
                       key[0] ^ 0x6c7967656e657261ull, key[1] ^ 0x7465646279746573ull};
     state.take(word);
-    // The length, 8 bytes.
+    // The last block has the length in bytes, 8, in its highest byte.
     state.take(8ull << 56);
     state.v2 ^= 0xff;
     state.round();

@@ -6,7 +6,7 @@
 // Threads of a block that evaluates regions, and blocks that must fit a multiprocessor.
 static const u32 EVALUATE_THREADS = 256;
 static const u32 EVALUATE_BLOCKS = 4;
-// Threads that share the bins of one object where these are long; `MANY` of the host.
+// Threads that evaluate one object together if bins are long; `MANY` of the host.
 static const u32 OBJECT_THREADS = 8;
-// Cells of a level beyond which a trajectory counts as crossing a region. A guess.
+// If a trajectory's box covers more cells of a level, it counts as crossing a region. A guess.
 static const u32 TRAJECTORY_CELLS = 256;

@@ -1,5 +1,7 @@
-// The kernels of stage subscription: the tables of cells, then the events of a cycle's records. One
-// thread an object, or OBJECT_THREADS threads if bins are long.
+// The kernels of stage subscription: they build the tables of cells, then find the events of a
+// cycle's records. A group that evaluates an object is one thread, or OBJECT_THREADS threads if
+// bins are long.
+#include "block/block.cuh"
 #include "subscription/subscription.cuh"
 
 // Claims the bins of added references. One thread a reference.
@@ -21,7 +23,8 @@ extern "C" __global__ void subscription_claim_bins(Bins old, const u32* numbers,
             claim_bin(table, bin.cell, claimed);
 }
 
-// Writes the number of references of each bin, and 0 after the last. One thread a bin plus one.
+// Writes the number of references of each bin, and a 0 after the last. One thread a bin, and one
+// for the 0.
 extern "C" __global__ void subscription_counts(NewBins table, u32* counts) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at > table.mask + 1) return;
@@ -67,8 +70,8 @@ extern "C" __global__ void subscription_mark(DeviceQuery* queries, const u32* ma
     if ((marks[at] & 1u) != 0) marked->flags = 0;
 }
 
-// Adds a slot to the list of the cycle's objects, for threads with `yes`; called by all threads of a
-// block.
+// Each thread with `yes` appends its slot and the slot's object to the lists, and merges the bits
+// of the object's id into `gathered->bits`. Called by all threads of a block.
 __device__ inline void block_gather(bool yes, u32 slot, const Records& records,
                                     WrittenObjects* gathered, u64* objects, u32* slots) {
     u64 object = yes ? records.objects[slot] : 0;
@@ -82,8 +85,9 @@ __device__ inline void block_gather(bool yes, u32 slot, const Records& records,
         atomicOr((u64*)&gathered->bits, bits);
 }
 
-// Lists the objects of the cycle's rows, except late ones, and removals, with repetitions. Evaluation
-// skips those whose record was not written. One thread an arrival.
+// Lists the objects of the cycle's removals and of its rows except refused and late ones. An object
+// may be listed more than once. Evaluation skips objects whose record was not written. One thread
+// an arrival.
 extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, Index index,
                                                Records records, WrittenObjects* gathered,
                                                u64* objects, u32* slots) {
@@ -92,8 +96,8 @@ extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, Ind
     block_gather(slot != NO_SLOT, slot, records, gathered, objects, slots);
 }
 
-// Adds the objects that the cycle ended although they had no row; may list an object twice. Any
-// number of threads; each handles several of the slots that moved.
+// Lists the objects that the cycle ended, also those without a row or removal. An object may then
+// be listed twice. Any number of threads; each handles every `threads`th moved slot.
 extern "C" __global__ void subscription_gather_ended(const u32* moved, const DispatchReport* report,
                                                      Records records, WrittenObjects* gathered,
                                                      u64* objects, u32* slots) {
@@ -109,8 +113,9 @@ extern "C" __global__ void subscription_gather_ended(const u32* moved, const Dis
     }
 }
 
-// Counts the events of each object, 0 behind the last, and lists the objects with events; sums the
-// events with records and the visited references. A group of threads an object.
+// Writes the number of events of each object, and a 0 after the last; lists the objects with
+// events; adds up the events with records, and the visited references of a sample of the blocks. A
+// group of threads an object.
 template <u32 GROUP>
 __device__ inline void block_count_events(const Scene& scene, u32* counts, u32* busy,
                                     EventCounts* event_counts) {
@@ -131,7 +136,7 @@ __device__ inline void block_count_events(const Scene& scene, u32* counts, u32* 
     if (is_busy) busy[place] = entry;
     u64 sum = warp_sum(fixes);
     if (lane() == 0 && sum != 0) atomicAdd((u64*)&event_counts->fixes, sum);
-    // A sample of the blocks counts.
+    // Only a sample of the blocks counts references.
     if (blockIdx.x % SAMPLED_BLOCKS != 0) return;
     sum = warp_sum(is_first ? visited : 0);
     if (lane() == 0 && sum != 0) atomicAdd((u64*)&event_counts->visited, sum);
@@ -157,8 +162,9 @@ extern "C" __global__ void subscription_tally(Scene scene, u32* tallies) {
     });
 }
 
-// Writes the events of the `length` objects with events: the key has the kind above the
-// region's number, the value is the object's place. A group of threads an object.
+// Writes the events of the `length` objects in `busy`. The key of an event has the kind in its
+// upper and the region's number in its lower bits; its value is the object's entry. A group of
+// threads an object.
 template <u32 GROUP>
 __device__ inline void warp_write_events(const Scene& scene, const u32* busy, u32 length,
                                     const u64* offsets, u32* keys, u32* entries) {
@@ -190,8 +196,8 @@ extern "C" __global__ void subscription_write_many(Scene scene, const u32* busy,
 
 __device__ inline u32 number_of(u32 key) { return key & ((1u << EVENT_KIND_SHIFT) - 1u); }
 
-// Marks the first event of each region in `heads`, and events with a record in `fixes`; 0 behind the
-// last. One thread an event and one more.
+// Marks the first event of each region in `heads` and the events with a record in `fixes`; writes a
+// 0 after the last mark of both. One thread an event, and one for the 0.
 extern "C" __global__ void subscription_heads(const u32* keys, u32 length,
                                               const DeviceQuery* queries, u32* heads, u32* fixes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -216,8 +222,8 @@ extern "C" __global__ void subscription_columns(const u32* keys, const u32* entr
         region_heads[heads[at]] = {regions[number], at, queries[number].flags};
 }
 
-// Writes the records of events with a record: the one after the event, or the last one of an object
-// that ended. One thread an event.
+// Writes the records of the events that include one: the object's record after the cycle, or its
+// last record if it ended. One thread an event.
 extern "C" __global__ void subscription_fixes(const u32* entries, u32 length, const u32* places,
                                               const u32* slots, Records records, u64 epoch,
                                               AnswerRecord* fixes) {
@@ -230,8 +236,9 @@ extern "C" __global__ void subscription_fixes(const u32* entries, u32 length, co
     fixes[places[at]] = record_at(records, slot, place);
 }
 
-// The outcome of an object in a cycle. `found` is 1 if it exists; then `reserved` is 1 if the cycle
-// wrote the record. Otherwise `reserved` is the event that ended it in this cycle, or 0.
+// The outcome of an object in cycle `epoch`. If the object exists, `found` is 1, and `reserved` is
+// 1 if the cycle wrote its record, else 0. Otherwise `reserved` is the event that ended it in this
+// cycle, 0 if it did not end in this cycle.
 __device__ inline AnswerRecord outcome_of(const Records& records, u32 slot, u64 epoch) {
     u32 place = newest(records, slot);
     Version now = load(records.versions + 2ull * slot + place);
@@ -243,17 +250,18 @@ __device__ inline AnswerRecord outcome_of(const Records& records, u32 slot, u64 
     return answer;
 }
 
-// The outcomes of the objects of a list of slots. One thread a slot.
+// Writes the outcomes of the objects of a list of slots. One thread a slot.
 extern "C" __global__ void subscription_outcomes(Records records, u64 epoch, const u32* slots,
                                                  u32 length, AnswerRecord* outcomes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < length) outcomes[at] = outcome_of(records, slots[at], epoch);
 }
 
-// Marks the objects that the host evaluates, each once, 0 behind the last: those that it watches,
-// those before or after the cycle in a cell of a region that it evaluates, and with `trajectories`
-// those that may have crossed a region that evaluates every fix; then `passing` has a bit for each, by
-// slot. A group of threads an object.
+// Marks the objects that the host evaluates, each once, and writes a 0 after the last mark. These
+// are: objects that the host watches, objects that were or are in a cell of a region that the host
+// evaluates, and, if `trajectories` has boxes, objects that may have crossed a region that
+// evaluates every fix. If it has boxes, also sets the bit of each marked object's slot in
+// `passing`. A group of threads an object.
 extern "C" __global__ void subscription_mark_observed(Scene scene, const u32* watched,
                                                       Trajectories trajectories, u32* passing,
                                                       u32* marks) {
@@ -278,7 +286,7 @@ extern "C" __global__ void subscription_mark_observed(Scene scene, const u32* wa
     atomicOr(passing + slot / 32, 1u << slot % 32);
 }
 
-// Writes the records of marked objects before the cycle and their outcomes, `length` objects from the
+// Writes the record before the cycle and the outcome of `length` marked objects, from marked object
 // `first` on. One thread an object.
 extern "C" __global__ void subscription_observe(Scene scene, const u32* places, u32 first,
                                                 u32 length, AnswerRecord* observed) {
@@ -293,7 +301,7 @@ extern "C" __global__ void subscription_observe(Scene scene, const u32* places, 
     observed[2ull * at + 1] = outcome_of(scene.records, slot, scene.epoch);
 }
 
-// Starts (1) or stops (0) watching objects. One thread a change.
+// Starts (`begins` is 1) or stops (0) watching objects; ignores unknown ids. One thread a change.
 extern "C" __global__ void subscription_watch(Index index, const u64* objects,
                                               const u32* begins, u32 length, u32* watched) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,17 +1,19 @@
-// Stage subscription: the events of written records, by the regions of continuous queries.
+// Stage subscription: finds the events that written records cause in the regions of continuous
+// queries.
 //
 // A region is filed in the cells that it intersects, on the level whose cells are a sixth to a
-// twelfth of its width; cells that lie within the region are marked. The cells of all levels are bins
-// of one hash table, each with references to its regions. There are two tables: a large one, and a
-// small one with recent additions. A thread, or OBJECT_THREADS threads if bins are long, evaluates an
-// object by the bins of its positions before and after the cycle. If both are the same bin, only
-// regions that do not contain it are tested; the others matter only if they report moves.
+// twelfth of its width; its references to cells that lie within it are marked. The cells of all
+// levels are bins of one hash table; each bin has references to its regions. There are two tables:
+// a large one, and a small one with recent additions. A thread, or OBJECT_THREADS threads if bins
+// are long, looks up the bins of an object's positions before and after the cycle. If both
+// positions are in one cell, no position is tested against the regions that contain the cell, and
+// those for which an object that stays inside causes no events are skipped.
 #pragma once
-#include "block/block.cuh"
 #include "geometry/space.cuh"
 #include "records/index.cuh"
 #include "records/record.cuh"
 #include "subscription/policy.cuh"
+#include "warp/warp.cuh"
 
 // Marks the absence of a reference or of a region's number.
 static const u32 NO_REFERENCE = 0xffffffffu;
@@ -27,7 +29,8 @@ __device__ inline u64 cell_at(u32 level, i32 x, i32 y) {
     return (u64)level << 2 * CELL_BITS | row << CELL_BITS | column;
 }
 
-// Uses a keyed hash, because clients choose the cells of regions and the positions of objects.
+// The bin of a cell, an empty one if the table has none. Uses a keyed hash, because clients choose
+// the cells of regions and the positions of objects.
 __device__ inline Bin find_bin(const Bins& table, u64 cell) {
     for (u32 at = (u32)siphash(table.key, cell) & table.mask;; at = (at + 1) & table.mask) {
         int4 words = *(const int4*)(table.bins + at);
@@ -78,17 +81,18 @@ __device__ inline bool region_passes(const Regions& regions, const DeviceQuery& 
         || query_filter_passes(regions.shapes + query.shape, records, slot, place, state);
 }
 
-// One object of a scene: its record before the cycle and after it.
+// One object of a scene, with its record before and after the cycle.
 struct Subject {
     u32 slot;
-    // Place of the version after the cycle.
+    // Number (0 or 1) of the version after the cycle.
     u32 place;
     Version was;
     Version now;
 };
 
-// The event of the object in one region, 0 for none. `whole` is true if the cells of both
-// positions of the object lie within the region.
+// The event of the object in one region, 0 for none. `whole`: both positions are in one cell, which
+// lies within the region. `is_one`: both positions are in one cell. `from_before`: the reference is
+// from the bin of the position before the cycle.
 __device__ inline u32 evaluate_region(const Scene& scene, const Subject& subject,
                                       const DeviceQuery& query, bool whole, bool is_one,
                                       bool from_before) {
@@ -102,7 +106,8 @@ __device__ inline u32 evaluate_region(const Scene& scene, const Subject& subject
     bool after = is_in
         && region_passes(scene.regions, query, scene.records, subject.slot, subject.place,
                          now.state);
-    // A region that both cells refer to reports once: a member in the cell before the cycle.
+    // If both cells refer to a region, only one of them reports: the cell of the position before
+    // the cycle if the object was a member, else the other.
     if (!is_one && before != from_before) return 0;
     if (after) return before ? EVENT_MOVE : EVENT_ENTER;
     if (!before) return 0;
@@ -110,8 +115,8 @@ __device__ inline u32 evaluate_region(const Scene& scene, const Subject& subject
     return is_in ? EVENT_FILTERED : EVENT_LEFT;
 }
 
-// Calls `each(kind, number, flags)` for the regions of one bin, all threads of a group together;
-// kind 0 is no event.
+// Calls `each(kind, number, flags)` for the regions of one bin. The threads of a group call it
+// together, each for its own region; kind 0 means no event.
 template <u32 GROUP, class Each>
 __device__ inline void evaluate_bin(const Scene& scene, const Subject& subject,
                                     const u32* references, u32 count, bool is_one, bool from_before,
@@ -137,8 +142,9 @@ __device__ inline void evaluate_bin(const Scene& scene, const Subject& subject,
     }
 }
 
-// The bin of an object on a level, one of four: of both tables, before and after the cycle. If the
-// cell is the same, the bin before serves for both.
+// One of the four bins of an object on a level. Bit 0 of `lookup` selects the recent table, bit 1
+// the position after the cycle. If both positions are in one cell (`is_one`), the bin after the
+// cycle is empty.
 __device__ inline Bin bin_of(const Scene& scene, const Subject& subject, u32 level, u32 lookup,
                              bool is_one) {
     bool is_recent = (lookup & 1) != 0, is_after = (lookup & 2) != 0;
@@ -149,8 +155,8 @@ __device__ inline Bin bin_of(const Scene& scene, const Subject& subject, u32 lev
     return find_bin(is_recent ? scene.recent : scene.base, cell_at(level, x, y));
 }
 
-// Calls `each(kind, number, flags)` for all possible events of the object at `entry`, all threads of a
-// group together; returns the number of references.
+// Calls `each(kind, number, flags)` as `evaluate_bin` for all bins of the object at `entry`;
+// returns the number of references visited. Returns 0 for a repeated slot or an unwritten record.
 template <u32 GROUP, class Each>
 __device__ inline u32 warp_evaluate_object(const Scene& scene, u32 entry, Each each) {
     Subject subject;
@@ -203,8 +209,9 @@ __device__ inline bool bin_is_stepped(const Scene& scene, const Bins& bins, u32 
     return false;
 }
 
-// Whether an object's trajectory through the cycle, including the positions before and after it, may
-// cross a cell of a region that evaluates every fix: this thread's share of the cells.
+// Whether the box of an object's positions before, in and after the cycle meets a cell of a region
+// that evaluates every fix. Each thread of a group tests a part of the cells; the result of the
+// group is true if any thread returns true.
 template <u32 GROUP>
 __device__ inline bool trajectory_meets(const Scene& scene, const Trajectories& trajectories,
                                         u32 slot) {
@@ -242,7 +249,8 @@ __device__ inline bool trajectory_meets(const Scene& scene, const Trajectories& 
     return false;
 }
 
-// A bit for each thread of the group with `yes`, from the lowest.
+// One bit for each thread of the group, set if its `yes` is true; bit 0 is the group's first
+// thread.
 template <u32 GROUP>
 __device__ inline u32 warp_group_votes(bool yes) {
     if (GROUP == 1) return yes ? 1u : 0u;
@@ -256,8 +264,9 @@ __device__ inline u32 group_entry() {
     return (u32)(((u64)blockIdx.x * blockDim.x + threadIdx.x) / GROUP);
 }
 
-// Claims the bin of a cell if it is absent, and counts one reference. Counts begin at -1, as bins are
-// filled with ones. A table that is too full sets TABLE_FULL in `claimed`.
+// Claims a bin for a cell that has none, and counts one reference. Counts begin at -1, because all
+// bits of new bins are set. If the table becomes too full, sets TABLE_FULL or lets `claimed` exceed
+// `most`.
 __device__ inline void claim_bin(const NewBins& table, u64 cell, u32* claimed) {
     u32 home = (u32)siphash(table.key, cell);
     for (u32 step = 0; step <= table.mask; step++) {
@@ -298,11 +307,12 @@ __device__ inline u32 renumbered(const u32* numbers, u32 reference) {
     return number == NO_REFERENCE ? number : number << REFERENCE_BITS | flags;
 }
 
-// Returned for an item outside the piece.
+// Returned by `place_in_piece` for an item outside the piece.
 static const u32 NO_PLACE = 0xffffffffu;
 
-// The place of a marked item in the piece of `length` marked items from the `first` on; `places` are
-// the sums of the marks.
+// The place of item `number` in a piece of the marked items: the `length` items from marked item
+// `first` on. NO_PLACE if it is not marked or not in the piece. `places` has the exclusive sums of
+// the marks.
 __device__ inline u32 place_in_piece(const u32* places, u32 number, u32 first, u32 length) {
     u32 before = places[number];
     bool is_in = places[number + 1] != before && before >= first && before - first < length;

@@ -1,5 +1,5 @@
-// Trajectories for regions that evaluate every fix: the box of each object's rows in a cycle, and
-// the rows that the host reads. One thread an arrival; no shared memory.
+// Trajectories for regions that evaluate every fix: computes the box of each object's rows in a
+// cycle and copies the rows that the host evaluates. One thread an arrival.
 #include "dispatch/dispatch.cuh"
 #include "subscription/subscription.cuh"
 
@@ -7,7 +7,7 @@ __device__ inline void lower(u32* least, u32 value) {
     if (value < *(volatile u32*)least) atomicMin(least, value);
 }
 
-// Widens the box of every object by the places of its rows.
+// Extends the box of every object to the positions of its rows.
 extern "C" __global__ void trajectories_widen(Input input, Rules rules, Rows rows, Index index,
                                               u32* boxes) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
@@ -37,8 +37,8 @@ extern "C" __global__ void trajectories_mark(u32 length, Rows rows, Index index,
     marks[arrival] = slot != NO_SLOT && (passing[slot / 32] >> slot % 32 & 1u) != 0 ? 1u : 0u;
 }
 
-// Writes `length` marked arrivals from the `first` on, with their numbers. `found` is 1 for rows; a
-// removal has only its object.
+// Writes the records of `length` marked arrivals from marked arrival `first` on. `reserved` is the
+// number of the arrival. `found` is 1 for rows, 0 for removals, which have only their object.
 extern "C" __global__ void trajectories_rows(Input input, Rules rules, const u32* places, u32 first,
                                              u32 length, AnswerRecord* rows) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,9 +1,10 @@
-// The kernels of stage update: moves applied to a grid, or a grid rebuilt. One thread an operation,
-// slot or cell unless said otherwise; no shared memory.
+// The kernels of stage update. `update_` kernels apply moves to a grid, `rebuild_` kernels rebuild
+// it. Each kernel's comment says what one thread handles.
+#include "block/block.cuh"
 #include "update/update.cuh"
 
 // Makes a deletion and an insertion for every object that changes cell; applies moves inside a cell in
-// place. One thread a moved slot; two keys each, NO_KEY for no operation.
+// place. One thread per moved slot writes two keys; a key is NO_KEY if there is no operation.
 extern "C" __global__ void update_keys(Cells cells, Moved moved, Records records, Entry* current,
                                        u32* keys, u32* slots) {
     u32 number = blockIdx.x * blockDim.x + threadIdx.x;
@@ -31,15 +32,16 @@ extern "C" __global__ void update_keys(Cells cells, Moved moved, Records records
     slots[2ull * number + 1] = slot;
 }
 
-// Copies the newest positions of the slots that moved in this cycle, for a grid that is rebuilt. One
-// thread a slot.
+// Writes the positions of the slots that moved in this cycle to `current`, before a grid is rebuilt
+// from it. One thread a slot.
 extern "C" __global__ void update_publish(Moved moved, Records records, Entry* current) {
     u32 number = moved.before_length + blockIdx.x * blockDim.x + threadIdx.x;
     if (number < moved.length)
         publish(records, current, moved.now[number - moved.before_length], moved.epoch);
 }
 
-// Finds the operations of each cell. One thread a sorted key.
+// Writes the range of sorted keys that belongs to each cell: deletions first, then insertions. One
+// thread a sorted key.
 extern "C" __global__ void update_spans(const u32* keys, u32 length, Span* spans) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length) return;
@@ -58,8 +60,8 @@ extern "C" __global__ void update_spans(const u32* keys, u32 length, Span* spans
     }
 }
 
-// Records the place of each deletion in its cell; lists the cells that outgrow their capacity. One
-// thread a sorted key.
+// Writes to `holes` the index within its cell of each deleted entry, and lists the cells that
+// outgrow their capacity. One thread a sorted key.
 extern "C" __global__ void update_holes(Cells cells, const u32* keys, const u32* slots,
                                         u32 length, const Span* spans, u32* holes,
                                         Outgrown* outgrown, u32* list) {
@@ -81,8 +83,9 @@ extern "C" __global__ void update_holes(Cells cells, const u32* keys, const u32*
     if (outgrows) list[place] = key >> 1;
 }
 
-// Moves the listed cells after all others, with capacity for later insertions. A block moves one
-// cell at a time. Objects that were just deleted have no place and do not get a new one.
+// Moves the listed cells into the spare space after all other cells, with capacity for later
+// insertions. Sets `outgrown->failed` if the spare space is too small. A block moves one cell at a
+// time. Objects that were just deleted have no place and do not get a new one.
 extern "C" __global__ void update_grow(Cells cells, const Span* spans, Outgrown* outgrown,
                                        const u32* list, Spare spare) {
     __shared__ u64 start;
@@ -108,9 +111,9 @@ extern "C" __global__ void update_grow(Cells cells, const Span* spans, Outgrown*
     }
 }
 
-// Inserts into the holes, then behind the last entry; marks the holes that no insertion fills. This
-// kernel and the next do nothing if a cell could not grow: then the grid is rebuilt. One thread a
-// sorted key.
+// Inserts entries into the holes first, then after the last entry of the cell; marks the holes that
+// no insertion fills. This kernel and `update_close` do nothing if a cell could not grow: then the
+// grid is rebuilt. One thread a sorted key.
 extern "C" __global__ void update_insert(Cells cells, const Entry* current, const u32* keys,
                                          const u32* slots, u32 length, const Span* spans,
                                          const u32* holes, const Outgrown* outgrown) {
@@ -133,8 +136,8 @@ extern "C" __global__ void update_insert(Cells cells, const Entry* current, cons
     cells.places[slots[at]] = place;
 }
 
-// Updates the counts; fills the remaining holes with the last entries of the cell. One thread a sorted
-// key; the first of a cell works.
+// Updates the counts of the cells and fills the remaining holes of each with its last entries. One
+// thread a sorted key; only the thread of a cell's first key does work.
 extern "C" __global__ void update_close(Cells cells, const u32* keys, u32 length,
                                         const Span* spans, const u32* holes,
                                         const Outgrown* outgrown) {
@@ -161,7 +164,8 @@ extern "C" __global__ void update_close(Cells cells, const u32* keys, u32 length
     cell->count = count;
 }
 
-// The cell of every slot, NO_KEY for slots without an object. One thread a slot.
+// Writes the cell of every slot to `keys`, NO_KEY for slots without an object, and the slot to
+// `values`. One thread a slot.
 extern "C" __global__ void rebuild_keys(Grid grid, const Entry* current, u32 slots, u32* keys,
                                         u32* values) {
     u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
@@ -171,8 +175,8 @@ extern "C" __global__ void rebuild_keys(Grid grid, const Entry* current, u32 slo
     values[slot] = slot;
 }
 
-// Finds where each cell's objects begin and end among the sorted keys; `spans` is zero before. One
-// thread a sorted key.
+// Finds where each cell's objects begin and end among the sorted keys. `spans` is initially zero.
+// One thread a sorted key.
 extern "C" __global__ void rebuild_spans(const u32* keys, u32 length, Span* spans) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length) return;
@@ -182,8 +186,8 @@ extern "C" __global__ void rebuild_spans(const u32* keys, u32 length, Span* span
     if (at + 1 == length || keys[at + 1] != key) spans[key].end = at + 1;
 }
 
-// The capacity of every cell, without spare if the next update rebuilds the grid, and the sum of the
-// squares of the counts, a measure of how uneven they are.
+// Writes the capacity of every cell, equal to its count if `is_tight` is set, and adds the squares
+// of the counts to `squares`, a measure of how uneven the counts are. One thread a cell.
 extern "C" __global__ void rebuild_capacities(const Span* spans, u32 cells, float mean,
                                               u32 is_tight, u32* capacities, u64* squares) {
     u32 cell = blockIdx.x * blockDim.x + threadIdx.x;
@@ -196,7 +200,8 @@ extern "C" __global__ void rebuild_capacities(const Span* spans, u32 cells, floa
     block_add(square, squares);
 }
 
-// Writes the cells, and the first entry behind the last. One thread a cell.
+// Writes the cells, and to `spare_first` the place after the last cell's capacity. One thread a
+// cell.
 extern "C" __global__ void rebuild_cells(Cells cells, const Span* spans, const u32* starts,
                                          const u32* capacities, u32 length, u64* spare_first) {
     u32 cell = blockIdx.x * blockDim.x + threadIdx.x;
@@ -224,7 +229,8 @@ extern "C" __global__ void update_locate(Cells cells, u32 length) {
         cells.places[cells.entries[found.start + at].slot] = found.start + at;
 }
 
-// Samples every `step`th position, to choose an extent. One thread a sample.
+// Copies every `step`th entry of `current`; the host chooses the grid's extent from these. Writes
+// NO_SLOT for samples beyond the last slot. One thread a sample.
 extern "C" __global__ void update_sample(const Entry* current, u32 slots, u32 step, Entry* sample,
                                          u32 length) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;

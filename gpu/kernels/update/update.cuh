@@ -2,21 +2,22 @@
 //
 // A cell is one contiguous run of entries with spare capacity, in place of the paper's chained
 // buckets. A grid is updated every second cycle. Either the moves of both cycles are applied,
-// clustered by (cell, kind): deletions leave holes at recorded places, insertions fill them or append,
-// and the last entries fill the remaining holes; a cell that outgrows its capacity first moves behind
-// all others. Or the grid is rebuilt from the newest positions. Every entry has one writer, so there
-// are no locks, and one thread performs one operation, however crowded the cell.
+// sorted by (cell, kind): deletions leave holes at recorded places, insertions fill the holes or
+// append, and the last entries fill the remaining holes; a cell that outgrows its capacity first
+// moves after all others. Or the grid is rebuilt from the newest positions. Every entry has one
+// writer, so there are no locks.
 #pragma once
-#include "block/block.cuh"
 #include "geometry/space.cuh"
 #include "records/record.cuh"
 #include "update/policy.cuh"
+#include "warp/warp.cuh"
 
 static const u32 NO_KEY = 0xffffffffu;
 static const u32 HOLE = NO_SLOT;
 
-// Copies the position of a slot that moved in this cycle to the newest positions; `slot` is NO_SLOT if
-// the object ended. Dispatch of the next cycle may be running: it writes the other version.
+// Copies the position of a slot that moved in this cycle to `current` and returns the entry, whose
+// `slot` is NO_SLOT if the object ended. Dispatch of the next cycle may be running; it writes the
+// other version.
 __device__ inline Entry publish(const Records& records, Entry* current, u32 slot, u64 epoch) {
     Version version = load(records.versions + 2ull * slot + held_at(records, slot, epoch));
     Entry entry = {version.x, version.y, version.alive != 0 ? slot : NO_SLOT, version.state};
@@ -24,7 +25,8 @@ __device__ inline Entry publish(const Records& records, Entry* current, u32 slot
     return entry;
 }
 
-// Capacity of a cell: a randomly occupied cell (Poisson) rarely outgrows it.
+// Capacity of a cell with `count` entries. If the cells are occupied at random (Poisson), few of
+// them outgrow it.
 __device__ inline u32 capacity_of(u32 count, float mean) {
     float expected = fmaxf((float)count, mean);
     return (u32)(expected + CAPACITY_DEVIATIONS * sqrtf(expected) + CAPACITY_EXTRA);

@@ -1,11 +1,12 @@
-// Binary searches over ascending bounds: the last range that begins at or before a place.
+// Binary searches over ascending bounds, each the start of a range: they find the range that
+// contains a value.
 //
 // If even the first bound is above the value, the functions return the first range.
 #pragma once
 #include "warp/warp.cuh"
 
-// The first number in [low, high) for which `holds` is false, else `high`. `holds` must be true before
-// that number and false from it on. `low` if the range is empty.
+// The first number in [low, high) for which `holds` is false, `high` if there is none, `low` if the
+// range is empty. `holds` must be true before this number and false from it on.
 template <class Holds>
 __device__ __forceinline__ u32 partition_point(u32 low, u32 high, Holds holds) {
     while (low < high) {
@@ -24,7 +25,8 @@ __device__ __forceinline__ u32 last_not_above(u32 length, Value value, Bound bou
     return partition_point(1, length, is_not_above) - 1;
 }
 
-// As `last_not_above`, by all threads of a warp for one value: 32 bounds are read at a time.
+// As `last_not_above`, but all threads of a warp search for the same value; they read 32 bounds at
+// a time.
 template <class Bound>
 __device__ __forceinline__ u32 warp_last_not_above(u32 length, u32 value, Bound bound) {
     u32 low = 0;
@@ -38,9 +40,9 @@ __device__ __forceinline__ u32 warp_last_not_above(u32 length, u32 value, Bound 
     return low;
 }
 
-// As `last_not_above` for a value of each thread of a warp, each of which holds one of the bounds.
-// There are fewer than twice `widest` bounds, a power of two; the other threads hold the greatest
-// number.
+// As `last_not_above`, but each thread of a warp holds one bound and searches for its own value.
+// There are at most 2 * `widest` bounds, and `widest` is a power of two. Threads without a bound
+// pass the greatest number.
 __device__ __forceinline__ u32 warp_last_lane_not_above(u32 bound, u32 value, u32 widest = 16) {
     u32 last = 0;
     for (u32 step = widest; step > 0; step /= 2) {

@@ -25,7 +25,7 @@ impl<T: Plain + Default + Send + Sync> CopyOut<T> {
         Ok(Self { memory: memory.clone(), buffers })
     }
 
-    /// Copies `length` values from place `from` on, behind the work of a stream.
+    /// Copies `length` values from place `from` on, after the work that is queued on `stream`.
     pub(super) fn read(
         &mut self,
         stream: &CudaStream,

@@ -21,14 +21,14 @@ use crate::launch::{DeviceBuffer, HeadsOnDevice, Plain, RunOnDevice, fault};
 
 const _: () = assert!(RUN_TILE_ROWS as usize == TILE_VALUES, "a tile is one of the codec's");
 
-/// Rows that are decoded together: bounds what loading takes beside the run.
+/// Rows that are decoded together. Bounds the memory that loading takes in addition to the run.
 const BATCH_ROWS: usize = 1 << 21;
 
-/// A run to load. Its blocks have whole tiles but the last one, ordered so that the rows of an
-/// object follow each other by time.
+/// A run to load. Every block but the last has whole tiles. The rows of an object are contiguous
+/// and ascend by time.
 #[derive(Clone, Copy, Debug)]
 pub struct RunSource<'a> {
-    /// First time of the partition; all times lie less than 2^32 ms behind it.
+    /// First time of the partition; all times are less than 2^32 ms after it.
     pub start_ms: i64,
     /// Its blocks, in order.
     pub blocks: &'a [Block],
@@ -187,7 +187,8 @@ impl DeviceHistory {
         })
     }
 
-    /// Packs decoded columns and writes to `columns` from place `first` on where they are.
+    /// Packs decoded columns; returns the packed values. Writes the bounds and the place of each
+    /// column to the list `columns`, from its index on.
     fn pack(
         &mut self,
         decoded: &DeviceBuffer<u8>,

@@ -1,5 +1,5 @@
-//! The runs that histories search on the device: loaded when queries want them again, the least
-//! recently used ones evicted first.
+//! The runs that histories search on the device. A run is loaded after repeated queries; the least
+//! recently used runs are evicted first.
 //!
 //! One query at a time uses the device; others do not wait but run on the CPU. A run that does not
 //! fit or that the device refuses is not loaded again.
@@ -22,7 +22,7 @@ use crate::device::Gpu;
 pub struct OffloadThresholds {
     /// Least number of rows of a run that is loaded.
     pub rows_min: u64,
-    /// The query of a run, counted from 1, from which on the run is loaded.
+    /// The number of queries of a run, the present one included, from which on the run is loaded.
     pub questions_min: u64,
     /// See [`RunDevice::tiles_min`].
     pub tiles_min: usize,
@@ -53,20 +53,20 @@ struct State {
     clock: u64,
 }
 
-/// A run that was asked for.
+/// A run that was queried.
 struct Held {
     place: Place,
-    /// Value of the clock.
+    /// Value of `clock` at the last use.
     used: u64,
     lifetime: Weak<()>,
 }
 
 /// Where a run is.
 enum Place {
-    /// Only in its file; has the number of queries so far.
+    /// Only in its file; the value is the number of queries so far.
     Asked(u64),
     Resident(Box<DeviceRun>),
-    /// In its file; it is not tried again.
+    /// Only in its file; loading is not tried again.
     Refused,
 }
 
@@ -120,7 +120,7 @@ impl DeviceRuns {
         let run = state.take(pages, self.worth.questions_min, &self.report)?;
         let answer = loop {
             match question(&mut state.device, &run) {
-                // Answers take memory too.
+                // Answers need memory too: evicts a run and tries again.
                 Err(EngineError::OutOfMemory { .. }) if state.evict() => {}
                 answer => break answer,
             }
@@ -145,7 +145,7 @@ impl Held {
 }
 
 impl State {
-    /// The run, which the caller gives back; loads it first if it was asked for often enough.
+    /// Takes the run, which the caller gives back; loads it first if it was queried often enough.
     fn take(
         &mut self,
         pages: &RunPages<'_>,
@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// Frees the least recently used run; false without any.
+    /// Frees the least recently used run; returns false if there is none.
     fn evict(&mut self) -> bool {
         let resident = self.runs.iter().filter(|(_, held)| held.is_resident());
         let oldest = resident.min_by_key(|(_, held)| held.used).map(|(id, _)| *id);
@@ -205,7 +205,7 @@ impl State {
     }
 }
 
-/// A zone with times from the start of a partition on.
+/// Converts a zone: its times then count from the start of the partition.
 fn zone_on_device(zone: &Zone, start_ms: i64) -> RunZone {
     let offset = |time_ms: i64| time_ms.saturating_sub(start_ms).clamp(0, u32::MAX.into()) as u32;
     RunZone {

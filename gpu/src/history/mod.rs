@@ -95,7 +95,7 @@ impl DeviceHistory {
         self.memory.used_bytes()
     }
 
-    /// The tiles of a run that have rows in a zone, and how many each, ascending.
+    /// The tiles of a run that have rows in a zone, ascending, with the number of those rows.
     ///
     /// # Errors
     /// [`EngineError`] if the device fails or lacks memory.
@@ -115,8 +115,8 @@ impl DeviceHistory {
         Ok(found.into_iter().map(|tile| ((tile >> 32) as u32, tile as u32)).collect())
     }
 
-    /// The newest row of each object of a run from `from` on at or before a time, by object, at
-    /// most `most` of them.
+    /// The newest row at or before `time_ms` of each object of a run, ascending by object, from
+    /// object `from` on. Returns at most `most` rows.
     ///
     /// # Errors
     /// As [`Self::select`].
@@ -130,7 +130,7 @@ impl DeviceHistory {
         self.states(run, count)
     }
 
-    /// The same without a copy to the host; returns the number of states.
+    /// As [`Self::newest`], without a copy to the host; returns the number of rows.
     ///
     /// # Errors
     /// As [`Self::select`].
@@ -177,7 +177,8 @@ impl DeviceHistory {
         Ok(place[0])
     }
 
-    /// The newest row of each request's object at or before its time, if the run has one.
+    /// For each request, the newest row of its object at or before its time; `None` if the run has
+    /// none.
     ///
     /// # Errors
     /// As [`Self::select`].

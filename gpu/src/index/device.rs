@@ -37,7 +37,7 @@ pub struct DeviceKeys<K: DeviceKey> {
     pub(super) length: usize,
 }
 
-/// Places in the device's memory, one a request.
+/// Places in the device's memory, one per request.
 #[derive(Debug)]
 pub struct DevicePlaces(pub(crate) DeviceBuffer<u32>);
 
@@ -55,7 +55,7 @@ impl<K: DeviceKey> DeviceIndex<K> {
         Self::within(gpu, &gpu.memory(budget_bytes))
     }
 
-    /// The same within a budget that is shared.
+    /// As [`Self::new`], within the budget of `memory`, which others share.
     pub(crate) fn within(gpu: &Gpu, memory: &Memory) -> Result<Self, EngineError> {
         memory.bind()?;
         Ok(Self {

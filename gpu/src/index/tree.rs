@@ -20,7 +20,7 @@ pub struct DeviceTree<K: DeviceKey> {
 /// The entries of ranges, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scanned<K> {
-    /// By range: the place of its first entry in the lists; the end behind the last.
+    /// By range: the index of its first entry in the lists; then the number of all entries.
     pub firsts: Vec<u64>,
     /// Keys of all ranges.
     pub keys: Vec<K>,
@@ -35,7 +35,7 @@ impl<K: DeviceKey> DeviceTree<K> {
         &self.arrays.shape
     }
 
-    /// The keys by place. In a tree without room in its leaves a place is a rank.
+    /// The keys by place. If all leaves are full, the place of a key is its rank.
     pub(crate) fn leaves(&self) -> &DeviceBuffer<K> {
         &self.arrays.leaves
     }
@@ -48,8 +48,9 @@ impl<K: DeviceKey> DeviceTree<K> {
 }
 
 impl<K: DeviceKey> DeviceIndex<K> {
-    /// Builds a tree of keys that ascend strictly, `fill` in each leaf but the last, with these
-    /// values or, without, with the ranks of the keys. A tree of other keys gives wrong answers.
+    /// Builds a tree of keys that ascend strictly, with `fill` keys in each leaf but the last.
+    /// Without `values`, the value of a key is its rank. If keys do not ascend strictly, searches
+    /// give wrong answers.
     ///
     /// # Errors
     /// [`EngineError`] if the device fails or lacks memory.
@@ -90,8 +91,8 @@ impl<K: DeviceKey> DeviceIndex<K> {
         self.read(&tree.arrays.inner, tree.arrays.shape.nodes() * FAN_OUT)
     }
 
-    /// The place of the first key not below each request, the place behind the last key where all
-    /// are, by `threads` threads a request: 1, 2, 4, 8, 16 or 32.
+    /// Finds the place of the first key that is not less than each request, or the place after the
+    /// last key if all keys are less. Uses `threads` threads per request: 1, 2, 4, 8, 16 or 32.
     ///
     /// # Errors
     /// [`EngineError`] if the device fails.
@@ -108,7 +109,8 @@ impl<K: DeviceKey> DeviceIndex<K> {
         self.search(tree, requests, TreeSearch::First(threads), found)
     }
 
-    /// The place of the last key not above each request, or [`DevicePlaces::NONE`].
+    /// Finds the place of the last key that is not greater than each request, or writes
+    /// [`DevicePlaces::NONE`].
     ///
     /// # Errors
     /// [`EngineError`] if the device fails.
@@ -135,7 +137,7 @@ impl<K: DeviceKey> DeviceIndex<K> {
         self.timed(|| self.kernels.find(&self.stream, &tree.arrays, requests, search, &found.0))
     }
 
-    /// The entries of ranges, each from its first bound to below its second.
+    /// The entries of ranges. A range includes its first bound and excludes its second.
     ///
     /// # Errors
     /// [`EngineError`] if the device fails or lacks memory.

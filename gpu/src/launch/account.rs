@@ -40,7 +40,8 @@ impl Account {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// Replaces a charge of `old_bytes` by `new_bytes`; fails without a change beyond the limit.
+    /// Replaces a charge of `old_bytes` by `new_bytes`. If that exceeds the limit, fails and
+    /// changes nothing.
     fn exchange(&self, old_bytes: u64, new_bytes: u64) -> Result<(), EngineError> {
         let after = |used: u64| {
             let after = (used - old_bytes).checked_add(new_bytes)?;
@@ -66,7 +67,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Those of a new fleet with a budget of `budget_bytes` out of the device's account.
+    /// The accounts of a new fleet with a budget of `budget_bytes` out of the device's account.
     pub(crate) fn new(device: Arc<Account>, budget_bytes: u64) -> Self {
         Self { device, fleet: Arc::new(Account::of_fleet(budget_bytes)) }
     }

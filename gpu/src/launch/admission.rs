@@ -21,8 +21,8 @@ impl Kernels {
             cycle.rows, cycle.index)
     }
 
-    /// Lists the admission requests of a cycle whose first clear precedes arrival `cleared_from`, in no
-    /// particular order, and adds their number to the first value of `length`.
+    /// Lists the admission requests of a cycle whose first clear precedes arrival `cleared_from`,
+    /// in no particular order, and adds their number to the first value of `length`.
     pub(crate) fn admission_list(
         &self,
         stream: &CudaStream,

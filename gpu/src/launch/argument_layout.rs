@@ -1,8 +1,8 @@
 //! The structures that kernels take by value. Build.rs includes this file by path and renders the
 //! same table as C++.
 //!
-//! A field is `(const T)` or `(mut T)`, a list on the device, `(T)`, a value, or `(T; N)`, N
-//! values. The compilers of both sides assert sizes and offsets.
+//! A field is a list on the device, `(const T)` or `(mut T)`, a value, `(T)`, or N values, `(T;
+//! N)`. The compilers of both sides assert sizes and offsets.
 
 use std::marker::PhantomData;
 
@@ -137,15 +137,15 @@ argument_layouts! {
     /// The state of one fleet, by slot.
     RecordsArgument {
         objects: (mut u64),
-        /// Two of each slot.
+        /// Two versions of each slot.
         versions: (mut Version),
-        /// Two of each slot; null until a row has a speed, heading or altitude.
+        /// Two per slot; null until a row has a speed, heading or altitude.
         optional: (mut Optional),
     }
     /// The secondary index.
     IndexArgument {
         places: (mut Place),
-        /// Places, less than 2^31.
+        /// Number of places, less than 2^31.
         length: (u32),
         reserved: (u32),
         key: (u64; HASH_KEY_WORDS),
@@ -177,17 +177,18 @@ argument_layouts! {
     MovedArgument {
         before: (const u32),
         now: (const u32),
-        /// By slot: the lower bits of the last epoch of this one's parity in which it moved.
+        /// By slot: the lower bits of the last epoch with the parity of this cycle in which it
+        /// moved.
         stamps: (const u32),
         epoch: (u64),
         before_length: (u32),
-        /// Of both lists.
+        /// Number of slots in both lists.
         length: (u32),
     }
     /// The operations on one cell among all operations sorted by (cell, kind).
     Span {
         first: (u32),
-        /// Deletions come first.
+        /// Index of the first insertion; deletions come first.
         first_insertion: (u32),
         end: (u32),
         reserved: (u32),
@@ -222,7 +223,7 @@ argument_layouts! {
         /// By part: its first item.
         first_items: (const u32),
         items: (const Item),
-        /// Items.
+        /// Number of items.
         length: (u32),
         reserved: (u32),
     }
@@ -232,7 +233,7 @@ argument_layouts! {
         references: (const u32),
         /// Bins are a power of two; this is one less.
         mask: (u32),
-        /// Levels with regions, by bit.
+        /// A bit for each level with regions.
         levels: (u32),
         key: (u64; HASH_KEY_WORDS),
     }
@@ -267,7 +268,8 @@ argument_layouts! {
     /// By slot the box of its positions in the cycle, for regions that evaluate every fix.
     TrajectoriesArgument {
         boxes: (mut u32),
-        /// Columns further apart than this may be nearer across the antimeridian.
+        /// If the columns of two positions are further apart than this, the path across the
+        /// antimeridian may be shorter.
         turn: (u32),
         reserved: (u32),
     }
@@ -278,7 +280,7 @@ argument_layouts! {
         /// Decoded columns, dictionaries, orders.
         output: (mut u8),
         steps: (const CodecStep),
-        /// Not 0 if a request or column fails; `stride` words apart.
+        /// By request or column, `stride` words apart: not 0 if it failed.
         failed: (mut u32),
         stride: (u32),
         reserved: (u32),
@@ -294,18 +296,19 @@ argument_layouts! {
     }
     /// A hash table of different values.
     TableArgument {
-        /// `slots` values, a power of two, and one more; the code of each.
+        /// `slots` values, a power of two, and one more; `codes` has the code of each.
         keys: (mut u64),
         codes: (mut u32),
-        /// Values claimed; 1 if there were too many; 1 if the free pattern is a value.
+        /// Three numbers: of claimed values; 1 if there were too many; 1 if the free pattern is a
+        /// value.
         found: (mut u32),
         slots: (u32),
         /// Different values at most.
         limit: (u32),
     }
-    /// Places of sections: of words, each with its directory, and of bytes that are copied. Zeros
-    /// pad a section to a multiple of its alignment. With totals, sections are shifted by the words
-    /// counted before them.
+    /// Places of sections. Sections of words each have a directory; other sections are copied as
+    /// bytes. Zeros pad a section to a multiple of its alignment. If `totals` is set, each section
+    /// is shifted by the words counted before it.
     SectionPlacesArgument {
         totals: (u64),
         directories: (u64; ENCODE_SECTIONS),
@@ -313,9 +316,9 @@ argument_layouts! {
         from: (u64; ENCODE_COPIES),
         to: (u64; ENCODE_COPIES),
         bytes: (u64; ENCODE_COPIES),
-        /// Words that a tile's warp copies.
+        /// Words of the section that the warp of each tile copies.
         shares: (u32; ENCODE_COPIES),
-        /// Sections of words before it.
+        /// Number of sections of words before the section.
         behind: (u32; ENCODE_COPIES),
         sections: (u32),
         copies: (u32),
@@ -341,7 +344,7 @@ argument_layouts! {
         zones: (const RunZone),
         rows: (u32),
         tiles: (u32),
-        /// Columns of a tile.
+        /// Number of columns of a tile.
         kinds: (u32),
         reserved: (u32),
     }
@@ -350,7 +353,7 @@ argument_layouts! {
     RunHeadsArgument {
         keys: (const ObjectTime),
         rows: (const u32),
-        /// Behind the last row of the object in the tile.
+        /// By head: the row after the last one of its object in the tile.
         ends: (const u32),
         length: (u32),
         reserved: (u32),

@@ -34,27 +34,28 @@ pub(crate) struct CodecRanges {
     pub(crate) steps: ByteRange,
     pub(crate) opens: ByteRange,
     pub(crate) keys: ByteRange,
-    /// Columns of strings, and chunks of all.
+    /// Columns of strings, and the number of their chunks.
     pub(crate) strings: ByteRange,
     pub(crate) chunks: u32,
-    /// Keyed columns to scatter to their rows, and pieces of all.
+    /// Keyed columns to scatter to their rows, and the number of their pieces.
     pub(crate) scatters: ByteRange,
     pub(crate) pieces: u32,
     /// Bytes of the longest segment of a keyed column.
     pub(crate) scatter_bytes: u32,
-    /// Parts of all keys, and digits of the longest.
+    /// Number of parts of all key columns, and digits of the longest key.
     pub(crate) parts: u32,
     pub(crate) passes: u32,
-    /// Segments of all keys, and rows of the longest.
+    /// Number of segments of all key columns, and rows of the longest segment.
     pub(crate) segments: u32,
     pub(crate) segment_rows: u32,
     /// True if any keys are not codes.
     pub(crate) has_wide_keys: bool,
-    /// By class, columns in row order, then keyed ones; and tiles of each list.
+    /// By class: a list of columns and its number of tiles; first columns in row order, then keyed
+    /// ones.
     pub(crate) columns: [[(ByteRange, u32); Class::ALL.len()]; 2],
 }
 
-/// Failure flags of requests: words at a stride.
+/// Failure flags of requests: one word per request, `stride` words apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failed {
     address: u64,
@@ -127,7 +128,7 @@ impl Kernels {
         launch_run(kernel, stream, run, chunk_bytes * buffers, arguments)
     }
 
-    /// Independent blocks, behind another launch of a chain.
+    /// A launch of independent blocks that follows another launch of a chain.
     fn following(&self, blocks: u32) -> Run {
         Run { blocks, threads: None, cluster: 1, follows: self.has_clusters }
     }

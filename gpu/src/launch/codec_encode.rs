@@ -104,10 +104,10 @@ pub(crate) struct Runs {
     /// Sorted values and their rows.
     pub(crate) keys: DeviceSlice<u64>,
     pub(crate) rows: DeviceSlice<u32>,
-    /// 1 where a run begins, and the number of runs before.
+    /// By sorted value: 1 if a run begins there, and the number of runs that begin before it.
     pub(crate) begins: DeviceSlice<u32>,
     pub(crate) before: DeviceSlice<u32>,
-    /// Each distinct value, and the start of its run; the end behind the last.
+    /// By run: its value and its start; after the last start, the number of all values.
     pub(crate) distinct: DeviceSlice<u64>,
     pub(crate) starts: DeviceSlice<u32>,
     pub(crate) length: u32,
@@ -150,7 +150,7 @@ impl EncodeKernels {
         launch(kernel, stream, u64::from(task.tiles) * TILE_THREADS, arguments![*task])
     }
 
-    /// Starts of the tiles in each section of words, and the lengths of the sections.
+    /// Computes the start of each tile in each section of words, and the lengths of the sections.
     pub(crate) fn encode_offsets(
         &self,
         stream: &CudaStream,
@@ -166,8 +166,8 @@ impl EncodeKernels {
         launch(&self.encode_offsets, stream, threads, arguments![sizes, offsets, tiles, totals])
     }
 
-    /// Values of a task as keys, with their rows; `before` counts the values of earlier tiles of
-    /// a sparse node.
+    /// Writes the values of a task as keys, with their rows. For a sparse node, `before` has the
+    /// number of values in the tiles before each tile.
     pub(crate) fn encode_keys(
         &self,
         stream: &CudaStream,
@@ -184,7 +184,7 @@ impl EncodeKernels {
         launch(&self.encode_keys, stream, threads, arguments![*task, before, keys, rows])
     }
 
-    /// The counts of tiles in 32 bits.
+    /// Converts the counts of tiles to 32 bits.
     pub(crate) fn encode_widen(
         &self,
         stream: &CudaStream,
@@ -227,7 +227,7 @@ impl EncodeKernels {
         launch(&self.encode_distinct, stream, length.into(), arguments)
     }
 
-    /// Keys that sort the most frequent of `numbers` distinct values to the front.
+    /// Writes keys by which a sort puts the most frequent of `numbers` distinct values first.
     pub(crate) fn encode_frequencies(
         &self,
         stream: &CudaStream,
@@ -255,8 +255,8 @@ impl EncodeKernels {
         launch(&self.encode_enter, stream, limit.into(), arguments![listed, limit, entered])
     }
 
-    /// Entries, and the code of each of `numbers` distinct values. `entered` and `rank` are none
-    /// if all values are entries.
+    /// Writes the entries, and the code of each of `numbers` distinct values. `entered` and `rank`
+    /// are empty if all values are entries.
     pub(crate) fn encode_entries(
         &self,
         stream: &CudaStream,
@@ -276,7 +276,7 @@ impl EncodeKernels {
         launch(&self.encode_entries, stream, numbers.into(), arguments)
     }
 
-    /// The code of every row.
+    /// Writes the code of every row.
     pub(crate) fn encode_codes(
         &self,
         stream: &CudaStream,
@@ -308,7 +308,7 @@ impl EncodeKernels {
         launch(&self.encode_dictionary, stream, threads, arguments![entries, limit, width, words])
     }
 
-    /// Least, greatest, equal neighbours, descents; see the kernel.
+    /// Computes the bounds of the values and counts equal neighbours and descents; see the kernel.
     pub(crate) fn statistics_bounds(
         &self,
         stream: &CudaStream,

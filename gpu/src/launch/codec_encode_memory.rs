@@ -132,8 +132,8 @@ impl<T: Plain> DeviceSlice<T> {
         unsafe { values.copy_to(stream, self.address(), staging) }
     }
 
-    /// Copies its first values: to pinned memory beside other work; to ordinary memory, the call
-    /// waits for the stream.
+    /// Copies its first values. A copy to pinned memory runs concurrently with other work; for a
+    /// copy to ordinary memory, the call waits for the stream.
     pub(crate) fn download<'a>(
         self,
         stream: &CudaStream,

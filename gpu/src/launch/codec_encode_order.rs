@@ -24,13 +24,14 @@ pub(crate) struct Ordering {
     pub(crate) keys: DeviceSlice<u8>,
     pub(crate) key_bytes: u32,
     pub(crate) rows: u32,
-    /// By position, row and bits of its key; padded to whole tiles, like the next three.
+    /// By position in the order: the row and the bits of its key. Padded to whole tiles, as are
+    /// `places`, `work` and `other`.
     pub(crate) order: DeviceSlice<u32>,
-    /// By row, its position.
+    /// By row: its position within the segment.
     pub(crate) places: DeviceSlice<u16>,
     pub(crate) work: DeviceSlice<u32>,
     pub(crate) other: DeviceSlice<u32>,
-    /// Digits of each part, for every byte of a key, and for one pass.
+    /// Digit counts of each part: `counts` for every byte of a key, `published` for one pass.
     pub(crate) counts: DeviceSlice<u32>,
     pub(crate) published: DeviceSlice<u32>,
     /// By segment.
@@ -38,7 +39,7 @@ pub(crate) struct Ordering {
 }
 
 impl Ordering {
-    /// Words of the digits of a number of rows.
+    /// Number of digit counts of all parts of `rows` rows.
     pub(crate) fn digits(rows: usize) -> usize {
         rows.div_ceil(PART_ROWS) * CODEC_DIGITS as usize
     }
@@ -81,7 +82,8 @@ impl Ordering {
 }
 
 impl EncodeKernels {
-    /// Least key and bits of each segment; `record` is that of `ordering`.
+    /// Computes the least key and the bits of the keys of each segment; `record` is that of
+    /// `ordering`.
     pub(crate) fn range_keys(
         &self,
         stream: &CudaStream,

@@ -1,8 +1,8 @@
 //! The launch that moves the sections of an encoded column to their places.
 //!
 //! One launch moves staged words and all other sections, because separate copies have more latency
-//! than work. The host need not have the lengths of words: the device shifts the sections behind
-//! them.
+//! than work. The host need not know the lengths of sections of words: the device shifts the
+//! sections that follow them.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -25,8 +25,9 @@ impl Places {
         Self { totals, directories, words, from, to, bytes, shares, behind, sections, copies }
     }
 
-    /// Sets the places as if sections of words, which are in order, had no length; `totals` has the
-    /// lengths later.
+    /// Places for sections of words whose lengths the host does not know. The places are set as if
+    /// these sections, which are in order, were empty; the device shifts them by the lengths in
+    /// `totals`.
     pub(crate) fn moving(totals: DeviceSlice<u64>) -> Self {
         Self { totals: totals.address(), ..Self::new(totals.len()) }
     }

@@ -16,9 +16,9 @@ const SEGMENT_ROWS: usize = shoal_codec::tile::SEGMENT_ROWS;
 const ALIGN_BYTES: u64 = 32;
 
 impl EncodeKernels {
-    /// The place of each row within its segment, and a bit for each head; the values of `task` are
-    /// keys. `failed` is 1 for segments whose keys are too far apart, else 0. Only if the device
-    /// holds segments.
+    /// Writes the place of each row within its segment, and a bit for each head; the values of
+    /// `task` are keys. Sets `failed` to 1 for segments whose keys are too far apart, else to 0.
+    /// Requires [`EncodeKernels::hold_segments`].
     pub(crate) fn encode_order(
         &self,
         stream: &CudaStream,
@@ -34,7 +34,7 @@ impl EncodeKernels {
         launch(&self.encode_order, stream, threads, arguments![*task, places, heads, failed])
     }
 
-    /// The values of a task by their `places`, except segments without places.
+    /// Writes the values of a task to their `places`, except in segments that have failed.
     pub(crate) fn encode_group(
         &self,
         stream: &CudaStream,

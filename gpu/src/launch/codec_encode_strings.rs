@@ -12,7 +12,8 @@ use super::codec_encode_memory::DeviceSlice;
 use super::module::{WARP, arguments, launch};
 
 impl EncodeKernels {
-    /// The ranks of all bytes of each chunk of `chunk_tiles` tiles, and the first bytes of each.
+    /// Writes the rank of every byte in each chunk of `chunk_tiles` tiles, and the `entries` most
+    /// frequent bytes of each chunk.
     pub(crate) fn encode_ranks(
         &self,
         stream: &CudaStream,

@@ -72,7 +72,7 @@ impl Kernels {
         enqueue!(self.dispatch_match, stream, rules.rows; input, rules, rows, index)
     }
 
-    /// Validates other rows and finds their slots.
+    /// Finds the slots of rows without a dictionary of ids, and validates these rows.
     pub(crate) fn dispatch_find(
         &self,
         stream: &CudaStream,
@@ -84,7 +84,7 @@ impl Kernels {
             cycle.index, objects)
     }
 
-    /// Lets those rows of an object compete.
+    /// Lets the rows of [`Kernels::dispatch_find`] compete for the record of their object.
     pub(crate) fn dispatch_order(
         &self,
         stream: &CudaStream,

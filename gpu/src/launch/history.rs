@@ -15,17 +15,17 @@ use super::module::{WARP, arguments, launch};
 use crate::tuning::Width;
 
 kernel_set! {
-    /// A warp a column of a tile.
+    /// One warp per column of a tile.
     PackKernels: run_pack_bounds, run_pack,
 }
 
 kernel_set! {
-    /// A warp a tile.
+    /// One warp per tile.
     SelectKernels: run_select,
 }
 
 kernel_set! {
-    /// A thread a head or request.
+    /// One thread per head or request.
     StateKernels: run_times, run_newest_heads, run_newest, run_find,
 }
 
@@ -65,10 +65,11 @@ pub(crate) struct HeadsOnDevice {
 pub(crate) type RunAndHeads<'a> =
     (&'a RunOnDevice, &'a HeadsOnDevice, &'a DeviceBuffer<ObjectTime>);
 
-/// Decoded columns of tiles: bytes, and where each lies in them.
+/// Decoded columns of tiles: their bytes, the place of each column in these, and the number of
+/// columns.
 pub(crate) type Unpacked<'a> = (&'a DeviceBuffer<u8>, &'a DeviceBuffer<RunInput>, usize);
 
-/// Lists of states with `capacity` of each column.
+/// Lists of states, with capacity for `capacity` values of each column.
 #[derive(Debug)]
 pub(crate) struct StatesOnDevice {
     pub(crate) objects: DeviceBuffer<u64>,
@@ -168,8 +169,8 @@ impl HistoryKernels {
         launch(&self.pack.run_pack, stream, threads, arguments)
     }
 
-    /// Appends the tiles with rows in a zone and the numbers of those rows to `found`; `counts`,
-    /// zeros before, has the numbers of tiles and rows.
+    /// Appends the tiles with rows in a zone and the numbers of those rows to `found`. Adds the
+    /// numbers of tiles and rows to `counts`, which are 0 before the launch.
     pub(crate) fn select(
         &self,
         stream: &CudaStream,
@@ -194,7 +195,8 @@ impl HistoryKernels {
         launch(&self.states.run_times, stream, threads, arguments![argument, heads, start_ms, keys])
     }
 
-    /// 1 for each head that has the newest row of its object at a time, and a 0 behind them.
+    /// Writes 1 for each head that has the newest row of its object at a time, else 0; one more 0
+    /// follows the last.
     pub(crate) fn newest_heads(
         &self,
         stream: &CudaStream,

@@ -47,7 +47,8 @@ pub(crate) struct PinnedBuffer<T> {
     context: Arc<CudaContext>,
     pointer: *mut T,
     length: usize,
-    /// The state of copies in flight; 2 only while the buffer was borrowed mutably for the copy.
+    /// [`IDLE`], [`READ`] or [`WRITTEN`]; `WRITTEN` only if the buffer was borrowed mutably for the
+    /// copy.
     pending: AtomicU8,
     /// Recorded behind the last copy.
     passed: Mutex<Option<CudaEvent>>,
@@ -91,7 +92,7 @@ impl<T: Plain> PinnedBuffer<T> {
         self.length
     }
 
-    /// The values, after copies that write them.
+    /// Waits for the copies that write the values; returns the values.
     pub(crate) fn as_slice(&self) -> &[T] {
         if self.pending.load(Ordering::Acquire) == WRITTEN {
             self.wait();
@@ -101,7 +102,7 @@ impl<T: Plain> PinnedBuffer<T> {
         unsafe { std::slice::from_raw_parts(self.pointer, self.length) }
     }
 
-    /// The values, after all copies.
+    /// Waits for all copies; returns the values.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         self.wait();
         // SAFETY: allocated with this length, initialised, plain, borrowed mutably; no copy is
@@ -185,8 +186,8 @@ impl<T> Drop for PinnedBuffer<T> {
     }
 }
 
-/// Host memory that a copy to the device reads. Private, so that only [`PinnedBuffer::part`] makes one
-/// of page-locked memory, after it has checked the range.
+/// Host memory that a copy to the device reads. Private, so that only [`PinnedBuffer::part`] makes
+/// one of page-locked memory, after it has checked the range.
 pub(crate) struct CopySource<'a, T>(Source<'a, T>);
 
 enum Source<'a, T> {
@@ -196,8 +197,8 @@ enum Source<'a, T> {
     Pinned(&'a PinnedBuffer<T>, Range<usize>),
 }
 
-/// Host memory that a copy from the device writes. Private, so that only [`PinnedBuffer::first`] makes
-/// one of page-locked memory, after it has checked the length.
+/// Host memory that a copy from the device writes. Private, so that only [`PinnedBuffer::first`]
+/// makes one of page-locked memory, after it has checked the length.
 pub(crate) struct CopyTarget<'a, T>(Target<'a, T>);
 
 enum Target<'a, T> {

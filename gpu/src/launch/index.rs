@@ -66,7 +66,7 @@ kernel_set! {
         index_insert,
 }
 
-/// Threads of a request of searches that do not choose their number.
+/// Threads per request of searches that do not choose their number.
 const SEARCH_THREADS: u64 = 4;
 
 /// The arrays of a tree on the device. It never grows in place, so each is one segment.
@@ -193,7 +193,7 @@ impl TreeKernels {
         launch(kernel, stream, threads, arguments![argument, requests, length, found])
     }
 
-    /// Counts the keys of ranges, each from a bound to below the next.
+    /// Counts the keys of each range, from its first bound to below its second.
     pub(crate) fn scan_count<K: TreeKey + Plain>(
         &self,
         stream: &CudaStream,

@@ -86,7 +86,7 @@ impl Memory {
         // SAFETY: the context is current; the memory is set right after.
         let made = unsafe {
             result::malloc_sync(bytes).and_then(|address| {
-                // On the default stream, which ours do not wait for; so the call waits.
+                // The default stream: the engine's streams do not wait for it, so the call does.
                 result::memset_d8_sync(address, 0, bytes)?;
                 result::stream::synchronize(result::stream::null())?;
                 Ok(address)
@@ -132,7 +132,7 @@ pub(super) fn is_allocated(number: u64) -> bool {
     ALLOCATED.read().unwrap_or_else(PoisonError::into_inner).contains(&number)
 }
 
-/// Values on the device, zero when made.
+/// Values on the device, initially zero.
 #[derive(Debug)]
 pub(crate) struct DeviceBuffer<T> {
     memory: Memory,
@@ -258,8 +258,8 @@ impl<T: Plain> DeviceBuffer<T> {
         unsafe { values.copy_to(stream, address, &mut lock(&self.memory.staging)) }
     }
 
-    /// Copies values from place `at` on: to pinned memory beside other work; to ordinary memory,
-    /// the call waits for the stream.
+    /// Copies values from place `at` on. A copy to pinned memory runs concurrently with other work;
+    /// for a copy to ordinary memory, the call waits for the stream.
     pub(crate) fn download<'a>(
         &self,
         stream: &CudaStream,
@@ -295,7 +295,7 @@ impl<T: Plain> DeviceBuffer<T> {
 }
 
 impl DeviceBuffer<u8> {
-    /// Copies blocks in place, best from pinned memory, each to its place.
+    /// Copies each block to its place without staging; fastest if the blocks are in pinned memory.
     pub(crate) fn upload_blocks(
         &self,
         stream: &CudaStream,

@@ -1,10 +1,10 @@
 //! The crate's only `unsafe`: device memory, copies, kernel launches and CUB's functions.
 //!
 //! No exported function lets the host access memory that a copy uses or that is freed: host buffers
-//! and slices of arenas check that themselves. A launch checks number and sizes of its arguments, and
-//! asserts that buffers are as long as the numbers of the host that index them. Numbers that a kernel
-//! reads on the device, such as slots, lie within the capacity for which the stages make buffers.
-//! Kernels access only device memory. The stages order streams and rebuild arguments after
+//! and slices of arenas check that themselves. A launch checks number and sizes of its arguments,
+//! and asserts that buffers are as long as the numbers of the host that index them. Numbers that a
+//! kernel reads on the device, such as slots, lie within the capacity for which the stages make
+//! buffers. Kernels access only device memory. The stages order streams and rebuild arguments after
 //! their buffers have grown; a fault there ends the device's context.
 
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
@@ -20,6 +20,7 @@ mod codec_encode_order;
 mod codec_encode_place;
 mod codec_encode_segment;
 mod codec_encode_strings;
+mod cub;
 mod dispatch;
 mod history;
 mod host;
@@ -29,7 +30,6 @@ mod module;
 mod nearest;
 mod parameters;
 mod plain;
-mod primitives;
 mod query;
 mod records;
 mod sort;
@@ -54,6 +54,7 @@ pub(crate) use codec_encode_hash::HashTable;
 pub(crate) use codec_encode_memory::{Arena, DeviceSlice};
 pub(crate) use codec_encode_order::Ordering;
 pub(crate) use codec_encode_place::Places;
+pub(crate) use cub::Scratch;
 pub(crate) use dispatch::{CycleRows, Ordered};
 pub(crate) use history::{HeadsOnDevice, HistoryKernels, RunAndHeads, RunOnDevice, StatesOnDevice};
 pub(crate) use host::{CopyTarget, PinnedBuffer, is_pinned};
@@ -63,6 +64,5 @@ pub(crate) use module::{Kernels, has_driver};
 pub(crate) use nearest::NearestRanking;
 pub(crate) use parameters::{ByteRange, QueryRanges};
 pub(crate) use plain::{Plain, bytes_of};
-pub(crate) use primitives::Scratch;
 pub(crate) use subscription::{Added, Listed};
 pub(crate) use update::Clustered;

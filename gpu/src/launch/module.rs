@@ -50,8 +50,9 @@ macro_rules! kernels {
         #[derive(Debug)]
         pub(crate) struct Kernels {
             $($(pub(super) $name: Kernel,)+)+
-            /// Whether blocks may run in clusters that read each other's shared memory, of which
-            /// there is enough, and launches may begin while earlier ones run.
+            /// Whether the device can run blocks in clusters that read each other's shared memory,
+            /// has enough shared memory for them, and can begin a launch while the previous one
+            /// runs.
             pub(super) has_clusters: bool,
         }
 
@@ -159,7 +160,7 @@ impl Kernel {
         Ok(Self { function, block_threads, dynamic_shared_bytes, parameter_bytes })
     }
 
-    /// Where the driver reads the arguments of a launch.
+    /// Pointers to the arguments of a launch, as the driver reads them.
     ///
     /// # Panics
     /// If their number or sizes differ from those of the kernel's parameters.
@@ -269,8 +270,8 @@ pub(super) fn launch(
         limit: u64::from(u32::MAX) * u64::from(kernel.block_threads),
     })?;
     let mut pointers = kernel.pointers(arguments);
-    // SAFETY: there is a pointer for each parameter, to a borrowed value of its size. The typed wrappers
-    // pass buffers as long as the kernel reads and writes.
+    // SAFETY: there is a pointer for each parameter, to a borrowed value of its size. The typed
+    // wrappers pass buffers as long as the kernel reads and writes.
     unsafe {
         result::launch_kernel(
             kernel.function.cu_function(),
@@ -290,14 +291,14 @@ pub(super) struct Run {
     pub(super) blocks: u32,
     /// Threads of a block, if fewer than the kernel's.
     pub(super) threads: Option<u32>,
-    /// Blocks of a cluster, which divides them; 1 without.
+    /// Blocks of a cluster, a divisor of the number of blocks; 1 without clusters.
     pub(super) cluster: u32,
     /// Whether it may begin while the previous launch in its stream runs: its kernel waits for that
     /// launch's writes.
     pub(super) follows: bool,
 }
 
-/// As [`launch`], blocks as `run` defines, each with `shared_bytes` of dynamic shared memory.
+/// As [`launch`], with blocks as `run` defines; each has `shared_bytes` of dynamic shared memory.
 pub(super) fn launch_run(
     kernel: &Kernel,
     stream: &CudaStream,

@@ -26,7 +26,7 @@ impl NearestRanking<'_> {
 }
 
 impl Kernels {
-    /// Ranks from the queries' centres, and the places of the candidates.
+    /// Writes the rank of each candidate from the centre of its query, and its place.
     pub(crate) fn nearest_rank(
         &self,
         stream: &CudaStream,
@@ -42,7 +42,7 @@ impl Kernels {
             ranks, places)
     }
 
-    /// The queries of the candidates at `places`.
+    /// Writes the query of the candidate at each of `places`.
     pub(crate) fn nearest_owners(
         &self,
         stream: &CudaStream,
@@ -56,8 +56,8 @@ impl Kernels {
         enqueue!(self.nearest_owners, stream, length; of.bounds, queries, places, length, owners)
     }
 
-    /// The first candidates of each query with their ranks, `taken` in all; `takes` has the sums of
-    /// the queries before each.
+    /// Writes the first candidates of each query with their ranks, `taken` in all. `takes` has, for
+    /// each query, the number taken by the queries before it.
     pub(crate) fn nearest_take(
         &self,
         stream: &CudaStream,

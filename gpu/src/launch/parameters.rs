@@ -61,8 +61,8 @@ impl InputArgument {
 }
 
 impl RowsArgument {
-    /// For `rows` rows: `slots` and `refusals` by arrival, `entry_slots` by entry, `best` and `stamps`
-    /// by slot.
+    /// For `rows` rows: `slots` and `refusals` by arrival, `entry_slots` by entry, `best` and
+    /// `stamps` by slot.
     pub(crate) fn new(
         rows: u32,
         (slots, refusals): (&DeviceBuffer<u32>, &DeviceBuffer<u8>),

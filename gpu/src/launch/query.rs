@@ -12,7 +12,7 @@ use super::module::{Kernels, WARP, enqueue};
 use super::parameters::{ByteRange, QueryRanges};
 
 impl Kernels {
-    /// Rows of cells of each part, and 0 behind the last.
+    /// Writes the number of rows of cells of each part, and 0 after the last.
     pub(crate) fn query_rows(
         &self,
         stream: &CudaStream,
@@ -90,7 +90,8 @@ impl Kernels {
         enqueue!(self.query_count_rectangles, stream, threads; view, batch, totals)
     }
 
-    /// Sets the counts of items to 0 whose query, of `queries`, has a total in `withheld`.
+    /// Sets the count of an item to 0 if its query has a total in `withheld`, which has one number
+    /// for each of `queries` queries.
     pub(crate) fn query_withhold(
         &self,
         stream: &CudaStream,
@@ -104,7 +105,8 @@ impl Kernels {
         enqueue!(self.query_withhold, stream, length; batch, withheld, counts)
     }
 
-    /// The first match of every query, and the end.
+    /// Writes the place of the first match of every query, then the number of all matches; lists
+    /// the long answers.
     pub(crate) fn query_bounds(
         &self,
         stream: &CudaStream,
@@ -123,7 +125,8 @@ impl Kernels {
             first_items, offsets, bounds, lengths, long_queries)
     }
 
-    /// Writes the matches of items from `first` on; there are `matches` of them.
+    /// Writes the matches of the items from number `first` on; the lists have capacity for
+    /// `matches`.
     pub(crate) fn query_write(
         &self,
         stream: &CudaStream,
@@ -150,7 +153,7 @@ impl Kernels {
             slots)
     }
 
-    /// The records of the first `length` slots.
+    /// Writes the records of the first `length` slots of a list.
     pub(crate) fn query_fixes(
         &self,
         stream: &CudaStream,
@@ -164,7 +167,7 @@ impl Kernels {
         enqueue!(self.query_fixes, stream, length; records, epoch, slots, length, fixes)
     }
 
-    /// The records of a list of ids.
+    /// Writes the records of a list of ids.
     pub(crate) fn query_get(
         &self,
         stream: &CudaStream,

@@ -147,7 +147,7 @@ impl Kernels {
         enqueue!(self.subscription_claim_bins, stream, threads; old, numbers, table, claimed)
     }
 
-    /// References of each bin, and 0 behind the last.
+    /// Writes the number of references of each bin, and 0 after the last.
     pub(crate) fn subscription_counts(
         &self,
         stream: &CudaStream,
@@ -192,8 +192,8 @@ impl Kernels {
         enqueue!(self.subscription_mark, stream, length; queries, marks, length, epoch)
     }
 
-    /// Lists the objects of rows and removals, whose slots are in `arrived`, and those that `ended`
-    /// of the slots that the report counts.
+    /// Lists the objects of rows and removals, whose slots are in `arrived`. With `ended`, also
+    /// lists the objects that ended among the slots that moved, whose number the report has.
     pub(crate) fn subscription_gather(
         &self,
         stream: &CudaStream,

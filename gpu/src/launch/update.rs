@@ -43,7 +43,8 @@ impl Clustered<'_> {
 }
 
 impl Kernels {
-    /// Keys of moves, two for each slot. Updates the newest positions to the cycle.
+    /// Writes the keys of moves, two for each slot that moved. Updates the newest positions to the
+    /// cycle.
     pub(crate) fn update_keys(
         &self,
         stream: &CudaStream,
@@ -101,7 +102,7 @@ impl Kernels {
         enqueue!(self.update_locate, stream, u64::from(length) * WARP; cells, length)
     }
 
-    /// Every `step`-th newest position.
+    /// Copies every `step`-th newest position.
     pub(crate) fn update_sample(
         &self,
         stream: &CudaStream,
@@ -115,7 +116,7 @@ impl Kernels {
         enqueue!(self.update_sample, stream, length; current, slots, step, sample, length)
     }
 
-    /// The cell of every slot.
+    /// Writes the cell of every slot as its key.
     pub(crate) fn rebuild_keys(
         &self,
         stream: &CudaStream,

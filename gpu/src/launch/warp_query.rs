@@ -71,7 +71,7 @@ impl Kernels {
         assert!((long + longer) as usize <= at.queries, "a query is in one list");
         let batch = QueriesArgument::whole(input, at);
         let parts = at.parts.length as u32;
-        // The list of long answers, from the front, and that of longer ones, from the back.
+        // Long answers are listed from the front, longer ones from the back.
         let back = (at.queries - longer as usize) * size_of::<u32>();
         for (first, length) in [(0, long), (back as u64, longer)] {
             let listed = long_queries.address() + first;

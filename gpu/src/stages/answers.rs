@@ -96,7 +96,7 @@ pub(crate) enum Answers {
     Coming {
         /// Set when they are copied.
         copied: Arc<CudaEvent>,
-        /// By query its first id, and the end.
+        /// By query: the index of its first id; then the number of all ids.
         bounds: PooledBuffer,
         /// Ids of all queries.
         objects: PooledBuffer,

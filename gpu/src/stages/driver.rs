@@ -146,11 +146,11 @@ impl Driver {
         self.update.bring_up(&mut self.state)?;
         self.query.wait_for_input(&staged, self.update.updated())?;
         let querying = timeline.begin(self.query.stream())?;
-        // Counted beside dispatch: the host waits only for the items.
+        // Counts concurrently with dispatch; the host waits only for the number of items.
         let counted = unless_ended(self.query.begin(&self.state, &mut staged))?;
         dispatched.synchronize().map_err(fault)?;
         let (report, outcomes) = self.dispatch.read_report(&mut self.state, &staged)?;
-        // Before the update: the next cycle waits for it.
+        // Queued before the update, because the next cycle waits for it.
         let has_steps = self.subscription.has_every_fix();
         let steps = has_steps.then(|| self.dispatch.arguments(&self.state, &staged));
         let pass = self.subscription.begin(&mut self.state, &mut staged, steps)?;

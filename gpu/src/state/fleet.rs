@@ -6,7 +6,7 @@ use cudarc::driver::CudaStream;
 use shoal_engine::layout::Grid;
 use shoal_engine::{EngineError, HashKey};
 
-use super::cells::Cells;
+use super::grid_cells::GridCells;
 use super::records::Records;
 use super::regions::continuous_queries::ContinuousQueries;
 use crate::launch::{DeviceBuffer, Kernels, Memory, ViewArgument};
@@ -24,7 +24,7 @@ pub(crate) struct FleetState {
     /// By cycle modulo 3: dispatch writes one list while an update reads two.
     moved: [MovedSlots; 3],
     /// By cycle modulo 2: queries read one grid while the other is updated.
-    pub(crate) grids: [Cells; 2],
+    pub(crate) grids: [GridCells; 2],
     /// The error of a grid that could not be built for lack of memory.
     pub(crate) grid_error: Option<EngineError>,
     pub(crate) queries: ContinuousQueries,
@@ -59,7 +59,7 @@ impl FleetState {
             objects: 0,
             records: Records::new(memory, kernels, stream, key)?,
             moved: [MovedSlots::new(memory)?, MovedSlots::new(memory)?, MovedSlots::new(memory)?],
-            grids: [Cells::new(memory, grid)?, Cells::new(memory, grid)?],
+            grids: [GridCells::new(memory, grid)?, GridCells::new(memory, grid)?],
             grid_error: None,
             queries: ContinuousQueries::new(memory, kernels, key)?,
         })

@@ -1,8 +1,8 @@
 //! What is kept of a fleet on the device between cycles: the records with their index, two grids,
 //! and the continuous queries.
 
-pub(crate) mod cells;
 pub(crate) mod fleet;
+pub(crate) mod grid_cells;
 pub(crate) mod record;
 pub(crate) mod records;
 pub(crate) mod records_export;

@@ -41,7 +41,7 @@ pub(crate) struct Records {
     pub(crate) current: DeviceBuffer<Entry>,
     /// The winners of a running cycle; 0 between cycles.
     pub(crate) best: DeviceBuffer<u64>,
-    /// The last epoch in which a slot moved, of even and odd epochs.
+    /// By slot: the last epoch in which it moved; one list for even and one for odd epochs.
     pub(crate) stamps: [DeviceBuffer<u32>; 2],
     /// Slots in use.
     pub(crate) slots: u32,

@@ -36,13 +36,13 @@ pub(crate) struct RecordsExport {
 #[derive(Debug)]
 struct Slice {
     records: PinnedBuffer<AnswerRecord>,
-    /// The next record, and the number of them.
+    /// Index of the next record, and number of records.
     next: usize,
     length: usize,
 }
 
 impl RecordsExport {
-    /// Exports the records of `slots` slots, of which `rows` have an object. They are in place.
+    /// Exports `records`, which has the records of `slots` slots, of which `rows` have an object.
     pub(crate) fn new(
         memory: &Memory,
         stream: Arc<CudaStream>,

@@ -38,11 +38,12 @@ pub struct Asker {
     pub session: Arc<Session>,
     /// The kind.
     pub kind: PastKind,
-    /// Draw objects and regions.
+    /// Draws objects and regions.
     pub choosers: Choosers,
     /// Draws times.
     pub random: QueryRandom,
-    /// First event time of the run, Unix milliseconds; a day before the last if it is unknown.
+    /// First event time of the run, Unix milliseconds. If it is `None`, questions begin a day
+    /// before the last event time.
     pub first_ms: Option<i64>,
 }
 

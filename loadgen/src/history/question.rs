@@ -73,7 +73,7 @@ pub(super) struct DrawnQuestion {
 
 /// One of this many questions as of a moment concerns all objects.
 const EVERYTHING_SHARE: u64 = 32;
-/// The same if answers are compared.
+/// The same share for a run that compares answers.
 const EVERYTHING_COMPARED_SHARE: u64 = 2;
 /// Binary logarithms of the most squares per side of a density, and of its most steps. Their
 /// combination stays below the server's limit of squares.

@@ -1,7 +1,8 @@
 //! The process of an attack: this binary with the hidden command `attack`.
 //!
 //! A process of its own keeps the attacker's work out of the threads that measure. It prepares its
-//! messages, says so, waits for a line, attacks, and prints a report. It ends with its handle.
+//! messages, prints `ready`, waits for a line, attacks, and prints a report. It is killed when its
+//! handle is dropped.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -39,7 +40,7 @@ pub struct Attacker {
     seconds: f64,
 }
 
-/// A child process that ends with its handle.
+/// A child process that is killed when the handle is dropped.
 #[derive(Debug)]
 struct Process(Child);
 
@@ -74,7 +75,7 @@ impl Attacker {
         Ok(Self { process, output, seconds: args.seconds })
     }
 
-    /// Attacks, and waits for the end.
+    /// Starts the attack, waits for its end and returns its report.
     ///
     /// # Errors
     /// [`LoadError::Task`] if the process fails or does not end.

@@ -28,7 +28,7 @@ const LOAD_FLAGS: &str = "--workload world --encoding block --preload --update-q
 /// not earlier ones are answered.
 const CLIENT_FLAGS: &str = "--workload world --connections 1 --rate 1000 --batch 50 \
      --update-query 50:1 --query-batch 1 --query-mix range:1 --want ids";
-/// Queries of these flags per second.
+/// Queries per second that `CLIENT_FLAGS` request.
 const CLIENT_QUERIES_PER_S: f64 = 20.0;
 
 /// Runs the attacks; `stop` ends the command early and gracefully.
@@ -84,7 +84,7 @@ impl Hostile {
         Ok(summary)
     }
 
-    /// Measures the client beside an attack, or alone, and rests.
+    /// Measures the client beside an attack, or alone, then waits for `--rest` seconds.
     async fn measure(
         &self,
         attack: Option<Attack>,

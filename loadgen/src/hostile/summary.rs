@@ -43,7 +43,7 @@ pub struct AttackRow {
     pub refused: u64,
     /// Rows and queries that were due, but not sent, because too many were unanswered.
     pub unsent: u64,
-    /// Why the client could not end its measurement.
+    /// The error that ended the client's measurement early, if any.
     pub broken: Option<String>,
     /// Causes of the first refusals.
     pub refusals: Vec<String>,

@@ -11,7 +11,7 @@ use crate::shares::UpdateQuery;
 #[derive(Debug)]
 pub struct Allowance {
     ratio: UpdateQuery,
-    /// Unspent queries above which the sender waits.
+    /// Number of unspent queries above which the row sender waits.
     backlog_max: u64,
     state: watch::Sender<State>,
 }
@@ -38,7 +38,8 @@ impl Allowance {
         self.state.send_modify(|state| state.rows += rows);
     }
 
-    /// Waits until queries have caught up with the rows sent.
+    /// Waits until at most `backlog_max` earned queries are unspent, or no more queries will be
+    /// sent.
     pub async fn caught_up(&self) {
         let mut state = self.state.subscribe();
         let caught_up = |state: &State| {

@@ -33,12 +33,12 @@ pub struct Counters {
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Adds.
+    /// Adds `count`.
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Subtracts.
+    /// Subtracts `count`.
     pub fn sub(&self, count: u64) {
         self.0.fetch_sub(count, Ordering::Relaxed);
     }

@@ -7,7 +7,7 @@ use shoal_workload::Fix;
 
 use crate::limits::SEEN_OBJECTS_MAX;
 
-/// Ids taken from each message.
+/// Minimum number of ids taken from each message (fewer if it has fewer); at most twice as many.
 const SAMPLES: usize = 8;
 
 /// Recently sent ids of one connection.

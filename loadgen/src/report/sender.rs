@@ -210,7 +210,7 @@ impl Sender {
         (!is_over(Instant::now())).then_some(intended)
     }
 
-    /// Waits for in-flight capacity.
+    /// Waits for in-flight capacity; returns `None` if the run is stopped.
     async fn room(&mut self) -> Option<()> {
         self.session.unless_stopped(self.in_flight.acquire()).await
     }

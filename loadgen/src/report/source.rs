@@ -63,7 +63,7 @@ impl Source {
         }
     }
 
-    /// Up to `rows` fixes and the objects to remove after them; empty after the end.
+    /// Returns up to `rows` fixes and the objects to remove after them; no fixes at the end.
     pub fn next(&mut self, rows: usize) -> (&[Fix], &[u64]) {
         if self.given == self.drawn.len() {
             self.draw(rows);
@@ -77,7 +77,7 @@ impl Source {
         (&self.drawn[from..self.given], removals)
     }
 
-    /// The error that ended the workload, if any, and its number of unreadable rows.
+    /// Returns the error that ended the workload, if any, and the number of unreadable rows.
     pub fn end(&mut self) -> (Option<String>, u64) {
         let end = |workload: &dyn Workload| {
             (workload.failure().map(ToString::to_string), workload.unreadable_rows())

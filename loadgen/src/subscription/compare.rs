@@ -15,7 +15,7 @@ use crate::error::LoadError;
 pub struct Found {
     /// The epoch of all answers.
     pub epoch: u64,
-    /// Region and objects.
+    /// Each region with the ids of its objects.
     pub regions: Vec<(u64, Vec<u64>)>,
 }
 

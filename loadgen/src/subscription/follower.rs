@@ -25,7 +25,7 @@ pub struct Follower {
     epoch: u64,
     /// The state after this epoch is complete.
     done: u64,
-    /// Region and object of the last event of `epoch`.
+    /// Region and object of the last event of `epoch`, to check their order.
     place: Option<(u64, u64)>,
     token: Bytes,
     /// Faults of the stream.
@@ -223,7 +223,8 @@ impl Follower {
         self.place = Some(place);
     }
 
-    /// Checks contents of a region that is not in this session.
+    /// Counts contents of a region that is not in this session as misordered, unless they precede
+    /// the epoch of its removal.
     fn unexpected(&mut self, region: u64, epoch: u64) {
         let is_ending = match self.ended.get(&region) {
             None => false,

@@ -78,7 +78,7 @@ impl SubscriptionPlan {
             .unwrap_or(SESSIONS_MAX)
     }
 
-    /// The kinds of event to receive; none means all.
+    /// The kinds of event to receive; an empty list means all.
     #[must_use]
     pub fn event_kinds(&self) -> Vec<EventKind> {
         match self.events {

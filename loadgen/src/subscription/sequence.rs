@@ -61,7 +61,7 @@ impl Sequence {
         last >= next || late > 0
     }
 
-    /// Continues at the server's `next`; counts the numbers in between as lost.
+    /// Continues at the server's `next`; counts the numbers in between, at least one, as lost.
     pub fn skip_to(&mut self, next: u64, counts: &mut Counts) {
         let missing = if next > self.next { next - self.next } else { 1 };
         counts.lose(missing, || format!("the server resumes at {next} after {}", self.next - 1));
@@ -74,7 +74,7 @@ impl Sequence {
 mod tests {
     use super::*;
 
-    /// Lost, repeated and misordered after some messages.
+    /// Numbers of lost, repeated and misordered messages after `messages`.
     fn counted(messages: &[(u64, u64)]) -> (u64, u64, u64) {
         let (mut sequence, mut counts) = (Sequence::default(), Counts::default());
         for (first, last) in messages {

@@ -23,7 +23,7 @@ use crate::session::Session;
 /// The sessions of a run.
 pub type Subscribers = JoinSet<Result<FollowTally, LoadError>>;
 
-/// Separates the random numbers of sessions from those of connections.
+/// Added to the index of a session, so that its random numbers differ from those of connections.
 const SESSIONS: u32 = 1 << 20;
 
 /// Starts all sessions; returns the number that report readiness.
@@ -51,7 +51,7 @@ pub async fn spawn(
             None => connect(&session.plan.flags.target).await?,
         };
         client = Some(shared.clone());
-        // Silent sessions follow the reading sessions.
+        // Indexes of silent sessions follow those of the reading sessions.
         let kills = kills.pop_front().unwrap_or_default();
         let of_plan = &session.plan;
         let regions = SessionRegions::new(

@@ -15,7 +15,7 @@ use crate::measure::{Latency, Percentiles};
 pub struct FollowTally {
     /// Faults of the streams.
     pub counts: Counts,
-    /// Events since the clock started; silent sessions have none.
+    /// Events since the clock started, not counted in silent sessions.
     pub events: u64,
     /// Members delivered in snapshots.
     pub present: u64,

@@ -118,7 +118,7 @@ pub fn ack_difference(
     if listed == refused { None } else { differ("refused rows", &listed, &refused) }
 }
 
-/// The rows of some messages by outcome.
+/// The number of rows of all messages in `outcomes`, by outcome.
 fn row_counts(outcomes: &[(u64, RequestOutcome)]) -> RowCounts {
     let mut sum = RowCounts::default();
     for (_, outcome) in outcomes {

@@ -7,7 +7,8 @@ use shoal_codec::FixColumns;
 use shoal_engine::Query;
 use shoal_proto::v1::{AnswerHeader, FixRecord, RemoveResponse, ReportAck};
 
-/// The rows of one message as the server stores them; refused ones as in a block.
+/// The rows of one message as the server stores them. Rows that the server refuses are marked as in
+/// a block.
 #[derive(Clone, Debug)]
 pub struct SentRows {
     /// The rows; shared, because a prepared block is sent repeatedly.

@@ -69,7 +69,8 @@ struct Reports {
 }
 
 impl Reports {
-    /// The minimum epoch of any unacknowledged message.
+    /// The minimum epoch at which an unacknowledged message can be applied; `None` if there is
+    /// none.
     fn bound(&self) -> Option<u64> {
         self.in_flight.front().map(|epoch| (*epoch).max(self.last_epoch))
     }

@@ -1,8 +1,8 @@
 //! Verification: replays acknowledged changes in the order of epochs on the engine's model.
 //!
 //! `ledger` determines complete epochs, `difference` compares the server's replies with the
-//! model's, `past` holds every change for questions about the past, `verifier` is the thread that
-//! runs both.
+//! model's, `past` holds every change for questions about the past, `past_answer` compares answers
+//! to them, and `verifier` is the thread that runs the model and the comparisons.
 
 pub mod difference;
 pub mod event;

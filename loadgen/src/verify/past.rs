@@ -31,18 +31,18 @@ pub struct Past {
     changes_max: usize,
 }
 
-/// A fix with its place among all changes.
+/// A fix and its position in the order of arrival of all changes.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     row: FixRow,
     place: usize,
 }
 
-/// A removal with its place among all changes.
+/// A removal and its position in the order of arrival of all changes.
 #[derive(Clone, Copy, Debug)]
 struct Removal {
     epoch: u64,
-    /// The clock at which it acted.
+    /// Clock of the fleet after the cycle of the removal, Unix milliseconds.
     clock_ms: i64,
     place: usize,
 }
@@ -181,8 +181,8 @@ impl Past {
         objects
     }
 
-    /// The record of an object at a moment, as of an epoch: the newest fix that arrived after the last
-    /// removal, of those with a time or clock up to the moment.
+    /// The record of an object at a moment, as of an epoch: the newest fix that arrived after the
+    /// last removal, of those with a time or clock up to the moment.
     #[must_use]
     pub fn as_of(&self, epoch: u64, object: u64, time_ms: i64) -> Option<FixRow> {
         let acted = |removal: &&Removal| removal.epoch <= epoch && removal.clock_ms <= time_ms;

@@ -107,12 +107,12 @@ pub fn past_difference(space: &Space, past: &Past, answered: &PastAnswered) -> O
     })
 }
 
-/// The rows of an answer at an epoch, in the order of answers; passages by (time, object). The rows
-/// that a density counts.
+/// Returns the expected rows at an epoch in the order of the answer, except that rows of a passage
+/// are ordered by (time, object). For a density, returns the rows that it counts.
 fn expected(past: &Past, question: &HistoryQuery, epoch: u64) -> Vec<FixRow> {
     match question {
         HistoryQuery::Trajectory(objects, window_ms) => {
-            // In the order of the request; repeated ids count once.
+            // Objects are in the order of the request; repeated ids count once.
             let is_first = |(at, object): &(usize, &u64)| !objects[..*at].contains(object);
             let objects = objects.iter().enumerate().filter(is_first).map(|(_, object)| *object);
             objects.flat_map(|it| past.trajectory(epoch, it, *window_ms)).collect()

@@ -168,7 +168,7 @@ struct Work {
     past: Option<Past>,
     /// Answers of the history not compared yet, by epoch.
     past_answers: BTreeMap<u64, Vec<PastAnswered>>,
-    /// As `unclear`, of the whole run.
+    /// Epochs `first..last` with unknown changes, of the whole run.
     past_unclear: Vec<(u64, u64)>,
     /// Acks that wait for outcomes, by an internal number.
     acks: HashMap<u64, PendingAck>,

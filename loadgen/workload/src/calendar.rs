@@ -116,7 +116,8 @@ impl Calendar {
         }
     }
 
-    /// Collects the events of the next bucket; those of a later turn return to its list.
+    /// Moves the events of the current bucket to `open`; events of a later turn of the wheel stay
+    /// in its list.
     fn open_bucket(&mut self) {
         let place = self.place(self.bucket);
         let end_ms = (self.bucket + 1) * self.width_ms;

@@ -200,7 +200,7 @@ impl Iterator for Mix {
 }
 
 impl DelayLine {
-    /// The oldest fix if it is due, if the line is full, or if `now_ms` is `None`.
+    /// Takes the oldest fix if it is due, if the line is full, or if `now_ms` is `None`.
     fn due(&mut self, now_ms: Option<i64>) -> Option<Fix> {
         let fix = self.held.front()?;
         let due_ms = fix.time_ms.saturating_add(self.delay_ms);

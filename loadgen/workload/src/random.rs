@@ -1,7 +1,8 @@
 //! Seeded random numbers, the same for a seed in every version.
 //!
-//! Xoshiro256++ for streams of a workload (hot-spots, road networks, windows); splitmix64 (Steele,
-//! Lea, Flood, OOPSLA 2014) for one object, as 8 bytes of state or as a hash.
+//! Streams of a workload (such as hot-spots, road networks and windows) use Xoshiro256++. The
+//! random numbers of one object use splitmix64 (Steele, Lea, Flood, OOPSLA 2014), either as a
+//! generator with 8 bytes of state (`object_stream`) or as a hash (`key` and `lane`).
 
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};

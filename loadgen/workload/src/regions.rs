@@ -155,7 +155,7 @@ impl Regions {
         }
     }
 
-    /// Time of the next replacement.
+    /// Event time of the next replacement, milliseconds after the start.
     fn replaced_at_ms(&self) -> f64 {
         let per_ms = self.params.churn * self.live.len() as f64 / 1_000.0;
         (self.replaced + 1) as f64 / per_ms
@@ -200,7 +200,8 @@ impl Circle {
 }
 
 impl Leaders {
-    /// Leaders of `live` regions, which move to the first reports of their leaders.
+    /// Assigns an object to each region of `live`, and moves the region to the first report of its
+    /// object.
     fn new(mut workload: Box<dyn Workload>, live: &mut [Circle]) -> Self {
         let mut fixes = Vec::new();
         workload.fill(live.len(), &mut fixes);
@@ -214,7 +215,8 @@ impl Leaders {
         leaders
     }
 
-    /// The region that follows an object; for a new object the next region without a leader.
+    /// Returns the index of the region that follows an object; a new object gets the next region
+    /// without one. `None` if every region has an object.
     fn place(&mut self, object: u64, regions: usize) -> Option<usize> {
         let next = self.places.len();
         match self.places.get(&object) {

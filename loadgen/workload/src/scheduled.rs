@@ -22,7 +22,7 @@ pub(crate) trait Movement: Send {
     /// Width and height of the space.
     fn sides_m(&self) -> (f64, f64);
 
-    /// Mean time between two reports of an object, about.
+    /// Approximate mean time between two reports of an object, milliseconds.
     fn interval_ms(&self) -> i64;
 
     /// The object `number`, whose first report is due at `due_ms`.

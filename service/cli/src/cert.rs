@@ -40,7 +40,8 @@ pub struct DevArgs {
 /// Runs `shoal cert`.
 ///
 /// # Errors
-/// A host that is no name; files that exist or cannot be written.
+/// A host that is not a valid name or address; files that exist (without `--force`) or cannot be
+/// written.
 pub fn run(args: &CertArgs) -> Result<Exit, CliError> {
     let CertCommand::Dev(args) = &args.command;
     let made = generate_simple_self_signed(args.hosts.clone());

@@ -49,7 +49,7 @@ pub struct ReplayConfig {
 /// The effective configuration of `shoal serve`.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
-    /// For the server.
+    /// Options of the server.
     pub options: ServerOptions,
     /// The file to play, if any.
     pub replay: Option<ReplayConfig>,
@@ -76,7 +76,8 @@ impl ServeConfig {
         let history = history_keep(&settings)?;
         let default_ttl_ms = settings.ttl.map(millis).filter(|ttl_ms| *ttl_ms > 0);
         let lead_ms = settings.event_clock_lead.map(millis);
-        // A replay is faster than real time, and successive times of its file are further apart.
+        // Faster than real time, the event times of successive cycles are further apart than the
+        // usual lead.
         let lead_default_ms = replay.is_some().then(|| event_clock_lead_ms(60_000, default_ttl_ms));
         let tls = tls_options(&settings)?;
         let leader_link = leader_link(&settings, tls.as_ref())?;
@@ -223,7 +224,7 @@ fn reason(error: &clap::Error) -> String {
     }
 }
 
-/// The file to play.
+/// Returns the file to play, if any; fails if another replay setting has no `--replay`.
 fn replay(settings: &Settings) -> Result<Option<ReplayConfig>, CliError> {
     let (speedup, speed_unit) = (settings.speedup, settings.speed_unit);
     if settings.replay.is_none() && (speedup.is_some() || speed_unit.is_some()) {
@@ -257,10 +258,10 @@ fn leader_link(settings: &Settings, tls: Option<&TlsOptions>) -> Result<LeaderLi
     })
 }
 
-/// The secret in a file.
+/// Reads the replication secret from a file.
 ///
 /// # Errors
-/// [`CliError::Usage`], without the secret.
+/// [`CliError::Usage`] if the file does not hold a valid secret; the error does not quote it.
 pub(crate) fn replication_secret(file: &Path) -> Result<Secret, CliError> {
     let secret = Secret::read(file).map_err(CliError::Usage)?;
     if secret.expose().len() < REPLICATION_SECRET_BYTES_MIN {

@@ -42,7 +42,7 @@ impl ConnectionArgs {
     /// Connects.
     ///
     /// # Errors
-    /// As [`Client::connect`]; [`CliError::Usage`] without a token in its file.
+    /// As [`Client::connect`]; [`CliError::Usage`] if the token file has no valid token.
     pub async fn connect(&self) -> Result<Client, CliError> {
         self.connect_with(None).await
     }

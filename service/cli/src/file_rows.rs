@@ -25,9 +25,9 @@ const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
 pub struct RowBatch {
     /// Rows that could be read.
     pub fixes: Vec<v1::Fix>,
-    /// Rows between them that could not be read.
+    /// Number of rows in this part of the file that could not be read.
     pub unreadable: u64,
-    /// What is wrong with the first of them.
+    /// Errors of the first unreadable rows.
     pub unreadable_shown: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ fn parquet(path: &Path) -> Option<File> {
     (magic == *PARQUET_MAGIC).then_some(file)
 }
 
-/// The error for a CSV file that cannot be used.
+/// Converts an error of a CSV file to [`CliError::Input`], with the file name stated only once.
 #[must_use]
 pub fn unusable(file: &str, error: &TableError) -> CliError {
     // Some messages begin with the name of the file.
@@ -131,7 +131,7 @@ pub struct RowBatches {
 }
 
 impl RowBatches {
-    /// One batch.
+    /// A source of one batch with one row.
     #[must_use]
     pub fn one(fix: v1::Fix) -> Self {
         let (sender, batches) = mpsc::channel(1);
@@ -149,7 +149,7 @@ impl RowBatches {
         Self { batches, thread: Some(thread) }
     }
 
-    /// The next batch; none at the end of the file.
+    /// Returns the next batch; `None` at the end of the file.
     pub async fn next(&mut self) -> Option<RowBatch> {
         if let Some(batch) = self.batches.recv().await {
             return Some(batch);
@@ -185,7 +185,7 @@ fn send(
         }
     }
     if !batch.fixes.is_empty() || batch.unreadable > 0 {
-        // An error means that the receiver is gone, and the rest is not needed.
+        // Sending fails only if the receiver was dropped; the batch is then not needed.
         let _ = sender.blocking_send(batch);
     }
 }

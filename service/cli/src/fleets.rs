@@ -76,8 +76,8 @@ pub struct CreateArgs {
     /// Most objects; 0 for the server's default
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub objects_max: u64,
-    /// Default durability of acknowledgements: applied, or logged (synced in the log) [default: logged
-    /// if the server has --data]
+    /// Default durability of acknowledgements: applied, or logged (synced in the log) [default:
+    /// logged if the server has --data]
     #[arg(long, value_name = "LEVEL", value_parser = parse_durability)]
     pub durability: Option<v1::Durability>,
 }

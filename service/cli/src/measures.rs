@@ -7,7 +7,7 @@ use shoal_client::v1;
 use super::output::OutputColumn;
 use super::values::interval;
 
-/// A measure in a file of columns.
+/// A measure as a column of a GeoParquet file.
 pub(super) struct Measure {
     /// Name of its column.
     pub(super) name: &'static str,
@@ -38,7 +38,7 @@ macro_rules! measures {
         }
 
         impl MeasureArgs {
-            /// A fix with these measures alone.
+            /// A fix that has only these measures.
             pub(super) fn fix(self) -> v1::Fix {
                 v1::Fix { $($api: self.$flag,)+ ..v1::Fix::default() }
             }
@@ -60,7 +60,7 @@ macro_rules! measures {
         }
 
         impl MeasureRanges {
-            /// A filter with these ranges alone.
+            /// A filter that has only these ranges.
             pub(super) fn filter(self) -> v1::Filter {
                 v1::Filter { $($api: self.$flag,)+ ..v1::Filter::default() }
             }

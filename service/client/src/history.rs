@@ -57,7 +57,7 @@ impl Client {
         AnswerStream::open(self, self.history_service().passed(request)).await
     }
 
-    /// The newest fix of each object at a moment.
+    /// The newest fix of each object at a moment. The timeout bounds the whole call.
     ///
     /// # Errors
     /// Those of `HistoryService.AsOf`.
@@ -107,7 +107,7 @@ impl Client {
     }
 
     /// Erases objects, at most 65,536. After it returns, no answer contains them. The files are
-    /// rewritten in the background; `history.erasing_count` of the fleet is then 0.
+    /// rewritten in the background; `history.erasing_count` of the fleet is 0 when that is done.
     ///
     /// # Errors
     /// Those of `HistoryService.Erase`.

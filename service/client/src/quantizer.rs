@@ -77,7 +77,8 @@ impl Quantizer {
             return (NOT_FINITE_X, 0);
         }
         let (x, y) = (self.round(x), self.round(y));
-        // The casts saturate; the comparison of doubles decides at the borders of i32.
+        // The casts saturate. The doubles are compared too, so that a value above `i32::MAX` is
+        // outside.
         let (mut x_quanta, y_quanta) = (x as i32, y as i32);
         if self.kind == SpaceKind::Geographic && x_quanta == HALF_TURN {
             x_quanta = -HALF_TURN;

@@ -29,7 +29,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 struct Message {
     /// From 1 in the order of the caller.
     number: u64,
-    /// In flight: kept only if messages are numbered.
+    /// The content. `None` while an unnumbered message is in flight, because it is never sent
+    /// again.
     payload: Option<Payload>,
     is_filler: bool,
 }
@@ -52,7 +53,7 @@ pub(crate) struct Worker {
     /// True after a failed message until all messages in flight are acknowledged; nothing is sent
     /// meanwhile.
     is_draining: bool,
-    /// The first message of this round.
+    /// Number of the first message sent in this round; 0 before it.
     round_first: u64,
     /// First message of the next acknowledgement on this connection.
     next_ack: u64,
@@ -132,7 +133,8 @@ impl Worker {
         let reading = async move {
             let mut responses = service.report(ReceiverStream::new(queue)).await?.into_inner();
             while let Some(response) = responses.message().await? {
-                // Fails only after the receiver was dropped.
+                // Sending fails only if the receiver was dropped; the acknowledgement is then not
+                // needed.
                 let _ = writer.send(response.ack.unwrap_or_default()).await;
             }
             Ok::<_, tonic::Status>(())
@@ -206,7 +208,8 @@ impl Worker {
         }
     }
 
-    /// Takes an acknowledgement.
+    /// Processes an acknowledgement: removes its messages from those in flight, queues failed ones
+    /// again, and adds the rest to the totals.
     fn settle(&mut self, mut ack: v1::ReportAck) -> Result<(), Error> {
         let (first, last) = (ack.first_message, ack.last_message);
         let count = usize::try_from((last + 1).saturating_sub(first)).unwrap_or(usize::MAX);
@@ -234,7 +237,7 @@ impl Worker {
             }
         }
         if sent_again > 0 {
-            // Messages replaced by an empty one have failed; the others are sent again.
+            // Only messages that an empty one replaces count as failed; the others are sent again.
             failures.retain(|failed| {
                 self.again.iter().any(|of| of.number == failed.message && of.is_filler)
             });
@@ -249,7 +252,8 @@ impl Worker {
         Ok(())
     }
 
-    /// What to send in place of a numbered message that failed.
+    /// Returns the message to send in place of a numbered message that failed: the same one, or an
+    /// empty one if its content is at fault. Returns `error` if the stream cannot continue.
     fn repetition(&self, message: &Message, error: Option<ServerError>) -> Result<Message, Error> {
         let Some(error) = error else {
             return Err(Error::Protocol("a message failed without a status".to_owned()));
@@ -267,14 +271,16 @@ impl Worker {
         Err(Box::new(error).into())
     }
 
-    /// Begins with the lowest number that is not applied.
+    /// Begins a round of sending: queues `next` with the messages to send again, and sorts them by
+    /// number.
     fn begin_round(&mut self) {
         self.again.extend(self.next.take());
         self.again.make_contiguous().sort_unstable_by_key(|message| message.number);
         (self.is_draining, self.round_first) = (false, 0);
     }
 
-    /// The server ended the stream without an error.
+    /// Handles the end of the stream without an error: fails unless every message is acknowledged
+    /// and the caller has sent all.
     fn ended(&self) -> Result<(), Error> {
         let is_done = self.in_flight.is_empty() && self.again.is_empty() && self.next.is_none();
         if is_done && self.is_input_closed {

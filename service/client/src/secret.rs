@@ -9,7 +9,7 @@ use http::HeaderValue;
 /// Maximum length of a token, in bytes.
 const SECRET_BYTES_MAX: usize = 8 << 10;
 
-/// See the file's head.
+/// A token or replication secret; `Debug` hides its text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 
@@ -57,7 +57,7 @@ impl Secret {
         sensitive(&self.0)
     }
 
-    /// The value of the header `authorization`, likewise.
+    /// The value of the header `authorization`, whose debug output hides it.
     #[must_use]
     pub fn bearer(&self) -> Option<HeaderValue> {
         sensitive(&format!("Bearer {}", self.0))

@@ -3,8 +3,8 @@
 //! `measure AIM FILE...` cuts gzip CSV files into blocks of 65,536 rows in file order, encodes each
 //! with the trees of a planner, checks that it decodes to the same rows, and prints ratio (against
 //! 20 bytes a row), bits a row of each column, and speeds (bytes of raw columns, best of five
-//! runs). `measure --trees` times single trees on columns of 1 Mi values, `measure --text FILE...`
-//! trees of bytes on columns of 4 MiB of a file. No time is asserted.
+//! runs). `measure --trees` times single trees on columns of 1 Mi values; `measure --text FILE...`
+//! times trees of bytes on columns of 4 MiB of each file. No speed is checked.
 
 #![allow(clippy::unwrap_used, reason = "an example stops where something is wrong")]
 
@@ -48,7 +48,7 @@ fn main() {
     println!("total ratio {:.3}", total.raw as f64 / total.encoded as f64);
 }
 
-/// Rows of a file in batches that fit a block.
+/// Reads the rows of a file in batches that fit a block.
 fn batches(file: &Path) -> Vec<FixColumns> {
     let mut batches = vec![FixColumns::new()];
     for row in CsvReader::open(file, SpeedUnit::MetresPerSecond).unwrap() {
@@ -120,7 +120,7 @@ impl Sizes {
     }
 }
 
-/// Seconds of the fastest run.
+/// Runs `work` several times; returns the seconds of the fastest run.
 fn best(mut work: impl FnMut()) -> f64 {
     let time = |()| {
         let start = Instant::now();

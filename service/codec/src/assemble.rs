@@ -1,8 +1,9 @@
 //! Assembly of encoded columns into a block: directory, sections, padding, checksums (FORMAT.md,
 //! sections 1 to 4).
 //!
-//! Columns encoded here are assembled from their bytes. For columns encoded elsewhere, on a device
-//! for instance, a `BlockFrame` reserves the payload, the caller fills it in, and the frame seals it.
+//! `assemble` writes columns that this package encoded. For columns encoded elsewhere, for instance
+//! on a device, `BlockFrame::open` reserves the payload, the caller fills it in, and
+//! `BlockFrame::seal` writes header and directory.
 
 use crate::columns::{Column, ColumnSet, FixColumns};
 use crate::compact;
@@ -63,7 +64,7 @@ impl ChunkShape {
         self.section_bytes.iter().map(padded).sum()
     }
 
-    /// Where each section begins in the chunk's payload.
+    /// Byte offset of each section from the start of the chunk's payload.
     pub fn section_places(&self) -> Vec<usize> {
         let mut end = 0;
         let place = |bytes: &u64| {
@@ -79,7 +80,7 @@ impl ChunkShape {
         self.plan.root().encoding != Encoding::Raw
     }
 
-    /// Outcome of `column` with `rows` rows if it is written in this shape.
+    /// The outcome of a column of `rows` rows that is encoded with this shape.
     pub(crate) fn outcome(&self, column: Column, rows: usize) -> ColumnOutcome {
         ColumnOutcome {
             column,
@@ -218,8 +219,8 @@ impl<'a> BlockFrame<'a> {
         self.times.0
     }
 
-    /// Sets `out` to the block's length in zeros; returns the offset of the payload, where the
-    /// caller writes the padded sections of all chunks one after another.
+    /// Replaces `out` with zeros, as many as the block has bytes. Returns the offset of the
+    /// payload; there the caller writes the padded sections of all chunks one after another.
     pub fn open(&self, shapes: &[ChunkShape], out: &mut Vec<u8>) -> usize {
         assert_eq!(shapes.len(), self.set.len(), "every column has a shape");
         let payload = HEADER_BYTES + directory_bytes(shapes.iter());

@@ -32,7 +32,8 @@ impl Block {
     /// and all checksums.
     ///
     /// # Errors
-    /// What FORMAT.md, section 7, refuses; errors name chunk and byte offset where there is one.
+    /// If FORMAT.md, section 7, refuses the block. Errors name the byte offset, and the chunk if
+    /// there is one.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
         let (bytes, checksums) = expanded(bytes, budget)?;
         let (header, chunks) = read(&bytes, budget, checksums, check_fixes)?;
@@ -66,9 +67,9 @@ impl Block {
         self.chunks.iter().map(move |chunk| (column(chunk), chunk))
     }
 
-    /// Granularity of decoding: ranges that start and end at its multiples (or at the end of the
-    /// block) decode no value twice. 1 if all columns are raw, a segment if one is keyed, else a
-    /// tile.
+    /// Granularity of decoding, in rows: adjacent ranges that start and end at its multiples (or at
+    /// the end of the block) decode no value twice. It is 1 if all columns are raw, the rows of a
+    /// segment if a column is keyed, else the rows of a tile.
     pub fn grain_rows(&self) -> usize {
         let plans = || self.chunks.iter().map(|chunk| &chunk.plan);
         if plans().any(|plan| plan.key_column().is_some()) {
@@ -100,7 +101,8 @@ impl Block {
     /// all columns must be decoded for the same rows before `out` is consistent.
     ///
     /// # Errors
-    /// As there, of these columns; a keyed one decodes the objects too.
+    /// As [`Block::decode_rows`], for these columns, and for the object column if one of them is
+    /// keyed.
     pub fn decode_columns(
         &self,
         rows: Range<usize>,
@@ -139,7 +141,7 @@ fn check_fixes(header: &BlockHeader) -> Result<(), BlockError> {
 }
 
 /// Reads header and chunks of a block of fixes or a table and checks everything but the values;
-/// `check_header` has the rules of the kind.
+/// `check_header` checks the rules for the header of this kind of block.
 pub(crate) fn read(
     bytes: &Bytes,
     budget: &Budget,
@@ -153,7 +155,7 @@ pub(crate) fn read(
     within("rows", header.rows.into(), budget.rows_max.into())?;
     let directory = check_directory(bytes, &header)?;
     let mut reader = ChunkReader::new(bytes, &directory, &header, budget, checksums);
-    // Grows with the entries read; the stated count is not trusted.
+    // The vector grows with the entries read, because the count in the header is not trusted.
     let mut chunks = Vec::new();
     for _ in 0..header.columns {
         chunks.push(reader.next_chunk()?);

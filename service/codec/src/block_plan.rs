@@ -19,7 +19,8 @@ impl BlockPlan {
         Self { trees: [const { Tree::Raw }; Column::ALL.len()] }
     }
 
-    /// Fixes of moving objects in order of arrival, at most 65,535 objects in a block.
+    /// The plan for fixes of moving objects in order of arrival, for at most 65,535 objects in a
+    /// block.
     pub fn fixes() -> Self {
         let keyed = || Tree::KeyedDelta2(Mode::Zigzag, Box::new(patched()), Box::new(scaled()));
         let ids = Tree::Dict(u32::MAX, Box::new(patched()), None);
@@ -30,7 +31,8 @@ impl BlockPlan {
             .with(Column::State, Tree::Dict(256, Box::new(Tree::Afl), None))
     }
 
-    /// [`BlockPlan::fixes`] with the codes of an aim in place of packed values.
+    /// [`BlockPlan::fixes`] with the Huffman leaf of `aim`, if it has one, in place of packed
+    /// values.
     pub fn fixes_for(aim: Aim) -> Self {
         let Self { trees } = Self::fixes();
         match aim.entropy_leaf() {

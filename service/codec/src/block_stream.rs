@@ -32,10 +32,10 @@ pub enum PlanChoice {
 pub struct UnknownPlan(String);
 
 impl PlanChoice {
-    /// Every choice; of a planner the fast one.
+    /// Every choice; [`PlanChoice::Planned`] has the aim `Fast`.
     pub const ALL: [Self; 3] = [Self::Raw, Self::Fixes, Self::Planned(Aim::Fast)];
 
-    /// The same with this aim, if a planner chooses.
+    /// Returns the choice with this aim if it is [`PlanChoice::Planned`]; others are unchanged.
     #[must_use]
     pub fn aiming(self, aim: Aim) -> Self {
         if let Self::Planned(_) = self { Self::Planned(aim) } else { self }
@@ -94,7 +94,8 @@ impl BlockStream {
         Self { space, plans, sequence: 0 }
     }
 
-    /// The next block: the same columns in the same order give the same bytes.
+    /// Encodes the next block. Streams that encode the same columns in the same order give the same
+    /// bytes.
     ///
     /// # Errors
     /// As [`BlockCodec::encode_planned`].

@@ -54,14 +54,15 @@ pub struct Chunk {
     pub decoded_bytes: u64,
     /// CRC32C of the payload, padding included.
     pub payload_crc: u32,
-    /// All sections and their padding, bytes from the block's start.
+    /// Byte range of all sections with their padding, from the block's start.
     pub payload: Range<usize>,
-    /// Each section without its padding, bytes from the block's start, in pre-order of the nodes.
+    /// Byte range of each section without its padding, from the block's start, in pre-order of the
+    /// nodes.
     pub sections: Vec<Range<usize>>,
 }
 
 impl Chunk {
-    /// Number of its values: the rows of the block, except in parts of text.
+    /// Number of values: the rows of the block, except for some parts of text.
     pub fn values(&self) -> usize {
         self.plan.root().values as usize
     }
@@ -72,12 +73,12 @@ impl Chunk {
     }
 }
 
-/// Where the checksums of payloads come from.
+/// Source of the payload checksums in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checksums {
-    /// From the writer of the block.
+    /// The writer of the block stored them; the reader checks them.
     Stored,
-    /// From these bytes, when a compact block was expanded: they need no check.
+    /// The reader computed them when it expanded a compact block; they need no check.
     Computed,
 }
 
@@ -91,11 +92,11 @@ pub(crate) struct ChunkReader<'a> {
     rows: u32,
     /// Number of the next chunk.
     index: usize,
-    /// Where the next entry begins.
+    /// Offset of the next entry from the block's start.
     entry: usize,
-    /// Where the next section begins.
+    /// Offset of the next section from the block's start.
     section: usize,
-    /// Bytes of strings that are left of the budget.
+    /// Bytes of strings that the budget still allows.
     text_bytes: usize,
     checksums: Checksums,
     /// Rules of the columns, and the columns read so far.
@@ -129,7 +130,7 @@ impl<'a> ChunkReader<'a> {
         Err(BlockError::Chunk { chunk: self.index, offset, problem })
     }
 
-    /// Takes `needed` bytes of the directory at `offset`.
+    /// Returns the `needed` bytes of the directory at `offset`; fails if they pass its end.
     fn take(
         &self,
         part: &'static str,
@@ -217,8 +218,8 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// Checks reserved bytes and decoded length of the entry; returns the decoded length and the
-    /// number of values: that of the rows, or for other parts of text the one that the length
-    /// implies.
+    /// number of values: the number of rows, or the number that the length implies if a part of
+    /// text has no value for each row.
     fn check_values(
         &mut self,
         fixed: &[u8],
@@ -267,7 +268,7 @@ impl<'a> ChunkReader<'a> {
         Ok((decoded_bytes, values as u32))
     }
 
-    /// Checks that the root gives so many values of the column's type.
+    /// Checks that the root gives `values` values of type `expected`.
     fn check_root(
         &self,
         plan: &Plan,
@@ -288,7 +289,8 @@ impl<'a> ChunkReader<'a> {
         Ok(())
     }
 
-    /// Places the sections from the current position on and advances it.
+    /// Reads `count` section lengths at `lengths`; returns the byte ranges of the sections and
+    /// advances to the end of the last.
     fn sections(&mut self, lengths: usize, count: usize) -> Result<Vec<Range<usize>>, BlockError> {
         let bytes = self.take("section lengths", lengths, count * SECTION_ENTRY_BYTES)?;
         let mut sections = Vec::with_capacity(count);

@@ -11,7 +11,7 @@ use crate::value_type::ValueType;
 /// Least number of a table's column.
 pub const TABLE_COLUMN_MIN: u16 = 256;
 
-/// A rule that holds, or the problem.
+/// `Ok` if a rule holds; else a description of the problem.
 pub(crate) type Rule<T = ()> = Result<T, String>;
 
 /// A column that has been read.
@@ -37,7 +37,8 @@ impl ChunkRules {
         Self { is_table, has_text, seen: Vec::new() }
     }
 
-    /// The part of a column with this code, which only tables with text have.
+    /// The part with this code. Codes other than 0 are refused unless the block is a table with
+    /// text.
     pub(crate) fn part(&self, code: u8) -> Rule<Part> {
         match Part::from_code(code) {
             Some(Part::Numbers) => Ok(Part::Numbers),

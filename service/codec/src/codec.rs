@@ -11,10 +11,10 @@ use crate::space::SpaceTag;
 
 /// Encodes columns to blocks.
 pub trait BlockCodec {
-    /// Replaces `out` with the block of `columns`; its allocation is reused. Each column takes its
-    /// tree of `plan` if it applies and makes the column smaller, and stays raw otherwise. The
-    /// same input gives the same bytes. Returns the outcome of each column; on error `out` is
-    /// empty.
+    /// Replaces `out` with the block of `columns` and reuses its allocation. Each column is encoded
+    /// with its tree in `plan` if the tree applies and makes the column smaller; otherwise it stays
+    /// raw. The same input gives the same bytes. Returns the outcome of each column; on error `out`
+    /// is empty.
     ///
     /// # Errors
     /// Columns of unequal length, an invalid space, more rows or bytes than the default

@@ -20,7 +20,7 @@ pub(crate) struct ColumnReader<'a> {
     pub(crate) grouping: Option<&'a Grouping>,
 }
 
-/// Whole segments that hold `rows` of `total` rows.
+/// Rows of the segments that contain `rows`, in a column of `total` rows.
 pub(crate) fn segments_of(rows: &Range<usize>, total: usize) -> Range<usize> {
     if rows.is_empty() {
         return rows.start / SEGMENT_ROWS * SEGMENT_ROWS..rows.start / SEGMENT_ROWS * SEGMENT_ROWS;
@@ -30,8 +30,8 @@ pub(crate) fn segments_of(rows: &Range<usize>, total: usize) -> Range<usize> {
 }
 
 impl ColumnReader<'_> {
-    /// Replaces `out` with `rows`, converted. `check` sees each tile's values and the row of
-    /// each before they are converted.
+    /// Replaces `out` with `rows`, converted. Before conversion `check` receives the values of each
+    /// tile, and a function from the index of a value to its row.
     ///
     /// # Errors
     /// Those of the tree and of `check`.
@@ -54,7 +54,7 @@ impl ColumnReader<'_> {
         }
     }
 
-    /// Tiles in row order.
+    /// Decodes the tiles of an unkeyed column, in row order.
     fn in_order<T: Word, V, E: From<Fault>>(
         &self,
         tree: &TileTree<'_, T>,
@@ -79,8 +79,8 @@ impl ColumnReader<'_> {
         Ok(())
     }
 
-    /// Decodes segments in grouped order, then takes the values in row order. Rows of one key are
-    /// adjacent there, so most reads are close to an earlier one.
+    /// Decodes segments in grouped order, then takes the values in row order. In grouped order the
+    /// rows of one key are adjacent, so most reads are close to an earlier one.
     fn grouped<T: Word, V, E: From<Fault>>(
         &self,
         tree: &TileTree<'_, T>,
@@ -113,9 +113,9 @@ impl ColumnReader<'_> {
     }
 }
 
-/// Takes the values at these places of a segment.
+/// Writes the values at positions `places` of the segment `grouped` to `out`.
 fn take<T: Word>(grouped: &[T], places: &[u16], out: &mut [T]) {
-    // In a whole segment every 16-bit number is a place, so no bound is checked.
+    // In a whole segment every 16-bit number is a valid position, so no bound is checked.
     if let Some(segment) = grouped.as_array::<SEGMENT_ROWS>() {
         for (value, place) in out.iter_mut().zip(places) {
             *value = segment[usize::from(*place)];

@@ -43,7 +43,7 @@ pub fn decode_column(
     Ok(values)
 }
 
-/// [`decode_column`] into `out`, whose allocation is reused if it has the type.
+/// [`decode_column`] into `out`. Its allocation is reused if it has the type of the column.
 ///
 /// # Errors
 /// As there; `out` is undefined then.
@@ -66,16 +66,16 @@ pub fn decode_column_into(
     out.fill(&source).map_err(|fault| refused(0, fault))
 }
 
-/// Checks an untrusted column as [`crate::Block::parse`] checks chunks: its plan fits its sections
-/// and the number of its keys, so that only single tiles can be wrong.
+/// Checks an untrusted column as [`crate::Block::parse`] checks chunks: the plan must fit the
+/// sections and the number of keys. Then only the contents of tiles can still be invalid.
 ///
 /// # Errors
-/// As [`decode_column`], before any tile.
+/// What [`decode_column`] refuses before it decodes a tile, except the budget.
 pub fn check_column(encoded: &EncodedTree, keys: Option<usize>) -> Result<(), BlockError> {
     check(&encoded.plan, &sections(encoded), keys).map_err(|fault| refused(0, fault))
 }
 
-/// Sections with offsets as if they followed each other.
+/// The sections; their offsets count bytes as if the sections followed each other.
 fn sections(encoded: &EncodedTree) -> Vec<Section<'_>> {
     let mut sections = Vec::with_capacity(encoded.sections.len());
     let mut offset = 0;

@@ -108,7 +108,7 @@ macro_rules! columns {
                 }
             }
 
-            /// Some rows as columns of their own.
+            /// Copies some rows to new columns.
             ///
             /// # Panics
             /// If a column has fewer rows.
@@ -200,7 +200,7 @@ macro_rules! columns {
             pub(crate) fn patterns(&self, column: Column, base_time_ms: i64) -> Patterns<'_> {
                 match column {
                     Column::Time => {
-                        // An offset fits where a block is written: the time span is checked.
+                        // The offset fits: a writer of blocks has checked the time span.
                         let offset = |time_ms: &i64| time_ms.wrapping_sub(base_time_ms) as u32;
                         Patterns::U32(self.time_ms.iter().map(offset).collect())
                     }
@@ -291,9 +291,9 @@ impl ColumnValues<'_> {
 
 /// An operation on each optional column, whatever its type.
 pub(crate) trait AttributeVisitor {
-    /// Why it ends early.
+    /// Error of a visit, which ends the iteration.
     type Error;
-    /// Works on one attribute.
+    /// Visits one optional column.
     fn visit<N: Native>(
         &self,
         column: Column,
@@ -301,7 +301,8 @@ pub(crate) trait AttributeVisitor {
     ) -> Result<(), Self::Error>;
 }
 
-/// Appends `value` to an optional column; an absent column counts as `unknown` in every row.
+/// Appends `value` to an optional column of `rows` rows. An absent column is created, with
+/// `unknown` in these rows, only if `value` is not `unknown`.
 fn push_attribute<T: Copy + PartialEq>(
     column: &mut Option<Vec<T>>,
     rows: usize,
@@ -347,7 +348,8 @@ impl FixColumns {
         Self::default()
     }
 
-    /// Number of rows, that of the object column; [`FixColumns::check`] compares the others.
+    /// Number of rows of the object column; [`FixColumns::check`] compares the other columns with
+    /// it.
     pub fn len(&self) -> usize {
         self.object.len()
     }

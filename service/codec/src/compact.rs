@@ -36,9 +36,9 @@ pub(crate) const FIRST_FORM_ALIGN_BYTES: usize = 8;
 /// Form of a compact block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Of major version 1: a header of 128 bytes. It is read only.
+    /// Major version 1, with a header of 128 bytes. It is read but no longer written.
     First,
-    /// Of major version 2: a short header, and shorter entries and fields.
+    /// Major version 2, with a short header and shorter entries and fields.
     Second,
 }
 
@@ -96,7 +96,8 @@ fn stands_for(compact: &[u8], bytes: &Bytes) -> bool {
     expanded.is_ok_and(|(expanded, _)| expanded == bytes)
 }
 
-/// Minor version that a writer states for a block whose encodings require `encodings`.
+/// Minor version that a writer puts in the header of a block whose encodings require minor version
+/// `encodings`.
 fn version_minor(header: &BlockHeader, encodings: u16) -> u16 {
     let of_tables = if header.is_table() { VERSION_MINOR_TABLE } else { 0 };
     let of_text = if header.has_text() { VERSION_MINOR_TEXT } else { 0 };
@@ -177,8 +178,8 @@ fn check_body(body: &[u8], offset: usize, stored: u32) -> Result<(), BlockError>
     Err(BlockError::Checksum { part: "compact body".into(), offset, stored, computed })
 }
 
-/// Builds the block from a directory and the sections in `body`, which at most `padding` zero bytes
-/// follow. Fills in directory checksum and length in `header`.
+/// Builds the block from a directory and the sections in `body`. At most `padding` zero bytes may
+/// follow the sections. Fills in checksum and length of the directory in `header`.
 fn assemble(
     mut header: BlockHeader,
     mut directory: Directory,

@@ -14,7 +14,7 @@ use crate::section::{Fault, Section};
 use crate::values::Native;
 use crate::word::Word;
 
-/// Decodes `rows` of some columns of `block` into `out`, where the others stay as they are; on
+/// Decodes `rows` of `columns` of `block` into `out`. Other columns of `out` are unchanged; on
 /// error `out` is undefined.
 pub(crate) fn decode_rows(
     block: &Block,
@@ -85,7 +85,7 @@ struct RowReader<'a> {
     columns: ColumnSet,
 }
 
-/// A refusal without its chunk.
+/// A rule that the values of a chunk break; the caller adds the chunk.
 enum Refusal {
     Fault(Fault),
     Outside { row: usize, value: i64 },
@@ -112,7 +112,7 @@ impl RowReader<'_> {
         reader.rows(self.rows.clone(), convert, check, out)
     }
 
-    /// Decodes a mandatory column of any values.
+    /// Decodes a mandatory column whose values have no limits.
     fn plain<T: Word, V: Copy + Default>(
         &self,
         column: Column,
@@ -176,7 +176,7 @@ impl AttributeVisitor for RowReader<'_> {
     }
 }
 
-/// The refusal with its chunk.
+/// Converts a refusal to an error that names the chunk.
 fn named(
     refusal: Refusal,
     index: usize,

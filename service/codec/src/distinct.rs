@@ -13,9 +13,9 @@ const FREE: u32 = u32::MAX;
 pub(crate) struct Distinct<T> {
     /// Each value once, in order of first appearance.
     pub(crate) values: Vec<T>,
-    /// Occurrences of each.
+    /// Number of occurrences of each value of `values`.
     pub(crate) counts: Vec<u32>,
-    /// Number of the value in every row.
+    /// For each row the index of its value in `values`.
     pub(crate) rows: Vec<u32>,
 }
 
@@ -60,7 +60,7 @@ impl Table {
         Self { slots: vec![FREE; 1 << bits], bits, hash: UniversalHash::random() }
     }
 
-    /// Number of `value`, a new one if it is absent.
+    /// Returns the number of `value`; appends it to `values` if it is absent.
     fn number<T: Word>(&mut self, value: T, values: &mut Vec<T>) -> u32 {
         let mut slot = (self.hash.hash(value.into()) >> (64 - self.bits)) as usize;
         loop {

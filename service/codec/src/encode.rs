@@ -28,7 +28,7 @@ use crate::word::Word;
 pub struct ColumnOutcome {
     /// Which column.
     pub column: Column,
-    /// True if it took its tree, false if it is raw.
+    /// True if the column is encoded with its tree, false if it is raw.
     pub is_planned: bool,
     /// Bytes of its values.
     pub raw_bytes: usize,
@@ -103,7 +103,8 @@ pub(crate) fn within_limits(
     Ok(set)
 }
 
-/// The header of a block of `columns`; lengths and the directory's checksum come later.
+/// The header of a block of `columns`; lengths and the directory's checksum are filled in by the
+/// assembly.
 pub(crate) fn header_of(
     columns: &FixColumns,
     (base_time_ms, time_max_offset_ms): (i64, u32),

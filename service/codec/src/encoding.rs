@@ -68,10 +68,10 @@ macro_rules! encodings {
             }
         }
 
-        /// A tree of encodings to try on a column, with parameters where the plan gives them.
+        /// A tree of encodings to try on a column, with the parameters that the planner has chosen.
         ///
-        /// The encoder finds all other parameters in the values; a tree that does not apply to
-        /// them is refused as a whole. Its text form is `divisor(keyed_delta.z(patch(afl),
+        /// The encoder computes all other parameters from the values. If a node does not apply to
+        /// them, the whole tree is refused. Its text form is `divisor(keyed_delta.z(patch(afl),
         /// scale(afl)))`.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -195,7 +195,8 @@ impl Encoding {
         }
     }
 
-    /// True if it makes its whole tree keyed, which then works in grouped order.
+    /// True if a node of this encoding makes its whole tree keyed, so that the tree works in
+    /// grouped order.
     pub fn is_keyed(self) -> bool {
         self.spec().is_keyed()
     }

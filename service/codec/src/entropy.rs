@@ -12,7 +12,7 @@ use crate::word::Word;
 /// Fractional bits of a fixed-point number.
 const Q: u32 = 16;
 
-/// The bound of one tree, leaf by leaf.
+/// The bound of one tree, summed over its leaves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeafEntropy {
     bits_q16: u64,
@@ -26,8 +26,8 @@ impl LeafEntropy {
         (self.bits_q16 >> (Q + 3)) as usize
     }
 
-    /// Adds the values of `tree` if the coded tree has its leaf here; follows `entropy_coded` in
-    /// `planner/candidates.rs`.
+    /// Adds the bound for `values` if `entropy_coded` in `planner/candidates.rs` replaces `tree`, a
+    /// node of the tree, by a Huffman leaf.
     pub(crate) fn add<T: Word>(&mut self, tree: &Tree, values: &[T]) {
         match tree {
             Tree::Scale(child) if **child == Tree::Afl => self.is_kept = true,
@@ -63,7 +63,7 @@ fn log2_q16(value: u64) -> u64 {
         return 0;
     }
     let whole = value.ilog2();
-    // The mantissa, 1 to 2 in Q31; each square gives the next bit.
+    // The mantissa lies in [1, 2), in Q31; each squaring gives the next bit of the logarithm.
     let mut mantissa = u128::from(value) << 31 >> whole;
     let mut log = u64::from(whole);
     for _ in 0..Q {

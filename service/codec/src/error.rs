@@ -15,7 +15,7 @@ pub enum BlockError {
     Truncated {
         /// Which part of the format.
         part: &'static str,
-        /// Where it begins.
+        /// Byte at which the part begins.
         offset: usize,
         /// Bytes it takes.
         needed: u64,
@@ -30,7 +30,7 @@ pub enum BlockError {
         /// The magic.
         expected: [u8; 8],
     },
-    /// Written by a newer or unknown major version.
+    /// The block has a newer or unknown major version.
     #[error("block has format version {major}.{minor}, this reader knows versions up to {known}")]
     Version {
         /// Major version found.
@@ -40,7 +40,7 @@ pub enum BlockError {
         /// The greatest supported major version.
         known: u16,
     },
-    /// It needs a feature that this reader lacks.
+    /// The block needs a feature that this reader lacks.
     #[error("block requires flags {required:#010x}, of which {unknown:#010x} are not known here")]
     RequiredFlags {
         /// All required flags of the block.
@@ -55,7 +55,7 @@ pub enum BlockError {
     Checksum {
         /// Header, directory or a chunk's payload ("payload of chunk 3").
         part: String,
-        /// Where the covered bytes begin.
+        /// Offset of the first byte that the checksum covers.
         offset: usize,
         /// The checksum in the block.
         stored: u32,
@@ -83,12 +83,12 @@ pub enum BlockError {
     /// The body of a compact block breaks a rule.
     #[error("compact block, byte {offset}: {problem}")]
     Compact {
-        /// Byte from the start of the compact block.
+        /// Byte offset from the start of the compact block.
         offset: usize,
         /// Value found and rule broken.
         problem: String,
     },
-    /// More than the caller or the format allows.
+    /// A number exceeds the limit of the caller or of the format.
     #[error("block has {value} {unit}, the limit is {limit}")]
     Budget {
         /// Unit of both numbers: rows, bytes, scratch bytes, text bytes.
@@ -144,12 +144,12 @@ pub enum BlockError {
         "event times span {span_ms} ms, one block holds at most {limit_ms} ms: split the batch"
     )]
     TimeSpan {
-        /// Greatest less least event time.
+        /// Greatest minus least event time.
         span_ms: u64,
         /// The limit.
         limit_ms: u32,
     },
-    /// Base time plus offset leaves the range of time.
+    /// Base time plus offset exceeds the range of i64.
     #[error("base time {base_time_ms} ms plus offset {offset_ms} ms is beyond the range of i64")]
     TimeOverflow {
         /// Base time.

@@ -9,23 +9,23 @@ use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
 
 /// Bits of a row number within its segment.
 const ROW_BITS: u32 = 16;
-/// Keys with a smaller span are sorted by counting, unless the span exceeds [`COUNTED_SHARE`] times
-/// the rows.
+/// Keys are sorted by counting if their span is below this and below [`COUNTED_SHARE`] times the
+/// number of rows.
 const COUNTED_MAX: u64 = 1 << 16;
 /// See [`COUNTED_MAX`].
 const COUNTED_SHARE: u64 = 4;
-/// Counting divides the rows into [`RANGES_NARROW`] ranges for keys with a smaller span, else into
-/// [`RANGES_WIDE`]; each range has a counter for each key.
+/// The counting sort divides the rows into [`RANGES_NARROW`] ranges if the span of keys is below
+/// this, else into [`RANGES_WIDE`]. Each range has a counter for each key.
 const NARROW_MAX: u64 = 1 << 13;
 /// See [`NARROW_MAX`].
 const RANGES_NARROW: usize = 4;
 /// See [`NARROW_MAX`].
 const RANGES_WIDE: usize = 2;
-/// Bits that one pass of the radix sort settles.
+/// Bits of the digit that one pass of the radix sort orders.
 const DIGIT_BITS: u32 = 11;
 
 const _: () = assert!(1 << ROW_BITS == SEGMENT_ROWS);
-// A range with the remaining rows is counted in 16 bits.
+// Counters have 16 bits: they hold the rows of a range and the remainder of the division.
 const _: () = assert!(SEGMENT_ROWS / RANGES_WIDE + RANGES_WIDE <= u16::MAX as usize);
 
 /// Grouped order of some whole segments of a block.
@@ -38,12 +38,13 @@ pub struct Grouping {
     heads: Heads,
 }
 
-/// Positions that are heads: first of their tile, or of another key than the previous position.
+/// The positions that are heads: the first of a tile, or with another key than the previous
+/// position.
 #[derive(Debug)]
 pub(crate) struct Heads {
     /// First tile.
     first_tile: usize,
-    /// A bit for each position.
+    /// One bit for each position: 1 if it is a head.
     bits: Vec<u64>,
 }
 
@@ -163,8 +164,8 @@ fn limits(keys: &[u64], enough: u64) -> (u64, u64) {
     (min, keys.iter().copied().max().unwrap_or(0) - min)
 }
 
-/// Positions of one segment's rows in stable order by key, and the starts of keys, by counting;
-/// suits keys of a small span.
+/// Computes by counting sort the position of each row of one segment in stable order by key, and
+/// marks the heads. For keys of a small span.
 fn count<const RANGES: usize>(
     keys: &[u64],
     min: u64,

@@ -17,7 +17,8 @@ pub const MAGIC: [u8; 8] = *b"\x89SHOAL\r\n";
 pub const VERSION_MAJOR: u16 = 1;
 /// Major version of compact blocks with a short header (FORMAT.md, section 11).
 pub const VERSION_MAJOR_COMPACT: u16 = 2;
-/// Minor version of tables without newer encodings; other blocks have that of their encodings.
+/// Least minor version of a table; encodings and text can require a greater one. Blocks of fixes
+/// have the minor version of their encodings.
 pub const VERSION_MINOR_TABLE: u16 = 1;
 /// Required flag reserved for blocks that need state carried from earlier blocks; refused here.
 pub const FLAG_CROSS_BLOCK_STATE: u32 = 1;
@@ -27,7 +28,7 @@ pub const FLAG_TABLE: u32 = 2;
 pub const FLAG_COMPACT: u32 = 4;
 /// Required flag of tables with text columns (FORMAT.md, section 4.2).
 pub const FLAG_TEXT: u32 = 8;
-/// Minor version of tables with text columns without newer encodings.
+/// Least minor version of tables with text columns.
 pub const VERSION_MINOR_TEXT: u16 = 4;
 /// Required flags that this reader supports.
 pub const FLAGS_REQUIRED_KNOWN: u32 = FLAG_TABLE | FLAG_COMPACT | FLAG_TEXT;
@@ -157,7 +158,7 @@ impl BlockHeader {
         Ok(header)
     }
 
-    /// Rules between fields.
+    /// Checks the rules that relate fields to each other or limit their values.
     pub(crate) fn check(&self) -> Result<(), BlockError> {
         self.space.check()?;
         let directory_bytes = self.directory_bytes as usize;
@@ -244,10 +245,10 @@ fn check_identity(bytes: &[u8]) -> Result<u16, BlockError> {
 }
 
 /// Bytes that [`BlockHeader::parse`] needs: the header, or the whole block if it is compact with a
-/// short header; its stated length is not checked yet.
+/// short header; the length in the prefix is not checked yet.
 ///
 /// # Errors
-/// Another magic or major version.
+/// [`BlockError::Magic`] or [`BlockError::Version`].
 pub fn bytes_to_header(prefix: &[u8; BLOCK_PREFIX_BYTES]) -> Result<usize, BlockError> {
     match check_identity(prefix)? {
         VERSION_MAJOR_COMPACT => Ok(ShortHeader::block_bytes(prefix) as usize),
@@ -255,7 +256,7 @@ pub fn bytes_to_header(prefix: &[u8; BLOCK_PREFIX_BYTES]) -> Result<usize, Block
     }
 }
 
-/// Checksum and required flags.
+/// Checks the checksum and the required flags.
 fn check_integrity(raw: &[u8; HEADER_BYTES]) -> Result<(), BlockError> {
     let stored = u32::from_le_bytes(array_at(raw, at::header_crc));
     let computed = crc32c::crc32c(&raw[..at::header_crc]);
@@ -270,7 +271,7 @@ fn check_integrity(raw: &[u8; HEADER_BYTES]) -> Result<(), BlockError> {
     Ok(())
 }
 
-/// Fields that have one legal value in this major version.
+/// Checks the fields that have only one valid value in this major version.
 fn check_fixed_fields(raw: &[u8; HEADER_BYTES]) -> Result<(), BlockError> {
     let header_bytes = u32::from_le_bytes(array_at(raw, at::header_bytes));
     if header_bytes as usize != HEADER_BYTES {
@@ -287,7 +288,7 @@ fn check_fixed_fields(raw: &[u8; HEADER_BYTES]) -> Result<(), BlockError> {
     }
 }
 
-/// Refuses a base time whose greatest offset leaves the range of i64.
+/// Refuses a base time if base time plus greatest offset exceeds the range of i64.
 pub(crate) fn check_time(base_time_ms: i64, offset_ms: u32) -> Result<(), BlockError> {
     match base_time_ms.checked_add(offset_ms.into()) {
         Some(_) => Ok(()),

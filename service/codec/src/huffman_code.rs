@@ -28,8 +28,8 @@ pub(crate) fn code_lengths(frequencies: &[u32]) -> Vec<u8> {
         return lengths;
     }
     let levels = merged_levels(&leaves);
-    // Selection starts at the last list. Each selected leaf adds a bit to its code; each selected
-    // package selects two items of the list before.
+    // Items are selected from the last list to the first. Each selected leaf adds a bit to its
+    // code; each selected package selects two items of the list before.
     let mut items = 2 * leaves.len() - 2;
     for is_leaf in levels.iter().rev() {
         let taken = is_leaf[..items].iter().filter(|is_leaf| **is_leaf).count();
@@ -39,8 +39,8 @@ pub(crate) fn code_lengths(frequencies: &[u32]) -> Vec<u8> {
     lengths
 }
 
-/// For each list, whether each item is a leaf; items are in order of weight, a leaf before a
-/// package of equal weight.
+/// Returns for each item of each list true if it is a leaf, false if it is a package. Items are in
+/// order of weight, a leaf before a package of equal weight.
 fn merged_levels(leaves: &[(u64, usize)]) -> [Vec<bool>; CODE_BITS_MAX as usize] {
     let mut weights: Vec<u64> = Vec::new();
     array::from_fn(|_| {
@@ -102,7 +102,8 @@ fn first_codes(lengths: &[u8]) -> [u16; CODE_BITS_MAX as usize + 1] {
     next
 }
 
-/// Maps the next 12 bits to what the caller stores for their symbol.
+/// Maps the next 12 bits to the value that the caller stored for the symbol whose code they begin
+/// with.
 pub(crate) struct DecodeTable {
     entries: Box<[u32; TABLE_ENTRIES]>,
 }

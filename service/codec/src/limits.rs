@@ -11,13 +11,13 @@ pub const BLOCK_BYTES_MAX: usize = 64 << 20;
 /// Maximum bytes of all decoded strings of a block; the strings that one column stores have at most
 /// [`BLOCK_ROWS_MAX`] bytes.
 pub const TEXT_BYTES_MAX: usize = 64 << 20;
-/// Scratch memory that decoding one block may take unless the caller says otherwise.
+/// Default limit of the bytes of scratch memory for decoding one block.
 pub const SCRATCH_BYTES_MAX: usize = 128 << 20;
-/// Working memory for each row if a column is keyed (FORMAT.md, section 6.16).
+/// Bytes of working memory for each row if a column is keyed (FORMAT.md, section 6.16).
 pub const SCRATCH_KEYED_ROW_BYTES: u64 = 16;
 /// Bytes of the fixed-width block header.
 pub const HEADER_BYTES: usize = 128;
-/// Bytes at the start of a block from which the length of its header follows.
+/// Number of bytes at the start of a block that are enough to compute the length of its header.
 pub const BLOCK_PREFIX_BYTES: usize = 16;
 /// Every section, and the payload itself, begins at a multiple of this many bytes.
 pub const SECTION_ALIGN_BYTES: usize = 64;
@@ -63,7 +63,7 @@ impl Default for Budget {
     }
 }
 
-/// The largest chunk entry: its fixed part, all nodes, all sections.
+/// Bytes of the largest chunk entry: its fixed part, all nodes, all section lengths.
 const CHUNK_ENTRY_BYTES_MAX: usize =
     CHUNK_ENTRY_BYTES + PLAN_NODES_MAX * NODE_BYTES + CHUNK_SECTIONS_MAX * SECTION_ENTRY_BYTES;
 
@@ -79,7 +79,7 @@ const _: () = assert!(PLAN_DEPTH_MAX <= PLAN_NODES_MAX);
 const _: () = assert!(
     BLOCK_ROWS_MAX as u64 * SCRATCH_KEYED_ROW_BYTES + (1 << 20) <= SCRATCH_BYTES_MAX as u64
 );
-// So do the parts of the largest text column beside them: indexes, lengths, bytes.
+// In addition, the parts of the largest text column fit: indexes, lengths, bytes.
 const _: () = assert!(
     BLOCK_ROWS_MAX as u64 * (SCRATCH_KEYED_ROW_BYTES + 4 + 4 + 1) + (1 << 20)
         <= SCRATCH_BYTES_MAX as u64

@@ -86,7 +86,7 @@ impl<T: Stored> Measure<T> {
     #[inline]
     pub fn is_within(&self, stored: T, (from, to): (T, T)) -> bool {
         let (is_above, is_below) = (from <= stored, stored <= to);
-        // Without branches: `select` tests many values.
+        // This has no branches, because `select` tests many values.
         let is_within =
             if self.is_circular && from > to { is_above | is_below } else { is_above & is_below };
         is_within & (stored != self.unknown)

@@ -4,9 +4,10 @@
 //! Has no dependencies: the build of the GPU package includes it by path.
 
 /// Calls `$render!` with the table. A row has the column, field and type as stored, field, type and
-/// field number as users report it; then on a device its type in records, the place of its column,
-/// least and greatest value of a filter; then how it is stored: the value where it is unknown,
-/// least and greatest value, stored units in one of the user, whether values are on a circle.
+/// field number as users report it; then for a device its type in records, the position of its
+/// column, and the least and greatest value of a filter; then the value that means unknown, the
+/// least and greatest stored value, the number of stored units in one unit of the user, and true if
+/// values are on a circle.
 #[macro_export]
 macro_rules! measures {
     ($render:ident) => {

@@ -21,9 +21,10 @@ pub struct NodeSpec {
     pub parameter_u32: ParameterSpec,
     /// Meaning of the second parameter.
     pub parameter_u64: ParameterSpec,
-    /// Rules of the encoding alone.
+    /// Check of the rules that only this encoding has.
     pub(crate) check: fn(&PlacedNode<'_>) -> Result<(), PlanFault>,
-    /// Working memory of the decoder beside output and tile buffers (FORMAT.md, section 6.16).
+    /// Bytes of working memory of the decoder beside output and tile buffers (FORMAT.md, section
+    /// 6.16).
     pub(crate) scratch_bytes: fn(&PlanNode) -> u64,
 }
 
@@ -56,7 +57,7 @@ pub enum SectionSpec {
     Column,
     /// A fixed number of values of the node's type per tile.
     Bases(u8),
-    /// A `u16` per tile: values of the sparse children.
+    /// A `u16` per tile: the number of values of the sparse children.
     Counts,
     /// An entry of 8 bytes per tile, which begins with the offset of the tile's words in the next
     /// section.
@@ -179,7 +180,8 @@ pub(crate) struct PlacedNode<'a> {
 }
 
 impl PlacedNode<'_> {
-    /// Checks the node against the rules of its encoding; counts of children and sections hold.
+    /// Checks the node against the rules of its encoding; the caller has checked the counts of
+    /// children and sections.
     pub(crate) fn check(&self) -> Result<(), PlanFault> {
         let (node, spec) = (self.node, self.node.encoding.spec());
         for (index, child) in spec.children.iter().enumerate().take(self.children.len()) {
@@ -224,7 +226,7 @@ impl PlacedNode<'_> {
         self.node.encoding.name()
     }
 
-    /// Section `index` has exactly `expected` bytes.
+    /// Checks that section `index` has exactly `expected` bytes.
     pub(crate) fn section_is(&self, index: usize, expected: u64) -> Result<(), PlanFault> {
         let found = self.section_bytes[index];
         if found == expected {
@@ -235,7 +237,7 @@ impl PlacedNode<'_> {
         self.section_fault(index, problem)
     }
 
-    /// Section `index` has whole words.
+    /// Checks that section `index` consists of whole words.
     fn section_words(&self, index: usize) -> Result<(), PlanFault> {
         let found = self.section_bytes[index];
         if found.is_multiple_of(4) {
@@ -252,7 +254,7 @@ impl PlacedNode<'_> {
         Err(PlanFault { offset, problem })
     }
 
-    /// Child `child` gives values of type `expected`.
+    /// Checks that child `child` gives values of type `expected`.
     pub(crate) fn child_type(&self, child: usize, expected: ValueType) -> Result<(), PlanFault> {
         let index = self.children[child];
         let found = self.nodes[index].value_type;
@@ -264,7 +266,8 @@ impl PlacedNode<'_> {
         self.fault_in(index, at::VALUE_TYPE, problem)
     }
 
-    /// Child `child` gives as many values as this node, or at most as many if it is sparse.
+    /// Checks that child `child` gives as many values as this node, or at most as many if it is
+    /// sparse.
     fn child_values(&self, child: usize, is_sparse: bool) -> Result<(), PlanFault> {
         let index = self.children[child];
         let (found, limit, name) = (self.nodes[index].values, self.node.values, self.name());
@@ -276,7 +279,7 @@ impl PlacedNode<'_> {
         self.fault_in(index, at::VALUES, problem)
     }
 
-    /// A parameter has a value of its meaning.
+    /// Checks that a parameter has a value that `spec` allows.
     fn parameter(&self, field: usize, spec: ParameterSpec, value: u64) -> Result<(), PlanFault> {
         let bits = 8 * self.node.value_type.width_bytes();
         let name = self.name();

@@ -16,7 +16,7 @@ pub(crate) fn words(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(32)
 }
 
-/// Calls a function of type and width with the width as a constant.
+/// Calls a function that is generic over type and width, with the width as a constant.
 macro_rules! with_width {
     ($width:expr, $function:ident::<$type:ty> $arguments:tt) => {
         match_width!($width, $function, $type, $arguments,
@@ -26,7 +26,7 @@ macro_rules! with_width {
     };
 }
 
-/// The match of [`with_width`].
+/// Renders the match over all widths for [`with_width`].
 macro_rules! match_width {
     ($width:expr, $function:ident, $type:ty, $arguments:tt, $($constant:literal)*) => {
         match $width {
@@ -65,7 +65,7 @@ fn bits_at<const W: usize>(group: &[u8], bit: usize) -> u64 {
     pattern & mask(W)
 }
 
-/// One group of constant width.
+/// Unpacks one group of constant width.
 #[inline(always)]
 fn unpack_width<T: Word, const W: usize>(group: &[u8], out: &mut [T; GROUP_VALUES]) {
     // Eight values at a time: the compiler does not unroll loops of 32, and without unrolling
@@ -88,7 +88,7 @@ pub(crate) fn unpack_group<T: Word>(bytes: &[u8], width: u32, out: &mut [T; GROU
     with_width!(width, unpack_width::<T>(bytes, out));
 }
 
-/// One group of constant width.
+/// Packs one group of constant width.
 #[inline(always)]
 fn pack_width<T: Word, const W: usize>(values: &[T; GROUP_VALUES], out: &mut [u8]) {
     let mut words = [0_u32; 66];
@@ -151,7 +151,7 @@ pub(crate) fn unpack<T: Word>(bytes: &[u8], width: u32, out: &mut [T]) {
     if rest.is_empty() {
         return;
     }
-    // A whole group with zeros for missing words.
+    // The rest is unpacked as a whole group; missing words are 0.
     let part = words(rest.len(), width) * WORD_BYTES;
     let mut padded = [0; GROUP_BYTES_MAX];
     padded[..part].copy_from_slice(&bytes[..part]);

@@ -12,7 +12,7 @@ use crate::wire::{array_at, put};
 /// One node of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanNode {
-    /// Rule that makes its output from its sections and children.
+    /// Encoding that produces its values from its sections and children.
     pub encoding: Encoding,
     /// Type of the values it gives.
     pub value_type: ValueType,
@@ -42,8 +42,8 @@ pub(crate) mod at {
 
 const _: () = assert!(at::PARAMETER_U64 + 8 == NODE_BYTES);
 
-/// A rule that a plan breaks, with the offset in bytes from the first node, section lengths
-/// included.
+/// A rule that a plan breaks. The offset counts bytes from the first node; section lengths follow
+/// the nodes.
 pub(crate) struct PlanFault {
     pub(crate) offset: usize,
     pub(crate) problem: String,
@@ -112,7 +112,7 @@ impl Plan {
         Self { nodes: vec![root] }
     }
 
-    /// A plan of an encoder.
+    /// Creates a plan from the nodes of an encoder, without checks.
     pub(crate) fn built(nodes: Vec<PlanNode>) -> Self {
         Self { nodes }
     }
@@ -191,17 +191,18 @@ impl Plan {
     /// number of the keyed node.
     pub fn key_column(&self) -> Option<(u16, usize)> {
         let index = self.nodes.iter().position(|node| node.encoding.is_keyed())?;
-        // A column id above 16 bits is no column: 0 never is one.
+        // An id above 16 bits becomes 0, which is never a column.
         Some((u16::try_from(self.nodes[index].parameter_u32).unwrap_or(0), index))
     }
 
-    /// Working memory that decoding takes beside output and tile buffers (FORMAT.md, section
-    /// 6.16), without the share of keyed rows.
+    /// Bytes of working memory that decoding takes beside output and tile buffers (FORMAT.md,
+    /// section 6.16), without the share of keyed rows.
     pub fn dictionary_bytes(&self) -> u64 {
         self.nodes.iter().map(|node| (node.encoding.spec().scratch_bytes)(node)).sum()
     }
 
-    /// Working memory that decoding this column alone takes beside output and tile buffers.
+    /// Bytes of working memory that decoding this column alone takes beside output and tile
+    /// buffers.
     pub fn scratch_bytes(&self) -> u64 {
         let is_keyed = self.key_column().is_some();
         let keyed_rows = if is_keyed { u64::from(self.root().values) } else { 0 };
@@ -252,7 +253,8 @@ impl PlaceCheck<'_> {
 
 /// Checks that the child counts describe exactly one tree of at most four levels.
 fn check_shape(nodes: &[PlanNode]) -> Result<(), PlanFault> {
-    // Children that each open ancestor still expects, the root's own place first.
+    // For each open ancestor the number of children still expected; the first entry expects the
+    // root.
     let mut open = vec![1_u8];
     for (index, node) in nodes.iter().enumerate() {
         let offset = index * NODE_BYTES + at::CHILDREN;
@@ -284,7 +286,7 @@ fn check_shape(nodes: &[PlanNode]) -> Result<(), PlanFault> {
 mod tests {
     use super::*;
 
-    /// The check of shapes ignores encodings, so any numbers of children serve here.
+    /// Checks the shape of nodes with these child counts; `check_shape` ignores encodings.
     fn shape(children: &[u8]) -> Result<(), PlanFault> {
         let raw = *Plan::raw(ValueType::U32, 1).root();
         let nodes: Vec<_> = children.iter().map(|&children| PlanNode { children, ..raw }).collect();

@@ -20,7 +20,7 @@ pub(crate) struct Fault {
 pub(crate) struct Section<'a> {
     /// Its bytes.
     pub(crate) bytes: &'a [u8],
-    /// Where it begins in the block.
+    /// Offset of its first byte in the block.
     pub(crate) offset: usize,
 }
 
@@ -44,7 +44,7 @@ impl TileSections {
         self.directory.extend_from_slice(&fields);
     }
 
-    /// Both sections.
+    /// Returns the directory and the words.
     pub(crate) fn finish(self) -> Vec<Vec<u8>> {
         vec![self.directory, self.words]
     }

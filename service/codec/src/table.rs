@@ -50,7 +50,7 @@ pub struct TableOutcome {
     pub id: u16,
     /// Which part it is.
     pub part: Part,
-    /// True if it took its tree, false if it is raw.
+    /// True if it is encoded with its tree, false if it is raw.
     pub is_planned: bool,
     /// Bytes of its directory entry and its padded sections.
     pub encoded_bytes: usize,
@@ -78,7 +78,7 @@ pub fn encode_table(
     };
     let planned = |column: &TableColumn<'_>| {
         let is_after_key = key.is_some_and(|key| column.id > key);
-        // Parts of text that are not rows have no key.
+        // Parts of text without a value for each row have no key.
         let is_rows = column.values.len() == rows as usize && column.part != Part::Bytes;
         let keys = grouping.as_ref().filter(|_| is_after_key && is_rows);
         let keys = keys.zip(key).map(|(grouping, column)| Keys { grouping, column });
@@ -163,7 +163,7 @@ fn check_columns(columns: &[TableColumn<'_>]) -> Result<u32, BlockError> {
     Ok(rows as u32)
 }
 
-/// Checks a column or part behind the previous one.
+/// Checks that a column or part may follow `previous`.
 fn check_column(
     previous: Option<(u16, Part)>,
     &TableColumn { id, part, values, .. }: &TableColumn<'_>,
@@ -209,7 +209,7 @@ fn grouping_of(columns: &[TableColumn<'_>], key: u16) -> Result<Grouping, BlockE
     }
 }
 
-/// The header of a table; lengths and checksums come later.
+/// The header of a table; lengths and checksums are filled in by the assembly.
 fn header(rows: u32, columns: usize, sequence: u64) -> BlockHeader {
     BlockHeader {
         version_major: VERSION_MAJOR,

@@ -1,7 +1,7 @@
 //! Decoding of tables: columns one by one, whole or rows of them.
 //!
-//! A column of strings is put together from its parts, which a device decodes as columns of
-//! numbers; everything that makes them text is checked here.
+//! A column of strings is assembled from its parts, which are decoded as columns of numbers, on a
+//! device too. The rules of text are checked here.
 
 use std::ops::Range;
 
@@ -116,8 +116,8 @@ impl Table {
         self.column(first, rows, &mut { self.text_bytes_max }, &mut decode).map(Some)
     }
 
-    /// Decodes `rows` of all columns, in order; the order of rows is computed once for adjacent
-    /// columns that share it.
+    /// Decodes `rows` of all columns, in order; the grouped order is computed once for adjacent
+    /// columns with the same key.
     ///
     /// # Errors
     /// As [`Table::decode`].
@@ -159,7 +159,8 @@ impl Table {
         self.ordered(chunk, rows, &mut None)
     }
 
-    /// The column that begins with chunk `first`; strings reduce the bytes that are left.
+    /// Decodes `rows` of the column that begins with chunk `first`. Subtracts the bytes of strings
+    /// from `text_bytes_left`.
     fn column(
         &self,
         first: usize,
@@ -230,7 +231,8 @@ impl Table {
         Err(BlockError::Chunk { chunk, offset: self.chunks[chunk].payload.start, problem })
     }
 
-    /// Values of a chunk; `order` caches the order of the rows that were decoded last.
+    /// Decodes values of a chunk; `order` caches the key, the rows and the grouped order of the
+    /// last keyed chunk.
     fn ordered(
         &self,
         chunk: usize,

@@ -1,7 +1,8 @@
 //! Columns of strings, and the parts in which a block stores them (FORMAT.md, section 4.2).
 //!
 //! A part is a column of numbers with a tree of its own, so that codecs and devices handle no
-//! strings. A text is valid UTF-8 with offsets at characters; what was read is checked once.
+//! strings. A [`Text`] is valid UTF-8, and strings begin and end at character boundaries;
+//! [`Text::new`] checks both.
 
 use std::collections::HashMap;
 
@@ -69,7 +70,7 @@ pub(crate) fn check_order(previous: Option<(u16, Part)>, id: u16, part: Part) ->
     }
 }
 
-/// Checks that no part is missing behind the last chunk.
+/// Checks that the column of the last chunk lacks no part.
 pub(crate) fn check_end(previous: Option<(u16, Part)>) -> Rule {
     match previous.and_then(|(id, part)| part.next().map(|next| (id, next))) {
         Some((id, next)) => Err(format!("column {id} is text without {}", next.name())),
@@ -81,15 +82,17 @@ pub(crate) fn check_end(previous: Option<(u16, Part)>) -> Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
     bytes: String,
-    /// Where each string ends.
+    /// Offset of the end of each string.
     ends: Vec<u32>,
 }
 
 impl Text {
-    /// Strings of so many bytes each, one after another.
+    /// Creates a column of strings from their bytes, one after another, and the length in bytes of
+    /// each.
     ///
     /// # Errors
-    /// The rule that is broken: UTF-8, lengths that add up to the bytes, characters in one piece.
+    /// If `bytes` are not UTF-8, if `lengths` do not add up to their number, or if a string ends
+    /// within a character.
     pub fn new(bytes: Vec<u8>, lengths: &[u32]) -> Result<Self, String> {
         let bytes = String::from_utf8(bytes).map_err(|error| {
             format!("byte {} of the text is not UTF-8", error.utf8_error().valid_up_to())
@@ -208,14 +211,14 @@ impl Text {
 
 /// Why strings are not gathered.
 pub(crate) enum GatherFault {
-    /// A number without a string.
+    /// The first index that has no string.
     Index(u32),
     /// Total bytes, which exceed the budget.
     Bytes(u64),
 }
 
 impl<'a> FromIterator<&'a str> for Text {
-    /// Strings one after another.
+    /// Concatenates strings to a column.
     ///
     /// # Panics
     /// If they have more than 2^32 - 1 bytes, many times what a block holds.

@@ -27,7 +27,7 @@ pub(crate) fn full_count(rows: usize, tile: usize) -> usize {
 /// How many values each tile of a node has.
 #[derive(Clone, Debug)]
 pub(crate) enum TileCounts {
-    /// A full node of so many rows.
+    /// A full node with this number of rows.
     Full(usize),
     /// A sparse node.
     Sparse(Vec<u16>),

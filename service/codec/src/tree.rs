@@ -1,4 +1,4 @@
-//! Trees of encodings: measures, and the text form in both directions.
+//! Trees of encodings: depth and number of nodes, and writing and parsing of the text form.
 //!
 //! In text, a tree is a name, parameters that each follow a point, and subtrees in brackets, with
 //! optional spaces between tokens. The parser checks the depth limit while it reads, so its cost is
@@ -55,7 +55,8 @@ pub(crate) fn scaled() -> Tree {
 
 /// A parameter or a child of a node.
 pub(crate) trait TreeField: Sized {
-    /// Takes it from the text of a node; `None` if the text has something else.
+    /// Takes the field from the text of a node; `None` if the next item of the text is not such a
+    /// field.
     fn take(text: &mut NodeText<'_>) -> Option<Self>;
 
     /// Writes a parameter as it follows the name.
@@ -76,7 +77,7 @@ pub(crate) struct NodeText<'a> {
 }
 
 impl NodeText<'_> {
-    /// True if all are taken.
+    /// True if all parameters and subtrees are taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.parameters.len() + self.children.len() == 0
     }

@@ -2,7 +2,7 @@
 //!
 //! `TileTree` is a plan with its sections: it decodes any tile independently into a buffer of the
 //! caller. The plan's check covers shapes and lengths of per-tile sections; decoding reports faults
-//! within a tile with their byte.
+//! within a tile with their byte offset.
 
 pub(crate) use crate::encoding::TileTree;
 use crate::grouping::Heads;

@@ -129,7 +129,8 @@ impl TreeWriter<'_> {
         self.node(encoding, node, sections, (self.key_column.into(), parameter_u64));
     }
 
-    /// Counts the values of a subtree that is written next.
+    /// Adds the values of the subtree that is written next to the entropy bound, if one is
+    /// computed.
     pub(crate) fn watch<T: Word>(&mut self, tree: &Tree, values: &[T]) {
         if let Some(entropy) = &mut self.entropy {
             entropy.add(tree, values);

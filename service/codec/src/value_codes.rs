@@ -1,8 +1,8 @@
 //! Decoding of values from Huffman codes with low bits (FORMAT.md, section 6.17): several groups
 //! of values at once.
 //!
-//! The steps of one group depend on each other; those of several groups overlap. One read decodes
-//! as many values as it is certain to contain.
+//! The steps of one group depend on each other; those of several groups overlap. Each read of bits
+//! decodes as many values as it certainly contains.
 
 use std::array;
 
@@ -92,7 +92,8 @@ impl ValueCodes {
         }
     }
 
-    /// Decodes parts of groups, which are equally long or empty.
+    /// Decodes parts of the groups with `read`, which returns `VALUES` values; the parts are
+    /// equally long or empty.
     #[inline(always)]
     fn lanes<T: Word, const VALUES: usize>(
         &self,

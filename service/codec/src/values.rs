@@ -1,6 +1,6 @@
 //! Typed columns in memory: one vector for each value type of the format.
 //!
-//! Columns of tables and of anything that is encoded apart from fixes. Floats are kept bit by bit.
+//! They hold the columns of tables and of other data that is not fixes. Floats keep every bit.
 
 use std::borrow::Cow;
 
@@ -73,7 +73,7 @@ macro_rules! values {
                 }
             }
 
-            /// Replaces the values by rows of an encoded column.
+            /// Replaces the values by the rows of `source`, an encoded column of the same type.
             pub(crate) fn fill(&mut self, source: &Source<'_>) -> Result<(), Fault> {
                 match self {
                     $(Self::$variant(values) => source.decode(<$native>::of_pattern, values),)*

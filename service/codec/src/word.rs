@@ -115,7 +115,7 @@ word!(u64, i64, U64);
 /// Mapping of differences to unsigned numbers (`mode` in FORMAT.md, section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Unchanged modulo 2^W: for ascending values, or above `scale`.
+    /// The difference modulo 2^W, unchanged: for ascending values, or if the child is `scale`.
     Plain = 0,
     /// Zigzag: small magnitudes become small numbers.
     Zigzag = 1,

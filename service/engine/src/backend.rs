@@ -68,10 +68,9 @@ pub enum Clock {
 /// `submit` takes the requests queued since the last cycle; a backend may return at once or after
 /// the work. `wait` returns the output. Cycles take effect in the order of submission and are
 /// numbered by `epoch`. At most [`crate::limits::CYCLES_IN_FLIGHT_MAX`] may be waited for. A cycle
-/// is all or nothing: when `submit` or `wait` fails, none of it is applied, it has no epoch, and
-/// the next cycle takes the epoch that it would have had. Its answers are all or nothing by
-/// themselves: when they do not fit memory the changes remain applied, and
-/// [`CycleOutput::unanswered`] has the error.
+/// is all or nothing: if `submit` or `wait` fails, none of it is applied, and the next cycle takes
+/// its epoch. If only the answers do not fit memory, the cycle has no answers, its changes remain
+/// applied, and [`CycleOutput::unanswered`] has the error.
 ///
 /// A cycle proceeds in this order:
 /// 1. **Validate rows**, one by one ([`crate::stage::dispatch::RowValidator`]). A block that fails
@@ -79,9 +78,9 @@ pub enum Clock {
 /// 2. **Admit objects.** Take the valid rows, the removals and the clears in order of arrival and
 ///    count the existing objects, beginning with those at the start of the cycle. A row whose
 ///    object does not exist at the row's arrival is refused with
-///    [`crate::Refusal::ObjectLimit`] when the count is [`EngineOptions::objects_max`]; otherwise
-///    the object exists from then on. Removals and clears lower the count; expiry lowers only that
-///    of the next cycle. No cycle ends with more than `objects_max` objects.
+///    [`crate::Refusal::ObjectLimit`] if the count equals [`EngineOptions::objects_max`]; otherwise
+///    the object exists from then on. Removals and clears lower the count at once, expiry only from
+///    the next cycle on. No cycle ends with more than `objects_max` objects.
 ///
 ///    Refused rows have no effect, whatever the reason.
 /// 3. **Settle the clock**; see [`Clock`]. It starts at 0, and only
@@ -112,9 +111,9 @@ pub enum Clock {
 /// Without dwell and hysteresis, the **members** after a cycle are the objects whose record is
 /// inside. Events compare the members before the cycle with those after it:
 /// - a member only after: `Enter`; before and after, and a row was applied: `Move`;
-/// - a member only before: `Removed`, `Cleared` or `Expired` when the object is gone, by what ended
-///   it last while it existed; else `RegionChanged` when the region was changed in this cycle; else
-///   `Left` when its position is outside; else `Filtered`.
+/// - a member only before: if the object no longer exists, `Removed`, `Cleared` or `Expired` by
+///   what last ended its life; else `RegionChanged` if the region was changed in this cycle; else
+///   `Left` if its position is outside; else `Filtered`.
 ///
 /// With dwell or hysteresis each object is *evaluated* in every cycle. It is outside, entering, a
 /// member, or a leaving member:
@@ -129,12 +128,13 @@ pub enum Clock {
 /// - a member that remains one, leaving or not: `Move` when a row was applied and the clock is at
 ///   least `move_interval_ms` after its last `Enter`, `Present` or `Move`.
 ///
-/// Events of kinds that are not wanted take effect but are not reported.
+/// Events of kinds that are not wanted change the state but are not reported.
 ///
 /// **Every fix.** With [`crate::EvaluationMode::EveryFix`] the rows of an object that are neither
 /// refused nor late are steps, ordered by (`time_ms`, arrival) within each of its lives. A removal
-/// or clear that arrives while it exists ends a life: earlier arrivals are evaluated first, then
-/// the end. A row that equals the record before it in every field is no step. Each step is an
+/// or clear that arrives while the object exists ends a life: the rows that arrived before it are
+/// evaluated first, then the end. A row that equals the record before it in every field is no
+/// step. Each step is an
 /// evaluation with the row applied, at the cycle's clock and tick; an object without steps in its
 /// last life is evaluated once; expiry is last. With [`crate::EvaluationMode::Crossing`], a step
 /// between two records of one life is a `Cross` when neither position is in the region, the object
@@ -147,19 +147,19 @@ pub enum Clock {
 /// cycle, under the old region, with the state after it, in every evaluation mode: members that
 /// hold their membership under the new region remain (`Move` when a row was applied), the others
 /// leave at once, and other objects that are inside enter at once; none is entering or leaving.
-/// Where a member last was inside is that of the old region. In either case `move_interval_ms`
-/// counts from this cycle. [`crate::Request::Rewind`] sets every region again whose subscription
+/// Hysteresis uses the position at which a member last was inside the old region. For new and for
+/// changed regions `move_interval_ms` counts from this cycle.
+/// [`crate::Request::Rewind`] sets every region again whose subscription
 /// [depends on the clock](crate::Subscription::depends_on_clock), before the changes of the cycle.
 ///
-/// **Snapshots.** When a change of the cycle, after the region's last removal, wants one, the
-/// region's events are each member as `Present`, and nothing else; an empty snapshot is reported
-/// too.
+/// **Snapshots.** If a change of the cycle, after the region's last removal, requests a snapshot,
+/// the region's only events are one `Present` for each member; an empty snapshot is reported too.
 ///
 /// **Order and number.** Regions are ascending, their events ordered by (object, order of
-/// evaluation). A region whose events do not fit into what [`EngineOptions::events_max`] leaves
-/// after those of lower ids is *lagged*: none of them is reported. The record of an event is the
-/// one after it; of `Expired` the one that expired; of `Removed` and `Cleared` the one at the
-/// start of the cycle, and where every fix is evaluated the last before it.
+/// evaluation). A region is *lagged*, and none of its events is reported, if they and those of the
+/// regions with lower ids exceed [`EngineOptions::events_max`]. An event has the record after it;
+/// `Expired` has the record that expired; `Removed` and `Cleared` have the record at the start of
+/// the cycle, or the last one before the event if every fix is evaluated.
 pub trait Backend: Send {
     /// The options that this engine was started with.
     fn options(&self) -> &EngineOptions;
@@ -179,7 +179,8 @@ pub trait Backend: Send {
     /// Returns the output of a submitted cycle, once.
     ///
     /// # Errors
-    /// [`EngineError::UnknownTicket`]; those of [`Backend::submit`] that occur only later.
+    /// [`EngineError::UnknownTicket`]; errors of [`Backend::submit`] that the backend detects only
+    /// while it runs the cycle.
     fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError>;
 
     /// Begins an export of the state after the last submitted cycle. Its rows follow from
@@ -191,15 +192,15 @@ pub trait Backend: Send {
     /// remains usable.
     fn begin_export(&mut self) -> Result<ExportHeader, EngineError>;
 
-    /// The next rows of the export: at least one, at most `rows_max` or one, whichever is more.
-    /// Each object of the state comes once, in any order. `None` once all were returned, and
-    /// without an export.
+    /// Returns the next rows of the export: at least 1 and at most `max(rows_max, 1)`. Over the
+    /// whole export each object occurs once, in no order. Returns `None` if all rows were returned
+    /// or no export is open.
     ///
     /// # Errors
     /// [`EngineError::Device`].
     fn export_next(&mut self, rows_max: usize) -> Result<Option<FixColumns>, EngineError>;
 
-    /// Drops an export that has not ended, and its memory.
+    /// Drops an unfinished export and frees its memory.
     fn end_export(&mut self);
 
     /// Copies the state after the last submitted cycle at once, ascending by object; outputs in
@@ -230,8 +231,8 @@ pub trait Backend: Send {
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError>;
 
     /// The earliest clock at which a record may expire, a filter of age may end a membership, or a
-    /// dwell may end. A cycle should run at or after it even without requests. May be early, never
-    /// late; `None` when none of these can happen.
+    /// dwell may end. A cycle should run once the clock reaches it, even without requests. It may
+    /// be earlier than the exact time, never later; `None` if none of these can happen.
     fn due_ms(&self) -> Option<i64>;
 
     /// Objects after the last submitted cycle.

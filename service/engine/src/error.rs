@@ -94,7 +94,7 @@ impl GeometryError {
     }
 }
 
-/// A number for display, in exponent notation where digits would be too many.
+/// A number for display, in exponent notation if it would have too many digits.
 pub(crate) fn number(value: f64) -> String {
     let is_short = value == 0.0 || (1e-9..1e15).contains(&value.abs());
     if is_short { value.to_string() } else { format!("{value:e}") }

@@ -20,7 +20,7 @@ macro_rules! event_kinds {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// What it says, as a sentence.
+            /// The documentation of the kind, as a sentence.
             #[must_use]
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+).trim_start(),)+ }

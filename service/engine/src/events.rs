@@ -88,7 +88,7 @@ impl EventSet {
         Self { heads, parts: Arc::new(parts) }
     }
 
-    /// As [`EventSet::new`], of shared memory. A kind is its number.
+    /// As [`EventSet::new`], with columns in shared memory; kinds are given as their numbers.
     #[must_use]
     pub fn of_shared(
         heads: Vec<EventHead>,
@@ -179,8 +179,8 @@ impl PartialEq for EventSet {
 pub struct RegionEvents<'a> {
     /// The region.
     pub region: RegionId,
-    /// The cycle had more events than [`crate::EngineOptions::events_max`]: memberships are up to
-    /// date, none of this region's events is reported, and a subscriber needs a snapshot.
+    /// True if the region's events did not fit [`crate::EngineOptions::events_max`]: none of them
+    /// is reported, memberships are up to date, and a subscriber needs a snapshot.
     pub is_lagged: bool,
     /// True when these are all members; they replace what the subscriber holds.
     pub is_snapshot: bool,
@@ -188,8 +188,8 @@ pub struct RegionEvents<'a> {
     pub objects: &'a [u64],
     /// The kind of each event.
     pub kinds: KindList<'a>,
-    /// The record after each event, for `Removed`, `Expired` and `Cleared` the last one; empty
-    /// where the subscription wants no records.
+    /// The record after each event, for `Removed`, `Expired` and `Cleared` the last one; empty if
+    /// the subscription wants no records.
     pub fixes: &'a [FixRow],
 }
 
@@ -276,8 +276,9 @@ impl EventWriter {
         }
     }
 
-    /// Adds a region, above those before it, with its events in order. Without events and snapshot
-    /// it is not listed; when its events do not fit after those before it, it is lagged.
+    /// Adds a region with its events in order; its id is greater than those already added. Lists
+    /// nothing if it has no events and is no snapshot. If its events exceed what is left of the
+    /// limit, the region is lagged.
     pub fn region(
         &mut self,
         region: RegionId,

@@ -27,7 +27,7 @@ impl HashKey {
     }
 
     /// SipHash-1-3 of the eight bytes of a word, the least first (Aumasson and Bernstein,
-    /// "SipHash: a fast short-input PRF", 2012). `kernels/primitives/siphash.cuh` has it for the
+    /// "SipHash: a fast short-input PRF", 2012). `kernels/records/siphash.cuh` has it for the
     /// device.
     #[inline(always)]
     #[must_use]

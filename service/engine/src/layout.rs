@@ -9,7 +9,7 @@
 pub struct RecordLayout {
     /// Name on both sides.
     pub name: &'static str,
-    /// `size_of` it.
+    /// Its size in bytes.
     pub bytes: usize,
     /// Name, Rust type and offset of each field.
     pub fields: &'static [(&'static str, &'static str, usize)],
@@ -111,13 +111,13 @@ constants! { CONSTANTS:
     NO_SLOT: u32 = u32::MAX;
     /// In place of a slot: the lower bits are the place in the secondary index that receives it.
     SLOT_PENDING: u32 = 1 << 31;
-    /// The `x` with which writers of blocks mark a position that is not finite.
+    /// The `x` that a block's writer stores for a position that is not finite.
     NOT_FINITE_X: i32 = i32::MIN;
     /// The object of a free place of the secondary index; refused as an id.
     NO_OBJECT: u64 = u64::MAX;
     /// Words of the secret key of hash tables.
     HASH_KEY_WORDS: u32 = 2;
-    /// Bits of an arrival in the key that decides between fixes of one object.
+    /// Bits of the arrival in the (time, arrival) key; an object's row with the greatest key wins.
     ARRIVAL_BITS: u32 = 22;
     /// The TTL that keeps all records.
     TTL_NONE_MS: i64 = i64::MAX;
@@ -125,7 +125,7 @@ constants! { CONSTANTS:
     TIME_ORIGIN_MS: i64 = 946_684_800_000;
     /// Kind of a request: rows whose times are 8 bytes.
     REQUEST_FIXES: u32 = 0;
-    /// Kind of a request: a block, whose times are 4 bytes after a base.
+    /// Kind of a request: a block, whose times are 4-byte offsets from a base.
     REQUEST_BLOCK: u32 = 1;
     /// Kind of a request: object ids to remove.
     REQUEST_REMOVE: u32 = 2;
@@ -143,25 +143,25 @@ constants! { CONSTANTS:
     GROUPED_STATE: u32 = 4;
     /// A shape: everything in the part's rectangle.
     SHAPE_RECTANGLE: u32 = 0;
-    /// A shape: squared quanta from a centre.
+    /// A shape: a circle, tested by the squared distance from its centre in quanta.
     SHAPE_CIRCLE_PLANAR: u32 = 1;
-    /// A shape: squared chord from a unit vector.
+    /// A shape: a circle, tested by the squared chord from the unit vector of its centre.
     SHAPE_CIRCLE_GEOGRAPHIC: u32 = 2;
-    /// A shape: even-odd over edges filed by slab, polygon by polygon.
+    /// A shape: polygons by the even-odd rule; edges are ordered by slab, then by polygon.
     SHAPE_POLYGON: u32 = 3;
-    /// The same, where points stored at longitude -180 are tested at 180 too.
+    /// As `SHAPE_POLYGON`; points stored at longitude -180 are tested at 180 too.
     SHAPE_POLYGON_180: u32 = 4;
     /// Height of the mark between the edges of two polygons of one shape; every edge is lower.
     PART_END_HEIGHT: u32 = u32::MAX;
     /// Flag of a part: the query requests only the number of objects.
     PART_COUNT: u32 = 1 << 31;
-    /// Matches of one item, a row of cells, that are stored between counting and writing.
+    /// Maximum number of matches of one `Item` that are stored between counting and writing.
     ITEM_MATCHES: u32 = 16;
     /// Maximum number of matches of one query that a warp sorts while it finds them.
     WARP_QUERY_MATCHES: u32 = 32;
     /// Matches that a block sorts in its shared memory.
     SORT_TILE: u32 = 4096;
-    /// Conditions of a filter that hold, as bits.
+    /// Flags of the conditions that a filter contains.
     FILTER_STATE: u32 = 1;
     FILTER_AGE: u32 = 2;
     /// Flag of the condition `object_after`, which only queries have.
@@ -186,9 +186,9 @@ constants! { CONSTANTS:
     REFERENCE_BITS: u32 = 2;
     /// Flag of a reference: all of the cell lies in the region.
     REFERENCE_WHOLE: u32 = 1;
-    /// Flag of a reference: in a whole cell, objects that remain in it cause no events.
+    /// Flag of a reference to a whole cell: objects that remain in the cell cause no events.
     REFERENCE_QUIET: u32 = 2;
-    /// One thread block in this many counts the references that it visits.
+    /// One of this many thread blocks counts the references that it visits.
     SAMPLED_BLOCKS: u32 = 16;
     /// Lowest bit of an event's kind in its key; below it is the region's number.
     EVENT_KIND_SHIFT: u32 = 28;
@@ -225,8 +225,8 @@ records! { RECORDS:
     DictionarySlot {
         /// The slot from the index; `NO_SLOT` when no row has an effect.
         slot: u32,
-        /// Rows with a smaller time offset are late. Without a slot: the reason for which the rows
-        /// are refused, or 0 if all are late.
+        /// Rows with a smaller time offset are late. If `slot` is `NO_SLOT`: the reason for which
+        /// the rows are refused, or 0 if all are late.
         least: u32,
     }
 
@@ -248,11 +248,11 @@ records! { RECORDS:
 
     /// The results of dispatch for the host.
     DispatchReport {
-        /// Greatest event time that was not refused, milliseconds since the origin, plus 1; 0
-        /// without rows.
+        /// 1 plus the greatest event time of the rows that were not refused, in milliseconds since
+        /// the origin; 0 if there are none.
         time_max: u64,
-        /// Least event time of any object, milliseconds since the origin; the greatest value
-        /// without objects or TTL.
+        /// Least event time of all objects, in milliseconds since the origin; `u64::MAX` without
+        /// objects or without a TTL.
         time_min: u64,
         /// Change of the number of objects, modulo 2^64.
         objects: u64,
@@ -305,7 +305,8 @@ records! { RECORDS:
         rows: u32,
         requests: u32,
         clears: u32,
-        /// 1 when the object limit refuses marked rows or entries of dictionaries.
+        /// 1 if the object limit refuses rows of the cycle; those rows or dictionary entries are
+        /// marked.
         is_limited: u32,
         /// 1 when the rows drive the clock, 0 when the system does.
         event_clock: u32,
@@ -320,7 +321,7 @@ records! { RECORDS:
         x_max: i32,
         y_max: i32,
         query: u32,
-        /// Place among the shapes, and flags.
+        /// Index of its shape, with flags in the upper bits.
         shape: u32,
     }
 
@@ -345,7 +346,7 @@ records! { RECORDS:
         rank_max: u64,
         x: i32,
         y: i32,
-        /// Place among the shapes of continuous queries, QUERY_CIRCLE without one.
+        /// Index of its shape among those of continuous queries; QUERY_CIRCLE without one.
         shape: u32,
         /// Requested kinds of events, by bit, and flags.
         flags: u32,
@@ -354,12 +355,12 @@ records! { RECORDS:
         reserved: u32,
     }
 
-    /// The regions of one cell, in a table found by hash.
+    /// One entry of the hash table of cells: the range of references to the cell's regions.
     Bin { cell: u64, start: u32, count: u32, }
 
     /// The list of objects whose records a cycle wrote.
     WrittenObjects {
-        /// Disjunction of the ids.
+        /// Bitwise OR of the ids.
         bits: u64,
         length: u32,
         reserved: u32,
@@ -377,6 +378,6 @@ records! { RECORDS:
         reserved: u32,
     }
 
-    /// The first of the events of a region.
+    /// Index of a region's first event.
     RegionHead { region: u64, first: u32, flags: u32, }
 }

@@ -12,21 +12,21 @@ constants! { CODEC_CONSTANTS:
     CODEC_STEPS: u32 = 12;
     /// Steps of a common keyed tree; absent nodes have code 0.
     CODEC_RUN_STEPS: u32 = 7;
-    /// A step of decoding that is no encoding of its own, beside those whose codes are the
-    /// identifiers of encodings, all below 32: `CODEC_DICT` with exceptions in `slot`.
+    /// Step codes below 32 are identifiers of encodings; this and the following codes are other
+    /// steps. This one: `CODEC_DICT` with exceptions in `slot`.
     CODEC_DICT_OR: u32 = 32;
     /// A sparse child begins; `extra` is its kind.
     CODEC_COUNT: u32 = 33;
     /// Stores the tile in `slot`; `extra` is 1 if the sparse child ends. An encoder stores the
     /// values of a node that needs the whole column.
     CODEC_STORE: u32 = 34;
-    /// A patch whose exceptions the child's divisor does not fit; encoding only.
+    /// A patch whose exceptions are not multiples of the child's divisor; encoding only.
     CODEC_PATCH_DIVISOR: u32 = 35;
     /// A patch whose exceptions have other decimals than the child; encoding only.
     CODEC_PATCH_FLOAT: u32 = 36;
-    /// Parts of a segment; a block of threads sorts each.
+    /// Maximum number of parts of a segment; a thread block sorts each part.
     CODEC_PARTS: u32 = 16;
-    /// Entries of a dictionary that a block unpacks.
+    /// Maximum number of dictionary entries that a thread block unpacks.
     CODEC_ENTRIES: u32 = 512;
     /// Entries of the table of a Huffman code: one for each pattern of its longest code's bits.
     CODEC_CODE_ENTRIES: u32 = 4096;
@@ -40,19 +40,19 @@ constants! { CODEC_CONSTANTS:
     /// Rows of a keyed column that a thread scatters, and threads of a block at most.
     CODEC_SCATTER_EACH: u32 = 16;
     CODEC_SCATTER_THREADS: u32 = 1024;
-    /// Bytes of a buffer of such a column in shared memory, and buffers at most.
+    /// Bytes of a shared-memory buffer of a scattered column, and the maximum number of buffers.
     CODEC_SCATTER_BYTES: u32 = 65_536;
     CODEC_SCATTER_BUFFERS: u32 = 3;
-    /// Digits of one pass of the sort of rows.
+    /// Digit values of one pass of the radix sort of rows.
     CODEC_DIGITS: u32 = 256;
     /// Rows of a segment, the unit of grouped order.
     CODEC_SEGMENT_ROWS: u32 = 65_536;
-    /// Rows and threads of a block where a cluster of blocks sorts a segment.
+    /// Rows and threads of each thread block if a cluster of blocks sorts a segment.
     CODEC_ORDER_ROWS: u32 = 8192;
     CODEC_ORDER_THREADS: u32 = 512;
     /// Maximum number of bits of codes that are sorted with a counter per code.
     CODEC_COUNTED_BITS: u32 = 13;
-    /// Shared memory of such a block.
+    /// Bytes of shared memory of a thread block of such a cluster.
     CODEC_ORDER_BYTES: u32 = 91_488;
     /// Sparse children of an rle node.
     CODEC_RUNS: u32 = 1;
@@ -60,13 +60,13 @@ constants! { CODEC_CONSTANTS:
     CODEC_EXCEPTIONS: u32 = 2;
     /// The sparse child of a keyed node.
     CODEC_HEADS: u32 = 3;
-    /// Buffers of values of a tile that is encoded: a tree has as many levels.
+    /// Buffers of values for encoding a tile: one for each level of a tree.
     ENCODE_LEVELS: u32 = 4;
-    /// Tiles of a block where a warp encodes one, and threads that scan their words.
+    /// Tiles of a thread block if each warp encodes one, and the threads that scan their words.
     ENCODE_LANES_TILES: u32 = 2;
     ENCODE_OFFSETS_THREADS: u32 = 1024;
-    /// Sections of words that a column has at most, and others: a tree has 16 nodes, of which none
-    /// has more than two sections.
+    /// Maximum number of sections of words of a column, and of its other sections: a tree has at
+    /// most 16 nodes, each with at most two sections.
     ENCODE_SECTIONS: u32 = 16;
     ENCODE_COPIES: u32 = 32;
     /// Threads of a block that sorts a segment, its bytes of shared memory, and the greatest span
@@ -77,13 +77,13 @@ constants! { CODEC_CONSTANTS:
     /// Threads of a block that permutes the values of a segment, and its bytes of shared memory.
     ENCODE_SEGMENT_THREADS: u32 = 1024;
     ENCODE_GROUP_BYTES: u32 = 229_376;
-    /// Rows of each tile of a run but the last.
+    /// Rows of each tile of a run except the last.
     RUN_TILE_ROWS: u32 = 1024;
 }
 
 records! { CODEC_RECORDS:
-    /// One step of decoding a tile of a column. Places are bytes, of sections from the start of
-    /// the input, of dictionaries from the start of the output.
+    /// One step of decoding a tile of a column. Places are byte offsets: of sections from the start
+    /// of the input, of dictionaries from the start of the output.
     CodecStep {
         first: u64,
         second: u64,
@@ -103,15 +103,14 @@ records! { CODEC_RECORDS:
         /// Place of the values, in grouped order for keyed columns; `NO_COLUMN` if values are only
         /// checked.
         output: u64,
-        /// Heads of the grouped order, as `CodecKeys` has them, `NO_COLUMN` for columns in order
-        /// of rows.
+        /// Place of the bits `CodecKeys::heads`; `NO_COLUMN` for columns in row order.
         heads: u64,
-        /// Place of the codes, which order rows as their values do; else `NO_COLUMN`.
+        /// Place of the codes if rows are ordered by codes; else `NO_COLUMN`.
         codes: u64,
-        /// A dictionary of 8 bytes an entry that gives the values, where the steps give its codes;
-        /// else `NO_COLUMN`.
+        /// Place of a dictionary with 8-byte entries if the steps decode to its codes; else
+        /// `NO_COLUMN`.
         table: u64,
-        /// Its first tile among those of its launch.
+        /// Index of its first tile in the launch.
         first_tile: u32,
         tiles: u32,
         rows: u32,
@@ -120,7 +119,7 @@ records! { CODEC_RECORDS:
         bits: u32,
         /// The request that fails with it.
         request: u32,
-        /// 1 when values less `least` must not exceed `span`.
+        /// 1 if a value minus `least` must not exceed `span`.
         checks: u32,
         least: u32,
         span: u32,
@@ -129,10 +128,10 @@ records! { CODEC_RECORDS:
         reserved: u32,
     }
 
-    /// A check of a column before its tiles.
+    /// A task that runs before the tiles of a column are decoded; see `CODEC_OPEN_COUNTS`.
     CodecOpen {
-        /// Counts of 16 bits, a packed dictionary or packed lengths of codes, bytes from the start
-        /// of the input.
+        /// Place of the 16-bit counts, the packed dictionary or the packed code lengths, in bytes
+        /// from the start of the input.
         source: u64,
         /// Place of the unpacked dictionary or the table of codes, bytes from the start of the
         /// output.
@@ -140,14 +139,14 @@ records! { CODEC_RECORDS:
         base: u64,
         /// Entries, counts or symbols.
         count: u32,
-        /// Sum of the counts.
+        /// Required sum of the counts.
         expected: u32,
-        /// The first of at most `CODEC_ENTRIES` entries that are unpacked.
+        /// Index of the first entry to unpack, of at most `CODEC_ENTRIES`.
         first: u32,
-        /// Width of the node's values; of a code the split of its buckets.
+        /// Bits of the node's values; for a Huffman code the split of its buckets.
         bits: u32,
         entry_bits: u32,
-        /// 1 when entries take 8 bytes, else they take 4.
+        /// 1 for entries of 8 bytes, 0 for entries of 4.
         is_wide: u32,
         request: u32,
         kind: u32,
@@ -157,23 +156,24 @@ records! { CODEC_RECORDS:
     CodecKeys {
         /// Place of the keys; from the start of the input if they are not decoded.
         keys: u64,
-        /// By position: the row within its segment, and of codes the code above 16 bits. Clusters
-        /// use it only to exchange data between their blocks.
+        /// By position: the row within its segment in the lower 16 bits, and for codes the code
+        /// above them. Clusters use it only to exchange data between their blocks.
         order: u64,
         /// By row: its position within its segment, in 16 bits.
         places: u64,
-        /// By position a bit: the first of its key or tile.
+        /// One bit per position: 1 at the first position of a key or tile.
         heads: u64,
-        /// As `order`, between passes; the second only of wide keys.
+        /// Scratch copies of `order` between passes; only wide keys have the second one.
         work: u64,
         other: u64,
-        /// Digits of each part in the initial order of rows, by pass, and in the order of the
+        /// Digit counts of each part: in the initial row order, by pass; and in the order of the
         /// running pass, which publishes them to later parts.
         counts: u64,
         published: u64,
-        /// Of wide keys: least key and number of bits by segment.
+        /// For wide keys: a `CodecRange` per segment.
         ranges: u64,
-        /// Its first part among all; a segment has `CODEC_PARTS`, the last one those with rows.
+        /// Index of its first part among those of all columns. A segment has `CODEC_PARTS` parts;
+        /// the last segment has only parts with rows.
         first_part: u32,
         rows: u32,
         key_bytes: u32,
@@ -182,7 +182,7 @@ records! { CODEC_RECORDS:
         bits: u32,
         /// Maximum number of passes.
         passes: u32,
-        /// Its first segment among all.
+        /// Index of its first segment among those of all columns.
         first_segment: u32,
         reserved: u32,
     }
@@ -195,7 +195,7 @@ records! { CODEC_RECORDS:
         /// See `CodecKeys`.
         places: u64,
         output: u64,
-        /// Its first piece among all, as many rows as a block takes.
+        /// Index of its first piece among those of all columns; a thread block scatters a piece.
         first_piece: u32,
         rows: u32,
         /// Bytes of a value.
@@ -203,17 +203,17 @@ records! { CODEC_RECORDS:
         reserved: u32,
     }
 
-    /// A column of strings, whose codes are decoded before; places are bytes from the start of the
+    /// A column of strings whose codes are already decoded; places are bytes from the start of the
     /// output.
     CodecStrings {
-        /// Codes of each tile, 1,024 places of 16 bits.
+        /// Codes of each tile: 16 bits each, with space for 1,024.
         codes: u64,
         /// Numbers of codes of each tile, bytes from the start of the input.
         counts: u64,
-        /// Working memory, 32 bits a row.
+        /// Scratch memory, 32 bits a row.
         strings: u64,
         output: u64,
-        /// Its first chunk among all.
+        /// Index of its first chunk among those of all columns.
         first_chunk: u32,
         chunk_tiles: u32,
         rows: u32,
@@ -248,7 +248,7 @@ records! { CODEC_RECORDS:
         rows: u32,
         /// Bits of a value: 16 or 32; 0 if every row has the value `base`.
         bits: u32,
-        /// Is added to each value.
+        /// Number that is added to each value.
         base: u32,
         /// 1 if values are signed.
         is_signed: u32,
@@ -257,23 +257,24 @@ records! { CODEC_RECORDS:
     /// Least key and number of bits of a segment's wide keys.
     CodecRange { least: u64, bits: u64, }
 
-    /// A column, or the values of a node, and the places of its sections; addresses or 0.
+    /// A column, or the values of a node, to encode. 64-bit fields are addresses, or 0 if absent.
     EncodeTask {
         /// Bit patterns of `bits` bits by row.
         values: u64,
-        /// Values of each tile of a sparse node, 16 bits.
+        /// Number of values of a sparse node in each tile, 16 bits each.
         counts: u64,
         /// A bit for each position of values in grouped order that is a head.
         heads: u64,
         /// Codes of a dictionary by row, 16 bits.
         codes: u64,
         steps: u64,
-        /// Words of each tile, and the second halves of their entries, for each section of words.
+        /// For each section of words: the number of words of each tile, and the second halves of
+        /// the tiles' entries.
         sizes: u64,
         entries: u64,
         /// Words of all sections, tile by tile.
         staged: u64,
-        /// Counts over all tiles; bit 0 of the first number refuses the tree.
+        /// Counts over all tiles; bit 0 of the first number is set if the tree is refused.
         summary: u64,
         rows: u32,
         tiles: u32,
@@ -286,8 +287,7 @@ records! { CODEC_RECORDS:
 
     /// One node of a tree; `kind` is the identifier of its encoding or a `CODEC_` constant.
     EncodeStep {
-        /// Address of a section with a value for every tile, or of stored values, and of their
-        /// numbers.
+        /// Address of a section with one value per tile, or of stored values and their counts.
         section: u64,
         second: u64,
         /// The power of ten, as the bits of a double.
@@ -299,16 +299,16 @@ records! { CODEC_RECORDS:
         kind: u32,
         /// Width of the node's values.
         bits: u32,
-        /// The format's mode; 1 where values are signed.
+        /// The mode field of the format; 1 if values are signed.
         mode: u32,
-        /// Place in the summary.
+        /// Index of its first count in the summary.
         summary: u32,
-        /// Number of its section of words.
+        /// Index of its section among the sections of words.
         variable: u32,
-        /// A divisor's remainder, the value of an exception before all others, the code of
+        /// By `kind`: the remainder of a divisor, the initial exception value, the code of
         /// exceptions, or the number of symbols of a Huffman code.
         remainder: u32,
-        /// Powers of two in a divisor.
+        /// Exponent of two in a divisor.
         shift: u32,
         reserved: u32,
     }

@@ -11,19 +11,19 @@ mod measure_table;
 /// One measure, for rendering.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasureLayout {
-    /// Field of records.
+    /// Name of its field in records.
     pub field: &'static str,
-    /// Type of its column.
+    /// Element type of its column.
     pub column_type: &'static str,
-    /// Field of a request: the place of its column.
+    /// Name of the field of a request that holds the offset of its column.
     pub at: &'static str,
-    /// Fields of a shape: least and greatest value that pass.
+    /// Names of the fields of a shape that hold the least and greatest value that pass.
     pub range: [&'static str; 2],
     /// Name of the column, and of the reason for which its values are refused.
     pub column: &'static str,
     /// Unknown, least and greatest value.
     pub values: [i64; 3],
-    /// True where a range from > to passes through the least value.
+    /// True if a range whose start exceeds its end wraps around through the least value.
     pub is_circular: bool,
 }
 
@@ -34,12 +34,12 @@ macro_rules! measured {
         is_circular: $circular:literal
     };)+) => {
         records! { MEASURED_RECORDS:
-            /// Optional values of one version, with their unknown values.
+            /// Optional values of one version; an absent one has the measure's unknown value.
             Optional { $($field: $word,)+ reserved: u32, }
 
             /// One request of a cycle; offsets count bytes from the start of the cycle's input.
             RequestDescriptor {
-                /// Ids by row; of a dictionary their codes, of 16 bits.
+                /// Ids by row; with a dictionary of ids, their 16-bit codes.
                 object_at: u64,
                 time_at: u64,
                 x_at: u64,
@@ -48,31 +48,31 @@ macro_rules! measured {
                 state_at: u64,
                 /// Ids of a dictionary.
                 entries_at: u64,
-                /// By row: its place within its segment in columns in grouped order, in 16 bits.
+                /// By row, 16 bits: its position within its segment in columns in grouped order.
                 places_at: u64,
                 base_ms: i64,
                 first_arrival: u32,
                 rows: u32,
                 kind: u32,
-                /// Of a block: the range of its time offsets and its box.
+                /// For a block: the range of its time offsets; its box follows.
                 time_min: u32,
                 time_max: u32,
                 x_min: i32,
                 x_max: i32,
                 y_min: i32,
                 y_max: i32,
-                /// 1 when the rows are checked against these while they are decoded.
+                /// 1 if decoding checks the rows against the ranges above.
                 is_decoded: u32,
-                /// Its first entry among those of all dictionaries.
+                /// Index of its first entry in the concatenated dictionaries of all requests.
                 first_entry: u32,
-                /// Entries of a dictionary of ids, not more than there are rows; 0 without one.
+                /// Entries of the dictionary of ids, at most the number of rows; 0 without one.
                 entries: u32,
                 /// Columns in grouped order, by `GROUPED_` bits.
                 grouped: u32,
                 reserved: u32,
             }
 
-            /// A record of an object, as answers and events have it.
+            /// The record of an object in answers and events.
             AnswerRecord {
                 object: u64,
                 time_ms: i64,
@@ -100,7 +100,7 @@ macro_rules! measured {
                 x_max: i32,
                 y_max: i32,
                 kind: u32,
-                /// A polygon's first slab boundary and first edge among all.
+                /// For a polygon: indices of its first slab boundary and of its first edge.
                 slabs_at: u32,
                 edges_at: u32,
                 slab_shift: u32,

@@ -1,9 +1,9 @@
 //! The engine of one fleet: the latest fix of every object.
 //!
 //! The contract is [`Backend`]: it takes cycles of fixes, removals and queries and returns outcomes
-//! and answers, bit-identical on every implementation. The [`model`] is the reference that the
-//! others are compared with; `cpu` is the fast one without a device. The engine has no network, no
-//! clock and no files.
+//! and answers, bit-identical on every implementation. The [`model`] is the reference with which
+//! the others are compared; `cpu` is the fast implementation without a device. The engine uses no
+//! network, no system clock and no files.
 
 pub mod backend;
 #[cfg(feature = "conformance")]

@@ -20,7 +20,7 @@ pub const GET_OBJECTS_MAX: usize = 1 << 16;
 pub const REGIONS_MAX: usize = 1 << 21;
 /// Changes of continuous queries in one cycle.
 pub const SUBSCRIPTION_CHANGES_MAX: usize = 1 << 16;
-/// Events of one cycle unless the options say less: some 600 MB without records.
+/// Events of one cycle, unless the options set a lower limit: some 600 MB without records.
 pub const CYCLE_EVENTS_MAX: u64 = 1 << 26;
 /// Longest dwell and longest interval between two moves of one object: a day.
 pub const DWELL_MS_MAX: u32 = 86_400_000;
@@ -28,12 +28,13 @@ pub const DWELL_MS_MAX: u32 = 86_400_000;
 pub const NEAREST_MAX: usize = 4096;
 /// Vertices of one polygon or of all polygons of a multipolygon, closing vertices not counted.
 pub const POLYGON_VERTICES_MAX: usize = 4096;
-/// Horizontal slabs that index the edges of a polygon: few lists remain in cache (weak evidence).
+/// Horizontal slabs that index the edges of a polygon; the lists of so few remain in the cache
+/// (weak evidence).
 pub const POLYGON_SLABS_MAX: usize = 256;
 /// Copies of an edge that the slabs of a polygon hold on average.
 pub const POLYGON_EDGE_COPIES_MAX: usize = 4;
 /// Entries that the slabs of a polygon hold for each of its vertices: the copies of an edge, and
-/// the marks between the polygons of a multipolygon. A ring has two edges at least in every slab
+/// the marks between the polygons of a multipolygon. A ring has at least two edges in every slab
 /// that it meets, so there are at most half as many marks as copies.
 pub const POLYGON_VERTEX_ENTRIES_MAX: usize = POLYGON_EDGE_COPIES_MAX * 3 / 2;
 /// Slabs of a polygon for each of its vertices.
@@ -41,7 +42,7 @@ pub const POLYGON_VERTEX_SLABS_MAX: usize = POLYGON_EDGE_COPIES_MAX / 2;
 /// Bytes that a polygon takes for each of its vertices.
 pub const POLYGON_VERTEX_BYTES_MAX: usize =
     POLYGON_VERTEX_ENTRIES_MAX * size_of::<Edge>() + POLYGON_VERTEX_SLABS_MAX * size_of::<u32>();
-/// Objects of one fleet unless its options say less.
+/// Objects of one fleet, unless its options set a lower limit.
 pub const OBJECTS_MAX: u64 = 1 << 31;
 /// Earliest event time accepted: 2000-01-01T00:00:00Z in Unix milliseconds.
 pub const TIME_MIN_MS: i64 = 946_684_800_000;

@@ -1,8 +1,8 @@
 //! The reference implementation of [`Backend`]: a map and a scan.
 //!
 //! It follows the contract clause by clause; every backend and the load generator are compared
-//! with it. It shares types, regions and the row validator with the backends, none of their
-//! algorithms. Its one index orders records by time, so that expiry does not scan all of them.
+//! with it. It shares types, regions and the row validator with the backends, but no algorithms.
+//! Its one index orders records by time, so that expiry does not scan all of them.
 
 mod answer;
 mod continuous_query;

@@ -66,12 +66,12 @@ impl Ranker {
     }
 }
 
-/// A point with what its ranks from all centres have in common.
+/// A point with the values that its ranks from all centres share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RankPoint {
     x: i32,
     y: i32,
-    /// As of a [`Ranker`].
+    /// The point's unit vector in geographic space, `None` in planar space.
     vector: Option<[f64; 3]>,
 }
 

@@ -79,7 +79,7 @@ struct Found {
     keep: Keep,
     /// Rank and id; all ranks are 0 but those of nearest queries.
     ids: Vec<(u64, u64)>,
-    /// In place of ids, if the query wants records.
+    /// Rank and record, used instead of `ids` if the query wants records.
     fixes: Vec<(u64, FixRow)>,
     /// Rows after this (rank, id) are not kept.
     last: (u64, u64),
@@ -96,7 +96,7 @@ enum Keep {
 }
 
 impl RecordScan {
-    /// Prepares a scan of the state at an epoch whose clock is `clock_ms`.
+    /// Prepares a scan for these queries; `clock_ms` is the clock of the exported state.
     #[must_use]
     pub fn new(space: &Space, queries: Vec<Query>, clock_ms: i64) -> Self {
         let mut regions = RegionIndex::new(space.bounds());
@@ -300,7 +300,7 @@ impl Found {
         self.fixes.sort_unstable_by_key(|(rank, row)| (*rank, row.object));
     }
 
-    /// Writes the answer behind those of the page.
+    /// Appends the answer to the page.
     fn finish(mut self, query: &Query, page: &mut AnswerPage) {
         let mut total = self.total;
         if let QueryKind::Nearest { k, .. } = query.kind {

@@ -297,7 +297,7 @@ pub(crate) fn finite(field: &str, name: &str, value: f64) -> Result<f64, Geometr
 }
 
 impl fmt::Display for Space {
-    /// The form that [`Space::from_str`] reads back as the same space.
+    /// Writes the text that [`Space::from_str`] reads back as the same space.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_geographic() {
             return write!(f, "geographic");

@@ -27,7 +27,7 @@ pub enum SubscriptionChange {
         region: RegionId,
         /// The subscription from this cycle on.
         subscription: Box<Subscription>,
-        /// As [`SubscriptionChange::Snapshot`] after it.
+        /// True to report a snapshot, as a following [`SubscriptionChange::Snapshot`] does.
         is_snapshot_wanted: bool,
     },
     /// Reports all members as [`EventKind::Present`], and no other event of this cycle. Has no
@@ -54,7 +54,7 @@ pub struct Subscription {
     /// Least time from an `Enter`, `Present` or `Move` of an object to its next `Move`; moves in
     /// between are not reported. 0 reports every move.
     pub move_interval_ms: u32,
-    /// Uninterrupted time inside before `Enter`. 0: at once.
+    /// Time that an object must be inside without a break before `Enter`; 0 enters at once.
     pub enter_dwell_ms: u32,
     /// Uninterrupted time outside before `Left` and `Filtered`. 0: at once.
     pub leave_dwell_ms: u32,

@@ -18,7 +18,7 @@ pub struct Batch {
     removals: Vec<Removal>,
     /// How many rows arrived before each removal.
     rows_before: Vec<usize>,
-    /// Number of removals whose cycle has ended; these have their clock.
+    /// Number of removals whose cycle has ended; their clocks are set.
     ended: usize,
     returns: Vec<Return>,
     is_arranged: bool,
@@ -85,7 +85,7 @@ impl Batch {
         self.len() == 0
     }
 
-    /// Forgets everything; allocations remain.
+    /// Removes everything and keeps the allocations.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.removals.clear();
@@ -94,10 +94,10 @@ impl Batch {
         (self.ended, self.is_arranged) = (0, false);
     }
 
-    /// Numbers the removals and lists the returns; repeated calls change nothing. Must be called
-    /// before the rows are sorted. `last_removals` returns, for ascending objects, the last
-    /// removals in the runs whose reach is at least the given time. Returns the number of the next
-    /// removal.
+    /// Numbers the removals and lists the returns. Repeated calls change nothing. Must be called
+    /// before [`Self::parts`] sorts the rows. `last_removals` returns, for ascending objects, the
+    /// last removals in the runs whose reach is at least the given time. Returns the number of the
+    /// next removal.
     ///
     /// # Errors
     /// Those of `last_removals`.
@@ -221,17 +221,17 @@ impl Batch {
     }
 }
 
-/// A partition for which something arrived.
+/// A partition with fixes or removals of the batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filled {
     pub(crate) partition: Partition,
     /// Its fixes.
     pub(crate) rows: usize,
-    /// Their greatest time.
+    /// The greatest time of its fixes; `None` without fixes.
     pub(crate) newest_ms: Option<i64>,
 }
 
-/// What arrived for one partition.
+/// The fixes, removals and returns of one partition.
 #[derive(Debug)]
 pub(crate) struct Part<'a> {
     /// The partition.
@@ -255,7 +255,7 @@ struct Arrival {
 /// The last removal of an object, or the last clear.
 struct LastRemoval {
     mark: Mark,
-    /// Its clock, until a fix of the object arrives after it.
+    /// Its clock; `None` once a fix of the object, or any fix for a clear, has arrived after it.
     idle_ms: Option<i64>,
 }
 
@@ -302,7 +302,7 @@ mod tests {
         }
         batch.removal(3);
         batch.clear_all();
-        // Nothing arrived since.
+        // No fix of the object arrived since its last removal.
         batch.removal(3);
         batch.end_cycle(2_000);
         assert_eq!(batch.len(), 7);

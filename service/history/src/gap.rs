@@ -1,7 +1,7 @@
 //! Gaps: cycles of the log that the history does not have, because it was off or the log was cut.
 //!
-//! Answers lack the fixes of these cycles. A later import may contain them, but whether it contains
-//! all of them is not known, so a gap remains.
+//! Answers lack the fixes of these cycles. A later import may contain these fixes, but the history
+//! cannot know whether all of them, so it keeps the gap.
 
 use crate::limits::GAPS_MAX;
 use crate::wire::{Reader, Writer};
@@ -49,8 +49,9 @@ impl Gap {
     }
 }
 
-/// Adds a gap to an ascending list. It is joined with a gap of the same first epoch, which an
-/// earlier start has recorded. Beyond [`GAPS_MAX`] gaps, the two nearest to each other are joined.
+/// Adds a gap to an ascending list. If the list has a gap with the same first epoch, which an
+/// earlier start has recorded, both are joined. Beyond [`GAPS_MAX`] gaps, the two nearest to each
+/// other are joined.
 pub(crate) fn add_gap(gaps: &mut Vec<Gap>, gap: Gap) {
     match gaps.iter_mut().find(|known| known.first_epoch == gap.first_epoch) {
         Some(known) => known.join(&gap),
@@ -82,7 +83,7 @@ mod tests {
         add_gap(&mut gaps, gap(10, 12));
         add_gap(&mut gaps, gap(10, 14));
         assert_eq!(gaps, [gap(10, 14)]);
-        // Two of them are nearer to each other than the others.
+        // The gap added after this loop is nearer to a neighbour than any two others.
         for index in 1..GAPS_MAX as u64 {
             add_gap(&mut gaps, gap(100 * index, 100 * index + 1));
         }

@@ -8,7 +8,7 @@ const BITS: u32 = 16;
 /// Number of the cell of a point in quanta.
 #[must_use]
 pub fn hilbert_cell(x: i32, y: i32) -> u32 {
-    // Order of unsigned numbers is the order of coordinates.
+    // With the sign bit flipped, the unsigned order is the order of the coordinates.
     let high = |value: i32| (value as u32 ^ 1 << 31) >> (32 - BITS);
     let (mut x, mut y) = (high(x), high(y));
     let mut cell = 0;

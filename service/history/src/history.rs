@@ -1,12 +1,12 @@
 //! The history of a fleet as readers see it: the current version, replaced by the writer.
 //!
-//! A reader takes a version once per query. The lock is held for a copy of a pointer.
+//! A reader takes a version once per query. The lock is held only while a pointer is copied.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::version::Version;
 
-/// Gives out versions; clones are the same history.
+/// Provides the current version. Clones refer to the same history.
 #[derive(Clone, Debug)]
 pub struct History(Arc<Mutex<Arc<Version>>>);
 
@@ -21,13 +21,14 @@ impl History {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the version; the former lives while readers hold it.
+    /// Replaces the version. The former one exists until its last reader drops it.
     pub(crate) fn replace(&self, version: Version) {
         let version = Arc::new(version);
         let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let former = std::mem::replace(&mut *current, version);
         drop(current);
-        // The last holder of a version removes files: not under the lock.
+        // Dropping the last reference to a version removes files, so it happens after the lock is
+        // released.
         drop(former);
     }
 }

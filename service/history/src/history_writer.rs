@@ -440,8 +440,9 @@ impl HistoryWriter {
         known.cloned().unwrap_or_else(|| self.run_file(state))
     }
 
-    /// Describes a run that is written in the background. It has planners of its own, because it
-    /// lives long enough to repay their cost. Its number is not reused if the run is given up.
+    /// Describes a run that is written in the background. It has its own planners, because it is
+    /// large enough to repay the cost of new plans. Its number is not reused if the run is given
+    /// up.
     pub(crate) fn new_background_run(&mut self, partition: Partition, generation: u64) -> NewRun {
         let number = self.manifest.take_number();
         NewRun { planners: SharedPlanners::new(), ..self.new_run(number, partition, generation) }

@@ -48,13 +48,13 @@ pub(crate) struct Manifest {
     pub(crate) next_generation: u64,
     /// Number of the next removal.
     pub(crate) next_removal: u64,
-    /// Partitions before this time are not kept.
+    /// Partitions that begin before this time are not kept.
     pub(crate) floor_ms: i64,
     /// See [`crate::HistoryWriter::reached_ms`].
     pub(crate) reached_ms: i64,
     /// Last cycle whose changes are in the history.
     pub(crate) watermark: Watermark,
-    /// By (partition, generation, number); partitions share no time.
+    /// Runs, ordered by (partition, generation, number). Different partitions do not overlap.
     pub(crate) runs: Vec<RunEntry>,
     /// Objects that are being erased, ascending.
     pub(crate) erasing: Vec<u64>,
@@ -72,7 +72,7 @@ impl Manifest {
         number
     }
 
-    /// Entries of all files.
+    /// Entries of all runs and states.
     pub(crate) fn files(&self) -> impl Iterator<Item = &RunEntry> {
         self.runs.iter().chain(&self.states)
     }
@@ -81,11 +81,11 @@ impl Manifest {
         format!("{folder}/{FILE}")
     }
 
-    /// Reads the manifest of a folder; nothing if there is none.
+    /// Reads the manifest of a folder; `None` if it does not exist.
     pub(crate) fn load(storage: &dyn Storage, folder: &str) -> Result<Option<Self>, LogError> {
         let path = Self::path(folder);
         let display = storage.display(&path);
-        // A process that crashed may have left a renamed file that is not durable yet.
+        // If the process crashed after renaming the file, the rename may not be durable yet.
         storage.sync_dir(folder).map_err(LogError::storage("sync", storage.display(folder)))?;
         let bytes = read_file(storage, &path, MANIFEST_BYTES_MAX)?;
         bytes.map(|bytes| Self::parse(&bytes, &display)).transpose()
@@ -146,7 +146,7 @@ impl Manifest {
         if !(1..=VERSION).contains(&found) {
             return Err(LogError::Version { file: file.to_owned(), found, supported: VERSION });
         }
-        // Version 3 has the entries of version 2.
+        // Version 3 of the manifest has run entries of version 2.
         let entries = found.min(RunEntry::VERSION);
         let entry_bytes = RunEntry::bytes_of(entries).expect("all versions have entries");
         let header_bytes = if found == 1 { HEADER_1_BYTES } else { HEADER_BYTES };

@@ -80,7 +80,7 @@ impl Cursor {
 pub(crate) struct Merge {
     version: Arc<Version>,
     inputs: Vec<Arc<RunFile>>,
-    /// One for each input, generations ascending.
+    /// One cursor for each input, generations ascending.
     cursors: Vec<Cursor>,
     partition: Partition,
     output: Output,
@@ -90,7 +90,8 @@ pub(crate) struct Merge {
 /// Where merged rows go.
 #[derive(Debug)]
 enum Output {
-    /// Inputs of one partition: rows are written in the order of the merge. With the rows so far.
+    /// Inputs of one partition: rows are written in the order of the merge. The number counts the
+    /// rows written so far.
     Run(Box<RunWriter>, u64),
     /// Inputs of several partitions: objects may get another cell, so rows are collected and
     /// sorted.
@@ -103,7 +104,8 @@ impl Merge {
         for _ in 0..rows {
             let keys = self.cursors.iter().map(|cursor| cursor.key);
             let Some(key) = keys.flatten().min() else { return Ok(true) };
-            // Of equal identity the greatest generation wins: the last cursor that has it.
+            // Of rows with equal identity, the greatest generation wins: the last cursor that has
+            // one.
             let mut newest = None;
             for cursor in self.cursors.iter_mut().filter(|cursor| cursor.key == Some(key)) {
                 newest = Some(cursor.take()?);
@@ -203,8 +205,8 @@ impl HistoryWriter {
         Ok(Merge { version: version.clone(), inputs, cursors, partition, output, is_erasure })
     }
 
-    /// Replaces the inputs of a merge whose steps are done by its run. False, and the run is
-    /// dropped, if an input is no longer part of the history, the list of erased objects has
+    /// Completes a merge whose steps are done: its run replaces its inputs. Returns false and drops
+    /// the run if an input is no longer part of the history, the list of erased objects has
     /// changed, a new run shares times with the output's partition, or retention has dropped part
     /// of it.
     pub(crate) fn finish_merge(&mut self, merge: Merge) -> Result<bool, HistoryError> {
@@ -256,7 +258,8 @@ fn newest_of_like_size(runs: &[Arc<RunFile>], ratio: u64) -> &[Arc<RunFile>] {
 }
 
 /// The first partition to be joined: it ends at or before `open_ms`, has several shorter
-/// partitions, and these have at most `coarser_rows_max` rows. Returned with their runs.
+/// partitions, and these have at most `coarser_rows_max` rows. Returns it with the runs of the
+/// shorter partitions.
 fn coarser(version: &Version, open_ms: i64) -> Option<(Partition, Vec<Arc<RunFile>>)> {
     let mut ranges =
         (1..=COARSER_LEVELS).rev().flat_map(|level| version.closed_ranges(level, open_ms));

@@ -1,9 +1,10 @@
 //! Removals, and returns: fixes that arrived after a removal although their time is in its reach.
 //!
-//! The live state follows the order of arrival: a fix that arrives after a removal brings its object
-//! back, whatever its time. The history keeps that order without a column for each fix: a removal has
-//! a number, and a *reach*, the greatest time of all fixes that arrived before it. A fix beyond the
-//! reach arrived later. One within it arrived earlier, unless a *return* says otherwise.
+//! The live state follows the order of arrival: a fix that arrives after a removal brings its
+//! object back, whatever its time. The history keeps that order without a column for each fix: a
+//! removal has a number, and a *reach*, the greatest time of all fixes that arrived before it. A
+//! fix beyond the reach arrived later. One within it arrived earlier, unless a *return* says
+//! otherwise.
 
 /// Stands for all objects in a list of removals; it is no object's id.
 pub(crate) const EVERY_OBJECT: u64 = u64::MAX;
@@ -15,7 +16,7 @@ pub(crate) const ALL_OBJECTS: (u64, u64) = (0, EVERY_OBJECT);
 pub(crate) struct Removal {
     /// The object, or [`EVERY_OBJECT`].
     pub(crate) object: u64,
-    /// The fleet's clock at which it acted.
+    /// The fleet's clock after its cycle, Unix milliseconds: the time at which it acts.
     pub(crate) clock_ms: i64,
     /// Its number and reach.
     pub(crate) mark: Mark,
@@ -33,17 +34,17 @@ pub(crate) struct Mark {
 /// A fix that arrived after a removal of its object with a time within its reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Return {
-    /// Identity of the fix.
+    /// Object of the fix.
     pub(crate) object: u64,
-    /// See `object`.
+    /// Event time of the fix, Unix milliseconds.
     pub(crate) time_ms: i64,
     /// Number of the last removal of the object, or of all, before it.
     pub(crate) number: u64,
 }
 
 impl Removal {
-    /// Time that selects the partition of the removal, which is dropped with the last fix that the
-    /// removal can end.
+    /// Time whose partition stores the removal. No fix that the removal can end is later, so the
+    /// removal is not dropped before these fixes.
     pub(crate) fn time_ms(&self) -> i64 {
         self.clock_ms.max(self.mark.reach_ms)
     }
@@ -59,7 +60,7 @@ pub(crate) fn drop_replaced(removals: &mut Vec<Removal>, from_ms: i64) {
     removals.sort_unstable();
 }
 
-/// Sorts returns by identity; of equal ones the last to arrive remains.
+/// Sorts returns by identity; of equal identities, keeps the last to arrive.
 pub(crate) fn sort_returns(returns: &mut Vec<Return>) {
     returns.sort_unstable();
     keep_last(returns, |returned| (returned.object, returned.time_ms));

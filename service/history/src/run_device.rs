@@ -25,7 +25,8 @@ pub trait RunDevice: fmt::Debug + Send + Sync {
     /// are ignored.
     fn tiles(&self, run: &RunPages<'_>, zone: &Zone) -> Option<Vec<u32>>;
 
-    /// The newest fix of each object from `from` on at or before a time, by object, at most `most`.
+    /// For each object with an id of at least `from`: its newest fix at or before `time_ms`.
+    /// Objects ascend; at most `most` are returned.
     fn newest(
         &self,
         run: &RunPages<'_>,
@@ -34,7 +35,7 @@ pub trait RunDevice: fmt::Debug + Send + Sync {
         most: usize,
     ) -> Option<FixColumns>;
 
-    /// The newest fix of each of some objects at or before a time, where there is one.
+    /// For each of `objects`: its newest fix at or before `time_ms`, or `None` if the run has none.
     fn states(
         &self,
         run: &RunPages<'_>,
@@ -43,8 +44,8 @@ pub trait RunDevice: fmt::Debug + Send + Sync {
     ) -> Option<Vec<Option<FixRow>>>;
 }
 
-/// A run that a device may load: blocks of [`crate::limits::BLOCK_ROWS`] rows but the last, in
-/// which the rows of an object follow each other by time.
+/// A run that a device may load. All blocks but the last have [`crate::limits::BLOCK_ROWS`] rows.
+/// The rows of an object are consecutive and ascend by time.
 #[derive(Debug)]
 pub struct RunPages<'a>(pub(crate) &'a RunReader);
 
@@ -55,7 +56,7 @@ pub struct RunObject {
     pub object: u64,
     /// Its first row.
     pub first_row: u32,
-    /// Its rows.
+    /// Number of its rows.
     pub rows: u32,
 }
 
@@ -66,13 +67,13 @@ impl RunPages<'_> {
         self.0.file().id()
     }
 
-    /// A weak reference that is dead when no version or reader has the run.
+    /// A weak reference that expires when no version or reader holds the run.
     #[must_use]
     pub fn lifetime(&self) -> Weak<()> {
         self.0.file().lifetime()
     }
 
-    /// Its rows.
+    /// Number of its rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.0.entry().rows
@@ -99,7 +100,7 @@ impl RunPages<'_> {
     /// Its blocks, read from the file and verified.
     ///
     /// # Errors
-    /// As a query's.
+    /// [`HistoryError::File`], [`HistoryError::Page`].
     pub fn blocks(&self) -> Result<Vec<Block>, HistoryError> {
         self.0.all_blocks()
     }
@@ -107,7 +108,7 @@ impl RunPages<'_> {
     /// Its objects, ascending.
     ///
     /// # Errors
-    /// As a query's.
+    /// [`HistoryError::File`], [`HistoryError::Page`].
     pub fn objects(&self) -> Result<Vec<RunObject>, HistoryError> {
         let mut all = Vec::with_capacity(self.0.entry().objects as usize);
         for page in 0..self.0.object_pages() {

@@ -24,7 +24,7 @@ use crate::version::Version;
 pub(crate) struct StateWork {
     version: Arc<Version>,
     range: Partition,
-    /// Numbers of the files that it is computed from.
+    /// Numbers of the files from which it is computed.
     inputs: Vec<u64>,
     newest: AsOf<Everywhere>,
     writer: Box<RunWriter>,
@@ -34,7 +34,8 @@ pub(crate) struct StateWork {
 }
 
 impl StateWork {
-    /// Writes the next part. True when all is written, or when the state exceeds `rows_max`.
+    /// Writes the next part. Returns true when all parts are written or the state exceeds
+    /// `rows_max`.
     pub(crate) fn step(&mut self) -> Result<bool, HistoryError> {
         let mut part = FixColumns::new();
         let has_more = self.newest.next(&mut part)?;
@@ -43,7 +44,7 @@ impl StateWork {
             return Ok(true);
         }
         for row in 0..part.len() {
-            // One cell: a state is read by object.
+            // All rows get cell 0, so the rows of a state are ordered by object.
             self.writer.push(CellRow { cell: 0, row: part.row(row) })?;
         }
         Ok(!has_more)
@@ -110,8 +111,8 @@ impl HistoryWriter {
                 let inputs = version.files_of_newest(range);
                 let objects = || inputs.iter().map(|file| file.entry.objects);
                 let (read, least) = (objects().sum::<u64>(), objects().max().unwrap_or(0));
-                // A state has at least as many rows as its largest input. It must halve the
-                // reading.
+                // A state has at least as many rows as its largest input. It must at least halve
+                // the objects to be read.
                 if read >= 2 * least.max(1) {
                     let fixes = parts.iter().flat_map(|runs| runs.iter()).map(|it| it.entry.rows);
                     let rows_max = (read / 2).min(fixes.sum::<u64>() / STATE_FIXES_MIN);
@@ -132,7 +133,7 @@ impl HistoryWriter {
         rows_max: u64,
     ) -> Result<StateWork, HistoryError> {
         let run = self.new_background_run(range, 0);
-        // Without the device, whose memory is for the runs that queries read.
+        // The device is not used, because its memory is for the runs that queries read.
         let read = Arc::new(Version { device: None, ..(**version).clone() });
         let budget = QueryBudget::new(u64::MAX, STATE_PART_ROWS, Arc::default());
         Ok(StateWork {
@@ -146,8 +147,8 @@ impl HistoryWriter {
         })
     }
 
-    /// Adds a state whose steps are done. False, and the file is dropped, if its range has changed
-    /// meanwhile or the state is empty or too large.
+    /// Adds a state whose steps are done. Returns false and drops the file if the range has changed
+    /// meanwhile, or the state is empty or too large.
     pub(crate) fn finish_state(&mut self, work: StateWork) -> Result<bool, HistoryError> {
         let StateWork { version, range, inputs, writer, rows, rows_max, .. } = work;
         let now = self.history().version();
@@ -199,8 +200,8 @@ impl HistoryWriter {
         self.next_states.insert(range, self.later_ms());
     }
 
-    /// Clock of the watermark at which a range that changes now may get a state. The delay is a
-    /// shortest partition, because the range may change again soon.
+    /// Clock of the watermark at which a range that changes now may get a state. The delay is the
+    /// length of a shortest partition, because the range may change again soon.
     fn later_ms(&self) -> i64 {
         self.manifest.watermark.clock_ms.saturating_add(self.manifest.partition_ms)
     }

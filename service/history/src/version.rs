@@ -1,6 +1,7 @@
 //! A version: an immutable view of the runs, which a reader may hold for any time.
 //!
-//! Files of a version stay until the last holder is gone; new runs and merges do not change it.
+//! The files of a version are not removed before its last reader drops it. New runs and merges do
+//! not change it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub struct Version {
     pub(crate) watermark: Watermark,
     /// By the first time of the partition.
     pub(crate) partitions: BTreeMap<i64, Runs>,
-    /// See `state.rs`.
+    /// The state of each range that has one; see `state.rs`.
     pub(crate) states: BTreeMap<Partition, Arc<RunFile>>,
     /// Objects that are being erased, ascending; no answer contains them. When only the log or
     /// replaced files still have them, `EVERY_OBJECT` stands in their place.

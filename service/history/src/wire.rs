@@ -1,6 +1,6 @@
 //! Little-endian fields written and read in order.
 //!
-//! Readers check lengths first: fewer bytes than a field has are a programmer error and panic.
+//! Callers check lengths first: reading a field beyond the end is a programmer error and panics.
 
 /// Appends fields.
 #[derive(Debug, Default)]

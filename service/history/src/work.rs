@@ -1,5 +1,4 @@
-//! Work in the background: runs are rewritten as fewer ones or without erased objects, and states are
-//! written.
+//! Work in the background: merges runs, rewrites runs without erased objects, and writes states.
 //!
 //! It is done in steps, so that the caller controls its share of disk and cores.
 
@@ -32,7 +31,8 @@ impl Work {
         matches!(self.0, Kind::Merge(_))
     }
 
-    /// Writes up to about so many rows, or one part of a state; true when all are written.
+    /// Writes about `rows` rows of a run, or one part of a state. Returns true when no step is
+    /// left.
     ///
     /// # Errors
     /// [`HistoryError::File`], [`HistoryError::Page`]: the history remains as it is.
@@ -74,8 +74,9 @@ impl HistoryWriter {
         Ok(state.map(|state| Work(Kind::State(state))))
     }
 
-    /// Gives up work whose step has failed because a file cannot be read. False for a merge, which
-    /// cannot be given up; without a state, queries read the runs.
+    /// Gives up work whose step has failed because a file cannot be read. A state can be given up,
+    /// because queries can read the runs instead. Returns false for a merge, which cannot be given
+    /// up.
     pub fn give_up(&mut self, work: &Work) -> bool {
         match &work.0 {
             Kind::Merge(_) => false,
@@ -86,7 +87,7 @@ impl HistoryWriter {
         }
     }
 
-    /// Completes work whose steps are done. False, and the new file is dropped, if the history has
+    /// Completes work whose steps are done. Returns false and drops the new file if the history has
     /// changed meanwhile or the state is not worthwhile.
     ///
     /// # Errors
@@ -100,8 +101,9 @@ impl HistoryWriter {
     }
 
     /// Called when no run has erased objects. Replaces the list of erased objects by
-    /// [`EVERY_OBJECT`], or clears it when the log and all replaced files are gone. Does nothing
-    /// while the log has cycles of the objects that are not sealed.
+    /// [`EVERY_OBJECT`], or clears it when the log no longer has these objects and all replaced
+    /// files are removed. Does nothing while the log may have cycles with these objects that are
+    /// not sealed.
     fn end_erasure(&mut self) -> Result<(), HistoryError> {
         if self.erased_log == ErasedLog::Unread {
             return Ok(());
@@ -131,7 +133,7 @@ impl HistoryWriter {
         Ok(None)
     }
 
-    /// Ends the states with objects that are being erased.
+    /// Drops the states with objects that are being erased.
     fn end_erased_states(&mut self) -> Result<(), HistoryError> {
         let (version, mut ended) = (self.history().version(), Vec::new());
         for file in version.states.values() {

@@ -1,4 +1,4 @@
-//! A buffer whose memory begins at a multiple of the page size, as direct input and output needs.
+//! A buffer whose memory begins at a multiple of the page size, as direct I/O requires.
 //!
 //! It over-allocates a vector and uses it from the first aligned byte; the vector never grows, so
 //! the alignment holds.
@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use crate::limits::PAGE_BYTES;
 use crate::wire::page_align;
 
-/// Page-aligned bytes; as a slice, its whole capacity.
+/// Page-aligned bytes. Dereferences to a slice of its whole capacity.
 pub struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
@@ -17,7 +17,7 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Zeros of at least this many bytes, rounded up to whole pages.
+    /// Creates a buffer of zeros with at least `capacity` bytes, rounded up to whole pages.
     #[must_use]
     pub fn zeroed(capacity: usize) -> Self {
         let capacity = page_align(capacity);
@@ -26,8 +26,8 @@ impl AlignedBuffer {
         Self { bytes, start, capacity }
     }
 
-    /// Ensures a capacity of at least `capacity` bytes; the first `keep` bytes remain, the others
-    /// may be lost.
+    /// Ensures a capacity of at least `capacity` bytes; the first `keep` bytes keep their values,
+    /// the others may lose them.
     pub fn grow(&mut self, capacity: usize, keep: usize) {
         if capacity > self.capacity {
             let mut grown = Self::zeroed(capacity.max(self.capacity.saturating_mul(2)));

@@ -5,9 +5,9 @@ use crate::record::LoggedCycle;
 
 /// Yields cycles in ascending order of epochs: files of a log, or a leader's stream.
 pub trait CycleSource {
-    /// The next cycle; nothing at the end.
+    /// Returns the next cycle; `None` at the end.
     ///
     /// # Errors
-    /// Final: a source that has failed yields no further cycle.
+    /// Every error is final: a source that has failed yields no further cycle.
     fn next_cycle(&mut self) -> Result<Option<LoggedCycle<'_>>, LogError>;
 }

@@ -1,8 +1,8 @@
 //! Exclusive use of a data folder by one process: a lock on the folder itself.
 //!
-//! The operating system releases the lock when the process ends, however it ends. Nobody can remove
-//! the folder and leave its content, as with a lock file. The file `lock` in it names the holder,
-//! for messages only.
+//! The operating system releases the lock when the process ends, however it ends. Unlike a lock
+//! file, the folder cannot be removed while its content remains. The file `lock` in it names the
+//! holder, for messages only.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -23,7 +23,8 @@ pub struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Locks `folder`, which exists. `holder` describes this process to others that try.
+    /// Locks `folder`, which exists. `holder` describes this process in the error messages of
+    /// others that try to lock the folder.
     ///
     /// # Errors
     /// [`LogError::Locked`] if another process holds it; [`LogError::Storage`].
@@ -33,7 +34,7 @@ impl DirectoryLock {
         match opened.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                // Readers do not write their name; only they let others share the lock.
+                // Readers do not write their name. If the lock can be shared, a reader holds it.
                 let holder = match opened.try_lock_shared() {
                     Ok(()) => "a command that reads the folder".to_owned(),
                     Err(_) => holder_of(folder),
@@ -51,8 +52,8 @@ impl DirectoryLock {
         Ok(Self { _folder: opened })
     }
 
-    /// Keeps servers from `folder` while it is read, and changes nothing; other readers share the
-    /// lock.
+    /// Takes a shared lock on `folder`, so that other readers can lock it but no server can.
+    /// Changes no file.
     ///
     /// # Errors
     /// [`LogError::Locked`] if a server holds it; [`LogError::Storage`].
@@ -80,7 +81,8 @@ fn write_holder(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// The holder that the file names. Best effort: its name is not worth another error.
+/// Returns the holder that the file names. Errors are ignored, because the name is for messages
+/// only.
 fn holder_of(folder: &Path) -> String {
     let mut text = Vec::new();
     if let Ok(file) = open_holder(&folder.join(HOLDER), OpenOptions::new().read(true)) {

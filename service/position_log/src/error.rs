@@ -91,7 +91,7 @@ pub enum LogError {
         found: String,
         /// Name and id of this fleet.
         expected: String,
-        /// The name that the file has in the folder of its fleet.
+        /// The name that the file must have in the folder of its own fleet.
         name: String,
     },
     /// Cycles that are needed are in no segment.
@@ -162,14 +162,14 @@ fn is_full(error: &io::Error) -> bool {
 /// What to do about an error of the operating system.
 fn advice(error: &io::Error) -> &'static str {
     if is_full(error) {
-        "Free space on this disk; if a log has failed by this, restart"
+        "Free space on this disk; if a log has stopped because of this, restart"
     } else {
         "Check the disk, the mount and the permissions, then restart"
     }
 }
 
 impl LogError {
-    /// For `map_err`: an error of the operating system.
+    /// Returns a function for `map_err` that wraps an error of the operating system.
     pub fn storage(
         operation: &'static str,
         file: impl Into<String>,
@@ -182,7 +182,7 @@ impl LogError {
         Self::Content { file: file.into(), offset, reason: reason.into() }
     }
 
-    /// A file that is damaged or incomplete.
+    /// Returns the error for a file that is damaged or incomplete.
     #[must_use]
     pub fn damaged(file: impl Into<String>, offset: u64, reason: impl Into<String>) -> Self {
         Self::Damaged { file: file.into(), offset, reason: reason.into() }

@@ -1,7 +1,7 @@
 //! The header of a frame: one group of cycles, or a mark (LOG.md, section 5).
 //!
-//! A frame is valid if all of [`FrameHeader::parse`], [`FrameHeader::continues`] and the payload's
-//! checksum agree.
+//! A frame is valid if [`FrameHeader::parse`] and [`FrameHeader::continues`] succeed and the
+//! checksum of its payload matches.
 
 use crate::limits::{FRAME_HEADER_BYTES, GROUP_BYTES_MAX, PAGE_BYTES, RECORD_ALIGN_BYTES};
 use crate::segment::SegmentHeader;
@@ -16,16 +16,16 @@ const CRC_AT: usize = FRAME_HEADER_BYTES - 4;
 pub enum FrameKind {
     /// A group of cycles.
     Cycles = 1,
-    /// A mark: a writer has opened the log, with the term and epoch of this frame.
+    /// A mark: a writer has opened the log or begun a term. The frame states its term and epoch.
     Start = 2,
     /// A mark: the segment ends here and the next segment exists.
     Seal = 3,
-    /// A mark: the writer was closed in order, everything before is synced.
+    /// A mark: the writer was closed, and all frames before the mark are synced.
     Clean = 4,
 }
 
 impl FrameKind {
-    /// The kind of this number.
+    /// Returns the kind with this number; `None` if it is unknown.
     pub(crate) fn of(number: u16) -> Option<Self> {
         [Self::Cycles, Self::Start, Self::Seal, Self::Clean]
             .into_iter()
@@ -50,11 +50,12 @@ pub struct FrameHeader {
     pub synced_sequence: u64,
     /// Term of the cycles.
     pub term: u64,
-    /// First epoch; for marks the last epoch before.
+    /// Epoch of the first cycle; for marks, the last epoch before the mark.
     pub epoch_first: u64,
-    /// Last epoch; for marks the same.
+    /// Epoch of the last cycle; for marks, equal to `epoch_first`.
     pub epoch_last: u64,
-    /// System clock of the last cycle, Unix milliseconds; for marks of the last cycle before.
+    /// System clock of the last cycle, Unix milliseconds; for marks, of the last cycle before the
+    /// mark.
     pub system_ms: i64,
     /// Bytes of the payload.
     pub payload_bytes: u32,
@@ -65,7 +66,7 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Bytes of the frame with header and padding.
+    /// Bytes of the frame, header and padding included.
     #[must_use]
     pub fn frame_bytes(&self) -> u64 {
         page_align(FRAME_HEADER_BYTES + self.payload_bytes as usize) as u64
@@ -94,7 +95,7 @@ impl FrameHeader {
         crc
     }
 
-    /// The header at the start of a page, and its CRC.
+    /// Parses the header at the start of a page; returns it and its CRC.
     pub(crate) fn parse(page: &[u8]) -> Result<(Self, u32), &'static str> {
         let Some(bytes) = page.get(..FRAME_HEADER_BYTES) else {
             return Err("the file ends here");
@@ -132,7 +133,8 @@ impl FrameHeader {
         Ok((header, crc))
     }
 
-    /// Whether the frame was written to this use of this segment.
+    /// Whether the frame has the number and salt of this segment. Frames of an earlier use of the
+    /// file have another salt.
     pub(crate) fn belongs_to(&self, segment: &SegmentHeader) -> bool {
         self.segment == segment.number && self.salt == segment.salt
     }

@@ -1,7 +1,7 @@
 //! A group of cycles in memory: the payload of one frame, encoded as the cycles are appended.
 //!
-//! Groups do no input or output, so one thread can fill a group while another writes the one
-//! before. Each request's bytes are copied once, into memory that the disk reads directly.
+//! Groups do no input or output, so one thread can fill a group while another writes the previous
+//! one. Each request's bytes are copied once, into memory that the disk reads directly.
 
 use crate::aligned_buffer::AlignedBuffer;
 use crate::error::LogError;
@@ -60,7 +60,7 @@ impl Group {
         self.append_settled(cycle, None, requests)
     }
 
-    /// As [`Self::append`], with the outcome of the cycle.
+    /// As [`Self::append`]. The record contains the outcome of the cycle.
     ///
     /// # Errors
     /// As [`Self::append`]; [`LogError::Input`] if the refused rows do not ascend, or belong to no
@@ -95,7 +95,8 @@ impl Group {
         Ok(())
     }
 
-    /// Makes room for the next record and returns its bytes; [`Self::commit`] includes them.
+    /// Returns a slice of `bytes` bytes for the next record. [`Self::commit`] adds the record to
+    /// the group.
     fn extend(&mut self, cycle: CycleHeader, bytes: usize) -> Result<&mut [u8], LogError> {
         if let Some(last) = self.last.filter(|last| last.epoch >= cycle.epoch) {
             let (epoch, last) = (cycle.epoch, last.epoch);
@@ -159,7 +160,7 @@ impl Group {
         self.last.map(|last| (self.epoch_first, last.epoch))
     }
 
-    /// Removes all cycles; a buffer above [`GROUP_BYTES_KEPT`] is freed.
+    /// Removes all cycles. A buffer above [`GROUP_BYTES_KEPT`] is replaced by one of a page.
     pub fn clear(&mut self) {
         if self.buffer.len() > GROUP_BYTES_KEPT {
             self.buffer = AlignedBuffer::zeroed(PAGE_BYTES);
@@ -180,7 +181,7 @@ impl Group {
         header.payload_crc = self.payload_crc;
     }
 
-    /// The whole frame with this header, padded; and the header's CRC.
+    /// Returns the frame with this header, padded to whole pages, and the CRC of the header.
     pub(crate) fn seal(&mut self, header: &FrameHeader) -> (&[u8], u32) {
         let frame_bytes = self.frame_bytes();
         // Bytes of an earlier group must not reach the disk.
@@ -195,7 +196,8 @@ mod tests {
     use super::*;
     use crate::record::RequestBody;
 
-    /// The memory of a group that was filled up to a number of bytes and emptied.
+    /// Returns the bytes of memory that a group keeps after it was filled with at least `bytes`
+    /// bytes and cleared.
     fn kept_bytes(bytes: usize) -> usize {
         let (mut group, block) = (Group::new(), vec![7; 256 << 10]);
         for epoch in 1.. {

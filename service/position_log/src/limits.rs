@@ -9,11 +9,11 @@ pub const SECTOR_BYTES: usize = 512;
 pub const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
 /// Least bytes of a segment: header, a start mark, one small group and a seal.
 pub const SEGMENT_BYTES_MIN: u64 = 4 * PAGE_BYTES as u64;
-/// Most bytes of a segment, one that holds a single large group included.
+/// Most bytes of a segment, even if it holds a single large group.
 pub const SEGMENT_BYTES_MAX: u64 = 4 << 30;
 /// Bytes of a frame's header.
 pub const FRAME_HEADER_BYTES: usize = 128;
-/// Bytes of all cycles of one group: the largest cycle of the engine takes about 150 MiB.
+/// Most bytes of all cycles of one group: the largest cycle of the engine takes about 150 MiB.
 pub const GROUP_BYTES_MAX: usize = 1 << 30;
 /// Most memory that an empty group keeps. Groups are written at 8 MiB or less, and a buffer grows
 /// by doubling.
@@ -24,18 +24,18 @@ pub const RECORD_HEADER_BYTES: usize = 40;
 pub const REQUEST_HEADER_BYTES: usize = 16;
 /// Records, producers' names and bodies begin at multiples of this many bytes.
 pub const RECORD_ALIGN_BYTES: usize = 8;
-/// Bytes of a producer's name: the limit of the server.
+/// Most bytes of a producer's name, as in the server.
 pub const PRODUCER_BYTES_MAX: usize = 128;
-/// Bytes of an object's name: the limit of the server.
+/// Most bytes of an object's name, as in the server.
 pub const NAME_BYTES_MAX: usize = 256;
 /// Most open numbers of one producer in a checkpoint; the server keeps at most 16.
 pub const PRODUCER_OPEN_MAX: usize = 255;
-/// Bytes of a fleet's name.
+/// Most bytes of a fleet's name.
 pub const FLEET_NAME_BYTES_MAX: usize = 64;
-/// Bytes that a reader takes from a file at once: large enough for the disk's full rate.
+/// Bytes of one read of a file: large enough for the full rate of the disk.
 pub const READ_BYTES: usize = 4 << 20;
-/// Bytes that a reader takes at once when it streams frames to a follower: small, because many
-/// followers may read.
+/// Bytes of one read when frames are streamed to a follower: small, because many followers may read
+/// at once.
 pub const STREAM_READ_BYTES: usize = 64 << 10;
 /// Bytes of one write of zeros or of a checkpoint.
 pub const WRITE_BYTES: usize = 1 << 20;
@@ -48,18 +48,20 @@ pub const SPARES_MAX: usize = 16;
 pub const RESERVE_BYTES_DEFAULT: u64 = 256 << 20;
 /// Checkpoints kept: the newest, and the one before in case the newest is damaged.
 pub const CHECKPOINTS_KEPT: usize = 2;
-/// Bytes of one section of a checkpoint.
+/// Most bytes of one section of a checkpoint.
 pub const SECTION_BYTES_MAX: usize = 1 << 30;
 /// Sections begin at multiples of this many bytes, as the codec's blocks do.
 pub const SECTION_ALIGN_BYTES: usize = 64;
-/// Most past terms that are kept. Tokens of older terms are answered as unknown.
+/// Most past terms that are kept. The state of an epoch of an older term is
+/// [`crate::EpochState::Unknown`].
 pub const PAST_TERMS_MAX: usize = 1024;
-/// Bytes of the manifest of fleets.
+/// Most bytes of the manifest of fleets.
 pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a lock file that are read for the name of its holder.
+/// Most bytes that are read from a lock file for the name of its holder.
 pub const LOCK_HOLDER_BYTES_MAX: usize = 256;
 
-// Every write is whole sectors, every segment, read and buffer whole pages.
+// Sizes of segments, reads, writes and buffers are multiples of the page, which is a multiple of
+// the sector.
 const _: () = assert!(PAGE_BYTES.is_multiple_of(SECTOR_BYTES));
 const _: () = assert!(SEGMENT_BYTES_DEFAULT.is_multiple_of(PAGE_BYTES as u64));
 const _: () = assert!(READ_BYTES.is_multiple_of(PAGE_BYTES));
@@ -75,7 +77,7 @@ const _: () =
     assert!((GROUP_BYTES_MAX + FRAME_HEADER_BYTES + 3 * PAGE_BYTES) as u64 <= SEGMENT_BYTES_MAX);
 const _: () = assert!(GROUP_BYTES_MAX <= u32::MAX as usize);
 const _: () = assert!(SEGMENT_BYTES_MIN <= SEGMENT_BYTES_DEFAULT);
-// Lengths of names are one byte.
+// Lengths of names fit their fields: 16 bits for objects, 8 bits for all others.
 const _: () = assert!(PRODUCER_BYTES_MAX <= u8::MAX as usize);
 const _: () = assert!(NAME_BYTES_MAX <= u16::MAX as usize);
 const _: () = assert!(PRODUCER_OPEN_MAX <= u8::MAX as usize);

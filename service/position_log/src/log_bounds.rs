@@ -11,7 +11,7 @@ use crate::text_file::TextFile;
 
 const NAME: &str = "bounds";
 
-/// See the file's head.
+/// Contents of the bounds file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogBounds {
     /// The first segment; 0 if the log has not begun.
@@ -32,7 +32,7 @@ impl LogBounds {
         })
     }
 
-    /// Replaces them, durably.
+    /// Durably replaces the bounds file.
     pub(crate) fn store(self, storage: &dyn Storage, folder: &str) -> Result<(), LogError> {
         let Self { first_segment, durable_epoch } = self;
         let text = format!("first {first_segment}\ndurable {durable_epoch}\n");

@@ -33,13 +33,13 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The bytes of its cycles, for a stream to followers; their checksum is in the header.
+    /// The encoded cycles, for a stream to followers; their checksum is in the header.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// Its cycles. An error ends the iteration.
+    /// Iterates over its cycles. Ends after an error.
     pub fn cycles(&self) -> impl Iterator<Item = Result<LoggedCycle<'a>, String>> + use<'a> {
         let (term, mut rest) = (self.header.term, self.payload);
         std::iter::from_fn(move || {
@@ -61,7 +61,7 @@ const CUT: &str = "the file ends within the frame";
 pub struct LogReader {
     list: SegmentList,
     options: ReadOptions,
-    /// Whether payloads are read in parts, unverified.
+    /// Whether payloads are read in parts and not verified.
     is_streamed: bool,
     /// The log must reach this epoch.
     durable_epoch: u64,
@@ -88,8 +88,8 @@ impl LogReader {
     /// [`ReadOptions::after_epoch`], or at the first segment if its `epoch_before` equals it.
     ///
     /// # Errors
-    /// [`LogError::Gap`] if the first segment begins later; errors of a damaged, foreign or newer
-    /// file, and of the disk.
+    /// [`LogError::Gap`] if the first segment begins after that epoch; errors of the disk, or of a
+    /// file that is damaged or belongs to another fleet or version.
     pub fn open(
         storage: Arc<dyn Storage>,
         folder: &str,
@@ -166,7 +166,8 @@ impl LogReader {
         Ok(())
     }
 
-    /// Lets a reader of [`ReadMode::Through`] read on to a later position of the writer.
+    /// Allows a reader of [`ReadMode::Through`] to read on to `synced`, a later position of the
+    /// writer.
     pub fn read_through(&mut self, synced: Position) {
         self.options.mode = ReadMode::Through(synced.sequence);
         self.through = synced;
@@ -177,7 +178,7 @@ impl LogReader {
         self.limit_window();
     }
 
-    /// Limits the read-ahead of [`ReadMode::Through`] to pages that are written.
+    /// Limits the read-ahead of [`ReadMode::Through`] to pages that the writer has written.
     fn limit_window(&mut self) {
         let is_last = self.position().segment == self.through.segment;
         if let Some(window) = &mut self.window {
@@ -204,7 +205,7 @@ impl LogReader {
         self.cursor.position(segment)
     }
 
-    /// What was read so far.
+    /// Counts of what was read so far.
     #[must_use]
     pub fn counts(&self) -> ReadCounts {
         self.counts
@@ -219,10 +220,10 @@ impl LogReader {
         all.saturating_sub(done).saturating_sub(self.cursor.offset)
     }
 
-    /// The next frame, marks included; nothing at the end of the log.
+    /// Returns the next frame, marks included; `None` at the end of the log.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`], [`LogError::Content`], or of the disk. Final.
+    /// [`LogError::Corrupt`], [`LogError::Content`], or an error of the disk. Every error is final.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, LogError> {
         if !self.advance()? {
             return Ok(None);
@@ -235,7 +236,8 @@ impl LogReader {
         Ok(Some(Frame { offset, header, payload: &bytes[start..] }))
     }
 
-    /// The header of the next frame of a log that is streamed; nothing at the end.
+    /// Returns the header of the next frame of a log opened with [`Self::open_streamed`]; `None` at
+    /// the end of the log.
     ///
     /// # Errors
     /// As [`Self::next_frame`].
@@ -243,10 +245,11 @@ impl LogReader {
         Ok(if self.advance()? { self.frame } else { None })
     }
 
-    /// The next bytes of the payload of that frame, at most `bytes_max`; empty at its end.
+    /// Returns the next bytes, at most `bytes_max`, of the payload of the frame that
+    /// [`Self::next_header`] returned; an empty slice at its end.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] if the file ends before; of the disk.
+    /// [`LogError::Corrupt`] if the file ends within the payload, or an error of the disk.
     pub fn payload_part(&mut self, bytes_max: usize) -> Result<&[u8], LogError> {
         let rest = self.payload_bytes() - self.record_at;
         let count = rest.min(bytes_max);
@@ -278,8 +281,9 @@ impl LogReader {
     /// Reads the rest of the log and returns its end, for [`crate::LogWriter::open`].
     ///
     /// # Errors
-    /// As [`Self::next_frame`]; [`LogError::Behind`] if the log ends before the epoch after which
-    /// cycles are needed.
+    /// As [`Self::next_frame`]; [`LogError::Behind`] if the log ends before
+    /// [`ReadOptions::after_epoch`] or the durable epoch of its bounds, unless the mode is
+    /// [`ReadMode::Repair`].
     pub fn finish(mut self) -> Result<Recovered, LogError> {
         while self.advance()? {}
         let needed = self.options.after_epoch.max(self.durable_epoch);
@@ -311,7 +315,7 @@ impl LogReader {
         self.frame.map_or(0, |frame| frame.payload_bytes as usize)
     }
 
-    /// Goes to the next frame and verifies it; false at the end.
+    /// Moves to the next frame and verifies it. Returns false at the end of the log.
     fn advance(&mut self) -> Result<bool, LogError> {
         let is_through = matches!(self.options.mode, ReadMode::Through(last)
             if self.cursor.sequence >= last);
@@ -333,7 +337,7 @@ impl LogReader {
         }
     }
 
-    /// The frame at the cursor, or why it is not valid.
+    /// Returns the frame at the cursor, or why it is not valid.
     fn read_frame(&mut self) -> Result<Result<(FrameHeader, u32), &'static str>, LogError> {
         let (entry, cursor) = (&self.list.entries[self.current], self.cursor);
         let failed = || LogError::storage("read", self.list.display(entry.number));
@@ -429,7 +433,8 @@ impl LogReader {
         Ok(())
     }
 
-    /// Enters the segment after a seal; false if it is damaged and the log is repaired.
+    /// Moves to the segment after a seal. Returns false if that segment is damaged and the mode is
+    /// [`ReadMode::Repair`].
     fn enter_next(&mut self) -> Result<bool, LogError> {
         let number = self.list.entries[self.current].number.wrapping_add(1);
         if matches!(self.options.mode, ReadMode::Through(_)) {
@@ -444,7 +449,7 @@ impl LogReader {
                 let is_next = Cursor { offset: start.offset, ..self.cursor } == start;
                 if is_next {
                     self.enter(self.current + 1)?;
-                    // The seal is not the last frame any more.
+                    // The log now ends before the seal.
                     self.cursor.kind = None;
                     return Ok(true);
                 }
@@ -494,7 +499,7 @@ impl LogReader {
             frames: tail.orphans.len(),
         });
         if self.options.mode == ReadMode::Repair {
-            // A clean mark before the end does not count: cycles behind it are lost.
+            // A clean mark before the end is ignored, because cycles behind it are lost.
             self.cursor.kind = None;
         }
         self.end = Some((tail, torn));

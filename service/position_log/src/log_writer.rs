@@ -1,6 +1,6 @@
 //! Writes groups of cycles to segments: one aligned write per group, one sync for several groups.
 //!
-//! A writer has one thread. While it writes and syncs, another thread fills the next [`Group`], so
+//! One thread uses a writer. While it writes and syncs, another thread fills the next [`Group`], so
 //! the disk waits for no encoding; LOG.md, section 8, has the measurement behind this choice. Every
 //! error of the disk is final, because what a failed sync has lost is not known.
 
@@ -111,7 +111,8 @@ impl LogWriter {
     /// one. Erases all frames behind the end and writes a start mark.
     ///
     /// `epoch` is the engine's epoch, at least the log's last one. `fresh_term` becomes the term of
-    /// this run, unless the log ended with a clean mark: then its term continues.
+    /// this run, unless the log ended with a clean mark and `epoch` is its last epoch: then its
+    /// term continues.
     ///
     /// # Errors
     /// [`LogError::Input`] if the options or the epoch are not allowed; [`LogError::Space`];
@@ -203,7 +204,7 @@ impl LogWriter {
     /// Makes everything written durable and returns its end.
     ///
     /// # Errors
-    /// Final.
+    /// Every error is final.
     pub fn sync(&mut self) -> Result<Position, LogError> {
         self.check_running()?;
         let result = self.sync_file();
@@ -218,7 +219,8 @@ impl LogWriter {
         Ok(self.synced)
     }
 
-    /// Ends the term at the last epoch, and begins another. Durable when it returns.
+    /// Begins `term`; the former term ends at the last epoch written. The change is durable on
+    /// return.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -229,7 +231,7 @@ impl LogWriter {
         self.finish(result)
     }
 
-    /// Seals the segment: later cycles have segments of their own. Durable when it returns.
+    /// Seals the segment: later cycles are written to a new segment. The seal is durable on return.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -244,7 +246,7 @@ impl LogWriter {
     /// also the prepared files, so that none of their content remains in the folder.
     ///
     /// # Errors
-    /// Final.
+    /// Every error is final.
     pub fn recycle(&mut self, recycles: bool) -> Result<(), LogError> {
         self.check_running()?;
         let result = self.pool.recycle(recycles);
@@ -263,7 +265,8 @@ impl LogWriter {
         self.store_bounds()
     }
 
-    /// Stores the bounds. On a full disk the former bounds stay, if they still hold.
+    /// Stores the bounds. If the disk is full, keeps the stored bounds and succeeds if they are
+    /// still true.
     fn store_bounds(&self) -> Result<(), LogError> {
         let bounds = self.bounds(0);
         match self.pool.store_bounds(bounds) {
@@ -292,7 +295,8 @@ impl LogWriter {
     /// Their files are recycled or removed. Returns their number.
     ///
     /// # Errors
-    /// Final.
+    /// [`LogError::Space`] if the disk has no space for the new bounds: the retirement can be
+    /// repeated. All others are final.
     pub fn retire(
         &mut self,
         needed_epoch: u64,
@@ -330,10 +334,11 @@ impl LogWriter {
         Some(self.pool.retirement(&segments, bounds))
     }
 
-    /// Takes a result of a retirement.
+    /// Records one result of a [`Retirement`]: the segment leaves the list, and its file may become
+    /// a spare.
     ///
     /// # Errors
-    /// That of the retirement, which is final.
+    /// Returns the error of `retired`. All but [`LogError::Space`] are final.
     pub fn retired(&mut self, retired: Result<Retired, LogError>) -> Result<(), LogError> {
         self.check_running()?;
         let Retired(Retiring { number, spare }) = self.finish(retired)?;
@@ -342,14 +347,14 @@ impl LogWriter {
         Ok(())
     }
 
-    /// The preparation of the next segment, if none is ready: to be run on another thread, so that
-    /// the writer does not wait for it.
+    /// Returns the work that prepares the next segment, `None` if one is ready. Run it on another
+    /// thread, so that the writer does not wait for it.
     pub fn spare_job(&mut self) -> Option<SpareJob> {
         let (bytes, reserve_bytes) = (self.options.segment_bytes, self.options.reserve_bytes);
         (!self.pool.has_spare()).then(|| self.pool.job(bytes, reserve_bytes))
     }
 
-    /// Takes a prepared segment.
+    /// Adds a prepared segment that [`SpareJob::run`] returned.
     pub fn add_spare(&mut self, spare: Spare) {
         self.pool.add(spare);
     }
@@ -406,13 +411,13 @@ impl LogWriter {
         result
     }
 
-    /// Ensures that a frame of this size and a seal fit the segment; rotates if not.
+    /// Rotates to a new segment unless a frame of this size and a seal fit the current one.
     fn ensure_capacity(&mut self, frame_bytes: u64, reserve_bytes: u64) -> Result<(), LogError> {
         let needed_bytes = frame_bytes + PAGE_BYTES as u64;
         if self.cursor.offset + needed_bytes <= self.segment.bytes {
             return Ok(());
         }
-        // A larger frame gets a segment of its own size.
+        // A frame larger than an ordinary segment gets a segment that fits it.
         let bytes = self.options.segment_bytes.max(needed_bytes + PAGE_BYTES as u64);
         self.rotate(bytes, reserve_bytes)
     }
@@ -449,7 +454,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Header of the next frame, as a mark.
+    /// Header of the next frame with the fields of a mark.
     fn next_header(&self) -> FrameHeader {
         FrameHeader {
             kind: 0,

@@ -30,19 +30,19 @@ pub struct ManifestEntry {
 /// All fleets of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// In the order of the file.
+    /// The fleets in the order of the file.
     pub fleets: Vec<ManifestEntry>,
 }
 
 impl Manifest {
-    /// Reads the manifest at the root of the storage; nothing if there is none.
+    /// Reads the manifest at the root of the storage; `None` if it does not exist.
     ///
     /// # Errors
     /// [`LogError::Damaged`], [`LogError::Version`], [`LogError::Storage`].
     pub fn load(storage: &dyn Storage) -> Result<Option<Self>, LogError> {
         let display = storage.display(FILE);
         let failed = |operation| LogError::storage(operation, display.clone());
-        // After a crash of the process the file that is seen may not be durable yet.
+        // If the process crashed after renaming the file, the rename may not be durable yet.
         storage.sync_dir("").map_err(failed("sync the folder of"))?;
         let Some(bytes) = read_file(storage, FILE, MANIFEST_BYTES_MAX)? else { return Ok(None) };
         Self::parse(&bytes).map(Some).map_err(|fault| fault.of_file(display, VERSION))

@@ -11,7 +11,7 @@ use crate::limits::{PAGE_BYTES, WRITE_BYTES};
 use crate::storage::{Storage, StorageFile, folder_of};
 use crate::wire::page_align;
 
-/// Writes it in order, a buffer at a time.
+/// Writes a new file sequentially, through a buffer.
 #[derive(Debug)]
 pub struct NewFile {
     storage: Arc<dyn Storage>,
@@ -27,8 +27,8 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file, in place of one that was not completed. Writes keep `reserve_bytes` of the
-    /// disk free.
+    /// Creates a file after removing an unfinished one of the same path. Writes fail if they would
+    /// leave less than `reserve_bytes` free on the disk.
     ///
     /// # Errors
     /// [`LogError::Storage`].
@@ -87,7 +87,8 @@ impl NewFile {
         Ok(())
     }
 
-    /// Writes what is left, padded to whole pages, and makes all of it durable; returns its length.
+    /// Writes the rest of the buffer, padded to whole pages, and makes the file durable. Returns
+    /// the length of the file.
     ///
     /// # Errors
     /// [`LogError::Space`], [`LogError::Storage`].
@@ -118,7 +119,7 @@ impl NewFile {
         self.file = None;
     }
 
-    /// Whether all bytes so far are whole pages.
+    /// Whether the appended bytes are whole pages.
     pub(crate) fn ends_at_page(&self) -> bool {
         self.filled.is_multiple_of(PAGE_BYTES)
     }
@@ -129,7 +130,7 @@ impl NewFile {
         self.offset + self.filled as u64
     }
 
-    /// Where it is written.
+    /// The storage that contains the file.
     #[must_use]
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
@@ -145,7 +146,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if self.file.take().is_some() {
-            // Best effort: the next file of this name replaces what remains.
+            // Errors are ignored: the next file of this name replaces it.
             let _ = self.storage.remove(&self.path);
         }
     }

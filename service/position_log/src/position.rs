@@ -2,7 +2,7 @@
 
 use crate::segment::SegmentHeader;
 
-/// The end of a frame: what is written, synced or read up to here.
+/// The end of a frame, up to which the log is written, synced or read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// Segment of the frame.
@@ -11,7 +11,7 @@ pub struct Position {
     pub offset: u64,
     /// Sequence of the frame.
     pub sequence: u64,
-    /// Last epoch up to here.
+    /// Last epoch at or before this position.
     pub epoch: u64,
 }
 

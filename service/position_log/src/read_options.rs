@@ -7,12 +7,13 @@ use crate::fleet_identity::FleetIdentity;
 /// What a reader is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// To continue the log afterwards: syncs what it reads before it returns it.
+    /// To continue the log afterwards: the reader syncs data before it returns them.
     Recover,
     /// To show or check the log: changes nothing.
     Inspect,
-    /// Beside a writer, up to this sequence, which the writer has synced; see
-    /// [`crate::LogReader::read_through`]. The writer must not retire what is still to be read.
+    /// To read beside a writer, up to this sequence, which the writer has synced; see
+    /// [`crate::LogReader::read_through`]. The writer must not retire segments that are still to be
+    /// read.
     Through(u64),
     /// As `Recover`, but damage ends the log instead of being an error; see [`crate::repair()`].
     Repair,
@@ -28,7 +29,7 @@ impl ReadMode {
 /// What to read.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// The fleet that the log must belong to; any if absent.
+    /// The fleet that the log must belong to; `None` accepts any fleet.
     pub fleet: Option<FleetIdentity>,
     /// The cycles after this epoch are needed.
     pub after_epoch: u64,

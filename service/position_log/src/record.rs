@@ -1,7 +1,6 @@
 //! The record of one cycle: the engine's input, byte for byte as it arrived (LOG.md, section 6).
 //!
-//! Reading borrows: a parsed record is a view of its bytes, checked whole before its first request
-//! is returned.
+//! A parsed record borrows its bytes. All of it is checked before its first request is returned.
 
 use std::fmt;
 
@@ -20,7 +19,7 @@ const SETTLED_CYCLE: u16 = 2;
 /// A cycle with its outcome and names.
 const NAMING_CYCLE: u16 = 3;
 
-/// Bytes of the clock behind the header of a cycle with its outcome.
+/// Bytes of the clock that follows the header of a cycle with its outcome.
 const CLOCK_BYTES: usize = 8;
 /// Bytes of a refused row.
 const REFUSED_BYTES: usize = 8;
@@ -48,7 +47,7 @@ pub const EVERY_ROW: u32 = u32::MAX;
 pub struct CycleOutcome<'a> {
     /// The fleet's clock after the cycle, Unix milliseconds.
     pub clock_ms: i64,
-    /// Ascending.
+    /// The rows that the engine refused, ascending.
     pub refused: &'a [RefusedRow],
     /// Names that this cycle adds or forgets, if any.
     pub names: Option<LoggedNames<'a>>,
@@ -64,7 +63,7 @@ impl CycleOutcome<'_> {
 }
 
 /// Confirms that refused rows ascend, that their requests exist, and that a request that is refused
-/// as a whole has no others.
+/// as a whole has no other entries.
 fn check_refused(refused: impl Iterator<Item = RefusedRow>, requests: usize) -> Result<(), String> {
     let mut last = None;
     for (request, row) in refused {
@@ -88,7 +87,7 @@ pub struct ProducerBatch<'a> {
     pub batch_seq: u64,
 }
 
-/// Ids of objects: of the caller, or as the log stores them.
+/// Ids of objects: numbers of the caller, or as the log encodes them.
 #[derive(Clone, Copy)]
 pub enum ObjectIds<'a> {
     /// Numbers.
@@ -146,7 +145,7 @@ pub enum RequestBody<'a> {
     Remove(ObjectIds<'a>),
     /// Removal of all objects.
     Clear,
-    /// Sets the fleet's clock back to `system_ms` if the clock is ahead of that.
+    /// Sets the fleet's clock back to the cycle's `system_ms` if the clock is ahead of it.
     Rewind,
 }
 
@@ -201,7 +200,8 @@ impl LoggedRequest<'_> {
         Ok(())
     }
 
-    /// Writes the request over any bytes and returns its length.
+    /// Writes the request to the start of `out`, whatever it contains, and returns the length of
+    /// the request.
     fn encode(&self, out: &mut [u8]) -> usize {
         let producer = self.batch.map_or("", |batch| batch.producer);
         put(out, 0, &(self.body.bytes() as u32).to_le_bytes());
@@ -265,7 +265,8 @@ impl LoggedRequest<'_> {
     }
 }
 
-/// Writes bytes and zeros up to the alignment; returns the offset after them.
+/// Writes bytes at an offset and pads them with zeros to the alignment. Returns the offset after
+/// the padding.
 pub(crate) fn put_padded(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     put(out, at, bytes);
     let end = at + bytes.len();
@@ -351,7 +352,8 @@ pub struct LoggedCycle<'a> {
     pub term: u64,
     /// Its epoch and clocks.
     pub header: CycleHeader,
-    /// The fleet's clock after it; `None` in logs of versions that did not record it.
+    /// The fleet's clock after the cycle, Unix milliseconds; `None` if the version that wrote the
+    /// log did not record it.
     pub clock_ms: Option<i64>,
     /// Names that this cycle adds or forgets, if any.
     pub names: Option<LoggedNames<'a>>,
@@ -401,7 +403,7 @@ impl<'a> LoggedCycle<'a> {
         Ok(cycle)
     }
 
-    /// The view of a record that [`Self::parse`] has accepted.
+    /// Parses a record that [`Self::parse`] has accepted, without checking it again.
     pub(crate) fn of_checked(term: u64, encoded: &'a [u8]) -> Self {
         let header = CycleHeader {
             epoch: u64_at(encoded, 8),

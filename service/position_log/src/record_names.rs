@@ -10,21 +10,21 @@ use crate::limits::{NAME_BYTES_MAX, RECORD_ALIGN_BYTES};
 use crate::record::{ObjectIds, put_padded};
 use crate::wire::{put, u16_at, u32_at, u64_at};
 
-/// Bytes before the texts.
+/// Bytes of the header before the names.
 const HEADER_BYTES: usize = 24;
-/// Bytes of the length before each text.
+/// Bytes of the length before each name.
 const LENGTH_BYTES: usize = 2;
 
-/// See the file's head.
+/// The names that a cycle adds, and the numbers whose names it forgets.
 #[derive(Clone, Copy, PartialEq)]
 pub struct LoggedNames<'a> {
-    /// The number of the first name; those of the others follow without holes.
+    /// The number of the first name. The other names have the consecutive numbers after it.
     pub first_number: u64,
-    /// How many names.
+    /// Number of names.
     pub count: u32,
     /// The names as [`push_name`] encodes them.
     pub texts: &'a [u8],
-    /// Numbers whose names are gone, ascending. Their names precede this record.
+    /// Numbers whose names this cycle forgets, ascending. An earlier record contains their names.
     pub forgotten: ObjectIds<'a>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> LoggedNames<'a> {
         HEADER_BYTES + texts + self.forgotten.len() * 8
     }
 
-    /// Confirms the rules of the format.
+    /// Checks that the names follow the rules of the format.
     pub(crate) fn check(&self) -> Result<(), LogError> {
         self.fault().map_or(Ok(()), |reason| Err(LogError::Input(reason)))
     }
@@ -92,7 +92,8 @@ impl<'a> LoggedNames<'a> {
         None
     }
 
-    /// Writes the names over any bytes and returns their length.
+    /// Writes the names to the start of `out`, whatever it contains, and returns their encoded
+    /// length.
     pub(crate) fn encode(&self, out: &mut [u8]) -> usize {
         put(out, 0, &self.first_number.to_le_bytes());
         put(out, 8, &self.count.to_le_bytes());
@@ -107,7 +108,7 @@ impl<'a> LoggedNames<'a> {
         at
     }
 
-    /// The names at the start of `bytes`, and their length.
+    /// Parses the names at the start of `bytes`; returns them and their encoded length.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<(Self, usize), String> {
         let names = Self::of_checked(bytes).ok_or("the names exceed their record")?;
         names.0.fault().map_or(Ok(names), Err)
@@ -130,7 +131,7 @@ impl<'a> LoggedNames<'a> {
     }
 }
 
-/// The first of encoded names and those behind it; nothing at their end.
+/// Returns the first of the encoded names and the bytes after it; `None` if `bytes` is empty.
 fn next_name(bytes: &[u8]) -> Result<Option<(&str, &[u8])>, String> {
     if bytes.is_empty() {
         return Ok(None);

@@ -7,7 +7,7 @@ use crate::position::{Position, SegmentInfo};
 use crate::segment::SegmentHeader;
 use crate::terms::{PastTerm, Terms};
 
-/// Progress of a reader: the state after a frame.
+/// Progress of a reader: its state after the last frame that it read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     /// Offset of the next frame.
@@ -18,7 +18,7 @@ pub(crate) struct Cursor {
     pub(crate) crc: u32,
     /// Last epoch.
     pub(crate) epoch: u64,
-    /// Current term.
+    /// Term of the last frame.
     pub(crate) term: u64,
     /// System clock of the last cycle.
     pub(crate) system_ms: i64,
@@ -55,7 +55,7 @@ pub struct ReadCounts {
     pub bytes: u64,
 }
 
-/// The end of the last run, where its frames were not complete.
+/// Invalid frames at the end of the log, for example of a write that a crash interrupted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// The segment.
@@ -64,15 +64,15 @@ pub struct TornTail {
     pub offset: u64,
     /// Why the frame there is not valid.
     pub reason: String,
-    /// Frames behind the end, incomplete or after an invalid frame; no header states that they were
-    /// synced.
+    /// Frame headers behind the end. No header states that their frames were synced, except with
+    /// [`crate::ReadMode::Repair`].
     pub frames: usize,
 }
 
 /// A log read to its end.
 #[derive(Clone, Debug)]
 pub struct Recovered {
-    /// The segment in which the log ends; nothing for a log without segments.
+    /// The segment in which the log ends; `None` if the log has no segments.
     pub(crate) segment: Option<SegmentHeader>,
     pub(crate) cursor: Cursor,
     pub(crate) orphans: Vec<u64>,
@@ -105,7 +105,7 @@ impl Recovered {
         self.cursor.position(self.segment.as_ref().map_or(0, |segment| segment.number))
     }
 
-    /// The last term in the log; nothing for a new log.
+    /// The last term in the log; `None` if the log is new.
     #[must_use]
     pub fn term(&self) -> Option<u64> {
         self.segment.as_ref().map(|_| self.cursor.term)
@@ -130,7 +130,7 @@ impl Recovered {
     }
 
     /// The terms of the next run: those of the checkpoint (`before`), if there is one, and those
-    /// that have ended since. The current term is that of the run's [`crate::LogWriter`].
+    /// that have ended since. `term` is the term of the next run, from its [`crate::LogWriter`].
     #[must_use]
     pub fn terms(&self, before: Option<Terms>, term: u64) -> Terms {
         let last = self.term().unwrap_or(term);
@@ -143,7 +143,7 @@ impl Recovered {
         terms
     }
 
-    /// The incomplete frames at the end, if any.
+    /// The invalid frames at the end, if any.
     #[must_use]
     pub fn torn_tail(&self) -> Option<&TornTail> {
         self.torn.as_ref()
@@ -155,7 +155,7 @@ impl Recovered {
         &self.segments
     }
 
-    /// What was read.
+    /// What the reader has counted.
     #[must_use]
     pub fn counts(&self) -> ReadCounts {
         self.counts

@@ -56,7 +56,7 @@ pub fn repair(
     let mut recovered = LogReader::open(storage.clone(), folder, read)?.finish()?;
     let pool = SegmentPool::open(storage.clone(), folder, options.segment_bytes)?;
     let mut set_aside = Vec::new();
-    // From the last one on, so that a crash leaves no hole.
+    // In descending order, so that a crash leaves no hole.
     while let Some(number) = recovered.orphan_segments.pop() {
         set_aside.push(pool.set_aside(number)?);
     }

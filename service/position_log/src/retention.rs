@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 
 use crate::position::SegmentInfo;
 
-/// How much of the log stays although nothing needs it any more. The default keeps nothing.
+/// How much of the log is kept beyond what recovery and followers need. The default keeps nothing
+/// more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Segments are kept while all together have at most this many bytes.
+    /// No segment is retired while all segments together have at most this many bytes.
     pub keep_bytes: u64,
-    /// Segments are kept while their last cycle is at most this old, milliseconds.
+    /// Segments are kept while their last cycle is younger than this, in milliseconds.
     pub keep_ms: u64,
 }
 

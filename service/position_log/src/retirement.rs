@@ -26,19 +26,19 @@ pub(crate) struct Retiring {
 #[derive(Debug)]
 pub struct Retired(pub(crate) Retiring);
 
-/// Retires segments, oldest first, one for each call of `next`; ends with an error.
+/// Retires segments, oldest first, one for each call of `next`. Stops after an error.
 #[derive(Debug)]
 pub struct Retirement {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) folder: String,
-    /// The bounds of what remains, until they are stored: a crash in between must not leave a log
-    /// without its first segment.
+    /// The bounds of the remaining log, until they are stored. They are stored before the first
+    /// segment is retired, so that a crash never leaves bounds that name a missing segment.
     pub(crate) bounds: Option<LogBounds>,
     pub(crate) segments: VecDeque<Retiring>,
 }
 
 impl Retirement {
-    /// Whether nothing is left.
+    /// Whether no segment is left to retire.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.segments.is_empty()
@@ -50,7 +50,7 @@ impl Retirement {
         }
         let from = LogFile::Segment(retiring.number).path(&self.folder);
         let failed = |operation| LogError::storage(operation, self.storage.display(&from));
-        // A file that was cut is too short to be a spare.
+        // A truncated file cannot become a spare.
         let is_whole = |spare: &&Spare| {
             let length = self.storage.open(&from).and_then(|file| file.length());
             length.is_ok_and(|length| length == spare.bytes)
@@ -65,7 +65,8 @@ impl Retirement {
                 self.storage.remove(&from).map_err(failed("remove"))?;
             }
         }
-        // Before the next: entries may become durable in any order, and a log must have no hole.
+        // Sync before the next segment is retired: entries may become durable in any order, and the
+        // log must have no hole.
         let failed = LogError::storage("sync", self.storage.display(&self.folder));
         self.storage.sync_dir(&self.folder).map_err(failed)
     }

@@ -29,11 +29,11 @@ pub struct SegmentHeader {
     pub synced_sequence: u64,
     /// Term when the segment was created.
     pub term: u64,
-    /// Last epoch of the segments before.
+    /// Last epoch before the segment.
     pub epoch_before: u64,
-    /// System clock of the last cycle before, Unix milliseconds.
+    /// System clock of the last cycle before the segment, Unix milliseconds.
     pub system_ms_before: i64,
-    /// CRC of the last frame header before; 0 in the first segment of a log.
+    /// CRC of the last frame header before the segment; 0 in the first segment of a log.
     pub previous_crc: u32,
     /// The fleet.
     pub fleet: FleetIdentity,
@@ -106,9 +106,9 @@ const _: () = assert!(IDENTITY_AT + IDENTITY_BYTES <= CRC_AT);
 pub(crate) enum LogFile {
     /// A segment of this number.
     Segment(u64),
-    /// A prepared file, complete and synced, without content.
+    /// A prepared file: of full length and synced. It may contain data of a former segment.
     Spare(u64),
-    /// A file in preparation.
+    /// A file that is being prepared and is not complete.
     New(u64),
 }
 
@@ -129,7 +129,7 @@ impl LogFile {
             NEW => Self::New(number),
             _ => return None,
         };
-        // One name for each file: no further leading zeros.
+        // Each file has exactly one name, so additional leading zeros are refused.
         (file.name() == name).then_some(file)
     }
 

@@ -1,7 +1,7 @@
 //! The segments of a log's folder with their headers.
 //!
-//! A header that is damaged or absent is an error only where a reader needs that segment. A header
-//! of another fleet or version always is.
+//! A header that is damaged or absent is an error only if a reader needs that segment. A header of
+//! another fleet or version is always an error.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl SegmentList {
         Ok(list)
     }
 
-    /// Reads the headers of segments that were created since.
+    /// Reads the headers of segments that were created since the last read.
     pub(crate) fn refresh(&mut self, options: &ReadOptions) -> Result<(), LogError> {
         let failed = LogError::storage("list", self.display_folder());
         let names = self.storage.list(&self.folder).map_err(failed)?;
@@ -114,7 +114,7 @@ impl SegmentList {
     pub(crate) fn check(&self, bounds: Option<LogBounds>) -> Result<(), LogError> {
         let (file, epoch) = match bounds {
             None if self.entries.is_empty() => (self.display_folder(), None),
-            // Written by a version without the bounds file.
+            // The log was written by a version without the bounds file.
             None => return Ok(()),
             Some(LogBounds { first_segment, durable_epoch }) => {
                 let is_there = |entry: &SegmentEntry| entry.number == first_segment;
@@ -129,8 +129,8 @@ impl SegmentList {
 
     /// Index of the segment at which reading begins; `None` without segments.
     pub(crate) fn start(&self, options: &ReadOptions) -> Result<Option<usize>, LogError> {
-        // A segment that begins right after the epoch is not early enough: the start mark that ends
-        // a term can be in the segment before.
+        // Reading cannot begin at the segment that follows the epoch: the start mark that ends a
+        // term may be in the segment before it.
         let covers = |entry: &SegmentEntry| {
             entry.header.as_ref().is_ok_and(|header| header.epoch_before < options.after_epoch)
         };

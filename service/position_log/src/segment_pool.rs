@@ -13,7 +13,7 @@ use crate::segment::{LogFile, SegmentHeader};
 use crate::spare::{Spare, SpareJob, with_space, write_zeros};
 use crate::storage::{Storage, StorageFile};
 
-/// The folder of a log and its prepared files.
+/// The folder of a log and its spares.
 #[derive(Debug)]
 pub(crate) struct SegmentPool {
     storage: Arc<dyn Storage>,
@@ -28,7 +28,8 @@ pub(crate) struct SegmentPool {
 }
 
 impl SegmentPool {
-    /// Takes over the prepared files of the last run and removes unfinished ones.
+    /// Opens the folder. Keeps the spares of an earlier run that have the ordinary size, at most
+    /// [`SPARES_MAX`], and removes all other prepared files.
     pub(crate) fn open(
         storage: Arc<dyn Storage>,
         folder: &str,
@@ -91,7 +92,7 @@ impl SegmentPool {
         Ok(())
     }
 
-    /// Makes a ready file the segment of this header.
+    /// Turns a spare into the segment of this header.
     pub(crate) fn create(
         &mut self,
         segment: &SegmentHeader,
@@ -118,8 +119,8 @@ impl SegmentPool {
         self.storage.open(&LogFile::Segment(number).path(&self.folder)).map_err(failed)
     }
 
-    /// Extends the file of a segment to its stated length if it was cut, so that later writes
-    /// within the segment need no space on the disk.
+    /// Extends a truncated segment file to the length in its header, so that later writes within
+    /// the segment need no new space on the disk.
     pub(crate) fn complete(
         &self,
         file: &dyn StorageFile,
@@ -143,8 +144,8 @@ impl SegmentPool {
         })
     }
 
-    /// The work that retires `segments` (number, bytes); `bounds` are those of the remaining log.
-    /// Files are recycled up to the limit of prepared files, the others are removed.
+    /// Returns the work that retires `segments` (number, bytes); `bounds` are those of the
+    /// remaining log. Files become spares up to the limit of spares; the others are removed.
     pub(crate) fn retirement(&mut self, segments: &[(u64, u64)], bounds: LogBounds) -> Retirement {
         let places = if self.recycles { SPARES_MAX } else { 0 };
         let mut room = places.saturating_sub(self.spares.len());

@@ -1,7 +1,8 @@
 //! Reads a segment in large pieces; frames are views of the piece in memory.
 //!
-//! The buffer grows to the size of a larger frame, never beyond the bytes of the file. A file that
-//! ends within a page is read as if zeros followed, because the padding of a frame may be cut off.
+//! The buffer grows if a frame is larger than a piece, but never beyond the size of the file. A
+//! file that ends within a page is read as if zeros followed, because the padding of a frame may be
+//! cut off.
 
 use std::io;
 
@@ -14,7 +15,7 @@ use crate::storage::StorageFile;
 pub(crate) struct SegmentWindow {
     file: Box<dyn StorageFile>,
     buffer: AlignedBuffer,
-    /// Offset of the piece in the file, whole pages.
+    /// Offset of the piece in the file, a multiple of the page size.
     start: u64,
     /// Bytes of the piece.
     length: usize,
@@ -22,17 +23,17 @@ pub(crate) struct SegmentWindow {
     end: u64,
     /// `end`, rounded up to whole pages.
     file_bytes: u64,
-    /// Limit of the read-ahead.
+    /// Offset at which the read-ahead ends.
     read_to: u64,
 }
 
 impl SegmentWindow {
-    /// Reads a segment of so many bytes; its file may have less.
+    /// Creates a window on a segment of `segment_bytes`. Its file may be shorter.
     pub(crate) fn new(file: Box<dyn StorageFile>, segment_bytes: u64) -> io::Result<Self> {
         Self::with_piece(file, segment_bytes, READ_BYTES)
     }
 
-    /// As [`Self::new`], with pieces of at most so many bytes, whole pages.
+    /// As [`Self::new`], but reads pieces of `piece_bytes`, a multiple of the page size.
     pub(crate) fn with_piece(
         file: Box<dyn StorageFile>,
         segment_bytes: u64,
@@ -54,23 +55,24 @@ impl SegmentWindow {
         self.file_bytes
     }
 
-    /// Reads ahead at most up to this offset, whole pages.
+    /// Limits the read-ahead to this offset, a multiple of the page size.
     pub(crate) fn read_to(&mut self, offset: u64) {
         self.read_to = offset.min(self.file_bytes);
     }
 
-    /// Forgets what is in memory from this offset on.
+    /// Discards the bytes in memory from this offset on.
     pub(crate) fn forget_from(&mut self, offset: u64) {
         let kept = offset.saturating_sub(self.start);
         self.length = self.length.min(usize::try_from(kept).unwrap_or(usize::MAX));
     }
 
-    /// Whether these bytes are in memory.
+    /// Whether the `bytes` bytes at `offset` are in memory.
     fn has(&self, offset: u64, bytes: usize) -> bool {
         offset >= self.start && offset + bytes as u64 <= self.start + self.length as u64
     }
 
-    /// Takes whole pages from `offset` into memory; false if the file has less.
+    /// Loads `bytes` bytes at `offset`, unless they are in memory. Returns false if the file is too
+    /// short.
     pub(crate) fn load(&mut self, offset: u64, bytes: usize) -> io::Result<bool> {
         if offset.saturating_add(bytes as u64) > self.file_bytes {
             return Ok(false);
@@ -78,7 +80,7 @@ impl SegmentWindow {
         if self.has(offset, bytes) {
             return Ok(true);
         }
-        // What is in memory from `offset` on moves to the front.
+        // Bytes in memory from `offset` on move to the front of the buffer.
         let kept = self.start + self.length as u64;
         let kept = if offset >= self.start { kept.saturating_sub(offset) as usize } else { 0 };
         let from = self.length - kept;
@@ -101,7 +103,7 @@ impl SegmentWindow {
         Ok(self.has(offset, bytes))
     }
 
-    /// Bytes that [`Self::load`] has taken into memory.
+    /// Returns bytes that [`Self::load`] has loaded.
     pub(crate) fn bytes(&self, offset: u64, bytes: usize) -> &[u8] {
         let start = (offset - self.start) as usize;
         &self.buffer[start..start + bytes]

@@ -1,8 +1,8 @@
-//! Prepared segment files: zeroed once, then recycled.
+//! Spares: prepared segment files. They are written with zeros once and recycled afterwards.
 //!
 //! A spare has its own name until its segment header is written and synced, so a segment never has
-//! an incomplete header. Making one takes as long as writing a segment; [`SpareJob`] does it on
-//! another thread.
+//! an incomplete header. Creating a spare takes as long as writing a segment, so [`SpareJob`] can
+//! run on another thread.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Spare {
     pub(crate) bytes: u64,
 }
 
-/// The preparation of a spare.
+/// The work that prepares a spare.
 #[derive(Debug)]
 pub struct SpareJob {
     pub(crate) storage: Arc<dyn Storage>,
@@ -43,7 +43,7 @@ impl SpareJob {
             self.make(&path)
         });
         if made.is_err() {
-            // Best effort: the next writer removes what remains.
+            // Errors are ignored: the next writer removes the file.
             let _ = self.storage.remove(&path);
         }
         made.map(|()| Spare { number: self.number, bytes: self.bytes })
@@ -58,8 +58,8 @@ impl SpareJob {
     }
 }
 
-/// Runs work that writes `bytes`. Fails with [`LogError::Space`] unless these and the reserve are
-/// free.
+/// Runs work that writes `bytes`. Fails with [`LogError::Space`] if the disk does not have `bytes`
+/// and the reserve free.
 pub(crate) fn with_space(
     storage: &dyn Storage,
     file: String,
@@ -79,7 +79,7 @@ pub(crate) fn with_space(
     })
 }
 
-/// Writes zeros from an offset to another, whole pages.
+/// Writes zeros from offset `at` to `bytes`, both multiples of the page size.
 pub(crate) fn write_zeros(file: &dyn StorageFile, mut at: u64, bytes: u64) -> io::Result<()> {
     let rest = usize::try_from(bytes.saturating_sub(at)).unwrap_or(WRITE_BYTES);
     let zeros = AlignedBuffer::zeroed(WRITE_BYTES.min(rest));

@@ -1,7 +1,7 @@
-//! Decides whether an invalid frame is a torn tail or damage: what later frames say was synced.
+//! Decides whether an invalid frame is a torn tail or damage, by what later frames state as synced.
 //!
 //! Frames behind the end of the log are *orphans*. Their header pages are erased before the log
-//! continues, so that no later recovery can take one for its own.
+//! continues, so that no later recovery can take an orphan for a frame of the log.
 
 use std::io;
 
@@ -13,13 +13,13 @@ use crate::segment_window::SegmentWindow;
 /// What lies behind the last valid frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
-    /// Greatest sequence that is stated to be synced.
+    /// Greatest sequence that a header states as synced.
     pub(crate) synced_sequence: u64,
     /// Greatest sequence of a frame header.
     pub(crate) last_sequence: u64,
     /// Greatest epoch of a frame header.
     pub(crate) last_epoch: u64,
-    /// Offsets of the frame headers in the segment of the end.
+    /// Offsets of the frame headers behind the end, in the segment in which the log ends.
     pub(crate) orphans: Vec<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! Terms across restarts: which epochs of earlier terms survived.
 //!
-//! A clean restart keeps the term. After a crash visible epochs may be missing, so a new term
-//! begins, and the former ends with its last durable epoch.
+//! A restart after a clean mark keeps the term. After a crash, visible epochs may be missing, so a
+//! new term begins, and the former term ends with its last durable epoch.
 
 use crate::limits::PAST_TERMS_MAX;
 
@@ -10,25 +10,25 @@ use crate::limits::PAST_TERMS_MAX;
 pub struct PastTerm {
     /// The term.
     pub term: u64,
-    /// Its last epoch that survived.
+    /// The last epoch of the term that survived.
     pub last_epoch: u64,
 }
 
-/// State of an epoch that was visible in a term.
+/// State of an epoch of a term, as seen from the current term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochState {
-    /// It is part of the state, or will be in the current term.
+    /// The epoch survived, or it belongs to the current term.
     Valid,
     /// A crash lost it.
     Lost {
         /// The last epoch of that term that survived.
         last_epoch: u64,
     },
-    /// The term is not remembered.
+    /// The term is neither the current one nor one of the past terms that are kept.
     Unknown,
 }
 
-/// The current term and those before.
+/// The current term and the past terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     current: u64,
@@ -36,8 +36,8 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The first term of a fleet, or the terms of a checkpoint; the oldest beyond the limit are
-    /// forgotten.
+    /// Creates the terms of a new fleet or of a checkpoint. Keeps the newest [`PAST_TERMS_MAX`]
+    /// past terms.
     #[must_use]
     pub fn new(current: u64, mut past: Vec<PastTerm>) -> Self {
         past.drain(..past.len().saturating_sub(PAST_TERMS_MAX));
@@ -50,20 +50,20 @@ impl Terms {
         self.current
     }
 
-    /// The terms before, oldest first.
+    /// The past terms, oldest first.
     #[must_use]
     pub fn past(&self) -> &[PastTerm] {
         &self.past
     }
 
-    /// Whether it is the current term or one before.
+    /// Whether `term` is the current term or a past term that is kept.
     #[must_use]
     pub fn knows(&self, term: u64) -> bool {
         self.current == term || self.past.iter().any(|past| past.term == term)
     }
 
-    /// Takes over terms that ended after these, as a log records them, and the current one. Terms
-    /// that are remembered already are not repeated.
+    /// Appends the terms that have ended since, as a log records them, and sets the current term.
+    /// Skips past terms that are present already.
     pub fn extend(&mut self, ended: &[PastTerm], current: u64) {
         for past in ended {
             if !self.past.iter().any(|other| other.term == past.term) {

@@ -12,12 +12,12 @@ use crate::wire::{page_align, put, u32_at};
 const MAGIC: [u8; 8] = *b"\x89SHSRV\r\n";
 const HEADER_BYTES: usize = 16;
 
-/// The file of a text, by its path below the root of a storage.
+/// A text file, given by its path below the root of a storage.
 #[derive(Clone, Copy, Debug)]
 pub struct TextFile<'a>(pub &'a str);
 
 impl TextFile<'_> {
-    /// Reads the text; nothing if there is no file.
+    /// Reads the text; `None` if there is no file.
     ///
     /// # Errors
     /// [`LogError::Damaged`], [`LogError::Storage`].
@@ -39,10 +39,11 @@ impl TextFile<'_> {
         Ok(Some(text.to_owned()))
     }
 
-    /// Reads what the text says; nothing if there is no file. `parse` says what is wrong with it.
+    /// Reads and parses the text; `None` if there is no file. `parse` returns the value or a
+    /// description of the fault.
     ///
     /// # Errors
-    /// [`LogError::Content`]; as [`Self::load`].
+    /// [`LogError::Content`] if `parse` fails; as [`Self::load`].
     pub fn read<T>(
         &self,
         storage: &dyn Storage,

@@ -1,6 +1,6 @@
 //! Small files that are read and replaced as a whole: a crash leaves the old or the new one.
 //!
-//! Checksums and formats are the caller's.
+//! The caller defines the format and its checksums.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::aligned_buffer::AlignedBuffer;
 use crate::error::LogError;
 use crate::storage::{Storage, folder_of};
 
-/// The bytes of a file, whole pages; nothing if there is none.
+/// Reads a file into whole pages; `None` if it does not exist.
 ///
 /// # Errors
 /// [`LogError::Damaged`] if it has more than `bytes_max`; [`LogError::Storage`].
@@ -33,7 +33,7 @@ pub fn read_file(
     Ok(Some(bytes[..read].to_vec()))
 }
 
-/// Replaces a file by one with these bytes, whole pages, durably.
+/// Durably replaces a file by one with these bytes, which are whole pages.
 ///
 /// # Errors
 /// [`LogError::Storage`]: then either the former or the new file may be on the disk.

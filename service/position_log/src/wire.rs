@@ -1,4 +1,4 @@
-//! Little-endian fields of fixed offsets, and sizes rounded up.
+//! Little-endian fields at given offsets, and rounding of sizes to whole pages.
 //!
 //! Callers check lengths first: an offset beyond the bytes is a programmer error and panics.
 

@@ -49,7 +49,7 @@ impl AccessOptions {
     }
 }
 
-/// The tokens that are valid now.
+/// Content of the current files: listed tokens, and the keys that verify signed ones.
 #[derive(Debug, Default)]
 struct Tables {
     tokens: TokenTable,
@@ -65,7 +65,7 @@ struct Shared {
     options: AccessOptions,
     tables: watch::Sender<Arc<Tables>>,
     accounts: Accounts,
-    /// Callers with signed tokens that were verified by the tables of now.
+    /// Cache of callers whose signed tokens the current tables have verified.
     verified: Mutex<LruCache<u64, (SecretDigest, Arc<Caller>)>>,
     audit: Audit,
     anonymous: Arc<Caller>,
@@ -97,7 +97,7 @@ impl Access {
         })))
     }
 
-    /// Lets everyone do everything.
+    /// An access without files: every caller may do everything.
     ///
     /// # Errors
     /// [`ServiceError::Io`].
@@ -219,12 +219,12 @@ impl Access {
         Ok(caller)
     }
 
-    /// True if the token of a caller can expire or be withdrawn.
+    /// Whether the token of a caller can expire or be withdrawn.
     pub(super) fn may_end(caller: &Caller) -> bool {
         matches!(caller.proof, Proof::Secret(_) | Proof::Signed(_))
     }
 
-    /// Completes when a caller's token is withdrawn, changed or expires, with the problem.
+    /// Waits until a caller's token expires or the files no longer accept it; returns the reason.
     pub(super) async fn ended(self, caller: Arc<Caller>) -> TokenProblem {
         let mut tables = self.0.tables.subscribe();
         loop {
@@ -236,7 +236,7 @@ impl Access {
                 return problem;
             }
             let left = caller.expires.map(|end| end.duration_since(now).unwrap_or_default());
-            // The clock of the system may be set.
+            // Checked at intervals, because the system clock may be set.
             let check = Duration::from_millis(EXPIRY_CHECK_MS);
             let expired = tokio::time::sleep(left.map_or(check, |left| left.min(check)));
             tokio::select! {
@@ -260,7 +260,7 @@ impl Access {
         Ok(())
     }
 
-    /// Reads the files again whenever they change; runs until it is dropped.
+    /// Reads the files again whenever they change; runs until the future is dropped.
     pub async fn watch_files(self) {
         let AccessOptions { tokens, jwt_keys, .. } = self.0.options.clone();
         let files: Vec<PathBuf> = [tokens, jwt_keys].into_iter().flatten().collect();
@@ -280,7 +280,7 @@ impl Tables {
             let text = read_bounded(file, ACCESS_FILE_BYTES_MAX).map_err(wrong)?;
             tables.keys = Some(JwtKeys::parse(&text).map_err(wrong)?);
         }
-        // Last, since it sets quotas.
+        // The token file is read last, because reading it changes the quotas of accounts.
         if let Some(file) = &options.tokens {
             let wrong = |reason| ServiceError::AccessFile { file: file.clone(), reason };
             let text = read_bounded(file, ACCESS_FILE_BYTES_MAX).map_err(wrong)?;

@@ -1,7 +1,8 @@
-//! What one token uses, however many connections and calls it has; its quotas may change meanwhile.
+//! The usage of one token, summed over all its connections and calls, and its quotas, which may
+//! change while it is in use.
 //!
-//! A listed token has an account by its name, a signed one by its subject, so that a subject with
-//! a new token goes on with the old account.
+//! The account of a listed token is found by the token's name, that of a signed token by its
+//! subject, so that a subject with a new token keeps its account.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,8 @@ use super::quota_meter::{MeteredQuota, QuotaMeter};
 use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, QUOTA_WAIT_MS_MAX};
 
-/// Number of accounts from which unused ones are removed, at each power of two.
+/// Unused accounts are removed when the number of accounts reaches a power of two, from this one
+/// on.
 const PRUNED_FROM: usize = 1 << 10;
 
 /// A quota of things held at the same time.
@@ -65,26 +67,26 @@ impl Drop for Counted {
 }
 
 impl Counted {
-    /// Returns a part of it.
+    /// Returns a part of the amount to the account.
     pub(crate) fn release(&mut self, amount: u64) {
         let amount = amount.min(self.amount);
         self.amount -= amount;
         self.account.held[self.quota as usize].fetch_sub(amount, Ordering::Relaxed);
     }
 
-    /// Adds another of the same account and quota.
+    /// Takes over the amount of `other`, which has the same account and quota.
     pub(crate) fn merge(&mut self, mut other: Self) {
         self.amount += std::mem::take(&mut other.amount);
     }
 }
 
 impl Account {
-    /// Distinguishes it from all others of the process.
+    /// Number that is unique among the accounts of the process.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// As audit logs have it.
+    /// Name of the account in audit records.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -98,7 +100,7 @@ impl Account {
         *self.quotas.lock().unwrap_or_else(PoisonError::into_inner) = quotas;
     }
 
-    /// Counts what is held from now on.
+    /// Adds an amount to what the token holds; dropping the result returns it.
     ///
     /// # Errors
     /// [`ServiceError::Quota`].
@@ -131,7 +133,7 @@ impl Account {
         Some((meter, rate?))
     }
 
-    /// Takes an amount now.
+    /// Takes an amount without waiting; fails if the quota is used up.
     ///
     /// # Errors
     /// [`ServiceError::Quota`].
@@ -162,7 +164,8 @@ impl Account {
         self.meter(quota).is_none()
     }
 
-    /// Checks the quota of fleets. The result locks the creation of fleets of this account.
+    /// Checks the quota of fleets; `count` returns how many exist. No other fleet of this account
+    /// is created until the returned guard is dropped.
     ///
     /// # Errors
     /// [`ServiceError::Quota`].
@@ -190,7 +193,7 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// The account of a name, with these quotas from now on.
+    /// Returns the account of a name, creating it if there is none, and sets its quotas.
     pub(super) fn get(&self, name: &str, quotas: Quotas) -> Arc<Account> {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(account) = by_name.get(name).and_then(Weak::upgrade) {

@@ -1,8 +1,8 @@
 //! The audit log: who did or tried what, from where, and whether it was allowed.
 //!
-//! It has the calls that need the right `admin`, and every refusal, as lines of the server's log or
-//! as JSON lines of a file. A record never has a token. Writing never delays a call: lines that the
-//! disk does not take in time are lost, and a line says how many.
+//! It records the calls whose row in the table of rights is audited, and every refusal, as lines of
+//! the server's log or as JSON lines of a file. A record never contains a token. Writing never
+//! delays a call: lines that the disk does not accept in time are lost, and a line states how many.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -39,7 +39,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Records go to this file, which is made if there is none.
+    /// Writes the records to this file, which is created if it does not exist.
     ///
     /// # Errors
     /// [`ServiceError::AccessFile`]; [`ServiceError::Io`] without a thread.
@@ -54,7 +54,7 @@ impl Audit {
         Ok(Self { file: Some(queue) })
     }
 
-    /// Gives the last records a bounded time.
+    /// Waits until all records are written, but for a bounded time.
     pub(crate) fn drain(&self) {
         if let Some(queue) = &self.file {
             queue.drain(Instant::now() + Duration::from_millis(AUDIT_END_MS_MAX));

@@ -5,7 +5,8 @@ use http::header::AUTHORIZATION;
 
 use crate::error::TokenProblem;
 
-/// The token of a call: exactly one header `authorization` with the scheme Bearer.
+/// Returns the token of a call, which must have exactly one header `authorization`, with the scheme
+/// Bearer.
 pub(super) fn bearer(headers: &HeaderMap) -> Result<&str, TokenProblem> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or(TokenProblem::Missing)?;
@@ -15,7 +16,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Result<&str, TokenProblem> {
     let text = value.to_str().map_err(|_| TokenProblem::Malformed)?;
     let (scheme, token) = text.split_once(' ').ok_or(TokenProblem::Malformed)?;
     let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-    // Schemes have no case (RFC 9110, section 11.1).
+    // Scheme names are case-insensitive (RFC 9110, section 11.1).
     if scheme.eq_ignore_ascii_case("bearer") && is_token {
         Ok(token)
     } else {

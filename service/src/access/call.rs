@@ -1,7 +1,7 @@
 //! An admitted call: its caller, what its method needs, and where it comes from.
 //!
-//! The layer makes it, an extension of the request carries it, and a handler cannot get at a fleet
-//! without it. A request that did not pass the layer has none, and is refused.
+//! The access layer creates it and stores it as an extension of the request. A handler needs it to
+//! access a fleet, so a request that did not pass the layer is refused.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct Call {
     pub(super) access: Access,
 }
 
-/// The client of a request; before it is admitted, the connection without a token.
+/// The client of a request; if the request is not admitted yet, the client without a token.
 pub(crate) fn requester(extensions: &Extensions) -> Requester {
     let peer = || extensions.get::<Peer>().and_then(Peer::address);
     extensions.get::<Call>().map_or_else(|| Requester::new(None, peer()), Call::client)
@@ -46,15 +46,15 @@ impl Call {
         call.ok_or(ServiceError::Unauthenticated(TokenProblem::Missing))
     }
 
-    /// Whose turn and share it takes.
+    /// The client that is charged for this call when clients share resources.
     #[must_use]
     pub fn client(&self) -> Requester {
         Requester::new(self.account().map(|account| account.id()), self.peer)
     }
 
-    /// Completes when the token of the call ends, with the reason; never without one that can end.
-    /// The layer ends answers only: a handler that reads requests independently of its answer must
-    /// wait for this as well.
+    /// Waits until the token of the call expires or is withdrawn; returns the reason. Never
+    /// completes if the token cannot end. The layer ends answers only: a handler that reads
+    /// requests independently of its answer must wait for this as well.
     pub(crate) fn ended(&self) -> impl Future<Output = ServiceError> + Send + use<> {
         let (access, caller) = (self.access.clone(), self.caller.clone());
         async move {
@@ -65,13 +65,13 @@ impl Call {
         }
     }
 
-    /// The account of its token, if it has one.
+    /// The account of the caller, if its token has one.
     pub(crate) fn account(&self) -> Option<&Arc<Account>> {
         self.caller.account()
     }
 
-    /// Confirms that the caller has the right of the method on a fleet. A fleet on which it has no
-    /// right does not exist for it.
+    /// Confirms that the caller has on a fleet the right that the method needs. If it has no right
+    /// on the fleet at all, the error is the same as for a fleet that does not exist.
     ///
     /// # Errors
     /// [`ServiceError::PermissionDenied`], [`ServiceError::FleetUnknown`].
@@ -86,8 +86,8 @@ impl Call {
         result
     }
 
-    /// As [`Call::check_fleet`], of a fleet that is to be created: whether it exists already does
-    /// not matter.
+    /// Like [`Call::check_fleet`], for a fleet that is to be created: the fleet need not exist, and
+    /// a missing right is always [`ServiceError::PermissionDenied`].
     ///
     /// # Errors
     /// [`ServiceError::PermissionDenied`].
@@ -109,7 +109,7 @@ impl Call {
         self.caller.grants.allow(Right::Admin, fleet.as_str())
     }
 
-    /// Confirms what does not depend on a fleet.
+    /// Confirms the part of the method's needs that does not depend on the name of a fleet.
     pub(super) fn check_method(&self) -> Result<(), ServiceError> {
         let grants = &self.caller.grants;
         let result = match self.method.needs {
@@ -117,7 +117,7 @@ impl Call {
             Needs::Server(right) if !grants.allow_everywhere(right) => Err(denied(right)),
             Needs::Token | Needs::Fleet(_) | Needs::Server(_) => Ok(()),
         };
-        // What concerns a fleet is recorded with its name.
+        // An allowed call on a fleet is recorded later, with the name of the fleet.
         if result.is_err() || matches!(self.method.needs, Needs::Server(_)) {
             self.record(None, &result);
         }
@@ -153,7 +153,7 @@ impl Call {
         self.account().map(|account| account.hold(quota, amount)).transpose()
     }
 
-    /// Takes from a quota now.
+    /// Takes an amount from a quota without waiting; fails if the quota is used up.
     ///
     /// # Errors
     /// [`ServiceError::Quota`].

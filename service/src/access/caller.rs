@@ -11,7 +11,7 @@ use crate::error::TokenProblem;
 /// How the caller was recognized.
 #[derive(Clone, Debug)]
 pub(super) enum Proof {
-    /// Nothing asks who calls.
+    /// The server does not require tokens.
     Anonymous,
     /// The server itself.
     Process,
@@ -21,13 +21,13 @@ pub(super) enum Proof {
     Signed(SignedProof),
 }
 
-/// What must still hold for a signed token that was accepted.
+/// The parts of an accepted signed token that are checked again when the key file changes.
 #[derive(Clone, Debug)]
 pub(super) struct SignedProof {
-    /// Of the key, with everything that the file says about it.
+    /// Digest of the key and all its settings in the file.
     pub(super) key_digest: SecretDigest,
     pub(super) subject: String,
-    /// `jti`.
+    /// The claim `jti`.
     pub(super) token_id: Option<String>,
 }
 
@@ -38,12 +38,12 @@ pub struct Caller {
     pub(super) grants: Grants,
     pub(super) not_before: Option<SystemTime>,
     pub(super) expires: Option<SystemTime>,
-    /// `None` where no quota is.
+    /// `None` for the anonymous caller and the server itself, which have no quotas.
     pub(super) account: Option<Arc<Account>>,
 }
 
 impl Caller {
-    /// One that may do everything.
+    /// A caller that may do everything.
     pub(super) fn unlimited(proof: Proof) -> Arc<Self> {
         let grants = Grants::all();
         Arc::new(Self { proof, grants, not_before: None, expires: None, account: None })
@@ -71,7 +71,8 @@ impl Caller {
         self.account.as_ref()
     }
 
-    /// Checks that the token is valid now: not before its first moment, and not expired.
+    /// Confirms that the token is valid at `now`: `not_before` has been reached and `expires` has
+    /// not.
     pub(super) fn check_time(&self, now: SystemTime) -> Result<(), TokenProblem> {
         if self.not_before.is_some_and(|begin| now < begin) {
             return Err(TokenProblem::NotYetValid);

@@ -1,4 +1,4 @@
-//! How a server knows a secret token: by its SHA-256.
+//! The SHA-256 of a secret token. The server stores it in place of the token.
 //!
 //! A slow password hash is not needed: a secret has 256 random bits and cannot be guessed. A slow
 //! hash would only make every call with a wrong token expensive.
@@ -16,7 +16,7 @@ use crate::error::ServiceError;
 
 /// Random bytes of a secret.
 const SECRET_RANDOM_BYTES: usize = 32;
-/// What every secret begins with, so that scanners of repositories can find it.
+/// Prefix of every secret, by which secret scanners can find one in a repository.
 const SECRET_PREFIX: &str = "shoal_";
 
 /// The SHA-256 of a token.
@@ -33,7 +33,7 @@ impl SecretDigest {
         Self(bytes)
     }
 
-    /// Its first bytes, by which a table finds the entry that is then compared as a whole.
+    /// The first 8 bytes: the key of a table whose entries are then compared in full.
     pub(super) fn place(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
         u64::from_be_bytes([a, b, c, d, e, f, g, h])
@@ -41,7 +41,7 @@ impl SecretDigest {
 }
 
 impl PartialEq for SecretDigest {
-    /// In constant time.
+    /// Compares in constant time.
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -90,10 +90,10 @@ impl TryFrom<String> for SecretDigest {
     }
 }
 
-/// Draws a new secret token.
+/// Generates a new secret token.
 ///
 /// # Errors
-/// [`ServiceError::Io`] without random bytes.
+/// [`ServiceError::Io`] if the system provides no random bytes.
 pub fn draw_secret() -> Result<Secret, ServiceError> {
     let failed = |error: String| ServiceError::Io {
         what: "drawing a token".into(),

@@ -1,6 +1,6 @@
 //! Patterns of fleet names: the characters of names, and `*` for any number of them.
 //!
-//! A value of this type obeys the rule, so it is checked once.
+//! The constructor checks the rule, so every value of this type is valid.
 
 use std::fmt;
 use std::str::FromStr;
@@ -63,12 +63,13 @@ impl FleetPattern {
         self.0.bytes().all(|byte| byte == b'*')
     }
 
-    /// Whether it matches a name. Takes a time of pattern times name, without recursion.
+    /// Whether the pattern matches a name. Takes at most the length of the pattern times the length
+    /// of the name in steps, without recursion.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         let (pattern, name) = (self.0.as_bytes(), name.as_bytes());
         let (mut at, mut from) = (0, 0);
-        // Where to go on when the text behind the last star does not match.
+        // Positions from which to continue if the text after the last star does not match.
         let mut retry = None;
         while from < name.len() {
             if pattern.get(at) == Some(&b'*') {

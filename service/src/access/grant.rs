@@ -1,6 +1,6 @@
 //! What a token allows: rights on fleets, and quotas.
 //!
-//! The structures are those of the file of tokens and of the claims of signed ones.
+//! The token file and the claims of signed tokens contain these structures.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,8 @@ impl Grants {
         Self(vec![Grant { fleets: vec![FleetPattern::any()], rights: Rights::all() }])
     }
 
-    /// Confirms the bounds of their number.
+    /// Confirms that the numbers of grants and of their patterns are within the limits, and that
+    /// each grant has a right.
     ///
     /// # Errors
     /// What is wrong.

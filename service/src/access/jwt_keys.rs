@@ -1,7 +1,8 @@
 //! The file of the keys that sign tokens (TOML), and the verification of a token by them.
 //!
-//! A key is for one algorithm, whatever a token says; a token names its key by `kid`. `exp`, `nbf`,
-//! `aud`, `sub` and `shoal` are required. `docs/access.md` has the format.
+//! A key is valid for one algorithm, and a token with another one is refused. The header `kid` of a
+//! token names its key; it may be absent if the file has one key only. The claims `exp`, `nbf`,
+//! `aud`, `sub` and `shoal` are required. `docs/access.md` describes the format.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -43,7 +44,7 @@ struct Key {
     id: String,
     key: DecodingKey,
     validation: Validation,
-    /// Of all that the file says about it.
+    /// Digest of the key and all its settings in the file.
     digest: SecretDigest,
 }
 
@@ -55,7 +56,7 @@ pub(super) struct JwtKeys {
     withdrawn_subjects: HashSet<String>,
 }
 
-/// What the claims of a valid token say.
+/// The content of a verified token's claims.
 #[derive(Debug)]
 pub(super) struct Signed {
     pub(super) proof: SignedProof,
@@ -113,7 +114,8 @@ impl JwtKeys {
     pub(super) fn verify(&self, token: &str) -> Result<Signed, TokenProblem> {
         let header = decode_header(token).map_err(|_| TokenProblem::Malformed)?;
         if header.crit.is_some_and(|names| !names.is_empty()) {
-            // Extensions that must be understood (RFC 7515, section 4.1.11): there are none here.
+            // `crit` lists extensions that the receiver must support (RFC 7515, section 4.1.11).
+            // None is supported here.
             return Err(TokenProblem::Malformed);
         }
         let key = match (&header.kid, self.keys.as_slice()) {
@@ -132,7 +134,7 @@ impl JwtKeys {
         if !jti.as_deref().is_none_or(is_bounded) || shoal.grants.check().is_err() {
             return Err(TokenProblem::Claims);
         }
-        // Beyond the range of the clock it does not expire.
+        // A time beyond the range of the clock means that the token does not expire.
         let end_s = exp.clamp(0.0, 1e12).round() as u64 + JWT_LEEWAY_S;
         let proof = SignedProof { key_digest: key.digest, subject: sub, token_id: jti };
         if !self.hold(&proof) {
@@ -146,8 +148,8 @@ impl JwtKeys {
         })
     }
 
-    /// Whether a token that was verified, perhaps by an earlier content of the file, is not
-    /// withdrawn.
+    /// Whether the current file still accepts a verified token: it has the same key, and withdraws
+    /// neither the token's id nor its subject.
     pub(super) fn hold(&self, proof: &SignedProof) -> bool {
         let SignedProof { key_digest, subject, token_id } = proof;
         self.keys.iter().any(|key| key.digest == *key_digest)

@@ -1,7 +1,8 @@
-//! The layer that admits every call before any handler, for gRPC and whatever is turned into it.
+//! The layer that checks every call before its handler runs: calls over gRPC, and HTTP calls that
+//! are translated to it.
 //!
-//! It answers refused calls itself, puts the [`Call`] into the request of the others, takes the
-//! token out, and ends what the call does when its token ends.
+//! It answers refused calls itself. It adds a [`Call`] to every admitted request, removes the token
+//! from its headers, and ends the answer when the token expires or is withdrawn.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,7 +24,7 @@ use crate::error::ServiceError;
 pub struct AccessLayer(Access);
 
 impl AccessLayer {
-    /// A layer that admits as `access` says.
+    /// A layer that admits the calls that `access` allows.
     #[must_use]
     pub fn new(access: Access) -> Self {
         Self(access)
@@ -88,7 +89,7 @@ where
 }
 
 impl<S> Guarded<S> {
-    /// The end of a call's token, if it can end.
+    /// A future that completes when the call's token ends; `None` if it cannot end.
     fn ended(&self, call: &Call) -> Option<Ended> {
         let may_end = Access::may_end(&call.caller);
         may_end.then(|| -> Ended { Box::pin(self.access.clone().ended(call.caller.clone())) })

@@ -37,10 +37,10 @@ impl LimitedBody {
 
     /// Ends the answer with the reason.
     fn cut(&mut self, problem: TokenProblem) -> Frame<Bytes> {
-        // What makes the answer ends with its body.
+        // Dropping the body also ends the work that produces it.
         (self.inner, self.is_cut) = (Body::empty(), true);
         let mut trailers = HeaderMap::new();
-        // Fails only for text that is not encoded, and tonic encodes all text.
+        // Adding the headers fails only for text that is not encoded, and tonic encodes all text.
         let _ = Status::from(ServiceError::Unauthenticated(problem)).add_header(&mut trailers);
         Frame::trailers(trailers)
     }

@@ -1,4 +1,4 @@
-//! The connection that a call came on: an extension of its request, which listeners set.
+//! The connection on which a call arrived. Listeners store it as an extension of the request.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,12 +11,13 @@ use crate::limits::CONNECTION_TOKENS_MAX;
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
     address: Option<SocketAddr>,
-    /// The places that tokens have among their connections, by account.
+    /// For each account that has used this connection, its number and its count in the quota of
+    /// connections.
     tokens: Arc<Mutex<Vec<(u64, Counted)>>>,
 }
 
 impl Peer {
-    /// A connection with the peer at an address. Its calls share the result.
+    /// A connection from the peer at an address. All calls of the connection use clones of it.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         Self { address: Some(address), tokens: Arc::default() }
@@ -28,7 +29,8 @@ impl Peer {
         self.address
     }
 
-    /// Counts the connection for an account, once and until it ends.
+    /// Counts the connection against the quota of an account until the connection ends. Repeated
+    /// calls count it once.
     ///
     /// # Errors
     /// [`ServiceError::Quota`]; [`ServiceError::Limit`] for too many tokens.

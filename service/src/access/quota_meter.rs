@@ -1,4 +1,4 @@
-//! A rate that a token may use: a bucket that holds what a second brings.
+//! Limits the rate of a quota by a token bucket that holds the amount of one second.
 //!
 //! A request is served while the bucket is not overdrawn, however large it is; later ones wait
 //! until it has been refilled. So the average is the rate, whatever the sizes.
@@ -41,13 +41,13 @@ struct State {
 }
 
 impl QuotaMeter {
-    /// Takes an amount, or returns the time until that is possible.
+    /// Takes an amount; if the bucket is overdrawn, fails with the time until it is not.
     pub(super) fn take(&self, rate: u64, amount: u64, now: Instant) -> Result<(), Duration> {
         let rate = rate as f64;
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let state = state.get_or_insert(State { balance: rate, at: now });
         let passed = now.saturating_duration_since(state.at).as_secs_f64();
-        // Never more than a second's, also after the rate was lowered.
+        // Never more than the amount of one second, also after the rate was lowered.
         state.balance = (state.balance + passed * rate).min(rate);
         state.at = now;
         if state.balance < 0.0 {
@@ -61,9 +61,9 @@ impl QuotaMeter {
         Ok(())
     }
 
-    /// Takes an amount that was used already.
+    /// Charges an amount that was already used, even if that overdraws the bucket.
     pub(super) fn charge(&self, rate: u64, amount: u64, now: Instant) {
-        // As a part of what was taken before.
+        // Taking 0 refills the bucket up to `now`.
         let _ = self.take(rate, 0, now);
         if let Some(state) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             state.balance -= amount as f64;

@@ -11,7 +11,7 @@ use crate::right::Right;
 /// What a method needs of the token of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Any valid token; where fleets are concerned, any right on them.
+    /// Any valid token. For each fleet that the call concerns, any right on it.
     Token,
     /// A right on the fleet that the request names.
     Fleet(Right),
@@ -20,7 +20,7 @@ pub enum Needs {
 }
 
 impl Needs {
-    /// The right, if a certain one is needed.
+    /// The right that is needed; `None` for [`Needs::Token`].
     #[must_use]
     pub fn right(self) -> Option<Right> {
         match self {
@@ -37,7 +37,7 @@ pub struct MethodRight {
     pub path: &'static str,
     /// What it needs.
     pub needs: Needs,
-    /// Whether the audit log has it also when it is allowed.
+    /// Whether allowed calls are recorded in the audit log; refused ones always are.
     pub is_audited: bool,
 }
 

@@ -27,7 +27,7 @@ pub struct TokenFile {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenEntry {
-    /// Names it in logs, and its quotas in all connections.
+    /// Name of the token in logs, and of the account that its quotas apply to.
     pub name: String,
     /// The SHA-256 of the token.
     pub sha256: SecretDigest,
@@ -94,8 +94,8 @@ impl TokenTable {
         Ok(table)
     }
 
-    /// The caller with a token of this digest. The place of an entry depends on the first bits of
-    /// its digest alone; the comparison takes the same time whatever differs.
+    /// Finds the caller by the digest of its token. The first 8 bytes of the digest select the
+    /// entries, which are then compared in constant time.
     pub(super) fn find(&self, digest: &SecretDigest) -> Option<&Arc<Caller>> {
         let is_same = |caller: &&Arc<Caller>| match &caller.proof {
             Proof::Secret(listed) => listed == digest,
@@ -106,7 +106,7 @@ impl TokenTable {
 }
 
 impl TokenFile {
-    /// Confirms what the types do not.
+    /// Checks the rules that the types do not enforce.
     ///
     /// # Errors
     /// What is wrong, and in which entry.
@@ -130,7 +130,8 @@ impl TokenFile {
     }
 }
 
-/// Names stand in logs: they have no spaces, quotes or control characters.
+/// Checks a token's name. Names appear in logs, so spaces, quotes and control characters are
+/// refused.
 fn check_name(name: &str) -> Result<(), String> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@/".contains(&byte);
     if (1..=TOKEN_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(allowed) {

@@ -1,5 +1,4 @@
-//! The seam through which the input of a fleet's engine leaves it: for a log, a follower or a
-//! cluster.
+//! The interface that passes every cycle of a fleet's engine on, for example to the fleet's log.
 //!
 //! An engine is a state machine: the cycles that a sink receives, submitted to another backend in
 //! the same order, yield the same outcomes and the same state. Sinks receive changes; queries and
@@ -35,13 +34,14 @@ pub struct CycleRecord {
     pub event_clock_max_ms: Option<i64>,
     /// As in [`CycleInput`], shared with the engine.
     pub requests: Arc<Vec<Request>>,
-    /// For each request the number that its producer gave it, if any.
+    /// For each request, the number that its producer gave it; `None` without one.
     pub batches: Vec<Option<BatchId>>,
-    /// The fleet's clock after it, once it has settled.
+    /// The fleet's clock after the cycle; set once the cycle has settled.
     pub clock_ms: i64,
-    /// Rows that the engine refused, once it has settled; ascending.
+    /// Rows that the engine refused, ascending; set once the cycle has settled.
     pub refused: Vec<RefusedRow>,
-    /// Names that its rows may use and that no earlier cycle has, once it has settled.
+    /// Name changes that no earlier record contains, including all new names in this cycle's rows;
+    /// set once the cycle has settled.
     pub names: Option<NameChanges>,
     /// On a follower: the record of the cycle in the log of its leader.
     pub encoded: Option<Bytes>,
@@ -61,7 +61,7 @@ impl CycleRecord {
     }
 }
 
-/// What a cycle did.
+/// The effects of an applied cycle.
 #[derive(Clone, Copy, Debug)]
 pub struct SettledCycle<'a> {
     /// Its epoch.
@@ -97,10 +97,10 @@ impl<'a> SettledCycle<'a> {
 /// Whether a sink accepts another cycle.
 #[derive(Debug)]
 pub enum SinkCapacity {
-    /// It does.
+    /// It accepts another cycle.
     Available,
-    /// Not before this channel delivers a message or is closed. Until then the engine submits
-    /// nothing: its queues fill, and senders are throttled.
+    /// It accepts none until this channel delivers a message or is closed. Until then the engine
+    /// submits nothing: its queues fill, and senders are throttled.
     Full(Receiver<()>),
 }
 
@@ -119,14 +119,15 @@ pub trait CycleSink: Send {
     /// leader; otherwise the term is its leader's.
     fn begin_term(&mut self, _term: u64, _is_leader: bool) {}
 
-    /// Whether a checkpoint is due. True once for each: an attempt that fails is not repeated at
-    /// once.
+    /// Whether a checkpoint is due. Returns true once per checkpoint: an attempt that fails is not
+    /// repeated at once.
     fn takes_checkpoint(&mut self) -> bool {
         false
     }
 
-    /// Begins a checkpoint of the state after the last settled cycle. It has the producers that
-    /// reported until then, the least recent first. Returns the channel of its rows.
+    /// Begins a checkpoint of the state after the last settled cycle. The checkpoint also stores
+    /// the producers known then, the least recent first. Returns the channel that receives its
+    /// rows.
     fn begin_checkpoint(
         &mut self,
         _state: ExportHeader,
@@ -147,17 +148,17 @@ pub struct ExportRows {
 /// Whether an export accepts rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExportCapacity {
-    /// At least one slice.
+    /// It accepts at least one slice.
     Available,
-    /// Not before [`ExportRows::taken`] has a message or is closed.
+    /// It accepts no rows until [`ExportRows::taken`] has a message or is closed.
     Full,
-    /// Never again: it is abandoned.
+    /// It accepts no more rows: the receiver has abandoned the export.
     Closed,
 }
 
 impl ExportRows {
-    /// A bounded channel of rows, and one that receives a message whenever rows were taken out of
-    /// it, and is closed when no more are.
+    /// `rows` is a bounded channel. `taken` delivers a message whenever the receiver has removed
+    /// rows from it, and is closed when the receiver stops.
     #[must_use]
     pub fn new(rows: Sender<FixColumns>, taken: Receiver<()>) -> Self {
         Self { rows, taken }
@@ -167,7 +168,7 @@ impl ExportRows {
     pub(crate) fn capacity(&self) -> ExportCapacity {
         match self.taken.try_recv() {
             Err(TryRecvError::Disconnected) => ExportCapacity::Closed,
-            // Only this side sends, so that what has space now accepts the next rows.
+            // Only this side sends, so a channel that is not full accepts the next rows.
             _ if self.rows.is_full() => ExportCapacity::Full,
             _ => ExportCapacity::Available,
         }
@@ -178,7 +179,8 @@ impl ExportRows {
         &self.taken
     }
 
-    /// Sends rows while there is capacity. An error is seen as [`ExportCapacity::Closed`].
+    /// Sends rows; call it only while there is capacity. If the receiver is gone, the rows are
+    /// dropped, and [`Self::capacity`] then returns [`ExportCapacity::Closed`].
     pub(crate) fn send(&self, rows: FixColumns) {
         let _ = self.rows.send(rows);
     }

@@ -1,6 +1,6 @@
-//! What an acknowledgement stands for.
+//! The durability levels of acknowledgements.
 
-/// How much a change survives when it is acknowledged.
+/// Which failures an acknowledged change survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
     /// It is applied in memory: a crash may lose it.

@@ -1,12 +1,12 @@
 //! Names of fleets: `[a-z0-9_-]{1,64}`; an empty name on the wire means `default`.
 //!
-//! A value of this type obeys the rule, so it is checked once, on receipt.
+//! The constructor checks the rule, so every value of this type is valid.
 
 use std::fmt;
 
 use crate::error::ServiceError;
 
-/// The fleet that exists from the start.
+/// Name of the fleet that every server has from its start.
 pub const DEFAULT: &str = "default";
 /// Characters of a name at most.
 const NAME_CHARS_MAX: usize = 64;
@@ -30,7 +30,7 @@ impl FleetName {
         Err(ServiceError::FleetName { field: field.to_owned(), name })
     }
 
-    /// The name that a request means: empty is `default`.
+    /// Checks the name in a field of a request; an empty name means `default`.
     ///
     /// # Errors
     /// [`ServiceError::FleetName`].

@@ -19,7 +19,8 @@ pub enum FleetKind {
 }
 
 impl FleetKind {
-    /// The table of the names that a fleet of this kind begins with, with a log or without.
+    /// Returns the empty name table of a new fleet; `None` if its objects have no names. With a
+    /// log, the table collects its changes for the log.
     pub(crate) fn names(self, names_max: usize, has_log: bool) -> Option<Arc<NameTable>> {
         let make = if has_log { NameTable::logged } else { NameTable::new };
         (self == Self::Named).then(|| Arc::new(make(names_max)))
@@ -33,7 +34,7 @@ pub struct FleetSpec {
     pub kind: FleetKind,
     /// The space of its objects.
     pub space: Space,
-    /// What drives its clock.
+    /// Whether system time or event times advance its clock.
     pub clock: Clock,
     /// Time to live of its records, milliseconds.
     pub ttl_ms: Option<i64>,
@@ -41,19 +42,21 @@ pub struct FleetSpec {
     pub objects_max: u64,
     /// Default durability of acknowledgements; `None` for the highest that the server offers.
     pub durability: Option<Durability>,
-    /// How far an event clock may lead a confirmed time, milliseconds; `None` for the default.
+    /// How far an event clock may be ahead of a confirmed time, milliseconds; `None` for the
+    /// default.
     pub event_clock_lead_ms: Option<i64>,
 }
 
 impl FleetSpec {
-    /// The lead that a fleet of this specification has.
+    /// The lead of the event clock, milliseconds: the specified one or the default.
     pub(crate) fn lead_ms(&self) -> i64 {
         let default_ms = || event_clock_lead_ms(EVENT_CLOCK_LEAD_MS, self.ttl_ms);
         self.event_clock_lead_ms.unwrap_or_else(default_ms)
     }
 }
 
-/// The lead of a clock that may be `lead_ms`, in a fleet with this TTL.
+/// The lead of an event clock, milliseconds: `lead_ms`, limited to a fraction of the TTL if there
+/// is one.
 #[must_use]
 pub fn event_clock_lead_ms(lead_ms: i64, ttl_ms: Option<i64>) -> i64 {
     ttl_ms.map_or(lead_ms, |ttl_ms| lead_ms.min(ttl_ms / EVENT_CLOCK_LEAD_TTL_DIVISOR))

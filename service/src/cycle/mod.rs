@@ -1,5 +1,5 @@
-//! What `fleet`, which runs cycles, and `persistence`, which keeps them, both use: sinks of cycles,
-//! names and properties of fleets, producers, terms, the clock.
+//! Types that both `fleet`, which runs cycles, and `persistence`, which stores them, use: cycle
+//! sinks, names and properties of fleets, producers, terms, the clock.
 
 mod cycle_sink;
 mod durability;

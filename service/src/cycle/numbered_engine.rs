@@ -1,8 +1,8 @@
 //! An engine whose cycles are numbered by its caller.
 //!
-//! A leader counts its cycles. A follower gives a cycle the epoch that the leader gave it, and a
-//! cycle of queries none: logs have gaps where cycles changed nothing. Backends count all cycles by
-//! themselves; this type replaces their numbers, so that nothing outside sees them.
+//! A leader counts its cycles. A follower gives a cycle the epoch that it has on the leader; a
+//! cycle that only answers queries keeps the epoch of the cycle before. Backends count all cycles
+//! themselves; this type replaces their numbers, so that no caller sees them.
 
 use std::collections::VecDeque;
 
@@ -12,11 +12,11 @@ use shoal_engine::{Backend, CycleInput, CycleOutput, EngineError, ExportHeader, 
 /// The epoch of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CycleNumber {
-    /// One more than that of the cycle before.
+    /// One more than the epoch of the previous cycle.
     Next,
-    /// This one, which is above that of the cycle before.
+    /// This epoch, which is greater than that of the previous cycle.
     At(u64),
-    /// That of the cycle before: it changes nothing.
+    /// The epoch of the previous cycle, for a cycle that changes nothing.
     Same,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct NumberedEngine {
 }
 
 impl NumberedEngine {
-    /// Numbers the cycles of an engine that has run none.
+    /// Wraps an engine that has run no cycle yet.
     pub(crate) fn new(backend: Box<dyn Backend>) -> Self {
         Self { backend, epoch: 0, in_flight: VecDeque::new() }
     }
@@ -87,7 +87,8 @@ impl NumberedEngine {
         Ok(ticket)
     }
 
-    /// Waits for the oldest cycle in flight; see [`Backend::wait`]. One that failed has no epoch.
+    /// Waits for the oldest cycle in flight; see [`Backend::wait`]. A cycle that failed does not
+    /// advance the epoch.
     pub(crate) fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError> {
         let output = self.backend.wait(ticket);
         let number = self.in_flight.pop_front().unwrap_or(CycleNumber::Same);
@@ -99,8 +100,8 @@ impl NumberedEngine {
         Ok(output)
     }
 
-    /// Gives the state another epoch, while no cycle is in flight: the cycles between have changed
-    /// nothing.
+    /// Sets the epoch of the state, to skip epochs of cycles that changed nothing. No cycle may be
+    /// in flight.
     pub(crate) fn set_epoch(&mut self, epoch: u64) {
         debug_assert!(self.in_flight.is_empty(), "cycles in flight have their epochs");
         self.epoch = epoch;

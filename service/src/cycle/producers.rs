@@ -1,9 +1,9 @@
 //! Exactly-once application of producers' numbered messages.
 //!
-//! The engine thread judges them in the order of the queue, so that a resend that races its
+//! The engine thread decides on messages in the order of the queue, so that a resend that races its
 //! original on another stream is applied once. A producer numbers its messages 1, 2, 3 and so on. A
-//! number counts as applied when its cycle has applied it; until then a resend waits. A number that
-//! fails is open: it can be sent again at any time.
+//! number counts as applied once its cycle was applied; until then a resend waits. A number whose
+//! message failed is open: it can be sent again at any time.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -26,13 +26,14 @@ pub struct BatchId {
 /// Whether a message is to be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Apply it, then settle it.
+    /// Apply the message, then call [`Producers::settle`].
     Fresh,
-    /// Applied before.
+    /// The message was applied before.
     Duplicate,
-    /// The same number is in progress: judge again when that is settled.
+    /// A message with the same number is in progress: judge this one again when that one is
+    /// settled.
     Undecided,
-    /// Not the next number, and not an open one.
+    /// The number is neither the next one nor open.
     OutOfOrder {
         /// The number that the producer must send first.
         expected: u64,
@@ -44,7 +45,7 @@ pub(crate) enum Verdict {
 /// The numbers of one producer.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// The greatest number accepted; all up to it are applied, in progress or open.
+    /// The greatest accepted number; each number up to it is applied, in progress or open.
     greatest: u64,
     /// In progress, in the order of acceptance.
     in_progress: VecDeque<u64>,
@@ -81,7 +82,7 @@ impl Numbers {
     }
 
     fn settle(&mut self, number: u64, applied: bool) {
-        // Cycles settle in the order in which they began: nearly always the first.
+        // Cycles settle in the order in which they began, so the number is nearly always the first.
         let Some(place) = self.in_progress.iter().position(|&other| other == number) else {
             return;
         };
@@ -106,19 +107,20 @@ pub(crate) struct Producers {
 }
 
 impl Producers {
-    /// Remembers so many producers, at least one.
+    /// Remembers the numbers of the `producers_max` most recent producers, at least one.
     pub(crate) fn with_limit(producers_max: usize) -> Self {
         Self::new(NonZeroUsize::new(producers_max).unwrap_or(NonZeroUsize::MIN))
     }
 
     fn new(producers_max: NonZeroUsize) -> Self {
-        // Unbounded inside, trimmed here: the cache would otherwise allocate its bound at once.
+        // Created unbounded and then resized: `LruCache::new` would allocate memory for all entries
+        // at once.
         let mut numbers = LruCache::unbounded();
         numbers.resize(producers_max);
         Self { numbers }
     }
 
-    /// Judges a message; a fresh one is then in progress.
+    /// Decides whether to apply a message. If it is fresh, its number is then in progress.
     pub(crate) fn judge(&mut self, id: &BatchId) -> Verdict {
         if let Some(numbers) = self.numbers.get_mut(&id.producer) {
             return numbers.judge(id.batch_seq);
@@ -130,7 +132,8 @@ impl Producers {
         numbers.judge(id.batch_seq)
     }
 
-    /// Repeats the outcome of a fresh message of a log. Numbers that it skips failed before it.
+    /// Repeats the outcome of a fresh message that a log contains. Numbers between the greatest one
+    /// so far and `number` become open, because their messages failed.
     pub(crate) fn restore(&mut self, producer: &str, number: u64, applied: bool) {
         if !applied {
             return;
@@ -144,14 +147,15 @@ impl Producers {
         }
     }
 
-    /// Sets the numbers of a producer, the most recent one so far.
+    /// Sets the numbers of a producer, which becomes the most recent one.
     pub(crate) fn restore_state(&mut self, state: ProducerState) {
         let ProducerState { producer, greatest, open } = state;
         let numbers = Numbers { greatest, in_progress: VecDeque::new(), open };
         self.numbers.put(producer.into(), numbers);
     }
 
-    /// The numbers of all producers while none is in progress, the least recent first.
+    /// The numbers of all producers, the least recent first. Call it only while no message is in
+    /// progress.
     pub(crate) fn states(&self) -> Vec<ProducerState> {
         let state = |(producer, numbers): (&Arc<str>, &Numbers)| ProducerState {
             producer: producer.to_string(),
@@ -161,7 +165,7 @@ impl Producers {
         self.numbers.iter().rev().map(state).collect()
     }
 
-    /// A fresh message was applied, or failed as a whole.
+    /// Records that a fresh message was applied, or failed as a whole.
     pub(crate) fn settle(&mut self, id: &BatchId, applied: bool) {
         if let Some(numbers) = self.numbers.get_mut(&id.producer) {
             numbers.settle(id.batch_seq, applied);

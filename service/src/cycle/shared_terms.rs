@@ -1,5 +1,5 @@
-//! The terms of a fleet, which change while it runs: on a follower with those of its leader, and
-//! when it is promoted.
+//! The terms of a running fleet. They change when the leader of a follower begins a term, and when
+//! the fleet is promoted.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -19,12 +19,12 @@ impl SharedTerms {
         self.read(Terms::current)
     }
 
-    /// A copy.
+    /// Returns a copy of the terms.
     pub(crate) fn get(&self) -> Terms {
         self.read(Terms::clone)
     }
 
-    /// Ends the current term at an epoch.
+    /// Ends the current term at `last_epoch` and makes `term` the current one.
     pub(crate) fn begin(&self, term: u64, last_epoch: u64) {
         let mut terms = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let ended = PastTerm { term: terms.current(), last_epoch };

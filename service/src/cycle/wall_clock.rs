@@ -1,7 +1,7 @@
-//! The system clock as fleets read it.
+//! The clock from which fleets read the system time.
 //!
-//! Tests supply their own. It may step back; a fleet's clock follows it there only over
-//! more than [`crate::limits::CLOCK_AHEAD_MS_MAX`].
+//! Tests supply their own clock. The system clock may step back; a fleet's clock follows only if it
+//! is then ahead by more than [`crate::limits::CLOCK_AHEAD_MS_MAX`].
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! Encodes rows on a device where that is faster, otherwise on this core: the bytes are the same.
+//! Encodes blocks of many rows on a device and smaller ones on the CPU, with identical bytes.
 //!
-//! A log must not end because its encoder failed, so a device that fails, or has no memory, is
-//! given up with one warning. Nothing here names a backend.
+//! The log must continue when its encoder fails: after the first device failure, the codec logs a
+//! warning, releases the device and encodes all rows on the CPU. This file does not depend on a
+//! backend.
 
 use std::cell::RefCell;
 
@@ -15,9 +16,9 @@ use crate::limits::DEVICE_ENCODE_ROWS_MIN;
 /// Why a device encoded nothing.
 #[derive(Debug)]
 pub(crate) enum DeviceFault {
-    /// No block can hold the rows, on this core neither.
+    /// No block can hold the rows; the CPU would refuse them too.
     Block(BlockError),
-    /// It failed, or has no memory.
+    /// The device failed, or has not enough memory.
     Device(String),
 }
 
@@ -33,7 +34,7 @@ type EncodeOnDevice = dyn FnMut(
 
 /// See the file's head.
 pub(crate) struct DeviceCodec {
-    /// `None` once it is given up, so that its memory is free.
+    /// `None` after the device has failed; its memory is then released.
     device: RefCell<Option<Box<EncodeOnDevice>>>,
 }
 

@@ -56,7 +56,7 @@ impl TokenProblem {
         Self::Withdrawn,
     ];
 
-    /// As the metadata `problem` has it.
+    /// Its name in the error metadata `problem`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! The part of a registry that replication uses: copies of a leader's fleets, and which server may
-//! create and delete fleets; and whether a history is kept.
+//! The part of a registry that replication uses: installs copies of a leader's fleets, and checks
+//! whether this server may create and delete fleets. It also sets whether histories are kept.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -272,7 +272,7 @@ impl Registry {
         if let Some(fence) = record.fenced.iter().find(is_this) {
             return Role::Fenced { term: fence.term, last_epoch: fence.epoch };
         }
-        // The wait begins when calls are accepted.
+        // `Registry::set_ready` replaces this time when the server accepts calls.
         Role::Leader { opens: record.has_followers.then(Instant::now) }
     }
 

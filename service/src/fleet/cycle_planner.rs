@@ -1,8 +1,8 @@
 //! Selects the jobs of the next cycle.
 //!
-//! Clients are served in turn (`shares`): changes up to a number of rows, queries up to a number
-//! and an amount of work. A cycle is as large as the work that accumulated during the last one,
-//! within its limits. Resends are detected here.
+//! Clients are served in turn (`shares`). A cycle takes the jobs that accumulated during the last
+//! one, limited by the rows of changes and by the number and work of queries. Resends are detected
+//! here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(super) struct CyclePlan {
     pub(super) queries: Vec<Query>,
     pub(super) subscriptions: Vec<SubscriptionChange>,
     pub(super) changes: Vec<PlannedChange>,
-    /// The newest times of the requests, and their clients.
+    /// For each request, its client and the newest times of its rows.
     pub(super) reported: Vec<(Requester, NewestTimes)>,
     /// See [`CycleInput::query_work_max`].
     pub(super) query_work_max: u64,
@@ -136,7 +136,7 @@ pub(super) struct CyclePlanner {
     pub(super) subscriptions: SubscriptionPlanner,
     /// Resends whose original is in progress.
     undecided: VecDeque<ChangeJob>,
-    /// Memory for the queries of later cycles, returned by those that ended.
+    /// Empty query lists of ended cycles, kept for later cycles.
     spare: Vec<Vec<Query>>,
 }
 

@@ -1,7 +1,8 @@
 //! Exports of the engine's state between its cycles, for a checkpoint or for long queries.
 //!
-//! One export runs at a time. A slice has about as many rows as the cycles since the last slice
-//! changed, so that an export delays a cycle by at most the duration of a cycle.
+//! One export runs at a time. About as many rows are exported between two cycles as the cycles have
+//! changed since the last slice, so that an export delays a cycle by at most the duration of a
+//! cycle.
 
 use shoal_engine::{EngineError, ExportHeader};
 use tracing::{error, warn};

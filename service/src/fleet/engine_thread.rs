@@ -52,7 +52,7 @@ pub(super) struct CycleInFlight {
     plan: CyclePlan,
     /// For a cycle of the leader: its producers' batch numbers.
     followed: Option<Vec<Option<BatchId>>>,
-    /// It may set the clock back.
+    /// Whether the cycle may set the clock back.
     rewinds: bool,
     started: Instant,
 }
@@ -62,7 +62,7 @@ pub(super) struct EngineThread {
     pub(super) engine: EngineOutputs,
     pub(super) planner: CyclePlanner,
     clock: CycleClock,
-    /// Of a fleet that bounds its event clock.
+    /// Present if the fleet bounds its event clock.
     event_clock: Option<EventClock>,
     pub(super) shared: Arc<FleetShared>,
     pub(super) in_flight: VecDeque<CycleInFlight>,
@@ -74,7 +74,7 @@ pub(super) struct EngineThread {
     /// Receives the rows of the export in progress: for a checkpoint or long queries.
     pub(super) export: Option<ExportRows>,
     pub(super) long_queries: LongQueries,
-    /// Rows and removals of the cycles since the last slices.
+    /// Rows and removals of the cycles since the last exported slices.
     pub(super) changed_rows: usize,
 }
 

@@ -1,8 +1,9 @@
 //! How far the rows of a cycle may move the event clock of a fleet.
 //!
-//! One client must not move the clock for all: it follows a time that a second one confirms, plus a
-//! lead. The result enters the engine as [`shoal_engine::CycleInput::event_clock_max_ms`]; the log
-//! holds the clock that follows from it, so that no copy has to decide again.
+//! One client alone must not move the clock far ahead: the clock may lead a time that a second
+//! client confirms by at most the lead. The bound is passed to the engine as
+//! [`shoal_engine::CycleInput::event_clock_max_ms`]; the log stores the resulting clock, so that
+//! recovery and followers do not compute the bound again.
 
 use std::collections::HashMap;
 
@@ -21,7 +22,7 @@ pub(super) struct EventClock {
 #[derive(Debug)]
 struct ReportingClient {
     times: NewestTimes,
-    /// When it reported last, by the wall clock.
+    /// Wall clock at its last report, Unix milliseconds.
     reported_ms: i64,
 }
 
@@ -35,10 +36,10 @@ impl EventClock {
     /// The clock never leads the wall clock by more than the lead. If it is at most the lead behind
     /// the wall clock, no other bound applies. Otherwise it leads a confirmed time by at most the
     /// lead:
-    /// - of several clients, the newest time of the second newest;
-    /// - of a single client, the newest time of another object than its newest, or, if it reports
-    ///   one object, its time before;
-    /// - of a single row, the clock, or the row's own time before there is any.
+    /// - with several clients, the second greatest of their newest times;
+    /// - with a single client, the newest time of an object other than that of its newest row, or,
+    ///   if it reports only one object, that object's newest time before the last;
+    /// - with a single row, the clock, or the row's own time if there is no clock yet.
     ///
     /// A client counts until it has not reported for [`EVENT_CLOCK_CLIENT_MS`].
     pub(super) fn bound_ms(

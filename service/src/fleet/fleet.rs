@@ -1,5 +1,5 @@
-//! A fleet as calls see it: reserves places, queues jobs, and turns the end of the engine into an
-//! error with its reason.
+//! The interface of a fleet for calls: reserves places in its queues, queues jobs, and returns the
+//! reason as an error when the engine has ended.
 //!
 //! Nothing here blocks a thread. Dropping the last handle ends the engine.
 
@@ -51,11 +51,11 @@ pub struct QueryRequest {
     pub queries: Vec<Query>,
     /// The answer's epoch is not before this.
     pub epoch_min: u64,
-    /// The answer is large: no other queries in its cycle.
+    /// Whether the cycle may contain no other queries, because the answer is large.
     pub alone: bool,
     /// The queries are dropped at this time.
     pub deadline: Option<Instant>,
-    /// Wait for a place in the queue; otherwise a full queue refuses.
+    /// Whether to wait for a place in the queue; otherwise a full queue refuses the request.
     pub patient: bool,
 }
 
@@ -127,17 +127,19 @@ impl Fleet {
         self.shared.persistence.durability
     }
 
-    /// See `CreateFleetRequest.event_clock_lead`; of no effect with a system clock.
+    /// See `CreateFleetRequest.event_clock_lead`; has no effect with a system clock.
     pub(crate) fn event_clock_lead_ms(&self) -> i64 {
         self.shared.persistence.event_clock_lead_ms
     }
 
-    /// Whether something depends on the newest times of its requests.
+    /// Whether requests must contain the newest times of their rows, because the event clock is
+    /// bounded.
     pub(crate) fn uses_newest_times(&self) -> bool {
         self.shared.event_clock_lead_ms().is_some()
     }
 
-    /// The level of a change that asks for `requested`.
+    /// Confirms that the fleet accepts changes; returns the durability level of a change that
+    /// requests `requested`.
     ///
     /// # Errors
     /// [`ServiceError::Field`] for `Logged` without a log; [`ServiceError::LogSpace`] and
@@ -169,7 +171,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Confirms that it takes changes.
+    /// Confirms that the replication role allows changes.
     fn check_leader(&self) -> Result<(), ServiceError> {
         match self.shared.role() {
             Role::Leader { opens: None } => Ok(()),
@@ -191,17 +193,17 @@ impl Fleet {
         }
     }
 
-    /// Its part in replication.
+    /// Its replication role.
     pub(crate) fn role(&self) -> Role {
         self.shared.role()
     }
 
-    /// Changes its part in replication.
+    /// Sets its replication role.
     pub(crate) fn set_role(&self, role: Role) {
         self.shared.set_role(role);
     }
 
-    /// Takes changes from a time on, if it is a leader that waits.
+    /// Sets the time from which a leader that waits accepts changes.
     pub(crate) fn open_at(&self, time: std::time::Instant) {
         self.shared.open_at(time);
     }
@@ -312,7 +314,8 @@ impl Fleet {
         Ok(ChangedRegions { failures, pending })
     }
 
-    /// The epoch from which queued changes hold; 0 without any.
+    /// Waits until queued region changes are applied; returns the epoch from which they are in
+    /// effect, 0 if none were queued.
     ///
     /// # Errors
     /// [`ServiceError::Engine`], [`ServiceError::SessionGone`]; that the fleet ended.
@@ -489,8 +492,9 @@ impl Fleet {
         }
     }
 
-    /// A job that was sent while the thread ended would wait for ever. Either the thread drains the
-    /// queue after the job was sent, or the state, which the thread sets before that, is seen here.
+    /// Drains the queue if the fleet has ended. A job that is sent while the thread ends would
+    /// otherwise wait forever: if the thread has drained the queue before the job was sent, it has
+    /// set the state before that, so this call sees it.
     fn drain_if_ended(&self) {
         if self.state() != FleetState::Running {
             self.queue.drain();
@@ -509,9 +513,9 @@ impl Fleet {
 /// Subscription changes in progress.
 #[derive(Debug)]
 pub(crate) struct ChangedRegions {
-    /// For each change, in order, why it is refused.
+    /// For each change, in order, the reason why it was refused; `None` if it was queued.
     pub(crate) failures: Vec<Option<ServiceError>>,
-    /// The reply of the others; see [`Fleet::changed_epoch`].
+    /// The pending reply to the queued changes; see [`Fleet::changed_epoch`].
     pub(crate) pending: Option<oneshot::Receiver<SubscriptionReply>>,
 }
 

@@ -1,4 +1,4 @@
-//! The part of a fleet that names its objects.
+//! Access to the names of a fleet's objects.
 
 use super::fleet::Fleet;
 use crate::cycle::FleetKind;
@@ -18,7 +18,7 @@ impl Fleet {
         self.shared.persistence.names.as_deref()
     }
 
-    /// The names of its objects, for a request that has names in `field`.
+    /// The names of its objects, for a request whose `field` contains names.
     ///
     /// # Errors
     /// [`ServiceError::Field`] if objects have none.

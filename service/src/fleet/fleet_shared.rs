@@ -105,7 +105,8 @@ impl FleetShared {
         }
     }
 
-    /// The lead of its clock, if that is an event clock with a bound.
+    /// The lead of its event clock, milliseconds; `None` for a system clock or an unbounded event
+    /// clock.
     pub(super) fn event_clock_lead_ms(&self) -> Option<i64> {
         let lead_ms = self.persistence.event_clock_lead_ms;
         let is_bounded = self.options.clock == Clock::Event && lead_ms < EVENT_CLOCK_LEAD_FREE_MS;

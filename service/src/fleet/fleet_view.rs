@@ -8,17 +8,17 @@ use shoal_engine::{CycleOutput, RequestOutcome};
 /// Rows since the engine started, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowTotals {
-    /// Became their object's record.
+    /// Rows that became their object's record.
     pub applied: u64,
-    /// Equal to the record.
+    /// Rows equal to the record.
     pub duplicate: u64,
-    /// Beaten in their own cycle.
+    /// Rows replaced by another row of the same cycle.
     pub superseded: u64,
-    /// Older than the record.
+    /// Rows older than the record.
     pub late: u64,
-    /// Older than the time to live.
+    /// Rows older than the time to live.
     pub expired: u64,
-    /// Refused.
+    /// Refused rows.
     pub refused: u64,
     /// Accepted rows later than the event clock after their cycle; also counted above.
     pub ahead: u64,

@@ -1,4 +1,5 @@
-//! What a follower applies: the cycles of its leader's log, and the changes of terms.
+//! The steps that a follower applies: cycles of its leader's log, clock updates and changes of
+//! terms.
 //!
 //! A step waits in a queue of its own, bounded by bytes; the engine's thread takes the steps in
 //! order, between cycles of queries.
@@ -29,7 +30,7 @@ pub(crate) struct FollowedCycle {
     pub(crate) encoded: Bytes,
 }
 
-/// What happens next on a follower.
+/// A step of replication.
 #[derive(Debug)]
 pub(crate) enum Followed {
     /// A cycle is applied.
@@ -63,7 +64,7 @@ pub(super) struct FollowedStep {
 }
 
 impl Followed {
-    /// Its share of the queue.
+    /// Bytes that the step takes in the queue.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Cycle(cycle) => cycle.encoded.len(),

@@ -48,7 +48,7 @@ impl JobAnswers {
         self.count
     }
 
-    /// True without answers.
+    /// Whether there are no answers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -72,7 +72,7 @@ impl JobAnswers {
         self.iter().map(answer_bytes).sum()
     }
 
-    /// As [`JobAnswers::detach`], but a worker sorts deferred answers.
+    /// Like [`JobAnswers::detach`]; a worker sorts the answers whose sorting was deferred.
     ///
     /// # Errors
     /// [`ServiceError::ShuttingDown`].

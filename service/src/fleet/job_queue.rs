@@ -1,8 +1,9 @@
 //! The bounded queues between callers and an engine.
 //!
-//! A place is reserved before a job is sent: rows and messages for changes, queries for queries. A
-//! stream waits for its place, which stops its reading; a single call is refused. Channels are as
-//! long as there are places, so sending never blocks. Clients share the places (`shares`).
+//! Places are reserved before a job is sent: a change needs places for its rows and one for its
+//! message, a query job one for each query. A stream waits for places and reads no more meanwhile;
+//! a single call is refused. Channels have as much capacity as there are places, so sending never
+//! blocks. Clients share the places (`shares`).
 
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ pub struct QueueDepth {
     pub queries: u64,
 }
 
-/// The engine thread's ends. Callers keep a copy, to empty the queues of a fleet that ended.
+/// The receiving side of the queues, for the engine thread. Callers keep a copy to empty the queues
+/// of a fleet that ended.
 #[derive(Clone, Debug)]
 pub(super) struct QueueReceivers {
     pub(super) changes: Receiver<ChangeJob>,
@@ -51,7 +53,7 @@ impl QueueReceivers {
     }
 }
 
-/// A number of places, and what they are called in errors.
+/// A number of places, and their name in errors.
 #[derive(Debug)]
 struct Places {
     places: FairPlaces,
@@ -88,7 +90,7 @@ impl Places {
     }
 }
 
-/// The callers' ends.
+/// The callers' side of the queues.
 #[derive(Debug)]
 pub(super) struct JobQueue {
     rows: Places,

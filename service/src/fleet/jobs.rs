@@ -89,7 +89,7 @@ pub(super) struct QueryTerms {
     /// No other queries in its cycle: its answer is large, and is returned without a copy.
     pub(super) alone: bool,
     pub(super) deadline: Option<Instant>,
-    /// True if an earlier cycle had no work left for these queries.
+    /// Whether an earlier cycle reached its work limit before these queries.
     pub(super) was_put_off: bool,
     pub(super) reply: oneshot::Sender<QueryReply>,
     pub(super) _permit: PlacesPermit,
@@ -114,5 +114,5 @@ pub(super) struct SubscriptionJob {
     pub(super) _permit: PlacesPermit,
 }
 
-/// The epoch from which the changes hold, or why the engine refused the cycle.
+/// The epoch from which the changes are in effect, or why the engine refused the cycle.
 pub(super) type SubscriptionReply = Result<u64, shoal_engine::EngineError>;

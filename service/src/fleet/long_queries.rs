@@ -1,4 +1,4 @@
-//! Queries that take more work than a cycle has.
+//! Answers queries that need more work than a cycle allows.
 //!
 //! They are answered from an export of the state, which the engine's thread hands over in slices
 //! between cycles: all answers of a request show one epoch, and updates go on meanwhile. A thread
@@ -62,7 +62,7 @@ struct LongRequest {
 }
 
 impl LongQueries {
-    /// True when an export is wanted.
+    /// Whether requests wait for an export.
     pub(super) fn are_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -5,7 +5,7 @@
 
 use shoal_codec::FixColumns;
 
-/// Rows whose times are compared with the newest ones together.
+/// Rows of a group; a group whose times are all too old is skipped as a whole.
 const ROWS_AT_ONCE: usize = 64;
 
 /// The time and the object of a row.

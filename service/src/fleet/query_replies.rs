@@ -20,7 +20,7 @@ pub(super) struct CycleAnswers {
     pub(super) unanswered: Option<EngineError>,
     pub(super) unfinished: Vec<u32>,
     pub(super) work: Vec<u64>,
-    /// The work that all queries together might do.
+    /// Limit of the work of all queries together.
     pub(super) work_max: u64,
     pub(super) queries: Vec<Query>,
     /// Term, epoch and clock.

@@ -38,7 +38,7 @@ use crate::persistence::{
 use crate::subscription::{FanOut, PendingChanges, Pool, SessionHandle, SessionTools, Sessions};
 use crate::threads::{blocking, spawn};
 
-/// The state that a fleet begins with.
+/// Engine, sink and recovered state with which a fleet starts.
 struct FleetStart {
     backend: NumberedEngine,
     sink: Option<Box<dyn CycleSink>>,
@@ -69,7 +69,7 @@ pub struct Registry {
     answers: Arc<AnswerBudget>,
     pool: Arc<Pool>,
     fleets: RwLock<BTreeMap<FleetName, Arc<Fleet>>>,
-    /// Fleets of the leader whose copy is on its way.
+    /// Fleets of the leader that are being copied.
     pub(super) copying: std::sync::Mutex<BTreeSet<FleetName>>,
     /// Set during a promotion: no copy may be installed.
     pub(super) is_promoting: AtomicBool,
@@ -160,8 +160,8 @@ impl Registry {
     /// # Errors
     /// [`ServiceError::Follower`], [`ServiceError::Fenced`], [`ServiceError::FleetExists`],
     /// [`ServiceError::Limit`], [`ServiceError::EngineUnavailable`],
-    /// [`ServiceError::Engine`] without memory for it, [`ServiceError::Io`] without a thread for
-    /// it; those of its sink.
+    /// [`ServiceError::Engine`] if there is not enough memory for it, [`ServiceError::Io`] if its
+    /// thread cannot be started; errors of its sink.
     pub async fn create(
         &self,
         name: FleetName,
@@ -367,7 +367,7 @@ impl Registry {
         fleet.ok_or_else(|| self.unknown(name))
     }
 
-    /// The fleet that owns the session of a handle, if that is another than the requested one.
+    /// The fleet that owns the session of a handle, if it is not the requested fleet.
     pub(crate) fn session_fleet(
         &self,
         handle: &SessionHandle,

@@ -40,13 +40,14 @@ pub(crate) struct Following {
 #[derive(Debug)]
 struct Known {
     leader_epoch: u64,
-    /// The oldest epoch of the leader that is not applied, and when it was the last durable one.
+    /// An epoch of the leader that is not applied yet, and when the leader reported it as its last
+    /// durable one; the oldest such epoch.
     awaited: Option<(u64, Instant)>,
-    /// When the state was that of the leader.
+    /// When the state last equalled the leader's.
     current_at: Instant,
     /// Age of the state at `current_at`; zero once this run has seen it current.
     older: Duration,
-    /// Whether the leader continues the log of this copy, whose terms are then those of the leader.
+    /// Whether the leader has continued the log of this copy, so that both have the same terms.
     is_continued: bool,
 }
 

@@ -21,10 +21,10 @@ use crate::subscription::{
     SettledChange,
 };
 
-/// Pending snapshots of the first cycle that has any.
+/// Maximum number of pending snapshots in the first cycle that has any.
 const SNAPSHOTS_FIRST: usize = 64;
 
-/// Pending changes of one cycle at most: one job fits beside them.
+/// Maximum number of pending changes in a cycle; leaves space for one job.
 const PENDING_MAX: usize = SUBSCRIPTION_CHANGES_MAX - REGION_CHANGES_MAX;
 
 /// The changes of one job in a cycle.
@@ -36,7 +36,7 @@ struct PlannedJob {
     _permit: PlacesPermit,
 }
 
-/// The subscription jobs of a cycle, without the changes that the engine takes.
+/// The subscription jobs of a cycle, without the changes that were passed to the engine.
 #[derive(Debug, Default)]
 pub(super) struct PlannedSubscriptions {
     jobs: Vec<PlannedJob>,

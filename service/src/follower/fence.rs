@@ -106,7 +106,8 @@ fn request(fleets: &[Arc<Fleet>], replaced: &[(u128, u64)], server_id: u64) -> v
     }
 }
 
-/// The term that began after a term, and the epoch before it; nothing if that term has not ended.
+/// The term that followed `ended`, and the last epoch of `ended`; `None` if `ended` is the current
+/// term or unknown.
 fn successor(terms: &Terms, ended: u64) -> Option<(u64, u64)> {
     let index = terms.past().iter().position(|past| past.term == ended)?;
     let next = terms.past().get(index + 1).map_or(terms.current(), |past| past.term);

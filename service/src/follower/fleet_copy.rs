@@ -19,8 +19,8 @@ use crate::error::ServiceError;
 use crate::fleet::Registry;
 use crate::persistence::{FleetFolder, LogCopy};
 
-/// Returns the folder of the complete copy. The folder in its place is to get the suffix `aside`,
-/// or to be removed.
+/// Copies a fleet; returns the folder of the complete copy. When the copy is installed, the
+/// existing folder is renamed with the suffix `aside`, or removed if that is `None`.
 pub(super) async fn fetch(
     registry: &Registry,
     service: &mut LogServiceClient<Transport>,
@@ -76,7 +76,7 @@ pub(super) async fn fetch(
                     registry.copy_on_disk(move || copy.begin_term(term, epoch).map(|()| copy));
                 copy = begun.await.map_err(failed)?;
             }
-            // It follows the cycles up to its epoch.
+            // The leader sends this message after all cycles up to its epoch.
             Kind::Progress(v1::FollowProgress { durable_epoch, .. }) => {
                 registry.copy_on_disk(move || copy.close()).await.map_err(failed)?;
                 info!(fleet = %copied.name, epoch = durable_epoch, "a copy is complete");

@@ -39,7 +39,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Waits longer than the last time.
+    /// Waits for the current delay, then doubles it up to the longest.
     pub(super) async fn wait(&mut self) {
         tokio::time::sleep(Duration::from_millis(self.0)).await;
         self.0 = (self.0 * 2).min(FOLLOW_RETRY_MS.1);
@@ -51,10 +51,10 @@ struct FleetList {
     registry: Arc<Registry>,
     leader: Arc<str>,
     link: LeaderLink,
-    /// Names this server to the leader: its address, and its data folder, since several may listen at
-    /// the same address of their machines.
+    /// Name of this server for the leader: its address, and the number of its data folder, because
+    /// servers on different machines may listen at the same local address.
     follower: Arc<str>,
-    /// The connection that all streams share, while it works.
+    /// The connection that all streams share; `None` after it failed.
     client: Option<Client>,
     /// The newest connection, for streams that begin again.
     newest: Option<watch::Sender<Client>>,

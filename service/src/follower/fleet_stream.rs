@@ -29,7 +29,7 @@ pub(super) struct CopiedFleet {
     pub(super) name: FleetName,
     pub(super) spec: FleetSpec,
     pub(super) id: u128,
-    /// As the leader described it when the stream began.
+    /// Description of the leader's log when the stream began.
     pub(super) log: v1::LogDescription,
 }
 
@@ -97,7 +97,7 @@ async fn attempt(
 ) -> Result<(), Problem> {
     let mut service = client.log_service();
     if let Next::Find = next {
-        // A copy of this name may be taking its place.
+        // A copy of this name may be about to replace the fleet.
         registry.settled().await;
         let found = registry.list().into_iter().find(|fleet| *fleet.name() == copied.name);
         *next = match found {
@@ -123,7 +123,8 @@ async fn attempt(
         End::Diverged { last_epoch } => {
             let term = line.terms.current();
             let epoch = line.log.reading().position.epoch;
-            // The leader compares only the last term, which may have begun after a crash here.
+            // The leader compares only the last term of this server. If that term began here after
+            // a crash, the leader does not know it and answers 0. `parting` compares all terms.
             let common = parting(&line.terms, epoch, &copied.log).unwrap_or(last_epoch);
             warn!(
                 fleet = %copied.name, epoch, last_epoch = common,

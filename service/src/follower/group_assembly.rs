@@ -17,7 +17,8 @@ pub(super) struct GroupAssembly {
 }
 
 impl GroupAssembly {
-    /// Adds a part. With the last one, the cycles of the group after an epoch.
+    /// Adds a part. Returns the cycles of the group after an epoch once its last part has arrived,
+    /// until then none.
     ///
     /// # Errors
     /// What is wrong with the group; nothing of it is returned.

@@ -99,7 +99,7 @@ fn messages(chance: &mut Random, group: &[u8]) -> Vec<v1::FollowResponse> {
     messages
 }
 
-/// What a cycle takes is justified by the bytes of its record.
+/// Confirms that the memory of a cycle is bounded by the bytes of its record.
 fn check(cycle: &FollowedCycle) {
     let bytes = cycle.encoded.len();
     assert!(cycle.requests.len() * 16 <= bytes && cycle.requests.len() == cycle.batches.len());

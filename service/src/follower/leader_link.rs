@@ -1,4 +1,5 @@
-//! How a server connects to another: a follower to its leader, a promoted server to the former one.
+//! The settings and credentials with which a server connects to another one: a follower to its
+//! leader, a promoted server to the former leader.
 //!
 //! Token and certificates are read for each connection, so that they can be replaced.
 

@@ -14,7 +14,7 @@ use tonic::Streaming;
 use super::fleet_list::Problem;
 use crate::limits::{FOLLOW_PART_BYTES, FOLLOW_SILENCE_MS};
 
-/// A leader that sends nothing for so long is gone.
+/// A stream on which the leader sends nothing for this long is given up.
 const SILENCE: Duration = Duration::from_millis(FOLLOW_SILENCE_MS);
 
 /// See the file's head.
@@ -32,7 +32,7 @@ fn silent<E>(_: E) -> Problem {
 }
 
 impl LeaderStream {
-    /// Asks for the log behind a position.
+    /// Opens a stream of the log after a position.
     pub(super) async fn open(
         service: &mut LogServiceClient<Transport>,
         start: v1::FollowStart,

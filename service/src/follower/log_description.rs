@@ -7,7 +7,7 @@ use crate::cycle::FleetSpec;
 use crate::fleet::Fleet;
 use crate::fleet_request::create_request;
 
-/// The log of a fleet, if it has one.
+/// Describes the log of a fleet; `None` if the fleet has none.
 pub(crate) fn describe_log(fleet: &Fleet) -> Option<v1::LogDescription> {
     let (folder, terms, options) = (fleet.folder()?, fleet.terms(), fleet.options());
     let spec = FleetSpec {

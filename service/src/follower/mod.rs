@@ -1,8 +1,9 @@
 //! Replication: a follower copies the fleets of a leader, and may take its place.
 //!
-//! `replication` has the role of the server; `fleet_list` keeps the fleets as the leader's,
-//! `fleet_stream` copies one log, `group_assembly` turns messages into cycles, `promotion` and
-//! `fence` change the leader. The leader's side of the streams is in `rpc/follow.rs`.
+//! `replication` manages the role of the server; `fleet_list` keeps its fleets equal to the
+//! leader's; `fleet_stream` copies one log; `group_assembly` turns messages into cycles;
+//! `promotion` makes a follower the leader; `fence` stops the former leader. The leader's side of
+//! the streams is in `rpc/follow.rs`.
 
 mod fence;
 mod fleet_copy;

@@ -1,8 +1,8 @@
 //! Makes a follower a leader: every fleet begins a term at its last epoch.
 //!
 //! Either all fleets do, or the server follows again. The role is durable first, so that no restart
-//! turns it back. A crash before a term has begun is like any crash of a leader: recovery begins the
-//! term.
+//! turns it back. A crash before a term has begun is like any crash of a leader: recovery begins
+//! the term.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -29,7 +29,8 @@ use crate::threads::blocking;
 /// Why a promotion failed.
 struct Failure {
     error: ServiceError,
-    /// Fleets that may have begun a term, if the role may be stored.
+    /// Fleets that may have begun a term; `None` if the role was certainly not stored, so that
+    /// nothing must be undone.
     begun: Option<Vec<Arc<Fleet>>>,
 }
 
@@ -134,8 +135,8 @@ impl Replication {
         Ok(())
     }
 
-    /// Follows again, once what a promotion has begun is undone. The disk may not answer: only the
-    /// end of the server waits for it, for a while.
+    /// Undoes a promotion that failed, then follows the leader again. Runs as a task, because the
+    /// disk may not answer; only a shutdown waits for it, for a bounded time.
     fn undo(self: &Arc<Self>, begun: Option<Vec<Arc<Fleet>>>) {
         let Some(fleets) = begun else { return self.resume() };
         let replication = self.clone();
@@ -155,8 +156,8 @@ impl Replication {
         });
     }
 
-    /// Turns the role back, and starts fleets again that may have begun a term. Their leader does
-    /// not know it: they are copied again.
+    /// Stores the role of a follower again, and restarts the fleets that may have begun a term. The
+    /// leader does not know that term, so these fleets are copied again.
     async fn turn_back(&self, fleets: &[Arc<Fleet>]) {
         loop {
             let stored = self.change_role(|role| {
@@ -179,7 +180,7 @@ impl Replication {
         }
     }
 
-    /// Whether the leader itself answers, or starts.
+    /// Whether the leader answers, also if it is still starting.
     async fn is_reachable(&self, leader: &str) -> bool {
         use v1::ErrorReason as Reason;
         let leader_id = self.registry.data().map_or(0, |data| data.role().leader_id);

@@ -1,6 +1,7 @@
 //! The role of a server: what its data folder says at the start, and the task that goes with it.
 //!
-//! One task runs at a time: a follower follows, a promoted server fences the leader before.
+//! One task runs at a time: on a follower it copies the leader's fleets, on a promoted server it
+//! fences the former leader.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,15 +74,15 @@ impl Replication {
         Err(ServiceError::ReplicationSecret)
     }
 
-    /// Begins what the role demands, once the fleets are recovered. `address` names this server to
-    /// its leader.
+    /// Starts the task of the server's role; call it once the fleets are recovered. `address` is
+    /// part of the name of this server for its leader.
     pub(crate) fn start(self: &Arc<Self>, address: SocketAddr) {
         // An error cannot occur: a server starts once.
         let _ = self.address.set(address);
         self.resume();
     }
 
-    /// Begins what the role demands.
+    /// Starts the task of the server's role.
     pub(super) fn resume(&self) {
         let Some(&address) = self.address.get() else { return };
         if self.is_ending.load(Ordering::SeqCst) {
@@ -105,7 +106,7 @@ impl Replication {
         task: impl FnOnce(watch::Receiver<bool>) -> F,
     ) {
         let (stop, stopping) = watch::channel(false);
-        // Before it runs: it may begin the next one.
+        // Hold the lock until the task is stored: the task may start the next one.
         let mut running = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         *running = Some((stop, tokio::spawn(task(stopping))));
     }
@@ -120,7 +121,7 @@ impl Replication {
         self.stop().await;
     }
 
-    /// Ends the task, also one that it begins at its end; returns when they have ended.
+    /// Ends the task, and any task that it starts before it ends; returns when all have ended.
     pub(crate) async fn stop(&self) {
         let take = || self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         while let Some((stop, task)) = take() {
@@ -153,8 +154,8 @@ impl Replication {
         self.change_role(|role| role.has_followers = true).await
     }
 
-    /// Changes what the data folder remembers, durably, after the changes that were begun before: one
-    /// on a disk that does not answer may go on when its caller has left.
+    /// Changes the stored role record durably. Changes run one after the other; a change continues
+    /// if its caller is dropped, for example while the disk does not answer.
     pub(super) async fn change_role(
         &self,
         change: impl FnOnce(&mut crate::persistence::RoleRecord) + Send + 'static,

@@ -47,7 +47,7 @@ impl Activity {
         Call(self.0.clone())
     }
 
-    /// Completes when the connection had its requests, or none for a while.
+    /// Waits until the connection has had its maximum number of requests, or none for a while.
     pub(super) async fn over(&self) {
         tokio::select! {
             () = self.0.worn.notified() => {}
@@ -55,8 +55,8 @@ impl Activity {
         }
     }
 
-    /// Completes after this time without a call, or twice as much. A request that is not complete
-    /// does not count, so slow headers are bounded as well.
+    /// Waits until there was no call for this time, or for up to twice as long. A request with
+    /// incomplete headers is not a call, so slow headers are bounded as well.
     pub(super) async fn idle_for(&self, time: Duration) {
         loop {
             let begun = self.0.begun.load(Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Activity {
     }
 }
 
-/// A response whose body holds `held` until it was sent.
+/// Wraps a response so that `held` is dropped once the body was sent or dropped.
 pub(super) fn holding<T: Send + Unpin + 'static>(
     response: Response<Body>,
     held: T,

@@ -1,4 +1,4 @@
-//! What an HTTP request passes: its origin is checked, it is counted, and its route answers.
+//! The path of an HTTP request: its origin is checked, it is counted, and its route answers it.
 //!
 //! Calls of gRPC-Web, whatever their path, go to the services as they are. Everything else is a
 //! route of the router, or a problem.
@@ -167,7 +167,7 @@ fn is_web(request: &Request) -> bool {
     media_type.is_some_and(|it| it.as_bytes().starts_with(WEB_TYPE.as_bytes()))
 }
 
-/// A call of gRPC-Web, or a path that is none of ours.
+/// Answers a call of gRPC-Web, or a path without a route.
 async fn other(State(app): State<App>, request: Request) -> Response {
     if is_web(&request) {
         let mut web = GrpcWebLayer::new().layer(app.0.services.clone());
@@ -181,7 +181,8 @@ async fn other(State(app): State<App>, request: Request) -> Response {
     Problem::new(StatusCode::NOT_FOUND, "METHOD_UNKNOWN", detail).into_response()
 }
 
-/// The router adds the header `Allow`.
+/// Answers a request whose path has a route, but not for its method. The router adds the header
+/// `Allow`.
 async fn method_not_allowed(request: Request) -> Response {
     if request.method() == Method::OPTIONS {
         return StatusCode::NO_CONTENT.into_response();

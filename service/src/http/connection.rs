@@ -1,6 +1,7 @@
 //! The bytes of an HTTP connection: counted, and cut when the peer takes none for too long.
 //!
-//! A peer that does not read would keep its response, and the place of its connection, for good.
+//! Otherwise a peer that does not read would hold its response and the place of its connection
+//! indefinitely.
 
 use std::future::Future;
 use std::io;
@@ -33,7 +34,7 @@ impl<S> Connection<S> {
         Self { stream, stalled: None, gauge, _places: places }
     }
 
-    /// Limits the time in which the peer takes nothing.
+    /// Fails a pending write when the peer has taken no bytes for too long.
     fn watch<T>(
         &mut self,
         context: &mut Context<'_>,

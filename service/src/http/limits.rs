@@ -1,7 +1,7 @@
 //! The limits of HTTP, each with the reason for its number. Those that the size of a machine
 //! decides are fields of `ServerLimits`.
 
-/// Calls at once on one HTTP/2 connection of the HTTP listener: browsers open as many.
+/// Concurrent calls on one HTTP/2 connection of the HTTP listener: browsers open up to this many.
 pub(super) const HTTP_CONNECTION_CALLS_MAX: u32 = 100;
 /// Requests of one HTTP connection; then it ends and the client opens another, so that a proxy
 /// spreads its connections anew.
@@ -9,7 +9,7 @@ pub(super) const HTTP_CONNECTION_REQUESTS_MAX: u64 = 100_000;
 /// An HTTP connection without a call ends after this time, or twice as much. Headers that are
 /// incomplete are no call.
 pub(super) const HTTP_IDLE_MS_MAX: u64 = 30_000;
-/// Time for the headers of a request over HTTP/1.1.
+/// Longest time for the headers of a request over HTTP/1.1, milliseconds.
 pub(super) const HTTP_HEADER_MS_MAX: u64 = 20_000;
 /// Bytes of a document of a report over HTTP: as much as a message of a query.
 pub(super) const HTTP_DOCUMENT_BYTES_MAX: usize = crate::limits::SMALL_MESSAGE_BYTES_MAX;
@@ -29,11 +29,13 @@ pub(super) const HTTP_LINE_BYTES_MAX: usize = 64 << 10;
 pub(super) const HTTP_BATCH_ROWS_MAX: usize = 4096;
 /// A message of fewer lines is sent this time after its first one, milliseconds.
 pub(super) const HTTP_BATCH_MS: u64 = 20;
-/// A stream of events without one has a comment after this time, so that proxies keep it.
+/// If a stream of events has sent nothing for this time, milliseconds, it sends a comment, so that
+/// proxies keep it open.
 pub(super) const HTTP_HEARTBEAT_MS: u64 = 15_000;
 /// How long a browser waits before it connects to a stream of events again, milliseconds.
 pub(super) const HTTP_EVENTS_RETRY_MS: u64 = 1_000;
-/// Time for a client to leave a connection that has ended.
+/// After the server has ended a connection gracefully, it closes the connection when there was no
+/// call for this time, milliseconds, or for up to twice as long.
 pub(super) const HTTP_END_MS: u64 = 1_000;
 /// A client over HTTP that takes no bytes for this long loses its connection.
 pub(super) const HTTP_WRITE_STALL_MS_MAX: u64 = 60_000;

@@ -23,7 +23,7 @@ pub(super) fn find(files: &[File], path: &str) -> Option<File> {
     files.iter().find(|file| file.path == path).copied()
 }
 
-/// Sends a file, or that the client has it.
+/// Sends a file, or status 304 if the client has its current version.
 pub(super) fn send(file: File, request: &HeaderMap, policy: &HeaderValue) -> Response {
     let known = request.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
     let is_known = known.is_some_and(|tags| {
@@ -45,7 +45,7 @@ pub(super) fn send(file: File, request: &HeaderMap, policy: &HeaderValue) -> Res
     response
 }
 
-/// By the ending of a path.
+/// The content type for the file name extension of a path.
 fn content_type(path: &str) -> &'static str {
     match path.rsplit_once('.').map(|(_, ending)| ending) {
         None | Some("html") => "text/html; charset=utf-8",

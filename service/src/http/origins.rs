@@ -60,17 +60,18 @@ pub struct Origins {
     checks_host: bool,
 }
 
-/// What a request states.
+/// Origin of an accepted request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// No page, or one of this server.
+    /// The request states no origin, or that of this server.
     Ours,
     /// A page of an allowed origin.
     Allowed(HeaderValue),
 }
 
 impl Origins {
-    /// Pages of these origins may call. A loopback listener checks the header `Host`.
+    /// Creates the rules: pages of these origins may call. A loopback listener also checks the
+    /// header `Host`, unless all origins are allowed.
     #[must_use]
     pub fn new(allowed: Vec<AllowedOrigin>, is_loopback: bool) -> Self {
         let checks_host = is_loopback && !allowed.iter().any(|origin| origin.0 == "*");

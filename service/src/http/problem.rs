@@ -85,26 +85,26 @@ impl Problem {
         self.0.field.as_deref()
     }
 
-    /// Under another name for its field.
+    /// Replaces the name of its field.
     pub(super) fn renamed(mut self, name: impl Fn(&str) -> String) -> Self {
         self.0.field = self.0.field.as_deref().map(name);
         self
     }
 
-    /// At a place of a body, as in `line 3`.
+    /// Prefixes detail and field with a place in the body, such as `line 3`.
     pub(super) fn within(mut self, place: &str) -> Self {
         self.0.detail = format!("{place}: {}", self.0.detail);
         self.0.field = self.0.field.map(|field| format!("{place}: {field}"));
         self
     }
 
-    /// With what a report had applied.
+    /// Adds the outcome of the part of a report that was applied.
     pub(super) fn with_report(mut self, report: &impl Serialize) -> Self {
         self.0.report = serde_json::to_value(report).ok();
         self
     }
 
-    /// The same request can succeed after this time.
+    /// Sets the delay, in milliseconds, after which the same request can succeed.
     pub(super) fn after(mut self, retry_ms: u64) -> Self {
         self.0.retry_after_ms = Some(retry_ms);
         self
@@ -132,7 +132,7 @@ impl From<Status> for Problem {
     }
 }
 
-/// The table.
+/// The HTTP status of a gRPC code and an error reason.
 fn http_status(code: Code, reason: &str) -> StatusCode {
     match reason {
         "FLEET_DELETED" => return StatusCode::GONE,

@@ -1,5 +1,5 @@
-//! Tiles of the operator for the map: an archive on this machine, sent by ranges, or the address of
-//! a server of tiles, which the page may then call.
+//! Map tiles that the operator provides: an archive on this machine, sent by ranges, or the address
+//! of a tile server, which the page may then call.
 
 use std::fmt;
 use std::fs::File;

@@ -1,7 +1,8 @@
 //! The names of the objects of a named fleet, and the numbers that stand for them.
 //!
-//! Clients of a named fleet name objects; engine, blocks and kernels know numbers. Names become
-//! numbers where a request is read, and numbers names where an answer is written.
+//! Clients of a named fleet identify objects by name; the engine, blocks and kernels use numbers.
+//! Names are replaced with numbers when a request is read, and numbers with names when an answer is
+//! written.
 
 mod name;
 mod name_changes;

@@ -1,4 +1,4 @@
-//! The names that a log does not have yet, as it stores them.
+//! Changes of a name table that the log does not contain yet, in the log's format.
 
 use std::fmt;
 
@@ -25,19 +25,19 @@ impl NameChanges {
         self.count += 1;
     }
 
-    /// Adds numbers whose names are gone.
+    /// Adds numbers whose names were removed.
     pub(super) fn forget(&mut self, numbers: &[u64]) {
         self.forgotten.extend(numbers);
         self.forgotten.sort_unstable();
         self.forgotten.dedup();
     }
 
-    /// The first number that only this has; `None` without new names.
+    /// The number of the first new name; `None` without new names.
     pub(super) fn first_new(&self) -> Option<u64> {
         (self.count > 0).then_some(self.first_number)
     }
 
-    /// The greatest number that this names; `None` without new names.
+    /// The number of the last new name; `None` without new names.
     pub(crate) fn last_new(&self) -> Option<u64> {
         (self.count > 0).then(|| self.first_number + u64::from(self.count) - 1)
     }
@@ -48,13 +48,13 @@ impl NameChanges {
         self.count == 0 && self.forgotten.is_empty()
     }
 
-    /// Bytes in the log.
+    /// Bytes of the new names and the forgotten numbers.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (self.texts.len() + self.forgotten.len() * size_of::<u64>()) as u64
     }
 
-    /// For a record of the log.
+    /// The changes as part of a log record.
     #[must_use]
     pub fn logged(&self) -> LoggedNames<'_> {
         let Self { first_number, count, texts, forgotten } = self;
@@ -74,7 +74,7 @@ impl From<LoggedNames<'_>> for NameChanges {
     }
 }
 
-// Names are not for text logs.
+// Names must not appear in text logs.
 impl fmt::Debug for NameChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.logged().fmt(f)

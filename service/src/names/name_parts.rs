@@ -4,12 +4,12 @@
 //! the tables holds few of them. The hash is kept beside the number, so that growing reads no text
 //! and nearly every name is compared once.
 
-/// Tables; the highest bits of a hash choose one.
+/// Number of tables; the highest bits of a hash select one.
 const PARTS: usize = 256;
-/// Slots of a table that begins.
+/// Slots of a table when its first name is added.
 const SLOTS_MIN: usize = 8;
 
-/// A name; empty with number 0.
+/// The entry of a name; number 0 marks an empty slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     hash: u64,
@@ -24,7 +24,7 @@ pub(super) struct NameParts {
 
 #[derive(Debug, Default)]
 struct Part {
-    /// A power of two, at most three quarters in use.
+    /// Their number is a power of two; at most three quarters of them are in use.
     slots: Vec<Slot>,
     used: usize,
 }
@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-/// The part of a hash.
+/// Index of the table that contains the names with this hash.
 fn part_of(hash: u64) -> usize {
     (hash >> (u64::BITS - PARTS.trailing_zeros())) as usize
 }
@@ -79,7 +79,7 @@ impl NameParts {
         })
     }
 
-    /// Adds a name that is not there.
+    /// Adds a name, which the table must not contain.
     pub(super) fn insert(&mut self, hash: u64, number: u64) {
         let part = &mut self.parts[part_of(hash)];
         if (part.used + 1) * 4 > part.slots.len() * 3 {
@@ -89,8 +89,8 @@ impl NameParts {
         part.used += 1;
     }
 
-    /// Removes a name; false if it is not there. Names behind it move up, so that no search ends
-    /// early.
+    /// Removes a name; returns false if it is not there. Entries after it move into the gap where
+    /// needed, so that searches still find them.
     pub(super) fn remove(&mut self, hash: u64, number: u64) -> bool {
         let part = &mut self.parts[part_of(hash)];
         let mask = part.slots.len().wrapping_sub(1);
@@ -112,7 +112,7 @@ impl NameParts {
                 break;
             }
             let (home, distance) = (part.home(slot.hash), at.wrapping_sub(hole) & mask);
-            // It may move to the hole unless its home lies behind that.
+            // The entry may move to the hole unless its home slot is after the hole.
             if at.wrapping_sub(home) & mask >= distance {
                 part.slots[hole] = slot;
                 hole = at;
@@ -123,12 +123,12 @@ impl NameParts {
         true
     }
 
-    /// Names.
+    /// Number of names.
     pub(super) fn len(&self) -> usize {
         self.parts.iter().map(|part| part.used).sum()
     }
 
-    /// Memory.
+    /// Memory of all tables.
     pub(super) fn memory_bytes(&self) -> u64 {
         let slots = self.parts.iter().map(|part| part.slots.capacity() * size_of::<Slot>());
         (PARTS * size_of::<Part>() + slots.sum::<usize>()) as u64

@@ -1,14 +1,15 @@
-//! The names of a fleet in its checkpoints: consecutive numbers with their names
+//! The sections of a checkpoint that contain a fleet's names: consecutive numbers with their names
 //! (LOG.md, section 9.1).
 
 use crate::limits::NAME_BYTES_MAX;
 
-/// Numbers of a section at most.
+/// Maximum count of numbers in a section.
 pub(super) const SECTION_NUMBERS: u64 = 1 << 16;
-/// Bytes before the names: the first number, and how many.
+/// Bytes before the names: the first number, and the count of numbers.
 const HEADER_BYTES: usize = 16;
 
-/// Encodes consecutive numbers from `first_number` on; a number without a name has an empty one.
+/// Encodes the names of consecutive numbers from `first_number` on; an empty name means that the
+/// number has none.
 pub(super) fn encode<'a>(first_number: u64, names: impl Iterator<Item = &'a str>) -> Vec<u8> {
     let mut body = vec![0; HEADER_BYTES];
     body[..8].copy_from_slice(&first_number.to_le_bytes());
@@ -22,10 +23,12 @@ pub(super) fn encode<'a>(first_number: u64, names: impl Iterator<Item = &'a str>
     body
 }
 
-/// Reads a section: gives each number with its name, which may be empty.
+/// Decodes a section: calls `each` with every number and its name, which is empty if the number has
+/// none.
 ///
 /// # Errors
-/// What is wrong with it, and those of `each`; some numbers may have been given before.
+/// Describes what is wrong with the section, or returns the error of `each`. `each` may have been
+/// called for some numbers before.
 pub(super) fn decode<'a>(
     body: &'a [u8],
     mut each: impl FnMut(u64, &'a str) -> Result<(), String>,
@@ -50,7 +53,7 @@ pub(super) fn decode<'a>(
     if rest.is_empty() { Ok(()) } else { Err("a section of names has more bytes".to_owned()) }
 }
 
-/// The names of a section, without empty ones.
+/// Counts the names of a section, without empty ones.
 ///
 /// # Errors
 /// As [`decode`].

@@ -2,8 +2,9 @@
 //!
 //! Numbers ascend from 1 and are never used twice. Names are looked up in groups under a shared
 //! lock, so that streams do not wait for each other and the cache misses of a group overlap; new
-//! names take the lock alone, once a group. The hash has a random key: names cannot be chosen so
-//! that they collide. Memory is 25 to 47 bytes a name beside its text.
+//! names are added under the exclusive lock, taken once per group. The hash has a random key, so
+//! that clients cannot choose names that collide. A name takes 25 to 47 bytes in addition to its
+//! text.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,8 @@ use super::name_parts::NameParts;
 use super::name_section;
 use super::name_texts::NameTexts;
 
-/// Most numbers without a name between two that are restored: a bound for foreign bytes.
+/// Maximum gap between two restored numbers, so that corrupt input cannot make the table
+/// arbitrarily large.
 const NUMBERS_SKIPPED_MAX: u64 = 1 << 24;
 
 /// Names that are looked up together.
@@ -26,9 +28,9 @@ pub struct NameTable {
     names: RwLock<Names>,
     hasher: RandomState,
     names_max: usize,
-    /// Whether a log has to take what changes.
+    /// Whether changes are collected for a log.
     is_logged: bool,
-    /// Whether there is something that the log has not taken.
+    /// Whether `changes` is not empty.
     has_changes: AtomicBool,
 }
 
@@ -36,7 +38,7 @@ pub struct NameTable {
 struct Names {
     parts: NameParts,
     texts: NameTexts,
-    /// What the log has not taken.
+    /// Changes that [`NameTable::take_changes`] has not returned yet.
     changes: NameChanges,
 }
 
@@ -46,10 +48,10 @@ impl Names {
         self.parts.candidates(hash).find(|number| self.texts.name(*number) == Some(name))
     }
 
-    /// Looks up a group of names; 0 for one that is not there.
+    /// Writes the number of each name of a group to `numbers`; 0 for a name that is not there.
     fn find_group(&self, names: &[&str], hashes: &[u64], numbers: &mut [u64]) {
-        // Each pass reads memory that depends on nothing within the pass, so that its cache misses
-        // overlap: the slots, the ends of the texts, the texts.
+        // Three passes read the slots, the ends of the texts, and the texts. Within a pass no read
+        // depends on another one, so that the cache misses overlap.
         for (number, hash) in numbers.iter_mut().zip(hashes) {
             *number = self.parts.candidates(*hash).next().unwrap_or(0);
         }
@@ -62,7 +64,7 @@ impl Names {
 }
 
 impl NameTable {
-    /// No names; at most so many later.
+    /// An empty table that accepts at most `names_max` names.
     #[must_use]
     pub fn new(names_max: usize) -> Self {
         let (texts, changes) = (NameTexts::default(), NameChanges::default());
@@ -71,7 +73,8 @@ impl NameTable {
         Self { names, hasher, names_max, is_logged: false, has_changes }
     }
 
-    /// As [`Self::new`], for a fleet with a log, which has to take each change.
+    /// Like [`Self::new`], for a fleet with a log: the table collects its changes for
+    /// `take_changes`.
     #[must_use]
     pub fn logged(names_max: usize) -> Self {
         Self { is_logged: true, ..Self::new(names_max) }
@@ -91,8 +94,8 @@ impl NameTable {
         }
     }
 
-    /// Appends the numbers of names, and gives new names the next ones; 0 for a new name beyond the
-    /// limit.
+    /// Appends the numbers of names, and assigns the next free numbers to new names. Appends 0 for
+    /// a new name beyond the limit.
     pub fn intern_all(&self, names: &[&str], numbers: &mut Vec<u64>) {
         let mut hashes = [0; GROUP];
         for group in names.chunks(GROUP) {
@@ -114,7 +117,7 @@ impl NameTable {
         self.shared().find_group(group, hashes, &mut numbers[from..]);
     }
 
-    /// Adds the names without a number, unless another thread has.
+    /// Adds the names of a group whose number is 0, unless another thread has added them meanwhile.
     #[cold]
     fn add(&self, group: &[&str], hashes: &[u64], numbers: &mut [u64]) {
         let mut names = self.alone();
@@ -137,8 +140,8 @@ impl NameTable {
         }
     }
 
-    /// Takes names away; their numbers, which ascend, are never used again. A name that the log has
-    /// not taken stays.
+    /// Removes the names of these numbers, which must ascend; the numbers are never used again.
+    /// Names in the changes that the log has not taken yet remain.
     pub fn forget(&self, numbers: &[u64]) {
         let mut names = self.alone();
         let first_new = names.changes.first_new().unwrap_or(u64::MAX);
@@ -160,8 +163,8 @@ impl NameTable {
         texts.clear(numbers);
     }
 
-    /// What the log has not taken, which is then logged. The names of all requests that were read
-    /// before are in it, or were taken earlier.
+    /// Takes the changes that are not logged yet; the caller must log them. Together with the
+    /// changes taken earlier, they contain the names of all requests read so far.
     pub(crate) fn take_changes(&self) -> Option<NameChanges> {
         if !self.has_changes.swap(false, Ordering::Acquire) {
             return None;
@@ -170,15 +173,15 @@ impl NameTable {
         Some(changes).filter(|changes| !changes.is_empty())
     }
 
-    /// Whether the log has to take something.
+    /// Whether there are changes that are not logged yet.
     pub(crate) fn has_changes(&self) -> bool {
         self.has_changes.load(Ordering::Acquire)
     }
 
-    /// Repeats what a log has; numbers that are known stay as they are.
+    /// Applies changes that are read from a log; numbers that already have a name keep it.
     ///
     /// # Errors
-    /// That it cannot follow what is known, or contradicts it.
+    /// The changes contradict the table, or leave too large a gap after its last number.
     pub(crate) fn restore(&self, changes: &NameChanges) -> Result<(), String> {
         let logged = changes.logged();
         let mut names = self.alone();
@@ -193,7 +196,7 @@ impl NameTable {
     fn restore_name(&self, names: &mut Names, number: u64, name: &str) -> Result<(), String> {
         let last = names.texts.last_number();
         if number <= last {
-            // A name that is gone may be named again by an older part of the log.
+            // An older part of the log may contain the name of a number that was forgotten later.
             let is_same = names.texts.name(number).is_none_or(|known| known == name);
             return if is_same { Ok(()) } else { Err(format!("number {number} has two names")) };
         }
@@ -212,7 +215,7 @@ impl NameTable {
         Ok(())
     }
 
-    /// Repeats a section of a checkpoint.
+    /// Adds the names of a section of a checkpoint.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -221,8 +224,8 @@ impl NameTable {
         name_section::decode(body, |number, name| self.restore_name(&mut names, number, name))
     }
 
-    /// The numbers up to `last_number` as sections of a checkpoint. Names that are forgotten in the
-    /// meantime may be absent.
+    /// The names of the numbers up to `last_number` as sections of a checkpoint. A name that is
+    /// forgotten while the iterator runs may be absent.
     pub(crate) fn sections(&self, last_number: u64) -> impl Iterator<Item = Vec<u8>> {
         let firsts = (1..=last_number).step_by(name_section::SECTION_NUMBERS as usize);
         firsts.map(move |first| {
@@ -233,13 +236,13 @@ impl NameTable {
         })
     }
 
-    /// The greatest number that was ever given, 0 before the first.
+    /// The greatest number that was ever assigned; 0 if none was.
     #[must_use]
     pub fn last_number(&self) -> u64 {
         self.shared().texts.last_number()
     }
 
-    /// Reads names by number; new names wait until it is dropped.
+    /// Returns a reader of names by number. While it exists, no name can be added or removed.
     #[must_use]
     pub fn reader(&self) -> NameReader<'_> {
         NameReader(self.shared())
@@ -257,7 +260,7 @@ impl NameTable {
         self.len() == 0
     }
 
-    /// Memory of the table, and of that the texts.
+    /// Bytes of memory of the whole table, and the part of them that the texts take.
     #[must_use]
     pub fn memory_bytes(&self) -> (u64, u64) {
         let names = self.shared();
@@ -265,7 +268,8 @@ impl NameTable {
         (bytes, names.texts.text_bytes())
     }
 
-    // A panic while the lock is held leaves at most a text without a slot: its number is lost.
+    // A panic while the lock is held leaves at most one text without a slot: its number is then
+    // never found or used again.
     fn shared(&self) -> RwLockReadGuard<'_, Names> {
         self.names.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,8 @@
 //! The texts of names by number, in blocks of consecutive numbers.
 //!
-//! A block is one text and the places where its names end: four bytes a name beside the text. A
-//! number without a name has no bytes there, since a name is never empty.
+//! A block stores its names as one text and the offset at which each name ends: four bytes per name
+//! in addition to the text. A number without a name has an empty range of the text; a name is never
+//! empty.
 
 /// Consecutive numbers whose texts are in one block.
 const BLOCK_NUMBERS: usize = 4096;
@@ -19,7 +20,7 @@ pub(super) struct NameTexts {
 #[derive(Debug, Default)]
 struct TextBlock {
     text: String,
-    /// Where the name of each number ends in `text`.
+    /// Offset in `text` at which the name of each number ends.
     ends: Vec<u32>,
 }
 
@@ -30,7 +31,7 @@ impl TextBlock {
         self.text.get(start..end).filter(|name| !name.is_empty())
     }
 
-    /// Adds numbers without a name up to `index`, then a name there.
+    /// Appends entries without a name up to `index`, then the name of `index`.
     fn push(&mut self, index: usize, name: &str) {
         self.ends.resize(index, self.text.len() as u32);
         self.text.push_str(name);
@@ -40,7 +41,7 @@ impl TextBlock {
         }
     }
 
-    /// Takes the names of these places away, and their texts.
+    /// Removes the names of the indices for which `is_gone` returns true, and their texts.
     fn clear(&mut self, is_gone: impl Fn(usize) -> bool) {
         let mut kept = Self::default();
         for index in (0..self.ends.len()).filter(|index| !is_gone(*index)) {
@@ -58,7 +59,7 @@ impl TextBlock {
     }
 }
 
-/// The block of a number, and its place there. Number 0 has no name.
+/// The block of a number, and its index in the block; `None` for number 0, which has no name.
 fn place(number: u64) -> Option<(usize, usize)> {
     let index = number.checked_sub(1)? as usize;
     Some((index / BLOCK_NUMBERS, index % BLOCK_NUMBERS))
@@ -76,14 +77,15 @@ impl NameTexts {
         self.last_number
     }
 
-    /// Gives a name the next number.
+    /// Adds a name; returns its number, which is the next one.
     pub(super) fn push(&mut self, name: &str) -> u64 {
         let number = self.last_number() + 1;
         self.push_at(number, name);
         number
     }
 
-    /// Gives a name, which may be empty for none, a number above all others.
+    /// Adds a name with a number greater than all others; an empty name means that the number has
+    /// none.
     pub(super) fn push_at(&mut self, number: u64, name: &str) {
         assert!(number > self.last_number, "numbers ascend");
         let (block, index) = place(number).expect("numbers are at least 1");
@@ -95,7 +97,7 @@ impl NameTexts {
         self.last_number = number;
     }
 
-    /// Takes the names of numbers away; the numbers ascend.
+    /// Removes the names of these numbers, which must ascend.
     pub(super) fn clear(&mut self, numbers: &[u64]) {
         let of_block = |number: &u64| place(*number).map(|(block, _)| block);
         for gone in numbers.chunk_by(|one, next| of_block(one) == of_block(next)) {

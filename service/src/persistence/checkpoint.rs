@@ -1,6 +1,7 @@
 //! Writes and reads checkpoints: the state of a fleet as blocks, and its producers.
 //!
-//! A checkpoint is written on a thread of its own, and only of cycles that the log holds durably.
+//! A thread of its own writes a checkpoint, once all cycles that it contains are durable in the
+//! log.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -31,14 +32,14 @@ const ROWS: u16 = 16;
 /// Section of a checkpoint: names of a named fleet, as [`NameTable::sections`] gives them.
 const NAMES: u16 = 17;
 
-/// A checkpoint that begins.
+/// A request to write a checkpoint.
 struct Begin {
     state: ExportHeader,
     producers: Vec<ProducerState>,
-    /// The numbers up to this one are logged with their names.
+    /// The checkpoint contains the names of the objects with numbers up to this one.
     last_number: u64,
     rows: Receiver<FixColumns>,
-    /// Receives a message whenever rows were taken.
+    /// Tells the engine that rows were taken from `rows`.
     taken: Sender<()>,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct CheckpointThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// When the next checkpoint may begin; `None` while one is written.
+/// When the pause after the last checkpoint ends; `None` while a checkpoint is written.
 #[derive(Debug)]
 struct CheckpointPause(Mutex<Option<Instant>>);
 
@@ -105,7 +106,8 @@ impl CheckpointThread {
         self.pause.is_over(is_urgent)
     }
 
-    /// Begins a checkpoint. No other may be in progress.
+    /// Begins a checkpoint; returns where the engine sends its rows, `None` if the thread has
+    /// ended. No other checkpoint may be in progress.
     pub(super) fn begin(
         &self,
         state: ExportHeader,
@@ -124,11 +126,11 @@ impl CheckpointThread {
         Some(ExportRows::new(row_sender, taken_receiver))
     }
 
-    /// Abandons the checkpoint that is written, once the log is ending.
+    /// Ends the thread, and abandons the checkpoint that it is writing. The log must be ending.
     pub(super) fn end(&mut self) {
         self.begins = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was printed; the log is whole without the checkpoint.
+            // A panic was printed already; the log is complete without this checkpoint.
             let _ = thread.join();
         }
     }
@@ -179,7 +181,7 @@ impl CheckpointTools {
         let header = CheckpointHeader {
             fleet: self.folder.identity.clone(),
             term: terms.current(),
-            // The epochs after the last logged one have changed nothing.
+            // Cycles after the last logged one have changed nothing.
             epoch: state.epoch.min(position.epoch),
             clock_ms: state.clock_ms,
             position,
@@ -214,7 +216,8 @@ impl CheckpointTools {
     }
 }
 
-/// The rows ascending by object, which takes fewer bytes: an engine exports them in any order.
+/// Sorts rows by object, because sorted rows encode to fewer bytes. An engine exports rows in any
+/// order.
 fn by_object(rows: &FixColumns) -> FixColumns {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_unstable_by_key(|row| rows.object[*row]);
@@ -257,10 +260,10 @@ pub(super) fn content(reader: &mut CheckpointReader) -> Result<CheckpointContent
     Ok(CheckpointContent { header, past_terms, bytes, sections, producers, rows, names })
 }
 
-/// The state and the producers of a checkpoint. Its names go to `names`.
+/// Returns the state and the producers of a checkpoint, and restores its names into `names`.
 ///
-/// # Errors
-/// [`LogError`]; [`LogError::Content`] for sections that this version does not write.
+/// # Errors Those of reading the file; [`LogError::Content`] for a section that cannot be decoded
+/// or whose kind is unknown.
 pub(super) fn read(
     reader: &mut CheckpointReader,
     names: Option<&NameTable>,
@@ -285,7 +288,8 @@ pub(super) fn read(
     Ok((Snapshot { term, epoch, clock_ms, batches }, producers))
 }
 
-/// Reads all sections and returns their number, past terms and end included.
+/// Reads all sections and returns their number, including the sections of past terms and of the
+/// end.
 fn read_sections(
     reader: &mut CheckpointReader,
     mut on_producer: impl FnMut(ProducerState),
@@ -316,7 +320,7 @@ fn content_error(reader: &CheckpointReader, reason: String) -> LogError {
     LogError::Content { file, offset: reader.progress().1, reason }
 }
 
-/// Decodes sections on all cores, and appends their rows in order.
+/// Decodes `bodies` on all cores, appends their rows to `batches` in order, and clears `bodies`.
 fn decode_all(bodies: &mut Vec<Vec<u8>>, batches: &mut Vec<FixColumns>) -> Result<(), String> {
     let decoded: Result<Vec<_>, _> = bodies.par_iter().map(|body| decode_rows(body)).collect();
     bodies.clear();

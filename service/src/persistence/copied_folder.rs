@@ -1,8 +1,9 @@
-//! A copy of a leader's fleet while it arrives: a folder beside that of the fleet, which takes its
-//! place when it is complete (LOG.md, section 10.2).
+//! The folder in which a follower receives a copy of a leader's fleet. The complete copy replaces
+//! the folder of the fleet (LOG.md, section 10.2).
 //!
-//! `fleets/NAME.copying` is no fleet and is removed at the start. Its rename to `fleets/NAME.copied`
-//! commits the copy; the remaining steps are repeated after a crash.
+//! The next start removes an incomplete copy, `fleets/NAME.copying`. Its rename to
+//! `fleets/NAME.copied` commits the copy; after a crash, the next start repeats the remaining
+//! steps.
 
 use std::fmt::Write as _;
 

@@ -29,7 +29,7 @@ struct Inner {
     storage: Arc<dyn Storage>,
     manifest: Mutex<Manifest>,
     role: Mutex<RoleRecord>,
-    /// Of the last run.
+    /// When the copies were last known to be current, as the last run recorded it.
     current: FollowRecord,
     /// Held while the role changes. True if the file may differ from the role in memory after a
     /// failed write.
@@ -45,7 +45,7 @@ struct Inner {
 pub(crate) struct FleetFolder {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) identity: FleetIdentity,
-    /// Whether it is a copy on its way.
+    /// True for a copy that is not complete.
     is_copying: bool,
 }
 
@@ -79,7 +79,7 @@ impl FleetFolder {
         LogReader::open_streamed(self.storage.clone(), &self.log(), options)
     }
 
-    /// How its log is written.
+    /// The options of the fleet's log writer.
     pub(super) fn log_options(&self, limits: &ServerLimits) -> Result<LogOptions, ServiceError> {
         Ok(LogOptions {
             segment_bytes: limits.log_segment_bytes,
@@ -105,7 +105,7 @@ impl FleetFolder {
         Ok(false)
     }
 
-    /// Opens the log for reading; the cycles after the epoch are needed.
+    /// Opens the log for reading. Fails if the log lacks cycles after `after_epoch`.
     pub(crate) fn read_log(&self, after_epoch: u64, mode: ReadMode) -> Result<LogReader, LogError> {
         let options = ReadOptions { fleet: Some(self.identity.clone()), after_epoch, mode };
         LogReader::open(self.storage.clone(), &self.log(), options)
@@ -113,7 +113,8 @@ impl FleetFolder {
 }
 
 impl DataFolder {
-    /// Locks a folder of files and reads its list of fleets; creates what is missing.
+    /// Locks the folder and reads its list of fleets. Creates the folder if it is missing, and
+    /// completes or removes the copies of the last run.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
@@ -132,7 +133,7 @@ impl DataFolder {
         Ok(data)
     }
 
-    /// As [`DataFolder::open`] on any storage.
+    /// As [`DataFolder::open`] on any storage; `lock` is held until the folder is dropped.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
@@ -188,7 +189,7 @@ impl DataFolder {
         created.map_err(|source| self.failed("create", &path, source))
     }
 
-    /// Puts a fleet into the list, in place of one of its name.
+    /// Adds a fleet to the list, in place of an entry of the same name.
     fn enlist(&self, fleet: FleetIdentity, description: Vec<u8>) -> Result<(), ServiceError> {
         let entry = ManifestEntry { fleet, description };
         self.change(|manifest| {
@@ -198,9 +199,9 @@ impl DataFolder {
         })
     }
 
-    /// Begins a copy of a fleet of another server, beside the fleet of that name; in place of a copy
-    /// that was not completed. When it is complete, the folder in its place gets the suffix `aside`;
-    /// without one it is removed, and its history continues.
+    /// Begins a copy of another server's fleet, beside the local fleet of that name, and removes an
+    /// incomplete earlier copy. The complete copy replaces the local folder, which is renamed with
+    /// the suffix `aside`, or removed if `aside` is `None`; the copy then keeps its history.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
@@ -230,8 +231,8 @@ impl DataFolder {
     /// Replaces the fleet of the same name, which must no longer be in use, with a complete, synced
     /// copy. Returns the folder of the copy.
     ///
-    /// # Errors
-    /// [`ServiceError::Log`]: the next start completes what has begun.
+    /// # Errors [`ServiceError::Log`]: after the first rename the next start completes the
+    /// replacement.
     pub(crate) fn complete_copy(&self, copy: &FleetFolder) -> Result<FleetFolder, ServiceError> {
         let name = &copy.identity.name;
         self.rename(&copy.root(), &beside(name, COPIED))?;
@@ -239,7 +240,7 @@ impl DataFolder {
         Ok(self.folder(copy.identity.clone()))
     }
 
-    /// Puts `fleets/NAME.copied` in its place.
+    /// Installs `fleets/NAME.copied`, if it exists, as the folder of the fleet.
     fn settle_copy(&self, name: &str) -> Result<(), ServiceError> {
         let storage = &*self.0.storage;
         let (copied, place) = (beside(name, COPIED), format!("fleets/{name}"));
@@ -278,7 +279,8 @@ impl DataFolder {
         self.settle_place(name)
     }
 
-    /// Adds an installed copy to the list.
+    /// Adds an installed copy to the list of fleets, if it is not there yet, and removes its
+    /// record.
     fn settle_place(&self, name: &str) -> Result<(), ServiceError> {
         let (storage, place) = (&*self.0.storage, format!("fleets/{name}"));
         if let Some(record) = CopyRecord::load(storage, &place)? {
@@ -354,11 +356,11 @@ impl DataFolder {
         Ok(folder.storage.display(&to))
     }
 
-    /// `PATH.SUFFIX`, or with a number behind it, that no folder has.
+    /// An unused folder name: `PATH.SUFFIX`, or `PATH.SUFFIX.N` if that exists.
     fn free_name(&self, path: &str, suffix: &str) -> String {
         let mut to = format!("{path}.{suffix}");
         for number in 2.. {
-            // A name that is free: listing the folder fails.
+            // If listing the folder fails, the name is free.
             if self.0.storage.list(&to).is_err() {
                 break;
             }
@@ -372,18 +374,19 @@ impl DataFolder {
         renamed.map_err(|source| self.failed("rename", from, source))
     }
 
-    /// Whether the folder of a fleet exists: a crash may have come between renaming it and removing
-    /// the fleet from the list.
+    /// Whether the log folder of a listed fleet exists. It is missing after a crash between
+    /// [`Self::set_aside`]'s rename and its change of the list.
     pub(crate) fn has_files(&self, folder: &FleetFolder) -> bool {
         folder.storage.list(&folder.log()).is_ok()
     }
 
-    /// When a copy of the last run was last known to be current, Unix milliseconds.
+    /// When the copy with this identity was last known to be current in the last run, Unix
+    /// milliseconds.
     pub(crate) fn current_ms(&self, id: u128) -> Option<i64> {
         self.0.current.0.get(&id).copied()
     }
 
-    /// Remembers when copies were known to be current.
+    /// Stores when copies were last known to be current.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
@@ -400,8 +403,8 @@ impl DataFolder {
 
     /// Changes the stored replication role durably.
     ///
-    /// # Errors
-    /// [`ServiceError::Log`]: then it is unchanged here, and the next call replaces the file.
+    /// # Errors [`ServiceError::Log`]: the role in memory is then unchanged, and the next call
+    /// writes the file again.
     pub(crate) fn change_role(
         &self,
         change: impl FnOnce(&mut RoleRecord),
@@ -420,7 +423,7 @@ impl DataFolder {
         Ok(())
     }
 
-    /// Its number, drawn when it is first needed.
+    /// The number of this server, drawn at random and stored at the first call.
     ///
     /// # Errors
     /// [`ServiceError::Io`], [`ServiceError::Log`].
@@ -475,8 +478,8 @@ fn beside(name: &str, suffix: &str) -> String {
     format!("fleets/{name}.{suffix}")
 }
 
-/// Refuses a folder with fleets whose list is missing: a server that began a new list would remove
-/// their files.
+/// Fails if `fleets/` has files but the list of fleets is missing: a server with a new list would
+/// not use these fleets.
 fn check_list(folder: &Path) -> Result<(), ServiceError> {
     let (list, fleets) = (folder.join("fleets.manifest"), folder.join("fleets"));
     let has_fleets = std::fs::read_dir(fleets).is_ok_and(|mut entries| entries.next().is_some());
@@ -487,8 +490,8 @@ fn check_list(folder: &Path) -> Result<(), ServiceError> {
     Err(LogError::Damaged { file: list.display().to_string(), offset: 0, reason }.into())
 }
 
-/// The folders below `fleets/` that the list does not name: never read, nor removed unless a fleet
-/// of their name is created. Best effort, for messages.
+/// The paths below `fleets/` that are not in the list, for messages; empty if `fleets/` cannot be
+/// read.
 pub(super) fn unlisted(folder: &Path, manifest: &Manifest) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder.join("fleets")) else { return Vec::new() };
     let is_listed = |name: &str| manifest.fleets.iter().any(|entry| entry.fleet.name == name);
@@ -501,7 +504,7 @@ pub(super) fn unlisted(folder: &Path, manifest: &Manifest) -> Vec<String> {
     paths
 }
 
-/// A random number of the operating system.
+/// A random number from the operating system.
 pub(crate) fn random() -> Result<u64, ServiceError> {
     getrandom::u64().map_err(|error| ServiceError::Io {
         what: "drawing a random number".into(),
@@ -592,7 +595,7 @@ mod tests {
         let data = DataFolder::open(root.path()).unwrap();
         data.add(&bus, &spec()).unwrap();
         assert_eq!(folders(root.path()), ["bus", "bus.unlisted", "tram"]);
-        // One that has not begun leaves nothing.
+        // The folder of a fleet without cycles is removed, not set aside.
         data.unlist(&bus).unwrap();
         data.add(&bus, &spec()).unwrap();
         assert_eq!(folders(root.path()), ["bus", "bus.unlisted", "tram"]);

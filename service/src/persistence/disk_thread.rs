@@ -1,8 +1,7 @@
-//! Writes groups to the log and syncs them; recycles segments; ends the log in order.
+//! Writes groups to the log and syncs them, recycles segments and closes the log.
 //!
-//! An error of the disk is final; on a full disk the write is repeated until there is space.
-//! Segments are prepared and retired on threads of their own, one of each at most, so that no
-//! acknowledgement waits for them.
+//! A disk error ends the log; on a full disk the write is repeated until there is space. Two
+//! threads of their own prepare and retire segments, so that no acknowledgement waits for that.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -18,7 +17,7 @@ use crate::cycle::WallClock;
 use crate::limits::LOG_RETRY_MS;
 use crate::metrics::FleetMetrics;
 
-/// The error of a log that did not receive its last group and is therefore not closed in order.
+/// The error of a log whose last group did not arrive; such a log is not closed in order.
 const UNFINISHED: &str = "the thread that collects its cycles has ended before the last one";
 
 /// See the file's head.
@@ -27,24 +26,26 @@ pub(super) struct DiskThread {
     pub(super) writer: LogWriter,
     pub(super) log: Arc<FleetLog>,
     pub(super) groups: Receiver<PendingGroup>,
-    /// Returns written groups.
+    /// Returns written groups to the group thread, emptied.
     pub(super) empty: Sender<PendingGroup>,
     /// Wakes the engine's thread after a write.
     pub(super) written: Sender<()>,
     /// Epochs after which the log must keep its cycles; sent after each checkpoint.
     pub(super) needed: Receiver<u64>,
     pub(super) retention: Retention,
-    /// Bytes of the log up to which segments are kept for followers.
+    /// Segments are kept for followers only while the log has at most so many bytes.
     pub(super) follower_bytes: u64,
     /// How long the log keeps cycles for a disconnected follower.
     pub(super) follower_keep: Duration,
     pub(super) wall: WallClock,
     pub(super) metrics: FleetMetrics,
-    /// Segments before this epoch are to be retired.
+    /// Segments whose cycles are all at or before this epoch are to be retired; `None` if there are
+    /// none.
     pub(super) needed_epoch: Option<u64>,
-    /// As `needed_epoch`, after an attempt on a full disk.
+    /// The value that `needed_epoch` gets again after the next group or wait: the last attempt met
+    /// a full disk.
     pub(super) put_off: Option<u64>,
-    /// False once a segment could not be prepared: the writer prepares the next itself.
+    /// False once preparing a segment has failed: the writer then creates segments itself.
     pub(super) prepares: bool,
     /// A segment that another thread prepares.
     pub(super) preparing: Option<Receiver<Result<Spare, LogError>>>,
@@ -62,7 +63,8 @@ impl DiskThread {
     pub(super) fn run(mut self) {
         let written = self.write_all();
         if let Some(Retiring { retired, thread }) = self.retiring.take() {
-            // It ends after the present segment, and changes no files once this thread has ended.
+            // The thread ends after its current segment, so that no file changes after this thread
+            // has ended.
             drop(retired);
             let _ = thread.join();
         }
@@ -133,7 +135,8 @@ impl DiskThread {
         self.needed_epoch = self.put_off.take().max(self.needed_epoch);
     }
 
-    /// Waits before the next attempt. A checkpoint that ends meanwhile frees segments.
+    /// Reports that the log has no space and waits before the next attempt. A checkpoint that
+    /// completes meanwhile may free segments.
     fn wait_for_space(&mut self, error: &LogError) -> Result<(), LogError> {
         if self.log.check().is_ok() {
             warn!(fleet = self.fleet, %error, "the log has no space; reports are refused");
@@ -173,7 +176,7 @@ impl DiskThread {
         self.preparing = None;
         match spare {
             Ok(spare) => self.writer.add_spare(spare),
-            // The writer reports it when it needs the segment.
+            // The writer reports the full disk when it needs the segment.
             Err(LogError::Space { .. }) => {}
             Err(error) => {
                 warn!(fleet = self.fleet, %error, "the next segment of the log is not prepared");
@@ -200,7 +203,7 @@ impl DiskThread {
             self.writer.recycle(false)?;
             match self.writer.seal() {
                 Ok(position) => purge.seal(position.epoch),
-                // It is asked again.
+                // The history's thread asks again.
                 Err(LogError::Space { .. }) => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -215,7 +218,8 @@ impl DiskThread {
         Ok(())
     }
 
-    /// Begins to retire the segments that nothing needs, unless others are being retired.
+    /// Begins to retire the segments that no checkpoint, follower or history needs, unless others
+    /// are being retired.
     fn retire(&mut self) {
         let Some(needed_epoch) = self.needed_epoch.filter(|_| self.retiring.is_none()) else {
             return;
@@ -235,10 +239,10 @@ impl DiskThread {
             return;
         };
         debug!(fleet = self.fleet, epoch, "segments of the log are retired");
-        // At most one result waits.
+        // The channel holds at most one result.
         let (sender, retired) = bounded(1);
         let work = move || while retirement.next().is_some_and(|it| sender.send(it).is_ok()) {};
-        // Without a thread the next group begins another attempt.
+        // If the thread cannot start, the next group begins another attempt.
         let thread = thread::Builder::new().name(format!("retire-{}", self.fleet)).spawn(work);
         self.retiring = thread.ok().map(|thread| Retiring { retired, thread });
     }

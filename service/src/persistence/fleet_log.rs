@@ -1,6 +1,7 @@
-//! The log of a fleet as its callers see it: what is durable, and whether it accepts reports.
+//! The state of a fleet's log for callers: what is durable, and whether the log accepts reports.
 //!
-//! The engine thread and the threads of the log write the state; nothing here blocks a task.
+//! The engine thread and the threads of the log change the state. Nothing here blocks a task: only
+//! the checkpoint thread calls `wait_durable`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -43,7 +44,7 @@ pub struct LogReading {
     pub position: Position,
     /// Epoch of the newest checkpoint, 0 without one.
     pub checkpoint_epoch: u64,
-    /// The checkpoints need the cycles after this epoch: that of the older one.
+    /// Epoch of the older checkpoint: the checkpoints need the cycles after it.
     pub needed_epoch: u64,
     /// Bytes of the segments.
     pub bytes: u64,
@@ -62,7 +63,7 @@ pub struct LogReading {
 pub struct SyncReading {
     /// Number of groups.
     pub groups: u64,
-    /// Half of them took at most so long; nothing without groups.
+    /// Half of them took at most so long; `None` without groups.
     pub p50: Option<Duration>,
     /// Of a hundred, 99 took at most so long.
     pub p99: Option<Duration>,
@@ -92,7 +93,7 @@ pub struct LogDepth {
     pub checkpoint_epoch: u64,
 }
 
-/// What the engine has settled.
+/// The last cycle that the engine has settled, and the cycles that are not durable.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     /// The last cycle, and the clock after it.
@@ -110,14 +111,14 @@ pub struct FleetLog {
     /// Locked until the resulting state is published, so that no settled cycle is missed.
     progress: Mutex<Progress>,
     followers: FollowerTable,
-    /// Set once, before its threads start.
+    /// Set once, before the threads of the log start.
     history: OnceLock<Arc<FleetHistory>>,
     purge: LogPurge,
     /// Bytes of the pending cycles.
     pending_bytes: AtomicU64,
     sync_times: SyncTimes,
     tail: LogTail,
-    /// The fleet ends: a full disk is no longer waited for.
+    /// True once the fleet ends: the log then no longer waits for space on a full disk.
     is_ending: AtomicBool,
 }
 
@@ -141,7 +142,7 @@ impl FleetLog {
         }
     }
 
-    /// Its state, and its later ones.
+    /// A receiver of the current state and of later ones.
     pub(crate) fn subscribe(&self) -> watch::Receiver<LogReading> {
         self.reading.subscribe()
     }
@@ -156,13 +157,13 @@ impl FleetLog {
         self.history.get()
     }
 
-    /// Attaches the history, for which the log keeps unread cycles.
+    /// Attaches the history; the log then keeps the cycles that the history has not read.
     pub(super) fn feed(&self, history: Arc<FleetHistory>) {
         // An error cannot occur: a log is opened once.
         let _ = self.history.set(history);
     }
 
-    /// The rows that a recovery would replay.
+    /// The number of rows that a recovery would replay, and how long that takes.
     pub(crate) fn tail(&self) -> &LogTail {
         &self.tail
     }
@@ -182,7 +183,7 @@ impl FleetLog {
         self.reading.borrow().clone()
     }
 
-    /// Its numbers.
+    /// The numbers of the log for gauges.
     #[must_use]
     pub fn depth(&self) -> LogDepth {
         let LogReading { bytes, durable_epoch, checkpoint_epoch, .. } = self.reading();
@@ -202,14 +203,14 @@ impl FleetLog {
         self.progress().pending
     }
 
-    /// How long groups took.
+    /// How long it took to write and sync groups.
     #[must_use]
     pub fn syncs(&self) -> SyncReading {
         let percentile = |percent| self.sync_times.percentile(percent);
         SyncReading { groups: self.sync_times.count(), p50: percentile(50), p99: percentile(99) }
     }
 
-    /// A group was written and synced in this time.
+    /// Records how long it took to write and sync a group.
     pub(super) fn count_sync(&self, time: Duration) {
         self.sync_times.record(time);
     }
@@ -224,9 +225,8 @@ impl FleetLog {
 
     /// Waits until a cycle is durable; on a full disk at most [`LOG_SPACE_WAIT_MS`].
     ///
-    /// # Errors
-    /// [`ServiceError::LogSpace`]: the cycle is applied, and becomes durable when there is space;
-    /// a numbered message that is sent again is acknowledged as a duplicate then.
+    /// # Errors [`ServiceError::LogSpace`]: the cycle is applied, and becomes durable when there is
+    /// space. A numbered message that is then sent again is acknowledged as a duplicate.
     /// [`ServiceError::LogFailed`].
     pub async fn durable(&self, epoch: u64) -> Result<(), ServiceError> {
         const WAIT: Duration = Duration::from_millis(LOG_SPACE_WAIT_MS);
@@ -236,7 +236,7 @@ impl FleetLog {
             let is_decided = |reading: &LogReading| {
                 is_durable(reading) || reading.condition != LogCondition::Running
             };
-            // Errors cannot occur: this holds the sender.
+            // Errors cannot occur: `self` holds the sender.
             let Ok(reading) = readings.wait_for(is_decided).await.map(|it| it.clone()) else {
                 return Ok(());
             };
@@ -253,7 +253,7 @@ impl FleetLog {
         }
     }
 
-    /// Waits until a term has begun, durably.
+    /// Waits until the beginning of a term is durable.
     ///
     /// # Errors
     /// [`ServiceError::LogSpace`], [`ServiceError::LogFailed`].
@@ -305,14 +305,15 @@ impl FleetLog {
         }
     }
 
-    /// A cycle is on its way to the log.
+    /// Counts a cycle that is handed to the log as pending.
     pub(super) fn add_pending(&self, (epoch, clock_ms): (u64, i64), bytes: u64) {
         self.pending_bytes.fetch_add(bytes, Ordering::SeqCst);
         let mut progress = self.progress();
         *progress = Progress { epoch, clock_ms, pending: progress.pending + 1 };
     }
 
-    /// A cycle without changes was settled; it is durable with the cycles before it.
+    /// Records a settled cycle without changes, which is not logged. It counts as durable once all
+    /// cycles before it are.
     pub(super) fn pass(&self, epoch: u64, clock_ms: i64) {
         let mut progress = self.progress();
         (progress.epoch, progress.clock_ms) = (epoch, clock_ms);
@@ -342,7 +343,8 @@ impl FleetLog {
         self.progress().epoch
     }
 
-    /// A term begins at a position: later epochs of the former one do not count.
+    /// Records that a term begins at a position. Sets the durable epoch back to it: later epochs of
+    /// the former term do not count.
     pub(super) fn term_began(&self, term: u64, position: Position) {
         self.publish(|reading| {
             (reading.term, reading.durable_epoch) = (term, position.epoch);
@@ -363,7 +365,7 @@ impl FleetLog {
         });
     }
 
-    /// Ends it, for the reason given.
+    /// Marks the log as failed, for the reason `why`.
     pub(super) fn fail(&self, why: &str) {
         self.publish(|reading| reading.condition = LogCondition::Failed(why.into()));
     }
@@ -427,16 +429,16 @@ mod tests {
         });
     }
 
-    /// Who waits for a state must not hold it while it looks again: a change in between would wait for
-    /// that, and the look for the change.
+    /// A task that waits for a state must not hold a borrow of it while it reads the state again: a
+    /// change in between would wait for the borrow, and the second read for the change.
     #[test]
     fn a_term_that_begins_is_seen_while_the_state_changes() {
         const TERMS: u64 = 20_000;
         let log = Arc::new(FleetLog::new("f", LogReading::default()));
         let (seen, seen_terms) = bounded(0);
         let waiting = log.clone();
-        // They are not joined: if they block each other the test fails. More threads than cores let one
-        // be stopped wherever it is.
+        // The threads are not joined: if they deadlock, the timeout below fails the test. With more
+        // threads than cores a thread may be preempted at any point.
         for _ in 0..4 {
             let changing = log.clone();
             thread::spawn(move || {

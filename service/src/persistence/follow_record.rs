@@ -1,6 +1,6 @@
-//! When the copies of a follower were last known to be current: a file of the data folder that is
-//! replaced every few seconds (LOG.md, section 10.3), so that a restart does not make them look
-//! current.
+//! The file `server.current`: when each copy of a follower was last known to be current. It is
+//! replaced every few seconds (LOG.md, section 10.3), so that copies keep their age across a
+//! restart.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ impl FollowRecord {
         let read = match FILE.load(storage) {
             Ok(None) => return Ok(Self::default()),
             Ok(Some(text)) => Self::parse(&text),
-            // No fleet depends on it.
+            // A damaged file is ignored: no fleet depends on it.
             Err(LogError::Damaged { reason, .. }) => Err(reason),
             Err(error) => return Err(error),
         };

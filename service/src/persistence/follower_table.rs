@@ -1,4 +1,4 @@
-//! The followers of a fleet, and the epoch after which they need its log.
+//! The followers of a fleet, and the epoch after which the fleet's log must keep cycles for them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ struct Follower {
     durable_epoch: u64,
     /// True while it completes a copy: then [`FollowerTable::connected`] reports epoch 0.
     is_copying: bool,
-    /// Its stream, if one is open; of two, the newer.
+    /// Notifies its stream, if one is open; if there are two streams, the newer.
     stream: Option<watch::Sender<()>>,
     seen: Instant,
 }
@@ -33,7 +33,7 @@ impl Follower {
 #[derive(Debug)]
 pub(crate) struct FollowerPlace(watch::Receiver<()>);
 
-/// A fleet has as many followers as it may have.
+/// The error of a fleet with the greatest allowed number of followers.
 #[derive(Debug)]
 pub(crate) struct FollowersFull(usize);
 
@@ -136,11 +136,11 @@ mod tests {
         let first = table.connect("a", (5, false), 9).unwrap();
         table.connect("b", (9, false), 9).unwrap();
         table.acknowledge("a", &first, 7);
-        // An earlier acknowledgement takes nothing back.
+        // A lower acknowledgement does not lower the epoch.
         table.acknowledge("a", &first, 6);
         assert_eq!(table.connected(), [("a".to_owned(), 7), ("b".to_owned(), 9)]);
         assert_eq!(table.needed_epoch(Duration::ZERO), Some(7));
-        // A stream that replaces a broken one begins before that ends.
+        // A stream may replace a broken one before the broken one ends.
         let second = table.connect("a", (7, false), 9).unwrap();
         table.acknowledge("a", &first, 8);
         table.disconnect("a", &first);

@@ -1,7 +1,8 @@
-//! Encodes cycles and collects them in groups while the disk writes the group before.
+//! Encodes cycles and collects them in a group while the disk writes the previous group.
 //!
-//! A group goes to the disk as soon as the disk is idle; under load it grows with the time that a
-//! write and a sync take, up to its limit. So there is no timer, and at most two groups exist.
+//! A group goes to the disk as soon as the disk is idle. Under load it grows while the previous
+//! group is written and synced, up to its limit. So no timer is needed, and at most two groups
+//! exist.
 
 use crossbeam_channel::{Receiver, Select, Sender};
 use shoal_codec::{Aim, BlockCodec, SpaceTag};
@@ -16,12 +17,12 @@ use crate::cycle::{BatchId, CycleRecord};
 use crate::limits::LOG_GROUP_BYTES_MAX;
 use crate::names::NameChanges;
 
-/// What is on its way to the log.
+/// An item to be written to the log.
 #[derive(Debug)]
 pub(super) enum LogItem {
     /// A cycle.
     Cycle(LogCycle),
-    /// A term that begins behind the cycles before.
+    /// A term that begins after the cycles that were sent before it.
     Term(u64),
 }
 
@@ -41,7 +42,7 @@ pub(super) struct PendingGroup {
     pub(super) bytes: u64,
     /// Term that starts after this group; the group is closed.
     pub(super) term: Option<u64>,
-    /// Nothing follows: the log ends in order. Such a group is empty.
+    /// True for the last, empty group: the log is then closed in order.
     pub(super) is_last: bool,
 }
 
@@ -49,7 +50,7 @@ pub(super) struct PendingGroup {
 pub(super) struct GroupThread {
     pub(super) items: Receiver<LogItem>,
     pub(super) groups: Sender<PendingGroup>,
-    /// Groups that were written, empty.
+    /// Written groups, emptied, for reuse.
     pub(super) written: Receiver<PendingGroup>,
     pub(super) space: SpaceTag,
     /// Encodes plain rows.
@@ -59,7 +60,8 @@ pub(super) struct GroupThread {
 }
 
 impl GroupThread {
-    /// Runs until no sink is left and the last group was taken, or the disk's thread ended.
+    /// Runs until the sink has closed its channel and the last group is handed over, or until the
+    /// disk thread ends.
     ///
     /// # Errors
     /// [`LogError::Input`] for a cycle that the log cannot hold.
@@ -88,8 +90,8 @@ impl GroupThread {
         }
     }
 
-    /// Adds the next item, or hands the group over, whichever is possible first. False once the
-    /// receiver is gone.
+    /// Hands the group over if the disk thread is idle, else adds the next item. Waits until one of
+    /// them is possible. Returns false once the disk thread has ended.
     fn collect(
         &self,
         encoder: &mut CycleEncoder<'_>,
@@ -97,7 +99,8 @@ impl GroupThread {
     ) -> Result<bool, LogError> {
         let mut select = Select::new_biased();
         let handing = select.send(&self.groups);
-        // A closed channel is always ready; then only the disk is waited for.
+        // A closed channel is always ready to receive; in that case only the disk thread is waited
+        // for.
         let is_full = pending.term.is_some() || pending.group.bytes() >= LOG_GROUP_BYTES_MAX;
         let receiving = (!is_full).then(|| select.recv(&self.items));
         let ready = select.select();
@@ -116,7 +119,7 @@ impl GroupThread {
 /// Encodes cycles.
 struct CycleEncoder<'a> {
     encoder: RowsEncoder<'a>,
-    /// Encoded rows of the requests of a cycle that are plain rows.
+    /// The encoded rows of a cycle's plain-row requests, in order.
     rows: Vec<Vec<u8>>,
 }
 
@@ -138,7 +141,8 @@ impl CycleEncoder<'_> {
         pending.cycles += 1;
         pending.bytes += bytes;
         if let Some(encoded) = &cycle.encoded {
-            // The leader's record was verified when it arrived; the term is that of the frame.
+            // The leader's record was verified when it arrived. The term 0 is unused: the frame has
+            // the term.
             let logged = LoggedCycle::parse(0, encoded).map_err(LogError::Input)?;
             return pending.group.append_logged(&logged);
         }
@@ -156,7 +160,7 @@ impl CycleEncoder<'_> {
     }
 }
 
-/// The requests of a cycle as the log holds them; `rows` has the encoded plain rows in order.
+/// The requests of a cycle as the log stores them. `rows` has the encoded plain rows, in order.
 fn logged<'a>(
     cycle: &'a CycleRecord,
     rows: &'a [Vec<u8>],

@@ -1,6 +1,7 @@
-//! What the log of a fleet holds: segments, requests, terms, and how it ends.
+//! Summarizes the log of a fleet: its segments, requests and terms, and how it ends.
 //!
-//! Damage ends the reading and becomes part of the result, so that all before it is shown.
+//! Damage ends the reading and becomes part of the result, so that everything before it can be
+//! shown.
 
 use std::io;
 
@@ -20,9 +21,9 @@ pub(super) type FrameVisitor<'a> = dyn FnMut(&Frame<'_>) -> io::Result<()> + 'a;
 /// How much of the log is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadDepth {
-    /// Frames, requests and the headers of blocks.
+    /// Decodes frames, requests and the headers of blocks.
     Headers,
-    /// All rows as well.
+    /// Also decodes all rows.
     Rows,
 }
 
@@ -45,7 +46,7 @@ pub struct LogContent {
     pub is_clean: bool,
     /// A torn frame at the end, if there is one.
     pub torn: Option<TornTail>,
-    /// Why nothing behind the end was read.
+    /// The error that ended the reading, if any.
     pub fault: Option<LogError>,
 }
 
@@ -54,11 +55,11 @@ pub struct LogContent {
 pub struct SegmentContent {
     /// Its number, as in its file name.
     pub number: u64,
-    /// Its header, or what is wrong with that.
+    /// Its header, or what is wrong with the header.
     pub header: Result<SegmentHeader, String>,
     /// Its place in the log.
     pub state: SegmentState,
-    /// What was read of it.
+    /// Frames, cycles and bytes read from it.
     pub counts: ReadCounts,
     /// Epoch of its last cycle, if it has one.
     pub last_epoch: Option<u64>,
@@ -71,7 +72,7 @@ pub enum SegmentState {
     Sealed,
     /// The log ends in it.
     Last,
-    /// It is behind the end; the next writer removes it.
+    /// It comes after the segment in which the log ends; the next writer removes it.
     BehindEnd,
     /// It was not read, because of damage before it or in it.
     Unread,
@@ -86,18 +87,18 @@ pub struct RequestCounts {
     pub rows: u64,
     pub removals: u64,
     pub clears: u64,
-    /// Requests with the number of a producer.
+    /// Requests with a producer and a batch number.
     pub numbered: u64,
     /// Rows in blocks and messages.
     pub fixes: u64,
     /// Objects in removals.
     pub removed: u64,
-    /// Blocks of clients that do not decode: the engine has refused them as well. Counted if rows
-    /// are read.
+    /// Blocks of clients that do not decode; the engine has refused them too. Counted only with
+    /// [`ReadDepth::Rows`].
     pub refused_blocks: u64,
 }
 
-/// A term in the part of the log that exists.
+/// A term of which the log still has frames.
 #[derive(Clone, Copy, Debug)]
 pub struct TermContent {
     pub term: u64,
@@ -108,7 +109,7 @@ pub struct TermContent {
 }
 
 impl LogContent {
-    /// Reads a log. `fleet` has a storage that changes nothing.
+    /// Reads a log. The storage of `fleet` is read-only.
     ///
     /// # Errors
     /// Errors of the visitor.
@@ -188,7 +189,8 @@ impl LogContent {
         Ok(())
     }
 
-    /// Adds a valid frame; says what is wrong with its content.
+    /// Counts a frame whose checksum is valid. Fails with a description of what is wrong with its
+    /// content.
     fn add(
         &mut self,
         frame: &Frame<'_>,
@@ -199,7 +201,7 @@ impl LogContent {
         let is_cycles = header.kind == FrameKind::Cycles as u16;
         let term = header.term;
         if self.terms.last().is_none_or(|last| last.term != term) {
-            // The start of a new term has the last epoch of the one before.
+            // The first frame of a term has the last epoch of the term before it.
             if let Some(last) = self.terms.last_mut() {
                 last.last_epoch = header.epoch_last;
             }

@@ -1,5 +1,5 @@
-//! Writes the log of a leader into the folder of a copy, without an engine: the fleet is recovered
-//! from it when the copy is complete.
+//! Writes a leader's log into the folder of a copy, without an engine. Once the copy is complete,
+//! the fleet is recovered from it.
 
 use bytes::Bytes;
 use shoal_position_log::{
@@ -18,7 +18,7 @@ pub(crate) struct LogCopy {
 }
 
 impl LogCopy {
-    /// Begins the log behind the checkpoint in the folder, if there is one.
+    /// Opens the log, which continues after the newest checkpoint in the folder, if there is one.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
@@ -40,18 +40,18 @@ impl LogCopy {
         Ok(Self { writer, group: Group::new(), terms })
     }
 
-    /// The term and the epoch at which it ends.
+    /// The term and the epoch with which the log ends.
     pub(crate) fn end(&self) -> (u64, u64) {
         (self.writer.term(), self.writer.written().epoch)
     }
 
-    /// Appends the records of verified cycles, durably.
+    /// Appends and syncs the records of cycles, which the caller has verified.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
     pub(crate) fn append(&mut self, records: &[Bytes]) -> Result<(), ServiceError> {
         for record in records {
-            // The term is that of the frame.
+            // The term 0 is unused: the frame has the term.
             let cycle = LoggedCycle::parse(0, record).map_err(LogError::Input)?;
             self.group.append_logged(&cycle)?;
         }
@@ -60,7 +60,7 @@ impl LogCopy {
         Ok(())
     }
 
-    /// Begins a term, unless it is known.
+    /// Begins a term, unless the log has it already.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
@@ -73,7 +73,7 @@ impl LogCopy {
         Ok(())
     }
 
-    /// Ends the log in order: the copy is complete.
+    /// Closes the log in order, once the copy is complete.
     ///
     /// # Errors
     /// [`ServiceError::Log`].

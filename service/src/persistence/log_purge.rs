@@ -1,9 +1,9 @@
-//! The removal of all cycles up to a moment from a log and its checkpoints: what an erasure needs.
+//! Removes all cycles up to an epoch from a log and its checkpoints, for an erasure.
 //!
-//! The history's thread polls it. The disk thread seals the segment. After the seal the sink logs a
-//! cycle and triggers a checkpoint, twice, because two checkpoints are kept.
-//! Then nothing needs the segments before the seal: they are removed, not recycled. After a crash
-//! the history's thread asks anew.
+//! The history's thread polls until the purge is complete. The disk thread seals the current
+//! segment. Twice after that, because two checkpoints are kept, the sink logs a cycle and triggers
+//! a checkpoint. Then nothing needs the segments before the seal, and they are deleted, not
+//! recycled. After a crash the history's thread requests the purge again.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -23,11 +23,11 @@ pub(crate) struct LogPurge {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Cycles up to this epoch are to go.
+    /// Cycles up to this epoch must be removed.
     epoch: u64,
-    /// The segment with the last of them was sealed behind this epoch.
+    /// The last epoch of the segment that was sealed for this; `None` before the seal.
     sealed: Option<u64>,
-    /// Cycles up to this epoch are gone.
+    /// Cycles up to this epoch were removed.
     gone: u64,
 }
 
@@ -38,13 +38,13 @@ impl Default for LogPurge {
 }
 
 impl LogPurge {
-    /// Takes what wakes the engine's thread.
+    /// Sets the channel that wakes the engine's thread.
     pub(crate) fn wakes(&self, engine: Sender<()>) {
         // An error cannot occur: a fleet starts once.
         let _ = self.engine.set(engine);
     }
 
-    /// Asks that cycles up to an epoch go; true once they are gone.
+    /// Requests the removal of all cycles up to `epoch`; returns true once they are removed.
     pub(super) fn is_gone(&self, epoch: u64) -> bool {
         let mut state = self.lock();
         if state.gone >= epoch {
@@ -61,28 +61,28 @@ impl LogPurge {
         false
     }
 
-    /// Receives a message when [`Self::is_gone`] was asked.
+    /// Receives a message when [`Self::is_gone`] has requested a removal.
     pub(super) fn asked(&self) -> &Receiver<()> {
         &self.asked.1
     }
 
-    /// Whether the segment is to be sealed.
+    /// Whether the disk thread must seal the current segment.
     pub(super) fn is_open(&self) -> bool {
         let state = self.lock();
         state.epoch > state.gone && state.sealed.is_none()
     }
 
-    /// The segment was sealed behind this epoch.
+    /// Records that a segment was sealed with this last epoch.
     pub(super) fn seal(&self, epoch: u64) {
         self.lock().sealed = Some(epoch);
     }
 
-    /// The epoch behind which the segment was sealed, until the cycles before are gone.
+    /// The last epoch of the sealed segment; `None` before the seal and after [`Self::finish`].
     pub(super) fn sealed(&self) -> Option<u64> {
         self.lock().sealed
     }
 
-    /// The cycles before the seal are gone.
+    /// Records that the cycles up to the seal were removed.
     pub(super) fn finish(&self) {
         let mut state = self.lock();
         (state.gone, state.sealed) = (state.epoch, None);

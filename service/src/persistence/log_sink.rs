@@ -1,7 +1,7 @@
 //! Hands the settled cycles of a fleet to its log.
 //!
-//! A cycle is logged when it has settled: one that fails has no place in the log. Cycles that
-//! change nothing are not logged; recovery gives the others the epochs that they had.
+//! A cycle is logged once the engine has settled it; a cycle that fails is not logged, and neither
+//! is one that changes nothing. Logged cycles keep their epochs in a recovery.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ pub(crate) struct LogSink {
     pub(super) log: Arc<FleetLog>,
     /// Names of the objects, if they have names.
     pub(super) names: Option<Arc<NameTable>>,
-    /// The numbers up to this one are logged with their names.
+    /// The names of the objects with numbers up to this one are in the log.
     pub(super) last_number: u64,
     pub(super) clock: Clock,
-    /// Submitted, in order.
+    /// Cycles that are submitted and not settled, in order.
     pub(super) submitted: VecDeque<CycleRecord>,
     /// `None` once the log is closed.
     pub(super) items: Option<Sender<LogItem>>,
-    /// Whether the fleet follows a leader, whose cycles alone the log holds.
+    /// Whether the fleet follows a leader; its log then has only cycles of the leader.
     pub(super) follows: bool,
-    /// A message after a write.
+    /// Receives a message after a write to the log.
     pub(super) written: Receiver<()>,
     pub(super) pending_bytes_max: u64,
     /// The last cycle that was handed to the log.
@@ -45,7 +45,7 @@ pub(crate) struct LogSink {
     pub(super) checkpoint_bytes: u64,
     /// Rows logged since the last checkpoint was begun.
     pub(super) rows_since_checkpoint: u64,
-    /// Longest time to replay the rows behind a checkpoint.
+    /// Greatest time that a recovery may take to replay the rows after a checkpoint.
     pub(super) recovery_max: Duration,
     pub(super) checkpoints: CheckpointThread,
     pub(super) threads: Vec<JoinHandle<()>>,
@@ -53,10 +53,10 @@ pub(crate) struct LogSink {
     pub(super) history: Option<HistoryHandle>,
 }
 
-/// Bytes of a cycle or request beside its rows.
+/// Approximate bytes of a cycle or a request without its rows.
 const OVERHEAD_BYTES: usize = 128;
 
-/// Bytes that a request takes in memory and, about, in the log.
+/// Approximate bytes of a request in memory and in the log.
 fn request_bytes(request: &Request) -> u64 {
     const ROW_BYTES: usize = 40;
     let rows = match request {
@@ -76,7 +76,8 @@ impl CycleSink for LogSink {
         if !is_full || self.log.has_failed() {
             return SinkCapacity::Available;
         }
-        // An earlier message may be left: then one more cycle follows before the next wait.
+        // `written` may still hold an earlier message: then one more cycle is taken before the next
+        // wait.
         SinkCapacity::Full(self.written.clone())
     }
 
@@ -97,7 +98,8 @@ impl CycleSink for LogSink {
             (cycle.clock_ms, cycle.refused) = (settled.clock_ms, settled.refused());
         }
         if !is_logged && self.clock == Clock::System {
-            // Cycles that are not logged may have advanced the clock further than this one.
+            // The log must have the settled clock: cycles that were not logged may have advanced
+            // it.
             cycle.system_ms = settled.clock_ms;
         }
         self.send_cycle(cycle);
@@ -139,7 +141,8 @@ impl CycleSink for LogSink {
 }
 
 impl LogSink {
-    /// Whether a cycle that changes nothing is logged, so that a checkpoint can follow it.
+    /// Whether a cycle that changes nothing must be logged, because a purge needs a checkpoint
+    /// after a new epoch.
     fn is_wanted(&self) -> bool {
         let purged = self.log.purge().checkpoint_after(|| self.log.reading());
         !self.follows && purged.is_some_and(|epoch| self.logged_epoch <= epoch)
@@ -152,7 +155,7 @@ impl LogSink {
         if let Some(names) = self.names.as_ref().filter(|_| !self.follows) {
             cycle.names = names.take_changes();
         }
-        // A checkpoint has exactly the numbers of the records before it.
+        // A checkpoint must contain exactly the numbers that the log has named before it.
         let last_new = cycle.names.as_ref().and_then(NameChanges::last_new);
         self.last_number = last_new.unwrap_or(self.last_number);
         let requests: u64 = cycle.requests.iter().map(request_bytes).sum();
@@ -196,7 +199,7 @@ impl LogSink {
 }
 
 impl Drop for LogSink {
-    /// Ends the log in order: everything settled becomes durable.
+    /// Closes the log in order, so that every settled cycle becomes durable.
     fn drop(&mut self) {
         self.log.end();
         if !self.follows {
@@ -207,7 +210,7 @@ impl Drop for LogSink {
             // A panic of the thread was printed.
             let _ = thread.join();
         }
-        // The rest of the log is taken after the next start.
+        // The history reads the rest of the log after the next start.
         drop(self.history.take());
         self.checkpoints.end();
     }

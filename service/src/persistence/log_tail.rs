@@ -1,7 +1,8 @@
-//! The rows of a log behind its newest checkpoint, and how long a recovery takes to replay them.
+//! Counts the rows of a log after its newest checkpoint, and estimates how long a recovery takes to
+//! replay them.
 //!
-//! The rate is that of the last recovery, if that was long enough to tell, else what the engine is
-//! known to reach at least.
+//! The rate is that of the last recovery, if it replayed enough rows to measure it, else a constant
+//! of the engine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -22,9 +23,9 @@ pub(crate) struct LogTail {
 
 #[derive(Debug, Default)]
 struct CheckpointRows {
-    /// Of the rows logged, those that the newest checkpoint contains.
+    /// How many of the logged rows the newest checkpoint contains.
     contained: u64,
-    /// Epoch and rows of a checkpoint that is being written.
+    /// Epoch of the checkpoint that is being written, and the number of rows logged when it began.
     begun: Option<(u64, u64)>,
 }
 
@@ -39,7 +40,7 @@ impl Default for LogTail {
 }
 
 impl LogTail {
-    /// A recovery has replayed rows behind a checkpoint.
+    /// Records that a recovery has replayed so many rows after a checkpoint in this time.
     pub(super) fn replayed(&self, engine: &str, rows: u64, time: Duration) {
         let known =
             if engine == "cuda" { RECOVERY_ROWS_PER_S_CUDA } else { RECOVERY_ROWS_PER_S_CPU };
@@ -53,13 +54,13 @@ impl LogTail {
         self.logged.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// A checkpoint of an epoch begins: it contains what was logged before.
+    /// Records that a checkpoint begins; it contains the rows logged so far.
     pub(super) fn begin_checkpoint(&self, epoch: u64) {
         let mut checkpoint = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
         checkpoint.begun = Some((epoch, self.logged.load(Ordering::Relaxed)));
     }
 
-    /// Rows behind the newest checkpoint, which is of this epoch.
+    /// Number of rows after the newest checkpoint, whose epoch is `checkpoint_epoch`.
     pub(crate) fn rows(&self, checkpoint_epoch: u64) -> u64 {
         let mut checkpoint = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, rows)) = checkpoint.begun.filter(|(epoch, _)| *epoch <= checkpoint_epoch) {

@@ -1,6 +1,6 @@
 //! Keeps fleets across restarts: every cycle goes to a log, checkpoints shorten recovery.
 //!
-//! The formats and the files are those of `shoal_position_log`; this folder drives them.
+//! `shoal_position_log` defines the formats and writes the files; this folder decides when.
 
 mod checkpoint;
 mod copied_folder;

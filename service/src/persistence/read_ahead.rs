@@ -1,8 +1,8 @@
 //! Reads a log ahead of the engine: a thread reads, verifies and parses cycles while the engine
 //! applies those before.
 //!
-//! Cycles are passed on in batches of [`READ_AHEAD_BYTES`] or a single cycle, of which three exist
-//! at most: one is read, one waits, one is applied.
+//! Cycles are passed on in batches of about [`READ_AHEAD_BYTES`], at least one cycle. At most three
+//! batches exist: one is read, one waits, one is applied.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::cycle::{BatchId, CycleRecord};
 use crate::error::ServiceError;
 use crate::limits::READ_AHEAD_BYTES;
 
-/// Cycles that follow one another.
+/// Consecutive cycles.
 pub(super) struct CycleBatch {
     pub(super) cycles: Vec<CycleRecord>,
-    /// Bytes of the log behind them.
+    /// Bytes of the log after them.
     pub(super) remaining_bytes: u64,
 }
 
-/// Reads the log to its end while `apply` receives its cycles. Neither waits for the other once
-/// one of them has failed.
+/// Reads the log to its end while `apply` receives its cycles. If either side fails, the other ends
+/// as well.
 ///
 /// # Errors
 /// Those of the log, and of `apply`.
@@ -46,7 +46,7 @@ pub(super) fn read_ahead(
     })
 }
 
-/// Returns nothing if the receiver is gone before the end.
+/// Returns `None` if the receiver is dropped before the end of the log.
 fn read(
     mut reader: LogReader,
     batches: &Sender<CycleBatch>,
@@ -69,7 +69,7 @@ fn read(
     }
 }
 
-/// A cycle as the engine takes it.
+/// Converts a logged cycle to the engine's input.
 pub(crate) fn record(cycle: &LoggedCycle<'_>) -> Result<CycleRecord, LogError> {
     let header = cycle.header;
     let requests: Result<Vec<Request>, String> = cycle.requests().map(request).collect();
@@ -85,8 +85,8 @@ pub(crate) fn record(cycle: &LoggedCycle<'_>) -> Result<CycleRecord, LogError> {
         epoch: header.epoch,
         system_ms: header.system_ms,
         time_max_ms: header.time_max_ms,
-        // The clock that the log holds is what the rows moved it to, whatever bounded them. Logs
-        // without it are of versions without a bound.
+        // The logged clock already respects the bound that applied to the rows. A log without a
+        // clock is from a version without a bound.
         event_clock_max_ms: cycle.clock_ms,
         requests: Arc::new(requests),
         batches: cycle.requests().map(|request| request.batch.map(batch)).collect(),

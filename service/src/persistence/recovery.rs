@@ -1,6 +1,7 @@
-//! Brings a fleet back: the newest checkpoint, then the cycles of the log through the same engine.
+//! Recovers a fleet: loads the newest checkpoint into an engine, then replays the cycles of the log
+//! after it.
 //!
-//! Nothing accepts requests before the end of the log has been read and verified.
+//! The fleet accepts no requests before the whole log has been read and verified.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ use crate::threads::spawn;
 pub(crate) struct RecoveryTools<'a> {
     pub(crate) folder: &'a FleetFolder,
     pub(crate) options: &'a EngineOptions,
-    /// The names of a named fleet, none at first.
+    /// The names of a named fleet, which recovery fills; `None` for a numeric fleet.
     pub(crate) names: Option<&'a Arc<NameTable>>,
     pub(crate) engines: &'a EngineFactory,
     pub(crate) limits: &'a ServerLimits,
@@ -44,13 +45,14 @@ pub(crate) struct RecoveryTools<'a> {
     pub(crate) metrics: &'a FleetMetrics,
     /// Set when the server shuts down.
     pub(crate) is_stopping: &'a AtomicBool,
-    /// Whether the fleet follows a leader: its log then holds the terms of that, and begins none.
+    /// Whether the fleet follows a leader; its log then continues the leader's term and begins none
+    /// of its own.
     pub(crate) follows: bool,
-    /// How much of the past is kept, if any.
+    /// How much history is kept; `None` if the server keeps no history.
     pub(crate) history: Option<HistoryKeep>,
 }
 
-/// A fleet with the state that its log holds.
+/// A fleet with the state that its checkpoint and log contain.
 pub(crate) struct RecoveredFleet {
     pub(crate) backend: NumberedEngine,
     pub(crate) producers: Producers,
@@ -88,7 +90,7 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
         let (segment, offset) = (torn.segment, torn.offset);
         info!(segment, offset, reason = torn.reason, "the log ends in an incomplete write");
     }
-    // The cycles that the log does not hold have changed nothing but the clock.
+    // Cycles that are not in the log have changed nothing but the clock.
     replay.epoch = replay.epoch.max(recovered.end().epoch);
     replay.engine.set_epoch(replay.epoch);
     let rows = progress.rows;
@@ -125,7 +127,7 @@ struct Replay {
     /// The last settled cycle.
     epoch: u64,
     clock_ms: i64,
-    /// Cycles submitted, with the numbers of their producers.
+    /// Cycles that are submitted and not settled, with the batch ids of their requests.
     in_flight: VecDeque<(Ticket, Vec<Option<BatchId>>)>,
 }
 
@@ -175,8 +177,8 @@ impl Replay {
         })
     }
 
-    /// Submits a cycle; returns its rows and removals. Where an engine answers late, the next
-    /// cycle overlaps with it.
+    /// Submits a cycle and returns its number of rows and removals. If the engine answers with a
+    /// lag, cycles overlap.
     fn apply(&mut self, cycle: CycleRecord) -> Result<u64, ServiceError> {
         let overlapping = if self.engine.answer_lag() == 0 { 0 } else { CYCLES_IN_FLIGHT_MAX - 1 };
         let rows = cycle.requests.iter().map(Request::rows).sum::<usize>() as u64;
@@ -211,13 +213,13 @@ impl Replay {
     }
 }
 
-/// The rows behind the checkpoint, and how long they took.
+/// The number of rows replayed after the checkpoint, and how long that took.
 struct Replayed {
     rows: u64,
     time: Duration,
 }
 
-/// Shows how far recovery is.
+/// Logs the progress of a recovery.
 struct Progress<'a> {
     fleet: &'a str,
     rows: u64,
@@ -367,14 +369,15 @@ impl LogStart<'_> {
 
 fn group_work(thread: GroupThread, log: Arc<FleetLog>) -> impl FnOnce() + Send + 'static {
     move || {
-        // Before the end of the thread's channels, for which the disk's thread has another reason.
+        // Report the error before the thread's channels close: the disk thread would report another
+        // reason.
         if let Err(error) = thread.run() {
             log.fail(&error.to_string());
         }
     }
 }
 
-/// Marks the log as failed if its thread panics: nothing that waits for it may wait for ever.
+/// Marks the log as failed if its thread panics, so that nothing waits for the log for ever.
 struct PanicGuard(Arc<FleetLog>);
 
 impl Drop for PanicGuard {

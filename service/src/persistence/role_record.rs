@@ -1,7 +1,7 @@
-//! What a data folder remembers of replication: the role of its server, and fences.
+//! The file `server.role`: the replication role of the server, and its fences.
 //!
-//! The text `server.role` has a line for each fact. A folder without it belongs to a leader that
-//! has had no follower.
+//! It has a line for each field that is set. A folder without the file belongs to a leader that has
+//! never had a follower.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(crate) struct NewTerm {
     pub(crate) name: String,
     pub(crate) id: u128,
     pub(crate) term: u64,
-    /// The last epoch before it.
+    /// The last epoch before the term.
     pub(crate) epoch: u64,
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct NewTerm {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RoleRecord {
     pub(crate) role: StoredRole,
-    /// The leader of a follower; the server that a promoted one replaces.
+    /// Address of the leader of a follower, or of the server that a promoted server replaces.
     pub(crate) leader: String,
     /// Whether it has had followers, one of which may have been promoted since.
     pub(crate) has_followers: bool,
-    /// Fleets whose place another server has taken.
+    /// Fleets that another server has taken over, with the term that began there.
     pub(crate) fenced: Vec<NewTerm>,
     /// True until `leader` has been informed of the terms that began here.
     pub(crate) is_fence_pending: bool,

@@ -1,7 +1,7 @@
-//! Plain rows in the log: a block, or raw columns where a block cannot hold their times.
+//! Plain rows in the log: a block, or raw rows if a block cannot represent their times.
 //!
-//! A body begins with 8 bytes: the form as a number of 32 bits, little-endian, and zeros. LOG.md of
-//! the position log treats it as opaque.
+//! A body begins with 8 bytes: its form as a 32-bit number, little-endian, and 4 zero bytes. LOG.md
+//! of the position log treats it as opaque.
 
 use bytes::Bytes;
 use shoal_codec::{Aim, Block, BlockCodec, BlockPlan, Budget, FixColumns, FixRow, SpaceTag};
@@ -14,7 +14,8 @@ const RAW: u32 = 1;
 const HEAD_BYTES: usize = 8;
 const RAW_ROW_BYTES: usize = 40;
 
-/// Encodes plain rows. Its blocks are never compact: a reader holds no more than the log has.
+/// Encodes plain rows. Its blocks are never compact, so that a reader needs no more memory than the
+/// bytes in the log.
 pub(crate) struct RowsEncoder<'a> {
     codec: &'a dyn BlockCodec,
     plan: BlockPlan,
@@ -27,7 +28,7 @@ impl<'a> RowsEncoder<'a> {
         Self { codec, plan: BlockPlan::fixes_for(aim), space, scratch: Vec::new() }
     }
 
-    /// The body of some rows.
+    /// Encodes rows as a body.
     pub(crate) fn encode(&mut self, columns: &FixColumns) -> Vec<u8> {
         let Self { codec, plan, space, scratch } = self;
         let form = match codec.encode_planned(columns, plan, space, 0, scratch) {
@@ -46,7 +47,8 @@ impl<'a> RowsEncoder<'a> {
     }
 }
 
-/// Names every field, so that a new one does not compile without a place here and in [`raw_row`].
+/// Names every field, so that adding a field to [`FixRow`] fails to compile until it is written
+/// here.
 fn put_row(row: &FixRow, out: &mut Vec<u8>) {
     let FixRow { object, time_ms, x, y, speed_mm_s, heading_cdeg, altitude_mm, state } = *row;
     out.extend_from_slice(&object.to_le_bytes());
@@ -59,10 +61,9 @@ fn put_row(row: &FixRow, out: &mut Vec<u8>) {
     out.extend_from_slice(&u32::from(heading_cdeg).to_le_bytes());
 }
 
-/// The request of a body.
+/// Decodes a body into a request.
 ///
-/// # Errors
-/// What is wrong with it.
+/// # Errors A description of what is wrong with the body.
 pub(super) fn decode(body: &[u8]) -> Result<Request, String> {
     let Some((head, payload)) = body.split_first_chunk::<HEAD_BYTES>() else {
         return Err(format!("plain rows of {} bytes", body.len()));
@@ -82,7 +83,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Request, String> {
     }
 }
 
-/// A block that the log holds; its size was checked when it was received.
+/// Parses a block from the log; its size was checked when it was received.
 pub(super) fn block(bytes: &[u8]) -> Result<Block, String> {
     let budget = Budget {
         rows_max: crate::limits::MESSAGE_ROWS_MAX as u32,

@@ -1,6 +1,6 @@
-//! A data folder that no server uses, for commands that show, check and repair its logs.
+//! A data folder that no server is using, for the commands that show, check and repair its logs.
 //!
-//! Everything is read through a storage that changes and syncs nothing. Only a repair writes.
+//! Everything is read through a read-only storage. Only a repair writes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,13 +31,13 @@ pub struct StoredFolder {
 pub struct StoredFleet {
     folder: FleetFolder,
     description: Vec<u8>,
-    /// As `folder`, but for changes.
+    /// The same files as in `folder`, but writable.
     writable: Arc<dyn Storage>,
 }
 
 /// A checkpoint, or what is wrong with it.
 pub struct StoredCheckpoint {
-    /// By the name of its file.
+    /// The epoch in the name of its file.
     pub epoch: u64,
     /// What it holds.
     pub content: Result<CheckpointContent, LogError>,
@@ -45,17 +45,18 @@ pub struct StoredCheckpoint {
 
 /// What a repair would do.
 pub struct RepairPlan {
-    /// The log as it would be.
+    /// The part of the log that would remain.
     pub kept: Recovered,
     /// Segments that would be set aside.
     pub set_aside: Vec<String>,
 }
 
 impl StoredFolder {
-    /// Opens a folder for reading, beside other readers; `None` if it has no list of fleets.
+    /// Opens a folder for reading; other readers may have it open too. Returns `None` if it has no
+    /// list of fleets.
     ///
-    /// # Errors
-    /// [`ServiceError::Log`], [`LogError::Locked`] among others.
+    /// # Errors [`ServiceError::Log`], with [`LogError::Locked`] if a server or a repair is using
+    /// the folder.
     pub fn open(folder: &Path) -> Result<Option<Self>, ServiceError> {
         Self::with_lock(folder, DirectoryLock::share)
     }
@@ -73,7 +74,7 @@ impl StoredFolder {
         lock: impl FnOnce(&Path) -> Result<DirectoryLock, LogError>,
     ) -> Result<Option<Self>, ServiceError> {
         let read_only: Arc<dyn Storage> = Arc::new(FileStorage::read_only(folder));
-        // Nothing is locked or created in a folder of something else.
+        // Do not create a lock in a folder that is not a data folder.
         if Manifest::load(&*read_only)?.is_none() {
             return Ok(None);
         }
@@ -105,7 +106,7 @@ impl StoredFolder {
 }
 
 impl StoredFleet {
-    /// Name and id.
+    /// The name and the id of the fleet.
     pub fn identity(&self) -> &FleetIdentity {
         &self.folder.identity
     }
@@ -120,8 +121,8 @@ impl StoredFleet {
 
     /// Reads the whole log.
     ///
-    /// # Errors
-    /// Errors of the visitor; damage of the log is reported as content.
+    /// # Errors Errors of the visitor. Damage of the log is no error: it is in
+    /// [`LogContent::fault`].
     pub fn content(
         &self,
         depth: ReadDepth,
@@ -147,8 +148,8 @@ impl StoredFleet {
         Ok(epochs.into_iter().map(read).collect())
     }
 
-    /// Why the log does not continue the newest whole checkpoint: its first or its last segments
-    /// are missing.
+    /// The error of a log that does not continue the newest intact checkpoint, because its first or
+    /// its last segments are missing; `None` if it does.
     pub fn gap(&self, content: &LogContent, checkpoints: &[StoredCheckpoint]) -> Option<LogError> {
         let folder = self.folder.storage.display(&self.folder.log());
         let whole = checkpoints.iter().find(|checkpoint| checkpoint.content.is_ok());
@@ -164,7 +165,8 @@ impl StoredFleet {
         }
     }
 
-    /// Reads the log as a server does at its start, from the newest whole checkpoint on.
+    /// Reads the log as a server does when it starts; `checkpoint_epoch` is that of the newest
+    /// intact checkpoint.
     ///
     /// # Errors
     /// Those with which a server refuses to start.
@@ -178,8 +180,7 @@ impl StoredFleet {
 
     /// What [`Self::repair`] would do.
     ///
-    /// # Errors
-    /// Those of a log of which no part can be read.
+    /// # Errors Those of reading the log, if no part of it can be read.
     pub fn repair_plan(&self, checkpoint_epoch: u64) -> Result<RepairPlan, LogError> {
         let kept = self.read(checkpoint_epoch, ReadMode::Repair)?;
         let (storage, folder) = (&self.folder.storage, self.folder.log());
@@ -189,14 +190,15 @@ impl StoredFleet {
         Ok(RepairPlan { set_aside: set_aside.collect(), kept })
     }
 
-    /// Truncates the log where its damage begins.
+    /// Truncates the log where damage begins, and sets later segments aside.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
     pub fn repair(&self, checkpoint_epoch: u64) -> Result<RepairReport, ServiceError> {
         let (folder, identity) = (self.folder.log(), self.identity().clone());
         let mut options = LogOptions::new(identity, random()?);
-        // The size that the server has chosen; a single large group has a larger segment.
+        // The least size is the one that the server uses: only a segment with a large group is
+        // larger.
         let segments = list_segments(self.folder.storage.clone(), &folder)?;
         let bytes = segments.iter().filter_map(|entry| Some(entry.header.as_ref().ok()?.bytes));
         options.segment_bytes = bytes.min().unwrap_or(options.segment_bytes);

@@ -1,5 +1,5 @@
-//! How long writes with their syncs took, counted by doubling times: enough for a quantile to a
-//! factor of two.
+//! A histogram of the times to write and sync a group. Its bounds double, so that percentiles are
+//! exact to a factor of two.
 //!
 //! The metric of the same name has the same bounds, but it cannot be read back.
 
@@ -13,7 +13,8 @@ const BOUNDS: usize = 20;
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(super) struct SyncTimes {
-    /// Times up to each bound and above the one before; longer ones count as the last.
+    /// Number of times up to each bound and above the previous one; times above the last bound
+    /// count there.
     counts: [AtomicU64; BOUNDS],
 }
 
@@ -32,7 +33,7 @@ impl SyncTimes {
         self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// The bound that this share of the times, in percent, does not exceed; nothing without times.
+    /// The least bound that `percent` percent of the times do not exceed; `None` without times.
     pub(super) fn percentile(&self, percent: u64) -> Option<Duration> {
         let wanted = (self.count() * percent).div_ceil(100).max(1);
         let mut passed = 0;

@@ -1,7 +1,7 @@
 //! The acknowledgements of a report stream, from its task to the transport.
 //!
-//! The task adds, the transport takes when the client reads. Acknowledgements that were not taken
-//! merge into one range, so adding never waits and memory is constant.
+//! The task adds acknowledgements; the transport takes them when the client reads. Those that were
+//! not taken merge into one range, so that adding never waits and the memory is bounded.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ struct Log {
     waker: Option<Waker>,
 }
 
-/// The sending end.
+/// The sending end of the log.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AckLog(Arc<Mutex<Log>>);
 
@@ -46,12 +46,13 @@ impl AckLog {
         self.change(|log| log.range.add(message, settled));
     }
 
-    /// Ends the stream with this status after the last acknowledgement.
+    /// Ends the stream with the status `end` after the last acknowledgement.
     pub(super) fn close(&self, end: Result<(), Status>) {
         self.change(|log| log.end = Some(end));
     }
 
-    /// The receiving end. `task` feeds the log; it is aborted when the client disconnects.
+    /// Returns the receiving end. `task` adds the acknowledgements; it is aborted when the client
+    /// disconnects.
     pub(super) fn stream(&self, task: JoinHandle<()>) -> AckStream {
         AckStream { log: self.clone(), is_done: false, task }
     }

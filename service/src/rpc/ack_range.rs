@@ -1,7 +1,7 @@
 //! Merges the acknowledgements that a client has not read.
 //!
-//! A range of consecutive messages of one stream: sums of counts, and the first faults one by one.
-//! Its size is bounded, whatever its length.
+//! A range covers consecutive messages of one stream. It has the sums of their counts and a list of
+//! the first refused rows, so that its size is bounded for any number of messages.
 
 use shoal_engine::{Refusal, RequestOutcome};
 use shoal_proto::v1::{FailedMessage, RefusedCount, RefusedRow, ReportAck, RowCounts};
@@ -13,13 +13,13 @@ use crate::fleet_request::durability_value;
 use crate::limits::{FAILED_MESSAGES_TOLD_MAX, REFUSED_ROWS_REPORTED_MAX};
 use crate::status::rpc_status;
 
-/// Rows whose position was refused on receipt, and the coordinate at fault.
+/// The rows whose position was refused on receipt, each with the coordinate at fault.
 pub(super) type Faults = Vec<(u32, &'static str)>;
 
 /// The outcome of one message.
 #[derive(Debug)]
 pub(super) enum Settled {
-    /// Applied in this epoch of the engine of this term.
+    /// Applied in this epoch and term of the engine.
     Applied {
         term: u64,
         epoch: u64,
@@ -28,7 +28,7 @@ pub(super) enum Settled {
         faults: Faults,
         durability: Durability,
     },
-    /// Applied before; visible at this epoch.
+    /// Applied earlier; its rows are visible at this epoch.
     Duplicate { term: u64, epoch: u64, durability: Durability },
     /// Not applied.
     Failed(ServiceError),
@@ -48,7 +48,7 @@ pub(super) struct AckRange {
     first_epoch: u64,
     epoch: u64,
     term: u64,
-    /// The least of the messages.
+    /// The weakest durability of the messages.
     durability: Option<Durability>,
     token: Token,
 }
@@ -106,7 +106,7 @@ impl AckRange {
         }
     }
 
-    /// As a message.
+    /// Converts the range to a message of the API.
     pub(super) fn into_ack(self) -> ReportAck {
         let reasons = Refusal::ALL.into_iter().map(|refusal| RefusedCount {
             reason: refusal as i32,
@@ -130,7 +130,7 @@ impl AckRange {
     }
 }
 
-/// Counts as a message.
+/// Converts counts to a message of the API.
 pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
     RowCounts {
         applied: rows.applied,
@@ -143,8 +143,8 @@ pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
     }
 }
 
-/// The field that a refusal concerns: of `Fix`, or of `ReportRequest` for the position of a row in
-/// a block, whose coordinates are checked as a pair.
+/// The field that a refusal concerns: a field of `Fix`, or `block` of `ReportRequest` if the
+/// position of a row in a block is refused, because a block's coordinates are checked as a pair.
 fn field_at_fault(refusal: Refusal, row: u32, faults: &Faults) -> &'static str {
     refusal.field().unwrap_or_else(|| {
         let fault = faults.binary_search_by_key(&row, |fault| fault.0);

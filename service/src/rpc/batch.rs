@@ -1,8 +1,8 @@
 //! `QueryService.Batch`: many queries in a message, all answered at one epoch.
 //!
-//! One half reads messages and runs several at once; the other sends answers in the order of the
-//! messages. A wrong query fails alone, a wrong message fails alone; the stream continues. Large
-//! messages are decoded and converted by workers.
+//! One future reads messages and answers several at the same time; another sends the answers in the
+//! order of the messages. An invalid query or message fails alone, and the stream continues.
+//! Workers decode and convert large messages.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ use crate::limits::{BATCH_MESSAGES_MAX, BATCH_QUERIES_MAX};
 #[derive(Debug)]
 pub(super) struct AnsweredMessage {
     pub(super) fleet: Arc<Fleet>,
-    /// Of the valid queries.
+    /// The answers to the valid queries.
     pub(super) answer: BudgetedAnswer,
     /// For each query, why it is invalid.
     pub(super) failures: Vec<Option<ServiceError>>,
@@ -69,10 +69,10 @@ async fn read(
     (call, deadline): (Call, Deadline),
     sender: mpsc::Sender<Turn>,
 ) -> Result<(), Status> {
-    // Dropped with this half, so that a client that disconnects costs nothing more.
+    // Dropped with this future, so that queries are aborted when the client disconnects.
     let mut running = JoinSet::new();
     loop {
-        // A turn is reserved first, which bounds the messages in progress.
+        // Reserve a turn before reading the next message: this bounds the messages in progress.
         let Ok(turn) = sender.reserve().await else {
             return Ok(());
         };
@@ -102,7 +102,7 @@ async fn read(
     }
 }
 
-/// Answers the message that was decoded, or the large one in whose place it was.
+/// Answers a decoded message, or the large message for which an empty one was decoded.
 async fn answer(
     context: &ServiceContext,
     (message, large): (BatchRequest, Option<Bytes>),
@@ -159,7 +159,7 @@ fn convert(context: &QueryContext, index: usize, sent: BatchQuery) -> Result<Que
     }
 }
 
-/// Sends the answers of each message in its turn.
+/// Sends the answers in the order of the messages.
 async fn send(
     mut receiver: mpsc::Receiver<Turn>,
     chunks: &ChunkSender<shoal_proto::v1::BatchResponse>,

@@ -1,7 +1,8 @@
 //! Streams the answers to one batch message.
 //!
-//! Results fill chunks in the order of the queries. A large result spans chunks under one query
-//! number; its first piece has total and truncation. The first chunk of a message has the header.
+//! Results fill chunks in the order of the queries. A large result spans several chunks under one
+//! query number; its first piece has the total and the truncation flag. The first chunk of a
+//! message has the header.
 
 use shoal_proto::v1::{AnswerHeader, BatchResponse, BatchResult};
 
@@ -17,7 +18,8 @@ use crate::status::rpc_status;
 /// The chunks of all answers of a stream.
 pub type BatchStream = ChunkStream<BatchResponse>;
 
-/// Encoded bytes of a result without its rows at most: number, total, flag, frames of four lists.
+/// Most encoded bytes of a result without its rows: number, total, flag, and the frames of four
+/// lists.
 const RESULT_BYTES: usize = 56;
 
 /// A chunk being filled.

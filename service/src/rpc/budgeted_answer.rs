@@ -20,7 +20,7 @@ use crate::limits::{
     ASK_AGAIN_MAX, PROBE_BYTES_MAX, PROBE_ROWS_MAX, ROW_ANSWER_BYTES, SMALL_ANSWER_BYTES_MAX,
 };
 
-/// Answers and their part of the answer budget.
+/// Answers, and the part of the answer budget that they hold.
 #[derive(Debug)]
 pub(super) struct BudgetedAnswer {
     pub(super) answered: JobAnswers,
@@ -30,9 +30,8 @@ pub(super) struct BudgetedAnswer {
 
 /// Runs all queries of a request at one epoch. `patient` requests wait while the queue is full.
 ///
-/// # Errors
-/// [`ServiceError::Busy`], [`ServiceError::Limit`] for an answer beyond the budget,
-/// [`ServiceError::Deadline`]; that the fleet ended.
+/// # Errors [`ServiceError::Busy`], [`ServiceError::Limit`] for an answer beyond the budget,
+/// [`ServiceError::Deadline`]; the error with which the fleet ended.
 pub(super) async fn ask(
     context: &ServiceContext,
     query_context: &QueryContext,
@@ -95,14 +94,15 @@ async fn run(
             room.shrink(answered.bytes());
             return Ok(BudgetedAnswer { answered, _room: room });
         }
-        // `room` is returned before more is requested: no request waits while it holds memory.
+        // `room` is released before more is requested, so that no request waits while it holds
+        // memory.
         (caps, alone) = (with_margin(&queries, &wanted), true);
     }
     let what = "the number of attempts at an answer that keeps growing";
     Err(ServiceError::Limit { what, value: ASK_AGAIN_MAX.into(), limit: ASK_AGAIN_MAX.into() })
 }
 
-/// An upper bound of the rows of a query, from the query alone.
+/// An upper bound of the rows in the answer to a query, known from the query alone.
 fn rows_max(query: &Query) -> u64 {
     let kind = match &query.kind {
         QueryKind::Get(objects) => objects.len() as u64,
@@ -115,7 +115,7 @@ fn rows_max(query: &Query) -> u64 {
     }
 }
 
-/// Bytes of a row in memory.
+/// Bytes in memory of one row of the answer.
 fn row_bytes(query: &Query) -> u64 {
     let fix = match query.projection {
         Projection::Fixes => ROW_ANSWER_BYTES.fix,
@@ -209,7 +209,7 @@ mod tests {
             capped(&queries, &[10, 0, 7]).iter().map(|query| query.limit).collect();
         let as_sent = [10, 3].map(RowLimit::First);
         assert_eq!(limits, [as_sent[0], as_sent[1], RowLimit::AllOrNone(7)].map(Some));
-        // A limit beyond the cap: nothing of it is computed before its memory is reserved.
+        // If the limit exceeds the cap, no rows are computed before their memory is reserved.
         let beyond = capped(&[range(Projection::Fixes, Some(100_000))], &[50_000]);
         assert_eq!(beyond[0].limit, Some(RowLimit::AllOrNone(50_000)));
         assert_eq!(with_margin(&queries, &[10, 0, 800]), [10, 0, 964]);

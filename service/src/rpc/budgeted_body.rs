@@ -1,9 +1,9 @@
-//! The body of a call whose large messages are charged to the message budget.
+//! The request body of a call; its large messages are charged to the message budget.
 //!
 //! It follows the length prefixes of gRPC. Small messages pass unchanged. A large one is assembled
-//! in a buffer of its own (`large_message.rs`), or passes to a decoder that ends with the call. The
-//! time that a sender has for each message is limited; the time that a message waits for the budget
-//! does not count.
+//! in a buffer of its own (`large_message.rs`), or passes to the decoder if the call has one
+//! message. The time that a sender has for each message is limited; the time that a message waits
+//! for the budget does not count.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,9 +25,9 @@ use crate::limits::{
 };
 use crate::shares::Requester;
 
-/// Compression flag and length.
+/// Bytes of the compression flag and the length before a message.
 const PREFIX_BYTES: usize = 5;
-/// A message without bytes.
+/// The encoding of an empty message.
 const EMPTY: [u8; PREFIX_BYTES] = [0; PREFIX_BYTES];
 /// The decoder's own error text, so that both truncation errors read the same.
 const CUT: &str = "Unexpected EOF decoding stream.";
@@ -39,21 +39,22 @@ pub(super) struct BudgetedBody {
     budget: MessageBudget,
     client: Requester,
     kind: CallKind,
-    /// Takes large messages.
+    /// Where assembled large messages are put for the call.
     handed: LargeMessage,
-    /// Data that is not passed on yet.
+    /// Received data that has not been passed on.
     held: Bytes,
-    /// The begin of a message that began in earlier data.
+    /// The first bytes of a prefix whose rest is in later data.
     prefix: [u8; PREFIX_BYTES],
     prefix_bytes: usize,
     has_begun: bool,
-    /// Length of the current message, and its bytes that are not passed on if it is a small one.
+    /// Length of the current message. For a small message, `remaining` is the bytes not yet passed
+    /// on.
     length: usize,
     remaining: usize,
     /// The current message if it is a large one.
     large: Option<Large>,
     reserving: Option<Reserving>,
-    /// Charge of a message that the decoder holds until the call drops this body.
+    /// Charge of a large message that was passed to the decoder; held until this body is dropped.
     passed: Option<Charge>,
     waited: Duration,
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
@@ -63,7 +64,8 @@ pub(super) struct BudgetedBody {
 struct Large {
     received: usize,
     charge: Charge,
-    /// What was received, if it is handed over; never larger than the charge.
+    /// The received bytes of a message that is assembled here, at most the charged bytes; `None`
+    /// for a message that passes to the decoder.
     buffer: Option<Vec<u8>>,
 }
 
@@ -79,7 +81,7 @@ impl AsRef<[u8]> for Charged {
     }
 }
 
-/// What comes next.
+/// What the body does next.
 enum Step {
     Pass(Bytes),
     /// More must be charged before more is read.
@@ -145,7 +147,8 @@ impl BudgetedBody {
         Step::Read
     }
 
-    /// How much of the data belongs to small messages. Their prefixes pass in one piece.
+    /// How many bytes of `held` can pass because they belong to small messages. A prefix passes
+    /// whole.
     fn small_bytes(&mut self) -> usize {
         let mut at = 0;
         while self.prefix_bytes == 0 && at < self.held.len().min(PASSED_BYTES_MAX) {
@@ -171,7 +174,8 @@ impl BudgetedBody {
         self.waited = Duration::ZERO;
     }
 
-    /// Reads a prefix that ends in later data, or that of a large message. Returns it if it passes.
+    /// Reads a prefix that is split across data, or that of a large message. Returns it once it is
+    /// complete, unless the message is assembled here.
     fn read_prefix(&mut self) -> Option<Bytes> {
         let missing = PREFIX_BYTES - self.prefix_bytes;
         let part = self.held.split_to(missing.min(self.held.len()));
@@ -185,7 +189,8 @@ impl BudgetedBody {
         let is_first = !self.has_begun;
         self.begin(length(self.prefix));
         if large_length(self.prefix).is_some() {
-            // A call of one message ignores others, and a decoder refuses one that is too large.
+            // Other messages go to the decoder: it refuses those that are too large, and a call of
+            // one message ignores later ones.
             let is_handed =
                 self.length <= self.kind.handed_bytes_max && (self.kind.is_stream || is_first);
             let buffer = is_handed.then(Vec::new);
@@ -198,7 +203,8 @@ impl BudgetedBody {
         Some(Bytes::copy_from_slice(&self.prefix))
     }
 
-    /// Reads as much of the large message as is charged.
+    /// Reads as much of the large message as is charged. Returns `None` to continue with the held
+    /// data.
     fn read_large(&mut self) -> Option<Step> {
         let large = self.large.as_mut()?;
         let part = self.held.len().min(large.charge.bytes() - large.received);
@@ -246,8 +252,8 @@ impl BudgetedBody {
         Poll::Ready(Ok(()))
     }
 
-    /// How long the sender may keep the call waiting, in milliseconds, and the error after that;
-    /// `None` between the messages of a stream.
+    /// How long the sender may take for the current message, in milliseconds, and the error after
+    /// that; `None` between the messages of a stream.
     fn patience(&self) -> Option<(u64, ServiceError)> {
         let (bytes, limit_ms) = (self.length as u64, MESSAGE_READ_MS_MAX);
         if let Some(Large { received, .. }) = &self.large {
@@ -270,7 +276,7 @@ impl BudgetedBody {
         Some((limit_ms, ServiceError::CallStalled { what, limit_ms }))
     }
 
-    /// Limits the time that the sender has.
+    /// Ready with an error once the sender has exceeded its time.
     fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<Status> {
         let Some((limit_ms, error)) = self.patience() else { return Poll::Pending };
         let left = Duration::from_millis(limit_ms).saturating_sub(self.waited);
@@ -289,7 +295,7 @@ impl BudgetedBody {
         self.held = data;
     }
 
-    /// True if a message has begun that the decoder has not seen.
+    /// True if a message has begun of which the decoder has seen nothing.
     fn is_cut(&self) -> bool {
         self.prefix_bytes > 0 || self.large.as_ref().is_some_and(|large| large.buffer.is_some())
     }

@@ -1,7 +1,7 @@
-//! Bounds the calls in progress, server-wide, shared by connection.
+//! Bounds the calls in progress on the whole server; clients share the places fairly.
 //!
-//! A layer around every call, from its headers to the end of its response: a call that sends no
-//! message, or waits, takes memory too. One beyond the limit gets BUSY.
+//! A layer counts each call from its headers to the end of its response, because a call that sends
+//! no message or waits takes memory too. A call beyond the limit fails with BUSY.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -27,7 +27,7 @@ pub struct CallBudget {
 }
 
 impl CallBudget {
-    /// A budget of so many calls; `busy` counts those that are refused.
+    /// A budget of `calls_max` calls; `busy` counts the refused ones.
     #[must_use]
     pub fn new(calls_max: usize, busy: Counter) -> Self {
         Self { calls: FairPlaces::new(calls_max), calls_max, busy }

@@ -1,4 +1,4 @@
-//! What every call passes before its handler.
+//! The layers that every call passes before its handler.
 
 use tonic::service::Routes;
 use tower::Layer;
@@ -18,7 +18,8 @@ pub(crate) type Layers =
 /// All services with their layers.
 pub(crate) type Services = <Layers as Layer<Routes>>::Service;
 
-/// What every call passes before its handler, on any listener. Clones share their bounds.
+/// The layers that every call passes before its handler, on any listener. Clones share their
+/// limits.
 pub(crate) fn call_layers(limits: &ServerLimits, metrics: &Metrics, access: Access) -> Layers {
     let budget =
         MessageBudget::new(limits.message_bytes_in_flight_max, metrics.message_bytes.clone());

@@ -1,8 +1,8 @@
-//! A response stream whose chunks are made as the client reads them.
+//! A response stream whose chunks are computed as the client reads them.
 //!
-//! A task makes one chunk ahead and waits until the client takes it. A client that takes none for a
-//! minute loses its answer, which frees the memory; after two seconds already if others wait for
-//! that. The stream then ends with an error, since otherwise the answer would look complete.
+//! A task computes one chunk ahead and waits until the client takes it. If the client takes none
+//! for a minute, or for two seconds while other requests wait for memory, the rest of the answer is
+//! dropped. The stream then ends with an error, so that the answer does not look complete.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,24 +21,25 @@ use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
 use crate::limits::{ANSWER_STALL_MS_MAX, ANSWER_STALL_MS_MIN};
 
-/// The end of a stream whose messages are complete.
+/// Value of `end` for a stream that is complete.
 const WHOLE: u64 = 0;
 
 /// See the module documentation.
 #[derive(Debug)]
 pub struct ChunkStream<T> {
     receiver: mpsc::Receiver<Result<T, Status>>,
-    /// [`WHOLE`], or the milliseconds after which a client that took nothing lost the rest.
+    /// [`WHOLE`], or the time in milliseconds after which the rest was dropped because the client
+    /// took nothing.
     end: Arc<AtomicU64>,
     is_done: bool,
     task: JoinHandle<()>,
 }
 
-/// The end of the task that makes the chunks.
+/// The end of the stream for the task that computes the chunks.
 #[derive(Debug)]
 pub(super) struct ChunkSender<T> {
     sender: mpsc::Sender<Result<T, Status>>,
-    /// The budget of an answer that has memory of it.
+    /// The budget from which the answer has memory, if any.
     budget: Option<Arc<AnswerBudget>>,
     end: Arc<AtomicU64>,
 }
@@ -48,7 +49,8 @@ pub(super) struct ChunkSender<T> {
 pub(super) struct NotTaken;
 
 impl<T> ChunkSender<T> {
-    /// Waits until the client can take a chunk.
+    /// Sends a chunk; waits until there is room for it. Fails if the client disconnected or took no
+    /// chunk in its time.
     pub(super) async fn send(&self, chunk: T) -> Result<(), NotTaken> {
         tokio::select! {
             biased;
@@ -60,7 +62,7 @@ impl<T> ChunkSender<T> {
         }
     }
 
-    /// Completes when the client has had its time to take a chunk, milliseconds.
+    /// Completes when the client's time to take a chunk is over; returns that time in milliseconds.
     async fn stalled(&self) -> u64 {
         sleep(Duration::from_millis(ANSWER_STALL_MS_MIN)).await;
         let rest = sleep(Duration::from_millis(ANSWER_STALL_MS_MAX - ANSWER_STALL_MS_MIN));
@@ -84,7 +86,7 @@ impl<T: Send + 'static> ChunkStream<T> {
         Self::spawn_with(None, task)
     }
 
-    /// As [`ChunkStream::spawn`], for an answer that has memory of a budget.
+    /// As [`ChunkStream::spawn`], for an answer that may hold memory of `budget`.
     pub(super) fn spawn_with<F>(
         budget: Option<Arc<AnswerBudget>>,
         task: impl FnOnce(ChunkSender<T>) -> F,

@@ -1,5 +1,5 @@
-//! Converts the many parts of a message: at once if they are little work, else in turns of the
-//! workers, so that no network thread is held and clients are served in turn.
+//! Converts the parts of a message: directly if that is little work, else on the workers, so that
+//! no network thread is blocked and clients are served in turn.
 
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
@@ -7,7 +7,8 @@ use crate::limits::VERTICES_CONVERTED_AT_ONCE;
 use crate::shares::Requester;
 
 impl ServiceContext {
-    /// Applies `convert` to each part and its number. `work` returns the cost in vertices.
+    /// Applies `convert` to each part and its index, and returns the results in order. `work`
+    /// returns the cost of a part in vertices.
     ///
     /// # Errors
     /// [`ServiceError::ShuttingDown`].

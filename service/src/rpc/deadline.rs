@@ -1,8 +1,8 @@
 //! The deadline of a call.
 //!
-//! Read from the `grpc-timeout` header (github.com/grpc/grpc, PROTOCOL-HTTP2.md). The transport
-//! cancels a call at its deadline with a bare CANCELLED; ours is a little earlier, so that clients
-//! receive DEADLINE_EXCEEDED with details.
+//! Read from the `grpc-timeout` header (github.com/grpc/grpc, PROTOCOL-HTTP2.md). At the deadline
+//! the transport cancels a call with CANCELLED and no details. The server's deadline is a little
+//! earlier, so that clients receive DEADLINE_EXCEEDED with details.
 
 use std::future::Future;
 use std::time::Duration;
@@ -26,11 +26,11 @@ impl Deadline {
         Self::of_headers(metadata.as_ref())
     }
 
-    /// As [`Deadline::of`], before the call is decoded.
+    /// As [`Deadline::of`], from HTTP headers.
     pub(super) fn of_headers(headers: &HeaderMap) -> Self {
         let header = headers.get("grpc-timeout").and_then(|value| value.to_str().ok());
         let timeout = header.and_then(timeout);
-        // A deadline beyond the range of the clock is none.
+        // A deadline beyond the range of the clock is ignored.
         let instant = timeout
             .and_then(|timeout| Instant::now().checked_add(timeout - MARGIN.min(timeout / 10)));
         Self(instant)
@@ -41,7 +41,7 @@ impl Deadline {
         self.0
     }
 
-    /// Runs a future until the deadline.
+    /// Runs a future; fails with [`ServiceError::Deadline`] if the deadline passes first.
     pub(super) async fn bound<T>(
         self,
         future: impl Future<Output = Result<T, ServiceError>>,
@@ -64,7 +64,7 @@ impl Deadline {
     }
 }
 
-/// At most 8 digits and a unit.
+/// Parses a timeout of at most 8 digits and a unit.
 fn timeout(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if !(1..=8).contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

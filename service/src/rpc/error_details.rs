@@ -1,9 +1,9 @@
-//! Adds ErrorInfo to every status, whichever layer made it.
+//! Adds ErrorInfo to every error status, whichever layer produced it.
 //!
-//! A layer around all services, health and reflection included. It reads the status of a call in
-//! the headers or trailers of the response and replaces one without details (`foreign_status.rs`).
-//! It also ends calls at their deadline, before the transport does so without details. Messages
-//! pass unchanged.
+//! A layer around all services, health and reflection included. It reads the status in the headers
+//! or trailers of a response and replaces a status without details (`foreign_status.rs`). It also
+//! ends calls at their deadline, before the transport ends them without details. Messages pass
+//! unchanged.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -81,7 +81,7 @@ fn detailed(mut response: http::Response<Body>, uri: Uri) -> http::Response<Body
     response.map(|body| Body::new(body.map_frame(add_to_trailers)))
 }
 
-/// Replaces a status without details; keeps other headers.
+/// Replaces a status without details, and keeps the other headers.
 fn add_details(headers: &mut HeaderMap, uri: &Uri) {
     let is_ok = headers.get(STATUS).is_none_or(|code| code == "0");
     if is_ok || headers.contains_key(STATUS_DETAILS) {
@@ -89,7 +89,8 @@ fn add_details(headers: &mut HeaderMap, uri: &Uri) {
     }
     if let Some(status) = Status::from_header_map(headers) {
         let status = Status::from(own_error(&status, uri.path()));
-        // Fails only for text that is not encoded, and tonic encodes all text.
+        // An error cannot occur: it would mean text that is not encoded, and tonic encodes all
+        // text.
         let _ = status.add_header(headers);
     }
 }

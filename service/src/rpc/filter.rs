@@ -1,7 +1,7 @@
 //! Converts filters to stored units.
 //!
-//! Both ends of a range are rounded as stored values are (half to even), so that a record stored
-//! from 0.29 m/s passes [0.29, 0.29]. A filter that no record can pass is an error.
+//! Both ends of a range are rounded like stored values (half to even), so that a record that was
+//! reported with 0.29 m/s passes [0.29, 0.29]. A filter that no record can pass is an error.
 
 use shoal_codec::{MEASURES, Measure, Stored};
 use shoal_engine::Filter;
@@ -14,10 +14,9 @@ macro_rules! render {
     ($(
         $column:ident $field:ident: $type:ty, $api:ident: $api_type:ty, $number:ident $rest:tt;
     )+) => {
-        /// The filter in stored units; without one, every record passes.
+        /// Converts a filter to stored units; `None` becomes a filter that every record passes.
         ///
-        /// # Errors
-        /// [`ServiceError::Field`], relative to the filter.
+        /// # Errors [`ServiceError::Field`] with a path relative to the filter.
         pub(super) fn filter(sent: Option<&v1::Filter>) -> Result<Filter, ServiceError> {
             let Some(sent) = sent else {
                 return Ok(Filter::default());
@@ -41,7 +40,7 @@ macro_rules! render {
 
 shoal_codec::measures!(render);
 
-/// A range of a measure in stored units.
+/// Converts a range of a measure to stored units.
 fn stored<T: Stored>(measure: &Measure<T>, sent: &v1::Interval) -> Result<(T, T), ServiceError> {
     if measure.is_circular {
         return on_circle(measure, sent);
@@ -55,7 +54,7 @@ fn stored<T: Stored>(measure: &Measure<T>, sent: &v1::Interval) -> Result<(T, T)
     Ok((T::saturate(min), T::saturate(max)))
 }
 
-/// A range of a measure in degrees.
+/// Converts a range of a measure in degrees to stored units.
 fn on_circle<T: Stored>(measure: &Measure<T>, sent: &v1::Interval) -> Result<(T, T), ServiceError> {
     for value in [sent.min, sent.max] {
         if !(0.0..=360.0).contains(&value) {
@@ -70,7 +69,7 @@ fn on_circle<T: Stored>(measure: &Measure<T>, sent: &v1::Interval) -> Result<(T,
 }
 
 fn ordered(field: &str, sent: &v1::Interval) -> Result<(f64, f64), ServiceError> {
-    // False for NaN too.
+    // The comparison is false for NaN too.
     if sent.min <= sent.max {
         return Ok((sent.min, sent.max));
     }

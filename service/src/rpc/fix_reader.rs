@@ -1,8 +1,8 @@
 //! Reads the fixes of a report message into columns of quanta.
 //!
-//! A row that is invalid whatever the clock says is counted as refused and does not reach the
-//! columns. Records the coordinate at fault for the first refused rows. The names of a named fleet
-//! become numbers here, many at a time.
+//! A row that is invalid whatever the clock is does not reach the columns and is counted as
+//! refused. For the first rows with a refused position, the coordinate at fault is recorded. Names
+//! in a named fleet are replaced by numbers here, many at a time.
 
 use shoal_codec::{FixColumns, FixRow, MEASURES};
 use shoal_engine::limits::TIME_MIN_MS;
@@ -17,11 +17,11 @@ use crate::fleet::{ConvertedRequest, RefusedRows};
 use crate::limits::REFUSED_ROWS_REPORTED_MAX;
 use crate::names::{NameTable, check_name};
 
-/// Bytes of the four mandatory fields, which nearly always come first and in order.
+/// Encoded bytes of the four mandatory fields, which encoders write first and in order.
 const PLAIN_BYTES: usize = 36;
-/// As [`PLAIN_BYTES`] without the object, in a row with a name.
+/// As [`PLAIN_BYTES`], of a row with a name in place of the object.
 const NAMED_BYTES: usize = 27;
-/// Keys of those fields, at every ninth byte.
+/// Keys of the mandatory fields; each field takes 9 bytes.
 const PLAIN_KEYS: [u8; 4] = [
     key_of::<u64>(fix::OBJECT),
     key_of::<u64>(fix::TIME_MS),
@@ -35,7 +35,7 @@ const NAME_KEY: u8 = (fix::NAME as u8) << 3 | 2;
 /// Converts the fixes of one message.
 pub(super) struct FixReader<'n> {
     space: Space,
-    /// Of a named fleet.
+    /// The names of a named fleet; `None` for a numeric fleet.
     names: Option<&'n NameTable>,
     validator: RowValidator,
     columns: FixColumns,
@@ -61,7 +61,7 @@ macro_rules! render {
         }
 
         impl<'a> Fix<'a> {
-            /// The row at this position.
+            /// Returns the row with this position.
             #[inline]
             fn row(&self, (x, y): (i32, i32)) -> FixRow {
                 FixRow {
@@ -74,7 +74,8 @@ macro_rules! render {
                 }
             }
 
-            /// Reads the optional field with this key from the bytes behind it; gives the rest.
+            /// Sets the optional field with this key from the bytes after the key; returns the
+            /// bytes after the field.
             #[inline]
             fn read(&mut self, key: u8, bytes: &'a [u8]) -> Option<&'a [u8]> {
                 $(if key == key_of::<$api_type>(fix::$number) {
@@ -124,9 +125,9 @@ shoal_codec::measures!(render);
 trait Fixed: Sized {
     /// Its wire type.
     const WIRE_TYPE: u8;
-    /// The value that the bytes begin with, and the rest.
+    /// The value at the start of the bytes, and the bytes after it.
     fn split(bytes: &[u8]) -> Option<(Self, &[u8])>;
-    /// The value of a field, `None` if it has another width.
+    /// Converts the value of a field; `None` if its wire type differs.
     fn of(value: Value<'_>) -> Option<Self>;
 }
 
@@ -156,16 +157,15 @@ fixed! {
     f64 = 1 Fixed64;
 }
 
-/// The key of a field, which takes one byte.
+/// The one-byte key of a field.
 const fn key_of<T: Fixed>(field: u32) -> u8 {
     assert!(field < 16);
     (field as u8) << 3 | T::WIRE_TYPE
 }
 
 impl<'n> FixReader<'n> {
-    /// Columns with capacity for exactly `rows`, with the names of a named fleet. `time_max_ms`
-    /// decides the reason of rows with several faults; the cycle refuses those that are too late
-    /// and else valid.
+    /// Creates columns with capacity for exactly `rows`. `time_max_ms` decides only the reason of
+    /// rows with several faults: rows whose one fault is a later time are refused by the cycle.
     pub(super) fn new(
         space: Space,
         names: Option<&'n NameTable>,
@@ -201,8 +201,8 @@ impl<'n> FixReader<'n> {
         Ok(())
     }
 
-    /// As [`Self::read`] in a named fleet. Names get numbers once all fixes are read: a malformed
-    /// message adds none.
+    /// As [`Self::read`] in a named fleet. Names get numbers only after all fixes are read, so that
+    /// a malformed message adds no names.
     fn read_named(&mut self, table: &NameTable, fixes: &mut Fixes<'_>) -> Result<(), ServiceError> {
         let mut names = Vec::with_capacity(self.columns.object.capacity());
         while let Some((bytes, base)) = fixes.next_fix()? {
@@ -229,7 +229,7 @@ impl<'n> FixReader<'n> {
         Ok(())
     }
 
-    /// Refuses the rows whose names are beyond the limit of the fleet.
+    /// Refuses the rows whose names got no number because the fleet is at its limit of names.
     #[cold]
     fn refuse_unnumbered(&mut self) {
         let columns = std::mem::take(&mut self.columns);
@@ -251,7 +251,7 @@ impl<'n> FixReader<'n> {
         self.columns.len() as u32 + self.refused_count
     }
 
-    /// All rows, and the coordinates at fault.
+    /// Returns the converted request, and the coordinates at fault.
     pub(super) fn finish(self) -> (ConvertedRequest, Faults) {
         let Self { columns, refused, faults, .. } = self;
         let request = Request::Fixes(columns).into();
@@ -272,7 +272,7 @@ impl<'n> FixReader<'n> {
         if fix.name.is_empty() { Ok(row) } else { Err(Refusal::NumericFleet) }
     }
 
-    /// The row without its object, whose name is checked.
+    /// Converts a fix to a row without its object; checks the name.
     #[inline]
     fn convert_named(&self, fix: &Fix<'_>, name: &str) -> Result<FixRow, Refusal> {
         let row = self.convert_values(fix)?;
@@ -292,7 +292,7 @@ impl<'n> FixReader<'n> {
         self.validator.validate_attributes(&row.attributes()).map_or(Ok(row), Err)
     }
 
-    /// Counts a row that is invalid, by the first of its faults.
+    /// Counts an invalid row as refused, under the first of its faults.
     #[cold]
     fn refuse(&mut self, fix: &Fix<'_>, refusal: Refusal) {
         let row = self.row_number();
@@ -301,7 +301,8 @@ impl<'n> FixReader<'n> {
         self.refused.push(row, refusal);
     }
 
-    /// The first fault of an invalid row that has `refusal`; notes the coordinate.
+    /// The first fault of an invalid row, of whose faults `refusal` is one; records the coordinate
+    /// at fault.
     fn first_fault(&mut self, row: u32, fix: &Fix<'_>, refusal: Refusal) -> Refusal {
         let position = self.space.quantise(fix.x, fix.y);
         if position.is_err() && self.faults.len() < REFUSED_ROWS_REPORTED_MAX {
@@ -318,8 +319,8 @@ impl<'n> FixReader<'n> {
     }
 }
 
-/// Reads the form that encoders write: mandatory fields in order, then optional ones. [`parse`]
-/// reads the other forms, three times slower.
+/// Reads a fix in the form that encoders write: the mandatory fields in order, then optional ones.
+/// Returns `None` for any other form, which [`parse`] reads at a third of the speed.
 #[inline]
 fn plain(bytes: &[u8]) -> Option<Fix<'_>> {
     let (head, tail) = bytes.split_first_chunk::<PLAIN_BYTES>()?;
@@ -338,7 +339,7 @@ fn plain(bytes: &[u8]) -> Option<Fix<'_>> {
     Some(fix)
 }
 
-/// As [`plain`], of a row without an object.
+/// As [`plain`], for a row with a name in place of the object.
 #[inline]
 fn plain_named(bytes: &[u8]) -> Option<Fix<'_>> {
     let (head, tail) = bytes.split_first_chunk::<NAMED_BYTES>()?;
@@ -365,7 +366,7 @@ fn read_tail<'a>(fix: &mut Fix<'a>, mut tail: &'a [u8]) -> Option<()> {
     Some(())
 }
 
-/// The value of a field of eight bytes.
+/// The eight value bytes of a field.
 #[inline]
 fn value(field: &[u8; 9]) -> [u8; 8] {
     let mut value = [0; 8];
@@ -373,7 +374,7 @@ fn value(field: &[u8; 9]) -> [u8; 8] {
     value
 }
 
-/// Reads a fix of any form.
+/// Reads a fix with its fields in any order.
 fn parse(bytes: &[u8], base: usize) -> Result<Fix<'_>, ServiceError> {
     let mut reader = ProtobufReader::new("Fix", bytes, base);
     let mut row = Fix::default();
@@ -413,7 +414,7 @@ mod tests {
             );
             assert_eq!((quick.speed_mps, quick.heading_deg), (sent.speed_mps, sent.heading_deg));
             assert_eq!((quick.altitude_m, quick.state), (sent.altitude_m, sent.state));
-            // Other forms are left to `parse`, which refuses cuts.
+            // `plain` leaves truncated fixes to `parse`, which refuses them.
             for length in 0..bytes.len() {
                 if let Some(cut) = plain(&bytes[..length]) {
                     assert_eq!(cut, parse(&bytes[..length], 0).unwrap(), "{length} bytes");
@@ -433,7 +434,7 @@ mod tests {
         let good = Fix { object: 7, time_ms: 1_704_067_200_000, ..Fix::default() };
         let fast = Fix { speed_mps: Some(-1.0), ..good };
         const LATEST_MS: i64 = 1_800_000_000_000;
-        // The engine refuses what is too late and else valid.
+        // The engine refuses rows whose only fault is a time that is too late.
         let rows = [
             (good, None),
             (Fix { object: u64::MAX, ..good }, Some(Object)),

@@ -1,4 +1,4 @@
-//! Fleets as messages.
+//! Converts fleets and their state to messages of the API.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ fn history_message(reading: HistoryReading) -> v1::HistoryState {
     }
 }
 
-/// Cycles that a history lacks.
+/// Converts a gap of a history, the cycles that it lacks.
 pub(super) fn gap_message(gap: &Gap) -> v1::HistoryGap {
     v1::HistoryGap {
         first_epoch: gap.first_epoch,

@@ -1,6 +1,6 @@
 //! `FleetService`: creates, lists, clears and deletes fleets.
 //!
-//! Creating and deleting run to their end even if the client disconnects.
+//! Creating and deleting a fleet continue even if the client disconnects.
 
 use shoal_engine::Request as EngineRequest;
 use shoal_proto::v1;
@@ -81,7 +81,7 @@ impl FleetService for ServiceContext {
         &self,
         request: Request<DeleteFleetRequest>,
     ) -> Result<Response<DeleteFleetResponse>, Status> {
-        // A call that destroys names its fleet: an empty name is not the default here.
+        // A destructive call must name its fleet: an empty name does not mean `default` here.
         let name = FleetName::new("name", &request.get_ref().name)?;
         let (context, call) = (self.clone(), Call::of(request.extensions())?);
         whole(async move { context.delete_fleet(&call, &name).await }).await?;
@@ -89,15 +89,15 @@ impl FleetService for ServiceContext {
     }
 }
 
-/// Runs to its end as a task, so that a client that disconnects leaves no half-made fleet.
+/// Runs the work in a task, so that it completes even if the client disconnects.
 async fn whole<T: Send + 'static>(
     change: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
 ) -> Result<T, ServiceError> {
     tokio::spawn(change).await.unwrap_or(Err(ServiceError::ShuttingDown))
 }
 
-/// A page of fleets by name. The page token is the name of the last fleet of the page before, so
-/// it stays valid when fleets are created and deleted.
+/// Returns a page of fleets, sorted by name. The page token is the name of the last fleet on the
+/// previous page, so that it stays valid when fleets are created or deleted.
 fn list_fleets(
     context: &ServiceContext,
     call: &Call,
@@ -132,13 +132,13 @@ async fn clear_fleet(
     call: &Call,
     request: &ClearFleetRequest,
 ) -> Result<ClearFleetResponse, ServiceError> {
-    // A call that destroys names its fleet: an empty name is not the default here.
+    // A destructive call must name its fleet: an empty name does not mean `default` here.
     let fleet = context.named_fleet(call, &FleetName::new("name", &request.name)?)?;
     let durability = fleet.accept(None)?;
     let permit = fleet.try_reserve(call.client(), 0)?;
     let (epoch, removed_count) = match fleet.change(permit, EngineRequest::Clear, None).await? {
         ChangeReply::Settled { epoch, outcome, .. } => (epoch, outcome.removed),
-        // Without a producer there are no resends.
+        // Cannot occur: a request without a producer is never a duplicate.
         ChangeReply::Duplicate { epoch } => (epoch, 0),
         ChangeReply::Refused(error) => return Err(error),
     };

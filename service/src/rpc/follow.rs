@@ -1,8 +1,8 @@
-//! `LogService.Follow` at a leader: reads the log behind the writer and streams it.
+//! `LogService.Follow` at a leader: reads the log while it is written and streams it.
 //!
-//! Only what is synced is read, from the files, in parts that wait for the follower in a budget of
-//! all followers: memory does not grow with their number or with a frame. A frame is sent with the
-//! checksum that the log has for it, which the follower verifies.
+//! Only synced data is read, from the files and in parts. All followers share one budget for the
+//! parts in memory, so that memory grows neither with the number of followers nor with the size of
+//! a frame. A frame is sent with its checksum from the log, which the follower verifies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,23 +25,23 @@ use crate::fleet::Fleet;
 use crate::limits::{FOLLOW_PART_BYTES, FOLLOW_PROGRESS_MS, FOLLOWER_NAME_BYTES_MAX};
 use crate::persistence::{FleetFolder, FleetLog, FollowerPlace};
 
-/// The log on its way to a follower.
+/// The stream of a log to a follower.
 pub type FollowStream = ChunkStream<v1::FollowResponse>;
 type Sender = ChunkSender<v1::FollowResponse>;
 
-/// What is sent of a frame.
+/// A message that is sent for a frame.
 enum Sent {
     Part(v1::GroupPart),
     Term(v1::TermStart),
 }
 
-/// The log and the frame that is being sent.
+/// The reader of the log, and the header of the frame that is being sent.
 struct Source {
     reader: LogReader,
     frame: Option<FrameHeader>,
 }
 
-/// The place of a follower among those of a fleet.
+/// The registration of a follower with a fleet; dropping it marks the follower as disconnected.
 pub(super) struct Connection {
     log: Arc<FleetLog>,
     follower: String,
@@ -49,7 +49,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// A follower that has cycles up to an epoch, or that completes a copy with them.
+    /// Registers a follower that has the cycles up to an epoch; `is_copying` says that they belong
+    /// to a copy that is not complete.
     ///
     /// # Errors
     /// [`ServiceError::Field`], [`ServiceError::Limit`].
@@ -67,7 +68,7 @@ impl Connection {
         self.log.followers().acknowledge(&self.follower, &self.place, epoch);
     }
 
-    /// The error of a call in whose place a newer one of the same follower has come, when it has.
+    /// Completes with an error when a newer call of the same follower replaces this one.
     pub(super) async fn replaced(&self) -> ServiceError {
         self.place.replaced().await;
         ServiceError::FollowerReplaced
@@ -96,7 +97,7 @@ pub(super) async fn follow(
     let (fleet, folder) = context.find_log(&call, &start.fleet, &start.fleet_id)?;
     let log = fleet.log().cloned().ok_or(ServiceError::NoLog)?;
     context.replication.expect_followers().await?;
-    // An epoch beyond the log would free cycles that the follower of this name needs.
+    // An epoch beyond the end of the log would release cycles that the follower needs.
     let durable = log.reading().durable_epoch;
     let epoch = start.epoch.min(durable);
     let (verdict, _) = judge(&fleet.terms(), &start, durable);
@@ -185,8 +186,8 @@ async fn stream(
             (source, sent) = match read.await {
                 Ok(read) => read,
                 Err(error) => {
-                    // Segments of a follower that is too far behind are recycled while it reads
-                    // them.
+                    // If a follower is too far behind, segments that it still reads may be
+                    // recycled.
                     warn!(fleet = %fleet.name(), follower = connection.follower, %error,
                           "a follower's stream ends");
                     return Ok(Err(error.into()));
@@ -203,7 +204,7 @@ async fn stream(
         let (durable_epoch, clock_ms) = (reading.durable_epoch, reading.clock_ms);
         send(sender, Kind::Progress(v1::FollowProgress { durable_epoch, clock_ms })).await?;
         let has_more = readings.wait_for(|next| next.position.sequence > position.sequence);
-        // An error means that nothing more was written.
+        // An error means that nothing was written in this time.
         let _ = tokio::time::timeout(Duration::from_millis(FOLLOW_PROGRESS_MS), has_more).await;
     }
 }
@@ -225,12 +226,13 @@ fn judge(terms: &Terms, start: &v1::FollowStart, durable_epoch: u64) -> (v1::Fol
 }
 
 impl Source {
-    /// Whether everything up to a position is sent.
+    /// Whether everything up to a position has been read for sending.
     fn has_sent(&self, to: Position) -> bool {
         self.frame.is_none() && self.reader.position().sequence >= to.sequence
     }
 
-    /// The next parts and terms after an epoch, up to a position: together at most one part's bytes.
+    /// Reads the next parts and terms after `after_epoch`, up to the position `to`: at most
+    /// [`FOLLOW_PART_BYTES`] bytes.
     fn next(
         &mut self,
         to: Position,
@@ -267,7 +269,7 @@ impl Source {
     }
 }
 
-/// Bytes of a part with their place in the budget of all followers.
+/// The bytes of a part, with their permit from the budget of all followers.
 struct Held {
     bytes: Vec<u8>,
     _place: Arc<OwnedSemaphorePermit>,

@@ -1,5 +1,5 @@
-//! What the streams to all followers may take: memory for parts that are read and not yet sent, and
-//! threads that read.
+//! Limits the resources of the streams to all followers: the memory for parts that are read and not
+//! yet sent, and the number of concurrent reads.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ pub(super) struct FollowBudget {
 }
 
 impl FollowBudget {
-    /// Memory of so many bytes.
+    /// A budget of `bytes` bytes of memory.
     pub(super) fn new(bytes: usize) -> Self {
-        // A part is copied once more, into the buffer of its connection.
+        // Each part counts twice: it is copied into the buffer of its connection.
         let parts = (bytes / (2 * FOLLOW_PART_BYTES)).max(1);
         Self {
             parts: Arc::new(Semaphore::new(parts)),
@@ -27,12 +27,13 @@ impl FollowBudget {
         }
     }
 
-    /// Waits for the memory of a part; a follower that takes nothing loses its stream.
+    /// Waits for the memory of a part. The wait ends because a follower that takes nothing loses
+    /// its stream.
     pub(super) async fn part(&self) -> OwnedSemaphorePermit {
         self.parts.clone().acquire_owned().await.expect("it is never closed")
     }
 
-    /// Runs work of the disk beside the tasks, few at once.
+    /// Runs a read of the disk on a blocking thread; only a few run at the same time.
     pub(super) async fn read<T: Send + 'static, E: Into<ServiceError> + Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, E> + Send + 'static,

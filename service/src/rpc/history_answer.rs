@@ -1,11 +1,11 @@
 //! Runs a query of the history in turns on threads of a low priority, and streams its answer.
 //!
-//! A query waits for memory of the budget of all answers, so that few are in progress and clients
-//! have theirs in turn. A scan is cut into parts, of which several have a turn at once: it takes the
-//! cores that others leave. A query of a past moment has one part, and threads of its own in place of
-//! workers without work. A turn ends with a chunk of rows or after [`HISTORY_TURN_MS`]; then other
-//! queries have theirs. Between turns a query holds no thread: a client that reads slowly delays
-//! nobody. A query whose client has left is cancelled within its turn, and freed by a thread that
+//! A query first waits for memory of the answer budget, which bounds the queries in progress and is
+//! granted to clients in turn. A scan is split into parts, and several parts run at the same time
+//! on idle cores. A query of a past moment has one part, which starts threads of its own, at most
+//! one per idle worker. A turn ends when a chunk of rows is full or after [`HISTORY_TURN_MS`]; then
+//! other queries have a turn. Between turns a query holds no thread, so that a slow reader delays
+//! nobody. A query whose client has left is cancelled within its turn and freed on a thread that
 //! may block.
 
 use std::collections::VecDeque;
@@ -41,23 +41,25 @@ use crate::persistence::PastVersion;
 use crate::record::{RECORD_BYTES_MAX, record};
 use crate::shares::{FairWorkers, Requester};
 
-/// Rows of a message.
+/// Most rows in a message.
 pub(super) const CHUNK_ROWS: usize = CHUNK_BYTES_TARGET / (size_of::<u64>() + RECORD_BYTES_MAX);
 
-/// Appends the next rows of a query, possibly none; false at the end.
+/// One step of a query: appends rows, possibly none, to its argument; returns false when the query
+/// is complete.
 pub(super) type Step<R> = Box<dyn FnMut(&mut R) -> Result<bool, HistoryError> + Send>;
 
-/// A step of a query.
+/// Boxes a step of a query.
 pub(super) fn query_step<R>(
     step: impl FnMut(&mut R) -> Result<bool, HistoryError> + Send + 'static,
 ) -> Step<R> {
     Box::new(step)
 }
 
-/// The memory that a query takes: of its share, and of that for all answers.
+/// The memory reserved for a query: once in the share of history queries, once in the budget of all
+/// answers.
 pub(super) type PastRoom = Arc<[AnswerReservation; 2]>;
 
-/// What a query finds.
+/// The rows that a query finds.
 pub(super) trait Rows: Default + Send + 'static {
     fn len(&self) -> usize;
 }
@@ -79,18 +81,18 @@ pub(super) struct PastQuery {
     call: Call,
     fleet: Arc<Fleet>,
     past: PastVersion,
-    /// The times that are asked for.
+    /// The first and last time of the query, Unix milliseconds.
     window_ms: (i64, i64),
-    /// Memory that it may take.
+    /// Bytes of memory that the query may use.
     bytes_max: u64,
-    /// Memory that its rows may take.
+    /// Bytes of memory that its rows may use.
     rows_bytes: u64,
-    /// Parts that may have a turn at the same time, or threads of the only one.
+    /// Number of parts that may be open at the same time, or of threads if there is one part.
     at_once: usize,
     cancel: CancelOnDrop,
 }
 
-/// Ends the query when nobody waits for it any more.
+/// Cancels the query when it is dropped.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -101,7 +103,7 @@ impl Drop for CancelOnDrop {
 
 /// The response message of a call.
 pub(super) trait PastChunk: Send + 'static {
-    /// Some objects, with their fixes or without; the first chunk has the header.
+    /// Creates a chunk of objects, with or without fixes; the first chunk has the header.
     fn new(header: Option<v1::HistoryHeader>, objects: Vec<u64>, fixes: Vec<v1::FixRecord>)
     -> Self;
 }
@@ -122,7 +124,7 @@ macro_rules! chunks {
 
 chunks!(TrajectoryResponse, PassedResponse, AsOfResponse, ReplayResponse { time_ms });
 
-/// A message with some fixes.
+/// Creates a message with the fixes in `range`.
 pub(super) fn fixes<T: PastChunk>(
     space: &Space,
     header: Option<v1::HistoryHeader>,
@@ -193,7 +195,7 @@ impl PastQuery {
     /// Number of threads that read a run for a query of up to `objects_max` objects at a past
     /// moment: at most the number of idle workers, if memory allows. A device needs no threads.
     pub(super) fn threads(&mut self, context: &ServiceContext, objects_max: usize) -> usize {
-        // Few objects need no look at the partitions.
+        // A query of few objects uses one thread; skip counting the rows of the partitions.
         if objects_max >= 2 * AS_OF_TILES_MIN && !self.version().has_device() {
             let tiles = self.version().rows_of_fullest(self.window_ms) / TILE_ROWS;
             let useful = tiles.min(objects_max) / AS_OF_TILES_MIN;
@@ -202,7 +204,7 @@ impl PastQuery {
         self.at_once
     }
 
-    /// Returns `at_once`, or fewer if the memory of the query allows only that.
+    /// Limits `at_once` to the greatest number of parts for which the query has memory.
     fn fitting(&self, at_once: usize) -> usize {
         let left = self.bytes_max.saturating_sub(HISTORY_QUERY_BYTES_MIN + self.rows_bytes);
         let fitting = 1 + (left / HISTORY_PART_BYTES) as usize;
@@ -226,8 +228,8 @@ impl PastQuery {
         Ok(Arc::new([share, room]))
     }
 
-    /// Runs the parts of the query and streams its answer. `message` makes a message of some rows; the
-    /// first one has the header.
+    /// Runs the parts of the query and streams its answer. `message` makes a message of some rows;
+    /// the first one has the header.
     ///
     /// # Errors
     /// [`ServiceError::Busy`], [`ServiceError::ShuttingDown`].
@@ -264,7 +266,7 @@ impl PastQuery {
         })
     }
 
-    /// What the first message of the answer says.
+    /// The header, which the first message of the answer has.
     pub(super) fn header(&self) -> v1::HistoryHeader {
         let (watermark, (from_ms, to_ms)) = (self.past.watermark, self.window_ms);
         let gaps = self.version().gaps().iter().filter(|gap| gap.meets(from_ms, to_ms));
@@ -279,8 +281,8 @@ impl PastQuery {
     }
 }
 
-/// Streams what `task` sends until it ends, the deadline passes, the server stops or the fleet is
-/// deleted.
+/// Streams what `task` sends, until the task ends, the deadline passes, the server stops or the
+/// fleet ends.
 ///
 /// # Errors
 /// [`ServiceError::Busy`], [`ServiceError::Quota`], [`ServiceError::ShuttingDown`].
@@ -311,11 +313,11 @@ where
 pub(super) struct Turns<R: Send + 'static> {
     workers: FairWorkers,
     client: Requester,
-    /// What has not been returned, in the order of the answer.
+    /// The parts that are not yet returned completely, in the order of the answer.
     parts: VecDeque<Part<R>>,
-    /// Number of the first of them.
+    /// Number of the first part in `parts`.
     first: usize,
-    /// Parts that have begun and not been returned, at most.
+    /// Greatest number of open parts.
     at_once: usize,
     /// The turns in progress, with the numbers of their parts.
     running: JoinSet<(usize, Turned<R>)>,
@@ -328,9 +330,9 @@ type Turned<R> = Result<(Result<(Option<Step<R>>, R), HistoryError>, PastRoom), 
 
 /// A part of a query.
 struct Part<R> {
-    /// Absent while it has a turn, and at its end.
+    /// The step to run next; `None` while the part has a turn, and once it has ended.
     step: Option<Step<R>>,
-    /// What its last turn found, while parts before it go on: it has no turn meanwhile.
+    /// The rows that its last turn found. The part gets no further turn until they are returned.
     found: Option<R>,
     has_begun: bool,
     has_ended: bool,
@@ -341,7 +343,7 @@ impl<R> Part<R> {
         Self { step: Some(step), found: None, has_begun: false, has_ended: false }
     }
 
-    /// Whether it takes memory.
+    /// Whether the part holds memory.
     fn is_open(&self) -> bool {
         self.has_begun && (!self.has_ended || self.found.is_some())
     }
@@ -349,7 +351,8 @@ impl<R> Part<R> {
 
 impl<R: Send + 'static> Drop for Turns<R> {
     fn drop(&mut self) {
-        // Its sets may be large. Their memory is taken until they are gone.
+        // The parts may hold large sets: free them on a thread that may block, and return the
+        // reserved memory after that.
         if let (false, Ok(runtime)) = (self.parts.is_empty(), Handle::try_current()) {
             let (parts, room) = (std::mem::take(&mut self.parts), self.room.clone());
             let running = std::mem::take(&mut self.running);
@@ -404,7 +407,8 @@ impl<R: Rows> Turns<R> {
         Ok(None)
     }
 
-    /// Begins turns of the first parts, as many as may be open.
+    /// Begins a turn of each open part without found rows, and opens further parts in order while
+    /// fewer than `at_once` are open.
     fn begin_turns(&mut self) {
         let mut open = self.parts.iter().filter(|part| part.is_open()).count();
         for (number, part) in (self.first..).zip(&mut self.parts) {
@@ -423,7 +427,8 @@ impl<R: Rows> Turns<R> {
     }
 }
 
-/// Runs steps until a chunk is full or the turn is over; without the query at its end.
+/// Runs steps until a chunk is full or the turn is over. Returns the step, `None` if the query is
+/// complete, and the rows found.
 fn turn<R: Rows>(mut step: Step<R>) -> Result<(Option<Step<R>>, R), HistoryError> {
     let began = Instant::now();
     let mut rows = R::default();

@@ -1,7 +1,7 @@
-//! A replay at a rate: fixes are sent when they are due.
+//! Replays the history at a given speed: fixes are sent when they are due.
 //!
-//! Each minute it turns to the newest version of the history. So a replay that lasts for days keeps
-//! no files that were replaced or erased meanwhile.
+//! For each time slice the replay takes the newest version of the history, so that a replay of
+//! several days does not keep files that were replaced or erased meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(super) struct PacedReplay {
     pub(super) speed: f64,
 }
 
-/// The speed of a request; nothing for the greatest possible.
+/// Checks the speed of a request. Returns `None` for 0, which means as fast as possible.
 pub(super) fn speed_of(speed: f64) -> Result<Option<f64>, ServiceError> {
     if (0.0..=REPLAY_SPEED_MAX).contains(&speed) {
         return Ok(Some(speed).filter(|speed| *speed > 0.0));
@@ -40,7 +40,7 @@ pub(super) fn speed_of(speed: f64) -> Result<Option<f64>, ServiceError> {
     Err(ServiceError::field("speed", problem))
 }
 
-/// When times of the past are due.
+/// Maps times of the past to the moments at which they are due.
 struct Pace {
     began: Instant,
     from_ms: i64,
@@ -50,11 +50,11 @@ struct Pace {
 impl Pace {
     fn due(&self, time_ms: i64) -> Instant {
         let past_ms = time_ms.saturating_sub(self.from_ms).max(0) as f64;
-        // At most some centuries.
+        // Limit the delay to some centuries: an instant cannot represent much more.
         self.began + Duration::from_secs_f64((past_ms / self.speed / 1e3).min(1e10))
     }
 
-    /// The last time that is due.
+    /// The latest time of the past that is due now, Unix milliseconds.
     fn now_ms(&self) -> i64 {
         let past_ms = self.began.elapsed().as_secs_f64() * 1e3 * self.speed;
         self.from_ms.saturating_add(past_ms as i64)
@@ -93,7 +93,8 @@ impl PacedReplay {
                 Err(error) => return Ok(Err(error.into())),
             };
             let mut header = Some(query.header());
-            // Nothing is before or after the times of the history.
+            // The history has no fixes outside `times_ms`: if the rest of the window has none, the
+            // replay ends.
             let times = query.version().times_ms().filter(|(_, last)| *last >= next_ms);
             let Some((first_ms, last_ms)) = times.filter(|(first, _)| *first <= to_ms) else {
                 let header = header.filter(|_| pace.is_none());
@@ -139,7 +140,7 @@ impl PacedReplay {
         }
     }
 
-    /// Sends rows when they are due.
+    /// Sends each row when it is due.
     async fn send_rows(
         &self,
         pace: &Pace,
@@ -151,7 +152,7 @@ impl PacedReplay {
         while from < rows.len() {
             let first_ms = rows.time_ms[from];
             wait(pace, header, first_ms.saturating_sub(1), sender).await?;
-            // Those that follow closely come with it.
+            // Wait a little longer, so that rows that follow closely are sent in the same message.
             sleep_until(pace.due(first_ms) + Duration::from_millis(REPLAY_INTERVAL_MS)).await;
             let now_ms = pace.now_ms();
             let due = rows.time_ms[from..].partition_point(|time_ms| *time_ms <= now_ms);
@@ -159,7 +160,8 @@ impl PacedReplay {
             from = range.end;
             let mut message: v1::ReplayResponse =
                 fixes(self.fleet.space(), header.take(), rows, range);
-            // Rows of the same time may follow.
+            // More rows of the same time may follow: report progress only up to the millisecond
+            // before.
             message.time_ms = rows.time_ms[from - 1].saturating_sub(1);
             sender.send(message).await?;
         }
@@ -167,7 +169,7 @@ impl PacedReplay {
     }
 }
 
-/// Waits until a time is due, and says meanwhile how far the replay is.
+/// Waits until a time is due, and meanwhile sends messages with the progress of the replay.
 async fn wait(
     pace: &Pace,
     header: &mut Option<v1::HistoryHeader>,

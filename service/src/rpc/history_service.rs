@@ -1,5 +1,5 @@
-//! `HistoryService`: requests become queries of one version of the history.
-//! `history_answer` runs them, `history_replay` those at a given rate.
+//! `HistoryService`: requests become queries of one version of the history. `history_answer` runs
+//! them; `history_replay` runs replays at a given speed.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -179,13 +179,13 @@ impl HistoryService for ServiceContext {
     ) -> Result<Response<v1::EraseResponse>, Status> {
         let (context, call) = (self.clone(), Call::of(request.extensions())?);
         let (request, _charge) = self.message(request).await?;
-        // Runs to its end even if the caller leaves.
+        // The task completes even if the client disconnects.
         let erased = tokio::spawn(async move { erase(&context, &call, request).await });
         Ok(Response::new(erased.await.unwrap_or(Err(ServiceError::ShuttingDown.into()))?))
     }
 }
 
-/// Removes objects durably, and begins to erase their past.
+/// Removes objects from the fleet durably, and begins to erase them from the history.
 async fn erase(
     context: &ServiceContext,
     call: &Call,
@@ -208,7 +208,7 @@ async fn erase(
     Ok(v1::EraseResponse { removed_count, epoch, term })
 }
 
-/// First and last time.
+/// Returns the first and the last time of a window, Unix milliseconds.
 fn window_of(sent: Option<v1::TimeWindow>) -> Result<(i64, i64), ServiceError> {
     let Some(v1::TimeWindow { from_ms, to_ms }) = sent else {
         return Err(ServiceError::field("window", "it is required"));
@@ -220,7 +220,7 @@ fn window_of(sent: Option<v1::TimeWindow>) -> Result<(i64, i64), ServiceError> {
     Ok((from_ms, to_ms))
 }
 
-/// The side of a square in quanta.
+/// Converts the side of a square to quanta.
 fn side(space: &Space, cell: f64) -> Result<u32, ServiceError> {
     let quanta = (cell / space.quantum()).round();
     if (1.0..=f64::from(i32::MAX)).contains(&quanta) {
@@ -231,7 +231,7 @@ fn side(space: &Space, cell: f64) -> Result<u32, ServiceError> {
     Err(ServiceError::field("cell", problem))
 }
 
-/// A message with squares.
+/// Creates a message with squares.
 fn squares(
     side: f64,
     header: Option<v1::HistoryHeader>,

@@ -1,8 +1,8 @@
 //! From a report message to a change of a fleet.
 //!
-//! A message is parsed, then waits for capacity in the queue, then its rows are read: nothing is
-//! allocated beyond that capacity. An error concerns its message alone. Long messages are parsed
-//! and read by workers.
+//! A message is parsed, then waits for capacity in the queue, then its rows are read, so that no
+//! memory beyond that capacity is allocated. An error fails only its message. Workers parse and
+//! read long messages.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -30,9 +30,9 @@ use crate::shares::FairWorkers;
 pub(super) struct Intake {
     call: Call,
     context: ServiceContext,
-    /// Of the last message: most streams name a single one.
+    /// The fleet of the last message, by the name as sent: most streams use one fleet.
     fleet: Option<(String, Arc<Fleet>)>,
-    /// Of the last message.
+    /// The producer of the last message.
     producer: Option<Arc<str>>,
     /// The fleets that the stream has reported to, by term; at most as many as a server may have.
     used: Vec<(u64, FleetEnd)>,
@@ -71,8 +71,7 @@ impl Intake {
 
     /// Reads everything but plain rows.
     ///
-    /// # Errors
-    /// What is wrong with this message.
+    /// # Errors The reason for which this message is refused.
     pub(super) async fn parse(&mut self, bytes: Bytes) -> Result<Report, ServiceError> {
         let (arrived, time_max_ms) = (Instant::now(), self.context.time_max_ms());
         let message = if bytes.len() < WORKER_BYTES_MIN {
@@ -168,7 +167,7 @@ fn parse_block(bytes: Bytes, fleet: &Fleet) -> Result<Block, ServiceError> {
 }
 
 impl Report {
-    /// Waits for its capacity, and until the quota of its token allows its rows.
+    /// Waits for capacity in the queue, and until the quota of the token allows the rows.
     ///
     /// # Errors
     /// That the fleet ended.
@@ -177,7 +176,7 @@ impl Report {
         self.fleet.reserve(self.call.client(), self.rows()).await
     }
 
-    /// Reserves its capacity, if there is any.
+    /// Reserves capacity in the queue without waiting.
     ///
     /// # Errors
     /// [`ServiceError::Busy`]; [`ServiceError::Quota`]; that the fleet ended.
@@ -216,7 +215,7 @@ impl Report {
             }
         };
         let (mut converted, faults) = read.inspect_err(|_| fleet.metrics().count_failed())?;
-        // Refused rows need no place.
+        // Refused rows need no capacity: return theirs.
         permit.shrink(converted.request.rows());
         if fleet.uses_newest_times() {
             converted.times = newest_times(&converted.request).await;
@@ -242,9 +241,8 @@ fn read_rows(
 impl PendingReport {
     /// Waits for the outcome.
     ///
-    /// # Errors
-    /// That the fleet ended, or that its log failed or has no space; the message may or may not
-    /// have been applied.
+    /// # Errors The error with which the fleet ended, or that of a log that failed or has no space;
+    /// the message may or may not have been applied.
     pub(super) async fn settled(self) -> Result<Settled, ServiceError> {
         let Self { mut pending, faults, durability, arrived } = self;
         let reply = (&mut pending).await?;

@@ -1,9 +1,9 @@
-//! Hands a large message to its call beside the decoder.
+//! Passes a large message to its call without the decoder.
 //!
-//! A decoder keeps the buffer of its largest message as long as its stream is open, where nothing
-//! can charge it. So the body of a call assembles a large message itself and gives the decoder an
-//! empty one in its place. The decoder asks for more only when it has decoded all that it has, so
-//! the message that waits here belongs to the one that was just decoded.
+//! A decoder keeps the buffer of its largest message, uncharged, as long as its stream is open. So
+//! the body of a call assembles a large message itself and passes an empty one to the decoder in
+//! its place. The decoder reads more only after it has decoded everything, so the message stored
+//! here is the one for which an empty message was just decoded.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,17 +13,18 @@ use http::Extensions;
 use super::message_shape::METHODS;
 use crate::limits::{MESSAGE_BYTES_MAX, SMALL_MESSAGE_BYTES_MAX};
 
-/// The place of the message, an extension of its request.
+/// Holds the large message; it is an extension of the request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LargeMessage(Arc<Mutex<Option<Bytes>>>);
 
 impl LargeMessage {
-    /// The place in a request's extensions.
+    /// Returns the one in a request's extensions.
     pub(super) fn of(extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// The message in whose place an empty one was decoded.
+    /// Takes the message for which an empty one was decoded; `None` if the decoded message is the
+    /// message itself.
     pub(super) fn take(&self) -> Option<Bytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -36,15 +37,15 @@ impl LargeMessage {
 /// How a call reads its messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallKind {
-    /// Length of the messages that it takes from [`LargeMessage`]. The decoder of other calls ends
-    /// with their only message, or refuses large ones.
+    /// Greatest length of the messages that the call takes from [`LargeMessage`]; 0 for a call
+    /// whose decoder receives all messages.
     pub(super) handed_bytes_max: usize,
-    /// Its client sends messages as long as it likes.
+    /// True if the client sends a stream of messages.
     pub(super) is_stream: bool,
 }
 
 impl CallKind {
-    /// The way of reading for the call with this path.
+    /// Returns the kind of the call with this path.
     pub(super) fn of(path: &str) -> Self {
         let (handed_bytes_max, is_stream) = match path {
             "/shoal.v1.PositionService/Report" => (MESSAGE_BYTES_MAX, true),

@@ -1,8 +1,7 @@
-//! The message of a call, whatever its size.
+//! Decodes the request message of a call, small or large.
 //!
-//! Small ones are decoded by the gRPC library. A large one arrives beside it as bytes
-//! (`large_message.rs`): a worker confirms its shape before anything is allocated
-//! (`message_shape.rs`), and decodes it.
+//! The gRPC library decodes small messages. A large one arrives as bytes (`large_message.rs`): a
+//! worker checks its shape before anything is allocated (`message_shape.rs`), then decodes it.
 
 use bytes::Bytes;
 use prost::Message;
@@ -18,7 +17,8 @@ use crate::foreign_status::UNDECODABLE;
 use crate::shares::Requester;
 
 impl ServiceContext {
-    /// The message of a call of one message, and what charges a large one as long as it is needed.
+    /// Returns the message of a call that has one message, and for a large message the bytes that
+    /// hold its charge.
     ///
     /// # Errors
     /// [`ServiceError::Field`] for more fields than the message may have,

@@ -1,6 +1,6 @@
 //! `LogService`: what a leader offers to followers, promotion, and fences.
 //!
-//! Only a leader describes and streams its logs: a follower of a follower would not know of a
+//! Only a leader describes and streams its logs: a follower of a follower would not learn of a
 //! promotion.
 
 use bytes::Bytes;
@@ -49,7 +49,7 @@ impl LogService for ServiceContext {
         let open = self.open_stream(&call)?;
         let (fleet, folder) = self.find_log(&call, &fleet, &fleet_id)?;
         let log = fleet.log().cloned().ok_or(ServiceError::NoLog)?;
-        // Before the checkpoint is opened, so that the log behind it stays.
+        // Register before the checkpoint is opened, so that the log after it is kept.
         let held = (log.reading().needed_epoch, true);
         let connection = Connection::new(log, &follower, held, self.limits.followers_max)?;
         let context = self.clone();
@@ -96,7 +96,7 @@ impl LogService for ServiceContext {
         self.replication_call(&request)?;
         self.check_ready()?;
         let replication = self.replication.clone();
-        // Runs to its end even if the caller leaves: what is stored takes effect.
+        // The task completes even if the client disconnects: what is stored must take effect.
         let fenced = tokio::spawn(async move { replication.fence(request.into_inner()).await });
         Ok(Response::new(fenced.await.unwrap_or(Err(ServiceError::ShuttingDown))?))
     }
@@ -116,7 +116,7 @@ impl LogService for ServiceContext {
 }
 
 impl ServiceContext {
-    /// The call of a request that has the replication secret.
+    /// Returns the call of a request; fails if the request lacks the replication secret.
     pub(super) fn replication_call<T>(&self, request: &Request<T>) -> Result<Call, Status> {
         let call = Call::of(request.extensions())?;
         let secret = request.metadata().get("shoal-replication-secret");
@@ -124,7 +124,7 @@ impl ServiceContext {
         Ok(call)
     }
 
-    /// The fleet with a name and identity, and its files.
+    /// Finds the fleet with this name and identity, and its folder.
     pub(super) fn find_log(
         &self,
         call: &Call,
@@ -141,7 +141,7 @@ impl ServiceContext {
     }
 }
 
-/// Sends the newest checkpoint; nothing without one.
+/// Sends the newest checkpoint; sends nothing if there is none.
 async fn send_checkpoint(
     folder: FleetFolder,
     sender: &ChunkSender<v1::FetchCheckpointResponse>,
@@ -149,7 +149,7 @@ async fn send_checkpoint(
     let mut export = None;
     loop {
         let folder = folder.clone();
-        // Reading blocks: a part at a time on another thread.
+        // Reading blocks, so each part is read on a blocking thread.
         let read = tokio::task::spawn_blocking(move || {
             let open =
                 || CheckpointExport::open(&folder.storage, &folder.checkpoint(), &folder.identity);

@@ -1,11 +1,14 @@
-//! Bounds the memory of large messages, from their first byte until the last copy is dropped.
+//! Bounds the memory of large request messages, from their first byte until the last reference is
+//! dropped.
 //!
-//! A layer under every call. Its body (`budgeted_body.rs`) charges a large message in steps as its
-//! bytes arrive, for at most four times what has arrived. The places are shared by connection: one
-//! that holds none always finds room. A call waits by not reading, so HTTP/2 stops its sender.
+//! A layer wraps the body of every call (`budgeted_body.rs`). The body charges a large message in
+//! steps as its bytes arrive, at most four times the bytes that have arrived. Clients share the
+//! budget fairly (`FairPlaces`). A call that waits does not read, so that HTTP/2 flow control stops
+//! its sender.
 //!
-//! Calls that hold a part and wait do not deadlock: room for one whole message is set aside, and
-//! messages without places take turns for it. Each turn ends: its sender's time is limited.
+//! Calls that hold a part of their bytes and wait for more do not deadlock: room for one whole
+//! message is set aside, and waiting messages get it one after the other. Each message returns it,
+//! because its sender's time is limited.
 
 use std::task::{Context, Poll};
 
@@ -20,15 +23,15 @@ use crate::error::ServiceError;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_CHARGE_BYTES_MIN};
 use crate::shares::{FairPlaces, PlacesPermit, Requester};
 
-/// Up to this size the charge of a message grows fourfold, then twofold: the messages of usual
-/// clients are copied little, and those beyond hold little more than they need.
+/// Up to this size each step multiplies the charge of a message by 4, beyond it by 2: typical
+/// messages are copied rarely, and larger ones hold little more than they need.
 const FOURFOLD_BYTES: usize = 1 << 20;
 
 /// The budget, as a layer.
 #[derive(Clone, Debug)]
 pub struct MessageBudget {
     bytes: FairPlaces,
-    /// The room that is set aside: one place.
+    /// The room for one whole message: a single place.
     whole: FairPlaces,
     gauge: Gauge,
 }
@@ -41,13 +44,14 @@ impl MessageBudget {
         Self { bytes, whole: FairPlaces::new(1), gauge }
     }
 
-    /// Charges nothing so far.
+    /// A charge of 0 bytes.
     pub(super) fn charge(&self) -> Charge {
         let gauge = self.gauge.clone();
         Charge { bytes: 0, permits: Vec::new(), is_whole: false, gauge }
     }
 
-    /// Waits for more bytes, or for the room of a whole message.
+    /// Waits for `bytes` more bytes, or for the room of a whole message, whichever is granted
+    /// first.
     pub(super) async fn reserve(
         self,
         client: Requester,
@@ -66,9 +70,9 @@ impl MessageBudget {
 /// What a message may charge.
 #[derive(Debug)]
 pub(super) enum Grant {
-    /// As many bytes as were asked for.
+    /// Permission for the bytes of one step.
     Bytes(PlacesPermit),
-    /// All that it needs.
+    /// Permission for all bytes of the message.
     Whole(PlacesPermit),
 }
 
@@ -86,7 +90,7 @@ impl Charge {
         self.bytes
     }
 
-    /// The bytes of the next step of a message of this length.
+    /// The bytes of the next step of the charge, for a message of this length.
     pub(super) fn step(&self, length: usize) -> usize {
         let factor = if self.bytes < FOURFOLD_BYTES { 4 } else { 2 };
         (factor * self.bytes).max(MESSAGE_CHARGE_BYTES_MIN).min(length) - self.bytes

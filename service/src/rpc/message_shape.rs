@@ -1,8 +1,9 @@
 //! Bounds the memory of a decoded large message before it is decoded.
 //!
-//! A submessage of two bytes takes hundreds in memory, and a number of one byte eight. So the
-//! repeated fields of the encoded message are counted by its descriptor. Each has a limit for the
-//! whole message; numbers of fixed width, which take as much memory as bytes, need none.
+//! A submessage of two encoded bytes takes hundreds of bytes in memory, and a number of one byte
+//! takes eight. So the elements of repeated fields are counted in the encoded message with the help
+//! of its descriptor. Each field has a limit for the whole message. Numbers of fixed width need no
+//! limit: they take as much memory as encoded bytes.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ use super::protobuf_reader::{ProtobufReader, Value};
 use crate::error::ServiceError;
 use crate::limits::{BATCH_QUERIES_MAX, EVENT_KINDS_SENT_MAX, REGION_CHANGES_MAX, RINGS_SENT_MAX};
 
-/// The repeated fields: message, field, and how many a message of a client has at most.
+/// The limited repeated fields: message, field, and most elements of the field in one request.
 const LIMITS: [(&str, &str, usize); 13] = [
     ("GetRequest", "names", GET_OBJECTS_MAX),
     ("GetQuery", "names", GET_OBJECTS_MAX),
@@ -34,7 +35,7 @@ const LIMITS: [(&str, &str, usize); 13] = [
     ("Polygon", "rings", RINGS_SENT_MAX),
     ("MultiPolygon", "polygons", RINGS_SENT_MAX),
 ];
-/// Fields of a message at most.
+/// Greater than every field number that is checked.
 const FIELDS_MAX: usize = 32;
 
 /// A request message that may be large.
@@ -85,7 +86,7 @@ shaped! {
     }
 }
 
-/// The fields of a message that are repeated or messages, by number.
+/// The fields of a message that are repeated or are messages, by field number.
 type MessageShape = [Option<FieldShape>; FIELDS_MAX];
 
 /// See [`MessageShape`].
@@ -95,13 +96,13 @@ struct FieldShape {
     is_repeated: bool,
     /// Whether its values are numbers, of which many may be packed into one field.
     is_packable: bool,
-    /// Its type, if that is a message.
+    /// Index of its message type in [`Shapes`], if its type is a message.
     message: Option<usize>,
-    /// Its place among [`LIMITS`].
+    /// Its index in [`LIMITS`], if it has a limit.
     limit: Option<usize>,
 }
 
-/// All messages of our protos.
+/// The shapes of all messages of the API.
 #[derive(Debug, Default)]
 struct Shapes {
     numbers: HashMap<String, usize>,
@@ -144,10 +145,10 @@ fn shape(message: &DescriptorProto, numbers: &HashMap<String, usize>) -> Message
     shape
 }
 
-/// Confirms that a message has no more of its repeated fields than their limits.
+/// Checks that no repeated field of a message has more elements than its limit.
 ///
-/// # Errors
-/// [`ServiceError::Field`] names the first that has more; [`ServiceError::Malformed`].
+/// # Errors [`ServiceError::Field`] with the first field beyond its limit;
+/// [`ServiceError::Malformed`].
 pub(super) fn check_shape<T: Shaped>(bytes: &[u8]) -> Result<(), ServiceError> {
     let Some(number) = SHAPES.numbers.get(T::NAME) else { return Ok(()) };
     let mut count = ShapeCount { counts: [0; LIMITS.len()], path: Vec::new() };
@@ -157,7 +158,8 @@ pub(super) fn check_shape<T: Shaped>(bytes: &[u8]) -> Result<(), ServiceError> {
 /// What has been counted so far.
 struct ShapeCount {
     counts: [usize; LIMITS.len()],
-    /// The field that is read, from the outermost message, and its place in each list.
+    /// The path to the message that is read: for each level the field, and its index if the field
+    /// is repeated.
     path: Vec<(&'static FieldShape, u32)>,
 }
 
@@ -204,7 +206,7 @@ impl ShapeCount {
     }
 }
 
-/// How many elements of a repeated field a value is: packed numbers are many.
+/// The number of elements in a value of a repeated field; packed numbers are several.
 fn elements(field: &FieldShape, value: Value<'_>) -> usize {
     match value {
         Value::Bytes(numbers) if field.is_packable => {

@@ -1,8 +1,7 @@
-//! The gRPC services: requests become work for a fleet, and its results responses.
+//! The gRPC services: convert requests to work for a fleet, and its results to responses.
 //!
-//! Everything from a peer is checked here: bytes, fields, sizes, deadlines. Behind it are quanta
-//! and queries within the limits of the engine. Every buffer between a peer and an engine is
-//! bounded.
+//! All input from a peer is checked here: bytes, fields, sizes, deadlines. The engine receives
+//! quanta and queries within its limits. Every buffer between a peer and an engine is bounded.
 
 mod ack_log;
 mod ack_range;

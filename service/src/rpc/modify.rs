@@ -1,7 +1,7 @@
 //! `SubscriptionService.Modify`: adds, changes and removes regions of a session, or closes it.
 //!
-//! All valid changes take effect in one epoch; the others fail one by one. The session needs no
-//! reader.
+//! All valid changes take effect in one epoch; each invalid change fails alone. The session need
+//! not have a reader.
 
 use std::collections::HashSet;
 
@@ -67,7 +67,7 @@ async fn settle(
     Ok(ModifyResponse { epoch, errors: errors(failures, lengths) })
 }
 
-/// Refuses a region that occurs twice: two changes in one epoch have no order.
+/// Refuses a request with two changes of one region: changes in one epoch have no order.
 fn distinct(request: &ModifyRequest) -> Result<(), ServiceError> {
     let (add, change, remove) = (&request.add, &request.change, &request.remove);
     let mut seen = HashSet::with_capacity(add.len() + change.len() + remove.len());
@@ -85,10 +85,11 @@ fn distinct(request: &ModifyRequest) -> Result<(), ServiceError> {
     }
 }
 
-/// For each change, its region and why it failed.
+/// For each change, its region and the error if it failed.
 type Failures = Vec<(u64, Option<ServiceError>)>;
 
-/// The failures as errors of the API. `add` and `change` are the lengths of the request's lists.
+/// Converts failures to errors of the API. `add` and `change` are the lengths of the request's
+/// lists.
 fn errors(failures: Failures, (add, change): (usize, usize)) -> Vec<RegionError> {
     let path = |place: usize| match place {
         _ if place < add => format!("add[{place}]"),
@@ -102,7 +103,7 @@ fn errors(failures: Failures, (add, change): (usize, usize)) -> Vec<RegionError>
     failures.into_iter().enumerate().filter_map(error).collect()
 }
 
-/// The valid changes, and for each change why it is invalid.
+/// Returns the valid changes, and for each change the error if it is invalid.
 async fn convert(
     context: &ServiceContext,
     client: Requester,

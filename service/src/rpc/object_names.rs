@@ -1,6 +1,7 @@
 //! Names of objects in requests and answers.
 //!
-//! A request of a named fleet may name objects; an answer has names beside numbers.
+//! A request to a named fleet may give names of objects; an answer has the names in addition to the
+//! numbers.
 
 use shoal_engine::limits::GET_OBJECTS_MAX;
 use shoal_proto::v1::{NamesRequest, NamesResponse, ResolveRequest, ResolveResponse};
@@ -13,8 +14,8 @@ use crate::fleet::Fleet;
 
 /// Adds the numbers of names to objects; names that the fleet does not have are left out.
 ///
-/// # Errors
-/// [`ServiceError::Field`] for names in a numeric fleet, or too many of both.
+/// # Errors [`ServiceError::Field`] for names in a numeric fleet, or if objects and names together
+/// are too many.
 pub(super) fn add_named(
     fleet: &Fleet,
     objects: &mut Vec<u64>,
@@ -39,7 +40,8 @@ fn texts(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 
-/// The names of objects in a named fleet, empty for a number without one; none in a numeric fleet.
+/// The names of objects in a named fleet, with an empty name for a number that has none. Returns an
+/// empty list in a numeric fleet.
 pub(crate) fn names_of(fleet: &Fleet, objects: &[u64]) -> Vec<String> {
     let Some(table) = fleet.names().filter(|_| !objects.is_empty()) else {
         return Vec::new();
@@ -48,7 +50,7 @@ pub(crate) fn names_of(fleet: &Fleet, objects: &[u64]) -> Vec<String> {
     objects.iter().map(|object| reader.name(*object).unwrap_or_default().to_owned()).collect()
 }
 
-/// The numbers of names.
+/// Answers `Resolve`: the numbers of names.
 pub(super) fn resolve(
     context: &ServiceContext,
     call: &Call,
@@ -62,7 +64,7 @@ pub(super) fn resolve(
     Ok(ResolveResponse { objects })
 }
 
-/// The names of numbers.
+/// Answers `Names`: the names of numbers.
 pub(super) fn names(
     context: &ServiceContext,
     call: &Call,

@@ -1,6 +1,6 @@
-//! Which fixes a query of the history takes: those in a region that meet conditions.
+//! Selects the fixes of a history query: those in a region that also meet conditions.
 //!
-//! Either may be absent. No condition depends on a clock.
+//! The region and the conditions are optional. No condition depends on a clock.
 
 use shoal_codec::{Column, ColumnSet, FixColumns, MEASURES};
 use shoal_engine::{Filter, QuantaRect, Region, Space};
@@ -19,7 +19,7 @@ pub(super) struct PastFilter {
 }
 
 impl PastFilter {
-    /// The conditions and the region of a request.
+    /// Converts the conditions and the region of a request.
     ///
     /// # Errors
     /// [`ServiceError::Field`] in `region` or `filter`.
@@ -98,8 +98,8 @@ macro_rules! conditions {
             read.fold(ColumnSet::NONE, |columns, (column, _)| columns.with(column))
         }
 
-        /// Clears the flags of rows of which a condition does not hold; only such columns may be
-        /// decoded. A missing column has no known value, and states of 0.
+        /// Clears the flags of rows that fail a condition. Reads only the columns that conditions
+        /// read. In a missing column every value is unknown, and every state is 0.
         fn select(filter: &Filter, rows: &FixColumns, flags: &mut [bool]) {
             let (mask, value) = (filter.state_mask, filter.state_value);
             match &rows.state {
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows with few different values, of which some are unknown; in some sets all of a column are.
+    /// Rows with few different values, some of them unknown; sometimes a whole column is unknown.
     fn rows(random: &mut Random) -> FixColumns {
         let mut rows = FixColumns::new();
         let [speeds, headings, altitudes, states] = [(); 4].map(|()| random.below(4) > 0);
@@ -184,7 +184,7 @@ mod tests {
         for _ in 0..2_000 {
             let (rows, conditions) = (rows(&mut random), conditions(&mut random).boxed());
             let filter = PastFilter { region: None, conditions };
-            // Some were cleared by other conditions.
+            // Some flags are already cleared, as if by other conditions.
             let mut flags: Vec<bool> = (0..rows.len()).map(|_| random.below(9) > 0).collect();
             let expected = flags.iter().enumerate();
             let expected = expected.map(|(row, flag)| *flag && filter.matches(&rows, row));

@@ -1,7 +1,7 @@
 //! `PositionService`: Report, ReportOnce and Remove.
 //!
-//! Reports arrive as bytes (`shoal_proto::raw`). ReportOnce and Remove never wait for capacity: a
-//! full queue is RESOURCE_EXHAUSTED with the time after which to retry.
+//! Reports arrive as bytes (`shoal_proto::raw`). ReportOnce and Remove never wait for capacity: if
+//! the queue is full, they fail with RESOURCE_EXHAUSTED and the time after which to retry.
 
 use bytes::Bytes;
 use shoal_engine::Request as EngineRequest;
@@ -60,7 +60,7 @@ impl PositionService for ServiceContext {
     }
 }
 
-/// Errors of the message are the status of the call.
+/// Applies one message. Its errors become the status of the call.
 async fn report_once(mut intake: Intake, bytes: Bytes) -> Result<Settled, ServiceError> {
     let report = intake.parse(bytes).await?;
     let permit = report.try_reserve()?;
@@ -79,7 +79,7 @@ pub(super) async fn remove(
     let RemoveRequest { fleet, mut objects, producer, batch_seq, mut names } = request;
     let fleet = context.fleet(call, "fleet", &fleet)?;
     check_numbered(&producer, batch_seq)?;
-    // As in Get, repeated ids and names count once.
+    // As in `Get`, repeated ids and names count once.
     names.sort_unstable();
     names.dedup();
     let sent = objects.len() + names.len();

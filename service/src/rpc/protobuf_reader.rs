@@ -1,7 +1,7 @@
 //! Iterates over the fields of an encoded protobuf message.
 //!
-//! Report messages are read straight into columns: a generated type takes 36 times the bytes of a
-//! hostile message (an empty fix is 2 bytes on the wire and 72 in memory). The rules are those of
+//! Report messages are read directly into columns, because a generated type can take 36 times the
+//! bytes of a message: an empty fix is 2 bytes on the wire and 72 in memory. The rules are those of
 //! protobuf.dev/programming-guides/encoding; groups, which are deprecated, are refused.
 
 use crate::error::ServiceError;
@@ -26,7 +26,8 @@ pub(super) struct ProtobufReader<'a> {
 }
 
 impl<'a> ProtobufReader<'a> {
-    /// A reader of `bytes`, which begin at `base` of the outermost message; errors name it `what`.
+    /// A reader of `bytes`, which begin at offset `base` of the outermost message. Errors call the
+    /// message `what`.
     pub(super) fn new(what: &'static str, bytes: &'a [u8], base: usize) -> Self {
         Self { what, bytes, at: 0, base }
     }
@@ -115,7 +116,7 @@ impl<'a> ProtobufReader<'a> {
         }
     }
 
-    /// The error of a problem at this offset.
+    /// The error for a problem at the current offset.
     #[cold]
     pub(super) fn malformed(&self, problem: &'static str) -> ServiceError {
         ServiceError::Malformed { what: self.what, problem, offset: self.offset() }
@@ -147,7 +148,7 @@ mod tests {
             (4, Value::Fixed32(9)),
         ];
         assert_eq!(fields, expected);
-        // Only cuts between fields are valid.
+        // A truncated message is valid only if the cut is between fields.
         for length in 1..bytes.len() {
             assert_eq!(walk(&bytes[..length]).is_ok(), [3, 12, 16].contains(&length), "{length}");
         }

@@ -1,7 +1,7 @@
 //! Streams the answer to one query.
 //!
-//! The first chunk has the header. Each chunk is encoded when the client can take it; the budget
-//! counts the whole answer until the last one is taken.
+//! The first chunk has the header. Each chunk is encoded when the client can take it. The whole
+//! answer counts against the answer budget until the last chunk is taken.
 
 use shoal_engine::{Answer, Query};
 use shoal_proto::v1::{AnswerHeader, GetResponse, NearestResponse, RangeResponse};
@@ -20,7 +20,7 @@ use crate::limits::CHUNK_BYTES_TARGET;
 
 /// The response message of a query call.
 pub(super) trait AnswerChunk: Send + Sized + 'static {
-    /// Some rows; the first chunk has the header.
+    /// Creates a chunk with these rows; the first chunk has the header.
     fn new(header: Option<AnswerHeader>, rows: Records) -> Self;
 }
 
@@ -45,7 +45,7 @@ impl AnswerChunk for NearestResponse {
     }
 }
 
-/// Runs one query and streams its answer. Errors of the query are the status of the call.
+/// Runs one query and streams its answer. An error of the query becomes the status of the call.
 pub(super) async fn answer_one<T: AnswerChunk>(
     context: &ServiceContext,
     query_context: QueryContext,
@@ -84,7 +84,8 @@ async fn send<T: AnswerChunk>(
     }
 }
 
-/// The fleet and epoch of answers; `total` and `truncated` are those of `one`.
+/// The header: fleet and epoch of the answers, and `total` and `truncated` of the answer `one`, if
+/// given.
 pub(super) fn header(
     fleet: &Fleet,
     answered: &JobAnswers,

@@ -1,6 +1,7 @@
-//! The options of a query request, and its queries in the engine's types.
+//! Converts the options and the queries of a request to the engine's types.
 //!
-//! Converts what all queries share: fleet, token, filter, projection, limit. Errors name the field.
+//! The context has what all queries of a request share: fleet, token, filter, projection, limit.
+//! Errors name the field.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub(super) struct QueryContext {
 }
 
 impl QueryContext {
-    /// Converts options of a client, which are at `path` of its request.
+    /// Converts options that are at the path `path` of a request.
     ///
     /// # Errors
     /// [`ServiceError::Field`], [`ServiceError::FleetName`], [`ServiceError::FleetUnknown`],
@@ -65,10 +66,9 @@ impl QueryContext {
         Query { kind, filter: self.filter.clone(), projection: self.projection, limit: self.limit }
     }
 
-    /// A query for these objects and those with these names.
+    /// A query for the objects with these ids and for those with these names.
     ///
-    /// # Errors
-    /// [`ServiceError::Field`] for too many, and for names in a numeric fleet.
+    /// # Errors [`ServiceError::Field`] for too many objects, and for names in a numeric fleet.
     pub(super) fn get(
         &self,
         mut objects: Vec<u64>,

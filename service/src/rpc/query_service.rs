@@ -1,5 +1,5 @@
-//! `QueryService`: Get, Range, Nearest, CountRegions and Batch; Resolve and Names, which translate
-//! what objects are called.
+//! `QueryService`: Get, Range, Nearest, CountRegions and Batch; Resolve and Names, which convert
+//! names of objects to numbers and back.
 
 use shoal_proto::v1::query_service_server::QueryService;
 use shoal_proto::v1::{

@@ -1,4 +1,4 @@
-//! Rows of answers as lists of a message.
+//! Converts rows of answers to the lists of a message.
 
 use shoal_engine::Answer;
 use shoal_proto::v1::FixRecord;
@@ -8,7 +8,7 @@ use crate::fleet::Fleet;
 use crate::limits::NAME_BYTES_MAX;
 use crate::record::{RECORD_BYTES_MAX, record};
 
-/// Encoded bytes of an id and of a distance.
+/// Encoded bytes of an id, and of a distance.
 const NUMBER_BYTES: usize = 8;
 /// Most encoded bytes of a name: its key, its length and its text.
 const NAME_FIELD_BYTES_MAX: usize = 3 + NAME_BYTES_MAX;
@@ -19,15 +19,15 @@ pub(super) struct Records {
     pub(super) objects: Vec<u64>,
     pub(super) fixes: Vec<FixRecord>,
     pub(super) distance_m: Vec<f64>,
-    /// In a named fleet.
+    /// The names of the objects in a named fleet, else empty.
     pub(super) names: Vec<String>,
 }
 
 impl Records {
-    /// Rows `from..to` of an answer.
+    /// Converts the rows `from..to` of an answer.
     pub(super) fn of(fleet: &Fleet, answer: &Answer<'_>, from: usize, to: usize) -> Self {
         let space = fleet.space();
-        // Absent lists are empty.
+        // A list that the answer does not have stays empty.
         let fixes = answer.fixes.get(from..to).unwrap_or_default();
         let ranks = answer.ranks.get(from..to).unwrap_or_default();
         Self {

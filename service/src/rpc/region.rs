@@ -1,7 +1,7 @@
 //! Converts regions to the engine's type.
 //!
-//! Checks the form (kind, lengths of rings, size); the engine checks the geometry.
-//! Field paths in errors start at the region; callers prepend their own.
+//! Checks that a kind is set and that coordinate lists match and are not too long; the engine
+//! checks the geometry. Field paths in errors start at the region; callers prepend their own.
 
 use shoal_engine::limits::POLYGON_VERTICES_MAX;
 use shoal_engine::{Region, Space};
@@ -10,13 +10,14 @@ use shoal_proto::v1::region::Kind;
 
 use crate::error::ServiceError;
 
-/// Work of any region or query, as that of so many vertices: the thresholds of a circle.
+/// Fixed cost of converting a region or a query, in vertices: that of computing the thresholds of a
+/// circle.
 pub(super) const REGION_WORK: usize = 8;
 
 /// Vertices of a ring.
 type Vertices = Vec<(f64, f64)>;
 
-/// The region in quanta.
+/// Converts a region to quanta.
 ///
 /// # Errors
 /// [`ServiceError::Field`].
@@ -49,7 +50,7 @@ pub(super) fn region(space: &Space, sent: Option<&v1::Region>) -> Result<Region,
     }
 }
 
-/// Vertices of a region, on which the time and memory of its conversion depend.
+/// The number of vertices of a region, on which the time and the memory of its conversion depend.
 pub(super) fn vertices(sent: &v1::Region) -> usize {
     let polygons = match &sent.kind {
         Some(Kind::Polygon(polygon)) => std::slice::from_ref(polygon),
@@ -59,7 +60,7 @@ pub(super) fn vertices(sent: &v1::Region) -> usize {
     polygons.iter().flat_map(|polygon| &polygon.rings).map(|ring| ring.x.len()).sum()
 }
 
-/// The work of its conversion, in vertices.
+/// The cost of converting a region, in vertices.
 pub(super) fn work(sent: &v1::Region) -> usize {
     REGION_WORK + vertices(sent)
 }
@@ -72,8 +73,8 @@ fn polygons(sent: &[v1::Polygon]) -> Result<Vec<Vec<Vertices>>, ServiceError> {
     sent.iter().enumerate().map(polygon).collect()
 }
 
-/// Refuses what is certainly too large before anything is copied; twice the limit allows for
-/// closing vertices.
+/// Refuses polygons that are certainly too large, before anything is copied. Up to twice the limit
+/// is accepted here, because rings may have closing vertices.
 fn bound_vertices(polygons: &[v1::Polygon]) -> Result<(), ServiceError> {
     let rings = polygons.iter().flat_map(|polygon| &polygon.rings);
     let (rings, vertices) =

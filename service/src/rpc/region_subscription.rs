@@ -1,7 +1,7 @@
-//! Converts regions of subscribers to the engine's subscriptions.
+//! Converts the region subscriptions of a request to the engine's subscriptions.
 //!
-//! Regions and filters follow the rules of queries; times and distances are limited here. Field
-//! paths in errors start at the region.
+//! Regions and filters follow the rules of queries; dwell times and hysteresis distances are
+//! checked here. Field paths in errors start at the subscription.
 
 use shoal_engine::limits::DWELL_MS_MAX;
 use shoal_engine::{Circle, EvaluationMode, EventKind, EventKinds, Ranker, Space, Subscription};
@@ -12,7 +12,7 @@ use super::region;
 use crate::duration::millis;
 use crate::error::ServiceError;
 
-/// The subscription in quanta and milliseconds.
+/// Converts a subscription to quanta and milliseconds.
 ///
 /// # Errors
 /// [`ServiceError::Field`].
@@ -93,7 +93,7 @@ fn hysteresis(space: &Space, distance_m: f64) -> Result<Option<u64>, ServiceErro
         let problem = format!("{distance_m} m must be finite and 0 or greater");
         return Err(ServiceError::field("hysteresis_m", problem));
     }
-    // The reach of a rank does not depend on the centre.
+    // The rank of a distance does not depend on the centre, so any centre will do.
     let ranker = Ranker::new(space, 0, 0);
     Ok((distance_m > 0.0).then(|| Circle::within(space, &ranker, distance_m).rank_max()))
 }
@@ -126,8 +126,8 @@ mod tests {
         let found = subscription(&space, &sent).unwrap();
         assert_eq!(found.wanted, EventKinds::of(&[EventKind::Enter, EventKind::Left]));
         assert_eq!(found.evaluation_mode, EvaluationMode::Crossing);
-        // Ranks at a place far from where the threshold was made. A metre is about 89.9 quanta of
-        // latitude.
+        // Compute ranks far from the centre for which the threshold was computed. A metre is about
+        // 89.9 quanta of latitude.
         let (x, y) = space.quantise(10.0, 50.0).unwrap();
         let rank = |north_m: f64| Ranker::new(&space, x, y).rank(x, y + (north_m * 89.9) as i32);
         assert!((rank(25.0)..rank(26.0)).contains(&found.hysteresis_rank_max.unwrap()));

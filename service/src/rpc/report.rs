@@ -1,9 +1,9 @@
 //! `PositionService.Report`: a stream of reports, acknowledged in order.
 //!
-//! One half reads messages, and stops while the queue is full; the other waits for their outcomes
-//! and adds them to the log of acknowledgements. Neither waits for the client to read. The stream
-//! ends with an error when a fleet that it reported to ends, when its token ends, at its deadline,
-//! and at shutdown; accepted messages are acknowledged first.
+//! One future reads messages, and pauses while the queue is full; the other waits for their
+//! outcomes and adds them to the log of acknowledgements. Neither waits for the client to read. The
+//! stream ends with an error when a fleet that it reported to ends, when the token expires or is
+//! revoked, at its deadline, and at shutdown; accepted messages are acknowledged first.
 
 use std::pin::Pin;
 
@@ -20,7 +20,7 @@ use super::service_context::ServiceContext;
 use crate::access::Call;
 use crate::error::ServiceError;
 
-/// A message that was read.
+/// A message that was queued, or the error for which it was refused.
 type Read = Result<PendingReport, ServiceError>;
 
 pub(super) fn report(
@@ -51,10 +51,10 @@ pub(super) fn report(
     Ok(Response::new(log.stream(task)))
 }
 
-/// Completes when the token of the call ends.
+/// Completes when the token of the call is no longer valid.
 type TokenEnded = Pin<Box<dyn Future<Output = ServiceError> + Send>>;
 
-/// What ends a stream, whether it waits for a message or for a place.
+/// The events that end a stream while it waits for a message or for capacity.
 struct StreamEnd<'a> {
     context: &'a ServiceContext,
     deadline: Deadline,
@@ -62,7 +62,7 @@ struct StreamEnd<'a> {
 }
 
 impl StreamEnd<'_> {
-    /// Completes when the stream has to end, with the reason.
+    /// Completes with the reason when the stream has to end.
     async fn reached(&mut self, intake: &mut Intake) -> ServiceError {
         tokio::select! {
             biased;
@@ -107,7 +107,7 @@ async fn read(
             Err(error) => Err(error),
         };
         if sender.send(read).await.is_err() {
-            // The other half has ended with an error.
+            // The receiver is gone: `settle` has ended with an error.
             return Ok(Ok(()));
         }
     }
@@ -128,9 +128,9 @@ async fn settle(mut receiver: mpsc::Receiver<Read>, acks: &AckLog) -> Result<(),
     Ok(())
 }
 
-/// The end of a fleet ends the streams that report to it. So does a full disk, since a message that
-/// waits for it is applied: its client connects again and repeats what was not acknowledged. Other
-/// errors concern one message.
+/// Whether an error ends the stream. The end of a fleet and a full disk do. On a full disk the
+/// waiting message is applied but not durable: the client must reconnect and repeat what was not
+/// acknowledged. Other errors fail one message.
 fn ends_stream(error: &ServiceError) -> bool {
     matches!(
         error,

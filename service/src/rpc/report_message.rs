@@ -1,7 +1,7 @@
 //! Parses a report message without its rows.
 //!
-//! One pass over the bytes finds fleet, producer and payload and counts the rows, so that capacity
-//! is taken before anything is allocated. The rules of protobuf hold: the last payload wins,
+//! One pass over the bytes finds fleet, producer and payload, and counts the rows, so that capacity
+//! is reserved before rows are allocated. The rules of protobuf hold: the last payload wins,
 //! consecutive `rows` are joined, unknown fields are skipped.
 
 use bytes::Bytes;
@@ -33,7 +33,7 @@ pub(super) struct ReportMessage {
     producer: (usize, usize),
     pub(super) batch_seq: u64,
     pub(super) payload: Payload,
-    /// `None` for the default of the fleet.
+    /// The requested durability; `None` for the default of the fleet.
     pub(super) durability: Option<Durability>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct ReportMessage {
 pub(super) enum Payload {
     /// No payload was set.
     None,
-    /// Plain rows: their number, and the offset of the first field with rows.
+    /// Plain rows: their number, and the offset of the first `rows` field.
     Rows { count: usize, from: usize },
     /// A block.
     Block(Bytes),
@@ -116,18 +116,18 @@ impl ReportMessage {
     }
 
     fn text(&self, (from, to): (usize, usize)) -> &str {
-        // Checked when the span was taken.
+        // The text was checked when the span was stored.
         std::str::from_utf8(&self.bytes[from..to]).unwrap_or_default()
     }
 
-    /// The encoded fixes, from the offset of the first field with rows.
+    /// Iterates over the encoded fixes; `from` is the offset of the first `rows` field.
     pub(super) fn fixes(&self, from: usize) -> Fixes<'_> {
         let outer = ProtobufReader::new(WHAT, &self.bytes[from..], from);
         Fixes { outer, inner: ProtobufReader::new(WHAT, &[], from) }
     }
 }
 
-/// Checks that a message has a producer and a number, or neither.
+/// Checks that a message has both a producer and a batch number, or neither.
 ///
 /// # Errors
 /// [`ServiceError::Field`].
@@ -192,7 +192,7 @@ fn count_fixes(bytes: &[u8], base: usize) -> Result<usize, ServiceError> {
     Ok(count)
 }
 
-/// The span of a text that ends at `end`.
+/// Checks that `text` is UTF-8 and returns its span, which ends at `end`.
 fn text_span(
     reader: &ProtobufReader<'_>,
     text: &[u8],
@@ -267,7 +267,7 @@ mod tests {
         let whole = ReportRequest { durability: 0, ..request(Some(rows(3))) };
         let bytes = Bytes::from(whole.encode_to_vec());
         for length in 0..bytes.len() {
-            // Cuts between fields leave a message without payload.
+            // A cut between fields leaves a message without payload, which is refused too.
             assert!(ReportMessage::parse(bytes.slice(..length)).is_err(), "{length} bytes");
         }
     }

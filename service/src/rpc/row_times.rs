@@ -1,19 +1,20 @@
-//! The newest event times of a request, read on receipt from the columns of times and objects.
+//! Finds the newest event times of a request on receipt, from the columns of times and objects.
 //!
-//! A block that does not decode has none: its engine refuses it as a whole. Long requests yield to
-//! other calls.
+//! A block that does not decode has no times: the engine refuses it as a whole. While a long block
+//! is read, the task yields to other calls.
 
 use shoal_codec::{Block, Column, ColumnSet, FixColumns};
 use shoal_engine::Request;
 
 use crate::fleet::NewestTimes;
 
-/// Rows of a block read before the task yields to other calls: less than a millisecond.
+/// Rows of a block that are read before the task yields to other calls; this takes less than a
+/// millisecond.
 const ROWS_AT_ONCE: usize = 32 << 10;
-/// What is read of a block.
+/// The columns that are read from a block.
 const COLUMNS: ColumnSet = ColumnSet::NONE.with(Column::Object).with(Column::Time);
 
-/// The newest times of a request's rows.
+/// Returns the newest times of a request's rows.
 pub(super) async fn newest_times(request: &Request) -> NewestTimes {
     match request {
         Request::Fixes(columns) => {

@@ -1,7 +1,7 @@
 //! What all calls share: fleets, limits, metrics, the answer budget and the shutdown signal.
 //!
-//! Implements the gRPC services. Handlers get fleets here and nowhere else, and only for a [`Call`]
-//! that may use them. Counts long-lived streams, so that their number is bounded.
+//! It implements the gRPC services. Handlers get fleets only from here, and only if the [`Call`]
+//! may use them. It counts long-lived streams, so that their number is bounded.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -28,23 +28,23 @@ pub struct ServiceContext {
     pub(super) replication: Arc<Replication>,
     pub(super) limits: ServerLimits,
     pub(super) answers: Arc<AnswerBudget>,
-    /// The part of it that queries of the history take.
+    /// The share of the answer budget that queries of the history may use.
     pub(super) history_answers: Arc<AnswerBudget>,
     metrics: Arc<Metrics>,
     streams: Arc<Semaphore>,
-    /// Vertices of the polygons of queries in progress.
+    /// Limits the polygon vertices of the queries in progress.
     vertices: FairPlaces,
-    /// For the streams to followers.
+    /// Limits memory and reads of the streams to followers.
     pub(super) follow_budget: FollowBudget,
     /// Workers for long computations.
     pub(super) workers: FairWorkers,
-    /// For the steps of queries of the history.
+    /// Workers for the steps of history queries.
     pub(super) history_workers: FairWorkers,
     pub(super) cores: usize,
     stopping: watch::Receiver<bool>,
 }
 
-/// The place of a long-lived stream among those that may be open.
+/// Counts a long-lived stream as open until this is dropped.
 #[derive(Debug)]
 pub(super) struct OpenStream {
     _permit: OwnedSemaphorePermit,
@@ -59,7 +59,7 @@ impl Drop for OpenStream {
 }
 
 impl ServiceContext {
-    /// The context of these fleets; `stopping` becomes true when the server shuts down.
+    /// Creates the context; `stopping` becomes true when the server shuts down.
     ///
     /// # Errors
     /// [`ServiceError::Io`].
@@ -96,7 +96,7 @@ impl ServiceContext {
         })
     }
 
-    /// The fleet in a field of a request; empty is `default`.
+    /// Finds the fleet named in a field of a request; an empty name means `default`.
     ///
     /// # Errors
     /// [`ServiceError::FleetName`]; those of [`ServiceContext::named_fleet`].
@@ -109,7 +109,7 @@ impl ServiceContext {
         self.named_fleet(call, &FleetName::of_request(field, name)?)
     }
 
-    /// The fleet of that name.
+    /// Finds the fleet with this name, if the caller may use it.
     ///
     /// # Errors
     /// [`ServiceError::FleetUnknown`], also for fleets that the caller may not see;
@@ -157,8 +157,8 @@ impl ServiceContext {
         self.registry.delete(name).await
     }
 
-    /// Up to `count` fleets that the caller sees, by name after the given one, and whether more
-    /// follow.
+    /// Returns up to `count` fleets that the caller may see, sorted by name and after the name
+    /// `after`, and whether more follow.
     pub(super) fn fleet_page(
         &self,
         call: &Call,
@@ -175,7 +175,7 @@ impl ServiceContext {
         fleets
     }
 
-    /// Confirms that no other fleet owns the session of a handle.
+    /// Checks that the session of a handle does not belong to a fleet other than `requested`.
     ///
     /// # Errors
     /// [`ServiceError::SessionOtherFleet`], or [`ServiceError::SessionGone`] if the caller may not
@@ -196,7 +196,7 @@ impl ServiceContext {
         }
     }
 
-    /// The latest event time that is taken now.
+    /// The latest event time that is accepted now.
     pub(super) fn time_max_ms(&self) -> i64 {
         self.registry.time_max_ms()
     }
@@ -229,7 +229,7 @@ impl ServiceContext {
         if self.registry.has_data() { Ok(()) } else { Err(ServiceError::NoLog) }
     }
 
-    /// Waits for the memory of polygons with so many vertices.
+    /// Waits until polygons with so many vertices may be converted.
     ///
     /// # Errors
     /// [`ServiceError::ShuttingDown`].
@@ -242,7 +242,7 @@ impl ServiceContext {
         reserved.map_err(|_| ServiceError::ShuttingDown)
     }
 
-    /// Counts a long-lived stream until the result is dropped.
+    /// Counts a long-lived stream as open until the result is dropped.
     ///
     /// # Errors
     /// [`ServiceError::Busy`]; [`ServiceError::Quota`]; [`ServiceError::ShuttingDown`].
@@ -268,7 +268,7 @@ impl ServiceContext {
         let _ = self.stopping.clone().wait_for(|stopping| *stopping).await;
     }
 
-    /// Counts a call that fails because a queue or budget is full.
+    /// Counts `error` in the metrics if it means that a queue or a budget is full; returns it.
     pub(super) fn count(&self, error: ServiceError) -> ServiceError {
         if matches!(error, ServiceError::Busy { .. } | ServiceError::Quota { .. }) {
             self.metrics.busy.inc();

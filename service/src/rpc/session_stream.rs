@@ -1,9 +1,9 @@
 //! The response stream of a subscriber.
 //!
-//! Takes messages from the session when the transport can send them, so that a slow reader costs
-//! nothing here. After a second without messages it sends the progress of the fleet. The stream
-//! ends when another reader takes over, when the session or its fleet ends, at the deadline and at
-//! shutdown.
+//! The stream takes messages from the session only when the transport can send them, so that
+//! messages for a slow reader are not buffered here. After a second without messages it sends the
+//! progress of the fleet. The stream ends when another reader takes over, when the session or its
+//! fleet ends, at the deadline and at shutdown.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -36,7 +36,7 @@ pub(super) struct Reader {
     fleet: Arc<Fleet>,
     session: Arc<Session>,
     number: u64,
-    /// A client that did not receive the handle of its session cannot resume it.
+    /// Whether the client received the handle of its session: without it, the client cannot resume.
     has_handle: bool,
 }
 
@@ -62,7 +62,7 @@ impl Drop for Reader {
 /// The messages of a session, encoded.
 pub struct SessionStream {
     reader: Reader,
-    /// Precede those of the session.
+    /// Messages to send before those of the session.
     first: VecDeque<Bytes>,
     stop: Pin<Box<dyn Future<Output = ServiceError> + Send>>,
     sent_at: Instant,
@@ -112,7 +112,8 @@ impl SessionStream {
             self.reader.has_handle = true;
             return Poll::Ready(Ok(message));
         }
-        // Read before the session: what the session does not hold then was read.
+        // Read `delivered` before the session: if the session then has no message, everything up to
+        // this epoch was read.
         let delivered = self.reader.fleet.sessions().delivered();
         let Reader { fleet, session, number, .. } = &self.reader;
         match session.take(*number, context.waker()) {
@@ -139,7 +140,7 @@ impl SessionStream {
         }
     }
 
-    /// Ready when nothing was sent for the progress interval.
+    /// Ready once nothing was sent for the progress interval.
     fn silent(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.progress.as_mut().poll(context).is_ready() {
             let due = self.sent_at + PROGRESS_INTERVAL;

@@ -1,7 +1,8 @@
 //! `SubscriptionService.Subscribe`: opens a session and reads it, or resumes one.
 //!
-//! All regions of a new session are checked before it is opened; its stream begins when the engine
-//! has added them. A client that resumes too late gets a new session if its request has regions.
+//! All regions of a new session are checked before it is opened; its stream begins once the engine
+//! has added them. If the session to resume is gone, the client gets a new one if its request has
+//! regions.
 
 use std::sync::Arc;
 
@@ -51,9 +52,9 @@ type Stream = (Reader, Vec<Bytes>);
 
 /// How a stream starts.
 enum Start {
-    /// With the session of the token.
+    /// Resumes the session of the token.
     Resumed(Stream),
-    /// With a new session; the reason if it replaces one that ended.
+    /// Opens a new session; has the reason if it replaces one that cannot be resumed.
     New(Option<GapReason>),
 }
 
@@ -122,7 +123,7 @@ async fn open_session(
     let owner = SessionOwner::new(call.account());
     let session = fleet.sessions().open(owner, retention_ms.map(i64::unsigned_abs))?;
     let session = session.ok_or_else(|| fleet.gone())?;
-    // From here on the session ends with this call unless its stream begins.
+    // From here on, dropping `reader` closes the session if the stream never begins.
     let reader = Reader::new(fleet.clone(), session, 1);
     let mut epoch = fleet.view().epoch;
     if !requests.is_empty() {
@@ -142,7 +143,7 @@ fn first_failure(failures: Vec<Option<ServiceError>>) -> Option<(usize, ServiceE
     failures.into_iter().enumerate().find_map(|(index, failure)| Some((index, failure?)))
 }
 
-/// `epoch` is that of a new session.
+/// The first message of a stream. `epoch` is set for a new session.
 fn opened(fleet: &Fleet, session: &Session, sequence: u64, epoch: Option<u64>) -> Bytes {
     let opened = v1::SessionOpened {
         session: session.handle.to_bytes().to_vec(),

@@ -1,6 +1,6 @@
 //! `SubscriptionService`: Subscribe and Modify.
 //!
-//! The messages of a session leave as bytes (`shoal_proto::raw`).
+//! The messages of a session are sent as encoded bytes (`shoal_proto::raw`).
 
 use shoal_proto::raw::subscription_service_server::SubscriptionService;
 use shoal_proto::v1::{ModifyRequest, ModifyResponse, SubscribeRequest};

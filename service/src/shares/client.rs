@@ -1,19 +1,19 @@
-//! Who asks: a token, and within it a connection.
+//! Identifies who makes a request: a token, and within it a connection.
 //!
-//! Tokens are served in turn, then the connections of a token; requests of one connection wait for
-//! each other. Without tokens every connection counts as one.
+//! Tokens are served in turn, and within a token its connections; the requests of one connection
+//! stay in order. A connection without a token counts as a token of its own.
 
 use std::net::SocketAddr;
 
-/// Who is served in turn with others: a token with all its connections, a connection without a
-/// token, or the process itself.
+/// The unit that is served in turn: a token with all its connections, a connection without a token,
+/// or the process itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Party {
     Token(u64),
     Connection(Option<SocketAddr>),
 }
 
-/// A connection of a token, or the process itself.
+/// A connection, with or without a token, or the process itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Requester {
     /// Number of the account of the token.
@@ -25,12 +25,12 @@ impl Requester {
     /// The process itself.
     pub(crate) const PROCESS: Self = Self { token: None, address: None };
 
-    /// The client with the account of a token, if it has one, at an address.
+    /// A client at an address; `token` is the account number of its token, if it has one.
     pub(crate) fn new(token: Option<u64>, address: Option<SocketAddr>) -> Self {
         Self { token, address }
     }
 
-    /// Whom its turn and its share belong to.
+    /// The party whose turn and share its requests use.
     pub(super) fn party(self) -> Party {
         self.token.map_or(Party::Connection(self.address), Party::Token)
     }

@@ -1,11 +1,13 @@
-//! Places that many clients share: who may hold how many, and who waits.
+//! A number of places that many clients share: limits how many each may hold, and orders those that
+//! wait.
 //!
-//! A party is a token with all its connections, or a connection without a token. It gets places
-//! while that leaves as many free as it holds then (dynamic thresholds: Choudhury, Hahne: IEEE/ACM
-//! Transactions on Networking 6(2), 1998): one party fills half, two a third each, and a new one
-//! always finds room. One that holds none also gets what leaves an eighth free. Waiting parties are
-//! granted places in the order of what they hold, then in turn, and so are the connections of a
-//! token; none gets more while one that holds none waits.
+//! A party is a token with all its connections, or a connection without a token. It gets places if
+//! afterwards at least as many are free as it holds (dynamic thresholds: Choudhury, Hahne: IEEE/ACM
+//! Transactions on Networking 6(2), 1998). So one party can fill half, two parties a third each,
+//! and a new party always finds room. A party that holds none also gets places if an eighth stays
+//! free. Among waiting parties the one that holds the fewest is granted first; parties that hold
+//! equally many take turns. The same order applies to the connections of a token. While a party
+//! that holds none waits, no party that holds some gets more.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +17,8 @@ use tokio::sync::oneshot;
 use super::client::{Party, Requester};
 use super::waiting_line::{Holder, Waiters as _, WaitingLine};
 
-/// Waiting parties that are looked at when places become free: those that hold least.
+/// Number of waiting parties that are examined when places become free, beginning with those that
+/// hold the fewest.
 const PARTIES_LOOKED_AT: usize = 64;
 
 /// A number of places.
@@ -57,21 +60,22 @@ pub struct PlacesPermit {
 /// Why there are no places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPlaces {
-    /// Not now.
+    /// Not enough places are free for this client now.
     Full,
-    /// Never again.
+    /// The places are closed: every later request fails too.
     Closed,
 }
 
 impl FairPlaces {
-    /// Places that may be exceeded by requests for more than three eighths of them: these count as
-    /// so many, so that they are granted while others hold some.
+    /// Creates places for which a request counts as at most three eighths of them, so that large
+    /// requests are granted while others hold some. The total of granted requests may therefore
+    /// exceed `places`.
     pub(crate) fn new(places: usize) -> Self {
         Self::with(places, false)
     }
 
-    /// Places that are never exceeded. A request for more than seven eighths waits until no others
-    /// are held; one for more than all is never granted.
+    /// Creates places that are never exceeded. A request for more than seven eighths of them waits
+    /// until no places are held; one for more than `places` is never granted.
     pub(crate) fn exact(places: usize) -> Self {
         Self::with(places, true)
     }
@@ -94,7 +98,7 @@ impl FairPlaces {
         state.places - state.free
     }
 
-    /// Reserves places if they are free for this client.
+    /// Reserves places without waiting; fails if this client may not have them now.
     pub(crate) fn try_reserve(
         &self,
         client: Requester,
@@ -112,7 +116,7 @@ impl FairPlaces {
         Ok(PlacesPermit { shared: self.0.clone(), client, places })
     }
 
-    /// Waits for places.
+    /// Waits until this client gets the places; fails with [`NoPlaces::Closed`].
     pub(crate) async fn reserve(
         &self,
         client: Requester,
@@ -124,13 +128,13 @@ impl FairPlaces {
         }
         let (grant, granted) = oneshot::channel();
         let number = self.0.lock().wait(client, places, grant);
-        // Places may have become free in between.
+        // Places may have become free before the request was queued.
         self.0.grant();
         let mut place = Wait { shared: &self.0, client, number, granted };
         (&mut place.granted).await.map_err(|_| NoPlaces::Closed)
     }
 
-    /// Refuses all later requests, and those that wait.
+    /// Fails all waiting and all later requests.
     pub(crate) fn close(&self) {
         let mut state = self.0.lock();
         state.is_closed = true;
@@ -176,7 +180,7 @@ impl Shared {
 }
 
 impl State {
-    /// The number of places that a request is charged.
+    /// The number of places that a request for `places` counts as.
     fn counted(&self, places: usize) -> usize {
         if self.is_exact { places } else { places.min((self.places / 8 * 3).max(1)) }
     }
@@ -185,7 +189,7 @@ impl State {
         let party = self.parties.holders.get(&client.party());
         party.is_none_or(|it| it.waiters.has_none())
             && self.fits(party.map_or(0, |it| it.held), places)
-            // Who holds none and waits for more than is free goes first.
+            // A waiting party that holds none goes before parties that hold some.
             && (places == 0
                 || party.is_none_or(|it| it.held == 0)
                 || self.parties.waiting.first().is_none_or(|(held, ..)| *held > 0))
@@ -198,7 +202,7 @@ impl State {
             || held == 0 && places + self.places / 8 <= self.free
     }
 
-    /// Changes what a client holds and awaits, and what its party holds.
+    /// Changes the places and the waiting requests of a client, and the places of its party.
     fn update<T>(
         &mut self,
         client: Requester,
@@ -225,7 +229,7 @@ impl State {
         self.arrivals += 1;
         let number = self.arrivals;
         let places = self.counted(places);
-        // Once closed, the dropped sender tells the caller.
+        // If the places are closed, `grant` is dropped here, which fails the caller's wait.
         if !self.is_closed {
             let waiter = Waiter { number, places, grant };
             self.update(client, |holder| holder.waiters.push_back(waiter), |_| {});
@@ -233,7 +237,7 @@ impl State {
         number
     }
 
-    /// Takes the request that is granted next out of those that wait.
+    /// Removes and returns the waiting request that can be granted next, if any.
     fn next(&mut self) -> Option<(Requester, Waiter)> {
         let mut is_blocked = false;
         let mut found = None;
@@ -249,7 +253,7 @@ impl State {
             is_blocked = true;
         }
         let client = found?;
-        // Its next request waits behind those of others that hold as much.
+        // The next request of this client then comes after those of others that hold equally many.
         self.arrivals += 1;
         let arrival = self.arrivals;
         let waiter =
@@ -263,7 +267,7 @@ impl State {
         Some((client, waiter))
     }
 
-    /// The client of a party whose request is granted next, and that request.
+    /// The next request of a party, and its client.
     fn first_of(&self, party: Party) -> Option<(Requester, &Waiter)> {
         let line = &self.parties.holders.get(&party)?.waiters;
         let (.., client) = line.waiting.first()?;
@@ -293,7 +297,7 @@ impl Drop for Wait<'_> {
         let mut state = self.shared.lock();
         state.withdraw(self.client, self.number);
         drop(state);
-        // Others may have waited behind it.
+        // Requests behind it may be grantable now.
         self.shared.grant();
     }
 }
@@ -304,7 +308,7 @@ impl PlacesPermit {
         self.places
     }
 
-    /// Returns the places beyond so many.
+    /// Keeps at most `places` places and returns the rest.
     pub(crate) fn shrink(&mut self, places: usize) {
         let surplus = self.places.saturating_sub(places);
         self.places -= surplus;
@@ -337,7 +341,7 @@ mod tests {
         }
     }
 
-    /// Places that one client gets in single requests.
+    /// The permits that a client gets by requesting single places until none is granted.
     fn taken(places: &FairPlaces, client: Requester) -> Vec<PlacesPermit> {
         std::iter::from_fn(|| places.try_reserve(client, 1).ok()).collect()
     }
@@ -389,7 +393,7 @@ mod tests {
         assert!(wait.as_mut().poll(&mut context).is_pending());
         drop(held.pop());
         assert_eq!(places.try_reserve(busy, 1).err(), Some(NoPlaces::Full));
-        // Who holds none and wants little passes.
+        // A client that holds none and requests few places is not blocked.
         assert!(places.try_reserve(Requester::at(4), 1).is_ok());
         drop(other);
         assert!(wait.as_mut().poll(&mut context).is_ready());

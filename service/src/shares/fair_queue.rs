@@ -2,9 +2,10 @@
 //! they cause.
 //!
 //! Start-time fair queueing (Goyal, Vin, Cheng: IEEE/ACM Transactions on Networking 5(5), 1997), at
-//! both levels: each has a virtual time, which its work advances; the one whose time is least is
-//! next. One that was idle begins at the present, so that it neither saves up time nor waits for
-//! more than one job of each other. The jobs of one connection stay in order.
+//! both levels. Each token or connection has a virtual time, which its work advances; the one with
+//! the least time is served next. One that was idle begins at the current time, so that it neither
+//! accumulates credit nor waits for more than one job of each other. The jobs of one connection
+//! stay in order.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
@@ -21,19 +22,19 @@ pub(crate) struct FairQueue<J> {
     jobs: usize,
 }
 
-/// The jobs of one connection, with their work as far as it is known.
+/// The jobs of one connection, each with the part of its work that is known in advance.
 type Line<J> = VecDeque<(u64, Requester, J)>;
 
-/// Jobs in an order of their own.
+/// A collection of jobs that decides their order.
 trait Jobs: Default {
     type Job;
 
     fn front(&self) -> Option<&Self::Job>;
-    /// Takes the first job, with its client and work.
+    /// Removes the first job; returns its work, its client and the job.
     fn pop(&mut self) -> Option<(u64, Requester, Self::Job)>;
     fn push(&mut self, work: u64, client: Requester, job: Self::Job);
     fn push_front(&mut self, work: u64, client: Requester, job: Self::Job);
-    /// Adds work that a client turned out to cause.
+    /// Adds work of a client that was known only after its job was taken.
     fn charge(&mut self, client: Requester, work: u64);
     /// Drops the jobs that are not wanted; returns how many.
     fn retain(&mut self, is_wanted: &mut impl FnMut(&Self::Job) -> bool) -> usize;
@@ -67,7 +68,7 @@ impl<J> Jobs for Line<J> {
     }
 }
 
-/// What distinguishes clients.
+/// The key by which clients are distinguished: the party or the connection.
 trait Key: Copy + Ord + Hash {
     fn of(client: Requester) -> Self;
 }
@@ -88,9 +89,9 @@ impl Key for Party {
 #[derive(Debug)]
 struct Turns<K, Q> {
     waiting: HashMap<K, Waiting<Q>>,
-    /// Keys with jobs by their time, then in order of arrival.
+    /// Keys with jobs: virtual time, order of arrival, key.
     order: BTreeSet<(u64, u64, K)>,
-    /// The time of the last job that was taken.
+    /// The current virtual time: the greatest time of a job that was taken.
     now: u64,
     arrivals: u64,
 }
@@ -131,13 +132,13 @@ impl<K: Key, Q: Jobs> Turns<K, Q> {
         }
     }
 
-    /// The time of the next job: what its key has been served.
+    /// The virtual time of the key that is served next.
     fn next_time(&self) -> Option<u64> {
         self.order.first().map(|(time, ..)| *time)
     }
 
-    /// Once there are many keys without jobs, forgets the half that was served least. Advances the
-    /// current time to theirs, so that no key gains by being forgotten.
+    /// If there are many keys without jobs, forgets the half with the least virtual time. Advances
+    /// the current time to the greatest of theirs, so that no key gains by being forgotten.
     fn forget_idle(&mut self) {
         if self.waiting.len() <= 2 * self.order.len() + IDLE_MAX {
             return;
@@ -213,29 +214,29 @@ impl<J> Default for FairQueue<J> {
 }
 
 impl<J> FairQueue<J> {
-    /// True without jobs.
+    /// True if there are no jobs.
     pub(crate) fn is_empty(&self) -> bool {
         self.jobs == 0
     }
 
-    /// Adds a job behind those of its client.
+    /// Adds a job after the other jobs of its client.
     pub(crate) fn push(&mut self, client: Requester, work: u64, job: J) {
         self.parties.push(work, client, job);
         self.jobs += 1;
     }
 
-    /// Adds a job before those of its client.
+    /// Adds a job before the other jobs of its client.
     pub(crate) fn push_front(&mut self, client: Requester, work: u64, job: J) {
         self.parties.push_front(work, client, job);
         self.jobs += 1;
     }
 
-    /// The time of the next job: what its token has been served, or its connection without one.
+    /// The virtual time of the party that is served next.
     pub(crate) fn next_time(&self) -> Option<u64> {
         self.parties.next_time()
     }
 
-    /// Takes the next job, if it is suitable; else it stays the next.
+    /// Takes the next job if it is suitable; otherwise leaves it in the queue.
     pub(crate) fn pop_if(
         &mut self,
         is_suitable: impl FnOnce(&J) -> bool,
@@ -253,7 +254,7 @@ impl<J> FairQueue<J> {
         self.pop_if(|_| true)
     }
 
-    /// Adds work that a client turned out to cause.
+    /// Adds work of a client that was known only after its job was taken.
     pub(crate) fn charge(&mut self, client: Requester, work: u64) {
         self.parties.charge(client, work);
     }
@@ -292,7 +293,7 @@ mod tests {
         queue.push(busy, 1_000, 1);
         assert_eq!(queue.pop(), Some((busy, 0)));
         assert_eq!(queue.next_time(), Some(1_000));
-        // It does not wait for what the busy one has been served, nor is it owed anything.
+        // A returning client neither waits because the busy one was served nor has a credit.
         queue.push(other, 10, 2);
         queue.charge(other, 5);
         queue.push(other, 10, 3);

@@ -1,7 +1,7 @@
-//! Threads for work that would hold a network thread too long.
+//! Threads for work that would block a network thread for too long.
 //!
-//! As many as there are cores, at a low priority: engines and network threads go first. Clients are
-//! served in turn by the time that their work took, each piece of work whole.
+//! The threads have a low priority, so that engines and network threads go first. Clients are
+//! served in turn, weighted by the time that their work took; a piece of work is not interrupted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,7 +32,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Each client's work is charged when it is done.
+    /// The work that waits; the time that it took is charged to its client when it is done.
     waiting: FairQueue<Work>,
     /// Threads that wait for work.
     idle: usize,
@@ -57,7 +57,7 @@ impl Drop for End {
 }
 
 impl FairWorkers {
-    /// Starts so many threads, whose names begin with `name`.
+    /// Starts `threads` threads, whose names begin with `name`.
     ///
     /// # Errors
     /// [`ServiceError::Io`].
@@ -70,12 +70,13 @@ impl FairWorkers {
         Ok(workers)
     }
 
-    /// Threads that have no work at the moment.
+    /// The number of threads that have no work now.
     pub(crate) fn idle(&self) -> usize {
         self.0.0.lock().idle
     }
 
-    /// Does a client's work in its turn; none of it once the caller has left.
+    /// Runs a client's work when it has its turn and returns the result. The work does not start if
+    /// the caller has dropped this future.
     ///
     /// # Errors
     /// [`ServiceError::ShuttingDown`].
@@ -114,7 +115,8 @@ impl Shared {
             };
             drop(state);
             let started = Instant::now();
-            // A panic concerns the caller alone, whose reply was dropped; the hook has printed it.
+            // A panic fails only the caller, whose reply was dropped; the panic hook has printed
+            // it.
             let _ = catch_unwind(AssertUnwindSafe(work));
             let micros = started.elapsed().as_micros() as u64;
             state = self.lock();
@@ -152,7 +154,7 @@ mod tests {
             assert!(futures_poll(done.as_mut()).is_pending());
             rest.push(done);
         }
-        // Its time is charged when it ends.
+        // The time is charged when the work ends.
         std::thread::sleep(std::time::Duration::from_millis(5));
         open.send(()).unwrap();
         first.await.unwrap();

@@ -1,8 +1,8 @@
-//! Shares of what many clients want at once: one place decides who is served next.
+//! Shares limited resources fairly among clients: decides who is served next.
 //!
-//! A client first reserves places (`FairPlaces`), then waits for its turn (`FairQueue`), of a
-//! thread too (`FairWorkers`). All know clients alone, not what the places or turns are for;
-//! reports, queries and subscriptions use the same.
+//! A client first reserves places (`FairPlaces`), then waits for its turn in a queue (`FairQueue`)
+//! or on a thread (`FairWorkers`). This code knows only clients, not what the places and turns are
+//! for.
 
 mod client;
 mod fair_places;

@@ -1,14 +1,15 @@
-//! Who holds places or waits for them, in the order in which they are granted: by what each holds,
-//! then in turn. Lines nest: the connections of a token form one within that of all tokens.
+//! The holders of places and those that wait, in the order in which places are granted: whoever
+//! holds the fewest first, then in turn. Lines nest: the line of all tokens contains one line of
+//! connections per token.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Those that hold places or wait.
+/// The keys that hold places or wait.
 #[derive(Debug)]
 pub(super) struct WaitingLine<K, Q> {
     pub(super) holders: HashMap<K, Holder<Q>>,
-    /// Those that wait, by what they hold, then in order of arrival or of their last turn.
+    /// The keys that wait: places held, order of arrival or of the last turn, key.
     pub(super) waiting: BTreeSet<(usize, u64, K)>,
 }
 
@@ -19,7 +20,7 @@ pub(super) struct Holder<Q> {
     pub(super) waiters: Q,
 }
 
-/// Requests that wait.
+/// A collection of waiting requests.
 pub(super) trait Waiters: Default {
     fn has_none(&self) -> bool;
 }
@@ -43,7 +44,7 @@ impl<K, Q> Default for WaitingLine<K, Q> {
 }
 
 impl<K: Copy + Ord + Hash, Q: Waiters> WaitingLine<K, Q> {
-    /// Changes what one holds and awaits, and keeps its place among the waiting.
+    /// Changes the places and requests of a key, and updates its position in `waiting`.
     pub(super) fn update<T>(
         &mut self,
         key: K,

@@ -1,8 +1,9 @@
 //! Coalesces the unread events of a session whose reader is slow.
 //!
-//! For each object and region the outcome remains: whether it entered, moved or left, with the
-//! newest record. An object that entered and left again is omitted, since the set that the client
-//! holds does not change. Adjacent messages of events become few messages under the same numbers.
+//! For each object and region one event remains: that it entered, moved or left, with the newest
+//! record. An object that entered and left again is omitted, because the client's set of objects
+//! does not change. Adjacent event messages are merged into fewer messages with the same range of
+//! numbers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use super::outbox::Bounds;
 use super::outbox_entry::{Content, Entry};
 use crate::limits::CHUNK_BYTES_MAX;
 
-/// Encoded bytes to which coalesced messages are filled: more than other messages, so that they are
-/// never more than those that they replace.
+/// Encoded bytes to which coalesced messages are filled. It is more than for other messages, so
+/// that there are never more coalesced messages than original ones.
 const COALESCED_BYTES_TARGET: usize = CHUNK_BYTES_MAX / 4 * 3;
 
 /// Unread messages, taken out of an outbox to be coalesced.
@@ -28,8 +29,8 @@ pub(super) struct CoalesceJob {
 }
 
 impl CoalesceJob {
-    /// Coalesces adjacent messages of events; returns the number of events saved. None when the
-    /// result is more than a quarter of what may be held.
+    /// Coalesces adjacent messages of events; also returns the number of events saved. `None` if
+    /// the result exceeds a quarter of `bounds`.
     pub(super) fn run(
         self,
         bounds: &Bounds,
@@ -52,12 +53,13 @@ impl CoalesceJob {
     }
 }
 
-/// Merges a run of messages of events; None when that gives more messages than numbers.
+/// Merges a run of event messages; also returns the number of events saved. `None` if there would
+/// be more messages than numbers.
 fn merge(run: &[Entry], wants_move: impl Fn(u64) -> bool) -> Option<(Vec<Entry>, u64)> {
     let (first, last, epoch_done) = (run.first()?.first, run.last()?.last, run.last()?.epoch_done);
     let messages: Vec<_> = run.iter().filter_map(Entry::events).collect();
     let (messages, saved) = coalesce(&messages, wants_move);
-    // The first message takes the surplus numbers.
+    // The first message gets all numbers that the others do not need.
     let rest = messages.len() as u64 - 1;
     let first_last = last.checked_sub(rest).filter(|first_last| *first_last >= first)?;
     let entries = messages.into_iter().zip(0..).map(|(columns, part)| Entry {
@@ -69,7 +71,7 @@ fn merge(run: &[Entry], wants_move: impl Fn(u64) -> bool) -> Option<(Vec<Entry>,
     Some((entries.collect(), saved))
 }
 
-/// An event of the region at a place, in order of first appearance.
+/// An event. `place` is the index of its region, in order of first appearance.
 struct Row<'a> {
     object: u64,
     fix: Option<&'a FixRow>,
@@ -77,7 +79,8 @@ struct Row<'a> {
     kind: u8,
 }
 
-/// The outcomes of some messages as at least one message, and the number of events saved.
+/// Coalesces the events of `messages` into at least one message, which may be empty; also returns
+/// the number of events saved.
 fn coalesce(
     messages: &[&EventColumns],
     wants_move: impl Fn(u64) -> bool,
@@ -95,7 +98,7 @@ fn coalesce(
             Row { object, fix, place, kind }
         }));
     }
-    // Stable: events of one object stay in the order in which they happened.
+    // The sort is stable: the events of one object stay in the order in which they happened.
     rows.sort_by_key(|row| (row.place, row.object));
     let (stamp, from_epoch) = span(messages);
     let mut writer = EventWriter::new(stamp, from_epoch, COALESCED_BYTES_TARGET);
@@ -117,7 +120,7 @@ fn coalesce(
     (coalesced, rows.len() as u64 - reported)
 }
 
-/// The last epoch of some messages, and the first one.
+/// The last epoch stamp of the messages, and their first epoch.
 fn span(messages: &[&EventColumns]) -> (super::EpochStamp, u64) {
     let stamp = messages.last().map_or_else(Default::default, |last| last.stamp);
     let from_epoch = messages.first().map_or(0, |first| match first.coalesced_from_epoch {
@@ -127,7 +130,7 @@ fn span(messages: &[&EventColumns]) -> (super::EpochStamp, u64) {
     (stamp, from_epoch)
 }
 
-/// What the events of one object in one region amount to.
+/// The single event that replaces the events of one object in one region; `None` if there is none.
 fn outcome(events: &[Row<'_>], wants_move: bool) -> Option<EventKind> {
     let kind = |row: &Row<'_>| EventKind::of(row.kind);
     let (first, last) = (kind(events.first()?)?, kind(events.last()?)?);

@@ -1,7 +1,8 @@
-//! The events of a session's messages as columns.
+//! Stores the events of a session's messages as columns.
 //!
-//! Events are copied from the set of their cycle, so that a slow session keeps no set alive, and
-//! stay columns until a reader takes the message: coalescing and resuming need no encoded form.
+//! Events are copied from the event set of their cycle, so that a slow session does not keep the
+//! set in memory. They are encoded only when a reader takes the message, because coalescing works
+//! on columns.
 
 use shoal_codec::FixRow;
 
@@ -27,8 +28,8 @@ struct Piece {
     with_fixes: bool,
 }
 
-/// Events of one region. A kind is its number, on the wire and in the engine; `fixes` is empty or
-/// as long as `objects`.
+/// Events of one region. `kinds` has the numbers of the event kinds, which are the same on the wire
+/// and in the engine; `fixes` is empty or as long as `objects`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventSlice<'a> {
     pub(super) region_id: u64,
@@ -38,12 +39,12 @@ pub(super) struct EventSlice<'a> {
 }
 
 impl EventColumns {
-    /// No events.
+    /// Creates columns without events.
     pub(super) fn new(stamp: EpochStamp, coalesced_from_epoch: u64) -> Self {
         Self { stamp, coalesced_from_epoch, ..Self::default() }
     }
 
-    /// Memory of the columns.
+    /// Bytes of memory of the columns.
     pub(super) fn bytes(&self) -> usize {
         self.pieces.capacity() * size_of::<Piece>()
             + self.objects.capacity() * size_of::<u64>()
@@ -51,7 +52,7 @@ impl EventColumns {
             + self.fixes.capacity() * size_of::<FixRow>()
     }
 
-    /// The pieces in order; a region may have several.
+    /// Iterates over the pieces in order; a region may have several.
     pub(super) fn slices(&self) -> impl Iterator<Item = EventSlice<'_>> {
         let (mut row, mut fix) = (0, 0);
         self.pieces.iter().map(move |piece| {
@@ -84,7 +85,7 @@ impl EventWriter {
         Self { bytes_target, bytes: 0, columns, messages: Vec::new() }
     }
 
-    /// Adds events; those that do not fit the message begin the next one.
+    /// Adds events; those that do not fit into the current message begin the next one.
     pub(super) fn add(&mut self, mut events: EventSlice<'_>) {
         let row_bytes = 1 + row_bytes(!events.fixes.is_empty());
         while !events.objects.is_empty() {
@@ -119,7 +120,7 @@ impl EventWriter {
         self.bytes = 0;
         let next = EventColumns::new(self.columns.stamp, self.columns.coalesced_from_epoch);
         let mut message = std::mem::replace(&mut self.columns, next);
-        // A session counts the memory of its messages.
+        // A session counts the capacity of its messages as memory.
         message.pieces.shrink_to_fit();
         message.objects.shrink_to_fit();
         message.kinds.shrink_to_fit();
@@ -127,7 +128,7 @@ impl EventWriter {
         self.messages.push(message);
     }
 
-    /// The messages, none without events.
+    /// Returns the messages; there are none if no events were added.
     pub(super) fn finish(mut self) -> Vec<EventColumns> {
         if !self.columns.pieces.is_empty() {
             self.flush();

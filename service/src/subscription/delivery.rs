@@ -1,9 +1,10 @@
 //! Delivers the events of a cycle to a session, and keeps the session within its bounds.
 //!
-//! Messages are in this order: `lagged` of regions, snapshots, events. A region that awaits a
-//! snapshot receives nothing else. Snapshots that the engine or the budget could not give are
-//! requested again, the second time after a delay. Another thread coalesces what a slow reader
-//! leaves; meanwhile more may arrive, up to the bounds of the session.
+//! The messages of a cycle are in this order: `lagged` messages of regions, snapshots, events. A
+//! region that awaits a snapshot receives nothing else. If the engine or the answer budget has no
+//! room for a snapshot, it is requested again, after a delay if it was not the first attempt or if
+//! the budget was full. Another thread coalesces the unread messages of a slow reader; meanwhile
+//! more messages may be added, within the bounds of the session.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -25,7 +26,8 @@ pub(super) struct Delivery<'a> {
     tools: &'a SessionTools,
     stamp: EpochStamp,
     set: &'a Arc<EventSet>,
-    /// The set for all large snapshots in it: the budget counts it once.
+    /// The event set for all its large snapshots, so that the budget counts it once; `None` inside
+    /// if the budget has no room.
     held: OnceCell<Option<Arc<HeldSet>>>,
 }
 
@@ -34,7 +36,7 @@ impl<'a> Delivery<'a> {
         Self { tools, stamp, set, held: OnceCell::new() }
     }
 
-    /// A large snapshot, if the budget has memory for it now.
+    /// Creates a large snapshot; `None` if the budget has no memory for the event set.
     fn hold(&self, place: (usize, u64)) -> Option<Arc<LargeSnapshot>> {
         let answers = &self.tools.answers;
         let held = self.held.get_or_init(|| HeldSet::new(answers, self.set)).clone()?;
@@ -42,15 +44,15 @@ impl<'a> Delivery<'a> {
     }
 }
 
-/// What the caller of a delivery has to do.
+/// What the caller must do after a delivery.
 #[derive(Debug, Default)]
 pub(super) struct Delivered {
-    /// Snapshots to be requested.
+    /// The regions whose snapshots must be requested.
     pub(super) snapshots: Vec<RegionId>,
-    /// The session has no reader and is full: to be closed.
+    /// True if the session has no reader and is full: the caller must close it.
     pub(super) is_over: bool,
     pub(super) coalesce: Option<CoalesceJob>,
-    /// To be made ready.
+    /// The large snapshots that must be made ready for reading.
     pub(super) large: Vec<Arc<LargeSnapshot>>,
 }
 
@@ -62,7 +64,8 @@ impl SessionTools {
 }
 
 impl Session {
-    /// Adds the events of a cycle: places in the set with the client's number of the region.
+    /// Adds the events of a cycle. `places` has the index of each region in the event set, with the
+    /// client's number of the region.
     pub(super) fn deliver(&self, of: &Delivery<'_>, places: &[(usize, u64)]) -> Delivered {
         let mut delivered = Delivered::default();
         self.update(|state| {
@@ -70,7 +73,8 @@ impl Session {
                 return;
             }
             if is_over_budget(state, of, places) {
-                // Avoids sealing and coalescing messages that would be lost anyway.
+                // Lose the messages now rather than encode and coalesce messages that would be lost
+                // anyway.
                 self.lag(state, of.tools);
                 return;
             }
@@ -85,8 +89,8 @@ impl Session {
         delivered
     }
 
-    /// Keeps the session within its bounds. A reader that had read everything before is not slow,
-    /// whatever the size of a cycle.
+    /// Keeps the session within its bounds. `is_behind` says whether messages were unread before
+    /// this cycle: a reader that had read everything is not slow, however large the cycle is.
     fn fit(
         &self,
         state: &mut State,
@@ -107,7 +111,7 @@ impl Session {
         }
     }
 
-    /// Coalesces messages; if too much remains, they are lost.
+    /// Coalesces messages. If the result is too large, all unread messages are lost.
     pub(super) fn coalesce(&self, job: CoalesceJob, tools: &SessionTools) {
         let (unmoved, bounds) = {
             let state = self.lock();
@@ -129,13 +133,13 @@ impl Session {
         });
     }
 
-    /// Loses messages that no thread has time to coalesce.
+    /// Drops all unread messages, because no thread has time to coalesce them.
     pub(super) fn lose_coalescing(&self, tools: &SessionTools) {
         self.update(|state| self.lag(state, tools));
     }
 }
 
-/// Whether a cycle has more events for a session than it may take, snapshots not counted.
+/// Whether a cycle has more events for a session than `events_max`, not counting snapshots.
 fn is_over_budget(state: &State, of: &Delivery<'_>, places: &[(usize, u64)]) -> bool {
     let heads = places.iter().map(|(place, _)| of.set.head(*place));
     let heads = heads.filter(|head| !head.is_snapshot && !state.awaiting.contains(&head.region));

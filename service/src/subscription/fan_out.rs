@@ -1,8 +1,9 @@
 //! Distributes the events of each cycle to sessions.
 //!
-//! Each fleet has a thread for it, so that the engine thread only sends the set and begins the next
-//! cycle; the engine thread waits when the fan-out is some cycles behind. The fan-out waits for no
-//! reader: a third thread coalesces what slow readers leave, a fourth makes large snapshots ready.
+//! Each fleet has a fan-out thread, so that the engine thread only sends the event set and begins
+//! the next cycle. If the fan-out is several cycles behind, the engine thread waits. The fan-out
+//! does not wait for readers: a second thread coalesces the messages of slow readers, and a third
+//! makes large snapshots ready.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -21,10 +22,10 @@ use super::session::{Session, SessionEnd};
 use super::sessions::Sessions;
 use crate::limits::{COALESCE_QUEUE_MAX, EVENT_SETS_MAX, SESSION_SWEEP_MS};
 
-/// What the engine thread sends, in order.
+/// An input from the engine thread; inputs are processed in order.
 #[derive(Debug)]
 pub(crate) enum FanOutInput {
-    /// Changes of routes from now on, in order.
+    /// Changes of routes that hold for all later events.
     Routes(Vec<RouteChange>),
     /// The events of a cycle.
     Events(EpochStamp, EventSet),
@@ -33,13 +34,14 @@ pub(crate) enum FanOutInput {
 /// A change of routes.
 #[derive(Debug)]
 pub(crate) enum RouteChange {
-    /// Events of these regions go to this session, under the numbers of its client.
+    /// Sends the events of these regions to this session, under the client's numbers of the
+    /// regions.
     Add(Arc<Session>, Vec<(RegionId, u64)>),
     /// These regions were removed.
     Remove(Vec<RegionId>),
 }
 
-/// The end of the engine thread.
+/// The sending end, for the engine thread.
 pub(crate) type FanOutSender = Sender<FanOutInput>;
 
 /// Where the events of a region go.
@@ -55,10 +57,12 @@ pub(crate) struct FanOut {
     sessions: Arc<Sessions>,
     inputs: Receiver<FanOutInput>,
     routes: HashMap<RegionId, Route, RegionHashes>,
-    /// Of one cycle, by session. Kept to reuse the memory.
+    /// For the current cycle and each session: the indices in the event set, with the client's
+    /// numbers of the regions. Kept to reuse the memory.
     places: HashMap<u64, Vec<(usize, u64)>>,
     jobs: Sender<(Arc<Session>, CoalesceJob)>,
-    /// Bounded by the answer budget.
+    /// Large snapshots to be made ready. The channel has no limit of its own: the answer budget
+    /// bounds their number.
     large: Sender<(Arc<Session>, Weak<LargeSnapshot>)>,
 }
 
@@ -83,7 +87,7 @@ fn make_ready(large: Receiver<(Arc<Session>, Weak<LargeSnapshot>)>) {
 }
 
 impl FanOut {
-    /// The threads of a fan-out, and the end that feeds them.
+    /// Creates a fan-out: the sender of its inputs, and the work of its three threads.
     pub(crate) fn works(sessions: Arc<Sessions>) -> (FanOutSender, [Work; 3]) {
         let (sender, inputs) = bounded(EVENT_SETS_MAX);
         let (jobs, coalesce_jobs) = bounded(COALESCE_QUEUE_MAX);
@@ -174,7 +178,7 @@ impl FanOut {
     fn settle(&self, session: Arc<Session>, delivered: Delivered) {
         self.sessions.pending.snapshot(session.handle.session, delivered.snapshots);
         for snapshot in &delivered.large {
-            // An error means that the thread and the sessions ended.
+            // An error means that the receiving thread and the sessions have ended.
             let _ = self.large.send((session.clone(), Arc::downgrade(snapshot)));
         }
         if delivered.is_over {
@@ -188,7 +192,7 @@ impl FanOut {
     }
 }
 
-/// Ends the sessions also after a panic, since no events would reach them.
+/// Also ends the sessions after a panic, because no events would reach them any more.
 impl Drop for FanOut {
     fn drop(&mut self) {
         self.sessions.end();
@@ -230,7 +234,7 @@ impl Hasher for RegionHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
-        // The upper bits are the best; the map takes lower ones too.
+        // The upper bits of the hash are the best distributed, but the map also uses lower bits.
         let hash = self.hash.hash(value);
         self.state = hash ^ hash >> 32;
     }

@@ -1,8 +1,8 @@
 //! Session handles and resume tokens.
 //!
-//! A handle identifies a session and authorizes its client by a random secret; a resume token is a
-//! handle and the number of the last message received. Bytes: version, term, session, secret,
-//! number, little-endian. Opaque to clients.
+//! A handle identifies a session and authorizes its client by a random secret. A resume token is a
+//! handle and the number of the last message that the client received. Encoding: version, term,
+//! session, secret, and for a token the message number, little-endian. Both are opaque to clients.
 
 use crate::error::ServiceError;
 
@@ -11,7 +11,7 @@ const SECRET_BYTES: usize = 16;
 const HANDLE_BYTES: usize = 1 + 8 + 8 + SECRET_BYTES;
 const TOKEN_BYTES: usize = HANDLE_BYTES + 8;
 
-/// Identifies and authorizes.
+/// Identifies a session and authorizes its client.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionHandle {
     /// The term of the session's fleet.
@@ -21,7 +21,7 @@ pub struct SessionHandle {
     secret: [u8; SECRET_BYTES],
 }
 
-/// Where a stream resumes.
+/// The position at which a stream resumes.
 #[derive(Clone, Copy, Debug)]
 pub struct ResumeToken {
     /// The session.
@@ -33,8 +33,7 @@ pub struct ResumeToken {
 impl SessionHandle {
     /// A handle with a new secret.
     ///
-    /// # Errors
-    /// [`ServiceError::Io`] when the system gives no random numbers.
+    /// # Errors [`ServiceError::Io`] if the system provides no random numbers.
     pub fn draw(term: u64, session: u64) -> Result<Self, ServiceError> {
         let mut secret = [0; SECRET_BYTES];
         getrandom::fill(&mut secret).map_err(|error| ServiceError::Io {
@@ -55,7 +54,7 @@ impl SessionHandle {
         bytes
     }
 
-    /// Decodes the handle of a client, whose secret is not checked yet.
+    /// Decodes the handle that a client sent; does not check its secret.
     ///
     /// # Errors
     /// [`ServiceError::Token`].
@@ -70,7 +69,7 @@ impl SessionHandle {
         Ok(Self { term: number(&bytes[1..9]), session: number(&bytes[9..17]), secret })
     }
 
-    /// Checks that the handle of a client is this one, in constant time.
+    /// Checks in constant time that the handle that a client sent equals this one.
     ///
     /// # Errors
     /// [`ServiceError::Token`].
@@ -83,7 +82,7 @@ impl SessionHandle {
         Err(ServiceError::Token("wrong secret"))
     }
 
-    /// The token that resumes after a message.
+    /// The token that resumes after the message with number `sequence`.
     #[must_use]
     pub fn token(&self, sequence: u64) -> [u8; TOKEN_BYTES] {
         let mut bytes = [0; TOKEN_BYTES];
@@ -94,7 +93,7 @@ impl SessionHandle {
 }
 
 impl ResumeToken {
-    /// Decodes the token of a client.
+    /// Decodes the token that a client sent.
     ///
     /// # Errors
     /// [`ServiceError::Token`].

@@ -1,10 +1,10 @@
-//! Snapshots larger than the memory of a session.
+//! Snapshots that are too large to be copied into the memory of a session.
 //!
-//! The members stay where the engine wrote them and count against the answer budget; a message is
-//! encoded when it is read. The message numbers are assigned at once. An engine may leave millions
-//! of members unsorted until they are first read: a thread of its own does that, and the reader
-//! waits. A delivered snapshot becomes a spare of the answer budget, from which each message can be
-//! encoded again until it is released.
+//! The members stay in the engine's event set, which counts against the answer budget; each message
+//! is encoded when it is read. All message numbers are assigned when the snapshot is added. An
+//! engine may leave millions of members unsorted until they are first read: a separate thread
+//! triggers that, and the reader waits. After delivery the answer budget owns the snapshot and may
+//! release it; until then each of its messages can be encoded again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::answer_budget::{AnswerBudget, AnswerReservation, Spare};
 use crate::limits::ROW_ANSWER_BYTES;
 use crate::shares::Requester;
 
-/// The events of a cycle with large snapshots.
+/// The event set of a cycle with large snapshots, and its reservation in the answer budget.
 #[derive(Debug)]
 pub(super) struct HeldSet {
     set: Arc<EventSet>,
@@ -26,7 +26,7 @@ pub(super) struct HeldSet {
 }
 
 impl HeldSet {
-    /// None when the budget has no memory for the set.
+    /// Holds an event set; `None` if the budget has no memory for it.
     pub(super) fn new(answers: &AnswerBudget, set: &Arc<EventSet>) -> Option<Arc<Self>> {
         let fixes: u64 = set.heads().map(|head| head.fixes() as u64).sum();
         let bytes = set.events() * (ROW_ANSWER_BYTES.id + 1) + fixes * ROW_ANSWER_BYTES.fix;
@@ -35,7 +35,7 @@ impl HeldSet {
     }
 }
 
-/// The members of a region, in the set of their cycle.
+/// The members of a region, in the event set of their cycle.
 #[derive(Debug)]
 pub(super) struct LargeSnapshot {
     /// The region in the engine.
@@ -62,7 +62,7 @@ enum Hold {
 }
 
 impl LargeSnapshot {
-    /// The snapshot at a place of a set.
+    /// Creates the snapshot of the region at index `place` of an event set.
     pub(super) fn new(
         answers: Arc<AnswerBudget>,
         held: Arc<HeldSet>,
@@ -81,7 +81,7 @@ impl LargeSnapshot {
 
     /// Has the engine sort the members, if it has not yet.
     pub(super) fn make_ready(&self) {
-        // Without the lock: it takes a while.
+        // `get` sorts the members and may take long, so the lock is not held.
         if let Some(held) = self.read() {
             let _ = held.set.get(self.place);
             self.is_ready.store(true, Ordering::Release);
@@ -93,8 +93,8 @@ impl LargeSnapshot {
         self.is_ready.load(Ordering::Acquire)
     }
 
-    /// The source of its messages, which is no spare until it is delivered again. None when it was
-    /// released.
+    /// Returns the event set to encode messages from, `None` if it was released. A delivered
+    /// snapshot counts as unread again.
     pub(super) fn read(&self) -> Option<Arc<HeldSet>> {
         let mut hold = self.hold();
         let held = match &*hold {
@@ -119,7 +119,8 @@ impl LargeSnapshot {
         *self.hold() = Hold::Released;
     }
 
-    /// Releases its memory if it was delivered at or before `until`. True if it has none now.
+    /// Releases its memory if it was delivered at or before `until`. Returns true if the snapshot
+    /// is released now.
     pub(super) fn release_delivered(&self, until: Instant) -> bool {
         let mut hold = self.hold();
         let is_released = match &*hold {
@@ -143,7 +144,7 @@ impl LargeSnapshot {
         self.members.div_ceil(members_per_message(self.with_fixes)).max(1) as u64
     }
 
-    /// The body of one of them.
+    /// Encodes the body of the message with this index.
     pub(super) fn body(&self, space: &Space, held: &HeldSet, index: u64) -> Body {
         let members = held.set.get(self.place);
         let rows = members_per_message(self.with_fixes);
@@ -196,7 +197,7 @@ mod tests {
 
     const STAMP: EpochStamp = EpochStamp { epoch: 3, clock_ms: 4 };
 
-    /// A snapshot, and a budget for it alone.
+    /// A snapshot, and a budget that has room only for it.
     struct Scene {
         late: Arc<Late>,
         set: Arc<EventSet>,
@@ -231,7 +232,7 @@ mod tests {
             outbox
         }
 
-        /// Everything that can be read.
+        /// Reads all messages that can be read now.
         fn taken(&self, outbox: &mut Outbox, now: Instant) -> Vec<v1::SubscribeResponse> {
             let taken = std::iter::from_fn(|| outbox.take(now)).map(|taken| match taken {
                 Taken::Message(message) => message.seal(&Space::geographic(), &self.handle),
@@ -285,7 +286,7 @@ mod tests {
             assert_eq!(scene.taken(&mut outbox, now), whole[after..]);
         }
         assert!(scene.gauge.get() > 0);
-        // It is dropped with the memory of its session, as every message.
+        // It is dropped when its session needs memory, like every read message.
         assert!(outbox.fit(&Bounds { bytes_max: 0, messages_max: 0 }));
         assert_eq!((outbox.rewind(1, now), scene.gauge.get()), (Rewound::Gap, 0));
     }
@@ -325,7 +326,7 @@ mod tests {
         scene.taken(&mut outbox, now);
         outbox.release_delivered(now);
         assert_eq!(scene.gauge.get(), 0);
-        // A reader that was inside it resumes with a later token.
+        // A reader that had read a part of it resumes with a later token.
         let mut outbox = scene.filled();
         let count = scene.taken(&mut outbox, now).len() as u64;
         outbox.rewind(1, now);
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!(outbox.rewind(count, now), Rewound::Done);
         outbox.release_delivered(now);
         assert_eq!(scene.gauge.get(), 0);
-        // One that its reader leaves unread is released as well.
+        // A snapshot that its reader does not read is released as well.
         let mut outbox = scene.filled();
         outbox.take(now);
         outbox.release_unread();

@@ -1,8 +1,8 @@
 //! Encodes snapshots and events as `SubscribeResponse`.
 //!
-//! Written straight from columns: ids are copied as they are, kinds have the same numbers on both
-//! sides. Snapshots are filled to the target of a chunk. The numbers and the token of a message
-//! come last, so that nothing is copied to add them.
+//! Messages are written directly from columns: ids are copied unchanged, and event kinds have the
+//! same numbers in the engine and on the wire. Snapshot messages are filled to the target size of a
+//! chunk. The numbers and the token are appended last, so that nothing is copied to add them.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -20,9 +20,10 @@ use super::handle::SessionHandle;
 use crate::limits::CHUNK_BYTES_TARGET;
 use crate::record::{RECORD_BYTES_MAX, record};
 
-/// Most encoded bytes of a part of a snapshot without its rows: keys, lengths, id, total, flags.
+/// Most encoded bytes of a region's part of a snapshot message without its rows: keys, lengths, id,
+/// total, flags.
 const MEMBERS_PIECE_BYTES: usize = 48;
-/// The same of events: keys, lengths, id.
+/// Most encoded bytes of a region's part of an event message without its rows: keys, lengths, id.
 pub(super) const EVENTS_PIECE_BYTES: usize = 28;
 
 const _: () = assert!(
@@ -40,7 +41,7 @@ pub(crate) struct EpochStamp {
     pub(crate) clock_ms: i64,
 }
 
-/// The field `kind` of a message, encoded.
+/// The encoded field `kind` of a message.
 pub(super) type Body = Vec<u8>;
 
 /// Encodes regions one after the other.
@@ -104,12 +105,12 @@ impl<'a> RegionWriter<'a> {
         }
     }
 
-    /// Moves the regions into a body; `field` is the kind.
+    /// Moves the encoded regions into a body; `field` is the field number of its kind.
     fn take_body(&mut self, field: u32, stamp: EpochStamp, coalesced_from_epoch: u64) -> Body {
         let (epoch, clock_ms) = (stamp.epoch, stamp.clock_ms as u64);
         let numbers = [epoch, clock_ms, coalesced_from_epoch];
         let length = numbers.into_iter().map(varint_len).sum::<usize>() + self.content.len();
-        // Capacity for what `seal` adds.
+        // Reserve capacity for the bytes that `seal` adds.
         let mut body = Vec::with_capacity(length + 96);
         encode_key(field, WireType::LengthDelimited, &mut body);
         encode_varint(length as u64, &mut body);
@@ -133,7 +134,8 @@ impl<'a> SnapshotWriter<'a> {
         Self { stamp, regions: RegionWriter::new(space, Vec::new()), bodies: Vec::new() }
     }
 
-    /// Rows that fit the rest of this message; begins another message when few do.
+    /// The number of rows that fit into the rest of the current message; begins another message if
+    /// only few fit.
     fn free_rows(&mut self, row_bytes: usize) -> usize {
         let needed = MEMBERS_PIECE_BYTES + row_bytes.min(CHUNK_BYTES_TARGET / 64);
         if self.regions.content.len() + needed > CHUNK_BYTES_TARGET {
@@ -177,7 +179,7 @@ pub(super) fn events_body(space: &Space, columns: &EventColumns) -> Body {
     writer.take_body(subscribe_response::EVENTS, columns.stamp, columns.coalesced_from_epoch)
 }
 
-/// Members of a snapshot that fit one message.
+/// The number of members of a snapshot in one message.
 pub(super) fn members_per_message(with_fixes: bool) -> usize {
     (CHUNK_BYTES_TARGET - MEMBERS_PIECE_BYTES) / row_bytes(with_fixes)
 }
@@ -200,13 +202,13 @@ pub(super) fn row_bytes(with_fixes: bool) -> usize {
     8 + if with_fixes { RECORD_BYTES_MAX } else { 0 }
 }
 
-/// The body of a message that `region_ids` lagged; all regions if there are none.
+/// The body of a message that the regions `region_ids` lagged; all regions if the list is empty.
 pub(super) fn lagged_body(region_ids: Vec<u64>) -> Body {
     let kind = Some(Kind::Lagged(v1::Lagged { region_ids }));
     v1::SubscribeResponse { kind, ..Default::default() }.encode_to_vec()
 }
 
-/// Completes a numbered message.
+/// Adds the numbers and the token to a body, and returns the complete message.
 pub(super) fn seal(
     mut body: Body,
     handle: &SessionHandle,
@@ -227,7 +229,7 @@ pub(super) fn seal(
     body.into()
 }
 
-/// A message without a number, in a stream that has read up to `sequence`.
+/// A message without a number, for a reader that has read the messages up to `sequence`.
 pub(crate) fn unnumbered(handle: &SessionHandle, sequence: u64, kind: Kind) -> Bytes {
     let epoch_done = matches!(kind, Kind::Progress(_));
     let resume_token = handle.token(sequence).to_vec();
@@ -237,7 +239,7 @@ pub(crate) fn unnumbered(handle: &SessionHandle, sequence: u64, kind: Kind) -> B
         .into()
 }
 
-/// Encoded bytes of a number with its key; zeros are omitted.
+/// Encoded bytes of a number with its key; 0 for the number 0, which is omitted.
 fn varint_len(value: u64) -> usize {
     if value == 0 { 0 } else { 1 + encoded_len_varint(value) }
 }

@@ -1,8 +1,9 @@
 //! Delivers the events of a fleet to its subscribers.
 //!
-//! `fan_out` distributes the events of each cycle to sessions. The `outbox` of a session keeps what
-//! was read, for clients that resume, and what was not, within a bound; beyond it messages are
-//! coalesced, then lost. Sessions and readers never wait for each other.
+//! `fan_out` distributes the events of each cycle to sessions. The `outbox` of a session keeps
+//! messages within a bound: unread ones, and read ones for clients that resume. Unread messages of
+//! a slow reader are coalesced; beyond the bound they are lost. Sessions and readers never wait for
+//! each other.
 
 mod coalesce;
 mod columns;

@@ -1,8 +1,8 @@
 //! The messages of a session, read and unread.
 //!
-//! Messages are numbered without gaps. Those that were read are kept for a client that resumes, as
-//! long as there is capacity; unread ones may be coalesced or lost, and what replaces them takes
-//! their numbers. A large snapshot may be released; then its region alone lags.
+//! Messages are numbered without gaps. Read messages are kept for a client that resumes, as long as
+//! there is capacity. Unread ones may be coalesced or lost; the messages that replace them take
+//! over their numbers. A large snapshot may be released; then only its region lags.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -32,13 +32,13 @@ pub(super) enum Outgoing {
     Large(Arc<LargeSnapshot>),
 }
 
-/// Whether a reader can resume after a message.
+/// The result of resuming after a message.
 #[derive(Debug, PartialEq)]
 pub(super) enum Rewound {
     Done,
-    /// Messages in between are no longer held.
+    /// The outbox no longer holds the messages after it.
     Gap,
-    /// The message does not exist yet.
+    /// No message has this number yet.
     Ahead,
 }
 
@@ -46,9 +46,9 @@ pub(super) enum Rewound {
 #[derive(Debug)]
 pub(super) struct Outbox {
     entries: VecDeque<Entry>,
-    /// The large snapshots among them, and some that were dropped.
+    /// The large snapshots in `entries`, and possibly some that were dropped.
     large: Vec<Weak<LargeSnapshot>>,
-    /// Entries that were read completely.
+    /// Number of entries that were read completely.
     read: usize,
     /// Number of the next message to be read.
     position: u64,
@@ -56,7 +56,7 @@ pub(super) struct Outbox {
     next: u64,
     bytes: usize,
     unread_bytes: usize,
-    /// First number of the messages that are being coalesced.
+    /// Number of the first message that is being coalesced, if any.
     coalescing: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl Default for Outbox {
 }
 
 impl Outbox {
-    /// Bytes held.
+    /// Bytes of all messages.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -135,7 +135,7 @@ impl Outbox {
         self.entries.push_back(entry);
     }
 
-    /// The next message, if there is one and it is ready.
+    /// Takes the next unread message; `None` if there is none or it is not ready.
     pub(super) fn take(&mut self, now: Instant) -> Option<Taken> {
         let (sequence, read) = (self.position, self.read);
         let entry = self.entries.get_mut(read)?;
@@ -181,7 +181,7 @@ impl Outbox {
         Some(taken)
     }
 
-    /// Drops the first entries, which were read.
+    /// Drops the first `count` entries, which must have been read.
     fn forget(&mut self, count: usize) {
         for entry in self.entries.drain(..count) {
             self.bytes -= entry.bytes();
@@ -189,7 +189,7 @@ impl Outbox {
         self.read -= count;
     }
 
-    /// Moves the reader to the position after a message, backward or forward.
+    /// Moves the reader, backward or forward, to the position after the message `sequence`.
     pub(super) fn rewind(&mut self, sequence: u64, now: Instant) -> Rewound {
         if sequence >= self.next {
             return Rewound::Ahead;
@@ -206,7 +206,7 @@ impl Outbox {
         }
         (self.read, self.position) = (place, position);
         self.unread_bytes = self.entries.range(place..).map(Entry::bytes).sum();
-        // A reader that was inside a snapshot and resumes after it has all of it.
+        // A reader that resumes after a snapshot has received all of it.
         for entry in self.entries.range(..place) {
             if let Content::Large(snapshot) = &entry.content {
                 snapshot.deliver(now);
@@ -215,7 +215,8 @@ impl Outbox {
         Rewound::Done
     }
 
-    /// Drops read messages, oldest first, to fit the bounds. False if the rest still exceeds them.
+    /// Drops read messages, oldest first, until the bounds are met. Returns false if the unread
+    /// messages still exceed them.
     pub(super) fn fit(&mut self, bounds: &Bounds) -> bool {
         let is_over = |outbox: &Self| {
             outbox.bytes > bounds.bytes_max || outbox.entries.len() > bounds.messages_max
@@ -237,12 +238,13 @@ impl Outbox {
         2 * self.unread_bytes > bounds.bytes_max || 2 * messages > bounds.messages_max
     }
 
-    /// First number of the messages that are being coalesced.
+    /// Number of the first message that is being coalesced, if any.
     pub(super) fn coalescing(&self) -> Option<u64> {
         self.coalescing
     }
 
-    /// Takes out what is unread to be coalesced; meanwhile nothing of it can be read.
+    /// Takes out the unread messages, except a snapshot that was read in part, to be coalesced.
+    /// They cannot be read until [`Self::finish_coalescing`].
     pub(super) fn begin_coalescing(&mut self) -> Option<CoalesceJob> {
         let begun = self.entries.get(self.read).filter(|entry| entry.first < self.position);
         let entries: Vec<Entry> =
@@ -254,7 +256,8 @@ impl Outbox {
         Some(CoalesceJob { first, entries })
     }
 
-    /// Puts coalesced messages in their place. False if they were lost meanwhile.
+    /// Puts the coalesced messages in the place of the originals. Returns false if those were lost
+    /// meanwhile.
     pub(super) fn finish_coalescing(&mut self, job: CoalesceJob) -> bool {
         if self.coalescing != Some(job.first) {
             return false;
@@ -268,7 +271,8 @@ impl Outbox {
         true
     }
 
-    /// Drops what is unread; `lagged` replaces it under its numbers.
+    /// Drops all unread messages; the message `lagged` takes over their numbers, or the next number
+    /// if there are none.
     pub(super) fn lag(&mut self, handle: &SessionHandle, lagged: Body) {
         let (first, last) = (self.position, self.position.max(self.next - 1));
         let is_begun = self.entries.get(self.read).is_some_and(|entry| entry.first < first);
@@ -284,7 +288,7 @@ impl Outbox {
         self.add(Entry { first, last, epoch_done: false, content });
     }
 
-    /// Drops everything; the numbering continues.
+    /// Drops all messages; the numbering continues.
     pub(super) fn reset(&mut self) {
         let next = self.next;
         *self = Self { position: next, next, ..Self::default() };
@@ -409,7 +413,7 @@ mod tests {
         assert_eq!((taken(&mut outbox), taken(&mut outbox)), (Some((2, 5)), Some((6, 6))));
         assert_eq!((rewind(&mut outbox, 1), taken(&mut outbox)), (Rewound::Done, Some((2, 5))));
         assert_eq!(rewind(&mut outbox, 3), Rewound::Gap);
-        // With nothing unread, `lagged` takes a new number.
+        // If nothing is unread, `lagged` takes a new number.
         assert_eq!((rewind(&mut outbox, 6), taken(&mut outbox)), (Rewound::Done, None));
         outbox.lag(&handle, lagged_body(Vec::new()));
         assert_eq!(taken(&mut outbox), Some((7, 7)));

@@ -1,7 +1,7 @@
-//! The entries of an outbox, and what a reader takes of them.
+//! The entries of an outbox, and the messages that a reader takes from them.
 //!
-//! An entry has a range of message numbers: a message of events, an encoded message, a large
-//! snapshot, or what replaces messages that are being coalesced or were lost.
+//! An entry has a range of message numbers. It is a message of events, an encoded message, a large
+//! snapshot, or a placeholder for messages that are being coalesced or were lost.
 
 use std::sync::Arc;
 
@@ -26,15 +26,15 @@ pub(super) struct Entry {
 
 #[derive(Clone, Debug)]
 pub(super) enum Content {
-    /// Encoded whenever it is read.
+    /// Events, which are encoded each time the message is read.
     Events(Arc<EventColumns>),
     Sealed(Bytes),
     /// A message that everything unread was lost.
     Lagged(Bytes),
     Large(Arc<LargeSnapshot>),
-    /// In place of a released snapshot, with the client's number of its region.
+    /// Takes the place of a released snapshot; has the client's number of its region.
     Released(u64),
-    /// In place of messages of so many bytes that are being coalesced.
+    /// Takes the place of messages that are being coalesced; has their bytes.
     Coalescing(usize),
 }
 
@@ -48,7 +48,7 @@ impl Entry {
         }
     }
 
-    /// The events, if the message has nothing else.
+    /// The events, if this is a message of events.
     pub(super) fn events(&self) -> Option<&EventColumns> {
         match &self.content {
             Content::Events(columns) => Some(columns),
@@ -56,20 +56,21 @@ impl Entry {
         }
     }
 
-    /// Whether a reader can resume at each of its numbers.
+    /// Whether a reader can resume at any of its numbers: true for a snapshot, each of whose
+    /// messages has a number.
     pub(super) fn has_parts(&self) -> bool {
         matches!(self.content, Content::Large(_) | Content::Released(_))
     }
 }
 
-/// What a reader takes.
+/// What a reader takes from an outbox.
 #[derive(Debug)]
 pub(super) enum Taken {
     Message(Message),
     /// A message that everything unread was lost.
     Lagged(Bytes),
-    /// A snapshot was released; `numbers` are those of its missing messages. The first time,
-    /// `region` is the one whose members must be requested.
+    /// A snapshot was released; `numbers` is the range of its missing messages. `region` is set the
+    /// first time: its snapshot must be requested again.
     Released {
         region_id: u64,
         region: Option<RegionId>,
@@ -77,7 +78,7 @@ pub(super) enum Taken {
     },
 }
 
-/// A message to be sealed, which takes a while, without the lock of the session.
+/// A message to be sealed. Sealing may take long, so it happens without the lock of the session.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) numbers: (u64, u64),

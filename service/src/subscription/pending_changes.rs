@@ -1,8 +1,9 @@
-//! Changes that sessions need from the engine without a caller that waits.
+//! Changes that the engine must make for sessions while no caller waits for them.
 //!
-//! Removals of the regions of ended sessions, and snapshots for sessions that lost messages. Both
-//! are bounded by the number of regions, so they need no queue capacity; a cycle runs for them.
-//! Sessions get their snapshots in turn: one with many regions does not delay the others.
+//! They are removals of the regions of ended sessions, and snapshots for sessions that lost
+//! messages. The number of regions bounds both, so they need no queue capacity; a cycle runs for
+//! them. Sessions get their snapshots in turn, so that one with many regions does not delay the
+//! others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +11,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crossbeam_channel::Sender;
 use shoal_engine::RegionId;
 
-/// Snapshots of a session before the next one has its turn: few enough for a cycle to serve many.
+/// Number of snapshots of a session before the next session has its turn; small, so that one cycle
+/// serves many sessions.
 const SNAPSHOTS_IN_TURN: usize = 16;
 
 /// A batch of pending changes.
 #[derive(Debug, Default)]
 pub(crate) struct PendingBatch {
     pub(crate) removals: BTreeSet<RegionId>,
-    /// By number of the session.
+    /// The regions whose snapshots are requested, by number of the session.
     snapshots: BTreeMap<u64, BTreeSet<RegionId>>,
     /// The session that had the last turn.
     served: u64,
@@ -45,7 +47,7 @@ impl PendingBatch {
         }
     }
 
-    /// Takes at most so many snapshots, some of each session in turn.
+    /// Takes at most `count_max` snapshots, up to [`SNAPSHOTS_IN_TURN`] of each session in turn.
     fn take_snapshots(&mut self, count_max: usize) -> BTreeMap<u64, BTreeSet<RegionId>> {
         let (mut taken, mut left) = (BTreeMap::<u64, BTreeSet<RegionId>>::new(), count_max);
         while left > 0 {
@@ -72,7 +74,7 @@ impl PendingBatch {
 #[derive(Debug)]
 pub(crate) struct PendingChanges {
     batch: Mutex<PendingBatch>,
-    /// Wakes the engine.
+    /// Wakes the engine's thread.
     poke: Sender<()>,
 }
 
@@ -98,13 +100,13 @@ impl PendingChanges {
         }
     }
 
-    /// Returns the batch of a refused cycle. The next cycle takes it; none runs at once, since it
-    /// would be refused as well.
+    /// Puts back the batch of a refused cycle, for the next cycle. Does not wake the engine,
+    /// because an immediate cycle would be refused as well.
     pub(crate) fn put_back(&self, back: PendingBatch) {
         self.lock().merge(back);
     }
 
-    /// Has a cycle run for what is pending.
+    /// Wakes the engine, so that a cycle runs for the pending changes.
     pub(crate) fn wake(&self) {
         self.add(|_| ());
     }
@@ -116,13 +118,13 @@ impl PendingChanges {
             batch.is_empty()
         };
         if !is_empty {
-            // Full means that the engine is already woken.
+            // An error means that a message is there already.
             let _ = self.poke.try_send(());
         }
     }
 
-    /// Takes at most `count_max`, and at most `snapshots_max` of them snapshots; the rest wakes the
-    /// engine again.
+    /// Takes at most `count_max` changes, of which at most `snapshots_max` are snapshots. If
+    /// changes remain, wakes the engine again.
     pub(crate) fn take(&self, count_max: usize, snapshots_max: usize) -> PendingBatch {
         let mut batch = self.lock();
         let removals = &mut batch.removals;

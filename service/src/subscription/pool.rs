@@ -1,6 +1,7 @@
-//! The memory of all sessions of a server.
+//! Counts the memory of all sessions of a server.
 //!
-//! Above its limit every session may hold less. A session reports what it holds.
+//! While the total is above the limit, every session may hold less. Each session reports the bytes
+//! that it holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +32,7 @@ impl Pool {
     }
 }
 
-/// The part of a session.
+/// The bytes that one session holds.
 #[derive(Debug)]
 pub(super) struct Share {
     pool: Arc<Pool>,
@@ -43,9 +44,9 @@ impl Share {
         Self { pool, bytes: 0 }
     }
 
-    /// Sets what the session holds.
+    /// Sets the bytes that the session holds.
     pub(super) fn set(&mut self, bytes: u64) {
-        // Wraps down as well as up.
+        // The wrapping difference also subtracts.
         self.pool.bytes.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
         self.bytes = bytes;
     }

@@ -1,8 +1,9 @@
 //! A session: its messages, its regions and its reader.
 //!
 //! Everything is behind one lock that is held briefly; nothing waits for a reader. A region that
-//! awaits a snapshot receives no events until it arrives. A session ends once, for one reason, and
-//! then holds nothing.
+//! awaits a snapshot receives no events until it arrives. A session ends once, for one reason. If
+//! its client closed it, the reader may still read the remaining messages; otherwise they are
+//! dropped.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,7 +29,7 @@ use crate::limits::{ANSWER_STALL_MS_MAX, DELIVERED_SNAPSHOT_MS_MAX};
 pub(crate) enum SessionEnd {
     /// Its client closed it.
     Closed,
-    /// It had no reader for longer than its retention, or was full without one.
+    /// It had no reader for its retention time, or it was full and had no reader.
     Left,
     /// Its fleet ended.
     FleetGone,
@@ -39,7 +40,8 @@ pub(crate) enum SessionEnd {
 pub(crate) enum SessionPoll {
     /// A message.
     Message(Bytes),
-    /// A message that messages were lost, and the regions whose snapshots must be requested.
+    /// A message that says that messages were lost, and the regions whose snapshots must be
+    /// requested.
     Lagged(Bytes, Vec<RegionId>),
     /// Nothing yet: everything was read.
     Nothing,
@@ -56,7 +58,7 @@ pub(crate) enum SessionPoll {
 pub(crate) struct Attached {
     /// Its number among the readers of the session.
     pub(crate) reader: u64,
-    /// Number of the next message, when messages before it are missing.
+    /// Number of the next message, if messages before it are missing.
     pub(crate) gap: Option<u64>,
     /// The regions whose snapshots must be requested.
     pub(crate) snapshots: Vec<RegionId>,
@@ -66,7 +68,7 @@ pub(crate) struct Attached {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) handle: SessionHandle,
-    /// How long it continues without a reader.
+    /// How long the session continues without a reader.
     pub(crate) retention: Duration,
     space: Space,
     state: Mutex<State>,
@@ -79,28 +81,30 @@ pub(super) struct State {
     pub(super) share: Share,
     pub(super) owner: SessionOwner,
     pub(super) regions: HashMap<u64, SessionRegion>,
-    /// A snapshot of them is requested: no events until it arrives.
+    /// Regions whose snapshot is requested; they receive no events until it arrives.
     pub(super) awaiting: HashSet<RegionId>,
-    /// Their snapshot was not possible; to be requested again after a delay.
+    /// Regions whose snapshot was not possible; it is requested again after a delay.
     pub(super) deferred: HashSet<RegionId>,
-    /// Unread messages were lost, and the reader has not read that: nothing is added until then.
+    /// True if unread messages were lost and the reader has not yet read the message about it;
+    /// until then no events are added.
     pub(super) is_lagged: bool,
     pub(super) is_read: bool,
     reader: u64,
     waker: Option<Waker>,
     left_at: Option<Instant>,
-    /// When the reader last took or awaited a message.
+    /// When the reader last asked for a message.
     taken_at: Instant,
     pub(super) end: Option<SessionEnd>,
 }
 
 impl State {
-    /// The regions with snapshots.
+    /// The regions for which the client wants snapshots.
     pub(super) fn with_snapshot(&self) -> impl Iterator<Item = RegionId> {
         self.regions.values().filter(|of| of.snapshot).map(|of| of.id)
     }
 
-    /// Messages were lost: awaits the snapshots of all regions that have them.
+    /// After messages were lost: marks all regions with snapshots as awaiting one, and returns
+    /// them.
     fn await_all(&mut self) -> Vec<RegionId> {
         self.is_lagged = false;
         self.deferred.clear();
@@ -108,7 +112,8 @@ impl State {
         self.awaiting.iter().copied().collect()
     }
 
-    /// Awaits the snapshot of a region. False if it has none or awaits it already.
+    /// Marks a region as awaiting its snapshot. Returns false if the client wants none for it or
+    /// the region awaits one already.
     fn await_snapshot(&mut self, region_id: u64, region: RegionId) -> bool {
         let known = self.regions.get(&region_id).filter(|known| known.id == region);
         known.is_some_and(|known| known.snapshot) && self.awaiting.insert(region)
@@ -116,7 +121,7 @@ impl State {
 }
 
 impl Session {
-    /// A session with its first reader, which has number 1.
+    /// Creates a session with its first reader, which has number 1.
     pub(super) fn new(
         handle: SessionHandle,
         retention: Duration,
@@ -155,7 +160,7 @@ impl Session {
         self.lock().outbox.read_sequence()
     }
 
-    /// The next message for a reader; without one its waker is registered.
+    /// Takes the next message for a reader; if there is none, registers the waker.
     pub(crate) fn take(&self, reader: u64, waker: &Waker) -> SessionPoll {
         let message = {
             let mut state = self.lock();
@@ -169,7 +174,8 @@ impl Session {
             state.taken_at = now;
             match state.outbox.take(now) {
                 Some(Taken::Lagged(bytes)) => {
-                    // A reader that resumed may read it twice: snapshots are requested once.
+                    // A reader that resumed may read this message twice, but snapshots are
+                    // requested only once.
                     let requested = if state.is_lagged { state.await_all() } else { Vec::new() };
                     return SessionPoll::Lagged(bytes, requested);
                 }
@@ -207,7 +213,7 @@ impl Session {
         result
     }
 
-    /// Attaches a reader that has everything up to a message; the previous one ends.
+    /// Attaches a reader that has the messages up to `sequence`; the previous reader ends.
     ///
     /// # Errors
     /// [`ServiceError::SessionGone`], [`ServiceError::Token`].
@@ -234,7 +240,7 @@ impl Session {
         })
     }
 
-    /// Detaches a reader. True when there is no other.
+    /// Detaches a reader. Returns false if another reader has taken over.
     pub(crate) fn detach(&self, reader: u64) -> bool {
         let mut state = self.lock();
         if state.reader != reader {
@@ -244,15 +250,16 @@ impl Session {
         true
     }
 
-    /// Whether it had no reader for its retention.
+    /// Whether the session has had no reader for its retention time.
     pub(super) fn is_left(&self, now: Instant) -> bool {
         let left_at = self.lock().left_at;
         left_at.is_some_and(|left_at| now.duration_since(left_at) >= self.retention)
     }
 
-    /// Releases large snapshots: unread ones when the reader stalls, since other requests wait for
-    /// the memory; delivered ones when the reader had time to resume inside them. Without a reader
-    /// the latter are kept until the session ends.
+    /// Releases large snapshots: unread ones if no reader has asked for messages for
+    /// [`ANSWER_STALL_MS_MAX`], because others may wait for the memory; delivered ones once the
+    /// reader has had time to resume inside them. Without a reader, delivered ones are kept until
+    /// the session ends.
     pub(super) fn release(&self, now: Instant, tools: &SessionTools) {
         let mut state = self.lock();
         let is_before = |at, time| now.saturating_duration_since(at) >= time;
@@ -270,19 +277,19 @@ impl Session {
         }
     }
 
-    /// Loses what is unread, and reports it.
+    /// Drops all unread messages, and adds a message that says so.
     pub(super) fn lag(&self, state: &mut State, tools: &SessionTools) {
         state.outbox.lag(&self.handle, lagged_body(Vec::new()));
         state.is_lagged = true;
         tools.metrics.count_lagged();
     }
 
-    /// Regions whose snapshot was not possible before.
+    /// Takes the regions whose snapshot was not possible before.
     pub(crate) fn take_deferred(&self) -> Vec<RegionId> {
         self.lock().deferred.drain().collect()
     }
 
-    /// Ends it; the first reason holds. Returns its regions the first time.
+    /// Ends the session, unless it has ended. Returns its regions the first time, `None` later.
     pub(super) fn end(&self, end: SessionEnd) -> Option<Vec<SessionRegion>> {
         self.update(|state| {
             if state.end.is_some() {
@@ -290,7 +297,7 @@ impl Session {
             }
             state.end = Some(end);
             if end == SessionEnd::Closed {
-                // Its reader may read the rest, and cannot resume.
+                // The reader may read the remaining messages but cannot resume.
                 state.outbox.release_delivered(Instant::now());
             } else {
                 state.outbox = Outbox::default();

@@ -1,4 +1,5 @@
-//! Whose session it is, and how much of its quota of regions the session holds.
+//! The account that owns a session, and the regions that the session counts against the account's
+//! quota.
 
 use std::sync::Arc;
 
@@ -17,12 +18,12 @@ impl SessionOwner {
         Self { account: account.cloned(), regions: None }
     }
 
-    /// Whether the session is that of an account.
+    /// Whether the session belongs to `account`.
     pub(super) fn is(&self, account: Option<&Arc<Account>>) -> bool {
         self.account.as_ref().map(|own| own.id()) == account.map(|other| other.id())
     }
 
-    /// Counts one more region.
+    /// Adds a region to the account's count.
     ///
     /// # Errors
     /// [`ServiceError::Quota`].
@@ -36,14 +37,14 @@ impl SessionOwner {
         Ok(())
     }
 
-    /// Counts one region less.
+    /// Removes a region from the account's count.
     pub(super) fn remove_region(&mut self) {
         if let Some(regions) = &mut self.regions {
             regions.release(1);
         }
     }
 
-    /// Counts none any more.
+    /// Removes all regions of the session from the account's count.
     pub(super) fn remove_all_regions(&mut self) {
         self.regions = None;
     }

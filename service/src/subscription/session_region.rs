@@ -10,9 +10,9 @@ use shoal_engine::{EventKind, Region, RegionId, Subscription};
 pub(crate) struct SessionRegion {
     /// Its id in the engine.
     pub(crate) id: RegionId,
-    /// The client receives a snapshot when messages were lost.
+    /// Whether the client receives a snapshot after messages were lost.
     pub(crate) snapshot: bool,
-    /// The client receives moves.
+    /// Whether the client receives move events.
     pub(crate) wants_move: bool,
     /// Vertices of its polygons.
     pub(crate) vertices: usize,
@@ -40,7 +40,7 @@ pub(crate) enum RegionRequest {
     Remove { region_id: u64 },
 }
 
-/// A change within the limits, to be sent to the engine.
+/// A change that is within the limits and is sent to the engine.
 #[derive(Debug)]
 pub(crate) enum RegionChange {
     Add { region_id: u64, region: SessionRegion, subscription: Box<Subscription> },

@@ -1,7 +1,7 @@
 //! The sessions of a fleet and their limits.
 //!
 //! Opens, finds and closes sessions, and counts the regions and vertices of the fleet. Changes
-//! reach the engine as jobs, or as pending changes where no caller waits.
+//! reach the engine as jobs, or as pending changes if no caller waits for them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ pub(crate) struct SessionTools {
     pub(crate) pool: Arc<Pool>,
     pub(crate) metrics: FleetMetrics,
     pub(crate) bytes_max: usize,
-    /// Events that one cycle may have for a session.
+    /// Most events of one cycle for one session, not counting snapshots.
     pub(crate) events_max: u64,
     pub(crate) messages_max: usize,
 }
@@ -80,7 +80,7 @@ impl Sessions {
         Self { tools, pending, term, limits, table, open, delivered }
     }
 
-    /// The term that the handles of its sessions have: that at the start of the fleet.
+    /// The term in the handles of its sessions: the fleet's term at its start.
     pub(crate) fn term(&self) -> u64 {
         self.term
     }
@@ -89,7 +89,8 @@ impl Sessions {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a session with its first reader, which has number 1. None when the fleet ended.
+    /// Opens a session with its first reader, which has number 1. Returns `None` if the fleet has
+    /// ended.
     ///
     /// # Errors
     /// [`ServiceError::Limit`], [`ServiceError::Io`].
@@ -115,7 +116,8 @@ impl Sessions {
         Ok(Some(session))
     }
 
-    /// The session of a client's handle, if it is that of the client's account.
+    /// Finds the session of a handle, if it belongs to the client's account and the handle is
+    /// authentic.
     ///
     /// # Errors
     /// [`ServiceError::SessionGone`], [`ServiceError::Token`].
@@ -153,7 +155,8 @@ impl Sessions {
         sessions.iter().for_each(|session| self.close(session, SessionEnd::FleetGone));
     }
 
-    /// Ends sessions without a reader for too long, and releases memory that others wait for.
+    /// Ends sessions that have had no reader for too long, and releases large snapshots of the
+    /// others.
     pub(crate) fn sweep(&self, now: Instant) {
         self.pending.wake();
         let sessions: Vec<_> = self.lock().sessions.values().cloned().collect();
@@ -194,11 +197,11 @@ impl Sessions {
         SubscriptionDepth { sessions, regions, bytes: held.iter().map(bytes).sum() }
     }
 
-    /// Checks the changes that a client requests one by one, and passes those within the limits to
+    /// Checks each change that a client requests, and passes the changes within the limits to
     /// `send`, in the order in which sessions change.
     ///
-    /// # Errors
-    /// [`ServiceError::SessionGone`]; inside, for each request, why it failed.
+    /// # Errors [`ServiceError::SessionGone`]. The result has, for each request, the error if that
+    /// request failed.
     pub(crate) fn change(
         &self,
         session: &Session,
@@ -268,7 +271,7 @@ impl Sessions {
         let mut state = session.lock();
         match *change {
             SettledChange::Add { region_id, region } if !is_applied => {
-                // A session that was closed meanwhile has released it.
+                // If the session was closed meanwhile, it has already released the region.
                 if state.regions.get(&region_id).is_some_and(|known| known.id == region.id) {
                     state.regions.remove(&region_id);
                     state.owner.remove_region();
@@ -286,7 +289,7 @@ impl Sessions {
                     _ => table.vertices -= region.vertices,
                 }
             }
-            // The session does not have it any more, so the client cannot retry.
+            // The session no longer has the region, so the client cannot retry: remove it later.
             SettledChange::Remove { id } if !is_applied => self.pending.remove([id]),
             SettledChange::Add { .. } | SettledChange::Remove { .. } => {}
         }
@@ -294,7 +297,7 @@ impl Sessions {
 }
 
 impl Table {
-    /// Counts a region; a new one gets its id.
+    /// Counts a region within the limits; a new region gets an id.
     fn reserve(
         &mut self,
         region: SessionRegion,

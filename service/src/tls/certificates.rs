@@ -1,8 +1,9 @@
-//! The certificate of the server and those of the authorities of its clients, from PEM files.
+//! The certificate of the server, and the authorities that sign its clients' certificates, read
+//! from PEM files.
 //!
-//! The files are read again when they change; connections that exist continue. Files that became
-//! wrong change nothing, and are reported. A renewal may write certificate and key one after the
-//! other: they are used when they fit each other.
+//! The files are read again when they change; existing connections continue. If a file is invalid,
+//! the error is logged and the previous certificates stay in use. A renewal may write certificate
+//! and key one after the other: they are used once they match.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,12 +24,12 @@ use crate::limits::{ACCESS_FILE_BYTES_MAX, RELOAD_MS};
 /// The files. All are PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// The chain of the server's certificate, its own first.
+    /// The certificate chain of the server; its own certificate comes first.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// The authorities one of which must have signed the certificate of each client; without it
-    /// clients need none.
+    /// The authorities; one of them must have signed the certificate of each client. `None` if
+    /// clients need no certificate.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -40,7 +41,7 @@ struct Shared {
     options: TlsOptions,
     protocols: Vec<Vec<u8>>,
     config: RwLock<Arc<ServerConfig>>,
-    /// The turn of a step of a handshake.
+    /// One permit, which each step of a handshake holds.
     turn: Arc<Semaphore>,
 }
 
@@ -51,7 +52,7 @@ impl fmt::Debug for Certificates {
 }
 
 impl Certificates {
-    /// Reads the files, for a listener that speaks these application protocols (ALPN).
+    /// Reads the files, for a listener that offers these application protocols (ALPN).
     ///
     /// # Errors
     /// [`ServiceError::AccessFile`].
@@ -62,13 +63,13 @@ impl Certificates {
         Ok(Self(Arc::new(Shared { options, protocols, config, turn })))
     }
 
-    /// The configuration of the next handshake.
+    /// The current TLS configuration, for a new handshake.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         self.0.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The one turn that the steps of all handshakes share.
+    /// The permit that the steps of all handshakes share.
     pub(super) fn turn(&self) -> Arc<Semaphore> {
         self.0.turn.clone()
     }
@@ -83,7 +84,7 @@ impl Certificates {
         Ok(())
     }
 
-    /// Reads the files again whenever they change; runs until it is dropped.
+    /// Reads the files again whenever they change; runs until the future is dropped.
     pub async fn watch_files(self) {
         let TlsOptions { certificate, key, client_ca } = self.0.options.clone();
         let files = [Some(certificate), Some(key), client_ca].into_iter().flatten().collect();
@@ -110,7 +111,7 @@ fn read(options: &TlsOptions, protocols: &[Vec<u8>]) -> Result<ServerConfig, Ser
     };
     let chain = read_certificates(certificate)?;
     let private = PrivateKeyDer::from_pem_slice(read_text(key)?.as_bytes());
-    // The error of the parser may quote the file.
+    // The parser's error is not reported, because it may quote the private key.
     let private = private.map_err(|_| ServiceError::AccessFile {
         file: key.clone(),
         reason: "no PEM of a private key".into(),

@@ -23,20 +23,20 @@ use super::certificates::Certificates;
 use super::secured::Secured;
 use crate::limits::HANDSHAKE_MS_MAX;
 
-/// The handshakes that are under way, each with what its connection holds (`P`). Dropping this ends
-/// them.
+/// The handshakes in progress, each with the places (`P`) that its connection holds. Dropping this
+/// ends them.
 #[derive(Debug)]
 pub(crate) struct Handshakes<P> {
     certificates: Certificates,
     under_way: JoinSet<(u64, Option<(Secured, P)>)>,
-    /// By age.
+    /// For each handshake, its abort handle and whether it waits for its peer; the oldest first.
     handles: BTreeMap<u64, (AbortHandle, Arc<AtomicBool>)>,
     last: u64,
     handshakes_max: usize,
 }
 
 impl<P: Send + 'static> Handshakes<P> {
-    /// At most so many at once.
+    /// Accepts at most `handshakes_max` handshakes at a time.
     pub(crate) fn new(certificates: Certificates, handshakes_max: usize) -> Self {
         let (under_way, handles) = (JoinSet::new(), BTreeMap::new());
         Self { certificates, under_way, handles, last: 0, handshakes_max }
@@ -47,7 +47,8 @@ impl<P: Send + 'static> Handshakes<P> {
         self.handles.len() < self.handshakes_max || self.oldest_waiting().is_some()
     }
 
-    /// Begins a handshake where [`Handshakes::has_place`]; returns how many gave way.
+    /// Begins a handshake; [`Handshakes::has_place`] must be true. Returns how many older
+    /// handshakes were aborted for it.
     pub(crate) fn begin(&mut self, stream: TcpStream, places: P) -> u64 {
         let mut closed = 0;
         while self.handles.len() >= self.handshakes_max
@@ -64,7 +65,8 @@ impl<P: Send + 'static> Handshakes<P> {
             let time = Duration::from_millis(HANDSHAKE_MS_MAX);
             match tokio::time::timeout(time, paced).await {
                 Ok(Ok(stream)) => (number, Some((stream, places))),
-                // Too slow, something else than TLS, or refused: the connection is closed.
+                // The peer is too slow, does not speak TLS, or was refused: the connection is
+                // closed.
                 Ok(Err(_)) | Err(_) => (number, None),
             }
         });
@@ -77,7 +79,7 @@ impl<P: Send + 'static> Handshakes<P> {
         self.handles.iter().find(|(_, (_, it))| waits(it)).map(|(number, _)| *number)
     }
 
-    /// The next connection whose handshake is complete; pending while there is none.
+    /// Returns the next connection whose handshake is complete, with its places.
     pub(crate) fn poll_complete(&mut self, context: &mut Context<'_>) -> Poll<(Secured, P)> {
         loop {
             match ready!(self.under_way.poll_join_next(context)) {
@@ -87,7 +89,7 @@ impl<P: Send + 'static> Handshakes<P> {
                         return Poll::Ready(complete);
                     }
                 }
-                // It gave way.
+                // The handshake was aborted for a newer one.
                 Some(Err(_)) => {}
                 None => return Poll::Pending,
             }
@@ -129,11 +131,11 @@ pub(crate) fn accept(certificates: &Certificates, stream: TcpStream) -> Paced {
     Paced { accept, turn: Turn::new(certificates.turn()), waits: Arc::default() }
 }
 
-/// A handshake that takes turns.
+/// A handshake whose steps take turns with those of others.
 pub(crate) struct Paced {
     accept: Accept<TcpStream>,
     turn: Turn,
-    /// Whether its peer must send something next.
+    /// Whether the handshake waits for data from its peer.
     waits: Arc<AtomicBool>,
 }
 

@@ -1,4 +1,4 @@
-//! The bytes of a connection: over TCP as they are, or through TLS.
+//! The byte stream of a connection: plain TCP or TLS.
 
 use std::io;
 use std::pin::Pin;

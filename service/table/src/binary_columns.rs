@@ -15,7 +15,7 @@ use crate::row_group::RowGroup;
 /// The file of the values of a column.
 fn column_path(folder: &Path, column: &ColumnHeader) -> Result<PathBuf, TableError> {
     let name = column.file_name();
-    // A header of foreign origin must not name files outside its folder.
+    // The header may be untrusted: it must not name files outside its folder.
     let is_plain = Path::new(&name).file_name().is_some_and(|plain| plain == name.as_str());
     if is_plain {
         return Ok(folder.join(name));
@@ -61,7 +61,7 @@ impl BinarySource {
         Ok(Self { header, files, rows_left: rows.unwrap_or(0) })
     }
 
-    /// The next rows, at most `rows_max`; none at the end.
+    /// Reads the next rows, at most `rows_max`; `None` after the last row.
     ///
     /// # Errors
     /// [`TableError::Input`] for a file that has become shorter.

@@ -97,12 +97,13 @@ impl<R: Read> CsvSource<R> {
         Ok(Self { lines, separator, header, forms, has_line: false })
     }
 
-    /// True if the current line has an end.
+    /// True if the current line has a line end.
     pub(crate) fn last_has_end(&self) -> bool {
         self.lines.has_end()
     }
 
-    /// The next rows, at most `rows_max`; none at the end.
+    /// Reads the next rows, at most `rows_max`, and fewer if their text would exceed a limit;
+    /// `None` after the last row.
     ///
     /// # Errors
     /// [`TableError::Input`] with line, column and text.

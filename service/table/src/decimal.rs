@@ -66,7 +66,7 @@ pub(crate) fn print(value: i128, precision: u8, precision_min: u8, out: &mut Vec
         decimals -= 1;
         magnitude /= 10;
     }
-    // Digits from the last to the first; 40 hold any i128 with a point.
+    // Digits are written from the last to the first; 40 bytes hold any i128 with a point.
     let (mut text, mut start, mut left) = ([0_u8; 64], 64, magnitude);
     let mut printed = 0;
     while left > 0 || printed <= usize::from(decimals) {

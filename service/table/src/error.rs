@@ -29,13 +29,14 @@ pub enum TableError {
     /// A file of fixes has no valid header.
     #[error(transparent)]
     Csv(#[from] CsvError),
-    /// A text names no unit of speed.
+    /// A text is not the name of a unit of speed.
     #[error("`{text}` is no unit of speed; use m/s, km/h or knots")]
     SpeedUnit {
         /// The text.
         text: String,
     },
-    /// Types must be inferred from a text that can be read only once, such as a pipe.
+    /// The text can be read only once, for instance from a pipe, but its types must be inferred
+    /// first.
     #[error("{}: it can be read only once, and inferring its types reads twice", file.display())]
     ReadOnce {
         /// The file.

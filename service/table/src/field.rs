@@ -19,11 +19,11 @@ const EMPTY_F32: u32 = 0x7fc0_0001;
 pub(crate) enum FieldForm {
     /// Integers in units of a power of ten.
     Decimal {
-        /// The type's least and greatest value.
+        /// Least and greatest value of the type.
         range: (i128, i128),
-        /// Most decimals.
+        /// Greatest number of decimals of a field; values are in units of 10^-`precision`.
         precision: u8,
-        /// Fewest decimals.
+        /// Least number of decimals that are printed.
         precision_min: u8,
         /// The value of an empty field.
         empty: Option<i128>,
@@ -71,7 +71,7 @@ impl FieldForm {
                 }
                 let value = decimal.scaled(*precision);
                 let is_value = (range.0..=range.1).contains(&value) && Some(value) != *empty;
-                // The low bits of the two's complement are the pattern at any width.
+                // The low bits of the two's complement are the bit pattern of a type of any width.
                 is_value.then_some(value as u64)
             }
             Self::F32(_, true) if field.is_empty() => Some(EMPTY_F32.into()),

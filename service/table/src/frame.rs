@@ -249,7 +249,7 @@ impl<R: Read> FrameReader<R> {
         Ok(Some((start, bytes)))
     }
 
-    /// Reads on until the block that begins at `start` has `length` bytes.
+    /// Reads until `bytes`, the block that begins at `start`, has `length` bytes.
     fn fill_up(
         &mut self,
         start: u64,

@@ -96,7 +96,7 @@ fn change(chance: &mut Random, bytes: &mut [u8], range: Range<usize>) {
     }
 }
 
-/// Writes the checksum of `covered` at `at`.
+/// Writes the checksum of the bytes in `covered` at offset `at`.
 fn seal_at(bytes: &mut [u8], covered: Range<usize>, at: usize) {
     let crc = crc32c::crc32c(&bytes[covered]);
     set(bytes, at, crc.to_le_bytes());

@@ -90,10 +90,10 @@ impl Decimals {
     fn column(self, name: &str, has_empty: bool) -> Option<ColumnHeader> {
         let (digits_min, digits_max) = self.digits;
         let Some((least, most)) = self.range else {
-            // Only empty fields, or none at all.
+            // All fields are empty, or there are no rows.
             return Some(ColumnHeader { empty: has_empty, ..ColumnHeader::new(name, Kind::U8) });
         };
-        // A trailing zero is printed only within the fewest decimals.
+        // A trailing zero is printed only if the field has the least number of decimals.
         let (zeros_min, zeros_max) = self.zeros;
         let zeros_are_printed =
             zeros_min > zeros_max || (zeros_min, zeros_max) == (digits_min, digits_min);

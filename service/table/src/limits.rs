@@ -5,32 +5,33 @@ use shoal_codec::limits;
 /// Maximum columns of a table: a directory must hold as many entries of the largest size.
 pub const COLUMNS_MAX: usize = 60;
 
-/// Decimals of an integer column: 10^18 fits `i64`.
+/// Maximum decimals of an integer column: 10^18 fits `i64`.
 pub const PRECISION_MAX: u8 = 18;
 
-/// Bytes of the text of a header.
+/// Maximum bytes of the text of a header.
 pub const HEADER_TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum bytes of one text column in a group of rows: stored as a block of bytes, each byte is a
-/// row.
+/// Maximum bytes of one text column in a group of rows: each byte is a row if the column is stored
+/// as a block of bytes.
 pub const TEXT_BYTES_MAX: usize = limits::BLOCK_ROWS_MAX as usize;
 
-/// Bytes of all text columns in a group of rows.
+/// Maximum bytes of all text columns in a group of rows.
 pub const TEXTS_BYTES_MAX: usize = limits::TEXT_BYTES_MAX;
 
-/// Bytes of one line of a CSV table.
+/// Maximum bytes of one line of a CSV table.
 pub const TABLE_LINE_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of one line of a file of fixes; a longer line is an error, and the next one is read.
+/// Maximum bytes of one line of a file of fixes; a longer line is an error, and the next one is
+/// read.
 pub const CSV_LINE_BYTES_MAX: usize = 64 << 10;
 
-/// Columns of a file of fixes.
+/// Maximum columns of a file of fixes.
 pub const CSV_COLUMNS_MAX: usize = 256;
 
 /// Bytes of a file that are read at a time.
 pub const READ_BUFFER_BYTES: usize = 256 << 10;
 
-/// Distinct values of a column that are counted.
+/// Maximum distinct values of a column that are counted.
 pub const DISTINCT_MAX: usize = 65_536;
 
 /// Maximum characters of untrusted text in a message.

@@ -69,7 +69,7 @@ impl<R: Read> LineReader<R> {
         self.has_end
     }
 
-    /// Reads the next line that is not blank; false at the end.
+    /// Reads the next line that is not blank; returns false at the end of the input.
     ///
     /// # Errors
     /// As [`next_line`](Self::next_line).
@@ -82,7 +82,7 @@ impl<R: Read> LineReader<R> {
         Ok(false)
     }
 
-    /// Reads the next line; false at the end.
+    /// Reads the next line; returns false at the end of the input.
     ///
     /// # Errors
     /// [`CsvFault::TooLong`], after which the next line can be read; [`CsvFault::OpenQuote`] and
@@ -154,7 +154,7 @@ impl<R: Read> LineReader<R> {
         Ok(())
     }
 
-    /// Moves the unread bytes to the front of the buffer and reads more behind them.
+    /// Moves the unread bytes to the front of the buffer and appends bytes from the input.
     fn refill(&mut self) -> Result<(), CsvFault> {
         self.buffer.copy_within(self.unread.clone(), 0);
         self.unread = 0..self.unread.len();

@@ -19,7 +19,7 @@ pub enum ProgressEvent {
     Advance(u64),
 }
 
-/// What a call is doing.
+/// The current stage of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Reads a text to infer the types of its columns.

@@ -1,4 +1,4 @@
-//! A group of rows between text and blocks.
+//! Groups of rows: the form of a table between its text or binary columns and its blocks.
 
 use crate::header::{Header, Kind};
 
@@ -14,7 +14,7 @@ pub(crate) struct RowGroup {
 }
 
 impl RowGroup {
-    /// No rows of a table.
+    /// Creates a group without rows for a table with this header.
     pub(crate) fn new(header: &Header) -> Self {
         Self {
             rows: 0,

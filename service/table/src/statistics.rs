@@ -38,16 +38,16 @@ pub(crate) struct StatisticsCounter {
     values: u64,
     /// Least and greatest value.
     range: Option<(Number, Number)>,
-    /// Rows whose value is that of the row before.
+    /// Number of rows whose value equals that of the row before.
     repeats: u64,
-    /// Rows whose value is not below that of the row before.
+    /// Number of rows whose value is not below that of the row before.
     ascents: u64,
     last: Option<(u64, Number)>,
     distinct: HashSet<u64>,
 }
 
 impl StatisticsCounter {
-    /// No values of a kind.
+    /// A counter without values for a column of type `kind`.
     pub(crate) fn new(kind: Kind) -> Self {
         let distinct = HashSet::new();
         Self { kind, values: 0, range: None, repeats: 0, ascents: 0, last: None, distinct }

@@ -18,19 +18,19 @@ use crate::table_codec::{CodecFault, TableCodec};
 
 /// The blocks of one group, and how much of them is decoded.
 pub(crate) struct GroupBlocks {
-    /// Byte at which the first begins.
+    /// Offset in the file of the first block.
     place: u64,
     table: Table,
     /// For each text column, the block of its bytes if the table stores only the lengths.
     texts: Vec<Option<TextBlock>>,
-    /// Decoded rows of the table.
+    /// Number of rows of the group decoded so far.
     rows_read: usize,
 }
 
 /// The bytes of a text column that are stored in a separate block.
 struct TextBlock {
     table: Table,
-    /// Decoded bytes.
+    /// Number of bytes decoded so far.
     bytes_read: usize,
 }
 
@@ -58,7 +58,8 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         Self { codec, frame, columns, rows: 0, raw_bytes: 0, decode_time, open: None }
     }
 
-    /// The next rows, as many as the codec decodes together; none after the last.
+    /// Decodes the next rows of a group, at most as many as the codec decodes at a time; `None`
+    /// after the last group.
     ///
     /// # Errors
     /// As [`TableDecoder::blocks`] and [`TableDecoder::part`].
@@ -78,7 +79,7 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         }
     }
 
-    /// The blocks of the next group; none after the last.
+    /// Reads the blocks of the next group; `None` after the last.
     ///
     /// # Errors
     /// [`TableError::Input`] with the byte for a damaged file.
@@ -109,7 +110,7 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         self.frame.fault(place, "the block has other columns than the header")
     }
 
-    /// The next block and its place.
+    /// Reads the next block; returns its offset in the file and the parsed block.
     fn block(&mut self) -> Result<Option<(u64, Table)>, TableError> {
         let Some((place, bytes)) = self.frame.block()? else {
             return Ok(None);
@@ -125,7 +126,7 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         let (mut columns, mut before, mut apart) = (self.columns.iter(), None, Vec::new());
         for chunk in table.chunks() {
             if before.replace(chunk.id) == Some(chunk.id) {
-                // A further part of a text column.
+                // This chunk is a second or third part of a text column.
                 continue;
             }
             let column = columns.next()?;
@@ -195,7 +196,8 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         Ok(Some(group))
     }
 
-    /// Decodes the next fields of a text column from its separate block; empty if it has none.
+    /// Decodes the next fields of a text column from its separate block; empty if the column has no
+    /// separate block.
     fn text_apart(
         &mut self,
         blocks: &mut GroupBlocks,
@@ -216,14 +218,14 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         if let Some(block) = &mut blocks.texts[text] {
             block.bytes_read = stated as usize;
         }
-        // The block has the one column of bytes.
+        // A text block has one column, the bytes.
         match columns.into_iter().next() {
             Some(TableValues::Numbers(Values::U8(bytes))) => Ok(bytes),
             _ => Ok(Vec::new()),
         }
     }
 
-    /// The row after the next part of a group.
+    /// End (exclusive) of the rows of the next part of a group.
     fn part_end(&self, blocks: &GroupBlocks) -> usize {
         let rows = self.codec.rows_together(&blocks.table);
         blocks.table.rows().min(blocks.rows_read + rows)

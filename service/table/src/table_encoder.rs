@@ -29,7 +29,7 @@ pub(crate) struct TableEncoder<'a> {
 }
 
 impl<'a> TableEncoder<'a> {
-    /// For a table with this header; planners have this aim.
+    /// Creates the encoder of a table with this header; all planners have the aim `aim`.
     pub(crate) fn new(header: &Header, aim: Aim, codec: &'a mut dyn TableCodec) -> Self {
         let columns = header.block_columns();
         let planner = |place: usize| TablePlanner::new(place as u64, aim);

@@ -28,7 +28,7 @@ impl<R: Read> TableLines<R> {
         self.end.unwrap_or(LineEnd::Lf)
     }
 
-    /// True if the current line has an end; only the last of a file may have none.
+    /// True if the current line has a line end; only the last line of a file may lack it.
     pub(crate) fn has_end(&self) -> bool {
         self.lines.has_end()
     }
@@ -41,7 +41,7 @@ impl<R: Read> TableLines<R> {
         if is_cut { &line[..line.len() - 1] } else { line }
     }
 
-    /// Reads the next line; false at the end of the text.
+    /// Reads the next line; returns false at the end of the text.
     ///
     /// # Errors
     /// [`TableError::Input`] with the line.

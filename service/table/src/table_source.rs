@@ -35,7 +35,7 @@ impl TableOptions {
     /// # Errors
     /// [`TableError::Io`]; [`TableError::Input`] with the fault.
     pub fn read_header(&mut self, path: &Path) -> Result<(), TableError> {
-        // The text itself shows its line ends.
+        // This line end is a placeholder: the line ends of the text are used.
         let form = CsvForm { separator: char::from(self.separator), line_end: LineEnd::Lf };
         self.header = Some(read_header(path, Some(form))?);
         Ok(())
@@ -105,7 +105,7 @@ impl<'a> TableSource<'a> {
         }
     }
 
-    /// The next rows, at most `rows_max`; none at the end.
+    /// Reads the next rows, at most `rows_max`; `None` after the last row.
     ///
     /// # Errors
     /// [`TableError::Input`].

@@ -18,7 +18,7 @@ impl GoldenFolder {
     /// Compares bytes with the golden file of this name.
     ///
     /// # Panics
-    /// When they differ, and when the file is missing.
+    /// When they differ, and when the file is missing and SHOAL_WRITE_GOLDEN is not `yes`.
     pub fn assert_is(&self, name: &str, bytes: &[u8]) {
         let path = self.path(name);
         if !path.exists() && Self::is_written() {
@@ -42,7 +42,7 @@ impl GoldenFolder {
         Path::new(self.package).join("tests/golden").join(name)
     }
 
-    /// Whether missing files are written.
+    /// Whether SHOAL_WRITE_GOLDEN asks to write missing files.
     #[must_use]
     pub fn is_written() -> bool {
         std::env::var("SHOAL_WRITE_GOLDEN").is_ok_and(|value| value == "yes")

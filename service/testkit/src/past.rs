@@ -11,7 +11,7 @@ pub struct NaivePast {
     pub fixes: BTreeMap<(u64, i64), FixRow>,
     /// In the order of arrival.
     pub removals: Vec<NaiveRemoval>,
-    /// How many removals arrived before each fix.
+    /// Number of removals that arrived before each fix, by the key of `fixes`.
     after: BTreeMap<(u64, i64), usize>,
     /// Fixes before this time are dropped.
     pub floor_ms: i64,
@@ -71,7 +71,7 @@ impl NaivePast {
         self.within(window_ms).filter(|row| is_inside(row)).copied().collect()
     }
 
-    /// The same by time and object.
+    /// Fixes of a closed window and a region, by time and object.
     pub fn replay(
         &self,
         window_ms: (i64, i64),
@@ -127,8 +127,8 @@ impl NaivePast {
         newest.into_values().filter(is_live).collect()
     }
 
-    /// Numbers of fixes by step of time, row and column of squares of `side`; with a step of 0, of
-    /// the whole window.
+    /// Numbers of fixes by (first time of the step, row, column) of squares with `side` quanta. A
+    /// `step_ms` of 0 makes the whole window one step.
     pub fn density(
         &self,
         window_ms: (i64, i64),

@@ -75,7 +75,7 @@ impl Random {
         self.below(of) == 0
     }
 
-    /// One of these.
+    /// A random element of a non-empty slice.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }

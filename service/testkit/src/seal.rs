@@ -1,7 +1,7 @@
 //! Recomputes the checksums of a changed block, as far as its directory can be parsed.
 //!
-//! It follows FORMAT.md and not the reader of shoal-codec. It repeats the offsets so that an error in
-//! its table shows.
+//! It follows FORMAT.md and shares no code with the reader of shoal-codec, so that a wrong offset
+//! in the reader makes tests fail.
 
 /// Bytes of an ordinary header.
 pub const HEADER: usize = 128;
@@ -24,13 +24,13 @@ pub fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     Some(u16::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
 }
 
-/// The field of 32 bits at `offset`.
+/// The field of 32 bits at `offset`, if the bytes reach so far.
 #[must_use]
 pub fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
 }
 
-/// The field of 64 bits at `offset`.
+/// The field of 64 bits at `offset`, if the bytes reach so far.
 #[must_use]
 pub fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
@@ -39,7 +39,7 @@ pub fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
 /// Overwrites the field at `offset`.
 ///
 /// # Panics
-/// When the bytes end before it.
+/// When the bytes end before the end of the field.
 pub fn set<const N: usize>(bytes: &mut [u8], offset: usize, field: [u8; N]) {
     bytes[offset..offset + N].copy_from_slice(&field);
 }

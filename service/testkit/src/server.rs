@@ -16,9 +16,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// A listener, and the address at which it listens.
 #[derive(Debug)]
 pub struct FreePort {
-    /// Bound already: connections wait until it is served.
+    /// Bound and listening: connections wait until a server accepts them.
     pub listener: TcpListener,
-    /// With the port that it got.
+    /// Its address, with the assigned port.
     pub address: SocketAddr,
 }
 
@@ -30,10 +30,10 @@ pub struct Serving<E: Debug> {
     task: Option<JoinHandle<Result<(), E>>>,
 }
 
-/// Listens at an address, port 0 for any.
+/// Listens at an address; port 0 selects any free port.
 ///
 /// # Panics
-/// When it cannot.
+/// When the address cannot be bound.
 pub async fn bind(address: SocketAddr) -> FreePort {
     let listener = TcpListener::bind(address).await.expect("the address is free");
     let address = listener.local_addr().expect("it listens");
@@ -43,7 +43,7 @@ pub async fn bind(address: SocketAddr) -> FreePort {
 /// Listens at any free port of loopback.
 ///
 /// # Panics
-/// When there is none.
+/// When no port is free.
 pub async fn bind_any() -> FreePort {
     bind(SocketAddr::from(([127, 0, 0, 1], 0))).await
 }
@@ -80,26 +80,26 @@ impl<E: Debug + Send + 'static> Serving<E> {
         Self { stop: Some(stop), task: Some(task) }
     }
 
-    /// Requests it to stop.
+    /// Requests the server to stop.
     pub fn begin_stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
     }
 
-    /// Waits for its end, and returns how it ended.
+    /// Waits until the server ends, and returns its result.
     ///
     /// # Panics
-    /// If it panicked.
+    /// If the server panicked.
     pub async fn ended(mut self) -> Result<(), E> {
         let task = self.task.take().expect("it is awaited once");
         within(task).await.expect("the server does not panic")
     }
 
-    /// Stops it, and returns how it ended.
+    /// Stops the server, waits for its end and returns its result.
     ///
     /// # Errors
-    /// Its own.
+    /// The error of the server.
     pub async fn stop(mut self) -> Result<(), E> {
         self.begin_stop();
         self.ended().await
@@ -125,7 +125,7 @@ impl<E: Debug> Drop for Serving<E> {
 pub struct Shutdown(oneshot::Receiver<()>);
 
 impl Shutdown {
-    /// Waits for it.
+    /// Waits until the server must stop.
     pub async fn wait(self) {
         drop(self.0.await);
     }

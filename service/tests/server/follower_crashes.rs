@@ -267,8 +267,8 @@ async fn a_copy_answers_and_can_be_promoted_until_its_replacement_is_complete() 
     hang_everywhere(&copy, leader, token, 3 * (old - 6)..3 * (old + 8)).await;
 }
 
-/// A follower's disk hangs at operations of a copy: a promotion does not wait for it, and the copy is
-/// completed when it answers.
+/// A follower's disk hangs at operations of a copy: a promotion does not wait for it, and the copy
+/// is completed when it answers.
 async fn hang_everywhere(
     copy: &SimulatedDisk,
     leader: Running,

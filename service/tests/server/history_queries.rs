@@ -235,8 +235,8 @@ async fn compare_density(server: &Running, sent: &Acknowledged, random: &mut Ran
     assert_eq!(found, counts.into_iter().collect::<Vec<_>>(), "{request:?}");
 }
 
-/// Questions of each kind after each run of [`answers_equal_a_naive_past`]; SHOAL_TEST_QUESTIONS sets
-/// others, and SHOAL_TEST_SEEDS its seeds.
+/// Questions of each kind after each run of [`answers_equal_a_naive_past`]; SHOAL_TEST_QUESTIONS
+/// sets others, and SHOAL_TEST_SEEDS its seeds.
 const QUESTIONS: u64 = 25;
 
 fn set(name: &str, usual: u64) -> u64 {

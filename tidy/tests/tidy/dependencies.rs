@@ -115,10 +115,16 @@ fn packages_have_no_forbidden_dependency() {
     for (name, never) in NEVER {
         let package = packages.iter().find(|package| package.name.as_str() == name);
         let package = package.unwrap_or_else(|| panic!("{name} is missing"));
+        let default = package.features.get("default").into_iter().flatten();
+        assert!(default.into_iter().all(|on| on != OPTIONAL.1), "{name} has flags by default");
         for dependency in uses(package) {
             let is_optional = dependency.optional && OPTIONAL == (name, &dependency.name);
             let is_forbidden = never.contains(&dependency.name.as_str()) && !is_optional;
             assert!(!is_forbidden, "{name} uses {}", dependency.name);
+            let has_clap = dependency.features.iter().any(|feature| feature == OPTIONAL.1);
+            let is_turned_on =
+                dependency.name == OPTIONAL.0 && has_clap && never.contains(&OPTIONAL.1);
+            assert!(!is_turned_on, "{name} turns the flags of {} on", OPTIONAL.0);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::harness::{AnswerHash, median};
 use crate::history::options::{Experiment, Options};
 use crate::history::row::Row;
 
-/// Requests of `pairs` to all runs together.
+/// Number of (object, time) pairs of `device-pairs` over all runs.
 const PAIRS: u64 = 1_000_000;
 /// Objects whose states are compared with their rows.
 const CHECKED: usize = 1_000;
@@ -153,7 +153,7 @@ impl Loaded {
         })
     }
 
-    /// Runs the question on all runs in sequence; returns the sums.
+    /// Runs the question of an experiment on all runs in sequence; returns the sums over the runs.
     fn ask(
         &mut self,
         experiment: Experiment,
@@ -177,7 +177,7 @@ impl Loaded {
                 Experiment::DeviceAsOfCopied => {
                     let states = self.device.newest(run, moment_ms(options), everyone)?;
                     found += states.len() as u64;
-                    // The last state, which is copied last.
+                    // The last state is read, because it is copied last.
                     word = word.wrapping_add(states.x.last().map_or(0, |x| *x as u64));
                 }
                 Experiment::DevicePairs => {

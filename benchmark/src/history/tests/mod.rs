@@ -45,7 +45,7 @@ fn exported(mut bytes: &[u8]) -> Vec<ExportedRow> {
     all
 }
 
-/// The answer to a question by a look at every row.
+/// The answer to a question, computed by a scan of every row.
 fn naive(rows: &[ExportedRow], question: &Value) -> (u64, i64) {
     let number = |name: &str| question[name].as_i64().unwrap();
     let range = |name: &str| [0, 1].map(|side| question[name][side].as_i64().unwrap());

@@ -1,8 +1,8 @@
-//! Decoding of whole blocks, tables and columns on the device, any number with the same few
-//! launches.
+//! Decodes whole blocks, tables and columns on the device. The number of launches does not depend
+//! on how many there are.
 //!
-//! The device reports only which requests failed; the CPU's codec then finds the byte and the
-//! rule. Cycles do not use this: they decode their blocks in place.
+//! The device reports only which requests failed; the CPU codec then finds the byte and the rule
+//! that it breaks. Cycles do not use this: they decode their blocks in place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ impl Decoder {
         Self::within(gpu, &gpu.memory(budget_bytes))
     }
 
-    /// A decoder that takes its memory from that of others.
+    /// A decoder that takes its memory from the budget of `memory`.
     pub(crate) fn within(gpu: &Gpu, memory: &Memory) -> Result<Self, EngineError> {
         memory.bind()?;
         let stream = gpu.context.new_stream().map_err(fault)?;
@@ -367,7 +367,7 @@ impl Decoder {
         Ok(column)
     }
 
-    /// The place of a column that was requested by row, bytes from the start of the buffer.
+    /// The first byte in the buffer of a column that was requested in row order.
     fn first_byte(&self, place: Place) -> usize {
         match place {
             Place::Output(at) => at as usize,
@@ -402,7 +402,8 @@ pub(crate) fn of_block(
         Column::Y => Some((header.y_min as u32, header.y_max as u32)),
         _ => None,
     };
-    // A distance from the least value needs only one comparison, with or without a sign.
+    // The decoder compares the distance from the least value: one comparison, with or without a
+    // sign.
     let span = |(least, most): (u32, u32)| (least, most.wrapping_sub(least));
     block
         .columns()

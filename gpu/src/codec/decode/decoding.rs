@@ -1,5 +1,5 @@
-//! The lists of a decode: columns of any number of blocks by kernel, so that the number of launches
-//! does not depend on the number of blocks.
+//! The lists of a decode: the columns of all blocks, grouped by kernel, so that the number of
+//! launches does not depend on the number of blocks.
 //!
 //! This file allocates places in input and output; it copies and launches nothing.
 
@@ -29,21 +29,21 @@ pub(crate) struct ChunkSource<'a> {
     /// Number of its column.
     pub(crate) id: u16,
     pub(crate) plan: &'a Plan,
-    /// Bytes from the start of the block.
+    /// Ranges of bytes from the start of the block.
     pub(crate) sections: &'a [Range<usize>],
 }
 
 /// Form of a column's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// By row.
+    /// Decoded, in row order.
     #[default]
     Decoded,
-    /// By row; a column of plan raw remains in the input.
+    /// In row order; a column whose plan is raw remains in the input.
     Rows,
-    /// By row, or in grouped order if the column is keyed by this column.
+    /// In grouped order if the column is keyed by the column with this number, else in row order.
     Grouped(u16),
-    /// By row, but as codes if the column has a dictionary with at most as many entries as rows.
+    /// In row order; as codes if the column has a dictionary with at most as many entries as rows.
     Codes,
 }
 
@@ -51,9 +51,9 @@ pub(crate) enum Form {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OutputRequest {
     pub(crate) form: Form,
-    /// The request that fails with it.
+    /// The request that fails if this chunk fails.
     pub(crate) request: u32,
-    /// Least value and greatest distance above it, of 32-bit columns.
+    /// Permitted values of a 32-bit column: the least, and the greatest distance above it.
     pub(crate) limits: Option<(u32, u32)>,
 }
 
@@ -64,24 +64,24 @@ pub(crate) enum Place {
     Input(u64),
     /// Bytes from the start of the output.
     Output(u64),
-    /// Bytes from the start of the output: of values in grouped order, and by row of their places
-    /// within segments, of 16 bits.
+    /// `values`: start of the values in grouped order. `places`: start of a list with the 16-bit
+    /// place of each row within its segment. Both are bytes from the start of the output.
     Grouped { values: u64, places: u64 },
-    /// Bytes from the start of the output: of codes of 16 bits by row, and of their 64-bit entries;
-    /// number of entries.
+    /// `codes`: start of the 16-bit codes in row order. `table`: start of the `entries` values of
+    /// the dictionary, 64 bits each. Both are bytes from the start of the output.
     Codes { codes: u64, table: u64, entries: u32 },
 }
 
-/// Kernel of a tree, by the width of its arithmetic and the slots that it needs.
+/// The kernel that decodes a tree, by the width of its arithmetic and its number of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Of 32 bits: 0, 1 or any number of slots.
+    /// Computes in 32 bits, with 0, 1 or [`CODEC_SLOTS`] slots.
     Narrow(u32),
-    /// The same of 64 bits.
+    /// Computes in 64 bits, with as many slots as [`Class::Narrow`].
     Wide(u32),
     /// A common keyed tree, see [`super::runs`].
     Runs,
-    /// A tree of repeated codes.
+    /// A tree of repeated codes, see [`super::runs`].
     Repeats,
 }
 
@@ -121,20 +121,20 @@ pub(crate) struct Decoding {
     pub(crate) keys: Vec<CodecKeys>,
     pub(crate) scatters: Vec<CodecScatter>,
     pub(crate) strings: Vec<CodecStrings>,
-    /// Chunks of all strings.
+    /// Number of chunks of all columns of strings.
     pub chunks: u32,
-    /// Parts of all keys, and pieces of all keyed columns.
+    /// Number of parts of all key columns, and of pieces of all columns to scatter.
     pub parts: u32,
     pub pieces: u32,
-    /// Bytes of the longest segment of a keyed column.
+    /// Bytes of the longest segment of a column to scatter.
     pub scatter_bytes: u32,
-    /// Segments of all keys, and rows of the longest.
+    /// Number of segments of all key columns, and rows of the longest segment.
     pub segments: u32,
     pub segment_rows: u32,
-    /// Digits of the longest keys, and whether any key column is not codes.
+    /// Digits of the longest key, and whether the keys of any key column are not codes.
     pub passes: u32,
     pub has_wide_keys: bool,
-    /// By class, columns in order of rows, then keyed ones.
+    /// By class: first the columns in row order, then the keyed columns.
     pub(crate) columns: [[Columns; Class::ALL.len()]; 2],
     /// Bytes of the output.
     pub(crate) bytes: u64,
@@ -162,9 +162,9 @@ struct Grouped {
 /// A compiled column.
 struct Compiled {
     first_step: u32,
-    /// See [`Columns`].
+    /// Number of the class; see [`Class::ALL`].
     class: usize,
-    /// The dictionary of the codes, `NO_COLUMN` without one, and its entries.
+    /// Place of the dictionary of the codes, `NO_COLUMN` without one, and its number of entries.
     table: u64,
     entries: u32,
 }
@@ -200,7 +200,8 @@ impl Decoding {
         places
     }
 
-    /// Adds one column; returns its place, and that of its codes if they are stored.
+    /// Adds one column; returns its place and the place of its codes, `NO_COLUMN` if they are not
+    /// stored.
     fn add(
         &mut self,
         start: u64,
@@ -267,7 +268,7 @@ impl Decoding {
         (place, codes)
     }
 
-    /// Adds a column of strings, whose codes are a column of their own; returns its place.
+    /// Adds a column of strings and a column of their codes; returns the place of the strings.
     fn strings(&mut self, start: u64, chunk: &ChunkSource<'_>, request: u32) -> Place {
         let root = chunk.plan.root();
         let rows = root.values;
@@ -309,8 +310,8 @@ impl Decoding {
         Place::Output(output)
     }
 
-    /// Appends the steps of a column; for a dictionary of wide values in row order those of its
-    /// codes.
+    /// Compiles a column. If its root is a dictionary of wide values and it is not keyed, the steps
+    /// decode only the codes.
     fn compile(
         &mut self,
         start: u64,
@@ -335,11 +336,11 @@ impl Decoding {
         Compiled { first_step, class, table, entries }
     }
 
-    /// Allocates a keyed column in grouped order and, unless that is the requested form, in row
-    /// order; returns both places.
+    /// Allocates a keyed column in grouped order and, if another form is requested, also in row
+    /// order. Returns the place of the grouped values and the place of the requested form.
     fn keyed(&mut self, form: Form, group: Grouped, rows: u32, bytes: u64) -> (u64, Place) {
         let places = group.places;
-        // Read in whole tiles.
+        // Kernels read whole tiles.
         let whole = u64::from(rows).next_multiple_of(TILE_VALUES as u64);
         let values = take(&mut self.bytes, whole * bytes);
         if form == Form::Grouped(group.id) {
@@ -359,8 +360,8 @@ impl Decoding {
         (values, Place::Output(output))
     }
 
-    /// The class of a column whose steps begin at `first_step`; steps of a common tree are
-    /// rewritten to the order of its kernel.
+    /// The class of a column whose steps begin at `first_step`. If a dedicated kernel decodes the
+    /// tree, replaces the steps by those of that kernel.
     fn class_of_runs(&mut self, first_step: u32, class: usize) -> usize {
         let first_step = first_step as usize;
         let compiled = &self.steps[first_step..];

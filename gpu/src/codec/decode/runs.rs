@@ -1,8 +1,8 @@
 //! Recognises common trees: divisor?(keyed(patch?(afl), scale?(afl))), which nearly all keyed
 //! columns of fixes have, and repeated codes: dict(rle(afl, afl), scale?(afl)?).
 //!
-//! Dedicated kernels take their steps in a fixed order with code 0 for an absent node; they refuse
-//! the same input.
+//! Dedicated kernels decode them. They take the steps in a fixed order, with code 0 for an absent
+//! node, and refuse the same input as the general kernels.
 
 use shoal_codec::Encoding;
 use shoal_engine::layout::{
@@ -14,7 +14,7 @@ use crate::codec::code;
 
 const AFL: u32 = code(Encoding::Afl);
 const SCALE: u32 = code(Encoding::Scale);
-/// The mode of differences that are zigzag.
+/// The mode of a keyed node whose differences are zigzag.
 const ZIGZAG: u32 = 1;
 
 /// Steps of a dedicated kernel.

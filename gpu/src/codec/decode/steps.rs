@@ -1,8 +1,9 @@
 //! Compiles a plan to the steps that decode a tile: the plan's nodes, leaf first.
 //!
-//! A node with one child follows it and transforms the tile in place. Of two children the sparse
-//! one is first and its tile is stored in a slot; so are runs until their lengths are decoded. The
-//! plan has been checked: children, sections and parameters are those of its encodings.
+//! A node with one child follows that child and transforms its tile in place. Of two children the
+//! sparse one is decoded first, and its tile is stored in a slot while the other is decoded. The
+//! values of runs are stored in the same way while their lengths are decoded. The plan has been
+//! checked: children, sections and parameters are those of its encodings.
 
 use std::ops::Range;
 
@@ -25,7 +26,7 @@ pub(super) struct Compiler<'a> {
     pub(super) sections: &'a [Range<usize>],
     /// Where the block begins in the input.
     pub(super) start: u64,
-    /// The request that fails with it.
+    /// The request that fails if the plan fails.
     pub(super) request: u32,
     /// Steps are appended here.
     pub(super) steps: &'a mut Vec<CodecStep>,
@@ -33,7 +34,7 @@ pub(super) struct Compiler<'a> {
     pub(super) opens: &'a mut Vec<CodecOpen>,
     /// Bytes of the output that are allocated.
     pub(super) bytes: &'a mut u64,
-    /// Slots in use at most.
+    /// Greatest number of slots in use at a time.
     pub(super) slots: u32,
     /// True if a leaf needs a kernel with slots although it uses no slot.
     pub(super) needs_tile: bool,
@@ -73,8 +74,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Appends the steps of the codes below a dictionary of wide values, which are computed in 32
-    /// bits; returns the place and the number of its entries.
+    /// Appends the steps of the codes below a dictionary of wide values; codes are computed in 32
+    /// bits. Returns the place and the number of the dictionary's entries.
     pub(super) fn codes(&mut self) -> (u64, u32) {
         let dictionary = self.dictionary(self.plan.root(), 0);
         (self.is_wide, self.next, self.section) = (false, 1, 1);
@@ -103,7 +104,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Skips the next subtree; returns where it begins.
+    /// Skips the next subtree; returns its first node and section.
     fn skip(&mut self) -> (usize, usize) {
         let at = (self.next, self.section);
         let mut open = 1;
@@ -116,8 +117,8 @@ impl<'a> Compiler<'a> {
         at
     }
 
-    /// Compiles the sparse child that follows a full one and returns to the full one; returns
-    /// where the sparse one ends.
+    /// Skips the full child, compiles the sparse child that follows it and sets `next` and
+    /// `section` back to the full child. Returns the node and section after the sparse child.
     fn sparse(&mut self, step: CodecStep, slot: u32) -> (usize, usize) {
         let full = self.skip();
         self.count(step, self.plan.nodes()[self.next].values);
@@ -191,7 +192,8 @@ impl<'a> Compiler<'a> {
         CodecStep { extra, parameter, ..self.step(node, code(node.encoding), section) }
     }
 
-    /// A look-up in a dictionary, which a task unpacks first.
+    /// A look-up in a dictionary; appends tasks that unpack the dictionary before tiles are
+    /// decoded.
     fn dictionary(&mut self, node: &PlanNode, section: usize) -> CodecStep {
         let count = entries(node.parameter_u32);
         let is_wide = self.is_wide;
@@ -214,7 +216,8 @@ impl<'a> Compiler<'a> {
         CodecStep { first: table, second: 0, words: 0, extra: count, ..step }
     }
 
-    /// A leaf whose codes a table decodes, which a task fills first.
+    /// A leaf that decodes codes with a table; appends a task that fills the table before tiles are
+    /// decoded.
     fn code_table(&mut self, node: &PlanNode, section: usize) -> CodecStep {
         self.needs_tile = true;
         let table = take(self.bytes, 4 * u64::from(CODEC_CODE_ENTRIES));
@@ -244,13 +247,14 @@ impl<'a> Compiler<'a> {
         CodecStep { extra: node.parameter_u32, parameter: tables.first, ..step }
     }
 
-    /// Begins a sparse child of `values` and checks the sum of its counts.
+    /// Appends the step of a sparse child with `values` values, and a task that checks the sum of
+    /// its counts.
     fn count(&mut self, step: CodecStep, values: u32) {
         self.sum(&step, values);
         self.steps.push(step);
     }
 
-    /// Checks that the counts that `step` reads add up to `expected`.
+    /// Appends a task that checks that the counts that `step` reads add up to `expected`.
     fn sum(&mut self, step: &CodecStep, expected: u32) {
         let (source, request) = (step.first, self.request);
         let count = tiles(self.plan.root().values as usize) as u32;
@@ -258,7 +262,7 @@ impl<'a> Compiler<'a> {
         self.opens.push(CodecOpen { request, kind: CODEC_OPEN_COUNTS, ..task });
     }
 
-    /// Stores the tile in a slot.
+    /// Appends the step that stores the tile in a slot.
     fn store(&mut self, slot: u32, ends: bool) {
         self.slots = self.slots.max(slot + 1);
         let step =

@@ -1,7 +1,7 @@
-//! The device's encoder of blocks and columns, byte for byte as the CPU encoder.
+//! The device's encoder of blocks and columns. Its bytes equal those of the CPU encoder.
 //!
-//! Columns are encoded in parallel, each on a stream with its own memory. A column to which its
-//! tree does not apply, or which it does not make smaller, stays raw.
+//! Columns are encoded in parallel, each on a stream with its own memory. A column stays raw if its
+//! tree does not apply or does not make it smaller.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,8 +40,8 @@ struct Chunk {
 }
 
 impl Encoder {
-    /// An encoder with a budget of `memory_bytes` of device memory: a few times the bytes that are
-    /// encoded at once.
+    /// An encoder that may use `memory_bytes` of device memory. It needs a few times the bytes that
+    /// are encoded at once.
     ///
     /// # Errors
     /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
@@ -65,11 +65,11 @@ impl Encoder {
         Ok(Self { gpu: gpu.clone(), memory, workers })
     }
 
-    /// Replaces `out` with the block of `columns`: byte for byte what
-    /// [`BlockCodec::encode_planned`] of the CPU gives.
+    /// Encodes `columns` as a block and replaces `out` with it. The bytes equal those of
+    /// [`BlockCodec::encode_planned`] on the CPU.
     ///
     /// # Errors
-    /// As there, or the device's.
+    /// As [`BlockCodec::encode_planned`], and errors of the device.
     pub fn encode_planned(
         &mut self,
         columns: &FixColumns,
@@ -87,8 +87,8 @@ impl Encoder {
         self.block(&frame, &sources, order, plan, (space, sequence), out)
     }
 
-    /// Plans a batch of a stream on the device, encodes it and reports the outcome to the planner:
-    /// byte for byte as [`Planner::encode`] on the CPU.
+    /// Plans a batch of a stream on the device, encodes it and reports the outcome to the planner.
+    /// The bytes equal those of [`Planner::encode`] on the CPU.
     ///
     /// # Errors
     /// As [`Encoder::encode_planned`].
@@ -125,11 +125,11 @@ impl Encoder {
         Ok(planner.finish(&outcomes, out)?)
     }
 
-    /// Encodes a column with exactly this tree, as [`encode_column`] does; `keys` are a column of
-    /// integers and its number.
+    /// Encodes a column with exactly this tree, as [`encode_column`] does. `keys` has the values
+    /// and the number of the key column, whose values are integers.
     ///
     /// # Errors
-    /// [`EncodeError::NotApplicable`] as there, or the device's.
+    /// [`EncodeError::NotApplicable`] as [`encode_column`], and errors of the device.
     pub fn encode_column(
         &mut self,
         values: &Values,
@@ -161,7 +161,7 @@ impl Encoder {
     /// The planner's statistics of a column.
     ///
     /// # Errors
-    /// The device's.
+    /// [`EncodeError::Engine`] if the device fails or lacks memory.
     pub fn statistics(&mut self, values: &Values) -> Result<Statistics, EncodeError> {
         self.clear()?;
         let worker = &mut self.workers[0];
@@ -172,7 +172,7 @@ impl Encoder {
     /// A copy of a column in the device's memory.
     ///
     /// # Errors
-    /// The device's.
+    /// [`EncodeError::Engine`] if the device fails or lacks memory.
     pub fn upload(&mut self, values: &Values) -> Result<DeviceColumn, EncodeError> {
         let worker = &self.workers[0];
         let column = DeviceColumn::new(&self.memory, values.value_type(), values.len() as u32)?;
@@ -182,8 +182,8 @@ impl Encoder {
         Ok(column)
     }
 
-    /// Encodes columns, which are not empty, in device memory one after another and measures the
-    /// time, grouping by `key` included.
+    /// Encodes columns in device memory one after another and measures the time, which includes
+    /// grouping by `key`. No column is empty.
     ///
     /// # Errors
     /// As [`Encoder::encode_column`].
@@ -221,7 +221,7 @@ impl Encoder {
         Ok(Encoded { encoded_bytes, device_ms })
     }
 
-    /// Uploads the columns of a batch, and finds the order of its objects if a tree is keyed.
+    /// Uploads the columns of a batch. If `is_keyed`, also finds the order of its objects.
     fn load(
         &mut self,
         columns: &FixColumns,
@@ -321,7 +321,8 @@ pub(super) fn on_threads<T: Send>(
     })
 }
 
-/// The column with its tree if that makes it smaller, else raw.
+/// Encodes a column with its tree; leaves it raw if the tree does not apply or does not make it
+/// smaller.
 fn smallest(
     worker: &mut Worker,
     source: Source,
@@ -346,7 +347,7 @@ fn smallest(
     Ok(Chunk { source, sections: None, shape: raw })
 }
 
-/// The sections of an encoded column as on the CPU.
+/// Downloads the plan and sections of an encoded column.
 pub(super) fn downloaded(
     worker: &mut Worker,
     sections: &Sections,
@@ -393,7 +394,7 @@ fn upload(
     };
     let slice = worker.arena.allocate::<u8>(bytes.len())?;
     slice.upload(&worker.stream, bytes)?;
-    // `offsets` is dropped on return.
+    // The copy has to end before `offsets` is dropped.
     worker.wait()?;
     Ok(slice)
 }

@@ -1,8 +1,8 @@
 //! Encoding of one column on the device: runs programs, collects nodes and sections.
 //!
-//! Programs run one after another, separated by nodes that need all values. Sections remain in
-//! place until all are final; those of a single program are placed before the host reads their
-//! lengths.
+//! Programs run one after another, separated by nodes that need all values. Sections are moved to
+//! their places when all are final. If a single program produces them all, they are placed before
+//! the host reads their lengths.
 
 use shoal_codec::assemble::ChunkShape;
 use shoal_codec::encoding::float_to_int::{DECIMALS_MAX, power_of_ten};
@@ -302,7 +302,7 @@ impl<'a> Writer<'a> {
 /// The counts of a program that ran.
 struct Outcome {
     summary: Vec<u64>,
-    /// Place of the words of sections in it.
+    /// Index in `summary` of the numbers of words of the sections.
     totals_at: usize,
     run: usize,
 }
@@ -323,7 +323,7 @@ struct Ready {
     steps: Vec<EncodeStep>,
     /// Initial values of its summary.
     summary: Vec<u64>,
-    /// Sections of words.
+    /// Number of sections of words.
     variables: usize,
 }
 
@@ -336,8 +336,8 @@ impl Ready {
 }
 
 impl Run {
-    /// Queues the placement of its sections, which are all of a column; only the device has the
-    /// lengths of words.
+    /// Queues the placement of its sections, which are all sections of the column; returns the
+    /// placed sections. The host does not know the lengths of sections of words yet.
     fn place(
         &self,
         worker: &mut Worker,

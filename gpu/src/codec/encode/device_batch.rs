@@ -20,7 +20,7 @@ pub(super) struct DeviceBatch<'a> {
     worker: &'a mut Worker,
     column: Source,
     keys: Option<Source>,
-    /// Rows of the last keyed trial, in grouped order.
+    /// The range of rows of the last keyed trial, and their values in grouped order.
     grouped: Option<(Range<usize>, Source)>,
 }
 

@@ -70,7 +70,8 @@ impl Worker {
         Ok(Dictionary { node, entries: words.bytes(), codes, codes_type, none })
     }
 
-    /// Entries and codes by sorting all values; of the most frequent ones above the limit.
+    /// Finds entries and codes by sorting all values. If more than `limit` values are distinct,
+    /// only the most frequent ones become entries.
     fn numbered(
         &mut self,
         source: &Source,
@@ -93,7 +94,8 @@ impl Worker {
         Ok(Numbered { entries, codes, ends: ends.map(|[end]| end) })
     }
 
-    /// Entries and codes of all values of a dense source; `None` if it is sparse or has too many.
+    /// Finds entries and codes with a hash table. `None` if the source is sparse or has too many
+    /// distinct values.
     fn hashed(&mut self, source: &Source) -> Result<Option<Numbered>, EncodeError> {
         if source.counts.is_some() {
             return Ok(None);

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// The reason why the device encoded nothing.
 #[derive(Debug, Error)]
 pub enum EncodeError {
-    /// The tree does not hold the values, or the format does not allow it.
+    /// The tree cannot represent the values, or the format does not allow the tree.
     #[error("the tree does not apply: {0}")]
     NotApplicable(String),
     /// No block can hold the columns.
@@ -19,7 +19,7 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    /// Returns [`Self::NotApplicable`] for the reason of the CPU encoder.
+    /// Returns [`Self::NotApplicable`] with `reason`, which is that of the CPU encoder.
     pub(super) fn because<T>(reason: &str) -> Result<T, Self> {
         Err(Self::NotApplicable(reason.to_owned()))
     }

@@ -23,7 +23,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// The order of a column of keys, which is not empty; queued when it returns.
+    /// The order of a column of keys, which is not empty. Waits until it is known that the order
+    /// was found; other work is queued.
     pub(crate) fn new(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
         if worker.kernels.hold_segments() {
             let order = Self::by_segments(worker, keys)?;
@@ -34,7 +35,7 @@ impl Order {
         Self::by_parts(worker, keys)
     }
 
-    /// As above, and the values of `column` in this order, which are queued during the ordering.
+    /// As [`Order::new`]; also returns the values of `column` in this order.
     pub(crate) fn with(
         worker: &mut Worker,
         keys: &Source,
@@ -63,7 +64,8 @@ impl Order {
         Ok(Source { values, heads: self.heads, ..*column })
     }
 
-    /// By a block of threads per segment; fails if the span of keys is too large.
+    /// Orders by one block of threads per segment; sets `failed` if the span of a segment's keys is
+    /// too large.
     fn by_segments(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
         assert!(keys.counts.is_none() && keys.heads.address() == 0, "keys are in row order");
         let whole = (keys.rows as usize).next_multiple_of(TILE_VALUES);
@@ -74,7 +76,7 @@ impl Order {
         Ok(Self { places, failed, heads })
     }
 
-    /// By blocks of threads that share segments; any keys.
+    /// Orders by blocks of threads that share segments; takes any keys.
     fn by_parts(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
         assert!(keys.counts.is_none() && keys.heads.address() == 0, "keys are in row order");
         let rows = keys.rows as usize;

@@ -29,9 +29,9 @@ pub(super) enum Count {
 pub(super) enum Part {
     /// These bytes.
     Bytes(DeviceSlice<u8>),
-    /// The directory of a section of words.
+    /// The directory of the section of words with this number.
     Directory(usize),
-    /// A section of words.
+    /// The section of words with this number.
     Words(usize),
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Part {
 pub(super) struct Draft<'t> {
     pub(super) node: PlanNode,
     pub(super) count: Count,
-    /// Place of the least and the greatest value of a constant in the summary.
+    /// Index in the summary of the least and the greatest value of a constant.
     pub(super) bounds_at: Option<usize>,
     pub(super) parts: Vec<Part>,
     pub(super) children: Vec<Child<'t>>,
@@ -60,7 +60,7 @@ impl Draft<'_> {
 #[derive(Debug)]
 pub(super) enum Child<'t> {
     Inline(Draft<'t>),
-    /// In programs of its own, from stored values.
+    /// Encoded by other programs, from stored values.
     Stored(Stored<'t>),
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Program<'a> {
     pub(super) steps: Vec<EncodeStep>,
     /// Initial values of the summary.
     pub(super) summary: Vec<u64>,
-    /// Sections of words.
+    /// Number of sections of words.
     pub(super) variables: usize,
     /// Words of a tile at most, over all sections.
     pub(super) staged_words: u32,
@@ -113,7 +113,7 @@ impl<'a> Program<'a> {
         Self { arena, source, key_column, steps, summary, variables: 0, staged_words: 0 }
     }
 
-    /// The whole tree of the source.
+    /// Appends the steps of the whole tree of the source.
     pub(super) fn root<'t>(&mut self, tree: &'t Tree) -> Result<Draft<'t>, EncodeError> {
         let at = self.source_at();
         match self.subtree(tree, at)? {
@@ -122,7 +122,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// A dictionary over the source whose codes are final.
+    /// Appends the steps of a dictionary with exceptions over the source, whose codes are final.
     pub(super) fn split<'t>(&mut self, split: &Split<'t>) -> Result<Draft<'t>, EncodeError> {
         let at = self.source_at();
         let kind = layout::CODEC_DICT_OR;
@@ -137,7 +137,7 @@ impl<'a> Program<'a> {
         Ok(Draft { node: split.node, count: at.count, bounds_at: None, parts, children })
     }
 
-    /// A leaf over the source whose code is known.
+    /// Appends the step of a leaf over the source whose Huffman code is known.
     pub(super) fn coded<'t>(&mut self, coded: &Coded) -> Result<Draft<'t>, EncodeError> {
         let at = self.source_at();
         let mut step = EncodeStep {
@@ -156,7 +156,7 @@ impl<'a> Program<'a> {
         Ok(Draft { node, count, bounds_at: None, parts, children: Vec::new() })
     }
 
-    /// A leaf over the source whose tables are known.
+    /// Appends the step of a leaf over the source whose tables of frequent bytes are known.
     pub(super) fn frequent<'t>(&mut self, frequent: &Frequent) -> Result<Draft<'t>, EncodeError> {
         let (at, node) = (self.source_at(), frequent.node);
         let mut step = EncodeStep {
@@ -254,8 +254,8 @@ impl<'a> Program<'a> {
         Ok((step, parameters))
     }
 
-    /// Allocates the sections of a node for `step` and appends them to `parts`; returns the extent
-    /// of its sparse children.
+    /// Allocates the sections of a node for `step` and appends them to `parts`; returns the type
+    /// and the number of the values of its sparse child.
     fn sections(
         &mut self,
         sections: &[SectionSpec],
@@ -295,7 +295,7 @@ impl<'a> Program<'a> {
         Ok(sparse)
     }
 
-    /// Stores the values of a node that needs all of them.
+    /// Appends a step that stores the values of a node that needs all of them.
     fn store<'t>(&mut self, tree: &'t Tree, at: At) -> Result<Child<'t>, EncodeError> {
         let tiles = self.source.tiles() as usize;
         let At { value_type, count } = at;

@@ -19,9 +19,9 @@ pub(crate) struct Source {
     pub(crate) value_type: ValueType,
     /// Rows of the column.
     pub(crate) rows: u32,
-    /// Values of each tile of a sparse node, and their sum.
+    /// Number of values of each tile, and their sum; `None` for a dense source.
     pub(crate) counts: Option<(DeviceSlice<u16>, u32)>,
-    /// Heads of their grouped order; none if they are in row order.
+    /// A bit for each position that is a head; empty if values are in row order.
     pub(crate) heads: DeviceSlice<u32>,
 }
 
@@ -53,7 +53,7 @@ impl Source {
         self.rows.div_ceil(TILE_VALUES as u32)
     }
 
-    /// Values over all tiles.
+    /// Number of values in all tiles.
     pub(crate) fn length(&self) -> u32 {
         self.counts.map_or(self.rows, |(_, length)| length)
     }

@@ -11,7 +11,7 @@ use super::source::Source;
 use super::worker::Worker;
 use crate::launch::{DeviceSlice, TILE_VALUES};
 
-/// Bytes of the places of all entries at most; more chunks take turns.
+/// Greatest size of the tables of entries of all chunks that are encoded at a time, bytes.
 const SLOT_BYTES_MAX: usize = 1 << 30;
 
 /// The tables of `stateless` on the device.
@@ -21,7 +21,7 @@ pub(super) struct Frequent {
     pub(super) node: PlanNode,
     /// The section of tables.
     pub(super) tables: DeviceSlice<u8>,
-    /// By chunk and byte its rank by frequency.
+    /// By chunk and byte: the rank of the byte by frequency.
     pub(super) ranks: DeviceSlice<u8>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Frequent {
 #[derive(Debug)]
 pub(super) struct Strings {
     pub(super) node: PlanNode,
-    /// Codes of each tile.
+    /// Number of codes of each tile.
     pub(super) counts: DeviceSlice<u16>,
     /// The child's values.
     pub(super) codes: Source,

@@ -34,10 +34,10 @@ impl Encoder {
     /// table and reports the outcome to the planners: byte for byte as [`encode_planned_table`].
     ///
     /// # Errors
-    /// As there, or the device's.
+    /// As [`encode_planned_table`], and errors of the device.
     ///
     /// # Panics
-    /// If the number of planners differs, or the key has floats.
+    /// If there is not one planner per column, or the key has floats.
     pub fn encode_table(
         &mut self,
         planners: &mut [TablePlanner],
@@ -49,7 +49,7 @@ impl Encoder {
         let rows = columns.first().map_or(0, |(_, values)| values.len());
         let is_uniform = columns.iter().all(|(_, values)| values.len() == rows);
         if rows == 0 || !is_uniform {
-            // Nothing to encode, or refused.
+            // There is nothing to encode, or the CPU encoder refuses the columns.
             return Ok(encode_planned_table(planners, columns, is_keyed, sequence, out)?);
         }
         self.clear()?;
@@ -109,7 +109,7 @@ fn encoded(
     key: Option<Key>,
 ) -> Result<(Tree, Option<EncodedTree>), EncodeError> {
     if chunk.values.is_empty() {
-        // Strings without bytes.
+        // A column of strings without any byte.
         let tree = chunk.planner.plan(&chunk.values, None);
         let encoded = encode_column(&chunk.values, &tree, None).ok();
         return Ok((tree, encoded));

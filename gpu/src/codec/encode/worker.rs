@@ -21,13 +21,13 @@ pub(crate) struct Worker {
     pub(crate) memory: Memory,
     pub(crate) kernels: Arc<EncodeKernels>,
     pub(crate) stream: Arc<CudaStream>,
-    /// Copies small data in both directions beside the work of `stream`.
+    /// Copies small data in both directions, concurrently with the work of `stream`.
     copies: Arc<CudaStream>,
     /// Makes one of the two streams wait for the other.
     reached: CudaEvent,
     pub(crate) arena: Arena,
     pub(crate) scratch: Scratch,
-    /// Target of the read in progress, its length, and its end.
+    /// The read in progress: its target, its length, and the event at its end.
     pinned: PinnedBuffer<u64>,
     read_length: usize,
     read_done: CudaEvent,
@@ -90,8 +90,8 @@ impl Worker {
         Ok(slice)
     }
 
-    /// Least and greatest value as patterns in the order of the type, then the numbers of values
-    /// equal to and less than the previous one. The source is not empty.
+    /// Returns the bit patterns of the least and the greatest value, then the numbers of values
+    /// that equal their predecessor and that are less than it. The source is not empty.
     pub(crate) fn bounds(&mut self, source: &Source) -> Result<[u64; 4], EngineError> {
         let sign = sign_of(source.value_type);
         let found = self.upload(&[u64::MAX, 0, 0, 0])?;

@@ -4,9 +4,9 @@
 mod bench;
 mod budget;
 mod copies;
+mod cub;
 mod failure;
 mod layout;
-mod primitives;
 mod probe;
 
 pub(crate) use bench::{BOUNDARIES, Bench, seeds};

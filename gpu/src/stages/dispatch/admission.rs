@@ -23,7 +23,8 @@ impl DispatchStage {
     }
 
     /// Refuses the rows of a cycle that exceed the object limit; returns whether there are any.
-    /// Blocks are decoded, and no slot of the cycle is claimed. Waits for the device.
+    /// Requires that the blocks are decoded and that the cycle has claimed no slot. Waits for the
+    /// device.
     pub(crate) fn admit(
         &mut self,
         state: &FleetState,
@@ -47,7 +48,7 @@ impl DispatchStage {
         Ok(true)
     }
 
-    /// Candidates, ascending by arrival.
+    /// The rows and removals that admission decides, ascending by arrival.
     fn admission_requests(
         &self,
         staged: &Staged,
@@ -58,7 +59,7 @@ impl DispatchStage {
             kernels.admission_mark(stream, cycle)?;
         }
         let cleared_from = staged.clears.first().map_or(u32::MAX, |(arrival, _)| *arrival);
-        // As above.
+        // Unused until the cycle's rows are looked up.
         let counter = &self.slots;
         counter.fill(stream, 0, 1)?;
         kernels.admission_list(stream, cycle, cleared_from, &self.admission_requests, counter)?;

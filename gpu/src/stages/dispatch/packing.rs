@@ -19,7 +19,7 @@ const COPY_BYTES: usize = 1 << 20;
 /// Lists and their places.
 #[derive(Default)]
 pub(crate) struct Packing<'a> {
-    /// Bytes of the device's side before it.
+    /// Bytes of the device buffer before the packed lists.
     pub(crate) front: usize,
     pieces: Vec<(usize, &'a [u8])>,
     /// Blocks in page-locked memory, which need no packing.
@@ -142,7 +142,7 @@ impl<'a> Packing<'a> {
         device.upload(stream, self.front + done, packed.part(done..self.bytes))
     }
 
-    /// Bytes of the device's side up to its end.
+    /// Bytes of the device buffer up to the end of the packed lists.
     pub(crate) fn device_bytes(&self) -> usize {
         self.front + self.bytes
     }

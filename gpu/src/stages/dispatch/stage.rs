@@ -25,14 +25,14 @@ use crate::state::fleet::FleetState;
 /// Lists and streams of the stage: all output of dispatch except the records.
 #[derive(Debug)]
 pub(crate) struct DispatchStage {
-    pub(crate) context: Arc<Context>,
+    pub(super) context: Arc<Context>,
     pub(crate) stream: Arc<CudaStream>,
     pub(crate) slots: DeviceBuffer<u32>,
-    pub(crate) refusals: DeviceBuffer<u8>,
-    pub(crate) entry_slots: DeviceBuffer<DictionarySlot>,
+    pub(super) refusals: DeviceBuffer<u8>,
+    pub(super) entry_slots: DeviceBuffer<DictionarySlot>,
     /// Used in cycles that may exceed the object limit.
-    pub(crate) admission_requests: DeviceBuffer<AdmissionRequest>,
-    pub(crate) outcomes: DeviceBuffer<RowOutcomeCounts>,
+    pub(super) admission_requests: DeviceBuffer<AdmissionRequest>,
+    pub(super) outcomes: DeviceBuffer<RowOutcomeCounts>,
     pub(crate) report: DeviceBuffer<DispatchReport>,
     ordered: OrderedLists,
     report_host: PinnedBuffer<DispatchReport>,
@@ -111,7 +111,8 @@ impl DispatchStage {
         self.ordered.shrink()
     }
 
-    /// Lists of a cycle, by its rows and requests: all output of dispatch except the records.
+    /// Reserves memory for the lists of a cycle by its numbers of rows and requests: all output of
+    /// dispatch except the records.
     pub(crate) fn fit_lists(
         &mut self,
         state: &mut FleetState,
@@ -126,7 +127,7 @@ impl DispatchStage {
         }
         self.outcomes.fit(staged.kinds.len())?;
         self.outcomes_host.fit(&self.context.memory, staged.kinds.len())?;
-        let others = self.context.options.ttl_ms.is_some() || !staged.clears.is_empty();
+        let others = staged.may_end_others(&self.context.options);
         let others = if others { state.records.slots as usize } else { 0 };
         // The list of three cycles ago is unused.
         state.moved_mut(state.epoch + 1).slots.fit(rows + others)?;

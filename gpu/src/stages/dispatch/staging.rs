@@ -12,7 +12,7 @@ use shoal_engine::layout::{
     GROUPED_STATE, GROUPED_X, GROUPED_Y, NO_COLUMN, Part, REQUEST_BLOCK, REQUEST_CLEAR,
     REQUEST_FIXES, REQUEST_REMOVE, RequestDescriptor,
 };
-use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request, RowLimit};
+use shoal_engine::{CycleInput, EngineError, EngineOptions, Query, QueryKind, Request, RowLimit};
 
 use crate::codec::{Decoding, Form, List, OutputRequest, Place, of_block};
 use crate::launch::{
@@ -27,14 +27,14 @@ use crate::state::regions::changes::Changes;
 /// Estimated bytes of a query's lists: two parts. If they need more, rows are copied again.
 const QUERY_BYTES: usize = 2 * size_of::<Part>() + 8;
 
-/// Memory of one cycle's input, on both sides.
+/// Memory of one cycle's input, on the host and the device.
 #[derive(Debug)]
 pub(crate) struct Arena {
     pinned: PinnedBuffer<u8>,
     /// The queries' parts, in memory that the device copies from.
     parts: PinnedBuffer<Part>,
     pub(crate) device: DeviceBuffer<u8>,
-    /// The last work that read the device's side.
+    /// The event after the last work that read the device buffer.
     pub(crate) idle: Option<Arc<CudaEvent>>,
 }
 
@@ -70,11 +70,11 @@ pub(crate) struct Staged {
     pub(crate) arrivals: ByteRange,
     /// The columns that dispatch decodes first.
     pub(crate) codec: CodecRanges,
-    /// Blocks whose rows are checked in place.
+    /// True if the rows of some blocks are checked in place.
     pub(crate) has_raw_blocks: bool,
-    /// Entries of all dictionaries of ids.
+    /// Number of entries of all dictionaries of ids.
     pub(crate) entries: u32,
-    /// Rows and removals without a dictionary of ids.
+    /// True if there are rows or removals without a dictionary of ids.
     pub(crate) has_ids: bool,
     pub(crate) query_ranges: QueryRanges,
     /// Ids of all gets, query by query.
@@ -106,12 +106,18 @@ impl Staged {
         self.removals > 0 || !self.clears.is_empty()
     }
 
+    /// True if the cycle may end objects that have no row or removal in it.
+    pub(crate) fn may_end_others(&self, options: &EngineOptions) -> bool {
+        options.ttl_ms.is_some() || !self.clears.is_empty()
+    }
+
     /// The clock at which the cycle begins.
     pub(crate) fn clock_before_ms(&self, clock_ms: i64) -> i64 {
         if self.rewinds { clock_ms.min(self.system_ms) } else { clock_ms }
     }
 
-    /// Drops the other parts of queries. The stream must have reached the end of the copy.
+    /// Keeps only the parts for which `is_kept` is true. The stream must have reached the end of
+    /// the copy.
     pub(crate) fn retain_parts(
         &mut self,
         stream: &CudaStream,
@@ -127,7 +133,8 @@ impl Staged {
 }
 
 /// Packs a cycle and starts its copy to the device. Rows that need no packing are copied while the
-/// queries are checked and listed in `query_parts`; a query beyond a limit returns the arena.
+/// queries are checked and listed in `query_parts`. If a query exceeds a limit, fails and puts the
+/// arena back to `spare`.
 pub(crate) fn stage(
     memory: &Memory,
     stream: &Arc<CudaStream>,

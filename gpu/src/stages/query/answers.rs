@@ -37,8 +37,9 @@ impl AnswerBuilder<'_> {
         self.work.as_ref().is_some_and(|work| work.is_unfinished(query))
     }
 
-    /// Answers of a cycle whose matches are counted: `bounds` by query, `totals` of answers without
-    /// rows: counts, and those that are withheld.
+    /// Builds the answers of a cycle whose matches are counted. `bounds` has the first match of
+    /// each query; `totals` has the totals of answers without rows: of queries that only count, and
+    /// of withheld answers.
     pub(crate) fn make(
         &mut self,
         staged: &Staged,

@@ -37,7 +37,7 @@ pub(crate) struct QueryBatch {
     /// By query; see `work.rs`.
     pub(crate) work: DeviceBuffer<u64>,
     kept: DeviceBuffer<u32>,
-    /// Of warp queries.
+    /// The matches that warp queries stored.
     pub(crate) kept_objects: DeviceBuffer<u64>,
     pub(crate) bounds: DeviceBuffer<u64>,
     pub(crate) objects: DeviceBuffer<u64>,
@@ -128,8 +128,9 @@ impl QueryBatch {
         self.stream.record_event(None).map_err(fault)
     }
 
-    /// Counts the matches of every query, as prefix sums into `bounds`; totals of queries that only
-    /// count into `totals`. Both are complete once the stream has reached this point.
+    /// Counts the matches of every query. Writes their prefix sums to `bounds` and the totals of
+    /// queries that only count to `totals`. Both are complete once the stream has reached this
+    /// point.
     pub(crate) fn count<'a>(
         &mut self,
         view: &ViewArgument,

@@ -22,7 +22,7 @@ const WIDER: (f64, f64) = (2.0, 8.0);
 const NARROWER: f64 = 0.75;
 /// Work of one candidate of a circle at most; see `test_work` of the kernels.
 const CIRCLE_WORK_MAX: u64 = 8;
-/// Radii so near each other count as equal.
+/// Radii whose ratio is at most this count as equal.
 const SAME: f64 = 1.0625;
 
 /// The neighbours of all nearest queries, those of each ascending by (rank, object).
@@ -40,7 +40,7 @@ struct Search<'a> {
     number: u32,
     ranker: Ranker,
     k: u64,
-    /// Objects beyond are not requested.
+    /// Objects of a greater rank are not requested.
     rank_max: u64,
     filter: Option<&'a Filter>,
     radius_m: f64,
@@ -53,7 +53,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The search of a nearest query, beginning with this radius.
+    /// The search of a nearest query, which begins with `first_radius_m`; `None` for other queries.
     fn new(
         space: &Space,
         (number, query): (u32, &'a Query),
@@ -75,13 +75,14 @@ impl<'a> Search<'a> {
         self.k = 0;
     }
 
-    /// Sets the circle of its radius.
+    /// Sets the circle to the current radius.
     fn draw(&mut self, space: &Space) {
         self.circle = Circle::bounded(space, &self.ranker, self.radius_m, self.rank_max);
         self.stay_within(space);
     }
 
-    /// A radius beyond the bound becomes that of the bound, from which it can shrink.
+    /// If the circle reaches the rank bound, limits the radius to that bound, so that it can
+    /// shrink.
     fn stay_within(&mut self, space: &Space) {
         if self.is_widest() {
             self.radius_m = self.radius_m.min(space.distance_m(self.rank_max));

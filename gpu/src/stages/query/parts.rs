@@ -23,11 +23,11 @@ pub(crate) struct QueryParts {
     used: usize,
     /// Parts of all queries.
     pub(crate) parts: usize,
-    /// In place of shape number 0, which means no test.
+    /// Written in place of shape number 0, which means no test.
     pub(crate) no_shape: [Shape; 1],
     /// By query the limit of its rows; empty without limits.
     pub(crate) limits: Vec<Option<RowLimit>>,
-    /// All queries are ranges that request ids: the host builds no answers.
+    /// True if all queries are ranges that request ids: the host then builds no answers.
     pub(crate) are_plain: bool,
 }
 
@@ -56,8 +56,9 @@ impl QueryParts {
             self.chunks.resize_with(self.used, Shapes::default);
         }
         parts.fit(memory, queries.len())?;
-        // Most regions have one part, so lists are first written as if all had; lists that are not
-        // contiguous then are written again.
+        // Most regions have one part, so chunks are first listed with a capacity of one part per
+        // query. If the parts of a chunk differ from that, all chunks are listed again with exact
+        // capacities.
         let mut capacities: Vec<usize> = queries.chunks(CHUNK).map(<[Query]>::len).collect();
         let mut listed = self.list_into(queries, parts.as_mut_slice(), &capacities)?;
         if listed.iter().zip(&capacities).any(|(listed, capacity)| listed.parts != *capacity) {
@@ -96,7 +97,7 @@ impl QueryParts {
         }
     }
 
-    /// Shifts every chunk by the lengths before it.
+    /// Adds the lengths of the chunks before it to the indexes in every chunk.
     fn shift(&mut self, parts: &mut [Part], capacities: &[usize]) {
         let mut base = Base::default();
         for (shapes, parts) in self.chunks[..self.used].iter_mut().zip(split(parts, capacities)) {
@@ -123,7 +124,7 @@ fn split<'a>(mut parts: &'a mut [Part], lengths: &[usize]) -> Vec<&'a mut [Part]
     ranges
 }
 
-/// The lengths before a chunk.
+/// The lengths of the lists of all chunks before one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Base {
     shapes: u32,
@@ -184,7 +185,7 @@ impl Shapes {
         Ok(listed)
     }
 
-    /// Shifts it by the lengths before it.
+    /// Adds `base` to the indexes in its shapes and parts.
     fn shift(&mut self, base: Base, parts: &mut [Part]) {
         if base.shapes > 0 && !self.shapes.is_empty() {
             for part in parts.iter_mut().filter(|part| part.shape & !PART_COUNT != 0) {

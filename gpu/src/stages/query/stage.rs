@@ -40,16 +40,16 @@ pub(crate) struct QueryStage {
     /// By cycle modulo 2: one is copied to the host while the other is written.
     sorted: [Sorted; 2],
     /// Page-locked memory for bounds of answers, and for their ids.
-    pub(crate) bounds: Pool,
+    pub(super) bounds: Pool,
     ids: Pool,
     copy_out: Arc<CudaStream>,
-    /// The copies out of `sorted`.
+    /// By cycle modulo 2: the event after the last copy out of `sorted`.
     copied_out: [Option<Arc<CudaEvent>>; 2],
     /// The queries that the next writes of records and grids must wait for.
     queried: Option<Arc<CudaEvent>>,
     /// Clock and number of objects of the state that the queries of the running cycle read.
     clock_ms: i64,
-    pub(crate) objects: u64,
+    pub(super) objects: u64,
 }
 
 impl QueryStage {

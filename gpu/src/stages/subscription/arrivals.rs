@@ -24,8 +24,9 @@ struct Arrival {
     change: ObjectChange,
 }
 
-/// Fills in the changes of each object: `arrived` are rows, and removals, which are not found;
-/// `reserved` is the number of the arrival. `clears` are the arrivals before which all was cleared.
+/// Sets the changes of each object. `arrived` has rows and removals: `found` is 0 for a removal,
+/// and `reserved` is the number of the arrival. `clears` has the arrivals before which all objects
+/// were cleared.
 pub(super) fn fill(objects: &mut [ObservedObject], arrived: &[AnswerRecord], clears: &[u32]) {
     let arrival = |arrived: &AnswerRecord| {
         let removed = ObjectChange::End(EventKind::Removed);

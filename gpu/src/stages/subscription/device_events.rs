@@ -29,7 +29,8 @@ struct Out {
     kinds: DeviceBuffer<u8>,
     region_heads: DeviceBuffer<RegionHead>,
     fixes: DeviceBuffer<AnswerRecord>,
-    /// Regions with events before each event; behind the last, all of them.
+    /// By event: the number of regions whose events begin before it; after the last, the number of
+    /// all regions with events.
     heads: DeviceBuffer<u32>,
     copied: Option<Arc<CudaEvent>>,
 }
@@ -193,7 +194,8 @@ impl DeviceEvents {
     }
 
     /// Writes the events that were counted, sorts them and copies them out, with capacity for
-    /// `others` after them; `numbers` are in use. The event is set when records are no longer read.
+    /// `others` more events of the host. `numbers` is the number of region numbers in use. The
+    /// event is set when records are no longer read.
     pub(super) fn write(
         &mut self,
         kernels: &Kernels,

@@ -37,7 +37,7 @@ impl HostEvents {
         Self { region, is_lagged: true, ..Self::default() }
     }
 
-    /// Events for the common lists.
+    /// Number of its events that go to the common lists.
     pub(super) fn common(&self) -> usize {
         if self.is_apart() { 0 } else { self.objects.len() }
     }
@@ -58,7 +58,7 @@ impl HostEvents {
         EventSet::new(vec![head], self.objects, self.kinds, self.fixes)
     }
 
-    /// The events of a query that it reports, if any.
+    /// The events that the query reports; `None` if there are none.
     pub(super) fn wanted(
         query: &ContinuousQuery,
         events: Vec<(EventKind, FixRow)>,
@@ -103,8 +103,8 @@ pub(crate) struct Columns {
 pub(crate) enum Events {
     /// Complete.
     Ready(EventSet),
-    /// Those of the device may still be copied; heads of the host's with their records; those in
-    /// separate lists.
+    /// The events of the device, which may still be copied; heads and records of the host's events;
+    /// the events in separate lists.
     Copying(Box<Columns>, Vec<EventHead>, Vec<FixRow>, Vec<EventSet>),
 }
 

@@ -48,7 +48,7 @@ impl ObservedObject {
 /// The effect of one object on one query.
 struct Evaluated {
     number: u32,
-    /// Of the membership before.
+    /// Place of the membership before the cycle.
     place: Option<u32>,
     row: FixRow,
     state: Option<MembershipState>,

@@ -23,7 +23,7 @@ pub(super) struct HostQueries {
     /// By slot the object's record.
     rows: Vec<FixRow>,
     free: Vec<u32>,
-    /// Objects that the device starts or stops watching.
+    /// By object: whether the device starts (true) or stops watching it.
     watches: BTreeMap<u64, bool>,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Pieces {
     /// 1 for a marked item, else 0; one more 0 follows the last.
     pub(super) marks: DeviceBuffer<u32>,
     places: DeviceBuffer<u32>,
-    /// Of one piece.
+    /// The records of one piece.
     records: DeviceBuffer<AnswerRecord>,
     /// Records of each marked item.
     each: usize,
@@ -64,8 +64,8 @@ impl Pieces {
         self.places.download(stream, marks as usize, host)
     }
 
-    /// The result of `read` for the records of each marked item, in order; `write` queues writing
-    /// those of a piece. Waits.
+    /// Calls `read` with the records of each marked item, in order, and returns its results.
+    /// `write` queues writing the records of a piece. Waits.
     pub(super) fn take<T>(
         &self,
         stream: &CudaStream,

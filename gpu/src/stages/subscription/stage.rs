@@ -91,7 +91,7 @@ impl SubscriptionStage {
         })
     }
 
-    /// Sets the queries again whose memberships depend on the clock.
+    /// The changes that set the queries again whose memberships depend on the clock.
     pub(crate) fn begun_anew(&self) -> Vec<SubscriptionChange> {
         // The host evaluates all of them.
         self.host.begun_anew()
@@ -107,7 +107,8 @@ impl SubscriptionStage {
         self.modified.forget();
     }
 
-    /// True if a query of the host evaluates every fix, so that the stage reads the rows of a cycle.
+    /// True if a query of the host evaluates every fix, so that the stage reads the rows of a
+    /// cycle.
     pub(crate) fn has_every_fix(&self) -> bool {
         self.host.has_every_fix()
     }
@@ -118,7 +119,7 @@ impl SubscriptionStage {
         state: &mut FleetState,
         staged: &Staged,
     ) -> Result<(), EngineError> {
-        let ended = self.may_end_others(staged);
+        let ended = staged.may_end_others(&self.context.options);
         let ended = if ended { state.moved(state.epoch + 1).slots.len() } else { 0 };
         let (written, slots) = (staged.rows as usize + ended, state.records.capacity());
         let (changes, queries) = (&staged.changes, &mut state.queries);
@@ -141,13 +142,8 @@ impl SubscriptionStage {
         queries.index.fit(&self.stream, references)
     }
 
-    /// True if the cycle may end objects that have no row or removal in it.
-    fn may_end_others(&self, staged: &Staged) -> bool {
-        self.context.options.ttl_ms.is_some() || !staged.clears.is_empty()
-    }
-
-    /// Applies the changes of the running cycle, for which memory is reserved; returns the queries to
-    /// follow up.
+    /// Applies the changes of the running cycle, for which memory is reserved; returns the queries
+    /// whose events or snapshots are still to be computed.
     fn apply(
         &mut self,
         state: &mut FleetState,
@@ -262,7 +258,7 @@ impl SubscriptionStage {
         if !self.gathers {
             return Ok(());
         }
-        let others = self.may_end_others(staged);
+        let others = staged.may_end_others(&self.context.options);
         let (stream, kernels) = (&dispatch.stream, &self.context.gpu.kernels);
         let found = &mut self.found;
         found.written_objects.fill(stream, 0, 1)?;

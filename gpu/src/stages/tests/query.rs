@@ -22,7 +22,7 @@ use crate::stages::query::batch::{QueryBatch, Sorted};
 use crate::stages::query::parts::QueryParts;
 use crate::stages::timeline::Timeline;
 use crate::stages::update::tables::Tables;
-use crate::state::cells::Cells;
+use crate::state::grid_cells::GridCells;
 use crate::state::record;
 use crate::state::records::Records;
 
@@ -73,7 +73,7 @@ struct Stage {
     bench: Bench,
     rows: Vec<AnswerRecord>,
     records: Records,
-    cells: Cells,
+    cells: GridCells,
     query_batch: QueryBatch,
     sorted: Sorted,
     query_parts: QueryParts,
@@ -88,7 +88,7 @@ impl Stage {
         let mut records = Records::new(memory, kernels, stream, HashKey::FIXED).unwrap();
         records.replace(stream, &rows).unwrap();
         let grid = scene.grid();
-        let mut cells = Cells::new(memory, &grid).unwrap();
+        let mut cells = GridCells::new(memory, &grid).unwrap();
         let mut tables = Tables::new(memory).unwrap();
         let of = (length as u32, length as u64);
         let is_tight = scene.random.once_in(2);

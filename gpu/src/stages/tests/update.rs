@@ -8,7 +8,7 @@ use super::scene::Scene;
 use crate::launch::tests::{BOUNDARIES, Bench, Probe, seeds};
 use crate::launch::{DeviceBuffer, MovedArgument, RecordsArgument};
 use crate::stages::update::tables::Tables;
-use crate::state::cells::Cells;
+use crate::state::grid_cells::GridCells;
 
 const NO_KEY: u32 = u32::MAX;
 const NOBODY: Entry = Entry { x: 0, y: 0, slot: NO_SLOT, state: 0 };
@@ -29,7 +29,7 @@ struct Trial {
     probe: Probe,
     scene: Scene,
     grid: Grid,
-    cells: Cells,
+    cells: GridCells,
     tables: Tables,
     /// By slot, on the host: the newest positions, and those that the grid was updated to.
     newest: Vec<Entry>,
@@ -48,7 +48,7 @@ impl Trial {
         let grid = scene.grid();
         let mut trial = Self {
             probe: Probe::load(&bench),
-            cells: Cells::new(&bench.memory, &grid).unwrap(),
+            cells: GridCells::new(&bench.memory, &grid).unwrap(),
             tables: Tables::new(&bench.memory).unwrap(),
             newest: vec![NOBODY; slots],
             held: vec![NOBODY; slots],

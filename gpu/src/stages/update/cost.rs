@@ -11,7 +11,7 @@ const NEWEST: f64 = 0.2;
 /// apply moves, at half the rate.
 const NEWEST_MAX: f64 = 2.0;
 
-/// Nanoseconds a unit, by what was measured.
+/// Estimated nanoseconds: of the launches, and per slot of each kind of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// Fixed part of either method, launches.
@@ -37,8 +37,9 @@ impl Cost {
         Self { launch_ns: 40_000.0, apply_ns: 0.4, rebuild_ns: 0.1, locate_ns: 0.16, forced }
     }
 
-    /// The forced method, or the cheaper one for `moved` slots of two cycles, or all `slots`; a
-    /// rebuilt grid must be located before moves can be applied.
+    /// The forced method, or the cheaper one: applying the moves of `moved` slots of two cycles, or
+    /// rebuilding all `slots`. A grid that is not located must be located before moves can be
+    /// applied.
     pub(crate) fn cheaper(&self, moved: u32, slots: u32, is_located: bool) -> UpdateMethod {
         if let Some(method) = self.forced {
             return method;

@@ -90,7 +90,7 @@ impl GridChoice {
     }
 }
 
-/// A grid of about so many cells; never more than quanta on a side.
+/// A grid of about `columns` x `rows` cells; on no axis more cells than quanta.
 fn new(extent: &QuantaRect, columns: u32, rows: u32) -> Grid {
     let side = |min: i32, max: i32| u64::from(max.abs_diff(min)) + 1;
     let (width, height) = (side(extent.x_min, extent.x_max), side(extent.y_min, extent.y_max));

@@ -12,14 +12,14 @@ use super::tables::Tables;
 use crate::launch::{
     Clustered, DeviceBuffer, Kernels, MovedArgument, RecordsArgument, SpareArgument, fault,
 };
-use crate::state::cells::Cells;
+use crate::state::grid_cells::GridCells;
 
-/// A list of entries that grows gets a part of its length as spare.
+/// A list of entries that grows gets its length divided by this number as spare entries.
 const ENTRIES_SPARE: usize = 16;
 /// Entries behind the cells of a small grid.
 const ENTRIES_MIN: usize = 4096;
 
-impl Cells {
+impl GridCells {
     /// Rebuilds it over `grid` from the newest positions of `slots` slots, `objects` of which are
     /// alive; tight or with spare capacity in every cell.
     pub(crate) fn rebuild(
@@ -61,7 +61,7 @@ impl Cells {
     }
 
     /// Fits the entries to the capacities of all cells, and a quarter of the objects for cells that
-    /// outgrow theirs. Waits for the sum, unless there is room for any.
+    /// outgrow theirs. Waits for the sum of the capacities, unless the entries suffice for any sum.
     fn fit_entries(
         &mut self,
         stream: &CudaStream,

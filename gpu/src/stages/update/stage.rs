@@ -24,7 +24,7 @@ pub(crate) struct Update {
     units: u32,
     begin: CudaEvent,
     end: CudaEvent,
-    /// Whether it may not have been applied.
+    /// True if the host must check whether it was applied.
     checks: bool,
     /// Whether its time is representative: nothing was allocated and no grid chosen.
     is_usual: bool,
@@ -42,7 +42,7 @@ pub(crate) struct UpdateStage {
     squares_host: PinnedBuffer<u64>,
     /// The last queued update, until it is confirmed as applied.
     updating: Option<Update>,
-    /// The last update that is confirmed as applied.
+    /// Set after the last update that is confirmed as applied, or the last rebuild for queries.
     updated: Option<CudaEvent>,
 }
 
@@ -67,12 +67,12 @@ impl UpdateStage {
         &self.stream
     }
 
-    /// The grid that the next rebuild has.
+    /// The grid that the next rebuild uses.
     pub(crate) fn grid(&self) -> &Grid {
         &self.grid_choice.grid
     }
 
-    /// The last update that is confirmed as applied, after which a grid may be read.
+    /// The event after which the grid of the last update may be read.
     pub(crate) fn updated(&self) -> Option<&CudaEvent> {
         self.updated.as_ref()
     }
@@ -190,8 +190,8 @@ impl UpdateStage {
         self.tables.squares.download(&stream, 0, self.squares_host.first(1))
     }
 
-    /// Rebuilds a grid, without spare capacity if memory ends; or leaves the rebuild to the queries
-    /// that read it.
+    /// Rebuilds a grid, without spare capacity if memory is short; if memory is exhausted, leaves
+    /// the rebuild to the queries that read the grid.
     pub(crate) fn build(
         &mut self,
         state: &mut FleetState,

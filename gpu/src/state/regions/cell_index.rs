@@ -63,7 +63,7 @@ pub(crate) struct CellIndex {
     recent: Filed,
     cells: DeviceBuffer<u64>,
     references: DeviceBuffer<u32>,
-    /// Additions in the list.
+    /// Number of additions in the list.
     added: usize,
     numbers: DeviceBuffer<u32>,
     counts: DeviceBuffer<u32>,
@@ -132,7 +132,7 @@ impl CellIndex {
         Ok(())
     }
 
-    /// Adds references, for which memory is reserved, on levels by bit.
+    /// Adds references, for which memory is reserved; `levels` has a bit for each of their levels.
     pub(crate) fn add(
         &mut self,
         stream: &CudaStream,
@@ -172,7 +172,7 @@ impl CellIndex {
     }
 
     /// Merges both tables into a new large one, without ended queries: `numbers` has the new number
-    /// of every query. Waits. Changes nothing when memory ends.
+    /// of every query. Waits. If memory is exhausted, fails and changes nothing.
     pub(crate) fn merge(
         &mut self,
         stream: &CudaStream,

@@ -14,12 +14,12 @@ const LEVEL_MIN: u32 = 32 - CELL_BITS;
 /// root of 32 cells. The greatest width is twice as much.
 const WIDTH_MIN: u64 = 90;
 
-/// The number of a column or row: quanta from the least, in cells.
+/// The number of the column or row of cells that contains `quanta`, counted from the least quantum.
 fn place(level: u32, quanta: i32) -> u32 {
     (quanta as u32 ^ 1 << 31) >> level
 }
 
-/// The quanta of a column or row.
+/// The first and the last quantum of a column or row of cells.
 fn side(level: u32, place: u32) -> (i32, i32) {
     let least = place << level;
     let most = least | ((1 << level) - 1);

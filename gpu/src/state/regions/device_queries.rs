@@ -29,7 +29,7 @@ impl Lengths {
         }
     }
 
-    /// The most that changes add.
+    /// Upper bounds of the lengths that changes add.
     pub(crate) fn added(changes: &Changes) -> Self {
         let mut added = Self { regions: changes.len(), shapes: changes.len(), slabs: 0, edges: 0 };
         for (change, _) in changes {

@@ -8,7 +8,7 @@ use tonic::Status;
 
 use super::target::{Target, together};
 
-/// Connections that are opened at the same time.
+/// Number of concurrent loops that open and close connections.
 const OPENERS: usize = 64;
 /// Timeout of one attempt: if the server's accept queue is full, the system retries only after a
 /// second.

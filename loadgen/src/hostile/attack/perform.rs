@@ -20,8 +20,8 @@ use crate::hostile::process_stats::cpu_s;
 /// An attack that is ready to start.
 type Prepared = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Prepares an attack, says so on standard output, waits for a line on standard input, attacks, and
-/// prints an [`AttackReport`]. Without a line there is no attack.
+/// Prepares an attack, prints `ready`, waits for a line on standard input, attacks, and prints an
+/// [`AttackReport`]. If standard input ends without a line, it does not attack.
 ///
 /// # Errors
 /// [`LoadError::Task`] if standard input or output fail.

@@ -43,7 +43,7 @@ impl OpenBody {
         Self { head: Some(head.freeze()), zeros: sent }
     }
 
-    /// No byte.
+    /// A body without any byte.
     #[must_use]
     pub fn empty() -> Self {
         Self { head: None, zeros: 0 }

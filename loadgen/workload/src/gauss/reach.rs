@@ -121,7 +121,8 @@ mod tests {
     #[test]
     fn draws_are_distributed_as_the_naive_ones() {
         let cases = [
-            // Small step far out, the centre just outside, just inside, deep inside, everything.
+            // A small step far from the hot-spot; the hot-spot just outside, just inside and deep
+            // inside the reach; a reach that covers everything.
             ((50_000.0, 50_000.0), 9_000.0, (59_000.0, 54_000.0), 1_200.0),
             ((50_000.0, 50_000.0), 9_000.0, (53_700.0, 50_000.0), 3_600.0),
             ((50_000.0, 50_000.0), 9_000.0, (53_500.0, 50_000.0), 3_600.0),

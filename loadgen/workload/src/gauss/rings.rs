@@ -39,7 +39,7 @@ impl Rings {
         Self { rings: (0..params.speeds).map(ring).collect() }
     }
 
-    /// The ring at a distance.
+    /// Returns the ring that contains a distance from the hot-spot.
     pub(super) fn at(&self, distance_m: f64) -> Ring {
         let beyond = self.rings.partition_point(|ring| ring.inner_radius_m <= distance_m);
         self.rings[beyond.max(1) - 1]

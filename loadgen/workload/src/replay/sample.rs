@@ -47,7 +47,7 @@ impl Sample {
     }
 }
 
-/// The first and the ninety-ninth hundredth.
+/// The 1st and the 99th percentile of the values.
 fn inner(mut values: Vec<f64>) -> (f64, f64) {
     values.sort_unstable_by(f64::total_cmp);
     let last = values.len() - 1;

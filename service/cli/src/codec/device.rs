@@ -10,7 +10,8 @@ use shoal_table::TableCodec;
 #[cfg(feature = "cuda")]
 use shoal_table::{CodecFault, CpuTableCodec};
 
-/// Device memory that `shoal codec --device` may take to encode, and as much to decode.
+/// Limit of the device memory of `shoal codec --device`, bytes: one such amount for encoding and
+/// one for decoding.
 #[cfg(feature = "cuda")]
 const DEVICE_TABLE_BYTES_MAX: u64 = 8 << 30;
 /// Maximum bytes of decoded values of a table that the device decodes at once. Larger tables,
@@ -41,7 +42,7 @@ pub(super) fn device_table_codec() -> Result<Box<dyn TableCodec>, ServiceError> 
     Err(ServiceError::EngineUnavailable { engine: "cuda", cause })
 }
 
-/// See [`device_table_codec`].
+/// Table codec on the GPU. Tables of which only some rows are requested are decoded on the CPU.
 #[cfg(feature = "cuda")]
 struct CudaTableCodec {
     encoder: shoal_gpu::Encoder,
@@ -76,7 +77,8 @@ impl TableCodec for CudaTableCodec {
         let chunks = self.decoder.table(table);
         let chunks = chunks.map_err(|error| CodecFault::Device(error.to_string()))?;
         let mut chunks: Vec<_> = chunks.into_iter().map(Some).collect();
-        // Text chunks are requested whole and once; a second request decodes on the CPU.
+        // `decode_by` requests each chunk of text once. A chunk that is requested again is decoded
+        // on the CPU.
         let decoded = table.decode_by(rows, |chunk, rows| match chunks[chunk].take() {
             Some(values) => values,
             None => table.decode_chunk(chunk, rows),

@@ -63,7 +63,7 @@ impl GeoParquetReader {
         })
     }
 
-    /// Confirms that the positions are those of a fleet.
+    /// Checks that the reference system of the positions fits the space of the fleet.
     ///
     /// # Errors
     /// [`CliError::Input`].
@@ -214,10 +214,10 @@ fn value<'name>(
     values[row].ok_or_else(|| (name, "it is null".to_owned()))
 }
 
-/// A column to read: reader, what it is, rows.
+/// Arguments for reading a column: its reader, its description, and the number of rows.
 type Reading<'readers> = (&'readers mut ColumnReader, Leaf, usize);
 
-/// The values of the next rows, none for a row without one.
+/// Returns the values of the next rows, `None` for a null value.
 fn values<T: DataType, V>(
     reader: &mut ColumnReaderImpl<T>,
     (leaf, rows): (&Leaf, usize),
@@ -294,7 +294,8 @@ mod tests {
         writer.end().unwrap()
     }
 
-    /// Rows and faults of a file; a panic of the decoder is one, as for the thread that reads.
+    /// Numbers of rows and faults of a file. A panic of the decoder counts as a fault, as in the
+    /// reading thread.
     fn read(bytes: &[u8]) -> (usize, usize) {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();

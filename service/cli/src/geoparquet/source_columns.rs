@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::schema::GEO;
 use crate::measures::MEASURES;
 
-/// A column: its place, and the level of a row that has a value.
+/// A column: its name, its index in the file, and the definition level of a value that is not null.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) name: String,
@@ -28,7 +28,7 @@ pub(super) struct SourceColumns {
     /// Units of time in a millisecond.
     pub(super) time_per_ms: i64,
     pub(super) geometry: Leaf,
-    /// As [`MEASURES`].
+    /// Columns of the measures, in the order of [`MEASURES`]; `None` for a missing column.
     pub(super) measures: Vec<Option<Leaf>>,
     pub(super) state: Option<Leaf>,
     /// The reference system, unless that is longitude and latitude of WGS 84.
@@ -98,7 +98,7 @@ fn required(found: Option<Leaf>, name: &str) -> Result<Leaf, String> {
     found.ok_or_else(|| format!("it has no column {name}"))
 }
 
-/// Units of a column of times in a millisecond.
+/// Returns how many time units of a column make a millisecond.
 fn per_ms(column: &ColumnDescriptor) -> Result<i64, String> {
     let micros = column.converted_type() == ConvertedType::TIMESTAMP_MICROS;
     match column.logical_type_ref() {

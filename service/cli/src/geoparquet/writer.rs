@@ -21,7 +21,7 @@ use crate::measures::MEASURES;
 
 /// Rows of a row group, about as many as other writers take (DuckDB: 122,880).
 pub const ROW_GROUP_ROWS: usize = 1 << 17;
-/// Rows that are sorted together.
+/// Maximum number of rows that are sorted together.
 pub const SORTED_ROWS: usize = 4 * ROW_GROUP_ROWS;
 
 /// A fix and the cell of its position.
@@ -108,7 +108,7 @@ fn write_group<W: Write + Send>(
     write_column::<ByteArrayType, W>(group, &points(rows), None)?;
     let x: Vec<f64> = rows.iter().map(|row| row.fix.x).collect();
     let y: Vec<f64> = rows.iter().map(|row| row.fix.y).collect();
-    // The least values, then the greatest.
+    // `bbox`: xmin, ymin, xmax, ymax; for a point the minimum equals the maximum.
     for side in [&x, &y, &x, &y] {
         write_column::<DoubleType, W>(group, side, None)?;
     }
@@ -122,7 +122,8 @@ fn write_group<W: Write + Send>(
     write_column::<Int32Type, W>(group, &states, None)
 }
 
-/// The next column: values, and for an optional column for each row whether it has one.
+/// Writes the next column: its values, and for an optional column the definition level of each row
+/// (1 if it has a value, else 0).
 fn write_column<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: &[T::T],
@@ -201,7 +202,7 @@ mod tests {
             assert_eq!((range(group, 3), range(group, 5)), (extent(&x), extent(&x)));
             assert_eq!((range(group, 4), range(group, 6)), (extent(&y), extent(&y)));
             assert!(metadata.column(2).statistics().is_none());
-            // Along the curve, but for the first row that is sorted with others.
+            // Cells ascend along the curve, and begin anew with each group of `SORTED_ROWS` rows.
             last = if group * ROW_GROUP_ROWS == SORTED_ROWS { 0 } else { last };
             for (x, y) in x.iter().zip(&y) {
                 let (x, y) = Space::geographic().quantise(*x, *y).unwrap();

@@ -40,8 +40,8 @@ impl ImportArgs {
     }
 }
 
-/// Numbers of rows by the hour of their time: retention drops whole hours. Rows that the server
-/// refuses for their time do not count.
+/// Numbers of rows by the hour of their time, because retention drops whole hours. Rows before
+/// 2000, which the server refuses, do not count.
 #[derive(Default)]
 struct Hours(BTreeMap<i64, u64>);
 
@@ -54,7 +54,7 @@ impl Hours {
         }
     }
 
-    /// The rows before a time.
+    /// Number of rows in the hours before the hour of `time_ms`.
     fn before(&self, time_ms: i64) -> u64 {
         self.0.range(..time_ms.div_euclid(Self::MS)).map(|(_, rows)| rows).sum()
     }
@@ -64,8 +64,8 @@ impl Hours {
 /// summary of the report.
 ///
 /// # Errors
-/// Those of the server and of writing; rows that are older than what the history keeps. Refused rows
-/// give [`Exit::PartlyRefused`].
+/// Those of the server and of writing; rows that are older than what the history keeps. Refused
+/// rows give [`Exit::PartlyRefused`].
 pub(super) async fn run(
     client: &Client,
     ImportArgs { sending, .. }: &ImportArgs,

@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const CAUSED_BY_PEERS: [&str; 3] =
     ["shoal_service::rpc", "shoal_service::connections", "shoal_service::monitoring"];
 
-/// The call sites of the last second.
+/// Recently written lines by kind; see the file's head.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallSiteLimit(Arc<Mutex<HashMap<Kind, Recent>>>);
 
@@ -76,7 +76,7 @@ impl Visit for Fields {
 }
 
 impl CallSiteLimit {
-    /// Whether a line may be written; counts it if not.
+    /// Returns whether a line may be written; otherwise counts it as suppressed.
     fn admit(&self, metadata: &Metadata<'_>, fields: Fields, now: Instant) -> bool {
         let mut sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kind = (metadata.callsite(), fields.fleet);
@@ -99,8 +99,8 @@ impl CallSiteLimit {
         true
     }
 
-    /// The lines suppressed in seconds that are over at `now`, or until now if `is_last`; each is
-    /// returned once.
+    /// Returns the counts of suppressed lines whose second is over at `now`; with `is_last`, of all
+    /// suppressed lines. Each line is counted in one result only.
     pub(super) fn take_suppressed(&self, now: Instant, is_last: bool) -> Vec<Suppressed> {
         let mut sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = Vec::new();
@@ -241,7 +241,7 @@ mod tests {
                 tracing::info!(target: "shoal_service::rpc::follow", "followed");
             }
         });
-        // 50 of the first call site, and one of the second in a second.
+        // All 50 lines of the first call site, and one line per second of the second call site.
         assert!((51..100).contains(&lines.len()));
         let (lines, _) = lines_of(|| (0..50).for_each(|_| tracing::info!("recovered")));
         assert_eq!(lines.len(), 50);

@@ -8,21 +8,21 @@ use std::fmt::Write as _;
 
 use shoal_client::DensityCounts;
 
-/// From the least count to the greatest.
+/// Characters from the least count to the greatest.
 const CHARACTERS: [char; 9] = ['.', ':', '-', '=', '+', '*', '#', '%', '@'];
-/// From the least count to the greatest, dark to light: brightness grows evenly.
+/// Colours (RGB) from the least count to the greatest, dark to light in even steps of brightness.
 const COLOURS: [[u8; 3]; 6] =
     [[40, 11, 84], [101, 21, 110], [159, 42, 99], [212, 72, 66], [245, 125, 21], [252, 255, 164]];
-/// Behind the squares.
+/// Background colour (RGB).
 const BACKGROUND: [u8; 3] = [0, 0, 4];
-/// Columns of characters.
+/// Maximum width of the text, characters.
 const TEXT_COLUMNS: u32 = 100;
 /// A character is about twice as high as it is wide.
 const CHARACTER_ASPECT: f64 = 2.0;
-/// Pixels of the longer side, about.
+/// Approximate length of the longer side of a picture, pixels.
 const PIXELS: u32 = 1_200;
 
-/// See the file's head.
+/// Numbers of fixes by square, to be drawn.
 #[derive(Clone, Debug)]
 pub struct DensityMap {
     /// Fixes by column and row.
@@ -34,7 +34,7 @@ pub struct DensityMap {
     is_geographic: bool,
 }
 
-/// Squares, some joined, from the north-west in rows.
+/// Counts of squares or of joined squares, row by row from the north-west.
 struct Raster {
     counts: Vec<u64>,
     columns: u32,
@@ -42,7 +42,7 @@ struct Raster {
 }
 
 impl DensityMap {
-    /// The sum of all steps.
+    /// Creates a map with the counts of all steps added.
     #[must_use]
     pub fn new(density: &DensityCounts, is_geographic: bool) -> Self {
         let mut squares: HashMap<(i32, i32), u64> = HashMap::new();
@@ -64,7 +64,7 @@ impl DensityMap {
         if self.is_geographic { 1.0 / middle.to_radians().cos().max(0.1) } else { 1.0 }
     }
 
-    /// Joins squares, `columns` by `rows` to one.
+    /// Creates a raster whose cells are blocks of `columns` by `rows` squares.
     fn raster(&self, columns: u32, rows: u32) -> Raster {
         let within = |value: i32, from: i32, by: u32| value.abs_diff(from) / by;
         let width = within(self.columns.1, self.columns.0, columns) + 1;

@@ -14,7 +14,7 @@ const RADIUS_M_MIN: f64 = 1_000.0;
 /// Largest radius of the circle, metres.
 const RADIUS_M_MAX: f64 = 64_000.0;
 
-/// Commands for the current state.
+/// Example commands for the current state of the fleet; see the file's head.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Advice {
     program: String,

@@ -13,12 +13,12 @@ pub(crate) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// From byte `at` of the block on.
+    /// Reads from byte `at` of the block.
     pub(crate) fn new(block: &'a [u8], at: usize) -> Self {
         Self { block, at }
     }
 
-    /// Byte of the block that is read next.
+    /// Offset in the block of the byte that is read next.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
@@ -83,12 +83,12 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The next number as a signed one: zigzag.
+    /// The next number, decoded from zigzag as a signed number.
     pub(crate) fn signed(&mut self) -> Result<i64, BlockError> {
         self.number().map(unzigzag)
     }
 
-    /// Appends `count` values of `width` bits each.
+    /// Reads `count` packed values of `width` bits each and appends them to `out`.
     pub(crate) fn packed(
         &mut self,
         count: usize,
@@ -144,7 +144,7 @@ pub(crate) fn put_signed(number: i64, out: &mut Vec<u8>) {
     put_number((number << 1 ^ number >> 63) as u64, out);
 }
 
-/// The signed number of a zigzag.
+/// Decodes a zigzag number.
 pub(crate) fn unzigzag(zigzag: u64) -> i64 {
     (zigzag >> 1 ^ (zigzag & 1).wrapping_neg()) as i64
 }

@@ -18,7 +18,7 @@ pub(super) fn symbols(node: &PlanNode, index: usize) -> Option<usize> {
     (is_huffman && index == 0).then(|| huffman::symbols(node.parameter_u32))
 }
 
-/// Bytes of the section that holds the lengths of so many symbols.
+/// Bytes of a section that holds the code lengths of `symbols` symbols.
 pub(super) fn section_bytes(symbols: usize) -> usize {
     words(symbols, LENGTH_BITS) * WORD_BYTES
 }
@@ -49,7 +49,7 @@ pub(super) fn put(section: &[u8], symbols: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&shorter.finish());
 }
 
-/// Appends the section of the next lengths.
+/// Reads the code lengths of `symbols` symbols and appends their section to `out`.
 pub(super) fn read(
     symbols: usize,
     body: &mut Body<'_>,
@@ -77,7 +77,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Bits from the lowest of each byte.
+/// Writes bits, the lowest bit of each byte first.
 #[derive(Default)]
 struct BitWriter {
     bytes: Vec<u8>,
@@ -97,7 +97,7 @@ impl BitWriter {
         }
     }
 
-    /// All bytes, the last with zeros.
+    /// All bytes; unused bits of the last byte are 0.
     fn finish(mut self) -> Vec<u8> {
         if !self.bits.is_multiple_of(8) {
             self.bytes.push(self.held as u8);
@@ -106,7 +106,7 @@ impl BitWriter {
     }
 }
 
-/// Bits of the next bytes of a body.
+/// Reads bits from the next bytes of a body.
 struct BitReader<'a, 'b> {
     body: &'a mut Body<'b>,
     held: u64,

@@ -49,7 +49,7 @@ impl Stored {
         }
     }
 
-    /// Appends the section of `bytes` that is read next.
+    /// Reads the next stored section and appends it, expanded to `bytes` bytes, to `out`.
     fn read(
         &self,
         form: Form,
@@ -103,7 +103,7 @@ pub(super) struct Entry {
 
 /// A chunk whose entry is in the directory.
 struct PlacedChunk {
-    /// Where the entry begins in the directory.
+    /// Offset of the entry in the directory.
     entry: usize,
     /// Number of the values.
     values: u32,

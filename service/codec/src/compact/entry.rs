@@ -27,7 +27,7 @@ const HAS_MODE: u8 = 1 << ENCODING_BITS;
 const LACKS_CHILD: u8 = 2 << ENCODING_BITS;
 /// Bits of a head that have no meaning.
 const UNKNOWN: u8 = 4 << ENCODING_BITS;
-/// The code of a part follows as many bits of the value type.
+/// Shift of the part's code; the value type takes the bits below.
 const PART_SHIFT: u32 = 4;
 
 /// State of reading or writing entries, which store column numbers as differences.
@@ -37,7 +37,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// None yet.
+    /// The state before the first entry.
     pub(super) fn new(is_table: bool) -> Self {
         Self { is_table, previous: if is_table { TABLE_COLUMN_MIN - 1 } else { 0 } }
     }
@@ -155,7 +155,7 @@ fn read_length(
     }
 }
 
-/// Type and number of values of a node, where its parent implies them.
+/// Type and number of values of a node; `None` for what its parent does not imply.
 #[derive(Clone, Copy)]
 struct Place {
     value_type: Option<ValueType>,

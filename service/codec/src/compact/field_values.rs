@@ -1,8 +1,8 @@
 //! The values of a field of all tiles: packed as they are or as differences, whichever is smaller
 //! (FORMAT.md, sections 11.3 and 12).
 //!
-//! Values and differences are taken modulo 2^bits of the field, and as signed where that makes
-//! them small.
+//! Values and differences are taken modulo 2^bits of the field, and read as signed numbers where
+//! that makes their magnitudes smaller.
 
 use crate::compact::Form;
 use crate::compact::body::{Body, mask, put_packed, put_signed, unzigzag};
@@ -21,7 +21,7 @@ fn signed(value: u64, bits: u32) -> i64 {
     ((value << shift) as i64) >> shift
 }
 
-/// Appends the values of a field of `bits` bits; `is_signed` if they are signed.
+/// Appends the values of a field of `bits` bits; `is_signed` is true if they are signed.
 pub(super) fn put(values: &[u64], bits: u32, is_signed: bool, out: &mut Vec<u8>) {
     let Some((first, rest)) = values.split_first() else { return };
     if *first <= CONSTANT_MAX && rest.iter().all(|value| value == first) {
@@ -40,8 +40,8 @@ pub(super) fn put(values: &[u64], bits: u32, is_signed: bool, out: &mut Vec<u8>)
     out.append(if is_shorter { &mut differences } else { &mut plain });
 }
 
-/// Appends the width and the flag, the first value (for differences), the least number, and the
-/// packed distances of all numbers from the least.
+/// Appends one byte of width and `flag`, the first value if there is one (for differences), the
+/// least of `numbers`, and the packed distances of all numbers from the least.
 fn put_above_least(flag: u8, numbers: &[i64], first: Option<i64>, out: &mut Vec<u8>) {
     let least = numbers.iter().copied().min().unwrap_or(0);
     let above = |number: &i64| number.wrapping_sub(least) as u64;
@@ -100,7 +100,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Replaces differences by values: the first one, and as many sums.
+/// Replaces differences by values: `first`, then one running sum for each difference.
 fn sum(first: u64, values: &mut Vec<u64>, difference: impl Fn(u64) -> u64) {
     let mut value = first;
     for each in &mut *values {

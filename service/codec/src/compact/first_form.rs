@@ -10,7 +10,7 @@ use crate::plan::PlanNode;
 use crate::text::Part;
 use crate::value_type::ValueType;
 
-/// The number of nodes of an entry has so many bits; the code of the part follows.
+/// Shift of the part's code; the number of nodes takes the bits below.
 const PART_SHIFT: u32 = 5;
 
 const _: () = assert!(PLAN_NODES_MAX < 1 << PART_SHIFT);
@@ -32,7 +32,7 @@ pub(super) fn read_entry(
     if !(1..=PLAN_NODES_MAX).contains(&count.into()) {
         return fault(format!("plan has {count} nodes, it has 1 to {PLAN_NODES_MAX}"));
     }
-    // What parts there are, and how many values they may have, is checked after expansion.
+    // Which parts exist, and their numbers of values, are checked after expansion.
     let values = if part == Part::Numbers.code() { rows } else { body.small("values")? };
     if part != Part::Numbers.code() && values > BLOCK_ROWS_MAX {
         return fault(format!("chunk has {values} values, the limit is {BLOCK_ROWS_MAX}"));

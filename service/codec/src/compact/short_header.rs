@@ -23,7 +23,7 @@ mod at {
 
 /// Bytes of the header's checksum, its last ones.
 const CRC_BYTES: usize = 4;
-/// Bits of the kind of space; those of its origins and its quantum follow.
+/// Mask of the kind of space; the bits for origins and quantum are above it.
 const KIND_MASK: u8 = 3;
 /// Flag: the origins are stored; otherwise they are 0.
 const HAS_ORIGINS: u8 = 4;
@@ -46,7 +46,7 @@ pub(crate) struct ShortHeader {
 }
 
 impl ShortHeader {
-    /// The compact block with this body; `header` is that of its block.
+    /// Creates the compact block with this body; `header` is the header of the expanded block.
     pub(crate) fn put_before(header: &BlockHeader, body: &[u8]) -> Vec<u8> {
         let mut out = vec![0; at::NUMBERS];
         put(&mut out, 0, MAGIC);

@@ -28,9 +28,10 @@ pub(crate) struct Layout {
 enum Field {
     /// Offset of the tile's words: stored as the length of the tile in words.
     Offset,
-    /// Number of values of the tile: stored as the number for a full node minus it.
+    /// Number of values of the tile: stored as the number of values of that tile in a full node
+    /// minus this number. Holds the bits of the field.
     Count(u32),
-    /// So many bits.
+    /// A field of this number of bits.
     Bits(u32),
     /// A value of the node's type.
     Value,
@@ -47,7 +48,7 @@ impl Field {
 }
 
 impl Layout {
-    /// The layout of a section; `None` if it has no entries per tile.
+    /// The layout of a section; `None` if the section does not have an entry for each tile.
     pub(crate) fn of(spec: SectionSpec, node: &PlanNode) -> Option<Self> {
         let fields: &[Field] = match spec {
             SectionSpec::Directory => match node.encoding {
@@ -138,7 +139,7 @@ impl Layout {
     }
 }
 
-/// A field as it is stored, and back.
+/// Converts the value of a field to its stored form, or back: both directions are the same.
 fn changed(field: Field, value: u64, rows: usize, tile: usize) -> u64 {
     match field {
         Field::Count(bits) => (full_count(rows, tile) as u64).wrapping_sub(value) & mask(bits),

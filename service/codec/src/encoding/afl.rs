@@ -52,7 +52,7 @@ struct PackedWidths {
 }
 
 impl PackedWidths {
-    /// Varied widths where they save words, one width elsewhere.
+    /// Chooses varied widths if they save words, else one width for all groups.
     fn of<T: Word>(tile: &[T]) -> Self {
         let mut groups = [0; TILE_GROUPS];
         let count = tile.len().div_ceil(GROUP_VALUES);

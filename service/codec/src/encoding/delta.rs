@@ -91,7 +91,7 @@ impl<T: Word, const ORDER: usize> Levels<T, ORDER> {
         change
     }
 
-    /// Undoes [`Self::advance`] by this difference.
+    /// Undoes [`Self::advance`] with this difference.
     fn retreat(&mut self, difference: T) {
         for order in 0..ORDER {
             let change = self.0.get(order + 1).copied().unwrap_or(difference);
@@ -100,7 +100,7 @@ impl<T: Word, const ORDER: usize> Levels<T, ORDER> {
     }
 }
 
-/// The difference of order `ORDER` of as many values and one.
+/// The difference of order `ORDER` at the last of `ORDER` + 1 values.
 #[inline(always)]
 fn difference<T: Word, const ORDER: usize>(values: &[T]) -> T {
     let mut levels = Levels::<T, ORDER>::constant(values[0]);
@@ -109,7 +109,7 @@ fn difference<T: Word, const ORDER: usize>(values: &[T]) -> T {
 
 /// Writes the node and its child.
 ///
-/// The first stored values of a tile, as many as the order, repeat the next one, and the start
+/// The first `ORDER` stored differences of a tile repeat the next one, and the start of the tile
 /// compensates for them, so that no tile begins with an outlier.
 fn write<T: Word, const ORDER: usize>(
     writer: &mut TreeWriter<'_>,
@@ -139,7 +139,7 @@ fn write<T: Word, const ORDER: usize>(
     writer.subtree(child, node.child(T::UNSIGNED, &stored))
 }
 
-/// Decoder of both nodes: as many scans over the tile as the order, modulo 2^W.
+/// Decoder of both nodes: `ORDER` prefix sums over the tile, modulo 2^W.
 pub(crate) struct Differences<'a, T, const ORDER: usize> {
     /// The levels before each tile.
     starts: Section<'a>,

@@ -33,12 +33,12 @@ pub(crate) const SPEC: NodeSpec = NodeSpec {
 /// Entries at most.
 const ENTRIES_MAX: u32 = 65_536;
 
-/// Number of entries in the first parameter.
+/// Number of entries, read from the first parameter of a node.
 pub fn entries(parameter: u32) -> u32 {
     parameter & 0x00ff_ffff
 }
 
-/// Bits of an entry in the first parameter.
+/// Bits of an entry, read from the first parameter of a node.
 pub fn entry_bits(parameter: u32) -> u32 {
     parameter >> 24
 }
@@ -163,7 +163,7 @@ pub(crate) struct Dict<'a, T> {
     exceptions: Option<Exceptions<'a, T>>,
 }
 
-/// Codes in the narrowest type that holds them.
+/// Decoder of the codes, in the narrowest type that holds them.
 enum Codes<'a> {
     Narrow(Box<TileTree<'a, u8>>),
     Wide(Box<TileTree<'a, u16>>),

@@ -55,7 +55,7 @@ pub struct DivisorChoice {
 }
 
 impl DivisorChoice {
-    /// True if a reader accepts it for values of this type.
+    /// True if a reader accepts this choice for values of this type.
     pub fn suits(self, value_type: ValueType) -> bool {
         !value_type.is_float() && Division::new(self, value_type).is_some()
     }
@@ -180,7 +180,7 @@ impl Divisible {
         number.wrapping_mul(self.inverse).rotate_right(self.shift)
     }
 
-    /// True for multiples.
+    /// True if `number` is a multiple of the divisor.
     fn holds(self, number: u64) -> bool {
         self.quotient(number) <= self.limit
     }
@@ -205,7 +205,7 @@ impl Division {
         })
     }
 
-    /// The exact quotient, if there is one.
+    /// The quotient of `value` minus the remainder; `None` if the division is not exact.
     pub(crate) fn quotient<T: Word>(&self, value: T) -> Option<T> {
         let extended = value.extend(self.is_signed);
         let (magnitude, is_negative) = if self.is_signed {

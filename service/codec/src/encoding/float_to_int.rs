@@ -52,7 +52,8 @@ fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
     }
 }
 
-/// Integers of doubles lie within 2^53: beyond, not every integer is a double.
+/// Greatest magnitude of integers that stand for doubles: beyond 2^53 not every integer is a
+/// double.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Writes the node and its child.

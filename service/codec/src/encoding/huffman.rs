@@ -73,12 +73,12 @@ pub(super) fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
     placed.section_is(0, (words(symbols, LENGTH_BITS) * WORD_BYTES) as u64)
 }
 
-/// Split and number of symbols in the first parameter.
+/// Split and number of symbols, read from the first parameter of a node.
 fn parameters(parameter: u32) -> (Buckets, usize) {
     (Buckets { split: parameter >> 16 & 0xff }, symbols(parameter))
 }
 
-/// Number of symbols in the first parameter.
+/// Number of symbols, read from the first parameter of a node.
 pub(crate) fn symbols(parameter: u32) -> usize {
     (parameter & 0xffff) as usize
 }
@@ -187,14 +187,15 @@ impl HuffmanCode {
         packed
     }
 
-    /// By symbol: the code, its first bit lowest, and its length from bit 16 on.
+    /// For each symbol: its code, with the first bit lowest, and from bit 16 on the length of the
+    /// code.
     pub fn packed_codes(&self) -> Vec<u32> {
         let packed = |code: Code| u32::from(code.bits) | u32::from(code.length) << 16;
         codes(&self.lengths).into_iter().map(packed).collect()
     }
 }
 
-/// The codes and low bits of a tile.
+/// Writes the codes and low bits of a tile.
 #[derive(Default)]
 struct BitWriter {
     words: Vec<u8>,
@@ -257,7 +258,7 @@ impl<'a, const GROUP: usize> Huffman<'a, GROUP> {
         Ok(Self { codes, directory, words })
     }
 
-    /// The codes of the stated lengths; `None` for a node without values.
+    /// The decoder for the code lengths in `section`; `None` for a node without values.
     fn codes(node: &PlanNode, section: &Section<'_>) -> Result<Option<ValueCodes>, Fault> {
         let (buckets, symbols) = parameters(node.parameter_u32);
         if symbols == 0 {
@@ -360,7 +361,7 @@ impl TileEntry {
     }
 }
 
-/// Bits of each group of a tile.
+/// Length in bits of each group of a tile.
 struct Sizes {
     groups: [u16; TILE_GROUPS],
     /// Bytes that the sizes take.

@@ -1,7 +1,7 @@
 //! Encoding `huffman_long`: `huffman` with groups of 256 values (FORMAT.md, section 6.20).
 //!
-//! The sizes of groups take a quarter of the bytes of `huffman`. A CPU decodes four groups at a
-//! time in either encoding; a device uses a quarter of the lanes.
+//! The sizes of groups take about a quarter of the bytes that they take in `huffman`. A CPU decodes
+//! four groups at a time in either encoding; a device uses a quarter of the lanes.
 
 use crate::encoding::Encoding;
 use crate::encoding::huffman::{self, Huffman, encode_groups};

@@ -93,7 +93,7 @@ fn write<T: Word, const ORDER: usize>(
     writer.subtree(heads, NodeValues { value_type, values: &head_values, counts: &counts })
 }
 
-/// Decoder of both nodes: as many scans as the order, which restart at every head.
+/// Decoder of both nodes: `ORDER` prefix sums over the tile, which restart at every head.
 pub(crate) struct Keyed<'a, T, const ORDER: usize> {
     counts: Section<'a>,
     mode: Mode,

@@ -33,7 +33,7 @@ pub(crate) const SPEC: NodeSpec = NodeSpec {
     sections: &[SectionSpec::Counts],
     parameter_u32: ParameterSpec::Own,
     check,
-    // A chunk's bytes, and where each of its codes begins.
+    // The bytes of a chunk, and the start of each of its codes.
     scratch_bytes: |node| {
         let chunk_values = u64::from(node.parameter_u32) * TILE_VALUES as u64;
         5 * chunk_values.min(node.values.into())
@@ -41,7 +41,7 @@ pub(crate) const SPEC: NodeSpec = NodeSpec {
     ..NodeSpec::LEAF
 };
 
-/// Checks place, type and parameter.
+/// Checks that the node is the root and has type u8, and checks its parameter.
 fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
     let node = placed.node;
     if placed.index != 0 {
@@ -57,7 +57,7 @@ fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
     }
 }
 
-/// Tiles of a chunk are within their limit.
+/// Checks that a chunk has 1 to [`CHUNK_TILES_MAX`] tiles.
 ///
 /// # Errors
 /// The rule that they break.
@@ -113,7 +113,7 @@ struct Dictionary {
 }
 
 impl Dictionary {
-    /// For chunks of at most `bytes`.
+    /// An empty dictionary for chunks of at most `bytes` bytes.
     fn new(bytes: usize) -> Self {
         let entries = bytes.min(ENTRIES_MAX);
         let slots = vec![0; (2 * entries).next_power_of_two()];
@@ -174,12 +174,12 @@ pub(crate) struct Lzw<'a> {
 struct Chunk {
     /// Number of the chunk; `None` if none is decoded.
     number: Option<usize>,
-    /// Tiles decoded.
+    /// Number of tiles decoded.
     tiles: usize,
-    /// Bytes decoded: to the end of the last code that begins in these tiles.
+    /// Number of bytes decoded: up to the end of the string of the last code in these tiles.
     end: usize,
     bytes: Vec<u8>,
-    /// Where each code begins.
+    /// For each code the position of its first byte in the chunk.
     starts: Vec<u32>,
 }
 

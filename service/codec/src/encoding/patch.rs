@@ -99,14 +99,15 @@ fn split_high_bits<T: Word>(tile: &[T], left: &mut Vec<T>) -> Exceptions<T> {
     found
 }
 
-/// Condition under which a child with given parameters cannot hold a value.
+/// The test by which values are exceptions: the child cannot store them with the parameter in its
+/// plan.
 enum Misfit {
     Divisor { division: Division, remainder: u32 },
     Decimals(u32),
 }
 
 impl Misfit {
-    /// `None` if the exceptions are high bits.
+    /// Returns the test for `child`; `None` if the exceptions are high bits.
     fn of<T: Word>(child: &Tree, node: &NodeValues<'_, T>) -> Result<Option<Self>, NotApplicable> {
         match child {
             Tree::Divisor(Some(choice), _) if !node.value_type.is_float() => {
@@ -168,7 +169,8 @@ impl Misfit {
     }
 }
 
-/// Penalties for each exception in bits; the next one is tried if a tile has too many exceptions.
+/// Cost in bits that is added for each exception. If a tile has too many exceptions, the next value
+/// is tried.
 const PENALTIES: [u32; 5] = [0, 8, 16, 32, 64];
 
 /// Widths of the groups of a tile; values that exceed the width of their group are exceptions.
@@ -199,8 +201,8 @@ impl Lengths {
         Self { counts, least, greatest, values: group.len() as u32 }
     }
 
-    /// Returns the width of least cost and the number of values that exceed it. `tile_greatest` is
-    /// the greatest bit length in the tile.
+    /// Returns the width of least cost in bits and the number of values that exceed it.
+    /// `tile_greatest` is the greatest bit length in the tile.
     fn choose(&self, tile_greatest: u8, penalty: u32) -> (u8, u32) {
         let mut best = (self.greatest, 0);
         let mut best_cost = self.values * u32::from(self.greatest);
@@ -296,7 +298,7 @@ impl<'a, T: Word> Patch<'a, T> {
         Ok(())
     }
 
-    /// Positions ascend strictly and lie below `count`.
+    /// Checks that positions ascend strictly and are below `count`.
     fn check_positions(&self, tile: usize, positions: &[u16], count: usize) -> Result<(), Fault> {
         let ascends = positions.is_sorted_by(|before, after| before < after);
         let last = positions.last().copied().map_or(0, usize::from);

@@ -11,10 +11,10 @@ use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
 use crate::value_type::ValueType;
 use crate::word::Word;
 
-/// Values of a run that are written at once.
+/// Number of values of a run that are written with one store.
 const RUN_SHORT: usize = 8;
 
-/// Rules of every `rle` node: children are values and lengths less one.
+/// Rules of every `rle` node: children are values and lengths minus 1.
 pub(crate) const SPEC: NodeSpec = NodeSpec {
     children: &[ChildSpec::SAME.sparse(), ChildSpec::U16.sparse()],
     sections: &[SectionSpec::Counts],

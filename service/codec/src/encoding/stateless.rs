@@ -209,7 +209,7 @@ impl<'a> Stateless<'a> {
         let (indexes, others) = rest.split_at(lengths[1]);
         let words = flags.as_chunks::<WORD_BYTES>().0.iter();
         let mut words = words.map(|word| u32::from_le_bytes(*word));
-        // Bits behind the last flag are not read.
+        // Unused flag bits after the last value are ignored.
         let beyond = (count.next_multiple_of(32) - count) as u32;
         let last = words.next_back().unwrap_or(0) << beyond;
         let found = words.map(u32::count_ones).sum::<u32>() + last.count_ones();

@@ -17,7 +17,8 @@ macro_rules! encoding_table {
             4 "delta2" Delta2(mode: Mode, child: Box<Tree>) => delta2::Delta2<'a, T>;
             /// Distances from the least value of a tile.
             5 "scale" Scale(child: Box<Tree>) => scale::Scale<'a, T>;
-            /// Quotients by this divisor and remainder, or by the greatest that fits all values.
+            /// Quotients by a given divisor and remainder, or by the greatest divisor that all
+            /// values share.
             6 "divisor" Divisor(choice: Option<DivisorChoice>, child: Box<Tree>)
                 => divisor::Divisor<'a, T>;
             /// Floats as integers with a given, or the smallest exact, number of decimals.
@@ -28,8 +29,8 @@ macro_rules! encoding_table {
             8 "patch" Patch(child: Box<Tree>) => patch::Patch<'a, T>;
             /// Runs of equal values: values, lengths.
             9 "rle" Rle(values: Box<Tree>, lengths: Box<Tree>) => rle::Rle<'a, T>;
-            /// Codes into a dictionary of a limited number of entries; with a second child, it
-            /// holds only the most frequent values.
+            /// Codes into a dictionary of at most `limit` entries. With a second child the
+            /// dictionary holds only the most frequent values, and the child the others.
             10 "dict" Dict(limit: u32, codes: Box<Tree>, exceptions: Option<Box<Tree>>)
                 => dict::Dict<'a, T>;
             /// One value in every row.

@@ -38,8 +38,8 @@ impl Aim {
         }
     }
 
-    /// Cost by which trees are compared: bytes, plus 1/512 for each level, plus a tenth for trees
-    /// with codes if the aim is `Balanced`.
+    /// Cost by which trees are compared: the bytes, plus 1/512 of them for each level, plus a tenth
+    /// of them if the aim is `Balanced` and the tree has codes.
     pub(super) fn cost(self, tree: &Tree, shape: &ChunkShape) -> usize {
         self.cost_of_bytes(tree, self.bytes(shape))
     }

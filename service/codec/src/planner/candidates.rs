@@ -48,8 +48,7 @@ pub(crate) fn candidates(
         if statistics.decimals.is_some() {
             trees.extend(all.iter().map(|body| Tree::FloatToInt(None, boxed(body.clone()))));
         } else {
-            // A few values may have another number of decimals; the trial finds the most common
-            // one.
+            // A few values may have another number of decimals, so several are tried.
             for decimals in [0, 1, 2, 3, 4, 6] {
                 let integers = Tree::FloatToInt(Some(decimals), boxed(scaled()));
                 trees.push(Tree::Patch(boxed(integers)));

@@ -1,8 +1,8 @@
 //! The interface through which a planner tries trees on a batch, in host or device memory.
 //!
-//! A trial takes one segment of a batch, or a part of it small enough to check in every batch.
-//! Results are integers that do not depend on the implementation, so plans do not depend on it
-//! either.
+//! A trial encodes one segment of a batch, or a part of the segment that is small enough to check
+//! in every batch. Results are integers that do not depend on the implementation, so plans do not
+//! depend on it either.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -25,7 +25,7 @@ use crate::word::Word;
 pub(super) const SAMPLE_ROWS: usize = SEGMENT_ROWS;
 /// Rows of a part at most.
 const PART_ROWS_MAX: usize = 4 * TILE_VALUES;
-/// A part has at most this share of its sample.
+/// A part has at most 1/`PART_SHARE` of the rows of its sample.
 const PART_SHARE: usize = 8;
 
 /// One column of a batch to plan.
@@ -53,9 +53,9 @@ pub trait ColumnBatch {
     fn shape(&mut self, rows: Range<usize>, tree: &Tree)
     -> Result<Option<ChunkShape>, Self::Error>;
 
-    /// [`ColumnBatch::shape`], and if known a lower bound of the bytes with Huffman codes in place
-    /// of the packed leaves. The planner skips trees whose bound cannot win; plans do not depend on
-    /// it.
+    /// [`ColumnBatch::shape`], and a lower bound of the bytes with Huffman codes in place of the
+    /// packed leaves, if the implementation knows one. The planner skips trees whose bound cannot
+    /// win; plans do not depend on it.
     ///
     /// # Errors
     /// Those of the implementation.
@@ -75,7 +75,8 @@ pub trait ColumnBatch {
     fn holds(&mut self, tree: &Tree) -> Result<bool, Self::Error>;
 }
 
-/// Whole tiles from the start of a sample, a small share of it; `None` if it has too few.
+/// Returns the rows of a part: whole tiles from the start of `sample`. `None` if the sample is too
+/// small for one tile.
 pub(super) fn part_of(sample: Range<usize>) -> Option<Range<usize>> {
     let tiles = (sample.len() / PART_SHARE).min(PART_ROWS_MAX) / TILE_VALUES;
     (tiles > 0).then(|| sample.start..sample.start + tiles * TILE_VALUES)
@@ -154,7 +155,7 @@ impl<T: Word> ColumnBatch for PatternBatch<'_, T> {
 }
 
 impl<T: Word> PatternBatch<'_, T> {
-    /// Encodes some rows with a tree.
+    /// Encodes some rows with a tree; returns the shape, and the lower bound if `entropy` is given.
     fn watched(
         &mut self,
         rows: Range<usize>,

@@ -26,7 +26,7 @@ use crate::word::Word;
 
 /// Batches from one exploration to the next.
 pub(super) const EXPLORATION_BATCHES: u64 = 64;
-/// Batches until an exploration takes effect, so that it may run beside them.
+/// Number of batches until an exploration takes effect, so that it can run concurrently with them.
 pub(super) const EFFECT_BATCHES: u64 = 8;
 /// Maximum number of trees that a correction tries on a whole sample.
 pub(super) const CORRECTION_TREES_MAX: usize = 16;
@@ -42,7 +42,7 @@ const PATIENCE_MAX: u64 = 16;
 
 const _: () = assert!(EFFECT_BATCHES < EXPLORATION_BATCHES);
 const _: () = assert!(CORRECTION_TREES_MAX <= CANDIDATES_MAX);
-// Raw, const and the winners leave places for others.
+// The list of a correction has room for trees other than raw, const and the winners.
 const _: () = assert!(2 + CORRECTION_TREES_MAX / 2 < CORRECTION_TREES_MAX);
 
 /// The planner of one column.
@@ -172,12 +172,12 @@ impl ColumnPlanner {
     pub fn observe(&mut self, raw_bytes: usize, encoded_bytes: usize) {
         let ratio_q16 = ratio_q16(raw_bytes, encoded_bytes);
         self.edges.learn(&self.tree, ratio_q16);
-        // Ratios are at most 2^64 / 2^16: products fit 128 bits.
+        // Both factors have at most 64 bits, so the product fits 128 bits.
         let least = (u128::from(self.selected_q16) * u128::from(FALL_Q16)) >> 16;
         self.is_fallen = u128::from(ratio_q16) < least;
     }
 
-    /// Uses a tree from now on.
+    /// Selects a tree for the following batches and puts it first among the winners.
     fn select(&mut self, tree: Tree, ratio_q16: u64) {
         self.winners.retain(|winner| *winner != tree);
         self.winners.insert(0, tree.clone());

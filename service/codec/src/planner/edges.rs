@@ -17,7 +17,7 @@ pub(crate) struct Edges {
     alphas_q16: BTreeMap<Edge, u64>,
 }
 
-/// Edges of a tree, from `place` on.
+/// Appends the edges of a tree whose root is at `place`.
 fn edges_of(tree: &Tree, place: usize, out: &mut Vec<Edge>) {
     for (index, child) in tree.children().into_iter().enumerate() {
         let child_place = 2 * (place + 1) + index;

@@ -23,7 +23,7 @@ use crate::values::Values;
 #[derive(Clone, Debug)]
 pub struct TablePlanner {
     aim: Aim,
-    /// By part; a column of numbers has one.
+    /// Indexed by part; a column of numbers uses only one.
     parts: [ColumnPlanner; 4],
 }
 
@@ -46,7 +46,8 @@ pub struct PlannedChunk<'a> {
     pub values: Cow<'a, Values>,
     /// Chooses its tree.
     pub planner: &'a mut ColumnPlanner,
-    /// True if the key of the table may order it: it has a value for each row and is not the key.
+    /// True if the key column may order this chunk: the chunk has a value for each row and is not
+    /// the key itself.
     pub takes_key: bool,
 }
 
@@ -114,7 +115,7 @@ pub fn encode_planned_table(
     let (key, keys) = key.map(|chunk| (chunk.id, chunk.values.keys())).unzip();
     let mut trees: Vec<Tree> = Vec::with_capacity(chunks.len());
     for chunk in &mut chunks {
-        // The key itself is in the order of rows.
+        // The key column itself is not keyed.
         let keys = keys.as_deref().filter(|_| chunk.takes_key);
         trees.push(chunk.planner.plan(&chunk.values, keys));
     }

@@ -134,7 +134,7 @@ pub fn crowded_queries(make: Make, seed: u64, operations: u64) {
     }
 }
 
-/// The members by events, of the regions that want all events.
+/// The members that result from the events, for the regions that want all events.
 #[derive(Default)]
 struct Followers {
     subscriptions: BTreeMap<RegionId, Box<Subscription>>,

@@ -152,7 +152,7 @@ impl Generator {
         if self.random.once_in(60) { self.spoil(row) } else { row }
     }
 
-    /// A record again, whole or changed in one field.
+    /// A copy of a record, unchanged or changed in one field.
     fn like(&mut self, mut row: FixRow) -> FixRow {
         match self.random.below(6) {
             0 => row.state ^= 1,

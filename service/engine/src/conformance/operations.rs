@@ -118,7 +118,8 @@ fn submit(
     operations
 }
 
-/// Leaves the cycle in flight or waits, in any order; sometimes exports or moves.
+/// Leaves cycles in flight or waits for them in any order; sometimes exports the state or moves it
+/// to a fresh engine.
 fn settle(trial: &mut Trial, generator: &mut Generator, options: &EngineOptions) {
     let random = &mut generator.random;
     if trial.in_flight() < 2 && random.once_in(2) {

@@ -52,7 +52,7 @@ pub struct Trial {
     changes: Vec<SubscriptionChange>,
     /// The rows of an export that has not ended.
     exporting: Option<Exporting>,
-    /// A continuous query was set at some time.
+    /// True once a continuous query was set.
     has_queries: bool,
     /// System clock of the next cycles.
     pub system_ms: i64,
@@ -127,7 +127,7 @@ impl Trial {
         }
     }
 
-    /// Submits a cycle to both.
+    /// Submits a cycle to the backend and to the model.
     pub fn submit(&mut self, requests: Vec<Request>, queries: Vec<Query>) {
         let input = self.input(requests, queries);
         let lagging = (self.backend.answer_lag() == 1).then(|| {
@@ -283,7 +283,8 @@ impl Trial {
         self.exporting.is_some()
     }
 
-    /// Exports from both at once and compares; an export that has not ended is dropped.
+    /// Exports the whole state of the backend and of the model and compares them; drops an
+    /// unfinished export.
     pub fn export(&mut self) -> Snapshot {
         self.exporting = None;
         let expected = self.model.export().expect("the model exports");

@@ -1,10 +1,10 @@
-//! A band: the cells of some neighbouring rows of the grid, and what they overflow into.
+//! A band: the cells of some neighbouring rows of the grid, with their overflow buckets.
 //!
 //! The unit of ownership of the update stage. The first buckets are the heads of its cells, in
 //! order. A crowded cell is refined recursively into nine smaller ones. At the last level an index
 //! finds objects in overflow buckets, so that an update takes constant time even if the whole fleet
 //! is at one point. Tiles and refined cells store their number of objects, so that a count need
-//! not visit them.
+//! not visit their buckets.
 
 use super::bucket::{Bucket, NO_BUCKET};
 use super::grid::Grid;
@@ -14,11 +14,11 @@ use super::index::Index;
 pub(super) const BLOCK_SIDE: u32 = 3;
 /// Buckets of a refined cell.
 const BLOCK: usize = (BLOCK_SIDE * BLOCK_SIDE) as usize;
-/// Overflow buckets behind a head before its cell is refined: 40 objects become nine cells of
-/// four. Refining sooner costs memory, later costs searches.
+/// Maximum number of overflow buckets of a cell before it is refined: 40 objects are then spread
+/// over nine cells of about four. A lower limit costs memory, a higher one longer searches.
 const OVERFLOW_MAX: u16 = 3;
-/// Levels of refinement: a cell of 80 km, as a city has on a grid over the earth, is refined to
-/// 12 m.
+/// Maximum number of levels of refinement: they divide a cell of 80 km, as on a grid over the whole
+/// earth, into cells of 12 m.
 const DEPTH_MAX: u32 = 8;
 
 /// Buckets of one band.
@@ -41,7 +41,7 @@ pub(super) struct Leaf {
     pub(super) depth: u32,
 }
 
-/// Where a position lies inside a cell, in 2^-32 of its sides.
+/// A position inside a cell, in units of 2^-32 of the cell's sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inside {
     pub(super) x: u32,
@@ -127,7 +127,7 @@ impl Band {
         }
     }
 
-    /// Adds to the numbers of objects of the refined cells around a position.
+    /// Adds `objects` to the counters of all refined cells that contain a position.
     #[inline(never)]
     fn add_above(&mut self, cell: usize, mut inside: Inside, objects: i32) {
         let mut head = cell;
@@ -139,8 +139,8 @@ impl Band {
         }
     }
 
-    /// Takes an object out of the cell at its position; panics when it is not there, for then
-    /// records and grid disagree.
+    /// Removes an object from the cell at its position; panics if it is not there, because then
+    /// records and grid are inconsistent.
     #[inline]
     pub(super) fn delete(&mut self, grid: &Grid, cell: usize, slot: u32, x: i32, y: i32) {
         let leaf = self.leaf(grid, cell, x, y);
@@ -206,7 +206,7 @@ impl Band {
     #[cold]
     fn refill(&mut self, leaf: Leaf) {
         let bucket = self.buckets[leaf.head].next;
-        // The copied bucket has the `overflow` of the time when it was a head.
+        // The copied bucket has an outdated `overflow`, from when it was a head.
         self.buckets[leaf.head] = self.buckets[bucket as usize];
         if leaf.depth == DEPTH_MAX {
             for slot in self.buckets[leaf.head].slots {
@@ -252,7 +252,7 @@ impl Band {
     }
 }
 
-/// A bijection of slots, so that the bits kept by the index name the slot exactly.
+/// A bijection of slots, so that the 32 hash bits in the index identify the slot exactly.
 fn scramble(slot: u32) -> u32 {
     slot.wrapping_mul(0x9E37_79B1)
 }

@@ -16,11 +16,13 @@ const REFINED: u16 = u16::MAX;
 #[repr(C, align(128))]
 pub(super) struct Bucket {
     pub(super) count: u16,
-    /// In a head: overflow buckets behind it, counted up to a limit; or [`REFINED`].
+    /// In a head: the number of overflow buckets, counted up to a limit, or [`REFINED`].
     pub(super) overflow: u16,
-    /// The next bucket of the chain, or [`NO_BUCKET`]; of a refined cell its first smaller cell.
+    /// The next bucket of the chain, or [`NO_BUCKET`]; in a refined cell the first of its smaller
+    /// cells.
     pub(super) next: u32,
-    /// Of a refined cell the first is the number of objects of its smaller cells.
+    /// In the head of a refined cell the first element is the number of objects of its smaller
+    /// cells.
     pub(super) slots: [u32; BUCKET_OBJECTS],
     pub(super) x: [i32; BUCKET_OBJECTS],
     pub(super) y: [i32; BUCKET_OBJECTS],
@@ -86,13 +88,13 @@ impl Bucket {
         (self.slots[at], self.x[at], self.y[at])
     }
 
-    /// One bit per object that is there.
+    /// A mask with one bit set for each object of the bucket.
     #[inline(always)]
     pub(super) fn mask(&self) -> u32 {
         (1 << self.count) - 1
     }
 
-    /// Where a slot lies in this bucket.
+    /// Index of a slot in this bucket; `None` if the bucket does not contain it.
     #[inline(always)]
     pub(super) fn position(&self, slot: u32) -> Option<usize> {
         // A fixed-length comparison becomes a few vector instructions; entries past `count` are

@@ -1,8 +1,8 @@
 //! Events and members of the queries that a cycle sets, changes or snapshots.
 //!
 //! Reads the state after the cycle through the grid, as queries do. Members before the cycle are
-//! those that the evaluations listed and, of the objects that did not move, those that the old
-//! region contains now. Only reads; the results are applied afterwards.
+//! those that the evaluations listed, and the objects inside the old region that the cycle did not
+//! modify. The state is only read; the results are applied afterwards.
 
 use super::deferred::{DeferredRows, RegionMembers};
 use super::parallel::sort;
@@ -14,7 +14,7 @@ use crate::stage::region_changes::{FormerMember, RegionChange, transfer_members}
 use crate::stage::subscription::{Class, CycleTime, MembershipState, Observation};
 use crate::subscription::{EventKind, RegionId, Subscription};
 
-/// Object, slot with its shard, kind.
+/// Object, slot (with the number of its shard), kind.
 pub(super) type ChangeEvent = (u64, u32, EventKind);
 
 /// The effect of a change.
@@ -26,7 +26,7 @@ pub(super) struct ChangeOutcome {
     pub(super) events: Vec<ChangeEvent>,
     /// In place of `events` the members of a large snapshot.
     pub(super) members: Option<DeferredRows>,
-    /// Slots with their shards, and the states that are kept of them.
+    /// Slots (with the numbers of their shards) and their membership states after the change.
     pub(super) states: Vec<(u32, MembershipState)>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct ChangeEvaluation<'a> {
     view: View<'a>,
     queries: &'a QueryTable,
     now: CycleTime<'a>,
-    /// Query, shard and motion of members before the cycle, by query.
+    /// Members before the cycle as (query, shard, index of the motion), ascending by query.
     previous_members: Vec<(u32, u32, u32)>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> ChangeEvaluation<'a> {
         ChangeOutcome { region, is_snapshot: true, events, members, states: Vec::new() }
     }
 
-    /// The objects that are inside now with their slots, ascending.
+    /// The objects that are inside after the cycle, with their slots, ascending by object.
     fn inside(&self, of: &Subscription) -> Vec<(u64, u32)> {
         let mut found = Vec::new();
         self.view.slots_in(&of.region, |slot, _, _| found.push((0, slot)));
@@ -132,13 +132,13 @@ impl<'a> ChangeEvaluation<'a> {
         (record.x, record.y)
     }
 
-    /// Everything inside as members.
+    /// The slots of all objects inside, each with the state of a new member.
     fn members(&self, of: &Subscription) -> Vec<(u32, MembershipState)> {
         let member = |slot| MembershipState::member(self.now.clock_ms, self.position(slot));
         self.inside(of).into_iter().map(|(_, slot)| (slot, member(slot))).collect()
     }
 
-    /// The membership states of a query; some may be of objects that are gone.
+    /// The membership states of a query, including those of objects that no longer exist.
     fn states(&self, number: u32) -> impl Iterator<Item = (u32, MembershipState)> {
         self.view.shards.iter().zip(0_u32..).flat_map(move |(shard, at)| {
             let members = shard.events.members.of_query(number);
@@ -208,7 +208,7 @@ impl<'a> ChangeEvaluation<'a> {
     }
 }
 
-/// The outcomes with events in lists, with their subscriptions.
+/// The outcomes that have their events in lists, each with its subscription.
 pub(super) fn small_outcomes<'a>(
     queries: &'a QueryTable,
     plan: &'a Plan,

@@ -1,9 +1,9 @@
 //! Counts the objects of a region: blocks of cells that lie wholly inside add their counters, and
 //! only positions in cells at the border are tested.
 //!
-//! Blocks of 2^n cells on a side are halved as far as the border passes through them, then refined
-//! cells are split. Cells hold exactly the live objects, so the total equals that of testing each
-//! object. Filters need the records, so filtered queries do not use counters.
+//! Blocks of 2^n by 2^n cells through which the border may pass are split into four, then refined
+//! cells into their smaller ones. Cells hold exactly the live objects, so the total is the same as
+//! that of testing each object. Filters need the records, so filtered queries use no counters.
 
 use std::cell::Cell;
 use std::ops::ControlFlow::Continue;
@@ -17,10 +17,10 @@ use super::view::View;
 use crate::region::{PreparedRegion, Region};
 use crate::space::QuantaRect;
 
-/// Blocks of `1 << LEAF_LEVEL` cells on a side are not halved: testing some 20 positions costs as
+/// Blocks of `1 << LEAF_LEVEL` cells on a side are not split: testing some 20 positions costs as
 /// much as placing four cells.
 const LEAF_LEVEL: u32 = 1;
-/// Work of placing a block, in tests of positions.
+/// Work of finding the placement of a block, in tests of positions.
 const PLACEMENT_WORK: usize = 4;
 /// A part that touches at most this many cells is tested without placing blocks.
 const FEW_CELLS: u64 = 16;
@@ -107,7 +107,7 @@ impl Part<'_> {
         }
     }
 
-    /// Objects in one of the blocks of a level.
+    /// Number of the region's objects in the block at (`column`, `row`) of a level.
     fn block(&self, level: u32, column: u32, row: u32) -> u64 {
         let Some(block) = self.cells.grid.block(level, column, row) else {
             return 0;
@@ -127,7 +127,7 @@ impl Part<'_> {
         }
     }
 
-    /// Objects in cells that the border may pass through.
+    /// Number of the region's objects in cells through which the border may pass.
     fn tested(&self, cells: &CellRange) -> u64 {
         let mut objects = 0;
         for row in cells.row_min..=cells.row_max {
@@ -139,7 +139,7 @@ impl Part<'_> {
         objects
     }
 
-    /// Objects in one cell of a depth.
+    /// Number of the region's objects in one cell at a depth of refinement.
     fn objects_below(
         &self,
         buckets: &[Bucket],
@@ -172,7 +172,7 @@ impl Part<'_> {
         }
     }
 
-    /// Objects of one bucket.
+    /// Number of objects of a bucket that lie in the region.
     fn hits(&self, bucket: &Bucket) -> u32 {
         if !self.visit(bucket.count as usize) {
             return 0;
@@ -199,7 +199,7 @@ impl<'a> Cells<'a> {
         (buckets, &buckets[cell as usize])
     }
 
-    /// Objects of some cells.
+    /// Number of all objects in these cells.
     fn objects_of_cells(&self, cells: &CellRange) -> u64 {
         let mut objects = 0;
         for row in cells.row_min..=cells.row_max {
@@ -218,13 +218,13 @@ impl<'a> Cells<'a> {
         objects
     }
 
-    /// Objects of all cells that a region's cover touches, and of some around them.
+    /// Number of objects in the tiles that a region's cover touches; an upper bound.
     fn objects_near(&self, region: &Region) -> u64 {
         let cover = region.cover();
         cover.as_slice().iter().map(|rect| self.objects_of_tiles(&self.grid.cover(rect))).sum()
     }
 
-    /// Objects of all tiles that hold some cells.
+    /// Number of objects in all tiles that contain any of these cells.
     fn objects_of_tiles(&self, cells: &CellRange) -> u64 {
         let tile_row_shift = self.grid.tile_row_shift();
         let tile_rows = cells.row_min >> tile_row_shift..=cells.row_max >> tile_row_shift;
@@ -301,7 +301,7 @@ mod tests {
             }
         }
         let (x, y) = space.to_api(bounds.x_max, bounds.y_max);
-        // Of so many vertices that a raster pays.
+        // With enough vertices that a raster is worthwhile.
         let star = (0..600).map(|at| {
             let (turn, reach) = (f64::from(at).to_radians() * 0.6, [0.9, 0.3][at as usize % 2]);
             (x * (0.5 + turn.cos() * reach / 2.0), y * (0.5 + turn.sin() * reach / 2.0))
@@ -347,7 +347,7 @@ mod tests {
                     let object = (random.unit() * 1.5 * OBJECTS as f64) as u64;
                     let (x, y) = position(&space, &mut random);
                     columns.push_row(FixRow::new(object, TIME_MS + cycle, x, y));
-                    // Of rows of one time the last counts.
+                    // Of rows with equal times the last one wins.
                     alive.insert(object, (TIME_MS + cycle, x, y));
                 }
                 let removed: Vec<u64> = (0..OBJECTS).step_by(7 + cycle as usize).collect();

@@ -1,10 +1,9 @@
 //! Deferred answers: the members of regions that may hold millions of objects.
 //!
-//! The cycle copies them unordered: from the cells of the region, or from the records themselves,
-//! shard by shard, where the region holds a large part of all objects. Sorting millions of ids
-//! takes longer than the cycle, so the first reader does it; the copy is immutable. An answer
-//! limited to the first rows keeps few more than it returns; an all-or-none answer beyond its limit
-//! keeps none.
+//! The cycle copies them unordered: from the cells of the region, or, if the region holds a large
+//! part of all objects, from the records, shard by shard. Sorting millions of ids takes longer than
+//! the cycle, so the first reader sorts them; the copy is immutable. An answer limited to the first
+//! rows keeps few more rows than it returns; an all-or-none answer beyond its limit keeps none.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,10 +19,11 @@ use crate::region::{Cover, PreparedRegion, Region};
 use crate::space::QuantaRect;
 use crate::subscription::{EventKind, Subscription};
 
-/// Number of members from which a region's members are copied unordered.
+/// The members of a region that holds more objects than this are copied unordered.
 pub(super) const MANY: usize = 1 << 16;
-/// Records are read in place of cells when a region holds more than this share of all objects: a
-/// record fetched by its slot costs some 16 that are read in order (weak evidence: 2 cores).
+/// If a region holds more than one in this many of all objects, all records are read instead of its
+/// cells: fetching a record by its slot costs as much as reading some 16 in order (weak evidence:
+/// 2 cores).
 const SHARE: usize = 16;
 /// Records of a shard in the sample that estimates that share.
 const SAMPLE_RECORDS: usize = 64;
@@ -60,7 +60,7 @@ struct Ordered {
 pub(super) struct DeferredRows {
     count: usize,
     with_fixes: bool,
-    /// Emptied when they are ordered.
+    /// The rows until the first read, then empty.
     unordered: Mutex<Lists>,
     ordered: OnceLock<Ordered>,
 }
@@ -84,12 +84,13 @@ impl DeferredRows {
         self.count
     }
 
-    /// Number of records beside the ids.
+    /// Number of records; 0 if the rows have only ids.
     pub(super) fn fixes(&self) -> usize {
         if self.with_fixes { self.count } else { 0 }
     }
 
-    /// Sorts on this thread alone: the other cores run cycles.
+    /// The rows ascending by object; sorts them at the first call, on this thread alone, because
+    /// the other cores run cycles.
     fn ordered(&self) -> &Ordered {
         self.ordered.get_or_init(|| {
             let lists = std::mem::replace(
@@ -182,7 +183,8 @@ fn core(region: &PreparedRegion<'_>, cover: &[QuantaRect]) -> Option<QuantaRect>
 }
 
 impl View<'_> {
-    /// All members of a region at a tick; includes records only if they are wanted and many.
+    /// All members of a region at a tick. Includes records only if the subscription wants them and
+    /// the region holds more than [`MANY`] objects.
     pub(super) fn members(&self, of: &Subscription, tick_ms: i64) -> RegionMembers {
         let region = &self.prepare(&of.region);
         let test = RegionTest::new(region, of.filter.as_deref(), tick_ms);
@@ -250,7 +252,8 @@ impl View<'_> {
         self.shards.iter().map(Shard::objects).sum()
     }
 
-    /// Whether a region holds, by a sample, so many objects that all records are read in order.
+    /// True if, by a sample, a region holds so many objects that reading all records in order is
+    /// cheaper.
     pub(super) fn is_large(&self, region: &PreparedRegion<'_>) -> bool {
         let test = RegionTest::new(region, None, self.clock_ms);
         let (mut held, mut seen) = (0, 0);
@@ -270,8 +273,8 @@ impl View<'_> {
         test.passes(shard, slot, &shard.records[slot])
     }
 
-    /// Maps matching records; returns only their number if it exceeds `most`, after which further
-    /// shards are only counted.
+    /// Maps matching records; returns only their number if it exceeds `most`. Once it does, the
+    /// matches of further shards are only counted.
     fn collect_up_to<T: Send>(
         &self,
         test: &RegionTest<'_>,
@@ -345,7 +348,7 @@ fn bound(lists: &[Vec<u64>], total: usize, wanted: usize) -> Option<u64> {
     let mut sample: Vec<u64> =
         lists.iter().flat_map(|list| list.iter().step_by(step).copied()).collect();
     sample.sort_unstable();
-    // A quarter more than the share, and 64 sampled ids as a margin for its deviation.
+    // The rank in the sample, a quarter more, and 64 sampled ids as a margin for its deviation.
     let bound = *sample.get(wanted * sample.len() / total * 5 / 4 + 64)?;
     let below = |list: &Vec<u64>| list.iter().filter(|object| **object <= bound).count();
     (lists.par_iter().map(below).sum::<usize>() >= wanted).then_some(bound)
@@ -357,7 +360,7 @@ fn collect_shard<T>(
     test: &RegionTest<'_>,
     each: impl Fn(&Shard, usize, &Record) -> Option<T>,
 ) -> Vec<T> {
-    // Most records pass, or the cells would have been read.
+    // Many records match, or the cells would have been read instead.
     let mut list = Vec::with_capacity(shard.records.len());
     for (slot, record) in shard.records.iter().enumerate() {
         if record.object != NO_OBJECT && test.holds(shard, slot, record) {
@@ -482,7 +485,7 @@ mod tests {
             assert!(left >= wanted && left < 2 * wanted + total / 32, "{wanted}: {left}");
         }
         assert_eq!(bound(&lists, total, total / 2), None);
-        // One list has the least ids, and few of them are in the sample.
+        // One list has the smallest ids, few of which are in the sample.
         let lists = [vec![5; 60], (1_000..200_000).collect()];
         let bound = bound(&lists, count(&lists), 60).unwrap();
         assert!((5..20_000).contains(&bound), "{bound}");

@@ -17,11 +17,12 @@ use super::shard::SHARDS;
 use crate::cycle::{Refusal, Request};
 use crate::stage::dispatch::RowValidator;
 
-/// Arrivals of one lane: 64 lists of some 256 rows, half a megabyte.
+/// Maximum number of arrivals of one lane: 64 lists of some 256 rows, half a megabyte.
 const LANE_ROWS: usize = 1 << 14;
 /// Raw rows decoded at a time, so that they are validated while they are in the nearest cache.
 const DECODE_ROWS: usize = 1 << 11;
-/// Encoded rows decoded at a time at least: trees and dictionaries are opened for each time.
+/// Least number of encoded rows decoded at a time: each decoding opens the trees and dictionaries
+/// again.
 const DECODE_ENCODED_ROWS: usize = 1 << 13;
 
 /// Some rows of one request.
@@ -50,7 +51,7 @@ pub(super) struct Lane {
     decoded: FixColumns,
 }
 
-/// What validating and routing need.
+/// The validator and the other values that routing reads.
 pub(super) struct Router {
     pub(super) validator: RowValidator,
     pub(super) hash: ObjectHash,
@@ -86,7 +87,8 @@ impl Dispatch {
         }
     }
 
-    /// Takes back the rows of these arrivals, ascending, which the object limit refuses.
+    /// Removes the routed rows with these arrivals, which ascend, and lists them as refused by the
+    /// object limit.
     pub(super) fn refuse(&mut self, arrivals: &[u32]) {
         if !arrivals.is_empty() {
             let size = self.rows();
@@ -136,13 +138,13 @@ impl Dispatch {
         self.lanes.iter().map(Lane::memory_bytes).sum()
     }
 
-    /// Gives back what an unusually large cycle has left.
+    /// Drops unused lanes beyond the first `lanes_max`, which a large cycle left behind.
     pub(super) fn shrink(&mut self, lanes_max: usize) {
         self.lanes.truncate(lanes_max.max(self.used));
     }
 
-    /// Cuts the requests into lanes; returns the number of rows. A lane starts where it is full and
-    /// at a `Clear`.
+    /// Splits the requests into lanes; returns the number of rows. A new lane starts when the
+    /// current one is full and at each `Clear`.
     fn plan(&mut self, requests: &[Request]) -> usize {
         self.used = 0;
         let mut arrival = 0;
@@ -182,8 +184,9 @@ impl Dispatch {
     }
 }
 
-/// Rows of a request that a lane with this capacity takes: of an encoded block whole grains, a
-/// little more than the capacity rather than decoding rows twice.
+/// Number of rows of a request for a lane with this remaining capacity. For a block it is a
+/// multiple of the grain and at least one grain, even beyond the capacity, so that no row is
+/// decoded twice.
 fn rows_taken(change: &Request, capacity: usize) -> usize {
     match change {
         Request::Block(block) => (capacity / block.grain_rows()).max(1) * block.grain_rows(),

@@ -2,8 +2,8 @@
 //! is scanned only when its bound is below the least time that does not expire; the scan makes the
 //! bound exact.
 //!
-//! Updates only ever lower a bound, so the work is one scan of a block per time to live, and
-//! nothing is queued.
+//! Updates only lower a bound, so a block is scanned about once per time to live, and there is no
+//! queue.
 
 use super::record::{EXPIRING, NO_OBJECT, UNTOUCHED};
 use super::shard::{EXPIRY_BLOCK, Shard, ShardCycle};

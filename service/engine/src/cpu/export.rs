@@ -2,7 +2,8 @@
 //!
 //! A cycle that writes or frees a slot that was not read yet first saves its record, once. Saved
 //! records are returned before further slots are read. While rows are read as fast as records
-//! change, they take the memory of a slice or two; they never exceed one record per object.
+//! change, the saved records take the memory of one or two slices; there is never more than one per
+//! object.
 
 use shoal_codec::{Attributes, FixColumns};
 
@@ -18,17 +19,18 @@ pub(super) struct Export {
     rows: u64,
 }
 
-/// What a shard has still to export.
+/// The rest of an export that one shard has still to return.
 #[derive(Debug)]
 pub(super) struct ShardExport {
     /// The next slot to read.
     next: usize,
     /// Slots at the start of the export.
     end: usize,
-    /// A bit for each slot, set once a cycle changed it: its record is saved, or it had none.
+    /// A bit for each slot, set once a cycle changed the slot: its record at the start of the
+    /// export is saved, or it had none.
     changed: Vec<u64>,
     saved: Vec<Record>,
-    /// As long as `saved` once any record saved had attributes, else empty.
+    /// Attributes of the saved records; empty until a saved record has some.
     attributes: Vec<Attributes>,
 }
 
@@ -41,7 +43,7 @@ impl Export {
         Self { shard: 0, rows }
     }
 
-    /// The next rows, at most `rows_max`; `None` at the end.
+    /// The next rows, at most `max(rows_max, 1)`; `None` at the end.
     pub(super) fn next(&mut self, shards: &mut [Shard], rows_max: usize) -> Option<FixColumns> {
         let rows_max = self.rows.min(rows_max.max(1) as u64) as usize;
         let mut columns = FixColumns::with_capacity(rows_max);
@@ -112,7 +114,7 @@ impl ShardExport {
 }
 
 impl Shard {
-    /// Saves the records of slots that are about to change, where they are still to be exported.
+    /// Saves the records of slots that are about to change if a shard export is running.
     pub(super) fn save(&mut self, slots: impl Iterator<Item = (u32, bool)>) {
         if let Some(export) = &mut self.export {
             export.save(slots, &self.records, &self.attributes);
@@ -133,8 +135,8 @@ impl Shard {
         }
     }
 
-    /// Copies the records of further slots to `columns`, up to `rows_max` rows in all; whether
-    /// all slots were read.
+    /// Copies the records of further slots to `columns`, up to `rows_max` rows in all. Returns true
+    /// if all slots were read.
     fn read_slots(&mut self, columns: &mut FixColumns, rows_max: usize) -> bool {
         let Some(mut export) = self.export.take() else { return true };
         while export.next < export.end && columns.len() < rows_max {

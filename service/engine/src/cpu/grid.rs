@@ -2,8 +2,8 @@
 //!
 //! The mapping is monotone in each coordinate, which is all that queries need: cells strictly
 //! between those of two borders lie strictly between the borders. Positions outside the extent fall
-//! into the cells at its rim, so the extent decides speed and never answers. Row-major: a covered
-//! row of cells is one run of memory.
+//! into the cells at its rim, so the extent affects only speed, never answers. Cells are stored in
+//! row-major order: a covered row of cells is contiguous in memory.
 
 use super::band::{BLOCK_SIDE, Inside};
 use crate::space::QuantaRect;
@@ -40,7 +40,7 @@ impl CellRange {
             * u64::from(self.row_max - self.row_min + 1)
     }
 
-    /// The cells in both; `None` when there are none.
+    /// The cells that are in both ranges; `None` if there are none.
     pub(super) fn intersection(&self, other: &Self) -> Option<Self> {
         let both = Self {
             column_min: self.column_min.max(other.column_min),
@@ -93,7 +93,7 @@ impl Grid {
         u64::from(self.columns) * u64::from(self.rows)
     }
 
-    /// Tiles side by side.
+    /// Number of tiles in a row of tiles.
     #[inline(always)]
     fn tile_columns(&self) -> u32 {
         self.columns.div_ceil(1 << TILE_SHIFT)
@@ -135,8 +135,8 @@ impl Grid {
         })
     }
 
-    /// The part of `bounds` whose positions fall into these cells. At a `depth` above 0 they are
-    /// smaller cells, of which [`BLOCK_SIDE`]^depth are on each side of a cell.
+    /// The part of `bounds` whose positions fall into `cells`; `None` if there is none. At a
+    /// `depth` above 0 `cells` counts smaller cells, [`BLOCK_SIDE`]^depth on each side of a cell.
     pub(super) fn rect(
         &self,
         cells: &CellRange,
@@ -154,14 +154,14 @@ impl Grid {
         Some(QuantaRect { x_min, y_min, x_max, y_max })
     }
 
-    /// Columns from the left edge, in 2^-32.
+    /// Distance from the left edge, in units of 2^-32 columns.
     #[inline(always)]
     fn across(&self, x: i32) -> u64 {
         let offset = x.clamp(self.extent.x_min, self.extent.x_max).abs_diff(self.extent.x_min);
         u64::from(offset) * self.scale_x
     }
 
-    /// Rows from the lower edge, in 2^-32.
+    /// Distance from the lower edge, in units of 2^-32 rows.
     #[inline(always)]
     fn up(&self, y: i32) -> u64 {
         let offset = y.clamp(self.extent.y_min, self.extent.y_max).abs_diff(self.extent.y_min);

@@ -1,7 +1,7 @@
-//! Import of a state: all cores route the rows of some batches to the shards; then each shard
-//! appends its own.
+//! Import of a state: all cores route the rows of a few batches at a time to the shards; then each
+//! shard appends its rows.
 //!
-//! Shards are sized first and cells filled last, so no structure is reallocated.
+//! Shards are sized first and the cells are filled last, so no structure is reallocated.
 
 use rayon::prelude::*;
 use shoal_codec::{Attributes, FixColumns};
@@ -16,7 +16,7 @@ use crate::cycle::Snapshot;
 use crate::error::EngineError;
 use crate::stage::dispatch::RowValidator;
 
-/// Batches that are routed at a time: 48 bytes a row bound the memory of an import to 48 MiB.
+/// Batches that are routed at a time: at 48 bytes a row the routed rows take at most 48 MiB.
 const BATCHES_AT_ONCE: usize = 16;
 
 /// A row on its way to its shard.
@@ -101,7 +101,7 @@ fn route(batch: &FixColumns, hash: ObjectHash) -> Routed {
 }
 
 impl Shard {
-    /// Appends rows; returns an object that repeats.
+    /// Appends rows; returns the first object that repeats, if there is one.
     fn append(&mut self, rows: &[ImportedRow]) -> Option<u64> {
         for group in rows.chunks(GROUP) {
             group.iter().for_each(|row| self.prefetch(row.hash));

@@ -7,8 +7,8 @@
 
 use crate::hash_key::HashKey;
 
-/// Entries per slot grow by half when three quarters are taken: between 10.7 and 16 bytes an
-/// object.
+/// Percentage of entries in use above which the table grows by half: it takes between 10.7 and 16
+/// bytes an object.
 const LOAD_MAX_PERCENT: usize = 75;
 const CAPACITY_MIN: usize = 16;
 const EMPTY: u64 = u64::MAX;
@@ -43,7 +43,7 @@ impl Index {
         Self { entries: vec![EMPTY; CAPACITY_MIN], len: 0 }
     }
 
-    /// Makes room for `len` entries; there is none yet.
+    /// Reserves memory for `len` entries in an empty index.
     pub(super) fn reserve(&mut self, len: usize) {
         debug_assert_eq!(self.len, 0, "entries would be lost");
         let capacity = (len * 100).div_ceil(LOAD_MAX_PERCENT).max(CAPACITY_MIN);
@@ -98,7 +98,7 @@ impl Index {
         let mut at = self.after(hole);
         while self.entries[at] != EMPTY {
             let home = self.home((self.entries[at] >> 32) as u32);
-            // The entry may move into the hole when its home does not lie between hole and entry.
+            // The entry may move into the hole if its home is not between the hole and the entry.
             let reaches =
                 if hole <= at { home <= hole || home > at } else { home <= hole && home > at };
             if reaches {
@@ -128,7 +128,7 @@ impl Index {
         self.entries[at] = entry(hash, slot);
     }
 
-    /// Entries passed and read in a search for each entry, this one included.
+    /// For each entry: the number of entries that a search for it reads, itself included.
     #[cfg(test)]
     pub(super) fn probes(&self) -> impl Iterator<Item = usize> {
         let length = self.entries.len();

@@ -1,7 +1,8 @@
-//! What a cycle did to the objects of a shard, as far as continuous queries need it.
+//! The changes that a cycle made to the objects of a shard, for the continuous queries.
 //!
-//! Written while the shard settles its objects, read by the evaluations after it; empty while there
-//! is no query. A removed record remains in its slot until the next cycle begins.
+//! They are written while the shard settles its objects and read by the evaluations afterwards;
+//! there are none while there is no continuous query. A removed record remains in its slot until
+//! the next cycle begins.
 
 use std::sync::atomic::AtomicU64;
 
@@ -21,14 +22,14 @@ pub(super) const BUCKETS: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Motion {
     pub(super) object: u64,
-    /// Inside its shard.
+    /// Its slot, inside its shard.
     pub(super) slot: u32,
     pub(super) outcome: MotionOutcome,
     /// Whether it existed at the start of the cycle.
     pub(super) existed: bool,
-    /// Its position at the start of the cycle, or `to`.
+    /// Its position at the start of the cycle; equal to `to` if it did not exist then.
     pub(super) from: (i32, i32),
-    /// Its position, the last one of an object that is gone.
+    /// Its position after the cycle, or its last one if it no longer exists.
     pub(super) to: (i32, i32),
 }
 
@@ -44,7 +45,7 @@ pub(super) enum MotionOutcome {
 /// A row or an end of an object's life, in order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
-    /// Place of the object among those that the cycle modified.
+    /// Index of the object in the shard's list of modified objects.
     pub(super) place: u32,
     pub(super) change: ArrivedChange,
 }
@@ -61,8 +62,8 @@ pub(super) enum ArrivedChange {
 pub(super) struct Event {
     pub(super) object: u64,
     pub(super) query: u32,
-    /// Kind, 4 bits; whether the record is one of [`ShardEvents::rows`], 1 bit; its place there or
-    /// its slot, 27 bits, ascending for one object and query.
+    /// The kind, 4 bits; 1 bit that is set if the record is in [`ShardEvents::rows`]; its index
+    /// there or its slot, 27 bits. Words of one object and query ascend.
     word: u32,
 }
 
@@ -107,8 +108,8 @@ pub(super) struct EventContext<'a> {
     pub(super) queries: &'a QueryTable,
     pub(super) now: CycleTime<'a>,
     pub(super) attributes: AttributesOf<'a>,
-    /// Some query is changed: its members before the cycle are listed, and records keep the places
-    /// of their motions until the stage is done.
+    /// True if some query is changed: its members before the cycle are listed, and the `touched`
+    /// fields of records hold the indices of their motions until the stage is done.
     pub(super) has_comparison: bool,
     /// Some query has a role other than [`super::query_table::Role::Active`].
     pub(super) has_roles: bool,
@@ -142,18 +143,18 @@ impl<'a> EventContext<'a> {
 #[derive(Debug, Default)]
 pub(super) struct ShardEvents {
     pub(super) motions: Vec<Motion>,
-    /// The record before the cycle of each motion, where whole records are needed.
+    /// For each motion the record before the cycle; empty if no query needs whole records.
     pub(super) befores: Vec<FixRow>,
     /// Changes in order of arrival; used if a query evaluates every fix.
     pub(super) arrivals: Vec<Arrival>,
     /// Index of each motion among the modified objects; used if a query evaluates every fix.
     pub(super) places: Vec<u32>,
-    /// One list for each query number modulo [`BUCKETS`], then one for events that cannot be
-    /// evaluated again.
+    /// Events that can be evaluated again, in one list per query number modulo [`BUCKETS`]; then
+    /// one list of all other events.
     pub(super) events: Vec<Vec<Event>>,
-    /// Records of events that are not those of a slot.
+    /// Records of events whose record is not that of a slot.
     pub(super) rows: Vec<FixRow>,
-    /// Changed queries by number, and motions of their members before the cycle.
+    /// Members of changed queries before the cycle: number of the query, index of the motion.
     pub(super) former: Vec<(u32, u32)>,
     pub(super) members: MembershipStore,
 }

@@ -1,7 +1,7 @@
 //! The k nearest objects, by circles that grow until one holds enough.
 //!
-//! A circle holds exactly the objects up to its rank, so when k of them pass the filter the k
-//! nearest are among them, ties included: that is the whole proof of completeness. The first radius
+//! A circle holds exactly the objects up to its rank. If at least k of them pass the filter, the k
+//! nearest are therefore among them, ties included, and the answer is complete. The first radius
 //! comes from the density around the centre; none exceeds the rank that the query allows.
 
 use super::query_work::Meter;
@@ -82,8 +82,7 @@ fn collect(
     Some(())
 }
 
-/// A radius that would hold about twice k objects if all around were as crowded as the centre's own
-/// cell.
+/// A radius that holds about 2k objects if the density around the centre is that of its cell.
 fn first_radius_m(view: &View<'_>, x: i32, y: i32, k: usize) -> f64 {
     let grid = view.cells.grid;
     let (objects, share) = view.cells.crowd(x, y);

@@ -1,8 +1,8 @@
 //! Evaluates the queries that examine every fix or have membership states, object by object.
 //!
-//! Of an object, the queries that it has a membership in and those in whose cells it was are
-//! evaluated; then the memberships that time alone may have changed. The rules are those of
-//! `stage/subscription.rs`.
+//! For each modified object, evaluates the queries in which it has a membership and those indexed
+//! in the cells of its positions; then the memberships that time alone may have changed. The rules
+//! are in `stage/subscription.rs`.
 
 use shoal_codec::{Attributes, FixRow};
 
@@ -17,12 +17,13 @@ use crate::stage::subscription::{
 };
 use crate::subscription::{EvaluationMode, EventKind};
 
-/// Objects whose lists are prefetched; cells twice as far ahead, queries half as far.
+/// Number of objects ahead for which lists are prefetched; cells are prefetched twice as far ahead,
+/// queries half as far.
 const AHEAD: usize = 8;
 /// Queries of one cell that are prefetched.
 const PREFETCHED: usize = 16;
 
-/// What evaluating the objects of a shard reads.
+/// The inputs of the evaluation of a shard's objects.
 #[derive(Clone, Copy)]
 pub(super) struct ObjectEvaluation<'a> {
     pub(super) context: &'a EventContext<'a>,
@@ -49,9 +50,9 @@ struct Object<'a> {
 /// The queries that a pass evaluates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// All.
+    /// All queries that are evaluated object by object.
     First,
-    /// Again those without membership states.
+    /// Only those without membership states, a second time.
     Again,
 }
 
@@ -114,7 +115,7 @@ impl ObjectEvaluation<'_> {
         }
     }
 
-    /// Prefetches the cells of objects to come, then their lists.
+    /// Prefetches the cells of later objects, then their lists.
     fn prefetch(&self, output: &ShardEvents, motions: &[Motion], place: usize) {
         let queries = self.context.queries;
         let index = queries.objectwise();

@@ -13,28 +13,28 @@ use super::shard::Shard;
 use crate::stage::region_index::CellRegions;
 use crate::subscription::EventKind;
 
-/// Objects whose misses are overlapped.
+/// Number of objects whose cache misses are overlapped.
 const GROUP: usize = 16;
 
 /// Queries of one cell that are prefetched.
 const PREFETCHED: usize = 16;
 
-/// What an evaluation finds, for one query and the motion at a place.
+/// The result of an evaluation for one query and one motion.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Finding {
     /// An event that is wanted.
     Event(EventKind),
-    /// A member before the cycle, of a query that is changed.
+    /// The query is changed, and the object was a member before the cycle.
     FormerMember,
 }
 
-/// What evaluating the motions of a shard reads.
+/// The inputs of the evaluation of a shard's motions.
 #[derive(Clone, Copy)]
 pub(super) struct PlainEvaluation<'a> {
     pub(super) context: EventContext<'a>,
     pub(super) shard: &'a Shard,
     pub(super) motions: &'a [Motion],
-    /// The record before the cycle of each motion, where some query needs them.
+    /// For each motion the record before the cycle; empty if no query needs them.
     pub(super) befores: &'a [FixRow],
 }
 
@@ -47,7 +47,7 @@ struct Moving<'a> {
 }
 
 impl PlainEvaluation<'_> {
-    /// Calls `found` with (query, place of the motion, finding), in no order over queries.
+    /// Calls `found` with (query, index of the motion, finding), in no order of queries.
     pub(super) fn run(&self, mut found: impl FnMut(u32, usize, Finding)) {
         for level in 0..self.context.queries.plain.levels() {
             for first in (0..self.motions.len()).step_by(GROUP) {
@@ -141,7 +141,7 @@ impl PlainEvaluation<'_> {
         }
     }
 
-    /// Evaluates a motion from one cell to another, into a cell or out of one.
+    /// Evaluates a motion from one cell to another, or of an object that appeared or disappeared.
     fn across_cells(
         &self,
         moving: &mut Moving<'_>,
@@ -168,7 +168,8 @@ impl PlainEvaluation<'_> {
         }
     }
 
-    /// Reports the event of one query, by whether the positions before and after lie in its region.
+    /// Reports the finding for one query. The flags are true if the positions before and after the
+    /// cycle lie in its region.
     #[inline]
     fn report(
         &self,

@@ -20,11 +20,11 @@ use crate::region::Region;
 
 /// Queries of one page; the pages of a cycle are spread over the cores.
 const PAGE_QUERIES: usize = 128;
-/// Queries whose cells are prefetched.
+/// Number of queries ahead for which cells are prefetched.
 const QUERIES_AHEAD: usize = 4;
-/// Greatest work of a test in a region that is prepared for many tests.
+/// Maximum work of one test if the region is prepared for many tests.
 const LARGE_TEST_WORK: u64 = 4;
-/// Queries from which they are ordered in parallel.
+/// Least number of queries that are ordered in parallel.
 const PARALLEL_SORT_QUERIES: usize = 1 << 13;
 
 impl View<'_> {
@@ -153,7 +153,7 @@ impl AnsweredQueries {
 /// The outcome of a page of queries.
 struct Answered {
     page: AnswerPage,
-    /// Queries whose regions hold too many for a page.
+    /// Queries whose regions hold too many objects for a page.
     large: Vec<u32>,
     /// Queries left unanswered because the work was used up.
     unfinished: Vec<u32>,
@@ -161,12 +161,13 @@ struct Answered {
     work: Vec<(u32, u64)>,
 }
 
-/// Answers a page of queries; the lists are scratch.
+/// A page of queries while it is answered.
 #[derive(Default)]
 struct Page {
     out: AnswerPage,
     slots: Vec<u32>,
-    /// For each query the end of its slots in `slots`, and its total if the answer has no rows.
+    /// For each query, the index past its last slot in `slots`, and its total if the answer has no
+    /// rows.
     ends: Vec<(usize, Option<u64>)>,
     rows: Vec<(u64, u32)>,
     /// As in [`Answered`].

@@ -1,6 +1,6 @@
 //! The continuous queries as the CPU backend evaluates them.
 //!
-//! What every evaluation reads of a query, its shape and a few flags, is one cache line; the
+//! The shape and flags of a query, which every evaluation reads, take one cache line; the
 //! subscription itself is stored apart. Changes of a cycle are planned before its rows are
 //! evaluated and take effect after them.
 
@@ -35,16 +35,16 @@ enum Shape {
     Other,
 }
 
-/// Marks the number of a plain query, as indexed, that a move inside its region does not concern.
+/// Flag in an indexed query number: a move inside the region causes no event of the plain query.
 pub(super) const QUIET: u32 = 1 << 31;
-/// Marks one that reports every move inside its region.
+/// Flag in an indexed query number: the query reports every move inside its region.
 pub(super) const LOUD: u32 = 1 << 30;
-/// The number alone.
+/// Mask of the number itself.
 pub(super) const NUMBER: u32 = LOUD - 1;
 
 const _: () = assert!(REGIONS_MAX <= NUMBER as usize, "numbers leave room for the marks");
 
-/// What an evaluation reads of a query first.
+/// The part of a query that an evaluation reads first.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct QueryHead {
@@ -69,7 +69,7 @@ pub(super) enum Role {
     Removed,
 }
 
-/// A position; its unit vector once a geographic circle has needed it.
+/// A position, with its unit vector, which is computed when a geographic circle first needs it.
 pub(super) struct Position {
     pub(super) x: i32,
     pub(super) y: i32,
@@ -130,7 +130,7 @@ impl QueryTable {
         super::prefetch::read(&self.heads, number as usize);
     }
 
-    /// Prefetches the subscription of a query, where an evaluation reads it.
+    /// Prefetches the subscription of a query if an evaluation reads it.
     #[inline]
     pub(super) fn prefetch_subscription(&self, number: u32) {
         let head = self.head(number);

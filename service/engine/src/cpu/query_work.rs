@@ -1,7 +1,8 @@
-//! The work that the queries of a cycle may do: positions that they visit, weighted by the test.
+//! The work limit of the queries of a cycle. Work is the number of positions that a query visits,
+//! weighted by the cost of its test.
 //!
-//! Updates wait for the queries of their cycle, so a cycle that leaves queries unanswered when its
-//! work is used up bounds that wait. Queries that run when the limit is reached may exceed it.
+//! Updates wait for the queries of the cycle. To bound that wait, a cycle leaves queries unanswered
+//! once the work is used up. Queries that are running at that moment may exceed the limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +14,7 @@ const GET_WORK: u64 = 8;
 /// The work left for each group of queries, shared by the cores.
 pub(super) struct QueryWork {
     left: Vec<AtomicU64>,
-    /// The group of each query; all are of the first when this is empty.
+    /// The group of each query; if empty, all queries are in the first group.
     groups: Vec<u32>,
 }
 

@@ -15,7 +15,7 @@ pub(super) const EXPIRING: u32 = u32::MAX - 1;
 /// The object of a free slot; refused as an id.
 pub(super) const NO_OBJECT: u64 = u64::MAX;
 
-/// Object, position and state: what nearly every cycle and query reads.
+/// Object, time, position and state of one object: the fields that most cycles and queries read.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(super) struct Record {
@@ -42,13 +42,14 @@ impl Record {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoutedRow {
     pub(super) object: u64,
-    /// Time since [`TIME_MIN_MS`], and below it the arrival.
+    /// Milliseconds since [`TIME_MIN_MS`] in the upper bits, the arrival in the lower ones.
     time_and_arrival: u64,
-    /// [`RoutedRow::REMOVAL`] for a removal; no accepted row has it.
+    /// The position, or [`RoutedRow::REMOVAL`] for a removal; no accepted row has this value.
     pub(super) x: i32,
     pub(super) y: i32,
     pub(super) state: u32,
-    /// The object's hash inside its shard: taken once, for it costs as much as all else here.
+    /// The object's hash inside its shard; computed once, because that costs as much as all other
+    /// work on a routed row.
     pub(super) hash: u32,
 }
 

@@ -16,16 +16,16 @@ use crate::extent;
 use crate::space::QuantaRect;
 use crate::space::Space;
 
-/// Objects a cell when a grid is chosen. Measured: 3 to 6 are alike; fewer cost memory, more
-/// overflow.
+/// Average objects per cell of a new grid. Measured: 3 to 6 are equally fast; fewer cost memory,
+/// more cause overflow.
 const CELL_OBJECTS: u64 = 5;
 const CELLS_MIN: u64 = 64;
 const CELLS_MAX: u64 = 1 << 29;
 /// Columns or rows of a grid at most: a band's cells stay below 2^30.
 const SIDE_MAX: f64 = 32_768.0;
-/// Records looked at to find the extent.
+/// Number of records in the sample that determines the extent.
 const SAMPLE: usize = 1 << 14;
-/// Shards whose insertions are listed at a time while rebuilding: bounds the memory of a rebuild.
+/// Number of shards whose insertions a rebuild lists at a time, which bounds its memory.
 const REBUILD_SHARDS: usize = 8;
 
 /// The values that decide when the present grid is replaced.
@@ -87,8 +87,8 @@ impl Shard {
     }
 }
 
-/// Number of bands: more than cores, to balance crowded ones; each band adds a list to every shard.
-/// Measured on 2 cores: 16 take a fifth less time than 64.
+/// Maximum number of bands: more than cores, to balance crowded bands, but few, as each band adds a
+/// list to every shard. Measured on 2 cores: 16 bands take a fifth less time than 64.
 fn bands_max() -> u32 {
     (rayon::current_num_threads() as u32 * 8).clamp(16, 64)
 }

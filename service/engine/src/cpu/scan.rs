@@ -1,6 +1,6 @@
 //! Visits the buckets of the cells that a rectangle touches.
 //!
-//! Reports with each bucket whether its cell is wholly inside the rectangle: then its positions
+//! Reports with each bucket whether its cell is wholly inside the rectangle; if so, its positions
 //! need no comparison.
 
 use std::ops::ControlFlow::{self, Continue};
@@ -18,11 +18,12 @@ pub(super) struct Cells<'a> {
     pub(super) bands: &'a [Band],
 }
 
-/// Cells prefetched for one query.
+/// Maximum number of cells that are prefetched for one query.
 const AHEAD_MAX: u64 = 24;
 
 impl Cells<'_> {
-    /// Objects of the smallest cell at a position, and its area as a share of a grid's cell.
+    /// Number of objects in the smallest cell at a position, and the cell's area relative to that
+    /// of an unrefined cell.
     pub(super) fn crowd(&self, x: i32, y: i32) -> (u32, f64) {
         let (band, cell) = self.grid.locate(x, y);
         let band = &self.bands[band as usize];
@@ -95,13 +96,13 @@ struct Span {
 }
 
 impl Span {
-    /// The parts of the side that are touched.
+    /// Indices of the smaller cells along the side that the span touches.
     fn parts(self) -> std::ops::RangeInclusive<u32> {
         let low = self.low.map_or(0, |low| split(low).0);
         low..=self.high.map_or(BLOCK_SIDE - 1, |high| split(high).0)
     }
 
-    /// The span inside one of those parts.
+    /// The part of the span inside smaller cell `part` of the side.
     fn of_part(self, part: u32) -> Self {
         let border = |edge: Option<u32>| edge.map(split).filter(|(at, _)| *at == part);
         Self {

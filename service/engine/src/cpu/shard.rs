@@ -18,13 +18,13 @@ use super::update::CellOperation;
 use crate::stage::settle;
 use crate::subscription::EventKind;
 
-/// Shards of one engine: more than cores, few enough that small cycles stay cheap.
+/// Number of shards of an engine: more than cores, but few enough that small cycles are cheap.
 pub(super) const SHARDS: usize = 64;
 /// Bits of a slot that are its index inside its shard.
 pub(super) const SLOT_BITS: u32 = 26;
 /// Slots that share one bound on the age of their records.
 pub(super) const EXPIRY_BLOCK: usize = 1024;
-/// Rows whose cache misses are overlapped.
+/// Number of rows whose cache misses are overlapped.
 pub(super) const GROUP: usize = 32;
 
 const _: () = assert!(SHARDS << SLOT_BITS == 1 << 32, "a slot is 32 bits");
@@ -37,9 +37,10 @@ struct ModifiedObject {
     slot: u32,
     hash: u32,
     existed: bool,
-    /// A removal or a clear arrived: the record at the start of the cycle no longer counts.
+    /// True if a removal or clear arrived: rows are no longer compared with the record at the start
+    /// of the cycle.
     gone: bool,
-    /// What last ended its life; valid when it is not alive.
+    /// The event kind that last ended its life; valid if it does not exist.
     ending: EventKind,
     has_winner: bool,
 }
@@ -71,19 +72,19 @@ pub(super) struct ShardCycle<'a> {
     pub(super) time_min_ms: i64,
     /// Finds the attributes of a row by arrival; `None` when no row of the cycle has any.
     pub(super) attributes: AttributesOf<'a>,
-    /// Present while there are continuous queries.
+    /// `Some` if the engine has continuous queries.
     pub(super) events: Option<EventContext<'a>>,
 }
 
-/// Objects of one share of the id space.
+/// The objects of one shard.
 #[derive(Debug)]
 pub(super) struct Shard {
     index: Index,
     pub(super) records: Vec<Record>,
-    /// As long as `records` once any row brought attributes, else empty.
+    /// One per record, or empty if no row has had attributes yet.
     pub(super) attributes: Vec<Attributes>,
     free: Vec<u32>,
-    /// Per [`EXPIRY_BLOCK`] slots a time that none of their records is older than.
+    /// For each block of [`EXPIRY_BLOCK`] slots, a lower bound of the times of its records.
     pub(super) oldest_ms: Vec<i64>,
     touched: Vec<ModifiedObject>,
     /// Cell operations of the running cycle, per band, in order.
@@ -92,7 +93,7 @@ pub(super) struct Shard {
     pub(super) notes: Vec<RowNote>,
     pub(super) expired: u64,
     pub(super) events: ShardEvents,
-    /// Present while the shard is exported.
+    /// `Some` while the shard is exported.
     pub(super) export: Option<ShardExport>,
 }
 
@@ -199,7 +200,7 @@ impl Shard {
         self.record_arrival(cycle, place, ArrivedChange::Row(*row));
     }
 
-    /// Lists a change of an object, where every fix is evaluated.
+    /// Lists a change of an object if some query evaluates every fix.
     fn record_arrival(&mut self, cycle: &ShardCycle<'_>, place: usize, change: ArrivedChange) {
         if cycle.events.is_some_and(|context| context.queries.has_every_fix()) {
             self.events.arrivals.push(Arrival { place: place as u32, change });
@@ -293,19 +294,19 @@ impl Shard {
         slot as u32
     }
 
-    /// Makes room for so many objects in a shard without any.
+    /// Reserves memory for this number of objects in an empty shard.
     pub(super) fn reserve(&mut self, objects: usize) {
         self.records.reserve_exact(objects);
         self.index.reserve(objects);
     }
 
-    /// Entries read in a search for each object.
+    /// For each object: the number of index entries that a search for it reads.
     #[cfg(test)]
     pub(super) fn probes(&self) -> impl Iterator<Item = usize> {
         self.index.probes()
     }
 
-    /// Takes an object that is known to be new, between cycles.
+    /// Adds the record of an object that the shard does not contain, between cycles.
     pub(super) fn import(&mut self, record: Record, hash: u32, attributes: Attributes) {
         let slot = self.push(record);
         self.index.insert(hash, slot);
@@ -382,7 +383,7 @@ impl Shard {
         }
     }
 
-    /// Records what the cycle did to an object; its record is still the one before.
+    /// Lists the motion of a modified object; called before the winner replaces its record.
     fn record_motion(
         &mut self,
         cycle: &ShardCycle<'_>,
@@ -416,7 +417,7 @@ impl Shard {
         self.push_motion(context, motion, &start, place as u32);
     }
 
-    /// Records that a record expired which no row of the cycle has written.
+    /// Lists the motion of an object whose record expired and was not written in the cycle.
     pub(super) fn record_expiry(&mut self, cycle: &ShardCycle<'_>, slot: usize) {
         let Some(context) = &cycle.events else { return };
         let record = self.records[slot];
@@ -486,7 +487,8 @@ impl Shard {
     }
 }
 
-/// Reserves one more element, growing by a quarter: bytes an object matter more than copies.
+/// Reserves space for one more element. A full list grows by a quarter: memory per object matters
+/// more than copying.
 pub(super) fn reserve_by_quarter<T>(list: &mut Vec<T>) {
     if list.len() == list.capacity() {
         list.reserve_exact((list.len() / 4).max(16));

@@ -1,8 +1,8 @@
 //! Runs the evaluations of one shard and lists their events.
 //!
-//! Events of queries without memberships can be evaluated again. Once more events are listed than a
-//! cycle may have, further ones are only counted. They are listed when the queries that fit are
-//! known.
+//! Events of queries without membership states can be evaluated again. Once all shards together
+//! exceed the event limit of a cycle, further events of this kind are only counted. Those of the
+//! queries that fit are listed by a second evaluation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ use super::plain_evaluation::{Finding, PlainEvaluation};
 use super::shard::Shard;
 use crate::stage::subscription::{Class, Observation};
 
-/// Events between two checks of how many all shards have.
+/// Number of events after which a shard adds its count to the total of all shards and checks it.
 const LISTED_AT_ONCE: u64 = 4096;
 
 /// Counts the events of a shard against the limit of the cycle.
@@ -53,7 +53,7 @@ impl Shard {
         self.records[slot as usize].row(self.attributes_of(slot as usize))
     }
 
-    /// The record of an object, the last one of an object that is gone.
+    /// The record of an object after the cycle, or its last one if it no longer exists.
     pub(super) fn row_of(&self, motion: &Motion) -> FixRow {
         FixRow { object: motion.object, ..self.row_in(motion.slot) }
     }

@@ -24,16 +24,16 @@ use crate::subscription::{EventKind, RegionId};
 /// Least and greatest number of changes whose outcomes are computed together. A batch with more
 /// than [`EVENTS_AT_ONCE`] events resets it to the least; any other doubles it.
 const CHANGES_AT_ONCE: (usize, usize) = (4, 256);
-/// Events of a batch of changes above which the next batch has the least size.
+/// If a batch of changes has more events than this, the next batch has the least size.
 const EVENTS_AT_ONCE: u64 = 1 << 20;
-/// Events from which a bucket is ordered by counting.
+/// Least number of events of a bucket that is ordered by a counting sort.
 const COUNTED: usize = 1024;
 
 /// The events of some queries, in order.
 #[derive(Debug, Default)]
 struct Bucket {
     events: Vec<Event>,
-    /// Number, first and past-last event.
+    /// Query number, index of its first event, index past its last event.
     heads: Vec<(u32, usize, usize)>,
 }
 
@@ -42,7 +42,7 @@ struct Bucket {
 pub(super) struct Decision {
     /// By number, whether the events of a query fit; empty when all do.
     fits: Vec<bool>,
-    /// Of the changes, in order.
+    /// The outcomes of the changes, in order.
     outcomes: Vec<ChangeOutcome>,
     /// Regions that are lagged.
     lagged: Vec<RegionId>,

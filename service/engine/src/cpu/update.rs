@@ -1,16 +1,16 @@
 //! Stage `update`: each band applies the cell operations that the shards listed for it.
 //!
-//! A band takes the lists in the order of the shards and each list in its own order; an object's
-//! operations are all in one list, so a cell never sees a deletion before its insertion. No two
-//! threads touch one band.
+//! A band applies the lists in the order of the shards, each list from its start. An object's
+//! operations for a band are all in one list, so its insertion is never applied after its deletion.
+//! A band is updated by one thread.
 
 use super::band::Band;
 use super::grid::Grid;
 use super::prefetch;
 use super::shard::Shard;
 
-/// How many operations ahead the cells are fetched; enough to cover a miss at some 20 ns an
-/// operation.
+/// Number of operations ahead for which cells are prefetched: enough to hide a cache miss at some
+/// 20 ns per operation.
 const LOOK_AHEAD: usize = 12;
 const DELETE: u32 = 1 << 30;
 const CELL: u32 = (1 << 30) - 1;
@@ -30,7 +30,7 @@ impl CellOperation {
         Self { cell: 0, slot, x, y }
     }
 
-    /// `x` and `y` are where the object is, so that it is found in a refined cell.
+    /// A deletion; `x` and `y` are the object's position, which locates it in a refined cell.
     pub(super) fn delete(slot: u32, x: i32, y: i32) -> Self {
         Self { cell: DELETE, slot, x, y }
     }

@@ -14,7 +14,7 @@ use crate::query::Filter;
 use crate::region::{PreparedRegion, Region};
 use crate::space::Space;
 
-/// Records that are prefetched.
+/// Number of slots ahead for which records are prefetched.
 pub(super) const RECORDS_AHEAD: usize = 16;
 
 /// The state, for reading.
@@ -129,7 +129,7 @@ impl<'a> View<'a> {
         ControlFlow::Continue(())
     }
 
-    /// These slots, with their records prefetched.
+    /// Iterates over the slots and prefetches the records of later ones.
     pub(super) fn ahead(&self, slots: &[u32]) -> impl Iterator<Item = u32> {
         slots.iter().enumerate().map(|(at, slot)| {
             if let Some(ahead) = slots.get(at + RECORDS_AHEAD) {

@@ -1,6 +1,6 @@
 //! Answers of the model: every query is tested against every record.
 //!
-//! The queries of a scan share it, for a scan of a million records costs more than a test of each.
+//! All queries share one scan, because reading a million records costs more than testing them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +10,22 @@ use crate::query::{AnswerHead, AnswerPage, Projection, Query, QueryKind};
 use crate::rank::Ranker;
 use crate::space::Space;
 
-/// Records that are taken out of the map and tested at once.
+/// Number of records that are copied from the map and tested at a time.
 const CHUNK_ROWS: usize = 4_096;
 
 /// One query during a scan.
 pub(super) struct Search<'a> {
     query: &'a Query,
-    /// Of a nearest query.
+    /// `Some` for a nearest query.
     ranker: Option<Ranker>,
-    /// Records in the region or at most this far; a nearest query lowers it as it finds more.
+    /// Greatest rank of a record to keep; a nearest query lowers it as it finds more.
     rank_max: u64,
     /// Rank and record; all ranks are 0 but those of a nearest query.
     found: Vec<(u64, FixRow)>,
 }
 
 impl<'a> Search<'a> {
-    /// Before the scan; a get is answered at once.
+    /// The search before the scan; a `Get` finds all its records here.
     pub(super) fn new(
         query: &'a Query,
         space: &Space,
@@ -103,7 +103,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Writes the answer behind those of the page.
+    /// Appends the answer to the page.
     pub(super) fn finish(mut self, page: &mut AnswerPage) {
         if let QueryKind::Nearest { k, .. } = self.query.kind {
             self.cut_to(k);

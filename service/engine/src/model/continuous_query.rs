@@ -36,7 +36,7 @@ pub(super) struct ModifiedObject {
     pub(super) exists: bool,
     /// The winner so far of the rows since the last removal, and its request.
     pub(super) winner: Option<(usize, FixRow)>,
-    /// In order of arrival.
+    /// Its changes, in order of arrival.
     pub(super) arrived: Vec<ObjectChange>,
     /// A row was applied.
     pub(super) is_written: bool,
@@ -329,7 +329,7 @@ impl ContinuousQuery {
         events.extend(event.map(|kind| (kind, row)));
     }
 
-    /// The transition of an object that is no member and has been inside since then.
+    /// The transition of an object that is no member and has been inside since `since_ms`.
     fn enter(&self, now: CycleTime<'_>, since_ms: i64, row: &FixRow) -> Transition {
         if !self.subscription.holds(row, now.tick_ms) {
             (None, None)
@@ -379,7 +379,7 @@ impl ContinuousQuery {
         if self.subscription.holds(row, now.tick_ms) { (row.x, row.y) } else { before }
     }
 
-    /// Whether a member that was last inside there keeps its place.
+    /// True if a member that was last inside at `inside_at` holds its membership.
     fn keeps(&self, now: CycleTime<'_>, inside_at: (i32, i32), row: &FixRow) -> bool {
         let subscription = &self.subscription;
         let is_near = |rank_max: u64| {
@@ -436,7 +436,7 @@ impl ContinuousQuery {
         Vec::new()
     }
 
-    /// All members.
+    /// Reports all members as `Present`.
     fn snapshot(&mut self, clock_ms: i64, records: &BTreeMap<u64, FixRow>) -> Events {
         let mut events = Vec::new();
         for (object, state) in &mut self.states {

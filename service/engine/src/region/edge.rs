@@ -43,13 +43,13 @@ impl Edge {
         [self.x_low, self.y_low, self.x_high, self.y_high]
     }
 
-    /// Of its lower end.
+    /// The y of its lower end.
     #[inline]
     pub(super) fn y_low(&self) -> i32 {
         self.y_low
     }
 
-    /// Of its higher end.
+    /// The y of its higher end.
     #[inline]
     pub(super) fn y_high(&self) -> i32 {
         self.y_high

@@ -1,7 +1,7 @@
 //! Regions: closed sets of points in quanta, identical on every backend.
 //!
-//! `region` holds the sum of the kinds, `cover` the rectangles that hold a region; each kind has
-//! its own file.
+//! `region` holds the enumeration of the kinds, `cover` the rectangles that contain a region; each
+//! kind has its own file.
 
 mod circle;
 mod cover;

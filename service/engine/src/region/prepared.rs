@@ -12,7 +12,7 @@ const RASTER_TEST_WORK: u64 = 4;
 /// Work of building a raster, for each edge of a slab: some 4 ms for thousands of vertices.
 const RASTER_EDGE_WORK: u64 = 256;
 
-/// A region, with what makes many tests cheap.
+/// A region, with a raster if it is a polygon for which building one is worthwhile.
 #[derive(Debug)]
 pub struct PreparedRegion<'a> {
     region: &'a Region,

@@ -160,12 +160,12 @@ impl<'a> Raster<'a> {
         inside
     }
 
-    /// Whether no edge is near `rect`, all of which is inside.
+    /// True if no edge is near `rect` and all of `rect` is inside.
     pub(super) fn covers(&self, rect: &QuantaRect) -> bool {
         self.slabs.extent.covers(rect) && self.is_uniform(rect, 1)
     }
 
-    /// Whether no edge is near `rect`, all of which is outside.
+    /// True if no edge is near `rect` and all of `rect` is outside.
     pub(super) fn misses(&self, rect: &QuantaRect) -> bool {
         if self.slabs.touches_180 && rect.x_min == -HALF_TURN {
             return false;
@@ -310,7 +310,7 @@ impl Row {
             let [_, y_low, _, y_high] = edges[run.edge].ends();
             self.squares[run.first].flips ^= i64::from(y_low) <= y_min && y_min < i64::from(y_high);
         }
-        // A ring crosses the height an even number of times, so nothing is left to the left.
+        // A ring crosses a height an even number of times: the parity left of all edges is even.
         let mut holds = false;
         for square in self.squares[first..end].iter_mut().rev() {
             square.holds = holds;
@@ -338,7 +338,7 @@ impl Row {
         Some(())
     }
 
-    /// Appends its squares.
+    /// Appends the squares of the row to the raster.
     fn append(&mut self, raster: &mut Raster<'_>) {
         let mut at = raster.entries.len() as u32;
         for square in &mut self.squares {

@@ -55,7 +55,7 @@ impl Segment {
         Self { from: (self.from.0 + x, self.from.1), to: (self.to.0 + x, self.to.1) }
     }
 
-    /// Whether its box and a closed box have a point in common.
+    /// True if the segment's bounding box and `rect` have a point in common.
     fn is_near(&self, rect: &QuantaRect) -> bool {
         let apart = |a: i64, b: i64, min: i32, max: i32| {
             a.max(b) < i64::from(min) || a.min(b) > i64::from(max)
@@ -64,7 +64,7 @@ impl Segment {
             && !apart(self.from.1, self.to.1, rect.y_min, rect.y_max)
     }
 
-    /// On which side of its line a point lies: -1, 0 or 1. Differences take 34 bits.
+    /// The side of the segment's line on which a point lies: -1, 0 or 1. Differences take 34 bits.
     fn side(&self, (x, y): (i64, i64)) -> i128 {
         let difference = |a: i64, b: i64| i128::from(a) - i128::from(b);
         let along = difference(self.to.0, self.from.0) * difference(y, self.from.1);

@@ -104,10 +104,10 @@ mod tests {
         let removed = OLD | REMOVED;
         let acts = [(3, NEW), (1, removed), (1, removed), (3, NEW), (4, NEW), (1, OLD)];
         assert_eq!(walk(2, 2, &[], &acts), [0, 4, 5]);
-        // An object created in the cycle frees its place too; a refused one has none.
+        // Removing an object created in the cycle frees capacity; removing a refused one does not.
         let acts = [(3, NEW), (4, NEW), (4, REMOVED), (3, REMOVED), (5, NEW), (3, NEW)];
         assert_eq!(walk(1, 2, &[], &acts), [1, 5]);
-        // A row of an existing object takes no place before its removal.
+        // A row of an existing object takes no capacity unless a removal precedes it.
         let acts = [(1, OLD), (1, removed), (1, OLD), (2, NEW)];
         assert_eq!(walk(1, 1, &[], &acts), [3]);
     }

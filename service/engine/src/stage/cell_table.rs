@@ -8,9 +8,10 @@ use std::ops::{Index, IndexMut};
 
 use shoal_codec::UniversalHash;
 
-/// The key of a free place; no cell has it, for y never exceeds half of the range.
+/// The key of a free place. No cell has this key: the low 32 bits of a cell's key are its row,
+/// which is less than 2^31.
 const FREE: u64 = u64::MAX;
-/// Places of a table that has none yet.
+/// Number of places of a new table.
 const PLACES_MIN: usize = 16;
 /// Maximum number of places that a search for a cell passes. If an insertion exceeds it (chance
 /// below 2^-30 in a full table of random hashes), the table is filled again under a new key.
@@ -36,7 +37,7 @@ pub(super) struct CellTable {
     places: Vec<CellPlace>,
     length: usize,
     hash: UniversalHash,
-    /// 64 less the bits of a place.
+    /// 64 minus the number of bits of a place's index.
     shift: u32,
 }
 
@@ -56,7 +57,7 @@ impl CellTable {
         self.places.capacity() * size_of::<CellPlace>()
     }
 
-    /// What a search for a cell reads first.
+    /// The place that a search for a cell reads first.
     #[inline]
     pub(super) fn first_look(&self, key: u64) -> &CellPlace {
         &self.places[self.first(key)]
@@ -101,7 +102,7 @@ impl CellTable {
         at
     }
 
-    /// Enters all cells under another key, in a table for the shift.
+    /// Inserts all cells into a new table of the size that `shift` gives, under a new random key.
     fn refill(&mut self) {
         let held = std::mem::take(&mut self.places);
         loop {
@@ -140,7 +141,7 @@ impl CellTable {
                 break;
             }
             let home = self.first(place.key);
-            // The hole is between its home and its place.
+            // The hole is between the entry's home and its place.
             if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
                 self.places[hole] = place;
                 hole = at;

@@ -1,8 +1,8 @@
 //! Validates rows: which are refused, and why.
 //!
-//! Rows are validated one by one and never stop their batch. Reasons are tried in the order of
-//! their numbers, so a row with several faults has the first. [`Refusal::ObjectLimit`] depends on
-//! the state and is decided by [`super::admission`].
+//! Rows are validated one by one; a refused row does not affect the rest of its batch. A row with
+//! several faults is refused for the reason with the lowest number. [`Refusal::ObjectLimit`]
+//! depends on the state; [`super::admission`] decides it.
 
 use shoal_codec::{Attributes, FixRow, MEASURES};
 

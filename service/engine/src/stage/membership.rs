@@ -26,7 +26,7 @@ pub struct Membership {
     next_of_object: u32,
     previous_of_query: u32,
     next_of_query: u32,
-    /// The earliest time that it is queued for.
+    /// The earliest time for which it is queued, or [`NEVER_MS`].
     queued_ms: i64,
 }
 
@@ -65,7 +65,7 @@ impl MembershipStore {
         self.of_query.get(&query).copied().unwrap_or(NONE)
     }
 
-    /// A list of memberships from a place on.
+    /// The memberships of a linked list, from a place to its end.
     fn list(
         &self,
         mut place: u32,
@@ -97,14 +97,14 @@ impl MembershipStore {
         self.of_object(slot).find(|entry| entry.query == query)
     }
 
-    /// What [`MembershipStore::of_object`] reads first of an object, for a prefetch.
+    /// By slot, the places that [`MembershipStore::of_object`] reads first, for a prefetch.
     #[inline]
     #[must_use]
     pub fn first_places(&self) -> &[u32] {
         &self.of_object
     }
 
-    /// The first membership of an object, and the second one where `is_second`, for a prefetch.
+    /// The first membership of an object, or the second one if `is_second`, for a prefetch.
     #[inline]
     #[must_use]
     pub fn first_entry(&self, slot: u32, is_second: bool) -> Option<&Membership> {
@@ -219,7 +219,7 @@ impl MembershipStore {
         }
     }
 
-    /// Queues a membership for evaluation at `due_ms` or earlier; `None` queues nothing.
+    /// Ensures that a membership is queued for `due_ms` or earlier; does nothing for `None`.
     fn queue(&mut self, place: u32, due_ms: Option<i64>) {
         let Some(due_ms) = due_ms else { return };
         let entry = &mut self.entries[place as usize];

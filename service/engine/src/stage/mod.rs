@@ -1,4 +1,4 @@
-//! The stages of a cycle as contracts: what each decides, shared by every backend.
+//! The rules of each stage of a cycle, shared by every backend.
 //!
 //! `cpu/` and the device kernels do the work; a stage has the same name there.
 

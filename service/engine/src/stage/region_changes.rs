@@ -1,7 +1,7 @@
 //! The net effect of the subscription changes of one cycle on each region.
 //!
-//! Changes act in order; the last one of each region decides. Every fast backend reduces them here
-//! and carries the members of a changed region over with [`transfer_members`].
+//! Changes act in order; the last one of each region decides. The CPU and CUDA backends reduce them
+//! here and transfer the members of a changed region with [`transfer_members`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::subscription::{EventKind, RegionId, Subscription, SubscriptionChange}
 /// The effect of a cycle's changes on one region that exists after them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegionChange<T> {
-    /// Its number before the cycle; `None` for a new region.
+    /// The region's number before the cycle; `None` for a new region.
     pub old: Option<u32>,
     /// The subscription from this cycle on, with what the backend prepared for it. `None` when only
     /// a snapshot is wanted.

@@ -13,7 +13,8 @@ use crate::space::{HALF_TURN, QuantaRect, Space};
 /// Most cells of one region: eight by eight, so that cells are about a quarter of a radius wide.
 /// Fewer make more positions test regions, more make longer lists (weak evidence: 2 cores).
 pub const REGION_CELLS_MAX: u64 = 64;
-/// Most cells of a level to search for the regions that a segment may cut; beyond, all are taken.
+/// Maximum number of cells of a level that are searched for the regions that a segment may cut. If
+/// there are more, all regions of the level are candidates.
 const SEGMENT_CELLS_MAX: u64 = 256;
 /// Levels: cells of 1, 2, 4 ... quanta a side; at the last one cell holds every space.
 const LEVELS: u32 = 33;
@@ -40,7 +41,7 @@ impl<'a> CellRegions<'a> {
         &self.all[self.partial..]
     }
 
-    /// Both.
+    /// The regions to test, then those that contain the whole cell.
     #[inline]
     #[must_use]
     pub fn all(&self) -> &'a [u32] {
@@ -52,7 +53,7 @@ impl<'a> CellRegions<'a> {
 #[derive(Clone, Debug)]
 pub struct RegionIndex {
     bounds: QuantaRect,
-    /// Regions are in every cell of their cover.
+    /// True if regions are listed in every cell of their cover; see [`RegionIndex::wide`].
     is_wide: bool,
     levels: Vec<Level>,
 }
@@ -190,7 +191,7 @@ impl RegionIndex {
         }
     }
 
-    /// What a search for a cell reads first, for a prefetch.
+    /// The place that a search for a cell reads first, for a prefetch.
     #[inline]
     #[must_use]
     pub fn first_look(&self, place: usize, key: u64) -> &CellPlace {
@@ -215,8 +216,8 @@ impl RegionIndex {
     }
 }
 
-/// The least level at which a region's cover takes few enough cells; none for a region without
-/// points.
+/// The lowest level at which a region's cover has at most [`REGION_CELLS_MAX`] cells; `None` for a
+/// region without points.
 fn level_of(bounds: &QuantaRect, region: &Region) -> Option<u32> {
     let cover = region.cover();
     let cells = |level: u32| -> u64 {

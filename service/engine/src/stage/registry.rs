@@ -20,7 +20,7 @@ pub struct ContinuousQuery {
     pub id: RegionId,
     /// How it is evaluated.
     pub class: Class,
-    /// What it asks for.
+    /// Its subscription.
     pub subscription: Box<Subscription>,
 }
 

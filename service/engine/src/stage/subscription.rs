@@ -101,7 +101,7 @@ pub enum Observation {
     Gone {
         /// Its last record.
         row: FixRow,
-        /// What ended it.
+        /// The event kind that ended its life.
         reason: EventKind,
     },
 }
@@ -118,7 +118,7 @@ impl Observation {
 /// The state after an evaluation, and its event.
 pub type Transition = (Option<MembershipState>, Option<EventKind>);
 
-/// Evaluates an object in this state; `None` is outside.
+/// Evaluates an object whose state was `before`; `None` means outside.
 #[must_use]
 pub fn transition(
     of: &Subscription,

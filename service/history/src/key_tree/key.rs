@@ -6,14 +6,14 @@
 
 /// Bytes of the keys of a leaf.
 pub const LEAF_BYTES: usize = 128;
-/// Children of an inner node; it has as many places.
+/// Number of children of an inner node, and of its places for keys.
 pub const FAN_OUT: usize = 8;
 
 /// A key: ordered, of a size that divides a leaf.
 pub trait TreeKey: Copy + Ord + Default + std::fmt::Debug + Send + Sync + 'static {
-    /// Places of a leaf; a power of two.
+    /// Number of keys that fit in a leaf; a power of two.
     const LEAF_KEYS: usize = LEAF_BYTES / size_of::<Self>();
-    /// The least key; fills the place on the left of each inner node.
+    /// The least key; fills place 0 of each inner node.
     const LEAST: Self;
     /// The greatest key; fills places without a key.
     const GREATEST: Self;

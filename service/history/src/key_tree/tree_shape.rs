@@ -2,28 +2,29 @@
 //!
 //! Inner nodes are numbered bottom up and left to right; level 0 lies above the leaves. Place 0 of
 //! a node is the left padding key; place c + 1 has the greatest key of child c; the last child
-//! needs none, because a request in the node is not above the node's greatest key. The last child
-//! of a level has no bound either, so a request above all keys ends in the last leaf.
+//! needs none, because a search reaches the node only if its key is at most the node's greatest
+//! key. The last child of a level has no bound either, so a search for a key above all others ends
+//! in the last leaf.
 
 use super::key::{FAN_OUT, TreeKey};
 
 /// Most levels of inner nodes: 8^10 leaves need more than the 2^32 places that a tree may have.
 pub const LEVELS_MAX: usize = 10;
 
-/// The number of levels and nodes of a tree with so many leaves.
+/// The levels and nodes of a tree with a given number of leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeShape {
     leaves: usize,
     levels: usize,
-    /// By level: the number of its first node; the number of all nodes behind the last.
+    /// The number of the first node of each level; after the last level, the number of all nodes.
     firsts: [usize; LEVELS_MAX + 1],
 }
 
 impl TreeShape {
-    /// The shape of a tree of `leaves` leaves, at least 1.
+    /// The shape of a tree of `leaves` leaves; 0 counts as 1.
     ///
     /// # Panics
-    /// When places of keys would not fit in 32 bits.
+    /// If places of keys do not fit in 32 bits.
     #[must_use]
     pub fn new<K: TreeKey>(leaves: usize) -> Self {
         let leaves = leaves.max(1);

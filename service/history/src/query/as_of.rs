@@ -27,23 +27,23 @@ use crate::version::Version;
 pub struct AsOfQuery {
     /// The moment, Unix milliseconds.
     pub time_ms: i64,
-    /// A fix older than this at the moment is not part of the state. Without it all partitions
-    /// before the moment may have to be read.
+    /// Greatest age, in milliseconds, of a fix in the state. With `None`, all partitions before the
+    /// moment may have to be read.
     pub ttl_ms: Option<i64>,
     /// The objects; `None` for all.
     pub objects: Option<Vec<u64>>,
 }
 
-/// What the runs read so far say of an object.
+/// What is known of an object from the runs read so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Candidate {
     /// Newest fix and the generation of its run.
     newest: Option<(FixRow, u64)>,
     /// Its last removal at or before the moment.
     removed: Option<Mark>,
-    /// Newest time of its returns from the last removal in the current partition.
+    /// Newest time, in the current partition, of its returns from the last removal.
     returned_ms: Option<i64>,
-    /// True if `newest` is its state: older partitions cannot change it.
+    /// True if `newest` is final: older partitions cannot change it.
     is_settled: bool,
 }
 
@@ -58,13 +58,13 @@ pub struct AsOf<F> {
     has_removals: bool,
     /// First object that was not answered yet; `None` at the end.
     from: Option<u64>,
-    /// Threads that read a run at the same time, at most.
+    /// Most threads that read a run at the same time.
     threads: usize,
 }
 
 /// One part of the answer.
 struct Part {
-    /// Range of objects, the second excluded.
+    /// Range of objects, the end excluded.
     objects: (u64, u64),
     candidates: HashMap<u64, Candidate>,
     /// Objects that are settled, ascending.
@@ -72,7 +72,7 @@ struct Part {
     rows_max: usize,
     /// The last clear at or before the moment.
     cleared: Option<Mark>,
-    /// Runs whose removals were not read yet, the next one last.
+    /// Runs whose removals are still to be read, the next run last.
     removals: Vec<Arc<RunFile>>,
 }
 
@@ -127,7 +127,7 @@ impl Part {
         returned
     }
 
-    /// Indexes into `objects`, which ascend, of the objects that [`Self::is_open`] accepts.
+    /// Indexes of the objects that [`Self::is_open`] accepts. `objects` must ascend.
     fn open_among(&self, objects: &[u64]) -> Vec<usize> {
         let first = objects.first().copied().unwrap_or(EVERY_OBJECT);
         let known = self.settled.partition_point(|settled| *settled < first);
@@ -231,7 +231,7 @@ impl<F: RowFilter> AsOf<F> {
     }
 
     /// Appends the states of the next objects that match the filter, at most twice as many as the
-    /// budget holds and possibly none; false at the end.
+    /// budget holds and possibly none. Returns false at the end.
     ///
     /// # Errors
     /// As [`super::Scan::next`].
@@ -308,7 +308,7 @@ impl<F: RowFilter> AsOf<F> {
         for reader in readers.iter().filter(|reader| reader.entry().returns > 0) {
             self.read_returns(reader, part)?;
         }
-        // Newest run first: older runs then mostly have few newer fixes to find.
+        // Newest run first, because older runs then seldom have newer fixes.
         for reader in readers.iter_mut().rev() {
             let zone = reader.entry().zone;
             let is_over = part.cleared.is_some_and(|mark| zone.time_ms.1 <= mark.reach_ms);
@@ -469,7 +469,7 @@ impl<F: RowFilter> AsOf<F> {
         part: &mut Part,
     ) -> Result<(), HistoryError> {
         sought.retain(|(object, _)| part.contains(*object) && !self.version.is_erased(*object));
-        // In the order of rows, so that a tile is decoded once.
+        // Sorted by row, so that each tile is decoded once.
         sought.sort_unstable_by_key(|(_, entry)| entry.first_row);
         let tiles = reader.entry().tiles();
         let reading = Reading { time_ms: self.query.time_ms, is_dense: sought.len() >= tiles };
@@ -562,7 +562,7 @@ impl Reading {
             let others: Vec<_> = others.collect();
             let mut found = read(own)?;
             for (share, other) in others {
-                // If no thread could be started, this thread reads the share.
+                // If the thread could not be started, this thread reads its share.
                 let rows = other.map_or_else(
                     |_| read(share),
                     |other| other.join().unwrap_or_else(|panic| resume_unwind(panic)),

@@ -2,7 +2,7 @@
 //!
 //! A page of objects, removals or returns counts as a tile. Clones share the count of tiles, so
 //! that the parts of a query have one budget. Tiles and cancellation are checked before each page
-//! and each span of at most 16 tiles, which takes about a millisecond.
+//! and each span of at most 16 tiles, whose decoding takes about a millisecond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -58,7 +58,7 @@ impl QueryBudget {
     }
 
     /// Takes `count` tiles before they are read. Fails if the query was cancelled or exceeds its
-    /// tiles.
+    /// limit of tiles.
     pub(crate) fn take_tiles(&self, count: usize) -> Result<(), HistoryError> {
         self.check()?;
         let before = self.tiles.fetch_add(count as u64, Ordering::Relaxed);
@@ -68,7 +68,8 @@ impl QueryBudget {
         Ok(())
     }
 
-    /// Fails if `count`, elements that the query holds at once, exceeds the rows of the budget.
+    /// Fails if `count`, the number of elements that the query holds at once, exceeds the rows of
+    /// the budget.
     pub(crate) fn hold(&self, unit: &'static str, count: usize) -> Result<(), HistoryError> {
         let limit = self.rows_max as u64;
         if count > self.rows_max { Err(HistoryError::Budget { unit, limit }) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Numbers of fixes by square and step of time, for pictures.
+//! Counts fixes by square and step of time, for density maps.
 
 use std::collections::HashMap;
 
@@ -17,8 +17,8 @@ const PLACES: ColumnSet = ColumnSet::NONE.with(Column::Time).with(Column::X).wit
 pub struct DensityGrid {
     /// Side of a square in quanta, above 0; squares begin at multiples of it.
     pub cell_quanta: u32,
-    /// Length of a step in milliseconds, above 0; the first one begins with the window. Without one
-    /// the whole window is a step.
+    /// Length of a step in milliseconds, above 0; the first one begins with the window. With
+    /// `None`, the whole window is one step.
     pub step_ms: Option<i64>,
 }
 
@@ -35,7 +35,7 @@ pub struct DensityCell {
     pub fixes: u64,
 }
 
-/// The matches of a scan by square and step. All come at the end.
+/// Counts the matches of a scan by square and step. All counts are returned at the end.
 #[derive(Debug)]
 pub struct Density<F> {
     scan: Scan<F>,
@@ -49,8 +49,8 @@ pub struct Density<F> {
 type Place = (i64, i32, i32);
 
 impl<F: RowFilter> Density<F> {
-    /// Memory that each row of the budget, a power of two, takes at most: a square in a table that
-    /// doubles, and in the answer.
+    /// Most memory for each row of the budget, if the budget is a power of two: a square in a table
+    /// that doubles, and in the answer.
     pub const ROW_BYTES: usize = 3 * (size_of::<(Place, u64)>() + 1) + size_of::<DensityCell>();
 
     /// Begins to count.
@@ -67,7 +67,7 @@ impl<F: RowFilter> Density<F> {
         Ok(Self::split(scan, grid, 1)?.pop().expect("a scan has a part"))
     }
 
-    /// As [`Scan::split`]. The part that ends last has all squares.
+    /// As [`Scan::split`]. The part that ends last returns all squares.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -91,17 +91,17 @@ impl<F: RowFilter> Density<F> {
         Ok(scans.into_iter().zip(counts).map(of_part).collect())
     }
 
-    /// Counts some rows. At the end it returns false, and the last part has appended all squares,
-    /// (time, row, column) ascending.
+    /// Counts some rows. Returns false at the end; the part that ends last has then appended all
+    /// squares, ascending by (time, row, column).
     ///
     /// # Errors
-    /// As [`Scan::next`]; [`HistoryError::Budget`] if squares and steps are more than the rows of
-    /// the budget.
+    /// As [`Scan::next`]; [`HistoryError::Budget`] if there are more squares with counts than rows
+    /// in the budget.
     pub fn next(&mut self, out: &mut Vec<DensityCell>) -> Result<bool, HistoryError> {
         let Self { scan, grid, counts, found } = self;
         let (side, (from_ms, to_ms)) = (i64::from(grid.cell_quanta), scan.window_ms());
         let step_ms = grid.step_ms.map(i64::unsigned_abs);
-        // The window may be longer than an i64 can say.
+        // The length of the window may exceed an i64.
         let begin = |time_ms: i64| {
             let passed = step_ms.map(|step_ms| time_ms.abs_diff(from_ms) / step_ms * step_ms);
             from_ms.wrapping_add_unsigned(passed.unwrap_or(0))

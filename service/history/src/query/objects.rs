@@ -21,8 +21,8 @@ pub struct Objects<F> {
 }
 
 impl<F: RowFilter> Objects<F> {
-    /// Memory that each row of the budget, a power of two, takes at most: an id in an ordered set
-    /// whose nodes are half full, and in the answer.
+    /// Most memory for each row of the budget, if the budget is a power of two: an id in an ordered
+    /// set whose nodes are half full, and in the answer.
     pub const ROW_BYTES: usize = 4 * size_of::<u64>();
 
     /// The objects of a scan.
@@ -37,7 +37,7 @@ impl<F: RowFilter> Objects<F> {
         Self::split(scan, 1).pop().expect("a scan has a part")
     }
 
-    /// As [`Scan::split`]. The part that ends last has all objects.
+    /// As [`Scan::split`]. The part that ends last returns all objects.
     ///
     /// # Panics
     /// As [`Scan::split`].
@@ -52,11 +52,12 @@ impl<F: RowFilter> Objects<F> {
         scans.into_iter().zip(known).map(of_part).collect()
     }
 
-    /// Reads some tiles. At the end it returns false, and the last part has appended all objects,
-    /// ascending.
+    /// Reads some tiles. Returns false at the end; the part that ends last has then appended all
+    /// objects, ascending.
     ///
     /// # Errors
-    /// As [`Scan::next`]; [`HistoryError::Budget`] if they are more than the rows of the budget.
+    /// As [`Scan::next`]; [`HistoryError::Budget`] if there are more objects than rows in the
+    /// budget.
     pub fn next(&mut self, out: &mut Vec<u64>) -> Result<bool, HistoryError> {
         let Self { scan, known, found } = self;
         let has_more = scan.visit(OBJECTS, |rows, row| found.push(rows.object[row]))?;
@@ -72,7 +73,7 @@ impl<F: RowFilter> Objects<F> {
         Ok(true)
     }
 
-    /// All objects, where there is one part.
+    /// Returns all objects. Only for a scan with one part.
     ///
     /// # Errors
     /// As [`Self::next`].

@@ -1,8 +1,8 @@
 //! The fixes of a window in the order of time.
 //!
-//! Runs are ordered by object, so a part of the answer is collected by a scan and sorted. A partition
-//! with more matches than the budget holds is cut into slices that fit it: the scan that finds too
-//! many goes on and counts, and each slice is a scan of its own.
+//! Runs are ordered by object, so a part of the answer is collected by a scan and sorted. A
+//! partition with more matches than the budget holds is cut into slices that fit it: the scan that
+//! finds too many matches continues and counts them, and then each slice is read by its own scan.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ enum Stage<F> {
         scan: Box<Scan<F>>,
         rows: FixColumns,
     },
-    /// The slice exceeds the budget: counts its matches to cut it.
+    /// The slice has more matches than the budget allows: counts them, to cut the slice.
     Count {
         slice: Slice,
         scan: Box<Scan<F>>,
@@ -65,12 +65,12 @@ enum Stage<F> {
 struct Slice {
     first: Place,
     last: Place,
-    /// Its matches, if they were counted.
+    /// Number of its matches, if they were counted.
     rows: Option<usize>,
 }
 
 fn place(time_ms: i64, object: u64) -> Place {
-    // Times ascend as unsigned numbers do.
+    // With the sign bit flipped, the unsigned order is the order of the times.
     let time = time_ms.cast_unsigned() ^ (1 << 63);
     (Place::from(time) << 64) | Place::from(object)
 }
@@ -90,7 +90,7 @@ impl Slice {
         is_inside.then(|| ((place - self.first) >> self.shift()) as usize)
     }
 
-    /// Parts have the length of a power of two.
+    /// Binary logarithm of the length of a part.
     fn shift(&self) -> u32 {
         let bits = Place::BITS - (self.last - self.first).leading_zeros();
         bits.saturating_sub(COUNTS.ilog2())
@@ -116,8 +116,8 @@ impl Slice {
 }
 
 impl<F: RowFilter + Clone> Replay<F> {
-    /// Memory that each row of the budget, a power of two, takes at most: the row, its place in the
-    /// order, and what a column takes while it grows.
+    /// Most memory for each row of the budget, if the budget is a power of two: the row, its place
+    /// in the order, and the unused capacity of growing columns.
     pub const ROW_BYTES: usize = size_of::<shoal_codec::FixRow>() + size_of::<u64>();
 
     /// Begins a replay from `from_ms` to `to_ms`.
@@ -139,11 +139,12 @@ impl<F: RowFilter + Clone> Replay<F> {
         &self.version
     }
 
-    /// Appends the next fixes, at most as many as the budget holds and possibly none; false at the
-    /// end.
+    /// Appends the next fixes, at most as many as the budget holds and possibly none. Returns false
+    /// at the end.
     ///
     /// # Errors
-    /// As [`super::Scan::next`]. Tiles count once, in however many slices they are read.
+    /// As [`super::Scan::next`]. A tile counts once against the budget, even if several slices read
+    /// it.
     pub fn next(&mut self, out: &mut FixColumns) -> Result<bool, HistoryError> {
         self.budget.check()?;
         let rows_max = self.budget.rows_max();

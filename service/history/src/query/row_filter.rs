@@ -1,4 +1,4 @@
-//! Which rows a query wants: a region, ranges of attributes, or anything else.
+//! Filters: which rows a query selects, for example by region or by ranges of attributes.
 //!
 //! A scan decodes the columns of the filter first, and the others only where rows are selected.
 
@@ -8,7 +8,7 @@ use crate::run::Zone;
 
 /// A condition on single rows.
 pub trait RowFilter {
-    /// False only if no row of the zone matches; saves decoding a tile.
+    /// False only if no row of the zone matches; then a tile need not be decoded.
     fn may_match(&self, zone: &Zone) -> bool;
 
     /// A zone whose x and y ranges contain all matches, for a device. Its times and objects are
@@ -17,7 +17,7 @@ pub trait RowFilter {
         Zone::EVERYTHING
     }
 
-    /// True only if every row of the zone matches; saves the test of a tile.
+    /// True only if every row of the zone matches; then the rows of a tile need not be tested.
     fn covers(&self, _: &Zone) -> bool {
         false
     }
@@ -30,7 +30,8 @@ pub trait RowFilter {
     /// True if the row matches. All columns are decoded.
     fn matches(&self, rows: &FixColumns, row: usize) -> bool;
 
-    /// Clears the flags of rows that do not match. Filters of few columns do it without branches.
+    /// Clears the flags of rows that do not match. Filters that read few columns can override it
+    /// with code without branches.
     fn select(&self, rows: &FixColumns, flags: &mut [bool]) {
         for (row, flag) in flags.iter_mut().enumerate() {
             *flag = *flag && self.matches(rows, row);

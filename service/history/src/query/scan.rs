@@ -21,8 +21,8 @@ use crate::version::Version;
 const OBJECTS: ColumnSet = ColumnSet::NONE.with(Column::Object);
 const TIMES: ColumnSet = ColumnSet::NONE.with(Column::Time);
 
-/// Fixes between two times, both included. They come some tiles at a time: by partition, run, cell,
-/// object and time.
+/// Fixes between two times, both included. Each step returns those of some tiles, in the order of
+/// partition, run, cell, object and time.
 #[derive(Debug)]
 pub struct Scan<F> {
     version: Arc<Version>,
@@ -31,11 +31,11 @@ pub struct Scan<F> {
     budget: QueryBudget,
     /// Pieces after the current one, the next one last.
     pieces: Vec<ScanPiece>,
-    /// The run of the present piece, and the newer ones of its partition, generations ascending.
+    /// The run of the current piece, and the newer runs of its partition, generations ascending.
     readers: Vec<RunReader>,
     /// For each newer run, the rows that it may replace; `None` until they are needed.
     shared: Vec<Option<Arc<SharedRows>>>,
-    /// What remains of the present piece.
+    /// The tiles of the current piece that are still to be read.
     tiles: Range<usize>,
     /// Tiles of the run with rows in the window and the bounds of the filter, if a device has
     /// answered.
@@ -49,7 +49,7 @@ pub struct Scan<F> {
 pub(super) enum Found<'a, G> {
     /// A match: decoded rows, and its place among them.
     Row(&'a FixColumns, usize),
-    /// So many matches of a group.
+    /// A group, and the number of its matches.
     Group(G, u64),
 }
 
@@ -65,7 +65,7 @@ struct Wanted<G, O: Fn(&Zone) -> Option<G>> {
 struct Tests<G> {
     times: bool,
     filter: bool,
-    /// The columns that are wanted of matches, unless they are counted.
+    /// The columns that are decoded for matches; none if matches are only counted.
     columns: ColumnSet,
     group: Option<G>,
 }
@@ -110,7 +110,7 @@ impl<F: RowFilter> Scan<F> {
         &self.version
     }
 
-    /// Blocks of the runs that it has not begun to read.
+    /// Number of blocks in runs that it has not begun to read.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.pieces.iter().map(ScanPiece::blocks).sum()
@@ -143,7 +143,7 @@ impl<F: RowFilter> Scan<F> {
         cut(&self.pieces, parts).into_iter().map(part).collect()
     }
 
-    /// Appends the matches of some tiles, possibly none; false at the end.
+    /// Appends the matches of some tiles, possibly none. Returns false at the end.
     ///
     /// # Errors
     /// [`HistoryError::Cancelled`], [`HistoryError::Budget`], [`HistoryError::File`],
@@ -152,8 +152,8 @@ impl<F: RowFilter> Scan<F> {
         self.visit(ColumnSet::ALL, |rows, row| out.push_row(rows.row(row)))
     }
 
-    /// Calls `each` with the matches of some tiles, where the columns of `needs` are decoded; false
-    /// at the end.
+    /// Calls `each` with the matches of some tiles. The columns of `needs` are decoded. Returns
+    /// false at the end.
     pub(super) fn visit(
         &mut self,
         needs: ColumnSet,
@@ -186,7 +186,7 @@ impl<F: RowFilter> Scan<F> {
         let rows = self.readers[0].columns();
         const GROUP: usize = 8;
         for (group, flags) in self.flags.chunks(GROUP).enumerate() {
-            // Mostly none is selected, which is one comparison.
+            // In most groups no row is selected; one comparison finds that.
             if flags != [false; GROUP] {
                 let selected = flags.iter().enumerate().filter(|(_, flag)| **flag);
                 selected.for_each(|(row, _)| each(Found::Row(rows, group * GROUP + row)));
@@ -311,7 +311,7 @@ impl<F: RowFilter> Scan<F> {
         device.tiles(&RunPages(reader), &bounds)
     }
 
-    /// As [`Self::tests`], for a tile of the present run.
+    /// As [`Self::tests`], for a tile of the current run.
     fn tests_of<G>(
         &self,
         zones: &[Zone],

@@ -19,15 +19,15 @@ pub struct Trajectory {
     /// Objects that remain, the next one last.
     objects: Vec<u64>,
     partitions: Vec<Runs>,
-    /// Next partition of the object.
+    /// Index of the next partition to be read for the object.
     at: usize,
     /// Fixes of the object before this time are left out.
     due_ms: i64,
 }
 
 impl Trajectory {
-    /// Memory that each row of the budget, a power of two, takes at most: in a list that doubles, in
-    /// its sorted copy, and in the answer.
+    /// Most memory for each row of the budget, if the budget is a power of two: in a list that
+    /// doubles, in its sorted copy, and in the answer.
     pub const ROW_BYTES: usize = 4 * size_of::<FixRow>();
 
     /// Begins the trajectories of `objects`. With `every_ms` above 0, a fix is left out if less
@@ -55,7 +55,7 @@ impl Trajectory {
         &self.version
     }
 
-    /// Appends the fixes of one object in one partition, possibly none; false at the end.
+    /// Appends the fixes of one object in one partition, possibly none. Returns false at the end.
     ///
     /// # Errors
     /// As [`super::Scan::next`].

@@ -58,7 +58,7 @@ pub(crate) enum Page {
 }
 
 impl Page {
-    /// Memory that it takes, about.
+    /// Approximate memory use in bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Fixes(block) => block.bytes().len(),
@@ -91,11 +91,11 @@ struct Shared {
 struct Pages {
     by_key: LruCache<PageKey, Page>,
     bytes: usize,
-    /// Histories so far.
+    /// Number of caches that were opened.
     histories: u64,
 }
 
-/// The pages of one history; they are forgotten with it.
+/// The pages of one history. They leave the memory when the history is dropped.
 #[derive(Debug)]
 pub(crate) struct PageCache {
     memory: PageMemory,

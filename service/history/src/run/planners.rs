@@ -1,5 +1,5 @@
-//! Plans of the blocks and tables of runs: the fewest bytes, except for attributes and the directory
-//! of objects, which decode fast.
+//! Plans of the blocks and tables of runs: the fewest bytes, except for attributes and the
+//! directory of objects, which decode fast.
 //!
 //! The planners of sealed runs live as long as the writer: a first plan takes some milliseconds,
 //! which small runs would spend again and again. A merge has planners of its own.
@@ -54,8 +54,8 @@ impl SharedPlanners {
 }
 
 impl Planners {
-    /// Encodes a block of fixes. Trees are not keyed, as rows of an object lie together: every tile
-    /// decodes alone.
+    /// Encodes a block of fixes. The columns are planned without a key, so that each tile can be
+    /// decoded alone; the rows of an object are consecutive anyway.
     pub(crate) fn fixes(
         &mut self,
         columns: &FixColumns,

@@ -30,7 +30,7 @@ pub struct RunEntry {
     pub generation: u64,
     /// The times of its partition.
     pub partition: Partition,
-    /// Its fixes.
+    /// Number of its fixes.
     pub rows: u64,
     /// Objects with fixes.
     pub objects: u64,
@@ -40,11 +40,11 @@ pub struct RunEntry {
     pub bytes: u64,
     /// The zone of its fixes.
     pub zone: Zone,
-    /// Fixes that return; see `HISTORY.md`, section 1.
+    /// Number of returns; see `HISTORY.md`, section 1.
     pub returns: u64,
-    /// Greatest reach of its removals; the least time without them.
+    /// Greatest reach of its removals; `i64::MIN` without removals.
     pub(crate) reach_ms: i64,
-    /// Least clock of its removals; the greatest time without them.
+    /// Least clock of its removals; `i64::MAX` without removals.
     pub(crate) removed_from_ms: i64,
     /// Pages of fixes, objects, removals and returns.
     pub(crate) pages: [u32; 4],
@@ -91,12 +91,12 @@ impl RunEntry {
         assert_eq!(out.0.len(), end, "an entry has {ENTRY_BYTES} bytes");
     }
 
-    /// Bytes of an entry of a version, if there is that version.
+    /// Bytes of an entry of a version; `None` if the version does not exist.
     pub(crate) fn bytes_of(version: u16) -> Option<usize> {
         [ENTRY_1_BYTES, ENTRY_BYTES].get(usize::from(version).checked_sub(1)?).copied()
     }
 
-    /// Reads an entry of a version, which has [`Self::bytes_of`] it.
+    /// Reads an entry of `version`. `from` must have at least [`Self::bytes_of`] bytes.
     pub(crate) fn read(from: &mut Reader<'_>, version: u16) -> Self {
         let (number, generation, start_ms) = (from.u64(), from.u64(), from.i64());
         let [rows, objects, removals] = [from.u32(), from.u32(), from.u32()].map(u64::from);

@@ -27,7 +27,8 @@ pub(crate) struct RunFile {
     storage: Arc<dyn Storage>,
     path: String,
     is_obsolete: AtomicBool,
-    /// Numbers of newer runs with the rows that they may share, in the order of the comparisons.
+    /// The number of each newer run, and the rows that both may share, in the order in which they
+    /// were compared.
     shared: Mutex<VecDeque<(u64, Arc<SharedRows>)>>,
     /// See [`Self::id`].
     id: u64,
@@ -48,7 +49,7 @@ impl RunFile {
         }
     }
 
-    /// The rows that it may share with a newer run of its partition, if they are known.
+    /// The rows that it may share with a newer run of its partition; `None` if they are not cached.
     pub(super) fn shared_with(&self, newer: u64) -> Option<Arc<SharedRows>> {
         let shared = self.shared();
         let known = shared.iter().find(|(number, _)| *number == newer);
@@ -69,12 +70,12 @@ impl RunFile {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number that no other run of this process has, in whatever fleet.
+    /// A number that no other run of any fleet in this process has.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// A weak reference that is dead when no version or reader holds the file.
+    /// A weak reference that expires when no version or reader holds the file.
     pub(crate) fn lifetime(&self) -> Weak<()> {
         Arc::downgrade(&self.lifetime)
     }
@@ -117,7 +118,7 @@ impl RunFile {
 impl Drop for RunFile {
     fn drop(&mut self) {
         if *self.is_obsolete.get_mut() {
-            // Best effort: a start removes what no manifest names.
+            // Errors are ignored: the next start removes files that the manifest does not name.
             let _ = self.storage.remove(&self.path);
         }
     }

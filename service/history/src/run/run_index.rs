@@ -22,7 +22,7 @@ pub(crate) const FIRST_COLUMN: u16 = 256;
 pub(crate) struct RunIndex {
     /// Fixes, objects, removals and returns, in this order.
     pub(crate) pages: Vec<PageEntry>,
-    /// Of each tile.
+    /// The zone of each tile.
     pub(crate) zones: Vec<Zone>,
 }
 
@@ -94,14 +94,15 @@ impl RunIndex {
         Ok(Self { pages, zones })
     }
 
-    /// The pages of one kind: 0 fixes, 1 objects, 2 removals, 3 returns; and the number of the first.
+    /// Returns the number of the first page of a kind, and the pages of that kind: 0 fixes, 1
+    /// objects, 2 removals, 3 returns.
     pub(crate) fn pages_of(&self, entry: &RunEntry, kind: usize) -> (usize, &[PageEntry]) {
         let first: u32 = entry.pages[..kind].iter().sum();
         let (first, count) = (first as usize, entry.pages[kind] as usize);
         (first, &self.pages[first..first + count])
     }
 
-    /// Memory that it takes, about.
+    /// Approximate memory use in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&self.pages[..]) + size_of_val(&self.zones[..])
     }

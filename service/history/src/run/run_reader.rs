@@ -28,7 +28,7 @@ const OBJECTS: [ValueType; 4] = [ValueType::U64, ValueType::U32, ValueType::U32,
 /// Tiles that are decoded at once: half a megabyte of columns, which stays in a core's cache.
 const SPAN_TILES: usize = 16;
 const REMOVALS: [ValueType; 4] = [ValueType::U64, ValueType::I64, ValueType::U64, ValueType::I64];
-/// Of version 1.
+/// Column types of removals in version 1.
 const REMOVALS_1: [ValueType; 2] = [ValueType::U64, ValueType::I64];
 const RETURNS: [ValueType; 3] = [ValueType::U64, ValueType::I64, ValueType::U64];
 
@@ -43,7 +43,7 @@ pub(crate) struct ObjectEntry {
     pub(crate) cell: u32,
 }
 
-/// Entries of a range of objects, ascending.
+/// Directory entries of a range of objects, ascending by object.
 #[derive(Debug, Default)]
 struct ObjectTile {
     /// Page and tile that are held.
@@ -59,7 +59,7 @@ pub(crate) struct RunReader {
     cache: Arc<PageCache>,
     index: Arc<RunIndex>,
     block: Option<(usize, Arc<Block>)>,
-    /// Tiles of which `decoded` are in `columns`; other columns have no rows.
+    /// The tiles in `columns`. Only the columns in `decoded` have rows.
     tiles: Range<usize>,
     decoded: ColumnSet,
     columns: FixColumns,
@@ -67,7 +67,7 @@ pub(crate) struct RunReader {
 }
 
 impl RunReader {
-    /// Opens a run; its footer must be that of the manifest.
+    /// Opens a run. Fails if its footer differs from the entry in the manifest.
     pub(crate) fn open(
         file: &Arc<RunFile>,
         cache: &Arc<PageCache>,
@@ -93,7 +93,7 @@ impl RunReader {
         }
     }
 
-    /// Another reader of the same run, which holds nothing yet.
+    /// Another reader of the same run, without decoded data.
     pub(crate) fn fork(&self) -> Self {
         Self::of(self.file.clone(), self.cache.clone(), self.index.clone())
     }
@@ -120,12 +120,13 @@ impl RunReader {
             .collect()
     }
 
-    /// Pages and zones.
+    /// The index: pages and zones.
     pub(crate) fn index(&self) -> &Arc<RunIndex> {
         &self.index
     }
 
-    /// Tiles from this one on that one call may load: they have a block in common.
+    /// The tiles from `tile` on that one call of [`Self::load`] may decode: at most [`SPAN_TILES`],
+    /// all in one block.
     pub(crate) fn span(&self, tile: usize) -> Range<usize> {
         let block_end = (tile / BLOCK_TILES + 1) * BLOCK_TILES;
         tile..block_end.min(tile + SPAN_TILES).min(self.entry().tiles())
@@ -164,7 +165,7 @@ impl RunReader {
         Ok(&self.columns)
     }
 
-    /// What the last [`Self::load`] returned.
+    /// The columns that are decoded.
     pub(crate) fn columns(&self) -> &FixColumns {
         &self.columns
     }
@@ -258,8 +259,8 @@ impl RunReader {
         Ok(bytes)
     }
 
-    /// Where the fixes of `object` lie, if the run has some. Cheap for objects that follow each
-    /// other.
+    /// Where the fixes of `object` lie; `None` if the run has none. Fast for neighbouring objects,
+    /// because the last tile of the directory is kept.
     pub(crate) fn find(
         &mut self,
         object: u64,
@@ -309,8 +310,9 @@ impl RunReader {
         LogError::damaged(self.file.display(), self.index.pages[page].offset, reason).into()
     }
 
-    /// The rows that a newer run of its partition may replace. The first call reads the directories of
-    /// both and takes their tiles from the budget; parts of a scan that begin together may all do so.
+    /// The rows that a newer run of its partition may replace. The first call reads the directories
+    /// of both and takes their tiles from the budget; parts of a scan that begin together may all
+    /// do so.
     pub(crate) fn shared_with(
         &self,
         newer: &Self,
@@ -325,7 +327,7 @@ impl RunReader {
         Ok(found)
     }
 
-    /// Pages of the directory.
+    /// Number of pages of the directory.
     pub(crate) fn object_pages(&self) -> usize {
         self.index.pages_of(self.entry(), 1).1.len()
     }
@@ -404,8 +406,8 @@ impl RunReader {
         Ok(())
     }
 
-    /// The newest fix of an entry at or before a time. `is_dense` if most tiles will be asked for,
-    /// in order: then they are decoded in spans.
+    /// The newest fix of an entry at or before a time. Set `is_dense` if most tiles will be
+    /// requested in order: then they are decoded in spans.
     pub(crate) fn newest_fix(
         &mut self,
         entry: &ObjectEntry,
@@ -479,7 +481,7 @@ impl RunReader {
         Ok((objects, entries))
     }
 
-    /// Pages of a table, by its place in an entry, whose least and greatest object pass.
+    /// Pages of one kind for whose least and greatest object `is_wanted` returns true.
     fn pages_where(
         &self,
         kind: usize,

@@ -1,6 +1,6 @@
 //! Writes a run: rows in order arrive one by one, blocks are encoded as they fill.
 //!
-//! The file has another name until it is complete and durable.
+//! The file has a temporary name until it is complete and durable.
 
 use std::sync::Arc;
 
@@ -36,9 +36,9 @@ pub(crate) struct CellRow {
 pub(crate) struct NewRun {
     /// Storage of the run.
     pub(crate) storage: Arc<dyn Storage>,
-    /// In which folder.
+    /// Folder of the run.
     pub(crate) folder: String,
-    /// Space that stays free on the disk.
+    /// Bytes of the disk that must stay free.
     pub(crate) reserve_bytes: u64,
     /// The fleet.
     pub(crate) fleet_id: u128,
@@ -85,7 +85,7 @@ impl RunWriter {
         })
     }
 
-    /// Appends a fix: (cell, object, time) ascend.
+    /// Appends a fix. Fixes must ascend by (cell, object, time).
     pub(crate) fn push(&mut self, CellRow { cell, row }: CellRow) -> Result<(), HistoryError> {
         match self.objects.last_mut() {
             Some((object, entry)) if *object == row.object => entry.rows += 1,

@@ -62,7 +62,7 @@ impl SharedRows {
         Ok(Self::Ranges(ranges))
     }
 
-    /// True if some of these rows may be shared.
+    /// True if a newer run may replace some of `rows`.
     pub(crate) fn meet(&self, rows: &Range<u32>) -> bool {
         match self {
             Self::Many => true,

@@ -34,7 +34,7 @@ impl Zone {
         object: (0, u64::MAX),
     };
 
-    /// Includes a row.
+    /// Extends the zone to include a row.
     pub(crate) fn add(&mut self, row: &FixRow) {
         self.time_ms = (self.time_ms.0.min(row.time_ms), self.time_ms.1.max(row.time_ms));
         self.x = (self.x.0.min(row.x), self.x.1.max(row.x));
@@ -42,7 +42,7 @@ impl Zone {
         self.object = (self.object.0.min(row.object), self.object.1.max(row.object));
     }
 
-    /// Includes a zone.
+    /// Extends the zone to include another zone.
     pub(crate) fn join(&mut self, other: &Self) {
         self.time_ms = (self.time_ms.0.min(other.time_ms.0), self.time_ms.1.max(other.time_ms.1));
         self.x = (self.x.0.min(other.x.0), self.x.1.max(other.x.1));

@@ -229,8 +229,8 @@ fn parts_share_a_budget() {
     assert!(has_failed, "half of the tiles are not enough");
 }
 
-/// Objects stay near four places, so that many tiles lie in one square. Later runs replace fixes, and
-/// some objects are being erased.
+/// Objects stay near four places, so that many tiles lie in one square. Later runs replace fixes,
+/// and some objects are being erased.
 #[test]
 fn tiles_in_one_square_are_counted_as_their_rows_are() {
     const SPAN_MS: i64 = 3 * PARTITION_MS;
@@ -284,8 +284,8 @@ fn tiles_in_one_square_are_counted_as_their_rows_are() {
     }
 }
 
-/// Each run has objects of its own among those of the other, at the same times, as after an import of
-/// one object after the other.
+/// Each run has objects of its own among those of the other, at the same times, as after an import
+/// of one object after the other.
 #[test]
 fn rows_are_sought_only_in_runs_that_have_their_object() {
     const ROWS: usize = 20_000;

@@ -24,7 +24,7 @@ pub struct CheckpointExport {
 }
 
 impl CheckpointExport {
-    /// Opens it; nothing without one.
+    /// Opens the newest checkpoint that is whole; `None` if there is none.
     ///
     /// # Errors
     /// As [`open_newest`].
@@ -45,7 +45,7 @@ impl CheckpointExport {
         Ok(Some(Self { display, file, buffer, offset: 0, bytes }))
     }
 
-    /// The next bytes; nothing at the end.
+    /// Returns the next bytes; `None` at the end.
     ///
     /// # Errors
     /// [`LogError::Storage`].
@@ -65,8 +65,8 @@ impl CheckpointExport {
     }
 }
 
-/// Writes a checkpoint that arrives in parts. Dropped before it is finished, it leaves its file,
-/// which the next copy replaces: a drop must not wait for the disk.
+/// Writes a checkpoint that arrives in parts. If it is dropped before [`Self::finish`], its file
+/// remains until the next copy replaces it, because a drop must not wait for the disk.
 #[derive(Debug)]
 pub struct CheckpointImport {
     out: NewFile,

@@ -17,10 +17,10 @@ const DIGITS: usize = 16;
 pub(super) struct CheckpointFile(pub(super) u64);
 
 impl CheckpointFile {
-    /// The name of one that is not finished.
+    /// The name of an unfinished checkpoint.
     const NEW: &str = "checkpoint.new";
 
-    /// Where one that is not finished is written.
+    /// The path of an unfinished checkpoint.
     pub(super) fn new_path(folder: &str) -> String {
         format!("{folder}/{}", Self::NEW)
     }
@@ -44,7 +44,7 @@ impl CheckpointFile {
 /// A checkpoint that cannot be used.
 #[derive(Debug)]
 pub struct Rejected {
-    /// Its epoch, by its name.
+    /// The epoch in its file name.
     pub epoch: u64,
     /// Why.
     pub error: LogError,
@@ -68,7 +68,7 @@ impl Rejected {
 pub struct Checkpoints {
     /// The newest valid checkpoint, at its first section.
     pub newest: Option<CheckpointReader>,
-    /// Newer ones that are damaged, newest first.
+    /// The damaged checkpoints that are newer, newest first.
     pub rejected: Vec<Rejected>,
     /// The log must keep the cycles after this epoch: that of the older checkpoint, 0 if there is
     /// only one.
@@ -149,7 +149,7 @@ pub fn open_checkpoint(
     Ok(reader)
 }
 
-/// Removes the checkpoints after `epoch`, which remain of a truncated log, and all but the
+/// Removes the checkpoints after `epoch`, which exist if the log was truncated, and all but the
 /// [`CHECKPOINTS_KEPT`] newest of the others. Returns the epoch after which the log must keep
 /// cycles.
 pub(super) fn remove_old(storage: &dyn Storage, folder: &str, epoch: u64) -> Result<u64, LogError> {

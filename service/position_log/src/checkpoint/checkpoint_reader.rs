@@ -19,7 +19,7 @@ use crate::wire::{u32_at, u64_at};
 pub enum Section<'a> {
     /// Producers, for [`super::decode_producers`].
     Producers(&'a [u8]),
-    /// Bytes of the server.
+    /// Data of the server.
     Server {
         /// The kind that the server gave it.
         kind: u16,
@@ -104,19 +104,20 @@ impl CheckpointReader {
         &self.header
     }
 
-    /// The terms before, oldest first.
+    /// The past terms, oldest first.
     #[must_use]
     pub fn past_terms(&self) -> &[PastTerm] {
         &self.past_terms
     }
 
-    /// Bytes of the file and bytes read: the progress.
+    /// Returns the bytes of the file and the bytes read so far.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         (self.window.file_bytes(), self.offset)
     }
 
-    /// The next section; nothing after the last one, when all of the file has been verified.
+    /// Returns the next section. Returns `None` after the last one; then the whole file has been
+    /// verified.
     ///
     /// # Errors
     /// [`LogError::Damaged`], [`LogError::Content`], [`LogError::Storage`].

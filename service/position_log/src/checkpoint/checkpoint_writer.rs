@@ -1,7 +1,7 @@
 //! Writes a checkpoint section by section; it exists once it is finished.
 //!
-//! The writer holds one buffer, never the state. A checkpoint that is not finished has another name
-//! and is removed.
+//! The writer holds one buffer, never the state. An unfinished checkpoint has a temporary name and
+//! is removed.
 
 use std::sync::Arc;
 

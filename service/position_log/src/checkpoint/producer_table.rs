@@ -11,7 +11,7 @@ pub struct ProducerState {
     pub producer: String,
     /// The greatest number applied or open.
     pub greatest: u64,
-    /// Numbers at most `greatest` that failed and are not applied, ascending.
+    /// Numbers up to `greatest` whose batches failed and are not applied, ascending.
     pub open: Vec<u64>,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn encode_producer(state: &ProducerState, out: &mut Vec<u8>) -> Resul
     Ok(())
 }
 
-/// The producers of a section, one at a time; an error ends them.
+/// Iterates over the producers of a section. Ends after an error.
 pub fn decode_producers(section: &[u8]) -> impl Iterator<Item = Result<ProducerState, String>> {
     let mut rest = section;
     std::iter::from_fn(move || {

@@ -1,9 +1,9 @@
-//! Real files, past the page cache where the file system supports it.
+//! Files of the operating system, accessed with direct I/O if the file system supports it.
 //!
 //! Direct writes do not evict the server's other files from memory, and a read after a restart
 //! shows what the disk has, not what a failed write left in the cache. Below the root only folders
-//! and regular files are used: a folder may come from somewhere else, and a symbolic link in it
-//! would lead out of it, a FIFO would never answer.
+//! and regular files are used: a folder may come from somewhere else, a symbolic link in it could
+//! lead out of it, and opening a FIFO could block forever.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -64,7 +64,7 @@ impl FileStorage {
         Ok(full)
     }
 
-    /// The names of the folders in a folder, or of everything else, ascending.
+    /// The names of the subfolders of a folder, or of all its other entries, ascending.
     fn entries(&self, folder: &str, are_folders: bool) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.path(folder)?)? {
@@ -84,14 +84,14 @@ impl FileStorage {
             .write(!self.is_read_only)
             .custom_flags((PLAIN | OFlags::DIRECT).bits().cast_signed());
         let file = match (self.open_direct)(options, &path) {
-            // The file system has no direct input and output.
+            // The file system does not support direct I/O.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                // A refused open may have created the file.
+                // The open that failed may have created the file.
                 options.create_new(false).create(!self.is_read_only);
                 options.custom_flags(PLAIN.bits().cast_signed());
                 let file = options.open(&path)?;
-                // A page whose write-back failed stays in the cache as if written: the cache is
-                // dropped, so that the disk is read.
+                // A page whose write-back failed stays in the page cache as if it had been written.
+                // The cached pages are dropped, so that reads return the content of the disk.
                 if !self.is_read_only {
                     file.sync_data()?;
                 }
@@ -113,12 +113,13 @@ pub(crate) fn check_regular(file: &File) -> io::Result<()> {
     if file.metadata()?.is_file() { Ok(()) } else { Err(io::Error::other("it is no regular file")) }
 }
 
-/// The number of names of an open file. Its times are not asked for: since Linux 6.13 the next write
-/// then has to change them, which takes a transaction of the journal and doubles the time of a sync.
+/// The number of hard links of an open file. Does not query its timestamps: since Linux 6.13 a
+/// query makes the next write update them, which takes a journal transaction and doubles the time
+/// of a sync.
 fn links(file: &File) -> io::Result<u64> {
     match rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::NLINK) {
         Ok(found) => Ok(found.stx_nlink.into()),
-        // Kernels and sandboxes without the call.
+        // The kernel or sandbox does not support the call.
         Err(Errno::NOSYS) => Ok(file.metadata()?.nlink()),
         Err(error) => Err(error.into()),
     }
@@ -194,7 +195,7 @@ impl Storage for FileStorage {
     }
 
     fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
-        // Without this check the fallback would create the file.
+        // Without this check, the open without `O_DIRECT` would create the file.
         if !fs::symlink_metadata(self.path(path)?)?.is_file() {
             return Err(io::Error::other("it is no regular file"));
         }
@@ -276,7 +277,7 @@ impl StorageFile for RealFile {
             return Ok(());
         }
         self.file.sync_data()?;
-        // The content of a file without a name is lost when the file is closed.
+        // The content of a file without a hard link is lost when the file is closed.
         if links(&self.file)? == 0 {
             return Err(io::Error::other("the file was removed while it was in use"));
         }
@@ -390,7 +391,7 @@ mod tests {
         assert!(file.sync_data().unwrap_err().to_string().contains("was removed"));
     }
 
-    /// A file system without direct input and output: it creates the file, then refuses.
+    /// Simulates a file system without direct I/O: creates the file and then refuses to open it.
     fn refuse(options: &OpenOptions, path: &Path) -> io::Result<File> {
         options.clone().custom_flags(0).open(path)?;
         Err(io::ErrorKind::InvalidInput.into())
@@ -442,7 +443,7 @@ mod tests {
             let bytes = |of: usize| fs::read(folders[of].path().join(LOG).join(name)).unwrap();
             assert!(bytes(0) == bytes(1), "{name}");
         }
-        // Each reads what the other wrote.
+        // Direct and buffered access read each other's files.
         for (reader, folder) in [(refuse as OpenDirect, 0), (|of, path| of.open(path), 1)] {
             let root = folders[folder].path();
             let storage = FileStorage { open_direct: reader, ..FileStorage::new(root) };

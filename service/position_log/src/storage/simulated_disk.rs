@@ -14,8 +14,8 @@ use super::simulated_file::{Chance, SimulatedFile};
 use super::{Storage, StorageFile, folder_of};
 use crate::limits::{PAGE_BYTES, SECTOR_BYTES};
 
-/// Longest wait of an operation for a disk that hangs, because a failed test does not clear the
-/// fault.
+/// Longest wait of an operation on a disk that hangs. A failed test does not clear the fault, so
+/// the wait must end.
 const HANG_MAX: Duration = Duration::from_secs(180);
 
 /// What one operation does instead of its work.
@@ -23,7 +23,7 @@ const HANG_MAX: Duration = Duration::from_secs(180);
 pub enum Fault {
     /// It and all later operations fail until [`SimulatedDisk::restart`].
     Crash,
-    /// It fails with EIO; of a write or sync, a part may be done.
+    /// It fails with EIO; a write or sync may be done in part.
     InputOutput,
     /// It fails with ENOSPC, if it writes or creates.
     NoSpace,
@@ -40,7 +40,7 @@ pub enum Fault {
 #[derive(Clone, Debug)]
 struct EntryChange {
     file: u64,
-    /// The entry that is removed, unless it is another file's by then.
+    /// The entry that is removed, unless it belongs to another file by then.
     from: Option<String>,
     /// The entry that is created or replaced.
     to: Option<String>,
@@ -62,7 +62,7 @@ struct State {
     capacity_bytes: u64,
 }
 
-/// The state, and how operations learn that they need not wait any more.
+/// The state, and the condition that wakes waiting operations.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
@@ -103,7 +103,7 @@ impl SimulatedDisk {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state for an operation, once the disk answers.
+    /// Locks the state for an operation. Waits while the disk hangs.
     fn operation(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         state.is_hanging |= state.faults.get(&state.operations) == Some(&Fault::Hang);
@@ -117,7 +117,7 @@ impl SimulatedDisk {
         self.state().operations
     }
 
-    /// Lets the operation of this number, counted from 0, fail.
+    /// Plans a fault for the operation of this number, counted from 0.
     pub fn inject(&self, operation: u64, fault: Fault) {
         self.state().faults.insert(operation, fault);
     }
@@ -147,10 +147,10 @@ impl SimulatedDisk {
         self.state().capacity_bytes = bytes;
     }
 
-    /// Flips a bit of a file, on the disk.
+    /// Flips a bit of a file on the disk.
     ///
     /// # Panics
-    /// If the file does not have it.
+    /// If the file or the bit does not exist.
     pub fn flip(&self, path: &str, bit: usize) {
         let mut state = self.state();
         let file = state.seen[path];
@@ -198,7 +198,7 @@ impl SimulatedDisk {
         self.0.answers.notify_all();
     }
 
-    /// A copy of the disk with its state, for another course of events.
+    /// An independent copy of the disk and its state, with another seed.
     #[must_use]
     pub fn fork(&self, seed: u64) -> Self {
         let state = self.state();
@@ -241,7 +241,8 @@ fn missing() -> io::Error {
 }
 
 impl State {
-    /// Counts an operation; the fault that it must show, after a crash always an error.
+    /// Counts an operation and returns the fault planned for it. After a crash, always returns an
+    /// error.
     fn begin(&mut self) -> io::Result<Option<Fault>> {
         let operation = self.operations;
         self.operations += 1;
@@ -366,7 +367,7 @@ impl Storage for SimulatedDisk {
         *folders = folders.iter().map(|path| renamed(path)).collect();
         *seen = seen.iter().map(|(path, file)| (renamed(path), *file)).collect();
         *durable = durable.iter().map(|(path, file)| (renamed(path), *file)).collect();
-        // The entries within are simulated as synced.
+        // The entries in the folder are treated as synced.
         pending.retain(|change| !change.folder().starts_with(from));
         for (path, file) in &*seen {
             if path.starts_with(to) {

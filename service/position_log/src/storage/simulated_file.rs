@@ -35,7 +35,7 @@ struct PendingWrite {
 pub(super) struct SimulatedFile {
     /// What reads return.
     pub(super) seen: Vec<u8>,
-    /// What is on the disk for certain.
+    /// What is durable on the disk.
     durable: Vec<u8>,
     pending: Vec<PendingWrite>,
 }
@@ -59,8 +59,8 @@ impl SimulatedFile {
         }
     }
 
-    /// A sync that fails: each write is durable in part or lost, no later sync writes it again, and
-    /// direct reads show what the disk has.
+    /// Simulates a failed sync: each write is durable, durable in part or lost, no later sync
+    /// writes it again, and reads return the content of the disk.
     pub(super) fn fail_sync(&mut self, chance: &mut Chance) {
         for write in std::mem::take(&mut self.pending) {
             if chance.below(2) == 0 {
@@ -78,7 +78,7 @@ impl SimulatedFile {
         }
     }
 
-    /// What is on the disk after a crash.
+    /// Simulates a crash: keeps a part of each write that is not synced.
     pub(super) fn crash(&mut self, chance: &mut Chance) {
         for write in std::mem::take(&mut self.pending) {
             keep_part(&mut self.durable, &write, chance);
@@ -87,7 +87,7 @@ impl SimulatedFile {
     }
 }
 
-/// Leaves some of the sectors of a write: all, none, a part in front, or each one old, new, zeros
+/// Applies a part of a write: all sectors, none, the first ones, or each sector as old, new, zeros
 /// or garbage.
 fn keep_part(durable: &mut Vec<u8>, write: &PendingWrite, chance: &mut Chance) {
     let sectors = write.bytes.len() / SECTOR_BYTES;
@@ -99,7 +99,7 @@ fn keep_part(durable: &mut Vec<u8>, write: &PendingWrite, chance: &mut Chance) {
         mode => {
             for (index, new) in write.bytes.chunks(SECTOR_BYTES).enumerate() {
                 let offset = write.offset + index * SECTOR_BYTES;
-                // Garbage and zeros are rarer in one of the modes: most sectors are whole.
+                // In mode 3 a quarter of the sectors is new; in mode 4 nearly all are.
                 match chance.below(if mode == 3 { 4 } else { 40 }) {
                     0 => {}
                     1 => store(durable, offset, &[0; SECTOR_BYTES][..new.len()]),

@@ -14,12 +14,12 @@ pub trait Storage: Send + Sync + Debug {
     /// # Errors
     /// Of the operating system, as for all methods of this trait.
     fn create_dir(&self, folder: &str) -> io::Result<()>;
-    /// Removes a folder with everything in it; no error if it does not exist.
+    /// Removes a folder and its content; no error if it does not exist.
     ///
     /// # Errors
     /// As above.
     fn remove_dir(&self, folder: &str) -> io::Result<()>;
-    /// Renames a folder within its folder, durably; `to` must not exist.
+    /// Durably renames a folder within its parent; `to` must not exist.
     ///
     /// # Errors
     /// As above.
@@ -59,7 +59,7 @@ pub trait Storage: Send + Sync + Debug {
     /// # Errors
     /// As above.
     fn sync_dir(&self, folder: &str) -> io::Result<()>;
-    /// Bytes that can still be written.
+    /// Free bytes of the disk.
     ///
     /// # Errors
     /// As above.

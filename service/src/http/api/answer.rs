@@ -22,13 +22,13 @@ use crate::json::{FeatureJson, HeaderJson, PastHeaderJson, RowJson};
 const GEOJSON: &str = "application/geo+json";
 const NDJSON: &str = "application/x-ndjson";
 
-/// What a call with rows answers.
+/// Media types of an answer with rows.
 pub(super) const ROWS: &[Media] = &[
     Media::new(GEOJSON, |generator| generator.subschema_for::<Features<HeaderJson>>()),
     Media::text(NDJSON),
 ];
 
-/// As [`ROWS`], of the past.
+/// As [`ROWS`], for queries of the past.
 pub(super) const PAST_ROWS: &[Media] = &[
     Media::new(GEOJSON, |generator| generator.subschema_for::<Features<PastHeaderJson>>()),
     Media::text(NDJSON),
@@ -210,7 +210,7 @@ pub(super) async fn begin<P: Part>(
     Ok((header, part, stream))
 }
 
-/// Writes an answer as the client asks.
+/// Writes an answer in the form that the client requests.
 ///
 /// # Errors
 /// That of the service before the first byte.
@@ -235,7 +235,7 @@ pub(super) async fn answer<P: Part>(
     let body = tokio_stream::iter([Ok(begin), Ok(first)])
         .chain(parts)
         .chain(tokio_stream::once(Ok(end)))
-        // An empty frame of HTTP/1.1 would be taken for the end.
+        // In HTTP/1.1 an empty chunk would mean the end of the body.
         .filter(|bytes: &Result<Bytes, Status>| bytes.as_ref().map_or(true, |it| !it.is_empty()));
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
@@ -245,7 +245,7 @@ pub(super) async fn answer<P: Part>(
     Ok(response)
 }
 
-/// The form that the parameter names, or else the header `Accept`.
+/// The form that the parameter `format` names, otherwise the one that the header `Accept` prefers.
 fn form(call: &Call) -> Result<Form, Problem> {
     match call.query.word("format") {
         Some("ndjson") => return Ok(Form::Lines),
@@ -260,7 +260,8 @@ fn form(call: &Call) -> Result<Form, Problem> {
     })
 }
 
-/// The form of the greatest weight, the first of several (RFC 9110, section 12.5.1).
+/// The form with the greatest weight in `Accept`, the first one if several have it; `None` if none
+/// is accepted (RFC 9110, section 12.5.1).
 fn accepted(accept: &str) -> Option<Form> {
     let mut best: Option<(f32, Form)> = None;
     for range in accept.split(',') {

@@ -63,7 +63,7 @@ clients! {
 }
 
 impl Call {
-    /// The body, as far as it was not read.
+    /// The part of the body that is not read yet.
     pub(super) fn body(&mut self) -> &mut Body {
         self.body.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,7 +110,8 @@ impl Call {
     }
 }
 
-/// A path within a region as the API has it: `rings[1]` of a polygon is `coordinates[1]`.
+/// Translates the path of a field in a region to the API: `rings[1]` of a polygon becomes
+/// `coordinates[1]`.
 fn of_region(field: &str) -> String {
     for (kind, parameter) in [("region.circle", "circle"), ("region.rectangle", "rectangle")] {
         if field.starts_with(kind) {

@@ -1,7 +1,7 @@
 //! The body of a request as a document: read whole within its limit, and parsed into a type.
 //!
-//! Documents in progress share a budget by connection. A sender that is slow loses its place. What
-//! is wrong in a document is named by its path.
+//! Documents in progress share a budget, divided by connection. A sender that is too slow loses its
+//! place. An error in a document names the path of the wrong member.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Problem
     }
 }
 
-/// The client sent nothing for too long.
+/// The error for a client that sent nothing for too long.
 pub(super) fn stalled(detail: String) -> Problem {
     Problem::new(StatusCode::REQUEST_TIMEOUT, "MESSAGE_STALLED", detail)
 }
@@ -112,9 +112,9 @@ impl Call {
         }
     }
 
-    /// Reads and drops some of a body that is refused: a client that is still sending it when the
-    /// connection closes would lose the reason. One that waits for a word to send it gets the
-    /// reason at once.
+    /// Reads and drops part of a refused body: a client that is still sending when the connection
+    /// closes would not receive the reason. With the header `Expect` nothing is read: the client
+    /// sends no body before it has a response.
     async fn discard(&mut self) {
         if self.headers.contains_key(header::EXPECT) {
             return;

@@ -1,4 +1,4 @@
-//! Events as a stream of the browser (Server-Sent Events, WHATWG HTML, section 9.2).
+//! Events as Server-Sent Events (WHATWG HTML, section 9.2).
 //!
 //! Each message of a session is one event, whose `id` is the token that resumes after it. A browser
 //! that connects again sends the last one as `Last-Event-ID`, so nothing is lost or repeated.
@@ -28,7 +28,7 @@ use crate::http::limits::{HTTP_EVENTS_RETRY_MS, HTTP_HEARTBEAT_MS};
 use crate::http::problem::Problem;
 use crate::json::RowJson;
 
-/// What a call with events answers.
+/// Media type of an answer with events.
 pub(super) const EVENTS: &[Media] = &[Media::text("text/event-stream")];
 
 /// The data of an event.

@@ -1,4 +1,4 @@
-//! A report as lines of JSON: of any length, in bounded batches, each a message of one stream.
+//! Reports of any number of JSON lines: each bounded batch of lines is one message of a stream.
 //!
 //! The body is read only as fast as the fleet takes the rows. A wrong line ends the report; what
 //! came before it is applied, and the problem says so.
@@ -23,7 +23,7 @@ use crate::http::limits::{HTTP_BATCH_MS, HTTP_BATCH_ROWS_MAX, HTTP_LINE_BYTES_MA
 use crate::http::problem::Problem;
 use crate::limits::MESSAGE_READ_MS_MAX;
 
-/// Batches between the reader of lines and the stream.
+/// Maximum number of batches that wait between the reader of lines and the stream.
 const BATCHES: usize = 2;
 
 /// Reports the lines of the body.
@@ -83,14 +83,14 @@ struct Feeder {
 }
 
 impl Feeder {
-    /// Until the body ends, or the stream.
+    /// Reads lines and sends batches until the body or the stream ends.
     async fn feed(
         &mut self,
         body: &mut axum::body::Body,
         rows_before: &mpsc::UnboundedSender<u64>,
     ) -> Result<(), Problem> {
         let mut sent = 0;
-        // When a batch that is not full is sent, whatever else arrives.
+        // When the current batch is sent even if it is not full.
         let mut due = Instant::now();
         loop {
             if self.rows.is_empty() {
@@ -150,7 +150,7 @@ impl Feeder {
         Ok(())
     }
 
-    /// Reads a line whose last part is this.
+    /// Reads the line that ends with `part`.
     fn end_line(&mut self, part: &[u8]) -> Result<(), Problem> {
         if self.line.is_empty() {
             return self.read(part);

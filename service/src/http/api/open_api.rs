@@ -1,7 +1,7 @@
 //! The OpenAPI 3.1 document of the API, made from the table of routes and the types of its bodies.
 //!
-//! What is read and what is written have schemas of their own: a member that may be left out of a
-//! request is always in an answer.
+//! Requests and answers have separate schemas: a member that a request may omit is always present
+//! in an answer.
 
 use std::sync::LazyLock;
 

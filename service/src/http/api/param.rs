@@ -73,13 +73,13 @@ impl Param {
         Self { name, kind, is_required: false, about }
     }
 
-    /// This parameter where a call needs it.
+    /// The same parameter, but required.
     pub(super) const fn required(mut self) -> Self {
         self.is_required = true;
         self
     }
 
-    /// As OpenAPI has it.
+    /// Its description in the OpenAPI document.
     pub(super) fn open_api(&self, place: &str) -> Json {
         let mut param = json!({
             "name": self.name,
@@ -224,7 +224,7 @@ pub(super) fn token(text: &str) -> Result<Vec<u8>, String> {
 }
 
 impl Query {
-    /// The parameters of a query string, all of them known.
+    /// Parses a query string; a parameter that is not in `known` is an error.
     pub(super) fn read(text: &str, known: &[&'static [Param]]) -> Result<Self, Problem> {
         let known = || known.iter().copied().flatten();
         let mut values = Vec::new();
@@ -260,7 +260,7 @@ impl Query {
         }
     }
 
-    /// A whole number of a parameter that has no negative ones.
+    /// The value of an integer parameter whose range has no negative numbers.
     pub(super) fn count(&self, name: &str) -> Option<u64> {
         self.integer(name).map(i64::unsigned_abs)
     }

@@ -83,7 +83,7 @@ impl ReportJson {
         Self { fleet: fleet.to_owned(), ..Self::default() }
     }
 
-    /// Adds an acknowledgement; `row_of` gives the place of a refused row.
+    /// Adds an acknowledgement; `row_of` returns the number of a refused row in the whole report.
     pub(super) fn add(&mut self, ack: &v1::ReportAck, row_of: impl Fn(&v1::RefusedRow) -> u64) {
         let rows = ack.rows.unwrap_or_default();
         self.rows.applied += rows.applied;

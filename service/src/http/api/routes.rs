@@ -51,7 +51,7 @@ macro_rules! document {
     };
 }
 
-/// A handler as a row has it.
+/// Wraps a handler in a function of the type that a route has.
 macro_rules! handler {
     ($module:ident :: $name:ident) => {{
         fn handle(call: Call) -> Answering {
@@ -61,7 +61,7 @@ macro_rules! handler {
     }};
 }
 
-/// A call without parameters, body or answer; rows state what theirs has.
+/// Default values of a route: no parameters, body or answer. Rows override what differs.
 const PLAIN: Route = Route {
     method: "GET",
     path: "",
@@ -320,7 +320,7 @@ async fn answer(
     path: RawPathParams,
     request: Request,
 ) -> Response {
-    // A body is not read for a caller without a token.
+    // The caller is recognized first, so that no body is read for a caller without a valid token.
     if let Err(problem) = app.recognize(&request) {
         return problem.into_response();
     }

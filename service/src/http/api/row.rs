@@ -239,8 +239,8 @@ trait Reported: DeserializeOwned {
     fn into_fix(self) -> Result<v1::Fix, Wrong>;
 }
 
-/// The fixes of a list within a document. Each element becomes one at once, and none is kept after
-/// a wrong one, so that a list takes a few times the bytes of its text.
+/// The fixes of a list in a document. Each element is converted as soon as it is parsed, and none
+/// is kept after a wrong one, so that the memory of a list is a few times the bytes of its text.
 #[derive(Debug)]
 struct Fixes<T> {
     fixes: Vec<v1::Fix>,

@@ -8,7 +8,7 @@ use shoal_position_log::{EVERY_ROW, LoggedCycle, RequestBody};
 
 use super::super::rows_body;
 
-/// Adds cycles to a batch; keeps the memory of decoded rows.
+/// Adds cycles to a batch; reuses the memory of decoded rows.
 pub(super) struct CycleRows {
     columns: FixColumns,
     clock: Clock,
@@ -23,10 +23,9 @@ impl CycleRows {
 
     /// Adds a cycle.
     ///
-    /// # Errors
-    /// What is wrong with a request.
+    /// # Errors A description of what is wrong with a request.
     pub(super) fn add(&mut self, cycle: &LoggedCycle<'_>, batch: &mut Batch) -> Result<(), String> {
-        // Without a recorded clock it is found as the engine finds it.
+        // If the log has no clock for the cycle, compute it as the engine does.
         let mut latest_ms = self.clock_ms;
         if self.clock == Clock::System {
             latest_ms = latest_ms.max(cycle.header.system_ms);

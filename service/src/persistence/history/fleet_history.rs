@@ -1,5 +1,5 @@
-//! The history of a fleet as its callers see it: its versions, its progress, and which cycles the
-//! log must keep for it.
+//! The state of a fleet's history for callers: its versions, its progress, and which cycles the log
+//! must keep for it.
 //!
 //! The history's thread writes the state; nothing here blocks a task.
 
@@ -15,7 +15,8 @@ use super::super::fleet_log::FleetLog;
 /// How much of the past is kept; by default all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryKeep {
-    /// Older fixes are dropped, milliseconds behind how far fixes have come.
+    /// Fixes are dropped that are older than this, in milliseconds before the event time that the
+    /// history has reached.
     pub age_ms: Option<i64>,
     /// The oldest fixes are dropped beyond so many bytes.
     pub bytes_max: Option<u64>,
@@ -26,7 +27,7 @@ pub struct HistoryKeep {
 pub struct HistoryReading {
     /// Up to where it is complete.
     pub watermark: Watermark,
-    /// Bytes of the log behind the watermark, counted in whole segments but for the last.
+    /// Bytes of the log after the watermark; all segments but the last count in full.
     pub backlog_bytes: u64,
     /// Runs, and their rows and bytes.
     pub runs: u64,
@@ -48,25 +49,25 @@ pub struct HistoryReading {
     pub retries: u64,
     /// Objects that are being erased.
     pub erasing: u64,
-    /// Why it has stopped, if it has. Then it no longer holds the log.
+    /// Why the history has stopped, if it has; the log is then no longer kept for it.
     pub failed: Option<Arc<str>>,
 }
 
-/// A version of a history, and what its log says of it.
+/// A version of a history, and its progress relative to the log.
 #[derive(Clone, Debug)]
 pub(crate) struct PastVersion {
     pub(crate) version: Arc<Version>,
     /// Up to where it is complete.
     pub(crate) watermark: Watermark,
-    /// Bytes of the log behind that.
+    /// Bytes of the log after the watermark.
     pub(crate) backlog_bytes: u64,
 }
 
-/// An erasure that begins.
+/// A request to begin an erasure.
 #[derive(Debug)]
 pub(super) struct Erasure {
     pub(super) objects: Vec<u64>,
-    /// Receives a message once no answer has the objects any more, durably.
+    /// Receives the result once it is durable that no later answer contains the objects.
     pub(super) begun: oneshot::Sender<Result<(), HistoryError>>,
 }
 
@@ -75,7 +76,7 @@ pub(super) struct Erasure {
 pub(super) struct Counts {
     /// Where the log begins, for a history without a watermark.
     pub(super) begin: Position,
-    /// Up to where it is complete, with what retention drops behind that.
+    /// The watermark up to which retention has been applied.
     pub(super) retained: Watermark,
     pub(super) sealed_rows: u64,
     pub(super) dropped_rows: u64,
@@ -93,7 +94,7 @@ pub(crate) struct FleetHistory {
     backlog_bytes_max: u64,
     counts: Mutex<Counts>,
     erasures: mpsc::Sender<Erasure>,
-    /// Objects of erasures that have not begun.
+    /// Number of objects in erasures that have not begun.
     reserved: Mutex<usize>,
 }
 
@@ -105,8 +106,8 @@ pub(crate) struct ErasureRoom {
 }
 
 impl ErasureRoom {
-    /// Begins to erase objects, which are removed from the fleet and its log durably. No answer has
-    /// them when this returns; their bytes go in the background.
+    /// Begins to erase objects whose removal from the fleet is durable in its log. Once this
+    /// returns, no new answer contains them; their bytes are removed in the background.
     ///
     /// # Errors
     /// [`HistoryError::Stopped`].
@@ -142,10 +143,10 @@ impl FleetHistory {
         self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes room for an erasure, before anything is removed for it.
+    /// Reserves room for an erasure of so many objects; called before any object is removed.
     ///
-    /// # Errors
-    /// [`HistoryError::Erasing`] without room, [`HistoryError::Stopped`].
+    /// # Errors [`HistoryError::Erasing`] if too many objects are being erased,
+    /// [`HistoryError::Stopped`].
     pub(crate) fn reserve_erasure(
         self: &Arc<Self>,
         objects: usize,
@@ -154,7 +155,7 @@ impl FleetHistory {
             return Err(self.stopped());
         }
         let mut reserved = self.reserved();
-        // An erasure that has just begun may count twice.
+        // An erasure that has just begun may be counted twice: in `erasing` and in `reserved`.
         if self.history.version().erasing() + *reserved + objects > ERASING_MAX {
             return Err(HistoryError::Erasing { limit: ERASING_MAX as u64 });
         }
@@ -167,7 +168,7 @@ impl FleetHistory {
         HistoryError::Stopped { reason }
     }
 
-    /// Its versions.
+    /// The history with its versions.
     #[must_use]
     pub(crate) fn history(&self) -> &History {
         &self.history
@@ -221,19 +222,19 @@ impl FleetHistory {
         }
     }
 
-    /// The log keeps the cycles after this epoch; nothing once the history has failed.
+    /// The epoch after which the log must keep its cycles; `None` once the history has failed.
     pub(crate) fn held_epoch(&self) -> Option<u64> {
         let has_failed = self.counts().failed.is_some();
         (!has_failed).then(|| self.history.version().watermark().position.epoch)
     }
 
-    /// Whether reports wait until it has caught up.
+    /// Whether the history is so far behind that reports must wait.
     pub(crate) fn is_behind(&self, log: &FleetLog) -> bool {
         self.counts().failed.is_none()
             && self.backlog_bytes(log.reading().position) > self.backlog_bytes_max
     }
 
-    /// Whether it works without pauses.
+    /// Whether the history is so far behind that its thread must work without pauses.
     pub(super) fn is_urgent(&self, end: Position) -> bool {
         self.backlog_bytes(end) > self.backlog_bytes_max / 2
     }

@@ -1,8 +1,8 @@
 //! Reads durable cycles of the log, seals batches of them, merges runs and applies retention.
 //!
-//! It takes a share of a core, or more of an idle one, while it is not far behind. Without space on the
-//! disk it tries again; another error stops the history of the fleet, and the log is no longer held for
-//! it.
+//! While the history is not far behind, the thread uses a share of a core, and more of idle cores.
+//! On a full disk it tries again; any other error stops the history of the fleet, and the log is no
+//! longer kept for it.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -130,25 +130,26 @@ struct HistoryThread {
     log: Arc<FleetLog>,
     keep: HistoryKeep,
     seal_time: Duration,
-    /// Percent of a core.
+    /// The configured share of a core, in percent.
     share: u32,
-    /// Wakes the engine's thread, which may wait for this one.
+    /// Wakes the engine's thread, which waits while the history is too far behind.
     written: Sender<()>,
     /// Closed at the end of the fleet.
     stopped: Receiver<()>,
     rows: CycleRows,
-    /// The last cycle in the batch or in the history.
+    /// The watermark at the last cycle that was read.
     read: Watermark,
     batch: Batch,
-    /// Cycles behind the watermark that the log no longer has, until the next one is read.
+    /// Cycles after the watermark that the log no longer has; `None` once the cycle after them is
+    /// read.
     missing: Option<Gap>,
     /// When the first cycle that is not sealed was read.
     batch_began: Option<Instant>,
-    /// What is written in the background, in steps.
+    /// The background work in progress; it runs in steps.
     work: Option<Work>,
-    /// Whether runs may be worth a merge.
+    /// Whether there may be runs to merge.
     may_merge: bool,
-    /// Whether there may be other work, or merges.
+    /// Whether there may be background work of any kind.
     may_work: bool,
     erasures: mpsc::Receiver<Erasure>,
     /// Last cycle of the log that may contain erased objects.
@@ -166,7 +167,7 @@ impl HistoryThread {
         self.wake();
     }
 
-    /// Opens the log behind the watermark, or where it begins.
+    /// Opens the log after the watermark, or at its first cycle if earlier cycles are missing.
     fn open_reader(&mut self) -> Result<LogReader, End> {
         let fleet = self.folder.identity.name.clone();
         let end = self.log.reading();
@@ -185,7 +186,7 @@ impl HistoryThread {
         Ok(reader)
     }
 
-    /// Opens the log from the epoch on with which it continues.
+    /// Opens the log at epoch `first`, and notes the missing cycles before it.
     fn open_behind_gap(&mut self, first: u64) -> Result<LogReader, LogError> {
         let (fleet, epoch) = (&self.folder.identity.name, self.read.position.epoch);
         warn!(fleet, first, "the history lacks cycles that the log no longer has");
@@ -199,7 +200,8 @@ impl HistoryThread {
         let mut pace = Pace::new(self.share);
         loop {
             let started = Instant::now();
-            // Too many runs are merged first, even though the backlog grows and reports wait.
+            // If there are too many runs, merge them first, even though the backlog grows and
+            // reports wait.
             let is_merging = self.may_merge && self.has_many_runs();
             let has_read = !is_merging && self.read_cycles(&mut reader)?;
             self.erase()?;
@@ -216,8 +218,8 @@ impl HistoryThread {
         }
     }
 
-    /// Adds durable cycles to the batch, at most until it has so many rows that a pause is due.
-    /// False if there is none.
+    /// Adds durable cycles to the batch, until it has [`HISTORY_READ_ROWS`] more rows or is full.
+    /// Returns false if no cycle was read.
     fn read_cycles(&mut self, reader: &mut LogReader) -> Result<bool, End> {
         let end = self.log.reading().position;
         reader.read_through(end);
@@ -225,7 +227,7 @@ impl HistoryThread {
         let mut has_read = false;
         while self.batch.len() < until {
             let cycle = match reader.next_cycle() {
-                // A repair cut the log, which continues from a later checkpoint.
+                // A repair truncated the log, which continues after a later checkpoint.
                 Err(LogError::Gap { first, .. }) => {
                     *reader = self.open_behind_gap(first)?;
                     reader.read_through(end);
@@ -282,7 +284,7 @@ impl HistoryThread {
         Ok(())
     }
 
-    /// Begins erasures, and has the log purged of what is erased.
+    /// Begins the requested erasures, and has the log purged of the erased objects.
     fn erase(&mut self) -> Result<(), End> {
         while let Ok(Erasure { objects, begun }) = self.erasures.try_recv() {
             let result = self.writer.begin_erase(&objects);
@@ -296,7 +298,7 @@ impl HistoryThread {
         if !self.writer.is_erasing() {
             return Ok(());
         }
-        // The log is held until the history has read it.
+        // Cycles that may contain erased objects are purged only after the history has read them.
         let is_read = self.read.position.epoch >= self.erased_epoch;
         if is_read && self.writer.watermark().position.epoch < self.erased_epoch {
             self.seal()?;
@@ -323,7 +325,7 @@ impl HistoryThread {
                 Ok(has_more)
             }
             Err(error) if is_full(&error) => {
-                // The next batch begins another attempt.
+                // The next sealed batch begins another attempt.
                 self.work = None;
                 (self.may_merge, self.may_work) = (false, false);
                 self.history.counts().retries += 1;
@@ -343,7 +345,7 @@ impl HistoryThread {
             Some(work) => Some(work),
             None => self.writer.next_work()?,
         };
-        // Other work is begun only when nothing is worth a merge.
+        // `next_work` returns other work only if there is nothing to merge.
         self.may_merge = work.as_ref().is_some_and(Work::is_merge);
         let Some(mut work) = work else { return Ok(false) };
         match work.step(HISTORY_MERGE_ROWS) {
@@ -362,7 +364,7 @@ impl HistoryThread {
         Ok(true)
     }
 
-    /// Whether merges go first.
+    /// Whether there are so many runs that merges go first.
     fn has_many_runs(&self) -> bool {
         self.history.history().version().runs() > HISTORY_UNMERGED_RUNS_MAX
     }
@@ -381,7 +383,7 @@ impl HistoryThread {
         self.sleep(retry.next(&error))
     }
 
-    /// Rests after work, unless it is far behind.
+    /// Rests after work, unless the history is far behind.
     fn pause(&self, pace: &mut Pace, worked: Duration) -> Result<(), End> {
         let is_urgent = self.history.is_urgent(self.log.reading().position);
         let rest = pace.rest(worked);

@@ -1,7 +1,7 @@
-//! Writes the history of a fleet from its log, behind the watermark that the history states.
+//! Writes the history of a fleet from its log, starting after the history's watermark.
 //!
-//! A thread for each fleet reads what is durable. A stop or a crash loses nothing: the next start
-//! continues behind the watermark. Segments that it has not read are held.
+//! One thread per fleet reads the durable cycles. A stop or a crash loses nothing: the next start
+//! continues after the watermark, and the log keeps the segments that the thread has not read.
 
 mod cycle_rows;
 mod fleet_history;

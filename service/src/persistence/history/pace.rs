@@ -1,8 +1,9 @@
-//! How much of a core the history of a fleet takes: its share, and more while cores are idle.
+//! How much of a core the thread of a fleet's history uses: its configured share, and more while
+//! cores are idle.
 //!
-//! The share grows by a fraction of the idle time, so that the histories of several fleets do not
-//! claim the same core, and shrinks by the whole shortfall. Idle time is that of the machine where
-//! `/proc/stat` reports it, so that other processes count.
+//! The used part grows by a fraction of the idle cores, so that the histories of several fleets do
+//! not claim the same core, and shrinks by the whole shortfall. Idle time is that of the machine
+//! where `/proc/stat` reports it, so that other processes count.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -13,15 +14,15 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Cores that are left idle.
 const LEFT_IDLE: f64 = 0.5;
-/// Time between two looks at what is idle: many ticks of the system's clock.
+/// Least time between two measurements of idle time: many ticks of the system's clock.
 const LOOK_AFTER: Duration = Duration::from_millis(100);
 
 /// The pace of a thread.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Of a core, above 0.
+    /// The configured share of a core, above 0; the least part that the thread uses.
     share: f64,
-    /// Part of a core that it takes.
+    /// Part of a core that the thread uses now, from `share` to 1.
     taken: f64,
     /// Cores that the process may use.
     cores: f64,
@@ -32,9 +33,9 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug)]
 struct Times {
     at: Instant,
-    /// Seconds of cores that this process had.
+    /// CPU time of this process, seconds.
     process: f64,
-    /// Seconds of cores in which the machine had nothing to do, if the system states it.
+    /// Idle time of all cores of the machine, seconds, if the system reports it.
     idle: Option<f64>,
 }
 
@@ -46,7 +47,7 @@ impl Pace {
         Self { share, taken: share, cores, last: Times::now() }
     }
 
-    /// How long to rest after so much work.
+    /// How long the thread must rest after it worked for `worked`.
     pub(super) fn rest(&mut self, worked: Duration) -> Duration {
         if self.last.at.elapsed() >= LOOK_AFTER {
             let now = Times::now();
@@ -56,7 +57,7 @@ impl Pace {
         worked.mul_f64(1.0 / self.taken - 1.0)
     }
 
-    /// Adjusts the share to the number of idle cores.
+    /// Adjusts the used part of a core to the number of idle cores.
     fn adapt(&mut self, idle: f64) {
         let spare = idle - LEFT_IDLE;
         let more = if spare > 0.0 { spare / self.cores } else { spare };
@@ -85,8 +86,8 @@ impl Times {
     }
 }
 
-/// The fourth number in the first line of `/proc/stat` (proc(5)), which counts ticks. Time in which a
-/// disk is waited for is not idle: it is the fifth.
+/// Idle seconds: the fourth number in the first line of `/proc/stat` (proc(5)), which counts ticks.
+/// The fifth number, time spent waiting for a disk, does not count as idle.
 fn idle_seconds(stat: &str) -> Option<f64> {
     let numbers = stat.strip_prefix("cpu ")?.lines().next()?;
     let ticks: f64 = numbers.split_ascii_whitespace().nth(3)?.parse().ok()?;

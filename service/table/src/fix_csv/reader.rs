@@ -61,7 +61,7 @@ impl CsvReader {
         Ok(Self { file, lines, columns, speed_unit, is_broken: false })
     }
 
-    /// The next row with all its columns; the iterator leaves altitude and state out.
+    /// Returns the next row with all its columns; the iterator omits altitude and state.
     pub fn next_row(&mut self) -> Option<Result<CsvRow, CsvError>> {
         self.next_line(row)
     }

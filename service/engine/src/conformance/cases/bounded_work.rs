@@ -1,4 +1,4 @@
-//! Queries whose work has a bound: answers are whole, or left to the caller.
+//! Queries with a work limit: each is answered completely or reported as unfinished.
 
 use super::*;
 use crate::backend::Backend;
@@ -59,7 +59,7 @@ fn queries(side: i32) -> Vec<Query> {
     queries
 }
 
-/// Whatever the bound, an answer is whole or empty, and more work leaves fewer queries.
+/// With any work limit an answer is complete or empty; a higher limit leaves fewer unfinished.
 pub fn answers_are_whole_or_left(make: Make) {
     for side in [60, 300] {
         let mut backend = engine_with_objects(make, side);
@@ -95,7 +95,7 @@ pub fn answers_are_whole_or_left(make: Make) {
     }
 }
 
-/// Queries that need very much are left, and take nothing from those of another group.
+/// Queries that exceed their group's work remain unfinished and use no work of another group.
 pub fn a_group_takes_nothing_from_another(make: Make) {
     let mut backend = engine_with_objects(make, 300);
     let mut asked: Vec<Query> = Vec::new();
@@ -115,7 +115,7 @@ pub fn a_group_takes_nothing_from_another(make: Make) {
     for (query, place) in (first..number as usize).zip(0..) {
         assert_eq!(some.answers.get(query), all.answers.get(place));
     }
-    // What refused queries are charged for is no more than a cycle has.
+    // The work charged to all queries, unfinished ones included, is at most about twice the limit.
     assert!(some.query_work.iter().sum::<u64>() <= 2 * (1 << 20) + u64::from(number));
 }
 

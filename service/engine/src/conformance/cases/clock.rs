@@ -1,7 +1,7 @@
 //! The clock, expiry and filters by age.
 //!
-//! The clock steps back on request only. Expiry uses the clock of the cycle, after its rows; the due
-//! time may be early but never late.
+//! The clock steps back on request only. Expiry uses the clock of the cycle, after its rows; the
+//! due time may be early but never late.
 
 use super::*;
 
@@ -107,7 +107,7 @@ pub fn rows_ahead_of_the_clock_are_counted(make: Make) {
     trial.event_clock_max_ms = Some(START_MS + 510);
     let late = trial.send_one(fixes(&[fix(2, 620, 1, 1)]));
     assert_eq!((late.late, late.ahead), (1, 1));
-    // A system clock knows no rows ahead.
+    // With a system clock no row is ahead.
     let options = EngineOptions { clock: Clock::System, ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options, "ahead, system clock");
     trial.event_clock_max_ms = Some(0);

@@ -1,6 +1,6 @@
 //! Exports beside cycles.
 //!
-//! The rows must be those of the state at the begin, whatever later cycles did to the objects.
+//! The rows must be those of the state at the start of the export, whatever later cycles change.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn moved(step: i64) -> Request {
     fixes(&(0..OBJECTS).map(row).collect::<Vec<_>>())
 }
 
-/// Updates, removals, returns and new objects between slices leave no trace.
+/// Updates, removals, re-added and new objects between slices do not change the export.
 pub fn cycles_do_not_reach_an_export(make: Make) {
     let mut trial = filled(make, EngineOptions::new(plane()));
     trial.begin_export();
@@ -52,7 +52,7 @@ pub fn new_objects_in_free_slots_stay_out(make: Make) {
     while trial.export_next(SLICE) {}
 }
 
-/// A clear, and a state built anew after it.
+/// A clear and the rows after it do not change an export.
 pub fn a_clear_does_not_reach_an_export(make: Make) {
     for before in [0, 1, 5] {
         let mut trial = filled(make, EngineOptions::new(plane()));
@@ -67,7 +67,7 @@ pub fn a_clear_does_not_reach_an_export(make: Make) {
     }
 }
 
-/// Records that expire, on arrival too, were there at the begin.
+/// Records that expire after the start of an export, even on arrival, are exported.
 pub fn expiry_does_not_reach_an_export(make: Make) {
     let options = EngineOptions { ttl_ms: Some(1_000), ..EngineOptions::new(plane()) };
     let mut trial = filled(make, options);
@@ -143,7 +143,7 @@ pub fn exports_end(make: Make) {
     while trial.export_next(usize::MAX) {}
     assert_eq!(trial.backend().export_next(SLICE), Ok(None));
     trial.send_one(moved(2));
-    // A slice has a row at least.
+    // A slice has at least one row.
     trial.begin_export();
     while trial.export_next(0) {}
 }

@@ -46,7 +46,8 @@ pub fn large_regions_list_their_members(make: Make) {
         (OBJECTS / 2, Present)
     });
     assert_eq!(heads(&events), [1, 2, 3, 4].map(|region| (region, false, true)));
-    // Read after all objects have moved, beside regions with other events.
+    // These snapshots are read after a later cycle has moved all objects. Region 3 has other events
+    // in the same cycle.
     trial.change(SubscriptionChange::Snapshot(RegionId(1)));
     trial.change(set(2, &Subscription::new(all.clone()), true));
     trial.change(SubscriptionChange::Snapshot(RegionId(4)));

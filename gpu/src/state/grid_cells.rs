@@ -8,7 +8,7 @@ use crate::launch::{CellsArgument, DeviceBuffer, Memory};
 
 /// Cells and entries of one grid.
 #[derive(Debug)]
-pub(crate) struct Cells {
+pub(crate) struct GridCells {
     pub(crate) grid: Grid,
     pub(crate) cells: DeviceBuffer<Cell>,
     pub(crate) entries: DeviceBuffer<Entry>,
@@ -24,7 +24,7 @@ pub(crate) struct Cells {
     pub(crate) epoch: Option<u64>,
 }
 
-impl Cells {
+impl GridCells {
     /// A grid without objects, which no cycle updated.
     pub(crate) fn new(memory: &Memory, grid: &Grid) -> Result<Self, EngineError> {
         Ok(Self {
