@@ -70,30 +70,22 @@ __device__ inline void warp_count_by_key(bool yes, u32 group, u32* counter, u32 
     if (mine != 0 && lane() == (u32)__ffs(mine) - 1u) atomicAdd(counter, each * __popc(mine));
 }
 
-__device__ __forceinline__ u32 warp_or(u32 value) {
-    return cg::reduce(whole_warp(), value, cg::bit_or<u32>());
+template <class T>
+__device__ __forceinline__ T warp_or(T value) {
+    return cg::reduce(whole_warp(), value, cg::bit_or<T>());
 }
 
-__device__ __forceinline__ u64 warp_or(u64 value) {
-    return cg::reduce(whole_warp(), value, cg::bit_or<u64>());
+template <class T>
+__device__ __forceinline__ T warp_max(T value) {
+    return cg::reduce(whole_warp(), value, cg::greater<T>());
 }
 
-__device__ __forceinline__ u32 warp_max(u32 value) {
-    return cg::reduce(whole_warp(), value, cg::greater<u32>());
+template <class T>
+__device__ __forceinline__ T warp_min(T value) {
+    return cg::reduce(whole_warp(), value, cg::less<T>());
 }
 
-__device__ inline u64 warp_max(u64 value) {
-    return cg::reduce(whole_warp(), value, cg::greater<u64>());
-}
-
-__device__ __forceinline__ u32 warp_min(u32 value) {
-    return cg::reduce(whole_warp(), value, cg::less<u32>());
-}
-
-__device__ inline u64 warp_min(u64 value) {
-    return cg::reduce(whole_warp(), value, cg::less<u64>());
-}
-
+// The sum in 64 bits, also of narrower values.
 __device__ inline u64 warp_sum(u64 value) {
     return cg::reduce(whole_warp(), value, cg::plus<u64>());
 }

@@ -142,8 +142,7 @@ impl Driver {
         self.subscription.gather(&self.state, &self.dispatch, &staged, &cycle)?;
         timeline.end((epoch, "dispatch"), dispatching, &stream)?;
         let dispatched = stream.record_event(None).map_err(fault)?;
-        self.update.conclude(&mut self.state)?;
-        self.update.bring_up(&mut self.state)?;
+        self.update.bring_up(&mut self.state, epoch - 1)?;
         self.query.wait_for_input(&staged, self.update.updated())?;
         let querying = timeline.begin(self.query.stream())?;
         // Counts concurrently with dispatch; the host waits only for the number of items.

@@ -79,7 +79,7 @@ impl MemberSearch<'_> {
         }
         shapes.shapes.insert(0, Default::default());
         if epoch == self.state.epoch {
-            self.update.bring_up_now(self.state)?;
+            self.update.bring_up(self.state, epoch)?;
         }
         let view = self.state.view(epoch, tick_ms(self.state.clock_ms))?;
         let batch = &mut self.query.batch;

@@ -208,22 +208,16 @@ impl UpdateStage {
         Ok(())
     }
 
-    /// Retries to build the grid that queries of the running cycle read, if it is missing.
-    pub(crate) fn bring_up(&mut self, state: &mut FleetState) -> Result<(), EngineError> {
-        let epoch = state.epoch - 1;
+    /// Concludes the last update, and builds the grid of cycle `epoch`, the running one or the
+    /// previous one, if it is missing. Without memory it remains missing.
+    pub(crate) fn bring_up(
+        &mut self,
+        state: &mut FleetState,
+        epoch: u64,
+    ) -> Result<(), EngineError> {
+        self.conclude(state)?;
         if state.grids[epoch as usize % 2].epoch != Some(epoch) {
             self.build(state, epoch, false)?;
-            self.updated = Some(self.stream.record_event(None).map_err(fault)?);
-        }
-        Ok(())
-    }
-
-    /// Completes the grid of the running cycle, whose update was queued, for queries that read it
-    /// now.
-    pub(crate) fn bring_up_now(&mut self, state: &mut FleetState) -> Result<(), EngineError> {
-        self.conclude(state)?;
-        if state.grids[state.epoch as usize % 2].epoch != Some(state.epoch) {
-            self.build(state, state.epoch, false)?;
             self.updated = Some(self.stream.record_event(None).map_err(fault)?);
         }
         Ok(())
