@@ -1,5 +1,5 @@
-//! Compiles the kernels of `shoal-bench index`, which the server does not contain. Only with
-//! feature `cuda`.
+//! Compiles the kernels of `shoal-bench index` if feature `cuda` is enabled. The server does not
+//! contain these kernels.
 
 use std::env;
 use std::path::{Path, PathBuf};

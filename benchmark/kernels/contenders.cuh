@@ -1,5 +1,6 @@
 // Other index structures over the same sorted keys of type `Key`, for comparison by `shoal-bench
-// index`. The server does not use them. A thread a request unless said otherwise.
+// index`. The server does not use them. One thread serves one request unless a kernel says
+// otherwise.
 #pragma once
 #include "index/search.cuh"
 
@@ -7,8 +8,8 @@ __device__ __forceinline__ u64 thread_number() {
     return (u64)blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-// The place of the first key not below `key` among the `length` ascending keys from place `low` on;
-// `low` + `length` if there is none. Without branches.
+// Returns the place of the first key not below `key` among the `length` ascending keys that begin
+// at place `low`; `low` + `length` if there is none. The search has no branches.
 __device__ __forceinline__ u32 first_not_below(const Key* keys, u32 low, u32 length,
                                                const Key& key) {
     while (length > 1) {
@@ -27,8 +28,8 @@ extern "C" __global__ void contender_lower_bound(const Key* keys, u32 length, co
         found[request] = first_not_below(keys, 0, length, load_key(requests + request));
 }
 
-// The Eytzinger layout: the children of place k are places 2k and 2k + 1; the root is place 1, and
-// place 0 is the answer where all keys are below the request.
+// The Eytzinger layout: the children of place k are places 2k and 2k + 1, and the root is place 1.
+// The answer is place 0 if all keys are below the request.
 extern "C" __global__ void contender_eytzinger(const Key* places, u32 length, const Key* requests,
                                                u32 count, u32* found) {
     u64 request = thread_number();
@@ -36,13 +37,13 @@ extern "C" __global__ void contender_eytzinger(const Key* places, u32 length, co
     Key key = load_key(requests + request);
     u64 at = 1;
     while (at <= length) at = 2 * at + is_below(load_key(places + at), key);
-    // The answer is the last node at which the path went left.
+    // The answer is the last node from which the path went left.
     found[request] = (u32)(at >> __ffsll(~at));
 }
 
 // The k-ary layout: a node has KEYS = Leaf::KEYS keys and KEYS + 1 children; the children of node n
-// are nodes n * (KEYS + 1) + 1 and following. Four threads a request. The answer is a place,
-// `length` if all keys are below the request.
+// are nodes n * (KEYS + 1) + 1 and following. Four threads serve one request. The answer is a
+// place, or `length` if all keys are below the request.
 extern "C" __global__ void contender_k_ary(const Key* places, u32 length, const Key* requests,
                                            u32 count, u32* found) {
     const u32 KEYS = Leaf<Key>::KEYS;
@@ -72,7 +73,7 @@ __device__ __forceinline__ u64 prefix_of(u64 key) { return key; }
 __device__ __forceinline__ u64 prefix_of(const ObjectTime& key) { return key.object; }
 
 // An offset table: bucket b has the keys at [offsets[b], offsets[b + 1]); the bucket of a key is
-// (prefix - least) >> shift. The prefix of an ObjectTime is its object, that of a u64 the key.
+// (prefix - least) >> shift. The prefix of an ObjectTime is its object; a u64 is its own prefix.
 extern "C" __global__ void contender_offsets(const Key* keys, u32 length, const u32* offsets,
                                              u32 buckets, u64 least, u32 shift,
                                              const Key* requests, u32 count, u32* found) {
@@ -101,7 +102,7 @@ __device__ __forceinline__ u64 hash_of(const ObjectTime& key) {
 }
 
 // Fills a hash table with linear probing. It has `mask` + 1 slots, each with a key and its rank; a
-// slot with rank INDEX_NO_PLACE is free. A thread a key.
+// slot with rank INDEX_NO_PLACE is free. One thread inserts one key.
 extern "C" __global__ void contender_hash_fill(const Key* keys, u32 length, Key* slots, u32* ranks,
                                                u64 mask) {
     u64 rank = thread_number();
@@ -113,7 +114,7 @@ extern "C" __global__ void contender_hash_fill(const Key* keys, u32 length, Key*
     slots[slot] = key;
 }
 
-// Writes the rank of each request's key, INDEX_NO_PLACE if it is not in the table.
+// Writes the rank of each request's key, or INDEX_NO_PLACE if the key is not in the table.
 extern "C" __global__ void contender_hash(const Key* slots, const u32* ranks, u64 mask,
                                           const Key* requests, u32 count, u32* found) {
     u64 request = thread_number();
@@ -153,7 +154,8 @@ __device__ __forceinline__ void source_find(const Key* nodes, const u32* firsts,
         } else {
             is_below_left = is_below(load_key(places + thread), key);
         }
-        // Exactly one thread finds its own key not below the request and its left one below.
+        // For exactly one thread, its own key is not below the request and the key to its left is
+        // below.
         if (is_below_left && !is_below_mine) child = thread;
         __syncthreads();
         node = node * SOURCE_KEYS + child;

@@ -17,7 +17,8 @@ use crate::harness::{
     cycle_input, table,
 };
 
-/// Rows per object after which loading fails: some generators report rarely.
+/// Loading fails after this many rows per object. It is large because some generators report
+/// rarely.
 const LOAD_ROWS_PER_OBJECT: u64 = 300;
 
 /// The flags of `shoal-bench engine`.
@@ -35,7 +36,7 @@ pub(crate) struct Options {
     /// Updates per query of each run.
     #[arg(long, value_delimiter = ',', default_value = "10,100")]
     updates_per_query: Vec<u64>,
-    /// Updates of each run; 0 = four rounds of all objects, at least 4 million, at most 40.
+    /// Updates of each run; 0 = four rounds of all objects, but at least 4 and at most 40 million.
     #[arg(long, default_value_t = 0)]
     updates: u64,
     /// Updates of one cycle.

@@ -1,4 +1,4 @@
-//! The binary `shoal-bench`: measures each part of Shoal beside its alternatives.
+//! The binary `shoal-bench`: compares each part of Shoal with its alternatives.
 //!
 //! One command per part. Every result states the machine, the commit and a hash of the answers, so
 //! that it can be reproduced and wrong answers are detected.
@@ -33,17 +33,17 @@ enum Command {
     Engine(engine::Options),
     /// Times of single queries for large regions.
     Region(region::Options),
-    /// Ratio and speed of the codec and others, on recorded positions and generated columns.
+    /// Ratio and speed of Shoal's codec and others, on recorded positions and generated columns.
     Codec(codec::Options),
-    /// The experiments of the G-LFPP paper: the baseline PGrid beside the backends.
+    /// The experiments of the G-LFPP paper, which compare the backends with the baseline PGrid.
     Glfpp(glfpp::Options),
     /// The cost of continuous queries: updates per second over the number of circles.
     Subscription(subscription::Options),
-    /// The tree over sorted keys beside other structures, on CPU and device.
+    /// Compare the tree over sorted keys with other structures, on CPU and device.
     Index(index::Options),
     /// Questions about a past of moving objects, and its size, on disk and in a device's memory.
     History(history::Options),
-    /// The position log: append, read and recover beside the limit of the disk.
+    /// The position log: append, read and recover, compared with the limit of the disk.
     Log(log::Options),
 }
 

@@ -137,7 +137,7 @@ impl ResultRow for Row {
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     let Options { objects, workload, common, .. } = options;
     let head = format!("regions over {objects} objects, workload {workload}, seed {}", common.seed);
-    // Before objects are loaded, which may take minutes.
+    // Checked before objects are loaded, because loading may take minutes.
     common.check_files()?;
     let mut engines = Vec::new();
     for backend in &options.backends {

@@ -172,8 +172,8 @@ impl CudaBackend {
         let (stream, query_parts) = (&self.copy_in, &mut self.query_parts);
         let staged = crate::stages::stage(&self.memory, stream, at, spare, input, query_parts);
         if staged.is_err() && self.spare.is_none() {
-            // The arena that could not grow was dropped; without another the next cycle would wait
-            // forever.
+            // The arena that could not grow was dropped. Without a new one, the next cycle would
+            // wait forever.
             self.spare = Some(Arena::new(&self.memory)?);
         }
         staged.map(|staged| Staged { changes, ..staged })
@@ -233,7 +233,7 @@ impl CudaBackend {
         self.received_outputs.insert(self.received, output);
     }
 
-    /// Receives outputs until that of `ticket` is received.
+    /// Receives outputs up to that of `ticket`, stores the others and returns this one.
     fn receive(&mut self, ticket: u64) -> Result<CycleResult, EngineError> {
         loop {
             if let Some(output) = self.received_outputs.remove(&ticket) {

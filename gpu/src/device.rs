@@ -67,7 +67,7 @@ mod present {
         /// (`CUDA_VISIBLE_DEVICES`). Later calls in the process return the result of the first.
         ///
         /// # Errors
-        /// [`Unavailable`] with what is missing.
+        /// [`Unavailable`], which says what is missing.
         pub fn open(ordinal: usize) -> Result<Self, Unavailable> {
             static OPENED: Mutex<BTreeMap<usize, Result<Gpu, Unavailable>>> =
                 Mutex::new(BTreeMap::new());
@@ -93,7 +93,7 @@ mod present {
         }
 
         /// Copies `bytes` to page-locked memory. The device copies a block in this memory without
-        /// staging. For callers that receive blocks into ordinary memory.
+        /// staging. Intended for callers that receive blocks into ordinary memory.
         ///
         /// # Errors
         /// [`EngineError::Device`] if page-locked memory cannot be allocated.

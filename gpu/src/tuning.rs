@@ -18,19 +18,19 @@ const SHARED_PIECE_BYTES: u32 = 128;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
     /// Cells along each axis of the grid, 1 to [`Tuning::SIDE_MAX`], instead of a number chosen by
-    /// the objects. The extent is still that of nearly all objects.
+    /// the number of objects. The extent is still that of nearly all objects.
     pub side: Option<u32>,
     /// The method of updating grids, instead of the cheaper one. A grid to which moves cannot be
     /// applied (new, outgrown, more than two cycles behind) is rebuilt in any case.
     pub update_method: Option<UpdateMethod>,
-    /// Threads of our kernels that are resident on the device, instead of as many as fit: the
-    /// paper's number of threads. Rounded down to whole warps on each multiprocessor, from 256
+    /// Threads of the engine's kernels that are resident on the device, instead of as many as fit:
+    /// the paper's number of threads. Rounded down to whole warps on each multiprocessor, from 256
     /// threads on to whole blocks of 256; at least one warp on each.
     ///
     /// Counts the kernels of all stages together, because they share the multiprocessors' memory.
-    /// Does not limit sorts, scans and copies. A kernel still has one thread an item: the next
-    /// block starts when one has ended, where the paper's threads loop. Shared memory that blocks
-    /// request reduces the first-level cache, so a narrow launch also has less cache.
+    /// Does not limit sorts, scans and copies. A kernel still has one thread per item: the next
+    /// block starts when a block has ended, whereas the paper's threads loop. Shared memory that
+    /// blocks request reduces the first-level cache, so a narrow launch also has less cache.
     pub resident_threads: Option<u32>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct LaunchLimits {
     pub(crate) multiprocessors: u32,
     /// Shared memory of one multiprocessor.
     pub(crate) shared_bytes: u32,
-    /// Shared memory of one block at most.
+    /// Most shared memory of one block.
     pub(crate) block_shared_bytes_max: u32,
     /// Shared memory that the device reserves for each block, bytes.
     pub(crate) block_reserved_bytes: u32,

@@ -33,8 +33,8 @@ pub struct CommandLine {
 pub enum LoadCommand {
     /// Send a workload to a server, query it, and print rates and latencies.
     Run(Box<RunArgs>),
-    /// Attack a server in several ways, each beside a well-behaved client, and print that client's
-    /// latencies. Not for a server in use.
+    /// Attack a server in several ways while a well-behaved client uses it, and print the latencies
+    /// of that client. Do not run this against a server in use.
     Hostile(Box<HostileArgs>),
     /// One attack of `hostile`, in a process of its own.
     #[command(hide = true)]
@@ -87,15 +87,15 @@ pub struct RunArgs {
     /// Server to load: URL or ADDR:PORT.
     #[arg(long, default_value = "http://127.0.0.1:7117")]
     pub target: String,
-    /// Follower of the target to query in its place: URL or ADDR:PORT. With --verify, every query
-    /// has the token of the last ack, and the answer is compared with the model at its epoch.
+    /// Follower to query instead of the target: URL or ADDR:PORT. With --verify, every query
+    /// carries the token of the last ack, and the answer is compared with the model at its epoch.
     #[arg(long, value_name = "TARGET")]
     pub follower: Option<String>,
     /// Source of fixes: uniform, world (uniform in degrees), gauss, network, network:FILE, hub, or
     /// replay:FILE (CSV, also .gz).
     #[arg(long, default_value = "uniform")]
     pub workload: String,
-    /// Number of objects; a replay has those of its file.
+    /// Number of objects. A replay has the objects of its file.
     #[arg(long, default_value_t = 100_000)]
     pub objects: u64,
     /// Seconds during which rows are sent [default: 10; a replay runs to the end of its file].
@@ -164,17 +164,17 @@ pub struct RunArgs {
     #[arg(long, default_value_t = 0)]
     pub ttl_ms: i64,
     /// How far the clock of the fresh fleet may be ahead of the times that its clients confirm,
-    /// milliseconds [default: any row moves it; --verify needs that].
+    /// milliseconds [default: any row moves the clock; --verify needs the default].
     #[arg(long, value_name = "MS")]
     pub event_clock_lead_ms: Option<u64>,
-    /// What acknowledgements of the fresh fleet stand for: applied, or logged (synced in its log);
-    /// default: logged if the server has a data folder.
+    /// What an acknowledgement of the fresh fleet guarantees: applied, or logged (synced in its
+    /// log) [default: logged if the server has a data folder].
     #[arg(long, value_name = "LEVEL", value_parser = shoal_client::parse_durability)]
     pub durability: Option<shoal_client::v1::Durability>,
-    /// Ask so many questions about the past at least, of each kind: trajectories, states as of a
+    /// Minimum number of questions about the past, of each kind: trajectories, states as of a
     /// moment, passages, replays, densities. They are asked one after another while rows are sent,
-    /// the missing ones afterwards; the server needs --history. It answers from what it has sealed
-    /// (limit history_seal_ms).
+    /// and afterwards until the minimum is reached. The server needs --history; it answers from the
+    /// data that it has sealed (limit history_seal_ms).
     #[arg(long, default_value_t = 0, value_name = "QUESTIONS")]
     pub history_queries: u64,
     /// Query kinds by weight: range, circle, polygon, nearest, get; for instance
@@ -217,7 +217,7 @@ pub struct RunArgs {
     /// Flags of subscribers.
     #[command(flatten)]
     pub subscribers: SubscriptionArgs,
-    /// Flags of single workloads.
+    /// Flags that only some workloads use.
     #[command(flatten)]
     pub shape: ShapeArgs,
     /// Write the results to this file as JSON.
@@ -264,7 +264,7 @@ pub struct SubscriptionArgs {
     pub silent_subscribers: u32,
 }
 
-/// Flags of single workloads.
+/// Flags that only some workloads use.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Shape of single workloads")]
 pub struct ShapeArgs {

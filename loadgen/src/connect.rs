@@ -18,9 +18,9 @@ pub async fn connect(target: &str) -> Result<Client, LoadError> {
     open(target, WINDOW_BYTES, Some(FRAME_BYTES_MAX)).await
 }
 
-/// Opens a connection for streams that are read late or never: the server keeps unread messages
-/// beyond [`NARROW_WINDOW_BYTES`] per stream. The connection's window holds all of these, so that
-/// streams do not block each other.
+/// Opens a connection for streams that are read late or never. At most [`NARROW_WINDOW_BYTES`] of
+/// each stream arrive unread; the server keeps the rest. The window of the connection is large
+/// enough for all of its streams, so that streams do not block each other.
 ///
 /// # Errors
 /// As [`connect`].

@@ -200,7 +200,7 @@ async fn create(
     client.create_fleet(request).await.map_err(LoadError::call("CreateFleet"))
 }
 
-/// `load-` and 64 bits that differ from run to run: the standard library's hash keys are random.
+/// `load-` and 64 random bits, from the random hash keys of the standard library.
 pub(crate) fn fresh_name() -> String {
     format!("load-{:016x}", RandomState::new().build_hasher().finish())
 }

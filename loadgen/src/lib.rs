@@ -3,7 +3,7 @@
 //! `plan` defines a run, `report` sends rows and reads acks, `query` sends queries and reads
 //! answers, `history` asks about the past, `subscription` follows regions, `verify` compares with
 //! the engine's model, `measure` counts and summarizes, `run` connects them. `hostile` attacks a
-//! server beside a run.
+//! server and measures a run at the same time.
 
 pub mod args;
 pub mod connect;

@@ -1,7 +1,7 @@
 //! All limits of the load generator, with their reasons; relations between them are asserted at
 //! compile time. They bound the memory of the client, not what a server accepts.
 
-/// Lead of an event clock from which on the clock follows every row: 100 years.
+/// With a lead of at least this, 100 years, an event clock follows every row.
 pub const EVENT_CLOCK_LEAD_MS: u64 = 36_525 * 86_400_000;
 /// Connections of one run, each of them two HTTP/2 channels: one for reports, one for queries.
 pub const CONNECTIONS_MAX: u32 = 512;
@@ -11,7 +11,8 @@ pub const BATCH_ROWS_MAX: u32 = 1 << 20;
 /// and other work): 4,096 rows 5.7 M/s, 8,192 7.8, 16,384 7.9, 65,536 6.7; larger messages increase
 /// ack latency.
 pub const BATCH_ROWS_DEFAULT: u32 = 8_192;
-/// Rows of one message by default with verification: smaller, for more epochs to compare.
+/// Default number of rows of one message with verification. It is smaller, so that there are more
+/// epochs to compare.
 pub const BATCH_ROWS_VERIFY: u32 = 1_024;
 /// Bytes of the largest row on the wire: tag, length and all eight fields of a fix.
 pub const ROW_BYTES_MAX: usize = 62;
@@ -21,11 +22,12 @@ pub const MESSAGE_HEAD_BYTES_MAX: usize = 512;
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Unacknowledged messages on one connection at full speed; more do not increase the rate.
 pub const REPORTS_IN_FLIGHT_MAX: u32 = 8;
-/// The same with verification. Acks that are read late merge into ranges, which state the epochs of
-/// their first and last message only: a range of at most two messages is unambiguous.
+/// The same with verification. The server merges acks that are read late into ranges, which state
+/// only the epochs of their first and last message. A range of at most two messages leaves no epoch
+/// unknown.
 pub const REPORTS_IN_FLIGHT_VERIFY_MAX: u32 = 2;
-/// Unacknowledged messages on one connection at a given rate: the backlog of a slow server before
-/// the sender waits.
+/// Unacknowledged messages on one connection at a given rate. If the server is slow, the sender
+/// waits at this number.
 pub const REPORTS_IN_FLIGHT_PACED_MAX: u32 = 1_024;
 /// Queries of one message: the server's limit.
 pub const MESSAGE_QUERIES_MAX: u32 = 4_096;
@@ -64,9 +66,9 @@ pub const STALL_S_MAX: u64 = 60;
 /// Removals of one request: the server's limit.
 pub const REMOVALS_MAX: usize = 65_536;
 
-/// Regions of one session: a comparison is one message of queries.
+/// Regions of one session. A comparison queries all of them in one message.
 pub const SESSION_REGIONS_MAX: u32 = 4_096;
-/// Sessions of one run: each follows one shard of the workload's regions.
+/// Sessions of one run. Each session follows one shard of the workload's regions.
 pub const SESSIONS_MAX: u32 = 4_096;
 /// Sessions that share a channel.
 pub const CHANNEL_SESSIONS_MAX: u32 = 64;

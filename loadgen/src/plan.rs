@@ -134,9 +134,9 @@ impl RunPlan {
         self.flags.follower.as_deref().unwrap_or(&self.flags.target)
     }
 
-    /// Share of verified query messages that have a token. At a leader half, so that both forms are
-    /// tested. At a follower all: it may be behind the last ack, and the model keeps no earlier
-    /// states.
+    /// Share of verified query messages that have a token. At a leader it is a half, so that both
+    /// forms are tested. At a follower it is 1, because a follower may lag behind the last ack and
+    /// the model keeps no earlier states.
     #[must_use]
     pub fn token_share(&self) -> f64 {
         if self.flags.follower.is_some() { 1.0 } else { 0.5 }

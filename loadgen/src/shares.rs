@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Updates to queries, such as 100:10; either side may be 0, not both.
+/// Ratio of updates to queries, such as 100:10. Either side may be 0, but not both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateQuery {
     /// Rows.
@@ -58,7 +58,7 @@ pub enum DrawnKind {
     Circle,
     /// All objects in a polygon of a few vertices inside the window.
     Polygon,
-    /// The nearest to the window's centre.
+    /// The objects nearest to the window's centre.
     Nearest,
     /// Some objects by id.
     Get,

@@ -1,7 +1,7 @@
 // Bundles the page into a folder: `node build/build.mjs [FOLDER]`, by default dist/.
 //
 // The folder has index.html, and below map/ everything that it loads. Nothing else is needed at run
-// time: the page works without a network but for its server.
+// time. The page needs no network connection except to its server.
 
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";

@@ -15,7 +15,7 @@ function packageOf(path) {
   return parts.slice(0, at + (parts[at + 1].startsWith("@") ? 3 : 2)).join("/");
 }
 
-/** Whether every part of an SPDX expression joined by AND, or one of those by OR, is allowed. */
+/** Whether an SPDX expression is allowed: every part joined by AND, or one part joined by OR. */
 export function isAllowed(expression) {
   const text = expression.replaceAll(/[()]/g, "");
   return text

@@ -213,7 +213,7 @@ fn room_bytes(permit: &PlacesPermit) -> i64 {
     (permit.places() as u64 * PIECE_BYTES) as i64
 }
 
-/// Pieces that hold so many bytes.
+/// Number of pieces that hold `bytes` bytes.
 fn pieces(bytes: u64) -> usize {
     usize::try_from(bytes.div_ceil(PIECE_BYTES)).unwrap_or(usize::MAX)
 }

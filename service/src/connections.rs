@@ -1,5 +1,5 @@
-//! The connections of a listener, plain or TLS: accepts up to a limit for all and one for each peer
-//! address, refuses those beyond with the reason, and counts them.
+//! The connections of a listener, plain or TLS. Accepts connections up to a total limit and a limit
+//! for each peer address. Refuses and counts all others; a refused peer receives the reason.
 //!
 //! A signal cuts all connections, so that a peer that never reads cannot delay the shutdown.
 
@@ -31,7 +31,7 @@ use crate::tls::{Certificates, Handshakes, Secured};
 
 /// Length of the HTTP/2 connection preface (RFC 9113, section 3.4).
 const PREFACE_BYTES: usize = 24;
-/// Delay after a failed accept: its cause, such as a lack of file descriptors, may persist.
+/// Delay after a failed accept, because its cause (such as a lack of file descriptors) may persist.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Delay before the next accept while no handshake can begin: about the time of one handshake step.
 const HANDSHAKE_PAUSE: Duration = Duration::from_millis(1);
@@ -200,7 +200,7 @@ struct Preface {
     end: Pin<Box<Sleep>>,
 }
 
-/// A place among all connections, and one among those of the address.
+/// A place within the total limit, and a place within the limit of the peer address.
 type Places = (OwnedSemaphorePermit, AddressPlace);
 /// The peer of a connection, and its places.
 type Accepted = (SocketAddr, Places);

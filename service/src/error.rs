@@ -25,7 +25,7 @@ pub(crate) const TEXT_CHARS_MAX: usize = 256;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServiceError {
-    /// A listener outside loopback without protection and without `--insecure`.
+    /// A listener whose address is not loopback has neither protection nor `--insecure`.
     #[error(
         "{address} can be reached from other machines: listen on a loopback address, give \
          {missing}, or pass --insecure"
@@ -176,7 +176,7 @@ pub enum ServiceError {
         /// Its message.
         message: String,
     },
-    /// An invalid block; nothing of it was applied.
+    /// A block is invalid. None of its rows was applied.
     #[error("block: {0}")]
     Block(#[from] BlockError),
     /// A producer skipped a number.
@@ -245,7 +245,7 @@ pub enum ServiceError {
     /// The server has stopped, and logs had failed.
     #[error("the server has stopped; {losses}")]
     DurabilityLost {
-        /// For each of their fleets its name, the last epoch that is durable, and why.
+        /// For each fleet whose log failed: its name, its last durable epoch, and the reason.
         losses: String,
     },
     /// A data folder, a log or a checkpoint cannot be used.
@@ -263,7 +263,7 @@ pub enum ServiceError {
         /// Address of the leader.
         leader: String,
     },
-    /// A change on a server in whose place another was promoted.
+    /// A change on a server that a promoted server has replaced.
     #[error(
         "another server was promoted in place of this one: fleet {fleet:?} has term {term} there, \
          and epochs after {last_epoch} of this server are not part of it. Send changes to the new \
@@ -312,10 +312,10 @@ pub enum ServiceError {
         "the call has not the replication secret of this server: use --replication-secret FILE"
     )]
     ReplicationSecret,
-    /// A follower's stream whose place another stream of its name took.
+    /// The stream of a follower ended, because another stream with the same follower name began.
     #[error("another stream of this follower took its place")]
     FollowerReplaced,
-    /// A fence that is not for this server, or that is not there.
+    /// A fence that is not for this server, or that does not exist.
     #[error("{0}")]
     NotFenced(&'static str),
     /// A promotion that an error ended; the server follows again.
@@ -324,7 +324,7 @@ pub enum ServiceError {
     /// A call about logs to a server without one.
     #[error("this server keeps no log: start it with --data DIR")]
     NoLog,
-    /// `--follow` without, or with the wrong, data folder.
+    /// `--follow` without a data folder, or with the wrong one.
     #[error("{0}")]
     FollowFolder(String),
     /// The fleet has no history.
@@ -342,7 +342,7 @@ pub enum ServiceError {
          messages, than the server keeps"
     )]
     SessionGone,
-    /// A session of another fleet than the request names.
+    /// The session belongs to another fleet than the request names.
     #[error("the session belongs to fleet {session_fleet:?}; the request names fleet {fleet:?}")]
     SessionOtherFleet {
         /// The fleet of the request.

@@ -1,5 +1,5 @@
-//! Notices changes of files by their identity, size and time, which also sees files that are
-//! replaced by a rename or behind a symbolic link.
+//! Notices changes of files by their identity, size and time. This also finds files that a rename
+//! replaced, and changes of the target of a symbolic link.
 
 use std::fs::{self, File};
 use std::io::Read as _;

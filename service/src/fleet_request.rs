@@ -1,7 +1,7 @@
 //! The request that creates a fleet, and the specification in it.
 //!
-//! Zero and absent fields mean the defaults of the server; errors name the field. This request also
-//! describes a fleet in the data folder and to followers.
+//! Zero and absent fields mean the defaults of the server; errors name the field. The data folder
+//! stores a fleet's properties as such a request, and followers receive them as one.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The server around the engine; its command line is the package `shoal-cli`.
+//! The server, which runs the engine. The package `shoal-cli` is its command line.
 //!
 //! `server` starts and stops everything, `rpc` serves the calls, `fleet` runs one engine thread per
 //! fleet with its queues, `persistence` stores cycles, and `cycle` has the types that both use.

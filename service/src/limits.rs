@@ -22,7 +22,7 @@ pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 pub const SMALL_MESSAGE_BYTES_MAX: usize = 8 << 20;
 /// Rings in one message, and polygons: as many as fit with three vertices of 16 bytes each.
 pub const RINGS_SENT_MAX: usize = SMALL_MESSAGE_BYTES_MAX / 48;
-/// Kinds of events in one message of a subscriber: more than there are, for each region.
+/// Kinds of events in one message of a subscriber: 16 for each region, more than exist.
 pub const EVENT_KINDS_SENT_MAX: usize = 16 * REGION_CHANGES_MAX;
 /// Messages of at least this size are parsed by workers: parsing may take a millisecond.
 pub const WORKER_BYTES_MIN: usize = 1 << 20;
@@ -80,7 +80,7 @@ pub const FLEETS_MAX: usize = 63;
 /// Messages of this many bytes and more are charged to the message budget; smaller ones fit the
 /// windows of HTTP/2 flow control, which are bounded already.
 pub const BUDGETED_MESSAGE_BYTES_MIN: usize = 64 << 10;
-/// Minimum charge of a large message: the first step, before more of its bytes have arrived.
+/// Minimum charge of a large message. It is the first step of the charge.
 pub const MESSAGE_CHARGE_BYTES_MIN: usize = 64 << 10;
 /// Bytes of small messages that a decoder takes at once. It keeps that memory as long as its stream
 /// is open.
@@ -129,7 +129,7 @@ pub const OUTPUT_LINES_MAX: usize = 4096;
 /// Bytes of these lines; a line of the log has some 200. The lines that the writing thread has
 /// taken may be as many again.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// Time that the last lines have at the end of the process, for both outputs together.
+/// Longest time that the end of the process waits for the last lines of both outputs together.
 pub const OUTPUT_END_MS_MAX: u64 = 500;
 /// Pairs of log call site and fleet whose lines are counted per second.
 pub const CALL_SITES_MAX: usize = 1024;
@@ -147,7 +147,7 @@ pub const PROBE_BYTES_MAX: u64 = 8 << 20;
 /// Regions that one message of a subscriber adds, changes and removes: some 8 MiB of rectangles and
 /// circles. One cycle takes them whole.
 pub const REGION_CHANGES_MAX: usize = 16 << 10;
-/// Memory of a session's message beside its bytes: its list entry and its allocation.
+/// Memory of a session's message in addition to its bytes: its list entry and its allocation.
 pub const SESSION_MESSAGE_BYTES: usize = 256;
 /// Minimum memory of a session, so that a `lagged` message fits.
 pub const SESSION_BYTES_MIN: usize = 1 << 10;
@@ -160,18 +160,19 @@ pub const COPIED_SNAPSHOT_BYTES_MAX: usize = 2 << 20;
 /// Events of the snapshots of a cycle for sessions that lost messages; a single one may have more.
 pub const CYCLE_SNAPSHOT_EVENTS: u64 = 256 << 10;
 /// Longest time that a delivered snapshot remains in memory while its stream continues. A client
-/// that lost a part of it resumes before: keep-alive has closed a dead connection by then.
+/// that lost a part of it resumes earlier, because keep-alive has closed a dead connection by then.
 pub const DELIVERED_SNAPSHOT_MS_MAX: u64 = 60_000;
 /// When all sessions together hold more than [`ServerLimits::subscription_bytes_max`], each may
 /// hold this share of what it could hold otherwise.
 pub const CROWDED_SHARE: usize = 16;
 /// How far the clock of a fleet may be ahead of the machine's, beyond the lead of an event clock,
-/// before it is set back, milliseconds. A smaller difference is left to pass by itself.
+/// before it is set back, milliseconds. A smaller difference is not corrected.
 pub const CLOCK_AHEAD_MS_MAX: i64 = 5_000;
 /// Cycles whose events wait for the fan-out to their sessions; an engine that is this far ahead
 /// waits for the fan-out, never for a reader.
 pub const EVENT_SETS_MAX: usize = 4;
-/// Sessions that wait for their messages to be coalesced; one more loses its messages at once.
+/// Sessions that wait for their messages to be coalesced. A further session loses its messages at
+/// once.
 pub const COALESCE_QUEUE_MAX: usize = 64;
 /// A subscriber without messages for this long gets a progress message.
 pub const PROGRESS_INTERVAL_MS: u64 = 1_000;
@@ -182,12 +183,13 @@ pub const SESSION_RETENTION_MS_MAX: u64 = 86_400_000;
 /// Most that `fleet_polygon_vertices_max` may be.
 pub const FLEET_POLYGON_VERTICES_MAX: usize = 1 << 28;
 
-/// Rows of a request that a device encodes for the log; fewer are encoded on this core. A block
-/// takes the device some hundred launches, about the time in which a core encodes so many rows: an
-/// estimate. Messages of 100,000 rows are logged 2.5 times as fast as by a core (H200).
+/// Minimum number of rows of a request that a device encodes for the log; a core encodes fewer
+/// rows. By an estimate, the device's hundred launches per block take about as long as a core takes
+/// for this number. A device logs messages of 100,000 rows 2.5 times as fast as a core (H200).
 pub const DEVICE_ENCODE_ROWS_MIN: usize = 64 << 10;
 /// Device memory that the log's encoder of a fleet may take: some ten times the columns of the
-/// largest message, out of the memory of all fleets. It takes what the largest request needed.
+/// largest message, out of the memory of all fleets. The encoder keeps what its largest request
+/// needed.
 pub const DEVICE_ENCODE_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of a group of the log, after which the next cycle waits for the disk. A disk of the H200
 /// host takes 1.3 to 1.9 GB/s in synced writes of 2 MiB and 2.2 in writes of 8 MiB; smaller loads
@@ -202,8 +204,8 @@ pub const HISTORY_TILES_MAX: u64 = 1 << 20;
 /// Rows, objects or ids that one query of the history may hold in memory, if they fit
 /// [`HISTORY_QUERY_BYTES_MAX`].
 pub const HISTORY_ROWS_MAX: usize = 1 << 19;
-/// As [`HISTORY_ROWS_MAX`], for a replay without a speed, which reads a partition again after each
-/// such number of rows.
+/// Like [`HISTORY_ROWS_MAX`], but for a replay without a speed. The replay reads a partition again
+/// each time that it has delivered this number of rows.
 pub const HISTORY_REPLAY_ROWS_MAX: usize = 1 << 21;
 /// Share of the answer memory for all queries of the history: the memory divided by this number.
 pub const HISTORY_ANSWER_SHARE: u64 = 2;
@@ -264,34 +266,35 @@ pub const EXPORT_SLICE_ROWS: usize = 1 << 16;
 pub const EXPORT_CYCLE_ROWS: usize = EXPORT_SLICE_ROWS;
 /// Work of the queries of one cycle, least and most, in positions that are tested against a
 /// rectangle: 5 to 20 ms of two cores. Within these bounds a cycle may test every object once.
-/// Queries that need more are answered beside the cycles (`fleet/long_queries.rs`).
+/// Queries that need more are answered outside the cycles (`fleet/long_queries.rs`).
 pub const CYCLE_QUERY_WORK: (u64, u64) = (4 << 20, 16 << 20);
-/// Requests, and queries of all of them, that are answered together beside the cycles: each request
-/// delays the answers of the others.
+/// Maximum number of requests that are answered together outside the cycles. Each request delays
+/// the answers of the others. [`LONG_QUERIES_AT_ONCE`] limits their queries.
 pub const LONG_REQUESTS_AT_ONCE: usize = 16;
-/// See [`LONG_REQUESTS_AT_ONCE`]; one request may have all.
+/// Maximum number of queries of these requests together; one request may have all.
 pub const LONG_QUERIES_AT_ONCE: usize = BATCH_QUERIES_MAX;
-/// Longest time for answers beside the cycles. A checkpoint waits for their end.
+/// Longest time for answers outside the cycles. A checkpoint waits for their end.
 pub const LONG_QUERY_MS_MAX: u64 = 30_000;
 /// A checkpoint begins after a pause this many times as long as the one before took, unless the log
-/// has grown by twice the bytes after which one is due. Cycles beside checkpoints apply 26 to 39 %
-/// fewer rows on two cores, so that with pauses all checkpoints together cost a tenth at most.
+/// has grown by twice the bytes after which one is due. On two cores, cycles that run during a
+/// checkpoint apply 26 to 39 % fewer rows. With the pauses, all checkpoints cost at most a tenth.
 pub const CHECKPOINT_PAUSE: u32 = 3;
 /// Followers without a stream that a fleet remembers, so that its log keeps what they need when
 /// they return; the one that left first is forgotten.
 pub const FOLLOWERS_ABSENT_MAX: usize = 64;
-/// Slices that wait for the thread that writes the checkpoint, twice those of the largest cycle by
-/// default: 24 to 40 bytes a row, 20 MiB at most.
+/// Slices that wait for the thread that writes the checkpoint: twice as many as follow the largest
+/// cycle by default. A row takes 24 to 40 bytes, so the slices take at most 20 MiB.
 pub const EXPORT_SLICES_WAITING: usize = 8;
-/// Bytes of the log that recovery reads before it passes their cycles on: few exchanges between
-/// threads, and less than a large cycle takes.
+/// Bytes of the log that recovery reads before it passes their cycles to another thread. This value
+/// keeps exchanges between threads rare and is below the size of a large cycle.
 pub const READ_AHEAD_BYTES: u64 = 4 << 20;
 /// Sections of a checkpoint that are decoded at a time, by all cores: some 1 MiB each.
 pub const SECTIONS_DECODED_AT_ONCE: usize = 32;
-/// Rows that a recovery replays in a second at least with the CPU engine, until one was measured;
-/// two cores reach 9 to 14 M.
+/// Assumed rows per second of a recovery with the CPU engine, until the rate of a recovery was
+/// measured. Two cores reach 9 to 14 M.
 pub const RECOVERY_ROWS_PER_S_CPU: u64 = 8_000_000;
-/// As [`RECOVERY_ROWS_PER_S_CPU`], with the CUDA engine; an H100 applies over 1 G rows per second.
+/// Like [`RECOVERY_ROWS_PER_S_CPU`], but with the CUDA engine. An H100 applies over 1 G rows per
+/// second.
 pub const RECOVERY_ROWS_PER_S_CUDA: u64 = 200_000_000;
 /// Minimum number of rows that a recovery must replay for its rate to be used as a measurement.
 pub const RECOVERY_MEASURED_ROWS_MIN: u64 = 4_000_000;
@@ -304,9 +307,9 @@ pub(crate) const ROW_ANSWER_BYTES: RowAnswerBytes =
 
 /// See [`ROW_ANSWER_BYTES`].
 pub(crate) struct RowAnswerBytes {
-    /// An id, and a rank as well.
+    /// An id. A rank takes the same number of bytes.
     pub(crate) id: u64,
-    /// A record beside the id.
+    /// A record without its id.
     pub(crate) fix: u64,
 }
 
@@ -418,7 +421,7 @@ server_limits! {
     /// Connections of one peer address; the addresses of an IPv6 /64 count as one. Half of all by
     /// default: one peer cannot take them all, and many clients can share a proxy.
     address_connections_max: usize = 2048, 1..=1 << 20;
-    /// Connections to the HTTP listener; of one address as many as of `address_connections_max`.
+    /// Connections to the HTTP listener. `address_connections_max` limits those of one address.
     http_connections_max: usize = 2048, 1..=1 << 20;
     /// Calls over HTTP in progress, server-wide: each holds a message of its answer as text.
     http_calls_max: usize = 1024, 1..=1 << 20;
@@ -436,13 +439,13 @@ server_limits! {
     fleet_objects_max: u64 = 100_000_000, 1..=shoal_engine::limits::OBJECTS_MAX;
     /// Producers whose numbers are remembered, per fleet: some 300 bytes each.
     producers_max: usize = 100_000, 1..=1 << 24;
-    /// Names of a named fleet: 25 to 47 bytes each beside their text.
+    /// Names of a named fleet. Each takes 25 to 47 bytes in addition to its text.
     names_max: usize = 20_000_000, 1..=1 << 36;
     /// Changes of subscriptions queued or in a cycle, per fleet.
     queue_subscriptions_max: usize = 64 << 10, REGION_CHANGES_MAX as u64..=1 << 20;
-    /// Events of one cycle; regions beyond lag.
+    /// Events of one cycle. Regions whose events exceed this number lag.
     cycle_events_max: u64 = 16 << 20, 1..=shoal_engine::limits::CYCLE_EVENTS_MAX;
-    /// Events of a session in a cycle, without snapshots; beyond them it lags.
+    /// Events of a session in a cycle, without snapshots. A session with more events lags.
     session_events_max: u64 = 256 << 10, 1..=shoal_engine::limits::CYCLE_EVENTS_MAX;
     /// Sessions of subscribers, per fleet.
     sessions_max: usize = 4096, 1..=1 << 20;
@@ -453,8 +456,8 @@ server_limits! {
     /// Vertices of all subscribed polygons of a fleet, without closing ones. Each takes
     /// [`POLYGON_VERTEX_BYTES_MAX`](shoal_engine::limits::POLYGON_VERTEX_BYTES_MAX) at most.
     fleet_polygon_vertices_max: usize = 8 << 20, 0..=FLEET_POLYGON_VERTICES_MAX as u64;
-    /// Bytes of messages that a session holds, read and unread: the cost of a subscriber that never
-    /// reads, beside its regions, and how far back a stream may resume.
+    /// Bytes of messages that a session holds, read and unread. This limits the memory for a
+    /// subscriber that never reads (without its regions), and how far back a stream may resume.
     session_bytes_max: usize = 8 << 20, (CROWDED_SHARE * SESSION_BYTES_MIN) as u64..=1 << 30;
     /// Messages that a session holds.
     session_messages_max: usize = 64 << 10, 16..=1 << 24;
@@ -472,13 +475,13 @@ server_limits! {
     /// Segments that recovery does not need are kept while they are at most this old, milliseconds.
     log_keep_ms: u64 = 0, 0..=1 << 50;
     /// Segments that a follower has not received are kept while the log has at most this many
-    /// bytes; a follower that is further behind receives a checkpoint.
+    /// bytes. A follower that needs older segments receives a checkpoint.
     log_follower_bytes: u64 = 4 << 30, 0..=1 << 60;
     /// Followers of a fleet that are connected.
     followers_max: usize = 16, 1..=1 << 16;
     /// Bytes that are read for all followers and not yet sent.
     follower_bytes_max: usize = 256 << 20, 1 << 20..=1 << 40;
-    /// A follower that is not connected counts for so long, milliseconds.
+    /// Time for which the log keeps segments for a follower that is not connected, milliseconds.
     log_follower_ms: u64 = 600_000, 0..=1 << 50;
     /// Longest time that cycles wait before they are part of the history, milliseconds.
     history_seal_ms: u64 = 10_000, 1..=3_600_000;
@@ -491,8 +494,8 @@ server_limits! {
     /// Time after which a replay with a speed turns to the newest version of the history,
     /// milliseconds. Until then it keeps files that were replaced or erased.
     history_replay_ms: u64 = 60_000, 1..=3_600_000;
-    /// Longest time that a recovery takes to replay the log behind a checkpoint, milliseconds; the
-    /// next one begins at half of it.
+    /// Longest time that a recovery takes to replay the log after a checkpoint, milliseconds. The
+    /// next checkpoint begins when a replay would take half of this time.
     recovery_ms_max: u64 = 15_000, 100..=86_400_000;
     /// Bytes that reach the log before the next checkpoint is written.
     checkpoint_log_bytes: u64 = 1 << 30, 1..=1 << 50;

@@ -108,7 +108,7 @@ macro_rules! metrics {
             $(#[doc = $server_help] pub $server: $server_type,)*
         }
 
-        /// The series of one fleet, looked up once.
+        /// The series of one fleet. They are looked up once, when the fleet is created.
         #[derive(Clone, Debug)]
         pub struct FleetMetrics {
             $($labelled: [Counter; $values.len()],)*

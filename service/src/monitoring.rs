@@ -109,7 +109,7 @@ async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
 /// Reads the values of a fleet's gauges. They are 0 for a log, followers or a history that the
 /// fleet does not have.
 fn reading(fleet: &Fleet) -> FleetReading {
-    // Read first the values that may lag behind the others.
+    // Read these first, because they may be older than the other values.
     let (staleness, view) = (fleet.staleness(), fleet.view());
     let (depth, subscriptions) = (fleet.depth(), fleet.subscriptions());
     let followers = fleet.log().map(|log| log.followers().connected()).unwrap_or_default();

@@ -29,7 +29,7 @@ pub struct ServerOptions {
     pub metrics_listen: Option<SocketAddr>,
     /// Address for HTTP.
     pub http_listen: Option<SocketAddr>,
-    /// Origins whose pages may call over HTTP, beside those of the server itself.
+    /// Origins whose pages may call over HTTP, in addition to the server's own pages.
     pub http_allow_origin: Vec<AllowedOrigin>,
     /// Tiles of the map. They need the feature `map`.
     pub map_tiles: Option<MapTiles>,
@@ -41,7 +41,7 @@ pub struct ServerOptions {
     /// Bytes of memory for pages of all histories; `None` for an eighth of the machine's memory or
     /// of the limit of the control group.
     pub history_memory_bytes: Option<u64>,
-    /// Bytes of device memory that runs of histories may use; `None` for a tenth of it.
+    /// Bytes of device memory that runs of histories may use; `None` for a tenth of the memory.
     pub gpu_history_memory_bytes: Option<u64>,
     /// What identifies the objects of the fleet `default`.
     pub default_kind: FleetKind,

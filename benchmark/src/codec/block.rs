@@ -36,7 +36,7 @@ impl Block {
         Self { columns, fixes: None }
     }
 
-    /// A block of fixes; times count from the least of them.
+    /// A block of fixes. Its times are relative to the least time.
     pub(super) fn of_fixes(fixes: FixColumns, space: SpaceTag) -> Self {
         let base_ms = fixes.time_ms.iter().copied().min().unwrap_or(0);
         let column =

@@ -36,7 +36,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Runs of decoding all blocks in one call on a device; the median counts.
+/// Number of runs that decode all blocks in one call on a device; their median is reported.
 #[cfg(feature = "cuda")]
 pub(super) const TOGETHER_RUNS: usize = 9;
 
@@ -52,7 +52,7 @@ pub(super) trait Contender {
         true
     }
 
-    /// Whether it supports such values.
+    /// Whether it supports these values.
     fn takes(&self, _values: &Values) -> bool {
         true
     }
@@ -64,8 +64,8 @@ pub(super) trait Contender {
     fn encode(&mut self, part: Part<'_>, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError>;
 
     /// Decodes the output of [`Contender::encode`] for the same part, as bytes in row order,
-    /// little-endian; returns the time. Of the part, a contender may use the number of rows and
-    /// earlier columns.
+    /// little-endian; returns the time. A contender may read only the number of rows and the
+    /// earlier columns from `part`.
     fn decode(
         &mut self,
         part: Part<'_>,
@@ -98,7 +98,8 @@ pub(super) trait Contender {
     }
 
     /// Returns the codec of whole blocks with their container, after every column is prepared.
-    /// `None` if the contender has none: a block is then the sum of its columns.
+    /// `None` if the contender has no such codec; the result of a block is then the sum over its
+    /// columns.
     fn whole(&mut self, _blocks: &[Block]) -> Option<&mut dyn WholeBlocks> {
         None
     }

@@ -1,8 +1,8 @@
 //! Shoal's own codec on an NVIDIA GPU as a contender.
 //!
-//! Trees and bytes equal those of the CPU, so only speed differs: from columns in device memory to
-//! columns in device memory, timed by device events. A keyed column includes the grouping of rows
-//! and the decoding of their keys.
+//! Trees and bytes equal those of the CPU; only speed differs. Device events measure the time from
+//! columns in device memory to columns in device memory. The time of a keyed column includes the
+//! grouping of rows and the decoding of their keys.
 
 use std::time::Duration;
 

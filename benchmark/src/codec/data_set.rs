@@ -38,8 +38,8 @@ impl DataSet {
         }
     }
 
-    /// Sorts fixes by object, stably, within leading rows whose event times fit one block: the runs
-    /// of sorted rows that a store would write.
+    /// Divides fixes into runs whose event times fit one block, and sorts each run by object
+    /// (stable), as a store would write its runs of sorted rows.
     pub(super) fn group(&mut self) {
         let Content::Fixes(fixes, _) = &mut self.content else {
             return;

@@ -53,11 +53,11 @@ pub(super) enum CodecName {
     ShoalUnkeyed,
     /// Every column as Huffman codes.
     ShoalHuffman,
-    /// Bytes by a dictionary of the 16 most frequent in each 16 KiB, as published.
+    /// Bytes encoded with a dictionary of the 16 most frequent in each 16 KiB, as published.
     ShoalStateless,
-    /// Bytes by LZW over chunks of 64 KiB, codes bit-packed.
+    /// Bytes encoded with LZW over chunks of 64 KiB; the codes are bit-packed.
     ShoalLzw,
-    /// Bytes by LZW over chunks of 256 KiB, its codes Huffman-coded.
+    /// Bytes encoded with LZW over chunks of 256 KiB; the codes are Huffman-coded.
     ShoalLzwHuffman,
     /// Shoal's codec on an NVIDIA GPU, planned block by block, columns resident.
     ShoalCuda,

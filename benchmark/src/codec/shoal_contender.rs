@@ -1,8 +1,9 @@
 //! Shoal's own codec as a contender.
 //!
 //! A single column is a plan and its sections; its bytes are counted as in a block, including
-//! directory entry and padding. A keyed column includes the grouping of rows; in whole blocks,
-//! measured as written and read by the product including checksums, all columns share it.
+//! directory entry and padding. The time of a keyed column includes the grouping of rows. Whole
+//! blocks are measured as the product writes and reads them, with checksums; their columns share
+//! one grouping.
 
 use std::time::{Duration, Instant};
 
@@ -22,9 +23,9 @@ use crate::error::BenchmarkError;
 pub(super) enum Planning {
     /// The planner, block by block, with this aim.
     Stream(Aim),
-    /// The same without keys: no tree is keyed.
+    /// The same, but no tree is keyed.
     Unkeyed,
-    /// The planner's tree for the first block, for all blocks.
+    /// The planner's tree for the first block, used for all blocks.
     First,
     /// The smallest result of a list of trees for each block, found by encoding with each.
     Tried,

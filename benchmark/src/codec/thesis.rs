@@ -1,7 +1,7 @@
 //! The generators of Dzitkowski's thesis (Warsaw 2016), written from its description: Time, Pattern
 //! A, Pattern B, each with a share of outliers.
 //!
-//! Values are i32, drawn from one seeded stream: a seed produces the same values in every version.
+//! Values are i32 from one seeded stream, so a seed produces the same values in every version.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -43,7 +43,7 @@ impl Generator {
     }
 }
 
-/// An endless column: a generator, a share of outliers, a seed.
+/// An endless column of one generator with a share of outliers.
 pub(super) struct Stream {
     generator: Generator,
     /// Outliers per 2^32 values.
@@ -114,7 +114,7 @@ impl Stream {
         values
     }
 
-    /// An integer below `bound`, biased by less than `bound` in 2^64.
+    /// An integer below `bound`, with a bias of less than `bound` / 2^64.
     fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.random.next_u64()) * u128::from(bound)) >> 64) as u64
     }

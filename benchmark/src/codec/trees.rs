@@ -2,7 +2,7 @@
 
 use shoal_codec::{Mode, Tree, ValueType, Values};
 
-/// Every candidate tree for such values.
+/// Every candidate tree for these values.
 pub(super) fn candidates(values: &Values, is_keyed: bool) -> Vec<Tree> {
     let afl = || Box::new(Tree::Afl);
     let patch = || Box::new(Tree::Patch(afl()));

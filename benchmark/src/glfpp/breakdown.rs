@@ -1,7 +1,8 @@
 //! The time of a cycle by stage, the overlap of stages, and the distance to the bus limit.
 //!
-//! Computed from recorded spans. A stage runs from its first piece of work to its last, waits
-//! included. The bus is the limit of the whole pipeline: everything else can overlap with it.
+//! The values are computed from recorded spans. A stage lasts from its first to its last piece of
+//! work, including waits. The bus is the limit of the whole pipeline, because everything else can
+//! overlap with its copies.
 
 use super::timeline::{Recording, STAGES, Span};
 
@@ -138,8 +139,8 @@ mod tests {
         Span { epoch, stage, begin_ms, end_ms }
     }
 
-    /// Two cycles in 10 ms: 2 ms copy in alone, 4 ms copy in beside update and query, 2 ms nothing,
-    /// 2 ms copy out beside dispatch.
+    /// Two cycles in 10 ms: 2 ms copy in alone, 4 ms copy in during update and query, 2 ms nothing,
+    /// 2 ms copy out during dispatch.
     fn recording() -> Recording {
         let spans = vec![
             span(7, "copy in", 5.0, 7.0),

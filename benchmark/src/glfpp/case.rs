@@ -1,7 +1,7 @@
 //! One point of an experiment: its objects, stream and cells.
 //!
-//! The numbers are those of Wei, Gong, Li, "A GPU-based moving object parallel processing
-//! framework" (2016) where it has them: windows of 100 m on 100 km x 100 km, 10 M objects, 40 M
+//! The numbers are from Wei, Gong, Li, "A GPU-based moving object parallel processing framework"
+//! (2016), where the paper states them: windows of 100 m on 100 km x 100 km, 10 M objects, 40 M
 //! updates. Objects, updates and cycles follow the flags.
 
 use shoal_engine::limits::{CYCLE_FIXES_MAX, CYCLE_QUERIES_MAX};

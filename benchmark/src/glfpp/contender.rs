@@ -1,8 +1,8 @@
 //! The contenders of a case, and the result of a run.
 //!
-//! A contender converts the rows, loads the objects and warms up; then the clock starts. At rest it
-//! answers the last cycle's queries again: that hash is equal for all contenders, independent of
-//! their answers during updates.
+//! A contender converts the rows, loads the objects and warms up; then the clock starts. After the
+//! run, at rest, it answers the last cycle's queries again. The hash of these answers is equal for
+//! all contenders, even if their answers during updates differ.
 
 use shoal_engine::EngineOptions;
 
@@ -40,7 +40,8 @@ pub(super) struct Measured {
     pub(super) settings: Settings,
 }
 
-/// The settings of a run, 0 or empty if a contender has none or chooses them at run time.
+/// The settings of a run. A setting is 0 or empty if a contender does not have it or chooses it at
+/// run time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Settings {
     pub(super) cells: u64,

@@ -25,7 +25,7 @@ pub(super) enum Experiment {
     CellsQueries,
     /// Ten to one, rows with all attributes.
     Attributes,
-    /// Updates alone, then with 1 and 10 queries in a hundred: the loss of updates.
+    /// Updates alone, then with 1 and 10 queries in a hundred, to show the loss of updates.
     UpdatesAlone,
     /// Updates alone and queries alone over the resident threads of a device.
     Threads,

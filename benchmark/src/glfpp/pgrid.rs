@@ -1,7 +1,7 @@
 //! The baseline as a contender: tuned for the case, then run.
 //!
 //! Its rows have 16 bytes and are decoded before the clock starts, and its queries are plain
-//! rectangles, in its favour. It has no cycles; workers take portions of the whole stream.
+//! rectangles; both favour it. It has no cycles; workers take portions of the whole stream.
 
 use shoal_engine::{QuantaRect, Query, QueryKind};
 
@@ -132,7 +132,7 @@ fn hash(answers: &Answers) -> String {
     hash.finish()
 }
 
-/// Cycles as one stream, times counted from the first report of all.
+/// Converts cycles to one stream. Times are relative to the first report of the load.
 fn stream(cycles: &[Cycle], prepared: &Prepared) -> Result<Stream, BenchmarkError> {
     let first = prepared.load.iter().flat_map(|cycle| &cycle.blocks);
     let base_ms = first.map(|block| block.header().base_time_ms).min().unwrap_or(0);

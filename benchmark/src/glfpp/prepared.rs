@@ -32,7 +32,7 @@ pub(super) struct Prepared {
     /// One cycle before the clock starts.
     pub(super) warm: Cycle,
     pub(super) cycles: Vec<Cycle>,
-    /// Queries at rest: those of the last cycle, or others if it has none.
+    /// Queries at rest: the queries of the last cycle, or other queries if it has none.
     pub(super) rest: Vec<Query>,
 }
 
@@ -42,7 +42,7 @@ impl Prepared {
         let (name, params) = (case.distribution.name(), params(case));
         let mut generators =
             Generators::open(name, &params, case.attributes, case.cycle_updates())?;
-        // One stream of windows, whatever the number of generators.
+        // The windows come from one stream and do not depend on the number of generators.
         let mut windows = Source::open(name, &params, case.attributes)?;
         let mut load = Vec::new();
         loop {

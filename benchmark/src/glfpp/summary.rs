@@ -42,7 +42,7 @@ fn print_losses(rows: &[Row]) {
     }
 }
 
-/// By resident threads: updates a second alone, queries a second alone.
+/// For each number of resident threads: updates per second alone, and queries per second alone.
 pub(super) fn rates_by_threads(rows: &[Row]) -> Vec<(&str, f64, f64)> {
     let updating = rows.iter().filter(|row| row.updates > 0);
     let pair = |row: &Row| {

@@ -90,7 +90,8 @@ impl Generators {
 struct Generator {
     number: usize,
     source: Source,
-    /// Objects without a report: the first rows of these workloads are the whole fleet.
+    /// Number of objects without a report so far. The first rows of these workloads report every
+    /// object once.
     unseen: usize,
     last_ms: i64,
 }

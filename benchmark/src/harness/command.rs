@@ -89,7 +89,7 @@ impl<R: ResultRow> Output<R> {
 }
 
 impl Common {
-    /// Confirms that the files can be written: a run may take an hour.
+    /// Confirms that the files can be written. Called before a run, because a run may take an hour.
     ///
     /// # Errors
     /// The file that cannot be written.

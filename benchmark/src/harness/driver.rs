@@ -76,7 +76,7 @@ impl Driver {
         }
     }
 
-    /// One cycle in flight: `submit` of this backend does all the work.
+    /// A driver with one cycle in flight, because `submit` of this backend does all the work.
     pub(crate) fn sequential(backend: Box<dyn Backend>) -> Self {
         let place = Box::new(|block: &Block| Ok(block.clone()));
         Self { backend, in_flight: 1, place, warm_rows: Vec::new() }
@@ -94,8 +94,8 @@ impl Driver {
         Ok(Self::cuda(gpu, backend.map_err(|fault| fault.to_string())?, false))
     }
 
-    /// The device's number of overlapping cycles in flight; rows in page-locked memory unless
-    /// `is_pageable`.
+    /// A driver with the device's number of overlapping cycles in flight. Rows are in page-locked
+    /// memory unless `is_pageable`.
     #[cfg(feature = "cuda")]
     pub(crate) fn cuda(
         gpu: shoal_gpu::Gpu,

@@ -1,6 +1,6 @@
 //! The folder of a run, and the file system on which it is.
 //!
-//! Everything is written below a folder of this process, which is removed at the end.
+//! Everything is written into a folder of this process. The folder is removed at the end.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -82,7 +82,7 @@ fn is_direct(probe: &Path) -> bool {
 
 impl Drop for WorkFolder {
     fn drop(&mut self) {
-        // Best effort: the results do not depend on it.
+        // An error is ignored, because the results do not depend on the removal.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -15,7 +15,7 @@ use super::past::Past;
 use crate::error::BenchmarkError;
 use crate::harness::command::failed;
 
-/// Rows of a group, which becomes a row group of Parquet: the default of DuckDB.
+/// Rows of a group, the default of DuckDB. A group becomes a row group of Parquet.
 const GROUP_ROWS: usize = 122_880;
 
 /// Writes all fixes to a file or a pipe.

@@ -1,4 +1,4 @@
-//! `shoal-bench history`: questions about a past of moving objects, as sorted runs answer them, on
+//! `shoal-bench history`: questions about a past of moving objects, answered from sorted runs on
 //! disk and in a device's memory.
 //! `benchmark/history_peers.py` runs the same questions on other systems.
 

@@ -25,7 +25,7 @@ pub(super) enum Experiment {
     AsOf,
     /// The objects within 1 km of a place during an hour.
     Passed,
-    /// The number of fixes in a range of speeds, which no zone excludes.
+    /// The number of fixes in a range of speeds. Zones do not limit speeds, so every fix is tested.
     Filter,
     /// The number of fixes in a square of 100 km during nearly the whole past.
     Region,

@@ -62,7 +62,8 @@ impl Draw {
         let runs = i64::from(options.runs);
         let mut states = Vec::new();
         for run in 0..runs {
-            // Spread evenly; the random offset avoids the borders of partitions.
+            // Moments are spread evenly. The random offset makes it unlikely that one is at the
+            // border of partitions.
             let share_ms = (to_ms - from_ms) / (runs + 1);
             let time_ms = from_ms + share_ms * (run + 1) + (random.next_u64() % 60_000) as i64;
             states.push((time_ms, as_of(past, time_ms, 1)?));
@@ -96,7 +97,8 @@ impl Draw {
             }
             Experiment::AsOf => Question::AsOf { time_ms: *time_ms },
             Experiment::Passed => {
-                // Around the fix's own time, which may precede the moment: so the object matches.
+                // The window is around the fix's own time, which may precede the moment, so that
+                // the object matches.
                 let time_ms = rows.time_ms[row];
                 let (from_ms, to_ms) = (time_ms - HALF_HOUR_MS, time_ms + HALF_HOUR_MS - 1);
                 Question::Passed { x, y, radius, from_ms, to_ms }

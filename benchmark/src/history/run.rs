@@ -31,7 +31,7 @@ struct Answered {
 
 /// Runs the experiments that the flags name.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
-    // Before the past is built, which may take an hour.
+    // Checked before the past is built, because that may take an hour.
     options.common.check_files()?;
     options.answers.as_deref().map_or(Ok(()), check_writable)?;
     let (on_device, on_disk): (Vec<Experiment>, Vec<Experiment>) =

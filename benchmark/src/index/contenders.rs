@@ -1,7 +1,7 @@
 //! Other structures over sorted keys on the device, searched by kernels of the benchmark's own
 //! (`benchmark/kernels/`).
 //!
-//! Keys are copied as words: a pair is its object and its time.
+//! Keys are copied as 64-bit words: a pair becomes two words, its object and its time.
 
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
 

@@ -113,7 +113,7 @@ fn find_eytzinger<K: MadeKey>(places: &[K], key: K) -> u32 {
     while at < places.len() {
         at = 2 * at + usize::from(places[at] < key);
     }
-    // The answer is the last node at which the path went left.
+    // The answer is the last node from which the path went left.
     (at >> (at.trailing_ones() + 1)) as u32
 }
 

@@ -1,7 +1,7 @@
 //! The structures on the device.
 //!
-//! Keys, structures and requests lie in the device's memory before the clock starts; times are the
-//! device's.
+//! Keys, structures and requests lie in the device's memory before the clock starts; the device
+//! measures the times.
 
 use shoal_gpu::{DeviceIndex, DeviceKey, DeviceKeys, DevicePlaces, DeviceTree, Gpu};
 

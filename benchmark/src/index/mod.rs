@@ -1,4 +1,5 @@
-//! `shoal-bench index`: the tree over sorted keys beside other structures, on CPU and device.
+//! `shoal-bench index`: compares the tree over sorted keys with other structures, on CPU and
+//! device.
 
 mod case;
 #[cfg(feature = "cuda")]

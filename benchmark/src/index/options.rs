@@ -11,7 +11,7 @@ use crate::harness::Common;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Experiment {
-    /// All inner nodes built over 5 to 25 million keys: the source's first experiment.
+    /// Build all inner nodes over 5 to 25 million keys, the source's first experiment.
     Inner,
     /// 5,120 and 25,600 searches with 64 keys a node, with and without the border branch: the
     /// source's second experiment. On the device only.
@@ -44,11 +44,11 @@ pub(super) enum KeyType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Distribution {
-    /// Every key alike.
+    /// Every key with equal probability.
     Uniform,
     /// 90 % of requests choose from every hundredth key.
     Skewed,
-    /// Every key alike, requests in the order of keys.
+    /// Every key with equal probability; requests are in the order of keys.
     Sorted,
 }
 
@@ -62,7 +62,7 @@ pub(super) enum Structure {
     LowerBound,
     /// Binary search in breadth-first order.
     Eytzinger,
-    /// Nodes of 128 bytes in breadth-first order, every key in one of them.
+    /// Nodes of 128 bytes in breadth-first order. Every key is in exactly one node.
     KAry,
     /// Binary search in a bucket, found by a table of offsets.
     Offsets,
@@ -92,7 +92,7 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u32).range(1..=1_000_000_000)
     )]
     pub(super) keys: Vec<u32>,
-    /// Numbers of keys of `inner`; the greatest is also that of `border`.
+    /// Numbers of keys of `inner`. `border` uses the greatest of them.
     #[arg(
         long,
         value_delimiter = ',',
@@ -131,7 +131,7 @@ pub(crate) struct Options {
     /// Runs of each case; the median is shown.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) runs: u32,
-    /// Keys of a `BTreeMap` at most: it takes several times their bytes.
+    /// Maximum number of keys of a `BTreeMap`, which takes several times the bytes of its keys.
     #[arg(long, default_value_t = 100_000_000)]
     pub(super) btree_keys_max: u32,
     #[command(flatten)]

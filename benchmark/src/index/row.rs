@@ -26,7 +26,7 @@ pub(super) struct Row {
     pub(super) ms: f64,
     /// Searches per second; for builds, keys of the tree per second.
     pub(super) per_s: f64,
-    /// `per_s` over that of the binary search.
+    /// `per_s` divided by `per_s` of the binary search.
     pub(super) ratio: Option<f64>,
     /// Layout, copies and build, milliseconds.
     pub(super) build_ms: Option<f64>,

@@ -1,5 +1,5 @@
-//! Checkpoints as the server makes them: the state exported, written as blocks, read and loaded.
-//! [`super::busy`] measures them beside cycles.
+//! Checkpoints as the server makes them: the state is exported, written as blocks, read and loaded.
+//! [`super::busy`] measures checkpoints while cycles run.
 
 use std::borrow::Borrow;
 use std::time::Instant;

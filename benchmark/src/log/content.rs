@@ -45,7 +45,7 @@ pub(super) fn open_source(options: &Options) -> Result<Source, BenchmarkError> {
 }
 
 impl Content {
-    /// The content of `append`: a block a cycle, groups of at most `group_bytes`.
+    /// The content of `append`: one block per cycle, in groups of at most `group_bytes`.
     pub(super) fn of_groups(
         options: &Options,
         plan: PlanChoice,

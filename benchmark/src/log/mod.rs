@@ -1,4 +1,5 @@
-//! `shoal-bench log`: append to and recovery from the position log, beside the limit of the disk.
+//! `shoal-bench log`: compares appending to and recovering from the position log with the limit of
+//! the disk.
 
 mod append;
 mod busy;

@@ -14,13 +14,13 @@ use crate::harness::{BackendName, Common};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Experiment {
-    /// Groups written and synced, beside raw writes of the same sizes with the same syncs.
+    /// Write and sync groups; compared with raw writes of the same sizes with the same syncs.
     Append,
-    /// Frames read and verified, beside a plain sequential read with a checksum.
+    /// Read and verify frames; compared with a plain sequential read with a checksum.
     Read,
-    /// The tail of a log replayed through the engine, beside the engine alone.
+    /// Replay the tail of a log through the engine; compared with the engine alone.
     Recover,
-    /// A checkpoint exported, written, read and loaded.
+    /// Export, write, read and load a checkpoint.
     Checkpoint,
     /// Cycles with and without concurrent checkpoints; the group columns show cycle times.
     Busy,

@@ -8,7 +8,7 @@ use crate::error::BenchmarkError;
 use crate::harness::command::value_name;
 use crate::harness::plot::{Cases, Chart, distinct, series_of};
 
-/// Draws `log_NAME.svg`, of `append` one for each durability.
+/// Draws `log_NAME.svg`; for `append`, one file for each durability.
 pub(super) fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), BenchmarkError> {
     for durability in distinct(rows.iter().map(|row| row.durability)) {
         let of_level = rows.iter().filter(|row| row.durability == durability);

@@ -1,4 +1,5 @@
-//! A file that is overwritten from its beginning: the limit of the disk for writes of given sizes.
+//! A file that is overwritten from its beginning. It shows the limit of the disk for writes of
+//! given sizes.
 //!
 //! It is zeroed and synced before the clock starts, as the segments of the log are.
 

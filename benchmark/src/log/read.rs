@@ -1,5 +1,5 @@
-//! The reader of recovery, which verifies every frame, beside a plain sequential read of the same
-//! segments with a checksum.
+//! Compares the reader of recovery, which verifies every frame, with a plain sequential read of the
+//! same segments with a checksum.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -92,10 +92,11 @@ pub(super) struct Row {
     /// Time of a sync over all runs; 0 if nothing is synced.
     pub(super) sync_us_p50: f64,
     pub(super) sync_us_p99: f64,
-    /// Time of a write with its sync over all runs; 0 if there is none. In `busy`, of a cycle.
+    /// Time of a write with its sync over all runs; 0 if there is none. In `busy`, the time of a
+    /// cycle.
     pub(super) group_us_p50: f64,
     pub(super) group_us_p99: f64,
-    /// The rate as a share of that of the fastest reference.
+    /// The rate divided by the rate of the fastest reference.
     pub(super) ratio: Option<f64>,
     /// Named parts of the median run, in seconds unless the name says otherwise.
     pub(super) parts: String,

@@ -12,7 +12,7 @@ use super::chain::Chain;
 
 /// Buckets of one chunk.
 const CHUNK_BUCKETS: u32 = 1 << 12;
-/// Maximum number of chunks: their table takes a megabyte.
+/// Maximum number of chunks. The table of all chunks takes a megabyte.
 const CHUNKS_MAX: u32 = 1 << 16;
 
 /// All buckets of a grid.

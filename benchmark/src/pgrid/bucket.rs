@@ -18,17 +18,18 @@ const ENTRY_WORDS: usize = 2;
 const OCCUPIED: usize = 0;
 const NEXT: usize = 1;
 
-/// In place of an identity: the slot is vacant.
+/// Value of an identity word: the slot is vacant.
 const VACANT: u64 = u64::MAX;
-/// In `OCCUPIED`: the bucket is unlinked and accepts no objects.
+/// Bit of the word `OCCUPIED`: the bucket is unlinked and accepts no objects.
 const CLOSED: u64 = 1 << 63;
-/// In an identity: the object has moved to another slot (logical deletion).
+/// Bit of an identity word: the object has moved to another slot (logical deletion).
 const DELETED: u64 = 1 << 31;
 /// The end of a chain.
 pub(super) const NO_BUCKET: u32 = u32::MAX;
 /// Maximum time of an entry, milliseconds: one bit of 32 marks logical deletion.
 pub(crate) const TIME_MAX_MS: u32 = (1 << 31) - 1;
-/// Maximum cache lines of a bucket: its slots fit the 63 bits beside `CLOSED`.
+/// Maximum cache lines of a bucket, so that one bit per slot fits `OCCUPIED` next to the bit
+/// `CLOSED`.
 pub(crate) const BUCKET_LINES_MAX: usize = 16;
 
 const _: () = assert!(bucket_objects(BUCKET_LINES_MAX) < 64, "one bit per slot, one for CLOSED");

@@ -19,9 +19,9 @@ impl Chain {
         Self { latch: AtomicU32::new(0), hint: AtomicU32::new(NO_BUCKET) }
     }
 
-    /// The bucket of this chain at which a search for a free slot begins, or [`NO_BUCKET`]. Set
-    /// only while the bucket cannot be unlinked: the caller holds the latch, or a claimed slot of
-    /// the bucket.
+    /// The bucket of this chain where a search for a free slot begins, or [`NO_BUCKET`]. A worker
+    /// may set it only while it holds the latch or a claimed slot of that bucket, so that the
+    /// bucket cannot be unlinked.
     pub(super) fn hint(&self) -> u32 {
         self.hint.load(Relaxed)
     }
@@ -35,7 +35,7 @@ impl Chain {
         self.latch.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// Acquires the latch, which is held for a few stores only.
+    /// Acquires the latch. Workers hold it only for a few stores.
     pub(super) fn latch(&self) {
         while !self.try_latch() {
             std::hint::spin_loop();

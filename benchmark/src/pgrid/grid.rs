@@ -59,8 +59,8 @@ const _: () = assert!(size_of::<Update>() == 16, "the paper's object");
 /// object. An update within a cell writes in place; any other writes the new entry first, then
 /// marks the old one as logically deleted. A query takes no latch and never waits. It reports every
 /// object that is inside during the whole query, none that is outside during the whole query, and
-/// each once: for an entry marked as deleted, the index supplies the object's newest position,
-/// which decides.
+/// no object twice. For an entry marked as deleted, it tests the object's newest position, which it
+/// finds through the index.
 ///
 /// Deviations from the paper, in favour of the baseline: deleted entries are freed soon, while the
 /// cell is cached (`grace.rs`), not at the object's next report; freed slots are reused instead of

@@ -1,8 +1,8 @@
 //! Processes a mixed stream of updates and queries with all workers.
 //!
-//! The stream is divided into portions, each with its share of updates and queries; a worker takes
-//! the next portion and interleaves them. There is no barrier; only event times order portions.
-//! Workers keep their answers until the clock has stopped.
+//! The stream is divided into portions, each with its share of updates and queries. A worker takes
+//! the next portion and interleaves its updates and queries. There is no barrier; only event times
+//! order portions. Workers keep their answers until the clock has stopped.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -50,7 +50,8 @@ struct Pages {
 #[derive(Debug)]
 pub(crate) struct Answers {
     workers: Vec<Pages>,
-    /// Per portion: worker, its first answer there, number of answers.
+    /// For each portion: its worker, the index of its first answer in that worker's pages, and its
+    /// number of answers.
     places: Vec<(usize, usize, usize)>,
 }
 
@@ -85,7 +86,8 @@ impl Answers {
 }
 
 impl PGrid {
-    /// Processes a stream with all workers; returns the time from the start to the end of the last.
+    /// Processes a stream with all workers; returns the time from the start until the last worker
+    /// ends.
     pub(crate) fn run(&self, stream: &Stream) -> (Duration, Answers) {
         let next = AtomicUsize::new(0);
         let start = Instant::now();
@@ -132,7 +134,7 @@ fn work_off(worker: &mut Worker<'_>, stream: &Stream, next: &AtomicUsize) -> Pag
     }
 }
 
-/// The `number`-th of `count` nearly equal parts.
+/// Divides `items` into `count` nearly equal parts; returns part `number`.
 fn part<T>(items: &[T], number: usize, count: usize) -> &[T] {
     &items[items.len() * number / count..items.len() * (number + 1) / count]
 }

@@ -225,7 +225,7 @@ impl<'a> Worker<'a> {
         self.extend(cell)
     }
 
-    /// Links a new bucket after the first one and claims a slot of it.
+    /// Links a new bucket after the first one and claims a slot of the new bucket.
     fn extend(&mut self, cell: u32) -> (u32, usize) {
         let number = self.free_bucket().unwrap_or_else(|| self.grid.arena.unused());
         let arena = &self.grid.arena;
@@ -333,7 +333,7 @@ impl Drop for Worker<'_> {
     }
 }
 
-/// Drops repeated objects among those from `start` on, which ascend.
+/// Removes repeated objects from `found[start..]`, which is in ascending order.
 fn dedup_from(found: &mut Vec<u64>, start: usize) {
     let mut kept = start + 1;
     for at in start + 1..found.len() {

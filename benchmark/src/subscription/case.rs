@@ -54,7 +54,8 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Average number of circles that contain an object: circles are uniform, few cross the border.
+    /// Average number of circles that contain an object. Circles are uniform; that a few cross the
+    /// border is ignored.
     fn memberships(&self) -> f64 {
         let RegionParams { regions, radius_m, .. } = self.regions;
         regions as f64 * PI * radius_m * radius_m / SPACE_M2
@@ -82,7 +83,8 @@ impl Case {
     }
 }
 
-/// The cases of an experiment, and those left out with the reason. 0 circles are one case.
+/// The cases of an experiment, and the cases that are left out with the reason. Without circles
+/// there is only one case, whatever the radii.
 pub(super) fn cases(
     experiment: Experiment,
     motion: &Motion,

@@ -19,7 +19,7 @@ __device__ __forceinline__ u32 cluster_blocks() {
     return blocks;
 }
 
-// Barrier for all threads of the cluster that have not ended; afterwards, their writes are visible.
+// Barrier for all threads of the cluster that have not ended. After it, their writes are visible.
 __device__ __forceinline__ void cluster_sync() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");

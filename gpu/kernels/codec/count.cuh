@@ -3,7 +3,8 @@
 //
 // Warps count rows in order, so a counter gives the number of preceding rows of its code. Blocks
 // exchange their sums through device memory, which is faster than reading each other's shared
-// memory (19 GB/s a block, measured); each computes where every code and its own rows of it begin.
+// memory (19 GB/s a block, measured). From the sums, each block computes the position of the first
+// row of each code, and of its own first row of each code.
 // Counters are bytes if a dictionary has many codes. If a byte overflows, the sums are too small;
 // this is detected, and the segment is ordered by digits instead (order.cuh).
 #pragma once
@@ -33,8 +34,8 @@ struct CountMemory {
 
     // By set and code: the number of rows, later the number of rows of the block's preceding sets.
     u32 counters[COUNTERS][CODES / OF_WORD];
-    // By code: the number of rows of the block. If IS_IN_PLACE, `starts` is used instead: each
-    // thread reads its words before it overwrites them.
+    // By code: the number of rows of the block. If IS_IN_PLACE, the memory of `starts` is used
+    // instead. This is safe because each thread reads its words before it overwrites them.
     u32 totals_apart[IS_IN_PLACE ? 1 : CODES / OF_WORD];
     // By code: the position in the segment of the block's first row.
     alignas(16) u16 starts[CODES];
@@ -104,8 +105,9 @@ struct CodeCounts {
     }
 };
 
-// Counts a warp's rows by code in `own`, and stores in the upper 16 bits of each item the number of
-// rows of its code that `own` has counted before it. Items without a row have code Memory::CODES.
+// Counts a warp's rows by code in the set of counters `own`. Stores in the upper 16 bits of each
+// item how many preceding rows of its code `own` has counted. Items without a row have code
+// Memory::CODES.
 template <class Memory>
 __device__ __forceinline__ void warp_count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) {
     const u32 mask = (1ull << Memory::WIDTH) - 1;

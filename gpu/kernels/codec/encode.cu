@@ -78,8 +78,8 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) encode_tiles_wide(Enc
 static const u32 OFFSETS_THREADS = ENCODE_OFFSETS_THREADS;
 
 // Writes to `offsets` where each tile begins in each section of words, the exclusive prefix sums of
-// `sizes`, and the sum of each section to `totals`. One block a section; a warp takes a contiguous
-// range of tiles, a lane every 32nd tile of it.
+// `sizes`, and the sum of each section to `totals`. One block a section; a warp processes a
+// contiguous range of tiles, a lane every 32nd tile of this range.
 extern "C" __global__ void __launch_bounds__(OFFSETS_THREADS)
     encode_offsets(const u32* sizes, u32* offsets, u32 tiles, u64* totals) {
     __shared__ u32 warps[OFFSETS_THREADS / 32];
@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(OFFSETS_THREADS)
 static_assert(OFFSETS_THREADS == 32 * 32, "a lane a warp");
 
 static const u32 SECTION_ALIGN = 64;
-static_assert(ENCODE_SECTIONS < 32, "a lane a section, and one behind them");
+static_assert(ENCODE_SECTIONS < 32, "a lane a section, and one after them");
 
 // Copies `length` words with a warp; all loads of a round are in flight at once.
 __device__ __forceinline__ void copy_words(const u32* from, u32 length, u32* to) {

@@ -9,8 +9,9 @@ struct Cut {
     u32 exceeding;
 };
 
-// Chooses the width of least cost for a lane's group of `values` values. `lengths` has the number
-// of its values of each length in bits from 1 on, 32 words apart. `least` and `greatest` are the
+// Chooses the width of least cost for a lane's group of `values` values. For each length in
+// bits from 1 on, `lengths` has the number of the group's values of this length, 32 words apart.
+// `least` and `greatest` are the
 // least and the greatest length of nonzero values of the tile. Only lengths that occur can have the
 // least cost: between them the cost grows with the width. Of equal costs the greater width wins.
 __device__ __forceinline__ Cut choose_cut(const u32* lengths, u32 values, u32 least, u32 greatest,

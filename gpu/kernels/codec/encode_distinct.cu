@@ -98,8 +98,9 @@ extern "C" __global__ void encode_dictionary(const u64* entries, u32 limit, u32 
     words[word] = packed;
 }
 
-// Sets a bit for each position of the grouped order that is a head: the first of its tile, or one
-// whose key differs from the previous one's. Items of `order` have the row in the lower 16 bits; if
+// Sets a bit for each position of the grouped order that is a head, that is, the first of its
+// tile or a position whose key differs from the previous key. Items of `order` have the row in the
+// lower 16 bits; if
 // the keys of the segment have at most 16 bits, the upper 16 bits are the key. One thread a
 // position; the block size is a multiple of 32.
 extern "C" __global__ void encode_heads(EncodeTask task, const u32* order,

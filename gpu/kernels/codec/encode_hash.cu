@@ -24,7 +24,7 @@ __device__ inline void claim(const Table& table, u64 key) {
     }
     u32 place = first_place(table, key);
     for (u32 tried = 0; tried < TRIED_MAX; tried++) {
-        // The value read may be stale; then the compare-and-swap fails.
+        // If the value read is stale, the compare-and-swap fails.
         u64 there = table.keys[place];
         if (there == FREE) {
             if (*(volatile u32*)(table.found + 1) != 0) return;

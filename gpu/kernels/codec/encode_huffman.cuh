@@ -38,9 +38,9 @@ __device__ inline void warp_choose_sizes(TileMemory<T>& memory, CodeGroups form,
     }
 }
 
-// State of a thread between the two passes. By value: its code and the number of bits before it in
-// its group of 32. Or, for four neighbouring values together, `merged` codes and their number of
-// bits.
+// State of a thread between the two passes. Either, for each value, its code and the number of bits
+// before it in its group of 32; or, for four neighbouring values together, the `merged` codes and
+// their number of bits.
 struct HeldCodes {
     u32 codes[TILE_EACH];
     u32 before[TILE_EACH];
@@ -87,8 +87,8 @@ __device__ inline void merge_values(Tile<T>& tile, const EncodeStep& step, const
     }
 }
 
-// As `warp_size_values`, for values that are symbols, such as bytes: a thread has four consecutive
-// values and merges their codes. Eight threads have a group of 32.
+// As `warp_size_values`, but every value is a symbol (such as a byte), and a thread has four
+// consecutive values and merges their codes. Eight threads share a group of 32.
 static_assert(TILE_EACH == 4 && TILE_EACH * CODE_BITS_MAX <= 64, "four codes are one pattern");
 template <class T>
 __device__ inline void warp_size_whole(Tile<T>& tile, const EncodeStep& step, HeldCodes& held) {
@@ -127,7 +127,8 @@ __device__ inline void block_encode_huffman(Tile<T>& tile, const EncodeStep& ste
         tile.close(step, 0, 0);
         return;
     }
-    // True if no value has low bits: the symbol of a value with low bits is at least 2^(split + 1).
+    // True if no value has low bits, because the symbols of values with low bits begin at
+    // 2^(split + 1).
     bool are_whole = step.remainder <= 2u << step.mode;
     HeldCodes held;
     if (are_whole) {

@@ -105,7 +105,7 @@ __device__ __forceinline__ void store_range(Lanes<T>& lanes) {
 struct Packer {
     u32* words;
     u32 word;
-    // The number of bits packed so far, those of complete words included.
+    // The number of bits packed so far, including the bits of complete words.
     u32 filled;
     u32 packed;
 
@@ -144,7 +144,7 @@ __device__ __forceinline__ void warp_encode_afl(Lanes<T>& lanes, const EncodeSte
     T any = 0;
 #pragma unroll
     for (u32 index = 0; index < LANE_VALUES; index++) any |= lanes.at(index);
-    // Uses one width per group if that saves words, else the greatest for all.
+    // Uses one width per group if that saves words, else the greatest width for all groups.
     u32 width = bits_of(any), groups = (lanes.count + 31) / 32;
     bool is_there = lanes.mine > 0;
     u32 wide = warp_max(width);
@@ -238,7 +238,7 @@ __device__ __forceinline__ void warp_encode_divisor(Lanes<T>& lanes, const Encod
     if (!fits) refuse(lanes.task);
 }
 
-// Replaces every value by its difference from the previous one, and those of heads by 0.
+// Replaces the values of heads by 0, and every other value by its difference from the previous one.
 template <class T>
 __device__ __forceinline__ void warp_subtract_before(Lanes<T>& lanes, u32 heads) {
     T last = __shfl_up_sync(WHOLE_WARP, lanes.at(LANE_VALUES - 1), 1);

@@ -1,6 +1,6 @@
 // Encoding leaves of a tree: raw, afl, gfc and const as in FORMAT.md, section 6, and `store`, which
-// is not in the format: it stores the values for a node whose encoding needs those of the whole
-// column.
+// is not in the format. `store` copies the values to memory for a node that is encoded after the
+// values of the whole column are known.
 #pragma once
 #include "codec/encode_tile.cuh"
 
@@ -21,7 +21,7 @@ __device__ inline void block_encode_store(Tile<T>& tile, const EncodeStep& step)
 }
 
 // FORMAT.md, section 6.11. Writes no words; updates the least and the greatest value in the
-// summary, which must be equal in the end.
+// summary. In the end, these must be equal.
 template <class T>
 __device__ inline void block_encode_const(Tile<T>& tile, const EncodeStep& step) {
     u32 count = tile.count();
@@ -41,10 +41,10 @@ __device__ inline void block_encode_const(Tile<T>& tile, const EncodeStep& step)
 }
 
 // Chooses the widths of groups from the bits that each group needs, in `memory.widths`: one width
-// per group if that saves words, else the greatest for all. Writes the chosen width of each group
-// to `widths`, that width minus the least one to `groups`, and the offset of the group's words,
-// then the number of all words, to `offsets`. Writes the least width and the bits of a number in
-// `groups` to `chosen`. Called by the first warp, a lane a group.
+// per group if that saves words, else the greatest width for all groups. Writes the chosen width of
+// each group to `widths`, this width minus the least width to `groups`, and to `offsets` the offset
+// of each group's words, followed by the number of all words. Writes the least width and the bits
+// of a number in `groups` to `chosen`. Called by the first warp, a lane a group.
 template <class T>
 __device__ inline void warp_choose_widths(TileMemory<T>& memory, u32 count) {
     u32 groups = (count + 31) / 32, group = lane();

@@ -117,8 +117,8 @@ __device__ inline void block_encode_quotients(Tile<T>& tile, const EncodeStep& s
     __syncthreads();
 }
 
-// Continues with a node's two children: the second has `second` values at the present level, the
-// first `first` values at the next level, which becomes the present one.
+// Continues with the two children of a node. The second child has `second` values at the present
+// level. The first child has `first` values at the next level, which becomes the present level.
 template <class T>
 __device__ inline void block_split(Tile<T>& tile, const EncodeStep& step, u32 first, u32 second) {
     __syncthreads();

@@ -8,11 +8,11 @@
 #include "codec/rank.cuh"
 
 static const u32 ORDER_WARPS = ENCODE_ORDER_THREADS / 32;
-// The maximum number of distinct keys, and words of a set of counters, two in a word.
+// The maximum number of distinct keys, and the words of a set of counters (two counters a word).
 static const u32 KEYS_MAX = ENCODE_ORDER_KEYS;
 static const u32 COUNTER_WORDS = KEYS_MAX / 2;
-// Rows that a warp ranks at a time, or that the block loads at a time to count them; and the rows
-// of each ranker but the last.
+// BATCH_ROWS: the rows that a warp ranks at a time; to count rows, the block loads as many at a
+// time. RANKER_ROWS: the rows of each ranker except the last.
 static const u32 BATCH_ROWS = 32 * ORDER_COUNTED;
 static const u32 RANKER_ROWS =
     (SEGMENT_ROWS / BATCH_ROWS + ORDER_RANKERS - 1) / ORDER_RANKERS * BATCH_ROWS;
@@ -127,8 +127,8 @@ __device__ __forceinline__ void block_start_keys(OrderMemory& memory, u32 first)
     }
 }
 
-// Loads the counters of a lane's rows of the batch from row `start` on; KEYS_MAX beyond the last
-// row.
+// Loads the counters of a lane's rows in the batch that begins at row `start`. The result for a row
+// beyond the last is KEYS_MAX.
 template <bool IS_WHOLE>
 __device__ __forceinline__ void load_counters(const u16* places, u32 start, u32 rows,
                                               u32 (&counters)[ORDER_COUNTED]) {
@@ -140,7 +140,8 @@ __device__ __forceinline__ void load_counters(const u16* places, u32 start, u32 
     }
 }
 
-// Replaces the counters in `places` of a ranker's rows, from row `from` on, by the rows' places.
+// Replaces, in `places`, the counters of a ranker's rows by the places of these rows, which begin
+// at row `from`.
 template <bool IS_WHOLE>
 __device__ __forceinline__ void warp_rank_rows(u32* counters, u32 from, u32 rows, u16* places) {
     volatile u32* words = counters;

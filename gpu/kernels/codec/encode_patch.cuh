@@ -51,7 +51,7 @@ __device__ inline void warp_choose_cuts(const u32 (&bits)[TILE_EACH], const u32 
         u32 values = group_count(count, group_of(item));
         u32 each = POSITION_BITS + greatest - bits[item] + penalty;
         u32 cost = values * bits[item] + above[item] * each;
-        // Of equal costs the greater width wins.
+        // If two costs are equal, the greater width wins.
         u32 key = is_there ? cost << 7 | (127 - bits[item]) : ~0u;
         widths[item] = 127 - (warp_min(key) & 127u);
         u32 votes = __ballot_sync(WHOLE_WARP, is_there && bits[item] > widths[item]);

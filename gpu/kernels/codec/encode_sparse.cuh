@@ -1,5 +1,5 @@
-// Encodes the heads of a tile that has few of them. A warp encodes a tile; its lanes have
-// neighbouring values, one of each group of afl. With one group per lane, most lanes would be idle.
+// Encodes the heads of a tile that has few of them. A warp encodes a tile; each lane has one of the
+// 32 values of every group of afl. With a whole group per lane, most lanes would be idle.
 //
 // Supports only scale and afl, the common tree of heads (FORMAT.md, sections 6.2 and 6.5). The
 // bytes written are the same as those of encode_lanes.cuh.

@@ -1,6 +1,6 @@
 // Encoding the leaf `stateless` (FORMAT.md, section 6.18). The votes of a warp are the flags of a
-// group. The number of set flags before a value is its place among the indexes; the number of unset
-// ones is its place among the other bytes.
+// group. The number of set flags before a value is the place of its index; the number of unset
+// flags before it is its place among the other bytes.
 #pragma once
 #include "codec/encode_huffman.cuh"
 

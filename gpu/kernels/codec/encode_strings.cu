@@ -94,16 +94,16 @@ struct Entries {
     }
 };
 
-// The bytes of a chunk, and a ring that has, for the next bytes, the hash of all bytes up to each,
-// and the byte.
+// The bytes of a chunk, and a ring with an entry for each of the next bytes: the hash of the chunk
+// up to and including the byte, and the byte.
 struct Text {
     const unsigned char* bytes;
     u32 length;
     uint2* ring;
     // HASH_FACTOR to the power of the lane plus 1.
     u32 power;
-    // The first byte after the ring's, the hash of all bytes before it, and each lane's byte from
-    // it on.
+    // The position of the first byte after the bytes in the ring, the hash of all bytes before it,
+    // and this lane's byte among the 32 bytes from it on.
     u32 end;
     u32 hash;
     u32 next;
@@ -133,8 +133,8 @@ struct Text {
     __device__ __forceinline__ uint2 at(u32 byte) const { return ring[byte % AHEAD]; }
 };
 
-// Writes the codes of a chunk. Each code is that of the longest string at its place that has one;
-// this string and the byte after it become a new entry.
+// Writes the codes of a chunk. Each code stands for the longest string with a code that begins at
+// its place. This string, extended by the byte after it, becomes a new entry.
 //
 // Lane i below LOOKUPS looks up the known string extended by i + 1 bytes, so that all extensions
 // are found in one access. An extension is an entry only if all shorter ones are.
@@ -163,7 +163,7 @@ __device__ __forceinline__ void warp_write_codes(Text& text, Entries& entries, C
             u32 taken = __ballot_sync(WHOLE_WARP, !is_found && slot != 0);
             found = (u32)__ffs((int)others) - 1;
             if ((taken >> found & 1) == 0) break;
-            // The slot found belongs to another string with the same hash; searches on.
+            // The slot belongs to another string whose hash has the same stored bits; continues.
             while (lane() == found && slot != 0 && Entries::key(slot) != key) {
                 place = entries.next(place);
                 slot = entries.slots[place];

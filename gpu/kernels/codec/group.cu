@@ -3,7 +3,7 @@
 #include "codec/group.cuh"
 
 static_assert(GROUP_THREADS == CODEC_DIGITS, "a thread a digit");
-static_assert(PART_ROWS <= 4096, "counts of a part beside those of a segment");
+static_assert(PART_ROWS <= 4096, "counts of a part and of a segment in one word");
 
 // Digits of the widest keys.
 static const u32 DIGITS_MAX = 8;
@@ -180,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     __syncthreads();
     u32* published = published_of(grouping, segment, part);
     if (pass > 0 && parts > 1) {
-        // Publishes the counts of this part, for which later parts wait.
+        // Publishes the counts of this part. Later parts wait for them.
 #pragma unroll
         for (u32 index = 0; index < ITEMS; index++)
             if (index * 32 + lane() < rows_left)
@@ -204,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     __syncthreads();
 #pragma unroll
     for (u32 warp = 0; warp < GROUP_WARPS; warp++) count += memory.counts[warp][threadIdx.x];
-    // Computes both sums at once; they are at most 65,536 and 4,096.
+    // Computes the sums of `total` (at most 65,536) and `count` (at most 4,096) at once.
     u32 sums = block_sum_before(total | count << 17, memory.sums);
     u32 place = sums >> 17, start = parts > 1 ? sums & 0x1ffff : place;
     u32 added = start - place;

@@ -21,7 +21,7 @@ struct CodeEntry {
 };
 
 // Most codes are short. The entries of codes of up to CODE_FEW_BITS bits are copied to shared
-// memory, where random reads cost little; the places of longer codes are NO_CODE there.
+// memory, where random reads cost little. The places of longer codes contain NO_CODE there.
 static const u32 CODE_FEW_BITS = 8;
 static const u32 CODE_FEW = 1u << CODE_FEW_BITS;
 static const u32 NO_CODE = ~0u;
@@ -76,7 +76,8 @@ __device__ inline bool block_fill_codes(const u32* lengths, u32 symbols, u32 spl
 struct BitReader {
     const u32* words;
     u32 length;
-    // The number of the next word, the loaded bits that are not yet taken, and their number.
+    // The number of the next word, the loaded bits that are not yet taken, and the number of these
+    // bits.
     u32 next;
     u64 window;
     u32 available;

@@ -1,8 +1,8 @@
 // Runs of one key in a tile: their starts, and sums of differences along them (FORMAT.md, sections
 // 6.13 to 6.15).
 //
-// For sums, a lane holds 32 neighbouring values, so only one number per lane is shuffled. Tiles are
-// rearranged through shared memory.
+// To compute sums, a lane holds 32 neighbouring values, so only one number per lane is shuffled.
+// Tiles are rearranged through shared memory.
 #pragma once
 #include "codec/tile.cuh"
 

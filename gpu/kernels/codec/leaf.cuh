@@ -128,8 +128,8 @@ __device__ __forceinline__ u32 gfc_bytes(u32 code, u32 bits) {
     return code > 4 ? 9 : code;
 }
 
-// Replaces each value by the sum of it and every 32nd value before it; consecutive addends are
-// eight lanes apart.
+// Adds to each value the values that are 32, 64, 96 and so on places before it. Values 32 places
+// apart are in lanes that are eight apart.
 template <class T>
 __device__ __forceinline__ void warp_gfc_sum(Tile<T>& out) {
     T carry[4] = {0, 0, 0, 0};

@@ -1,9 +1,9 @@
-// Finds the grouped order of the rows of segments. A cluster of blocks orders a segment, whose rows
-// it holds in shared memory, by codes. The code of a key that is not one is its distance from the
-// segment's least key.
+// Finds the grouped order of the rows of segments. A cluster of blocks holds the rows of a segment
+// in shared memory and orders them by codes. If the keys are not codes, the code of a row is the
+// distance of its key from the least key of the segment.
 #include "codec/count.cuh"
 
-// How keys are converted to codes: the least key, which is subtracted, and the bits of a code.
+// The conversion of keys to codes: the least key, which is subtracted, and the bits of a code.
 struct Codes {
     u64 least;
     u32 bits;

@@ -48,8 +48,8 @@ struct Share {
     __device__ __forceinline__ bool has_row(u32 index) const {
         return index * 32 + lane() < warp_rows;
     }
-    // The thread's rows, in the order of `place`. For a place beyond the segment's last row, that
-    // row.
+    // The thread's rows, in the order of `place`. In place of a row beyond the segment's last row,
+    // the last row is returned.
     __device__ __forceinline__ void rows_of(u32 (&rows)[ORDER_ITEMS]) const {
         u32 last = segment.rows - 1;
 #pragma unroll
@@ -167,8 +167,8 @@ __device__ __forceinline__ void block_order_by(const Share& share, u32 shift, u3
 // Positions whose keys are compared together.
 static const u32 COMPARED = 4;
 
-// Loads the keys whose differences show where runs begin: the codes in the items or, if IS_WIDE,
-// the keys themselves, because items have only a part of them.
+// Loads the keys that are compared to find the heads. These are the codes in the items or, if
+// IS_WIDE, the keys themselves, because items have only a part of a wide key.
 template <bool IS_WIDE>
 __device__ __forceinline__ void load_compared(const Segment& segment, const u32 (&items)[COMPARED],
                                            u64 (&keys)[COMPARED]) {
@@ -183,9 +183,9 @@ __device__ __forceinline__ void load_compared(const Segment& segment, const u32 
     }
 }
 
-// Writes heads by position, and positions by row. For the latter, all blocks write the list of rows
-// by position, and each selects its own rows from it: to write each position separately would
-// transfer 32 bytes of device memory each.
+// Writes heads by position, and positions by row. To write positions, all blocks write the list of
+// rows by position, and each block selects its own rows from this list. Writing each position
+// separately would transfer 32 bytes of device memory per position.
 template <bool IS_WIDE>
 __device__ __forceinline__ void block_write_order(const Grouping& grouping, const Share& share,
                                             OrderMemory& memory) {

@@ -28,8 +28,8 @@ static const u32 GROUP_BLOCKS = 3;
 static const u32 GROUP_KEYS = 8;
 // Grouped order by clusters: blocks that must fit a multiprocessor.
 static const u32 ORDER_BLOCKS = 2;
-// Counters per code in a block: COUNTERS_MANY, except for two-byte counters of codes of
-// CODEC_COUNTED_BITS bits: COUNTERS_WIDE. Two-byte counters do not overflow, but with fewer
+// Counters per code in a block. Two-byte counters of codes of CODEC_COUNTED_BITS bits use
+// COUNTERS_WIDE, all others COUNTERS_MANY. Two-byte counters do not overflow, but with fewer
 // counters more warps wait for each other.
 static const u32 COUNTERS_MANY = 8;
 static const u32 COUNTERS_WIDE = 4;
@@ -54,8 +54,8 @@ static const u32 GROUP_BATCH = 2;
 static const u32 GROUP_AHEAD = 4;
 // Places of the hash table that are probed before the column counts as having too many values.
 static const u32 TRIED_MAX = 256;
-// Warps of a block that rank rows. Each has its own counters, which limits them: two blocks must
-// fit the shared memory of a multiprocessor.
+// Warps of a block that rank rows. Each has its own counters. Their number is limited because two
+// blocks must fit the shared memory of a multiprocessor.
 static const u32 ORDER_RANKERS = 6;
 // Pairs of rows whose loads are in flight together, and rows that are counted together.
 static const u32 ORDER_PAIRS = 16;

@@ -31,8 +31,8 @@ struct RepeatsMemory {
     alignas(16) u32 list[WIDTH_WORDS + TILE_VALUES];
     u32 packed[PACKED_WORDS];
     // For each 32 places of the tile: [0] the set of exceptions (before `warp_fill_sets`, of the
-    // first rows of runs of exceptions); [1] the set of first rows of runs of entries; [2] the
-    // numbers of both in preceding places, those of [1] in the upper half.
+    // first rows of runs of exceptions); [1] the set of first rows of runs of entries; [2] how many
+    // places of each set precede these 32 places: of [0] in the lower half, of [1] in the upper.
     alignas(16) u32 sets[TILE_WORDS][4];
 };
 
@@ -63,8 +63,8 @@ __device__ __forceinline__ void warp_unpack_four(const u32* words, u32 group, u3
     }
 }
 
-// Unpacks the exceptions within `list`, from the last to the first: the place of a value is never
-// before its packed bits, so no packed bits are overwritten too early.
+// Unpacks the exceptions within `list`, from the last to the first. The place of a value is never
+// before its packed bits, so no packed bits are overwritten before they are read.
 __device__ __forceinline__ void warp_unpack_others(u32 group, u32 base, u32 mask, u32 count,
                                               u32* list) {
 #pragma unroll 1
@@ -93,7 +93,8 @@ struct Repeats {
 
     // Lists the entries of runs after `others` exceptions, marks where runs begin, and writes the
     // number of rows of all runs to `rows`. Returns false if a code is greater than `most` or a run
-    // is longer than a tile. If STAGED, words are in shared memory, those of lengths first.
+    // is longer than a tile. If STAGED, the packed words are in shared memory, first the words of
+    // lengths, then the words of codes.
     template <bool STAGED>
     __device__ __forceinline__ bool find(u32 others, RepeatsMemory& memory, u32& rows) const {
         const u32* codes = STAGED ? memory.packed + lengths.length : values.words;

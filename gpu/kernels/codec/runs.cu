@@ -17,7 +17,7 @@ struct Work {
     }
 
     __device__ __forceinline__ void fail(const Codec& codec) const {
-        // Waits, because the previous launch may still run.
+        // The previous launch may still run.
         wait_for_previous();
         if (lane() == 0) codec.failed[(u64)column.request * codec.stride] = 1;
     }

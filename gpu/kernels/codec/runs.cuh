@@ -34,8 +34,8 @@ __device__ __forceinline__ u32 word_of(u32 place) {
     return (unit ^ (unit / 8 & 7)) * 4 + place % 4;
 }
 
-// Returns lane `from`'s `TileWords` to all lanes. Lane 0 has those of residuals, 1 of heads, 2 of
-// exceptions.
+// Returns the `TileWords` of lane `from` to all lanes. Lane 0 has the words of residuals, lane 1 of
+// heads, lane 2 of exceptions.
 __device__ __forceinline__ TileWords warp_words_of_lane(const TileWords& at, u32 from) {
     TileWords shown;
     shown.fields = __shfl_sync(WHOLE_WARP, at.fields, from);

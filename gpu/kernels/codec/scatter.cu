@@ -1,8 +1,8 @@
 // Scatters decoded values in grouped order to their rows.
 //
 // A block writes a piece of a column's rows. It copies the values of the whole segment through its
-// shared memory, chunk by chunk, and selects those of its rows. To fetch each value from device
-// memory would transfer a sector of 32 bytes each.
+// shared memory, chunk by chunk, and selects the values of its rows. Reading each value directly
+// from device memory would transfer a sector of 32 bytes per value.
 #include <cuda_pipeline_primitives.h>
 
 #include "codec/tile.cuh"

@@ -32,7 +32,7 @@ __device__ __forceinline__ bool warp_read_stateless(const u8* input, const Codec
     u32 flags = lane() < flag_words ? at.words[lane()] : 0;
     __syncwarp();
     for (u32 entry = lane(); entry < entries; entry += 32) memory[entry] = table[entry];
-    // Bits behind the last flag may be anything.
+    // Clears the bits after the last flag, which are undefined.
     if (lane() == count / 32) flags &= (1u << count % 32) - 1;
     u32 mine = (u32)__popc(flags), to = warp_sum_to(mine);
     if (__shfl_sync(WHOLE_WARP, to, 31) != indexed) return false;

@@ -9,8 +9,8 @@ __device__ inline u32 all_threads() { return gridDim.x * blockDim.x; }
 __device__ inline u32 this_thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
 // Writes four numbers to `found`: the least and the greatest value, both XORed with `sign` (the
-// sign bit, or 0), the number of values equal to the previous one, and of those less than it. The
-// first is initially the greatest number, the others 0.
+// sign bit, or 0), the number of values equal to the previous value, and the number of values less
+// than the previous value. Initially, the first number is the greatest u64 and the others are 0.
 extern "C" __global__ void statistics_bounds(EncodeTask task, u64 sign, u64* found) {
     u64 least = ~0ull, greatest = 0, equal = 0, less = 0;
     for (u32 at = this_thread(); at < task.rows; at += all_threads()) {

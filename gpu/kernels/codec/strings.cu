@@ -23,8 +23,8 @@ struct StringMemory {
 };
 
 struct Chunk {
-    // Each tile has 1,024 places for codes. When a tile is decoded, its codes are moved to follow
-    // those of the tile before without a gap.
+    // Each tile has 1,024 places for codes. When a tile is decoded, its codes are moved to the
+    // place after the last code of the previous tile.
     u16* codes;
     // The number of codes of each tile.
     const u16* counts;
@@ -53,7 +53,8 @@ __device__ __forceinline__ bool block_find_strings(const Chunk& chunk, u32 tile,
         memory.strings[at] = string;
     }
     if (__syncthreads_or(is_wrong)) return false;
-    // Each round finds at least the first unknown string, because the string of its entry is known.
+    // Each round finds at least the first unknown string. The string that it extends precedes it
+    // and is known.
     bool is_left = true;
     while (is_left) {
         u32 found[STRING_EACH];

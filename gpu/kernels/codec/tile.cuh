@@ -160,7 +160,7 @@ __device__ __forceinline__ void store_four(u8* to, u32 place, u32 bits, const u6
     }
 }
 
-// Stores those of a lane's four values whose places are below `count`; `to` is aligned for 16 bytes.
+// Stores each of a lane's four values whose place is below `count`. `to` is aligned to 16 bytes.
 template <class T>
 __device__ __forceinline__ void store_some(u8* to, u32 k, u32 count, u32 bits, const T (&v)[4]) {
     u32 place = place_of(k);

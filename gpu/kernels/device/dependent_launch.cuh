@@ -1,9 +1,9 @@
 // Programmatic dependent launch: a launch begins while the previous one in its stream still runs. The
 // host enables it per launch; on devices below 9.0 each launch waits until the previous one has ended.
 //
-// Before it waits, a kernel reads nothing that an earlier launch of its chain writes and writes
-// nothing that one reads. Every kernel of a chain waits, so a wait for the previous kernel includes
-// all earlier ones.
+// Before it waits, a kernel must not read memory that an earlier launch of its chain writes, and
+// must not write memory that an earlier launch reads. Every kernel of a chain waits for the
+// previous one, so a wait includes all earlier kernels.
 #pragma once
 #include "layout.cuh"
 

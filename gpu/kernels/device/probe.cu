@@ -36,5 +36,5 @@ extern "C" __global__ void probe_places(Cells cells, u32 length, u32* seen) {
     if (at < length) seen[at] = cells.places[at];
 }
 
-// Traps. The CUDA context fails with the kernel: the process can no longer use the device.
+// Traps. The failure destroys the CUDA context, so the process can no longer use the device.
 extern "C" __global__ void probe_fail() { __trap(); }

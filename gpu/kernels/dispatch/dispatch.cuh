@@ -6,8 +6,8 @@
 // the block has only the entry's code, so an encoded block costs less than a raw one. If the box in
 // a block's header lies in the space, positions are not checked row by row, and columns that are
 // read only for the newest fix of an object stay in grouped order. No result depends on the order
-// of threads: the fix of an object with the greatest (time, arrival) wins, by an atomic maximum of
-// 64 bits.
+// of threads, because an atomic maximum of 64 bits selects each object's fix with the greatest
+// (time, arrival).
 #pragma once
 #include "block/block.cuh"
 #include "records/index.cuh"
@@ -37,8 +37,8 @@ __device__ inline u32 request_of_entry(const Input& input, u32 requests, u32 ent
     return last_not_above(requests, entry, [&](u32 at) { return input.requests[at].first_entry; });
 }
 
-// The key by which fixes of one object are compared: the later time wins, at equal times the later
-// arrival. Never 0.
+// The key by which fixes of one object are compared. The later time wins; if times are equal, the
+// later arrival wins. Never 0.
 __device__ inline u64 key_of(i64 time_ms, u32 arrival) {
     return (u64)(time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | (arrival + 1);
 }
@@ -179,8 +179,8 @@ __device__ inline void write(const Records& records, u32 slot, u32 place, const 
 }
 
 // Ends an object that existed at the start of the cycle. The version of a removed or cleared object
-// stores the event in place of the time, below the earliest time of a record; that of an expired
-// object has its last values.
+// stores the event in place of the time, as a number below the earliest time of a record. The
+// version of an expired object keeps its last values.
 __device__ inline Settled end_object(const Records& records, const Rules& rules, u32 slot,
                                      u32 old, Version last, const Optional& optional, u32 event) {
     Settled settled = {};

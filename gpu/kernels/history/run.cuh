@@ -19,8 +19,8 @@ __device__ __forceinline__ const RunColumn& column_of(const Run& run, u32 tile, 
     return run.columns[(u64)tile * run.kinds + kind];
 }
 
-// The value of a row. Reads two words; two words follow the last column, so the second read is
-// valid.
+// The value of a row. Reads two words. Two more words follow the last column, so reading the second
+// word is valid.
 __device__ __forceinline__ u32 value_at(const RunColumn& column, u32 row) {
     u32 bit = row * column.bits;
     const u32* words = (const u32*)column.words + bit / 32;

@@ -1,8 +1,8 @@
 // The states of objects at a time: for each object, its newest row at or before this time.
 //
 // A head is the first row of an object in a tile. Heads ascend by (object, time), so the head with
-// the wanted row is the last at or before (object, time), and the search continues in its tile
-// alone.
+// the wanted row is the last head at or before (object, time), and only its tile is searched
+// further.
 #include "history/run.cuh"
 
 // Writes the times of all heads to `keys`, which already has their objects. A thread a head.

@@ -29,8 +29,8 @@ __device__ __forceinline__ void warp_keys_below(const Key* (&nodes)[NODES],
 #pragma unroll
     for (int node = 0; node < NODES; node++) load_keys(nodes[node] + first, there[node]);
     bool counts = THREADS <= PLACES || member < PLACES;
-    // For up to two keys a thread, votes cost less than a sum over the threads; for more, they cost
-    // more.
+    // With up to two keys per thread, votes cost less than a sum over the threads. With more keys,
+    // votes cost more.
     const bool VOTES = EACH <= 2 && THREADS > 1;
     u32 group = THREADS == 32 ? WHOLE_WARP : ((1u << (THREADS % 32)) - 1u)
         << (lane() / THREADS * THREADS);

@@ -44,7 +44,7 @@ extern "C" __global__ void index_inner(TREE, u32 nodes, u32 fill) {
     u64 leaf = ((u64)(node - tree.firsts[level]) * FAN_OUT + at) * spanned;
     Key key;
     if (at == 0) set_least(key);
-    // The last leaf has no bound, so that requests above all keys end in it.
+    // The last leaf has no upper bound, so a request above all keys ends in this leaf.
     else if (leaf >= tree.leaf_count) set_greatest(key);
     // All leaves but the last have `fill` keys.
     else key = load_key((const Key*)tree.leaves + (leaf - 1) * LEAF_KEYS + fill - 1);

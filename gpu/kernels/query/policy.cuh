@@ -10,12 +10,13 @@ static const u32 QUERY_BLOCKS = 6;
 static const u32 WARP_QUERY_WARPS = 8;
 // Candidates that a thread of `warp_visit_whole` loads at a time, so that the loads overlap.
 static const u32 VISIT_ITEMS = 2;
-// Most cells of a part for which `query_work` counts the objects. A part with more cells counts as
-// containing all objects, unless no cell of the grid has spare capacity.
+// `query_work` counts the objects of a part with at most this number of cells. A part with more
+// cells counts as containing all objects, unless no cell of the grid has spare capacity.
 static const u32 WORK_CELLS = 1 << 14;
 // Cells whose counts are read in the time of one test. A guess.
 static const u32 WORK_CELLS_EACH = 8;
 // Threads of a block that sorts; `BLOCK_THREADS` of the host.
 static const u32 SORT_THREADS = 256;
-// Bits that one pass sorts by: fewer passes than CUB's default, and its counters still fit.
+// Bits by which one pass sorts. There are fewer passes than with CUB's default, and the counters of
+// a pass still fit.
 static const int SORT_PASS_BITS = 5;

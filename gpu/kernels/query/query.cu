@@ -153,8 +153,8 @@ extern "C" __global__ void query_write(Records records, u32 items, const u64* of
     slots[place - offsets[first] + at] = slot;
 }
 
-// As `query_write`, for the items with more than ITEM_MATCHES matches, which it finds again. One
-// warp an item.
+// As `query_write`, for the items with more than ITEM_MATCHES matches. Finds their matches again.
+// One warp an item.
 extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     query_write_many(View view, Queries batch, const u64* offsets, u32 first, u64* objects,
                      u32* slots) {

@@ -57,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS)
 }
 
 // Merges pairs of sorted runs of `run` matches in the lists longer than SORT_TILE; copies a run
-// without a partner. Blocks as for `sort_tiles`; each writes one tile of the output.
+// without a partner. Each list has `tiles` blocks, as in `sort_tiles`; a block writes one tile of
+// the output.
 extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     sort_merge(const u64* bounds, const u32* queries, u32 tiles, u32 length, u64 run, Matches from,
                Matches to) {

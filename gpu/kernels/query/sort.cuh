@@ -1,7 +1,7 @@
-// Sorts the matches of each query by id. The algorithm depends on the length: a warp sorts up to 32
-// matches in registers, a block up to SORT_TILE in shared memory (CUB's block sort). Longer lists
-// are cut into tiles, which are sorted and then merged; each merge is cut into tiles of output too,
-// so that one long answer uses the whole device.
+// Sorts the matches of each query by id. The algorithm depends on the length of the list. A warp
+// sorts up to 32 matches in registers; a block sorts up to SORT_TILE matches in shared memory (with
+// CUB's block sort). Longer lists are cut into tiles, which are sorted and then merged. The output
+// of each merge is also cut into tiles, so that one long answer uses the whole device.
 #pragma once
 #include <cub/block/block_radix_sort.cuh>
 
@@ -35,7 +35,7 @@ struct SortMemory {
     u64 differing;
 };
 
-// The bits in which `count` ids differ; returned to all threads of a block.
+// Returns the bits in which `count` ids differ to all threads of a block.
 __device__ inline u64 block_differing_bits(u64& differing, const u64* objects, u32 count) {
     u64 reference = objects[0], mine = 0;
     for (u32 at = threadIdx.x; at < count; at += SORT_THREADS) mine |= objects[at] ^ reference;

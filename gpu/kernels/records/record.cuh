@@ -16,8 +16,8 @@ __device__ inline u32 newest(const Records& records, u32 slot) {
     return both[1].epoch > both[0].epoch ? 1u : 0u;
 }
 
-// Number of the version that holds after cycle `epoch`: the newest that is not later. The other
-// version may currently be written.
+// Number of the newest version that is not later than cycle `epoch`. The other version may be
+// written at the same time.
 __device__ inline u32 held_at(const Records& records, u32 slot, u64 epoch) {
     const Version* both = records.versions + 2ull * slot;
     u64 first = epoch_of(both), second = epoch_of(both + 1);

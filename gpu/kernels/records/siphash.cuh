@@ -1,7 +1,7 @@
 // The hash of a 64-bit word under the engine's secret key; equals `HashKey::hash` of the engine.
 //
-// SipHash-1-3 of eight bytes. Clients choose ids and cells; without the key they cannot choose ones
-// that collide.
+// SipHash-1-3 of eight bytes. Clients choose ids and cells, but without the key they cannot choose
+// values that collide.
 #pragma once
 #include "layout.cuh"
 

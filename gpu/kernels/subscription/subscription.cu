@@ -108,7 +108,7 @@ extern "C" __global__ void subscription_gather_ended(const u32* moved, const Dis
         bool ended = slot != NO_SLOT
             && records.versions[2ull * slot + newest(records, slot)].alive == 0;
         block_gather(ended, slot, records, gathered, objects, slots);
-        // The next round writes what the last threads of this one may still read.
+        // The next round overwrites shared memory that threads of this round may still read.
         __syncthreads();
     }
 }
@@ -142,7 +142,7 @@ __device__ inline void block_count_events(const Scene& scene, u32* counts, u32* 
     if (lane() == 0 && sum != 0) atomicAdd((u64*)&event_counts->visited, sum);
 }
 
-// Bound by memory latency, so it runs as many threads as the registers allow.
+// Memory latency limits this kernel, so its launch bounds limit the registers to run more threads.
 extern "C" __global__ void __launch_bounds__(EVALUATE_THREADS, EVALUATE_BLOCKS)
     subscription_count(Scene scene, u32* counts, u32* busy, EventCounts* event_counts) {
     block_count_events<1>(scene, counts, busy, event_counts);
@@ -237,8 +237,8 @@ extern "C" __global__ void subscription_fixes(const u32* entries, u32 length, co
 }
 
 // The outcome of an object in cycle `epoch`. If the object exists, `found` is 1, and `reserved` is
-// 1 if the cycle wrote its record, else 0. Otherwise `reserved` is the event that ended it in this
-// cycle, 0 if it did not end in this cycle.
+// 1 if the cycle wrote its record, else 0. If it does not exist, `reserved` is the event that ended
+// it in this cycle, or 0 if it did not end in this cycle.
 __device__ inline AnswerRecord outcome_of(const Records& records, u32 slot, u64 epoch) {
     u32 place = newest(records, slot);
     Version now = load(records.versions + 2ull * slot + place);

@@ -6,8 +6,8 @@
 // levels are bins of one hash table; each bin has references to its regions. There are two tables:
 // a large one, and a small one with recent additions. A thread, or OBJECT_THREADS threads if bins
 // are long, looks up the bins of an object's positions before and after the cycle. If both
-// positions are in one cell, no position is tested against the regions that contain the cell, and
-// those for which an object that stays inside causes no events are skipped.
+// positions are in one cell, they are not tested against a region that contains the cell. Such a
+// region is skipped if an object that stays inside it causes no events.
 #pragma once
 #include "geometry/space.cuh"
 #include "records/index.cuh"
@@ -90,8 +90,8 @@ struct Subject {
     Version now;
 };
 
-// The event of the object in one region, 0 for none. `whole`: both positions are in one cell, which
-// lies within the region. `is_one`: both positions are in one cell. `from_before`: the reference is
+// The event of the object in one region, 0 for none. `is_one` is true if both positions are in one
+// cell, `whole` if this cell also lies within the region. `from_before` is true if the reference is
 // from the bin of the position before the cycle.
 __device__ inline u32 evaluate_region(const Scene& scene, const Subject& subject,
                                       const DeviceQuery& query, bool whole, bool is_one,
@@ -106,8 +106,8 @@ __device__ inline u32 evaluate_region(const Scene& scene, const Subject& subject
     bool after = is_in
         && region_passes(scene.regions, query, scene.records, subject.slot, subject.place,
                          now.state);
-    // If both cells refer to a region, only one of them reports: the cell of the position before
-    // the cycle if the object was a member, else the other.
+    // If both cells refer to a region, only one of them reports the event. This is the cell of the
+    // position before the cycle if the object was a member, else the cell of the position after it.
     if (!is_one && before != from_before) return 0;
     if (after) return before ? EVENT_MOVE : EVENT_ENTER;
     if (!before) return 0;
@@ -310,9 +310,9 @@ __device__ inline u32 renumbered(const u32* numbers, u32 reference) {
 // Returned by `place_in_piece` for an item outside the piece.
 static const u32 NO_PLACE = 0xffffffffu;
 
-// The place of item `number` in a piece of the marked items: the `length` items from marked item
-// `first` on. NO_PLACE if it is not marked or not in the piece. `places` has the exclusive sums of
-// the marks.
+// A piece is the `length` marked items from marked item `first` on. Returns the place of item
+// `number` in the piece, or NO_PLACE if the item is not marked or not in the piece. `places` has
+// the exclusive sums of the marks.
 __device__ inline u32 place_in_piece(const u32* places, u32 number, u32 first, u32 length) {
     u32 before = places[number];
     bool is_in = places[number + 1] != before && before >= first && before - first < length;

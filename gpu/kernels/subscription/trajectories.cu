@@ -26,8 +26,8 @@ extern "C" __global__ void trajectories_widen(Input input, Rules rules, Rows row
     lower(box + 3, ~y);
 }
 
-// Marks the arrivals of objects whose bit is set; writes 0 after the last mark. One thread an
-// arrival plus one. Refused rows have no slot.
+// Marks the arrivals of objects whose bit is set, and writes a 0 after the last mark. Refused rows
+// have no slot and are not marked. One thread an arrival, and one for the 0.
 extern "C" __global__ void trajectories_mark(u32 length, Rows rows, Index index, const u32* passing,
                                              u32* marks) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;

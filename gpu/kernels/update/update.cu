@@ -3,8 +3,8 @@
 #include "block/block.cuh"
 #include "update/update.cuh"
 
-// Makes a deletion and an insertion for every object that changes cell; applies moves inside a cell in
-// place. One thread per moved slot writes two keys; a key is NO_KEY if there is no operation.
+// Writes a deletion and an insertion for every object that changes its cell. Applies a move within
+// a cell in place. One thread per moved slot writes two keys; a key without an operation is NO_KEY.
 extern "C" __global__ void update_keys(Cells cells, Moved moved, Records records, Entry* current,
                                        u32* keys, u32* slots) {
     u32 number = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,11 +1,11 @@
 // Stage update: updates the cells of one of the two grids to a cycle.
 //
 // A cell is one contiguous run of entries with spare capacity, in place of the paper's chained
-// buckets. A grid is updated every second cycle. Either the moves of both cycles are applied,
-// sorted by (cell, kind): deletions leave holes at recorded places, insertions fill the holes or
-// append, and the last entries fill the remaining holes; a cell that outgrows its capacity first
-// moves after all others. Or the grid is rebuilt from the newest positions. Every entry has one
-// writer, so there are no locks.
+// buckets. A grid is updated every second cycle: either the moves of both cycles are applied, or
+// the grid is rebuilt from the newest positions. Moves are sorted by (cell, kind). Deletions leave
+// holes at recorded places, insertions fill the holes or append, and the last entries fill the
+// remaining holes. A cell that outgrows its capacity is first moved after all other cells. Every
+// entry has one writer, so there are no locks.
 #pragma once
 #include "geometry/space.cuh"
 #include "records/record.cuh"

@@ -1,5 +1,5 @@
-// Binary searches over ascending bounds, each the start of a range: they find the range that
-// contains a value.
+// Binary searches over ascending bounds. Each bound is the start of a range; a search finds the
+// range that contains a value.
 //
 // If even the first bound is above the value, the functions return the first range.
 #pragma once

@@ -1,7 +1,7 @@
 // Counts, sums and lists over the threads of a warp. All threads of the warp must call each
 // function.
 //
-// Sums and bounds are those of cooperative groups: on an H100 as fast as shuffles written out, in
+// Sums and bounds use cooperative groups. On an H100, these are as fast as explicit shuffles in
 // cycles (`glfpp --experiment mixed`), in the codec and with continuous queries.
 #pragma once
 #include <cooperative_groups.h>

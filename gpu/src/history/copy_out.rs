@@ -7,7 +7,7 @@ use shoal_engine::EngineError;
 
 use crate::launch::{DeviceBuffer, Memory, PinnedBuffer, Plain};
 
-/// Values of a buffer.
+/// Most values of a buffer.
 const CHUNK: usize = 1 << 21;
 /// Values that a core copies at a time.
 const PIECE: usize = 1 << 15;

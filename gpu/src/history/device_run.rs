@@ -1,11 +1,11 @@
-//! A run in the device's memory: columns of tiles with as many bits a value as each needs, zones,
-//! and heads.
+//! A run in the device's memory: columns of tiles, each with only as many bits per value as it
+//! needs; zones; and heads.
 //!
 //! A head is the first row of an object in a tile. A CSB+-tree has the keys (object, time) of all
 //! heads, so the newest row of an object at a moment is found with one search and one tile.
 //!
 //! The blocks of a file are smaller than a run on the device, but have to be decoded tile by tile.
-//! A packed value is read directly, so a state costs a few reads instead of a tile.
+//! A packed value is read directly, so a state costs a few reads instead of the decoding of a tile.
 
 use shoal_codec::tile::TILE_VALUES;
 use shoal_codec::{Block, Column, ValueType};
@@ -88,7 +88,8 @@ fn columns_of(blocks: &[Block]) -> Vec<Column> {
     all.filter(|column| *column != Column::Object).filter(has).collect()
 }
 
-/// The columns of the tiles of a block whose chunks begin at these bytes, tile by tile.
+/// Appends the columns of a block's tiles to `inputs`, tile by tile; the block's chunks begin at
+/// `first_bytes`.
 fn add_inputs(
     (block, first_bytes): (&Block, &[usize]),
     columns: &[Column],
@@ -236,7 +237,8 @@ impl DeviceHistory {
     }
 }
 
-/// Consecutive blocks of at most [`BATCH_ROWS`] rows, or one with more.
+/// Batches of consecutive blocks with at most [`BATCH_ROWS`] rows together; a longer block is a
+/// batch.
 fn batches(blocks: &[Block]) -> impl Iterator<Item = &[Block]> {
     let mut left = blocks;
     std::iter::from_fn(move || {

@@ -22,7 +22,7 @@ use crate::device::Gpu;
 pub struct OffloadThresholds {
     /// Least number of rows of a run that is loaded.
     pub rows_min: u64,
-    /// The number of queries of a run, the present one included, from which on the run is loaded.
+    /// Number of queries of a run, including the present one, after which the run is loaded.
     pub questions_min: u64,
     /// See [`RunDevice::tiles_min`].
     pub tiles_min: usize,
@@ -31,9 +31,9 @@ pub struct OffloadThresholds {
 }
 
 impl Default for OffloadThresholds {
-    /// Thresholds that no recorded measurement backs: a call costs about as much as a core needs
-    /// for some tiles, a core reads a run of `rows_min` rows in a few milliseconds, and loading a
-    /// run takes as long as scanning it.
+    /// Guesses, which no recorded measurement backs. They assume that a call costs as much as
+    /// reading some tiles on a core, that a core reads `rows_min` rows in a few milliseconds, and
+    /// that loading a run takes as long as scanning it.
     fn default() -> Self {
         Self { rows_min: 1 << 17, questions_min: 2, tiles_min: 64, objects_min: 64 }
     }
@@ -92,7 +92,7 @@ impl DeviceRuns {
         Ok(Self { state, worth, report: Box::new(report) })
     }
 
-    /// Runs in the device's memory.
+    /// Number of runs in the device's memory.
     #[must_use]
     pub fn resident(&self) -> usize {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +120,7 @@ impl DeviceRuns {
         let run = state.take(pages, self.worth.questions_min, &self.report)?;
         let answer = loop {
             match question(&mut state.device, &run) {
-                // Answers need memory too: evicts a run and tries again.
+                // The answer lacks memory: evicts a run and tries again.
                 Err(EngineError::OutOfMemory { .. }) if state.evict() => {}
                 answer => break answer,
             }
@@ -205,7 +205,7 @@ impl State {
     }
 }
 
-/// Converts a zone: its times then count from the start of the partition.
+/// Converts a zone; the times of the result count from the start of the partition.
 fn zone_on_device(zone: &Zone, start_ms: i64) -> RunZone {
     let offset = |time_ms: i64| time_ms.saturating_sub(start_ms).clamp(0, u32::MAX.into()) as u32;
     RunZone {

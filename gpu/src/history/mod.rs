@@ -1,8 +1,8 @@
 //! Runs of past fixes in the device's memory, packed, and queries of them.
 //!
-//! A query reads packed values and writes only what it selects; it returns with the answer.
-//! The caller chooses which runs are resident, and knows what else bounds an answer: newer runs,
-//! removals, erasures.
+//! A query reads packed values and writes only what it selects; it returns with the answer. The
+//! caller chooses which runs are resident, and accounts for whatever else limits an answer: newer
+//! runs, removals and erasures.
 
 mod copy_out;
 mod device_run;
@@ -203,10 +203,10 @@ impl DeviceHistory {
         Ok((0..count).into_par_iter().map(state).collect())
     }
 
-    /// Runs `work` and returns its milliseconds on the device, by its clock; for benchmarks.
+    /// Runs `work` and returns its milliseconds by the device's clock; for benchmarks.
     ///
     /// # Errors
-    /// As the work.
+    /// Errors of `work`.
     pub fn timed<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, EngineError>,

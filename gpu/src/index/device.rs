@@ -1,6 +1,7 @@
 //! Keys and places in the device's memory, and the stream on which trees work.
 //!
-//! Every operation waits for the device and returns its time there, in milliseconds, by events.
+//! Operations of trees wait for the device. Searches return their time on the device in
+//! milliseconds, measured with events.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! A tree on the device: build, search, scans, insertion into leaves with room.
 //!
-//! A place is the number of a key's leaf times the places of a leaf, plus the position in the leaf.
+//! The place of a key is the number of its leaf times the places of a leaf, plus its position in
+//! the leaf.
 
 use shoal_engine::EngineError;
 use shoal_history::{FAN_OUT, TreeShape};
@@ -40,7 +41,7 @@ impl<K: DeviceKey> DeviceTree<K> {
         &self.arrays.leaves
     }
 
-    /// Keys of each leaf but the last when it was built.
+    /// Number of keys that the build put into each leaf but the last.
     #[must_use]
     pub fn fill(&self) -> usize {
         self.fill
@@ -72,7 +73,7 @@ impl<K: DeviceKey> DeviceIndex<K> {
         Ok(tree)
     }
 
-    /// Builds all inner nodes over the leaves as they were built, by one launch. Returns the
+    /// Builds all inner nodes over leaves of [`DeviceTree::fill`] keys with one launch. Returns the
     /// milliseconds.
     ///
     /// # Errors
@@ -164,14 +165,14 @@ impl<K: DeviceKey> DeviceIndex<K> {
     }
 
     /// Inserts entries whose keys ascend strictly into leaves with room; a key that exists gets the
-    /// new value. Returns the numbers of the entries that found no room: if the new keys of a leaf
-    /// do not all fit, none of them is inserted. For those, build a new tree.
+    /// new value. If the new keys of a leaf do not all fit, none of them is inserted. Returns the
+    /// indexes of the entries that were not inserted; adding them requires a new tree.
     ///
     /// # Errors
     /// [`EngineError`] if the device fails or lacks memory.
     ///
     /// # Panics
-    /// When keys do not ascend strictly or lack values.
+    /// If keys do not ascend strictly, or there is not one value per key.
     pub fn insert(
         &self,
         tree: &mut DeviceTree<K>,

@@ -86,7 +86,7 @@ impl Accounts {
         })
     }
 
-    /// Returns bytes.
+    /// Returns `bytes` to both accounts.
     pub(crate) fn give_back(&self, bytes: u64) {
         // The request takes nothing, so it cannot fail.
         let _ = self.exchange(bytes, 0);

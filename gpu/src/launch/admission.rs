@@ -1,6 +1,6 @@
 //! Launches of admission, part of stage dispatch.
 //!
-//! One safe function a kernel.
+//! One safe function per kernel.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;

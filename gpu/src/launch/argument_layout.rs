@@ -95,7 +95,7 @@ macro_rules! argument_layouts {
             );
         )+
 
-        /// All structures, each behind those that it contains.
+        /// All structures, each after those that it contains.
         #[allow(dead_code, reason = "build.rs reads it")]
         pub(super) const ARGUMENTS: &[ArgumentLayout] = &[$(
             ArgumentLayout {
@@ -158,7 +158,7 @@ argument_layouts! {
         /// By slot: place among the entries, NO_SLOT for objects that are not in this grid.
         places: (mut u32),
     }
-    /// Free entries behind all cells, for cells that outgrow theirs.
+    /// Free entries after those of all cells, for cells that outgrow their entries.
     SpareArgument {
         /// The first free entry.
         first: (mut u64),
@@ -170,7 +170,7 @@ argument_layouts! {
     /// The cells that outgrew their entries.
     Outgrown {
         count: (u32),
-        /// Not 0 if the spare entries did not suffice: the grid must be rebuilt.
+        /// Not 0 if the spare entries did not suffice, so that the grid must be rebuilt.
         failed: (u32),
     }
     /// The slots that moved since the grid was updated: in the previous cycle and in this one.
@@ -231,7 +231,7 @@ argument_layouts! {
     BinsArgument {
         bins: (const Bin),
         references: (const u32),
-        /// Bins are a power of two; this is one less.
+        /// The number of bins, a power of two, minus one.
         mask: (u32),
         /// A bit for each level with regions.
         levels: (u32),
@@ -242,7 +242,7 @@ argument_layouts! {
         bins: (mut Bin),
         references: (mut u32),
         mask: (u32),
-        /// Bins in use at most; with more, the table must grow.
+        /// Most bins in use; if more are needed, the table must grow.
         most: (u32),
         key: (u64; HASH_KEY_WORDS),
     }
@@ -265,7 +265,8 @@ argument_layouts! {
         length: (u32),
         reserved: (u32),
     }
-    /// By slot the box of its positions in the cycle, for regions that evaluate every fix.
+    /// By slot: the box of its object's positions in the cycle, for regions that evaluate every
+    /// fix.
     TrajectoriesArgument {
         boxes: (mut u32),
         /// If the columns of two positions are further apart than this, the path across the
@@ -287,7 +288,8 @@ argument_layouts! {
     }
     /// Shared by all key columns of a launch.
     GroupingArgument {
-        /// Undecoded keys lie from here, decoded ones from `output`.
+        /// Places of keys that remain in the input count from here; places of decoded keys from
+        /// `output`.
         input: (const u8),
         output: (mut u8),
         keys: (const CodecKeys),
@@ -296,14 +298,14 @@ argument_layouts! {
     }
     /// A hash table of different values.
     TableArgument {
-        /// `slots` values, a power of two, and one more; `codes` has the code of each.
+        /// `slots` values (a power of two) and one more; `codes` has the code of each value.
         keys: (mut u64),
         codes: (mut u32),
-        /// Three numbers: of claimed values; 1 if there were too many; 1 if the free pattern is a
-        /// value.
+        /// Three numbers: the number of claimed values; 1 if there were too many; 1 if the pattern
+        /// of free places is a value.
         found: (mut u32),
         slots: (u32),
-        /// Different values at most.
+        /// Greatest number of distinct values.
         limit: (u32),
     }
     /// Places of sections. Sections of words each have a directory; other sections are copied as
@@ -329,7 +331,7 @@ argument_layouts! {
         leaves: (mut u8),
         /// By place.
         values: (mut u32),
-        /// By leaf: its keys.
+        /// By leaf: its number of keys.
         lengths: (mut u32),
         /// By level: the number of its first node.
         firsts: (u32; INDEX_LEVELS),
@@ -361,8 +363,8 @@ argument_layouts! {
     /// States of objects: parallel lists.
     StatesArgument {
         objects: (mut u64),
-        /// Of the columns of a run one behind the other, `capacity` values each; times count
-        /// from the start of the partition.
+        /// The columns of a run one after the other, `capacity` values each; times count from the
+        /// start of the partition.
         values: (mut u32),
         capacity: (u32),
         reserved: (u32),

@@ -1,7 +1,7 @@
 //! Launches that decode columns of blocks; their number does not depend on the number of blocks.
 //!
 //! Blocks, lists and output share one buffer: decoded columns first, then the input. The code that
-//! builds the lists asserts that places lie inside.
+//! builds the lists asserts that places lie inside the buffer.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -22,7 +22,7 @@ pub(super) const DECODE_THREADS: u32 = 128;
 /// Threads of a block of the kernels with slots.
 pub(super) const SLOT_THREADS: u32 = 32;
 
-/// Greatest number of tiles that run at once even with kernels of more registers: 16 on each of 132
+/// Most tiles that run at once even in kernels that use more registers: 16 on each of 132
 /// multiprocessors.
 const SMALL_TILES: u32 = 2112;
 
@@ -48,7 +48,7 @@ pub(crate) struct CodecRanges {
     /// Number of segments of all key columns, and rows of the longest segment.
     pub(crate) segments: u32,
     pub(crate) segment_rows: u32,
-    /// True if any keys are not codes.
+    /// True if the keys of any key column are not codes.
     pub(crate) has_wide_keys: bool,
     /// By class: a list of columns and its number of tiles; first columns in row order, then keyed
     /// ones.

@@ -41,7 +41,7 @@ macro_rules! encode_kernels {
         #[derive(Debug)]
         pub(crate) struct EncodeKernels {
             $($(pub(super) $name: Kernel,)+)+
-            /// Shared memory of a block at most.
+            /// Most shared memory of a block.
             shared_bytes: u32,
         }
 
@@ -80,8 +80,8 @@ encode_kernels! {
         statistics_buckets;
 }
 
-/// Launch width of a kernel on a device with so much shared memory per block; if that is too
-/// little, the kernel is not launched.
+/// Launch width of a kernel on a device with `shared_bytes` of shared memory per block; if that is
+/// too little, the kernel is never launched.
 fn width_of(kernel: &str, shared_bytes: u32) -> Width {
     let shared = |threads, bytes: u32| Width::with_shared(threads, bytes.min(shared_bytes));
     match kernel {

@@ -1,4 +1,4 @@
-//! Launches that number the distinct values of a column with few of them by a hash table.
+//! Launches that use a hash table to number the distinct values of a column that has few of them.
 //!
 //! The caller clears the table: free places have all bits set, numbers are 0.
 
@@ -20,7 +20,7 @@ pub(crate) struct HashTable {
     /// Number of claimed values; 1 if there were too many; 1 if the pattern of free places is a
     /// value.
     pub(crate) found: DeviceSlice<u32>,
-    /// Distinct values at most.
+    /// Greatest number of distinct values.
     pub(crate) limit: u32,
 }
 
@@ -52,8 +52,8 @@ impl EncodeKernels {
         launch(&self.hash_values, stream, strided(task), arguments)
     }
 
-    /// Lists the values in any order with their places; also their number, the least and the
-    /// greatest.
+    /// Lists the values with their places, in no particular order. Also writes their number, the
+    /// least value and the greatest value.
     pub(crate) fn hash_list(
         &self,
         stream: &CudaStream,

@@ -1,7 +1,7 @@
-//! Slices of device memory, and the arena of one encoding at a time, which allocates slices from
-//! large pieces and frees all at once.
+//! Slices of device memory, and an arena for one encoding at a time, which allocates slices from
+//! large pieces and frees them together.
 //!
-//! A slice has its length, so that launches can assert it, and its owner: using a slice whose
+//! A slice has its length, which launches assert, and its owner, so that the use of a slice whose
 //! memory was released panics.
 
 use std::marker::PhantomData;
@@ -63,7 +63,7 @@ impl<T: Plain> DeviceSlice<T> {
     /// The address of the values.
     ///
     /// # Panics
-    /// When the memory was released.
+    /// If the memory was released.
     pub(crate) fn address(self) -> u64 {
         let is_live = match self.owner {
             Owner::Nothing => true,
@@ -107,7 +107,8 @@ impl<T: Plain> DeviceSlice<T> {
             .map_err(fault)
     }
 
-    /// Copies values to its start, through a staging buffer of its arena or its own.
+    /// Copies values to the start of the slice; ordinary memory through a staging buffer of its
+    /// arena, or through a new one if the slice is not in an arena.
     pub(crate) fn upload<'a>(
         self,
         stream: &CudaStream,
@@ -189,7 +190,7 @@ struct Numbers {
     last: u64,
 }
 
-/// Idle registers of allocations, for new arenas.
+/// Unused [`Allocations`], which new arenas take.
 static SPARE: Mutex<Vec<&'static Allocations>> = Mutex::new(Vec::new());
 
 impl Allocations {
@@ -246,7 +247,8 @@ impl Arena {
         }
     }
 
-    /// A slice for `length` values of any content; has an address even without values.
+    /// Allocates `length` values with undefined content; the slice has an address even if it is
+    /// empty.
     pub(crate) fn allocate<T: Plain>(
         &mut self,
         length: usize,
@@ -273,8 +275,8 @@ impl Arena {
         Mark { allocations, pieces: self.pieces.len(), used_bytes: self.used_bytes }
     }
 
-    /// Releases all allocations after the mark. Work that is queued on the stream precedes later
-    /// work with the same memory.
+    /// Releases all allocations after the mark. Queued work may still use the memory, because the
+    /// stream runs it before later work.
     pub(crate) fn release(&mut self, mark: Mark) {
         self.allocations.truncate(mark.allocations);
         while self.pieces.len() > mark.pieces.max(1) {

@@ -1,7 +1,7 @@
-//! Launches that compute the grouped order of rows while columns are encoded: the kernels of
-//! decoding, and one that finds heads.
+//! Launches that compute the grouped order of rows while columns are encoded. They use the kernels
+//! of decoding, and one that finds heads.
 //!
-//! One column of keys at a time, with places as addresses.
+//! Each launch takes one column of keys, whose places are addresses.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;

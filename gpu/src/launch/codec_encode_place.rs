@@ -14,7 +14,7 @@ use super::codec_encode_memory::DeviceSlice;
 use super::module::{WARP, arguments, launch};
 
 impl Places {
-    /// Places of `sections` sections of words, not set.
+    /// `sections` sections of words, whose places are not set.
     pub(crate) fn new(sections: usize) -> Self {
         assert!(sections <= layout::ENCODE_SECTIONS as usize, "{sections} sections of words");
         let (addresses, copies) = (<[u64; 16]>::default(), <[u64; 32]>::default());
@@ -42,7 +42,7 @@ impl Places {
         self.words[section] = to.address();
     }
 
-    /// Adds a section at `from`, behind `behind` sections of words; padding follows it.
+    /// Adds a section at `from` that follows `behind` sections of words; padding follows it.
     pub(crate) fn copy(&mut self, from: DeviceSlice<u8>, to: DeviceSlice<u8>, behind: usize) {
         assert_eq!(from.len(), to.len(), "a section of the same length");
         let at = self.copies as usize;
@@ -63,7 +63,7 @@ impl Places {
 }
 
 impl EncodeKernels {
-    /// Moves staged words and other sections to their places, with zeros behind each.
+    /// Moves staged words and other sections to their places, with zeros after each.
     pub(crate) fn encode_place(
         &self,
         stream: &CudaStream,

@@ -12,7 +12,7 @@ use super::module::{arguments, launch};
 
 /// Rows of a block.
 const SEGMENT_ROWS: usize = shoal_codec::tile::SEGMENT_ROWS;
-/// Bytes of the loads of neighbouring rows.
+/// Alignment of values, bytes, because kernels load neighbouring rows at once.
 const ALIGN_BYTES: u64 = 32;
 
 impl EncodeKernels {

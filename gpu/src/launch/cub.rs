@@ -1,6 +1,7 @@
 //! CUB's sorts and scans, with their scratch memory.
 //!
-//! One scratch buffer per stream: earlier calls have ended before the next uses it.
+//! Each stream has one scratch buffer, because a call on the stream ends before the next one uses
+//! the buffer.
 
 use std::ffi::{c_int, c_void};
 

@@ -1,6 +1,6 @@
 //! Launches of stage dispatch.
 //!
-//! One safe function a kernel, or a run of kernels that always follow each other.
+//! One safe function per kernel, or per sequence of kernels that always run together.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -55,8 +55,8 @@ impl Kernels {
             cycle.index, newcomers)
     }
 
-    /// Finds the slots of `entries` of dictionaries, validates their rows and, in cycles of fixes
-    /// alone, lets the rows of an object compete.
+    /// Finds the slots of `entries` of dictionaries, validates their rows and, in cycles that have
+    /// only fixes, lets the rows of an object compete.
     pub(crate) fn dispatch_dictionaries(
         &self,
         stream: &CudaStream,

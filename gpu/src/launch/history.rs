@@ -40,7 +40,7 @@ pub(crate) struct HistoryKernels {
 /// The rows of a run.
 #[derive(Debug)]
 pub(crate) struct RunOnDevice {
-    /// By tile, `kinds` of each.
+    /// By tile: its `kinds` columns.
     pub(crate) columns: DeviceBuffer<RunColumn>,
     pub(crate) kinds: usize,
     /// The packed values that the columns refer to.
@@ -53,7 +53,7 @@ pub(crate) struct RunOnDevice {
     pub(crate) start_ms: i64,
 }
 
-/// The heads of a run but for their keys; see `RunHeadsArgument`.
+/// The heads of a run without their keys; see `RunHeadsArgument`.
 #[derive(Debug)]
 pub(crate) struct HeadsOnDevice {
     pub(crate) rows: DeviceBuffer<u32>,
@@ -184,7 +184,7 @@ impl HistoryKernels {
         launch(&self.select.run_select, stream, threads, arguments![argument, zone, found, counts])
     }
 
-    /// Writes the times of all heads to their keys, which have the objects.
+    /// Writes the times of all heads to their keys, whose objects are already set.
     pub(crate) fn times(
         &self,
         stream: &CudaStream,
@@ -211,8 +211,8 @@ impl HistoryKernels {
         launch(kernel, stream, threads, arguments![heads, time_ms, are_newest])
     }
 
-    /// Writes states of objects at a time to the places of their heads: those from `first_place`
-    /// on, as many as the lists take.
+    /// Writes the states of objects at a time to the places of their heads: from `first_place` on,
+    /// up to the capacity of the lists.
     pub(crate) fn newest(
         &self,
         stream: &CudaStream,
@@ -229,8 +229,8 @@ impl HistoryKernels {
         launch(&self.states.run_newest, stream, threads, arguments)
     }
 
-    /// Writes the states of `length` requests' objects at their times, of which `found` has the
-    /// last head at or before each; sets `has_state` of those that exist.
+    /// For each of `length` requests, writes the state of its object at its time and sets
+    /// `has_state` if there is one. `found` has the last head that is not after the request.
     pub(crate) fn find(
         &self,
         stream: &CudaStream,

@@ -41,7 +41,7 @@ const READ: u8 = 1;
 /// The device writes, and may read as well.
 const WRITTEN: u8 = 2;
 
-/// Values in page-locked memory of the host, which the device copies beside other work.
+/// Values in page-locked memory of the host, which the device copies concurrently with other work.
 #[derive(Debug)]
 pub(crate) struct PinnedBuffer<T> {
     context: Arc<CudaContext>,
@@ -50,7 +50,7 @@ pub(crate) struct PinnedBuffer<T> {
     /// [`IDLE`], [`READ`] or [`WRITTEN`]; `WRITTEN` only if the buffer was borrowed mutably for the
     /// copy.
     pending: AtomicU8,
-    /// Recorded behind the last copy.
+    /// Recorded after the last copy.
     passed: Mutex<Option<CudaEvent>>,
 }
 
@@ -97,8 +97,8 @@ impl<T: Plain> PinnedBuffer<T> {
         if self.pending.load(Ordering::Acquire) == WRITTEN {
             self.wait();
         }
-        // SAFETY: allocated with this length, initialised, plain; no copy writes: one that does
-        // needs a mutable borrow to begin.
+        // SAFETY: allocated with this length, initialised, plain; no copy writes, because a copy
+        // that writes needs a mutable borrow to begin.
         unsafe { std::slice::from_raw_parts(self.pointer, self.length) }
     }
 
@@ -141,7 +141,8 @@ impl<T> PinnedBuffer<T> {
         }
         let passed = lock(&self.passed);
         if let Some(event) = &*passed {
-            // A failed device copies no more; the stages report the error when it waits.
+            // A failed device copies nothing more. A stage reports the error when it waits for the
+            // device.
             let _ = event.synchronize();
         }
         self.pending.store(IDLE, Ordering::Release);
@@ -326,9 +327,9 @@ impl<T: Plain> CopyTarget<'_, T> {
     }
 }
 
-/// Buffers of a ring at most.
+/// Most buffers of a ring.
 const STAGING_BUFFERS: usize = 8;
-/// Bytes of a buffer, least and most: longer lists take several.
+/// Least and most bytes of a buffer. Longer lists take several buffers.
 const STAGING_BYTES: (usize, usize) = (1 << 16, 1 << 22);
 
 /// A ring of page-locked buffers that own lists during their copy.
@@ -358,8 +359,8 @@ impl Staging {
         for piece in bytes.chunks(STAGING_BYTES.1) {
             let mut buffer = self.take(piece.len())?;
             buffer.as_mut_slice()[..piece.len()].copy_from_slice(piece);
-            // SAFETY: the pieces lie one after another in what the caller promises; a buffer needs
-            // no staging of its own.
+            // SAFETY: the pieces lie one after another in the range that the caller promises;
+            // page-locked buffers need no staging.
             let copied = unsafe {
                 let staged = std::slice::from_raw_parts(buffer.pointer, piece.len());
                 let copy = || result::memcpy_htod_async(to, staged, stream.cu_stream());

@@ -46,7 +46,7 @@ macro_rules! kernel_set {
 }
 pub(super) use kernel_set;
 
-/// The fatbin that the build made of a file.
+/// The fatbin that the build made from a file.
 macro_rules! image {
     ($file:literal) => {
         include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".fatbin"))
@@ -66,10 +66,11 @@ kernel_set! {
         index_insert,
 }
 
-/// Threads per request of searches that do not choose their number.
+/// Threads per request if the caller of a search does not choose their number.
 const SEARCH_THREADS: u64 = 4;
 
-/// The arrays of a tree on the device. It never grows in place, so each is one segment.
+/// The arrays of a tree on the device. The tree never grows in place, so each array is one
+/// allocation.
 #[derive(Debug)]
 pub(crate) struct TreeArrays<K> {
     pub(crate) shape: TreeShape,
@@ -115,10 +116,11 @@ impl<K: TreeKey + Plain> TreeArrays<K> {
     }
 }
 
-/// What a search returns.
+/// The place that a search finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TreeSearch {
-    /// The place of the first key not below the request, by so many threads a request.
+    /// The place of the first key not below the request, found by this number of threads per
+    /// request.
     First(u32),
     /// The place of the last key not above the request.
     Last,
@@ -132,7 +134,8 @@ impl TreeKernels {
         Self::from_image(context, image, Width::FULL)
     }
 
-    /// Fills the leaves with sorted keys, `fill` in each, and their values: those given, or ranks.
+    /// Fills the leaves with sorted keys, `fill` in each, and writes their values: those given, or
+    /// else their ranks.
     pub(crate) fn leaves<K: TreeKey + Plain>(
         &self,
         stream: &CudaStream,
@@ -208,8 +211,8 @@ impl TreeKernels {
         launch(&self.index_scan_count, stream, threads, arguments)
     }
 
-    /// Writes the entries of ranges, each from its place in the lists on; there is capacity for
-    /// the entries that [`TreeKernels::scan_count`] counted.
+    /// Writes the entries of each range to the lists, from the range's place on. The lists have
+    /// capacity for the entries that [`TreeKernels::scan_count`] counted.
     pub(crate) fn scan_write<K: TreeKey + Plain>(
         &self,
         stream: &CudaStream,

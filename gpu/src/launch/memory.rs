@@ -73,7 +73,7 @@ impl Memory {
         self.context.bind_to_thread().map_err(fault)
     }
 
-    /// Whether the budgets allow `bytes` more.
+    /// Fails if the budgets do not allow `bytes` more.
     pub(crate) fn has(&self, bytes: u64) -> Result<(), EngineError> {
         self.accounts.exchange(0, bytes)?;
         self.accounts.give_back(bytes);
@@ -86,7 +86,7 @@ impl Memory {
         // SAFETY: the context is current; the memory is set right after.
         let made = unsafe {
             result::malloc_sync(bytes).and_then(|address| {
-                // The default stream: the engine's streams do not wait for it, so the call does.
+                // The engine's streams do not wait for the default stream, so this call does.
                 result::memset_d8_sync(address, 0, bytes)?;
                 result::stream::synchronize(result::stream::null())?;
                 Ok(address)
@@ -239,8 +239,8 @@ impl<T: Plain> DeviceBuffer<T> {
         self.address + (at * size_of::<T>()) as u64
     }
 
-    /// Copies values to place `at`: from pinned memory beside other work, from ordinary memory
-    /// through a staging buffer.
+    /// Copies values to place `at`. A copy from pinned memory runs concurrently with other work; a
+    /// copy from ordinary memory takes a staging buffer.
     pub(crate) fn upload<'a>(
         &self,
         stream: &CudaStream,

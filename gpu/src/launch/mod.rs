@@ -1,11 +1,11 @@
 //! The crate's only `unsafe`: device memory, copies, kernel launches and CUB's functions.
 //!
-//! No exported function lets the host access memory that a copy uses or that is freed: host buffers
-//! and slices of arenas check that themselves. A launch checks number and sizes of its arguments,
-//! and asserts that buffers are as long as the numbers of the host that index them. Numbers that a
+//! No exported function lets the host access memory that a copy uses or that is freed, because host
+//! buffers and slices of arenas check this. A launch checks number and sizes of its arguments, and
+//! asserts that buffers are as long as the numbers of the host that index them. Numbers that a
 //! kernel reads on the device, such as slots, lie within the capacity for which the stages make
 //! buffers. Kernels access only device memory. The stages order streams and rebuild arguments after
-//! their buffers have grown; a fault there ends the device's context.
+//! their buffers have grown; a mistake there ends the device's context.
 
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
 

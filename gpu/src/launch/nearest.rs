@@ -1,6 +1,6 @@
 //! Launches that rank neighbours; part of stage query.
 //!
-//! One safe function a kernel.
+//! One safe function per kernel.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;

@@ -134,7 +134,7 @@ impl CellsArgument {
 }
 
 impl SpareArgument {
-    /// Free entries behind all cells, for cells of `mean` objects on average.
+    /// Free entries after those of all cells, for cells of `mean` objects on average.
     pub(crate) fn new(first: &DeviceBuffer<u64>, entries: &DeviceBuffer<Entry>, mean: f32) -> Self {
         // Places are 32-bit numbers; the last one means none.
         let end = (entries.len() as u64).min(u64::from(u32::MAX));
@@ -240,7 +240,7 @@ pub(crate) struct QueryRanges {
 }
 
 impl QueriesArgument {
-    /// Not cut into items.
+    /// The queries as parts, not cut into items.
     pub(crate) fn whole(input: &DeviceBuffer<u8>, at: &QueryRanges) -> Self {
         Self {
             parts: at.parts.pointer(input),

@@ -2,7 +2,7 @@
 
 use shoal_engine::layout;
 
-/// A value without padding, pointers and invalid bit patterns.
+/// A value without padding, pointers or invalid bit patterns.
 ///
 /// # Safety
 /// Every byte of a value is initialised, and any bytes are a value.
@@ -61,7 +61,7 @@ plain!(
     super::argument_layout::Outgrown
 );
 
-// The tree's pairs are the record that the kernels know.
+// The pairs of the tree have the layout of the kernels' record.
 const _: () = {
     use std::mem::offset_of;
     type Record = layout::ObjectTime;

@@ -1,6 +1,6 @@
 //! Launches of stage query.
 //!
-//! One safe function a kernel, or a run of kernels that always follow each other.
+//! One safe function per kernel, or per sequence of kernels that always run together.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;

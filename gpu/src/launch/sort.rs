@@ -30,7 +30,7 @@ impl Kernels {
         self.sort_listed(stream, (bounds, queries), (lengths, long_queries), found, sorted)
     }
 
-    /// The same for the listed queries alone.
+    /// As `sort`, but only for the listed queries.
     pub(crate) fn sort_listed(
         &self,
         stream: &CudaStream,

@@ -1,6 +1,6 @@
 //! Launches of stage subscription.
 //!
-//! One safe function a kernel, or a run of kernels that always follow each other.
+//! One safe function per kernel, or per sequence of kernels that always run together.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::{
@@ -48,7 +48,7 @@ impl NewBinsArgument {
         Self { bins, references, mask: (capacity - 1) as u32, most: Self::most(capacity), key }
     }
 
-    /// Bins in use beyond which a table is too full: probing takes long.
+    /// Number of bins in use beyond which a table is too full, because probing takes long.
     pub(crate) fn most(capacity: usize) -> u32 {
         (capacity / 8 * 5) as u32
     }
@@ -193,7 +193,8 @@ impl Kernels {
     }
 
     /// Lists the objects of rows and removals, whose slots are in `arrived`. With `ended`, also
-    /// lists the objects that ended among the slots that moved, whose number the report has.
+    /// lists the objects that ended, which are among the slots that moved; the report has the
+    /// number of these slots.
     pub(crate) fn subscription_gather(
         &self,
         stream: &CudaStream,
@@ -219,8 +220,8 @@ impl Kernels {
         Ok(())
     }
 
-    /// Counts the events of every object, 0 behind the last, and lists the objects with events;
-    /// `is_long`: several threads share the bins of an object.
+    /// Counts the events of every object, writes 0 after the last count, and lists the objects with
+    /// events. `is_long`: several threads share the bins of an object.
     pub(crate) fn subscription_count(
         &self,
         stream: &CudaStream,
@@ -266,7 +267,7 @@ impl Kernels {
             events.keys, events.entries)
     }
 
-    /// Marks the first event of each region, and with `fixes` the events with a record.
+    /// Marks the first event of each region and, with `fixes`, the events with a record.
     pub(crate) fn subscription_heads(
         &self,
         stream: &CudaStream,
@@ -331,8 +332,8 @@ impl Kernels {
             outcomes)
     }
 
-    /// Marks the objects that the host evaluates, 0 behind the last. `watched` has a bit a slot,
-    /// and `passing` if there are trajectories.
+    /// Marks the objects that the host evaluates; writes 0 after the last mark. `watched` has a bit
+    /// per slot, and so has `passing` if there are trajectories.
     pub(crate) fn subscription_mark_observed(
         &self,
         stream: &CudaStream,

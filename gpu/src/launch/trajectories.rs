@@ -1,6 +1,6 @@
 //! Launches for regions that evaluate every fix; part of stage subscription.
 //!
-//! One safe function a kernel.
+//! One safe function per kernel.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -36,7 +36,7 @@ impl Kernels {
         enqueue!(self.trajectories_widen, stream, rules.rows; input, rules, rows, index, boxes)
     }
 
-    /// Marks the arrivals of objects with a bit of `passing`, 0 behind the last.
+    /// Marks the arrivals of objects whose bit in `passing` is set; writes 0 after the last mark.
     pub(crate) fn trajectories_mark(
         &self,
         stream: &CudaStream,

@@ -1,6 +1,6 @@
 //! Launches of stage update.
 //!
-//! One safe function a kernel, or a run of kernels that always follow each other.
+//! One safe function per kernel, or per sequence of kernels that always run together.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -12,7 +12,7 @@ use super::argument_layout::{
 use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
 
-/// By cell its first entry and its capacity, and the first entry behind all cells.
+/// By cell: its first entry and its capacity; then the first entry after all cells.
 pub(crate) type CellCapacities<'a> =
     (&'a DeviceBuffer<u32>, &'a DeviceBuffer<u32>, &'a DeviceBuffer<u64>);
 

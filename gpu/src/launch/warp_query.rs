@@ -1,6 +1,6 @@
 //! Launches of warp queries; part of stage query.
 //!
-//! One safe function a kernel. The caller reads the counts back before it launches a kernel that
+//! One safe function per kernel. The caller reads the counts back before it launches a kernel that
 //! writes matches, as with the items of `query.rs`.
 
 use cudarc::driver::CudaStream;

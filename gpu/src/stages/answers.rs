@@ -94,13 +94,13 @@ pub(crate) enum Answers {
     Ready(AnswerSet),
     /// Ids of range queries.
     Coming {
-        /// Set when they are copied.
+        /// The event after the copies.
         copied: Arc<CudaEvent>,
         /// By query: the index of its first id; then the number of all ids.
         bounds: PooledBuffer,
         /// Ids of all queries.
         objects: PooledBuffer,
-        /// By query the limit of its rows; empty without limits.
+        /// By query: the limit of its rows; empty if no query has one.
         limits: Vec<Option<RowLimit>>,
     },
 }

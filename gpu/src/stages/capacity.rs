@@ -1,9 +1,9 @@
 //! Reserves memory for a cycle's changes before any of them takes effect.
 //!
 //! Lists grow with the cycle's rows. Records grow if the cycle may create more objects than there
-//! are slots, and only if the grids of as many objects fit as well. A cycle without memory is
-//! refused as a whole and the engine continues. Memory for answers is reserved later, when matches
-//! are counted.
+//! are slots, and only if memory for the grids of that many objects remains. A cycle that lacks
+//! memory is refused as a whole and the engine continues. Memory for answers is reserved later,
+//! when matches are counted.
 
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Cell, Entry};
@@ -13,8 +13,8 @@ use crate::stages::dispatch::staging::Staged;
 use crate::stages::driver::Driver;
 use crate::stages::update::grid_choice::CELL_OBJECTS;
 
-/// Entries of one grid per object when objects are evenly distributed: with a cell for 8 objects,
-/// all capacities are 2.3 n for n objects, plus a quarter of n behind the cells.
+/// Entries of one grid per object if objects are evenly distributed. With 8 objects per cell, the
+/// capacities of all cells add up to 2.3 n for n objects, and n / 4 spare entries follow the cells.
 const ENTRIES_EACH: usize = 3;
 
 /// Bytes of both grids for a number of slots; buffers are a quarter larger than required. A guess:
@@ -54,7 +54,7 @@ impl Driver {
         self.subscription.reserve(&mut self.state, staged)
     }
 
-    /// Reserves memory for `more` slots, and for attributes.
+    /// Reserves memory for `more` slots, and for attributes if `has_optional`.
     fn fit_records(&mut self, more: usize, has_optional: bool) -> Result<(), EngineError> {
         let needs_optional = has_optional && !self.state.records.has_optional();
         if self.state.records.fits(more) && !needs_optional {
@@ -71,7 +71,7 @@ impl Driver {
         if !self.state.records.fits(more) && self.state.records.packs(self.state.objects) {
             self.state.records.pack(&stream, self.state.epoch)?;
             self.subscription.forget_slots();
-            // Slots have new numbers: each grid is rebuilt at its next update.
+            // Slots may have new numbers, so each grid is rebuilt at its next update.
             self.state.grids.iter_mut().for_each(|grid| grid.epoch = None);
             self.state.moved_mut(self.state.epoch).length = 0;
         }
@@ -86,7 +86,7 @@ impl Driver {
         let Staged { mut arena, copied, .. } = staged;
         copied.synchronize().map_err(fault)?;
         arena.device.shrink()?;
-        // The backend may be dropped.
+        // Fails only if the backend was dropped.
         let _ = self.arenas.send(arena);
         self.dispatch.shrink()?;
         // The list that the next cycle writes.
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(grids_bytes(0), 0);
         let bytes = [1_000, 1_001, 2_000, 1 << 20, 1 << 30].map(grids_bytes);
         assert!(bytes.is_sorted());
-        // 48 bytes of entries, 2 of cells and 4 of places, a quarter more, twice.
+        // By slot 48 bytes of entries, 2 of cells and 4 of places, a quarter more, for two grids.
         assert_eq!(grids_bytes(1 << 20) >> 20, 135);
     }
 }

@@ -1,8 +1,8 @@
 //! The thread that runs a fleet's cycles through the stages, each on a separate stream.
 //!
-//! Cycle k: dispatch reads and writes the records, beside the update of k - 1; queries read the
-//! grid and the records after k - 1; update updates the other grid to k. Streams wait for each
-//! other by events; the host waits only for counts (moves, matches), while streams work.
+//! Cycle k: dispatch reads and writes the records, concurrently with the update of k - 1; queries
+//! read the grid and the records after k - 1; update updates the other grid to k. Streams wait for
+//! each other by events; the host waits only for counts (moves, matches), while streams work.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ pub(crate) enum Command {
     Import(Snapshot, Sender<Result<(), EngineError>>),
 }
 
-/// The outcome of queries: a lack of memory is reported to the caller, other errors end the engine.
+/// Splits the outcome of queries: a lack of memory is the inner error, which only fails the
+/// queries; the outer error ends the engine.
 fn unless_ended<T>(outcome: Result<T, EngineError>) -> Result<Result<T, EngineError>, EngineError> {
     match outcome {
         Err(error) if !matches!(error, EngineError::OutOfMemory { .. }) => Err(error),
@@ -118,7 +119,7 @@ impl Driver {
                 Err(fault) => Err(fault),
             },
         };
-        // Changes are partly applied: any error ends the engine.
+        // Changes are partly applied, so any error ends the engine.
         let result = result.map_err(|error| match error {
             EngineError::Device(_) => error,
             other => EngineError::Device(format!("in the middle of a cycle: {other}")),
@@ -177,7 +178,7 @@ impl Driver {
         let (unfinished, query_work) = work.map(QueryWork::into_parts).unwrap_or_default();
         let mut arena = staged.arena;
         arena.idle = Some(self.query.end()?);
-        // The backend may be dropped.
+        // Fails only if the backend was dropped.
         let _ = self.arenas.send(arena);
         let output = CycleOutput {
             epoch,

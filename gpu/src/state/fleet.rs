@@ -1,4 +1,4 @@
-//! The state of a fleet on the device after a cycle, with what the host knows of it.
+//! The state of a fleet on the device after a cycle, and the host's data about it.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl MovedSlots {
 }
 
 impl FleetState {
-    /// A fleet without objects, whose grids are `grid` and not built yet.
+    /// A fleet without objects; its two grids have the cells of `grid` and are not built yet.
     pub(crate) fn new(
         memory: &Memory,
         kernels: &Arc<Kernels>,
@@ -70,7 +70,7 @@ impl FleetState {
         &self.moved[epoch as usize % 3]
     }
 
-    /// As [`Self::moved`]; that of the next cycle replaces the list of two cycles ago.
+    /// As [`Self::moved`]; the list of the next cycle replaces that of two cycles ago.
     pub(crate) fn moved_mut(&mut self, epoch: u64) -> &mut MovedSlots {
         &mut self.moved[epoch as usize % 3]
     }

@@ -12,7 +12,7 @@ pub(crate) struct GridCells {
     pub(crate) grid: Grid,
     pub(crate) cells: DeviceBuffer<Cell>,
     pub(crate) entries: DeviceBuffer<Entry>,
-    /// The first entry behind all cells, and the mean number of objects of a cell.
+    /// The first entry after all cells, and the mean number of objects of a cell.
     pub(crate) spare_first: DeviceBuffer<u64>,
     pub(crate) mean: f32,
     /// By slot: the place of its entry; valid only when `is_located`.

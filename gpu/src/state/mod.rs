@@ -1,5 +1,5 @@
-//! What is kept of a fleet on the device between cycles: the records with their index, two grids,
-//! and the continuous queries.
+//! The data of a fleet that remains on the device between cycles: the records with their index, two
+//! grids, and the continuous queries.
 
 pub(crate) mod fleet;
 pub(crate) mod grid_cells;

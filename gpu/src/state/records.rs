@@ -17,11 +17,11 @@ use crate::launch::{
 };
 use crate::state::record::{answered, optional};
 
-/// Slots at most: one bit of a slot marks it as pending.
+/// Most slots, because one bit of a slot marks it as pending.
 const SLOTS_MAX: usize = 1 << 30;
 const SLOTS_MIN: usize = 1 << 12;
-/// Slots up to which records grow by half, beyond which by a 32nd: few copies of short lists,
-/// few unused bytes of long ones.
+/// Up to this number of slots, records grow by a half, to copy them rarely; beyond it, they grow by
+/// a 32nd, to waste little memory.
 const SLOTS_SHORT: usize = 1 << 22;
 /// Records that are uploaded at a time.
 const UPLOAD_ROWS: usize = SNAPSHOT_BATCH_ROWS;
@@ -36,8 +36,8 @@ pub(crate) struct Records {
     pub(crate) objects: DeviceBuffer<u64>,
     versions: DeviceBuffer<Version>,
     optional: Option<DeviceBuffer<Optional>>,
-    /// The newest positions, `slot` NO_SLOT without an object. Stage update owns them: dispatch of
-    /// the next cycle may run concurrently.
+    /// The newest positions; `slot` is NO_SLOT if there is no object. Stage update owns them:
+    /// dispatch of the next cycle may run concurrently.
     pub(crate) current: DeviceBuffer<Entry>,
     /// The winners of a running cycle; 0 between cycles.
     pub(crate) best: DeviceBuffer<u64>,
@@ -269,7 +269,7 @@ impl Records {
         self.fill_index(stream, self.capacity())
     }
 
-    /// Copies so many records to the slots from `at` on.
+    /// Copies `rows` records to the slots from `at` on.
     fn upload(
         &self,
         stream: &CudaStream,
@@ -347,7 +347,7 @@ fn bytes_of(slots: usize, with_optional: bool) -> u64 {
     (places + slots * each) as u64
 }
 
-/// Places of the index for so many slots: two thirds are taken at most.
+/// Places of the index for this number of slots; at most two thirds are taken.
 fn places_of(slots: usize) -> usize {
     slots + slots / 2
 }

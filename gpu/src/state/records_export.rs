@@ -1,8 +1,8 @@
-//! An export of the records beside cycles: a copy on the device, which is downloaded slice by slice
-//! on a stream of its own.
+//! An export of the records while cycles run: a copy on the device, which is downloaded slice by
+//! slice on a separate stream.
 //!
-//! One slice is converted to rows while the next is copied to pinned memory. Cycles wait for
-//! nothing, except for the copy on the device at the start.
+//! One slice is converted to rows while the next is copied to pinned memory. Cycles wait only for
+//! the copy on the device at the start.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct RecordsExport {
     slices: [Slice; 2],
     /// The slice that is converted.
     current: usize,
-    /// Rows that were not returned yet.
+    /// Number of rows that were not returned yet.
     rows: u64,
 }
 

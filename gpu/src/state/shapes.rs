@@ -1,7 +1,7 @@
 //! Rectangles (parts) and shapes of the device for regions and filters.
 //!
-//! A region has a part for each rectangle of its cover; the test of a part beyond its rectangle is
-//! a shape. Polygons share one list of slabs and one of edges.
+//! A region has a part for each rectangle of its cover; a shape is the test that a part needs in
+//! addition to its rectangle. Polygons share one list of slabs and one of edges.
 
 use shoal_engine::layout::{
     Edge, FILTER_AGE, FILTER_MEASURE, FILTER_OBJECT, FILTER_STATE, PART_COUNT, Part,
@@ -88,7 +88,7 @@ pub(crate) fn of_circle(circle: &Circle, shape: Shape) -> Shape {
     Shape { kind, x, y, vector_x, vector_y, vector_z, rank_max: circle.rank_max(), ..shape }
 }
 
-/// A shape without a kind, with the conditions of a filter.
+/// A shape that has only the conditions of a filter; its kind is not set.
 fn filtered(filter: &Filter) -> Shape {
     let mut shape = Shape {
         state_mask: filter.state_mask,

@@ -1,4 +1,4 @@
-//! Trees on the device give the places and entries of sorted lists.
+//! Trees on the device return the same places and entries as sorted lists.
 //!
 //! Needs an NVIDIA GPU, as the conformance suite does: run with `--include-ignored`. Everything is
 //! seeded; a failing assertion names its seed.
@@ -11,7 +11,7 @@ use shoal_testkit::Random;
 
 /// Device memory of the tests.
 const BUDGET_BYTES: u64 = 4 << 30;
-/// Leaves around the borders of nodes and levels, and many.
+/// Numbers of keys: near the sizes at which a node or level is full, and many keys.
 const SIZES: [usize; 14] =
     [0, 1, 2, 15, 16, 17, 255, 256, 257, 4_096, 4_097, 65_537, 300_000, 1_000_000];
 const THREADS: [u32; 6] = [1, 2, 4, 8, 16, 32];
@@ -21,7 +21,7 @@ fn device<K: DeviceKey>() -> DeviceIndex<K> {
     DeviceIndex::new(&gpu, BUDGET_BYTES).unwrap()
 }
 
-/// A key that the tests can draw: out of about `range`, sometimes at the ends of all keys.
+/// A random key: one of about `range` keys, rarely one of the least or greatest keys of the type.
 trait Drawn: DeviceKey {
     fn draw(random: &mut Random, range: u64) -> Self;
 }
@@ -48,7 +48,7 @@ impl Drawn for ObjectTime {
     }
 }
 
-/// Sorted keys, about `length` of them.
+/// Distinct sorted keys, at most `length`.
 fn sorted<K: Drawn>(random: &mut Random, length: usize) -> Vec<K> {
     let range = *random.pick(&[length as u64 + 1, 5 * length as u64 + 1, u64::MAX]);
     let mut keys: Vec<K> = (0..length).map(|_| K::draw(random, range)).collect();
@@ -57,7 +57,7 @@ fn sorted<K: Drawn>(random: &mut Random, length: usize) -> Vec<K> {
     keys
 }
 
-/// Requests near keys and anywhere.
+/// Requests: the least and the greatest key, existing keys, keys in their range, and any keys.
 fn requests<K: Drawn>(random: &mut Random, keys: &[K], length: usize) -> Vec<K> {
     let draw = |number: usize| match random.below(3) {
         _ if number == 0 => K::LEAST,
@@ -69,7 +69,7 @@ fn requests<K: Drawn>(random: &mut Random, keys: &[K], length: usize) -> Vec<K> 
     (0..length).map(draw).collect()
 }
 
-/// Checks inner keys and searches by every number of threads.
+/// Checks the inner keys, and searches with each number of threads per request.
 fn check_tree<K: Drawn>(seed: u64, size: usize) {
     let mut random = Random::new(seed);
     let keys: Vec<K> = sorted(&mut random, size);
@@ -92,7 +92,7 @@ fn check_tree<K: Drawn>(seed: u64, size: usize) {
     let asked = requests(&mut random, &keys, length);
     let there = index.keys(&asked).unwrap();
     let place = |rank: usize| ((rank / fill) * K::LEAF_KEYS + rank % fill) as u32;
-    // Behind the last key, in the last leaf.
+    // The place after the last key in the last leaf.
     let end = keys.len().checked_sub(1).map_or(0, |last| place(last) + 1);
     let first = |key: &K| keys.partition_point(|at| at < key);
     let place_of = |rank: usize| if rank < keys.len() { place(rank) } else { end };
@@ -133,7 +133,8 @@ fn check_scan<K: Drawn>(
     }
 }
 
-/// Leaves as lists: inserts entries leaf by leaf, all of a leaf or none; returns the refused.
+/// Inserts entries into a model of the leaves: all entries of a leaf or, if they do not fit, none.
+/// Returns the refused entries.
 fn insert_into_model<K: Drawn>(
     leaves: &mut [BTreeMap<K, u32>],
     bounds: &[K],

@@ -1,4 +1,4 @@
-//! What runs on the device beside the conformance suite.
+//! Tests of the CUDA backend in addition to the conformance suite.
 //!
 //! Needs an NVIDIA GPU: run with `--include-ignored`. Everything is seeded; a failing assertion
 //! names its seed.

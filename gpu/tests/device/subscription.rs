@@ -172,8 +172,8 @@ churns! {
         (24, 6_000, 1_500);
 }
 
-/// Members that left the cells of their region are evaluated although slots are renumbered: while a
-/// fleet outgrows its memory, and when most of its objects have been removed.
+/// Members that left the cells of their region are still evaluated after slots are renumbered. This
+/// happens when a fleet outgrows its memory and when most of its objects have been removed.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn members_are_watched_while_a_fleet_grows() {
@@ -198,7 +198,7 @@ fn members_are_watched_while_a_fleet_grows() {
     trial.events(vec![rows(1..3, 0, 10_000)]);
     let mut reported = 0;
     for turn in 1..=6 {
-        // Inside, beyond the cells of the region and near enough, too far.
+        // Inside the region; outside its cells but within the hysteresis; beyond the hysteresis.
         let x = [10_000, 90_000, 180_000][turn as usize % 3];
         let first = 1_000 + 6_000 * turn as u64;
         let others = rows(first..first + 6_000, turn, 150_000);

@@ -1,7 +1,8 @@
-//! Settings for experiments change no answer.
+//! The settings for experiments change no answer.
 //!
-//! Random operations against the model under each setting alone and under all of them, with a grid
-//! far too coarse and one far too fine. Needs an NVIDIA GPU, as the conformance suite does.
+//! Runs random operations against the model with each setting alone and with all settings together.
+//! Some settings make the grid far too coarse or far too fine.
+//! Needs an NVIDIA GPU, as the conformance suite does.
 
 use shoal_engine::conformance::{Make, many_objects, random_operations};
 use shoal_engine::{Backend, EngineError, EngineOptions, Space};
@@ -18,7 +19,8 @@ fn tuned(options: EngineOptions, tuning: Tuning) -> Box<dyn Backend> {
     Box::new(open(options, tuning).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// Planar and geographic, with and without a TTL; many objects gather and disperse.
+/// Runs random operations in planar and geographic spaces, with and without a TTL, and cycles in
+/// which many objects gather and disperse.
 fn check(make: Make) {
     for seed in [1, 2, 4] {
         random_operations(make, seed, 20_000);

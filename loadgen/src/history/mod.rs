@@ -1,5 +1,5 @@
-//! Questions about the past of the fleet, beside its reports: trajectories, states as of a moment,
-//! passages, replays, densities.
+//! Questions about the past of the fleet, which are asked while reports are sent: trajectories,
+//! states as of a moment, passages, replays, densities.
 //!
 //! `question` defines a question in wire form and for the oracle; `asker` asks the questions of one
 //! kind and measures latencies.

@@ -1,6 +1,7 @@
-//! A question about the past: drawn from the seed, as a call and for the oracle.
+//! Draws a question about the past from the seed, in the form of a call and in the form of the
+//! oracle.
 //!
-//! Objects and regions are drawn as those of queries of the present.
+//! Objects and regions are drawn in the same way as for queries about the present.
 
 use shoal_client::duration::from_millis;
 use shoal_client::{Client, Error, QueryAnswer};
@@ -63,24 +64,24 @@ pub struct PastGrid {
 /// A region in both forms.
 type DrawnRegion = (proto::Region, Region);
 
-/// A question and its region as a call has it.
+/// A question in the oracle's form, and its region in wire form.
 #[derive(Clone, Debug)]
 pub(super) struct DrawnQuestion {
-    /// For the oracle.
+    /// The question in the oracle's form.
     pub question: HistoryQuery,
     region: Option<proto::Region>,
 }
 
 /// One of this many questions as of a moment concerns all objects.
 const EVERYTHING_SHARE: u64 = 32;
-/// The same share for a run that compares answers.
+/// The same for a run that compares answers.
 const EVERYTHING_COMPARED_SHARE: u64 = 2;
-/// Binary logarithms of the most squares per side of a density, and of its most steps. Their
-/// combination stays below the server's limit of squares.
+/// Binary logarithms of the maximum number of squares per side of a density, and of the maximum
+/// number of its steps. A density of both maximums is below the server's limit of squares.
 const GRID_BITS: (u64, u64) = (7, 4);
 
 impl DrawnQuestion {
-    /// Draws a question about times between two, in a space.
+    /// Draws a question about times from about `first_ms` to about `last_ms`.
     pub(super) fn draw(
         kind: PastKind,
         (first_ms, last_ms): (i64, i64),
@@ -90,7 +91,7 @@ impl DrawnQuestion {
         random: &mut QueryRandom,
     ) -> Self {
         let span_ms = last_ms.abs_diff(first_ms) + 1;
-        // Includes times slightly outside both ends.
+        // A moment may be up to a second before `first_ms` or after `last_ms`.
         let moment_ms = first_ms - 1_000 + random.below(span_ms + 2_000) as i64;
         let mut window = || {
             let longest_ms = span_ms >> random.below(12);
@@ -145,7 +146,7 @@ impl DrawnQuestion {
     /// Asks a server; reads the whole answer.
     ///
     /// # Errors
-    /// Those of the call.
+    /// The error of the call.
     pub(super) async fn ask(
         &self,
         client: &Client,
@@ -205,11 +206,11 @@ impl DrawnQuestion {
     }
 }
 
-/// Draws objects and regions in the same way as queries of the present.
+/// Draws objects and regions in the same way as for queries about the present.
 pub struct Choosers {
-    /// Of get queries.
+    /// Draws objects, as for get queries.
     pub objects: Chooser,
-    /// Of range, circle and polygon queries.
+    /// Draws regions, as for range, circle and polygon queries.
     pub regions: Chooser,
 }
 

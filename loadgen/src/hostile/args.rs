@@ -1,6 +1,6 @@
 //! The flags of `shoal-loadgen hostile`, and of the process that it starts for an attack.
 //!
-//! The names of the attacks in `--help` are those of the table.
+//! `--help` and the table of results use the same names of attacks.
 
 use std::path::PathBuf;
 
@@ -66,7 +66,7 @@ pub struct HostileArgs {
     /// Server to attack: URL or ADDR:PORT.
     #[arg(long, default_value = "http://127.0.0.1:7117")]
     pub target: String,
-    /// Objects of the fleet, which is created for the command and deleted at its end.
+    /// Number of objects of the fleet. The command creates the fleet, and deletes it at its end.
     #[arg(long, default_value_t = 1_000_000)]
     pub objects: u64,
     /// Seconds of each attack, and of the measurement without one.

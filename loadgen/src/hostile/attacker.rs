@@ -26,7 +26,7 @@ pub struct AttackReport {
     pub answered: u64,
     /// Requests refused, failed, or ended by the server.
     pub refused: u64,
-    /// Cause of the first of these.
+    /// Cause of the first refusal or failure.
     pub first_refusal: Option<String>,
     /// CPU seconds of the attacker per second; absent where the system does not state them.
     pub cpu_per_s: Option<f64>,
@@ -46,7 +46,7 @@ struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only for a process that has ended.
+        // Both calls fail only if the process has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

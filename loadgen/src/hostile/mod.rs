@@ -1,4 +1,4 @@
-//! `shoal-loadgen hostile`: attacks on a server beside a well-behaved client.
+//! `shoal-loadgen hostile`: attacks a server while a well-behaved client uses it.
 //!
 //! `run` measures the well-behaved client during each attack, `attacker` is the process of an
 //! attack, `attack` is what that process does, `process_stats` reads memory and CPU time, `summary`

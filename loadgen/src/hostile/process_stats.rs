@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, sleep};
 
-/// Ticks per second in `/proc/PID/stat`: fixed by Linux's interface on all of its usual machines.
+/// Ticks per second in `/proc/PID/stat`. Linux uses 100 on all common architectures.
 const TICKS_PER_S: f64 = 100.0;
 /// Interval of memory samples: short against the shortest attack.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(20);
@@ -32,7 +32,8 @@ pub fn cpu_s() -> Option<f64> {
 }
 
 fn parse_cpu_s(stat: &str) -> Option<f64> {
-    // The second field is the name in parentheses, which may contain spaces and parentheses.
+    // The second field is the process name in parentheses; the name may contain spaces and
+    // parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11);
     let mut ticks = || times.next()?.parse::<u64>().ok();

@@ -1,4 +1,4 @@
-//! Runs the attacks one after the other, each beside a well-behaved client.
+//! Runs the attacks one after the other, each while a well-behaved client uses the server.
 //!
 //! The client is a run of `shoal-loadgen run` with fixed flags, so it measures as that command
 //! does. It is connected before an attack starts.
@@ -34,8 +34,8 @@ const CLIENT_QUERIES_PER_S: f64 = 20.0;
 /// Runs the attacks; `stop` ends the command early and gracefully.
 ///
 /// # Errors
-/// [`LoadError`] if the fleet cannot be made or the results cannot be written. What happens during
-/// an attack is in the summary.
+/// [`LoadError`] if the fleet cannot be created or the results cannot be written. Failures during
+/// an attack are reported in the summary.
 pub async fn run_hostile(
     args: HostileArgs,
     stop: watch::Receiver<bool>,
@@ -84,7 +84,7 @@ impl Hostile {
         Ok(summary)
     }
 
-    /// Measures the client beside an attack, or alone, then waits for `--rest` seconds.
+    /// Measures the client during an attack, or without one, then waits for `--rest` seconds.
     async fn measure(
         &self,
         attack: Option<Attack>,
@@ -110,7 +110,8 @@ impl Hostile {
         let mut row = AttackRow { attack: name, ..AttackRow::default() };
         match client {
             Ok(summary) => {
-                // The last query is due with the last report, which may end the run first.
+                // The last query is due at the same time as the last report, whose ack may end the
+                // run first.
                 let queries_due = (self.args.seconds * CLIENT_QUERIES_PER_S) as u64;
                 row.set_client(summary, queries_due.saturating_sub(1));
             }

@@ -18,7 +18,7 @@ pub struct HostileSummary {
     pub seconds: f64,
     /// The largest permitted 99th percentile, if there is one.
     pub p99_max_ms: Option<f64>,
-    /// The well-behaved client alone, then beside each attack.
+    /// The results of the well-behaved client without an attack, then during each attack.
     pub rows: Vec<AttackRow>,
     /// A signal ended the command early.
     pub interrupted: bool,
@@ -26,7 +26,7 @@ pub struct HostileSummary {
     pub problems: Vec<String>,
 }
 
-/// The well-behaved client beside one attack.
+/// The results of the well-behaved client during one attack.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct AttackRow {
     /// Name of the attack; `none` for the client alone.
@@ -58,14 +58,14 @@ pub struct AttackRow {
 pub struct ServerMib {
     /// Before the attack.
     pub before: u64,
-    /// The most seen during the attack.
+    /// The maximum during the attack.
     pub max: u64,
     /// After the attack and its rest.
     pub after: u64,
 }
 
 impl AttackRow {
-    /// Stores the results of the client, which was to send at least `queries_due` queries.
+    /// Stores the results of the client. A complete client sends at least `queries_due` queries.
     pub fn set_client(&mut self, summary: Summary, queries_due: u64) {
         let queries_sent = summary.queries + summary.failed_queries;
         self.unsent = summary.behind_rows + queries_due.saturating_sub(queries_sent);
@@ -134,15 +134,15 @@ impl AttackRow {
 }
 
 impl HostileSummary {
-    /// Whether the client was served beside every attack, within the permitted time if there is
-    /// one.
+    /// Whether the client was served during every attack, and within the permitted time if there is
+    /// a limit.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let are_rows_good = self.rows.iter().all(|row| row.is_good(self.p99_max_ms));
         are_rows_good && !self.interrupted && self.problems.is_empty()
     }
 
-    /// The results as a table, problems and the attackers' refusals below it.
+    /// The results as a table, followed by problems and the attackers' refusals.
     #[must_use]
     pub fn table(&self) -> String {
         let mut table = Table::new();

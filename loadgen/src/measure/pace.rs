@@ -28,7 +28,7 @@ impl Pace {
     #[must_use]
     pub fn intended(&self, start: Instant, units: u64) -> Instant {
         let after_s = (units as f64 + self.lag) / self.per_second;
-        // A very low rate is not an error: the next message is never due.
+        // If the rate is so low that the delay overflows, the message is never due.
         let after = Duration::try_from_secs_f64(after_s).unwrap_or(FAR);
         start.checked_add(after).unwrap_or_else(|| start + FAR)
     }
@@ -40,7 +40,7 @@ impl Pace {
     }
 }
 
-/// Delay that stands for never.
+/// A delay that means never.
 const FAR: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub struct Summary {
     pub query_from_send_ms: Percentiles,
     /// Name of the workload.
     pub workload: String,
-    /// Objects requested; a replay has those of its file.
+    /// Number of objects requested. A replay has the objects of its file.
     pub objects: u64,
     /// Objects of the fleet at the end.
     pub fleet_objects: u64,
@@ -57,7 +57,7 @@ pub struct Summary {
     pub block_plan: Option<&'static str>,
     /// Rows of a message.
     pub batch_rows: u32,
-    /// Rows to queries.
+    /// Ratio of rows to queries.
     pub update_query: String,
     /// Kinds of query by weight.
     pub query_mix: String,
@@ -79,7 +79,7 @@ pub struct Summary {
     pub superseded_rows: u64,
     /// Rows older than the time to live.
     pub expired_rows: u64,
-    /// Rows due before the end that the server did not accept in time.
+    /// Rows that were due before the end, but that the server did not accept in time.
     pub behind_rows: u64,
     /// Rows placed before the clock started.
     pub preloaded_rows: u64,
@@ -124,15 +124,15 @@ pub struct PastCounts {
     pub failed_past_queries: u64,
     /// Rows in all answers.
     pub past_rows: u64,
-    /// From the call to the end of the answer, of trajectories.
+    /// Time from the call to the end of the answer, for trajectories.
     pub trajectory_ms: Percentiles,
-    /// The same of states as of a moment.
+    /// The same for states as of a moment.
     pub as_of_ms: Percentiles,
-    /// The same of passages.
+    /// The same for passages.
     pub passed_ms: Percentiles,
-    /// The same of replays.
+    /// The same for replays.
     pub replay_ms: Percentiles,
-    /// The same of densities.
+    /// The same for densities.
     pub density_ms: Percentiles,
     /// Questions whose answers were compared with the oracle.
     pub verified_past_queries: u64,
@@ -148,7 +148,7 @@ impl Summary {
         wrong == 0 && !self.interrupted && self.problems.is_empty()
     }
 
-    /// The results as a table, problems below it.
+    /// The results as a table, followed by problems.
     #[must_use]
     pub fn table(&self) -> String {
         let mut table = Table::new();

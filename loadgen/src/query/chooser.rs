@@ -31,7 +31,7 @@ impl QueryRandom {
     /// The random numbers of one connection's queries.
     #[must_use]
     pub fn new(seed: u64, connection: u32) -> Self {
-        // Two halves of one number: streams of different connections are distinct.
+        // Streams of different connections with the same seed are distinct.
         let mixed = seed.rotate_left(32) ^ (u64::from(connection) << 40) ^ 0x5045_5354_494f_4e53;
         Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
@@ -41,7 +41,7 @@ impl QueryRandom {
         self.0.next_u64()
     }
 
-    /// A whole number below `end` (above 0), by multiplication: the bias is below `end` in 2^64.
+    /// A random integer below `end` (above 0), by multiplication (bias below `end` / 2^64).
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
@@ -87,7 +87,7 @@ impl Chooser {
         Self { workload, space, plan, step_ms, seen, random }
     }
 
-    /// Whether the next message falls into a share of messages.
+    /// Draws whether the next message belongs to the given share of the messages.
     pub fn falls_into(&mut self, share: f64) -> bool {
         self.random.unit() < share
     }
@@ -117,7 +117,7 @@ impl Chooser {
         QueryMessage { options: conditions.options, queries, engine }
     }
 
-    /// One query. With a cursor a circle replaces nearest, which has no cursor.
+    /// Draws one query. A nearest query has no cursor, so with a cursor a circle replaces it.
     fn kind(&mut self, has_cursor: bool) -> Kind {
         let draw = self.random.below(self.plan.mix.total());
         let window = self.window();

@@ -79,7 +79,7 @@ impl Conditions {
                 filter.speed_mps = Some(Interval { min: from.into(), max: to.into() });
             }
             2 => {
-                // In either order: a range with from > to includes north.
+                // `from` may exceed `to`; such a range includes north.
                 let (from, to) = (random.below(360) as u16, random.below(360) as u16);
                 self.filter.heading_cdeg = Some((from * 100, to * 100));
                 filter.heading_deg = Some(Interval { min: from.into(), max: to.into() });

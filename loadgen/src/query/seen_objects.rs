@@ -7,7 +7,8 @@ use shoal_workload::Fix;
 
 use crate::limits::SEEN_OBJECTS_MAX;
 
-/// Minimum number of ids taken from each message (fewer if it has fewer); at most twice as many.
+/// Minimum number of ids taken from each message; all of them if it has fewer, and never twice as
+/// many.
 const SAMPLES: usize = 8;
 
 /// Recently sent ids of one connection.

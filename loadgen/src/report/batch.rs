@@ -43,8 +43,8 @@ pub struct BatchMaker {
 }
 
 impl BatchMaker {
-    /// For one fleet; `plans` are those of blocks, `is_verified` keeps the columns of each message
-    /// for an oracle.
+    /// Encodes messages for one fleet. Blocks are encoded with `plans`. If `is_verified`, each
+    /// message keeps its columns for the oracle.
     #[must_use]
     pub fn new(
         fleet: &str,

@@ -26,7 +26,7 @@ pub struct PreparedBlocks {
     lap: i64,
     next: usize,
     sequence: u64,
-    /// The blocks contain the whole workload, which must not be sent twice.
+    /// True if the blocks contain the whole workload and may be sent only once.
     is_once: bool,
 }
 

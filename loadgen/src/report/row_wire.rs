@@ -1,5 +1,5 @@
-//! Encodes rows as protobuf in one pass: the bytes that prost writes for a `ReportRequest`, without
-//! a vector of messages. A test decodes them with prost.
+//! Encodes rows as protobuf in one pass. The bytes are those that prost writes for a
+//! `ReportRequest`, but no vector of messages is built. A test decodes them with prost.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use shoal_workload::Fix;

@@ -1,8 +1,8 @@
 //! The fixes and removals of a connection.
 //!
-//! A workload's stream with late, duplicate and bad rows, shifted in time for a reused fleet,
-//! optionally without attributes. A batch ends before the next report of an object that it removes,
-//! and where the time range exceeds that of a block.
+//! The fixes come from a workload, with late, duplicate and bad rows. Their times are shifted for a
+//! reused fleet, and attributes are optional. A batch ends before the next report of an object that
+//! it removes. If blocks are sent, a batch also ends where its times exceed the range of a block.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ pub struct Source {
     /// Drawn fixes that are not yet returned.
     drawn: Vec<Fix>,
     given: usize,
-    /// To be removed after the last drawn fix.
+    /// Objects to remove after the last drawn fix.
     removals: Vec<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! Fixes of a workload in wire form.
 //!
-//! Rows and blocks are encoded from the same values; the oracle receives the values after the
-//! library's quantizer.
+//! Rows and blocks are encoded from the same values. The oracle receives these values as the
+//! library's quantizer rounds them.
 
 use shoal_client::v1;
 use shoal_workload::Fix;

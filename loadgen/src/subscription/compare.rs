@@ -47,9 +47,9 @@ pub async fn query_regions(
     Ok(Found { epoch, regions: ids.into_iter().zip(objects).collect() })
 }
 
-/// Compares answers with the members of a follower at the same epoch and counts each object that
-/// one of them lacks as lost; returns the number of regions compared. Uncertain regions are
-/// skipped.
+/// Compares answers with the members of a follower at the same epoch. An object that only one of
+/// the two contains counts as lost. Skips uncertain regions; returns the number of regions
+/// compared.
 pub fn compare(found: &Found, follower: &mut Follower) -> u64 {
     let mut compared = 0;
     for (region, objects) in &found.regions {

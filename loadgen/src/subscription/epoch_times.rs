@@ -2,8 +2,8 @@
 //!
 //! Acks state the epochs of their messages. The latency of an event counts from the earliest
 //! intended send time among the messages of its epoch, so it is never too short. A merged ack
-//! states only its first and last epoch; those between get its earliest send time. Epochs without
-//! rows sent while the clock ran have no send time.
+//! states only its first and last epoch; the epochs between them get the earliest send time of the
+//! ack. Epochs without rows sent while the clock ran have no send time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -208,7 +208,8 @@ impl Follower {
         }
     }
 
-    /// Regions ascend in an epoch, objects in a region, and no object has two events.
+    /// Checks that (region, object) ascends within an epoch: two equal places count as repeated, a
+    /// lower one as misordered.
     fn order(&mut self, place: (u64, u64), epoch: u64) {
         let (region, object) = place;
         match self.place {

@@ -1,7 +1,7 @@
 //! The circles of one session, and the requests that change them.
 //!
-//! The workload's regions of one shard in wire form. Several changes of a region between two
-//! requests are merged.
+//! The circles are the workload's regions of one shard, in wire form. If a region changes several
+//! times between two requests, the changes are merged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl SessionRegions {
     /// The circles of session `shard` of `shards` of a workload.
     ///
     /// # Errors
-    /// Those of [`Regions::new`].
+    /// The errors of [`Regions::new`].
     pub fn new(
         workload: &str,
         params: &Params,

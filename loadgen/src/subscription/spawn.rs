@@ -82,7 +82,7 @@ fn kills(session: &Session, plan: &SubscriptionPlan) -> VecDeque<VecDeque<Durati
     let mut kills = vec![Vec::new(); plan.sessions() as usize];
     for _ in 0..plan.kills {
         let of = random.below(kills.len() as u64) as usize;
-        // Not at the very end, so that messages follow.
+        // Within the first 90 % of the run, so that messages follow the break.
         kills[of].push(Duration::from_secs_f64(0.9 * seconds * random.unit()));
     }
     kills.iter_mut().for_each(|moments| moments.sort_unstable());

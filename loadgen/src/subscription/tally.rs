@@ -84,13 +84,13 @@ impl FollowTally {
 /// The tally of all subscribers as keys of the results.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Followed {
-    /// Concurrent regions, without those of silent sessions.
+    /// Concurrent regions, not counting the regions of silent sessions.
     pub subscriptions: u64,
-    /// Rate of `timed_events`, from the start of the clock to the last of them: late events of the
-    /// initial placement do not count.
+    /// Rate of `timed_events` from the start of the clock to the last timed event. Late events of
+    /// the initial placement do not count.
     pub events_per_s: f64,
     /// From the intended (at full speed: actual) send time of the earliest fix of an epoch to its
-    /// events: an upper bound for each.
+    /// events. This is an upper bound of the latency of each event.
     pub event_ms: Percentiles,
     /// Missing messages and events, and members that differ from a range query.
     pub lost: u64,
@@ -98,9 +98,9 @@ pub struct Followed {
     pub repeated: u64,
     /// Misordered messages and events.
     pub misordered: u64,
-    /// Events since the clock started, without those of silent sessions.
+    /// Events since the clock started, not counting the events of silent sessions.
     pub events: u64,
-    /// Of those, events of epochs whose fixes have a send time.
+    /// The part of `events` whose epochs have fixes with a send time.
     pub timed_events: u64,
     /// Members delivered in snapshots.
     pub snapshot_members: u64,
@@ -116,7 +116,8 @@ pub struct Followed {
     pub coalesced_batches: u64,
     /// `Lagged` messages: a slow session must start from a snapshot.
     pub lagged: u64,
-    /// `Gap` messages: a session must start from a snapshot, its messages were not kept.
+    /// `Gap` messages: the server did not keep the messages of a session, which must start from a
+    /// snapshot.
     pub gaps: u64,
     /// Radius of a region.
     pub radius_m: f64,

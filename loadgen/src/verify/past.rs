@@ -1,8 +1,8 @@
 //! The past of a fleet, built from its acknowledged changes: the oracle for answers of the history.
 //!
-//! It keeps every change with its epoch and answers as of any of them, by the rules of
-//! `service/history/HISTORY.md`, section 1. The caller adds accepted rows only. At its maximum
-//! number of changes it returns an error: it never drops a part of the past.
+//! It keeps every change with its epoch and answers as of any epoch, by the rules of
+//! `service/history/HISTORY.md`, section 1. The caller adds accepted rows only. If the number of
+//! changes reaches its maximum, an addition fails; no change is ever dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,8 @@ pub struct PastFull {
 /// Every change of a fleet since the run began.
 #[derive(Clone, Debug)]
 pub struct Past {
-    /// By (object, time, epoch); of fixes with the same key, the last to arrive.
+    /// Fixes by (object, time, epoch). Of several fixes with the same key, the last to arrive is
+    /// kept.
     fixes: BTreeMap<(u64, i64, u64), Arrived>,
     /// The keys of `fixes`, ordered by time.
     by_time: BTreeSet<(i64, u64, u64)>,
@@ -55,7 +56,7 @@ impl Past {
         Self { fixes, by_time, removals, changes: 0, ttl_ms, changes_max }
     }
 
-    /// Adds the changes of an epoch with their outcomes; `clock_ms` is the clock after it.
+    /// Adds the changes of an epoch with their outcomes; `clock_ms` is the clock after the epoch.
     ///
     /// # Errors
     /// [`PastFull`] if the past has `changes_max` changes.
@@ -100,10 +101,10 @@ impl Past {
         Ok(())
     }
 
-    /// Adds a removal, or a clear without an object, with the clock after its cycle.
+    /// Adds a removal, or a clear if `object` is `None`; `clock_ms` is the clock after its cycle.
     ///
     /// # Errors
-    /// [`PastFull`] as for a fix.
+    /// [`PastFull`] if the past has `changes_max` changes.
     pub fn remove(
         &mut self,
         epoch: u64,
@@ -123,7 +124,7 @@ impl Past {
         Ok(self.changes)
     }
 
-    /// The fixes of an object within a window, as of an epoch, times ascending.
+    /// The fixes of an object within a window, as of an epoch, in ascending order of time.
     #[must_use]
     pub fn trajectory(&self, epoch: u64, object: u64, window_ms: (i64, i64)) -> Vec<FixRow> {
         let (from_ms, to_ms) = window_ms;
@@ -166,7 +167,7 @@ impl Past {
         rows
     }
 
-    /// Every object with a fix, whatever its epoch, ascending.
+    /// Every object with a fix in any epoch, ascending.
     #[must_use]
     pub fn objects(&self) -> Vec<u64> {
         let mut objects = Vec::new();
@@ -181,8 +182,9 @@ impl Past {
         objects
     }
 
-    /// The record of an object at a moment, as of an epoch: the newest fix that arrived after the
-    /// last removal, of those with a time or clock up to the moment.
+    /// The record of an object at `time_ms`, as of an epoch: the newest fix up to that time that
+    /// arrived after the last removal or clear with a clock up to that time. `None` if it has
+    /// expired.
     #[must_use]
     pub fn as_of(&self, epoch: u64, object: u64, time_ms: i64) -> Option<FixRow> {
         let acted = |removal: &&Removal| removal.epoch <= epoch && removal.clock_ms <= time_ms;
@@ -227,7 +229,8 @@ mod tests {
         let mut past = Past::new(Some(30), 10);
         past.fix(1, row(7, 100, 1)).unwrap();
         past.remove(2, Some(7), 110).unwrap();
-        // Older than the clock of the removal, but arrived after it: the object exists again.
+        // This fix is older than the clock of the removal, but arrived after it, so the object
+        // exists again.
         past.fix(3, row(7, 105, 2)).unwrap();
         past.fix(4, row(7, 120, 3)).unwrap();
         past.remove(5, None, 130).unwrap();

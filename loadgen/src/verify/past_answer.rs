@@ -1,4 +1,4 @@
-//! Differences between answers of the history and those of the past that the oracle holds.
+//! Differences between answers of the history and the answers of the oracle's [`Past`].
 //!
 //! Comparison is exact; fixes of a passage may come in any order.
 

@@ -232,7 +232,7 @@ impl Work {
     }
 
     /// Assigns the messages of an ack to their epochs. An ack states the epochs of its first and
-    /// last message; those of messages between are unknown.
+    /// last message; the epochs of the messages between them are unknown.
     fn sort_in_ack(&mut self, acked: Acked) {
         let Acked { messages, ack } = acked;
         let (first, last) = (ack.first_epoch, ack.epoch);
@@ -321,7 +321,8 @@ impl Work {
         }
     }
 
-    /// Compares answers of the history at epochs below `end`, up to which the past is whole.
+    /// Compares answers of the history at epochs below `end`. The past must be complete up to
+    /// `end`.
     fn compare_past_below(&mut self, end: u64) {
         let later = self.past_answers.split_off(&end);
         let now = std::mem::replace(&mut self.past_answers, later);

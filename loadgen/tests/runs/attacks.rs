@@ -1,4 +1,4 @@
-//! `shoal-loadgen hostile`: every attack runs, and the well-behaved client is served beside each.
+//! `shoal-loadgen hostile`: every attack runs, and the well-behaved client is served during each.
 //!
 //! The binary attacks a server in this process, with a small fleet and for a short time.
 

@@ -37,7 +37,7 @@ impl InProcess {
         let serving =
             Serving::start(|stopped| shoal_service::run(listener, options, stopped.wait()));
         let started = Self { address, serving };
-        // It listens; this waits for the recovery of the fleets.
+        // The server already listens; wait until it has recovered its fleets.
         until(async || started.try_fleets().await.is_ok()).await;
         started
     }

@@ -1,9 +1,9 @@
-//! Questions about the past are answered as the oracle's whole past, and wrong answers are found.
+//! Answers to questions about the past equal those of the oracle, and wrong answers are detected.
 
 use crate::in_process::InProcess;
 use shoal_service::{ServerLimits, ServerOptions};
 
-/// A server that keeps the past, in short runs that are merged meanwhile.
+/// A server with a history of short runs, which it merges during the test.
 async fn with_history(folder: &tempfile::TempDir) -> InProcess {
     let limits = ServerLimits { history_seal_ms: 30, history_share: 100, ..Default::default() };
     let data = Some(folder.path().to_owned());

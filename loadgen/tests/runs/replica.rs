@@ -1,7 +1,7 @@
-//! Hazard: a follower answers otherwise than its leader at the same epoch.
+//! Hazard: an answer of a follower differs from its leader's state at the same epoch.
 //!
-//! Reports go to the leader, queries to the follower; the model says what the leader's state at the
-//! epoch of an answer is.
+//! Reports go to the leader, queries to the follower. The model defines the leader's state at the
+//! epoch of each answer.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ use tempfile::TempDir;
 async fn start(data: &Path, follow: Option<String>) -> InProcess {
     let limits = ServerLimits {
         log_segment_bytes: 1 << 20,
-        // Checkpoints and retirement beside the stream.
+        // Small, so that checkpoints and the retirement of segments happen while the follower
+        // copies.
         checkpoint_log_bytes: 1 << 20,
         log_reserve_bytes: 0,
         ..ServerLimits::default()

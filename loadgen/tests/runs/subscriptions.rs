@@ -1,7 +1,7 @@
 //! Subscribers receive every event once and in order, and injected faults are detected.
 //!
-//! Runs against a server in this process: fixed, churning and moving circles, broken and resumed
-//! streams, silent sessions. Then a recorded stream with injected faults.
+//! The runs are against a server in this process: fixed, churning and moving circles, broken and
+//! resumed streams, silent sessions. A recorded stream with injected faults follows.
 
 use crate::in_process::InProcess;
 use shoal_loadgen::Summary;

@@ -1,7 +1,7 @@
 //! Hazard: a verifier compares at the wrong epoch, or accepts a wrong reply.
 //!
-//! Replies of a hand-made server with a few epochs. Correct replies pass; each corrupted ack,
-//! answer or header is a mismatch; answers inside a merged ack are counted as unverifiable.
+//! The replies are hand-made, for a few epochs. Correct replies pass; each corrupted ack, answer or
+//! header is a mismatch; answers inside a merged ack are counted as unverifiable.
 
 use std::sync::Arc;
 
@@ -123,7 +123,8 @@ fn query(link: &VerifierLink, answered: Answered) {
 fn correct_answers_pass_in_any_order_of_arrival() {
     let verdict = verdict(|link| {
         report_epoch(link, 1);
-        // Sent before the ack of epoch 2, answered at epoch 2: the model waits at epoch 1.
+        // This query is sent before the ack of epoch 2 and answered at epoch 2, so the model waits
+        // at epoch 1.
         let _ = link.ledger.query_sent(1, false);
         report_epoch(link, 2);
         report_epoch(link, 3);

@@ -13,7 +13,7 @@ const NONE: u32 = u32::MAX;
 /// cost nothing.
 const BUCKET_EVENTS: i64 = 64;
 
-/// Events of a chunk, which fills two cache lines. Each step of a list is a cache miss.
+/// Events of a chunk. A chunk fills two cache lines, because each step of a list is a cache miss.
 const CHUNK_EVENTS: usize = 7;
 
 /// Pending events, one for each object.
@@ -49,11 +49,13 @@ pub(crate) struct Event {
 }
 
 impl Calendar {
-    /// An empty calendar from a time on, for objects that report every `interval_ms` on average.
+    /// An empty calendar that begins at `start_ms`, for objects that report every `interval_ms` on
+    /// average.
     pub(crate) fn new(objects: u64, interval_ms: i64, start_ms: i64) -> Self {
         let objects = i64::try_from(objects.max(1)).expect("objects are below OBJECTS_MAX");
         let width_ms = (interval_ms.saturating_mul(BUCKET_EVENTS) / objects).max(1);
-        // Four mean intervals ahead; the few events beyond are visited once per turn.
+        // The buckets cover four mean intervals. The few later events are visited once per turn of
+        // the wheel.
         let buckets = (interval_ms * 4 / width_ms).clamp(16, CALENDAR_BUCKETS_MAX);
         let buckets = buckets.unsigned_abs().next_power_of_two() as usize;
         Self {
@@ -61,7 +63,7 @@ impl Calendar {
             heads: vec![NONE; buckets],
             chunks: Vec::with_capacity(objects as usize / CHUNK_EVENTS),
             free: NONE,
-            // The bucket before the start: events go to lists until the first one is taken.
+            // The bucket before the start, so that events go to lists until the first one is taken.
             bucket: start_ms.div_euclid(width_ms) - 1,
             open: Vec::new(),
             pending: 0,

@@ -25,13 +25,13 @@ pub enum WorkloadError {
         /// The valid range.
         range: String,
     },
-    /// A file of edges without one that joins two nodes.
+    /// A file of edges has no edge that joins two nodes.
     #[error("{}: no edge joins two different nodes", file.display())]
     NoRoads {
         /// The file.
         file: PathBuf,
     },
-    /// A file without a position.
+    /// A file has no row with a position.
     #[error("{}: none of its first {rows} rows can be read as a position", file.display())]
     NoRows {
         /// The file.
@@ -39,7 +39,7 @@ pub enum WorkloadError {
         /// Number of rows that were tried.
         rows: usize,
     },
-    /// A file that cannot be read.
+    /// A file cannot be read.
     #[error(transparent)]
     File(#[from] TableError),
 }

@@ -1,9 +1,9 @@
 //! The `hub` workload: vehicles travel between hubs.
 //!
-//! The workload of the TPR-tree paper (Saltenis, Jensen, Leutenegger, Lopez, SIGMOD 2000), base of
-//! the COST benchmark: destinations joined by straight one-way routes, three groups of vehicles, a
-//! new random destination on arrival. Reports fall on the parts of a route where a vehicle
-//! accelerates or brakes. State: 40 bytes per object and one event.
+//! The workload is that of the TPR-tree paper (Saltenis, Jensen, Leutenegger, Lopez, SIGMOD 2000),
+//! the base of the COST benchmark. Destinations are joined by straight one-way routes, vehicles are
+//! in three groups, and a vehicle gets a new random destination on arrival. It reports on the parts
+//! of a route where it accelerates or brakes. State: 40 bytes per object and one event.
 
 mod ride;
 
@@ -27,8 +27,8 @@ const SPEEDS_M_S: [f64; 3] = [12.5, 25.0, 50.0];
 /// Movement of `hub`.
 ///
 /// An object belongs to one of three equal groups for life and starts somewhere on a route. Half of
-/// the query windows are centred anywhere, half on a place of a random route; those of the paper
-/// cover 0.25 % of the space, which is `Params::window` = 0.05.
+/// the query windows are centred anywhere, half on a place of a random route. The windows of the
+/// paper cover 0.25 % of the space, which corresponds to `Params::window` = 0.05.
 #[derive(Debug)]
 pub(crate) struct Hub {
     seed: u64,
@@ -79,7 +79,8 @@ impl Hub {
         ((ride.duration_ms() / self.interval_ms as f64 + unit(random)) as u32).max(1)
     }
 
-    /// The next report from a time on: on the current ride, or the departure of the next one.
+    /// Plans the next report at or after a time, either on the current ride or as the departure of
+    /// the next ride.
     fn plan(&self, number: u64, object: &mut Object, mut ride: Ride, earliest_ms: i64) -> i64 {
         loop {
             object.report += 1;

@@ -42,15 +42,15 @@ pub const REPLAY_PREFIX_ROWS: usize = 65_536;
 /// Sampled positions of those rows.
 pub const REPLAY_SAMPLE_ROWS: usize = 4_096;
 
-/// Most copies of replayed rows that wait for their time, 80 bytes each; the copies of one row may
-/// exceed it.
+/// Most copies of replayed rows that wait for their time, 80 bytes each. The copies of the last row
+/// may exceed this number.
 pub const FAN_OUT_PENDING_MAX: usize = 1 << 20;
 
 /// Most buckets of a calendar queue: 4 MiB, and a partly filled chunk of 120 bytes each.
 pub const CALENDAR_BUCKETS_MAX: i64 = 1 << 20;
 
-/// Most tries at a random position under conditions, after which the object stays. The mean is
-/// below 10, so only parameters that allow no position reach the limit.
+/// Most tries at a random position under conditions; after them the object stays. The mean is below
+/// 10, so only parameters that allow no position reach the limit.
 pub const REDRAWS_MAX: u32 = 10_000;
 
 /// Most nodes of a road network read from files.
@@ -62,7 +62,8 @@ pub const NETWORK_EDGES_MAX: usize = 50_000_000;
 /// Longest delay or absence of a mix: a day.
 pub const MIX_DELAY_MS_MAX: i64 = 86_400_000;
 
-/// Most fixes in each of the two delay lines of a mix, 64 bytes each; beyond, the oldest leaves.
+/// Most fixes in each of the two delay lines of a mix, 64 bytes each. A full line releases its
+/// oldest fix.
 pub const MIX_HELD_MAX: usize = 1 << 20;
 
 /// Most objects that a mix keeps removed at a time.

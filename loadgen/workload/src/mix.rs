@@ -1,7 +1,7 @@
 //! Adds the faults of real streams to a workload: late and duplicate fixes, bad rows and removals.
 //!
 //! Each fault has a share and is counted. A hash of seed, object and time decides whether a fix has
-//! it, so the faults do not depend on shards or batches. The number of delayed fixes is bounded,
+//! a fault, so faults do not depend on shards or batches. The number of delayed fixes is bounded,
 //! and a good fix is never altered.
 
 mod bad_row;
@@ -27,8 +27,9 @@ pub struct MixShares {
     pub duplicate: f64,
     /// Delay of the second arrival, 0 (directly after the first) to [`MIX_DELAY_MS_MAX`].
     pub duplicate_delay_ms: i64,
-    /// Fixes followed by a bad copy, which a server must refuse: NaN, infinity, outside the space,
-    /// a time before 2000 or in the far future, or the reserved object.
+    /// Fixes followed by a bad copy that a server must refuse. The copy has a NaN or infinite
+    /// position or one outside the space, a time before 2000 or in the far future, or the reserved
+    /// object.
     pub bad: f64,
     /// Fixes after which their object is removed and silent for `absence_ms`.
     pub removal: f64,
@@ -48,7 +49,7 @@ pub enum Event {
 /// Counts of the events of a mix so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MixCounts {
-    /// Good fixes, late ones and duplicates included.
+    /// Good fixes, including late fixes and duplicates.
     pub fixes: u64,
     /// Delayed fixes.
     pub late: u64,
@@ -110,12 +111,12 @@ impl Mix {
         })
     }
 
-    /// The workload inside, for its windows and space.
+    /// The wrapped workload, for its windows and space.
     pub fn workload(&mut self) -> &mut dyn Workload {
         self.workload.as_mut()
     }
 
-    /// The counts; events that are scheduled are included.
+    /// The counts so far, including events that are scheduled but not yet returned.
     #[must_use]
     pub fn counts(&self) -> MixCounts {
         self.counts

@@ -1,8 +1,9 @@
 //! The `network` workload: vehicles on a road network.
 //!
-//! The network mode of the benchmark of Chen, Jensen and Lin (PVLDB 2008): an object keeps one of S
-//! speeds for life, starts somewhere on a random road, and at each crossing reports and takes a
-//! random next road, back only at a dead end. State: 24 bytes per object and one event.
+//! This is the network mode of the benchmark of Chen, Jensen and Lin (PVLDB 2008). An object keeps
+//! one of S speeds for life and starts somewhere on a random road. At each crossing it reports and
+//! takes a random next road; it turns back only at a dead end. State: 24 bytes per object and one
+//! event.
 
 mod ascii;
 mod city;
@@ -47,12 +48,12 @@ pub(crate) struct Object {
 }
 
 impl Network {
-    /// The seeded city, for checked parameters.
+    /// The city of the seed; parameters must be checked.
     pub(crate) fn city(params: &Params) -> Scheduled<Self> {
         Self::on(city::city(params.seed), params)
     }
 
-    /// A network from files, for checked parameters.
+    /// A network from files; parameters must be checked.
     pub(crate) fn open(
         nodes_file: &Path,
         params: &Params,

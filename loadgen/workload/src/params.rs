@@ -36,8 +36,8 @@ pub struct Params {
     pub speed_max_m_per_step: f64,
     /// `gauss`: maximum update interval T, 1 to [`SILENCE_STEPS_MAX`] steps.
     pub silence_max_steps: u32,
-    /// `gauss`: query windows gather around the hot-spots as objects do, which gives about sixteen
-    /// times the rows per query at H = 10.
+    /// `gauss`: query windows gather around the hot-spots as objects do. With H = 10, a query then
+    /// returns about sixteen times as many rows.
     pub windows_follow: bool,
     /// `hub`: number of destinations ND, 2 to [`DESTINATIONS_MAX`].
     pub destinations: u32,

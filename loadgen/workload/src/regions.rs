@@ -14,18 +14,19 @@ use crate::random::{Domain, below, stream};
 use crate::shard::Shard;
 use crate::{Fix, Params, Workload, WorkloadError, open};
 
-/// Parameters of regions, beside those of the workload that places them.
+/// Parameters of regions. The parameters of the workload that places them are separate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegionParams {
-    /// Regions at a time, of all shards together; at most [`REGIONS_MAX`].
+    /// Number of regions at any time, over all shards; at most [`REGIONS_MAX`].
     pub regions: u64,
     /// Radius of each, metres; above 0, at most [`REGION_RADIUS_M_MAX`].
     pub radius_m: f64,
     /// Share of the regions that is replaced per second of event time, 0 to
     /// [`REGION_CHURN_MAX`].
     pub churn: f64,
-    /// Regions follow objects that move as those of the workload; with the seed of a generator,
-    /// region `r` follows its object `r`, except for the phase of its reports.
+    /// Each region follows a simulated object, which moves as the objects of the workload do. With
+    /// the seed of a generator, region `r` follows its object `r`, except for the phase of its
+    /// reports.
     pub follows: bool,
 }
 
@@ -57,7 +58,8 @@ pub enum RegionStep {
     },
 }
 
-/// The regions of one shard: `regions` of all shards, divided as objects are.
+/// The regions of one shard. The `regions` of all shards are divided over them in the same way as
+/// objects.
 pub struct Regions {
     shard: Shard,
     params: RegionParams,
@@ -94,7 +96,7 @@ impl Regions {
     ///
     /// # Errors
     ///
-    /// Those of [`open`], and a parameter outside its range.
+    /// The errors of [`open`], and a parameter outside its range.
     pub fn new(
         workload: &str,
         params: &Params,

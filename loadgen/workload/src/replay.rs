@@ -36,7 +36,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// Opens a file; its first rows are read twice, for the query windows.
+    /// Opens a file. Its first rows are read twice, the first time for the query windows.
     pub(crate) fn open(file: &Path, params: &Params) -> Result<Self, WorkloadError> {
         let sample = Sample::read(file, params.seed)?;
         Ok(Self {

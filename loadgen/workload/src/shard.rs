@@ -1,8 +1,8 @@
 //! The objects of a shard, and their phases in a round.
 //!
 //! Shard `s` of `n` owns the objects `s, s + n, s + 2n, ...` below `objects`. The phase of an
-//! object is `object * step / objects`, rounded down: ascending objects report in time order within
-//! a round, for every number of shards.
+//! object is `object * step / objects`, rounded down, so that ascending objects report in time
+//! order within a round for every number of shards.
 
 use crate::Params;
 

@@ -1,10 +1,10 @@
 //! The `uniform` workload: objects cross the space in straight lines and bounce off its borders.
 //!
-//! The workload of the G-LFPP experiment: a 100 km square, uniform positions and directions, speeds
-//! of 1 to 1,000 m/s by default. Objects have no state: a position is a closed form of (seed,
-//! object, time), a triangle wave in each coordinate, so a core makes tens of millions of fixes per
-//! second for any number of objects. Each object reports once per round, at its phase, in ascending
-//! order.
+//! This is the workload of the G-LFPP experiment: a 100 km square, uniform positions and
+//! directions, speeds of 1 to 1,000 m/s by default. Objects have no state. A position is a closed
+//! form of (seed, object, time), a triangle wave in each coordinate, so a core makes tens of
+//! millions of fixes per second for any number of objects. Each object reports once per round, at
+//! its phase; the objects report in ascending order.
 
 use crate::direction::east_north;
 use crate::limits::START_MS;

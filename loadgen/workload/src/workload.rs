@@ -37,7 +37,7 @@ pub trait Workload: Send {
         0
     }
 
-    /// Why the workload ended before its data, for instance a truncated file.
+    /// The error that ended the workload before its last row, such as a truncated file.
     fn failure(&self) -> Option<&WorkloadError> {
         None
     }

@@ -1,7 +1,7 @@
 //! The `world` workload: `uniform`, stretched from its square over all longitudes and latitudes.
 //!
-//! Positions are uniform in degrees, not on the sphere. Fixes have no speed and no heading:
-//! those of the square do not hold on the sphere.
+//! Positions are uniform in degrees, not on the sphere. Fixes have no speed and no heading, because
+//! the speed and heading in the square are wrong on the sphere.
 
 use crate::uniform::{SPACE_M, Uniform};
 use crate::{Fix, Params, Window, Workload, WorkloadSpace};

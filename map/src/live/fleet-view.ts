@@ -1,4 +1,5 @@
-// One fleet on the map, live: which of points and density is shown, and the subscription behind it.
+// One fleet on the map, live. Decides whether points or density are shown, and keeps the
+// subscription.
 //
 // The page follows the visible region while it has few enough objects, and counts objects by squares
 // where it has more. Zones are regions of the same session.
@@ -106,7 +107,7 @@ export class FleetView {
     this.schedule();
   }
 
-  /** Stops following the view, for the past; zones continue. */
+  /** Stops following the view while the past is shown. Zones continue. */
   pause(): void {
     this.isPaused = true;
     clearTimeout(this.timer);

@@ -2,8 +2,8 @@
 //
 // Rows are dense: a removed row is replaced by the last one. Object ids have 64 bits and are kept as two
 // halves in an open-addressing table, because a Map of bigint costs an allocation per report. A row
-// moves from the position that was shown when its last report came to the reported one; it takes as
-// long as the report before lasted, so that movement is steady and one report behind.
+// moves from the position that was shown when its last report came to the reported one. The move
+// takes as long as the time between its last two moves, so that it is steady and one report late.
 
 /** A move takes between these times, whatever the interval of reports. */
 const MOVE_MS_MIN = 50;
@@ -29,7 +29,7 @@ export class ObjectTable {
   heading: Float32Array;
   /** Whether objects glide to their new positions, or jump. */
   glides = true;
-  /** The last moment at which a row still moves. */
+  /** The time at which the last move ends. */
   movingUntilMs = 0;
 
   private snapshot: Uint8Array;
@@ -91,10 +91,10 @@ export class ObjectTable {
     this.movingUntilMs = 0;
   }
 
-  /** Begins a snapshot: rows that are not reported until `endSnapshot` are gone. */
+  /** Begins a snapshot. `endSnapshot` removes the rows that were not reported in between. */
   beginSnapshot(): void {
     this.isInSnapshot = 1 - this.isInSnapshot;
-    // A row of the state before must not look reported.
+    // Marks all existing rows as not reported.
     this.snapshot.fill(1 - this.isInSnapshot, 0, this.length);
   }
 
@@ -173,7 +173,7 @@ export class ObjectTable {
     return row;
   }
 
-  /** The slot that has an object, or the empty one where it belongs. */
+  /** The slot that has an object, or the empty slot into which it would be inserted. */
   private slotOf(low: number, high: number): number {
     const mask = this.slots.length - 1;
     let slot = hash(low, high) & mask;
@@ -184,7 +184,7 @@ export class ObjectTable {
     }
   }
 
-  /** Empties a slot, and closes the gap in the chain behind it. */
+  /** Empties a slot, and moves later rows of its probe chain so that the chain has no gap. */
   private freeSlot(freed: number): void {
     const mask = this.slots.length - 1;
     let gap = freed;

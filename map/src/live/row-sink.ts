@@ -5,7 +5,7 @@ import type { RowColumns } from "../wire/row-columns";
 import type { ObjectTable } from "./object-table";
 import type { Space } from "./space";
 
-/** Puts every row of the columns where its fix is. */
+/** Reports the fix of every row of the columns to the table. */
 export function applyRows(table: ObjectTable, space: Space, rows: RowColumns, nowMs: number): void {
   for (let row = 0; row < checkedLength(rows); row++) putRow(table, space, rows, row, nowMs);
 }

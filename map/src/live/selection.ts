@@ -36,7 +36,7 @@ export class Selection {
     private readonly target: SelectionTarget,
   ) {}
 
-  /** Selects an object as it is now, or was at a moment; nothing with null. */
+  /** Selects an object as it is now, or as it was at a moment. Null clears the selection. */
   select(object: bigint | null, momentMs: number | null): void {
     this.asked.abort();
     this.asked = new AbortController();

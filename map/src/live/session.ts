@@ -1,4 +1,5 @@
-// A subscription that lasts: it opens, changes its regions, and resumes when its stream breaks.
+// A subscription that outlasts its streams. It opens a session, changes its regions, and resumes it
+// when the stream breaks.
 //
 // A broken stream is resumed with the token of the last message, so nothing is lost while the server
 // keeps the session. The regions of the session change by Modify, one call at a time. When the outcome
@@ -155,7 +156,7 @@ export class Session {
     }
   }
 
-  /** Forgets the session: the next stream opens a new one. */
+  /** Forgets the session, so that the next stream opens a new one. */
   private forget(): void {
     this.resumeToken = new Uint8Array();
     this.handle = null;
@@ -178,7 +179,7 @@ export class Session {
         this.listener.events(region, clockMs, rows);
       },
       clock: (clockMs) => this.listener.clock(clockMs),
-      // Snapshots follow, which replace what is known.
+      // Snapshots follow. They replace the known state.
       gap: () => undefined,
       lagged: ({ regionIds }) => {
         const ids = regionIds.length > 0 ? regionIds.map(Number) : [...this.held.keys()];
@@ -187,7 +188,7 @@ export class Session {
     };
   }
 
-  /** The server began a session with these regions, also if there was one to resume. */
+  /** The server began a new session with these regions, even if the page asked to resume one. */
   private begin(sent: ReadonlyMap<number, RegionSubscription>): void {
     this.held.clear();
     this.lagging.clear();

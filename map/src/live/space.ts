@@ -22,7 +22,7 @@ export interface Space {
   readonly bounds: Bounds;
 }
 
-/** Web Mercator ends here: beyond, a point is drawn at the edge. */
+/** The greatest latitude of Web Mercator. A point beyond it is drawn at the edge. */
 const LATITUDE_MAX = 85.051129;
 /** The share of the world that the longer side of a plane takes. */
 const PLANE_SIDE = 0.25;

@@ -1,4 +1,4 @@
-// Zones that the user has drawn. They last as long as the tab, by fleet.
+// Zones that the user has drawn, by fleet. They are kept until the tab closes.
 
 import { create } from "@bufbuild/protobuf";
 
@@ -13,10 +13,10 @@ import {
 
 /** A polygon in the space of its fleet. */
 export interface Zone {
-  /** The region of the session: 2 and more, since 1 is that of the view. */
+  /** Id of the zone's region in the session, from 2 on. Region 1 is the view. */
   id: number;
   name: string;
-  /** Corners without a closing one. */
+  /** The corners. The first one is not repeated at the end. */
   corners: [number, number][];
 }
 

@@ -37,7 +37,7 @@ export class TimeBar {
     return this.live.getAttribute("aria-pressed") === "true";
   }
 
-  /** The history of the fleet ends here; null without a history. */
+  /** Sets the time at which the history of the fleet ends; null without a history. */
   setEnd(endMs: number | null): void {
     this.slider.disabled = endMs === null;
     this.span.disabled = endMs === null;

@@ -39,7 +39,7 @@ export async function loadCoastlines(url: URL): Promise<Coastlines> {
   };
 }
 
-/** Unwraps polygons that cross the antimeridian: no ring jumps between the sides of the map. */
+/** Unwraps polygons that cross the antimeridian, so that no ring jumps across the map. */
 function unrolled(land: GeoJSON.FeatureCollection): GeoJSON.FeatureCollection {
   const features = land.features.map((it): GeoJSON.Feature => {
     const { geometry } = it;
@@ -61,7 +61,7 @@ function continuous(line: GeoJSON.Position[]): GeoJSON.Position[] {
   });
 }
 
-/** A ring; one around the south pole, which is that of Antarctica, is closed along the pole. */
+/** Unwraps a ring. The ring around the south pole (Antarctica) is closed along the pole. */
 function closed(ring: GeoJSON.Position[]): GeoJSON.Position[] {
   const line = continuous(ring);
   const [first, last] = [line[0], line[line.length - 1]];
@@ -181,7 +181,7 @@ function line(id: string, source: string, color: string, width: number): LayerSp
   };
 }
 
-/** Names are drawn with fonts of the browser: the style has no glyphs. */
+/** Names are drawn with fonts of the browser, because the style has no glyphs. */
 function label(theme: Theme): LayerSpecification {
   return {
     id: "names",

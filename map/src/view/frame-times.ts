@@ -1,5 +1,5 @@
-// How long frames take, by the page's own measure: the time between two frames in which the points
-// were drawn, while they move. A frame that the browser showed without new points does not count.
+// Measures the time between two frames in which the points were drawn, while they move. A frame
+// that the browser showed without new points does not count.
 
 const FRAMES = 240;
 
@@ -14,7 +14,7 @@ export class FrameTimes {
     this.lastMs = nowMs;
   }
 
-  /** Call when nothing moves: the time until the next frame is not counted. */
+  /** Call this when nothing moves, so that the time until the next frame is not counted. */
   pause(): void {
     this.lastMs = 0;
   }

@@ -44,7 +44,7 @@ export class Overlay {
     private scene: Scene,
     private readonly drawn: () => void,
   ) {
-    // Smooth edges would cost each pixel several times, and points smooth their own.
+    // Multisampling would shade each pixel several times, and the points smooth their own edges.
     const deviceProps = { webgl: { antialias: false } };
     this.overlay = new MapboxOverlay({ interleaved: false, deviceProps, layers: [] });
     map.addControl(this.overlay);

@@ -97,7 +97,7 @@ export function paint(table: ObjectTable, frame: Frame, pixels: Uint32Array): vo
   if (selectedRow >= 0) paintSelected(table, frame, pixels);
 }
 
-/** A line from the point to where it goes. */
+/** Draws a line from the point in the direction of its heading. */
 function paintHeading(
   frame: Frame,
   pixels: Uint32Array,

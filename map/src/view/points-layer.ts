@@ -1,8 +1,8 @@
 // Draws every row of an object table as a point.
 //
 // One pass per frame places all rows between their last two positions, relative to the centre of the
-// view, in single precision: there a float is finer than a pixel at every zoom. A layer of deck.gl, so
-// that it shares camera, canvas and redraws with the others; its points are GL points, one vertex each.
+// view, in single precision, which is then finer than a pixel at every zoom. This is a layer of
+// deck.gl, so that it shares camera, canvas and redraws with the others. Each point is one vertex.
 
 import { Layer, type LayerProps, type UpdateParameters } from "@deck.gl/core";
 import type { Buffer, RenderPass } from "@luma.gl/core";
@@ -13,7 +13,7 @@ import type { ObjectTable } from "../live/object-table";
 /** Units of deck.gl's common space per world. */
 const COMMON = 512;
 const FLOATS = 3;
-/** Smaller points are squares: a circle needs more pixels to be seen as one. */
+/** Smaller points are squares, because a circle is not recognizable with so few pixels. */
 const SOLID_SIZE = 3;
 
 export interface PointsLayerProps extends LayerProps {
@@ -27,7 +27,7 @@ export interface PointsLayerProps extends LayerProps {
   hasHeadings: boolean;
   /** Called with every frame that is drawn. */
   drawn: () => void;
-  /** The row that stands out, -1 for none. */
+  /** The highlighted row, -1 for none. */
   selectedRow: () => number;
 }
 

@@ -1,7 +1,7 @@
 // Tiles of the operator (`--map-tiles`): an archive of PMTiles or images by a URL template.
 //
-// Vector archives are drawn by the names of their layers, those of the Protomaps and OpenMapTiles
-// schemas; layers of other names are not drawn.
+// The layers of a vector archive are drawn by name. The known names are those of the Protomaps and
+// OpenMapTiles schemas; other layers are not drawn.
 
 import { addProtocol, type LayerSpecification, type SourceSpecification } from "maplibre-gl";
 import { PMTiles, Protocol, TileType } from "pmtiles";

@@ -5,7 +5,7 @@ import type { MapLibreMap } from "maplibre-gl";
 
 type Corner = [number, number];
 
-/** CountRegions and Subscribe take more; a polygon by hand has fewer. */
+/** Maximum number of corners of a zone. CountRegions and Subscribe accept more. */
 const CORNERS_MAX = 256;
 
 export interface DrawingTarget {

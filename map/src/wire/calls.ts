@@ -40,7 +40,7 @@ export class Calls {
     }
   }
 
-  /** As `stream`, for readers of their own. */
+  /** As `stream`, but yields encoded messages, for callers that decode them. */
   bytes<I extends DescMessage, O extends DescMessage>(
     method: Method<I, O>,
     request: MessageInitShape<I>,

@@ -18,7 +18,7 @@ export const Code = {
   unauthenticated: 16,
 } as const;
 
-/** The longest message that a page accepts: the server sends at most 1 MiB in streams. */
+/** The longest message that the page accepts. In streams the server sends at most 1 MiB. */
 const MESSAGE_BYTES_MAX = 16 << 20;
 const PREFIX_BYTES = 5;
 const TRAILERS = 0x80;
@@ -34,7 +34,7 @@ export class CallError extends Error {
   }
 }
 
-/** What a call needs beside its message. */
+/** What a call needs in addition to its message. */
 export interface Endpoint {
   /** Where the services are, without a slash at the end. */
   base: string;
@@ -125,7 +125,7 @@ function checkStatus(fields: Headers): void {
   throw new CallError(Number(status), message, details === null ? "" : readReason(details));
 }
 
-/** A malformed message is shown as it is. */
+/** Decodes percent-encoding. Returns the text unchanged if it is malformed. */
 function decodePercent(text: string): string {
   try {
     return decodeURIComponent(text);

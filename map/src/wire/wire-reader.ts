@@ -1,7 +1,7 @@
 // Reads the fields of a protobuf message in place, without an object for any of them.
 //
-// Throws RangeError on bytes that are no message: a length beyond the end, a varint of more than ten
-// bytes, an unknown wire type.
+// Throws RangeError if the bytes are not a message: a length goes beyond the end, a varint has more
+// than ten bytes, or a wire type is unknown.
 
 const VARINT = 0;
 const FIXED64 = 1;
@@ -48,7 +48,7 @@ export class WireReader {
     throw new RangeError("a varint has more than ten bytes");
   }
 
-  /** The place of a field of bytes. */
+  /** Start and end of the content of a field of bytes. Moves past the field. */
   span(): [number, number] {
     if (this.type !== BYTES) throw new RangeError(`field ${this.field} has no length`);
     const length = this.varint();

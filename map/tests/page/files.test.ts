@@ -1,4 +1,4 @@
-// What the server sends beside calls: the page, its policy, its licences, and tiles by ranges.
+// What the server sends apart from calls: the page, its policy, its licences, and ranges of tiles.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// Which pixels of a page are points: those of the colour that points have in the light theme.
+// Finds the pixels of a page that show points, by the colour of points in the light theme.
 
 import type { Page } from "playwright-core";
 

@@ -67,7 +67,7 @@ test("an object moves from where it is shown, at the pace of its reports", () =>
   table.report(7, 0, 0.1, 0.1, 0, 1_000);
   assert.ok(Math.abs(shown(1_000) - 0.1) < 1e-6);
   table.report(7, 0, 0.11, 0.1, 0, 2_000);
-  // It takes the second that passed between the reports.
+  // The move takes one second, the time between the reports.
   assert.ok(Math.abs(shown(2_500) - 0.105) < 1e-6);
   table.report(7, 0, 0.12, 0.1, 0, 2_500);
   assert.ok(Math.abs(shown(2_500) - 0.105) < 1e-6);

@@ -1,4 +1,4 @@
-// What is followed of a view, and the squares of density.
+// The region that is followed for a view, and the squares of the density.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-//! The wire: what was published stays, and all of it reads alike.
+//! The protos: what was published does not change, and all files follow one style.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod published;

@@ -1,4 +1,4 @@
-//! A field, value or call that was published never changes and never goes.
+//! A field, value or call that was published is never changed or removed.
 //!
 //! `published.txt` lists every one of them, a line each. A line that no longer describes the protos
 //! fails the test; a new one must be recorded on purpose, with `SHOAL_RECORD_PROTOS=yes`. Only

@@ -17,7 +17,7 @@ use prost_types::{
 const BANNED: [&str; 8] =
     [" who ", "whoever", " told", "which is none", "is no more", "goes on", "gone on", "tell "];
 
-/// Our files, without those of Google.
+/// The files of `shoal.v1`, without the files of Google.
 fn files() -> Vec<FileDescriptorProto> {
     let set = FileDescriptorSet::decode(shoal_proto::DESCRIPTORS).unwrap();
     set.file.into_iter().filter(|file| file.package() == "shoal.v1").collect()
@@ -95,7 +95,7 @@ fn check_message(faults: &mut Faults, message: &DescriptorProto) {
         faults.check(is_snake(field.name()), &place, "is snake_case");
     }
     for oneof in &message.oneof_decl {
-        // `optional` fields have a oneof of their own, which begins with an underscore.
+        // Each `optional` field has its own oneof, whose name begins with an underscore.
         let name = oneof.name().trim_start_matches('_');
         faults.check(is_snake(name), &format!("{place}.{name}"), "is snake_case");
     }

@@ -1,7 +1,7 @@
 //! The effective configuration of a server: flags and environment, then the configuration file,
 //! then defaults.
 //!
-//! The keys of the file are the fields of [`Settings`]: clap parses its values as it parses flags.
+//! The keys of the file are the fields of [`Settings`]. clap parses its values as it parses flags.
 //! The result is validated once and logged; nothing reads a setting anywhere else.
 
 use std::error::Error as _;
@@ -76,8 +76,8 @@ impl ServeConfig {
         let history = history_keep(&settings)?;
         let default_ttl_ms = settings.ttl.map(millis).filter(|ttl_ms| *ttl_ms > 0);
         let lead_ms = settings.event_clock_lead.map(millis);
-        // Faster than real time, the event times of successive cycles are further apart than the
-        // usual lead.
+        // In a replay that is faster than real time, the event times of successive cycles are
+        // further apart than the usual lead.
         let lead_default_ms = replay.is_some().then(|| event_clock_lead_ms(60_000, default_ttl_ms));
         let tls = tls_options(&settings)?;
         let leader_link = leader_link(&settings, tls.as_ref())?;

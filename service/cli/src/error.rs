@@ -1,6 +1,6 @@
 //! Errors of commands, with their exit codes and hints for the user.
 //!
-//! Errors of calls are those of the client library.
+//! Errors of calls have the types of the client library.
 
 use std::io;
 

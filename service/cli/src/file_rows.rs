@@ -83,7 +83,7 @@ impl RowFile {
 }
 
 /// Returns the file if it is Parquet. Returns `None` for a file that cannot be opened, so that the
-/// CSV reader reports the error, and for a pipe, which would lose its first bytes.
+/// CSV reader reports the error, and for a pipe, because the check would consume its first bytes.
 fn parquet(path: &Path) -> Option<File> {
     let mut file = File::open(path)
         .ok()

@@ -14,7 +14,7 @@ use super::file_rows::RowBatch;
 #[derive(Clone, Debug)]
 pub struct ReportSummary {
     fleet: String,
-    /// Rows sent before each message: message 1 is the first.
+    /// Number of rows sent before each message. The first entry is for message 1.
     rows_before: Vec<u64>,
     rows_sent: u64,
     unreadable: u64,

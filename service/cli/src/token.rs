@@ -57,7 +57,7 @@ pub struct NewArgs {
 /// Runs `shoal token`.
 ///
 /// # Errors
-/// A wrong name or file; those of writing.
+/// An invalid name or file; errors of writing.
 pub fn run(args: &TokenArgs) -> Result<Exit, CliError> {
     let TokenCommand::New(args) = &args.command;
     let secret = draw_secret()?;
@@ -113,7 +113,7 @@ fn add(path: &Path, entries: &str) -> Result<(), CliError> {
 pub(super) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let mode = fs::metadata(path).map_or(0o600, |of| of.permissions().mode());
-    // Behind a symbolic link, the file itself is replaced.
+    // If the path is a symbolic link, its target is replaced, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut new = path.clone().into_os_string();
     new.push(format!(".new-{}", std::process::id()));

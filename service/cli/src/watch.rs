@@ -161,7 +161,7 @@ pub async fn run(
     }
     let lines = EventLines::new(args.format, is_geographic);
     let mut subscription = client.subscribe(request).await?;
-    // Installed before the first line: its reader may send an interrupt at once.
+    // Installed before the first line, because its reader may send an interrupt at once.
     let caught = signal(SignalKind::interrupt());
     let mut interrupted = caught.map_err(CliError::local("catching Ctrl-C"))?;
     let ended = tokio::select! {

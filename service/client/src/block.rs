@@ -46,7 +46,7 @@ impl BlockEncoder {
     }
 }
 
-/// How many of the rows with these times fit the time range of one block, from the first on.
+/// Returns how many rows with these times, from the first on, fit the time range of one block.
 pub fn block_rows(times_ms: impl Iterator<Item = i64>) -> usize {
     let (mut first_ms, mut last_ms) = (i64::MAX, i64::MIN);
     let fits = |time_ms: &i64| {

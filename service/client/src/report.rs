@@ -16,7 +16,7 @@ use crate::totals::AckTotals;
 
 /// Messages between the caller and the connection.
 const QUEUE_MESSAGES: usize = 4;
-/// Bytes of a producer name that the client chooses.
+/// Random bytes of a producer name that the client chooses.
 const PRODUCER_BYTES: usize = 16;
 
 /// The content of a message.

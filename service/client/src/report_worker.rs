@@ -53,7 +53,7 @@ pub(crate) struct Worker {
     /// True after a failed message until all messages in flight are acknowledged; nothing is sent
     /// meanwhile.
     is_draining: bool,
-    /// Number of the first message sent in this round; 0 before it.
+    /// Number of the first message sent in this round; 0 before that message is sent.
     round_first: u64,
     /// First message of the next acknowledgement on this connection.
     next_ack: u64,

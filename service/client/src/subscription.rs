@@ -1,7 +1,7 @@
 //! Subscriptions: the messages of a session, read through connections that break.
 //!
-//! Each message brings a token. A broken stream is opened again with the last one; the regions go
-//! along in case the session has ended. `gap` and `lagged` say what is missing.
+//! Each message has a token. A broken stream is opened again with the last token, and with the
+//! regions in case the session has ended. `gap` and `lagged` say what is missing.
 
 use bytes::Bytes;
 use shoal_proto::v1;

@@ -14,7 +14,7 @@ use shoal_testkit::server::{FreePort, bind_any};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-/// A server, and a proxy before it that cuts all its connections at each change of the value.
+/// A server, and a proxy in front of it that cuts all its connections whenever the value changes.
 struct Cut {
     proxy: SocketAddr,
     cuts: watch::Sender<u32>,

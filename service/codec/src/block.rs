@@ -101,8 +101,8 @@ impl Block {
     /// all columns must be decoded for the same rows before `out` is consistent.
     ///
     /// # Errors
-    /// As [`Block::decode_rows`], for these columns, and for the object column if one of them is
-    /// keyed.
+    /// As [`Block::decode_rows`]. Only these columns are checked, and the object column if one of
+    /// them is keyed.
     pub fn decode_columns(
         &self,
         rows: Range<usize>,
@@ -166,7 +166,7 @@ pub(crate) fn read(
     Ok((header, chunks))
 }
 
-/// Working memory beside output and tile buffers (FORMAT.md, section 6.16).
+/// Bytes of working memory in addition to output and tile buffers (FORMAT.md, section 6.16).
 fn scratch_bytes(chunks: &[Chunk], rows: u32) -> u64 {
     let (mut dictionaries, mut is_keyed) = (0, false);
     let (mut parts, mut parts_max) = (0, 0);

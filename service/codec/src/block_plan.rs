@@ -1,5 +1,5 @@
-//! Plans for blocks of fixes: a tree for each column. Columns to which their tree does not apply
-//! stay raw.
+//! Plans for blocks of fixes. A plan has a tree for each column; a column stays raw if its tree
+//! does not apply.
 
 use crate::columns::Column;
 use crate::planner::{Aim, entropy_coded};
@@ -14,13 +14,13 @@ pub struct BlockPlan {
 }
 
 impl BlockPlan {
-    /// Every column raw: format version 1.0.
+    /// Every column is raw, which gives format version 1.0.
     pub fn raw() -> Self {
         Self { trees: [const { Tree::Raw }; Column::ALL.len()] }
     }
 
-    /// The plan for fixes of moving objects in order of arrival, for at most 65,535 objects in a
-    /// block.
+    /// The usual plan for fixes of moving objects in order of arrival, with at most 65,535 objects
+    /// in a block.
     pub fn fixes() -> Self {
         let keyed = || Tree::KeyedDelta2(Mode::Zigzag, Box::new(patched()), Box::new(scaled()));
         let ids = Tree::Dict(u32::MAX, Box::new(patched()), None);

@@ -1,6 +1,6 @@
 //! Encoding of a sender's stream of blocks: one plan for all, or the plans of a planner.
 //!
-//! Blocks are numbered from 1. No rows are kept.
+//! Blocks are numbered from 1. The stream keeps no rows after it has encoded them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ const PLANNER_SEED: u64 = 1;
 /// Source of the plans of a stream of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanChoice {
-    /// Every column raw: the least work for a sender.
+    /// Every column stays raw, which is the least work for a sender.
     Raw,
     /// [`BlockPlan::fixes`] for every block.
     Fixes,
@@ -76,7 +76,7 @@ pub struct BlockStream {
     sequence: u64,
 }
 
-/// State behind a [`PlanChoice`].
+/// State of a stream with a [`PlanChoice`].
 #[derive(Clone, Debug)]
 enum Plans {
     Same(Box<BlockPlan>),

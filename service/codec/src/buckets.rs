@@ -1,4 +1,4 @@
-//! Buckets: the symbols of Huffman codes (FORMAT.md, section 6.17).
+//! Buckets, which are the symbols of Huffman codes (FORMAT.md, section 6.17).
 //!
 //! A bucket is a range of values that agree in their bit length and the next `split` bits.
 

@@ -1,7 +1,8 @@
 //! Directory entries: a column's plan and the place of its payload.
 //!
 //! An entry is 24 bytes, the plan's nodes and the lengths of the sections (FORMAT.md, section 4).
-//! It has no offsets: sections follow each other from the payload's start, so they cannot overlap.
+//! It has no offsets, because sections follow each other from the payload's start; they cannot
+//! overlap.
 //! A chunk is a column or a part of a text column; `chunk_rules.rs` has their rules.
 
 use std::ops::Range;
@@ -62,7 +63,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Number of values: the rows of the block, except for some parts of text.
+    /// Number of values. It equals the rows of the block, except in some parts of text.
     pub fn values(&self) -> usize {
         self.plan.root().values as usize
     }
@@ -218,8 +219,8 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// Checks reserved bytes and decoded length of the entry; returns the decoded length and the
-    /// number of values: the number of rows, or the number that the length implies if a part of
-    /// text has no value for each row.
+    /// number of values. This is the number of rows, or what the length implies if the chunk is a
+    /// part of text without a value for each row.
     fn check_values(
         &mut self,
         fixed: &[u8],

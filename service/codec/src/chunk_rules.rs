@@ -114,8 +114,8 @@ impl ChunkRules {
         }
     }
 
-    /// Checks that column `key` may order the current one: it has been read, holds integers, is
-    /// not keyed itself, and is the object column in blocks of fixes.
+    /// Checks that column `key` may order the current one. It must have been read, hold integers,
+    /// and not be keyed; in blocks of fixes it must be the object column.
     pub(crate) fn key(&self, key: u16) -> Rule {
         let is_number = |seen: &&Seen| seen.part == Part::Numbers;
         let found = self.seen.iter().filter(is_number).find(|seen| seen.id == key);

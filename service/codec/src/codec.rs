@@ -17,8 +17,9 @@ pub trait BlockCodec {
     /// is empty.
     ///
     /// # Errors
-    /// Columns of unequal length, an invalid space, more rows or bytes than the default
-    /// [`crate::Budget`], event times more than [`crate::limits::TIME_SPAN_MS_MAX`] apart.
+    /// If columns have unequal lengths, if the space is invalid, if rows or bytes exceed the
+    /// default [`crate::Budget`], or if event times are more than
+    /// [`crate::limits::TIME_SPAN_MS_MAX`] apart.
     fn encode_planned(
         &self,
         columns: &FixColumns,
@@ -28,10 +29,10 @@ pub trait BlockCodec {
         out: &mut Vec<u8>,
     ) -> Result<Vec<ColumnOutcome>, BlockError>;
 
-    /// [`BlockCodec::encode_planned`] with every column raw: format version 1.0.
+    /// [`BlockCodec::encode_planned`] with every column raw, which gives format version 1.0.
     ///
     /// # Errors
-    /// As there.
+    /// As [`BlockCodec::encode_planned`].
     fn encode(
         &self,
         columns: &FixColumns,

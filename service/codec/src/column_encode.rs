@@ -31,8 +31,8 @@ pub fn encode_column(
 /// Decodes a column of [`encode_column`].
 ///
 /// # Errors
-/// What FORMAT.md, section 6, refuses, as an error of chunk 0 with offsets counted over the
-/// sections one after another; more rows or scratch memory than the budget.
+/// If FORMAT.md, section 6, refuses the column, or if it needs more rows or scratch memory than the
+/// budget. Errors name chunk 0; offsets count bytes as if the sections followed each other.
 pub fn decode_column(
     encoded: &EncodedTree,
     grouping: Option<&Grouping>,
@@ -46,7 +46,7 @@ pub fn decode_column(
 /// [`decode_column`] into `out`. Its allocation is reused if it has the type of the column.
 ///
 /// # Errors
-/// As there; `out` is undefined then.
+/// As [`decode_column`]; `out` is undefined then.
 pub fn decode_column_into(
     encoded: &EncodedTree,
     grouping: Option<&Grouping>,
@@ -66,8 +66,8 @@ pub fn decode_column_into(
     out.fill(&source).map_err(|fault| refused(0, fault))
 }
 
-/// Checks an untrusted column as [`crate::Block::parse`] checks chunks: the plan must fit the
-/// sections and the number of keys. Then only the contents of tiles can still be invalid.
+/// Checks that the plan of an untrusted column fits its sections and the number of keys, as
+/// [`crate::Block::parse`] does for chunks. Only the contents of tiles can be invalid after that.
 ///
 /// # Errors
 /// What [`decode_column`] refuses before it decodes a tile, except the budget.
@@ -75,7 +75,7 @@ pub fn check_column(encoded: &EncodedTree, keys: Option<usize>) -> Result<(), Bl
     check(&encoded.plan, &sections(encoded), keys).map_err(|fault| refused(0, fault))
 }
 
-/// The sections; their offsets count bytes as if the sections followed each other.
+/// The sections, with offsets as if the sections followed each other.
 fn sections(encoded: &EncodedTree) -> Vec<Section<'_>> {
     let mut sections = Vec::with_capacity(encoded.sections.len());
     let mut offset = 0;

@@ -2,8 +2,8 @@
 //!
 //! `columns!` renders [`Column`], [`FixRow`], [`FixColumns`] and every function over all columns.
 //! A new attribute takes a row here and one in FORMAT.md, section 4. Positions are in quanta of
-//! the fleet's space. An absent attribute is unknown in every row (state: 0). The engine validates
-//! values.
+//! the fleet's space. An absent attribute is unknown in every row; an absent state is 0. The engine
+//! validates values.
 
 use crate::error::BlockError;
 use crate::value_type::ValueType;
@@ -200,7 +200,7 @@ macro_rules! columns {
             pub(crate) fn patterns(&self, column: Column, base_time_ms: i64) -> Patterns<'_> {
                 match column {
                     Column::Time => {
-                        // The offset fits: a writer of blocks has checked the time span.
+                        // The offset fits, because a writer of blocks has checked the time span.
                         let offset = |time_ms: &i64| time_ms.wrapping_sub(base_time_ms) as u32;
                         Patterns::U32(self.time_ms.iter().map(offset).collect())
                     }
@@ -391,7 +391,7 @@ impl FixColumns {
 pub struct ColumnSet(u16);
 
 impl ColumnSet {
-    /// Object, time, x and y: the columns that every block holds.
+    /// The columns that every block holds: object, time, x and y.
     pub const MANDATORY: Self = Self::of(&Column::MANDATORY);
     /// All columns.
     pub const ALL: Self = Self::of(&Column::ALL);

@@ -1,5 +1,5 @@
-//! Compact blocks (FORMAT.md, sections 11 and 12): a block without padding, with a short header,
-//! short directory entries and squeezed per-tile sections.
+//! Compact blocks (FORMAT.md, sections 11 and 12). They have no padding, a short header, short
+//! directory entries and squeezed per-tile sections.
 //!
 //! A compact block stands for exactly one ordinary block. Readers expand it before anything else,
 //! so all other rules, encodings and devices see ordinary blocks only.
@@ -75,7 +75,7 @@ pub fn compact(block: &mut Vec<u8>) -> Result<(), BlockError> {
     Ok(())
 }
 
-/// Appends the sections of a chunk; false if a section would not expand to the same bytes.
+/// Appends the sections of a chunk. Returns false if a section would not expand to the same bytes.
 fn put_sections(chunk: &Chunk, bytes: &[u8], body: &mut Vec<u8>) -> bool {
     let (values, mut sections) = (chunk.values(), chunk.sections.iter());
     chunk.plan.nodes().iter().all(|node| {
@@ -108,8 +108,8 @@ fn version_minor(header: &BlockHeader, encodings: u16) -> u16 {
 /// checksums.
 ///
 /// # Errors
-/// A header that readers refuse; more bytes or rows than the budget; a compact block that does not
-/// expand.
+/// If readers refuse the header, if the block exceeds the budget of bytes or rows, or if a compact
+/// block does not expand.
 pub(crate) fn expanded(bytes: Bytes, budget: &Budget) -> Result<(Bytes, Checksums), BlockError> {
     within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
     let header = BlockHeader::parse(&bytes)?;
@@ -169,7 +169,7 @@ fn expand_second(bytes: &[u8], budget: &Budget) -> Result<Vec<u8>, BlockError> {
     assemble(header, directory, body, 0, budget)
 }
 
-/// Checks the checksum of everything behind the header.
+/// Checks the checksum of all bytes after the header.
 fn check_body(body: &[u8], offset: usize, stored: u32) -> Result<(), BlockError> {
     let computed = crc32c::crc32c(body);
     if stored == computed {

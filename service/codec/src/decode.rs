@@ -1,4 +1,4 @@
-//! Decoding of a block's chunks to rows in memory, column after column, all or some of them.
+//! Decodes the chunks of a block to rows in memory, column after column, for all columns or some.
 //!
 //! Time, x and y are checked against the header's range and box.
 
@@ -138,7 +138,8 @@ impl RowReader<'_> {
             return Ok(());
         }
         let (index, chunk) = self.block.chunk(column).expect("parse refuses blocks without it");
-        // Patterns are compared as distances from the least value: one comparison, any sign.
+        // Patterns are compared by their distance from the least value. This takes one comparison
+        // and is correct for signed and unsigned types.
         let least = T::low(limits[0] as u64);
         let span = T::low((limits[1] - limits[0]) as u64);
         let check = |values: &[T], row_of: &dyn Fn(usize) -> usize| {

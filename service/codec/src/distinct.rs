@@ -1,7 +1,7 @@
 //! Distinct values of a column with their counts, and the number of the value in each row.
 //!
-//! A hash table with linear probing and a random key that clients do not know. Values are numbered
-//! in order of first appearance, so no result depends on the hash.
+//! Values are found in a hash table with linear probing and a random key that clients do not know.
+//! They are numbered in order of first appearance, so no result depends on the hash.
 
 use crate::universal_hash::UniversalHash;
 use crate::word::Word;

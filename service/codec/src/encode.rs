@@ -1,7 +1,7 @@
 //! Encoding of columns into a block within the default budget.
 //!
-//! A pure function of columns, plan, space and sequence: the same input gives the same bytes. A
-//! column whose tree does not apply, or does not make it smaller, stays raw.
+//! The output depends only on columns, plan, space and sequence. A column stays raw if its tree
+//! does not apply or does not make it smaller.
 
 use crate::assemble::{ChunkBytes, ChunkShape, assemble};
 use crate::block::within;
@@ -26,7 +26,7 @@ use crate::word::Word;
 /// Outcome of the encoding of one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnOutcome {
-    /// Which column.
+    /// The column.
     pub column: Column,
     /// True if the column is encoded with its tree, false if it is raw.
     pub is_planned: bool,
@@ -36,9 +36,9 @@ pub struct ColumnOutcome {
     pub encoded_bytes: usize,
 }
 
-/// Maximum bytes of a block of `rows` rows and these columns, for any values and plan (FORMAT.md,
-/// section 8): header, directory and padded raw sections. With plan `raw` it is the exact size.
-/// `usize::MAX` on overflow.
+/// Returns the maximum bytes of a block of `rows` rows and these columns, for any values and plan
+/// (FORMAT.md, section 8). This is the sum of header, directory and padded raw sections, so it is
+/// the exact size with plan `raw`. `usize::MAX` on overflow.
 pub fn encoded_size_max(rows: usize, columns: ColumnSet) -> usize {
     columns
         .iter()
@@ -103,8 +103,7 @@ pub(crate) fn within_limits(
     Ok(set)
 }
 
-/// The header of a block of `columns`; lengths and the directory's checksum are filled in by the
-/// assembly.
+/// The header of a block of `columns`. The assembly fills in lengths and the directory's checksum.
 pub(crate) fn header_of(
     columns: &FixColumns,
     (base_time_ms, time_max_offset_ms): (i64, u32),

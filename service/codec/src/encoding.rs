@@ -1,4 +1,4 @@
-//! Encodings: the enumeration, trees of them, the decoder of a tile, and all dispatch.
+//! The enumeration of encodings, trees of encodings, and the decoder of a tile.
 //!
 //! `encodings!` renders them from the rows of `encoding/table.rs`. A new encoding takes a row
 //! there, a `mod` line here and a file in `encoding/` with its rules, encoder and decoder.
@@ -71,7 +71,7 @@ macro_rules! encodings {
         /// A tree of encodings to try on a column, with the parameters that the planner has chosen.
         ///
         /// The encoder computes all other parameters from the values. If a node does not apply to
-        /// them, the whole tree is refused. Its text form is `divisor(keyed_delta.z(patch(afl),
+        /// the values, neither does the tree. Its text form is `divisor(keyed_delta.z(patch(afl),
         /// scale(afl)))`.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]

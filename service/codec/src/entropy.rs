@@ -2,7 +2,7 @@
 //!
 //! While a tree of fixed widths is encoded, the values of each leaf that `huffman` may replace are
 //! counted. A code takes at least the entropy of the buckets plus the low bits of the values, so a
-//! planner skips codes whose bound exceeds the best tree. Integers only (Q16).
+//! planner skips codes whose bound exceeds the best tree. All results are integers (Q16).
 
 use crate::buckets::{frequencies, low_bits};
 use crate::huffman_code::SYMBOLS_MAX;
@@ -16,7 +16,7 @@ const Q: u32 = 16;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeafEntropy {
     bits_q16: u64,
-    /// True if the next `afl` leaf is not replaced by a code.
+    /// True if no code replaces the next `afl` leaf.
     is_kept: bool,
 }
 
@@ -42,7 +42,8 @@ impl LeafEntropy {
     }
 }
 
-/// Lower bound in Q16 of the bits of these values: the entropy of their buckets plus the low bits.
+/// Lower bound of the bits of these values in Q16. This is the entropy of their buckets plus the
+/// number of low bits.
 fn least_bits_q16<T: Word>(values: &[T]) -> u64 {
     let counts: [u32; SYMBOLS_MAX] = frequencies(values);
     let total = values.len() as u64;
@@ -50,7 +51,7 @@ fn least_bits_q16<T: Word>(values: &[T]) -> u64 {
     let mut low = 0;
     for (symbol, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         let count = u64::from(*count);
-        // The logarithm of a part is rounded up.
+        // The logarithm of the count is rounded up, so that the result is a lower bound.
         bits = bits.saturating_sub(count * (log2_q16(count) + 1));
         low += count * u64::from(low_bits(symbol, T::BITS));
     }

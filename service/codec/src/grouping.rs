@@ -1,7 +1,7 @@
-//! Grouped order: the rows of each segment of 65,536 sorted by key, rows of equal key by row
+//! Grouped order: each segment of 65,536 rows is sorted by key, and rows of equal key by row number
 //! (FORMAT.md, section 6.13).
 //!
-//! It depends on the decoded key column alone and is the same for every keyed column of a block.
+//! The order depends only on the decoded key column, so all keyed columns with that key share it.
 
 use std::ops::Range;
 
@@ -25,7 +25,8 @@ const RANGES_WIDE: usize = 2;
 const DIGIT_BITS: u32 = 11;
 
 const _: () = assert!(1 << ROW_BITS == SEGMENT_ROWS);
-// Counters have 16 bits: they hold the rows of a range and the remainder of the division.
+// A counter has 16 bits, which must hold all rows of the longest range. The division of a segment
+// into ranges has a remainder.
 const _: () = assert!(SEGMENT_ROWS / RANGES_WIDE + RANGES_WIDE <= u16::MAX as usize);
 
 /// Grouped order of some whole segments of a block.
@@ -38,8 +39,8 @@ pub struct Grouping {
     heads: Heads,
 }
 
-/// The positions that are heads: the first of a tile, or with another key than the previous
-/// position.
+/// The heads. A position is a head if it is the first of a tile or its key differs from that of the
+/// previous position.
 #[derive(Debug)]
 pub(crate) struct Heads {
     /// First tile.
@@ -60,7 +61,7 @@ impl Grouping {
         Self::of_segments(0, keys)
     }
 
-    /// Groups the rows from `first_row`, the start of a segment, on.
+    /// Groups rows by `keys`; the first key is that of `first_row`, the start of a segment.
     pub(crate) fn of_segments(first_row: usize, keys: &[u64]) -> Self {
         assert!(first_row.is_multiple_of(SEGMENT_ROWS), "segments are grouped whole");
         let mut places = vec![0; keys.len()];
@@ -165,7 +166,7 @@ fn limits(keys: &[u64], enough: u64) -> (u64, u64) {
 }
 
 /// Computes by counting sort the position of each row of one segment in stable order by key, and
-/// marks the heads. For keys of a small span.
+/// marks the heads. The span of the keys must be small.
 fn count<const RANGES: usize>(
     keys: &[u64],
     min: u64,
@@ -220,7 +221,7 @@ fn sorted(keys: &[u64], min: u64, span: u64) -> Vec<u16> {
         pairs.sort_unstable();
         return pairs.into_iter().map(|(_, row)| row).collect();
     }
-    // Key and row in one word: every pass reads sequentially.
+    // Key and row are in one word, so every pass reads sequentially.
     let mut items: Vec<u64> =
         keys.iter().zip(0_u64..).map(|(key, row)| (key - min) << ROW_BITS | row).collect();
     let mut work = Vec::new();

@@ -10,8 +10,8 @@ use crate::limits::{BLOCK_PREFIX_BYTES, DIRECTORY_BYTES_MAX, HEADER_BYTES, SECTI
 use crate::space::{SpaceKind, SpaceTag};
 use crate::wire::{array_at, put};
 
-/// First eight bytes of every block: a byte with the high bit set, a name, a CR LF pair, so that a
-/// text transfer that damages bytes is detected at once.
+/// First eight bytes of every block. A byte with the high bit set and a CR LF pair let a reader
+/// detect a transfer that treated the block as text.
 pub const MAGIC: [u8; 8] = *b"\x89SHOAL\r\n";
 /// Major version of blocks.
 pub const VERSION_MAJOR: u16 = 1;
@@ -33,14 +33,14 @@ pub const VERSION_MINOR_TEXT: u16 = 4;
 /// Required flags that this reader supports.
 pub const FLAGS_REQUIRED_KNOWN: u32 = FLAG_TABLE | FLAG_COMPACT | FLAG_TEXT;
 
-/// Renders the header's numbers: fields, byte offsets, and both directions.
+/// Renders the header's numbers: the fields, their byte offsets, reading and writing.
 macro_rules! fields {
     ($($(#[$doc:meta])* $offset:literal $field:ident: $type:ty,)+) => {
         /// The parsed header of a block.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct BlockHeader {
             $($(#[$doc])* pub $field: $type,)+
-            /// Space whose quanta the block holds.
+            /// Space of the coordinates.
             pub space: SpaceTag,
         }
 
@@ -77,7 +77,7 @@ fields! {
     8 version_major: u16,
     /// Minor version.
     10 version_minor: u16,
-    /// Flags that a reader must support to read on.
+    /// Flags of features that a reader must support.
     12 flags_required: u32,
     /// Flags that a reader may ignore.
     16 flags_optional: u32,
@@ -244,8 +244,8 @@ fn check_identity(bytes: &[u8]) -> Result<u16, BlockError> {
     Ok(major)
 }
 
-/// Bytes that [`BlockHeader::parse`] needs: the header, or the whole block if it is compact with a
-/// short header; the length in the prefix is not checked yet.
+/// Returns the number of bytes that [`BlockHeader::parse`] needs: those of the header, or those of
+/// the whole block if it is compact with a short header. The length in `prefix` is not checked.
 ///
 /// # Errors
 /// [`BlockError::Magic`] or [`BlockError::Version`].
@@ -297,11 +297,11 @@ pub(crate) fn check_time(base_time_ms: i64, offset_ms: u32) -> Result<(), BlockE
 }
 
 /// Shifts the times of `block` to the base `base_time_ms` (Unix milliseconds) and sets its
-/// sequence number. Constant time; on error the bytes are as they were.
+/// sequence number, in constant time. On error `block` is unchanged.
 ///
 /// # Errors
-/// Whatever a reader refuses in the header, fewer bytes than the header states, a base from which
-/// the greatest offset leaves the range of i64.
+/// If a reader refuses the header, if `block` has fewer bytes than the header states, or if the new
+/// base plus the greatest offset exceeds the range of i64.
 pub fn rewrite_prepared(
     block: &mut [u8],
     base_time_ms: i64,

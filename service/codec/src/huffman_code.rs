@@ -1,7 +1,7 @@
 //! Canonical Huffman codes of at most 12 bits (FORMAT.md, section 6.17): lengths from frequencies,
 //! codes from lengths, and the decoder's table.
 //!
-//! Lengths are optimal under the limit: package-merge, after Larmore and Hirschberg (1990).
+//! Package-merge (Larmore and Hirschberg, 1990) gives the optimal lengths under the limit.
 
 use std::array;
 
@@ -156,7 +156,7 @@ mod tests {
         both.map(|(&frequency, &length)| u64::from(frequency) * u64::from(length)).sum()
     }
 
-    /// The cost of an unlimited Huffman code: the sum of all merged weights.
+    /// The cost of a Huffman code without a length limit, which is the sum of all merged weights.
     fn huffman_cost(frequencies: &[u32]) -> u64 {
         let mut weights: Vec<u64> =
             frequencies.iter().filter(|weight| **weight > 0).map(|&weight| weight.into()).collect();

@@ -3,10 +3,10 @@
 
 use crate::columns::Column;
 
-/// Maximum rows of a block: a cycle tags each fix with an arrival of 22 bits, of which one value is
-/// reserved.
+/// Maximum rows of a block. A cycle tags each fix with an arrival of 22 bits, and one value of
+/// these bits is reserved.
 pub const BLOCK_ROWS_MAX: u32 = (1 << 22) - 1;
-/// Bytes in one block at most: the size of the largest message on the wire.
+/// Maximum bytes of a block, which is the size of the largest message on the wire.
 pub const BLOCK_BYTES_MAX: usize = 64 << 20;
 /// Maximum bytes of all decoded strings of a block; the strings that one column stores have at most
 /// [`BLOCK_ROWS_MAX`] bytes.
@@ -45,8 +45,8 @@ pub struct Budget {
     pub rows_max: u32,
     /// Encoded bytes at most.
     pub bytes_max: usize,
-    /// Bytes of working memory beside the output columns at most (FORMAT.md, section 6.16); plan
-    /// `raw` needs none.
+    /// Maximum bytes of working memory in addition to the output columns (FORMAT.md, section 6.16).
+    /// Plan `raw` needs none.
     pub scratch_bytes_max: usize,
     /// Bytes of all decoded strings at most.
     pub text_bytes_max: usize,
@@ -79,7 +79,7 @@ const _: () = assert!(PLAN_DEPTH_MAX <= PLAN_NODES_MAX);
 const _: () = assert!(
     BLOCK_ROWS_MAX as u64 * SCRATCH_KEYED_ROW_BYTES + (1 << 20) <= SCRATCH_BYTES_MAX as u64
 );
-// In addition, the parts of the largest text column fit: indexes, lengths, bytes.
+// The indexes, lengths and bytes of the largest text column fit in addition.
 const _: () = assert!(
     BLOCK_ROWS_MAX as u64 * (SCRATCH_KEYED_ROW_BYTES + 4 + 4 + 1) + (1 << 20)
         <= SCRATCH_BYTES_MAX as u64

@@ -5,7 +5,7 @@
 
 use crate::columns::{self, FixColumns, FixRow};
 
-/// How the values of one attribute are stored.
+/// How the values of one measure are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measure<T> {
     /// Field of the protocol's `Fix` and `Filter`.
@@ -18,7 +18,7 @@ pub struct Measure<T> {
     pub greatest: T,
     /// Stored units in one unit of the user.
     pub per_unit: f64,
-    /// True if values are on a circle: a range whose start is above its end wraps around.
+    /// True if values are on a circle, so that a range whose start is above its end wraps around.
     pub is_circular: bool,
 }
 
@@ -86,7 +86,7 @@ impl<T: Stored> Measure<T> {
     #[inline]
     pub fn is_within(&self, stored: T, (from, to): (T, T)) -> bool {
         let (is_above, is_below) = (from <= stored, stored <= to);
-        // This has no branches, because `select` tests many values.
+        // The test has no branches, because `select` applies it to many values.
         let is_within =
             if self.is_circular && from > to { is_above | is_below } else { is_above & is_below };
         is_within & (stored != self.unknown)
@@ -162,7 +162,7 @@ macro_rules! render {
         }
 
         impl FixColumns {
-            /// Whether a column of a measure is present.
+            /// True if a column of a measure is present.
             pub fn has_attributes(&self) -> bool {
                 false $(|| self.$field.is_some())+
             }
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn values_are_stored_or_poisoned_at_their_borders() {
         let Measures { speed_mm_s: speed, heading_cdeg: heading, altitude_mm: altitude } = MEASURES;
-        // Rounding precedes the check.
+        // Values are rounded before they are checked.
         for (value, stored) in
             [(0.0, 0), (-0.0, 0), (1.25, 1_250), (4_294_967.0, 4_294_967_000), (-0.0001, 0)]
         {

@@ -1,7 +1,7 @@
 //! The table of measures: the attributes of a fix that users report as real numbers. The state is
 //! not one of them.
 //!
-//! Has no dependencies: the build of the GPU package includes it by path.
+//! This file has no dependencies, because the build of the GPU package includes it by path.
 
 /// Calls `$render!` with the table. A row has the column, field and type as stored, field, type and
 /// field number as users report it; then for a device its type in records, the position of its

@@ -1,8 +1,8 @@
 //! Rules that bind a plan node to its children, sections and parameters (FORMAT.md, section 6,
 //! rules marked "plan").
 //!
-//! Each encoding states its rules as a `NodeSpec`. The check here and the device's encoder read
-//! them; nothing here looks into a section.
+//! Each encoding states its rules as a `NodeSpec`, which this check and the device's encoder read.
+//! The check does not read the contents of sections.
 
 use crate::limits::{NODE_BYTES, SECTION_ENTRY_BYTES};
 use crate::plan::{PlanFault, PlanNode, at};
@@ -23,8 +23,8 @@ pub struct NodeSpec {
     pub parameter_u64: ParameterSpec,
     /// Check of the rules that only this encoding has.
     pub(crate) check: fn(&PlacedNode<'_>) -> Result<(), PlanFault>,
-    /// Bytes of working memory of the decoder beside output and tile buffers (FORMAT.md, section
-    /// 6.16).
+    /// Bytes of working memory of the decoder in addition to output and tile buffers (FORMAT.md,
+    /// section 6.16).
     pub(crate) scratch_bytes: fn(&PlanNode) -> u64,
 }
 
@@ -57,14 +57,14 @@ pub enum SectionSpec {
     Column,
     /// A fixed number of values of the node's type per tile.
     Bases(u8),
-    /// A `u16` per tile: the number of values of the sparse children.
+    /// A `u16` for each tile, the number of values that each sparse child has in the tile.
     Counts,
     /// An entry of 8 bytes per tile, which begins with the offset of the tile's words in the next
     /// section.
     Directory,
     /// The words of all tiles.
     Words {
-        /// Words of a tile at most, by the bits of a value.
+        /// Maximum words of a tile, given the bits of a value.
         tile_words_max: fn(u32) -> u32,
     },
     /// The encoding's own rule.
@@ -74,7 +74,7 @@ pub enum SectionSpec {
 /// Meaning of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterSpec {
-    /// None: it is 0.
+    /// The parameter is unused and must be 0.
     Unused,
     /// A [`crate::Mode`].
     Mode,

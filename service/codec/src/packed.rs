@@ -1,7 +1,8 @@
 //! Bit packing: `packed(n, w)` of FORMAT.md, section 5.1.
 //!
-//! Whole groups of 32 take loops that the compiler unrolls for each width. The rest is packed
-//! value by value, and unpacked as a group padded with zeros. Callers check lengths and widths.
+//! Whole groups of 32 values use loops that the compiler unrolls for each width. The values after
+//! the last whole group are packed one by one, and unpacked as a group that is padded with zeros.
+//! Callers check lengths and widths.
 
 use crate::tile::GROUP_VALUES;
 use crate::word::Word;
@@ -52,8 +53,8 @@ fn read<const BYTES: usize>(group: &[u8], first: usize) -> [u8; BYTES] {
     *group[first..].first_chunk().expect("callers stay within the group")
 }
 
-/// The `W` bits of a group from bit `bit` on, with one read: it starts at the byte of the first
-/// bit, or earlier if it would otherwise pass the end of the group.
+/// Returns the `W` bits of a group from bit `bit` on with one read. The read starts at the byte of
+/// the first bit, or earlier if it would otherwise pass the end of the group.
 #[inline(always)]
 fn bits_at<const W: usize>(group: &[u8], bit: usize) -> u64 {
     let first = |bytes: usize| (bit / 8).min(W * WORD_BYTES - bytes);
@@ -68,8 +69,8 @@ fn bits_at<const W: usize>(group: &[u8], bit: usize) -> u64 {
 /// Unpacks one group of constant width.
 #[inline(always)]
 fn unpack_width<T: Word, const W: usize>(group: &[u8], out: &mut [T; GROUP_VALUES]) {
-    // Eight values at a time: the compiler does not unroll loops of 32, and without unrolling
-    // shifts are not constants.
+    // Eight values at a time, because the compiler does not unroll loops of 32 values. Only
+    // unrolled loops have constant shifts.
     for (octet, values) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         for (index, value) in values.iter_mut().enumerate() {
             *value = T::low(bits_at::<W>(group, (octet * 8 + index) * W));
@@ -151,7 +152,7 @@ pub(crate) fn unpack<T: Word>(bytes: &[u8], width: u32, out: &mut [T]) {
     if rest.is_empty() {
         return;
     }
-    // The rest is unpacked as a whole group; missing words are 0.
+    // The last values are unpacked as a whole group whose missing words are 0.
     let part = words(rest.len(), width) * WORD_BYTES;
     let mut padded = [0; GROUP_BYTES_MAX];
     padded[..part].copy_from_slice(&bytes[..part]);

@@ -1,6 +1,6 @@
-//! Plans: the encodings that lead from a chunk's sections to its values, a tree in pre-order.
+//! Plans. A plan is a tree of encodings, in pre-order, that decodes the sections of a chunk.
 //!
-//! Child counts alone give the shape: no pointers, at most 16 nodes on 4 levels. A node takes
+//! Child counts alone give the shape. A plan has at most 16 nodes on 4 levels. A node takes
 //! 24 bytes (FORMAT.md, section 5). This file checks the shape, `node_spec.rs` each node.
 
 use crate::encoding::Encoding;
@@ -20,11 +20,11 @@ pub struct PlanNode {
     pub children: u8,
     /// Sections it owns, taken in pre-order from the chunk's list.
     pub sections: u8,
-    /// Values it gives, over all tiles.
+    /// Number of values that it gives, over all tiles.
     pub values: u32,
-    /// First parameter, meaning by encoding; 0 if unused.
+    /// First parameter. The encoding defines its meaning; 0 if unused.
     pub parameter_u32: u32,
-    /// Second parameter, meaning by encoding; 0 if unused.
+    /// Second parameter. The encoding defines its meaning; 0 if unused.
     pub parameter_u64: u64,
 }
 
@@ -153,8 +153,8 @@ impl Plan {
         self.check_places(section_bytes)
     }
 
-    /// Checks every node at its place: types, counts and section lengths. `section_bytes` are the
-    /// chunk's, as many as the nodes own.
+    /// Checks types, counts and section lengths of every node at its place. `section_bytes` has the
+    /// length of each section of the chunk; the nodes own exactly these sections.
     pub(crate) fn check_places(&self, section_bytes: &[u64]) -> Result<(), PlanFault> {
         let tiles = u64::from(self.root().values).div_ceil(crate::tile::TILE_VALUES as u64);
         let mut check =
@@ -187,21 +187,21 @@ impl Plan {
         &self.nodes[0]
     }
 
-    /// Column whose keys order this one, if the tree is keyed (FORMAT.md, section 6.13), and the
-    /// number of the keyed node.
+    /// If the tree is keyed (FORMAT.md, section 6.13), returns the column whose keys order this
+    /// one, and the number of the keyed node.
     pub fn key_column(&self) -> Option<(u16, usize)> {
         let index = self.nodes.iter().position(|node| node.encoding.is_keyed())?;
         // An id above 16 bits becomes 0, which is never a column.
         Some((u16::try_from(self.nodes[index].parameter_u32).unwrap_or(0), index))
     }
 
-    /// Bytes of working memory that decoding takes beside output and tile buffers (FORMAT.md,
-    /// section 6.16), without the share of keyed rows.
+    /// Bytes of working memory that decoding takes in addition to output and tile buffers
+    /// (FORMAT.md, section 6.16), without those for keyed rows.
     pub fn dictionary_bytes(&self) -> u64 {
         self.nodes.iter().map(|node| (node.encoding.spec().scratch_bytes)(node)).sum()
     }
 
-    /// Bytes of working memory that decoding this column alone takes beside output and tile
+    /// Bytes of working memory that decoding this column alone takes in addition to output and tile
     /// buffers.
     pub fn scratch_bytes(&self) -> u64 {
         let is_keyed = self.key_column().is_some();

@@ -1,4 +1,4 @@
-//! Sections of a chunk: reading while a tile is decoded, and writing of a directory with its words.
+//! Reads the sections of a chunk while a tile is decoded, and writes a directory with its words.
 //!
 //! A section knows its offset in the block, so that every error names a byte. Entries are
 //! untrusted: an entry that points outside the section is an error, never a panic.
@@ -27,12 +27,13 @@ pub(crate) struct Section<'a> {
 /// A directory and the section of words that its entries point into, tile by tile.
 pub(crate) struct TileSections {
     directory: Vec<u8>,
-    /// Words of the tiles so far.
+    /// Words of the tiles that were appended so far.
     pub(crate) words: Vec<u8>,
 }
 
 impl TileSections {
-    /// No tiles, with capacity for `tiles` of them and `word_bytes`.
+    /// Creates sections without tiles, with capacity for `tiles` entries and `word_bytes` bytes of
+    /// words.
     pub(crate) fn new(tiles: usize, word_bytes: usize) -> Self {
         Self { directory: Vec::with_capacity(8 * tiles), words: Vec::with_capacity(word_bytes) }
     }

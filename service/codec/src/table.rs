@@ -58,12 +58,12 @@ pub struct TableOutcome {
 
 /// Replaces `out` with the table of `columns`. Column `key`, which must precede the columns that it
 /// orders, gives the keys of keyed trees. A column stays raw if its tree does not apply or does not
-/// make it smaller, or if its entry is among the largest of a directory that would be too long.
+/// make it smaller. If the directory would be too long, the columns with the most nodes stay raw.
 ///
 /// # Errors
-/// If columns have unequal lengths, are out of order or below 256; if parts do not form text by
-/// number and length; if the key is not an integer column; if rows or bytes exceed the default
-/// [`crate::Budget`]. `out` is empty then.
+/// If columns have unequal lengths, are out of order or have a number below 256; if the parts of a
+/// column do not have the numbers and lengths of text; if the key is not an integer column; if rows
+/// or bytes exceed the default [`crate::Budget`]. `out` is empty then.
 pub fn encode_table(
     columns: &[TableColumn<'_>],
     key: Option<u16>,
@@ -78,7 +78,7 @@ pub fn encode_table(
     };
     let planned = |column: &TableColumn<'_>| {
         let is_after_key = key.is_some_and(|key| column.id > key);
-        // Parts of text without a value for each row have no key.
+        // Only parts of text with a value for each row have keys.
         let is_rows = column.values.len() == rows as usize && column.part != Part::Bytes;
         let keys = grouping.as_ref().filter(|_| is_after_key && is_rows);
         let keys = keys.zip(key).map(|(grouping, column)| Keys { grouping, column });
@@ -89,14 +89,14 @@ pub fn encode_table(
     assemble_table(columns, encoded, sequence, out)
 }
 
-/// [`encode_table`] of columns that were encoded elsewhere, on a device for instance, each with its
-/// tree; `None` for a column to which it does not apply.
+/// As [`encode_table`], for columns that were encoded elsewhere with their trees, for instance on a
+/// device. An encoded column is `None` if its tree does not apply.
 ///
 /// # Errors
-/// As there.
+/// As [`encode_table`].
 ///
 /// # Panics
-/// If the number of columns differs.
+/// If `columns` and `encoded` differ in length.
 pub fn assemble_table(
     columns: &[TableColumn<'_>],
     encoded: Vec<Option<EncodedTree>>,
@@ -145,7 +145,7 @@ fn smallest(column: &TableColumn<'_>, encoded: Option<EncodedTree>) -> ChunkByte
 }
 
 /// Checks that columns ascend, their parts are complete, and all are as long as the first; returns
-/// its length. [`crate::Text`] has the rules of what parts mean, which readers check.
+/// its length. Readers check the values of the parts, by the rules of [`crate::Text`].
 fn check_columns(columns: &[TableColumn<'_>]) -> Result<u32, BlockError> {
     let rows = columns.first().map_or(0, |column| column.values.len());
     within("rows", rows as u64, BLOCK_ROWS_MAX.into())?;

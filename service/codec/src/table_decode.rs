@@ -1,7 +1,7 @@
-//! Decoding of tables: columns one by one, whole or rows of them.
+//! Decoding of the columns of tables, all rows or a range of rows.
 //!
-//! A column of strings is assembled from its parts, which are decoded as columns of numbers, on a
-//! device too. The rules of text are checked here.
+//! A column of strings is assembled from its parts, which are decoded as columns of numbers (on a
+//! device as well). The assembly checks the rules of text.
 
 use std::ops::Range;
 
@@ -67,7 +67,7 @@ impl Table {
     /// Parses exactly one table and checks everything but the values.
     ///
     /// # Errors
-    /// What FORMAT.md, section 7, refuses; a block of fixes.
+    /// If FORMAT.md, section 7, refuses the table, or if it is a block of fixes.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
         let stored_bytes = bytes.len();
         let (bytes, checksums) = expanded(bytes, budget)?;
@@ -126,11 +126,11 @@ impl Table {
         self.decode_by(rows, |chunk, rows| self.ordered(chunk, rows, &mut order))
     }
 
-    /// [`Table::decode_all`] with a function that decodes values of a chunk, given its number and
-    /// rows; a device, for instance.
+    /// As [`Table::decode_all`], but `decode` decodes the values of each chunk, for instance on a
+    /// device. It receives the chunk's number and the rows.
     ///
     /// # Errors
-    /// As there, and those of `decode`.
+    /// As [`Table::decode_all`], and the errors of `decode`.
     pub fn decode_by(
         &self,
         rows: Range<usize>,
@@ -147,8 +147,8 @@ impl Table {
         Ok(columns)
     }
 
-    /// Decodes values of one chunk: a column, or a part of one, which may have more or fewer values
-    /// than the table has rows.
+    /// Decodes values of one chunk: a column of numbers, or a part of a column of strings. A part
+    /// may have more or fewer values than the table has rows.
     ///
     /// # Errors
     /// As [`Table::decode`].

@@ -54,8 +54,8 @@ impl Part {
     }
 }
 
-/// Checks that `part` of column `id` may follow the previous chunk. `Ok(true)`: it is the first of
-/// its column and has a value for each row.
+/// Checks that `part` of column `id` may follow the previous chunk. Returns true if the part is the
+/// first of its column; it then has a value for each row.
 pub(crate) fn check_order(previous: Option<(u16, Part)>, id: u16, part: Part) -> Rule<bool> {
     let open = previous.and_then(|(id, part)| part.next().map(|next| (id, next)));
     match open {
@@ -101,7 +101,7 @@ impl Text {
         let mut ends = Vec::with_capacity(lengths.len());
         for (string, length) in lengths.iter().enumerate() {
             end += u64::from(*length);
-            // An end beyond the bytes is no boundary, so ends fit their type if the bytes do.
+            // An end beyond the bytes is not a boundary, so every accepted end fits its type.
             if !bytes.is_char_boundary(end as usize) {
                 return Err(format!("string {string} ends at byte {end}, not at a character"));
             }
@@ -162,7 +162,7 @@ impl Text {
     }
 
     /// The parts with each distinct string once, in order of first appearance; `None` if more than
-    /// half as many strings as rows are distinct, because indexes do not pay then.
+    /// half as many strings as rows are distinct, because indexes then save no bytes.
     pub fn parts_by_index(&self) -> Option<Vec<(Part, Values)>> {
         let limit = self.len() / 2;
         let mut numbers = HashMap::new();

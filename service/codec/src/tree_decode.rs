@@ -1,8 +1,8 @@
 //! Decoding of tiles with a tree: the parts that all encodings share.
 //!
-//! `TileTree` is a plan with its sections: it decodes any tile independently into a buffer of the
-//! caller. The plan's check covers shapes and lengths of per-tile sections; decoding reports faults
-//! within a tile with their byte offset.
+//! `TileTree` is a plan with its sections. It decodes any tile into a buffer of the caller; only
+//! `lzw` needs earlier tiles for that, those of the same chunk. The plan's check covers shapes and
+//! lengths of per-tile sections; decoding reports faults within a tile with their byte offset.
 
 pub(crate) use crate::encoding::TileTree;
 use crate::grouping::Heads;
@@ -42,7 +42,7 @@ impl<'a> NodeReader<'a> {
     }
 }
 
-/// A tile to decode and its input beside the tree.
+/// The input for decoding a tile, other than the tree.
 #[derive(Clone, Copy)]
 pub(crate) struct TileContext<'a> {
     /// Number of the tile.

@@ -1,7 +1,7 @@
 //! Encoding of a column with a tree: nodes and sections in pre-order.
 //!
-//! A pure function of values, tree and keys: the same input gives the same bytes on every machine
-//! (FORMAT.md, section 6, "writer"). A tree that cannot hold the values, or that the format does
+//! The output depends only on values, tree and keys, so it is the same on every machine (FORMAT.md,
+//! section 6, "writer"). A tree that cannot hold the values, or that the format does
 //! not allow, does not apply; the caller then keeps `raw`.
 
 use crate::encoding::Encoding;
@@ -21,7 +21,7 @@ pub struct NotApplicable {
 }
 
 impl NotApplicable {
-    /// A reason in words.
+    /// Returns the error with this reason.
     pub(crate) fn because<T>(reason: impl Into<String>) -> Result<T, Self> {
         Err(Self { reason: reason.into() })
     }
@@ -36,7 +36,7 @@ pub(crate) struct TreeWriter<'a> {
     entropy: Option<LeafEntropy>,
 }
 
-/// An encoded column: a plan and the bytes of its sections.
+/// The plan of an encoded column and the bytes of its sections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedTree {
     /// Nodes in pre-order.

@@ -1,9 +1,9 @@
 //! A hash of words under a key that clients do not know.
 //!
-//! The upper half of `a * word + b` modulo 2^128 (Dietzfelbinger, STACS 1996), then a bijection:
-//! for random `a` and `b` and any two words, all pairs of hashes are equally likely, so two words
-//! chosen without the key collide no more often than random ones. Hashes reveal the key, so every
-//! table draws another one when it grows.
+//! The hash is the upper half of `a * word + b` modulo 2^128 (Dietzfelbinger, STACS 1996), followed
+//! by a bijection. For random `a` and `b` and any two words, all pairs of hashes are equally
+//! likely, so two words chosen without the key collide no more often than random ones. Hashes
+//! reveal the key, so every table draws a new key when it grows.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -41,7 +41,7 @@ impl UniversalHash {
     }
 }
 
-/// Shows no key.
+/// Prints no key.
 impl std::fmt::Debug for UniversalHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UniversalHash").finish_non_exhaustive()

@@ -1,8 +1,8 @@
 //! Decoding of values from Huffman codes with low bits (FORMAT.md, section 6.17): several groups
 //! of values at once.
 //!
-//! The steps of one group depend on each other; those of several groups overlap. Each read of bits
-//! decodes as many values as it certainly contains.
+//! The steps of one group depend on each other, so several groups are decoded at once. Each read
+//! decodes as many values as its bits contain for any code.
 
 use std::array;
 
@@ -12,7 +12,7 @@ use crate::word::Word;
 
 /// Groups that are decoded at once.
 pub(crate) const LANES: usize = 4;
-/// Minimum bits that a read returns, whatever the bit at which it begins.
+/// Minimum number of bits that a read returns, at any first bit.
 const READ_BITS: u32 = 57;
 
 /// Decoder of the values of a code.
@@ -134,8 +134,8 @@ impl ValueCodes {
         let values = array::from_fn(|_| {
             let entry = Entry(self.table.entry(word));
             let (low, next) = (word >> (entry.length() & 63), word >> (entry.bits() & 63));
-            // `next` stands above the low bits: the high part replaces it. Unlike a mask, this
-            // takes one shift by the number of low bits.
+            // Above its low bits, `low` holds `next`, which the high part replaces. Unlike a mask,
+            // this takes one shift by the number of low bits.
             let low_bits = entry.0.wrapping_sub(entry.0 >> Entry::LENGTH_AT) & 63;
             word = next;
             taken = taken.wrapping_add(entry.0);
@@ -157,7 +157,7 @@ impl ValueCodes {
     }
 }
 
-/// At least 57 bits from bit `bit` on; zeros after the end.
+/// Returns at least 57 bits from bit `bit` on; bits after the end are 0.
 #[inline(always)]
 fn bits_from(bytes: &[u8], bit: usize) -> u64 {
     let at = bit / 8;
@@ -168,7 +168,7 @@ fn bits_from(bytes: &[u8], bit: usize) -> u64 {
     word >> (bit % 8)
 }
 
-/// Fewer than eight bytes, padded with zeros.
+/// Reads fewer than eight bytes and pads them with zeros.
 #[cold]
 #[inline(never)]
 fn padded(rest: &[u8]) -> u64 {

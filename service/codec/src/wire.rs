@@ -4,7 +4,7 @@
 /// The `N` bytes at `offset`.
 ///
 /// # Panics
-/// If they do not lie inside `bytes`: a programmer error, lengths are checked before.
+/// If they do not lie inside `bytes`, which is a programmer error because callers check lengths.
 pub(crate) fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[offset..offset + N]);
@@ -14,7 +14,7 @@ pub(crate) fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
 /// Writes `field` at `offset`.
 ///
 /// # Panics
-/// If it does not fit: a programmer error.
+/// If the field does not fit, which is a programmer error.
 pub(crate) fn put<const N: usize>(bytes: &mut [u8], offset: usize, field: [u8; N]) {
     bytes[offset..offset + N].copy_from_slice(&field);
 }

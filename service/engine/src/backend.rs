@@ -21,10 +21,10 @@ pub struct EngineOptions {
     /// Objects whose record is older than this at the cycle's clock are removed:
     /// `clock_ms - time_ms > ttl_ms`. `None` keeps them.
     pub ttl_ms: Option<i64>,
-    /// Most objects of the fleet: a row that would add one more is refused.
+    /// Maximum number of objects of the fleet; a row that would exceed it is refused.
     pub objects_max: u64,
-    /// Most events of one cycle, at most [`crate::limits::CYCLE_EVENTS_MAX`]; regions whose events
-    /// exceed it are lagged.
+    /// Maximum number of events of one cycle, at most [`crate::limits::CYCLE_EVENTS_MAX`]. Regions
+    /// whose events exceed it are lagged.
     pub events_max: u64,
     /// A random number that names this run of the engine.
     pub term: u64,
@@ -56,8 +56,8 @@ pub enum Clock {
     /// The largest `CycleInput::system_ms` so far.
     #[default]
     System,
-    /// The rows: a cycle moves it to the largest `time_ms` of its rows that were not refused, late
-    /// ones included, but not beyond [`CycleInput::event_clock_max_ms`].
+    /// The rows. A cycle moves the clock to the largest `time_ms` of its rows that were not refused
+    /// (late rows included), but not beyond [`CycleInput::event_clock_max_ms`].
     Event,
 }
 
@@ -68,7 +68,7 @@ pub enum Clock {
 /// `submit` takes the requests queued since the last cycle; a backend may return at once or after
 /// the work. `wait` returns the output. Cycles take effect in the order of submission and are
 /// numbered by `epoch`. At most [`crate::limits::CYCLES_IN_FLIGHT_MAX`] may be waited for. A cycle
-/// is all or nothing: if `submit` or `wait` fails, none of it is applied, and the next cycle takes
+/// is all or nothing: if `submit` or `wait` fails, no change is applied, and the next cycle takes
 /// its epoch. If only the answers do not fit memory, the cycle has no answers, its changes remain
 /// applied, and [`CycleOutput::unanswered`] has the error.
 ///
@@ -85,8 +85,8 @@ pub enum Clock {
 ///    Refused rows have no effect, whatever the reason.
 /// 3. **Settle the clock**; see [`Clock`]. It starts at 0, and only
 ///    [`crate::Request::Rewind`] decreases it. A row that was not
-///    refused and is later than an event clock after this step is *ahead*. It is counted, and
-///    settled as any other: it does not expire before the clock exceeds its own time by the TTL.
+///    refused and is later than an event clock after this step is *ahead*. It is counted,
+///    and settled like any other row. It expires only when the clock exceeds its time by the TTL.
 /// 4. **Settle each object.** Let *start* be its record at the start of the cycle; there is none
 ///    when a removal or a clear of this cycle arrived before the row. A row older than *start* is
 ///    *late*. Of the other rows that arrived after the object's last removal in the cycle, the
@@ -132,14 +132,13 @@ pub enum Clock {
 ///
 /// **Every fix.** With [`crate::EvaluationMode::EveryFix`] the rows of an object that are neither
 /// refused nor late are steps, ordered by (`time_ms`, arrival) within each of its lives. A removal
-/// or clear that arrives while the object exists ends a life: the rows that arrived before it are
-/// evaluated first, then the end. A row that equals the record before it in every field is no
-/// step. Each step is an
-/// evaluation with the row applied, at the cycle's clock and tick; an object without steps in its
-/// last life is evaluated once; expiry is last. With [`crate::EvaluationMode::Crossing`], a step
-/// between two records of one life is a `Cross` when neither position is in the region, the object
-/// is no member before and after it, the segment cuts the region ([`crate::Region::is_cut`]) and
-/// the filter passes the later record.
+/// or clear that arrives while the object exists ends a life. The rows that arrived before it are
+/// evaluated first, then the end of the life. A row that equals the record before it in every field
+/// is no step. Each step is an evaluation with the row applied, at the cycle's clock and tick; an
+/// object without steps in its last life is evaluated once; expiry is last. With
+/// [`crate::EvaluationMode::Crossing`], a step between two records of one life is a `Cross` when
+/// neither position is in the region, the object is no member before and after it, the segment cuts
+/// the region ([`crate::Region::is_cut`]) and the filter passes the later record.
 ///
 /// **Changes.** A *new* region (its id is unknown, or an earlier change of the cycle removed it)
 /// has the objects inside after the cycle as members, without dwell and without events. A
@@ -156,10 +155,10 @@ pub enum Clock {
 /// the region's only events are one `Present` for each member; an empty snapshot is reported too.
 ///
 /// **Order and number.** Regions are ascending, their events ordered by (object, order of
-/// evaluation). A region is *lagged*, and none of its events is reported, if they and those of the
-/// regions with lower ids exceed [`EngineOptions::events_max`]. An event has the record after it;
-/// `Expired` has the record that expired; `Removed` and `Cleared` have the record at the start of
-/// the cycle, or the last one before the event if every fix is evaluated.
+/// evaluation). A region is *lagged*, and none of its events is reported, if the events of this
+/// region and of the regions with lower ids exceed [`EngineOptions::events_max`]. An event has the
+/// record after it; `Expired` has the record that expired; `Removed` and `Cleared` have the record
+/// at the start of the cycle, or the last one before the event if every fix is evaluated.
 pub trait Backend: Send {
     /// The options that this engine was started with.
     fn options(&self) -> &EngineOptions;
@@ -172,8 +171,8 @@ pub trait Backend: Send {
     /// # Errors
     /// [`EngineError::Limit`] for a cycle or query beyond a limit,
     /// [`EngineError::TooManyInFlight`], [`EngineError::OutOfMemory`] for a cycle whose input or
-    /// changes do not fit memory: the engine remains usable. [`EngineError::Device`] ends it: every
-    /// later call returns it.
+    /// changes do not fit memory. The engine remains usable after these errors, but not after
+    /// [`EngineError::Device`], which every later call returns too.
     fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError>;
 
     /// Returns the output of a submitted cycle, once.
@@ -183,13 +182,13 @@ pub trait Backend: Send {
     /// while it runs the cycle.
     fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError>;
 
-    /// Begins an export of the state after the last submitted cycle. Its rows follow from
-    /// [`Backend::export_next`]; cycles run meanwhile, and none of them changes what is exported.
+    /// Begins an export of the state after the last submitted cycle. [`Backend::export_next`]
+    /// returns its rows. Cycles may run meanwhile; they do not change the exported rows.
     /// An export that has not ended is dropped. Outputs in flight remain to be waited for.
     ///
     /// # Errors
-    /// [`EngineError::Device`]; [`EngineError::OutOfMemory`]: there is no export, and the engine
-    /// remains usable.
+    /// [`EngineError::Device`]; [`EngineError::OutOfMemory`], after which no export is open and the
+    /// engine remains usable.
     fn begin_export(&mut self) -> Result<ExportHeader, EngineError>;
 
     /// Returns the next rows of the export: at least 1 and at most `max(rows_max, 1)`. Over the
@@ -226,8 +225,8 @@ pub trait Backend: Send {
     /// # Errors
     /// [`EngineError::Snapshot`] when cycles have run, columns are unequal, a batch is too long,
     /// an object repeats or a row would be refused;
-    /// [`EngineError::Limit`] for more objects than `objects_max`; [`EngineError::OutOfMemory`]:
-    /// the engine is unchanged.
+    /// [`EngineError::Limit`] for more objects than `objects_max`; [`EngineError::OutOfMemory`],
+    /// after which the engine is unchanged.
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError>;
 
     /// The earliest clock at which a record may expire, a filter of age may end a membership, or a

@@ -29,8 +29,8 @@ pub struct CycleInput {
     /// bound. Repeating a cycle with its resulting clock as the bound gives the same output.
     pub event_clock_max_ms: Option<i64>,
     /// Changes in order of arrival; at most [`crate::limits::CYCLE_REQUESTS_MAX`], with at most
-    /// [`crate::limits::CYCLE_FIXES_MAX`] rows and removals together. Shared, so that a log can
-    /// hold what the engine holds.
+    /// [`crate::limits::CYCLE_FIXES_MAX`] rows and removals together. Shared, so that a log and the
+    /// engine can hold the same list.
     pub requests: Arc<Vec<Request>>,
     /// Queries; at most [`crate::limits::CYCLE_QUERIES_MAX`].
     pub queries: Vec<Query>,
@@ -193,7 +193,8 @@ pub struct RequestOutcome {
     pub removed: u64,
     /// Removals: ids that did not exist.
     pub missing: u64,
-    /// The block failed to decode: none of its rows was applied; all other fields are 0 or empty.
+    /// The error of a block that failed to decode. None of its rows was applied, and all other
+    /// fields are 0 or empty.
     pub block_error: Option<BlockError>,
 }
 
@@ -204,7 +205,7 @@ pub struct Ticket(pub u64);
 /// The result of one cycle.
 #[derive(Clone, Debug, Default)]
 pub struct CycleOutput {
-    /// This cycle's number: the first is 1, or follows an imported snapshot.
+    /// This cycle's number. The first cycle has 1, or after an import the snapshot's epoch plus 1.
     pub epoch: u64,
     /// The clock after this cycle; decreases by [`Request::Rewind`] alone.
     pub clock_ms: i64,
@@ -216,8 +217,8 @@ pub struct CycleOutput {
     pub answer_clock_ms: i64,
     /// One per query, in order; empty if `unanswered` is set.
     pub answers: AnswerSet,
-    /// The error if the queries have no answers although the changes are applied: the answers, or
-    /// the tables that the queries need, do not fit the engine's memory.
+    /// The error if the queries have no answers although the changes are applied, because the
+    /// answers, or the tables that the queries need, do not fit the engine's memory.
     pub unanswered: Option<EngineError>,
     /// Indices of the queries left unanswered because [`CycleInput::query_work_max`] was used up,
     /// ascending. Their entries in `answers` are empty.

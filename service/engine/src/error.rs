@@ -50,8 +50,8 @@ pub enum EngineError {
     Device(String),
 }
 
-/// A region, point or space that cannot be built: the field at fault, and the problem in plain
-/// words.
+/// The error of a region, point or space that cannot be built. It has the field at fault, and the
+/// problem in plain words.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{problem}")]
 pub struct GeometryError {

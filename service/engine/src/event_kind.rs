@@ -13,8 +13,8 @@ macro_rules! event_kinds {
             /// All kinds, in the order of their numbers.
             pub const ALL: [Self; [$($number),+].len()] = [$(Self::$variant),+];
 
-            /// Name in reports, that of the protocol's `EventKind` without its prefix. The kernels
-            /// have it in upper case behind `EVENT_`.
+            /// Name in reports: the name in the protocol's `EventKind` without its prefix. The
+            /// kernels use it in upper case with the prefix `EVENT_`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }

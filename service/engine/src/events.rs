@@ -53,8 +53,8 @@ struct Part {
 
 /// The events of one cycle, by region ascending.
 ///
-/// Columns may be computed when they are first read: the reader, not the cycle, sorts millions of
-/// members. [`EventSet::heads`] reads none of them.
+/// Columns may be computed when they are first read, so that the reader sorts millions of members
+/// and not the cycle. [`EventSet::heads`] reads no columns.
 #[derive(Clone, Default)]
 pub struct EventSet {
     /// Each head with the index of the part that it points into.
@@ -83,7 +83,7 @@ impl EventSet {
             heads.extend(set.heads.iter().map(|(head, part)| (*head, first + part)));
             parts.extend(Arc::unwrap_or_clone(set.parts));
         }
-        // Stable for its speed: each set is in order already.
+        // The stable sort is faster here, because each set is already in order.
         heads.sort_by_key(|(head, _): &(EventHead, u32)| head.region);
         Self { heads, parts: Arc::new(parts) }
     }
@@ -188,8 +188,8 @@ pub struct RegionEvents<'a> {
     pub objects: &'a [u64],
     /// The kind of each event.
     pub kinds: KindList<'a>,
-    /// The record after each event, for `Removed`, `Expired` and `Cleared` the last one; empty if
-    /// the subscription wants no records.
+    /// The record after each event, or the last record for `Removed`, `Expired` and `Cleared`.
+    /// Empty if the subscription wants no records.
     pub fixes: &'a [FixRow],
 }
 
@@ -276,9 +276,9 @@ impl EventWriter {
         }
     }
 
-    /// Adds a region with its events in order; its id is greater than those already added. Lists
-    /// nothing if it has no events and is no snapshot. If its events exceed what is left of the
-    /// limit, the region is lagged.
+    /// Adds a region with its events in order; its id is greater than all ids already added. Adds
+    /// nothing if the region has no events and is no snapshot. If its events exceed what is left of
+    /// the limit, the region is lagged.
     pub fn region(
         &mut self,
         region: RegionId,

@@ -1,7 +1,7 @@
 //! Chooses the rectangle that a grid covers, and its proportions.
 //!
 //! Every backend with a grid uses the box of a sample of positions without its outliers. The extent
-//! affects speed and never answers: positions outside it fall into the cells at the rim.
+//! affects only speed, not answers, because positions outside it fall into the cells at the rim.
 
 use crate::space::{QuantaRect, Space};
 
@@ -31,8 +31,8 @@ fn core(values: &mut [i32], min: i32, max: i32) -> (i32, i32) {
     (clamp(low - margin), clamp(high + margin))
 }
 
-/// Height and width of an extent in quanta, for cells that are about square. In geographic space
-/// the width is multiplied by the cosine of the middle latitude.
+/// Height and width of an extent in quanta. They give the proportions of a grid whose cells are
+/// about square. In geographic space the width is multiplied by the cosine of the middle latitude.
 #[must_use]
 pub fn height_and_width(space: &Space, extent: &QuantaRect) -> (f64, f64) {
     let mut width = f64::from(extent.x_max.abs_diff(extent.x_min)) + 1.0;

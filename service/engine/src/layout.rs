@@ -109,7 +109,8 @@ constants! { CONSTANTS:
     INDEX_NO_PLACE: u32 = u32::MAX;
     /// No slot: the object is unknown, or the row has no effect.
     NO_SLOT: u32 = u32::MAX;
-    /// In place of a slot: the lower bits are the place in the secondary index that receives it.
+    /// Flag of a value in place of a slot. Its lower bits are the place in the secondary index that
+    /// receives the slot.
     SLOT_PENDING: u32 = 1 << 31;
     /// The `x` that a block's writer stores for a position that is not finite.
     NOT_FINITE_X: i32 = i32::MIN;
@@ -141,7 +142,7 @@ constants! { CONSTANTS:
     GROUPED_X: u32 = 1;
     GROUPED_Y: u32 = 2;
     GROUPED_STATE: u32 = 4;
-    /// A shape: everything in the part's rectangle.
+    /// A shape: all points in the part's rectangle.
     SHAPE_RECTANGLE: u32 = 0;
     /// A shape: a circle, tested by the squared distance from its centre in quanta.
     SHAPE_CIRCLE_PLANAR: u32 = 1;
@@ -346,7 +347,7 @@ records! { RECORDS:
         rank_max: u64,
         x: i32,
         y: i32,
-        /// Index of its shape among those of continuous queries; QUERY_CIRCLE without one.
+        /// Index of its shape among the shapes of all continuous queries, or `QUERY_CIRCLE`.
         shape: u32,
         /// Requested kinds of events, by bit, and flags.
         flags: u32,
@@ -355,7 +356,7 @@ records! { RECORDS:
         reserved: u32,
     }
 
-    /// One entry of the hash table of cells: the range of references to the cell's regions.
+    /// One entry of the hash table of cells, with the range of references to the cell's regions.
     Bin { cell: u64, start: u32, count: u32, }
 
     /// The list of objects whose records a cycle wrote.

@@ -12,8 +12,8 @@ constants! { CODEC_CONSTANTS:
     CODEC_STEPS: u32 = 12;
     /// Steps of a common keyed tree; absent nodes have code 0.
     CODEC_RUN_STEPS: u32 = 7;
-    /// Step codes below 32 are identifiers of encodings; this and the following codes are other
-    /// steps. This one: `CODEC_DICT` with exceptions in `slot`.
+    /// The step `CODEC_DICT` with exceptions in `slot`. Step codes below 32 are identifiers of
+    /// encodings; this and the following codes are other steps.
     CODEC_DICT_OR: u32 = 32;
     /// A sparse child begins; `extra` is its kind.
     CODEC_COUNT: u32 = 33;
@@ -30,8 +30,8 @@ constants! { CODEC_CONSTANTS:
     CODEC_ENTRIES: u32 = 512;
     /// Entries of the table of a Huffman code: one for each pattern of its longest code's bits.
     CODEC_CODE_ENTRIES: u32 = 4096;
-    /// Kinds of `CodecOpen`: a sum of counts to check, a dictionary to unpack, a table of codes to
-    /// fill.
+    /// Kinds of `CodecOpen`: check the sum of counts, unpack a dictionary, or fill a table of
+    /// codes.
     CODEC_OPEN_COUNTS: u32 = 0;
     CODEC_OPEN_DICTIONARY: u32 = 1;
     CODEC_OPEN_CODE: u32 = 2;
@@ -65,8 +65,8 @@ constants! { CODEC_CONSTANTS:
     /// Tiles of a thread block if each warp encodes one, and the threads that scan their words.
     ENCODE_LANES_TILES: u32 = 2;
     ENCODE_OFFSETS_THREADS: u32 = 1024;
-    /// Maximum number of sections of words of a column, and of its other sections: a tree has at
-    /// most 16 nodes, each with at most two sections.
+    /// Maximum number of sections of words of a column, and maximum number of its other sections. A
+    /// tree has at most 16 nodes, and a node has at most two sections.
     ENCODE_SECTIONS: u32 = 16;
     ENCODE_COPIES: u32 = 32;
     /// Threads of a block that sorts a segment, its bytes of shared memory, and the greatest span
@@ -117,7 +117,7 @@ records! { CODEC_RECORDS:
         first_step: u32,
         steps: u32,
         bits: u32,
-        /// The request that fails with it.
+        /// The request that fails if this column fails to decode.
         request: u32,
         /// 1 if a value minus `least` must not exceed `span`.
         checks: u32,
@@ -154,10 +154,11 @@ records! { CODEC_RECORDS:
 
     /// A key column to order rows by; places are bytes from the start of the output.
     CodecKeys {
-        /// Place of the keys; from the start of the input if they are not decoded.
+        /// Place of the keys. If they are not decoded, it is relative to the start of the input.
         keys: u64,
-        /// By position: the row within its segment in the lower 16 bits, and for codes the code
-        /// above them. Clusters use it only to exchange data between their blocks.
+        /// One word per position: the lower 16 bits are the row within its segment; if the keys are
+        /// codes, the upper bits are the code. Clusters use it only to exchange data between their
+        /// blocks.
         order: u64,
         /// By row: its position within its segment, in 16 bits.
         places: u64,
@@ -170,9 +171,10 @@ records! { CODEC_RECORDS:
         /// running pass, which publishes them to later parts.
         counts: u64,
         published: u64,
-        /// For wide keys: a `CodecRange` per segment.
+        /// A `CodecRange` per segment; only wide keys have it.
         ranges: u64,
-        /// Index of its first part among those of all columns. A segment has `CODEC_PARTS` parts;
+        /// Index of its first part among the parts of all columns. A segment has
+        /// `CODEC_PARTS` parts;
         /// the last segment has only parts with rows.
         first_part: u32,
         rows: u32,
@@ -182,7 +184,7 @@ records! { CODEC_RECORDS:
         bits: u32,
         /// Maximum number of passes.
         passes: u32,
-        /// Index of its first segment among those of all columns.
+        /// Index of its first segment among the segments of all columns.
         first_segment: u32,
         reserved: u32,
     }
@@ -195,7 +197,8 @@ records! { CODEC_RECORDS:
         /// See `CodecKeys`.
         places: u64,
         output: u64,
-        /// Index of its first piece among those of all columns; a thread block scatters a piece.
+        /// Index of its first piece among the pieces of all columns. A thread block scatters one
+        /// piece.
         first_piece: u32,
         rows: u32,
         /// Bytes of a value.
@@ -213,7 +216,7 @@ records! { CODEC_RECORDS:
         /// Scratch memory, 32 bits a row.
         strings: u64,
         output: u64,
-        /// Index of its first chunk among those of all columns.
+        /// Index of its first chunk among the chunks of all columns.
         first_chunk: u32,
         chunk_tiles: u32,
         rows: u32,
@@ -268,8 +271,8 @@ records! { CODEC_RECORDS:
         /// Codes of a dictionary by row, 16 bits.
         codes: u64,
         steps: u64,
-        /// For each section of words: the number of words of each tile, and the second halves of
-        /// the tiles' entries.
+        /// For each section of words, the number of words of each tile and the second halves of the
+        /// tiles' entries.
         sizes: u64,
         entries: u64,
         /// Words of all sections, tile by tile.

@@ -1,4 +1,4 @@
-//! Every limit of the engine, by name, with the reason beside it.
+//! All limits of the engine, with their reasons.
 //!
 //! A limit that the service enforces as well is public. Relations between limits are asserted at
 //! compile time.
@@ -28,8 +28,8 @@ pub const DWELL_MS_MAX: u32 = 86_400_000;
 pub const NEAREST_MAX: usize = 4096;
 /// Vertices of one polygon or of all polygons of a multipolygon, closing vertices not counted.
 pub const POLYGON_VERTICES_MAX: usize = 4096;
-/// Horizontal slabs that index the edges of a polygon; the lists of so few remain in the cache
-/// (weak evidence).
+/// Horizontal slabs that index the edges of a polygon. The lists of this number of slabs remain in
+/// the cache (weak evidence).
 pub const POLYGON_SLABS_MAX: usize = 256;
 /// Copies of an edge that the slabs of a polygon hold on average.
 pub const POLYGON_EDGE_COPIES_MAX: usize = 4;
@@ -51,7 +51,7 @@ pub const TIME_MIN_MS: i64 = 946_684_800_000;
 pub const TIME_MAX_MS: i64 = TIME_MIN_MS + (1 << 42) - 1;
 /// Rows of one batch of an exported snapshot.
 pub const SNAPSHOT_BATCH_ROWS: usize = 1 << 16;
-/// Longest side of a planar space, in quanta: the square of the diagonal is below 2^63.
+/// Longest side of a planar space, in quanta. It keeps the square of the diagonal below 2^63.
 pub const PLANAR_SIDE_MAX: i64 = (1 << 31) - 1;
 /// Smallest quantum of a planar space, metres.
 pub const PLANAR_QUANTUM_M_MIN: f64 = 1e-6;

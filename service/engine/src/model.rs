@@ -241,7 +241,8 @@ impl Model {
         }
     }
 
-    /// Moves the clock with the rows that were not refused and counts those that are ahead of it.
+    /// Moves the clock forward to the newest row that was not refused, at most to `max_ms`. Counts
+    /// the rows that are ahead of the clock.
     fn move_event_clock(
         &mut self,
         times: &[Vec<i64>],

@@ -1,7 +1,8 @@
 //! Ranks: the distance of a point from a centre as an integer that is equal on every backend.
 //!
-//! Planar: squared quanta, exact. Geographic: the bits of the squared chord of [`crate::sphere`];
-//! non-negative doubles order as their bits. Ranks of different spaces are not comparable.
+//! In planar space a rank is the exact squared distance in quanta. In geographic space it is the
+//! bits of the squared chord of [`crate::sphere`]; non-negative doubles order as their bits. Ranks
+//! of different spaces are not comparable.
 
 use crate::space::Space;
 use crate::sphere;
@@ -49,7 +50,7 @@ impl Ranker {
         self.rank_of(&RankPoint::new(self.is_geographic(), x, y))
     }
 
-    /// As [`Ranker::rank`], for a point that is ranked from several centres of its space.
+    /// As [`Ranker::rank`], for a prepared point, which is ranked from several centres.
     #[inline]
     #[must_use]
     pub fn rank_of(&self, point: &RankPoint) -> u64 {

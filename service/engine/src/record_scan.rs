@@ -60,8 +60,8 @@ impl NearestScan {
         Self { number, ranker, k: k.into(), rank_max, within }
     }
 
-    /// Shrinks `within` to the rank of the last row that can still be returned; empties it when
-    /// only the total is needed and `k` rows are found.
+    /// Shrinks `within` to the points whose rank is at most that of the last row that can still be
+    /// returned. Empties it when only the total is needed and `k` rows are found.
     fn narrow(&mut self, space: &Space, found: &Found) {
         if found.counts_only() && found.total >= self.k {
             self.within = NOWHERE;
@@ -77,7 +77,7 @@ impl NearestScan {
 struct Found {
     total: u64,
     keep: Keep,
-    /// Rank and id; all ranks are 0 but those of nearest queries.
+    /// Rank and id. All ranks are 0 unless the query is a nearest query.
     ids: Vec<(u64, u64)>,
     /// Rank and record, used instead of `ids` if the query wants records.
     fixes: Vec<(u64, FixRow)>,

@@ -18,8 +18,8 @@ macro_rules! refusals {
             /// Their names, see [`Refusal::name`].
             pub const NAMES: [&str; Self::COUNT - 1] = [$($name),+];
 
-            /// Name in metrics, that of `RefusalReason` without its prefix. The kernels have it in
-            /// upper case behind `REFUSED_`.
+            /// Name in metrics: the name in `RefusalReason` without its prefix. The kernels use it
+            /// in upper case with the prefix `REFUSED_`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }

@@ -22,8 +22,8 @@ pub const HALF_TURN: i32 = 1_800_000_000;
 /// Quanta of a right angle: latitude 90.
 pub const QUARTER_TURN: i32 = 900_000_000;
 /// How far a side may be from a multiple of the quantum, relative to the side. Decimal fractions
-/// such as 0.01 have no exact double, so products with them are off by some 1e-16; half a quantum
-/// of the longest side is 2.3e-10 of it.
+/// such as 0.01 have no exact double, so products with them are off by some 1e-16. Half a quantum
+/// is 2.3e-10 of the longest side.
 const SIDE_TOLERANCE: f64 = 1e-12;
 
 /// A closed rectangle of quanta; both corners belong to it.
@@ -88,11 +88,11 @@ impl Axis {
 pub struct Space {
     kind: SpaceKind,
     bounds: QuantaRect,
-    /// The greatest x and y in degrees or metres: the sides of a plane as given.
+    /// The greatest x and y in degrees or metres; for a plane its sides as given.
     far: (f64, f64),
     quantum: f64,
-    /// Quanta in one degree or metre where that is a whole number, else 0: dividing by it gives
-    /// the double nearest to the decimal, multiplying by the quantum does not.
+    /// Number of quanta in one degree or metre if it is a whole number, else 0. Dividing by it
+    /// gives the double nearest to the decimal; multiplying by the quantum does not.
     per_unit: f64,
 }
 
@@ -184,8 +184,8 @@ impl Space {
         if !(x.is_finite() && y.is_finite()) {
             return Err(Refusal::NotFinite);
         }
-        // The cast saturates; saturated values are in no space but the largest planar one, whose
-        // side is i32::MAX: there the float decides.
+        // The cast saturates. Only the largest planar space, whose side is i32::MAX, contains a
+        // saturated value; the float decides there.
         let (x, y) = (self.round(x), self.round(y));
         let mut x_quanta = x as i32;
         if self.is_geographic() && x_quanta == HALF_TURN {

@@ -12,7 +12,7 @@ pub const EARTH_RADIUS_M: f64 = 6_371_008.8;
 
 /// Radians of one quantum: pi / 1.8e9.
 const RADIANS_PER_QUANTUM: f64 = std::f64::consts::PI / 1.8e9;
-/// Quanta of a right angle and of half of it.
+/// Quanta of a right angle and of half a right angle.
 const RIGHT: i32 = 900_000_000;
 const EIGHTH: i32 = RIGHT / 2;
 
@@ -113,8 +113,8 @@ pub fn chord_squared_of(radius_m: f64) -> Option<f64> {
 
 /// Great-circle metres of a squared chord: 2 R asin(sqrt(c) / 2). For display only.
 ///
-/// Near the antipode the chord hardly changes with the distance, and a double has no more digits of
-/// it. The error is below 10 nm plus the smaller of 0.35 m and 0.12 m² / d, where d is the distance
+/// Near the antipode the chord hardly changes with the distance, so a double is less accurate. The
+/// error is below 10 nm plus the smaller of 0.35 m and 0.12 m² / d, where d is the distance
 /// from the antipode (measured by `tests/geometry/distances.rs`): from 11 m on it is below one
 /// quantum.
 #[must_use]

@@ -1,8 +1,8 @@
 //! Continuous queries: subscriptions to the objects of a region.
 //!
-//! [`crate::Backend`] defines when an event happens; [`crate::EventSet`] holds those of a cycle.
-//! Values are in quanta, stored units and milliseconds of the fleet's clock. Sessions and delivery
-//! are the service's.
+//! [`crate::Backend`] defines when an event happens; [`crate::EventSet`] holds the events of a
+//! cycle. Values are in quanta, stored units and milliseconds of the fleet's clock. The service
+//! implements sessions and delivery.
 
 use shoal_codec::FixRow;
 
@@ -16,9 +16,9 @@ use crate::region::Region;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionId(pub u64);
 
-/// One change of the continuous queries. Those of a cycle act in order, after its rows: the events
-/// of the cycle compare the members before it, under the old regions, with the members after it,
-/// under the new ones.
+/// One change of the continuous queries. The changes of a cycle act in order, after its rows. The
+/// events of the cycle compare the members before it, under the old regions, with the members after
+/// it, under the new ones.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SubscriptionChange {
     /// Adds a region, or changes the one of this id.
@@ -56,7 +56,8 @@ pub struct Subscription {
     pub move_interval_ms: u32,
     /// Time that an object must be inside without a break before `Enter`; 0 enters at once.
     pub enter_dwell_ms: u32,
-    /// Uninterrupted time outside before `Left` and `Filtered`. 0: at once.
+    /// Time that a member must be outside without a break before `Left` or `Filtered`; 0 leaves at
+    /// once.
     pub leave_dwell_ms: u32,
     /// A member that is outside remains one while it is within this rank ([`crate::Ranker::rank`])
     /// of where it last was inside. `None`: no hysteresis.
@@ -183,7 +184,8 @@ impl EventKinds {
         self.0 >> kind as u8 & 1 == 1
     }
 
-    /// Whether a query that wants this set reports a kind: those in it, and `Present`.
+    /// Whether a query that wants this set reports a kind. It reports the kinds in the set, and
+    /// `Present`.
     #[inline]
     #[must_use]
     pub fn reports(self, kind: EventKind) -> bool {

@@ -24,7 +24,7 @@ pub struct Batch {
     is_arranged: bool,
 }
 
-/// Summary of the runs before a batch.
+/// Summary of the existing runs when a batch is sealed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
     /// The greatest time of a fix.
@@ -73,7 +73,7 @@ impl Batch {
         self.ended = self.removals.len();
     }
 
-    /// Fixes and removals.
+    /// Number of fixes and removals.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len() + self.removals.len()
@@ -100,7 +100,7 @@ impl Batch {
     /// next removal.
     ///
     /// # Errors
-    /// Those of `last_removals`.
+    /// Errors of `last_removals`.
     pub(crate) fn arrange(
         &mut self,
         before: Before,

@@ -1,7 +1,7 @@
 //! Gaps: cycles of the log that the history does not have, because it was off or the log was cut.
 //!
 //! Answers lack the fixes of these cycles. A later import may contain these fixes, but the history
-//! cannot know whether all of them, so it keeps the gap.
+//! cannot know whether the import has all of them, so it keeps the gap.
 
 use crate::limits::GAPS_MAX;
 use crate::wire::{Reader, Writer};

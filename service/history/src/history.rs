@@ -1,4 +1,4 @@
-//! The history of a fleet as readers see it: the current version, replaced by the writer.
+//! The history of a fleet for readers. It holds the current version, which the writer replaces.
 //!
 //! A reader takes a version once per query. The lock is held only while a pointer is copied.
 

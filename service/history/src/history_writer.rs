@@ -40,7 +40,7 @@ pub struct HistoryOptions {
     pub coarser_rows_max: u64,
     /// Cache of encoded pages.
     pub pages: PageMemory,
-    /// Free bytes of the disk that runs leave.
+    /// Bytes of the disk that runs leave free.
     pub reserve_bytes: u64,
     /// Device that searches runs, if any.
     pub device: Option<Arc<dyn RunDevice>>,
@@ -62,7 +62,7 @@ impl HistoryOptions {
     }
 }
 
-/// What the log still contains of the objects that are being erased.
+/// Which cycles with objects that are being erased the log still contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErasedLog {
     /// Cycles that the history has not sealed yet.
@@ -115,8 +115,8 @@ pub struct HistoryWriter {
     pub(crate) awaited: Option<Vec<u64>>,
     /// See [`Self::set_erased_log`].
     pub(crate) erased_log: ErasedLog,
-    /// For ranges whose state was put off: the least clock of the watermark at which it is tried
-    /// again.
+    /// Ranges whose state was put off, each with the clock that the watermark must reach before the
+    /// state is tried again.
     pub(crate) next_states: BTreeMap<Partition, i64>,
 }
 
@@ -124,8 +124,8 @@ impl HistoryWriter {
     /// Opens the history in a folder, or begins one there. Removes files that no manifest names.
     ///
     /// # Errors
-    /// [`HistoryError::File`]: damage, a missing run, another fleet; [`HistoryError::Input`] for
-    /// options out of range.
+    /// [`HistoryError::File`] for damage, a missing run or another fleet; [`HistoryError::Input`]
+    /// for options out of range.
     pub fn open(
         storage: Arc<dyn Storage>,
         folder: &str,
@@ -402,8 +402,8 @@ impl HistoryWriter {
         }
     }
 
-    /// The lowest floor at which the existing runs and one for each partition of `added` are at
-    /// most [`RUNS_MAX`].
+    /// The lowest floor for which the existing runs and one run for each partition of `added` are
+    /// at most [`RUNS_MAX`] in total.
     fn floor_for(&self, added: impl Iterator<Item = Partition>) -> i64 {
         let mut runs: Vec<Partition> = self.manifest.runs.iter().map(|run| run.partition).collect();
         runs.extend(added);
@@ -433,7 +433,7 @@ impl HistoryWriter {
         Arc::new(RunFile::new(self.storage.clone(), &self.folder, run.clone()))
     }
 
-    /// The file of a state: the one that `version` holds, or a new handle.
+    /// Returns the handle of the state's file in `version`, or a new handle if it has none.
     fn state_file(&self, version: &Version, state: &RunEntry) -> Arc<RunFile> {
         let known = version.states.get(&state.partition);
         let known = known.filter(|file| file.entry.number == state.number);

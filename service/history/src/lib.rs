@@ -1,6 +1,6 @@
 //! Where objects were: sorted runs of past fixes, and queries over time.
 //!
-//! `HISTORY.md` beside this crate gives every byte and argues every crash. A [`HistoryWriter`]
+//! `HISTORY.md` of this crate specifies every byte and every crash. A [`HistoryWriter`]
 //! seals [`Batch`]es of accepted fixes into runs, merges and drops them; a [`History`] gives
 //! queries a [`Version`] to hold. The crate knows neither engine nor protocol, and has no clock.
 

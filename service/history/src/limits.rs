@@ -4,14 +4,14 @@
 use shoal_codec::limits::BLOCK_ROWS_MAX;
 use shoal_codec::tile::{SEGMENT_ROWS, TILE_VALUES};
 
-/// Rows of a tile: the unit that a query decodes and that a zone describes.
+/// Rows of a tile. A tile is the unit that a query decodes and that a zone describes.
 pub const TILE_ROWS: usize = TILE_VALUES;
 /// Rows of one block of fixes, half of a codec segment. A query for one object reads and verifies
 /// a whole block; with a quarter of a segment, the public data set takes 2 % more bytes.
 pub const BLOCK_ROWS: usize = SEGMENT_ROWS / 2;
 /// Tiles of a whole block.
 pub const BLOCK_TILES: usize = BLOCK_ROWS / TILE_ROWS;
-/// Entries of one page of a sorted table: a look-up reads and verifies one page.
+/// Entries of one page of a sorted table. A look-up reads and verifies one page.
 pub const TABLE_PAGE_ROWS: usize = 8 * TILE_ROWS;
 /// Most rows of one run. It bounds the memory of a merge, which grows with the objects of its
 /// inputs.
@@ -51,7 +51,7 @@ pub const STATE_FIXES_MIN: u64 = 4;
 pub const STATES_MAX: usize = 1 << 14;
 /// Default length of the shortest partitions: one hour.
 pub const PARTITION_MS_DEFAULT: i64 = 3_600_000;
-/// Rows that a batch collects before it should be sealed, unless the options say otherwise: 44 MiB.
+/// Default number of rows after which a batch should be sealed. They take 44 MiB.
 pub const BATCH_ROWS_DEFAULT: usize = 1 << 20;
 /// Most bytes of pages in the cache, unless the options say otherwise.
 pub const PAGE_BYTES_DEFAULT: usize = 256 << 20;

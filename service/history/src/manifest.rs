@@ -1,4 +1,4 @@
-//! The manifest: the runs that are the history, replaced as a whole (HISTORY.md, section 4).
+//! The manifest lists the runs of the history. It is replaced as a whole (HISTORY.md, section 4).
 //!
 //! After a crash the former or the new manifest is on the disk. Files that it does not name are
 //! removed when the history is opened.

@@ -104,8 +104,8 @@ impl Merge {
         for _ in 0..rows {
             let keys = self.cursors.iter().map(|cursor| cursor.key);
             let Some(key) = keys.flatten().min() else { return Ok(true) };
-            // Of rows with equal identity, the greatest generation wins: the last cursor that has
-            // one.
+            // Of rows with equal identity, the one of the greatest generation remains, which is in
+            // the last cursor that has the identity.
             let mut newest = None;
             for cursor in self.cursors.iter_mut().filter(|cursor| cursor.key == Some(key)) {
                 newest = Some(cursor.take()?);
@@ -140,7 +140,7 @@ impl Merge {
             Output::Run(writer, _) => writer.finish(&removals, &returns).map(Some),
             Output::Rows(run, mut rows) => {
                 rows.sort_unstable_by_key(|row| (row.object, row.time_ms));
-                // No run has this partition yet: cells are those of the first fixes.
+                // No run has this partition yet, so each object gets the cell of its first fix.
                 let version = Version { partitions: BTreeMap::new(), ..(*self.version).clone() };
                 let cells = cells_of(&version, run.partition, &rows)?;
                 write_sorted(run, &version, &rows, &cells, &removals, &returns)
@@ -242,8 +242,8 @@ impl HistoryWriter {
     }
 }
 
-/// The newest runs of a partition, oldest first: each has at most `ratio` times the rows of those
-/// after it.
+/// The newest runs of a partition, oldest first, as long as each has at most `ratio` times the rows
+/// and removals of the runs after it in total.
 fn newest_of_like_size(runs: &[Arc<RunFile>], ratio: u64) -> &[Arc<RunFile>] {
     let (mut taken, mut size) = (0, 0);
     for file in runs.iter().rev() {
@@ -257,9 +257,9 @@ fn newest_of_like_size(runs: &[Arc<RunFile>], ratio: u64) -> &[Arc<RunFile>] {
     &runs[runs.len() - taken..]
 }
 
-/// The first partition to be joined: it ends at or before `open_ms`, has several shorter
-/// partitions, and these have at most `coarser_rows_max` rows. Returns it with the runs of the
-/// shorter partitions.
+/// Returns the first partition to be joined, with the runs of the shorter partitions in it. It ends
+/// at or before `open_ms` and contains several shorter partitions with at most `coarser_rows_max`
+/// rows in total.
 fn coarser(version: &Version, open_ms: i64) -> Option<(Partition, Vec<Arc<RunFile>>)> {
     let mut ranges =
         (1..=COARSER_LEVELS).rev().flat_map(|level| version.closed_ranges(level, open_ms));

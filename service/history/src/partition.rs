@@ -1,7 +1,7 @@
 //! Partitions: aligned ranges of event time that share no time.
 //!
-//! New fixes begin partitions of the shortest length. Where these have few rows, aligned ones of 8
-//! times their length replace them.
+//! New fixes begin partitions of the shortest length. If these have few rows, aligned partitions of
+//! 8, 64 or 512 times the length replace them.
 
 /// A range of event time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

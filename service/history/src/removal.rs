@@ -11,12 +11,12 @@ pub(crate) const EVERY_OBJECT: u64 = u64::MAX;
 /// Range of all objects.
 pub(crate) const ALL_OBJECTS: (u64, u64) = (0, EVERY_OBJECT);
 
-/// The removal of an object, or of all: a clear.
+/// The removal of one object, or a clear, which removes all objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Removal {
     /// The object, or [`EVERY_OBJECT`].
     pub(crate) object: u64,
-    /// The fleet's clock after its cycle, Unix milliseconds: the time at which it acts.
+    /// Time at which the removal acts: the fleet's clock after its cycle, Unix milliseconds.
     pub(crate) clock_ms: i64,
     /// Its number and reach.
     pub(crate) mark: Mark,

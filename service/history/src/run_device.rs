@@ -1,4 +1,4 @@
-//! Runs that a device with memory of its own holds and searches, such as a GPU.
+//! Runs that a device with its own memory, such as a GPU, holds and searches.
 //!
 //! The device answers for one run. The caller applies newer runs of the partition, removals,
 //! erasures and filters. If the device returns `None`, the CPU searches the run.

@@ -1,4 +1,4 @@
-//! Writes sorted rows of one partition as a run: of a batch, or of partitions that become one.
+//! Writes sorted rows of one partition, from a batch or from joined partitions, as a run.
 //!
 //! An object has one cell in all runs of a partition, so that these are merged row by row.
 

@@ -3,8 +3,8 @@
 //! A query of a past moment reads a state instead of the partitions of its range. A state is a file
 //! in the format of a run whose partition is the whole range. It ignores removals, which the query
 //! reads from the runs, so a state becomes invalid only when fixes are sealed into its range. A
-//! range with returns has no state: there a removal may have ended the newest fix while an older
-//! one counts.
+//! range with returns has no state, because a removal may have ended the newest fix while an older
+//! fix still counts.
 
 use std::sync::Arc;
 

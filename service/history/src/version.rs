@@ -31,7 +31,7 @@ pub struct Version {
     pub(crate) coarser_rows_max: u64,
     pub(crate) floor_ms: i64,
     pub(crate) watermark: Watermark,
-    /// By the first time of the partition.
+    /// The runs of each partition, keyed by the first time of the partition.
     pub(crate) partitions: BTreeMap<i64, Runs>,
     /// The state of each range that has one; see `state.rs`.
     pub(crate) states: BTreeMap<Partition, Arc<RunFile>>,
@@ -58,7 +58,7 @@ impl Version {
         self.space
     }
 
-    /// Time before which nothing is kept, Unix milliseconds; `None` while all is kept.
+    /// Time before which no partition is kept, Unix milliseconds; `None` while all are kept.
     #[must_use]
     pub fn kept_from_ms(&self) -> Option<i64> {
         (self.floor_ms != i64::MIN).then_some(self.floor_ms)
@@ -82,7 +82,7 @@ impl Version {
         self.partitions.values().map(|runs| runs.len()).sum()
     }
 
-    /// Rows of all runs; those of equal identity in several runs count several times.
+    /// Number of rows in all runs. Rows of equal identity in several runs count several times.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.files().map(|file| file.entry.rows).sum()
@@ -109,7 +109,7 @@ impl Version {
         self.files().chain(self.states.values()).map(|file| file.entry.bytes).sum()
     }
 
-    /// Number of states: files that spare queries of a past moment the runs of many partitions.
+    /// Number of states. Queries of a past moment read a state instead of the runs of its range.
     #[must_use]
     pub fn states(&self) -> usize {
         self.states.len()
@@ -133,7 +133,7 @@ impl Version {
         self.partitions.values().flat_map(|runs| runs.iter())
     }
 
-    /// The partition of a time: the one that has runs, or the shortest.
+    /// The partition that contains a time: the one with runs, or else the shortest.
     pub(crate) fn partition_of(&self, time_ms: i64) -> Partition {
         let before = self.partitions.range(..=time_ms).next_back();
         let found = before.map(|(_, runs)| runs[0].entry.partition);
@@ -174,7 +174,7 @@ impl Version {
 
     /// Chooses the partitions of a batch: an existing one if it has runs; otherwise the longest
     /// that is free of runs, ends at or before `open_ms`, and would have at most `coarser_rows_max`
-    /// rows if all of it had the density of the batch; otherwise the shortest.
+    /// rows if the whole partition had the density of the batch; otherwise the shortest.
     pub(crate) fn choose_partitions(&self, filled: &mut [Filled], open_ms: i64) {
         let (mut at, mut end_ms) = (0, i64::MIN);
         while at < filled.len() {

@@ -35,7 +35,7 @@ impl Work {
     /// left.
     ///
     /// # Errors
-    /// [`HistoryError::File`], [`HistoryError::Page`]: the history remains as it is.
+    /// [`HistoryError::File`], [`HistoryError::Page`]; the history then remains as it is.
     pub fn step(&mut self, rows: usize) -> Result<bool, HistoryError> {
         match &mut self.0 {
             Kind::Merge(merge) => merge.step(rows),

@@ -99,7 +99,7 @@ fn two_threads(log: &mut LogWriter, block: &[u8], bytes: usize, groups: usize) -
     start.elapsed().as_secs_f64()
 }
 
-/// Reads up to the last epoch; the search for frames behind the end is not included.
+/// Reads up to the last epoch; the search for frames after the end is not included.
 fn read(storage: &Arc<dyn Storage>, last_epoch: u64) -> (f64, f64) {
     let options = ReadOptions { fleet: None, after_epoch: 0, mode: ReadMode::Recover };
     let start = Instant::now();

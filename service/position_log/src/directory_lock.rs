@@ -2,7 +2,7 @@
 //!
 //! The operating system releases the lock when the process ends, however it ends. Unlike a lock
 //! file, the folder cannot be removed while its content remains. The file `lock` in it names the
-//! holder, for messages only.
+//! holder; only error messages use it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};

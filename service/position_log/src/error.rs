@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Why the log cannot do what was asked.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// The disk or the file system failed. Final for a writer: it accepts nothing afterwards.
+    /// The disk or the file system failed. A writer accepts nothing after this error.
     #[error("cannot {operation} {file}: {source}. {}", advice(source))]
     Storage {
         /// What failed, as a verb.
@@ -107,7 +107,7 @@ pub enum LogError {
         /// First epoch of the log, or of the log after the gap.
         first: u64,
     },
-    /// The log has begun, and its first segment is not there.
+    /// The log has begun, but its first segment is missing.
     #[error(
         "{file} is missing: the log lacks its first segment{}. Restore the missing files from a \
          copy; `shoal log repair` shows what is lost without them",

@@ -1,6 +1,6 @@
 //! The durable log of a fleet: cycles in segments, checkpoints of the state, and recovery.
 //!
-//! `LOG.md` beside this crate gives every byte and argues every crash. The log stores the input of
+//! `LOG.md` of this crate specifies every byte and every crash. The log stores the input of
 //! the engine and knows neither engine nor codec: blocks are opaque bytes.
 
 mod aligned_buffer;

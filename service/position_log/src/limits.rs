@@ -1,11 +1,11 @@
 //! Limits of segments, frames, records and checkpoints. Relations between them are asserted at
 //! compile time.
 
-/// Unit of every write and read, and alignment of every frame: the largest logical block of disks.
+/// Unit of all writes and reads, and alignment of frames. It is the largest logical block of disks.
 pub const PAGE_BYTES: usize = 4096;
 /// Largest unit assumed to be written atomically; the simulated disk tears writes at its multiples.
 pub const SECTOR_BYTES: usize = 512;
-/// Bytes of a segment unless the options say otherwise: few rotations, fast recycling.
+/// Default bytes of a segment. This size makes rotations rare and recycling fast.
 pub const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
 /// Least bytes of a segment: header, a start mark, one small group and a seal.
 pub const SEGMENT_BYTES_MIN: u64 = 4 * PAGE_BYTES as u64;
@@ -13,7 +13,7 @@ pub const SEGMENT_BYTES_MIN: u64 = 4 * PAGE_BYTES as u64;
 pub const SEGMENT_BYTES_MAX: u64 = 4 << 30;
 /// Bytes of a frame's header.
 pub const FRAME_HEADER_BYTES: usize = 128;
-/// Most bytes of all cycles of one group: the largest cycle of the engine takes about 150 MiB.
+/// Most bytes of all cycles of one group. The largest cycle of the engine takes about 150 MiB.
 pub const GROUP_BYTES_MAX: usize = 1 << 30;
 /// Most memory that an empty group keeps. Groups are written at 8 MiB or less, and a buffer grows
 /// by doubling.
@@ -43,10 +43,10 @@ pub const WRITE_BYTES: usize = 1 << 20;
 /// as the log fills between two checkpoints: 16 with the default sizes. Each removed file must be
 /// prepared again by writing zeros, which costs as much bandwidth as the log itself.
 pub const SPARES_MAX: usize = 16;
-/// Free space that remains when the log refuses to grow, unless the options say otherwise: space
-/// for a checkpoint's start, marks at shutdown, and an operator's work.
+/// Default free space that remains when the log refuses to grow. It leaves space for the start of
+/// a checkpoint, for marks at shutdown and for an operator's work.
 pub const RESERVE_BYTES_DEFAULT: u64 = 256 << 20;
-/// Checkpoints kept: the newest, and the one before in case the newest is damaged.
+/// Number of checkpoints that are kept. The older one is used if the newest is damaged.
 pub const CHECKPOINTS_KEPT: usize = 2;
 /// Most bytes of one section of a checkpoint.
 pub const SECTION_BYTES_MAX: usize = 1 << 30;

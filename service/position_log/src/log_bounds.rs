@@ -51,7 +51,7 @@ impl LogBounds {
 /// Creates the folder and the bounds of a new log. A log that has begun is left unchanged.
 ///
 /// # Errors
-/// [`LogError::Storage`]: the call can be repeated.
+/// [`LogError::Storage`], after which the call can be repeated.
 pub fn create_log(storage: &dyn Storage, folder: &str) -> Result<(), LogError> {
     let failed = |operation| LogError::storage(operation, storage.display(folder));
     storage.create_dir(folder).map_err(failed("create"))?;

@@ -33,7 +33,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The encoded cycles, for a stream to followers; their checksum is in the header.
+    /// The encoded cycles, as they are streamed to followers. Their checksum is in the header.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         self.payload
@@ -171,7 +171,7 @@ impl LogReader {
     pub fn read_through(&mut self, synced: Position) {
         self.options.mode = ReadMode::Through(synced.sequence);
         self.through = synced;
-        // The writer may have written behind the last frame since it was read.
+        // The writer may have written after the last frame since it was read.
         if let Some(window) = &mut self.window {
             window.forget_from(self.cursor.offset);
         }
@@ -375,7 +375,7 @@ impl LogReader {
         Ok(Ok((frame, crc)))
     }
 
-    /// Checks the content of a valid frame and moves the cursor behind it.
+    /// Checks the content of a valid frame and moves the cursor after it.
     fn accept(&mut self, frame: FrameHeader, crc: u32) -> Result<(), LogError> {
         let cursor = self.cursor;
         let display = || self.list.display(self.list.entries[self.current].number);
@@ -499,14 +499,14 @@ impl LogReader {
             frames: tail.orphans.len(),
         });
         if self.options.mode == ReadMode::Repair {
-            // A clean mark before the end is ignored, because cycles behind it are lost.
+            // A clean mark before the end is ignored, because cycles after it are lost.
             self.cursor.kind = None;
         }
         self.end = Some((tail, torn));
         (self.frame, self.record_at) = (None, 0);
     }
 
-    /// Collects the sequences, epochs and orphans of all frame and segment headers behind the
+    /// Collects the sequences, epochs and orphans of all frame and segment headers after the
     /// cursor.
     fn scan_tail(&mut self) -> Result<Tail, LogError> {
         let mut tail = Tail::default();
@@ -539,7 +539,7 @@ impl LogReader {
         LogError::Corrupt { file, offset, reason, epoch, lost }
     }
 
-    /// Verifies the next record of the current frame, moves behind it and returns its range.
+    /// Verifies the next record of the current frame, moves after it and returns its range.
     fn take_record(&mut self) -> Result<Range<usize>, LogError> {
         let (Some(frame), Some(window)) = (self.frame, &self.window) else { return Ok(0..0) };
         let start = FRAME_HEADER_BYTES + self.record_at;

@@ -1,8 +1,8 @@
 //! Writes groups of cycles to segments: one aligned write per group, one sync for several groups.
 //!
 //! One thread uses a writer. While it writes and syncs, another thread fills the next [`Group`], so
-//! the disk waits for no encoding; LOG.md, section 8, has the measurement behind this choice. Every
-//! error of the disk is final, because what a failed sync has lost is not known.
+//! the disk never waits for encoding; LOG.md, section 8, has the measurements. Every error of the
+//! disk is final, because it is not known what a failed sync has lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct LogOptions {
     pub fleet: FleetIdentity,
     /// Bytes of a new segment, whole pages.
     pub segment_bytes: u64,
-    /// Free bytes of the disk that the log leaves; only start and clean marks may use them.
+    /// Bytes of the disk that the log leaves free; only start and clean marks may use them.
     pub reserve_bytes: u64,
     /// Random and secret: clients must not be able to guess the salts of segments.
     pub seed: u64,
@@ -108,7 +108,7 @@ pub struct LogWriter {
 
 impl LogWriter {
     /// Continues a log that was read to its end with [`crate::ReadMode::Recover`], or begins a new
-    /// one. Erases all frames behind the end and writes a start mark.
+    /// one. Erases all frames after the end and writes a start mark.
     ///
     /// `epoch` is the engine's epoch, at least the log's last one. `fresh_term` becomes the term of
     /// this run, unless the log ended with a clean mark and `epoch` is its last epoch: then its
@@ -253,7 +253,7 @@ impl LogWriter {
         self.finish(result)
     }
 
-    /// Syncs and marks a clean end: the next start keeps the term.
+    /// Syncs and writes a clean mark, so that the next start keeps the term.
     ///
     /// # Errors
     /// As [`Self::sync`]; then the next start begins a new term.
@@ -290,12 +290,12 @@ impl LogWriter {
         LogBounds { first_segment, durable_epoch: self.synced.epoch }
     }
 
-    /// Retires segments that have no cycle from `needed_epoch` on: the epoch that the checkpoints
-    /// need ([`crate::CheckpointSummary::needed_epoch`]), or that of a follower if it is before.
-    /// Their files are recycled or removed. Returns their number.
+    /// Retires the segments that have no cycle at or after `needed_epoch`, and recycles or removes
+    /// their files. Returns the number of segments. `needed_epoch` is the epoch that checkpoints
+    /// need ([`crate::CheckpointSummary::needed_epoch`]), or an earlier one that a follower needs.
     ///
     /// # Errors
-    /// [`LogError::Space`] if the disk has no space for the new bounds: the retirement can be
+    /// [`LogError::Space`] if the disk has no space for the new bounds; the retirement can then be
     /// repeated. All others are final.
     pub fn retire(
         &mut self,
@@ -334,8 +334,8 @@ impl LogWriter {
         Some(self.pool.retirement(&segments, bounds))
     }
 
-    /// Records one result of a [`Retirement`]: the segment leaves the list, and its file may become
-    /// a spare.
+    /// Records one result of a [`Retirement`]: removes the segment from the list, and adds its file
+    /// to the spares if it was kept.
     ///
     /// # Errors
     /// Returns the error of `retired`. All but [`LogError::Space`] are final.
@@ -359,13 +359,13 @@ impl LogWriter {
         self.pool.add(spare);
     }
 
-    /// The end of what is written.
+    /// The position up to which the log is written.
     #[must_use]
     pub fn written(&self) -> Position {
         self.cursor.position(self.segment.number)
     }
 
-    /// The end of what is durable.
+    /// The position up to which the log is durable.
     #[must_use]
     pub fn synced(&self) -> Position {
         self.synced
@@ -517,7 +517,7 @@ fn first_segment(options: &LogOptions, epoch: u64, term: u64) -> SegmentHeader {
     }
 }
 
-/// Erases frames and removes segments behind the end of the log. Segments are removed in descending
+/// Erases frames and removes segments after the end of the log. Segments are removed in descending
 /// order, so that no crash leaves a hole.
 fn erase(
     pool: &SegmentPool,

@@ -51,8 +51,8 @@ impl Manifest {
     /// Replaces the manifest at the root of the storage, durably.
     ///
     /// # Errors
-    /// [`LogError::Input`] if it is too large; [`LogError::Storage`]: then either the former or
-    /// this one is found at the next start.
+    /// [`LogError::Input`] if it is too large; [`LogError::Storage`], after which the next start
+    /// finds either the former manifest or this one.
     pub fn store(&self, storage: &dyn Storage) -> Result<(), LogError> {
         replace_file(storage, FILE, &self.encode()?)
     }

@@ -1,4 +1,4 @@
-//! A file in preparation: it has a temporary name, and is removed unless it is published.
+//! A file that is being written. It has a temporary name and is removed unless it is published.
 //!
 //! Checkpoints and the runs of a history are written with it.
 

@@ -1,4 +1,4 @@
-//! Places in the log, and what is known of a segment.
+//! Positions in the log, and the properties of a segment.
 
 use crate::segment::SegmentHeader;
 

@@ -1,19 +1,19 @@
-//! What a reader of a log is for, and where it begins.
+//! The purpose of a reader of a log, and the cycles that it needs.
 //!
-//! The purpose decides what is synced, and how an invalid frame is judged.
+//! The purpose decides whether the reader syncs what it reads and how it treats an invalid frame.
 
 use crate::fleet_identity::FleetIdentity;
 
-/// What a reader is for.
+/// The purpose of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// To continue the log afterwards: the reader syncs data before it returns them.
+    /// The log is continued afterwards. The reader syncs data before it returns them.
     Recover,
-    /// To show or check the log: changes nothing.
+    /// The log is shown or checked. The reader changes nothing.
     Inspect,
-    /// To read beside a writer, up to this sequence, which the writer has synced; see
-    /// [`crate::LogReader::read_through`]. The writer must not retire segments that are still to be
-    /// read.
+    /// The log is read while a writer uses it, up to this sequence, which the writer has synced;
+    /// see [`crate::LogReader::read_through`]. The writer must not retire segments that are still
+    /// to be read.
     Through(u64),
     /// As `Recover`, but damage ends the log instead of being an error; see [`crate::repair()`].
     Repair,

@@ -1,6 +1,6 @@
 //! The record of one cycle: the engine's input, byte for byte as it arrived (LOG.md, section 6).
 //!
-//! A parsed record borrows its bytes. All of it is checked before its first request is returned.
+//! A parsed record borrows its bytes. The whole record is checked before a request is returned.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ pub type RefusedRow = (u32, u32);
 /// Row number that stands for all rows of a block that does not decode.
 pub const EVERY_ROW: u32 = u32::MAX;
 
-/// What a cycle did.
+/// The outcome of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CycleOutcome<'a> {
     /// The fleet's clock after the cycle, Unix milliseconds.
@@ -87,7 +87,7 @@ pub struct ProducerBatch<'a> {
     pub batch_seq: u64,
 }
 
-/// Ids of objects: numbers of the caller, or as the log encodes them.
+/// Ids of objects, either as numbers or as the log encodes them.
 #[derive(Clone, Copy)]
 pub enum ObjectIds<'a> {
     /// Numbers.
@@ -426,7 +426,7 @@ impl<'a> LoggedCycle<'a> {
         self.refused.iter().map(|refused| (u32_at(refused, 0), u32_at(refused, 4)))
     }
 
-    /// The record's bytes, for a stream to followers; [`Self::parse`] reads them.
+    /// The record's bytes, as they are streamed to followers; [`Self::parse`] reads them.
     #[must_use]
     pub fn encoded(&self) -> &'a [u8] {
         self.encoded

@@ -1,7 +1,7 @@
 //! The names that a cycle assigns to numbers, and the numbers whose names it forgets (LOG.md,
 //! section 6.1).
 //!
-//! A name is in the record of the rows that use it, or in an earlier one.
+//! The name of a row's object is in the record of the row or in an earlier record.
 
 use std::fmt;
 

@@ -64,7 +64,7 @@ pub struct TornTail {
     pub offset: u64,
     /// Why the frame there is not valid.
     pub reason: String,
-    /// Frame headers behind the end. No header states that their frames were synced, except with
+    /// Frame headers after the end. No header states that their frames were synced, except with
     /// [`crate::ReadMode::Repair`].
     pub frames: usize,
 }
@@ -76,7 +76,7 @@ pub struct Recovered {
     pub(crate) segment: Option<SegmentHeader>,
     pub(crate) cursor: Cursor,
     pub(crate) orphans: Vec<u64>,
-    /// Segments behind the end.
+    /// Segments after the end.
     pub(crate) orphan_segments: Vec<u64>,
     pub(crate) segments: Vec<SegmentInfo>,
     pub(crate) torn: Option<TornTail>,
@@ -123,14 +123,14 @@ impl Recovered {
         &self.ended_terms
     }
 
-    /// The term of the next run: the last term after a clean end, otherwise `fresh`.
+    /// The term of the next run: the last term if the log ends with a clean mark, else `fresh`.
     #[must_use]
     pub fn next_term(&self, fresh: u64) -> u64 {
         if self.was_clean() { self.cursor.term } else { fresh }
     }
 
-    /// The terms of the next run: those of the checkpoint (`before`), if there is one, and those
-    /// that have ended since. `term` is the term of the next run, from its [`crate::LogWriter`].
+    /// Returns the terms of the checkpoint (`before`), if there is one, extended by the terms that
+    /// have ended since and by `term`, the term of the next run's [`crate::LogWriter`].
     #[must_use]
     pub fn terms(&self, before: Option<Terms>, term: u64) -> Terms {
         let last = self.term().unwrap_or(term);

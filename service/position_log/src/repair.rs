@@ -29,21 +29,21 @@ pub fn list_segments(
 pub struct RepairReport {
     /// Where the log ends now, before the mark of the repair.
     pub end: Position,
-    /// Frame headers behind the end that were erased.
+    /// Frame headers after the end that were erased.
     pub frames_erased: usize,
-    /// Segments behind the end, under their new names.
+    /// Segments after the end, under their new names.
     pub set_aside: Vec<String>,
 }
 
-/// Truncates a log where its damage begins, and begins a new term. The cycles behind the damage are
+/// Truncates a log where its damage begins, and begins a new term. The cycles after the damage are
 /// lost. A log without damage only gets the new term.
 ///
 /// `checkpoint_epoch` is the epoch of the newest whole checkpoint, 0 without one: if the log ends
 /// before it, the log continues from the checkpoint's epoch. No server may use the folder.
 ///
 /// # Errors
-/// As [`LogReader::open`] if no part of the log can be read; [`LogError::Storage`]: the repair can
-/// be repeated.
+/// As [`LogReader::open`] if no part of the log can be read; [`LogError::Storage`], after which the
+/// repair can be repeated.
 pub fn repair(
     storage: Arc<dyn Storage>,
     folder: &str,

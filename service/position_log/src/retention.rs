@@ -15,8 +15,8 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Returns how many of the oldest segments can be retired: those without a cycle from
-    /// `needed_epoch` on that neither rule keeps. The last segment is never retired.
+    /// Returns how many of the oldest segments can be retired, because they have no cycle at or
+    /// after `needed_epoch` and neither rule keeps them. The last segment is never retired.
     pub(crate) fn retired(
         &self,
         segments: &VecDeque<SegmentInfo>,
@@ -29,7 +29,7 @@ impl Retention {
             let age_ms = now_ms.saturating_sub(next.system_ms_before);
             let is_young = u64::try_from(age_ms).unwrap_or(0) < self.keep_ms;
             // The segment that ends with `needed_epoch` stays: it may hold the start mark of a new
-            // term behind that epoch.
+            // term after that epoch.
             if next.epoch_before >= needed_epoch || bytes <= self.keep_bytes || is_young {
                 break;
             }

@@ -73,8 +73,8 @@ impl Retirement {
 }
 
 impl Retirement {
-    /// Maps an error of a full disk to [`LogError::Space`]: nothing was changed, and the retirement
-    /// can be repeated.
+    /// Maps an error of a full disk to [`LogError::Space`], because nothing was changed and the
+    /// retirement can be repeated.
     fn no_space(&self, error: LogError) -> LogError {
         if !error.is_full() {
             return error;

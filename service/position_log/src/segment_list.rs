@@ -127,10 +127,10 @@ impl SegmentList {
         Err(LogError::Missing { file, epoch })
     }
 
-    /// Index of the segment at which reading begins; `None` without segments.
+    /// Index of the first segment to read; `None` if there are no segments.
     pub(crate) fn start(&self, options: &ReadOptions) -> Result<Option<usize>, LogError> {
-        // Reading cannot begin at the segment that follows the epoch: the start mark that ends a
-        // term may be in the segment before it.
+        // Reading cannot begin at the segment that follows the epoch, because the start mark that
+        // ends a term may be in the segment before it.
         let covers = |entry: &SegmentEntry| {
             entry.header.as_ref().is_ok_and(|header| header.epoch_before < options.after_epoch)
         };

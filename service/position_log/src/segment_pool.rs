@@ -144,7 +144,7 @@ impl SegmentPool {
         })
     }
 
-    /// Returns the work that retires `segments` (number, bytes); `bounds` are those of the
+    /// Returns the work that retires `segments` (number, bytes). `bounds` describes the
     /// remaining log. Files become spares up to the limit of spares; the others are removed.
     pub(crate) fn retirement(&mut self, segments: &[(u64, u64)], bounds: LogBounds) -> Retirement {
         let places = if self.recycles { SPARES_MAX } else { 0 };

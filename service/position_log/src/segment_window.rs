@@ -10,7 +10,7 @@ use crate::aligned_buffer::AlignedBuffer;
 use crate::limits::{PAGE_BYTES, READ_BYTES};
 use crate::storage::StorageFile;
 
-/// A segment and the piece of it that is in memory.
+/// A segment, with one piece of its file in memory.
 #[derive(Debug)]
 pub(crate) struct SegmentWindow {
     file: Box<dyn StorageFile>,

@@ -31,11 +31,11 @@ pub struct SpareJob {
 }
 
 impl SpareJob {
-    /// Writes a file of zeros and syncs it; for [`crate::LogWriter::add_spare`].
+    /// Writes a file of zeros and syncs it. Pass the result to [`crate::LogWriter::add_spare`].
     ///
     /// # Errors
-    /// [`LogError::Space`] if the disk has no space for it and the reserve: nothing remains, and
-    /// the log is unaffected. [`LogError::Storage`].
+    /// [`LogError::Space`] if the disk has no space for it and the reserve; the incomplete file
+    /// is removed and the log is unaffected. [`LogError::Storage`].
     pub fn run(self) -> Result<Spare, LogError> {
         let path = LogFile::New(self.number).path(&self.folder);
         let display = self.storage.display(&path);

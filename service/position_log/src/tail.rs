@@ -1,6 +1,6 @@
 //! Decides whether an invalid frame is a torn tail or damage, by what later frames state as synced.
 //!
-//! Frames behind the end of the log are *orphans*. Their header pages are erased before the log
+//! Frames after the end of the log are *orphans*. Their header pages are erased before the log
 //! continues, so that no later recovery can take an orphan for a frame of the log.
 
 use std::io;
@@ -10,7 +10,7 @@ use crate::limits::PAGE_BYTES;
 use crate::segment::SegmentHeader;
 use crate::segment_window::SegmentWindow;
 
-/// What lies behind the last valid frame.
+/// What lies after the last valid frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
     /// Greatest sequence that a header states as synced.
@@ -19,13 +19,13 @@ pub(crate) struct Tail {
     pub(crate) last_sequence: u64,
     /// Greatest epoch of a frame header.
     pub(crate) last_epoch: u64,
-    /// Offsets of the frame headers behind the end, in the segment in which the log ends.
+    /// Offsets of the frame headers after the end, in the segment in which the log ends.
     pub(crate) orphans: Vec<u64>,
 }
 
 impl Tail {
     /// Collects the frame headers of a segment from `offset` on. Only headers with the salt of the
-    /// segment count: bytes of clients cannot contain it, and old frames have another.
+    /// segment count, because bytes of clients cannot contain it and old frames have another.
     pub(crate) fn scan(
         &mut self,
         window: &mut SegmentWindow,

@@ -62,7 +62,7 @@ impl Terms {
         self.current == term || self.past.iter().any(|past| past.term == term)
     }
 
-    /// Appends the terms that have ended since, as a log records them, and sets the current term.
+    /// Appends the terms in `ended`, which a log recorded as ended, and sets the current term.
     /// Skips past terms that are present already.
     pub fn extend(&mut self, ended: &[PastTerm], current: u64) {
         for past in ended {

@@ -43,7 +43,7 @@ impl TextFile<'_> {
     /// description of the fault.
     ///
     /// # Errors
-    /// [`LogError::Content`] if `parse` fails; as [`Self::load`].
+    /// [`LogError::Content`] if `parse` fails; otherwise as [`Self::load`].
     pub fn read<T>(
         &self,
         storage: &dyn Storage,

@@ -36,7 +36,7 @@ pub fn read_file(
 /// Durably replaces a file by one with these bytes, which are whole pages.
 ///
 /// # Errors
-/// [`LogError::Storage`]: then either the former or the new file may be on the disk.
+/// [`LogError::Storage`], after which either the former or the new file may be on the disk.
 pub fn replace_file(
     storage: &dyn Storage,
     path: &str,

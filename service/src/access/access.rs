@@ -289,7 +289,7 @@ impl Tables {
         Ok(tables)
     }
 
-    /// True if the current tables still accept a caller that earlier tables may have accepted.
+    /// Whether the current tables still accept a caller that they or earlier tables have accepted.
     fn hold(&self, caller: &Caller) -> bool {
         match &caller.proof {
             Proof::Anonymous | Proof::Process => true,

@@ -1,8 +1,8 @@
 //! The usage of one token, summed over all its connections and calls, and its quotas, which may
 //! change while it is in use.
 //!
-//! The account of a listed token is found by the token's name, that of a signed token by its
-//! subject, so that a subject with a new token keeps its account.
+//! A listed token's account is found by the token's name. A signed token's account is found by the
+//! token's subject, so that a subject with a new token keeps its account.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

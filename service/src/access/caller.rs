@@ -49,7 +49,7 @@ impl Caller {
         Arc::new(Self { proof, grants, not_before: None, expires: None, account: None })
     }
 
-    /// As audit logs have it.
+    /// Name of the caller in audit records.
     #[must_use]
     pub fn name(&self) -> &str {
         match (&self.account, &self.proof) {

@@ -25,7 +25,7 @@ const SECRET_PREFIX: &str = "shoal_";
 pub struct SecretDigest([u8; 32]);
 
 impl SecretDigest {
-    /// That of a token.
+    /// Returns the digest of a token.
     #[must_use]
     pub fn of(token: &str) -> Self {
         let mut bytes = [0; 32];

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Characters of a pattern at most: those of a name.
+/// Maximum number of characters of a pattern: the same as for a name.
 const PATTERN_BYTES_MAX: usize = 64;
 
 /// A valid pattern.
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// By recursion, as the rule says it.
+    /// A recursive matcher that follows the rule directly.
     fn naive(pattern: &[u8], name: &[u8]) -> bool {
         match pattern.split_first() {
             None => name.is_empty(),

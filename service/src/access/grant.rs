@@ -77,7 +77,7 @@ impl Grants {
         self.0.iter().any(|grant| grant.rights.has(right))
     }
 
-    /// Whether there is a right on all fleets, those that are created later included.
+    /// Whether there is a right on all fleets, including fleets that are created later.
     #[must_use]
     pub fn allow_everywhere(&self, right: Right) -> bool {
         let is_any = |grant: &Grant| grant.fleets.iter().any(FleetPattern::is_any);
@@ -91,7 +91,7 @@ impl FromIterator<Grant> for Grants {
     }
 }
 
-/// What a token may take; `None` is no limit beside those of the server.
+/// The quotas of a token. `None` means that only the limits of the server apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quotas {
@@ -104,7 +104,7 @@ pub struct Quotas {
     /// Reported and removed rows in a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_per_second: Option<u64>,
-    /// Queries in a second, those of batches counted one by one.
+    /// Queries in a second. Each query of a batch counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queries_per_second: Option<u64>,
     /// Bytes of answers and events in a second.

@@ -23,7 +23,7 @@ pub(super) fn install() {
     let _ = PROVIDER.install_default();
 }
 
-/// A key with the one algorithm that it is for.
+/// A key, and the only algorithm for which it is valid.
 struct RingVerifier {
     algorithm: Algorithm,
     key: UnparsedPublicKey<Vec<u8>>,

@@ -39,7 +39,7 @@ impl<S> Layer<S> for AccessLayer {
     }
 }
 
-/// A service behind the layer.
+/// A service whose calls the layer checks first.
 #[derive(Clone, Debug)]
 pub struct Guarded<S> {
     inner: S,

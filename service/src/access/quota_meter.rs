@@ -20,7 +20,7 @@ pub(crate) enum MeteredQuota {
 }
 
 impl MeteredQuota {
-    /// As files, claims and errors have it.
+    /// Name of the quota in token files, claims and errors.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Rows => "rows_per_second",

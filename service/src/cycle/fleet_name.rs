@@ -8,7 +8,7 @@ use crate::error::ServiceError;
 
 /// Name of the fleet that every server has from its start.
 pub const DEFAULT: &str = "default";
-/// Characters of a name at most.
+/// Maximum number of characters of a name.
 const NAME_CHARS_MAX: usize = 64;
 
 /// A valid fleet name.

@@ -38,7 +38,7 @@ pub struct FleetSpec {
     pub clock: Clock,
     /// Time to live of its records, milliseconds.
     pub ttl_ms: Option<i64>,
-    /// Objects at most.
+    /// Maximum number of objects.
     pub objects_max: u64,
     /// Default durability of acknowledgements; `None` for the highest that the server offers.
     pub durability: Option<Durability>,

@@ -16,7 +16,7 @@ pub(crate) enum CycleNumber {
     Next,
     /// This epoch, which is greater than that of the previous cycle.
     At(u64),
-    /// The epoch of the previous cycle, for a cycle that changes nothing.
+    /// The epoch of the previous cycle. Used for a cycle that changes nothing.
     Same,
 }
 

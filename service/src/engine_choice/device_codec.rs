@@ -22,7 +22,7 @@ pub(crate) enum DeviceFault {
     Device(String),
 }
 
-/// As [`BlockCodec::encode_planned`], on a device.
+/// Like [`BlockCodec::encode_planned`], but encodes on a device.
 type EncodeOnDevice = dyn FnMut(
         &FixColumns,
         &BlockPlan,

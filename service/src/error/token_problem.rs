@@ -21,7 +21,7 @@ pub enum TokenProblem {
     /// It is meant for another service.
     #[error("the audience of the token is another service")]
     Audience,
-    /// Another issuer than the keys belong to.
+    /// Its issuer is not the issuer of the keys.
     #[error("the issuer of the token is not accepted")]
     Issuer,
     /// The signature is not that of its key.
@@ -35,7 +35,7 @@ pub enum TokenProblem {
         "a claim of the token is missing or invalid: exp, nbf, aud, sub and shoal are required"
     )]
     Claims,
-    /// It was valid when the call began.
+    /// It was valid when the call began, but the files no longer accept it.
     #[error("the token was withdrawn")]
     Withdrawn,
 }

@@ -160,7 +160,7 @@ impl Registry {
         self.is_promoting.store(false, Ordering::SeqCst);
     }
 
-    /// Begins a copy in a folder beside the fleet of the same name.
+    /// Begins a copy in a new folder. The fleet of the same name keeps its folder meanwhile.
     ///
     /// # Errors
     /// [`ServiceError::NoLog`], [`ServiceError::Log`].

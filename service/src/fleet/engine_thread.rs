@@ -1,5 +1,5 @@
-//! Runs the engine of one fleet on a thread of its own: plans a cycle, submits it, and replies to
-//! every job of it.
+//! Runs the engine of one fleet on a thread of its own. For each cycle, the thread plans the cycle,
+//! submits it, and replies to every job in it.
 //!
 //! On an idle fleet a request starts a cycle at once; under load, cycles run back to back and grow
 //! with the queues. A second cycle is in flight only if the engine answers one epoch late. When the
@@ -78,8 +78,8 @@ pub(super) struct EngineThread {
     pub(super) changed_rows: usize,
 }
 
-/// At the end of the thread, also by a panic, marks the fleet as failed unless it was stopped, then
-/// drops the jobs that wait.
+/// Dropped at the end of the thread, even after a panic. Marks the fleet as failed unless it was
+/// stopped, then drops the jobs that wait.
 struct EndGuard {
     shared: Arc<FleetShared>,
     receivers: QueueReceivers,

@@ -126,10 +126,10 @@ mod tests {
         let mut clock = EventClock::new(LEAD_MS);
         let honest = [(5_000, 1), (4_900, 2)];
         assert_eq!(bound(&mut clock, &[(1, &honest), (2, &[(64_000, 9), (64_000, 8)])], 0), 6_000);
-        // It may repeat its claim: the others decide.
+        // The second client repeats its claim. The bound still depends on the first client.
         assert_eq!(bound(&mut clock, &[(2, &[(64_001, 9), (64_002, 8)])], 5_000), 6_000);
         assert_eq!(bound(&mut clock, &[(1, &[(5_700, 1)])], 5_000), 6_700);
-        // Two that agree move it.
+        // Two clients that agree move the bound.
         assert_eq!(bound(&mut clock, &[(3, &[(64_000, 7)])], 5_700), 65_000);
     }
 
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(bound(&mut clock, &[(1, &[(5_000, 1)])], 0), 6_000);
         assert_eq!(bound(&mut clock, &[(1, &[(900_000, 1)])], 5_000), 6_000);
         assert_eq!(bound(&mut clock, &[(1, &[(950_000, 1)])], 6_000), 901_000);
-        // After a restart a single row is taken for what it may be: a mistake.
+        // After a restart, a single row may be a mistake, so the clock may move by the lead only.
         assert_eq!(bound(&mut EventClock::new(LEAD_MS), &[(1, &[(950_000, 1)])], 6_000), 7_000);
     }
 
@@ -166,7 +166,7 @@ mod tests {
         let sent = |time_ms| [(Requester::at(1), times(&[(time_ms, 1), (time_ms, 2)]))];
         let ahead = sent(WALL_MS + 59_000);
         assert_eq!(clock.bound_ms(&ahead, WALL_MS - 5_000, WALL_MS), WALL_MS + LEAD_MS);
-        // A client that lags, or repeats the past, does not hold it back.
+        // A client that lags, or repeats the past, does not hold the clock back.
         let past = [(Requester::at(2), times(&[(WALL_MS - 500_000, 3)]))];
         assert_eq!(clock.bound_ms(&past, WALL_MS - 400, WALL_MS), WALL_MS + LEAD_MS);
         assert_eq!(clock.bound_ms(&past, WALL_MS - 1_001, WALL_MS), WALL_MS - 499_000);

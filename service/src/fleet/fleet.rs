@@ -42,14 +42,14 @@ pub struct Fleet {
     ended: watch::Receiver<bool>,
 }
 
-/// Queries that one epoch answers, and the conditions of their answer.
+/// Queries that are answered at one epoch, and the conditions of their answer.
 #[derive(Debug, Default)]
 pub struct QueryRequest {
     /// The requesting client.
     pub client: Requester,
     /// The queries.
     pub queries: Vec<Query>,
-    /// The answer's epoch is not before this.
+    /// The lowest epoch at which the queries may be answered.
     pub epoch_min: u64,
     /// Whether the cycle may contain no other queries, because the answer is large.
     pub alone: bool,
@@ -243,7 +243,7 @@ impl Fleet {
     /// the same time, so that a follower promoted during the wait knows no name that its log lacks.
     ///
     /// # Errors
-    /// That the fleet ended; names that contradict those of the table.
+    /// The fleet ended, or the names contradict the table.
     pub(crate) async fn follow_cycle(&self, cycle: FollowedCycle) -> Result<(), String> {
         let step = Followed::Cycle(cycle);
         let permit = self.room_for(&step).await.map_err(|error| error.to_string())?;

@@ -18,7 +18,7 @@ impl Fleet {
         self.shared.persistence.names.as_deref()
     }
 
-    /// The names of its objects, for a request whose `field` contains names.
+    /// The names of its objects. `field` is the field of the request that contains names.
     ///
     /// # Errors
     /// [`ServiceError::Field`] if objects have none.

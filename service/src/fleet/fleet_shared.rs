@@ -38,7 +38,7 @@ pub enum FleetState {
 pub(super) struct FleetPersistence {
     /// Its log, if the server keeps one.
     pub(super) log: Option<Arc<FleetLog>>,
-    /// Its term and those of earlier runs.
+    /// Its current term and the terms of earlier runs.
     pub(super) terms: Arc<SharedTerms>,
     /// Its files, if the server keeps any.
     pub(super) folder: Option<FleetFolder>,

@@ -48,7 +48,7 @@ pub struct FleetView {
     pub clock_rewinds: u64,
     /// Objects after it.
     pub objects: u64,
-    /// Bytes of state.
+    /// Bytes of the engine's state.
     pub memory_bytes: u64,
     /// Rows so far.
     pub rows: RowTotals,

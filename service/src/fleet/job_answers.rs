@@ -1,8 +1,8 @@
 //! The answers to one query job: a slice of the answers of its cycle.
 //!
 //! A cycle answers many jobs at once, in shared pages. A slow client must not keep the pages of
-//! other jobs alive: unless the answers are the whole cycle's, the caller's task copies them out,
-//! never the engine thread.
+//! other jobs alive, so the caller's task (never the engine thread) copies the job's answers out of
+//! these pages, unless they are all answers of the cycle.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ impl JobAnswers {
         workers.run(client, detach).await
     }
 
-    /// Copies these answers out of a set that holds those of other jobs too.
+    /// Copies these answers out of their set if the set also holds answers to other jobs.
     #[must_use]
     pub fn detach(self) -> Self {
         if self.count == self.set.len() {

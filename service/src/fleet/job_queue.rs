@@ -1,9 +1,9 @@
 //! The bounded queues between callers and an engine.
 //!
-//! Places are reserved before a job is sent: a change needs places for its rows and one for its
-//! message, a query job one for each query. A stream waits for places and reads no more meanwhile;
-//! a single call is refused. Channels have as much capacity as there are places, so sending never
-//! blocks. Clients share the places (`shares`).
+//! Places are reserved before a job is sent. A change needs a place for each row and one for its
+//! message. A query job needs a place for each query. A stream waits for places and reads no more
+//! meanwhile; a single call is refused. Channels have as much capacity as there are places, so
+//! sending never blocks. Clients share the places (`shares`).
 
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ pub(super) struct QueueReceivers {
     pub(super) changes: Receiver<ChangeJob>,
     pub(super) queries: Receiver<QueryJob>,
     pub(super) subscriptions: Receiver<SubscriptionJob>,
-    /// What a follower applies.
+    /// The steps of replication that a follower applies.
     pub(super) followed: Receiver<FollowedStep>,
     /// Wakes the thread for work that sessions left; see
     /// `subscription/pending_changes.rs`.
     pub(super) wakeups: Receiver<()>,
-    /// Ends the thread at once; jobs that wait are dropped.
+    /// A message ends the thread at once; jobs that wait are dropped.
     pub(super) stop: Receiver<()>,
 }
 
@@ -215,7 +215,7 @@ impl JobQueue {
         &self,
         step: &Followed,
     ) -> Result<OwnedSemaphorePermit, ReserveError> {
-        // A step larger than the queue takes all of it.
+        // A step that is larger than the queue takes the whole queue.
         let bytes = (FOLLOW_STEP_BYTES + step.bytes()).min(FOLLOW_QUEUE_BYTES_MAX) as u32;
         let permit = self.followed.clone().acquire_many_owned(bytes).await;
         permit.map_err(|_| ReserveError::Closed)

@@ -1,6 +1,6 @@
 //! The jobs in a fleet's queues and their replies.
 //!
-//! A job carries its permits: its place in the queue is free again when the job is dropped, after
+//! A job holds its permits, so its places in the queue become free when the job is dropped after
 //! its cycle. Replies go through one-shot channels; a closed channel means that the caller left.
 
 use std::sync::Arc;
@@ -63,13 +63,13 @@ pub enum ChangeReply {
         /// Rows refused on receipt or by the engine.
         refused: RefusedRows,
     },
-    /// Applied before; the state after `epoch` shows it.
+    /// The change was applied earlier; the state after `epoch` shows it.
     Duplicate {
         /// A cycle at or after the one that applied it.
         epoch: u64,
     },
-    /// Nothing of it was applied: its number is not the next of its producer, or the engine refused
-    /// the cycle.
+    /// Nothing was applied: the number is not the producer's next one, or the engine refused the
+    /// cycle.
     Refused(ServiceError),
 }
 
@@ -86,7 +86,7 @@ pub(super) struct QueryJob {
 pub(super) struct QueryTerms {
     /// The answer's epoch must not be before this.
     pub(super) epoch_min: u64,
-    /// No other queries in its cycle: its answer is large, and is returned without a copy.
+    /// Whether its cycle contains no other queries, so that its large answer needs no copy.
     pub(super) alone: bool,
     pub(super) deadline: Option<Instant>,
     /// Whether an earlier cycle reached its work limit before these queries.

@@ -1,10 +1,10 @@
 //! Answers queries that need more work than a cycle allows.
 //!
-//! They are answered from an export of the state, which the engine's thread hands over in slices
-//! between cycles: all answers of a request show one epoch, and updates go on meanwhile. A thread
-//! tests each slice against the queries, on at most half of the cores. Clients are served in turn,
-//! each with one request at a time; deadlines and callers that left are seen between parts of a
-//! slice.
+//! They are answered from an export of the state, which the engine's thread delivers in slices
+//! between cycles. So all answers of a request show one epoch, and updates continue meanwhile. A
+//! thread tests each slice against the queries, on at most half of the cores. Clients are served in
+//! turn, each with one request at a time. The thread checks for expired deadlines and for callers
+//! that left between parts of a slice.
 
 use std::num::NonZero;
 use std::sync::{Arc, OnceLock};
@@ -27,7 +27,7 @@ use crate::limits::{
 use crate::shares::FairQueue;
 use crate::threads::{enter_background, spawn_background};
 
-/// Rows that are tested before deadlines are looked at.
+/// Rows that are tested between two checks of deadlines.
 const ROWS_AT_ONCE: usize = 1 << 10;
 /// Maximum number of queries in one part. A part is tested by one core; its queries share the order
 /// of the rows.
@@ -201,8 +201,8 @@ fn answers(parts: Vec<RecordScan>, part_queries: usize, at: (u64, u64, i64)) -> 
     JobAnswers::new(Arc::new(set), 0, count, at, 0)
 }
 
-/// The thread pool that long queries of all fleets share; `None` if it cannot be started: then each
-/// search runs on its own thread only.
+/// The thread pool that long queries of all fleets share. If it cannot be started, returns `None`;
+/// then each search runs on its own thread only.
 fn pool() -> Option<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let start = || {

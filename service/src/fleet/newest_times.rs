@@ -29,8 +29,8 @@ impl NewestTimes {
         self.newest.map(|(time_ms, _)| time_ms)
     }
 
-    /// The newest time that a second row confirms: the newest of another object, or, if all rows
-    /// are of one object, its newest before the last.
+    /// The newest time that a second row confirms. This is the newest time of an object other than
+    /// that of the newest row. If all rows are of one object, it is the time before the newest.
     #[must_use]
     pub fn confirmed_ms(&self) -> Option<i64> {
         self.other.map_or(self.earlier_ms, |(time_ms, _)| Some(time_ms))
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// What a sort of all rows finds.
+    /// The same times, found by sorting all rows.
     fn naive(rows: &[TimeOf]) -> (Option<i64>, Option<i64>) {
         let newest = rows.iter().copied().max();
         let Some((newest_ms, object)) = newest else { return (None, None) };

@@ -1,7 +1,7 @@
 //! The fleets of a server: creates, finds and ends them, with one engine thread each.
 //!
-//! Names are unique, their number is limited. A fleet whose engine failed remains listed until it
-//! is deleted, so that operators see it.
+//! Names are unique, and the number of fleets is limited. A fleet whose engine failed remains
+//! listed until it is deleted, so that operators see it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -220,7 +220,7 @@ impl Registry {
         let list = data.clone();
         for (name, spec, folder) in blocking(move || list.fleets()).await? {
             if self.leader().is_some() && !data.has_files(&folder) {
-                // It was set aside when the server ended.
+                // The server ended after it set this fleet aside and before it unlisted it.
                 let data = data.clone();
                 blocking(move || data.unlist(&name).map(drop)).await?;
                 continue;
@@ -385,8 +385,8 @@ impl Registry {
         self.read(|fleets| fleets.values().cloned().collect())
     }
 
-    /// Up to `count` fleets by name after the given one, and whether more follow, of those whose
-    /// names are visible.
+    /// Returns up to `count` fleets with visible names, in the order of their names, after the name
+    /// `after`. The flag is set if more visible fleets follow.
     #[must_use]
     pub fn list_page(
         &self,
@@ -442,7 +442,7 @@ impl Registry {
         }
     }
 
-    /// True unless fleets are being recovered, or the engine or the log of a fleet failed.
+    /// Whether the fleets are recovered and no engine or log of a fleet has failed.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         let failed = |fleet: &Arc<Fleet>| {

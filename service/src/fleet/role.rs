@@ -27,7 +27,7 @@ pub(crate) enum Role {
     },
 }
 
-/// How far a follower is.
+/// The progress of a follower.
 #[derive(Debug)]
 pub(crate) struct Following {
     /// Address of the leader.
@@ -40,8 +40,8 @@ pub(crate) struct Following {
 #[derive(Debug)]
 struct Known {
     leader_epoch: u64,
-    /// An epoch of the leader that is not applied yet, and when the leader reported it as its last
-    /// durable one; the oldest such epoch.
+    /// The oldest reported durable epoch of the leader that is not applied yet, and the time of the
+    /// report.
     awaited: Option<(u64, Instant)>,
     /// When the state last equalled the leader's.
     current_at: Instant,

@@ -1,9 +1,9 @@
 //! Fences: a promoted server informs the former leader, which then accepts no changes. It repeats
 //! the request until the former leader has confirmed every fleet.
 //!
-//! The terms of a fleet show where the two logs diverge. Until the fence arrives, a former leader
-//! that clients still reach acknowledges changes that are lost: two servers alone cannot prevent
-//! that (service/DESIGN.md).
+//! The terms of a fleet show where the two logs diverge. Until the fence arrives, clients may still
+//! reach the former leader. It then acknowledges changes that are lost. Two servers alone cannot
+//! prevent this (service/DESIGN.md).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -256,7 +256,8 @@ pub(super) fn parting(terms: &Terms, epoch: u64, log: &v1::LogDescription) -> Op
     Some(common_epoch(terms, epoch, log).unwrap_or(0))
 }
 
-/// The last epoch of the newest term that both have; it ends for both at the earlier epoch.
+/// The last common epoch of the newest term that both logs have: the earlier of its two last
+/// epochs.
 fn common_epoch(terms: &Terms, epoch: u64, log: &v1::LogDescription) -> Option<u64> {
     let own = terms.past().iter().map(|past| (past.term, past.last_epoch));
     let own: Vec<(u64, u64)> = own.chain([(terms.current(), epoch)]).collect();
@@ -300,7 +301,7 @@ mod tests {
         let own = Terms::new(9, vec![past(2, 80), past(3, 90)]);
         assert_eq!(parting(&own, 95, &promoted), None);
         assert_eq!(parting(&Terms::new(7, Vec::new()), 5, &promoted), Some(0));
-        // It crashed before the promotion, and has no other epochs.
+        // This server crashed before the promotion and has no epochs that the other one lacks.
         let own = Terms::new(4, vec![past(1, 50), past(2, 80)]);
         assert_eq!(parting(&own, 80, &promoted), Some(80));
     }

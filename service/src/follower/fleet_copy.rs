@@ -1,5 +1,5 @@
-//! Copies a fleet into a folder beside the existing one: first the leader's newest checkpoint, then
-//! its log up to the last durable cycle.
+//! Copies a fleet into a new folder: first the leader's newest checkpoint, then its log up to the
+//! last durable cycle.
 //!
 //! Until the copy is complete, the existing fleet answers queries and can be promoted.
 

@@ -56,7 +56,7 @@ struct FleetList {
     follower: Arc<str>,
     /// The connection that all streams share; `None` after it failed.
     client: Option<Client>,
-    /// The newest connection, for streams that begin again.
+    /// Publishes the newest connection. Streams that begin again use it.
     newest: Option<watch::Sender<Client>>,
     /// When the age of the copies was last recorded on disk.
     recorded: Option<Instant>,

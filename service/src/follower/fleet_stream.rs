@@ -1,5 +1,5 @@
-//! Copies the log of one fleet: continues at the last durable cycle, or replaces the fleet by
-//! another copy where the leader cannot continue.
+//! Copies the log of one fleet. The copy continues after the last durable cycle. If the leader
+//! cannot continue there, a new copy replaces the fleet.
 //!
 //! A stream that breaks, or has a wrong checksum, is opened again at the last durable cycle. Cycles
 //! already queued for the engine are not applied twice.
@@ -59,7 +59,7 @@ enum Next {
     Find,
     /// Copies the fleet. The existing one is renamed with the suffix `aside`, or removed.
     Copy { aside: Option<String> },
-    /// Follows.
+    /// Receives the log of the leader.
     Follow(Line),
 }
 

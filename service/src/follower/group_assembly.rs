@@ -17,11 +17,11 @@ pub(super) struct GroupAssembly {
 }
 
 impl GroupAssembly {
-    /// Adds a part. Returns the cycles of the group after an epoch once its last part has arrived,
-    /// until then none.
+    /// Adds a part. After the last part of a group, returns the group's cycles that are later than
+    /// an epoch; otherwise returns none.
     ///
     /// # Errors
-    /// What is wrong with the group; nothing of it is returned.
+    /// What is wrong with the group. None of its cycles is returned.
     pub(super) fn add(
         &mut self,
         part: &v1::GroupPart,

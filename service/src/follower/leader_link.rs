@@ -15,7 +15,7 @@ use crate::limits::{FRAME_BYTES_MAX, LEADER_ANSWER_MS_MAX};
 pub struct LeaderLink {
     /// The file with the token, if one is needed.
     pub token_file: Option<PathBuf>,
-    /// The certificates to trust in place of those of the system.
+    /// The certificates to trust instead of the system's certificates.
     pub tls_ca: Option<PathBuf>,
     /// The secret that this server and the other one share.
     pub replication_secret: Option<Secret>,

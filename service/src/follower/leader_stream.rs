@@ -14,7 +14,7 @@ use tonic::Streaming;
 use super::fleet_list::Problem;
 use crate::limits::{FOLLOW_PART_BYTES, FOLLOW_SILENCE_MS};
 
-/// A stream on which the leader sends nothing for this long is given up.
+/// A stream ends with an error if the leader sends nothing for this time.
 const SILENCE: Duration = Duration::from_millis(FOLLOW_SILENCE_MS);
 
 /// See the file's head.

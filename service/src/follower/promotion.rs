@@ -1,8 +1,8 @@
 //! Makes a follower a leader: every fleet begins a term at its last epoch.
 //!
-//! Either all fleets do, or the server follows again. The role is durable first, so that no restart
-//! turns it back. A crash before a term has begun is like any crash of a leader: recovery begins
-//! the term.
+//! If a fleet cannot, the server follows again. The new role is made durable first, so that a
+//! restart keeps it. After a crash before a term has begun, recovery begins the term, as after any
+//! crash of a leader.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -136,7 +136,7 @@ impl Replication {
     }
 
     /// Undoes a promotion that failed, then follows the leader again. Runs as a task, because the
-    /// disk may not answer; only a shutdown waits for it, for a bounded time.
+    /// disk may not answer. Only a shutdown waits for this task, and only for a bounded time.
     fn undo(self: &Arc<Self>, begun: Option<Vec<Arc<Fleet>>>) {
         let Some(fleets) = begun else { return self.resume() };
         let replication = self.clone();
@@ -180,7 +180,7 @@ impl Replication {
         }
     }
 
-    /// Whether the leader answers, also if it is still starting.
+    /// Whether the leader answers. An answer that it is still starting counts.
     async fn is_reachable(&self, leader: &str) -> bool {
         use v1::ErrorReason as Reason;
         let leader_id = self.registry.data().map_or(0, |data| data.role().leader_id);

@@ -1,4 +1,4 @@
-//! The role of a server: what its data folder says at the start, and the task that goes with it.
+//! The role of a server, which its data folder stores, and the task that the role requires.
 //!
 //! One task runs at a time: on a follower it copies the leader's fleets, on a promoted server it
 //! fences the former leader.
@@ -31,7 +31,7 @@ pub(crate) struct Replication {
     storing: Arc<tokio::sync::Mutex<()>>,
     /// Follows, or fences the former leader.
     task: Mutex<Option<(watch::Sender<bool>, JoinHandle<()>)>>,
-    /// Whether the fleets are there; see [`Replication::first_copies`].
+    /// Whether the server has a state to answer from; see [`Replication::first_copies`].
     copied: watch::Sender<bool>,
     /// Whether a promotion that failed is being undone.
     pub(super) is_undoing: AtomicBool,
@@ -111,12 +111,13 @@ impl Replication {
         *running = Some((stop, tokio::spawn(task(stopping))));
     }
 
-    /// Ends with the server: nothing is followed any more. Waits for a promotion, for a while.
+    /// Ends replication at the shutdown of the server. Waits for a promotion in progress, but only
+    /// for a bounded time.
     pub(crate) async fn end(&self) {
         self.is_ending.store(true, Ordering::SeqCst);
         self.stop().await;
         let time = Duration::from_millis(FOLLOW_RECORD_WAIT_MS);
-        // What it undoes is the next task.
+        // A promotion that fails meanwhile starts a task that undoes it; `stop` ends this task.
         let _ = tokio::time::timeout(time, self.changing.lock()).await;
         self.stop().await;
     }
@@ -146,7 +147,7 @@ impl Replication {
         blocking(move || data.server_id()).await
     }
 
-    /// Remembers that there is a follower: it may be promoted while this server is down.
+    /// Records that there is a follower, because it may be promoted while this server is down.
     ///
     /// # Errors
     /// [`ServiceError::Log`].

@@ -17,7 +17,7 @@ use tokio::time::Sleep;
 use super::limits::HTTP_WRITE_STALL_MS_MAX;
 use crate::address_places::AddressPlace;
 
-/// A place among all connections, and one among those of the address.
+/// A place within the total limit, and a place within the limit of the peer address.
 pub(super) type Places = (OwnedSemaphorePermit, AddressPlace);
 
 /// See the module documentation.

@@ -3,8 +3,8 @@
 
 /// Concurrent calls on one HTTP/2 connection of the HTTP listener: browsers open up to this many.
 pub(super) const HTTP_CONNECTION_CALLS_MAX: u32 = 100;
-/// Requests of one HTTP connection; then it ends and the client opens another, so that a proxy
-/// spreads its connections anew.
+/// Requests of one HTTP connection. The connection then ends and the client opens another, so that
+/// a proxy distributes its connections again.
 pub(super) const HTTP_CONNECTION_REQUESTS_MAX: u64 = 100_000;
 /// An HTTP connection without a call ends after this time, or twice as much. Headers that are
 /// incomplete are no call.

@@ -1,8 +1,7 @@
 //! Files of a page that are part of the binary: served with content type, ETag and the policy of
 //! what the page may load (`tiles.rs`).
 //!
-//! The live map is such a page in a build with the feature `map`. A path without a file is no file
-//! of the page.
+//! In a build with the feature `map`, the live map is such a page.
 
 use axum::body::Body;
 use axum::response::Response;

@@ -1,7 +1,8 @@
-//! HTTP beside gRPC: a JSON API, events, gRPC-Web for browsers, and pages.
+//! The HTTP interface: a JSON API, events, gRPC-Web for browsers, and pages.
 //!
-//! One more listener, off by default. Its calls go through the same services and layers as those of
-//! gRPC (`server::Services`), so budgets, shares, deadlines and errors are the same.
+//! It has a listener of its own, which is off by default. Its calls use the same services and
+//! layers as gRPC calls (`server::Services`), so that budgets, shares, deadlines and errors are the
+//! same.
 
 mod activity;
 mod api;

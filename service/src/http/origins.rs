@@ -1,9 +1,9 @@
 //! Which web pages may call the server from a browser.
 //!
-//! Only pages of the server itself, unless the settings allow more: without a token every page that
-//! a user opens could otherwise report and query. A browser states the page as `Origin`. A name
-//! that an attacker's DNS points at this machine is refused by the header `Host`: a server that
-//! listens on loopback answers only to addresses, `localhost` and the hosts of allowed origins.
+//! By default only pages of the server itself may call. Otherwise, on a server without tokens,
+//! every page that a user opens could report and query. A browser states the page as `Origin`.
+//! A server on loopback also checks the header `Host`: it accepts addresses, `localhost` and the
+//! hosts of allowed origins. This refuses a name that an attacker's DNS points at this machine.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The page at `/`: the live map where it is built in, else a page that says what is here.
+//! The page at `/`: the live map if the build contains it, otherwise a plain page.
 
 use axum::body::Body;
 use axum::extract::{Path, State};

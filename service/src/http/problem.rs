@@ -91,7 +91,7 @@ impl Problem {
         self
     }
 
-    /// Prefixes detail and field with a place in the body, such as `line 3`.
+    /// Puts a place in the body, such as `line 3`, before the detail and the field.
     pub(super) fn within(mut self, place: &str) -> Self {
         self.0.detail = format!("{place}: {}", self.0.detail);
         self.0.field = self.0.field.map(|field| format!("{place}: {field}"));

@@ -85,7 +85,7 @@ macro_rules! render {
 shoal_codec::measures!(render);
 
 impl RowJson {
-    /// `row` with its age at the answer's clock.
+    /// Converts `row`; its age is the answer's clock minus its time.
     #[must_use]
     pub fn new(row: &AnswerRow, clock_ms: i64) -> Self {
         Self {

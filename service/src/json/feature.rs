@@ -1,4 +1,4 @@
-//! An answer's rows as GeoJSON: one Point a row, attributes as properties.
+//! An answer's rows as GeoJSON: one Point for each row, with the attributes as properties.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -8,7 +8,7 @@ use shoal_client::{duration, v1};
 use super::past::GapJson;
 use crate::fleet_space;
 
-/// One fleet for scripts. The term is a string; `ttl_ms` 0 means that objects stay.
+/// One fleet for scripts. The term is a string. If `ttl_ms` is 0, objects do not expire.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Fleet")]
 pub struct FleetJson {
@@ -35,7 +35,7 @@ pub struct FleetJson {
 }
 
 impl FleetJson {
-    /// From the description of a fleet.
+    /// Converts the description of a fleet.
     #[must_use]
     pub fn new(fleet: &v1::Fleet) -> Self {
         Self {
@@ -190,7 +190,7 @@ pub fn clock_name(fleet: &v1::Fleet) -> &'static str {
     }
 }
 
-/// Time to live in milliseconds; 0 without.
+/// Time to live in milliseconds; 0 if there is none.
 #[must_use]
 pub fn ttl_ms(fleet: &v1::Fleet) -> i64 {
     fleet.ttl.and_then(|ttl| duration::to_millis(&ttl).ok()).unwrap_or(0)

@@ -12,7 +12,7 @@ pub const TOKEN_NAME_BYTES_MAX: usize = 128;
 pub const GRANTS_MAX: usize = 32;
 /// See [`GRANTS_MAX`].
 pub const GRANT_PATTERNS_MAX: usize = 64;
-/// Keys that sign tokens: those of some issuers during a rotation.
+/// Keys that sign tokens: enough for several issuers that replace their keys.
 pub const JWT_KEYS_MAX: usize = 64;
 /// Withdrawn ids and subjects of signed tokens.
 pub const JWT_WITHDRAWN_MAX: usize = 100_000;
@@ -25,12 +25,12 @@ pub const JWT_LEEWAY_S: u64 = 5;
 pub const JWT_CACHE_MAX: usize = 4096;
 /// Tokens of one connection whose quotas count it.
 pub const CONNECTION_TOKENS_MAX: usize = 64;
-/// Interval at which files of tokens, keys and certificates are looked at. The streams of a token
-/// that was withdrawn end within a second.
+/// Interval between checks of the files of tokens, keys and certificates. The streams of a
+/// withdrawn token end within a second.
 pub const RELOAD_MS: u64 = 250;
-/// Longest time between two looks at the clock of the system by a call whose token may expire.
+/// Longest time between two readings of the system clock by a call whose token may expire.
 pub const EXPIRY_CHECK_MS: u64 = 30_000;
-/// Longest time after which a call that waits for a quota looks whether it was raised.
+/// Interval at which a call that waits for a quota checks whether the quota was raised.
 pub const QUOTA_WAIT_MS_MAX: u64 = 1_000;
 /// Time for the last records of an audit file at the end of the server.
 pub const AUDIT_END_MS_MAX: u64 = 300;
@@ -39,7 +39,7 @@ pub const HANDSHAKE_MS_MAX: u64 = 10_000;
 /// Refused connections of a listener whose peers are reading the reason; one more is closed at
 /// once.
 pub const REFUSALS_MAX: usize = 256;
-/// Time that such a peer has.
+/// Time that the peer of a refused connection has to read the reason.
 pub const REFUSAL_MS_MAX: u64 = 1_000;
 /// Connections to the monitoring address: a few monitoring systems, each with one request at a
 /// time.

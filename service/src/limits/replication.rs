@@ -5,7 +5,7 @@ pub const REPLICATION_SECRET_BYTES_MIN: usize = 16;
 /// Bytes of the leader's log that wait for the engine of a follower, per fleet; beyond them flow
 /// control throttles the leader's stream.
 pub const FOLLOW_QUEUE_BYTES_MAX: usize = 64 << 20;
-/// Memory of a step in that queue beside its bytes.
+/// Memory of a step in that queue in addition to its bytes.
 pub const FOLLOW_STEP_BYTES: usize = 256;
 /// Bytes of a part of a group or checkpoint on its way to a follower: below the limit of messages
 /// that clients accept.
@@ -20,7 +20,7 @@ pub const FOLLOW_PROGRESS_MS: u64 = 100;
 pub const FOLLOW_SILENCE_MS: u64 = 5_000;
 /// Delay before a follower connects again: doubled from the first to the second after each failure.
 pub const FOLLOW_RETRY_MS: (u64, u64) = (50, 1_000);
-/// Interval at which a follower asks for the fleets of its leader.
+/// Interval at which a follower asks its leader for the list of fleets.
 pub const FOLLOW_LIST_MS: u64 = 500;
 /// Interval at which a follower remembers how current its copies are.
 pub const FOLLOW_RECORD_MS: u64 = 5_000;
@@ -30,7 +30,7 @@ pub const FOLLOW_RECORD_WAIT_MS: u64 = 1_000;
 pub const FOLLOW_WAIT_MS_MAX: u64 = 10_000;
 /// Longest wait for the disk in each step of a promotion; each fleet's new term is a step.
 pub const PROMOTION_MS_MAX: u64 = 10_000;
-/// Interval at which a promoted server tries to fence the leader before.
+/// Interval at which a promoted server tries to fence the previous leader.
 pub const FENCE_INTERVAL_MS: u64 = 250;
 /// A leader that has had followers takes no changes for so long after its start: a server that was
 /// promoted in its place fences it meanwhile.

@@ -10,7 +10,7 @@ pub struct NameChanges {
     first_number: u64,
     count: u32,
     texts: Vec<u8>,
-    /// Ascending.
+    /// The forgotten numbers, ascending.
     forgotten: Vec<u64>,
 }
 

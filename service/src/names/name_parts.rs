@@ -1,8 +1,8 @@
 //! Finds the number of a name by its hash: open addressing in many small tables.
 //!
-//! A table that is full doubles, which takes a millisecond for ten million names, because each of
-//! the tables holds few of them. The hash is kept beside the number, so that growing reads no text
-//! and nearly every name is compared once.
+//! A full table doubles its size. With ten million names this takes a millisecond, because each
+//! table holds few of them. A slot stores the hash with the number, so that growing reads no text,
+//! and a search nearly always compares only one text.
 
 /// Number of tables; the highest bits of a hash select one.
 const PARTS: usize = 256;

@@ -116,7 +116,7 @@ impl NameTexts {
         self.bytes
     }
 
-    /// Memory.
+    /// Bytes of memory of all blocks.
     pub(super) fn memory_bytes(&self) -> u64 {
         let spare = self.blocks.capacity() - self.blocks.len();
         let blocks = self.blocks.iter().map(|block| block.bytes() as u64).sum::<u64>();

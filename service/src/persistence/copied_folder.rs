@@ -42,7 +42,7 @@ impl CopyRecord {
         TextFile(&path(root)).store(storage, &self.text())
     }
 
-    /// Removes the record: the copy has taken its place.
+    /// Removes the record, once the copy has taken the place of the fleet.
     pub(super) fn remove(storage: &dyn Storage, root: &str) -> Result<(), LogError> {
         let path = path(root);
         let failed = |operation| LogError::storage(operation, storage.display(&path));

@@ -199,9 +199,9 @@ impl DataFolder {
         })
     }
 
-    /// Begins a copy of another server's fleet, beside the local fleet of that name, and removes an
-    /// incomplete earlier copy. The complete copy replaces the local folder, which is renamed with
-    /// the suffix `aside`, or removed if `aside` is `None`; the copy then keeps its history.
+    /// Begins a copy of another server's fleet, and removes an incomplete earlier copy. The
+    /// complete copy replaces the local folder of that name, which is renamed with the suffix
+    /// `aside`, or removed if `aside` is `None`; the copy then keeps its history.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
@@ -231,8 +231,8 @@ impl DataFolder {
     /// Replaces the fleet of the same name, which must no longer be in use, with a complete, synced
     /// copy. Returns the folder of the copy.
     ///
-    /// # Errors [`ServiceError::Log`]: after the first rename the next start completes the
-    /// replacement.
+    /// # Errors [`ServiceError::Log`]. If the first rename has succeeded, the next start completes
+    /// the replacement.
     pub(crate) fn complete_copy(&self, copy: &FleetFolder) -> Result<FleetFolder, ServiceError> {
         let name = &copy.identity.name;
         self.rename(&copy.root(), &beside(name, COPIED))?;
@@ -403,7 +403,7 @@ impl DataFolder {
 
     /// Changes the stored replication role durably.
     ///
-    /// # Errors [`ServiceError::Log`]: the role in memory is then unchanged, and the next call
+    /// # Errors [`ServiceError::Log`]. The role in memory is then unchanged, and the next call
     /// writes the file again.
     pub(crate) fn change_role(
         &self,
@@ -446,7 +446,7 @@ impl DataFolder {
     /// Removes the files of a fleet that is not in the list.
     ///
     /// # Errors
-    /// [`ServiceError::Log`]: the files remain until a fleet of this name is created.
+    /// [`ServiceError::Log`]; the files then remain until a fleet of this name is created.
     pub(crate) fn remove_files(&self, folder: &FleetFolder) -> Result<(), ServiceError> {
         let root = folder.root();
         let removed = folder.storage.remove_dir(&root);
@@ -473,13 +473,13 @@ impl DataFolder {
     }
 }
 
-/// A folder beside that of a fleet.
+/// The path `fleets/NAME.SUFFIX`.
 fn beside(name: &str, suffix: &str) -> String {
     format!("fleets/{name}.{suffix}")
 }
 
-/// Fails if `fleets/` has files but the list of fleets is missing: a server with a new list would
-/// not use these fleets.
+/// Fails if `fleets/` has files but the list of fleets is missing, because a server with a new list
+/// would not use these fleets.
 fn check_list(folder: &Path) -> Result<(), ServiceError> {
     let (list, fleets) = (folder.join("fleets.manifest"), folder.join("fleets"));
     let has_fleets = std::fs::read_dir(fleets).is_ok_and(|mut entries| entries.next().is_some());

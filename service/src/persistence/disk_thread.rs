@@ -17,7 +17,7 @@ use crate::cycle::WallClock;
 use crate::limits::LOG_RETRY_MS;
 use crate::metrics::FleetMetrics;
 
-/// The error of a log whose last group did not arrive; such a log is not closed in order.
+/// The error of a log whose last group did not arrive. No clean mark is written.
 const UNFINISHED: &str = "the thread that collects its cycles has ended before the last one";
 
 /// See the file's head.
@@ -33,7 +33,7 @@ pub(super) struct DiskThread {
     /// Epochs after which the log must keep its cycles; sent after each checkpoint.
     pub(super) needed: Receiver<u64>,
     pub(super) retention: Retention,
-    /// Segments are kept for followers only while the log has at most so many bytes.
+    /// Segments are kept for followers only while the log has at most this many bytes.
     pub(super) follower_bytes: u64,
     /// How long the log keeps cycles for a disconnected follower.
     pub(super) follower_keep: Duration,
@@ -42,17 +42,17 @@ pub(super) struct DiskThread {
     /// Segments whose cycles are all at or before this epoch are to be retired; `None` if there are
     /// none.
     pub(super) needed_epoch: Option<u64>,
-    /// The value that `needed_epoch` gets again after the next group or wait: the last attempt met
-    /// a full disk.
+    /// Set if a retirement failed because the disk was full. `needed_epoch` gets this value again
+    /// after the next group or the next wait for space.
     pub(super) put_off: Option<u64>,
-    /// False once preparing a segment has failed: the writer then creates segments itself.
+    /// False once preparing a segment has failed. The writer then creates segments itself.
     pub(super) prepares: bool,
     /// A segment that another thread prepares.
     pub(super) preparing: Option<Receiver<Result<Spare, LogError>>>,
     pub(super) retiring: Option<Retiring>,
 }
 
-/// Segments that another thread retires, one after the other.
+/// The retirement of segments on another thread, one segment after the other.
 pub(super) struct Retiring {
     retired: Receiver<Result<Retired, LogError>>,
     thread: JoinHandle<()>,
@@ -252,7 +252,7 @@ impl DiskThread {
         retired: Result<Result<Retired, LogError>, RecvError>,
     ) -> Result<(), LogError> {
         let Ok(retired) = retired else {
-            // The thread has retired the last one.
+            // The thread has retired its last segment.
             self.retiring = None;
             return Ok(());
         };

@@ -22,12 +22,12 @@ use crate::limits::LOG_SPACE_WAIT_MS;
 /// Whether a log accepts cycles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LogCondition {
-    /// It does.
+    /// The log accepts cycles.
     #[default]
     Running,
     /// The disk is full; the text has the free and the needed bytes. Writing is tried again.
     NoSpace(Arc<str>),
-    /// An error of the disk ended it; the text is that error.
+    /// The log has failed; the text is the error.
     Failed(Arc<str>),
 }
 
@@ -44,7 +44,7 @@ pub struct LogReading {
     pub position: Position,
     /// Epoch of the newest checkpoint, 0 without one.
     pub checkpoint_epoch: u64,
-    /// Epoch of the older checkpoint: the checkpoints need the cycles after it.
+    /// Epoch of the older checkpoint. The checkpoints need the cycles after it.
     pub needed_epoch: u64,
     /// Bytes of the segments.
     pub bytes: u64,
@@ -63,9 +63,9 @@ pub struct LogReading {
 pub struct SyncReading {
     /// Number of groups.
     pub groups: u64,
-    /// Half of them took at most so long; `None` without groups.
+    /// The median time; `None` without groups.
     pub p50: Option<Duration>,
-    /// Of a hundred, 99 took at most so long.
+    /// The 99th percentile; `None` without groups.
     pub p99: Option<Duration>,
 }
 
@@ -118,7 +118,7 @@ pub struct FleetLog {
     pending_bytes: AtomicU64,
     sync_times: SyncTimes,
     tail: LogTail,
-    /// True once the fleet ends: the log then no longer waits for space on a full disk.
+    /// True once the fleet ends. The log then no longer waits for space on a full disk.
     is_ending: AtomicBool,
 }
 
@@ -370,7 +370,7 @@ impl FleetLog {
         self.publish(|reading| reading.condition = LogCondition::Failed(why.into()));
     }
 
-    /// Whether an error of the disk ended it.
+    /// True if the log has failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         matches!(self.reading.borrow().condition, LogCondition::Failed(_))

@@ -42,7 +42,7 @@ pub(super) struct PendingGroup {
     pub(super) bytes: u64,
     /// Term that starts after this group; the group is closed.
     pub(super) term: Option<u64>,
-    /// True for the last, empty group: the log is then closed in order.
+    /// True for the last group, which is empty. The log is closed after it.
     pub(super) is_last: bool,
 }
 

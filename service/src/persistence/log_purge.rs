@@ -25,7 +25,7 @@ pub(crate) struct LogPurge {
 struct State {
     /// Cycles up to this epoch must be removed.
     epoch: u64,
-    /// The last epoch of the segment that was sealed for this; `None` before the seal.
+    /// The last epoch of the segment that was sealed for the purge; `None` before the seal.
     sealed: Option<u64>,
     /// Cycles up to this epoch were removed.
     gone: u64,

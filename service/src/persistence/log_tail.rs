@@ -16,7 +16,7 @@ use crate::limits::{
 #[derive(Debug)]
 pub(crate) struct LogTail {
     rows_per_s: AtomicU64,
-    /// Rows that were logged, or replayed at the start.
+    /// Number of rows that were logged in this run or replayed at its start.
     logged: AtomicU64,
     checkpoint: Mutex<CheckpointRows>,
 }
@@ -40,7 +40,7 @@ impl Default for LogTail {
 }
 
 impl LogTail {
-    /// Records that a recovery has replayed so many rows after a checkpoint in this time.
+    /// Records that a recovery has replayed `rows` rows after a checkpoint in `time`.
     pub(super) fn replayed(&self, engine: &str, rows: u64, time: Duration) {
         let known =
             if engine == "cuda" { RECOVERY_ROWS_PER_S_CUDA } else { RECOVERY_ROWS_PER_S_CPU };
@@ -69,7 +69,7 @@ impl LogTail {
         self.logged.load(Ordering::Relaxed).saturating_sub(checkpoint.contained)
     }
 
-    /// How long a recovery takes to replay so many rows.
+    /// Estimates how long a recovery takes to replay `rows` rows.
     pub(crate) fn replay_time(&self, rows: u64) -> Duration {
         Duration::from_secs_f64(rows as f64 / self.rows_per_s.load(Ordering::Relaxed) as f64)
     }

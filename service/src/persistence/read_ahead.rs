@@ -1,8 +1,8 @@
 //! Reads a log ahead of the engine: a thread reads, verifies and parses cycles while the engine
-//! applies those before.
+//! applies earlier ones.
 //!
 //! Cycles are passed on in batches of about [`READ_AHEAD_BYTES`], at least one cycle. At most three
-//! batches exist: one is read, one waits, one is applied.
+//! batches exist: one is being read, one waits, and one is being applied.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct CycleBatch {
 /// as well.
 ///
 /// # Errors
-/// Those of the log, and of `apply`.
+/// Errors of the log and of `apply`.
 pub(super) fn read_ahead(
     reader: LogReader,
     apply: impl FnOnce(Receiver<CycleBatch>) -> Result<(), ServiceError>,

@@ -66,7 +66,7 @@ pub(crate) struct RecoveredFleet {
 /// See the file's head.
 ///
 /// # Errors
-/// [`ServiceError::Log`]; those of the engine; [`ServiceError::ShuttingDown`].
+/// [`ServiceError::Log`]; errors of the engine; [`ServiceError::ShuttingDown`].
 pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, ServiceError> {
     let started = Instant::now();
     let mut replay = Replay::new(tools)?;
@@ -195,7 +195,7 @@ impl Replay {
         Ok(rows)
     }
 
-    /// Settles the oldest cycles until at most so many are in flight.
+    /// Settles the oldest cycles until at most `in_flight_max` are in flight.
     fn settle_until(&mut self, in_flight_max: usize) -> Result<(), ServiceError> {
         while self.in_flight.len() > in_flight_max
             && let Some((ticket, batches)) = self.in_flight.pop_front()

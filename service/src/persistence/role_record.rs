@@ -13,7 +13,7 @@ const FILE: TextFile<'_> = TextFile("server.role");
 /// The role of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StoredRole {
-    /// It was never a follower.
+    /// It was never a follower of another server.
     #[default]
     Leader,
     /// It follows.

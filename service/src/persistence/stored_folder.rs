@@ -21,7 +21,7 @@ use crate::error::ServiceError;
 pub struct StoredFolder {
     /// In the order of the list.
     pub fleets: Vec<StoredFleet>,
-    /// Folders of fleets that are not in the list.
+    /// Paths below `fleets/` that are not in the list of fleets.
     pub unlisted: Vec<String>,
     /// Released when the folder is dropped.
     _lock: DirectoryLock,
@@ -121,7 +121,7 @@ impl StoredFleet {
 
     /// Reads the whole log.
     ///
-    /// # Errors Errors of the visitor. Damage of the log is no error: it is in
+    /// # Errors Errors of the visitor. Damage of the log is not returned as an error but in
     /// [`LogContent::fault`].
     pub fn content(
         &self,
@@ -180,7 +180,7 @@ impl StoredFleet {
 
     /// What [`Self::repair`] would do.
     ///
-    /// # Errors Those of reading the log, if no part of it can be read.
+    /// # Errors Errors of reading the log, if no part of the log can be read.
     pub fn repair_plan(&self, checkpoint_epoch: u64) -> Result<RepairPlan, LogError> {
         let kept = self.read(checkpoint_epoch, ReadMode::Repair)?;
         let (storage, folder) = (&self.folder.storage, self.folder.log());

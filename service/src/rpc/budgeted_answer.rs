@@ -201,7 +201,7 @@ mod tests {
             range(Projection::Ids, None),
         ];
         assert_eq!(probe_caps(&queries, PROBE_BYTES_MAX), [10, 0, PROBE_ROWS_MAX]);
-        // Small queries beside a large one leave it their share.
+        // Small queries leave their unused share to a large query of the same request.
         let mut many = vec![range(Projection::Ids, Some(1)); 4095];
         many.push(range(Projection::Ids, None));
         assert_eq!(probe_caps(&many, PROBE_BYTES_MAX)[4095], PROBE_ROWS_MAX);

@@ -86,7 +86,7 @@ impl<T: Send + 'static> ChunkStream<T> {
         Self::spawn_with(None, task)
     }
 
-    /// As [`ChunkStream::spawn`], for an answer that may hold memory of `budget`.
+    /// Like [`ChunkStream::spawn`], but for an answer that may hold memory of `budget`.
     pub(super) fn spawn_with<F>(
         budget: Option<Arc<AnswerBudget>>,
         task: impl FnOnce(ChunkSender<T>) -> F,

@@ -339,7 +339,7 @@ fn plain(bytes: &[u8]) -> Option<Fix<'_>> {
     Some(fix)
 }
 
-/// As [`plain`], for a row with a name in place of the object.
+/// Like [`plain`], but for a row with a name instead of the object's number.
 #[inline]
 fn plain_named(bytes: &[u8]) -> Option<Fix<'_>> {
     let (head, tail) = bytes.split_first_chunk::<NAMED_BYTES>()?;

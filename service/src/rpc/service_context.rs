@@ -229,7 +229,7 @@ impl ServiceContext {
         if self.registry.has_data() { Ok(()) } else { Err(ServiceError::NoLog) }
     }
 
-    /// Waits until polygons with so many vertices may be converted.
+    /// Waits until polygons with this number of vertices may be converted.
     ///
     /// # Errors
     /// [`ServiceError::ShuttingDown`].

@@ -62,7 +62,7 @@ impl Drop for Reader {
 /// The messages of a session, encoded.
 pub struct SessionStream {
     reader: Reader,
-    /// Messages to send before those of the session.
+    /// Messages to send before the messages of the session.
     first: VecDeque<Bytes>,
     stop: Pin<Box<dyn Future<Output = ServiceError> + Send>>,
     sent_at: Instant,

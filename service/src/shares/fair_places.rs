@@ -253,7 +253,7 @@ impl State {
             is_blocked = true;
         }
         let client = found?;
-        // The next request of this client then comes after those of others that hold equally many.
+        // The client's next request then comes after requests of clients that hold as many places.
         self.arrivals += 1;
         let arrival = self.arrivals;
         let waiter =
@@ -297,7 +297,7 @@ impl Drop for Wait<'_> {
         let mut state = self.shared.lock();
         state.withdraw(self.client, self.number);
         drop(state);
-        // Requests behind it may be grantable now.
+        // The requests that follow it may be grantable now.
         self.shared.grant();
     }
 }

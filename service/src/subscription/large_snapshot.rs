@@ -326,7 +326,7 @@ mod tests {
         scene.taken(&mut outbox, now);
         outbox.release_delivered(now);
         assert_eq!(scene.gauge.get(), 0);
-        // A reader that had read a part of it resumes with a later token.
+        // A reader that had read a part of the snapshot resumes with a later token.
         let mut outbox = scene.filled();
         let count = scene.taken(&mut outbox, now).len() as u64;
         outbox.rewind(1, now);

@@ -206,7 +206,7 @@ impl Outbox {
         }
         (self.read, self.position) = (place, position);
         self.unread_bytes = self.entries.range(place..).map(Entry::bytes).sum();
-        // A reader that resumes after a snapshot has received all of it.
+        // A reader that resumes after a snapshot has received the whole snapshot.
         for entry in self.entries.range(..place) {
             if let Content::Large(snapshot) = &entry.content {
                 snapshot.deliver(now);

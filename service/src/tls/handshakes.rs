@@ -125,13 +125,13 @@ impl Turn {
     }
 }
 
-/// Begins a handshake, whose steps take turns with those of all others.
+/// Begins a handshake. Its steps take turns with the steps of all other handshakes.
 pub(crate) fn accept(certificates: &Certificates, stream: TcpStream) -> Paced {
     let accept = TlsAcceptor::from(certificates.config()).accept(stream);
     Paced { accept, turn: Turn::new(certificates.turn()), waits: Arc::default() }
 }
 
-/// A handshake whose steps take turns with those of others.
+/// A handshake. Its steps take turns with the steps of other handshakes.
 pub(crate) struct Paced {
     accept: Accept<TcpStream>,
     turn: Turn,

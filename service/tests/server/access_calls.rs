@@ -27,7 +27,7 @@ use crate::token_maker::{ALL, TokenMaker, entry, now_s};
 
 /// The fleet of a request that the caller may use.
 const MINE: &str = "mine-1";
-/// One that exists and belongs to others, and one that does not exist.
+/// A fleet that exists and belongs to others, and a fleet that does not exist.
 const OTHERS: [&str; 2] = ["theirs", "absent"];
 
 /// The request of a method, for a fleet.
@@ -97,7 +97,8 @@ fn root() -> String {
     entry("root", &["*"], ALL, "")
 }
 
-/// The status of a call with a token, or that of its only answer where a message has one.
+/// The status of a call with a token. For a stream whose answers have a status, the status of its
+/// only answer.
 async fn ask(server: &Running, path: &str, token: Option<&str>, fleet: &str) -> Status {
     let authorization = token.map(|token| format!("Bearer {token}"));
     let headers: Vec<_> =
@@ -114,7 +115,7 @@ async fn ask(server: &Running, path: &str, token: Option<&str>, fleet: &str) -> 
             let answer = answer.map(|answer| v1::BatchResponse::decode(answer).unwrap());
             (answer.and_then(|answer| answer.error), status)
         }
-        // They go on until their client leaves.
+        // These calls do not end before their client disconnects.
         "/shoal.v1.SubscriptionService/Subscribe" | "/grpc.health.v1.Health/Watch" => {
             let response = call(server, path, &headers, body).await;
             let status = Status::from_header_map(response.headers());
@@ -320,7 +321,7 @@ async fn every_call_ends_when_its_token_is_withdrawn() {
     }
     let calls = (stay.len() + end.len()) as f64;
     until(async || server.metric("shoal_connections").await >= calls).await;
-    // The last of them are admitted a moment after their connection counts.
+    // A connection is counted shortly before its call is admitted.
     tokio::time::sleep(Duration::from_secs(2)).await;
     tokens.set_tokens(&root());
     tokens.rename_key("ed");

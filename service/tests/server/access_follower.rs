@@ -27,7 +27,7 @@ async fn report(leader: &Client, object: u64) {
     leader.report_once(request).await.unwrap();
 }
 
-/// Waits until a follower has so many objects.
+/// Waits until a follower has this number of objects.
 async fn has(follower: &Client, objects: u64) {
     until(async || follower.get_fleet("").await.is_ok_and(|fleet| fleet.object_count == objects))
         .await;

@@ -132,7 +132,7 @@ impl Fixture {
         batches.map(|batch| batch.batch_seq).max().unwrap()
     }
 
-    /// The state that the cycles up to an epoch make.
+    /// The state after all cycles up to an epoch.
     fn expected(&self, epoch: u64) -> Vec<FixRow> {
         let options =
             EngineOptions { ttl_ms: Some(1_000_000), ..EngineOptions::new(Space::geographic()) };
@@ -197,7 +197,7 @@ async fn an_abandoned_checkpoint_disturbs_nothing() {
     within(fixture.report(0..OBJECTS / 4)).await;
     let begun = fixture.begin().await;
     fixture.take(&begun, Vec::new());
-    // A server stops beside one.
+    // A server stops while a checkpoint is in progress.
     let begun = fixture.begin().await;
     within(fixture.server.stop()).await;
     drop(begun);
@@ -222,7 +222,7 @@ async fn a_cycle_without_memory_ends_the_checkpoint() {
 async fn rows_that_compress_to_nothing_are_checkpointed_too() {
     const ROWS: u64 = 150_000;
     let disk = SimulatedDisk::new(60);
-    // At 8 M rows/s a checkpoint is due behind 400,000 rows.
+    // At 8 M rows/s a checkpoint is due after 400,000 rows.
     let mut options = leading(1 << 40);
     options.limits.recovery_ms_max = 100;
     let server = Running::start_in(on(&disk), options.clone()).await;

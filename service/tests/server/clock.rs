@@ -85,7 +85,7 @@ async fn a_corrected_clock_of_the_machine_is_followed() {
         let server = Running::start_in(place(), options()).await;
         assert_eq!(report(&server, 1, START_MS + AHEAD_MS).await, [1]);
         now_ms.store(START_MS, Ordering::SeqCst);
-        // The first cycle behind the correction sets the clock back.
+        // The first cycle after the correction sets the clock back.
         assert_eq!(report(&server, 2, START_MS).await, [1, 2]);
         assert_eq!(server.fleet("").await.clock_set_back_count, 1);
         assert_eq!(clock_ms(&server).await, START_MS);
@@ -97,7 +97,7 @@ async fn a_corrected_clock_of_the_machine_is_followed() {
         assert_eq!(server.fleet("").await.clock_set_back_count, 0, "the log has it");
         // Ahead again, and corrected while the server is down.
         now_ms.store(START_MS + AHEAD_MS, Ordering::SeqCst);
-        // No single row moves an event clock so far.
+        // No single row moves an event clock that far.
         let is_system = clock == Clock::System;
         let left: &[u64] = if is_system { &[1, 4] } else { &[1, 2, 3, 4] };
         assert_eq!(report(&server, 4, START_MS + AHEAD_MS).await, left);

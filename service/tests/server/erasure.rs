@@ -17,10 +17,10 @@ use crate::history::{Acknowledged, options, reaches};
 use crate::restart::{crashed, on};
 use crate::running::{ReportsOnce as _, Running, START_MS, fix, rows, until};
 
-/// Its bytes are searched in all files: no other number of a test has them.
+/// The erased object. All files are searched for its bytes, which no other number of a test has.
 const ERASED: u64 = 0x5eed_cafe_1357_9bdf;
 
-/// Room for the object beside those of the past.
+/// Options with room for the object in addition to the objects of the past.
 fn roomy() -> ServerOptions {
     let options = options(4 << 30);
     let limits = ServerLimits { fleet_objects_max: 100, ..options.limits };
@@ -52,7 +52,7 @@ async fn erasing(server: &Running) -> u64 {
     server.fleet("").await.history.unwrap().erasing_count
 }
 
-/// The fixes of the object that its track has.
+/// The number of fixes in the track of the object.
 async fn track(server: &Running) -> usize {
     let request = v1::TrajectoryRequest {
         objects: vec![ERASED],

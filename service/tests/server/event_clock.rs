@@ -95,7 +95,7 @@ async fn a_single_client_is_followed_except_for_a_single_row() {
     CpuCodec.encode(&columns, &Space::geographic().tag(), 1, &mut bytes).unwrap();
     let acked = replay.once(block(bytes)).await.unwrap().into_inner();
     assert_eq!(acked.rows.unwrap().ahead, 1);
-    // The newest of another object is that of the message before.
+    // The newest time of a second object is that of the message before.
     assert_eq!(server.fleet("").await.clock_ms, START_MS + 719 * 60_000 + 1_000);
 }
 

@@ -31,7 +31,7 @@ use crate::running::{
 };
 use crate::subscriber::{Subscriber, subscription};
 
-/// Limits with small segments, and a checkpoint for so many bytes of the log.
+/// Limits with small segments, and a checkpoint after each `checkpoint_log_bytes` of the log.
 fn limits(checkpoint_log_bytes: u64) -> ServerLimits {
     let log_segment_bytes = 64 << 10;
     ServerLimits {
@@ -50,7 +50,7 @@ pub(crate) fn on(disk: &SimulatedDisk) -> Environment {
 /// Any free port.
 pub(crate) const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
-/// A server with these limits, and a checkpoint for so many bytes of the log.
+/// Options of a server with these limits.
 pub(crate) fn leading(checkpoint_log_bytes: u64) -> ServerOptions {
     ServerOptions { limits: limits(checkpoint_log_bytes), ..options() }
 }
@@ -414,8 +414,8 @@ async fn a_promoted_follower_takes_the_place_of_its_leader() {
     follows_in_turn(&old, follower, &promoted[0], last_term, random).await;
 }
 
-/// A fenced server follows the promoted one, without the cycles that it has for itself: they are
-/// set aside. Then it is promoted.
+/// A fenced server follows the promoted server. The cycles that only the fenced server has are set
+/// aside. Then it is promoted.
 async fn follows_in_turn(
     old: &SimulatedDisk,
     follower: Running,

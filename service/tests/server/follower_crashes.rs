@@ -281,7 +281,8 @@ async fn hang_everywhere(
         let has = |part: &str| refused.iter().any(|it| it.contains(part));
         has("reading the list of fleets") && has("recover")
     };
-    // The operations differ a little from run to run: those in between follow if they are needed.
+    // Every second operation is tried first. The others are tried only if an expected error is
+    // missing, because the operations differ a little from run to run.
     for first in [operations.start, operations.start + 1] {
         let (local, mut attempts) = (LocalSet::new(), JoinSet::new());
         for at in (first..operations.end).step_by(2) {

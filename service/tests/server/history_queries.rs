@@ -45,7 +45,8 @@ macro_rules! parts {
 
 parts!(TrajectoryResponse, PassedResponse, AsOfResponse, ReplayResponse);
 
-/// The whole answer; its first message alone has a header, that of the past.
+/// Returns the whole answer. Confirms that only its first message has a header, for the epoch and
+/// clock of `sent`.
 async fn whole<T: Part>(
     sent: &Acknowledged,
     answer: Result<Response<Streaming<T>>, Status>,
@@ -172,9 +173,10 @@ async fn compare_replay(server: &Running, sent: &Acknowledged, random: &mut Rand
     assert_eq!(found, expected(rows.iter()), "{request:?}");
 }
 
-/// The same rows at a rate: none before its time, and the messages say how far the replay is.
+/// Replays rows at a speed. Confirms that no row arrives before it is due, and that the times of
+/// the messages ascend to the end of the window.
 async fn compare_paced(server: &Running, sent: &Acknowledged, random: &mut Random) {
-    // Years take too long.
+    // A window of years would take too long.
     let (mut request, rows) = loop {
         let drawn = replay(sent, random);
         if drawn.0.window.is_some_and(|window| window.from_ms > START_MS - OLD_MS / 2) {

@@ -38,7 +38,8 @@ fn bad_rows() -> Vec<(v1::Fix, &'static str, RefusalReason)> {
         ),
         (v1::Fix { altitude_m: Some(3e6), ..good.clone() }, "altitude_m", RefusalReason::Altitude),
         (v1::Fix { altitude_m: Some(f64::NAN), ..good }, "altitude_m", RefusalReason::Altitude),
-        // Of several faults the first, whether it is found on receipt or in the cycle.
+        // A row with several faults is refused for the first, whether that is found on receipt or
+        // in the cycle.
         (fix(u64::MAX, i64::MAX, f64::NAN, 2.0), "object", RefusalReason::Object),
         (fix(7, i64::MAX, 180.1, 2.0), "x", RefusalReason::OutsideSpace),
         (v1::Fix { speed_mps: Some(-1.0), ..late }, "time_ms", RefusalReason::TimeTooLate),

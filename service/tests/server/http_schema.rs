@@ -6,7 +6,7 @@ use serde_json::Value;
 const NO_CONDITION: [&str; 7] =
     ["title", "description", "default", "format", "examples", "$schema", "deprecated"];
 
-/// What of a value does not fit a schema of a document.
+/// Lists where a value does not fit a schema of a document.
 pub(crate) fn faults(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     Checker { document }.check(schema, value, "$", &mut found);

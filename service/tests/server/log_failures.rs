@@ -29,7 +29,7 @@ async fn a_deletion_that_the_disk_refuses_leaves_the_fleet() {
     fleets.create_fleet(request.clone()).await.unwrap();
     let to_f = v1::ReportRequest { fleet: "f".into(), ..rows(vec![fix(1, START_MS, 0.0, 0.0)]) };
     server.positions().await.once(to_f.clone()).await.unwrap();
-    // The preparation of a segment may run beside and take some of them.
+    // A segment may be prepared at the same time and use some of these operations.
     for operation in disk.operations()..disk.operations() + 1_000 {
         disk.inject(operation, Fault::NoSpace);
     }

@@ -1,4 +1,4 @@
-//! Queries that take more work than a cycle has are answered beside the cycles, at one epoch.
+//! Queries that take more work than a cycle allows are answered outside the cycles, at one epoch.
 
 use shoal_proto::v1;
 use shoal_proto::v1::batch_query::Kind;
@@ -46,7 +46,7 @@ fn region(random: &mut Random) -> v1::Region {
     v1::Region { kind: Some(kind) }
 }
 
-/// Each visits most objects, but for a few.
+/// A query. Most of these queries visit most objects.
 fn query(random: &mut Random) -> v1::BatchQuery {
     let kind = match random.below(20) {
         0 => Kind::Get(v1::GetQuery {

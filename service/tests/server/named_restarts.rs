@@ -13,7 +13,8 @@ use crate::names::{everything, named, named_options};
 use crate::restart::{crashed, on, small};
 use crate::running::{Running, START_MS, report, rows, until};
 
-/// A server whose fleet `default` is named, with a checkpoint for so many bytes of the log.
+/// A server whose fleet `default` is named, with a checkpoint after each `checkpoint_log_bytes`
+/// of the log.
 async fn start(disk: &SimulatedDisk, checkpoint_log_bytes: u64) -> Running {
     let limits =
         shoal_service::ServerLimits { log_reserve_bytes: 0, ..small(checkpoint_log_bytes) };
@@ -104,7 +105,7 @@ async fn a_follower_has_the_names_of_its_leader_and_continues_their_numbers() {
     let options = ServerOptions { default_kind, ..leading(20_000) };
     let leader = Running::start_at(ANY, on(&disk), options).await;
     known.drive(&leader, &mut random, 0..60).await;
-    // The copy begins with a checkpoint, and follows the log behind it.
+    // The copy begins with a checkpoint, and follows the log after it.
     until(async || leader.fleet("").await.log.unwrap().checkpoint_epoch > 0).await;
     let follower = Running::start_in(on(&copy), following(leader.address)).await;
     caught_up(&leader).await;

@@ -50,8 +50,8 @@ async fn queues_stay_within_their_limits_and_everything_is_acknowledged() {
             report(&mut client, (0..200).map(message).collect()).await
         }));
     }
-    // Messages of 10 rows fill the queue of messages first: eight ninths of it, since what is free
-    // is as much as each of eight connections has.
+    // Messages of 10 rows fill the queue of messages first. They fill eight ninths of it, because
+    // each of eight connections may have as many messages there as there are free places.
     until(async || depth(&server, "messages").await >= 40.0).await;
     for _ in 0..20 {
         assert!(depth(&server, "messages").await <= QUEUE_MESSAGES as f64);

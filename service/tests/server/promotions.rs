@@ -121,7 +121,7 @@ async fn a_promotion_does_not_wait_for_a_disk_that_hangs() {
     assert!(results.iter().any(String::is_empty), "{results:?}");
 }
 
-/// A server that answers every call, and is no Shoal.
+/// A server that answers every call, but is not a Shoal server.
 async fn proxy() -> std::net::SocketAddr {
     let listener = TcpListener::bind(ANY).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -173,7 +173,7 @@ async fn a_fence_waits_for_the_leader_that_it_names() {
     assert!(!is_fenced(&empty).await);
     other.stop().await;
     empty.stop().await;
-    // The leader returns, and its promoted follower is asked nothing.
+    // The leader returns, and is fenced without any request to the promoted follower.
     let leader = lead_at(address, &disk).await;
     until(async || is_fenced(&leader).await).await;
     until(async || replication(&follower).await.unfenced_leader.is_empty()).await;
@@ -273,7 +273,7 @@ async fn a_follower_has_a_short_name_one_stream_and_true_acknowledgements() {
         }
     };
     assert_refused(&end, "FIELD");
-    // A name has one stream; a fleet has a number of followers.
+    // A name has one stream; a fleet has a limited number of followers.
     let (_second, mut messages) = follow("a").await.unwrap();
     let _third = follow("a").await.unwrap();
     let end = loop {

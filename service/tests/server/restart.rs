@@ -19,7 +19,7 @@ use crate::running::{
     rows, sums, until, whole, within, world,
 };
 
-/// Limits with small segments, and a checkpoint for so many bytes of the log.
+/// Limits with small segments, and a checkpoint after each `checkpoint_log_bytes` of the log.
 pub(crate) fn small(checkpoint_log_bytes: u64) -> ServerLimits {
     let defaults = ServerLimits::default();
     ServerLimits { log_segment_bytes: 64 << 10, checkpoint_log_bytes, ..defaults }
@@ -160,7 +160,7 @@ async fn a_crash_loses_nothing_that_was_acknowledged() {
         let server = start_with(&after, checkpoint_log_bytes).await;
         assert_ne!(server.fleet("").await.term, term, "seed {seed}");
         assert_eq!(state(&server).await, before, "seed {seed}");
-        // A token of the earlier term holds as far as its epoch survived.
+        // A token of the earlier term is valid if its epoch survived.
         let mut queries = server.queries().await;
         whole(queries.range(range(token)).await.unwrap().into_inner()).await.unwrap();
         let lost = shoal_service::fleet::Token::new(term, 1 << 40).to_bytes();
@@ -188,8 +188,8 @@ async fn a_log_of_fewer_bytes_recovers_the_same_state() {
         let options = ServerOptions { log_aim: aim, limits, ..options() };
         let server = Running::start_in(on(&disk), options).await;
         let (mut positions, mut random) = (server.positions().await, Random::new(4));
-        // Walks of 50 objects whose steps are mostly short: what codes are for. A message takes
-        // many sectors, to which groups are padded.
+        // Walks of 50 objects with mostly short steps, which codes compress well. A message takes
+        // many sectors, because groups are padded to whole sectors.
         let mut places = [(0.0, 0.0); 50];
         for number in 1..=4 {
             let mut row = |row: i64| {
@@ -231,7 +231,7 @@ async fn checkpoints_bound_the_log() {
     let server = start_with(&disk, 10_000).await;
     let mut random = Random::new(3);
     let mut number = 1;
-    // Past the third checkpoint segments before the second are retired.
+    // From the third checkpoint on, segments before the second checkpoint are retired.
     let mut checkpoints = 0;
     let mut last = 0;
     within(async {

@@ -182,7 +182,7 @@ async fn a_thousand_idle_connections_do_not_block_others() {
 }
 
 /// Takes as many connections as a server with these limits holds, confirms that one more receives
-/// the reason, and that a connection that ends leaves its place.
+/// the reason, and that a connection that ends frees its place.
 async fn assert_connections(limits: ServerLimits, held: usize, text: &str, metric: &str) {
     let options = shoal_service::ServerOptions { limits, ..crate::running::options() };
     let server = Running::start_with(options).await;

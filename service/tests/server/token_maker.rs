@@ -1,4 +1,4 @@
-//! Tokens for tests: files of listed ones and of keys, and signed ones that are right or wrong.
+//! Tokens for tests: files of listed tokens and of keys, and valid and invalid signed tokens.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub(crate) struct TokenMaker {
     folder: TempDir,
     ed: KeyPair,
     ec: KeyPair,
-    /// Of no file.
+    /// A key that is in no file.
     foreign: KeyPair,
 }
 

@@ -362,7 +362,7 @@ impl NvComp {
         Ok((bytes, took_ms))
     }
 
-    /// Fails unless every status, a word each, is 0.
+    /// Fails unless every status is 0. A status is one word.
     fn confirm(&self, statuses: &CudaSlice<u8>, what: &str) -> Result<(), EngineError> {
         let statuses = self.back(statuses)?;
         let bad = statuses

@@ -1,4 +1,4 @@
-//! The answers of the backends equal those of a map of newest reports and a scan.
+//! The answers of the backends equal those of a naive scan of the newest reports.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Every experiment at a small size: answers equal those of the exported rows, and the files.
+//! Every experiment at a small size: answers equal those of the exported rows; also the files.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,7 +114,7 @@ fn answers_equal_those_of_the_exported_rows() {
     }
     assert_eq!(fs::read_dir(&svg).unwrap().count(), 5);
 
-    // The past is kept, and other threads and less memory find the same.
+    // The past is kept. With other threads and less memory, the answers are the same.
     let flags = ["--folder", &past, "--json", &json, "--threads", "3", "--cache-mib", "0"];
     run(&options(&flags)).unwrap();
     let again: Vec<Value> = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();

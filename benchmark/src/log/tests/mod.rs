@@ -1,4 +1,4 @@
-//! Every experiment at a small size: what is read equals what was written, the files, the folder.
+//! Every experiment at a small size: what is read equals what was written; also files and folder.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;

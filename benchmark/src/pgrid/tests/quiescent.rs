@@ -96,8 +96,8 @@ fn buckets_of_a_dispersed_crowd_are_reused() {
         grid.run(&crowd(if time_ms % 2 == 0 { SPACE } else { 0 }, time_ms));
         grid.settle();
     }
-    // Contention for the shared buckets may miss some; without reuse, 37 crowds take 19 times
-    // these.
+    // Contention for the shared list may leave some buckets unused, hence twice the bytes. Without
+    // reuse, 37 crowds would take 19 times the bytes.
     let now = grid.memory_bytes();
     assert!(now <= 2 * bytes, "buckets are lost: {now} bytes after {bytes}");
     assert_eq!(grid.objects(), 3_000);

@@ -1,8 +1,8 @@
 //! Decodes whole blocks, tables and columns on the device. The number of launches does not depend
-//! on how many there are.
+//! on the number of blocks, tables or columns.
 //!
-//! The device reports only which requests failed; the CPU codec then finds the byte and the rule
-//! that it breaks. Cycles do not use this: they decode their blocks in place.
+//! The device reports only which requests failed; the CPU codec then finds the invalid byte and the
+//! rule that it breaks. Cycles do not use this decoder, because they decode their blocks in place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl EncodedColumn<'_> {
         check_column(self.encoded, rows)
     }
 
-    /// Decodes it on the host.
+    /// Decodes the column on the host.
     fn decode(&self) -> Result<Values, BlockError> {
         let budget =
             Budget { rows_max: u32::MAX, scratch_bytes_max: usize::MAX, ..Budget::default() };
@@ -210,7 +210,8 @@ impl Decoder {
         self.load(input, &decoding, (places, blocks.len()))
     }
 
-    /// Copies tables to the device in place of the previous input; columns fail one by one.
+    /// Copies tables to the device in place of the previous input; columns fail independently of
+    /// each other.
     ///
     /// # Errors
     /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
@@ -241,7 +242,7 @@ impl Decoder {
     /// As [`Decoder::blocks`], column by column, with the errors of [`decode_column`].
     ///
     /// # Panics
-    /// If a key is keyed itself or has floats.
+    /// If a key column is itself keyed or has floats.
     pub fn columns(
         &mut self,
         columns: &[EncodedColumn<'_>],
@@ -331,7 +332,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes the input on the device; returns milliseconds by its clock. Results remain there.
+    /// Decodes the input on the device; returns the milliseconds by the device's clock. The results
+    /// remain on the device.
     ///
     /// # Errors
     /// [`EngineError::Device`].
@@ -402,8 +404,8 @@ pub(crate) fn of_block(
         Column::Y => Some((header.y_min as u32, header.y_max as u32)),
         _ => None,
     };
-    // The decoder compares the distance from the least value: one comparison, with or without a
-    // sign.
+    // The decoder compares the distance from the least value, which takes one comparison for signed
+    // and unsigned types.
     let span = |(least, most): (u32, u32)| (least, most.wrapping_sub(least));
     block
         .columns()

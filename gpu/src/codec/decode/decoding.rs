@@ -86,7 +86,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// Every class, in the order of their numbers.
+    /// All classes, in the order of their numbers.
     pub(crate) const ALL: [Self; 8] = [
         Self::Narrow(0),
         Self::Narrow(1),
@@ -123,7 +123,7 @@ pub(crate) struct Decoding {
     pub(crate) strings: Vec<CodecStrings>,
     /// Number of chunks of all columns of strings.
     pub chunks: u32,
-    /// Number of parts of all key columns, and of pieces of all columns to scatter.
+    /// Number of parts of all key columns, and number of pieces of all columns to scatter.
     pub parts: u32,
     pub pieces: u32,
     /// Bytes of the longest segment of a column to scatter.
@@ -164,14 +164,15 @@ struct Compiled {
     first_step: u32,
     /// Number of the class; see [`Class::ALL`].
     class: usize,
-    /// Place of the dictionary of the codes, `NO_COLUMN` without one, and its number of entries.
+    /// Place of the dictionary of the codes, or `NO_COLUMN` if there is none; number of its
+    /// entries.
     table: u64,
     entries: u32,
 }
 
 impl Decoding {
-    /// Adds the chunks of a block that begins at `start` of the input; returns the place of the
-    /// values of each. Chunks ascend by number, so keys precede the columns that they order.
+    /// Adds the chunks of a block that begins at `start` of the input; returns the place of each
+    /// chunk's values. Chunks ascend by number, so keys precede the columns that they order.
     pub(crate) fn add_block(
         &mut self,
         start: u64,
@@ -310,8 +311,8 @@ impl Decoding {
         Place::Output(output)
     }
 
-    /// Compiles a column. If its root is a dictionary of wide values and it is not keyed, the steps
-    /// decode only the codes.
+    /// Compiles a column. If its root is a dictionary of wide values and the column is not keyed,
+    /// the steps decode only the codes.
     fn compile(
         &mut self,
         start: u64,
@@ -427,8 +428,8 @@ impl Decoding {
         Grouped { id: chunk.id, heads, places }
     }
 
-    /// Passes all lists to `push`, which returns the place of each on the device behind the
-    /// output.
+    /// Passes each list to `push`, which assigns a place to it after the output on the device and
+    /// returns the place.
     pub(crate) fn place<'a>(&'a self, push: &mut impl FnMut(List<'a>) -> ByteRange) -> CodecRanges {
         let columns = self.columns.each_ref().map(|classes| {
             classes.each_ref().map(|list| (push(List::Columns(&list.columns)), list.tiles))

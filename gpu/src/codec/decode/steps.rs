@@ -3,7 +3,7 @@
 //! A node with one child follows that child and transforms its tile in place. Of two children the
 //! sparse one is decoded first, and its tile is stored in a slot while the other is decoded. The
 //! values of runs are stored in the same way while their lengths are decoded. The plan has been
-//! checked: children, sections and parameters are those of its encodings.
+//! checked, so each node has the children, sections and parameters of its encoding.
 
 use std::ops::Range;
 
@@ -38,7 +38,7 @@ pub(super) struct Compiler<'a> {
     pub(super) slots: u32,
     /// True if a leaf needs a kernel with slots although it uses no slot.
     pub(super) needs_tile: bool,
-    /// Tiles are computed in 64 bits.
+    /// True if tiles are computed in 64 bits.
     pub(super) is_wide: bool,
     next: usize,
     section: usize,
@@ -232,7 +232,7 @@ impl<'a> Compiler<'a> {
             request: self.request,
             ..CodecOpen::default()
         };
-        // 1 if every symbol is a value: then no low bits follow the codes.
+        // 1 if every symbol is a value, so that no low bits follow the codes.
         let extra = u32::from(count <= 2 << split);
         // A node without values has no code.
         self.opens.extend((count > 0).then_some(task));

@@ -7,11 +7,11 @@ use shoal_codec::{EncodedTree, Grouping, Keys, Mode, Tree, Values, encode_column
 use super::{Decoder, EncodedColumn};
 use crate::device::Gpu;
 
-/// Keys of codes and of many widths, of rows that end within a warp, a part, a segment.
+/// Key columns of codes and of many widths, whose last row is within a warp, a part or a segment.
 fn samples() -> Vec<(EncodedTree, EncodedTree, Values)> {
     let mut samples = Vec::new();
     for rows in [1_u64, 31, 1024, 5000, 8192, 8193, 40_000, 65_536, 70_001] {
-        // Number of objects, their distance, and repetitions of the same one.
+        // Number of objects, distance of their ids, and n if every n-th row has the same object.
         let cases = [
             (1, 1, 0),
             (7, 1_000_003, 0),
@@ -76,7 +76,8 @@ fn rows_come_in_the_same_order_with_clusters_and_without() {
         samples.iter().map(|(key, encoded, _)| EncodedColumn { encoded, key: Some(key) }).collect();
     for gpu in [gpu.without_clusters(), gpu] {
         let mut decoder = Decoder::new(&gpu, 8 << 30).unwrap();
-        // Together, and each alone, because the longest determines the size of clusters.
+        // Decodes all together and each alone, because the longest column determines the size of
+        // clusters.
         let together = decoder.columns(&columns).unwrap();
         for ((column, (_, _, expected)), found) in columns.iter().zip(&samples).zip(together) {
             assert!(found.unwrap() == *expected);

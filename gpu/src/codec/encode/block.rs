@@ -271,7 +271,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Downloads the sections of all chunks, one chunk behind the other.
+    /// Downloads the sections of all chunks to `out`, one chunk after the other.
     fn deliver(&mut self, chunks: &[Chunk], out: &mut [u8]) -> Result<(), EngineError> {
         let mut start = 0;
         for (worker, chunk) in self.workers.iter_mut().zip(chunks) {

@@ -16,7 +16,7 @@ use super::source::{Source, width_bits};
 use super::worker::Worker;
 use crate::launch::{DeviceSlice, Places};
 
-/// Levels and nodes of a tree at most.
+/// Most levels of a tree, and most nodes.
 const DEPTH_MAX: usize = shoal_codec::limits::PLAN_DEPTH_MAX;
 const NODES_MAX: usize = shoal_codec::limits::PLAN_NODES_MAX;
 
@@ -86,7 +86,7 @@ fn sections(
     Ok((sections, shape))
 }
 
-/// Refuses nodes at places that the format does not allow, for which there is no program.
+/// Refuses nodes at places that the format does not allow; there is no program for them.
 fn check(tree: &Tree, is_sparse: bool) -> Result<usize, EncodeError> {
     let is_keyed = tree.encoding().is_keyed();
     if is_sparse && (is_keyed || matches!(tree, Tree::Raw | Tree::Stateless(..))) {
@@ -302,7 +302,7 @@ impl<'a> Writer<'a> {
 /// The counts of a program that ran.
 struct Outcome {
     summary: Vec<u64>,
-    /// Index in `summary` of the numbers of words of the sections.
+    /// Index in `summary` of the first section's number of words; those of the others follow.
     totals_at: usize,
     run: usize,
 }
@@ -318,7 +318,7 @@ impl Outcome {
 
 /// A program ready to run.
 struct Ready {
-    /// Its outputs are not set.
+    /// The task, whose outputs are not set.
     task: EncodeTask,
     steps: Vec<EncodeStep>,
     /// Initial values of its summary.

@@ -1,6 +1,6 @@
 //! Trials of a planner on a column in device memory.
 //!
-//! Statistics and sizes are computed there, no section is placed or copied. Every trial releases
+//! The device computes statistics and sizes; no section is placed or copied. Every trial releases
 //! its memory before the next one.
 
 use std::ops::Range;

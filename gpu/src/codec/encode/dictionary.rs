@@ -10,7 +10,7 @@ use super::source::Source;
 use super::worker::Worker;
 use crate::launch::{DeviceSlice, HashTable, Runs, TILE_VALUES};
 
-/// Codes at most.
+/// Most codes of a dictionary.
 const CODES_MAX: u32 = 65_536;
 /// Slots of a hash table per value.
 const SLOTS_PER_VALUE: usize = 4;
@@ -153,7 +153,7 @@ impl Worker {
             let [sorted, most] = [self.arena.allocate(length)?, self.arena.allocate(length)?];
             marks = (self.arena.allocate(length)?, self.arena.allocate(length)?);
             self.kernels.encode_frequencies(&self.stream, runs, numbers, (keys, listed))?;
-            // The sort is stable: the lesser of equally frequent values is first.
+            // The sort is stable, so the lesser of equally frequent values is first.
             let pairs = ((keys, listed), (sorted, most));
             self.scratch.sort_pairs(&self.stream, pairs.0, pairs.1, numbers, 32)?;
             marks.0.fill(&self.stream, 0)?;

@@ -1,7 +1,8 @@
 //! Grouped order of keyed columns on the device (FORMAT.md, section 6.13).
 //!
-//! One block of threads per segment counts keys whose span is small. For other keys, and on
-//! devices with too little shared memory per block, the sort kernels of decoding find the order.
+//! If the keys of a segment have a small span, one block of threads sorts them by counting. For
+//! other keys, and on devices with too little shared memory per block, the sort kernels of decoding
+//! find the order.
 
 use shoal_codec::tile::SEGMENT_ROWS;
 use shoal_engine::EngineError;
@@ -18,13 +19,13 @@ pub(crate) struct Order {
     places: DeviceSlice<u16>,
     /// Not 0 for segments whose order was not found.
     failed: DeviceSlice<u64>,
-    /// A bit for each position that is a head.
+    /// A bit per position, set if the position is a head.
     heads: DeviceSlice<u32>,
 }
 
 impl Order {
-    /// The order of a column of keys, which is not empty. Waits until it is known that the order
-    /// was found; other work is queued.
+    /// The order of a column of keys, which is not empty. Waits until it is known whether one block
+    /// per segment found the order; other work is queued.
     pub(crate) fn new(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
         if worker.kernels.hold_segments() {
             let order = Self::by_segments(worker, keys)?;
@@ -64,8 +65,8 @@ impl Order {
         Ok(Source { values, heads: self.heads, ..*column })
     }
 
-    /// Orders by one block of threads per segment; sets `failed` if the span of a segment's keys is
-    /// too large.
+    /// Orders with one block of threads per segment; sets `failed` if the span of a segment's keys
+    /// is too large.
     fn by_segments(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
         assert!(keys.counts.is_none() && keys.heads.address() == 0, "keys are in row order");
         let whole = (keys.rows as usize).next_multiple_of(TILE_VALUES);
@@ -76,7 +77,7 @@ impl Order {
         Ok(Self { places, failed, heads })
     }
 
-    /// Orders by blocks of threads that share segments; takes any keys.
+    /// Orders with several blocks of threads per segment; accepts any keys.
     fn by_parts(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
         assert!(keys.counts.is_none() && keys.heads.address() == 0, "keys are in row order");
         let rows = keys.rows as usize;

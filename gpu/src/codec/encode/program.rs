@@ -1,7 +1,8 @@
 //! Programs: the steps of a tree that one launch runs for every tile.
 //!
-//! Steps are in pre-order, as sections are in a chunk. Nodes that need the whole column end a
-//! program: it stores their values, and further programs follow. Nothing runs here.
+//! Steps are in pre-order, as sections are in a chunk. A node that needs the whole column ends a
+//! program: the program stores the node's values, and later programs encode them. This file
+//! launches nothing.
 
 use shoal_codec::encoding::float_to_int::{DECIMALS_MAX, integer_type, power_of_ten};
 use shoal_codec::encoding::stateless;
@@ -47,7 +48,8 @@ pub(super) struct Draft<'t> {
 }
 
 impl Draft<'_> {
-    /// Appends its sections and those of all nodes below; false if some belong to other programs.
+    /// Appends the sections of the node and of all nodes below it. Returns false if other programs
+    /// write some of them.
     pub(super) fn list(&self, parts: &mut Vec<Part>) -> bool {
         parts.extend(&self.parts);
         let is_inline =
@@ -96,7 +98,7 @@ pub(super) struct Program<'a> {
     pub(super) summary: Vec<u64>,
     /// Number of sections of words.
     pub(super) variables: usize,
-    /// Words of a tile at most, over all sections.
+    /// Most words of a tile, over all sections.
     pub(super) staged_words: u32,
 }
 
@@ -149,7 +151,7 @@ impl<'a> Program<'a> {
             ..EncodeStep::default()
         };
         let mut parts = vec![Part::Bytes(coded.lengths)];
-        // The first section is that of the lengths.
+        // The first section holds the lengths.
         self.sections(&coded.node.encoding.spec().sections[1..], at, &mut step, &mut parts)?;
         self.steps.push(step);
         let (node, count) = (coded.node, at.count);
@@ -168,7 +170,7 @@ impl<'a> Program<'a> {
             ..EncodeStep::default()
         };
         let mut parts = vec![Part::Bytes(frequent.tables)];
-        // The first section is that of the tables.
+        // The first section holds the tables.
         self.sections(&Encoding::Stateless.spec().sections[1..], at, &mut step, &mut parts)?;
         self.steps.push(step);
         Ok(Draft { node, count: at.count, bounds_at: None, parts, children: Vec::new() })
@@ -329,7 +331,8 @@ pub(super) fn node(
     PlanNode { encoding, value_type, children, sections, values, parameter_u32, parameter_u64 }
 }
 
-/// The step of a patch above a child whose parameter decides the exceptions; `None` above others.
+/// The step of a patch above a child whose parameter decides the exceptions; `None` above other
+/// children.
 fn patch_step(child: &Tree, value_type: ValueType) -> Result<Option<EncodeStep>, EncodeError> {
     let (kind, step) = match child {
         Tree::Divisor(Some(choice), _) if !value_type.is_float() => {

@@ -21,7 +21,7 @@ pub(crate) struct Source {
     pub(crate) rows: u32,
     /// Number of values of each tile, and their sum; `None` for a dense source.
     pub(crate) counts: Option<(DeviceSlice<u16>, u32)>,
-    /// A bit for each position that is a head; empty if values are in row order.
+    /// A bit per position, set if the position is a head; empty if values are in row order.
     pub(crate) heads: DeviceSlice<u32>,
 }
 
@@ -58,7 +58,7 @@ impl Source {
         self.counts.map_or(self.rows, |(_, length)| length)
     }
 
-    /// A task that reads them; the caller sets steps and outputs.
+    /// A task that reads the values; the caller sets steps and outputs.
     pub(crate) fn task(&self) -> EncodeTask {
         let patterns = match self.counts {
             Some(_) => self.tiles() as usize * TILE_VALUES,

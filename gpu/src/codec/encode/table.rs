@@ -1,4 +1,4 @@
-//! The device's encoder of tables, byte for byte as the CPU's planners and encoder.
+//! The device's encoder of tables. Its bytes equal those of the CPU's planners and encoder.
 //!
 //! Columns are shared out among the workers, each of which plans and encodes its columns one after
 //! another on its own stream.
@@ -30,8 +30,9 @@ struct Key {
 }
 
 impl Encoder {
-    /// Plans the columns of a table on the device, each by its planner, replaces `out` with the
-    /// table and reports the outcome to the planners: byte for byte as [`encode_planned_table`].
+    /// Plans and encodes the columns of a table on the device, each by its planner, replaces `out`
+    /// with the table and reports the outcome to the planners. The bytes equal those of
+    /// [`encode_planned_table`].
     ///
     /// # Errors
     /// As [`encode_planned_table`], and errors of the device.
@@ -109,7 +110,7 @@ fn encoded(
     key: Option<Key>,
 ) -> Result<(Tree, Option<EncodedTree>), EncodeError> {
     if chunk.values.is_empty() {
-        // A column of strings without any byte.
+        // The column has strings, but no bytes: the host encodes it.
         let tree = chunk.planner.plan(&chunk.values, None);
         let encoded = encode_column(&chunk.values, &tree, None).ok();
         return Ok((tree, encoded));

@@ -1,7 +1,7 @@
 //! Device state for one column at a time: a stream, memory, and scratch of sorts.
 //!
 //! Implements operations on whole columns: bounds, keys, distinct values. Slices are valid until
-//! the arena is cleared. Independent of trees.
+//! the arena is cleared. This file does not depend on trees.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Worker {
         Ok(self.pinned.as_slice()[..self.read_length].to_vec())
     }
 
-    /// A slice with these values for work queued from now on; the copy overlaps earlier work.
+    /// Uploads values for work that is queued from now on; the copy overlaps earlier work.
     pub(crate) fn upload<T: Plain>(&mut self, values: &[T]) -> Result<DeviceSlice<T>, EngineError> {
         let slice = self.arena.allocate(values.len())?;
         slice.upload(&self.copies, values)?;
@@ -90,8 +90,8 @@ impl Worker {
         Ok(slice)
     }
 
-    /// Returns the bit patterns of the least and the greatest value, then the numbers of values
-    /// that equal their predecessor and that are less than it. The source is not empty.
+    /// Returns the bit patterns of the least and the greatest value, then the number of values
+    /// equal to their predecessor and the number of values less than it. The source is not empty.
     pub(crate) fn bounds(&mut self, source: &Source) -> Result<[u64; 4], EngineError> {
         let sign = sign_of(source.value_type);
         let found = self.upload(&[u64::MAX, 0, 0, 0])?;

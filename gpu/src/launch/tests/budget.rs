@@ -70,7 +70,7 @@ fn is_as(engine: &mut CudaBackend, model: &mut Model) {
     answers_as(engine, model, vec![everything(Projection::Fixes), everything(Projection::Ids)]);
 }
 
-/// Compares answers, in a cycle of both engines without changes.
+/// Compares the answers of both engines in a cycle without changes.
 fn answers_as(engine: &mut CudaBackend, model: &mut Model, queries: Vec<Query>) {
     let input = CycleInput { queries, requests: Arc::default(), ..cycle(0, 0) };
     let (found, expected) = (engine.run(input.clone()).unwrap(), model.run(input).unwrap());
@@ -103,7 +103,7 @@ fn input_without_memory_is_refused_and_the_engine_continues() {
     let mut engine = CudaBackend::with_budget(&gpu, options(), BUDGET_BYTES).unwrap();
     assert_eq!(engine.run(cycle(0, 3)).unwrap().objects, 3);
     let used_bytes = engine.memory_bytes();
-    // More often than there are arenas: none is lost.
+    // More cycles than there are arenas, so a lost arena would be noticed.
     for turn in 1..8 {
         let refused = engine.submit(cycle(1_000, ROWS_MANY));
         let text = text(refused, FLEET);
@@ -254,7 +254,7 @@ fn an_export_without_memory_is_refused_and_the_engine_continues() {
     run(&mut engine, &mut model, cycle(0, 3));
     drop(rest);
     let used_bytes = engine.memory_bytes();
-    // One that is dropped gives its memory back.
+    // An export that is ended early returns its memory.
     assert_eq!(engine.begin_export().unwrap().objects, ROWS_FEW);
     assert!(engine.memory_bytes() >= used_bytes + 48 * ROWS_FEW);
     assert!(engine.export_next(100).unwrap().is_some());
@@ -270,7 +270,7 @@ fn fleets_of_a_device_are_not_promised_the_same_bytes() {
         let mut engine = CudaBackend::new(gpu, options())?;
         engine.run(cycle(0, ROWS_SEVERAL)).map(|output| (output.objects, engine))
     };
-    // The memory of one such fleet, and a device whose budget is enough for one and not for two.
+    // A device whose budget is enough for one fleet, but not for two.
     let needed_bytes = run(&gpu()).unwrap().1.memory_bytes();
     let gpu = gpu().with_share(needed_bytes / 2 * 3);
     let (objects, one) = run(&gpu).unwrap();

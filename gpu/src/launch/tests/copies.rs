@@ -6,7 +6,7 @@
 use super::bench::Bench;
 use crate::launch::{Arena, DeviceBuffer, DeviceSlice, PinnedBuffer};
 
-/// Lengths in values: nothing, one, a staging buffer's least, and more than its greatest.
+/// Lengths in values: 0, 1, the least of a staging buffer, and more than its greatest.
 const LENGTHS: [usize; 4] = [0, 1, 1 << 14, (1 << 20) + 7];
 
 /// Bytes of a fill.

@@ -1,4 +1,4 @@
-//! CUB's sorts and scans and our sort of matches, against the standard library.
+//! CUB's sorts and scans and the engine's sort of matches, against the standard library.
 
 use shoal_testkit::Random;
 
@@ -24,7 +24,7 @@ seeds!(pairs_are_sorted_stably);
 fn pairs_are_sorted_stably(seed: u64) {
     let bench = Bench::new();
     let mut random = Random::new(seed);
-    // One scratch buffer for all: it must serve small calls after large ones.
+    // All calls share one scratch buffer, which must serve small calls after large ones.
     let mut scratch = Scratch::new(&bench.memory).unwrap();
     for length in lengths(&mut random) {
         let bits = *random.pick(&[1, 7, 20, 32]);
@@ -76,7 +76,8 @@ fn before(values: &[u32]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The queries that a warp does not sort, in the order of stage query: longer ones from the back.
+/// The queries that a warp does not sort, in the order of stage query, which lists the longer ones
+/// from the back.
 fn long_queries(bounds: &[u64]) -> (Lengths, Vec<u32>) {
     let counts: Vec<u64> = bounds.windows(2).map(|bound| bound[1] - bound[0]).collect();
     let mut list = vec![0; counts.len()];

@@ -89,7 +89,7 @@ fn on_a_device_that_fails() {
     Probe::load(&bench).fail(&bench);
     // Results from before the fault may still be returned.
     let _ = busy.wait(flying);
-    // More often than there is memory for cycles in flight, so that none is waited for.
+    // More cycles than the memory for cycles in flight can hold, so none may wait for that memory.
     for turn in 0..8 {
         is_device(&busy.run(cycle(3)), &format!("cycle {turn} after the fault"));
         is_device(&idle.run(cycle(3)), &format!("cycle {turn} of an idle engine"));

@@ -63,7 +63,8 @@ impl<'a> Packing<'a> {
         self.skip(bytes.len()).at
     }
 
-    /// Registers the first `length` of the queries' parts; once, behind all blocks.
+    /// Registers the first `length` of the queries' parts. Called at most once, after all blocks
+    /// are registered.
     pub(crate) fn push_parts(&mut self, parts: &'a PinnedBuffer<Part>, length: usize) -> ByteRange {
         self.parts = Some((self.bytes, (parts, length)));
         ByteRange { length, ..self.skip(length * size_of::<Part>()) }
@@ -76,7 +77,7 @@ impl<'a> Packing<'a> {
         ByteRange { at: self.front + at, length: bytes }
     }
 
-    /// Copies everything on all cores; pieces ascend.
+    /// Copies everything on all cores, in ascending pieces.
     pub(crate) fn copy(&self, into: &mut [u8]) {
         let mut work: Vec<(&mut [u8], &[u8])> = Vec::with_capacity(self.pieces.len());
         let (mut rest, mut done) = (into, 0);

@@ -139,7 +139,7 @@ impl DispatchStage {
 
     pub(crate) fn arguments(&self, state: &FleetState, staged: &Staged) -> CycleRows {
         let bounds = self.context.options.space.bounds();
-        // Fewer than the rows if memory was reserved for new objects alone.
+        // The capacity may be less if memory was reserved only for new objects.
         let slots = (state.records.slots + staged.rows).min(state.records.capacity() as u32);
         let moved = &state.moved(state.epoch).slots;
         let stamps = &state.records.stamps[state.epoch as usize % 2];
@@ -183,8 +183,8 @@ impl DispatchStage {
         }
     }
 
-    /// Rows, entries of dictionaries and removals of a cycle whose ids have no slot; waits for the
-    /// number.
+    /// The number of rows, entries of dictionaries and removals of a cycle whose ids have no slot;
+    /// waits for it.
     pub(crate) fn newcomers(
         &mut self,
         state: &FleetState,
@@ -246,8 +246,8 @@ impl DispatchStage {
 
     /// Queues the kernels of dispatch that write records: after the queries of the previous cycle,
     /// which read the overwritten versions, and after the update before last, which reads the
-    /// overwritten moves and stamps. The last update may still run. `readers` are the events of
-    /// both.
+    /// overwritten moves and stamps. The last update may still run. `readers` are the events after
+    /// those queries and that update.
     pub(crate) fn finish<'a>(
         &mut self,
         staged: &Staged,

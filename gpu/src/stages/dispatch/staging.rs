@@ -81,9 +81,9 @@ pub(crate) struct Staged {
     pub(crate) gets: ByteRange,
     /// Returned with the answers.
     pub(crate) queries: Vec<Query>,
-    /// All queries are ranges that request ids.
+    /// True if all queries are ranges that request ids.
     pub(crate) are_plain: bool,
-    /// By query the limit of its rows; empty without limits.
+    /// By query: the limit of its rows; empty if no query has one.
     pub(crate) limits: Vec<Option<RowLimit>>,
     /// The work of the queries, if it has a bound.
     pub(crate) work: Option<QueryWork>,
@@ -134,7 +134,7 @@ impl Staged {
 
 /// Packs a cycle and starts its copy to the device. Rows that need no packing are copied while the
 /// queries are checked and listed in `query_parts`. If a query exceeds a limit, fails and puts the
-/// arena back to `spare`.
+/// arena back into `spare`.
 pub(crate) fn stage(
     memory: &Memory,
     stream: &Arc<CudaStream>,
@@ -242,8 +242,8 @@ fn place_requests<'a>(
 /// Set in the offsets of decoded columns, which are not part of the packing.
 const DECODED: u64 = 1 << 62;
 
-/// Makes the offsets of columns relative to the start of the device's side, where `front` bytes are
-/// decoded.
+/// Makes the offsets of columns relative to the start of the device buffer, whose first `front`
+/// bytes are decoded columns.
 fn shift(arrived: &mut RequestDescriptor, front: u64) {
     let shift = |at: &mut u64| {
         *at = match *at {
@@ -318,7 +318,7 @@ fn kind(requests: &Arc<Vec<Request>>, number: usize) -> Kind {
     }
 }
 
-/// The ids of all gets: of each query ascending and without repetition.
+/// The ids of all gets, query by query; those of a query ascend without repetition.
 fn gets(queries: &[Query]) -> Vec<u64> {
     let mut ids = Vec::new();
     for query in queries {
@@ -423,8 +423,9 @@ fn place_block<'a>(
     placed.fold(empty, |arrived, ((column, _), place)| with_column(arrived, column, place))
 }
 
-/// How dispatch reads a column: each entry of a dictionary of ids is looked up once, and values
-/// that are read only for the row that becomes the record may remain in the order of their objects.
+/// The form in which dispatch reads a column. Ids remain codes, so that each entry of a dictionary
+/// is looked up once. Values that are read only for the row that becomes the record may remain in
+/// grouped order.
 fn form(column: Column) -> Form {
     match column {
         Column::Object => Form::Codes,

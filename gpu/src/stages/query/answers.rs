@@ -1,7 +1,7 @@
 //! Builds answers of every kind from the device's results.
 //!
-//! Ranges arrive sorted by id, neighbours by rank (`nearest.rs`), gets as records, which the
-//! engine's filter selects from.
+//! Ids of ranges arrive sorted by id, and neighbours sorted by rank (`nearest.rs`). Gets arrive as
+//! records, from which the engine's filter selects.
 
 use shoal_codec::FixRow;
 use shoal_engine::layout::Part;
@@ -25,7 +25,7 @@ pub(crate) struct AnswerBuilder<'a> {
     pub(crate) view: ViewArgument,
     pub(crate) index: IndexArgument,
     pub(crate) clock_ms: i64,
-    /// Objects of the fleet, for an initial estimate of distances.
+    /// Number of objects of the fleet, for an initial estimate of distances.
     pub(crate) objects: u64,
     /// The work of the queries, if it has a bound.
     pub(crate) work: Option<QueryWork>,

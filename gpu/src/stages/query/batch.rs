@@ -32,7 +32,7 @@ pub(crate) struct QueryBatch {
     pub(crate) counts: DeviceBuffer<u32>,
     offsets: DeviceBuffer<u64>,
     pub(crate) totals: DeviceBuffer<u64>,
-    /// By query the total of an answer whose rows are withheld, else 0.
+    /// By query: the total of an answer whose rows are withheld, else 0.
     withheld: DeviceBuffer<u64>,
     /// By query; see `work.rs`.
     pub(crate) work: DeviceBuffer<u64>,
@@ -186,7 +186,8 @@ impl QueryBatch {
         self.sum_counts(at, bounds)
     }
 
-    /// The places of all matches, by item and, into `bounds`, by query; lists the long answers.
+    /// Computes the place of the first match of each item and, in `bounds`, of each query; lists
+    /// the long answers.
     fn sum_counts(
         &mut self,
         at: QueryInput<'_>,

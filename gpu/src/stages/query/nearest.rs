@@ -1,8 +1,8 @@
 //! The k nearest objects: circles that hold at least k and not many more, counted and ranked on the
 //! device.
 //!
-//! An object outside a circle that holds k passing objects is farther than those k: that proves
-//! completeness, ties included. No circle exceeds the rank that its query allows. The host only
+//! An object outside a circle that holds k passing objects is farther than those k, so the answer
+//! is complete, ties included. No circle exceeds the rank that its query allows. The host only
 //! adjusts radii between counts.
 
 use cudarc::driver::CudaStream;
@@ -16,11 +16,11 @@ use crate::stages::query::answers::{AnswerBuilder, upload};
 use crate::stages::query::batch::QueryBatch;
 use crate::state::shapes::{Shapes, of_circle};
 
-/// Factor on the estimated radius of a circle that holds too few objects.
+/// Least and greatest factor on the radius of a circle that holds too few objects.
 const WIDER: (f64, f64) = (2.0, 8.0);
-/// Least factor by which a circle with far too many objects shrinks.
+/// Greatest factor on the radius of a circle that holds far too many objects.
 const NARROWER: f64 = 0.75;
-/// Work of one candidate of a circle at most; see `test_work` of the kernels.
+/// Most work of one candidate of a circle; see `test_work` of the kernels.
 const CIRCLE_WORK_MAX: u64 = 8;
 /// Radii whose ratio is at most this count as equal.
 const SAME: f64 = 1.0625;
@@ -70,7 +70,7 @@ impl<'a> Search<'a> {
         Some(search)
     }
 
-    /// Ends the search without neighbours: the query is left to the caller.
+    /// Ends the search without neighbours; the caller answers the query.
     fn leave(&mut self) {
         self.k = 0;
     }
@@ -193,7 +193,7 @@ impl Ranking {
         let bounds = &self.bounds;
         let of = NearestRanking { fixes, length, bounds, queries: queries as u32 };
         kernels.nearest_rank(stream, &self.centres, of, (&self.ranks, &self.places))?;
-        // By rank, then by query, both stably: the order is (query, rank, object).
+        // Sorts stably by rank, then stably by query, so the order is (query, rank, object).
         let (from, to) = ((&self.ranks, &self.places), (&self.sorted_ranks, &self.by_rank));
         self.scratch.sort_pairs(stream, from, to, length, u64::BITS)?;
         kernels.nearest_owners(stream, of, &self.by_rank, &self.owners)?;

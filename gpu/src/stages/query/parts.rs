@@ -18,14 +18,14 @@ const MANY: usize = 1 << 15;
 /// The queries of a cycle, in consecutive chunks.
 #[derive(Debug, Default)]
 pub(crate) struct QueryParts {
-    /// Those in use are first; allocations are reused by later cycles.
+    /// The chunks in use are first; later cycles reuse the allocations of all.
     chunks: Vec<Shapes>,
     used: usize,
     /// Parts of all queries.
     pub(crate) parts: usize,
     /// Written in place of shape number 0, which means no test.
     pub(crate) no_shape: [Shape; 1],
-    /// By query the limit of its rows; empty without limits.
+    /// By query: the limit of its rows; empty if no query has one.
     pub(crate) limits: Vec<Option<RowLimit>>,
     /// True if all queries are ranges that request ids: the host then builds no answers.
     pub(crate) are_plain: bool,
@@ -97,7 +97,7 @@ impl QueryParts {
         }
     }
 
-    /// Adds the lengths of the chunks before it to the indexes in every chunk.
+    /// Adds to the indexes in each chunk the lengths of the lists of all chunks before it.
     fn shift(&mut self, parts: &mut [Part], capacities: &[usize]) {
         let mut base = Base::default();
         for (shapes, parts) in self.chunks[..self.used].iter_mut().zip(split(parts, capacities)) {

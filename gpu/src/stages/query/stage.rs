@@ -45,7 +45,7 @@ pub(crate) struct QueryStage {
     copy_out: Arc<CudaStream>,
     /// By cycle modulo 2: the event after the last copy out of `sorted`.
     copied_out: [Option<Arc<CudaEvent>>; 2],
-    /// The queries that the next writes of records and grids must wait for.
+    /// The event after the queries, for which the next writes of records and grids must wait.
     queried: Option<Arc<CudaEvent>>,
     /// Clock and number of objects of the state that the queries of the running cycle read.
     clock_ms: i64,
@@ -78,7 +78,7 @@ impl QueryStage {
         &self.copy_out
     }
 
-    /// The queries that the next writes of records and grids must wait for.
+    /// The event after the queries, for which the next writes of records and grids must wait.
     pub(crate) fn queried(&self) -> Option<&CudaEvent> {
         self.queried.as_deref()
     }
@@ -209,7 +209,8 @@ impl QueryStage {
         }
     }
 
-    /// Turns answers beyond a limit of all rows or none into totals, if they have many rows.
+    /// Replaces answers that exceed a limit of all rows or none by their totals, if they have many
+    /// rows.
     fn withhold(
         &mut self,
         staged: &Staged,
@@ -245,7 +246,7 @@ impl QueryStage {
         Ok(progress)
     }
 
-    /// Starts copying the answers of queries that all request ids.
+    /// Starts copying the answers of a cycle whose queries all request ids.
     fn write_plain(
         &mut self,
         epoch: u64,

@@ -12,8 +12,8 @@ use crate::launch::{CopyTarget, ViewArgument, fault};
 use crate::stages::dispatch::staging::Staged;
 use crate::stages::query::batch::{QueryBatch, QueryInput};
 
-/// Positions that a device tests for one of the engine's unit of work, which is meant for two cores
-/// of a processor. A guess, on the safe side.
+/// Positions that a device tests per unit of the engine's work; the unit is scaled to two cores of
+/// a processor. A conservative guess.
 const POSITIONS_EACH: u64 = 16;
 /// Work of finding one object by its id.
 const GET_WORK: u64 = 8;
@@ -28,7 +28,7 @@ pub(crate) struct QueryWork {
     ends: Vec<u32>,
     /// By query.
     used: Vec<u64>,
-    /// By query whether it is left to the caller.
+    /// By query: whether it is left to the caller.
     is_unfinished: Vec<bool>,
 }
 
@@ -65,8 +65,8 @@ impl QueryWork {
         self.ends.clear();
     }
 
-    /// Admits queries, whose work is `needed`: first from the shares of their groups, then from
-    /// what the groups left.
+    /// Admits the queries whose work, listed in `needed`, fits: first into the share of their
+    /// group, then into the rest that all groups left.
     fn admit(&mut self, needed: &[u64]) {
         let all = (0..).zip(needed).filter(|(query, work)| !self.take(*query, **work));
         let later: Vec<(u32, &u64)> = all.collect();
@@ -89,7 +89,8 @@ impl QueryWork {
 
     fn refuse(&mut self, query: u32, work: u64) {
         self.is_unfinished[query as usize] = true;
-        // The caller charges clients for it, so it is limited to the work of a whole cycle.
+        // The caller charges clients for the used work, so it is limited to the work of a whole
+        // cycle.
         let used = &mut self.used[query as usize];
         *used = used.saturating_add(work).min(self.most);
     }
@@ -158,7 +159,7 @@ impl QueryStage {
 }
 
 impl QueryBatch {
-    /// The work of the parts of every query, for a fleet of so many objects. Complete once the
+    /// The work of the parts of every query, for a fleet of `objects` objects. Complete once the
     /// stream has reached this point.
     pub(crate) fn work(
         &mut self,

@@ -13,7 +13,7 @@ use shoal_engine::stage::subscription::{ObjectChange, Observation};
 use super::host_evaluation::ObservedObject;
 use crate::state::record::row;
 
-/// Least number of objects of a thread.
+/// Least number of objects per thread.
 const MANY: usize = 1 << 10;
 
 /// One row or removal.

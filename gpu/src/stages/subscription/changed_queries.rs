@@ -24,7 +24,7 @@ pub(super) enum Former {
     Memberships(Vec<(FixRow, MembershipState)>),
 }
 
-/// A query of a change that exists after the cycle.
+/// The query of a change, if the query exists after the cycle.
 #[derive(Debug)]
 pub(super) struct ChangedQuery {
     pub(super) region: RegionId,

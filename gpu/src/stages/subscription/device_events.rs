@@ -17,8 +17,8 @@ use crate::launch::{
 use crate::stages::answers::Pool;
 use crate::state::regions::device_queries::DeviceQueries;
 
-/// References per object above which several threads share them, and below which one thread visits
-/// them again. A guess.
+/// References per object above which several threads share them; once they do, one thread visits
+/// them again if there are at most [`LONG_AGAIN`]. Guesses.
 const LONG: u64 = 8;
 const LONG_AGAIN: u64 = 6;
 
@@ -138,7 +138,7 @@ impl DeviceEvents {
         (&self.sorted_objects, &self.sorted_slots, length)
     }
 
-    /// Queues counting events; the counts are valid once the stream has passed it.
+    /// Queues counting events; the counts are valid once the stream has passed this point.
     pub(super) fn count(
         &mut self,
         kernels: &Kernels,
@@ -159,7 +159,7 @@ impl DeviceEvents {
         self.offsets.download(stream, length, self.events_host.first(1))
     }
 
-    /// Chooses for the next cycle whether threads share references, by the visited ones.
+    /// Chooses for the next cycle whether threads share references, by the number of visited ones.
     pub(super) fn learn(&mut self, scene: &SceneArgument) {
         // Overestimates cycles with few blocks, which are not slower with several threads per
         // object.

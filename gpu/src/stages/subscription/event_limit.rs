@@ -1,7 +1,8 @@
 //! Applies the event limit of a cycle: decides which continuous queries lag.
 //!
-//! Regions are admitted in the order of their ids; one whose events do not fit beside those of
-//! lower ids lags, and the next may fit again. Only in this case are events counted by region.
+//! Regions are admitted in the order of their ids; a region lags if its events do not fit in
+//! addition to those of lower ids; the next one may fit again. Events are counted by region only if
+//! they exceed the limit.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,8 @@ use crate::launch::{SceneArgument, fault};
 use crate::state::fleet::FleetState;
 
 impl SubscriptionStage {
-    /// Marks the regions whose events do not fit beside those of lower ids as lagging; returns the
-    /// host's events of the others. Waits.
+    /// Marks regions as lagging whose events do not fit in addition to those of lower ids; returns
+    /// the host's events of the others. Waits.
     pub(super) fn limit_events(
         &mut self,
         state: &mut FleetState,

@@ -16,7 +16,7 @@ use crate::launch::fault;
 use crate::stages::answers::PooledBuffer;
 use crate::state::record::row;
 
-/// Events from which those of one region remain in separate lists.
+/// Least number of events of one region for which they remain in separate lists.
 const APART_MIN: usize = 1 << 16;
 
 /// The host's events of one region.
@@ -84,7 +84,7 @@ impl HostEvents {
 /// The device's events.
 #[derive(Debug)]
 pub(crate) struct Columns {
-    /// Set when they are copied.
+    /// The event after the copies.
     pub(super) copied: Arc<CudaEvent>,
     /// Number of the device's events; the lists have capacity for the host's after them.
     pub(super) events: usize,

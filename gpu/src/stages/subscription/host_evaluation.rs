@@ -1,7 +1,7 @@
 //! Evaluates the host's queries for the objects of a cycle.
 //!
-//! Evaluates every object that the device lists in the queries near it and in those that have a
-//! membership of it, then the memberships that are due, by the engine's state machine.
+//! Evaluates each object that the device lists, in the queries near it and in those of which it has
+//! a membership. Then evaluates the memberships that are due. Uses the engine's state machine.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ pub(super) fn evaluate_all(
     }
     queries.run_due(now, |number, kind, row| all.entry(number).or_default().push((kind, row)));
     for events in all.values_mut() {
-        // Stable: those of one object are in order.
+        // The sort is stable, so the events of one object remain in order.
         events.sort_by_key(|(_, row)| row.object);
     }
     all
@@ -107,7 +107,8 @@ fn evaluate_some(
     evaluated
 }
 
-/// Evaluates one object in one query; `None` without a membership and an event.
+/// Evaluates one object in one query; `None` if there is no membership before or after, and no
+/// event.
 fn evaluate_one(
     queries: &HostQueries,
     now: &CycleTime<'_>,

@@ -1,8 +1,8 @@
 //! The queries that the host evaluates, and the memberships of objects in them.
 //!
-//! Holds the queries that the records before and after a cycle do not decide, in the engine's
-//! registry and membership store. Assigns the slots of that store to objects and lists the objects
-//! with memberships for the device to watch. Makes no calls to a device.
+//! Holds the queries whose events do not follow from the records before and after a cycle, in the
+//! engine's registry and membership store. Assigns the slots of that store to objects and lists the
+//! objects with memberships for the device to watch. Makes no calls to a device.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
@@ -20,7 +20,7 @@ pub(super) struct HostQueries {
     members: MembershipStore,
     /// The slots of objects that have memberships.
     slots: HashMap<u64, u32>,
-    /// By slot the object's record.
+    /// By slot: the object's record.
     rows: Vec<FixRow>,
     free: Vec<u32>,
     /// By object: whether the device starts (true) or stops watching it.
@@ -121,7 +121,8 @@ impl HostQueries {
         }
     }
 
-    /// The records of all members of a query, ascending, which are reported at this clock.
+    /// Marks all members of a query as reported at this clock; returns their records, ascending by
+    /// object.
     pub(super) fn report_members(&mut self, number: u32, clock_ms: i64) -> Vec<FixRow> {
         self.members.mark_reported(number, clock_ms);
         let entries = self.members.of_query(number).filter(|entry| entry.state.is_member());

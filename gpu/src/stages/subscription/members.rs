@@ -1,7 +1,7 @@
 //! The members of regions at an epoch, found with the tables of stage query.
 //!
-//! Lists members before or after the cycle, and their outcomes. Waits for the device; rare compared
-//! with fixes.
+//! Lists members before or after the cycle, and their outcomes. Waits for the device; searches are
+//! rare compared with fixes.
 
 use shoal_engine::layout::AnswerRecord;
 use shoal_engine::subscription::tick_ms;

@@ -23,7 +23,7 @@ pub(super) struct ModifiedObjects {
     watched: DeviceBuffer<u32>,
     /// Number of slots with a bit.
     slots: usize,
-    /// Of each object its record before the cycle and its outcome.
+    /// For each object: its record before the cycle and its outcome.
     observed: Pieces,
     objects: DeviceBuffer<u64>,
     begins: DeviceBuffer<u32>,

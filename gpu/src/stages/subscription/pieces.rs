@@ -1,7 +1,7 @@
 //! Copies the records of marked items from the device to the host.
 //!
 //! A prefix sum of the marks gives each item its place; then records are written and copied in
-//! pieces of a fixed length, whatever their number.
+//! pieces of a fixed length.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -9,7 +9,7 @@ use shoal_engine::layout::AnswerRecord;
 
 use crate::launch::{DeviceBuffer, Memory, PinnedBuffer, Scratch, fault};
 
-/// Marked items of one piece at most.
+/// Most marked items of one piece.
 pub(super) const PIECE: usize = 1 << 16;
 
 /// See the file's head.
@@ -38,7 +38,7 @@ pub(super) struct Piece<'a> {
 }
 
 impl Pieces {
-    /// With `each` records of every marked item.
+    /// `each` is the number of records of every marked item.
     pub(super) fn new(memory: &Memory, each: usize) -> Result<Self, EngineError> {
         Ok(Self {
             marks: DeviceBuffer::new(memory, 1)?,

@@ -51,7 +51,7 @@ pub(crate) struct SubscriptionStage {
     trajectories: Trajectories,
     /// Whether the written objects of the running cycle are listed.
     gathers: bool,
-    /// Set when the stage no longer reads records.
+    /// The event after which the stage no longer reads records.
     done: Option<CudaEvent>,
 }
 
@@ -91,7 +91,7 @@ impl SubscriptionStage {
         })
     }
 
-    /// The changes that set the queries again whose memberships depend on the clock.
+    /// Changes that set again the queries whose memberships depend on the clock.
     pub(crate) fn begun_anew(&self) -> Vec<SubscriptionChange> {
         // The host evaluates all of them.
         self.host.begun_anew()
@@ -304,7 +304,8 @@ impl SubscriptionStage {
         }
         let is_written = self.gathers && self.found.sorted().2 > 0;
         if is_written && state.queries.table.len() > 0 {
-            // Memberships of the host's queries do not follow from the records: none may be missed.
+            // Memberships of the host's queries do not follow from the records, so no change may be
+            // missed.
             let may_lag = !has_host;
             pass.scene = match self.count(state, (has_host, has_steps)) {
                 Err(error) if !may_lag || !matches!(error, EngineError::OutOfMemory { .. }) => {

@@ -16,11 +16,11 @@ use crate::launch::{CycleRows, DeviceBuffer, Kernels, Memory, TrajectoriesArgume
 pub(super) struct Trajectories {
     /// Greatest distance of columns whose shorter path does not cross the antimeridian.
     turn: u32,
-    /// By slot the box of its rows.
+    /// By slot: the box of its object's rows.
     boxes: DeviceBuffer<u32>,
     /// Slots that the lists have memory for.
     slots: usize,
-    /// By slot a bit: the host evaluates its object.
+    /// By slot: a bit, set if the host evaluates the object.
     passing: DeviceBuffer<u32>,
     /// One record of each marked arrival.
     rows: Pieces,
@@ -39,7 +39,7 @@ impl Trajectories {
         })
     }
 
-    /// Reserves memory for a cycle with so many arrivals on so many slots.
+    /// Reserves memory for a cycle with `arrivals` arrivals on `slots` slots.
     pub(super) fn fit(&mut self, arrivals: usize, slots: usize) -> Result<(), EngineError> {
         self.slots = slots;
         self.boxes.fit(4 * slots)?;

@@ -68,7 +68,7 @@ impl Sender {
         if random.once_in(20) { self.spoil(row) } else { row }
     }
 
-    /// A record again, whole or changed in one field.
+    /// Repeats a record, unchanged or with one changed field.
     fn like(&mut self, mut row: FixRow) -> FixRow {
         match self.scene.random.below(6) {
             0 => row.state ^= 1,
@@ -144,8 +144,8 @@ impl Sender {
     }
 }
 
-/// The plan of fixes, randomly with ids without a dictionary, with keyed columns in order of rows,
-/// and with others that are keyed.
+/// The plan of fixes with random changes: ids without a dictionary, keyed columns in row order, and
+/// other keyed columns.
 fn plan(random: &mut Random) -> BlockPlan {
     let afl = || Box::new(Tree::Afl);
     let delta = || Tree::Delta(Mode::Zigzag, afl());
@@ -164,7 +164,7 @@ fn plan(random: &mut Random) -> BlockPlan {
     })
 }
 
-/// Ids that dispatch looks up: those of a dictionary each once.
+/// The ids that dispatch looks up. Each entry of a dictionary is looked up once.
 fn ids(block: &Block) -> Vec<u64> {
     let mut ids = block.decode().unwrap().object;
     let chunk = block.columns().find(|(column, _)| *column == Column::Object).unwrap().1;
@@ -201,7 +201,7 @@ impl Trial {
             timeline: Arc::new(Timeline::default()),
             status: Arc::new(Status::default()),
         };
-        // Without a listener: the driver's own loop does not run.
+        // The receivers are dropped, because the driver's own loop does not run.
         let ((arenas, _), (outputs, _)) = (channel(), channel());
         let driver = Driver::new(context, Tuning::default(), arenas, outputs).unwrap();
         let (model, query_parts) = (Model::new(options.clone()), QueryParts::default());

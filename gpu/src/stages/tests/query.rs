@@ -27,7 +27,7 @@ use crate::state::record;
 use crate::state::records::Records;
 
 const NOW_MS: i64 = 1_704_067_200_000;
-/// Objects of which one answer is longer than a block sorts.
+/// A number of objects for which one answer is longer than a block can sort.
 const MANY: usize = 6_000;
 
 fn known(scene: &mut Scene, object: u64) -> AnswerRecord {
@@ -140,7 +140,7 @@ impl Stage {
         self.spare = Some(staged.arena);
     }
 
-    /// Runs the ranges among the queries with ids alone, as warp queries.
+    /// Runs the range queries as warp queries, which request only ids.
     fn run_by_warp(&mut self, queries: &[Query], what: &str) {
         let ranges = queries.iter().filter(|query| matches!(query.kind, QueryKind::Range(_)));
         let plain = |query: &Query| Query { projection: Projection::Ids, ..query.clone() };

@@ -113,7 +113,7 @@ impl Scene {
         }
     }
 
-    /// Another order of a list.
+    /// Shuffles a list.
     pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
         for end in (1..list.len()).rev() {
             list.swap(end, self.random.below(end as u64 + 1) as usize);

@@ -1,8 +1,8 @@
 //! Chooses the cheaper method of updating a grid: applying the moves, or rebuilding it.
 //!
 //! The cost of both is proportional to numbers that are available beforehand. The cost of a unit is
-//! measured with events at every update; the initial values are those of an H200 beside other
-//! stages.
+//! measured with events at every update; the initial values were measured on an H200 while other
+//! stages ran.
 
 /// Weight of the newest measurement.
 const NEWEST: f64 = 0.2;
@@ -52,7 +52,7 @@ impl Cost {
 
     /// Records the time of a method for a number of units.
     pub(crate) fn learn(&mut self, method: UpdateMethod, units: u32, took_ms: f32) {
-        // The time of few units is that of the launches alone.
+        // With few units, the launches take nearly all of the time.
         if units < 1 << 16 {
             return;
         }

@@ -1,7 +1,8 @@
-//! Chooses the grid: cells by the number of objects, over the extent of nearly all of them.
+//! Chooses the number of cells by the number of objects, and an extent that holds nearly all of
+//! them.
 //!
-//! Chosen again when the number of objects has changed much or the cells have become uneven, so its
-//! cost is a small share of the work that caused it. Never changes an answer.
+//! The grid is chosen again when the number of objects has changed much or the cells have become
+//! uneven, so its cost is a small share of the work that caused it. Never changes an answer.
 
 use shoal_engine::layout::{Entry, Grid, NO_SLOT};
 use shoal_engine::{QuantaRect, Space, extent};
@@ -27,7 +28,7 @@ pub(crate) struct GridChoice {
     objects: u64,
     /// Cells relative to those for evenly distributed objects.
     finer: u64,
-    /// Cells along each axis, where they are fixed.
+    /// Cells along each axis, if their number is fixed.
     side: Option<u32>,
 }
 
@@ -43,8 +44,8 @@ impl GridChoice {
         objects > self.objects + self.objects / 2 + CELLS_MIN || objects < self.objects / 4
     }
 
-    /// Records how uneven the cells are (the sum of the squares of their counts); true when a finer
-    /// grid is better.
+    /// Records how uneven the cells are (the sum of the squares of their counts); returns true if a
+    /// finer grid is better.
     pub(crate) fn refine(&mut self, squares: u64) -> bool {
         if self.side.is_some() {
             return false;
@@ -72,7 +73,7 @@ impl GridChoice {
         fewer.map_or(cells, |pass| cells.min(pass - 1))
     }
 
-    /// A grid for a number of objects, of which `sample` is a part.
+    /// Chooses a grid for `objects` objects; `sample` has the positions of some of them.
     pub(crate) fn choose(&mut self, space: &Space, sample: &[Entry], objects: u64) {
         if self.is_outgrown(objects) {
             self.objects = objects;

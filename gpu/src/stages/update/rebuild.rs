@@ -16,12 +16,12 @@ use crate::state::grid_cells::GridCells;
 
 /// A list of entries that grows gets its length divided by this number as spare entries.
 const ENTRIES_SPARE: usize = 16;
-/// Entries behind the cells of a small grid.
+/// Spare entries after the cells of a small grid.
 const ENTRIES_MIN: usize = 4096;
 
 impl GridCells {
-    /// Rebuilds it over `grid` from the newest positions of `slots` slots, `objects` of which are
-    /// alive; tight or with spare capacity in every cell.
+    /// Rebuilds the grid with the cells of `grid` from the newest positions of `slots` slots,
+    /// `objects` of which are alive; tight or with spare capacity in every cell.
     pub(crate) fn rebuild(
         &mut self,
         kernels: &Arc<Kernels>,
@@ -60,8 +60,9 @@ impl GridCells {
         kernels.rebuild_fill(stream, &self.argument(), length, current, &sorted, capacities)
     }
 
-    /// Fits the entries to the capacities of all cells, and a quarter of the objects for cells that
-    /// outgrow theirs. Waits for the sum of the capacities, unless the entries suffice for any sum.
+    /// Fits the entries to the capacities of all cells plus a quarter of the number of objects, for
+    /// cells that outgrow their capacity. Waits for the sum of the capacities, unless the entries
+    /// suffice for any sum.
     fn fit_entries(
         &mut self,
         stream: &CudaStream,
@@ -123,7 +124,7 @@ fn bits_of(end: u32) -> u32 {
     (32 - end.leading_zeros()).max(1)
 }
 
-/// A bound of all capacities together: with c objects in a cell and mean m, a capacity is at most
+/// A bound of the sum of all capacities. With c objects in a cell and mean m, a capacity is at most
 /// max(c, m) + 3 sqrt(max(c, m)) + 2, and the sum of roots is at most the root of cells times the
 /// sum.
 fn capacities_max(cells: f64, objects: f64) -> usize {

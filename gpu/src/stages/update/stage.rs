@@ -42,7 +42,8 @@ pub(crate) struct UpdateStage {
     squares_host: PinnedBuffer<u64>,
     /// The last queued update, until it is confirmed as applied.
     updating: Option<Update>,
-    /// Set after the last update that is confirmed as applied, or the last rebuild for queries.
+    /// The event after the last update that is confirmed as applied, or after the last rebuild for
+    /// queries.
     updated: Option<CudaEvent>,
 }
 
@@ -156,7 +157,7 @@ impl UpdateStage {
     }
 
     /// Rebuilds the grid of a cycle from the newest positions, which are those after that cycle;
-    /// over a new choice of cells if due. Tight if moves will not be applied to it.
+    /// over a new choice of cells if due. The grid is tight if moves will not be applied to it.
     pub(crate) fn rebuild(
         &mut self,
         state: &mut FleetState,
@@ -167,7 +168,7 @@ impl UpdateStage {
         let (stream, kernels) = (self.stream.clone(), self.context.gpu.kernels.clone());
         let slots = state.records.slots;
         let is_uneven = {
-            // Read once, although the rebuild may be repeated. Not waited for: a copy in flight is
+            // Read once, although the rebuild may be repeated. Does not wait: a copy in flight is
             // read at the next rebuild.
             let squares = self.squares_host.ready_mut_slice();
             let squares = squares.map_or(0, |squares| std::mem::take(&mut squares[0]));
@@ -209,7 +210,7 @@ impl UpdateStage {
     }
 
     /// Concludes the last update, and builds the grid of cycle `epoch`, the running one or the
-    /// previous one, if it is missing. Without memory it remains missing.
+    /// previous one, if it is missing. If memory is short, it remains missing.
     pub(crate) fn bring_up(
         &mut self,
         state: &mut FleetState,

@@ -1,9 +1,9 @@
 //! The tables that map a cell to its continuous queries on the device: a large one, and a small one
 //! with later additions.
 //!
-//! Additions are a list, from which the small table is rebuilt whenever it grows, and which is
-//! merged into the large one when it is long. Ended queries remain in both until then; the device
-//! skips them. Tables are counted before they are filled.
+//! Additions are listed. The small table is rebuilt from the list whenever the list grows; when the
+//! list is long, the large table is rebuilt and the list is emptied. Ended queries remain in both
+//! tables until then; the device skips them. Tables are counted before they are filled.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::state::records::widen;
 
 /// Number of additions up to which the large table is not rebuilt.
 const RECENT_MIN: usize = 1 << 17;
-/// References of the large table per addition: with fewer, it is rebuilt.
+/// Least references of the large table per addition; with fewer, the large table is rebuilt.
 const RECENT_SHARE: usize = 4;
 /// Least number of bins.
 const BINS_MIN: usize = 1 << 10;

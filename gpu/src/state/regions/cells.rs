@@ -8,7 +8,7 @@
 use shoal_engine::layout::{CELL_BITS, REFERENCE_QUIET, REFERENCE_WHOLE};
 use shoal_engine::{QuantaRect, Region, Space};
 
-/// The finest level: a column has as many bits as a cell's number.
+/// The finest level: the number of a column fills all bits that a cell's number has for it.
 const LEVEL_MIN: u32 = 32 - CELL_BITS;
 /// Least width of a region on any level but the finest, in sixteenths of a cell's side: the square
 /// root of 32 cells. The greatest width is twice as much.

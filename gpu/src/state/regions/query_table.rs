@@ -17,10 +17,10 @@ use shoal_engine::{
 
 use crate::state::shapes::Shapes;
 
-/// Ended numbers, in addition to as many in use, before all are renumbered.
+/// All are renumbered if more numbers have ended than this, and more than are in use.
 const ENDED_MIN: usize = 1 << 14;
 
-/// A query under its number; without a subscription when it has ended.
+/// A query under its number; it has no subscription if it has ended.
 #[derive(Debug)]
 struct NumberedQuery {
     id: RegionId,
@@ -172,8 +172,8 @@ fn device_query(subscription: &Subscription, shapes: &mut Shapes) -> DeviceQuery
     }
 }
 
-/// Sets the sides of a rectangle: one that the antimeridian cuts has its west beyond its east, one
-/// without points its south above its north.
+/// Sets the sides of a rectangle: if the antimeridian cuts it, its west is greater than its east;
+/// if it has no points, its south is above its north.
 fn boxed(shape: &mut Shape, cover: &[QuantaRect]) {
     let (west, east) = match cover {
         [] => {

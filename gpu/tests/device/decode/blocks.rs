@@ -1,6 +1,6 @@
-//! Blocks of fixes and tables: any plan, many at once, hostile ones.
+//! Decodes blocks of fixes and tables: blocks of any plan, many blocks at once, and damaged blocks.
 //!
-//! SHOAL_MUTATIONS sets the number of damaged blocks, a tenth of it.
+//! The number of damaged blocks is a tenth of SHOAL_MUTATIONS.
 
 use bytes::Bytes;
 use shoal_codec::{
@@ -28,7 +28,7 @@ pub(crate) fn encode(columns: &FixColumns, plan: &BlockPlan) -> Vec<u8> {
     bytes
 }
 
-/// The block in its compact form, every second time.
+/// Returns the block, converted to its compact form with a probability of one half.
 fn any_form(chance: &mut Random, mut bytes: Vec<u8>) -> Vec<u8> {
     if chance.below(2) == 0 {
         compact(&mut bytes).unwrap();
@@ -95,7 +95,7 @@ fn tables_of_any_columns_round_trip() {
 pub(crate) fn damaged(chance: &mut Random, whole: &[u8]) -> Option<Block> {
     let mut bytes = whole.to_vec();
     for _ in 0..=chance.below(3) {
-        // Limits in the header, the directory, or anything.
+        // A place in the limits of the header, in the directory, or anywhere in the block.
         let places = [56 + chance.below(24), HEADER + chance.below(600), chance.below(1 << 30)];
         let place = places[chance.below(3)] % bytes.len();
         bytes[place] ^= 1 << chance.below(8);

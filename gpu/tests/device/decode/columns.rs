@@ -1,6 +1,7 @@
 //! Columns outside blocks: every tree, type, shape and size, whole and damaged.
 //!
-//! SHOAL_CODEC_COLUMNS sets the number of random columns, SHOAL_MUTATIONS that of damaged ones.
+//! SHOAL_CODEC_COLUMNS sets the number of random columns, SHOAL_MUTATIONS the number of damaged
+//! columns.
 
 use shoal_codec::{
     Budget, EncodedTree, Grouping, Keys, Tree, ValueType, Values, decode_column, encode_column,
@@ -23,7 +24,7 @@ struct Sample {
     name: String,
 }
 
-/// Keys of any width, few or many, near or far from each other.
+/// Keys of a random width, number of distinct values, and distance from each other.
 fn keys(chance: &mut Random, rows: usize) -> (EncodedTree, Grouping) {
     let objects = 1 + chance.word() % [1, 9, 400, 5000, 60_000][chance.below(5)];
     let spread = [1, 1_000_003, 1 << 40][chance.below(3)];
@@ -111,7 +112,8 @@ fn random_columns_round_trip() {
     }
 }
 
-/// One to three changes that keep lengths, beginnings more often.
+/// Changes up to three bytes, but no length. At least half of the changes are in the first 64
+/// bytes of a section.
 pub(crate) fn damage(chance: &mut Random, encoded: &mut EncodedTree) {
     for _ in 0..=chance.below(3) {
         let section = chance.below(encoded.sections.len());

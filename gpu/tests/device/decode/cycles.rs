@@ -1,7 +1,7 @@
-//! Damaged blocks in whole cycles: accepted ones have the effect of the model, refused ones none.
-//! Some dictionaries have entries that no row uses.
+//! Damaged blocks in whole cycles: an accepted block has the same effect as in the model, a refused
+//! block has no effect. Some dictionaries have entries that no row uses.
 //!
-//! SHOAL_MUTATIONS sets the number of damaged blocks, an eighth of it.
+//! The number of damaged blocks is an eighth of SHOAL_MUTATIONS.
 
 use bytes::Bytes;
 use shoal_codec::{Block, BlockPlan, Budget, Chunk, Column, Encoding};
@@ -27,7 +27,7 @@ fn ids_of(block: &Block) -> &Chunk {
 
 /// A block with a flipped bit in the codes of its ids, if it still parses.
 fn recoded(chance: &mut Random) -> Option<Block> {
-    // Few rows per object, so that some soon have none.
+    // Each object has few rows, so a changed code often leaves an object without rows.
     let rows = 100 + chance.below(200);
     let columns = walks(chance, rows, rows as u64 / 2);
     let mut bytes = encode(&columns, &BlockPlan::fixes());
@@ -72,7 +72,7 @@ fn damaged_blocks_have_the_effect_of_the_model() {
         }
         let mut requests: Vec<Request> = blocks.into_iter().map(Request::Block).collect();
         if cycle % 5 == 4 {
-            // Rows are applied one by one.
+            // In a cycle with a removal, the rows of each object are applied one after another.
             let ids = (0..20).map(|_| chance.word() % 40 * 1_000_003).collect();
             requests.insert(chance.below(BLOCKS), Request::Remove(ids));
         }

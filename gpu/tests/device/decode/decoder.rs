@@ -1,4 +1,4 @@
-//! The decoder under test, and how much it decodes.
+//! The decoder under test, and the number of cases that a test runs.
 
 use shoal_gpu::{Decoder, Gpu};
 
@@ -10,7 +10,7 @@ pub(super) fn decoder() -> Decoder {
     Decoder::new(&gpu, BUDGET_BYTES).unwrap()
 }
 
-/// A count, which an environment variable may override.
+/// Returns the number in environment variable `variable`, or `usual` if it is not set.
 pub(super) fn count(variable: &str, usual: usize) -> usize {
     let set = std::env::var(variable).ok();
     set.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))

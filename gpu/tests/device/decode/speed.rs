@@ -1,7 +1,7 @@
-//! Decode rates of given trees and times of stage dispatch; prints, asserts no time.
+//! Prints the decode rates of given trees and the times of stage dispatch. Asserts no time.
 //!
-//! 64 MiB of output per tree in device memory, the best of some runs by the device's clock; rates
-//! count bytes written.
+//! Each tree decodes to 64 MiB in device memory. The time is the shortest of several runs, measured
+//! by the device. Rates count the bytes written.
 
 use std::sync::Arc;
 
@@ -33,7 +33,8 @@ fn walk(chance: &mut Random, rows: usize, keys: &[u64]) -> Vec<i32> {
         .collect()
 }
 
-/// Headings similar to recorded ones: short runs of few directions between others.
+/// Headings similar to recorded ones: short runs of a few directions, with other values between
+/// the runs.
 fn headings(chance: &mut Random, rows: usize) -> Vec<u16> {
     let mut headings = Vec::with_capacity(rows);
     while headings.len() < rows {
@@ -166,7 +167,7 @@ fn rates_of_text() {
     }
 }
 
-/// Cycles of blocks of fixes, `rows` each, of objects that move from cycle to cycle.
+/// Blocks of `rows` fixes each, grouped by cycle. The objects move from cycle to cycle.
 fn cycles(plan: &BlockPlan, space: &Space, rows: usize) -> Vec<Vec<Block>> {
     let mut chance = Random::new(3);
     let mut places: Vec<(i32, i32)> =
@@ -231,7 +232,7 @@ fn dispatch_of_encoded_blocks() {
             let cycles = cycles(plan, &space, rows);
             let bytes: usize = cycles[0].iter().map(|block| block.bytes().len()).sum();
             let mut spans = dispatch_ms(&space, &cycles);
-            // The first cycles allocate.
+            // The first cycles allocate memory, so their times are dropped.
             let mut spans = spans.split_off(3);
             spans.sort_by(f32::total_cmp);
             let (middle, each) = (1e3 * spans[spans.len() / 2], bytes as f32 / CYCLE_ROWS as f32);

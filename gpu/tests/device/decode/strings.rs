@@ -1,6 +1,8 @@
-//! Bytes and text: long columns, and damaged ones, which the CPU refuses as well.
+//! Decodes bytes and text: long columns, and damaged columns, for which device and CPU give the
+//! same result or the same error.
 //!
-//! SHOAL_MUTATIONS sets the number of damaged columns, SHOAL_TEST_ROWS bounds the others.
+//! SHOAL_MUTATIONS sets the number of damaged columns. SHOAL_TEST_ROWS is the maximum number of
+//! rows of the other columns.
 
 use shoal_codec::{Budget, EncodedTree, Values, decode_column, encode_column};
 use shoal_gpu::EncodedColumn;
@@ -10,7 +12,7 @@ use super::columns::damage;
 use crate::sample::{bytes_of, tree};
 
 const SEED: u64 = 91;
-/// Around every boundary of tiles and chunks, and many chunks.
+/// Numbers of rows: near the boundaries of tiles and chunks, and many chunks.
 const ROWS: [usize; 10] = [0, 1, 2, 1023, 1025, 4096, 65_535, 65_537, 300_000, 1_000_000];
 const TREES: [&str; 8] = [
     "lzw.1(afl)",

@@ -1,5 +1,4 @@
-//! Whole blocks of fixes: the device encodes the same bytes
-//! as the CPU, whatever the plan.
+//! Encodes whole blocks of fixes: the device writes the same bytes as the CPU with any plan.
 
 use shoal_codec::{Aim, BlockCodec, BlockPlan, Column, CpuCodec, FixColumns, Planner};
 use shoal_testkit::Random;
@@ -41,7 +40,7 @@ fn a_planned_stream_is_that_of_the_cpu() {
     let (mut on_cpu, mut on_device) =
         (Planner::new(seed, Aim::Fast), Planner::new(seed, Aim::Fast));
     let (mut expected, mut found) = (Vec::new(), Vec::new());
-    // Past an exploration that is repeated, with columns that come and go.
+    // Enough batches that the planner explores repeatedly. Columns disappear and return.
     for batch in 0..70_u64 {
         let rows = if batch % 30 == 0 { 70_000 } else { chance.below(400) };
         let mut columns = walks(&mut chance, rows, 1 + batch * 3);

@@ -1,5 +1,4 @@
-//! Single columns: every type, shape, size and
-//! tree, and their statistics.
+//! Encodes single columns of every type, shape, size and tree, and computes their statistics.
 
 use shoal_codec::{
     EncodedTree, Grouping, Keys, NotApplicable, Statistics, Tree, Values, encode_column,
@@ -9,7 +8,7 @@ use shoal_testkit::Random;
 
 use crate::sample::{ROWS, SHAPES, TYPES, column, trees};
 
-/// Random columns, unless `SHOAL_TEST_COLUMNS` overrides the number.
+/// Number of random columns, unless `SHOAL_TEST_COLUMNS` sets it.
 const COLUMNS: usize = 1_000;
 
 pub(crate) fn encoder() -> Encoder {
@@ -37,7 +36,7 @@ fn on_device(
     }
 }
 
-/// True if the tree applied.
+/// Checks that device and CPU encode the values alike. Returns true if the tree applies to them.
 pub(crate) fn agrees(
     encoder: &mut Encoder,
     values: &Values,
@@ -79,7 +78,7 @@ fn every_type_shape_and_size_is_encoded_as_on_the_cpu() {
         for value_type in TYPES {
             for shape in SHAPES {
                 let values = column(&mut chance, value_type, shape, rows);
-                // Each column is encoded with a few trees, small ones with more.
+                // Each column is encoded with a few trees; a column of few rows with more trees.
                 let step = if rows > 3000 { 41 } else { 7 };
                 for index in (chance.below(step)..trees.len()).step_by(step) {
                     let tree = &trees[index];
@@ -142,12 +141,13 @@ fn keys_of_any_type_and_distance_are_grouped_as_on_the_cpu() {
     let seed = 65;
     let (mut chance, mut encoder) = (Random::new(seed), encoder());
     let trees: Vec<Tree> = trees().into_iter().filter(Tree::is_keyed).collect();
-    // A counter per key suits 8192 neighbouring keys; these begin anywhere, and some exceed it.
+    // The kernel has a counter for each of 8192 neighbouring keys. These spans (least key, number
+    // of keys) begin at various keys, and some have more than 8192 keys.
     let spans = [(0, 1), (5, 2), (8190, 8192), (8191, 8192), (3, 8193), (1000, 60_000)];
     for rows in [1, 1000, 65_536, 70_001, 131_072] {
         for (least, span) in spans {
             let keys: Vec<u64> = (0..rows).map(|_| least + chance.word() % span).collect();
-            // Runs of one key, which one instruction counts together.
+            // Runs of one key: one atomic instruction counts several rows of a key.
             let runs: Vec<u64> = (0..rows).map(|row| keys[row / 7 * 7]).collect();
             for keys in [keys, runs] {
                 let tree = &trees[chance.below(trees.len())];

@@ -1,5 +1,5 @@
-//! Encode rates of resident columns; prints, asserts that
-//! the CPU makes the same sizes.
+//! Prints the encode rates of columns in device memory, and asserts that the encoded size equals
+//! the CPU's.
 
 use shoal_codec::assemble::ChunkShape;
 use shoal_codec::{BlockPlan, Column, Grouping, Keys, Tree, Values, encode_column};
@@ -20,7 +20,7 @@ const TEXT_TREES: [&str; 6] = [
     "lzw.64(huffman)",
 ];
 
-/// Bytes of the chunk that the CPU makes of a column.
+/// Size in bytes of the chunk that the CPU encodes from a column.
 fn bytes_on_the_cpu(values: &Values, tree: &Tree, grouping: &Grouping) -> usize {
     let keys = tree.is_keyed().then_some(Keys { grouping, column: 1 });
     let expected = encode_column(values, tree, keys).unwrap();

@@ -1,6 +1,6 @@
-//! Bytes and text: the codes and indexes of the device are those of the CPU.
+//! Encodes bytes and text: the device writes the same codes and indexes as the CPU.
 //!
-//! SHOAL_TEST_ROWS bounds the rows.
+//! SHOAL_TEST_ROWS is the maximum number of rows.
 
 use shoal_codec::{Grouping, Values};
 use shoal_testkit::Random;
@@ -8,7 +8,7 @@ use shoal_testkit::Random;
 use super::column::{agrees, encoder};
 use crate::sample::{bytes_of, tree};
 
-/// Around every boundary of tiles and chunks, and many chunks.
+/// Numbers of rows: near the boundaries of tiles and chunks, and many chunks.
 const ROWS: [usize; 10] = [0, 1, 2, 1023, 1025, 4096, 65_535, 65_537, 300_000, 1_000_000];
 const TREES: [&str; 8] = [
     "lzw.1(afl)",
@@ -35,7 +35,7 @@ fn bytes_and_text_are_encoded_as_on_the_cpu() {
                 let context = format!("seed {seed}, {rows} rows of kind {kind}, {text}");
                 let keys = (&keys.0, &keys.1);
                 let applies = agrees(&mut encoder, &values, &tree(text), keys, &context);
-                // No dictionary applies to no rows.
+                // A tree with a dictionary does not apply to a column without rows.
                 assert!(applies || rows == 0, "{context}");
             }
         }
@@ -45,7 +45,7 @@ fn bytes_and_text_are_encoded_as_on_the_cpu() {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn strings_of_equal_hash_have_entries_of_their_own() {
-    // Equal in the hash of the kernel `encode_strings`.
+    // The two strings of a pair have the same hash in `kernels/codec/encode_strings.cu`.
     const PAIRS: [[&[u8]; 2]; 3] =
         [[b"bijrslox", b"fssnrnzc"], [b"ukqwbjbc", b"hlyarznc"], [b"vgnppyll", b"fjoeimhn"]];
     let seed = 65;

@@ -9,8 +9,8 @@ use shoal_testkit::Random;
 
 use super::column::encoder;
 
-/// More columns than the encoder has workers: a key, then numbers and text of several characters,
-/// names that are those of the key, strings of their own, and empty ones.
+/// More columns than the encoder has workers: a key, numbers of several kinds, and text. The text
+/// columns have a name for each key, random sentences, and empty strings.
 fn columns(chance: &mut Random, rows: usize) -> Vec<TableValues> {
     let (mut key, mut walk) = (Vec::new(), vec![0_i32; 50]);
     let mut steps = Vec::new();

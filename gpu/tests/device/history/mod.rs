@@ -1,4 +1,4 @@
-//! The history on the device: runs against their rows, whole histories against their model.
+//! The history on the device: compares runs with their rows, and whole histories with their model.
 
 mod pasts;
 mod runs;

@@ -1,5 +1,5 @@
-//! Whole histories whose runs the device searches answer as their model: late fixes, removals,
-//! retention, erasure, merges, restarts, and more runs than fit.
+//! Whole histories whose runs the device searches give the same answers as their model. They have
+//! late fixes, removals, retention, erasure, merges, restarts, and more runs than fit the memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use shoal_gpu::{DeviceRuns, Gpu, OffloadThresholds};
 
 use crate::world::{Shape, Step, World};
 
-/// Every run is loaded.
+/// Thresholds with which every run is loaded.
 const ALL: OffloadThresholds =
     OffloadThresholds { rows_min: 1, questions_min: 1, tiles_min: 1, objects_min: 1 };
 
@@ -67,7 +67,7 @@ fn histories_on_the_device_equal_the_model() {
 #[ignore = "needs an NVIDIA GPU"]
 fn runs_that_do_not_fit_together_are_evicted() {
     let faults = Arc::new(AtomicUsize::new(0));
-    // A few runs beside what the device needs itself.
+    // Enough memory for a few runs in addition to the buffers that the device always needs.
     let device = runs(12 << 20, &faults);
     compare_pasts(20..26, &device);
     assert_eq!(faults.load(Ordering::Relaxed), 0);

@@ -1,6 +1,6 @@
-//! Runs on the device select the tiles and find the states that a scan of their rows does.
+//! Runs on the device select the same tiles and find the same states as a scan of their rows.
 //!
-//! Runs are made of blocks without files, in every aim and with tiles of every length.
+//! Runs are built from blocks in memory, with every aim and with tiles of every length.
 
 use bytes::Bytes;
 use shoal_codec::{
@@ -26,7 +26,7 @@ fn device() -> DeviceHistory {
     DeviceHistory::new(&gpu, BUDGET_BYTES).unwrap()
 }
 
-/// Rows of a run: objects in an order of their own, the rows of each by time.
+/// Rows of a run. The objects are not ordered by id; the rows of each object are ordered by time.
 struct Past {
     rows: FixColumns,
     objects: Vec<RunObject>,
@@ -42,7 +42,7 @@ impl Past {
         while rows.len() < rows_most {
             let step = 1 << random.below(40);
             object = object.wrapping_add(1 + random.below(step));
-            // Cells order runs, so objects do not ascend.
+            // A run is ordered by the cells of its objects, so the ids do not ascend.
             let id = object.reverse_bits();
             let count = 1 + random.below(2 * object_rows) as usize;
             objects.push(RunObject {
@@ -81,7 +81,7 @@ impl Past {
             let end = self.rows.len().min(first + BLOCK_ROWS);
             let mut columns = self.rows.slice(first..end);
             if first / BLOCK_ROWS % 3 == 1 {
-                // Blocks lack columns without known values.
+                // A block has no column for an attribute without known values.
                 columns.speed_mm_s = None;
             }
             let base_ms = columns.time_ms.iter().copied().min().unwrap();
@@ -117,7 +117,7 @@ impl Past {
         firsts.map(zone).collect()
     }
 
-    /// Rows as blocks give them back.
+    /// Row `row`, as a decoded block returns it.
     fn row(&self, row: usize) -> FixRow {
         let mut fix = self.rows.row(row);
         if row / BLOCK_ROWS % 3 == 1 {
@@ -150,7 +150,8 @@ fn between<T: Ord + Copy>(one: T, other: T) -> (T, T) {
     (one.min(other), one.max(other))
 }
 
-/// A zone around two rows, or one that has a row as a corner, or everything.
+/// A zone whose times are those of two rows and whose box has two rows as corners. Each of time, x
+/// and y is unbounded with a probability of one quarter.
 fn draw_zone(random: &mut Random, past: &Past) -> RunZone {
     let rows = &past.rows;
     let mut row = || random.below(rows.len() as u64) as usize;

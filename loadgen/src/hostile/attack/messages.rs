@@ -29,8 +29,8 @@ pub const EMPTY_FIXES: usize = (4 << 20) - 1;
 pub const EMPTY_QUERIES: usize = (4 << 20) - 64;
 /// An empty query in a list of queries: tag and length.
 const EMPTY_QUERY: [u8; 2] = [0x12, 0x00];
-/// Rows ahead of the clock: their number in a message, how far ahead they are (milliseconds), and
-/// their lowest object id.
+/// Rows ahead of the clock: the number of rows in a message, how far they are ahead (milliseconds),
+/// and their lowest object id.
 const AHEAD_ROWS: u64 = 1_000;
 const AHEAD_MS: i64 = 59_000;
 const AHEAD_OBJECT_MIN: u64 = 1 << 60;

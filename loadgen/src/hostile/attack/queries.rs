@@ -1,4 +1,4 @@
-//! Attacks by queries: as many as the transport takes, and calls whose deadline passes.
+//! Attacks by queries: as many queries as the transport accepts, and calls whose deadline passes.
 //!
 //! Answers are read, but their rows are not decoded.
 

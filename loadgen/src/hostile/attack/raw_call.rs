@@ -1,6 +1,6 @@
 //! Calls of reports with a body of arbitrary bytes that stays open.
 //!
-//! The client library sends whole messages only; this one decides when each byte is sent.
+//! The client library sends only whole messages. This module decides when each byte is sent.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -26,7 +26,8 @@ const HEAD_BYTES: usize = 5;
 /// Zeros that are handed to HTTP/2 at once.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// A body of one message that may be incomplete; then nothing, while the stream stays open.
+/// A body with one message, which may be incomplete. After it the body sends nothing, and the
+/// stream stays open.
 #[derive(Debug)]
 pub struct OpenBody {
     head: Option<Bytes>,
@@ -62,7 +63,8 @@ impl HttpBody for OpenBody {
             return Poll::Ready(Some(Ok(Frame::data(head))));
         }
         if self.zeros == 0 {
-            // Never woken: the stream stays open until the server or the attack ends it.
+            // No waker is stored: the body sends nothing until the server or the attack ends the
+            // stream.
             return Poll::Pending;
         }
         let chunk = &ZEROS[..self.zeros.min(ZEROS.len())];

@@ -26,10 +26,11 @@ const DECLARED_STREAMS: usize = 8;
 const DECLARED_SENT_BYTES: usize = 100;
 /// Calls that wait for the last bytes of their messages, on one connection.
 const WAITING_CALLS: usize = 63;
-/// Bytes that their messages declare, and bytes that they omit.
+/// Bytes that these messages declare, and bytes of them that are not sent.
 const WAITING_BYTES: usize = 4 << 20;
 const WAITING_MISSING_BYTES: usize = 1 << 10;
-/// Connections of calls that send headers only, and calls per connection: the server's limit.
+/// Connections of the attack with calls that send headers only, and calls per connection. The
+/// server allows no more calls per connection.
 const HEADER_CONNECTIONS: usize = 40;
 const HEADER_CALLS: usize = 256;
 /// Streams that send nothing, on one connection.
@@ -62,8 +63,8 @@ async fn stream(target: &Target, client: &Client, message: Bytes) -> Result<(), 
     Ok(())
 }
 
-/// One connection with 40 Report streams, each with one message of 64 MiB of zeros, which is no
-/// valid report; they stay open. A stream that the server ends is opened again.
+/// One connection with 40 Report streams that stay open. Each sends one message of 64 MiB of zeros,
+/// which is not a valid report. A stream that the server ends is opened again.
 pub async fn held_messages(target: Arc<Target>) {
     let body = || OpenBody::message(MESSAGE_BYTES_MAX as u32, MESSAGE_BYTES_MAX);
     let client = target.connect().await;

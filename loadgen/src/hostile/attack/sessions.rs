@@ -25,7 +25,7 @@ pub async fn wide_regions(target: Arc<Target>, request: Bytes) {
 
 async fn subscribe(target: &Target, client: &Client, request: Bytes) -> Result<(), Status> {
     let path = PathAndQuery::from_static("/shoal.v1.SubscriptionService/Subscribe");
-    // An empty message skips all fields of any other.
+    // A response is decoded as `()`, the empty message, which skips all of its fields.
     let codec = RawResponseCodec::<()>::default();
     let mut grpc = Grpc::new(client.channel()).max_decoding_message_size(ANSWER_BYTES_MAX);
     grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;

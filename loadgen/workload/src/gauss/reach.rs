@@ -76,7 +76,8 @@ impl Reach {
         if distance_m <= self.reach_m {
             return PolarBox { near_m: 0.0, far_m, half_turns: 0.5 };
         }
-        // asin x <= x + (pi / 2 - 1) x^3 on [0, 1]: a slightly wider box at a tenth of the cost.
+        // asin x <= x + (pi / 2 - 1) x^3 on [0, 1]. This bound widens the box slightly and costs a
+        // tenth of asin.
         let sine = self.reach_m / distance_m;
         let half_turns = sine * (1.0 + (FRAC_PI_2 - 1.0) * sine * sine) / TAU;
         PolarBox { near_m: distance_m - self.reach_m, far_m, half_turns }
@@ -93,7 +94,7 @@ impl Reach {
         let excess = (radius_m * radius_m - polar.near_m * polar.near_m)
             / (2.0 * self.deviation_m * self.deviation_m);
         let chance = unit(random);
-        // 1 - e <= exp(-e) avoids most exponentials: the reach is mostly small.
+        // 1 - e <= exp(-e). The excess e is mostly small, so this test avoids most exponentials.
         (chance < 1.0 - excess || chance < libm::exp(-excess)).then_some(radius_m)
     }
 }

@@ -50,7 +50,8 @@ impl Ride {
         }
     }
 
-    /// Time of report `index` of `reports` after departure: evenly over both ramps, from 0 on.
+    /// Time of report `index` of `reports` after departure. Reports are spread evenly over both
+    /// ramps; the first is at 0.
     pub(super) fn report_ms(&self, index: u32, reports: u32) -> f64 {
         let on_ramps = 0.5 * f64::from(index) / f64::from(reports);
         let time = if on_ramps < 0.25 { on_ramps } else { on_ramps + 0.5 };

@@ -1,8 +1,8 @@
 //! Reads a road network from files in the ASCII form of Brinkhoff's generator (GeoInformatica
 //! 2002).
 //!
-//! A file of nodes and one of edges, see [`Network`](super::Network). A bad line is an error: a
-//! network with holes would be another workload.
+//! A network has a file of nodes and a file of edges, see [`Network`](super::Network). A bad line
+//! is an error, because a network with holes would be another workload.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use super::graph::{Graph, Road};
 use crate::WorkloadError;
 use crate::limits::{NETWORK_EDGES_MAX, NETWORK_NODES_MAX};
 
-/// Reads the network of a file of nodes.
+/// Reads the network whose nodes are in `nodes_file`.
 pub(super) fn read(nodes_file: &Path) -> Result<Graph, WorkloadError> {
     let mut places = HashMap::new();
     let mut nodes = Vec::new();

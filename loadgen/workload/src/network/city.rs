@@ -6,7 +6,7 @@
 use crate::network::graph::{Graph, Road};
 use crate::random::{Domain, below, stream, unit};
 
-/// Side of the space in metres, as of `gauss`.
+/// Side of the space in metres, the same as in `gauss`.
 const SPACE_M: f64 = 100_000.0;
 /// Crossings along each side.
 const LINES: u32 = 100;
@@ -35,7 +35,7 @@ pub(super) fn city(seed: u64) -> Graph {
             streets.push(Road { from: node, to: node + LINES });
         }
     }
-    // Fisher-Yates; otherwise the tree would be the rows and columns.
+    // Shuffles the streets (Fisher-Yates); otherwise the tree would consist of rows and columns.
     for place in (1..streets.len()).rev() {
         streets.swap(place, below(&mut random, place + 1));
     }

@@ -25,7 +25,8 @@ pub(super) struct Road {
 }
 
 impl Graph {
-    /// The network of nodes in metres and pairs of them; at least one pair, ends in range.
+    /// The network of `nodes` (metres) and `pairs` of nodes. Requires at least one pair, with valid
+    /// node numbers.
     pub(super) fn new(nodes: Vec<(f64, f64)>, pairs: &[Road], sides_m: (f64, f64)) -> Self {
         let mut starts = vec![0_u32; nodes.len() + 1];
         for pair in pairs {

@@ -71,9 +71,9 @@ fn uniform_moves_each_object_along_its_heading_at_its_speed() {
 /// Mean interval in steps and mean speed in metres a step of all reports within `STEPS`, but each
 /// object's first (its interval is cut), over several places of the hot-spots.
 ///
-/// The published figures are of runs that start from the hot-spot distribution; 510 steps is where
-/// all four agree best. They are not a steady state: reach-limited steps drift inwards, which H =
-/// 10 feels for thousands of steps (interval 113, speed 10 in the end).
+/// The published figures are from runs that start from the hot-spot distribution; all four agree
+/// best at 510 steps. They are not a steady state, because steps that the reach limits drift
+/// inwards. At H = 10 this continues for thousands of steps (interval 113, speed 10 in the end).
 fn gauss_figures(hotspots: u32) -> (f64, f64) {
     const OBJECTS: usize = 2_000;
     const SEEDS: u64 = 40;

@@ -1,4 +1,4 @@
-//! Sources of fixes: what they state, their mixes and files.
+//! Sources of fixes: their streams, mixes and files.
 #![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 mod calibration;

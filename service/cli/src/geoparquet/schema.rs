@@ -69,8 +69,8 @@ pub(super) fn properties() -> Result<Arc<WriterProperties>, ParquetError> {
     Ok(Arc::new(properties.build()))
 }
 
-/// The metadata `geo`: positions of a geographic space are those of OGC:CRS84, the default; those
-/// of a plane have no reference system, which is null. `extent` is x_min, y_min, x_max, y_max.
+/// The metadata `geo`. A geographic space has the reference system OGC:CRS84, which is the default
+/// and is left out. A plane has none: `crs` is null. `extent` is x_min, y_min, x_max, y_max.
 pub(super) fn geo(is_geographic: bool, extent: Option<[f64; 4]>) -> Value {
     let side = |name| json!(["bbox", name]);
     let mut column = json!({

@@ -1,7 +1,7 @@
 //! Writes fixes as GeoParquet.
 //!
 //! Groups of rows are sorted by the Hilbert cell of the position, object and time, and cut into row
-//! groups: each covers a small area, and its statistics of `bbox` say which. Memory is that of
+//! groups. Each covers a small area, which its statistics of `bbox` state. Memory is bounded by
 //! [`SORTED_ROWS`] rows, 50 MB, and some kilobytes of the file's footer for each row group.
 
 use std::io::Write;

@@ -158,7 +158,7 @@ impl Sink {
     }
 }
 
-/// The system's error behind an error of the writer.
+/// Returns the system's error that caused an error of the writer.
 fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => {

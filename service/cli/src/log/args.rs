@@ -19,7 +19,7 @@ pub enum LogCommand {
     Inspect(LogInspectArgs),
     /// Read all logs and checkpoints, with every row, and report what is damaged
     Verify(VerifyArgs),
-    /// Truncate a damaged log where its damage begins; everything behind it is lost
+    /// Truncate a damaged log where its damage begins; everything after this place is lost
     Repair(RepairArgs),
 }
 

@@ -159,7 +159,7 @@ impl FleetCheck {
     /// Reads everything of a fleet.
     ///
     /// # Errors
-    /// None: the visitor does not fail, and what cannot be read is a finding.
+    /// None, because the visitor does not fail and unreadable data becomes a finding.
     pub(super) fn new(dir: &Path, fleet: &StoredFleet) -> io::Result<Self> {
         let name = fleet.identity().name.clone();
         let content = fleet.content(ReadDepth::Rows, &mut |_| Ok(()))?;

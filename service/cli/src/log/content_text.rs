@@ -1,6 +1,6 @@
 //! The content of a log for people: a summary of each fleet, and a line for each frame.
 //!
-//! The names of states and kinds are those of the JSON form as well.
+//! The JSON form uses the same names of states and kinds.
 
 use std::io::{self, Write};
 

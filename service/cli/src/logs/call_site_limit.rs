@@ -1,5 +1,5 @@
-//! One log line a second from each call site: a flood of connections or faults must not become a
-//! flood of lines.
+//! Limits each call site to one log line a second, so that a flood of connections or faults does
+//! not become a flood of lines.
 //!
 //! The limit applies to warnings and errors, and to every level in the code that serves
 //! connections and calls. Other lines, such as one for each fleet at the start, are never held
@@ -27,7 +27,7 @@ const CAUSED_BY_PEERS: [&str; 3] =
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallSiteLimit(Arc<Mutex<HashMap<Kind, Recent>>>);
 
-/// Lines that share a limit: those of a call site about one fleet, or about none.
+/// Lines that share a limit: lines of one call site that name the same fleet, or name none.
 type Kind = (callsite::Identifier, Option<String>);
 
 /// Lines of one kind: the first line, the time of the last one written, and counts.

@@ -57,7 +57,8 @@ impl DensityMap {
         Self { columns, rows, cell: density.cell, is_geographic, squares }
     }
 
-    /// Ratio of height to width of a drawn square: a degree of longitude is shorter near the poles.
+    /// Ratio of height to width of a drawn square. In degrees it grows towards the poles, because
+    /// a degree of longitude gets shorter.
     fn aspect(&self) -> f64 {
         let middle =
             f64::midpoint(f64::from(self.rows.0), f64::from(self.rows.1) + 1.0) * self.cell;

@@ -1,6 +1,6 @@
 //! Events, one a line: columns for people, a JSON object, or a GeoJSON Feature.
 //!
-//! The keys of a record are those of an answer's rows.
+//! A record has the same keys as in the rows of an answer.
 
 use std::io::{self, Write};
 
@@ -24,12 +24,12 @@ struct EventJson<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct EventLines {
     form: EventForm,
-    /// Digits behind the point of a coordinate.
+    /// Number of decimal places of a coordinate.
     digits: usize,
 }
 
 impl EventLines {
-    /// Of a fleet whose space is geographic or planar.
+    /// A writer for a fleet whose space is geographic or planar.
     #[must_use]
     pub fn new(form: EventForm, is_geographic: bool) -> Self {
         Self { form, digits: if is_geographic { 7 } else { 2 } }

@@ -8,7 +8,7 @@ use shoal_client::{AnswerRow, v1};
 
 use super::writer::AnswerWriter;
 
-/// Writes ids, with the distance beside them for `nearest`, or the count.
+/// Writes the ids, for `nearest` each followed by its distance, or only the count.
 #[derive(Clone, Debug)]
 pub struct LinesWriter {
     count_only: bool,

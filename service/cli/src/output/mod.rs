@@ -1,6 +1,7 @@
 //! Forms of output: a table for people, lines, JSON or GeoJSON for programs.
 //!
-//! One file per form behind one trait; each writes as chunks arrive, the table at the end.
+//! Each form has its own file and implements one trait. The table is written at the end, the other
+//! forms as chunks arrive.
 
 mod density;
 mod event;

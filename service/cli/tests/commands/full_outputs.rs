@@ -16,7 +16,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let flags = fcntl_getfl(&writer).unwrap();
     fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
-    // Single bytes at the end: a pipe refuses what does not fit whole.
+    // The rest is filled with single bytes, because a pipe refuses a write that does not fit.
     for size in [4096, 1] {
         let error = std::iter::repeat_with(|| writer.write_all(&vec![b'-'; size]));
         let error = error.into_iter().find_map(Result::err).unwrap();
@@ -57,7 +57,7 @@ fn a_server_whose_log_nobody_reads_answers_and_ends() {
     command.args(["serve", "--engine", "cpu", "--listen", "127.0.0.1:0", "--log", "trace"]);
     command.args(["--limit", "connections_max=2"]).stderr(writer);
     let served = Served::spawn(&mut command);
-    // The command holds the writer.
+    // The command holds a copy of the writer, which must be closed.
     drop(command);
     let held = [(); 2].map(|()| TcpStream::connect(&served.address).unwrap());
     flood(&served.address);

@@ -306,7 +306,7 @@ fn rows_beyond_the_retention_are_an_error_of_the_import() {
     let served = Served::start(&[&settings[..], &["--data", data.to_str().unwrap()]].concat());
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let line = |days: u64| format!("1,{},1,1,,,,0", 1_000 * (since - 60 - 86_400 * days));
-    // One is refused: it is older than any row may be.
+    // This row is refused, because it is older than any row may be.
     let refused = "2,946684799999,1,1,,,,0".to_owned();
     let rows = text(&[line(10), line(9), line(0), refused]);
     // The first time they arrive before retention drops them, the second time they are too old.

@@ -1,4 +1,4 @@
-//! Hazard: messages of a few bytes for each of millions of parts take gigabytes when they are
+//! Hazard: messages with millions of parts of a few bytes each take gigabytes when they are
 //! decoded.
 
 #![cfg(target_os = "linux")]
@@ -15,7 +15,7 @@ use tonic_types::{RpcStatusExt as _, StatusExt as _};
 
 /// Clients that send a message at the same time.
 const CLIENTS: usize = 8;
-/// Most that the server may take beside the bytes of their messages, MiB.
+/// Maximum memory that the server may take in addition to the bytes of the messages, MiB.
 const REST_MIB: u64 = 120;
 
 /// Sends a message on a stream of its own and returns the first answer.

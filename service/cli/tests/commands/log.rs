@@ -240,7 +240,7 @@ fn a_damaged_checkpoint_is_rejected_with_its_reason() {
     let data = Data::with_limits(&[ONE_CHECKPOINT], true);
     let epoch = data.inspect()["checkpoints"][0]["epoch"].as_u64().unwrap();
     let file = data.path().join(format!("fleets/default/checkpoint/{epoch:016}.checkpoint"));
-    // Within the rows, behind the header page and two section headers.
+    // This byte is in the rows, which follow the header page and two section headers.
     flip(&file, PAGE_BYTES + 200);
     let found = data.log("verify", "default --json").json(5);
     assert_eq!(found["findings"][0]["file"], file.display().to_string());

@@ -1,5 +1,5 @@
-//! Hazard: a leader that is killed at a random moment under load takes an acknowledged report with
-//! it, although its follower had acknowledged that to the leader; or a report counts twice.
+//! Hazard: after a leader is killed at a random moment under load, an acknowledged report is lost
+//! although the follower had acknowledged its epoch to the leader; or a report counts twice.
 //!
 //! `SHOAL_TEST_KILLS` sets the number of kills; 100 is a manual run.
 
@@ -138,7 +138,8 @@ fn serve_with(limits: &str, folder: &Path, address: &str, leader: Option<&str>) 
     Served::spawn(&mut command)
 }
 
-/// Waits until the leader has a follower that has everything: the last epoch that it has.
+/// Waits until a follower has everything that is durable at the leader. Returns the leader's last
+/// durable epoch.
 async fn replicated(address: &str) -> u64 {
     let mut fleets = FleetServiceClient::new(connect(address).await.unwrap());
     loop {
@@ -166,15 +167,15 @@ async fn fenced(address: &str) {
     }
 }
 
-/// Sends a message: true if it had been applied before.
+/// Sends a message; returns whether it had been applied before.
 async fn resend(address: &str, sender: u64, number: u64) -> Result<bool, tonic::Status> {
     let mut positions = PositionServiceClient::new(connect(address).await.unwrap());
     let ack = positions.report_once(message(sender, number)).await?.into_inner().ack.unwrap();
     Ok(ack.duplicate_messages == 1)
 }
 
-/// Sends messages again, and one more: producers continue where the new leader is. What it has is a
-/// duplicate, and nothing behind a message that it does not have.
+/// Sends messages again. Confirms that the new leader has no message that follows one it lacks:
+/// first all are duplicates, then none.
 async fn repeat(address: &str, sender: u64, numbers: RangeInclusive<u64>) {
     let mut is_known = true;
     for number in numbers {
@@ -243,7 +244,7 @@ async fn promotions_lose_nothing_that_the_follower_has_acknowledged() {
             fenced(&addresses[at]).await;
             drop(former);
         }
-        // The killed one follows: what it has for itself is set aside.
+        // The killed server follows. Cycles that only it has are set aside.
         follower = serve(folders[at].path(), &addresses[at], Some(&addresses[other]));
         let (one, two) = (self::times(&addresses[other]).await, async {
             self::replicated(&addresses[other]).await;
@@ -273,8 +274,8 @@ async fn times_when_ready(address: &str) -> BTreeMap<u64, i64> {
     }
 }
 
-/// Sends so many messages from `first` on, without the numbers of a producer: a promotion may lose
-/// some. Returns the number after the last.
+/// Sends `count` messages from `first` on, without the numbers of a producer, because a promotion
+/// may lose some. Returns the number after the last.
 async fn send_some(address: &str, first: u64, count: u64) -> u64 {
     let mut positions = PositionServiceClient::new(connect(address).await.unwrap());
     for number in first..first + count {
@@ -289,7 +290,7 @@ async fn send_some(address: &str, first: u64, count: u64) -> u64 {
     first + count
 }
 
-/// Whether a state is not before one nor behind another.
+/// Whether the time of each object in `found` is from its time in `before` to that in `after`.
 fn is_between(
     before: &BTreeMap<u64, i64>,
     found: &BTreeMap<u64, i64>,
@@ -312,7 +313,7 @@ async fn kills_during_a_copy_leave_a_whole_copy() {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         format!("127.0.0.1:{port}")
     });
-    // A follower that left holds no segment.
+    // The leader keeps no segment for a follower that left.
     let limits = format!("{LIMITS},log_follower_ms=0");
     let serve = |at: usize, leader: Option<usize>| {
         let leader = leader.map(|leader| addresses[leader].as_str());

@@ -1,12 +1,13 @@
 //! Reads the bytes of a compact block from an offset: numbers of variable length and packed values,
 //! all bounds-checked.
 //!
-//! Counts come from the header and the plan, never from here. Truncated input is an error.
+//! The caller states how many values to read; it takes counts from the header and the plan.
+//! Truncated input is an error.
 
 use crate::error::BlockError;
 use crate::header::truncated;
 
-/// Bytes of a block that are read one after another.
+/// The bytes of a block and the offset of the next byte to read.
 pub(crate) struct Body<'a> {
     block: &'a [u8],
     at: usize,
@@ -130,7 +131,8 @@ pub(crate) fn mask(bits: u32) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
-/// Appends a number, seven bits a byte from the lowest, all but the last byte with the high bit.
+/// Appends a number, seven bits per byte from the lowest. All bytes but the last have the high bit
+/// set.
 pub(crate) fn put_number(mut number: u64, out: &mut Vec<u8>) {
     while number > 0x7f {
         out.push(number as u8 | 0x80);
@@ -149,7 +151,7 @@ pub(crate) fn unzigzag(zigzag: u64) -> i64 {
     (zigzag >> 1 ^ (zigzag & 1).wrapping_neg()) as i64
 }
 
-/// Appends values of at most `width` bits, each in `width` bits, up to a whole byte.
+/// Appends values of at most `width` bits, `width` bits each, and pads the last byte with zeros.
 pub(crate) fn put_packed(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
     let (mut held, mut bits) = (0_u128, 0);
     for value in values {

@@ -1,7 +1,7 @@
 //! Rebuilds the directory and the sections of a block from the short entries and sections of its
 //! compact form.
 //!
-//! The claimed sizes are added up before memory is allocated for them.
+//! The reader adds up the claimed sizes before it allocates memory for them.
 
 use crate::chunk::{PAYLOAD_CRC_AT, SECTIONS_AT};
 use crate::compact::Form;
@@ -26,7 +26,8 @@ pub(super) enum Stored {
 }
 
 impl Stored {
-    /// Storage of section `index` of a node: it has `bytes` bytes, the chunk has `values` values.
+    /// How section `index` of a node is stored. It has `bytes` bytes, and the chunk has `values`
+    /// values.
     pub(super) fn of(form: Form, node: &PlanNode, index: usize, bytes: u64, values: u32) -> Self {
         let Some(spec) = node.encoding.spec().sections.get(index) else { return Self::Plain };
         if form == Form::Second

@@ -67,7 +67,8 @@ impl Columns {
         let fault = |problem| Err(BlockError::Chunk { chunk, offset, problem });
         let step: u16 = body.small("column")?;
         let Some(id) = self.previous.checked_add(step) else {
-            return fault(format!("column {} follows column {}", step, self.previous));
+            let previous = self.previous;
+            return fault(format!("column {previous} + {step} exceeds {}", u16::MAX));
         };
         self.previous = id;
         let (value_type, part) = if self.is_table {

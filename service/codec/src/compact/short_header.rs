@@ -1,5 +1,5 @@
-//! The short header of compact blocks (FORMAT.md, section 11.1): fields that a sender rewrites at
-//! fixed places, the others as numbers of variable length.
+//! The short header of compact blocks (FORMAT.md, section 11.1). Fields that a sender rewrites have
+//! fixed places; most others are numbers of variable length.
 
 use crate::compact::body::{Body, put_number, put_signed};
 use crate::error::BlockError;
@@ -21,23 +21,23 @@ mod at {
     pub(super) const NUMBERS: usize = 37;
 }
 
-/// Bytes of the header's checksum, its last ones.
+/// Bytes of the checksum, which ends the header.
 const CRC_BYTES: usize = 4;
 /// Mask of the kind of space; the bits for origins and quantum are above it.
 const KIND_MASK: u8 = 3;
-/// Flag: the origins are stored; otherwise they are 0.
+/// This flag is set if the origins are stored; otherwise they are 0.
 const HAS_ORIGINS: u8 = 4;
-/// Shift of the quantum's field: decimals plus 1 if it is 10^-decimals; 0 if it is stored as a
-/// double.
+/// Shift of the quantum's bits. They hold `decimals` + 1 if the quantum is 10^-`decimals`, and 0 if
+/// the quantum is stored as a double.
 const DECIMALS_SHIFT: u32 = 3;
-/// Decimals at most: the greatest power of ten that is exact in a double.
+/// Maximum decimals of the quantum. 10^22 is the greatest power of ten that a double holds exactly.
 const DECIMALS_MAX: u8 = 22;
 /// Minor version that is written.
 const VERSION_MINOR: u16 = 0;
 
 /// A parsed short header.
 pub(crate) struct ShortHeader {
-    /// Its fields; those of the directory are 0.
+    /// Its fields; the directory's length and checksum are 0.
     pub(crate) header: BlockHeader,
     /// Its length.
     pub(crate) header_bytes: usize,
@@ -66,7 +66,8 @@ impl ShortHeader {
         out
     }
 
-    /// Reads and checks the header at the start of a block, whose magic and major version hold.
+    /// Reads and checks the header at the start of a block. The caller has checked magic and major
+    /// version.
     ///
     /// # Errors
     /// In this order: too short, checksum, required flags, field rules.
@@ -107,7 +108,7 @@ impl ShortHeader {
         put(block, end, crc.to_le_bytes());
     }
 
-    /// Length that the first bytes of a block state; nothing is checked.
+    /// Returns the length that the first bytes of a block state, without any check.
     pub(crate) fn block_bytes(prefix: &[u8; BLOCK_PREFIX_BYTES]) -> u32 {
         u32::from_le_bytes(array_at(prefix, at::BLOCK_BYTES))
     }

@@ -1,7 +1,8 @@
-//! Squeezed sections of compact blocks (FORMAT.md, sections 11.3 and 12): entries per tile, field
-//! by field.
+//! Squeezed sections of compact blocks (FORMAT.md, sections 11.3 and 12). They store the entries of
+//! tiles field by field.
 //!
-//! Counts come from the header and the plan, never from here. Truncated input is an error.
+//! The number of entries comes from the header and the plan, never from the section. Truncated
+//! input is an error.
 
 use crate::compact::Form;
 use crate::compact::body::{Body, mask};
@@ -26,10 +27,10 @@ pub(crate) struct Layout {
 /// A field of an entry, from the lowest bit on.
 #[derive(Clone, Copy, Debug)]
 enum Field {
-    /// Offset of the tile's words: stored as the length of the tile in words.
+    /// Offset of the tile's words. It is stored as the length of the tile in words.
     Offset,
-    /// Number of values of the tile: stored as the number of values of that tile in a full node
-    /// minus this number. Holds the bits of the field.
+    /// Number of values of the tile, in a field of this number of bits. It is stored as the number
+    /// of values of the tile in a full node minus the number of values of the tile.
     Count(u32),
     /// A field of this number of bits.
     Bits(u32),
@@ -73,12 +74,12 @@ impl Layout {
         Some(Self { fields, value_bits, entry_bytes: bits as usize / 8 })
     }
 
-    /// True if a section of `bytes` has an entry for each tile of so many rows.
+    /// True if a section of `bytes` bytes has an entry for each tile of `rows` rows.
     pub(crate) fn fits(&self, bytes: u64, rows: u32) -> bool {
         (tiles(rows as usize) * self.entry_bytes) as u64 == bytes
     }
 
-    /// Estimated bytes of the stored section: a third.
+    /// Estimated bytes of the stored section: a third of its bytes, and a byte for each field.
     pub(crate) fn estimated_bytes(&self, tiles: usize) -> usize {
         self.fields.len() + tiles * self.entry_bytes / 3
     }
@@ -139,7 +140,7 @@ impl Layout {
     }
 }
 
-/// Converts the value of a field to its stored form, or back: both directions are the same.
+/// Converts the value of a field to its stored form. The same conversion restores the value.
 fn changed(field: Field, value: u64, rows: usize, tile: usize) -> u64 {
     match field {
         Field::Count(bits) => (full_count(rows, tile) as u64).wrapping_sub(value) & mask(bits),
@@ -147,7 +148,7 @@ fn changed(field: Field, value: u64, rows: usize, tile: usize) -> u64 {
     }
 }
 
-/// Replaces the offsets of tiles by the lengths of all but the last.
+/// Replaces the offsets of all tiles by the lengths of all tiles but the last.
 fn lengths(offsets: &mut Vec<u64>) {
     for tile in 1..offsets.len() {
         offsets[tile - 1] = offsets[tile].wrapping_sub(offsets[tile - 1]) & mask(32);

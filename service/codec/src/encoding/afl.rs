@@ -1,5 +1,5 @@
-//! Encoding `afl`, aligned fixed length: the smallest width for each group of 32 values
-//! (FORMAT.md, section 6.2).
+//! Encoding `afl`, aligned fixed length: packed values with one bit width for each group of 32
+//! values (FORMAT.md, section 6.2).
 
 use crate::encoding::Encoding;
 use crate::node_spec::{NodeSpec, SectionSpec};

@@ -8,7 +8,7 @@ use crate::tree_decode::{NodeInput, NodeReader, TileContext};
 use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
 use crate::word::Word;
 
-/// Rules of every `const` node: the second parameter is the value.
+/// Rules of every `const` node. The second parameter is the value.
 pub(crate) const SPEC: NodeSpec =
     NodeSpec { parameter_u64: ParameterSpec::Value, ..NodeSpec::LEAF };
 

@@ -109,8 +109,8 @@ fn difference<T: Word, const ORDER: usize>(values: &[T]) -> T {
 
 /// Writes the node and its child.
 ///
-/// The first `ORDER` stored differences of a tile repeat the next one, and the start of the tile
-/// compensates for them, so that no tile begins with an outlier.
+/// So that no tile begins with an outlier, its first `ORDER` stored differences are copies of the
+/// next one. The start values of the tile are chosen so that decoding still gives the values.
 fn write<T: Word, const ORDER: usize>(
     writer: &mut TreeWriter<'_>,
     node: NodeValues<'_, T>,

@@ -121,8 +121,8 @@ fn distance<T: Word>(one: T, other: T, is_signed: bool) -> u64 {
     if is_signed { (one as i64).abs_diff(other as i64) } else { one.abs_diff(other) }
 }
 
-/// The greatest common divisor of all differences with its remainder; `None` if it is 1, above its
-/// limit, or all values are equal.
+/// The greatest common divisor of all differences, with its remainder. `None` if the divisor is 1
+/// or above its limit, or if all values are equal.
 pub(crate) fn common<T: Word>(value_type: ValueType, values: &[T]) -> Option<DivisorChoice> {
     let first = *values.first()?;
     let is_signed = value_type.is_signed();
@@ -150,7 +150,7 @@ fn greatest_common(mut one: u64, mut other: u64) -> u64 {
     one
 }
 
-/// Tests for multiples of one divisor: divisibility and exact quotients take one multiplication by
+/// Tests for multiples of one divisor. Divisibility and exact quotients take one multiplication by
 /// the inverse of the odd part modulo 2^64 (Granlund and Montgomery 1994, section 9).
 #[derive(Clone, Copy)]
 struct Divisible {

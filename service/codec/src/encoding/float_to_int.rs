@@ -13,7 +13,7 @@ use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
 use crate::value_type::ValueType;
 use crate::word::Word;
 
-/// Rules of every `float_to_int` node: the first parameter is the number of decimals.
+/// Rules of every `float_to_int` node. The first parameter is the number of decimals.
 pub(crate) const SPEC: NodeSpec = NodeSpec {
     children: &[ChildSpec::OWN],
     parameter_u32: ParameterSpec::Own,
@@ -21,7 +21,7 @@ pub(crate) const SPEC: NodeSpec = NodeSpec {
     ..NodeSpec::LEAF
 };
 
-/// Decimals at most: the greatest power of ten that a double holds exactly.
+/// Maximum decimals. 10^22 is the greatest power of ten that a double holds exactly.
 pub const DECIMALS_MAX: u32 = 22;
 
 /// 10 to the power of `decimals`, exact.
@@ -52,7 +52,7 @@ fn check(placed: &PlacedNode<'_>) -> Result<(), PlanFault> {
     }
 }
 
-/// Greatest magnitude of integers that stand for doubles: beyond 2^53 not every integer is a
+/// Greatest magnitude of integers that stand for doubles. Above 2^53, not every integer is a
 /// double.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 

@@ -22,7 +22,7 @@ use crate::word::Word;
 
 /// Bits of a code's length in the first section.
 const LENGTH_BITS: u32 = 4;
-/// Values of a whole group: a device decodes each group on one lane.
+/// Values of a whole group. A device decodes each group on one lane.
 const GROUP_VALUES: usize = 64;
 /// Groups of a whole tile at most.
 const TILE_GROUPS: usize = TILE_VALUES / GROUP_VALUES;
@@ -129,7 +129,7 @@ pub(super) fn encode_groups<T: Word, const GROUP: usize>(
     Ok(())
 }
 
-/// Choices of the writer for a node: the split, and the length of each symbol's code.
+/// The split and the code lengths that the writer chooses for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HuffmanCode {
     buckets: Buckets,
@@ -268,7 +268,7 @@ impl<'a, const GROUP: usize> Huffman<'a, GROUP> {
         unpack(section.bytes, LENGTH_BITS, &mut lengths);
         match ValueCodes::new(&lengths, buckets) {
             Some(codes) => Ok(Some(codes)),
-            None => section.fault(0, "the lengths of the codes are not those of a code".into()),
+            None => section.fault(0, "the code lengths do not form a prefix code".into()),
         }
     }
 

@@ -12,7 +12,8 @@ use crate::word::Word;
 /// Values of a whole group.
 const GROUP_VALUES: usize = 256;
 
-/// Rules of every `huffman_long` node: those of `huffman`, whose bounds also hold for fewer groups.
+/// Rules of every `huffman_long` node. They equal those of `huffman`, whose bounds also hold for
+/// fewer groups.
 pub(crate) const SPEC: NodeSpec = huffman::SPEC;
 
 /// Writes the node.

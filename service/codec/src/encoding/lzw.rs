@@ -1,8 +1,9 @@
 //! Encoding `lzw`: codes for strings of bytes that occurred earlier in the chunk (FORMAT.md,
 //! section 6.19).
 //!
-//! After Welch (1984). The codes are a child node, so any tree of numbers can encode them. The
-//! string of an entry is in the output: it starts where its code started and is one byte longer.
+//! The method is that of Welch (1984). The codes are a child node, so any tree of numbers can
+//! encode them. The string of entry e is copied from the output: it begins where code e begins and
+//! is one byte longer than the string of code e.
 
 use std::cell::RefCell;
 
@@ -20,14 +21,14 @@ use crate::word::Word;
 
 /// Tiles of a chunk at most.
 pub const CHUNK_TILES_MAX: u32 = 256;
-/// The code of the first entry: lesser codes are bytes.
+/// The code of the first entry. Codes below it are bytes.
 const ENTRY_FIRST: usize = 256;
-/// Entries of a chunk at most: the greatest code is 65,535.
+/// Maximum entries of a chunk. The greatest code is 65,535.
 pub const ENTRIES_MAX: usize = 65_536 - ENTRY_FIRST;
 /// Bytes of a string that are copied at once.
 const STRING_SHORT: usize = 16;
 
-/// Rules of every `lzw` node: the child gives the codes.
+/// Rules of every `lzw` node. The child gives the codes.
 pub(crate) const SPEC: NodeSpec = NodeSpec {
     children: &[ChildSpec::U16.sparse()],
     sections: &[SectionSpec::Counts],
@@ -103,7 +104,8 @@ pub(crate) fn encode<T: Word>(
 
 /// The entries of a chunk while it is written.
 struct Dictionary {
-    /// Key of each entry: the code of its string without the last byte, and that byte.
+    /// Key of each entry. It consists of the code of the entry's string without the last byte, and
+    /// of that byte.
     entries: Vec<u32>,
     /// Hash table of entry numbers plus 1, 0 for a free slot; it has at least twice as many slots
     /// as entries.
@@ -176,7 +178,7 @@ struct Chunk {
     number: Option<usize>,
     /// Number of tiles decoded.
     tiles: usize,
-    /// Number of bytes decoded: up to the end of the string of the last code in these tiles.
+    /// Number of bytes decoded. The string of the last code may end after these tiles.
     end: usize,
     bytes: Vec<u8>,
     /// For each code the position of its first byte in the chunk.

@@ -99,7 +99,7 @@ fn split_high_bits<T: Word>(tile: &[T], left: &mut Vec<T>) -> Exceptions<T> {
     found
 }
 
-/// The test by which values are exceptions: the child cannot store them with the parameter in its
+/// The test for exceptions, which are values that the child cannot store with the parameter in the
 /// plan.
 enum Misfit {
     Divisor { division: Division, remainder: u32 },
@@ -289,7 +289,7 @@ impl<'a, T: Word> Patch<'a, T> {
         self.check_positions(tile, positions, out.len())?;
         let mut additions = [T::default(); EXCEPTIONS_MAX];
         unpack(&bytes[position_bytes..], width, &mut additions[..count]);
-        // A shift of W implies width 0: nothing is added.
+        // A shift of W is valid only with width 0, so the exceptions are 0 and any shift is right.
         let shift = shift.min(T::BITS - 1);
         for (position, addition) in positions.iter().zip(additions) {
             let value = &mut out[usize::from(*position)];

@@ -40,7 +40,7 @@ impl<'a> Raw<'a> {
         context: TileContext<'_>,
         out: &mut [T],
     ) -> Result<(), Fault> {
-        // The plan's check confirms the section's length.
+        // The plan's check has confirmed the length of the section.
         let bytes = &self.values.bytes[context.tile * TILE_VALUES * T::BYTES..];
         for (value, bytes) in out.iter_mut().zip(bytes.chunks_exact(T::BYTES)) {
             *value = T::read(bytes);

@@ -14,7 +14,7 @@ use crate::word::Word;
 /// Number of values of a run that are written with one store.
 const RUN_SHORT: usize = 8;
 
-/// Rules of every `rle` node: children are values and lengths minus 1.
+/// Rules of every `rle` node. The children are the values of the runs and their lengths minus 1.
 pub(crate) const SPEC: NodeSpec = NodeSpec {
     children: &[ChildSpec::SAME.sparse(), ChildSpec::U16.sparse()],
     sections: &[SectionSpec::Counts],

@@ -1,7 +1,7 @@
 //! The table of encodings: identifier, name, parameters and children, module and decoder.
 //!
-//! Free of dependencies: the build of the GPU package includes this file by path to render the
-//! identifiers for the kernels. Identifiers and names never change once released.
+//! This file has no dependencies, because the build of the GPU package includes it by path to
+//! render the identifiers for the kernels. Identifiers and names never change once released.
 
 /// Passes the rows to the macro `$render`.
 macro_rules! encoding_table {
@@ -9,7 +9,7 @@ macro_rules! encoding_table {
         $render! {
             /// Unencoded values.
             1 "raw" Raw => raw::Raw<'a>;
-            /// The smallest width for each group of 32 values.
+            /// Packed values with one bit width for each group of 32 values.
             2 "afl" Afl => afl::Afl<'a>;
             /// Differences within a tile.
             3 "delta" Delta(mode: Mode, child: Box<Tree>) => delta::Delta<'a, T>;
@@ -27,7 +27,7 @@ macro_rules! encoding_table {
             /// A few exceptions stored separately: high bits, or values that do not fit the divisor
             /// or number of decimals of the child.
             8 "patch" Patch(child: Box<Tree>) => patch::Patch<'a, T>;
-            /// Runs of equal values: values, lengths.
+            /// Runs of equal values. The children are the values and lengths of the runs.
             9 "rle" Rle(values: Box<Tree>, lengths: Box<Tree>) => rle::Rle<'a, T>;
             /// Codes into a dictionary of at most `limit` entries. With a second child the
             /// dictionary holds only the most frequent values, and the child the others.
@@ -39,16 +39,16 @@ macro_rules! encoding_table {
             12 "gfc" Gfc => gfc::Gfc<'a>;
             /// Rows grouped by key.
             13 "group" Group(child: Box<Tree>) => group::Group<'a, T>;
-            /// Differences along each key: residuals, heads.
+            /// Differences along each key. The children are residuals and heads.
             14 "keyed_delta" KeyedDelta(mode: Mode, residuals: Box<Tree>, heads: Box<Tree>)
                 => keyed_delta::KeyedDelta<'a, T>;
-            /// Differences of differences along each key: residuals, heads.
+            /// Differences of differences along each key. The children are residuals and heads.
             15 "keyed_delta2" KeyedDelta2(mode: Mode, residuals: Box<Tree>, heads: Box<Tree>)
                 => keyed_delta2::KeyedDelta2<'a, T>;
             /// A Huffman code for the magnitude of each value, followed by its low bits.
             16 "huffman" Huffman => huffman::Huffman<'a, 64>;
-            /// The most frequent bytes of a chunk as indexes, others unchanged. Parameters: entries
-            /// of a chunk's table, tiles of a chunk.
+            /// The most frequent bytes of a chunk as indexes, others unchanged. The parameters are
+            /// the entries of a chunk's table and the tiles of a chunk.
             17 "stateless" Stateless(entries: u32, chunk_tiles: u32)
                 => stateless::Stateless<'a>;
             /// Codes for strings that occurred earlier in the chunk. Parameter: tiles of a chunk.

@@ -11,10 +11,10 @@ use crate::tree::Tree;
 /// The aim of a planner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Aim {
-    /// Values of fixed width only: the fastest to encode and decode.
+    /// Only encodings of fixed width, which are the fastest to encode and decode.
     #[default]
     Fast,
-    /// Codes of variable length where they save more than a tenth.
+    /// Also codes of variable length, where they save more than a tenth of the bytes.
     Balanced,
     /// The fewest bytes; blocks are compact.
     Small,
@@ -38,8 +38,8 @@ impl Aim {
         }
     }
 
-    /// Cost by which trees are compared: the bytes, plus 1/512 of them for each level, plus a tenth
-    /// of them if the aim is `Balanced` and the tree has codes.
+    /// Cost by which trees are compared: the number of bytes, plus 1/512 of this number for each
+    /// level of the tree, plus a tenth if the aim is `Balanced` and the tree has codes.
     pub(super) fn cost(self, tree: &Tree, shape: &ChunkShape) -> usize {
         self.cost_of_bytes(tree, self.bytes(shape))
     }
@@ -52,7 +52,7 @@ impl Aim {
         }
     }
 
-    /// Cost of `tree` at this number of bytes; it is monotonic in `bytes`.
+    /// Cost of `tree` if the chunk takes `bytes` bytes. The cost never falls as `bytes` grows.
     pub(super) fn cost_of_bytes(self, tree: &Tree, bytes: usize) -> usize {
         let penalty = if self == Self::Balanced && has_codes(tree) { bytes / 10 } else { 0 };
         bytes + bytes / 512 * tree.depth() + penalty
@@ -68,8 +68,8 @@ impl Aim {
         }
     }
 
-    /// True if batches 1, 2, 4, 8 and so on are also explored, with immediate effect: files have
-    /// few batches.
+    /// True if batches 1, 2, 4, 8 and so on are also explored, with immediate effect. This helps
+    /// with files, which have few batches.
     pub(super) fn explores_early(self) -> bool {
         self == Self::Small
     }

@@ -48,7 +48,7 @@ pub(crate) fn candidates(
         if statistics.decimals.is_some() {
             trees.extend(all.iter().map(|body| Tree::FloatToInt(None, boxed(body.clone()))));
         } else {
-            // A few values may have another number of decimals, so several are tried.
+            // Several numbers of decimals are tried, as a few values may have more than the rest.
             for decimals in [0, 1, 2, 3, 4, 6] {
                 let integers = Tree::FloatToInt(Some(decimals), boxed(scaled()));
                 trees.push(Tree::Patch(boxed(integers)));
@@ -80,7 +80,7 @@ pub(crate) fn entropy_coded(tree: &Tree, leaf: &Tree) -> Tree {
     match tree {
         Tree::Afl => leaf.clone(),
         Tree::Patch(child) if **child == Tree::Afl => leaf.clone(),
-        // `scale(afl)` is for short tiles, where a code costs more than it saves.
+        // `scale(afl)` encodes short tiles, where a code costs more than it saves.
         Tree::Scale(child) if **child == Tree::Afl => tree.clone(),
         Tree::Patch(child) => Tree::Patch(coded(child)),
         Tree::Scale(child) => Tree::Scale(coded(child)),

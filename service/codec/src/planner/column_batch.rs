@@ -46,16 +46,16 @@ pub trait ColumnBatch {
     fn statistics(&mut self, rows: Range<usize>) -> Result<Statistics, Self::Error>;
 
     /// Plan and lengths of a chunk of some rows with exactly this tree; `None` if it does not
-    /// apply. Rows begin at a segment and span at most one.
+    /// apply. `rows` begin at the start of a segment and do not pass its end.
     ///
     /// # Errors
     /// Those of the implementation.
     fn shape(&mut self, rows: Range<usize>, tree: &Tree)
     -> Result<Option<ChunkShape>, Self::Error>;
 
-    /// [`ColumnBatch::shape`], and a lower bound of the bytes with Huffman codes in place of the
-    /// packed leaves, if the implementation knows one. The planner skips trees whose bound cannot
-    /// win; plans do not depend on it.
+    /// Returns [`ColumnBatch::shape`] and, if the implementation computes it, a lower bound of the
+    /// bytes that Huffman codes take in place of the packed leaves. The planner uses the bound only
+    /// to skip trees that cannot win, so plans do not depend on it.
     ///
     /// # Errors
     /// Those of the implementation.
@@ -67,8 +67,8 @@ pub trait ColumnBatch {
         Ok((self.shape(rows, tree)?, None))
     }
 
-    /// False if the root, `const` or a divisor without parameter, does not apply to the whole
-    /// batch.
+    /// False if the root of the tree is `const`, or `divisor` without parameter, and does not apply
+    /// to the whole batch.
     ///
     /// # Errors
     /// Those of the implementation.

@@ -1,11 +1,11 @@
 //! The planner of one column: selects the tree of each batch.
 //!
-//! It explores at the first batch, with immediate effect, and at every `EXPLORATION_BATCHES`-th,
-//! with effect `EFFECT_BATCHES` later. With aim `small` it also explores batches 1, 2, 4, 8 and so
-//! on, with immediate effect. Between explorations it corrects the tree if the last batch
-//! compressed worse than expected, if the root does not apply, or if a small part of the next batch
-//! compresses differently: it tries a few trees that earlier batches or the part rank high. The
-//! result is a function of the batches and the seed.
+//! It explores at the first batch, with immediate effect, and at every `EXPLORATION_BATCHES`-th
+//! batch, with effect `EFFECT_BATCHES` batches later. With aim `small` it also explores batches 1,
+//! 2, 4, 8 and so on, with immediate effect. Between explorations it corrects the tree if the last
+//! batch compressed worse than expected, if the root does not apply, or if a small part of the next
+//! batch compresses differently. A correction tries a few trees: the earlier winners and those that
+//! the part or the edges rank high. The result depends only on the batches, the aim and the seed.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -30,10 +30,10 @@ pub(super) const EXPLORATION_BATCHES: u64 = 64;
 pub(super) const EFFECT_BATCHES: u64 = 8;
 /// Maximum number of trees that a correction tries on a whole sample.
 pub(super) const CORRECTION_TREES_MAX: usize = 16;
-/// A ratio below this share of the one at selection triggers a correction: 7/8.
+/// A correction follows a batch whose ratio is below 7/8 of the tree's ratio at its selection.
 const FALL_Q16: u64 = ONE_Q16 * 7 / 8;
-/// The data has changed if the ratio on a part differs from the one at selection by a factor of 4/5
-/// or less, or 5/4 or more.
+/// A correction follows if the ratio on a part is at most 4/5, or at least 5/4, of the ratio on an
+/// earlier part.
 const CHANGE: [u64; 2] = [4, 5];
 /// Minimum number of rows between checks of a part, so that small batches are not all checked.
 const CHECK_ROWS: usize = SAMPLE_ROWS / 2;
@@ -90,8 +90,8 @@ impl ColumnPlanner {
         }
     }
 
-    /// The tree for the next batch of `values`; `keys` are those of its rows, if keyed trees are
-    /// allowed. Call [`ColumnPlanner::observe`] when the batch is encoded.
+    /// Returns the tree for the next batch. `keys` has the key of each row; without keys, no keyed
+    /// tree is chosen. Call [`ColumnPlanner::observe`] when the batch is encoded.
     pub fn plan(&mut self, values: &Values, keys: Option<&[u64]>) -> Tree {
         let value_type = values.value_type();
         with_patterns!(values.patterns(), |patterns| {
@@ -215,7 +215,7 @@ impl ColumnPlanner {
         trees.extend(self.winners.iter().filter(|tree| is_new(tree)).cloned());
         let mut others = candidates_for(batch, sample.clone(), self.aim)?;
         others.retain(|tree| !trees.contains(tree));
-        // Sorts are stable: of equal ranks the earlier candidate is tried.
+        // Sorts are stable, so an earlier candidate precedes a later one of equal rank.
         if let Some(part) = part_of(sample.clone()) {
             let mut ranked = Vec::with_capacity(others.len());
             for tree in others {
@@ -252,7 +252,7 @@ impl ColumnPlanner {
                 Some(_) => batch.shape_and_bound(sample.clone(), &tree)?,
             };
             if let Some(ratio_q16) = shape.as_ref().map(|shape| trial.ratio_q16(shape)) {
-                // Only trees without codes update the edges: how many trees with codes are tried
+                // Only trees without codes update the edges, because how many with codes are tried
                 // depends on whether bounds are known.
                 self.edges.learn(&tree, ratio_q16);
             }
@@ -282,7 +282,7 @@ struct Trial {
 }
 
 struct Best {
-    /// Cost, then place in the list.
+    /// Cost and, for ties, index in the list.
     rank: (usize, usize),
     tree: Tree,
     ratio_q16: u64,
@@ -299,7 +299,7 @@ impl Trial {
         self.best.as_ref().is_some_and(|best| cost > best.rank.0)
     }
 
-    /// Adds the tree at a place of the list, if it applies.
+    /// Adds the tree at index `place` of the list; `shape` is `None` if the tree does not apply.
     fn add(&mut self, place: usize, tree: Tree, shape: Option<ChunkShape>) {
         let Some(shape) = shape else { return };
         let rank = (self.aim.cost(&tree, &shape), place);

@@ -2,7 +2,7 @@
 //!
 //! An edge is a pair (encoding, child's encoding) at a place of the full binary tree; the children
 //! of place i are at 2 (i + 1) and 2 (i + 1) + 1. Its alpha is a moving average of the ratios of
-//! trees that contain it: each new ratio has weight 1/2. Integers in Q16.
+//! trees that contain the edge; each new ratio has weight 1/2. Alphas are integers in Q16.
 
 use std::collections::BTreeMap;
 

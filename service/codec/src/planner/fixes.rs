@@ -38,7 +38,7 @@ impl Planner {
         self
     }
 
-    /// The plan for the next block. Columns must be equally long; [`Planner::observe`] follows.
+    /// Returns the plan for the next block. Call [`Planner::observe`] when the block is encoded.
     ///
     /// # Errors
     /// Columns of unequal length.
@@ -58,8 +58,8 @@ impl Planner {
         Ok(plan)
     }
 
-    /// The planners of the columns, for batches outside [`FixColumns`]: plan each column of a
-    /// batch with [`ColumnPlanner::plan_by`].
+    /// The planners of the columns. If a batch is not in [`FixColumns`], plan each of its columns
+    /// with [`ColumnPlanner::plan_by`].
     pub fn columns_mut(&mut self) -> impl Iterator<Item = (Column, &mut ColumnPlanner)> {
         Column::ALL.into_iter().zip(&mut self.columns)
     }

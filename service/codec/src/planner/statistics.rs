@@ -15,7 +15,7 @@ pub const DISTINCT_MAX: usize = 65_536;
 /// 1 in Q16.
 pub const ONE_Q16: u64 = 1 << 16;
 
-/// Statistics of a column or of a sample of it.
+/// Statistics of a column, or of a sample of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// Number of values.
@@ -28,8 +28,8 @@ pub struct Statistics {
     pub bits: u32,
     /// Distinct values, `None` above 65,536.
     pub distinct: Option<usize>,
-    /// RLE metric in Q16: the mean over all values of the number of equal values from that value
-    /// on, at most 2 each. Above 1.5, `rle` alone saves bytes.
+    /// RLE metric in Q16, the mean of a number per value: 2 if the next value is equal, else 1.
+    /// Above 1.5, `rle` alone saves bytes.
     pub rle_metric_q16: u64,
     /// For integers, the greatest divisor that all values share.
     pub divisor: Option<DivisorChoice>,
@@ -67,8 +67,8 @@ impl Statistics {
         }
     }
 
-    /// True if `rle` is worth a trial. The thesis's bound of 1.5 is for `rle` alone; the lower
-    /// bound here allows for differences of its values.
+    /// True if `rle` is worth a trial. Dzitkowski's bound of 1.5 is for `rle` alone; the bound here
+    /// is lower, because the values of the runs may be encoded as differences.
     pub(crate) fn has_runs(&self) -> bool {
         self.rle_metric_q16 > ONE_Q16 * 5 / 4
     }

@@ -1,7 +1,8 @@
-//! Planning of a stream of tables: a planner for each column, or for each part of one.
+//! Planning of a stream of tables, with a planner for each column, or for each part of a column of
+//! strings.
 //!
-//! Strings become their parts here, before anything is planned, so that the CPU and a device
-//! encode the same columns of numbers.
+//! Strings are divided into parts before planning, so that the CPU and a device encode the same
+//! columns of numbers.
 
 use std::borrow::Cow;
 
@@ -46,8 +47,8 @@ pub struct PlannedChunk<'a> {
     pub values: Cow<'a, Values>,
     /// Chooses its tree.
     pub planner: &'a mut ColumnPlanner,
-    /// True if the key column may order this chunk: the chunk has a value for each row and is not
-    /// the key itself.
+    /// True if the key column may order this chunk. The chunk must have a value for each row and
+    /// must not be the key itself.
     pub takes_key: bool,
 }
 
@@ -143,8 +144,8 @@ pub fn observe_table(chunks: &mut [PlannedChunk<'_>], outcomes: &[TableOutcome])
     }
 }
 
-/// Divides a text into parts: each distinct string once if that takes fewer bytes by estimate, else
-/// a string for each row.
+/// Divides a text into parts. They store each distinct string once if that takes fewer bytes by
+/// estimate, else a string for each row.
 fn parts_of(text: &Text, aim: Aim) -> Vec<(Part, Values)> {
     let by_row = text.parts_by_row();
     match text.parts_by_index() {
@@ -153,7 +154,7 @@ fn parts_of(text: &Text, aim: Aim) -> Vec<(Part, Values)> {
     }
 }
 
-/// Estimated bytes of the parts: each with the best of a few usual trees.
+/// Estimated bytes of the parts if each is encoded with the best of a few usual trees.
 fn estimate(parts: &[(Part, Values)], aim: Aim) -> usize {
     let numbers = [Tree::Afl, Tree::Rle(Box::new(Tree::Afl), Box::new(Tree::Afl))];
     let bytes: Vec<Tree> = text_trees(aim).into_iter().take(1).chain([Tree::Afl]).collect();

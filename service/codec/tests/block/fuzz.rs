@@ -47,7 +47,8 @@ fn fuzz_block_parser() {
     assert!(accepted < executions * 9 / 10, "{accepted} accepted: checks do not work");
 }
 
-/// Reads a mutant; true if it is accepted, and then it obeys its header.
+/// Reads a mutant and returns true if it is accepted. Fails if an accepted mutant does not obey its
+/// header.
 fn judge(chance: &mut Random, bytes: Vec<u8>, execution: u64) -> bool {
     let Ok(block) = Block::parse(Bytes::from(bytes), &BUDGET) else {
         return false;
@@ -75,7 +76,7 @@ fn judge(chance: &mut Random, bytes: Vec<u8>, execution: u64) -> bool {
     true
 }
 
-/// One change: a bit, a byte, a field, a cut, a longer end, a moved piece.
+/// Makes one change: of a bit, a byte or a field, or it cuts, extends or moves bytes.
 fn mutate(chance: &mut Random, bytes: &mut Vec<u8>) {
     if bytes.len() < HEADER {
         bytes.push(chance.edgy() as u8);

@@ -1,6 +1,7 @@
 //! Hostile blocks with valid checksums.
 //!
-//! Each case changes one thing, recomputes the checksums, and expects the error that names it.
+//! Each case makes one change, recomputes the checksums, and expects the error that names the
+//! change.
 
 use bytes::Bytes;
 use shoal_codec::{Block, BlockError, Budget, ColumnSet, FixColumns};
@@ -51,7 +52,7 @@ fn identity_is_checked_first() {
         assert_eq!(error, BlockError::Version { major, minor: 0, known: 2 });
         assert!(error.to_string().contains(&major.to_string()));
     }
-    // Bit 2 is that of compact blocks, bit 3 that of text columns, which only tables have.
+    // Bit 2 marks compact blocks. Bit 3 marks text columns, which only tables have.
     for flag in (0..32).filter(|flag| ![2, 3].contains(flag)) {
         let required = 1_u32 << flag;
         let error = refusal(12, &required.to_le_bytes());
@@ -75,7 +76,8 @@ fn a_billion_rows_in_a_tiny_block_are_refused_by_budget_and_by_bytes() {
         error,
         BlockError::Budget { unit: "rows", value: 1_000_000_000, limit: (1 << 22) - 1 }
     );
-    // A reader with a generous budget: rows claimed everywhere in agreement are still not there.
+    // With a generous budget and the same number of rows in all fields, the missing bytes are
+    // reported.
     let mut bytes = encode(&plain(), &EARTH, 3);
     let rows = 1_000_000_000_u32;
     set(&mut bytes, ROWS, rows.to_le_bytes());
@@ -171,7 +173,8 @@ fn ranges_stand_least_first() {
 
 #[test]
 fn rows_outside_the_stated_range_and_box_are_named() {
-    // Extremes of the sample: row 1 has the least time, 4 the greatest; x 2 and 4; y 4 and 2.
+    // Least and greatest value of the sample: time in rows 1 and 4, x in rows 2 and 4, y in rows 4
+    // and 2.
     let cases = [
         (56, 1_i64, 1, "time", 1),
         (60, 4_294_967_294, 1, "time", 4),
@@ -192,13 +195,14 @@ fn rows_outside_the_stated_range_and_box_are_named() {
                 if (*c, *n, *r) == (chunk, column, row)
         );
         assert!(named, "{error}");
-        // A range of rows without the liar decodes; one that begins at it names it by block row.
+        // A range without the bad row decodes. For a range that begins at the bad row, the error
+        // has its number in the block.
         let mut out = full();
         block.decode_rows(0..1, &mut out).unwrap();
         let again = block.decode_rows(row..5, &mut out).unwrap_err();
         assert!(matches!(again, BlockError::RowOutside { row: r, .. } if r == row), "{again}");
         assert!(out.is_empty());
-        // Only who wants the column meets the fault.
+        // The error appears only if the column is requested.
         let own = ColumnSet::ALL.iter().filter(|own| own.name() == column);
         let own = own.fold(ColumnSet::NONE, ColumnSet::with);
         block.decode_columns(0..5, ColumnSet::ALL.without(own), &mut out).unwrap();

@@ -58,7 +58,7 @@ fn aims_weigh_bytes_against_speed() {
     assert_eq!((&small.0, &balanced.0), (&Tree::HuffmanLong, &Tree::Huffman));
     assert!(small.1 <= balanced.1, "{} bytes, balanced {}", small.1, balanced.1);
     assert!(small.1 * 10 < fast.1 * 9, "{} bytes, {} without codes", small.1, fast.1);
-    // Codes save nothing where all values are equally frequent.
+    // Codes save nothing if all values are equally frequent.
     let even = noise(&mut Random::new(86), 50_000, 1 << 11);
     let [fast, balanced, small] = Aim::ALL.map(|aim| planned(aim, &even));
     assert_eq!((&balanced, small.1 <= fast.1), (&fast, true));
@@ -116,7 +116,7 @@ fn a_fallen_ratio_is_corrected_at_the_next_batch() {
     assert!(bytes * 2 < fallen, "{corrected}: {bytes}, before {fallen}");
 }
 
-/// Multiples of 1000 like steps, so that a tree of theirs applies and only does badly.
+/// Multiples of 1000, as `steps` gives, so that a tree for `steps` applies but compresses badly.
 fn thousands(chance: &mut Random, rows: usize) -> Values {
     Values::U32((0..rows).map(|_| chance.below(1000) as u32 * 1000).collect())
 }
@@ -131,7 +131,8 @@ fn a_batch_of_another_character_has_another_tree_at_once() {
         for batch in 0..3 {
             let (values, bytes_max) = match turn % 2 {
                 0 => (thousands(&mut chance, 40_000), 40_000 * 11 / 8),
-                // Better by the tree of the others too, and much better by its own.
+                // The tree of the other batches also compresses these well, but their own tree does
+                // much better.
                 _ => (steps(40_000), 40_000 / 8),
             };
             let (tree, bytes) = run(&mut planner, &values);
@@ -155,8 +156,8 @@ fn a_tree_that_no_longer_applies_is_corrected_at_once() {
 #[test]
 fn a_later_exploration_takes_effect_eight_batches_on() {
     let mut planner = ColumnPlanner::new(1, Aim::Fast);
-    // Batches that do no worse than the sample promised, so nothing is corrected: the better tree
-    // of batch 64 comes with batch 72.
+    // No batch compresses worse than expected, so no correction follows. Batch 64 finds the better
+    // tree, which takes effect at batch 72.
     let mut chance = Random::new(83);
     let mut trees = Vec::new();
     for batch in 0..80 {

@@ -1,4 +1,4 @@
-//! Compact blocks: they expand to the block that they stand for, and damaged ones are refused.
+//! Compact blocks expand to the block that they stand for, and damaged ones are refused.
 //!
 //! The fuzz target changes their bodies and recomputes the checksums.
 
@@ -52,7 +52,7 @@ fn compacted(block: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Where the body of a compact block begins.
+/// Offset of the body of a compact block.
 fn body_at(bytes: &[u8]) -> usize {
     bytes[COMPACT_HEADER_BYTES].into()
 }
@@ -136,7 +136,8 @@ fn a_small_block_takes_few_bytes() {
     }
     let mut block = Vec::new();
     CpuCodec.encode(&columns, &SPACE, 1, &mut block).unwrap();
-    // 400 bytes of values; header, entries and padding take 560 in the block, 59 here.
+    // The values take 400 bytes. Header, entries and padding take 560 bytes in the block and 59
+    // bytes in its compact form.
     assert_eq!((block.len(), compacted(&block).len()), (960, 459));
 }
 
@@ -195,7 +196,8 @@ fn a_byte_that_is_missing_added_or_changed_is_refused() {
     }
 }
 
-/// A block with other bytes in place of `range` behind byte `from`, and right lengths and sums.
+/// The block with `new` in place of the `count` bytes at `place`, and with correct lengths and
+/// checksums.
 fn spliced(bytes: &[u8], place: usize, count: usize, new: &[u8]) -> Vec<u8> {
     let mut changed = bytes.to_vec();
     changed.splice(place..place + count, new.iter().copied());
@@ -224,7 +226,7 @@ fn bodies_that_do_not_expand_are_refused() {
         assert!(error.contains(problem), "{place}: {error} lacks {problem}");
     };
     refused(0, 1, &[0xff, 0xff, 0x7f], "column is 2097151");
-    refused(0, 1, &[0xff, 0xff, 0x03], "65535 follows column 255");
+    refused(0, 1, &[0xff, 0xff, 0x03], "column 255 + 65535 exceeds 65535");
     refused(1, 1, &[11], "unknown value type");
     refused(1, 1, &[0x43, 0xb8, 0x17], "part is 4");
     refused(1, 1, &[0x13, 0xff, 0xff, 0xff, 0x07], "16777215 values");

@@ -27,7 +27,7 @@ fn mutate(chance: &mut Random, bytes: &mut Vec<u8>) {
             bytes.push(chance.edgy() as u8);
             continue;
         }
-        // Counts and offsets are at the beginning, so it is changed more often.
+        // The beginning has counts and offsets, so it is changed more often.
         let limit = if chance.below(2) == 0 { length.min(64) } else { length };
         let place = chance.below(limit);
         match chance.below(8) {
@@ -151,7 +151,7 @@ fn fuzz_planned_block() {
     assert!(accepted > bound.done() / 50, "only {accepted} accepted: sealing does not work");
 }
 
-/// A block or table with changes in its directory or behind it and recomputed checksums.
+/// A block or table with changes in its directory or payload, and with recomputed checksums.
 fn sealed_mutant(chance: &mut Random, whole: &[u8]) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     let directory = HEADER + chance.below(1200).min(whole.len() - HEADER - 1);

@@ -1,4 +1,4 @@
-//! Hostile sections: each case changes one thing
+//! Hostile sections. Each case makes one change
 //! and expects its refusal.
 
 use shoal_codec::{
@@ -10,7 +10,7 @@ use crate::sample::tree;
 /// A section, an offset in it, the bytes to write there, and the refusal.
 type Change<'a> = (usize, usize, &'a [u8], &'a str);
 
-/// 1,100 values: a whole tile and a part of one.
+/// 1,100 values, which are a whole tile and a shorter one.
 fn values() -> Values {
     Values::U32((0..1100).map(|row| row / 10 * 7 + row % 3 + u32::from(row == 40) * 9000).collect())
 }
@@ -113,10 +113,11 @@ fn changed_sections_are_refused() {
 
 #[test]
 fn changed_codes_are_refused() {
-    // Lengths of codes; second entry of the directory: offset, values and sizes; words.
+    // The changes are in the lengths of codes, in the second entry of the directory (offset,
+    // values, sizes) and in the words.
     let changes: &[Change<'_>] = &[
-        (0, 0, &[0xff], "lengths of the codes"),
-        (0, 0, &[0; 4], "lengths of the codes"),
+        (0, 0, &[0xff], "do not form a prefix code"),
+        (0, 0, &[0; 4], "do not form a prefix code"),
         (1, 8, &[0xff; 4], "follow each other"),
         (1, 12, &[77], "values, expected 76"),
         (1, 15, &[14], "sizes of tile 1"),
@@ -125,7 +126,7 @@ fn changed_codes_are_refused() {
     ];
     assert_changes_refused(&encode(&values(), "huffman"), changes);
     let changes: &[Change<'_>] = &[
-        (0, 0, &[0xff], "lengths of the codes"),
+        (0, 0, &[0xff], "do not form a prefix code"),
         (1, 12, &[77], "values, expected 76"),
         (1, 15, &[0x40], "sizes of tile 1 have more than 15 bits"),
         (1, 7, &[0x34], "bytes of words"),
@@ -166,7 +167,7 @@ fn positions_of_exceptions_lie_in_their_tile() {
 #[test]
 fn runs_fit_their_tile() {
     let encoded = encode(&column(|row| row / 40), "rle(afl, afl)");
-    // One run from the second tile to the first: the sum holds, the tiles do not.
+    // One run moves from the second tile to the first. The sum stays right, but each tile is wrong.
     let first = u16::from_le_bytes([encoded.sections[0][0], encoded.sections[0][1]]);
     let second = u16::from_le_bytes([encoded.sections[0][2], encoded.sections[0][3]]);
     let moved = [(first + 1).to_le_bytes(), (second - 1).to_le_bytes()].concat();

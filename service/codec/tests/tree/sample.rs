@@ -220,7 +220,7 @@ pub(crate) fn tree(text: &str) -> Tree {
     text.parse().unwrap()
 }
 
-/// All of them, every encoding at every place that it may have.
+/// All trees; every encoding occurs at every place that it may have.
 pub(crate) fn trees() -> Vec<Tree> {
     let of_mode =
         |mode: &'static str| TREES_OF_MODES.map(move |text| tree(&text.replace(".m", mode)));

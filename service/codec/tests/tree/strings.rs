@@ -15,7 +15,7 @@ use shoal_testkit::Random;
 use crate::GOLDEN;
 use crate::sample::{bytes_of, tree};
 
-/// The codes of each tile by the rules of the format, entries as strings.
+/// Returns the codes of each tile by the rules of the format; keeps entries as strings.
 fn model(bytes: &[u8], chunk_tiles: usize) -> Vec<Vec<u16>> {
     let mut tiles = vec![Vec::new(); bytes.len().div_ceil(1024)];
     for (number, chunk) in bytes.chunks(chunk_tiles * 1024).enumerate() {
@@ -171,7 +171,7 @@ fn changed_indexes_are_refused() {
     let mut short = whole;
     short.sections[0].pop();
     assert_refused(&short, "stateless section has 9 bytes, its values take 10");
-    // Bits behind the last flag are not read.
+    // Bits after the last flag are not read.
     let mut beyond = assert_round_trip(&[1, 1, 2], "stateless.1.1", "few");
     beyond.sections[2][3] = 0xff;
     decode_column(&beyond, None, &Budget::default()).unwrap();
@@ -179,7 +179,7 @@ fn changed_indexes_are_refused() {
 
 /// The codes of one tile as a column of `rows` bytes.
 fn of_codes(codes: &[u16], rows: usize) -> EncodedTree {
-    // As many codes in as many rows: noise has no strings.
+    // In noise no string occurs twice, so there are as many codes as rows.
     let noise: Vec<u8> = (0..rows).map(|row| (row * 7 % 251) as u8).collect();
     let mut encoded = encode_column(&Values::U8(noise), &tree("lzw.1(afl)"), None).unwrap();
     assert_eq!(encoded.sections[0], (rows as u16).to_le_bytes(), "noise has no strings");
@@ -216,7 +216,7 @@ fn changed_codes_are_refused() {
     let mut many = whole;
     many.sections[0][0..2].copy_from_slice(&1025_u16.to_le_bytes());
     assert_refused(&many, "count");
-    // One code too few ends before the tile.
+    // With one code too few, the strings end before the tile does.
     let noise: Vec<u8> = (0..1500).map(|row| (row * 7 % 251) as u8).collect();
     let mut short = encode_column(&Values::U8(noise), &tree("lzw.1(afl)"), None).unwrap();
     let [.., low, high] = short.sections[0][..] else { panic!("two tiles") };

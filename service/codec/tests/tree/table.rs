@@ -158,7 +158,7 @@ fn hostile_tables_are_refused() {
     for (offset, field, expected) in cases {
         assert_refused(offset, field, expected);
     }
-    // Second entry: the keyed node is its first; its first parameter names the key column.
+    // The first node of the second entry is keyed, and its first parameter names the key column.
     let first_entry = 24 + 2 * 24 + 3 * 8;
     let parameter = HEADER + first_entry + 24 + 12;
     for key in [257_u32, 258, 1, 0x1_0100, 0] {

@@ -1,6 +1,6 @@
 //! Columns of strings in tables: round trips, the golden file, hostile parts.
 //!
-//! A part that is changed keeps right checksums, so that only the rules of text can refuse it.
+//! A changed part has correct checksums, so that only the rules of text can refuse it.
 
 use bytes::Bytes;
 use shoal_codec::limits::BLOCK_ROWS_MAX;
@@ -193,7 +193,7 @@ fn parts_that_are_no_text_are_refused_by_the_writer() {
     }
 }
 
-/// The error with which a column of the sample is read after other values took the place of a part.
+/// Replaces the values of part `index` of the sample and returns the error of reading its column.
 fn refusal(index: usize, values: Values) -> String {
     let mut columns = sample();
     let id = columns[index].0;
@@ -230,7 +230,7 @@ fn parts_that_do_not_agree_are_refused_by_the_reader() {
     assert!(refusal(2, changed(2, 5, 1)).contains("ends at byte"));
     assert!(refusal(4, changed(4, 7, -1)).contains("lengths add up to"));
     assert!(refusal(4, changed(4, 7, i32::MAX)).contains("lengths add up to"));
-    // Sums stay, characters are cut.
+    // The sum of the lengths stays right, but a string ends within a character.
     let Values::U32(mut cut) = changed(4, 4, -1) else { panic!() };
     cut[5] += 1;
     assert!(refusal(4, Values::U32(cut)).contains("not at a character"));
@@ -278,7 +278,7 @@ fn strings_beyond_the_budget_are_refused_before_they_are_gathered() {
     assert_eq!(error, BlockError::Budget { unit: "scratch bytes", value: scratch, limit });
 }
 
-/// Where the entry of each chunk begins.
+/// Offset of the entry of each chunk.
 fn entries(bytes: &[u8]) -> Vec<usize> {
     let table = parse(bytes).unwrap();
     let mut start = HEADER;
@@ -322,7 +322,7 @@ fn hostile_entries_are_refused() {
     refused(lengths + 8, &more(lengths, 1), "4 for each of at most 1100 rows");
     refused(lengths + 8, &4404_u64.to_le_bytes(), "at most 1100 rows");
     refused(text + 8, &huge, "1 for each of at most 4194303 bytes");
-    // The indexes are grouped by the key; lengths of stored strings may not be.
+    // Indexes may be keyed; lengths of stored strings may not.
     let node = lengths + 24;
     let mut bytes = whole.clone();
     set(&mut bytes, node, 13_u16.to_le_bytes());

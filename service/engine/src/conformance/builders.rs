@@ -65,7 +65,7 @@ fn parse(bytes: Vec<u8>) -> Block {
     Block::parse(bytes.into(), &Budget::default()).expect("the block is whole")
 }
 
-/// CRC-32C (Castagnoli, reflected 0x82F63B78), bit by bit: a header is short.
+/// CRC-32C (Castagnoli, reflected 0x82F63B78), computed bit by bit, as a header is short.
 fn crc32c(bytes: &[u8]) -> u32 {
     let bit = |crc: u32| {
         if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 }

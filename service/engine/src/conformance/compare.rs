@@ -45,8 +45,8 @@ pub(super) fn answers_difference(expected: &AnswerSet, actual: &AnswerSet) -> Op
         .or_else(|| values("answers", &expected.len(), &actual.len()))
 }
 
-/// The first difference between two snapshots, by rows: the term and the set of optional columns
-/// are free.
+/// The first difference between the rows of two snapshots. The term and the set of optional columns
+/// may differ.
 pub(super) fn snapshot_difference(expected: &Snapshot, actual: &Snapshot) -> Option<String> {
     let rows = |snapshot: &Snapshot| -> Vec<FixRow> {
         let batches = snapshot.batches.iter();

@@ -1,4 +1,4 @@
-//! Random continuous queries beside random requests.
+//! Random continuous queries with random requests.
 //!
 //! Few objects and few regions of every kind and mode, so that they interact. Every event is
 //! compared with the model's, and the sum of all events with range queries. Clocks advance by
@@ -18,7 +18,7 @@ use crate::subscription::{
     EvaluationMode, EventKind, EventKinds, RegionId, Subscription, SubscriptionChange, tick_ms,
 };
 
-/// Runs that many random operations on a few objects and regions.
+/// Runs `operations` random operations on a few objects and regions.
 pub fn continuous_queries(make: Make, seed: u64, operations: u64) {
     let space = match seed % 4 {
         0 | 2 => Space::geographic(),

@@ -10,14 +10,15 @@ use crate::backend::{Backend as _, Clock, EngineOptions};
 use crate::hash_key::HashKey;
 use crate::space::Space;
 
-/// Operations of one seed: the environment's `SHOAL_CONFORMANCE_OPERATIONS`, else 200,000.
+/// Number of operations of one seed: the environment variable `SHOAL_CONFORMANCE_OPERATIONS`, or
+/// 200,000.
 #[must_use]
 pub fn operations_per_seed() -> u64 {
     let set = std::env::var("SHOAL_CONFORMANCE_OPERATIONS").ok();
     set.and_then(|text| text.replace('_', "").parse().ok()).unwrap_or(200_000)
 }
 
-/// Runs that many random operations on a thousand ids and compares every output with the model.
+/// Runs `operations` random operations on a thousand ids, and compares every output with the model.
 ///
 /// Even seeds are geographic, odd ones planar of three sizes; clock, TTL and object limit vary with
 /// the seed.
@@ -142,7 +143,7 @@ fn settle(trial: &mut Trial, generator: &mut Generator, options: &EngineOptions)
     }
 }
 
-/// Begins, continues or drops an export beside the cycles, whose rows answer queries.
+/// Begins, continues or drops an export while cycles run. Queries are answered from its rows.
 fn export_a_slice(trial: &mut Trial, generator: &mut Generator) {
     if !trial.is_exporting() || generator.random.once_in(60) {
         let queries = generator.random.below(12);

@@ -1,4 +1,4 @@
-//! A trial: a backend and the model on the same input, every output compared.
+//! A trial runs a backend and the model on the same input and compares every output.
 //!
 //! Answers of a backend with an answer lag are compared with the model's before the cycle. A
 //! difference panics with the label (which has the seed), the cycle and the place.
@@ -30,8 +30,9 @@ pub struct OwnedAnswer {
     pub(super) ranks: Vec<u64>,
 }
 
-/// An export that has not ended: the model's rows, ascending, and those that the backend returned;
-/// the model's answers at its begin, and the scan that finds them in the export.
+/// An export that has not ended. Holds the model's rows, ascending, the rows that the backend
+/// returned, the model's answers at the start of the export, and the scan that answers the same
+/// queries from the export.
 struct Exporting {
     expected: Vec<FixRow>,
     actual: Vec<FixRow>,
@@ -185,7 +186,7 @@ impl Trial {
     /// Runs a cycle without requests and returns the answer on the current state, whatever the lag.
     pub fn answer(&mut self, query: &Query) -> OwnedAnswer {
         if self.backend.answer_lag() == 1 {
-            // Lets the clock of the answer catch up.
+            // The extra cycle brings the clock of the answer up to date.
             self.send(Vec::new());
         }
         self.submit(Vec::new(), vec![query.clone()]);

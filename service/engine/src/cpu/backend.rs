@@ -113,7 +113,7 @@ impl CpuBackend {
         output
     }
 
-    /// The state as it is.
+    /// A view of the current state.
     pub(super) fn view(&self) -> View<'_> {
         View {
             space: &self.options.space,
@@ -244,8 +244,8 @@ impl CpuBackend {
             starts.push(arrival);
             arrival += request.rows() as u32;
         }
-        // Requests without rows share their start with the next one: the last of equals owns the
-        // rows.
+        // A request without rows has the same start as the next one. Of requests with equal starts
+        // the last one owns the rows.
         let owner = |arrival: u32| starts.partition_point(|start| *start <= arrival) - 1;
         let mut outcomes = vec![RequestOutcome::default(); requests.len()];
         for (arrival, reason) in self.dispatch.lanes().iter().flat_map(|lane| &lane.refused) {

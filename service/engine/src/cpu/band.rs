@@ -14,11 +14,12 @@ use super::index::Index;
 pub(super) const BLOCK_SIDE: u32 = 3;
 /// Buckets of a refined cell.
 const BLOCK: usize = (BLOCK_SIDE * BLOCK_SIDE) as usize;
-/// Maximum number of overflow buckets of a cell before it is refined: 40 objects are then spread
-/// over nine cells of about four. A lower limit costs memory, a higher one longer searches.
+/// Maximum number of overflow buckets of a cell before it is refined. Its 40 objects are then
+/// spread over nine cells of about four objects. A lower limit costs memory, a higher one longer
+/// searches.
 const OVERFLOW_MAX: u16 = 3;
-/// Maximum number of levels of refinement: they divide a cell of 80 km, as on a grid over the whole
-/// earth, into cells of 12 m.
+/// Maximum number of levels of refinement. Eight levels divide a cell of 80 km, as on a grid over
+/// the whole earth, into cells of 12 m.
 const DEPTH_MAX: u32 = 8;
 
 /// Buckets of one band.
@@ -30,7 +31,7 @@ pub(super) struct Band {
     free: Vec<u32>,
     /// Objects of every tile; see [`Grid::tile`].
     pub(super) tiles: Vec<u32>,
-    /// Slot to overflow bucket, for cells at the last level.
+    /// Maps a slot to its overflow bucket, for cells at the last level.
     spilled: Index,
 }
 
@@ -78,7 +79,7 @@ impl Band {
         }
     }
 
-    /// Buckets in use beside the heads of the grid's own cells.
+    /// Number of buckets in use, without the heads of the grid's own cells.
     pub(super) fn overflow(&self) -> usize {
         self.buckets.len() - self.cells - self.free.len()
     }

@@ -4,11 +4,11 @@
 //! an insertion and the filling of a hole never walk the chain. A crowded cell is refined instead:
 //! its head then holds no object and points at a block of smaller cells.
 
-/// Objects of one bucket: as many as fit two cache lines.
+/// Objects of one bucket; they fill two cache lines.
 pub(super) const BUCKET_OBJECTS: usize = 10;
 /// The end of a chain.
 pub(super) const NO_BUCKET: u32 = u32::MAX;
-/// In place of the number of overflow buckets: the cell is refined.
+/// Value of [`Bucket::overflow`] in the head of a refined cell.
 const REFINED: u16 = u16::MAX;
 
 /// Positions of up to [`BUCKET_OBJECTS`] objects.
@@ -16,7 +16,7 @@ const REFINED: u16 = u16::MAX;
 #[repr(C, align(128))]
 pub(super) struct Bucket {
     pub(super) count: u16,
-    /// In a head: the number of overflow buckets, counted up to a limit, or [`REFINED`].
+    /// In a head, the number of overflow buckets, counted up to a limit, or [`REFINED`].
     pub(super) overflow: u16,
     /// The next bucket of the chain, or [`NO_BUCKET`]; in a refined cell the first of its smaller
     /// cells.

@@ -1,8 +1,8 @@
 //! Events and members of the queries that a cycle sets, changes or snapshots.
 //!
-//! Reads the state after the cycle through the grid, as queries do. Members before the cycle are
-//! those that the evaluations listed, and the objects inside the old region that the cycle did not
-//! modify. The state is only read; the results are applied afterwards.
+//! Reads the state after the cycle through the grid, as queries do. The members before the cycle
+//! are the members that the evaluations listed, and the objects inside the old region that the
+//! cycle did not modify. The state is only read; the results are applied afterwards.
 
 use super::deferred::{DeferredRows, RegionMembers};
 use super::parallel::sort;
@@ -138,7 +138,7 @@ impl<'a> ChangeEvaluation<'a> {
         self.inside(of).into_iter().map(|(_, slot)| (slot, member(slot))).collect()
     }
 
-    /// The membership states of a query, including those of objects that no longer exist.
+    /// The membership states of a query, including states of objects that no longer exist.
     fn states(&self, number: u32) -> impl Iterator<Item = (u32, MembershipState)> {
         self.view.shards.iter().zip(0_u32..).flat_map(move |(shard, at)| {
             let members = shard.events.members.of_query(number);

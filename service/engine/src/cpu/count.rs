@@ -1,9 +1,9 @@
-//! Counts the objects of a region: blocks of cells that lie wholly inside add their counters, and
-//! only positions in cells at the border are tested.
+//! Counts the objects of a region. Adds up the counters of blocks of cells that lie wholly inside,
+//! and tests only positions in cells at the border.
 //!
 //! Blocks of 2^n by 2^n cells through which the border may pass are split into four, then refined
 //! cells into their smaller ones. Cells hold exactly the live objects, so the total is the same as
-//! that of testing each object. Filters need the records, so filtered queries use no counters.
+//! if each object were tested. Filters need the records, so filtered queries use no counters.
 
 use std::cell::Cell;
 use std::ops::ControlFlow::Continue;

@@ -32,7 +32,7 @@ const SLOTS_AT_ONCE: usize = 1 << 14;
 /// Ids in the sample that estimates an upper bound of the first ids.
 const SAMPLE_IDS: usize = 4096;
 
-/// Everything inside a region.
+/// The objects inside a region.
 #[derive(Debug)]
 pub(super) enum RegionMembers {
     /// Slots, in no order.
@@ -252,8 +252,8 @@ impl View<'_> {
         self.shards.iter().map(Shard::objects).sum()
     }
 
-    /// True if, by a sample, a region holds so many objects that reading all records in order is
-    /// cheaper.
+    /// True if, by a sample, a region holds more than one in [`SHARE`] of all objects, so that
+    /// reading all records in order is cheaper.
     pub(super) fn is_large(&self, region: &PreparedRegion<'_>) -> bool {
         let test = RegionTest::new(region, None, self.clock_ms);
         let (mut held, mut seen) = (0, 0);
@@ -348,7 +348,7 @@ fn bound(lists: &[Vec<u64>], total: usize, wanted: usize) -> Option<u64> {
     let mut sample: Vec<u64> =
         lists.iter().flat_map(|list| list.iter().step_by(step).copied()).collect();
     sample.sort_unstable();
-    // The rank in the sample, a quarter more, and 64 sampled ids as a margin for its deviation.
+    // The expected rank in the sample, plus a quarter and 64 as a margin for its deviation.
     let bound = *sample.get(wanted * sample.len() / total * 5 / 4 + 64)?;
     let below = |list: &Vec<u64>| list.iter().filter(|object| **object <= bound).count();
     (lists.par_iter().map(below).sum::<usize>() >= wanted).then_some(bound)
@@ -360,7 +360,7 @@ fn collect_shard<T>(
     test: &RegionTest<'_>,
     each: impl Fn(&Shard, usize, &Record) -> Option<T>,
 ) -> Vec<T> {
-    // Many records match, or the cells would have been read instead.
+    // Records are read in order only if many of them match.
     let mut list = Vec::with_capacity(shard.records.len());
     for (slot, record) in shard.records.iter().enumerate() {
         if record.object != NO_OBJECT && test.holds(shard, slot, record) {

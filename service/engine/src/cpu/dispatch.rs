@@ -3,8 +3,8 @@
 //!
 //! The cycle is split into lanes, runs of some thousand arrivals, that are routed in parallel. A
 //! lane keeps one list per shard, so a shard that reads the lanes in order sees its rows in order
-//! of arrival. A block that fails while decoding is left out and the cycle is routed again: nothing
-//! has touched the state yet.
+//! of arrival. If a block fails to decode, the cycle is routed again without it, because the state
+//! is not modified yet.
 
 use std::ops::Range;
 
@@ -17,12 +17,13 @@ use super::shard::SHARDS;
 use crate::cycle::{Refusal, Request};
 use crate::stage::dispatch::RowValidator;
 
-/// Maximum number of arrivals of one lane: 64 lists of some 256 rows, half a megabyte.
+/// Maximum number of arrivals of one lane. Its 64 lists then have some 256 rows each and take half
+/// a megabyte.
 const LANE_ROWS: usize = 1 << 14;
 /// Raw rows decoded at a time, so that they are validated while they are in the nearest cache.
 const DECODE_ROWS: usize = 1 << 11;
-/// Least number of encoded rows decoded at a time: each decoding opens the trees and dictionaries
-/// again.
+/// Least number of encoded rows decoded at a time, because each decoding opens the trees and
+/// dictionaries again.
 const DECODE_ENCODED_ROWS: usize = 1 << 13;
 
 /// Some rows of one request.

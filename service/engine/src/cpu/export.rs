@@ -1,4 +1,4 @@
-//! An export beside cycles: the records are read slot by slot, between cycles.
+//! Exports while cycles run. The records are read slot by slot, between two cycles.
 //!
 //! A cycle that writes or frees a slot that was not read yet first saves its record, once. Saved
 //! records are returned before further slots are read. While rows are read as fast as records
@@ -26,8 +26,8 @@ pub(super) struct ShardExport {
     next: usize,
     /// Slots at the start of the export.
     end: usize,
-    /// A bit for each slot, set once a cycle changed the slot: its record at the start of the
-    /// export is saved, or it had none.
+    /// A bit for each slot. It is set once a cycle changed the slot; the slot's record at the start
+    /// of the export is then saved, if it had one.
     changed: Vec<u64>,
     saved: Vec<Record>,
     /// Attributes of the saved records; empty until a saved record has some.

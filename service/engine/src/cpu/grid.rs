@@ -1,9 +1,9 @@
-//! Which cell a position falls into: a uniform grid over the extent of the data.
+//! Maps a position to its cell, in a uniform grid over the extent of the data.
 //!
-//! The mapping is monotone in each coordinate, which is all that queries need: cells strictly
-//! between those of two borders lie strictly between the borders. Positions outside the extent fall
-//! into the cells at its rim, so the extent affects only speed, never answers. Cells are stored in
-//! row-major order: a covered row of cells is contiguous in memory.
+//! The mapping is monotone in each coordinate. Queries need only this property: cells strictly
+//! between the cells of two borders lie strictly between the borders. Positions outside the extent
+//! fall into the cells at its rim, so the extent affects only speed, never answers. Cells are
+//! stored in row-major order, so a covered row of cells is contiguous in memory.
 
 use super::band::{BLOCK_SIDE, Inside};
 use crate::space::QuantaRect;

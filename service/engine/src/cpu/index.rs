@@ -7,8 +7,8 @@
 
 use crate::hash_key::HashKey;
 
-/// Percentage of entries in use above which the table grows by half: it takes between 10.7 and 16
-/// bytes an object.
+/// Percentage of entries in use above which the table grows by half. The table therefore takes
+/// between 10.7 and 16 bytes an object.
 const LOAD_MAX_PERCENT: usize = 75;
 const CAPACITY_MIN: usize = 16;
 const EMPTY: u64 = u64::MAX;
@@ -128,7 +128,7 @@ impl Index {
         self.entries[at] = entry(hash, slot);
     }
 
-    /// For each entry: the number of entries that a search for it reads, itself included.
+    /// For each entry, the number of entries that a search for it reads, itself included.
     #[cfg(test)]
     pub(super) fn probes(&self) -> impl Iterator<Item = usize> {
         let length = self.entries.len();

@@ -1,7 +1,7 @@
 //! The changes that a cycle made to the objects of a shard, for the continuous queries.
 //!
-//! They are written while the shard settles its objects and read by the evaluations afterwards;
-//! there are none while there is no continuous query. A removed record remains in its slot until
+//! A shard lists the changes while it settles its objects; the evaluations read them afterwards.
+//! Without continuous queries nothing is listed. A removed record remains in its slot until
 //! the next cycle begins.
 
 use std::sync::atomic::AtomicU64;
@@ -152,7 +152,7 @@ pub(super) struct ShardEvents {
     /// Events that can be evaluated again, in one list per query number modulo [`BUCKETS`]; then
     /// one list of all other events.
     pub(super) events: Vec<Vec<Event>>,
-    /// Records of events whose record is not that of a slot.
+    /// Records of the events whose record is not stored in a slot.
     pub(super) rows: Vec<FixRow>,
     /// Members of changed queries before the cycle: number of the query, index of the motion.
     pub(super) former: Vec<(u32, u32)>,

@@ -1,4 +1,4 @@
-//! The k nearest objects, by circles that grow until one holds enough.
+//! Finds the k nearest objects by searching circles of growing radius until one holds k of them.
 //!
 //! A circle holds exactly the objects up to its rank. If at least k of them pass the filter, the k
 //! nearest are therefore among them, ties included, and the answer is complete. The first radius

@@ -1,7 +1,7 @@
 //! Runs work over items on all cores, or on this thread when the work is too small to be worth
 //! waking others.
 //!
-//! Waking a pool costs tens of microseconds (weak evidence: 2 cores); a small cycle takes fewer.
+//! Waking a pool costs tens of microseconds (weak evidence: 2 cores); a small cycle takes less.
 
 use rayon::prelude::*;
 

@@ -1,6 +1,7 @@
 //! Prefetches memory that is needed soon; the only unsafe code of the CPU backend.
 //!
-//! A hint: it changes no value. Where the processor has no stable intrinsic it does nothing.
+//! A prefetch is a hint that changes no value. On processors without a stable intrinsic it does
+//! nothing.
 #![allow(unsafe_code, reason = "the prefetch intrinsic takes a raw pointer; see SAFETY below")]
 
 /// Bytes of a cache line on the processors that matter here.

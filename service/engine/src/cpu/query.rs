@@ -91,7 +91,7 @@ impl View<'_> {
         for number in large {
             let query = &queries[number as usize];
             let QueryKind::Range(region) = &query.kind else { continue };
-            // A region prepared for so many tests takes only a few comparisons for each.
+            // A region prepared for this many tests takes only a few comparisons for each test.
             let cost = self.objects().saturating_mul(region.test_work().min(LARGE_TEST_WORK));
             if work.take_all(number, cost) {
                 out.count(number, cost);

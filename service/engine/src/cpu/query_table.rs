@@ -18,7 +18,7 @@ use crate::subscription::{
     EvaluationMode, EventKind, EventKinds, RegionId, Subscription, SubscriptionChange,
 };
 
-/// The shape of a region, for positions that its cell does not decide.
+/// The shape of a region. It decides a position whose cell lies only partly in the region.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Box(QuantaRect),
@@ -63,7 +63,7 @@ pub(super) enum Role {
     Active,
     /// It is evaluated, but a snapshot takes the place of its events.
     Silent,
-    /// It is changed: its members before the cycle are listed, nothing else.
+    /// It is changed; only its members before the cycle are listed.
     Changed,
     /// It ends without events.
     Removed,

@@ -48,8 +48,8 @@ pub(super) struct RoutedRow {
     pub(super) x: i32,
     pub(super) y: i32,
     pub(super) state: u32,
-    /// The object's hash inside its shard; computed once, because that costs as much as all other
-    /// work on a routed row.
+    /// The object's hash inside its shard. Computed once, because computing it costs as much as all
+    /// other work on a routed row.
     pub(super) hash: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Chooses the grid from the data, and again when the data has changed: number of cells from the
-//! number of objects, extent from where nearly all of them are.
+//! Chooses the grid from the data, and again when the data has changed. The number of objects gives
+//! the number of cells; the positions of nearly all objects give the extent.
 //!
 //! Rebuilding never changes an answer. It happens when objects have grown by half or fallen to a
 //! quarter, or when overflow buckets have doubled since the grid was chosen, so its cost is a
@@ -21,7 +21,7 @@ use crate::space::Space;
 const CELL_OBJECTS: u64 = 5;
 const CELLS_MIN: u64 = 64;
 const CELLS_MAX: u64 = 1 << 29;
-/// Columns or rows of a grid at most: a band's cells stay below 2^30.
+/// Maximum number of columns or rows of a grid. It keeps the cells of a band below 2^30.
 const SIDE_MAX: f64 = 32_768.0;
 /// Number of records in the sample that determines the extent.
 const SAMPLE: usize = 1 << 14;

@@ -1,7 +1,7 @@
 //! Visits the buckets of the cells that a rectangle touches.
 //!
-//! Reports with each bucket whether its cell is wholly inside the rectangle; if so, its positions
-//! need no comparison.
+//! Reports with each bucket whether its cell is wholly inside the rectangle. If it is, the
+//! positions of the bucket need no comparison.
 
 use std::ops::ControlFlow::{self, Continue};
 
@@ -22,8 +22,8 @@ pub(super) struct Cells<'a> {
 const AHEAD_MAX: u64 = 24;
 
 impl Cells<'_> {
-    /// Number of objects in the smallest cell at a position, and the cell's area relative to that
-    /// of an unrefined cell.
+    /// Number of objects in the smallest cell at a position, and the cell's area as a fraction of
+    /// the area of an unrefined cell.
     pub(super) fn crowd(&self, x: i32, y: i32) -> (u32, f64) {
         let (band, cell) = self.grid.locate(x, y);
         let band = &self.bands[band as usize];

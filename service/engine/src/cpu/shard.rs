@@ -252,7 +252,7 @@ impl Shard {
         self.notes.push(RowNote { arrival, outcome });
     }
 
-    /// The place of an existing slot among the modified objects.
+    /// The place of an existing object's slot in the list of modified objects; adds it if absent.
     fn touch(&mut self, slot: u32, hash: u32) -> usize {
         let record = &mut self.records[slot as usize];
         if record.touched == UNTOUCHED {
@@ -300,7 +300,7 @@ impl Shard {
         self.index.reserve(objects);
     }
 
-    /// For each object: the number of index entries that a search for it reads.
+    /// For each object, the number of index entries that a search for it reads.
     #[cfg(test)]
     pub(super) fn probes(&self) -> impl Iterator<Item = usize> {
         self.index.probes()

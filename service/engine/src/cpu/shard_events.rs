@@ -1,8 +1,8 @@
 //! Runs the evaluations of one shard and lists their events.
 //!
 //! Events of queries without membership states can be evaluated again. Once all shards together
-//! exceed the event limit of a cycle, further events of this kind are only counted. Those of the
-//! queries that fit are listed by a second evaluation.
+//! exceed the event limit of a cycle, further events of this kind are only counted. A second
+//! evaluation then lists the events of the queries that fit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -108,7 +108,7 @@ impl Shard {
         });
     }
 
-    /// Lists the events that can be found again, of those queries that fit.
+    /// Lists the events that can be found again, only for the queries that fit.
     pub(super) fn list_again(&mut self, context: &EventContext<'_>, fits: &[bool]) {
         self.events.events[..BUCKETS].iter_mut().for_each(Vec::clear);
         self.evaluate_again(context, |output, event| {

@@ -51,8 +51,8 @@ pub(super) struct Decision {
 /// Events of queries by id, with their numbers and counts.
 type Counts = Vec<(RegionId, u32, u64)>;
 
-/// Returns the events of a cycle. `blind` is a view without shards. The memberships in the shards
-/// remain those before the changes.
+/// Returns the events of a cycle. `blind` is a view without shards. Does not apply the changes to
+/// the memberships in the shards.
 pub(super) fn collect_events(
     context: &EventContext<'_>,
     plan: &Plan,
@@ -124,7 +124,7 @@ pub(super) fn apply_changes(
     }
     changes.apply(queries, shards, clock_ms);
     if queries.is_empty() {
-        // Nothing needs the lists while there is no query.
+        // The lists are not needed while there is no query.
         shards.iter_mut().for_each(|shard| shard.events = ShardEvents::default());
     }
 }
@@ -179,8 +179,8 @@ impl Shard {
     }
 }
 
-/// Decides in the order of ids which events fit. Outcomes are computed in small batches, so that
-/// the memory of those that do not fit is bounded.
+/// Decides in the order of ids which events fit. Outcomes are computed in small batches, to bound
+/// the memory of the outcomes that do not fit.
 fn decide(
     context: &EventContext<'_>,
     plan: &Plan,

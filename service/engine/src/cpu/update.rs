@@ -1,7 +1,7 @@
 //! Stage `update`: each band applies the cell operations that the shards listed for it.
 //!
-//! A band applies the lists in the order of the shards, each list from its start. An object's
-//! operations for a band are all in one list, so its insertion is never applied after its deletion.
+//! A band applies the lists in the order of the shards, each list from its start. One shard lists
+//! all operations on an object, so a band applies them in the order in which they were listed.
 //! A band is updated by one thread.
 
 use super::band::Band;

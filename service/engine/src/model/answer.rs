@@ -20,7 +20,7 @@ pub(super) struct Search<'a> {
     ranker: Option<Ranker>,
     /// Greatest rank of a record to keep; a nearest query lowers it as it finds more.
     rank_max: u64,
-    /// Rank and record; all ranks are 0 but those of a nearest query.
+    /// Rank and record. All ranks are 0 unless the query is a nearest query.
     found: Vec<(u64, FixRow)>,
 }
 

@@ -49,7 +49,7 @@ impl Circle {
     /// The circle of all points whose rank is at most `rank_max`.
     #[must_use]
     pub fn reaching(space: &Space, ranker: &Ranker, rank_max: u64) -> Self {
-        // Beyond every rank: the squared chord of no two points is above 4 but for rounding.
+        // No rank is above that of 5, because a squared chord is at most 4 except for rounding.
         let is_everything = ranker.is_geographic() && rank_max > 5_f64.to_bits();
         let rank_max = if is_everything { u64::MAX } else { rank_max };
         Self::build(space, ranker, space.distance_m(rank_max), rank_max)

@@ -1,7 +1,7 @@
 //! The rectangles of quanta to search for a region.
 //!
-//! At most two, disjoint and inside the space, so nothing is visited twice; two only for a region
-//! that the antimeridian splits, none for one outside the space.
+//! There are at most two. They are disjoint and inside the space, so nothing is visited twice. A
+//! region has two only if it is split, as at the antimeridian, and none outside the space.
 
 use crate::space::QuantaRect;
 

@@ -24,9 +24,9 @@ impl Edge {
         Self { x_low: low.0, y_low: low.1, x_high: high.0, y_high: high.1 }
     }
 
-    /// Marks the end of one polygon's edges where those of another follow. Its box holds every
-    /// point, so [`Edge::side`] looks for it only where an edge's box holds the point; no ring has
-    /// an edge so high.
+    /// Marks the end of one polygon's edges if the edges of another polygon follow. Its box holds
+    /// every point, so [`Edge::side`] checks for the mark only if an edge's box holds the point. No
+    /// ring has an edge of this height.
     pub(super) const PART_END: Self =
         Self { x_low: i32::MIN, y_low: i32::MIN, x_high: i32::MAX, y_high: i32::MAX };
 
@@ -81,8 +81,8 @@ impl Edge {
     }
 
     /// Whether [`Edge::side`] is `Crossed`, and whether the point lies on the edge's line: where it
-    /// does not, the side is not `Border`. Without branches: the side of an edge whose box probably
-    /// holds the point is hard to predict. Not for the end of a part.
+    /// does not, the side is not `Border`. Has no branches, because the side of an edge whose box
+    /// probably holds the point is hard to predict. Must not be called for the end of a part.
     #[inline(always)]
     pub(super) fn crossed_or_aligned(&self, x: i32, y: i32) -> (bool, bool) {
         // Along the edge differences are at most EDGE_MAX, others below 2^32: no product reaches
@@ -129,6 +129,6 @@ pub(super) enum Side {
     Crossed,
     /// Neither.
     Apart,
-    /// No edge: the edges of one polygon end here.
+    /// This is no edge but the mark where the edges of one polygon end.
     PartEnd,
 }

@@ -26,8 +26,8 @@ pub struct Polygon {
     vertices: u32,
     /// Per slab its first edge, and the end.
     starts: Box<[u32]>,
-    /// The edges of every slab that they meet, slab by slab; in a slab those of each polygon
-    /// together, and a part's end between them.
+    /// The edges, slab by slab; an edge is repeated in every slab that it meets. In a slab the
+    /// edges of each polygon are together, with [`Edge::PART_END`] between two polygons.
     edges: Box<[Edge]>,
 }
 
@@ -42,8 +42,8 @@ pub struct Slabs<'a> {
     pub shift: u32,
     /// Per slab its first edge, and the end.
     pub starts: &'a [u32],
-    /// The edges of every slab that they meet, slab by slab; in a slab those of each polygon
-    /// together, and [`Edge::is_part_end`] between them.
+    /// The edges, slab by slab; an edge is repeated in every slab that it meets. In a slab the
+    /// edges of each polygon are together, with an [`Edge::is_part_end`] between two polygons.
     pub edges: &'a [Edge],
 }
 
@@ -143,7 +143,7 @@ impl Polygon {
         inside
     }
 
-    /// See [`super::Region::test_work`]: the edges of a slab.
+    /// See [`super::Region::test_work`]; the number of edges of a slab.
     #[must_use]
     pub(super) fn test_work(&self) -> u64 {
         2 + self.edges.len().div_ceil(self.starts.len().max(2) - 1) as u64
@@ -156,7 +156,7 @@ impl Polygon {
         self.cover
     }
 
-    /// True when no edge meets `rect` and one of its corners is inside: then all of it is.
+    /// True when no edge meets `rect` and one of its corners is inside, so that all of `rect` is.
     #[must_use]
     pub fn covers(&self, rect: &QuantaRect) -> bool {
         self.extent.covers(rect)
@@ -167,7 +167,7 @@ impl Polygon {
             && self.contains_at(rect.x_min, rect.y_min)
     }
 
-    /// True when no edge meets `rect` and one of its corners is outside: then all of it is.
+    /// True when no edge meets `rect` and one of its corners is outside, so that all of `rect` is.
     #[must_use]
     pub fn misses(&self, rect: &QuantaRect) -> bool {
         if self.touches_180 && rect.x_min == -HALF_TURN {
@@ -216,8 +216,9 @@ fn around(a: QuantaRect, b: QuantaRect) -> QuantaRect {
     }
 }
 
-/// The boxes of polygons with these extents, which lie in `extent`: two where a gap between them
-/// is a good part of the width, as where a multipolygon is split at the antimeridian.
+/// The cover of polygons with these extents, which lie in `extent`. It has a box on each side of
+/// the widest gap if the gap exceeds a quarter of the width, as in a multipolygon that is split at
+/// the antimeridian.
 fn cover_of(space: &Space, mut extents: Vec<QuantaRect>, extent: &QuantaRect) -> Cover {
     extents.sort_unstable_by_key(|extent| extent.x_min);
     let mut west = extents.first().copied().unwrap_or(*extent);

@@ -1,7 +1,7 @@
 //! A region prepared for many tests.
 //!
-//! Answers exactly as the region does: preparing it only saves work. A polygon of many vertices
-//! gets a raster where there are so many tests that building it pays.
+//! Answers exactly as the region does; preparing it only saves work. A polygon of many vertices
+//! gets a raster if there are enough tests that building it saves time.
 
 use super::raster::Raster;
 use super::{Cover, Region};
@@ -9,7 +9,8 @@ use crate::space::QuantaRect;
 
 /// Work of testing a point by a raster; see [`Region::test_work`].
 const RASTER_TEST_WORK: u64 = 4;
-/// Work of building a raster, for each edge of a slab: some 4 ms for thousands of vertices.
+/// Work of building a raster, for each edge of a slab. Building takes some 4 ms for thousands of
+/// vertices.
 const RASTER_EDGE_WORK: u64 = 256;
 
 /// A region, with a raster if it is a polygon for which building one is worthwhile.

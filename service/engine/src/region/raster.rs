@@ -1,7 +1,7 @@
 //! A raster over a polygon, so that a point tests the few edges near it.
 //!
-//! Answers exactly as [`Polygon::contains`], for every point. A square that no edge meets is inside
-//! or outside as a whole; another lists the edges that may meet it.
+//! Answers exactly as [`Polygon::contains`], for every point. A square that no edge meets is wholly
+//! inside or wholly outside; every other square lists the edges that may meet it.
 
 use super::edge::{Edge, Side};
 use super::polygon::{Polygon, Slabs};
@@ -16,23 +16,24 @@ const ENTRIES_MAX: usize = 1 << 20;
 /// Columns visited while it is built, over all rows and parts.
 const VISITS_MAX: usize = 1 << 22;
 
-/// The costs with which a raster is chosen (weak evidence: one core): a test of one edge of a slab,
-/// of one edge of a square, and of a point besides.
+/// The costs by which a raster is chosen (weak evidence: one core). The first three are costs of a
+/// test: per edge of a slab, per edge of a square, and per point.
 const SLAB_EDGE_NS: f64 = 0.7;
 const ENTRY_TEST_NS: f64 = 3.0;
 const POINT_NS: f64 = 4.0;
-/// Building a square, an entry, and passing an edge of the slab in a row.
+/// The costs of building a raster: per square, per entry, and per edge of the slab in each row.
 const SQUARE_NS: f64 = 2.0;
 const ENTRY_NS: f64 = 6.0;
 const ROW_EDGE_NS: f64 = 1.5;
 /// Estimated time of all tests below which no raster is built.
 const WORTH_NS: f64 = 20_000.0;
 
-/// In an entry: the edge is the first of another part.
+/// Flag of an entry whose edge is the first one of another part.
 const PART_BEGINS: u16 = 1;
-/// Beside it: the edges of that part beyond the square are odd.
+/// Flag of an entry with `PART_BEGINS`: the ray crosses an odd number of the part's edges beyond
+/// the square.
 const PART_HOLDS: u16 = 2;
-/// In an entry: the edge counts once more from the height of its right end.
+/// Flag of an entry whose edge counts once more from the height of its right end.
 const ENDS_BEYOND: u16 = 4;
 const FLAGS: u16 = 7;
 const EDGE_SHIFT: u32 = FLAGS.count_ones();
@@ -57,8 +58,9 @@ pub(super) struct Raster<'a> {
     /// A square is 2^x by 2^y quanta.
     shifts: (u32, u32),
     columns: usize,
-    /// Row by row: twice the place of a square's first entry; and 1 if all of it is inside, or the
-    /// edges of its first part beyond it are odd. Then the end.
+    /// For each square, row by row, twice the index of its first entry. 1 is added if the whole
+    /// square is inside, or if the ray crosses an odd number of its first part's edges beyond it.
+    /// The last element is the end of the entries.
     squares: Vec<u32>,
     /// Edges by their places in their slab.
     entries: Vec<u16>,
@@ -199,8 +201,8 @@ fn distinct<'a>(slabs: &Slabs<'a>) -> impl Iterator<Item = &'a Edge> {
     })
 }
 
-/// The shifts with which there are at most 2^`side` columns, and rows unless there are more slabs:
-/// a row lies in one slab.
+/// The shifts with which there are at most 2^`side` columns and 2^`side` rows. There are more rows
+/// if there are more slabs, because a row lies in one slab.
 fn shifts(slabs: &Slabs<'_>, side: u32) -> (u32, u32) {
     let QuantaRect { x_min, y_min, x_max, y_max } = slabs.extent;
     let shift = |length: u32| (u32::BITS - length.leading_zeros()).saturating_sub(side);
@@ -246,7 +248,7 @@ struct Square {
     holds: bool,
     /// `holds` of the first part with an entry here.
     first_holds: bool,
-    /// A part without an entry here holds all of it.
+    /// True if a part without an entry here contains the whole square.
     is_inside: bool,
     /// The last part with an entry here, counted from 1.
     part: u32,
@@ -310,7 +312,7 @@ impl Row {
             let [_, y_low, _, y_high] = edges[run.edge].ends();
             self.squares[run.first].flips ^= i64::from(y_low) <= y_min && y_min < i64::from(y_high);
         }
-        // A ring crosses a height an even number of times: the parity left of all edges is even.
+        // A ring crosses a height an even number of times, so the parity left of all edges is even.
         let mut holds = false;
         for square in self.squares[first..end].iter_mut().rev() {
             square.holds = holds;

@@ -29,8 +29,8 @@ impl Region {
     /// and `east == 180` includes the antimeridian. Planar sides may stick out of the space.
     ///
     /// # Errors
-    /// [`GeometryError`] in `west`, `south`, `east` or `north`: a side that is not finite, a
-    /// longitude or latitude out of range, `south` above `north`, or `west` beyond `east` in planar
+    /// [`GeometryError`] in `west`, `south`, `east` or `north` if a side is not finite, a longitude
+    /// or latitude is out of range, `south` is above `north`, or `west` is beyond `east` in planar
     /// space.
     pub fn rectangle(
         space: &Space,
@@ -44,13 +44,13 @@ impl Region {
 
     /// A circle around a point of the space, radius in metres.
     ///
-    /// Planar: the radius is rounded to quanta once. Geographic: great-circle distance on the
-    /// sphere of radius [`crate::sphere::EARTH_RADIUS_M`]; from half the circumference on it is
-    /// everything.
+    /// In planar space the radius is rounded to quanta once. In geographic space the distance is
+    /// the great-circle distance on the sphere of radius [`crate::sphere::EARTH_RADIUS_M`]; a
+    /// radius of half the circumference or more contains every point.
     ///
     /// # Errors
-    /// [`GeometryError`] in `x`, `y` or `radius_m`: a centre outside the space, a negative radius,
-    /// NaN; an infinite radius is everything.
+    /// [`GeometryError`] in `x`, `y` or `radius_m` if the centre is outside the space or the radius
+    /// is negative or NaN. An infinite radius is valid and contains every point.
     pub fn circle(space: &Space, x: f64, y: f64, radius_m: f64) -> Result<Self, GeometryError> {
         Circle::new(space, x, y, radius_m).map(|circle| Self::Circle(Box::new(circle)))
     }
@@ -77,8 +77,8 @@ impl Region {
     /// [`crate::limits::POLYGON_VERTICES_MAX`] vertices in all of them together.
     ///
     /// # Errors
-    /// As [`Region::polygon`], with the field under `polygons[0]`; in `polygons` without a polygon
-    /// or with too many vertices.
+    /// As [`Region::polygon`], with the field under `polygons[0]`. The field is `polygons` if there
+    /// is no polygon or all polygons together have too many vertices.
     pub fn multi_polygon(space: &Space, polygons: &[Vec<Ring>]) -> Result<Self, GeometryError> {
         Polygon::union(space, polygons).map(|polygon| Self::Polygon(Arc::new(polygon)))
     }
@@ -126,8 +126,8 @@ impl Region {
         }
     }
 
-    /// True only when every point of the space in `rect` lies in the region; may be false though
-    /// they all do.
+    /// True only when every point of the space in `rect` lies in the region. May be false even if
+    /// all these points lie in it.
     #[must_use]
     pub fn covers(&self, rect: &QuantaRect) -> bool {
         match self {
@@ -137,8 +137,8 @@ impl Region {
         }
     }
 
-    /// True only when no point of the space in `rect` lies in the region; may be false though none
-    /// does.
+    /// True only when no point of the space in `rect` lies in the region. May be false even if none
+    /// lies in it.
     #[must_use]
     pub fn misses(&self, rect: &QuantaRect) -> bool {
         let cover = self.cover();

@@ -22,11 +22,11 @@ impl Region {
     /// Whether the straight segment between two points of the space, neither of which lies in the
     /// region, has a point in common with it.
     ///
-    /// Rectangle: with one of the boxes of its cover. Polygon: with an edge. Circle: the point of
-    /// the segment nearest to the centre, longitudes scaled by the cosine of the centre's
-    /// latitude, rounded half to even to quanta, lies in it. In geographic space an `x` that
-    /// differs by more than half a turn crosses the antimeridian, and the segment is tested as it
-    /// is and shifted by a turn to both sides.
+    /// A rectangle is cut if the segment meets one of the boxes of its cover, a polygon if it meets
+    /// an edge. A circle is cut if it contains the point of the segment nearest to the centre, with
+    /// longitudes scaled by the cosine of the centre's latitude, rounded half to even to quanta. In
+    /// geographic space a segment with a difference in `x` of more than half a turn crosses the
+    /// antimeridian. The segment is tested as it is and shifted by a turn to both sides.
     #[must_use]
     pub fn is_cut(&self, space: &Space, from: (i32, i32), to: (i32, i32)) -> bool {
         let wide = |(x, y): (i32, i32)| (i64::from(x), i64::from(y));

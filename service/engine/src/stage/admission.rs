@@ -30,7 +30,8 @@ pub fn refused(
     debug_assert!(admission_requests.is_sorted_by_key(|it| it.arrival));
     let mut refused = Vec::new();
     let mut alive = objects;
-    // Objects whose existence differs from that at the start, or after the last clear.
+    // By object, whether it exists now; only objects created or removed since the start or the
+    // last clear.
     let mut changed: HashMap<u64, bool> = HashMap::new();
     let mut is_cleared = false;
     let mut clears = clears.iter().peekable();

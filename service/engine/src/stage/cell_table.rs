@@ -1,7 +1,7 @@
 //! The cells of one level of a region index, found by hash.
 //!
-//! Open addressing with linear probing. Clients choose the cells: the hash has a secret key, which
-//! changes whenever the table is filled again, and no search passes more than a fixed number of
+//! Open addressing with linear probing. Because clients choose the cells, the hash has a secret key
+//! that changes whenever the table is filled again. No search passes more than a fixed number of
 //! places.
 
 use std::ops::{Index, IndexMut};
@@ -181,8 +181,8 @@ mod tests {
 
     #[test]
     fn cells_that_collide_under_a_known_multiplier_are_spread() {
-        // The products of these keys and the multiplier are 0, 1, 2 and so on: all have their first
-        // place in common where the upper bits of the product name it.
+        // The products of these keys and the multiplier are 0, 1, 2 and so on. If the upper bits of
+        // the product gave the first place, all these keys would have the same one.
         const INVERSE: u64 = 0xf1de_83e1_9937_733d;
         assert_eq!(INVERSE.wrapping_mul(0x9e37_79b9_7f4a_7c15), 1);
         let keys = (0..40_000_u64).map(|product| product.wrapping_mul(INVERSE));
@@ -210,7 +210,7 @@ mod tests {
         for key in 0..1_600 {
             table.claim(key, 0);
         }
-        // As if the first places of all keys were one: the run has no end.
+        // Fills all places that a search for this key may read, so that it finds no free place.
         let place = CellPlace { key: u64::MAX - 1, ..EMPTY };
         let first = table.first(1 << 40);
         let run = (0..PASSED_MAX).map(|passed| (first + passed) & (table.places.len() - 1));

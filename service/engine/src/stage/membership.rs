@@ -1,8 +1,8 @@
 //! The membership states of objects in continuous queries.
 //!
 //! States are linked by object and by query, and queued by the earliest clock at which time alone
-//! may change them. Objects are slots: small numbers of the backend. A queued time is a lower
-//! bound: evaluate again when it is due.
+//! may change them. Objects are identified by slots, small numbers of the backend. A queued time is
+//! a lower bound, so a membership that is due must be evaluated again.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -33,7 +33,7 @@ pub struct Membership {
 /// A membership as it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MembershipEntry {
-    /// Where it is stored: a handle that is valid until it is removed.
+    /// The place where it is stored; valid until the membership is removed.
     pub place: u32,
     /// Number of the query.
     pub query: u32,

@@ -96,7 +96,7 @@ impl<T> RegionChanges<T> {
     }
 }
 
-/// A member of a region before its change. `S` is where the backend has its record.
+/// A member of a region before its change. `S` tells where the backend stores the member's record.
 #[derive(Clone, Copy, Debug)]
 pub struct FormerMember<S> {
     /// Its id.

@@ -2,16 +2,17 @@
 //!
 //! A region is indexed at the level where its cover has at most [`REGION_CELLS_MAX`] cells, so that
 //! inserting and removing cost the same for every size; a position reads one cell of each level in
-//! use. A cell separates the regions that contain all of it from those that must be tested. Regions
-//! are small numbers here.
+//! use. A cell lists the regions that contain the whole cell apart from the regions that must be
+//! tested. Regions are small numbers here.
 
 pub use super::cell_table::CellPlace;
 use super::cell_table::CellTable;
 use crate::region::Region;
 use crate::space::{HALF_TURN, QuantaRect, Space};
 
-/// Most cells of one region: eight by eight, so that cells are about a quarter of a radius wide.
-/// Fewer make more positions test regions, more make longer lists (weak evidence: 2 cores).
+/// Maximum number of cells of one region. Eight by eight cells are each about a quarter of a radius
+/// wide. With fewer, more positions test regions; with more, lists are longer (weak evidence: 2
+/// cores).
 pub const REGION_CELLS_MAX: u64 = 64;
 /// Maximum number of cells of a level that are searched for the regions that a segment may cut. If
 /// there are more, all regions of the level are candidates.
@@ -82,9 +83,9 @@ impl RegionIndex {
         Self { bounds, is_wide: false, levels: Vec::new() }
     }
 
-    /// As [`RegionIndex::new`], for segments between positions: a region is in every cell of its
-    /// cover, so that a segment that cuts it shares a cell with it even where it passes between the
-    /// points of the space.
+    /// As [`RegionIndex::new`], for segments between positions. A region is listed in every cell of
+    /// its cover. A segment that cuts the region then shares a cell with it, even where the segment
+    /// passes between the points of the space.
     #[must_use]
     pub fn wide(bounds: QuantaRect) -> Self {
         Self { is_wide: true, ..Self::new(bounds) }
@@ -171,8 +172,8 @@ impl RegionIndex {
         }
     }
 
-    /// Appends the regions of the cells that a box inside the bounds touches; where those are more
-    /// than [`SEGMENT_CELLS_MAX`], all of a level.
+    /// Appends the regions of the cells that a box inside the bounds touches. At a level where the
+    /// box touches more than [`SEGMENT_CELLS_MAX`] cells, appends all regions of the level.
     fn within(&self, rect: &QuantaRect, regions: &mut Vec<u32>) {
         for level in &self.levels {
             let (columns, rows) = spans(&self.bounds, level.level, rect);
@@ -234,8 +235,8 @@ fn level_of(bounds: &QuantaRect, region: &Region) -> Option<u32> {
     (0..LEVELS).find(|level| cells(*level) <= REGION_CELLS_MAX)
 }
 
-/// Calls `each` once with every cell of a level that may have a point of a region (`is_wide`: that
-/// its cover touches), and whether the region contains all of it.
+/// Calls `each` once with every cell of a level that may have a point of a region, and whether the
+/// region contains the whole cell. If `is_wide`, visits every cell that the cover touches.
 fn for_each_cell(
     bounds: &QuantaRect,
     is_wide: bool,

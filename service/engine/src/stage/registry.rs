@@ -2,7 +2,7 @@
 //!
 //! Numbers are dense and reused. Queries that the records before and after a cycle do not decide
 //! ([`Class::Stepped`] and [`Class::Stateful`]) are indexed here for evaluation object by object;
-//! a backend finds those of [`Class::Plain`] in its own way.
+//! a backend finds the queries of [`Class::Plain`] in its own way.
 
 use std::collections::HashMap;
 
@@ -168,8 +168,8 @@ impl ContinuousQueries {
     }
 
     /// Adds to `numbers` the queries in whose cells an object was at one of these positions or
-    /// after one of these steps, and those that a step may have crossed; then orders `numbers` and
-    /// makes each unique.
+    /// after one of these steps, and the queries that a step may have crossed. Then sorts `numbers`
+    /// and removes repetitions.
     pub fn candidates(
         &self,
         space: &Space,

@@ -3,8 +3,8 @@
 //! The rules of [`crate::Backend`], step 4, as predicates that every host code shares; the kernels
 //! repeat them (`dispatch.cuh`). Times are event times in milliseconds.
 
-/// The clock after a cycle that began at `before_ms`: the later of it and `now_ms`, the time of
-/// the clock's source.
+/// The clock after a cycle: the later of `before_ms`, the clock when the cycle began, and `now_ms`,
+/// the time of the clock's source.
 #[must_use]
 pub fn clock_after_ms(before_ms: i64, now_ms: Option<i64>) -> i64 {
     now_ms.map_or(before_ms, |now_ms| now_ms.max(before_ms))
@@ -24,8 +24,8 @@ pub fn is_late(start_ms: Option<i64>, time_ms: i64) -> bool {
     start_ms.is_some_and(|start_ms| time_ms < start_ms)
 }
 
-/// True if a row replaces the newest earlier arrival: the greatest (time, arrival) wins, and the
-/// other row is superseded.
+/// True if a row replaces the newest row that arrived before it. The row with the greatest (time,
+/// arrival) wins; the other row is superseded.
 #[inline(always)]
 #[must_use]
 pub fn supersedes(newest_ms: Option<i64>, time_ms: i64) -> bool {

@@ -21,8 +21,8 @@ pub enum Class {
 }
 
 impl Class {
-    /// The class of a subscription. A filter of age is stateful, for time alone may end a
-    /// membership; so is a move interval where moves are wanted.
+    /// The class of a subscription. A filter of age makes it stateful, because time alone may end a
+    /// membership. A move interval makes it stateful if moves are wanted.
     #[must_use]
     pub fn of(subscription: &Subscription) -> Self {
         let is_stateful =
@@ -176,7 +176,8 @@ fn enter(of: &Subscription, now: &CycleTime<'_>, since_ms: i64, row: &FixRow) ->
     }
 }
 
-/// Whether hysteresis retains a member that is not inside: it is near where it last was inside.
+/// Whether hysteresis retains a member that is not inside, because it is near the position where it
+/// last was inside.
 fn is_retained(
     of: &Subscription,
     now: &CycleTime<'_>,
@@ -189,8 +190,8 @@ fn is_retained(
     of.hysteresis_rank_max.is_some_and(is_near) && of.passes(row, now.tick_ms)
 }
 
-/// Carries a member of a region over into its changed subscription; it last was inside the old one
-/// at `inside_at`.
+/// Evaluates a member of a changed region under the new subscription. `inside_at` is where the
+/// member last was inside the old region.
 #[must_use]
 pub fn transfer_member(
     of: &Subscription,
@@ -250,8 +251,8 @@ pub struct Step {
 }
 
 /// Splits a cycle's changes of one object into steps. `before` is its record at the start of the
-/// cycle, `changes` are in order of arrival, which is lost, `expired` is the record that exceeded
-/// the TTL at the end, if one did.
+/// cycle. `changes` are in order of arrival and are reordered. `expired` is the record that
+/// exceeded the TTL at the end of the cycle, if one did.
 pub fn split_into_steps(
     before: Option<FixRow>,
     changes: &mut [ObjectChange],
@@ -310,7 +311,8 @@ pub fn apply_step(
     (after, event.or_else(crossing))
 }
 
-/// Whether a step from outside to outside cuts the region; `is_member` before or after it.
+/// Whether a step is a [`EventKind::Cross`]. `is_member` is true if the object is a member before
+/// or after the step.
 fn is_crossing(of: &Subscription, now: &CycleTime<'_>, step: &Step, is_member: bool) -> bool {
     let (Some(before), Observation::Live { row, .. }) = (step.before, &step.observation) else {
         return false;

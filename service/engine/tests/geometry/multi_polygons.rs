@@ -72,7 +72,7 @@ fn regions(seed: u64) -> Option<(Random, Space, Region, Vec<Region>)> {
     Some((random, space, whole.ok()?, parts.ok()?))
 }
 
-/// A point of the space, mostly in or beside one of the boxes of a part.
+/// A point of the space, mostly in or next to one of the boxes of a part.
 fn near(random: &mut Random, space: &Space, parts: &[Region]) -> (i32, i32) {
     let cover = random.pick(parts).cover();
     if cover.as_slice().is_empty() || random.once_in(6) {

@@ -311,7 +311,7 @@ fn vertex(random: &mut Random, space: &Space, last: Option<&(i64, i64)>) -> (i64
     }
 }
 
-/// A point of the space at or beside the middle of an edge, or at a vertex.
+/// A point of the space at or next to the middle of an edge, or at a vertex.
 fn on_an_edge(random: &mut Random, space: &Space, rings: &[Vec<(i64, i64)>]) -> (i32, i32) {
     let ring = random.pick(rings);
     let at = random.below(ring.len() as u64) as usize;

@@ -16,8 +16,8 @@ fn wide((x, y): Point) -> (i128, i128) {
     (x.into(), y.into())
 }
 
-/// Whether two closed segments meet: by the parameters of the point where their lines do, or, on
-/// parallel lines, by an end of one that lies on the other.
+/// Whether two closed segments meet. If their lines meet, the parameters of that point decide. If
+/// the lines are parallel, an end of one segment must lie on the other.
 fn meet(a: (Point, Point), b: (Point, Point)) -> bool {
     let ((p, q), (r, s)) = ((wide(a.0), wide(a.1)), (wide(b.0), wide(b.1)));
     let (d, e, w) = ((q.0 - p.0, q.1 - p.1), (s.0 - r.0, s.1 - r.1), (r.0 - p.0, r.1 - p.1));

@@ -28,7 +28,7 @@ impl TreeKey for u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
 pub struct ObjectTime {
-    /// The id of the object. An id of 32 bits would save nothing: the time is aligned to 8 bytes.
+    /// The id of the object. A 32-bit id would save nothing, as the time is aligned to 8 bytes.
     pub object: u64,
     /// Milliseconds.
     pub time: i64,

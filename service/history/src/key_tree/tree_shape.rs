@@ -79,7 +79,7 @@ impl TreeShape {
         self.leaf_of(level, node - self.firsts[level], place)
     }
 
-    /// As [`TreeShape::leaf_of_key`], for a place of a node of a level.
+    /// Same as [`TreeShape::leaf_of_key`], for a place given by level, node and place in the node.
     #[must_use]
     pub fn leaf_of(&self, level: usize, node: usize, place: usize) -> Option<usize> {
         let spanned = self.leaves_of_child(level);

@@ -34,7 +34,7 @@ pub struct AsOfQuery {
     pub objects: Option<Vec<u64>>,
 }
 
-/// What is known of an object from the runs read so far.
+/// The information about an object from the runs read so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Candidate {
     /// Newest fix and the generation of its run.
@@ -441,7 +441,7 @@ impl<F: RowFilter> AsOf<F> {
         let time_ms = self.query.time_ms;
         let states = device.newest(&RunPages(reader), time_ms, part.objects.0, most)?;
         if states.len() == most {
-            // The answer is full: it may lack the objects after the last one.
+            // The answer is full, so it may lack objects after its last one.
             let end = states.object[most - 1].saturating_add(1);
             part.end_before(end);
         }

@@ -26,7 +26,7 @@ impl QueryBudget {
         Self { tiles_max, tiles: Arc::default(), rows_max: rows_max.max(1), is_cancelled }
     }
 
-    /// No bound, for tests and tools.
+    /// A budget without limits, for tests and tools.
     #[must_use]
     pub fn unlimited() -> Self {
         Self::new(u64::MAX, usize::MAX / 4, Arc::default())

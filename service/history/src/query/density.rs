@@ -15,7 +15,7 @@ const PLACES: ColumnSet = ColumnSet::NONE.with(Column::Time).with(Column::X).wit
 /// How fixes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DensityGrid {
-    /// Side of a square in quanta, above 0; squares begin at multiples of it.
+    /// Side of a square in quanta, above 0. Squares begin at multiples of the side.
     pub cell_quanta: u32,
     /// Length of a step in milliseconds, above 0; the first one begins with the window. With
     /// `None`, the whole window is one step.
@@ -49,8 +49,8 @@ pub struct Density<F> {
 type Place = (i64, i32, i32);
 
 impl<F: RowFilter> Density<F> {
-    /// Most memory for each row of the budget, if the budget is a power of two: a square in a table
-    /// that doubles, and in the answer.
+    /// Most memory for each row of the budget, if the budget is a power of two. It covers a square
+    /// in a table that doubles and in the answer.
     pub const ROW_BYTES: usize = 3 * (size_of::<(Place, u64)>() + 1) + size_of::<DensityCell>();
 
     /// Begins to count.

@@ -21,8 +21,8 @@ pub struct Objects<F> {
 }
 
 impl<F: RowFilter> Objects<F> {
-    /// Most memory for each row of the budget, if the budget is a power of two: an id in an ordered
-    /// set whose nodes are half full, and in the answer.
+    /// Most memory for each row of the budget, if the budget is a power of two. It covers an id in
+    /// an ordered set whose nodes are half full and in the answer.
     pub const ROW_BYTES: usize = 4 * size_of::<u64>();
 
     /// The objects of a scan.

@@ -1,8 +1,8 @@
 //! The fixes of a window in the order of time.
 //!
 //! Runs are ordered by object, so a part of the answer is collected by a scan and sorted. A
-//! partition with more matches than the budget holds is cut into slices that fit it: the scan that
-//! finds too many matches continues and counts them, and then each slice is read by its own scan.
+//! partition with more matches than the budget holds is cut into slices that fit it. For this, the
+//! scan that finds too many matches counts the rest; then each slice is read by its own scan.
 
 use std::sync::Arc;
 
@@ -116,8 +116,8 @@ impl Slice {
 }
 
 impl<F: RowFilter + Clone> Replay<F> {
-    /// Most memory for each row of the budget, if the budget is a power of two: the row, its place
-    /// in the order, and the unused capacity of growing columns.
+    /// Most memory for each row of the budget, if the budget is a power of two. It covers the row,
+    /// its place in the order, and the unused capacity of growing columns.
     pub const ROW_BYTES: usize = size_of::<shoal_codec::FixRow>() + size_of::<u64>();
 
     /// Begins a replay from `from_ms` to `to_ms`.

@@ -21,8 +21,8 @@ use crate::version::Version;
 const OBJECTS: ColumnSet = ColumnSet::NONE.with(Column::Object);
 const TIMES: ColumnSet = ColumnSet::NONE.with(Column::Time);
 
-/// Fixes between two times, both included. Each step returns those of some tiles, in the order of
-/// partition, run, cell, object and time.
+/// Fixes between two times, both included. Each step returns the fixes of some tiles, in the order
+/// of partition, run, cell, object and time.
 #[derive(Debug)]
 pub struct Scan<F> {
     version: Arc<Version>,
@@ -116,8 +116,8 @@ impl<F: RowFilter> Scan<F> {
         self.pieces.iter().map(ScanPiece::blocks).sum()
     }
 
-    /// Splits a scan that has not begun into 1 to `parts` scans of whole blocks, for as many
-    /// threads. Their concatenated answers equal that of the scan. They share its budget of tiles.
+    /// Splits a scan that has not begun into 1 to `parts` scans of whole blocks, one for each
+    /// thread. Their concatenated answers equal the scan's answer. They share its budget of tiles.
     ///
     /// # Panics
     /// If the scan has begun, or `parts` is 0.
@@ -311,7 +311,7 @@ impl<F: RowFilter> Scan<F> {
         device.tiles(&RunPages(reader), &bounds)
     }
 
-    /// As [`Self::tests`], for a tile of the current run.
+    /// Same as [`Self::tests`] with the zone of a tile of the current run.
     fn tests_of<G>(
         &self,
         zones: &[Zone],
@@ -338,7 +338,7 @@ impl<F: RowFilter> Scan<F> {
         let columns = if group.is_some() { ColumnSet::NONE } else { wanted.columns };
         let of_filter = filter.columns();
         Some(Tests {
-            // Columns that are decoded anyway are always tested: equal tests make longer spans.
+            // Columns that are decoded anyway are always tested, as equal tests make longer spans.
             times: columns.contains(Column::Time) || !zone.lies_in_times(from_ms, to_ms),
             filter: !of_filter.is_empty() && of_filter.without(columns).is_empty()
                 || !filter.covers(zone),

@@ -9,7 +9,7 @@ use crate::limits::BLOCK_TILES;
 use crate::run::RunFile;
 use crate::version::Runs;
 
-/// Some tiles of a run, whole blocks.
+/// Some tiles of a run that form whole blocks.
 #[derive(Clone, Debug)]
 pub(super) struct ScanPiece {
     runs: Runs,
@@ -30,7 +30,7 @@ impl ScanPiece {
         &self.runs[self.run]
     }
 
-    /// The runs that replace rows of it, oldest first.
+    /// The newer runs of its partition, which may replace its rows, oldest first.
     pub(super) fn newer(&self) -> impl Iterator<Item = &Arc<RunFile>> {
         self.runs[self.run + 1..].iter()
     }

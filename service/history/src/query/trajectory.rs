@@ -26,8 +26,8 @@ pub struct Trajectory {
 }
 
 impl Trajectory {
-    /// Most memory for each row of the budget, if the budget is a power of two: in a list that
-    /// doubles, in its sorted copy, and in the answer.
+    /// Most memory for each row of the budget, if the budget is a power of two. It covers the row
+    /// in a list that doubles, in its sorted copy, and in the answer.
     pub const ROW_BYTES: usize = 4 * size_of::<FixRow>();
 
     /// Begins the trajectories of `objects`. With `every_ms` above 0, a fix is left out if less
@@ -76,7 +76,7 @@ impl Trajectory {
                 self.budget.hold("fixes of one object in one partition", found.len())?;
             }
         }
-        // Stable: of equal times the newest generation is last.
+        // The sort is stable, so of equal times the newest generation is last.
         found.sort_by_key(|row| row.time_ms);
         for (index, row) in found.iter().enumerate() {
             let next = found.get(index + 1);

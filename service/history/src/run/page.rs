@@ -1,4 +1,4 @@
-//! Pages of runs in memory: still encoded, least recently used evicted first.
+//! A cache of encoded pages of runs. The least recently used page is evicted first.
 //!
 //! A page is read, verified and parsed once while it stays in the cache. Tiles are decoded by each
 //! query.
@@ -20,7 +20,7 @@ pub(crate) struct PageEntry {
     pub(crate) bytes: u32,
     /// Its rows.
     pub(crate) rows: u32,
-    /// Its checksum, which also tells it from other pages at its place.
+    /// Its checksum, which also distinguishes the page from another one in its place.
     pub(crate) crc: u32,
     /// Object of its first row.
     pub(crate) first_object: u64,
@@ -77,7 +77,7 @@ pub(crate) struct PageKey {
     page: Option<u32>,
 }
 
-/// Memory for encoded pages of runs, which the histories that are opened with clones of it share.
+/// Memory for encoded pages of runs. All histories that are opened with its clones share it.
 #[derive(Clone, Debug)]
 pub struct PageMemory(Arc<Shared>);
 

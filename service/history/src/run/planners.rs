@@ -1,8 +1,8 @@
-//! Plans of the blocks and tables of runs: the fewest bytes, except for attributes and the
-//! directory of objects, which decode fast.
+//! Plans of the blocks and tables of runs. Attributes and the directory of objects are encoded to
+//! decode fast, everything else to take the fewest bytes.
 //!
-//! The planners of sealed runs live as long as the writer: a first plan takes some milliseconds,
-//! which small runs would spend again and again. A merge has planners of its own.
+//! The planners of sealed runs live as long as the writer, because a first plan takes some
+//! milliseconds, which each small run would spend again. A merge has planners of its own.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,8 +40,8 @@ impl SharedPlanners {
             // runs take 2 % more bytes, and filters half the time.
             fixes: Planner::new(SEED, Aim::Small).with_attributes(Aim::Fast),
             zones: columns(8, Aim::Small).collect(),
-            // A look-up decodes a tile of it: no codes of variable length, whose tables take as
-            // long as ten tiles.
+            // A look-up decodes one tile. Codes of variable length are not used, because their
+            // tables take as long as ten tiles.
             objects: columns(4, Aim::Fast).collect(),
             removals: columns(4, Aim::Small).collect(),
             returns: columns(3, Aim::Small).collect(),

@@ -176,7 +176,7 @@ impl RunEntry {
     }
 }
 
-/// The last page of a run: a file that describes itself.
+/// The last page of a run. It makes the file describe itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     /// Id of the fleet.

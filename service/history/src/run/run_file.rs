@@ -1,4 +1,4 @@
-//! The file of a run: it is removed when no version refers to it any more.
+//! The file of a run. It is removed when no version refers to it any more.
 //!
 //! Files are opened for each read, so that the number of open files does not grow with the
 //! history; pages in use are in the cache.
@@ -22,7 +22,7 @@ const SHARED_MAX: usize = 8;
 /// A run on the disk.
 #[derive(Debug)]
 pub(crate) struct RunFile {
-    /// What the manifest states.
+    /// The entry of the run in the manifest.
     pub(crate) entry: RunEntry,
     storage: Arc<dyn Storage>,
     path: String,

@@ -37,7 +37,7 @@ const RETURNS: [ValueType; 3] = [ValueType::U64, ValueType::I64, ValueType::U64]
 pub(crate) struct ObjectEntry {
     /// Its first row.
     pub(crate) first_row: u32,
-    /// Its rows, which follow each other by time.
+    /// Number of its rows, which are consecutive and ascend by time.
     pub(crate) rows: u32,
     /// Its cell in the partition.
     pub(crate) cell: u32,
@@ -98,7 +98,7 @@ impl RunReader {
         Self::of(self.file.clone(), self.cache.clone(), self.index.clone())
     }
 
-    /// What the manifest states.
+    /// The entry of the run in the manifest.
     pub(crate) fn entry(&self) -> &RunEntry {
         &self.file.entry
     }
@@ -373,7 +373,7 @@ impl RunReader {
         decoded.map_err(|reason| self.unsorted(page, reason))
     }
 
-    /// The rows of an entry, tile by tile: the tile and its rows.
+    /// Iterates over the tiles of an entry; yields each tile and the rows of the entry in it.
     fn tiles_of(entry: &ObjectEntry) -> impl DoubleEndedIterator<Item = (usize, Range<usize>)> {
         let (first, end) = (entry.first_row as usize, (entry.first_row + entry.rows) as usize);
         (first / TILE_ROWS..end.div_ceil(TILE_ROWS)).map(move |tile| {
@@ -407,7 +407,7 @@ impl RunReader {
     }
 
     /// The newest fix of an entry at or before a time. Set `is_dense` if most tiles will be
-    /// requested in order: then they are decoded in spans.
+    /// requested in order, so that they are decoded in spans.
     pub(crate) fn newest_fix(
         &mut self,
         entry: &ObjectEntry,
@@ -533,7 +533,7 @@ impl RunReader {
         let table = self.table(page)?;
         let unsorted = |reason| self.unsorted(page, reason);
         if table.chunks().len() == REMOVALS_1.len() {
-            // Version 1: a removal ends all fixes up to its clock, whenever they arrived.
+            // In version 1, a removal ends all fixes up to its clock, whenever they arrived.
             let decoded = decode_columns(&table, 0..table.rows(), REMOVALS_1);
             let [Values::U64(objects), Values::I64(clocks)] = decoded.map_err(unsorted)? else {
                 unreachable!("types were compared")

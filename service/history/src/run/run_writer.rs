@@ -1,4 +1,4 @@
-//! Writes a run: rows in order arrive one by one, blocks are encoded as they fill.
+//! Writes a run. Rows are appended one by one in order; each full block is encoded.
 //!
 //! The file has a temporary name until it is complete and durable.
 
@@ -106,7 +106,7 @@ impl RunWriter {
 
     /// Encodes the rows that are collected.
     fn end_block(&mut self) -> Result<(), HistoryError> {
-        // New columns for each block: attributes that a block lacks are not written.
+        // Each block gets new columns, so that attributes that it lacks are not written.
         let columns = std::mem::replace(&mut self.columns, FixColumns::with_capacity(BLOCK_ROWS));
         let sequence = u64::from(self.pages[0]) + 1;
         let block = self.run.planners.get().fixes(&columns, &self.run.space, sequence)?;

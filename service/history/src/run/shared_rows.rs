@@ -1,4 +1,4 @@
-//! Rows of a run whose objects a newer run of its partition also has: only these may be replaced.
+//! Rows of a run that a newer run of its partition may replace, because both have their objects.
 //!
 //! The object ranges of two runs mostly overlap even if no object is in both, for example when
 //! objects were imported one by one. Comparing their directories gives the exact rows.
@@ -17,7 +17,7 @@ const RANGES_MAX: usize = 1 << 8;
 pub(crate) enum SharedRows {
     /// These rows, ascending.
     Ranges(Vec<Range<u32>>),
-    /// More ranges than are listed: any row may be shared.
+    /// There are too many ranges to list, so any row may be shared.
     Many,
 }
 

@@ -26,7 +26,7 @@ impl Zone {
         object: (u64::MAX, 0),
     };
 
-    /// The zone of anything.
+    /// The zone that contains every row.
     pub const EVERYTHING: Self = Self {
         time_ms: (i64::MIN, i64::MAX),
         x: (i32::MIN, i32::MAX),
@@ -57,13 +57,13 @@ impl Zone {
             && self.object.0 <= other.object.1
     }
 
-    /// Whether some of its times lie between two, both included.
+    /// True if its times overlap the range from `from_ms` to `to_ms`, both included.
     #[must_use]
     pub fn meets_times(&self, from_ms: i64, to_ms: i64) -> bool {
         self.time_ms.0 <= to_ms && from_ms <= self.time_ms.1
     }
 
-    /// Whether all its times lie between two, both included.
+    /// True if all its times lie in the range from `from_ms` to `to_ms`, both included.
     #[must_use]
     pub fn lies_in_times(&self, from_ms: i64, to_ms: i64) -> bool {
         from_ms <= self.time_ms.0 && self.time_ms.1 <= to_ms

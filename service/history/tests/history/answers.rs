@@ -78,8 +78,8 @@ fn merging_ends_and_leaves_few_runs() {
     world.check_all("merged");
 }
 
-/// Removals and returns of several pages, and clears between them: each part of the state reads
-/// those of its objects.
+/// Removals and returns fill several pages, with clears between them. Each part of the state reads
+/// the removals and returns of its objects.
 #[test]
 fn parts_read_the_pages_of_their_objects() {
     const OBJECTS: u64 = 20_000;
@@ -120,7 +120,7 @@ fn parts_read_the_pages_of_their_objects() {
     }
 }
 
-/// Threads read shares of the tiles of a run; parts that end earlier meanwhile lose nothing.
+/// Several threads read the tiles of a run. A part that is shortened meanwhile loses nothing.
 #[test]
 fn a_moment_is_read_with_several_threads() {
     const OBJECTS: u64 = 30_000;

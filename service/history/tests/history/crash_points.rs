@@ -1,4 +1,4 @@
-//! A crash at every operation of short programs: what was sealed is there, and nothing else.
+//! A crash at every operation of short programs. Exactly what was sealed must be there afterwards.
 
 use shoal_position_log::Fault;
 
@@ -35,7 +35,7 @@ fn run(seed: u64, fault_at: u64, fault: Fault) -> bool {
             assert!(!has_failed, "{name}: {step:?} fails without a fault: {error}");
             has_failed = true;
             disk.restart();
-            // What an error of the disk leaves, the next start removes.
+            // The next start removes files that an error of the disk left.
             world.open().unwrap_or_else(|error| panic!("{name}: {step:?}: {error}"));
             settle(&mut world, step, other, epoch);
             world.check_all(&format!("{name} {step:?}"));

@@ -1,4 +1,4 @@
-//! Every damaged bit of a run or a manifest is found: an error, and never another answer.
+//! Flips bits of runs and manifests. Each flip must cause an error or leave the answers unchanged.
 
 use shoal_codec::FixColumns;
 use shoal_history::{AsOf, AsOfQuery, Everywhere, HistoryError, QueryBudget, Scan, Trajectory};
@@ -6,7 +6,7 @@ use shoal_position_log::Storage;
 
 use crate::world::{FOLDER, Shape, Step, World, rows};
 
-/// Bits between those that are flipped: a prime.
+/// Distance between the flipped bits, a prime.
 const STEP: usize = 211;
 
 fn read_all(world: &World) -> Result<Vec<shoal_codec::FixRow>, HistoryError> {
@@ -18,7 +18,7 @@ fn read_all(world: &World) -> Result<Vec<shoal_codec::FixRow>, HistoryError> {
     let query = AsOfQuery { time_ms: window.1, ttl_ms: None, objects: None };
     let mut as_of = AsOf::new(world.version(), query, Everywhere, budget());
     while as_of.next(&mut out)? {}
-    // A clear hides what is older from the query before: the directories are read here.
+    // The query above does not read fixes older than the clear, so read the directories here.
     let objects: Vec<u64> = (0..30).collect();
     let mut tracks = Trajectory::new(world.version(), &objects, window, 0, budget());
     while tracks.next(&mut out)? {}

@@ -33,7 +33,7 @@ fn correction() -> FixRow {
     FixRow { x: -7, ..fix(1_501) }
 }
 
-/// The same identity again, behind the clear.
+/// The same identity again, after the clear.
 fn returned() -> FixRow {
     FixRow { y: 9, ..fix(10) }
 }
@@ -62,8 +62,8 @@ fn world() -> World {
     World::new(1, Shape { objects: 5, batch_rows: 1, partitions: 1 })
 }
 
-/// Opens the files of a version, and compares all fixes: those of the first batch, but what later
-/// ones replaced, and earlier ones.
+/// Opens the files of a version and compares all fixes: those of the first batch, with `replaced`
+/// in place of the ones that later fixes replaced, and `earlier`.
 fn open(version: &str, replaced: &[(usize, FixRow)], earlier: &[FixRow]) -> World {
     let mut world = world();
     world.disk.create_dir(FOLDER).unwrap();
@@ -96,7 +96,7 @@ fn as_of(world: &World, time_ms: i64) -> Vec<u64> {
     rows(&out).iter().map(|row| row.object).collect()
 }
 
-/// A removal of this version ends all up to its clock, whenever that arrives.
+/// A removal of this version ends all fixes up to its clock, whenever they arrive.
 #[test]
 fn history_version_1() {
     let world = open("v1", &[(1_501, correction())], &[]);
@@ -123,7 +123,7 @@ fn history_version_2() {
     check_returned(&world);
 }
 
-/// What arrived before the clear is over, also where its time is later.
+/// Fixes that arrived before the clear are over, even if their times are later than its clock.
 fn check_returned(world: &World) {
     assert_eq!(as_of(world, START_MS + 499), [0, 1, 2, 3]);
     assert_eq!(as_of(world, START_MS + 500), [0]);

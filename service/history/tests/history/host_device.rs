@@ -27,7 +27,7 @@ impl HostDevice {
         (calls % 7 != 3).then_some(rows)
     }
 
-    /// Answers that were given or declined.
+    /// Number of calls, answered or declined.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }

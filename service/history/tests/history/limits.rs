@@ -55,8 +55,8 @@ fn a_query_ends_at_its_budget_and_when_it_is_cancelled() {
     assert!(matches!(replay.next(&mut out), Err(HistoryError::Cancelled)));
 }
 
-/// Slices of a partition fit the rows of the budget, also where all fixes have one time; its tiles
-/// count once.
+/// Slices of a partition fit the rows of the budget even if all fixes have one time, and the tiles
+/// of the partition count once.
 #[test]
 fn a_replay_of_a_partition_of_any_size_counts_its_tiles_once() {
     const FIXES: u64 = 60_000;
@@ -85,8 +85,8 @@ fn a_replay_of_a_partition_of_any_size_counts_its_tiles_once() {
     }
 }
 
-/// Each partition has all objects, so only the newest one has fixes to read. The objects of the
-/// others, and what was removed, count too.
+/// Each partition has all objects, so only the newest one has fixes to read. Pages of objects
+/// and removals in the other partitions count too.
 #[test]
 fn pages_of_objects_count_and_can_be_cancelled() {
     const PARTITIONS: i64 = 30;

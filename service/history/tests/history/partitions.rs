@@ -1,4 +1,4 @@
-//! What keeps the number of partitions, and what lets partitions go.
+//! The number of partitions stays bounded, and retention drops old partitions.
 
 use shoal_codec::{FixColumns, FixRow};
 use shoal_history::{AsOf, AsOfQuery, Batch, Everywhere, QueryBudget, Sealed, Watermark};
@@ -82,7 +82,7 @@ fn a_sparse_end_of_dense_fixes_does_not_reach_back() {
     }
 }
 
-/// A fix far ahead takes the removals behind it into its partition, which stays.
+/// A fix far ahead takes the removals after it into its partition, which stays.
 #[test]
 fn removals_behind_a_fix_far_ahead_do_not_grow_without_a_bound() {
     const OBJECTS: u64 = 50;
@@ -126,7 +126,8 @@ fn removals_behind_a_fix_far_ahead_do_not_grow_without_a_bound() {
             assert_eq!(rows(&out), model.as_of(time_ms, None, |_| true), "{round} at {time_ms}");
         }
     }
-    // Of 60,000 those of the last minutes and one for each object count, and those not merged yet.
+    // Of 60,000 removals, those of the last minutes, one for each object, and those that are not
+    // merged yet remain.
     assert!(most < 15_000, "{most} removals");
 }
 
@@ -179,7 +180,7 @@ fn neither_a_clock_nor_a_fix_far_ahead_ends_the_past() {
     let time_ms = |index: i64| START_MS + index * 1_000;
     seal(&mut world, (0..100).map(time_ms), time_ms(100));
     retain(&mut world);
-    // The clock, then a fix beside others.
+    // First the clock is far ahead, then one fix among others.
     seal(&mut world, (100..110).map(time_ms), time_ms(110) + 3 * DAY_MS);
     retain(&mut world);
     seal(&mut world, (110..120).map(time_ms).chain([time_ms(120) + DAY_MS]), time_ms(120));
@@ -188,7 +189,7 @@ fn neither_a_clock_nor_a_fix_far_ahead_ends_the_past() {
     assert_eq!(world.writer().reached_ms(), Some(time_ms(119) + PARTITION_MS));
     world.open().unwrap();
     assert_eq!(world.writer().reached_ms(), Some(time_ms(119) + PARTITION_MS));
-    // Fixes that go on let the past go.
+    // Once later fixes arrive, retention drops the old partitions.
     let sealed = seal(&mut world, (200..900).map(time_ms), time_ms(900));
     assert_eq!(sealed.dropped, 0);
     retain(&mut world);

@@ -238,7 +238,7 @@ fn tiles_in_one_square_are_counted_as_their_rows_are() {
         let mut world = World::new(seed, Shape { objects: 1, batch_rows: 1, partitions: 3 });
         world.open().unwrap();
         let (mut model, mut random) = (NaivePast::new(), Random::new(seed));
-        // Runs share all objects, or few.
+        // The runs share all objects or only few.
         let apart = if seed < 2 { 0 } else { 50 };
         for run in 0..3 {
             let mut batch = Batch::default();
@@ -246,7 +246,7 @@ fn tiles_in_one_square_are_counted_as_their_rows_are() {
                 let object = run * apart + random.below(60_u64);
                 let side = |number: u64| (number % 2) as i32 * 4_000_000 - 3_500_000;
                 let [x, y] = [side(object), side(object / 2)].map(|at| at + random.below(1_000));
-                // So few times that many fixes arrive again.
+                // There are so few distinct times that many identities repeat.
                 let time_ms = START_MS + 100 * random.below(SPAN_MS / 100);
                 let mut row = FixRow::new(object, time_ms, x, y);
                 row.speed_mm_s = random.below(30);
@@ -304,7 +304,7 @@ fn rows_are_sought_only_in_runs_that_have_their_object() {
     let grid = DensityGrid { cell_quanta: 1_000, step_ms: None };
     let window = (START_MS, START_MS + PARTITION_MS);
     let tiles = 2 * ROWS.div_ceil(TILE_ROWS) as u64;
-    // The first scan compares the directories of the runs: a tile each.
+    // The first scan also reads the directories of both runs, one tile each.
     for tiles in [tiles + 2, tiles] {
         let budget = QueryBudget::unlimited();
         let scan = Scan::new(world.version(), window, filter, budget.clone());

@@ -1,5 +1,5 @@
-//! States of ranges: queries of a past moment read them instead of partitions, and what arrives or
-//! is erased later ends them.
+//! States of ranges: queries of a past moment read them instead of partitions, and they are dropped
+//! if fixes arrive or objects are erased later.
 
 use std::ops::Range;
 
@@ -83,7 +83,7 @@ impl Past {
         }
     }
 
-    /// Ends when nothing is left to be done; the number of states.
+    /// Works until nothing is left to do. Returns the number of states.
     fn work(&mut self) -> usize {
         self.world.work(1 << 20).unwrap();
         self.world.version().states()
@@ -111,7 +111,7 @@ impl Past {
 #[test]
 fn a_moment_reads_few_states_instead_of_many_partitions() {
     let mut past = Past::new(600);
-    // An object of which nothing is known later makes a query read everything.
+    // An object without later fixes makes a query read all partitions.
     past.seal([FixRow::new(99, past.first_ms + 1, 5, 6)].into_iter(), |_, _| ());
     let last_ms = past.clock_ms - 1;
     assert!(matches!(past.as_of(last_ms, 500), Err(HistoryError::Budget { unit: "tiles", .. })));
@@ -142,7 +142,7 @@ fn late_fixes_end_the_states_of_their_ranges_for_a_while() {
     past.seal([FixRow::new(3, past.clock_ms - 1, 1, 1)].into_iter(), |_, _| ());
     assert_eq!(past.work(), all);
     past.check("written again");
-    // What arrives while a state is written.
+    // A fix arrives while a state is written.
     past.clock_ms = past.first_ms + 608 * PARTITION_MS;
     past.seal_partitions(601..608);
     let mut work = past.next_state();
@@ -162,7 +162,7 @@ fn a_state_of_a_range_that_is_no_longer_kept_as_a_whole_leaves_no_file() {
     while !work.step(1).unwrap() {}
     past.world.writer().retain(Some(past.first_ms + PARTITION_MS), None).unwrap();
     assert!(!past.world.writer().finish(work).unwrap());
-    // The other range has one.
+    // The other range gets a state.
     assert_eq!(past.work(), 1);
     assert_eq!(past.files(), past.world.version().runs() + 1);
     past.check("kept from within a range");

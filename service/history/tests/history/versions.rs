@@ -1,5 +1,5 @@
-//! Readers hold versions: merges, retention and erasure change no answer of a version, and files
-//! go when their last reader is gone.
+//! Readers hold versions. Merges, retention and erasure change no answer of a version, and a file
+//! is removed when its last reader is gone.
 
 use shoal_codec::FixRow;
 use shoal_history::{Batch, ErasedLog};

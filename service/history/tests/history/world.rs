@@ -1,4 +1,4 @@
-//! A history on a simulated disk beside its model, and random steps of both.
+//! A history on a simulated disk and its model, and random steps that change both.
 
 use std::sync::Arc;
 
@@ -76,11 +76,11 @@ pub(crate) struct World {
     pub(crate) epoch: u64,
     pub(crate) shape: Shape,
     chance: Random,
-    /// What searches runs.
+    /// The device that searches runs, if any.
     pub(crate) device: Option<Arc<dyn RunDevice>>,
     /// See [`HistoryOptions`].
     pub(crate) coarser_rows_max: u64,
-    /// Of so many rows of a batch one is a removal, on average.
+    /// On average, one of this many rows of a batch is a removal.
     pub(crate) removal_one_in: usize,
 }
 
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// Rewrites up to so many sets of runs.
+    /// Completes up to `count` pieces of background work.
     pub(crate) fn work(&mut self, count: usize) -> Result<(), HistoryError> {
         for _ in 0..count {
             let Some(mut work) = self.writer().next_work()? else { break };

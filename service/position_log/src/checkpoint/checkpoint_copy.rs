@@ -1,6 +1,6 @@
 //! Copies a checkpoint from a leader to a follower as the bytes of its file.
 //!
-//! The copy gets its final name after all of it was verified and synced.
+//! The copy gets its final name after the whole file was verified and synced.
 
 use std::sync::Arc;
 
@@ -104,7 +104,8 @@ impl CheckpointImport {
     /// Verifies the copy, makes it durable and gives it its name. Returns its epoch.
     ///
     /// # Errors
-    /// [`LogError::Damaged`], [`LogError::Version`], [`LogError::Fleet`]; as [`Self::append`].
+    /// [`LogError::Damaged`], [`LogError::Version`], [`LogError::Fleet`];
+    /// otherwise as [`Self::append`].
     pub fn finish(mut self, fleet: &FleetIdentity) -> Result<u64, LogError> {
         let (storage, path) = (self.out.storage().clone(), self.out.path().to_owned());
         if !self.out.ends_at_page() {

@@ -70,8 +70,8 @@ pub struct Checkpoints {
     pub newest: Option<CheckpointReader>,
     /// The damaged checkpoints that are newer, newest first.
     pub rejected: Vec<Rejected>,
-    /// The log must keep the cycles after this epoch: that of the older checkpoint, 0 if there is
-    /// only one.
+    /// The log must keep the cycles after this epoch. It is the epoch of the older checkpoint, or 0
+    /// if there is only one.
     pub needed_epoch: u64,
 }
 
@@ -161,14 +161,14 @@ pub(super) fn remove_old(storage: &dyn Storage, folder: &str, epoch: u64) -> Res
         let failed = LogError::storage("remove", storage.display(&path));
         storage.remove(&path).map_err(failed)?;
     }
-    // Without this sync removed checkpoints could return after a crash, with erased objects.
+    // Without this sync, a removed checkpoint with erased objects could return after a crash.
     let failed = LogError::storage("sync", storage.display(folder));
     storage.sync_dir(folder).map_err(failed)?;
     Ok(needed_epoch(&kept))
 }
 
-/// The epoch of the older of two checkpoints. 0 with a single one: if that is damaged, recovery
-/// needs the whole log.
+/// The epoch of the older of two checkpoints; 0 if there is only one, because recovery needs the
+/// whole log if it is damaged.
 fn needed_epoch(kept: &[u64]) -> u64 {
     kept.len().checked_sub(CHECKPOINTS_KEPT).map_or(0, |older| kept[older])
 }

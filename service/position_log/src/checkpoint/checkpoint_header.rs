@@ -12,14 +12,14 @@ pub(super) const CHECKPOINT_VERSION: u16 = 1;
 const IDENTITY_AT: usize = 64;
 const CRC_AT: usize = PAGE_BYTES - 4;
 
-/// Which state a checkpoint holds.
+/// Identifies the state that a checkpoint holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointHeader {
     /// The fleet.
     pub fleet: FleetIdentity,
     /// Term of the state.
     pub term: u64,
-    /// The state is that after this epoch.
+    /// The checkpoint holds the state after this epoch.
     pub epoch: u64,
     /// The fleet's clock at that epoch, Unix milliseconds.
     pub clock_ms: i64,

@@ -155,7 +155,7 @@ impl CheckpointReader {
         }
     }
 
-    /// Loads the section at the offset whole and verifies it.
+    /// Loads and verifies the whole section at the offset.
     fn load_section(&mut self) -> Result<SectionHeader, LogError> {
         let display = self.display.clone();
         let failed = || LogError::storage("read", display.clone());

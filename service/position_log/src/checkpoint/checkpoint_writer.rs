@@ -25,8 +25,8 @@ pub struct CheckpointSummary {
     pub epoch: u64,
     /// Bytes of its file.
     pub bytes: u64,
-    /// The log must keep the cycles after this epoch: that of the older checkpoint, 0 if there is
-    /// only one.
+    /// The log must keep the cycles after this epoch. It is the epoch of the older checkpoint, or 0
+    /// if there is only one.
     pub needed_epoch: u64,
 }
 
@@ -44,8 +44,8 @@ pub struct CheckpointWriter {
 impl CheckpointWriter {
     /// Begins a checkpoint in `folder`, and writes header and past terms.
     ///
-    /// The position in the header must be synced, and reach the epoch: a checkpoint must not hold
-    /// more than the log.
+    /// The position in the header must be synced and must reach the epoch, because a checkpoint
+    /// must not hold more than the log.
     ///
     /// # Errors
     /// [`LogError::Input`] if the position is before the epoch; [`LogError::Space`] if less than
@@ -78,10 +78,10 @@ impl CheckpointWriter {
         Ok(writer)
     }
 
-    /// Appends the producers, in the order that [`super::decode_producers`] returns them.
+    /// Appends the producers. [`super::decode_producers`] returns them in the same order.
     ///
     /// # Errors
-    /// [`LogError::Input`] if a name or a list is too long; as [`Self::section`].
+    /// [`LogError::Input`] if a name or a list is too long; otherwise as [`Self::section`].
     pub fn producers(
         &mut self,
         producers: impl IntoIterator<Item = ProducerState>,
@@ -128,7 +128,7 @@ impl CheckpointWriter {
     /// Completes the checkpoint, makes it durable and removes all but the two newest.
     ///
     /// # Errors
-    /// [`LogError::Space`], [`LogError::Storage`]: the checkpoints before remain.
+    /// [`LogError::Space`], [`LogError::Storage`]; the earlier checkpoints remain.
     pub fn finish(mut self) -> Result<CheckpointSummary, LogError> {
         let mut end = [0; 16];
         end[..8].copy_from_slice(&self.sections.to_le_bytes());

@@ -2,8 +2,8 @@
 //!
 //! Direct writes do not evict the server's other files from memory, and a read after a restart
 //! shows what the disk has, not what a failed write left in the cache. Below the root only folders
-//! and regular files are used: a folder may come from somewhere else, a symbolic link in it could
-//! lead out of it, and opening a FIFO could block forever.
+//! and regular files are used. If a folder comes from somewhere else, a symbolic link could lead
+//! out of it, and opening a FIFO could block forever.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -105,7 +105,7 @@ impl FileStorage {
     }
 }
 
-/// Flags of every open: no symbolic link is followed, and a FIFO is not waited for.
+/// Flags of every open: do not follow symbolic links, and do not wait when opening a FIFO.
 pub(crate) const PLAIN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK);
 
 /// Confirms that an open file is a file.
@@ -167,7 +167,7 @@ impl Storage for FileStorage {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 other => other?,
             }
-            // Also if it exists: its creator may have crashed before this.
+            // Sync even if the folder exists, because its creator may have crashed before the sync.
             sync_folder(&parent)?;
         }
         Ok(())

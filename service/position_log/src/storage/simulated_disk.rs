@@ -178,7 +178,7 @@ impl SimulatedDisk {
         state.durable.insert(path.to_owned(), number);
     }
 
-    /// Turns the power off and on: what was not synced is lost in part. Removes planned faults.
+    /// Simulates a power failure: parts of what was not synced are lost. Removes planned faults.
     pub fn restart(&self) {
         let mut state = self.state();
         let State { chance, files, pending, durable, .. } = &mut *state;

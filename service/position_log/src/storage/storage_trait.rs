@@ -1,4 +1,4 @@
-//! Everything that the log demands of a disk; LOG.md, section 2, states what it assumes of it.
+//! The operations that the log needs from a disk. LOG.md, section 2, lists its assumptions.
 //!
 //! Paths are relative to the root of the storage, with `/` between folders. Offsets, lengths and
 //! buffers of reads and writes are whole pages ([`crate::limits::PAGE_BYTES`]); buffers are aligned
@@ -12,7 +12,7 @@ pub trait Storage: Send + Sync + Debug {
     /// Creates a folder and its parents, durably; no error if it exists.
     ///
     /// # Errors
-    /// Of the operating system, as for all methods of this trait.
+    /// Errors of the operating system, as in all methods of this trait.
     fn create_dir(&self, folder: &str) -> io::Result<()>;
     /// Removes a folder and its content; no error if it does not exist.
     ///
@@ -75,7 +75,7 @@ pub trait StorageFile: Send + Sync + Debug {
     /// Reads until the buffer is full or the file ends; returns the bytes read.
     ///
     /// # Errors
-    /// Of the operating system, as for all methods of this trait.
+    /// Errors of the operating system, as in all methods of this trait.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize>;
     /// Writes all bytes. Durable after [`Self::sync_data`].
     ///

@@ -1,5 +1,5 @@
-//! Every single flipped bit of a small log and of a checkpoint: harmless, found and named, or in
-//! the torn tail.
+//! Flips each bit of a small log and of a checkpoint. The flip must be harmless, be reported with
+//! its place, or lie in the torn tail.
 
 use std::sync::Arc;
 

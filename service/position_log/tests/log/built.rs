@@ -16,7 +16,7 @@ pub(crate) struct Built {
     pub(crate) cycles: Vec<OwnedCycle>,
 }
 
-/// What a reader made of a log.
+/// The result of reading a log.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Cycles that were read; each equals the one that was written.
@@ -64,7 +64,7 @@ impl Built {
         names.map(|name| format!("{LOG}/{name}")).collect()
     }
 
-    /// Reads the log. What it yields must be what was written.
+    /// Reads the log and checks that each cycle equals the one that was written.
     pub(crate) fn read(&self, mode: ReadMode) -> Outcome {
         let mut cycles = 0;
         let mut read = || -> Result<LogReader, LogError> {

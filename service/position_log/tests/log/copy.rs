@@ -38,7 +38,7 @@ fn terms_begin_while_the_log_is_open() {
     assert_eq!((terms[6], terms[7], terms[59]), (first, 107, 156));
 }
 
-/// Writes the checkpoint of an epoch with a section of so many bytes.
+/// Writes the checkpoint of an epoch with a section of `bytes` bytes.
 fn write_checkpoint(storage: &Arc<dyn Storage>, epoch: u64, bytes: usize) {
     let position = Position { segment: 1, offset: 4096, sequence: 2, epoch };
     let header = CheckpointHeader { fleet: fleet(), term: 4, epoch, clock_ms: 0, position };
@@ -49,7 +49,7 @@ fn write_checkpoint(storage: &Arc<dyn Storage>, epoch: u64, bytes: usize) {
     file.finish().unwrap();
 }
 
-/// A checkpoint with a section of so many bytes.
+/// A storage with a checkpoint that has a section of `bytes` bytes.
 fn checkpoint(bytes: usize) -> Arc<dyn Storage> {
     let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
     storage.create_dir(CHECKPOINT).unwrap();
@@ -117,7 +117,7 @@ fn a_checkpoint_is_copied_whole_or_not_at_all() {
     assert!(CheckpointExport::open(&storage, CHECKPOINT, &fleet()).unwrap().is_none());
 }
 
-/// What a checkpoint folder has: the bytes of the newest checkpoint.
+/// The bytes of the newest checkpoint on the disk, if there is one.
 fn newest(disk: &SimulatedDisk) -> Option<Vec<u8>> {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let rejected = open_newest(&storage, CHECKPOINT, Some(&fleet())).unwrap().rejected;
@@ -125,8 +125,8 @@ fn newest(disk: &SimulatedDisk) -> Option<Vec<u8>> {
     open_newest(&storage, CHECKPOINT, Some(&fleet())).unwrap().newest.map(|_| exported(&storage))
 }
 
-/// Copies with a fault at an operation, then without; whether the fault was reached, and whether
-/// the first attempt failed and left the checkpoint whole all the same.
+/// Copies a checkpoint with a fault at operation `at`, then without. Returns whether the fault was
+/// reached, and whether the first attempt failed but left a whole checkpoint.
 fn copy_with(sent: &[u8], at: u64, fault: Fault, seed: u64) -> (bool, bool) {
     let disk = SimulatedDisk::new(seed);
     disk.create_dir(CHECKPOINT).unwrap();

@@ -66,7 +66,7 @@ fn a_log_that_is_closed_while_segments_are_retired_is_whole() {
         let mut log = open(&built.storage, options(16 << 10), 2).unwrap();
         let epoch = built.cycles.len() as u64;
         let retirement = log.retirement(epoch, &Retention::default(), 0).unwrap();
-        // Another thread has retired some, and nobody takes the results.
+        // Another thread has retired some segments, and their results are not passed back.
         assert!(retirement.take(untaken).all(|retired| retired.is_ok()));
         log.close().unwrap();
         let read = reader(&built.storage, epoch, ReadMode::Recover).unwrap();
@@ -80,7 +80,7 @@ fn a_log_that_was_closed_ends_where_it_did() {
     assert_eq!(built.segments().len(), 1);
     let path = &built.segments()[0];
     let bytes = built.disk.bytes(path).unwrap();
-    // All frames, and with them what says that they were synced.
+    // Removes all frames, including their statements of what was synced.
     built.disk.put(path, &bytes[..4096]);
     assert_says(&built.error(), &["the log ends at epoch", "was synced"]);
 }
@@ -153,7 +153,7 @@ fn a_file_that_ends_behind_its_last_frame_is_whole() {
         let bytes: Vec<Vec<u8>> =
             segments.iter().map(|path| built.disk.bytes(path).unwrap()).collect();
         let last = segments.len() - 1;
-        // Behind the padding of the last frame, and within it; in each segment.
+        // Cuts each segment after the padding of its last frame and within the padding.
         for (index, cut) in
             (0..=last).flat_map(|it| [(it, used(&bytes[it])), (it, used(&bytes[it]) + 7)])
         {

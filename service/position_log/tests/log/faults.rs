@@ -7,7 +7,7 @@ use shoal_testkit::Random;
 use crate::scale::seeds;
 use crate::world::{Step, World, program};
 
-/// Runs a program with one error at this operation; false when the program ends before.
+/// Runs a program with one error at operation `at`. Returns false if the program ends before it.
 fn run_with_error(seed: u64, steps: &[Step], at: u64, fault: Fault) -> bool {
     let mut world = World::new(seed);
     world.disk.inject(at, fault);

@@ -73,7 +73,7 @@ fn what_was_sealed_without_recycling_leaves_no_byte() {
     write(&mut log, 41..=42);
     log.retire(41, &Retention::default(), 0).unwrap();
     assert_eq!(log.segments().next().unwrap().epoch_before, 40);
-    // And the bounds of the log.
+    // The other file is the bounds file.
     assert_eq!((spares(files()), files().len()), (0, log.segments().count() + 1));
     log.recycle(true).unwrap();
     log.close().unwrap();

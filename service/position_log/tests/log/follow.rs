@@ -1,4 +1,4 @@
-//! Reading beside a writer, as a follower does; and groups larger than a segment.
+//! Reads a log while a writer is active, as a follower does; and groups larger than a segment.
 
 use shoal_position_log::{
     CycleSource, Group, LogReader, LoggedCycle, Position, ReadMode, ReadOptions, RequestBody,

@@ -168,7 +168,7 @@ pub(crate) fn recover(
     reader.finish()
 }
 
-/// Opens the writer behind what is recovered.
+/// Recovers the log and opens its writer.
 pub(crate) fn open(
     storage: &Arc<dyn Storage>,
     options: LogOptions,

@@ -1,5 +1,5 @@
-//! A server's use of the log on a simulated disk, beside a model of what it must find after a
-//! crash: a prefix of the cycles, with every synced one, none twice, none altered.
+//! A server's use of the log on a simulated disk, and a model of what it must find after a crash:
+//! a prefix of the cycles that contains every synced one, each once and unaltered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::sample::{CHECKPOINT, LOG, OwnedCycle, cycle, fleet, options, reader};
 /// One step of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// Appends so many cycles with requests up to this size.
+    /// Appends a number of cycles with requests up to a size in bytes.
     Append(usize, usize),
     Write,
     Sync,
     Checkpoint,
     Retire,
-    /// Prepares a segment beside the log.
+    /// Prepares a segment for later use.
     Spare,
     /// Ends in order and starts again.
     Restart,
@@ -32,7 +32,7 @@ pub(crate) enum Step {
     Seal,
 }
 
-/// A program of so many steps.
+/// A random program of `steps` steps.
 pub(crate) fn program(chance: &mut Random, steps: usize) -> Vec<Step> {
     let step = |chance: &mut Random| match chance.below(22) {
         0..5 => Step::Append(1 + chance.below(3), 1 + chance.below(9_000)),
@@ -49,7 +49,7 @@ pub(crate) fn program(chance: &mut Random, steps: usize) -> Vec<Step> {
     (0..steps).map(|_| step(chance)).collect()
 }
 
-/// A program that fills segments, retires them behind two checkpoints and writes on in their files.
+/// A program that fills segments, retires them after two checkpoints and writes on in their files.
 pub(crate) fn recycling_program(chance: &mut Random) -> Vec<Step> {
     let mut steps = Vec::new();
     let fill = |steps: &mut Vec<Step>, chance: &mut Random| {
@@ -85,11 +85,11 @@ pub(crate) struct World {
     chance: Random,
     group: Group,
     log: Option<LogWriter>,
-    /// As of another thread.
+    /// A retirement in progress, as if on another thread.
     retirement: Option<Retirement>,
     /// Cycles by epoch, and the state after each.
     cycles: BTreeMap<u64, (OwnedCycle, u64)>,
-    /// Greatest epoch that may be on the disk, and that must be.
+    /// Greatest epoch that may be on the disk, and greatest epoch that must be.
     written: u64,
     pub(crate) synced: u64,
     /// The same before the last sync that advanced it.
@@ -108,10 +108,10 @@ pub(crate) struct World {
     /// Whether it follows a leader, whose term continues across its crashes.
     follows: bool,
     term: u64,
-    /// The term that is begun: a crash leaves it or the one before.
+    /// The term that is being begun. A crash leaves either this term or the one before.
     begun: Option<u64>,
     terms: Terms,
-    /// For each term the last epoch that survived.
+    /// The last epoch of each term that survived.
     ends: BTreeMap<u64, u64>,
     /// The operation that the disk only pretends to do, and what was synced before it.
     lie: Option<(u64, u64)>,
@@ -122,7 +122,7 @@ impl World {
         Self::on(seed, SimulatedDisk::new(seed))
     }
 
-    /// A program's content follows from the seed, what a crash leaves from the disk.
+    /// The seed determines the content of a program; the disk determines what a crash leaves.
     pub(crate) fn on(seed: u64, disk: SimulatedDisk) -> Self {
         Self {
             storage: Arc::new(disk.clone()),
@@ -152,7 +152,7 @@ impl World {
     }
 
     /// Lets the disk report success for a write that vanishes or lands elsewhere. What is written
-    /// from then on may be lost if nothing is synced behind it.
+    /// from then on may be lost if nothing is synced after it.
     pub(crate) fn lie(&mut self, at: u64, fault: Fault) {
         self.disk.inject(at, fault);
         self.lie = Some((at, 0));
@@ -210,7 +210,7 @@ impl World {
             assert_eq!(state, self.state(epoch), "the state of the checkpoint");
         }
         assert!(epoch >= self.checkpoint, "checkpoint {} became {epoch}", self.checkpoint);
-        // It may be one whose writing ended with an error; the next is not before it.
+        // It may be a checkpoint whose writing ended with an error. The next one is not older.
         self.checkpoint = epoch;
         let mut reader = reader(&self.storage, epoch, ReadMode::Recover)?;
         while let Some(read) = reader.next_cycle()? {
@@ -225,7 +225,7 @@ impl World {
         assert_eq!(recovered.end().epoch, epoch);
         let numbers: Vec<u64> = recovered.segments().iter().map(|info| info.number).collect();
         let is_whole = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
-        // A segment that nothing needs may have lost its header.
+        // A segment that recovery does not need may have lost its header.
         assert!(is_whole || self.was_deceived(), "a hole in the segments: {numbers:?}");
         assert!(epoch >= self.synced, "synced up to {}, recovered up to {epoch}", self.synced);
         assert!(epoch <= self.written, "written up to {}, recovered {epoch}", self.written);
@@ -307,7 +307,7 @@ impl World {
                 if self.retirement.is_none() {
                     self.retirement = log.retirement(self.needed_epoch, &retention, 0);
                 }
-                // Writes, rotations and spares come between its segments.
+                // Other steps run between the retirements of its segments.
                 let steps = 1 + self.chance.below(3);
                 for retired in self.retirement.iter_mut().flatten().take(steps) {
                     log.retired(retired)?;
@@ -369,7 +369,7 @@ impl World {
         Ok(())
     }
 
-    /// After an error that is not a crash: a log that has stopped must refuse everything.
+    /// Checks after an error that is not a crash that a stopped log refuses everything.
     pub(crate) fn check_stopped(&mut self) {
         let Some(log) = &mut self.log else { return };
         if log.stopped().is_some() {

@@ -1,7 +1,7 @@
 //! Answers of queries as GeoJSON or lines of JSON, written part by part as the client reads.
 //!
-//! The header is known before the first byte, so it is in the headers of the response too. An error
-//! after that breaks the body off: a client must not take a part for the whole.
+//! The header is known before the first byte, so it is also in the headers of the response. A later
+//! error aborts the body, so that a client does not take a part for the whole answer.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Media] = &[
     Media::text(NDJSON),
 ];
 
-/// As [`ROWS`], for queries of the past.
+/// Like [`ROWS`], but for queries of the past.
 pub(super) const PAST_ROWS: &[Media] = &[
     Media::new(GEOJSON, |generator| generator.subschema_for::<Features<PastHeaderJson>>()),
     Media::text(NDJSON),
@@ -42,7 +42,7 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
     ("Shoal-Clock-Ms", "The clock of the fleet at that epoch, Unix milliseconds"),
 ];
 
-/// A FeatureCollection (RFC 7946), for the document.
+/// A FeatureCollection (RFC 7946). Only the OpenAPI document uses this type.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Features_of_{H}")]
 #[allow(dead_code, reason = "only its schema is used: an answer is written as it arrives")]

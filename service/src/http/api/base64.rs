@@ -16,7 +16,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of a text; `None` for a text that [`encode`] does not give.
+/// The bytes of a text; `None` for a text that [`encode`] never returns.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for group in text.as_bytes().chunks(4) {

@@ -88,7 +88,7 @@ impl Call {
         request
     }
 
-    /// An error of a service, with the names that the API has for fields.
+    /// Converts an error of a service; its field gets the name that the API uses.
     pub(super) fn problem(&self, status: Status) -> Problem {
         Problem::from(status).renamed(|field| self.api_name(field))
     }

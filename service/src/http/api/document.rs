@@ -54,10 +54,10 @@ pub(super) fn stalled(detail: String) -> Problem {
 }
 
 impl Call {
-    /// The media type of the body, one of those of the route.
+    /// The media type of the body, which is one that the route accepts.
     ///
     /// # Errors
-    /// 415 for another one.
+    /// 415 for any other media type.
     pub(super) fn media_type(&self) -> Result<&'static str, Problem> {
         let given = self.headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
         let given = given.unwrap_or_default();

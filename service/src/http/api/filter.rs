@@ -26,7 +26,7 @@ pub(super) const FILTER: &[Param] = &[
     Param::new("altitude_m", Kind::Interval, "MIN,MAX in metres; an empty side is open"),
 ];
 
-/// The greatest age of a record, for queries of now.
+/// The greatest age of a record. Only queries of the current state take it.
 pub(super) const AGE: &[Param] = &[Param::new(
     "age_max_ms",
     Kind::Integer(0, SPAN_MS_MAX),
@@ -36,7 +36,7 @@ pub(super) const AGE: &[Param] = &[Param::new(
 /// The words of `projection`, in the order of `v1::Projection`.
 const PROJECTIONS: &[&str] = &["ids", "fixes", "count"];
 
-/// What a query of now returns.
+/// What a query of the current state returns.
 pub(super) const OPTIONS: &[Param] = &[
     Param::new(
         "projection",
@@ -46,7 +46,7 @@ pub(super) const OPTIONS: &[Param] = &[
     Param::new("min_token", Kind::Token, "The answer shows at least the state of this token"),
 ];
 
-/// As [`OPTIONS`] for one object, which a count would leave out.
+/// Like [`OPTIONS`], but for a query of one object, which cannot return a count.
 pub(super) const OBJECT_OPTIONS: &[Param] = &[
     Param::new(
         "projection",

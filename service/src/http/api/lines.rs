@@ -29,7 +29,7 @@ const BATCHES: usize = 2;
 /// Reports the lines of the body.
 ///
 /// # Errors
-/// A wrong line, and those of the stream, with what was applied.
+/// A wrong line, or an error of the stream. The problem states what was applied.
 pub(super) async fn report_lines(mut call: Call) -> Result<Response, Problem> {
     if call.query.has("producer") || call.query.has("batch_seq") {
         let why = "lines are several messages and have no numbers: send a document";
@@ -90,7 +90,7 @@ impl Feeder {
         rows_before: &mpsc::UnboundedSender<u64>,
     ) -> Result<(), Problem> {
         let mut sent = 0;
-        // When the current batch is sent even if it is not full.
+        // The time at which the current batch is sent even if it is not full.
         let mut due = Instant::now();
         loop {
             if self.rows.is_empty() {

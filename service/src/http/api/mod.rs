@@ -1,8 +1,8 @@
 //! The JSON API below `/v1`: one table of routes, from which the router and the OpenAPI document
 //! are made.
 //!
-//! Handlers translate between JSON and the messages of the services, which they call in process:
-//! budgets, shares, deadlines, errors and rights are those of gRPC.
+//! Handlers translate between JSON and the messages of the services, which they call in process. So
+//! the budgets, shares, deadlines, errors and rights of gRPC apply.
 
 mod answer;
 mod base64;

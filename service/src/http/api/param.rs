@@ -25,7 +25,7 @@ pub(super) enum Kind {
     Integer(i64, i64),
     /// A finite number from the first to the last.
     Number(f64, f64),
-    /// So many finite numbers with commas between.
+    /// This number of finite numbers, separated by commas.
     Numbers(usize),
     /// `MIN,MAX`; a side that is left out is open.
     Interval,
@@ -33,15 +33,15 @@ pub(super) enum Kind {
     Flag,
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// Some of these words with commas between.
+    /// Some of these words, separated by commas.
     SomeOf(&'static [&'static str]),
     /// The name of a fleet.
     Fleet,
     /// One object.
     Object,
-    /// 1 to so many objects with commas between.
+    /// From 1 up to this number of objects, separated by commas.
     Objects(usize),
-    /// Text of at most so many characters.
+    /// Text of at most this number of characters.
     Text(usize),
     /// A token in base64url.
     Token,

@@ -1,4 +1,4 @@
-//! Queries of now: given objects, regions, neighbours.
+//! Queries of the current state: given objects, regions, neighbours.
 
 use axum::response::Response;
 use http::StatusCode;

@@ -67,7 +67,7 @@ pub(super) struct ReportJson {
     epoch: u64,
     /// A query with this as `min_token` sees the report.
     token: String,
-    /// What the report stands for: `applied` or `logged`.
+    /// The durability of the report: `applied` or `logged`.
     durability: &'static str,
     /// Rows by outcome.
     rows: RowsJson,
@@ -78,7 +78,7 @@ pub(super) struct ReportJson {
 }
 
 impl ReportJson {
-    /// Nothing so far.
+    /// The outcome of a report of which nothing is acknowledged yet.
     pub(super) fn new(fleet: &str) -> Self {
         Self { fleet: fleet.to_owned(), ..Self::default() }
     }

@@ -1,6 +1,6 @@
 //! The table of routes, and the router made of it.
 //!
-//! A test compares its responses with those that the server gives.
+//! A test compares the responses in the table with the responses of the server.
 
 use std::sync::Mutex;
 
@@ -76,11 +76,11 @@ const PLAIN: Route = Route {
     handler: |_| Box::pin(async { Err(Problem::field("", "no call")) }),
 };
 
-/// As [`PLAIN`], with rows.
+/// Like [`PLAIN`], but the answer has rows.
 const ROWED: Route =
     Route { answer: ROWS, headers: HEADERS, refusals: &[WRONG, UNKNOWN, FORMS], ..PLAIN };
 
-/// As [`ROWED`], of the past.
+/// Like [`ROWED`], but the rows are of the past.
 const PAST: Route =
     Route { answer: PAST_ROWS, refusals: &[WRONG, UNKNOWN, FORMS, CONFLICT], ..ROWED };
 

@@ -1,7 +1,8 @@
 //! Rows of a report: one JSON object each, or a GeoJSON Feature of a point.
 //!
-//! A row that a query answers can be reported again: what only answers have is ignored. Unknown
-//! members of a row are errors, those of a Feature are not, since other programs add their own.
+//! A row of an answer can be reported again, because members that only answers have are ignored.
+//! Other unknown members of a row are errors. Unknown members of a Feature are ignored, because
+//! other programs add their own.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -62,7 +63,7 @@ impl JsonSchema for ObjectId {
     }
 }
 
-/// What a row or the properties of a feature state beside object and position.
+/// Members of a row, or of the properties of a feature, other than object and position.
 macro_rules! measured {
     ($(#[$attribute:meta])* $name:ident { $($(#[$on:meta])* $field:ident: $type:ty,)* }) => {
         #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -1,5 +1,5 @@
-//! What a cycle of the log adds to the history: the rows that the engine accepted, removals and
-//! clears.
+//! Adds a cycle of the log to a batch of the history: the rows that the engine accepted, removals
+//! and clears.
 
 use shoal_codec::FixColumns;
 use shoal_engine::{Clock, Request};

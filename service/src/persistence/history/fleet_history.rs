@@ -15,25 +15,25 @@ use super::super::fleet_log::FleetLog;
 /// How much of the past is kept; by default all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryKeep {
-    /// Fixes are dropped that are older than this, in milliseconds before the event time that the
-    /// history has reached.
+    /// Partitions are dropped that ended more than this many milliseconds before the event time
+    /// that the history has reached.
     pub age_ms: Option<i64>,
-    /// The oldest fixes are dropped beyond so many bytes.
+    /// The oldest fixes are dropped if all files have more than this many bytes.
     pub bytes_max: Option<u64>,
 }
 
 /// The state of a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistoryReading {
-    /// Up to where it is complete.
+    /// The last cycle that the history contains.
     pub watermark: Watermark,
     /// Bytes of the log after the watermark; all segments but the last count in full.
     pub backlog_bytes: u64,
-    /// Runs, and their rows and bytes.
+    /// Number of runs.
     pub runs: u64,
-    /// See `runs`.
+    /// Number of rows in these runs.
     pub rows: u64,
-    /// See `runs`.
+    /// Bytes of the runs and states.
     pub bytes: u64,
     /// Rows that became part of runs since the start.
     pub sealed_rows: u64,
@@ -49,7 +49,7 @@ pub struct HistoryReading {
     pub retries: u64,
     /// Objects that are being erased.
     pub erasing: u64,
-    /// Why the history has stopped, if it has; the log is then no longer kept for it.
+    /// Why the history has stopped, if it has. The log then keeps no cycles for it.
     pub failed: Option<Arc<str>>,
 }
 
@@ -57,7 +57,7 @@ pub struct HistoryReading {
 #[derive(Clone, Debug)]
 pub(crate) struct PastVersion {
     pub(crate) version: Arc<Version>,
-    /// Up to where it is complete.
+    /// The last cycle that the version contains.
     pub(crate) watermark: Watermark,
     /// Bytes of the log after the watermark.
     pub(crate) backlog_bytes: u64,
@@ -74,7 +74,7 @@ pub(super) struct Erasure {
 /// What the history's thread counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    /// Where the log begins, for a history without a watermark.
+    /// The position at which the log begins. Used while the history has no watermark.
     pub(super) begin: Position,
     /// The watermark up to which retention has been applied.
     pub(super) retained: Watermark,
@@ -143,7 +143,7 @@ impl FleetHistory {
         self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves room for an erasure of so many objects; called before any object is removed.
+    /// Reserves room for an erasure of `objects` objects. Call it before any object is removed.
     ///
     /// # Errors [`HistoryError::Erasing`] if too many objects are being erased,
     /// [`HistoryError::Stopped`].
@@ -196,7 +196,7 @@ impl FleetHistory {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its state beside the durable end of its log.
+    /// Its state, with its progress relative to the durable end of `log`.
     #[must_use]
     pub(crate) fn reading(&self, log: &FleetLog) -> HistoryReading {
         // Read the counts first, so that the version reflects retention at this watermark.

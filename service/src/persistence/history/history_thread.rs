@@ -1,8 +1,8 @@
 //! Reads durable cycles of the log, seals batches of them, merges runs and applies retention.
 //!
 //! While the history is not far behind, the thread uses a share of a core, and more of idle cores.
-//! On a full disk it tries again; any other error stops the history of the fleet, and the log is no
-//! longer kept for it.
+//! On a full disk it tries again. Any other error stops the history of the fleet, and the log then
+//! keeps no cycles for it.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -364,12 +364,12 @@ impl HistoryThread {
         Ok(true)
     }
 
-    /// Whether there are so many runs that merges go first.
+    /// True if there are too many runs, so that merges go before the reading of cycles.
     fn has_many_runs(&self) -> bool {
         self.history.history().version().runs() > HISTORY_UNMERGED_RUNS_MAX
     }
 
-    /// Drops work in progress that is no merge: it is begun again later.
+    /// Drops work in progress that is not a merge. It is begun again later.
     fn stop_other_work(&mut self) {
         self.work.take_if(|work| !work.is_merge());
     }

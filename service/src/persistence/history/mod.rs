@@ -1,7 +1,7 @@
 //! Writes the history of a fleet from its log, starting after the history's watermark.
 //!
-//! One thread per fleet reads the durable cycles. A stop or a crash loses nothing: the next start
-//! continues after the watermark, and the log keeps the segments that the thread has not read.
+//! One thread per fleet reads the durable cycles. A stop or a crash loses nothing, because the
+//! next start continues after the watermark and the log keeps the segments that were not read.
 
 mod cycle_rows;
 mod fleet_history;

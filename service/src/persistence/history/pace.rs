@@ -3,7 +3,7 @@
 //!
 //! The used part grows by a fraction of the idle cores, so that the histories of several fleets do
 //! not claim the same core, and shrinks by the whole shortfall. Idle time is that of the machine
-//! where `/proc/stat` reports it, so that other processes count.
+//! if `/proc/stat` reports it, so that other processes count.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;

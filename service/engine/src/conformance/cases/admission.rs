@@ -34,7 +34,7 @@ fn objects(trial: &mut Trial) -> Vec<u64> {
     snapshot.batches.into_iter().flat_map(|batch| batch.object).collect()
 }
 
-/// One message with more new objects than fit: the first ones are admitted.
+/// If one message has more new objects than fit, the first ones are admitted.
 pub fn the_limit_holds_inside_a_message(make: Make) {
     let mut trial = limited(make, 10);
     let outcome = trial.send_one(fixes_of(0..15));
@@ -78,7 +78,7 @@ pub fn a_fleet_without_capacity(make: Make) {
     assert_eq!((trial.export().rows(), trial.model().clock_ms()), (0, 0));
 }
 
-/// A row that the limit refuses does not move an event clock, so nothing expires for it.
+/// A row that the limit refuses does not move an event clock, so it makes no record expire.
 pub fn a_row_over_the_limit_leaves_the_clock(make: Make) {
     let options = EngineOptions {
         objects_max: 1,

@@ -190,7 +190,7 @@ pub fn overlapping_polygons_are_one_region(make: Make) {
     assert_eq!(count(Region::multi_polygon(&space, &vec![vec![a]; 1_000])), 441);
 }
 
-/// A multipolygon that is split at the antimeridian is one region on both sides of it.
+/// A multipolygon that is split at the antimeridian is one region on both of its sides.
 pub fn a_polygon_split_at_the_antimeridian(make: Make) {
     let mut trial = Trial::geographic(make);
     let degree = 10_000_000;

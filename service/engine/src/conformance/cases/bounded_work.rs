@@ -33,7 +33,7 @@ fn run(
     backend.run(input).expect("the cycle runs")
 }
 
-/// Queries of every kind and projection, small ones and such that visit nearly all objects.
+/// Queries of every kind and projection. Some are small, others visit nearly all objects.
 fn queries(side: i32) -> Vec<Query> {
     let far = f64::from(side);
     let mut queries = Vec::new();
@@ -73,7 +73,7 @@ pub fn answers_are_whole_or_left(make: Make) {
                 let bound = Some(work_max);
                 let some = run(&mut *backend, Vec::new(), queries.clone(), bound, groups.clone());
                 assert!(some.unfinished.is_sorted_by(|a, b| a < b) && some.unanswered.is_none());
-                // The model has no bound.
+                // The model ignores the work limit.
                 let is_bounded = !some.query_work.is_empty();
                 assert!(!is_bounded || some.query_work.len() == queries.len());
                 for query in 0..queries.len() {

@@ -197,7 +197,7 @@ pub fn old_rows_expire_on_arrival(make: Make) {
     let outcome = &output.requests[0];
     assert_eq!((outcome.applied, outcome.expired), (2, 1));
     assert_eq!((output.expired, output.objects), (1, 2));
-    // The same object reports again; nothing of it was left.
+    // The same object reports again; it had no record left.
     assert_eq!(trial.send_one(fixes(&[fix(1, 50, 9, 9)])).applied, 1);
     // One that equals its record, which expires, is a duplicate.
     let outcome = trial.send_one(fixes(&[fix(3, 1, 1, 1), fix(4, 102, 1, 1)]));

@@ -1,6 +1,6 @@
-//! Exports beside cycles.
+//! Exports while cycles run.
 //!
-//! The rows must be those of the state at the start of the export, whatever later cycles change.
+//! The rows must show the state at the start of the export, whatever later cycles change.
 
 use super::*;
 

@@ -104,7 +104,7 @@ pub fn large_answers_are_whole(make: Make) {
     trial.wait(0);
 }
 
-/// Answers of all rows or none at their limit and beside it, by themselves and among others.
+/// All-or-none answers with limits below, at and above their total, alone and among other queries.
 pub fn answers_beyond_their_limit_are_counted(make: Make) {
     let mut trial = Trial::planar(make);
     trial.send(vec![fixes(&all_rows(0))]);
@@ -130,7 +130,7 @@ pub fn answers_beyond_their_limit_are_counted(make: Make) {
             // A lagging backend answers on the same state.
             trial.send(Vec::new());
             for queries in [ids, mixed] {
-                // Short answers first: a backend may expect more of them.
+                // Short answers come first, from which a backend may expect more short answers.
                 let short = rectangle(7.0, 7.0, 7.0, 7.0);
                 let short = Query { projection: Projection::Ids, ..query(QueryKind::Range(short)) };
                 trial.submit(Vec::new(), vec![short; 40]);

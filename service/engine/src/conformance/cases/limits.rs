@@ -1,6 +1,6 @@
 //! Limits of a cycle: each at 0, 1, the limit and one more.
 //!
-//! A cycle over a limit is refused with the value and the limit, and nothing of it is applied.
+//! A cycle over a limit is refused with the value and the limit, and no change is applied.
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Memberships evaluated on the state after each cycle.
 //!
-//! No dwell, no hysteresis: the members are the answer of a range query.
+//! There is no dwell and no hysteresis, so the members are the answer of a range query.
 
 use super::*;
 
@@ -34,7 +34,7 @@ pub fn events_name_the_end_of_a_life(make: Make) {
     let events = trial.events(vec![fixes(&rows)]);
     assert_eq!(events_of(&events, 1).len(), 5);
     assert!(events.get(0).is_snapshot);
-    // Removed and reported again: a move inside, a leave outside.
+    // Objects that are removed and reported again move if they are inside, and leave if outside.
     let back = [fix(2, 1, 160, 160), fix(3, 1, 0, 0)];
     let events = trial.events(vec![Request::Remove(vec![1, 2, 3]), fixes(&back)]);
     let expected = [(1, Removed), (2, Move), (3, Left)];
@@ -94,7 +94,7 @@ pub fn a_changed_region_emits_the_difference(make: Make) {
     trial.change(set(1, &Subscription::new(narrow), false));
     let events = trial.events(vec![Request::Remove(vec![4]), fixes(&[fix(3, 2, 0, 0)])]);
     assert_eq!(events_of(&events, 1), [(3, RegionChanged), (4, Removed)]);
-    // Removed and set again: a new region, without events.
+    // A region that is removed and set again is a new region, without events.
     trial.change(SubscriptionChange::Remove(RegionId(1)));
     trial.change(set(1, &square(), false));
     assert!(trial.events(Vec::new()).is_empty());
@@ -127,7 +127,7 @@ pub fn filters_end_memberships(make: Make) {
     trial.system_ms = START_MS + 2_000;
     let events = trial.events(vec![fixes(&[fix(3, 701, 0, 0)])]);
     assert_eq!(events_of(&events, 1), [(1, Filtered), (3, Left)]);
-    // Too old on arrival: no member. Young again: it enters.
+    // An object that is too old on arrival is no member. It enters with a younger record.
     assert!(trial.events(vec![fixes(&[fix(4, 499, 150, 150)])]).is_empty());
     let events = trial.events(vec![fixes(&[fix(4, 500, 150, 150)])]);
     assert_eq!(events_of(&events, 1), [(4, Enter)]);

@@ -227,7 +227,7 @@ pub fn a_listing_resumes_after_an_object(make: Make) {
             }
         }
     }
-    // Page by page, beside another condition, through every object once.
+    // Lists every object once, page by page, with a second condition in the filter.
     let (mut seen, mut last) = (Vec::<u64>::new(), None);
     loop {
         let filter = Filter { object_after: last, state_mask: 1, state_value: 1, ..after(0) };

@@ -1,14 +1,14 @@
 //! Dwell, hysteresis, move intervals and ages over time.
 //!
-//! Written as timelines: the system clock, the position of the object, the event.
+//! The cases are timelines of the system clock, the position of the object and the event.
 
 use super::*;
 
 /// Inside the square.
 const IN: i32 = 150;
-/// Outside of it, by a metre.
+/// Outside the square by a metre.
 const NEAR: i32 = 201;
-/// Outside of it, by far.
+/// Far outside the square.
 const FAR: i32 = 400;
 
 /// A trial with a system clock and this subscription as region 1.
@@ -20,7 +20,8 @@ fn trial(make: Make, subscription: &Subscription) -> Trial {
     trial
 }
 
-/// Moves object 1: after that many milliseconds to this x (`None`: no report), with this event.
+/// Moves object 1 along a timeline. An entry has the milliseconds after the start, the x (`None`:
+/// no report) and the expected event.
 fn follow(trial: &mut Trial, timeline: &[(i64, Option<i32>, Option<EventKind>)]) {
     for (after_ms, x, kind) in timeline {
         trial.system_ms = START_MS + after_ms;
@@ -48,7 +49,7 @@ pub fn an_enter_waits_for_its_dwell(make: Make) {
         (1_950, Some(IN), Some(Move)),
         (2_000, Some(FAR), Some(Left)),
         (3_000, Some(IN), None),
-        // Still inside when it reports after its dwell: it enters by this fix.
+        // The object is still inside when it reports after its dwell, so it enters by this fix.
         (9_000, Some(IN + 1), Some(Enter)),
     ];
     follow(&mut trial, &steps);
@@ -107,7 +108,7 @@ pub fn hysteresis_keeps_near_members(make: Make) {
         (5, Some(NEAR), None),
         (6, Some(150), Some(Enter)),
         (7, Some(210), Some(Move)),
-        // 61 from 150, though one from where it was.
+        // 61 away from 150, where it last was inside, though only one from its last position.
         (8, Some(211), Some(Left)),
     ];
     follow(&mut trial, &steps);

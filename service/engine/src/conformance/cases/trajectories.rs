@@ -33,7 +33,7 @@ pub fn a_pass_within_one_cycle_is_reported(make: Make) {
         fix(1, 40, 152, 150),
     ];
     assert_eq!(kinds(&trial.events(vec![fixes(&rows)]), 1), [Enter, Move, Left, Enter]);
-    // The record again by its own time, with another between: the state ends as it began.
+    // A row equal to the record follows another row of the same time, so the state does not change.
     let rows = [fix(1, 40, 300, 150), fix(1, 40, 152, 150)];
     let events = trial.events(vec![fixes(&rows)]);
     assert_eq!((kinds(&events, 1), kinds(&events, 2)), (vec![Left, Enter], vec![]));
@@ -138,7 +138,8 @@ pub fn crosses_are_filtered(make: Make) {
     let events = trial.events(vec![fixes(&[fix(1, 4, 300, 150)])]);
     assert_eq!(events_of(&events, 1), [(2, Filtered)], "object 2 grew too old, 1 is");
     assert_eq!(events_of(&events, 2), [(1, Cross)]);
-    // Over 210 and 90, both within 80 of where it was inside: a member throughout, then out.
+    // At 210 and at 90 the object is within 80 of where it was inside, so it remains a member; then
+    // it leaves.
     let rows =
         [fix(2, 10, 210, 150), fix(2, 20, 90, 150), fix(2, 30, 0, 150), fix(2, 40, 300, 150)];
     let events = trial.events(vec![fixes(&rows)]);
