@@ -36,10 +36,11 @@ encoding_table!(encodings);
 mod argument_layout;
 
 /// Files with entry points, by stage; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 31] = [
+const KERNELS: [&str; 32] = [
     "records/records",
     "dispatch/admission",
     "dispatch/dispatch",
+    "dispatch/ordered",
     "update/update",
     "query/query",
     "query/warp_query",

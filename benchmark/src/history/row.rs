@@ -53,7 +53,7 @@ impl ResultRow for Row {
         Column { title: "threads", width: 7, cell: |row| row.threads.to_string() },
         Column { title: "B/fix", width: 6, cell: |row| format!("{:.2}", row.bytes_per_fix) },
         Column {
-            title: "there",
+            title: "GPU B",
             width: 6,
             cell: |row| optional(row.device_bytes_per_fix.map(|bytes| format!("{bytes:.2}"))),
         },

@@ -38,8 +38,9 @@ extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index in
     warp_count(is_new, newcomers);
 }
 
-// The slot of a dictionary's entry, and the least time of a row of it that is not late, 0 if none
-// is late. NO_SLOT if all its rows are late. `claimed` is the result of `claim`.
+// The slot of a dictionary's entry, and the least time, from `base_ms` on, at which a row of the
+// entry is not late. The slot is NO_SLOT if all its rows are late. The time is 0 if none is late,
+// and in cycles with removals, which find late rows later. `claimed` is the result of `claim`.
 __device__ inline DictionarySlot entry_slot(const Rules& rules, const Records& records,
                                             const RequestDescriptor& request, u32 claimed) {
     DictionarySlot found = {claimed, 0};
@@ -150,8 +151,8 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
     block_raise(time, (u64*)&rows.report->time_max);
 }
 
-// Drops late rows among the rows without a dictionary of ids and enters the keys of the others into
-// `best`. For cycles of fixes alone.
+// For rows without a dictionary of ids: drops late rows and enters the keys of the others into
+// `best`. Used only in cycles of fixes alone.
 extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, Index index,
                                           Records records) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
@@ -198,7 +199,7 @@ extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Row
         const RequestDescriptor& request = input.requests[number];
         u64 best = rows.best[slot];
         u32 at_row = arrival_of(best) - request.first_arrival;
-        // The winner is a row of this entry if it is a row of this request.
+        // A row of this request wins if and only if the winner is a row of this entry.
         wins = best != 0 && at_row < request.rows;
         if (wins)
             settled = settle(input, rules, rows, records, slot, request, at_row,
@@ -225,123 +226,6 @@ extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, 
     }
     block_count_by_key(beaten, number, &input.outcomes[number].superseded);
     block_record_outcome(rows, rules, slot, settled, number, input.outcomes);
-}
-
-// Writes sort keys that group the rows and removals of an object; the sort is stable, so each group
-// is in order of arrival.
-extern "C" __global__ void ordered_keys(Rules rules, Rows rows, Index index, u32* keys,
-                                        u32* arrivals) {
-    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
-    if (arrival >= rules.rows) return;
-    keys[arrival] = resolve(index, rows.slots[arrival]);
-    arrivals[arrival] = arrival;
-}
-
-// Applies an object's rows and removals and the cycle's clears in order of arrival. One thread an
-// entry of the sorted lists; only the thread of an object's first entry does work.
-extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, Records records,
-                                          const u32* keys, const u32* arrivals,
-                                          const u32* clear_arrivals, const u32* clear_requests) {
-    u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 slot = entry < rules.rows ? keys[entry] : NO_SLOT;
-    bool works = slot != NO_SLOT && (entry == 0 || keys[entry - 1] != slot);
-    Settled settled = {};
-    u32 winner_request = 0;
-    if (works) {
-        rows.best[slot] = 1;
-        u32 old = newest(records, slot);
-        Version start = load(records.versions + 2ull * slot + old);
-        bool existed = start.alive != 0, removed = false, has_winner = false;
-        u32 winner = 0, clear = 0, ended = EVENT_REMOVED;
-        i64 winner_ms = 0;
-        for (u32 next = entry;; next++) {
-            bool more = next < rules.rows && keys[next] == slot;
-            u32 arrival = more ? arrivals[next] : ~0u;
-            for (; clear < rules.clears && clear_arrivals[clear] <= arrival; clear++) {
-                if (has_winner) atomicAdd(&input.outcomes[winner_request].superseded, 1u);
-                if (has_winner || (existed && !removed)) {
-                    atomicAdd(&input.outcomes[clear_requests[clear]].removed, 1u);
-                    ended = EVENT_CLEARED;
-                }
-                has_winner = false;
-                removed = true;
-            }
-            if (!more) break;
-            u32 number = request_of(input, rules.requests, arrival);
-            const RequestDescriptor& request = input.requests[number];
-            RowOutcomeCounts* outcomes = input.outcomes + number;
-            bool starts = existed && !removed;
-            if (request.kind == REQUEST_REMOVE) {
-                bool alive = has_winner || starts;
-                atomicAdd(alive ? &outcomes->removed : &outcomes->missing, 1u);
-                if (alive) ended = EVENT_REMOVED;
-                if (has_winner) atomicAdd(&input.outcomes[winner_request].superseded, 1u);
-                has_winner = false;
-                removed = true;
-                continue;
-            }
-            i64 time_ms = read_time(input, request, arrival - request.first_arrival);
-            if (starts && time_ms < start.time_ms) {
-                atomicAdd(&outcomes->late, 1u);
-            } else if (has_winner && time_ms < winner_ms) {
-                atomicAdd(&outcomes->superseded, 1u);
-            } else {
-                if (has_winner) atomicAdd(&input.outcomes[winner_request].superseded, 1u);
-                has_winner = true;
-                winner = arrival;
-                winner_ms = time_ms;
-                winner_request = number;
-            }
-        }
-        if (has_winner) {
-            const RequestDescriptor& request = input.requests[winner_request];
-            u32 at_row = winner - request.first_arrival;
-            settled = settle_winner(records, rules, time_min_of(rules, rows.report), slot,
-                                    read_row(input, request, at_row),
-                                    read_state(input, request, at_row),
-                                    read_optional(input, request, at_row), !removed);
-        } else if (existed && removed) {
-            settled = end_object(records, rules, slot, old, start,
-                                 optional_of(records, slot, old), ended);
-        }
-    }
-    block_record_outcome(rows, rules, slot, settled, winner_request, input.outcomes);
-}
-
-// Counts removals of the reserved id.
-extern "C" __global__ void ordered_missing(Input input, Rules rules, Rows rows) {
-    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
-    bool missing = false;
-    u32 number = 0;
-    if (arrival < rules.rows) {
-        number = request_of(input, rules.requests, arrival);
-        missing = input.requests[number].kind == REQUEST_REMOVE && rows.slots[arrival] == NO_SLOT;
-    }
-    warp_count_by_key(missing, number, &input.outcomes[number].missing);
-}
-
-// Ends, as removed by the cycle's first clear, the objects without a row or removal in the cycle.
-// Resets the marks of all objects. One thread a slot.
-extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Records records,
-                                         const u32* clear_requests, u32 slots) {
-    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
-    Settled settled = {};
-    u32 request = rules.clears > 0 ? clear_requests[0] : 0;
-    bool cleared = false;
-    if (slot < slots) {
-        bool is_marked = rows.best[slot] != 0;
-        rows.best[slot] = 0;
-        if (rules.clears > 0 && !is_marked) {
-            u32 old = newest(records, slot);
-            Version was = load(records.versions + 2ull * slot + old);
-            cleared = was.alive != 0;
-            if (cleared)
-                settled = end_object(records, rules, slot, old, was,
-                                     optional_of(records, slot, old), EVENT_CLEARED);
-        }
-    }
-    warp_count_by_key(cleared, request, &input.outcomes[request].removed);
-    block_record_outcome(rows, rules, slot, settled, request, input.outcomes);
 }
 
 // Ends the objects whose record has expired, and finds the earliest time of the other records. One

@@ -31,7 +31,7 @@ pub(super) const WARP: u64 = 32;
 /// Blocks of a cluster that every device with clusters supports.
 const CLUSTER_BLOCKS_MAX: u32 = 8;
 
-/// Parameters of a kernel at most.
+/// Most parameters of a kernel.
 const PARAMETERS_MAX: usize = 16;
 
 /// Shared memory of a multiprocessor that a block may use.
@@ -59,8 +59,8 @@ macro_rules! kernels {
         impl Kernels {
             /// Loads the embedded fatbins, for launches of this width.
             fn load_for(context: &Arc<CudaContext>, width: Width) -> Result<Self, DriverError> {
-                // SAFETY: the engine's own events order its streams; cudarc's would add to every
-                // copy.
+                // SAFETY: the engine's own events order its streams; cudarc's events would slow
+                // every copy.
                 unsafe {
                     context.disable_event_tracking();
                 }
@@ -90,7 +90,8 @@ kernels! {
     "dispatch/admission": admission_mark, admission_list, admission_refuse;
     "dispatch/dispatch": dispatch_newcomers, dispatch_verify, dispatch_entries, dispatch_match,
         dispatch_find, dispatch_order, dispatch_settle_entries, dispatch_settle,
-        dispatch_expire, ordered_keys, ordered_settle, ordered_missing, ordered_clear;
+        dispatch_expire;
+    "dispatch/ordered": ordered_keys, ordered_settle, ordered_missing, ordered_clear;
     "update/update": update_keys, update_spans, update_holes, update_grow, update_insert,
         update_close, update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans,
         rebuild_capacities, rebuild_cells, rebuild_fill;
@@ -118,8 +119,9 @@ kernels! {
     "codec/order": codec_order_codes, codec_order_keys;
 }
 
-/// The width of a file's kernels on a device with this shared memory per block. Blocks that sort or
-/// decode have one number of threads; those that need more memory are not launched.
+/// The width of a file's kernels on a device with this shared memory per block. Kernels that sort
+/// or decode have a fixed number of threads per block; a kernel that needs more memory is not
+/// launched.
 fn width_of(file: &str, width: Width, shared_bytes: u32) -> Width {
     match file {
         "query/sort" | "codec/group" => Width::FULL,
@@ -293,8 +295,8 @@ pub(super) struct Run {
     pub(super) threads: Option<u32>,
     /// Blocks of a cluster, a divisor of the number of blocks; 1 without clusters.
     pub(super) cluster: u32,
-    /// Whether it may begin while the previous launch in its stream runs: its kernel waits for that
-    /// launch's writes.
+    /// True if the launch may begin while the previous one in its stream runs; its kernel waits for
+    /// the writes of the previous launch.
     pub(super) follows: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Reads and writes tables of binary columns.
 //!
-//! Each column has a file beside the header file with its values, little-endian; all files have the
-//! same number of values.
+//! The values of each column are in a file of their own, little-endian, in the folder of the header
+//! file. All files have the same number of values.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -15,7 +15,7 @@ use crate::row_group::RowGroup;
 /// The file of the values of a column.
 fn column_path(folder: &Path, column: &ColumnHeader) -> Result<PathBuf, TableError> {
     let name = column.file_name();
-    // The header may be untrusted: it must not name files outside its folder.
+    // The header may be untrusted, so it must not name files outside its folder.
     let is_plain = Path::new(&name).file_name().is_some_and(|plain| plain == name.as_str());
     if is_plain {
         return Ok(folder.join(name));
@@ -84,7 +84,7 @@ impl BinarySource {
     }
 }
 
-/// Writes columns to files of their own, with the header beside them.
+/// Writes each column to its own file, and the header to the same folder.
 pub(crate) struct BinarySink {
     folder: PathBuf,
     header: Header,

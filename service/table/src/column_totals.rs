@@ -93,7 +93,7 @@ impl ColumnTotals {
         let mut bytes_apart = Vec::new();
         let before = self.encoded_bytes();
         for chunk in table.chunks() {
-            // The columns of every block are those of the header.
+            // Every block has the columns of the header.
             let Some(column) = column_of(chunk.id) else { continue };
             let part = match (column.text, chunk.part) {
                 (Some(_), Part::Numbers) => {

@@ -1,6 +1,6 @@
 //! Errors of CSV files of fixes and road networks, with file, line and field.
 //!
-//! An error concerns one row, and reading can continue, or the rest of the file
+//! An error concerns either one row, so that reading can continue, or the rest of the file
 //! ([`CsvError::ends_file`]).
 
 use std::path::Path;
@@ -42,11 +42,16 @@ pub enum CsvFault {
     /// The header names a column twice.
     #[error("the header has this column twice")]
     ColumnTwice,
-    /// A row whose number of fields differs from that of the header, or a header with too many
-    /// fields.
+    /// The header names too many columns.
+    #[error("the header has more than {limit_columns} columns")]
+    TooManyColumns {
+        /// The limit.
+        limit_columns: usize,
+    },
+    /// A row whose number of fields differs from that of the header.
     #[error("not {expected} fields, as many as the header has")]
     FieldCount {
-        /// Number of fields in the header, or the maximum for a header.
+        /// Number of fields in the header.
         expected: usize,
     },
     /// The text of a field does not have the type of its column.
@@ -75,7 +80,8 @@ pub enum CsvFault {
     /// The text ends within quotes.
     #[error("a quote is not closed")]
     OpenQuote,
-    /// The rest of the file cannot be read: a disk error, or damaged or truncated gzip data.
+    /// The rest of the file cannot be read, because of a disk error or of damaged or truncated gzip
+    /// data.
     #[error("cannot be read further: {source}")]
     Unreadable {
         /// The error of the system or of decompression.

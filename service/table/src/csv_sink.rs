@@ -1,6 +1,6 @@
 //! Writes groups of rows as CSV text, byte for byte as it was read.
 //!
-//! Groups are not checked here: the decoder has checked lengths and types.
+//! Groups are not checked here, because the decoder has checked lengths and types.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::csv_source::{CsvSource, infer};
 
-    /// Text through groups of `rows` rows and back.
+    /// Reads a text in groups of at most `rows` rows, and writes the groups as text.
     fn through(text: &str, rows: usize) -> String {
         let header = infer("test", text.as_bytes(), b',').unwrap();
         let mut source =

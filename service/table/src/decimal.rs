@@ -3,7 +3,7 @@
 //! A canonical decimal has an optional minus, an integer part without leading zeros, and digits
 //! after the point if it has a point. It has no plus, exponent or space, and no minus before zero.
 
-/// Maximum number of digits, before and after the point together: those of the greatest u64.
+/// Maximum number of digits before and after the point together. The greatest u64 has as many.
 const DIGITS_MAX: usize = 20;
 
 /// A canonical decimal: `mantissa` / 10^`decimals`.
@@ -18,7 +18,7 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    /// Parses a text; `None` if it is not canonical or exceeds 64 bits.
+    /// Parses a text; `None` if it is not canonical or its magnitude exceeds 64 bits.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let (is_negative, digits) = match text.strip_prefix(b"-") {
             Some(rest) => (true, rest),

@@ -35,8 +35,8 @@ pub enum TableError {
         /// The text.
         text: String,
     },
-    /// The text can be read only once, for instance from a pipe, but its types must be inferred
-    /// first.
+    /// The input can be read only once (for instance, a pipe), but inferring the types reads it
+    /// twice.
     #[error("{}: it can be read only once, and inferring its types reads twice", file.display())]
     ReadOnce {
         /// The file.

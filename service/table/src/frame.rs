@@ -21,10 +21,10 @@ const PREFIX_BYTES: usize = 24;
 const TRAILER_BYTES: usize = 64;
 /// The first block begins at a multiple of this many bytes.
 const ALIGN_BYTES: usize = 64;
-/// Flag: the last line of the CSV text has no line end.
+/// This flag is set if the last line of the CSV text has no line end.
 const LAST_WITHOUT_END: u32 = 1;
 
-/// Bytes read from a file at a time; large, because blocks are large.
+/// Number of bytes read from a file at a time. It is large because blocks are large.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Contents of the trailer.
@@ -36,7 +36,7 @@ pub struct Trailer {
     pub rows: u64,
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// The last line of the CSV text has no line end.
+    /// True if the last line of the CSV text has no line end.
     pub last_without_end: bool,
 }
 
@@ -218,8 +218,8 @@ impl<R: Read> FrameReader<R> {
         Header::parse(text).map_err(|problem| self.fault(start, &format!("header: {problem}")))
     }
 
-    /// Returns offset and bytes of the next block; `None` after the last one, once the trailer is
-    /// read and matches the blocks.
+    /// Returns offset and bytes of the next block. After the last block, reads the trailer, checks
+    /// it against the blocks and returns `None`.
     ///
     /// # Errors
     /// [`TableError::Input`] if the file ends early or the bytes are not a block.

@@ -1,8 +1,8 @@
 //! The header of a table: names and types of its columns, and how their numbers are printed.
 //!
-//! One TOML text (FILE.md, section 2), stored in the compressed file and written by hand for binary
-//! columns. A header that was read is valid: names are unique, options fit their types, the key
-//! exists.
+//! A header is a TOML text (FILE.md, section 2). The compressed file contains it; for binary
+//! columns the user writes it. A parsed header is valid, so names are unique, options fit the
+//! types, and the key exists.
 
 use serde::{Deserialize, Serialize};
 use shoal_codec::ValueType;
@@ -72,7 +72,7 @@ pub struct ColumnHeader {
     /// Type of its values.
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// Integers: the value is the integer divided by 10 to this power.
+    /// Only in integer columns: the value is the integer divided by 10 to the power of `precision`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<u8>,
     /// Minimum number of printed decimals; `precision` if absent.
@@ -230,7 +230,7 @@ impl Header {
     /// Parses and checks the text of a header.
     ///
     /// # Errors
-    /// The first fault, in words.
+    /// A description of the first fault.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Self::parse_as(text, |csv| csv)
     }
@@ -312,7 +312,7 @@ impl Header {
         self.key.as_ref().and_then(|key| self.key_index(key).ok())
     }
 
-    /// The columns in the order of a table block: the key first.
+    /// The columns in the order of a table block, which begins with the key.
     pub(crate) fn block_columns(&self) -> Vec<BlockColumn> {
         let key = self.key_column();
         let others = (0..self.columns.len()).filter(|index| Some(*index) != key);

@@ -1,7 +1,7 @@
 //! Infers the type of a CSV column from its fields, so that every field is restored byte for byte.
 //!
-//! The type is the narrowest integer with the decimals that the fields have, else f64, else text.
-//! One pass in constant memory.
+//! The type is the narrowest integer that holds the decimals of all fields, else f64, else text.
+//! The inference takes one pass and constant memory.
 
 use crate::decimal::Decimal;
 use crate::field::FieldForm;

@@ -5,14 +5,14 @@ use shoal_codec::limits;
 /// Maximum columns of a table: a directory must hold as many entries of the largest size.
 pub const COLUMNS_MAX: usize = 60;
 
-/// Maximum decimals of an integer column: 10^18 fits `i64`.
+/// Maximum decimals of an integer column. 10^18 fits `i64`, 10^19 does not.
 pub const PRECISION_MAX: u8 = 18;
 
 /// Maximum bytes of the text of a header.
 pub const HEADER_TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum bytes of one text column in a group of rows: each byte is a row if the column is stored
-/// as a block of bytes.
+/// Maximum bytes of one text column in a group of rows. This is the maximum number of rows of a
+/// block, because each byte is a row if the column is stored as a block of bytes.
 pub const TEXT_BYTES_MAX: usize = limits::BLOCK_ROWS_MAX as usize;
 
 /// Maximum bytes of all text columns in a group of rows.

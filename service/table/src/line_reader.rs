@@ -31,7 +31,7 @@ pub struct LineReader<R> {
 }
 
 impl<R: Read> LineReader<R> {
-    /// Reads lines of at most `line_bytes_max` bytes that end at every line feed.
+    /// Reads lines of at most `line_bytes_max` bytes; every line feed ends a line.
     pub fn new(input: R, line_bytes_max: usize) -> Self {
         Self {
             input,

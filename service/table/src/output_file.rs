@@ -1,7 +1,7 @@
 //! Writes a file under a temporary name until it is complete.
 //!
-//! Bytes go to a partial file in the same folder, which is renamed when complete and removed if
-//! dropped earlier. An existing file is replaced only if forced.
+//! Bytes go to a partial file in the same folder. The file is renamed when it is complete, and
+//! removed if it is dropped earlier. An existing file is replaced only if forced.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

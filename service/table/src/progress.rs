@@ -15,7 +15,7 @@ pub enum ProgressEvent {
         /// Its length: bytes of the input file, or rows of binary columns.
         total: u64,
     },
-    /// This many more bytes or rows are processed.
+    /// This number of bytes or rows was processed since the previous report.
     Advance(u64),
 }
 

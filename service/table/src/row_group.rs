@@ -1,4 +1,4 @@
-//! Groups of rows: the form of a table between its text or binary columns and its blocks.
+//! Groups of rows. Rows have this form between text or binary columns and blocks.
 
 use crate::header::{Header, Kind};
 

@@ -1,7 +1,6 @@
 //! Statistics of the values of a column, which explain the choice of its tree.
 //!
-//! They are exact over the whole table in the order of rows, except that distinct values are
-//! counted up to a limit.
+//! They are exact over the whole table, except that distinct values are counted up to a limit.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};

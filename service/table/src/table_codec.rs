@@ -26,10 +26,10 @@ impl From<BlockError> for CodecFault {
 
 /// Encodes and decodes the blocks of a table.
 pub trait TableCodec: Send {
-    /// Plans and encodes a table: as [`encode_planned_table`].
+    /// Plans and encodes a table as [`encode_planned_table`] does.
     ///
     /// # Errors
-    /// As there, or the device's.
+    /// As [`encode_planned_table`], and [`CodecFault::Device`].
     fn encode(
         &mut self,
         planners: &mut [TablePlanner],
@@ -39,15 +39,15 @@ pub trait TableCodec: Send {
         out: &mut Vec<u8>,
     ) -> Result<Vec<TableOutcome>, CodecFault>;
 
-    /// Decodes `rows` of all columns: as [`Table::decode_all`].
+    /// Decodes `rows` of all columns as [`Table::decode_all`] does.
     ///
     /// # Errors
-    /// As there, or the device's.
+    /// As [`Table::decode_all`], and [`CodecFault::Device`].
     fn decode(&mut self, table: &Table, rows: Range<usize>)
     -> Result<Vec<TableValues>, CodecFault>;
 
-    /// Maximum rows of a table to decode at a time; it bounds the memory that a small block can
-    /// claim.
+    /// Maximum rows of a table to decode at a time. This limits the memory for a small block that
+    /// claims many rows.
     fn rows_together(&self, _table: &Table) -> usize {
         SEGMENT_ROWS
     }

@@ -16,7 +16,7 @@ use crate::header::{BlockColumn, KEY_COLUMN};
 use crate::row_group::RowGroup;
 use crate::table_codec::{CodecFault, TableCodec};
 
-/// The blocks of one group, and how much of them is decoded.
+/// The blocks of one group, and the number of rows that are decoded.
 pub(crate) struct GroupBlocks {
     /// Offset in the file of the first block.
     place: u64,
@@ -148,8 +148,8 @@ impl<'a, R: Read> TableDecoder<'a, R> {
         totals.add_group(&tables, &self.columns);
     }
 
-    /// Decodes the next rows of a group; `None` after the last. Each text block must then be used
-    /// up.
+    /// Decodes the next rows of a group; `None` after the last row, when all bytes of the text
+    /// blocks must be decoded.
     ///
     /// # Errors
     /// [`TableError::Input`] if values are invalid in their encoding, or if the length of a text
@@ -282,7 +282,7 @@ mod tests {
     use crate::table_codec::CpuTableCodec;
     use crate::table_encoder::TableEncoder;
 
-    /// A group of `rows` rows: a number that is always the same, and words.
+    /// A group of `rows` rows with a constant column of numbers and a column of words.
     fn group(rows: usize) -> (Header, RowGroup) {
         let lines = (0..rows).map(|row| format!("7,{}\n", "word".repeat(row % 3)));
         let text = "seven,word\n".to_owned() + &lines.collect::<String>();
@@ -293,7 +293,7 @@ mod tests {
         (source.header, group)
     }
 
-    /// The groups that are read from a file with one.
+    /// Writes the group to a file and returns the groups that are read from the file.
     fn through(header: &Header, group: &RowGroup) -> Result<Vec<RowGroup>, TableError> {
         let mut frame = FrameWriter::open(Vec::new(), Path::new("f"), header)?;
         frame.group(

@@ -9,7 +9,7 @@ use crate::limits::TABLE_LINE_BYTES_MAX;
 use crate::line_reader::LineReader;
 use crate::{LineEnd, TableError};
 
-/// Reads the lines of one file, which all end as the first does.
+/// Reads the lines of one file. All lines must end as the first does.
 pub(crate) struct TableLines<R> {
     file: String,
     lines: LineReader<R>,
@@ -23,7 +23,7 @@ impl<R: Read> TableLines<R> {
         Self { file: file.to_owned(), lines, end: None }
     }
 
-    /// The end of every line, set by the first one.
+    /// The line end of the first line, which all lines must have.
     pub(crate) fn end(&self) -> LineEnd {
         self.end.unwrap_or(LineEnd::Lf)
     }

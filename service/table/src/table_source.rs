@@ -13,10 +13,11 @@ use crate::progress::{CountedRead, ProgressEvent, ProgressFn, Stage};
 use crate::row_group::RowGroup;
 use crate::text_input::TextInput;
 
-/// Default key if neither options nor header name one: the object of a position.
+/// Name of the key column if neither options nor header name one and the table has an integer
+/// column with this name.
 const KEY_DEFAULT: &str = "object_id";
 
-/// Options of a table, beside its file.
+/// Options for reading a table.
 #[derive(Clone, Debug, Default)]
 pub struct TableOptions {
     /// Header of CSV text with the types of its columns; without it the text is read twice.
@@ -35,13 +36,13 @@ impl TableOptions {
     /// # Errors
     /// [`TableError::Io`]; [`TableError::Input`] with the fault.
     pub fn read_header(&mut self, path: &Path) -> Result<(), TableError> {
-        // This line end is a placeholder: the line ends of the text are used.
+        // This line end is a placeholder. The line ends of the text replace it.
         let form = CsvForm { separator: char::from(self.separator), line_end: LineEnd::Lf };
         self.header = Some(read_header(path, Some(form))?);
         Ok(())
     }
 
-    /// Key of a table with these columns, whose header states `stated`.
+    /// Returns the name of the key column; `stated` is the key in the header.
     fn key(&self, columns: &[ColumnHeader], stated: Option<String>) -> Option<String> {
         if self.has_no_key {
             return None;

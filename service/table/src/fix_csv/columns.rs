@@ -35,7 +35,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Reads the header line: the first line that is not blank.
+    /// Reads the header line, which is the first line that is not blank.
     pub(super) fn read(lines: &mut LineReader<impl Read>) -> Result<Self, FieldFault> {
         if !lines.next_filled().map_err(|fault| ("header", fault))? {
             return Err(("header", CsvFault::NoHeader));
@@ -49,7 +49,10 @@ impl Columns {
             let planar = PLANAR.iter().find(|(planar, _)| is_planar && *planar == name);
             let name = planar.map_or(name, |(_, column)| column);
             if places.len() == CSV_COLUMNS_MAX {
-                return Err(("header", CsvFault::FieldCount { expected: CSV_COLUMNS_MAX }));
+                return Err((
+                    "header",
+                    CsvFault::TooManyColumns { limit_columns: CSV_COLUMNS_MAX },
+                ));
             }
             let place = COLUMNS.iter().position(|column| *column == name);
             if let Some(place) = place

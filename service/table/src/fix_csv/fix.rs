@@ -3,7 +3,7 @@
 /// One position report. A fix of real data may lie outside every space; the engine refuses it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fix {
-    /// The object; those of generators are `0..objects`.
+    /// The object. Generators number their objects from 0.
     pub object: u64,
     /// Event time, Unix milliseconds.
     pub time_ms: i64,
@@ -13,12 +13,12 @@ pub struct Fix {
     pub y: f64,
     /// Speed in metres per second; `None` is unknown.
     pub speed_mps: Option<f64>,
-    /// Direction of motion, degrees clockwise from north; in `[0, 360)` from generators, in
-    /// any range from real data. `None` is unknown.
+    /// Direction of motion, degrees clockwise from north; `None` is unknown. Generators stay in
+    /// `[0, 360)`; real data can have any value.
     pub heading_deg: Option<f64>,
 }
 
-/// One row of a file: the fix, and columns that only reports and exports use.
+/// One row of a file. Only reports and exports use the columns other than the fix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CsvRow {
     /// The position.

@@ -3,7 +3,7 @@
 //! The header line names the columns: `object_id,t_ms,lon,lat`, or `x,y` for a plane, and
 //! optionally `speed,heading,altitude,state`; others are ignored. The format has no quoting. A bad
 //! row is an error with file, line and field, and the next row can be read; memory is bounded by
-//! one line. Values are not checked (a heading of 360 is kept): that is the engine's task.
+//! one line. The engine, not the reader, checks values; a heading of 360 is kept.
 
 use std::fs::File;
 use std::io::Read;
@@ -157,7 +157,7 @@ fn integer<T: FromStr>(texts: &Texts<'_>, column: Column) -> Result<T, FieldFaul
     text.parse().map_err(|_| (name, CsvFault::not_a(text, "an integer in range")))
 }
 
-/// A required finite number: the double nearest to the digits.
+/// Parses a required finite number to the nearest double.
 fn number(texts: &Texts<'_>, column: Column) -> Result<f64, FieldFault> {
     let (name, text) = (COLUMNS[column as usize], texts[column as usize]);
     match text.parse::<f64>() {

@@ -1,4 +1,4 @@
-//! Hazard: a text table takes more bytes than a general compressor of text makes of it.
+//! Hazard: a compressed table takes more bytes than a general compressor needs for its text.
 //!
 //! The sample is compressed with the aim `small` and read back.
 
@@ -9,7 +9,7 @@ use shoal_table::{CpuTableCodec, FrameReader, TableOptions, TableSource, compres
 
 /// Rows of a block, the command's default.
 const BLOCK_ROWS: usize = 65_536;
-/// Bytes that `zstd -9` (1.5.4) makes of the text of the sample, 1,392,253 bytes.
+/// Bytes of the sample after `zstd -9` (1.5.4). The text has 1,392,253 bytes.
 const ZSTD_9_BYTES: u64 = 336_499;
 
 #[test]

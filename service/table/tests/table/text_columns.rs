@@ -1,4 +1,4 @@
-//! Hazard: a file that an earlier version wrote, or text that is not UTF-8, does not come back.
+//! Hazard: a file of an earlier version, or text that is not UTF-8, is not restored.
 //!
 //! The golden files are of version 1.0, in which each text column has a block of its own.
 
