@@ -20,8 +20,9 @@ pub struct Tuning {
     /// Cells along each axis of the grid, 1 to [`Tuning::SIDE_MAX`], instead of a number chosen by
     /// the number of objects. The extent is still that of nearly all objects.
     pub side: Option<u32>,
-    /// The method of updating grids, instead of the cheaper one. A grid to which moves cannot be
-    /// applied (new, outgrown, more than two cycles behind) is rebuilt in any case.
+    /// The method of updating grids, instead of the one with the lower estimated time. A grid to
+    /// which moves cannot be applied (new, outgrown, more than two cycles behind) is rebuilt in any
+    /// case.
     pub update_method: Option<UpdateMethod>,
     /// Threads of the engine's kernels that are resident on the device, instead of as many as fit:
     /// the paper's number of threads. Rounded down to whole warps on each multiprocessor, from 256

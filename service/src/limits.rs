@@ -237,8 +237,8 @@ pub const REPLAY_QUIET_MS: u64 = 900;
 pub const REPLAY_SPEED_MAX: f64 = 1e6;
 /// Interval at which an idle history looks for new cycles of its log, milliseconds.
 pub const HISTORY_POLL_MS: u64 = 100;
-/// Delay before the history tries a full disk again, milliseconds: doubled from the first to the
-/// second after each failure.
+/// First and longest delay before the history tries a full disk again, milliseconds. The delay
+/// doubles after each failure.
 pub const HISTORY_RETRY_MS: (u64, u64) = (500, 30_000);
 /// Rows that the history reads from the log between two pauses; a cycle with more rows is read
 /// whole.
@@ -487,9 +487,9 @@ server_limits! {
     history_seal_ms: u64 = 10_000, 1..=3_600_000;
     /// Bytes of the log that the history has not taken; beyond them senders are throttled.
     history_backlog_bytes: u64 = 4 << 30, 1..=1 << 50;
-    /// Percent of a core that the history of a fleet takes while the machine is busy. It takes up
-    /// to a core while half of one stays idle, and all of one if it is more than half of
-    /// `history_backlog_bytes` behind.
+    /// Percent of a core that the history of a fleet takes while the machine is busy. It takes
+    /// more, up to a whole core, as long as half a core of the machine stays idle. It takes a whole
+    /// core if its backlog exceeds half of `history_backlog_bytes`.
     history_share: u64 = 15, 1..=100;
     /// Time after which a replay with a speed turns to the newest version of the history,
     /// milliseconds. Until then it keeps files that were replaced or erased.

@@ -56,7 +56,7 @@ pub struct Environment {
     pub wall: WallClock,
     /// Starts the engines.
     pub engines: EngineFactory,
-    /// Opens a sink for each engine without a log, if any.
+    /// Opens a sink for each fleet without a log; `None` for no sinks.
     pub sinks: Option<SinkFactory>,
     /// Data folder to use instead of the one in the options.
     pub data: Option<DataFolder>,
@@ -77,7 +77,8 @@ impl Environment {
 
 /// Serves until `shutdown` completes.
 ///
-/// # Errors Those of [`ServerOptions::check`], also for the addresses to which the listeners are
+/// # Errors
+/// Those of [`ServerOptions::check`], also for the addresses to which the listeners are
 /// bound, [`ServiceError::Io`], [`ServiceError::Transport`], [`ServiceError::DurabilityLost`].
 pub async fn run(
     listeners: impl Into<Listeners>,
@@ -382,8 +383,8 @@ fn add_routes(
     let logs = LogServiceServer::new(context.clone());
     let histories = HistoryServiceServer::new(context.clone());
     let subscriptions = SubscriptionServiceServer::new(context);
-    // The router prefers this path to the service's path: of the calls of `PositionService`, only
-    // reports may be large.
+    // The router prefers this path to the service's path, so that `Remove` has the limit of small
+    // messages: only the reports of `PositionService` may be large.
     let removals = positions.clone().max_decoding_message_size(small);
     let remove = "/shoal.v1.PositionService/Remove";
     let routes = Routes::from(routes.into_axum_router().route_service(remove, removals));

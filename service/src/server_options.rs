@@ -41,7 +41,8 @@ pub struct ServerOptions {
     /// Bytes of memory for pages of all histories; `None` for an eighth of the machine's memory or
     /// of the limit of the control group.
     pub history_memory_bytes: Option<u64>,
-    /// Bytes of device memory that runs of histories may use; `None` for a tenth of the memory.
+    /// Bytes of device memory that runs of histories may use; `None` for a tenth of the
+    /// device's memory budget.
     pub gpu_history_memory_bytes: Option<u64>,
     /// What identifies the objects of the fleet `default`.
     pub default_kind: FleetKind,
@@ -65,7 +66,7 @@ pub struct ServerOptions {
     /// Event times more than this ahead of the server's clock are refused, milliseconds.
     pub time_ahead_max_ms: i64,
     /// Threads of the engines' shared pool, and of the runtime that the caller builds for this
-    /// server; 0 means one per core. The first server of a process decides.
+    /// server; 0 means one per core. The first server of a process determines the size of the pool.
     pub threads: usize,
     /// Folder that keeps the fleets across restarts; without one a restart loses them.
     pub data: Option<PathBuf>,

@@ -120,7 +120,7 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         | E::DurabilityLost { .. } => describe_log(error),
         E::NoHistory(_) | E::History(_) => describe_history(error),
         E::Unauthenticated(_) | E::PermissionDenied(_) | E::Quota { .. } => describe_access(error),
-        // Errors that occur only at the start of a server: one in a call is a bug of the server.
+        // Errors that occur only at the start of a server. If a call fails with one, it is a bug.
         E::Insecure { .. }
         | E::NoMap
         | E::AccessFile { .. }

@@ -13,7 +13,8 @@ const BACKGROUND_NICENESS: i32 = 5;
 
 /// Runs blocking work on a thread of the runtime's blocking pool.
 ///
-/// # Errors Those of the work; [`ServiceError::ShuttingDown`] also if the work panics.
+/// # Errors
+/// The errors of the work; [`ServiceError::ShuttingDown`] if the work panics or the runtime ends.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
 ) -> Result<T, ServiceError> {

@@ -36,7 +36,8 @@ pub fn age(age_ms: i64) -> String {
 
 /// Parses a time given as Unix milliseconds, as RFC 3339 in UTC, or as `now`.
 ///
-/// # Errors A message with the accepted forms, if `text` has none of them.
+/// # Errors
+/// A message with the accepted forms, if `text` has none of them.
 pub fn parse(text: &str) -> Result<i64, String> {
     if let Ok(time_ms) = text.parse::<i64>() {
         return Ok(time_ms);

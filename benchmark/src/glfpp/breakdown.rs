@@ -19,7 +19,7 @@ pub(super) struct Breakdown {
     pub(super) stage_ms: [f64; STAGES.len()],
     /// The share of the time in which 0, 1, 2, ... stages ran.
     concurrency: [f64; STAGES.len() + 1],
-    /// The share of the time in which a copy, an update and queries ran.
+    /// The share of the time in which a copy, an update and queries ran at the same time.
     together: f64,
     /// Bytes a cycle to the device.
     pub(super) in_bytes: f64,

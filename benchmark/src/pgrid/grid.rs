@@ -120,7 +120,7 @@ impl PGrid {
         (self.arena.memory_bytes() + self.index.memory_bytes()) as u64
     }
 
-    /// Retired entries of ended workers; consistent also after a panic elsewhere.
+    /// Locks what ended workers left. A panic of another thread leaves it valid.
     pub(super) fn leftover(&self) -> std::sync::MutexGuard<'_, Leftover> {
         self.leftover.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,7 +9,8 @@ use super::bucket::BUCKET_LINES_MAX;
 use super::grid::{Layout, PGrid};
 use super::stream::Stream;
 
-/// Objects per cell of the initial layout: half a bucket of two cache lines.
+/// The initial layout: objects per cell, and cache lines per bucket. The objects fill nearly half a
+/// bucket, which holds 7.
 const CELL_OBJECTS_GUESS: f64 = 3.0;
 const BUCKET_LINES_GUESS: usize = 2;
 /// Range of tried sides: 64 to 8,192 cells.

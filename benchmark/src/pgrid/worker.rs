@@ -13,7 +13,8 @@ use super::bucket::{Identity, NO_BUCKET};
 use super::grid::{PGrid, Update};
 use super::index::Place;
 
-/// Updates whose look-ups overlap: about twice the misses that a core keeps in flight.
+/// Number of updates whose data is prefetched together: about twice the number of cache misses that
+/// a core can have in flight.
 pub(super) const GROUP: usize = 32;
 /// Buckets of a crowded cell that an insertion probes before it links a new one.
 const WALK_BUCKETS_MAX: usize = 8;

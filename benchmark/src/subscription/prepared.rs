@@ -30,8 +30,9 @@ pub(super) struct Rows {
     pub(super) space: Space,
     /// The first report of every object.
     pub(super) load: Vec<RowCycle>,
-    /// Cycles before the clock starts.
+    /// The warm-up cycles: after `load`, before the clock starts.
     pub(super) warm: Vec<RowCycle>,
+    /// The cycles while the clock runs.
     pub(super) cycles: Vec<RowCycle>,
 }
 

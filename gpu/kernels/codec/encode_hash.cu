@@ -1,8 +1,8 @@
 // Numbers the distinct values of a column with a hash table, so that only the distinct values are
 // sorted; every row then looks up its code.
 //
-// Open addressing, claimed by compare-and-swap. A free place has all bits set; the value with this
-// pattern has a separate place after the table.
+// The table uses open addressing; threads claim places by compare-and-swap. A free place has all
+// bits set, so the value with this pattern has a separate place after the table.
 #include "codec/encode_bits.cuh"
 
 static const u64 FREE = ~0ull;
@@ -15,8 +15,9 @@ __device__ inline u32 first_place(const Table& table, u64 key) {
 
 __device__ inline u32 this_thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Claims a place for a value that has none. Sets `found[1]` if there are too many distinct values,
-// and counts them in `found[0]`.
+// Claims a place for a value if it has none. `found[0]` counts the claimed places. `found[1]` is
+// set if there are too many distinct values or TRIED_MAX places are taken by others, `found[2]` if
+// the value has all bits set.
 __device__ inline void claim(const Table& table, u64 key) {
     if (key == FREE) {
         table.found[2] = 1;

@@ -173,15 +173,15 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     });
 }
 
-// Writes the records of a list of slots after cycle `epoch`. One thread a slot.
+// Writes the record that each listed slot has after cycle `epoch`. One thread a slot.
 extern "C" __global__ void query_fixes(Records records, u64 epoch, const u32* slots, u32 length,
                                        AnswerRecord* fixes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < length) fixes[at] = answered(records, slots[at], epoch);
 }
 
-// Writes the records of a list of ids after cycle `epoch`; `found` is 0 for unknown ids. One thread
-// an id.
+// Writes the record that each listed id has after cycle `epoch`; `found` is 0 for unknown ids. One
+// thread an id.
 extern "C" __global__ void query_get(Records records, Index index, u64 epoch,
                                      const u64* objects, u32 length, AnswerRecord* fixes) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;

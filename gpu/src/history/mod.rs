@@ -155,8 +155,14 @@ impl DeviceHistory {
         let count = self.place(&self.places, length)? - first_place;
         let count = most.min(count as usize);
         self.fit_states(run, count)?;
-        let places = (&self.places, first_place);
-        self.kernels.newest(&self.stream, of_run, time_ms, places, &self.states)?;
+        self.kernels.newest(
+            &self.stream,
+            of_run,
+            time_ms,
+            &self.places,
+            first_place,
+            &self.states,
+        )?;
         self.stream.synchronize().map_err(fault)?;
         Ok(count)
     }
@@ -195,8 +201,15 @@ impl DeviceHistory {
         self.flags.fit(count)?;
         self.flags.fill(&self.stream, 0, count)?;
         self.fit_states(run, count)?;
-        let asked = (&self.requests.buffer, &self.heads.0, count);
-        self.kernels.find(&self.stream, run.parts(), asked, &self.flags, &self.states)?;
+        self.kernels.find(
+            &self.stream,
+            run.parts(),
+            &self.requests.buffer,
+            &self.heads.0,
+            count,
+            &self.flags,
+            &self.states,
+        )?;
         let states = self.states(run, count)?;
         let flags = self.words_out.read(&self.stream, &self.flags, (0, count))?;
         let state = |at: usize| (flags[at] != 0).then(|| states.row(at));

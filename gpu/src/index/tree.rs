@@ -66,8 +66,16 @@ impl<K: DeviceKey> DeviceIndex<K> {
     ) -> Result<DeviceTree<K>, EngineError> {
         let arrays = TreeArrays::new(&self.memory, keys.length.div_ceil(fill))?;
         let values = values.map(|values| self.upload(values)).transpose()?;
-        let of_keys = (&keys.buffer, keys.length);
-        self.timed(|| self.kernels.leaves(&self.stream, &arrays, of_keys, values.as_ref(), fill))?;
+        self.timed(|| {
+            self.kernels.leaves(
+                &self.stream,
+                &arrays,
+                &keys.buffer,
+                keys.length,
+                values.as_ref(),
+                fill,
+            )
+        })?;
         let mut tree = DeviceTree { arrays, fill, inner_ms: 0.0 };
         self.build_inner(&mut tree)?;
         Ok(tree)
@@ -134,8 +142,16 @@ impl<K: DeviceKey> DeviceIndex<K> {
         search: TreeSearch,
         found: &mut DevicePlaces,
     ) -> Result<f64, EngineError> {
-        let requests = (&requests.buffer, requests.length);
-        self.timed(|| self.kernels.find(&self.stream, &tree.arrays, requests, search, &found.0))
+        self.timed(|| {
+            self.kernels.find(
+                &self.stream,
+                &tree.arrays,
+                &requests.buffer,
+                requests.length,
+                search,
+                &found.0,
+            )
+        })
     }
 
     /// The entries of ranges. A range includes its first bound and excludes its second.
@@ -188,8 +204,15 @@ impl<K: DeviceKey> DeviceIndex<K> {
         let mut places = self.places(keys.len())?;
         self.find(tree, &requests, 4, &mut places)?;
         let refused = self.upload(&vec![1_u32; keys.len()])?;
-        let entries = (&requests.buffer, &values, keys.len());
-        self.kernels.insert(&self.stream, &tree.arrays, entries, &places.0, &refused)?;
+        self.kernels.insert(
+            &self.stream,
+            &tree.arrays,
+            &requests.buffer,
+            &values,
+            keys.len(),
+            &places.0,
+            &refused,
+        )?;
         let refused = self.read(&refused, keys.len())?;
         Ok((0..keys.len()).filter(|number| refused[*number] != 0).collect())
     }

@@ -121,7 +121,8 @@ argument_layouts! {
     }
     /// Scratch memory of a cycle, by arrival unless said otherwise.
     RowsArgument {
-        /// The claim of the row's object; later its slot, NO_SLOT for rows without effect.
+        /// The result of `claim` for the row's object; later kernels replace it by the object's
+        /// slot. NO_SLOT for a row that was dropped.
         slots: (mut u32),
         refusals: (mut u8),
         /// By entry of all dictionaries of ids.

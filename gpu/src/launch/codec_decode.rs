@@ -50,8 +50,8 @@ pub(crate) struct CodecRanges {
     pub(crate) segment_rows: u32,
     /// True if the keys of any key column are not codes.
     pub(crate) has_wide_keys: bool,
-    /// By class: a list of columns and its number of tiles; first columns in row order, then keyed
-    /// ones.
+    /// For the columns in row order, then for the keyed columns: by class, the list of the columns
+    /// and their number of tiles.
     pub(crate) columns: [[(ByteRange, u32); Class::ALL.len()]; 2],
 }
 
@@ -104,14 +104,15 @@ impl Kernels {
         self.order_rows(stream, &grouping, lists)?;
         self.decode_columns(stream, buffer, &codec, keyed)?;
         let columns = lists.scatters.address::<CodecScatter>(buffer);
-        self.scatter_rows(stream, (buffer.address(), columns), lists)
+        self.scatter_rows(stream, buffer.address(), columns, lists)
     }
 
     /// Scatters values of keyed columns to their rows.
     fn scatter_rows(
         &self,
         stream: &CudaStream,
-        (output, columns): (u64, u64),
+        output: u64,
+        columns: u64,
         lists: &CodecRanges,
     ) -> Result<(), EngineError> {
         let kernel = &self.codec_scatter;

@@ -131,7 +131,8 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        (steps, target): (&[EncodeStep], DeviceSlice<EncodeStep>),
+        steps: &[EncodeStep],
+        target: DeviceSlice<EncodeStep>,
     ) -> Result<(), EngineError> {
         assert_eq!((task.steps, task.steps_count as usize), (target.address(), target.len()));
         let are_common = steps.iter().all(|step| COMMON.contains(&step.kind));
@@ -154,7 +155,8 @@ impl EncodeKernels {
     pub(crate) fn encode_offsets(
         &self,
         stream: &CudaStream,
-        (sizes, offsets): (DeviceSlice<u32>, DeviceSlice<u32>),
+        sizes: DeviceSlice<u32>,
+        offsets: DeviceSlice<u32>,
         tiles: u32,
         totals: DeviceSlice<u64>,
     ) -> Result<(), EngineError> {
@@ -173,7 +175,8 @@ impl EncodeKernels {
         stream: &CudaStream,
         task: &EncodeTask,
         before: DeviceSlice<u32>,
-        (keys, rows): (DeviceSlice<u64>, DeviceSlice<u32>),
+        keys: DeviceSlice<u64>,
+        rows: DeviceSlice<u32>,
     ) -> Result<(), EngineError> {
         let is_sparse = task.counts != 0;
         assert!(!is_sparse || before.len() >= task.tiles as usize, "a sum a tile");
@@ -233,7 +236,8 @@ impl EncodeKernels {
         stream: &CudaStream,
         runs: &Runs,
         numbers: u32,
-        (keys, values): (DeviceSlice<u32>, DeviceSlice<u32>),
+        keys: DeviceSlice<u32>,
+        values: DeviceSlice<u32>,
     ) -> Result<(), EngineError> {
         assert!(runs.starts.len() > numbers as usize, "a run has an end");
         assert!(keys.len().min(values.len()) >= numbers as usize, "a pair a number");
@@ -326,7 +330,8 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        (width, is_signed): (u32, bool),
+        width: u32,
+        is_signed: bool,
         found: DeviceSlice<u64>,
     ) -> Result<(), EngineError> {
         assert!(found.len() >= 1, "a number");

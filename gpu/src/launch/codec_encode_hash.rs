@@ -58,8 +58,10 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         table: &HashTable,
-        (keys, places): (DeviceSlice<u64>, DeviceSlice<u32>),
-        (length, ends): (DeviceSlice<u32>, DeviceSlice<u64>),
+        keys: DeviceSlice<u64>,
+        places: DeviceSlice<u32>,
+        length: DeviceSlice<u32>,
+        ends: DeviceSlice<u64>,
     ) -> Result<(), EngineError> {
         assert!(keys.len().min(places.len()) >= table.limit as usize, "all that may be");
         assert!(length.len() >= 1 && ends.len() >= 2, "a number, and two");
@@ -88,7 +90,8 @@ impl EncodeKernels {
     pub(crate) fn hash_codes(
         &self,
         stream: &CudaStream,
-        (task, table): (&EncodeTask, &HashTable),
+        task: &EncodeTask,
+        table: &HashTable,
         codes: DeviceSlice<u16>,
     ) -> Result<(), EngineError> {
         assert!(codes.len() >= task.rows as usize, "a code a row");

@@ -114,7 +114,8 @@ impl EncodeKernels {
     pub(crate) fn encode_heads(
         &self,
         stream: &CudaStream,
-        (task, ordering): (&EncodeTask, &Ordering),
+        task: &EncodeTask,
+        ordering: &Ordering,
         heads: DeviceSlice<u32>,
     ) -> Result<(), EngineError> {
         assert_eq!((task.rows, task.values), (ordering.rows, ordering.keys.address()));

@@ -23,7 +23,9 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        (places, heads, failed): (DeviceSlice<u16>, DeviceSlice<u32>, DeviceSlice<u64>),
+        places: DeviceSlice<u16>,
+        heads: DeviceSlice<u32>,
+        failed: DeviceSlice<u64>,
     ) -> Result<(), EngineError> {
         assert!(task.counts == 0 && task.values.is_multiple_of(ALIGN_BYTES), "a column of its own");
         assert!(places.len() >= whole(task), "whole tiles");
@@ -39,7 +41,8 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        (places, failed): (DeviceSlice<u16>, DeviceSlice<u64>),
+        places: DeviceSlice<u16>,
+        failed: DeviceSlice<u64>,
         to: DeviceSlice<u8>,
     ) -> Result<(), EngineError> {
         assert!(task.counts == 0 && task.values.is_multiple_of(ALIGN_BYTES), "a column of its own");

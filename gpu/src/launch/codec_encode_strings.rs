@@ -31,15 +31,18 @@ impl EncodeKernels {
         launch(&self.encode_ranks, stream, threads, arguments)
     }
 
-    /// The codes of strings of each chunk of `chunk_tiles` tiles; `slots` holds the places of as
-    /// many chunks as are encoded at a time, 2^`slot_bits` each.
+    /// Writes the codes of all chunks to `codes`, the number of codes of each tile to `counts`, and
+    /// adds their sum to `total`. A chunk has `chunk_tiles` tiles. `slots` holds one table of
+    /// 2^`slot_bits` places for each chunk that is encoded at the same time.
     pub(crate) fn encode_strings(
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
         chunk_tiles: u32,
-        (slots, slot_bits): (DeviceSlice<u64>, u32),
-        (codes, counts): (DeviceSlice<u16>, DeviceSlice<u16>),
+        slots: DeviceSlice<u64>,
+        slot_bits: u32,
+        codes: DeviceSlice<u16>,
+        counts: DeviceSlice<u16>,
         total: DeviceSlice<u64>,
     ) -> Result<(), EngineError> {
         assert_eq!((task.counts, task.bits), (0, 8), "bytes in order of rows");

@@ -218,7 +218,8 @@ impl HistoryKernels {
         stream: &CudaStream,
         (run, heads, keys): RunAndHeads<'_>,
         time_ms: i64,
-        (places, first_place): (&DeviceBuffer<u32>, u32),
+        places: &DeviceBuffer<u32>,
+        first_place: u32,
         states: &StatesOnDevice,
     ) -> Result<(), EngineError> {
         assert!(places.len() > heads.length, "a place a head and the end");
@@ -235,7 +236,9 @@ impl HistoryKernels {
         &self,
         stream: &CudaStream,
         (run, heads, keys): RunAndHeads<'_>,
-        (requests, found, length): (&DeviceBuffer<ObjectTime>, &DeviceBuffer<u32>, usize),
+        requests: &DeviceBuffer<ObjectTime>,
+        found: &DeviceBuffer<u32>,
+        length: usize,
         has_state: &DeviceBuffer<u32>,
         states: &StatesOnDevice,
     ) -> Result<(), EngineError> {

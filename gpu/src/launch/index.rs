@@ -140,7 +140,8 @@ impl TreeKernels {
         &self,
         stream: &CudaStream,
         tree: &TreeArrays<K>,
-        (keys, length): (&DeviceBuffer<K>, usize),
+        keys: &DeviceBuffer<K>,
+        length: usize,
         values: Option<&DeviceBuffer<u32>>,
         fill: usize,
     ) -> Result<(), EngineError> {
@@ -176,7 +177,8 @@ impl TreeKernels {
         &self,
         stream: &CudaStream,
         tree: &TreeArrays<K>,
-        (requests, length): (&DeviceBuffer<K>, usize),
+        requests: &DeviceBuffer<K>,
+        length: usize,
         search: TreeSearch,
         found: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
@@ -236,7 +238,9 @@ impl TreeKernels {
         &self,
         stream: &CudaStream,
         tree: &TreeArrays<K>,
-        (keys, values, length): (&DeviceBuffer<K>, &DeviceBuffer<u32>, usize),
+        keys: &DeviceBuffer<K>,
+        values: &DeviceBuffer<u32>,
+        length: usize,
         places: &DeviceBuffer<u32>,
         refused: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {

@@ -52,7 +52,7 @@ impl Memory {
         &self.context
     }
 
-    /// The length to allocate: `wanted`, or `needed` if allocations are exact.
+    /// The length to allocate: `needed` if allocations are exact, otherwise the greater of the two.
     pub(super) fn preferred(&self, needed: usize, wanted: usize) -> usize {
         if self.is_exact { needed } else { wanted.max(needed) }
     }

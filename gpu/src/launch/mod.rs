@@ -8,6 +8,7 @@
 //! their buffers have grown; a mistake there ends the device's context.
 
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
+#![allow(clippy::too_many_arguments, reason = "a launch has the parameters of its kernel")]
 
 mod account;
 mod admission;

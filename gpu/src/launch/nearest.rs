@@ -32,7 +32,8 @@ impl Kernels {
         stream: &CudaStream,
         centres: &DeviceBuffer<Shape>,
         of: NearestRanking<'_>,
-        (ranks, places): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
+        ranks: &DeviceBuffer<u64>,
+        places: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         of.check();
         let NearestRanking { length, queries, .. } = of;

@@ -65,7 +65,8 @@ impl RowsArgument {
     /// `stamps` by slot.
     pub(crate) fn new(
         rows: u32,
-        (slots, refusals): (&DeviceBuffer<u32>, &DeviceBuffer<u8>),
+        slots: &DeviceBuffer<u32>,
+        refusals: &DeviceBuffer<u8>,
         entry_slots: &DeviceBuffer<DictionarySlot>,
         best: &DeviceBuffer<u64>,
         moved: &DeviceBuffer<u32>,
@@ -196,7 +197,8 @@ impl PolygonsArgument {
 impl ViewArgument {
     /// `is_tight`: no cell has spare capacity.
     pub(crate) fn new(
-        (cells, is_tight): (&CellsArgument, bool),
+        cells: &CellsArgument,
+        is_tight: bool,
         records: RecordsArgument,
         epoch: u64,
         clock_ms: i64,

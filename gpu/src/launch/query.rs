@@ -63,7 +63,8 @@ impl Kernels {
         stream: &CudaStream,
         view: &ViewArgument,
         batch: &QueriesArgument,
-        (counts, totals): (&DeviceBuffer<u32>, &DeviceBuffer<u64>),
+        counts: &DeviceBuffer<u32>,
+        totals: &DeviceBuffer<u64>,
         kept: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         let length = batch.length();
@@ -82,7 +83,8 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        (batch, queries): (&QueriesArgument, usize),
+        batch: &QueriesArgument,
+        queries: usize,
         totals: &DeviceBuffer<u64>,
     ) -> Result<(), EngineError> {
         assert!(totals.len() >= queries, "a total a query");
@@ -95,7 +97,8 @@ impl Kernels {
     pub(crate) fn query_withhold(
         &self,
         stream: &CudaStream,
-        (batch, queries): (&QueriesArgument, usize),
+        batch: &QueriesArgument,
+        queries: usize,
         withheld: &DeviceBuffer<u64>,
         counts: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {

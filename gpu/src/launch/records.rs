@@ -1,4 +1,4 @@
-//! Launches over all records, outside cycles.
+//! Launches of the kernels that work on a whole array of records, not on the rows of a cycle.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -37,7 +37,8 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         records: &RecordsArgument,
-        (slots, epoch): (u32, u64),
+        slots: u32,
+        epoch: u64,
         exported: &DeviceBuffer<AnswerRecord>,
     ) -> Result<(), EngineError> {
         assert!(exported.len() >= slots as usize, "a record a slot");

@@ -18,8 +18,10 @@ impl Kernels {
     pub(crate) fn sort(
         &self,
         stream: &CudaStream,
-        (bounds, queries): (&DeviceBuffer<u64>, u32),
-        (lengths, long_queries): (&Lengths, &DeviceBuffer<u32>),
+        bounds: &DeviceBuffer<u64>,
+        queries: u32,
+        lengths: &Lengths,
+        long_queries: &DeviceBuffer<u32>,
         found: &MatchesArgument,
         sorted: &MatchesArgument,
     ) -> Result<(), EngineError> {

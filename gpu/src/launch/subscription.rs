@@ -139,7 +139,8 @@ impl Kernels {
     pub(crate) fn subscription_claim_bins(
         &self,
         stream: &CudaStream,
-        (old, numbers): (&BinsArgument, &DeviceBuffer<u32>),
+        old: &BinsArgument,
+        numbers: &DeviceBuffer<u32>,
         table: &NewBinsArgument,
         claimed: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
@@ -163,7 +164,8 @@ impl Kernels {
     pub(crate) fn subscription_file(
         &self,
         stream: &CudaStream,
-        (old, added): (Option<(&BinsArgument, &DeviceBuffer<u32>)>, &Added<'_>),
+        old: Option<(&BinsArgument, &DeviceBuffer<u32>)>,
+        added: &Added<'_>,
         table: &NewBinsArgument,
         starts: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
@@ -225,8 +227,10 @@ impl Kernels {
     pub(crate) fn subscription_count(
         &self,
         stream: &CudaStream,
-        (scene, is_long): (&SceneArgument, bool),
-        (counts, busy): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
+        scene: &SceneArgument,
+        is_long: bool,
+        counts: &DeviceBuffer<u32>,
+        busy: &DeviceBuffer<u32>,
         event_counts: &DeviceBuffer<EventCounts>,
     ) -> Result<(), EngineError> {
         assert!(counts.len() > scene.length as usize, "a count an object and one more");
@@ -240,7 +244,8 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         scene: &SceneArgument,
-        (tallies, regions): (&DeviceBuffer<u32>, usize),
+        tallies: &DeviceBuffer<u32>,
+        regions: usize,
     ) -> Result<(), EngineError> {
         assert!(tallies.len() >= regions, "a tally a region");
         enqueue!(self.subscription_tally, stream, scene.threads(true); scene, tallies)
@@ -250,8 +255,10 @@ impl Kernels {
     pub(crate) fn subscription_write(
         &self,
         stream: &CudaStream,
-        (scene, is_long): (&SceneArgument, bool),
-        (busy, length): (&DeviceBuffer<u32>, u32),
+        scene: &SceneArgument,
+        is_long: bool,
+        busy: &DeviceBuffer<u32>,
+        length: u32,
         offsets: &DeviceBuffer<u64>,
         events: &Listed<'_>,
     ) -> Result<(), EngineError> {
@@ -273,7 +280,8 @@ impl Kernels {
         stream: &CudaStream,
         events: &Listed<'_>,
         queries: &DeviceBuffer<DeviceQuery>,
-        (heads, fixes): (&DeviceBuffer<u32>, Option<&DeviceBuffer<u32>>),
+        heads: &DeviceBuffer<u32>,
+        fixes: Option<&DeviceBuffer<u32>>,
     ) -> Result<(), EngineError> {
         let capacity = fixes.map_or(heads.len(), |fixes| fixes.len().min(heads.len()));
         assert!(capacity > events.length && events.keys.len() >= events.length, "a mark an event");
@@ -322,9 +330,11 @@ impl Kernels {
     pub(crate) fn subscription_outcomes(
         &self,
         stream: &CudaStream,
-        (records, epoch): (&RecordsArgument, u64),
+        records: &RecordsArgument,
+        epoch: u64,
         slots: &DeviceBuffer<u32>,
-        (outcomes, length): (&DeviceBuffer<AnswerRecord>, usize),
+        outcomes: &DeviceBuffer<AnswerRecord>,
+        length: usize,
     ) -> Result<(), EngineError> {
         assert!(slots.len().min(outcomes.len()) >= length, "a record a slot");
         let length = length as u32;
@@ -360,7 +370,9 @@ impl Kernels {
         stream: &CudaStream,
         scene: &SceneArgument,
         places: &DeviceBuffer<u32>,
-        (observed, first, length): (&DeviceBuffer<AnswerRecord>, u32, u32),
+        observed: &DeviceBuffer<AnswerRecord>,
+        first: u32,
+        length: u32,
     ) -> Result<(), EngineError> {
         assert!(places.len() > scene.length as usize, "a place an object and one more");
         assert!(observed.len() >= 2 * length as usize, "two records an object");
@@ -373,8 +385,11 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         index: &IndexArgument,
-        (objects, begins, length): (&DeviceBuffer<u64>, &DeviceBuffer<u32>, usize),
-        (watched, slots): (&DeviceBuffer<u32>, usize),
+        objects: &DeviceBuffer<u64>,
+        begins: &DeviceBuffer<u32>,
+        length: usize,
+        watched: &DeviceBuffer<u32>,
+        slots: usize,
     ) -> Result<(), EngineError> {
         assert!(objects.len().min(begins.len()) >= length, "every change is in range");
         assert!(32 * watched.len() >= slots, "a bit a slot");

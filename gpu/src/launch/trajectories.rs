@@ -58,7 +58,9 @@ impl Kernels {
         stream: &CudaStream,
         cycle: &CycleRows,
         places: &DeviceBuffer<u32>,
-        (rows, first, length): (&DeviceBuffer<AnswerRecord>, u32, u32),
+        rows: &DeviceBuffer<AnswerRecord>,
+        first: u32,
+        length: u32,
     ) -> Result<(), EngineError> {
         let CycleRows { input, rules, .. } = *cycle;
         assert!(places.len() > rules.rows as usize, "a place an arrival and one more");

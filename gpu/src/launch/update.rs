@@ -62,7 +62,8 @@ impl Kernels {
     pub(crate) fn update_publish(
         &self,
         stream: &CudaStream,
-        (moved, records): (&MovedArgument, &RecordsArgument),
+        moved: &MovedArgument,
+        records: &RecordsArgument,
         current: &DeviceBuffer<Entry>,
     ) -> Result<(), EngineError> {
         enqueue!(self.update_publish, stream, moved.now_length(); moved, records, current)
@@ -72,7 +73,8 @@ impl Kernels {
     pub(crate) fn update_apply(
         &self,
         stream: &CudaStream,
-        (cells, spare): (&CellsArgument, &SpareArgument),
+        cells: &CellsArgument,
+        spare: &SpareArgument,
         current: &DeviceBuffer<Entry>,
         sorted: &Clustered<'_>,
     ) -> Result<(), EngineError> {
@@ -123,7 +125,8 @@ impl Kernels {
         grid: &Grid,
         current: &DeviceBuffer<Entry>,
         slots: u32,
-        (keys, values): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
+        keys: &DeviceBuffer<u32>,
+        values: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(current.len().min(keys.len()).min(values.len()) >= slots as usize, "a key a slot");
         enqueue!(self.rebuild_keys, stream, slots; grid, current, slots, keys, values)
@@ -134,7 +137,9 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         sorted: &Clustered<'_>,
-        (cells, mean, is_tight): (u32, f32, bool),
+        cells: u32,
+        mean: f32,
+        is_tight: bool,
         capacities: &DeviceBuffer<u32>,
         squares: &DeviceBuffer<u64>,
     ) -> Result<(), EngineError> {

@@ -23,8 +23,10 @@ impl Kernels {
         stream: &CudaStream,
         view: &ViewArgument,
         (input, at): BatchInput<'_>,
-        (counts, kept): (&DeviceBuffer<u32>, &DeviceBuffer<u64>),
-        (lengths, long_queries): (&DeviceBuffer<Lengths>, &DeviceBuffer<u32>),
+        counts: &DeviceBuffer<u32>,
+        kept: &DeviceBuffer<u64>,
+        lengths: &DeviceBuffer<Lengths>,
+        long_queries: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(counts.len() > at.queries, "a count a query and one more");
         assert!(

@@ -83,7 +83,12 @@ impl FleetState {
             let unknown = || EngineError::Device("a grid was not updated".to_owned());
             return Err(self.grid_error.clone().unwrap_or_else(unknown));
         }
-        let of = (&grid.argument(), grid.is_tight);
-        Ok(ViewArgument::new(of, self.records.argument(), epoch, clock_ms))
+        Ok(ViewArgument::new(
+            &grid.argument(),
+            grid.is_tight,
+            self.records.argument(),
+            epoch,
+            clock_ms,
+        ))
     }
 }

@@ -17,7 +17,8 @@ use crate::launch::{
 };
 use crate::state::record::{answered, optional};
 
-/// Most slots, because one bit of a slot marks it as pending.
+/// Most slots. Their index has 1.5 * 2^30 places, so the number of a place leaves the high bit free
+/// for `SLOT_PENDING` (`kernels/records/index.cuh`).
 const SLOTS_MAX: usize = 1 << 30;
 const SLOTS_MIN: usize = 1 << 12;
 /// Up to this number of slots, records grow by a half, to copy them rarely; beyond it, they grow by
@@ -199,8 +200,7 @@ impl Records {
         epoch: u64,
     ) -> Result<DeviceBuffer<AnswerRecord>, EngineError> {
         let records = DeviceBuffer::new(&self.memory, self.slots as usize)?;
-        let of = (self.slots, epoch);
-        self.kernels.records_export(stream, &self.argument(), of, &records)?;
+        self.kernels.records_export(stream, &self.argument(), self.slots, epoch, &records)?;
         Ok(records)
     }
 

@@ -72,9 +72,9 @@ pub(super) struct DrawnQuestion {
     region: Option<proto::Region>,
 }
 
-/// One of this many questions as of a moment concerns all objects.
+/// On average, one in this many as-of questions is about all objects.
 const EVERYTHING_SHARE: u64 = 32;
-/// The same for a run that compares answers.
+/// The same for a run that compares the answers with those of the oracle.
 const EVERYTHING_COMPARED_SHARE: u64 = 2;
 /// Binary logarithms of the maximum number of squares per side of a density, and of the maximum
 /// number of its steps. A density of both maximums is below the server's limit of squares.

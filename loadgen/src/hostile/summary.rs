@@ -60,7 +60,7 @@ pub struct ServerMib {
     pub before: u64,
     /// The maximum during the attack.
     pub max: u64,
-    /// After the attack and its rest.
+    /// After the attack and the `--rest` seconds without load that follow it.
     pub after: u64,
 }
 
@@ -82,7 +82,7 @@ impl AttackRow {
         self.refused == 0 && self.broken.is_none() && p99_max_ms.is_none_or(|max| p99 <= max)
     }
 
-    /// Cells of the table.
+    /// The cells of this row of the table.
     fn cells(&self) -> [String; 8] {
         let absent = || "-".to_owned();
         let ms = |count: u64, of: &Percentiles| match count {

@@ -32,7 +32,8 @@ impl Sequence {
         self.next
     }
 
-    /// Records a message with the numbers `first` to `last`; returns whether any of them is new.
+    /// Records a message with the numbers `first` to `last`. Returns false if none of them is
+    /// new; true for invalid numbers, which are counted as misordered.
     pub fn take(&mut self, first: u64, last: u64, counts: &mut Counts) -> bool {
         if first == 0 || last < first {
             counts.misorder(1, || format!("a message has the numbers {first} to {last}"));

@@ -133,7 +133,7 @@ impl Verifier {
         Ok(Self { link, thread })
     }
 
-    /// The link of a connection.
+    /// Returns a link for one connection; all links share the same verifier.
     #[must_use]
     pub fn link(&self) -> VerifierLink {
         self.link.clone()

@@ -38,7 +38,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// The queues of the process, once it logs.
+/// The queues of lines to standard error and standard output. They exist once logging is installed.
 #[derive(Debug)]
 struct Outputs {
     errors: LineQueue,

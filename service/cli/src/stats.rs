@@ -60,7 +60,7 @@ impl Rates {
     }
 }
 
-/// Writes one description, or a line of rates every so often.
+/// Writes one description of the fleet, or with `--watch` a line of rates after each interval.
 ///
 /// # Errors
 /// Those of the server and of writing.

@@ -59,11 +59,11 @@ pub fn point(text: &str) -> Result<(f64, f64), String> {
     numbers(text, "X,Y (longitude first)").map(|[x, y]| (x, y))
 }
 
-/// `A..B`, both ends inside. For headings `B` may be below `A`: then the interval passes through
-/// north.
+/// An interval `A..B` that includes both ends. For headings `B` may be below `A`: then the interval
+/// passes through north.
 ///
 /// # Errors
-/// Names the form if `text` has another.
+/// A message that names the required form, if `text` has a different form.
 pub fn interval(text: &str) -> Result<v1::Interval, String> {
     let (min, max) = text.split_once("..").ok_or("it must be FROM..TO, as in 0..13.9")?;
     Ok(v1::Interval { min: number(min)?, max: number(max)? })

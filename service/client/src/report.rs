@@ -1,6 +1,6 @@
-//! Streams of reports: messages in, sums of acknowledgements out.
+//! Streams of reports: the caller sends messages and reads sums of the acknowledgements.
 //!
-//! `report_worker` sends and reads; the stream here is the handle of its task.
+//! A task of `report_worker` exchanges them with the server; [`ReportStream`] is its handle.
 
 use std::time::Duration;
 

@@ -146,7 +146,7 @@ impl Starts {
         self.count
     }
 
-    /// Start of run `index`; the end of the tile for the one after the last.
+    /// Start of run `index`. If `index` is the number of runs: the end of the tile.
     pub(crate) fn start(&self, index: usize) -> usize {
         self.starts[index].into()
     }

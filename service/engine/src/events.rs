@@ -184,7 +184,8 @@ pub struct RegionEvents<'a> {
     pub is_lagged: bool,
     /// True when these are all members; they replace what the subscriber holds.
     pub is_snapshot: bool,
-    /// Ascending; one object's events in the order of evaluation.
+    /// The object of each event, ascending. Events of the same object are in the order of
+    /// evaluation.
     pub objects: &'a [u64],
     /// The kind of each event.
     pub kinds: KindList<'a>,

@@ -37,7 +37,7 @@ constants! { CODEC_CONSTANTS:
     CODEC_OPEN_CODE: u32 = 2;
     /// Threads of a block that decodes the strings of a chunk.
     CODEC_STRING_THREADS: u32 = 256;
-    /// Rows of a keyed column that a thread scatters, and threads of a block at most.
+    /// Rows of a keyed column that a thread scatters, and the maximum number of threads of a block.
     CODEC_SCATTER_EACH: u32 = 16;
     CODEC_SCATTER_THREADS: u32 = 1024;
     /// Bytes of a shared-memory buffer of a scattered column, and the maximum number of buffers.
@@ -173,9 +173,8 @@ records! { CODEC_RECORDS:
         published: u64,
         /// A `CodecRange` per segment; only wide keys have it.
         ranges: u64,
-        /// Index of its first part among the parts of all columns. A segment has
-        /// `CODEC_PARTS` parts;
-        /// the last segment has only parts with rows.
+        /// Index of its first part among the parts of all columns. A segment has `CODEC_PARTS`
+        /// parts; the last segment has only parts with rows.
         first_part: u32,
         rows: u32,
         key_bytes: u32,

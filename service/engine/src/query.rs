@@ -215,11 +215,11 @@ pub struct AnswerHead {
 pub struct AnswerPage {
     /// One per query of this page.
     pub heads: Vec<AnswerHead>,
-    /// Rows of all heads.
+    /// Ids of the objects of all answers.
     pub objects: Vec<u64>,
-    /// Records of the heads that asked for them.
+    /// Records of the answers with [`Projection::Fixes`].
     pub fixes: Vec<FixRow>,
-    /// Ranks of the heads that are nearest queries.
+    /// Ranks of the objects in the answers to nearest queries.
     pub ranks: Vec<u64>,
 }
 

@@ -2,8 +2,7 @@
 //!
 //! Fixed arithmetic: integer reduction to half a right angle around an axis, then Taylor
 //! polynomials in f64 additions and multiplications in written order; no libm, no fused
-//! multiply-add. Every compared value is computed here; [`distance_m`] is for display and may use
-//! libm.
+//! multiply-add. Only [`distance_m`] may use libm: its result is displayed, never compared.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4};
 

@@ -86,7 +86,8 @@ impl Version {
 }
 
 impl HistoryWriter {
-    /// Begins the next worthwhile state; `None` if there is none.
+    /// Begins the next state that may at least halve the objects that a query reads in its range;
+    /// `None` if there is none.
     pub(crate) fn next_state(
         &mut self,
         version: &Arc<Version>,
@@ -200,8 +201,8 @@ impl HistoryWriter {
         self.next_states.insert(range, self.later_ms());
     }
 
-    /// Clock of the watermark at which a range that changes now may get a state. The delay is the
-    /// length of a shortest partition, because the range may change again soon.
+    /// The clock that the watermark must reach before a range that changes now may get a state. The
+    /// delay, `partition_ms`, is there because the range may change again soon.
     fn later_ms(&self) -> i64 {
         self.manifest.watermark.clock_ms.saturating_add(self.manifest.partition_ms)
     }

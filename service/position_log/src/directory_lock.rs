@@ -27,7 +27,8 @@ impl DirectoryLock {
     /// others that try to lock the folder.
     ///
     /// # Errors
-    /// [`LogError::Locked`] if another process holds it; [`LogError::Storage`].
+    /// [`LogError::Locked`] if another process holds the lock; [`LogError::Storage`] if the folder
+    /// cannot be opened or locked, or the holder cannot be written.
     pub fn acquire(folder: &Path, holder: &str) -> Result<Self, LogError> {
         let display = folder.display().to_string();
         let opened = File::open(folder).map_err(LogError::storage("open", &display))?;
@@ -56,7 +57,8 @@ impl DirectoryLock {
     /// Changes no file.
     ///
     /// # Errors
-    /// [`LogError::Locked`] if a server holds it; [`LogError::Storage`].
+    /// [`LogError::Locked`] if a server holds the lock; [`LogError::Storage`] if the folder cannot
+    /// be opened or locked.
     pub fn share(folder: &Path) -> Result<Self, LogError> {
         let display = folder.display().to_string();
         let opened = File::open(folder).map_err(LogError::storage("open", &display))?;

@@ -113,7 +113,8 @@ pub struct Quotas {
     /// Subscribed regions of all sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regions: Option<u64>,
-    /// Fleets that may exist among those on which it has the right `admin`, when it creates one.
+    /// Maximum number of fleets on which the token has the right `admin`. Only the creation of a
+    /// fleet checks it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fleets: Option<u64>,
 }

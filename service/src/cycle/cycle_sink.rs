@@ -1,8 +1,8 @@
-//! The interface that passes every cycle of a fleet's engine on, for example to the fleet's log.
+//! The interface that receives every cycle of a fleet's engine, for example for the fleet's log.
 //!
-//! An engine is a state machine: the cycles that a sink receives, submitted to another backend in
-//! the same order, yield the same outcomes and the same state. Sinks receive changes; queries and
-//! subscriptions change no state.
+//! An engine is a state machine. If the cycles that a sink receives are submitted to another
+//! backend in the same order, they yield the same outcomes and the same state. Sinks receive only
+//! changes, because queries and subscriptions change no state.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct CycleRecord {
     pub event_clock_max_ms: Option<i64>,
     /// As in [`CycleInput`], shared with the engine.
     pub requests: Arc<Vec<Request>>,
-    /// For each request, the number that its producer gave it; `None` without one.
+    /// For each request, its producer and batch number; `None` for a request without a producer.
     pub batches: Vec<Option<BatchId>>,
     /// The fleet's clock after the cycle; set once the cycle has settled.
     pub clock_ms: i64,
@@ -104,7 +104,7 @@ pub enum SinkCapacity {
     Full(Receiver<()>),
 }
 
-/// Receives every cycle of one fleet on its engine's thread, in order; neither call may block.
+/// Receives every cycle of one fleet on its engine's thread, in order. No call may block.
 ///
 /// A cycle that the engine refuses when it is submitted is not reported at all.
 pub trait CycleSink: Send {
@@ -119,8 +119,8 @@ pub trait CycleSink: Send {
     /// leader; otherwise the term is its leader's.
     fn begin_term(&mut self, _term: u64, _is_leader: bool) {}
 
-    /// Whether a checkpoint is due. Returns true once per checkpoint: an attempt that fails is not
-    /// repeated at once.
+    /// Whether a checkpoint is due. Returns true once per checkpoint, so that an attempt that fails
+    /// is not repeated at once.
     fn takes_checkpoint(&mut self) -> bool {
         false
     }
@@ -164,7 +164,7 @@ impl ExportRows {
         Self { rows, taken }
     }
 
-    /// Whether it accepts rows; consumes the message that some were taken.
+    /// Whether it accepts rows; consumes the message in `taken`.
     pub(crate) fn capacity(&self) -> ExportCapacity {
         match self.taken.try_recv() {
             Err(TryRecvError::Disconnected) => ExportCapacity::Closed,

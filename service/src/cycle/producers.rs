@@ -30,7 +30,7 @@ pub(crate) enum Verdict {
     Fresh,
     /// The message was applied before.
     Duplicate,
-    /// A message with the same number is in progress: judge this one again when that one is
+    /// Another message with this number is in progress. Judge this one again once the other is
     /// settled.
     Undecided,
     /// The number is neither the next one nor open.

@@ -232,7 +232,7 @@ impl Fleet {
     /// [`Fleet::follow_cycle`].
     ///
     /// # Errors
-    /// That the fleet ended.
+    /// The error with which the fleet ended.
     pub(crate) async fn follow(&self, step: Followed) -> Result<(), ServiceError> {
         let permit = self.room_for(&step).await?;
         self.send_followed(step, permit);
@@ -293,7 +293,7 @@ impl Fleet {
     /// pending reply of the others.
     ///
     /// # Errors
-    /// [`ServiceError::Busy`], [`ServiceError::SessionGone`]; that the fleet ended.
+    /// [`ServiceError::Busy`], [`ServiceError::SessionGone`]; the error with which the fleet ended.
     pub(crate) fn change_regions(
         &self,
         client: Requester,
@@ -318,7 +318,8 @@ impl Fleet {
     /// effect, 0 if none were queued.
     ///
     /// # Errors
-    /// [`ServiceError::Engine`], [`ServiceError::SessionGone`]; that the fleet ended.
+    /// [`ServiceError::Engine`], [`ServiceError::SessionGone`]; the error with which the fleet
+    /// ended.
     pub(crate) async fn changed_epoch(
         &self,
         pending: Option<oneshot::Receiver<SubscriptionReply>>,
@@ -426,7 +427,7 @@ impl Fleet {
         }
     }
 
-    /// Waits for a place in the queue for a change of `rows`.
+    /// Waits for places in the queue for a change of `rows` rows.
     ///
     /// # Errors
     /// That the fleet ended.
@@ -438,7 +439,7 @@ impl Fleet {
         self.queue.reserve_change(client, rows).await.map_err(|error| self.reserve_error(error))
     }
 
-    /// Reserves a place in the queue for a change of `rows`, if there is one.
+    /// Reserves places in the queue for a change of `rows` rows, if they are free.
     ///
     /// # Errors
     /// [`ServiceError::Busy`]; that the fleet ended.
@@ -467,7 +468,8 @@ impl Fleet {
     /// Answers queries at one epoch; see `JobAnswers::detached`.
     ///
     /// # Errors
-    /// [`ServiceError::Busy`], [`ServiceError::Engine`]; that the fleet ended.
+    /// [`ServiceError::Busy`], [`ServiceError::Engine`], [`ServiceError::Deadline`],
+    /// [`ServiceError::FollowerBehind`]; the error with which the fleet ended.
     pub async fn query(&self, request: QueryRequest) -> Result<JobAnswers, ServiceError> {
         let QueryRequest { client, queries, epoch_min, alone, deadline, patient } = request;
         self.wait_for_epoch(epoch_min).await?;

@@ -35,11 +35,11 @@ pub(crate) struct FollowedCycle {
 pub(crate) enum Followed {
     /// A cycle is applied.
     Cycle(FollowedCycle),
-    /// Cycles up to this epoch have changed nothing but the clock.
+    /// The leader's cycles after the previous step have changed nothing but the clock.
     Clock {
-        /// The last of them.
+        /// Epoch of the last of these cycles.
         epoch: u64,
-        /// The leader's clock after it.
+        /// The leader's clock after that cycle.
         clock_ms: i64,
     },
     /// The leader has begun a term; the former one ended at this epoch.

@@ -22,7 +22,7 @@ pub(crate) enum Role {
     Fenced {
         /// The term that began there.
         term: u64,
-        /// The last epoch of this server that survived.
+        /// The last epoch of this server that the promoted server also has.
         last_epoch: u64,
     },
 }
@@ -45,7 +45,7 @@ struct Known {
     awaited: Option<(u64, Instant)>,
     /// When the state last equalled the leader's.
     current_at: Instant,
-    /// Age of the state at `current_at`; zero once this run has seen it current.
+    /// Age of the state at `current_at`; zero once the state has equalled the leader's in this run.
     older: Duration,
     /// Whether the leader has continued the log of this copy, so that both have the same terms.
     is_continued: bool,
@@ -105,7 +105,8 @@ impl Following {
         }
     }
 
-    /// Records that a term has begun: epochs of the former term are not comparable.
+    /// Records that a term has begun after `epoch`, and forgets what was reported before, because
+    /// epochs of the former term are not comparable.
     pub(crate) fn term_began(&self, epoch: u64) {
         let mut known = self.known();
         (known.leader_epoch, known.awaited, known.is_continued) = (epoch, None, false);

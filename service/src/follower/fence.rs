@@ -225,11 +225,11 @@ impl Replication {
 
 /// What a fence means for a fleet.
 enum Verdict {
-    /// It takes no changes from now on.
+    /// The fleet accepts no changes from now on.
     Fence(NewTerm),
-    /// It knows the new term already, or needs no fence.
+    /// The fleet knows the new term already, or needs no fence.
     Harmless,
-    /// It shares no term with the fleet of the promoted server.
+    /// The fleet shares no term with the fleet of the promoted server.
     Unrelated,
 }
 
@@ -256,8 +256,8 @@ pub(super) fn parting(terms: &Terms, epoch: u64, log: &v1::LogDescription) -> Op
     Some(common_epoch(terms, epoch, log).unwrap_or(0))
 }
 
-/// The last common epoch of the newest term that both logs have: the earlier of its two last
-/// epochs.
+/// The last common epoch of the newest term that both logs have. It is the smaller one of the last
+/// epochs that the two logs have of this term.
 fn common_epoch(terms: &Terms, epoch: u64, log: &v1::LogDescription) -> Option<u64> {
     let own = terms.past().iter().map(|past| (past.term, past.last_epoch));
     let own: Vec<(u64, u64)> = own.chain([(terms.current(), epoch)]).collect();

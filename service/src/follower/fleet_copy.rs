@@ -65,7 +65,8 @@ pub(super) async fn fetch(
                 let cycles = group.add(&part, copy.end().1)?;
                 let records: Vec<_> = cycles.into_iter().map(|cycle| cycle.encoded).collect();
                 if !records.is_empty() {
-                    // Not acknowledged: a crash before the copy is installed removes it.
+                    // The cycles are not acknowledged, because a crash before the copy is installed
+                    // removes the copy.
                     let appended =
                         registry.copy_on_disk(move || copy.append(&records).map(|()| copy));
                     copy = appended.await.map_err(failed)?;

@@ -1,9 +1,9 @@
-//! Keeps the fleets of a follower equal to its leader's: requests the list at an interval, begins
-//! and ends copies, and runs one stream for each.
+//! Keeps the fleets of a follower equal to its leader's: requests the list of fleets at an
+//! interval, begins and ends copies, and runs one stream for each copy.
 //!
-//! No copy is deleted here: one that the leader no longer lists stays until an operator deletes it,
-//! and another server at the leader's address is not followed. Fleets of an earlier leader are set
-//! aside.
+//! No copy is deleted here: a copy of a fleet that the leader no longer lists stays until an
+//! operator deletes it. If another server answers at the leader's address, it is not followed. When
+//! a server first follows a leader, its fleets that the leader does not list are set aside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ use crate::threads::blocking;
 /// Why the list or a stream is tried again.
 pub(super) type Problem = String;
 
-/// Doubles from the shortest to the longest delay.
+/// A delay that doubles from the shortest to the longest one.
 #[derive(Debug)]
 pub(super) struct Backoff(u64);
 
@@ -82,7 +82,7 @@ pub(super) async fn follow(
         // An error means that the server has ended.
         _ = stop.wait_for(|stop| *stop) => {}
     }
-    // No stream may add to a fleet once this returns.
+    // Once this function returns, no stream may queue further cycles for a fleet.
     list.tasks.shutdown().await;
     list.registry.record_current().await;
 }

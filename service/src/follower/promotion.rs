@@ -60,7 +60,7 @@ impl Replication {
             return Err(ServiceError::LeaderReachable { leader: leader.to_string() });
         }
         let failed = |error| ServiceError::NotPromoted(Box::new(error));
-        // Before anything is interrupted.
+        // Check the fleets before anything is interrupted.
         let fleets = self.registry.list();
         in_time("reading the list of fleets", self.check_complete(&fleets))
             .await
@@ -180,7 +180,7 @@ impl Replication {
         }
     }
 
-    /// Whether the leader answers. An answer that it is still starting counts.
+    /// Whether the leader answers. An answer that says that it is still starting counts.
     async fn is_reachable(&self, leader: &str) -> bool {
         use v1::ErrorReason as Reason;
         let leader_id = self.registry.data().map_or(0, |data| data.role().leader_id);
@@ -192,7 +192,7 @@ impl Replication {
         match tokio::time::timeout(timeout, asked).await.ok().flatten() {
             None => false,
             Some(Ok(answer)) => leader_id == 0 || answer.get_ref().server_id == leader_id,
-            // A proxy in front of a dead leader answers without a reason of this server.
+            // A proxy in front of a dead leader answers with an error that has no `ErrorReason`.
             Some(Err(status)) => !matches!(
                 ServerError::from(status).reason(),
                 None | Some(Reason::Follower | Reason::Fenced | Reason::NoLog)

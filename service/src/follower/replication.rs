@@ -29,13 +29,13 @@ pub(crate) struct Replication {
     pub(super) changing: tokio::sync::Mutex<()>,
     /// Held while the role is stored; changes take turns.
     storing: Arc<tokio::sync::Mutex<()>>,
-    /// Follows, or fences the former leader.
+    /// The task that follows a leader or fences the former leader.
     task: Mutex<Option<(watch::Sender<bool>, JoinHandle<()>)>>,
     /// Whether the server has a state to answer from; see [`Replication::first_copies`].
     copied: watch::Sender<bool>,
     /// Whether a promotion that failed is being undone.
     pub(super) is_undoing: AtomicBool,
-    /// Whether the server ends.
+    /// Whether the server is shutting down.
     pub(super) is_ending: AtomicBool,
     /// Names this server to its leader; set by [`Replication::start`].
     address: OnceLock<SocketAddr>,
@@ -100,7 +100,7 @@ impl Replication {
         }
     }
 
-    /// Begins a task, which ends when its channel says so.
+    /// Begins a task, which must end when its channel has the value true.
     pub(super) fn run<F: Future<Output = ()> + Send + 'static>(
         &self,
         task: impl FnOnce(watch::Receiver<bool>) -> F,

@@ -262,8 +262,9 @@ pub(super) fn content(reader: &mut CheckpointReader) -> Result<CheckpointContent
 
 /// Returns the state and the producers of a checkpoint, and restores its names into `names`.
 ///
-/// # Errors Those of reading the file; [`LogError::Content`] for a section that cannot be decoded
-/// or whose kind is unknown.
+/// # Errors
+/// Those of reading the file; [`LogError::Content`] for a section that cannot be decoded or whose
+/// kind is unknown.
 pub(super) fn read(
     reader: &mut CheckpointReader,
     names: Option<&NameTable>,

@@ -231,8 +231,9 @@ impl DataFolder {
     /// Replaces the fleet of the same name, which must no longer be in use, with a complete, synced
     /// copy. Returns the folder of the copy.
     ///
-    /// # Errors [`ServiceError::Log`]. If the first rename has succeeded, the next start completes
-    /// the replacement.
+    /// # Errors
+    /// [`ServiceError::Log`]. If the first rename has succeeded, the next start completes the
+    /// replacement.
     pub(crate) fn complete_copy(&self, copy: &FleetFolder) -> Result<FleetFolder, ServiceError> {
         let name = &copy.identity.name;
         self.rename(&copy.root(), &beside(name, COPIED))?;
@@ -403,8 +404,9 @@ impl DataFolder {
 
     /// Changes the stored replication role durably.
     ///
-    /// # Errors [`ServiceError::Log`]. The role in memory is then unchanged, and the next call
-    /// writes the file again.
+    /// # Errors
+    /// [`ServiceError::Log`]. The role in memory is then unchanged, and the next call writes the
+    /// file again.
     pub(crate) fn change_role(
         &self,
         change: impl FnOnce(&mut RoleRecord),

@@ -225,8 +225,9 @@ impl FleetLog {
 
     /// Waits until a cycle is durable; on a full disk at most [`LOG_SPACE_WAIT_MS`].
     ///
-    /// # Errors [`ServiceError::LogSpace`]: the cycle is applied, and becomes durable when there is
-    /// space. A numbered message that is then sent again is acknowledged as a duplicate.
+    /// # Errors
+    /// [`ServiceError::LogSpace`]: the cycle is applied, and becomes durable when there is space. A
+    /// numbered message that is then sent again is acknowledged as a duplicate.
     /// [`ServiceError::LogFailed`].
     pub async fn durable(&self, epoch: u64) -> Result<(), ServiceError> {
         const WAIT: Duration = Duration::from_millis(LOG_SPACE_WAIT_MS);
@@ -262,7 +263,8 @@ impl FleetLog {
         let is_decided = |reading: &LogReading| {
             reading.term == term || reading.condition != LogCondition::Running
         };
-        // Clone: a borrowed state blocks writers. An error cannot occur, see `durable`.
+        // The reading is cloned, because a borrowed one blocks the writers of the channel. An error
+        // cannot occur, see `durable`.
         let reading = readings.wait_for(is_decided).await.map(|it| it.clone());
         reading.ok().and_then(|it| self.error_of(&it.condition)).map_or(Ok(()), Err)
     }

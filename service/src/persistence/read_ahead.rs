@@ -85,8 +85,8 @@ pub(crate) fn record(cycle: &LoggedCycle<'_>) -> Result<CycleRecord, LogError> {
         epoch: header.epoch,
         system_ms: header.system_ms,
         time_max_ms: header.time_max_ms,
-        // The logged clock already respects the bound that applied to the rows. A log without a
-        // clock is from a version without a bound.
+        // The logged clock already respects the bound of the cycle, so it can serve as the bound.
+        // A version that logged no clock had no bound either.
         event_clock_max_ms: cycle.clock_ms,
         requests: Arc::new(requests),
         batches: cycle.requests().map(|request| request.batch.map(batch)).collect(),

@@ -63,7 +63,8 @@ fn put_row(row: &FixRow, out: &mut Vec<u8>) {
 
 /// Decodes a body into a request.
 ///
-/// # Errors A description of what is wrong with the body.
+/// # Errors
+/// A description of what is wrong with the body.
 pub(super) fn decode(body: &[u8]) -> Result<Request, String> {
     let Some((head, payload)) = body.split_first_chunk::<HEAD_BYTES>() else {
         return Err(format!("plain rows of {} bytes", body.len()));

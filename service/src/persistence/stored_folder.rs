@@ -55,8 +55,9 @@ impl StoredFolder {
     /// Opens a folder for reading; other readers may have it open too. Returns `None` if it has no
     /// list of fleets.
     ///
-    /// # Errors [`ServiceError::Log`], with [`LogError::Locked`] if a server or a repair is using
-    /// the folder.
+    /// # Errors
+    /// [`ServiceError::Log`], with [`LogError::Locked`] if a server or a repair is using the
+    /// folder.
     pub fn open(folder: &Path) -> Result<Option<Self>, ServiceError> {
         Self::with_lock(folder, DirectoryLock::share)
     }
@@ -121,7 +122,8 @@ impl StoredFleet {
 
     /// Reads the whole log.
     ///
-    /// # Errors Errors of the visitor. Damage of the log is not returned as an error but in
+    /// # Errors
+    /// Errors of the visitor. Damage of the log is not returned as an error but in
     /// [`LogContent::fault`].
     pub fn content(
         &self,
@@ -180,7 +182,8 @@ impl StoredFleet {
 
     /// What [`Self::repair`] would do.
     ///
-    /// # Errors Errors of reading the log, if no part of the log can be read.
+    /// # Errors
+    /// Errors of reading the log, if no part of the log can be read.
     pub fn repair_plan(&self, checkpoint_epoch: u64) -> Result<RepairPlan, LogError> {
         let kept = self.read(checkpoint_epoch, ReadMode::Repair)?;
         let (storage, folder) = (&self.folder.storage, self.folder.log());

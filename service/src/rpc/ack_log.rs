@@ -1,7 +1,8 @@
-//! The acknowledgements of a report stream, from its task to the transport.
+//! Passes the acknowledgements of a report stream from its task to the transport.
 //!
-//! The task adds acknowledgements; the transport takes them when the client reads. Those that were
-//! not taken merge into one range, so that adding never waits and the memory is bounded.
+//! The task adds acknowledgements; the transport takes them when the client reads. Acknowledgements
+//! that were not taken are merged into one range, so that adding never waits and the memory is
+//! bounded.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

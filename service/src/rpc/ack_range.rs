@@ -54,7 +54,7 @@ pub(super) struct AckRange {
 }
 
 impl AckRange {
-    /// True before the first message.
+    /// True if no message was added yet.
     pub(super) fn is_empty(&self) -> bool {
         self.last_message == 0
     }

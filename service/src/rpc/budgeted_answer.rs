@@ -1,9 +1,9 @@
 //! Answers whose memory is taken from the answer budget before the engine runs.
 //!
 //! The first attempt caps the rows of each query, so that the request fits a small share of the
-//! budget; most answers do. For an answer beyond its cap the engine returns only the total. The
-//! memory for these totals is then reserved, and the whole request runs again, alone in its cycle,
-//! so that all its queries see one epoch.
+//! budget; most answers do. For an answer beyond its cap the engine returns only the total number
+//! of rows. Memory for that many rows is then reserved, and the whole request runs again, alone in
+//! its cycle, so that all its queries see one epoch.
 
 use std::time::Instant;
 
@@ -24,13 +24,14 @@ use crate::limits::{
 #[derive(Debug)]
 pub(super) struct BudgetedAnswer {
     pub(super) answered: JobAnswers,
-    /// Returned to the budget with the answers.
+    /// The reserved memory; it returns to the budget when the answers are dropped.
     _room: AnswerReservation,
 }
 
 /// Runs all queries of a request at one epoch. `patient` requests wait while the queue is full.
 ///
-/// # Errors [`ServiceError::Busy`], [`ServiceError::Limit`] for an answer beyond the budget,
+/// # Errors
+/// [`ServiceError::Busy`], [`ServiceError::Limit`] for an answer beyond the budget,
 /// [`ServiceError::Deadline`]; the error with which the fleet ended.
 pub(super) async fn ask(
     context: &ServiceContext,
@@ -102,7 +103,7 @@ async fn run(
     Err(ServiceError::Limit { what, value: ASK_AGAIN_MAX.into(), limit: ASK_AGAIN_MAX.into() })
 }
 
-/// An upper bound of the rows in the answer to a query, known from the query alone.
+/// An upper bound of the rows in the answer to a query, computed from the query alone.
 fn rows_max(query: &Query) -> u64 {
     let kind = match &query.kind {
         QueryKind::Get(objects) => objects.len() as u64,
@@ -161,7 +162,7 @@ fn wanted_rows(queries: &[Query], answered: &JobAnswers) -> Vec<u64> {
     wanted.map(|(query, answer)| answer.total.min(rows_max(query))).collect()
 }
 
-/// A little more than `wanted`: the fleet changes until the next attempt.
+/// A little more than `wanted`, because the fleet may grow until the next attempt.
 fn with_margin(queries: &[Query], wanted: &[u64]) -> Vec<u64> {
     let margin = |(query, &wanted): (&Query, &u64)| (wanted + wanted / 8 + 64).min(rows_max(query));
     queries.iter().zip(wanted).map(margin).collect()

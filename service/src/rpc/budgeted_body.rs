@@ -39,16 +39,16 @@ pub(super) struct BudgetedBody {
     budget: MessageBudget,
     client: Requester,
     kind: CallKind,
-    /// Where assembled large messages are put for the call.
+    /// Passes assembled large messages to the call.
     handed: LargeMessage,
     /// Received data that has not been passed on.
     held: Bytes,
-    /// The first bytes of a prefix whose rest is in later data.
+    /// The first bytes of a prefix that has not arrived completely.
     prefix: [u8; PREFIX_BYTES],
     prefix_bytes: usize,
     has_begun: bool,
-    /// Length of the current message. For a small message, `remaining` is the bytes not yet passed
-    /// on.
+    /// Length of the current message. `remaining` is the number of its bytes not yet passed on if
+    /// it is a small message, else 0.
     length: usize,
     remaining: usize,
     /// The current message if it is a large one.
@@ -84,7 +84,7 @@ impl AsRef<[u8]> for Charged {
 /// What the body does next.
 enum Step {
     Pass(Bytes),
-    /// More must be charged before more is read.
+    /// Charges more bytes, which must happen before more are read.
     Charge,
     Read,
 }
@@ -147,8 +147,8 @@ impl BudgetedBody {
         Step::Read
     }
 
-    /// How many bytes of `held` can pass because they belong to small messages. A prefix passes
-    /// whole.
+    /// The number of bytes at the start of `held` that belong to small messages and can pass. A
+    /// prefix that is incomplete does not count.
     fn small_bytes(&mut self) -> usize {
         let mut at = 0;
         while self.prefix_bytes == 0 && at < self.held.len().min(PASSED_BYTES_MAX) {
@@ -174,8 +174,8 @@ impl BudgetedBody {
         self.waited = Duration::ZERO;
     }
 
-    /// Reads a prefix that is split across data, or that of a large message. Returns it once it is
-    /// complete, unless the message is assembled here.
+    /// Reads the prefix of a large message, or a prefix that arrives in several parts. Returns it
+    /// once it is complete, unless the message is assembled here.
     fn read_prefix(&mut self) -> Option<Bytes> {
         let missing = PREFIX_BYTES - self.prefix_bytes;
         let part = self.held.split_to(missing.min(self.held.len()));
@@ -252,8 +252,8 @@ impl BudgetedBody {
         Poll::Ready(Ok(()))
     }
 
-    /// How long the sender may take for the current message, in milliseconds, and the error after
-    /// that; `None` between the messages of a stream.
+    /// The time that the sender has for the current message or for the end of the call, in
+    /// milliseconds, and the error after it; `None` between the messages of a stream.
     fn patience(&self) -> Option<(u64, ServiceError)> {
         let (bytes, limit_ms) = (self.length as u64, MESSAGE_READ_MS_MAX);
         if let Some(Large { received, .. }) = &self.large {
@@ -295,7 +295,7 @@ impl BudgetedBody {
         self.held = data;
     }
 
-    /// True if a message has begun of which the decoder has seen nothing.
+    /// True if a message has begun and the decoder has received nothing of it.
     fn is_cut(&self) -> bool {
         self.prefix_bytes > 0 || self.large.as_ref().is_some_and(|large| large.buffer.is_some())
     }

@@ -1,7 +1,7 @@
 //! Bounds the calls in progress on the whole server; clients share the places fairly.
 //!
-//! A layer counts each call from its headers to the end of its response, because a call that sends
-//! no message or waits takes memory too. A call beyond the limit fails with BUSY.
+//! A layer counts each call from its headers to the end of its response, because even a
+//! call that waits or sends no message takes memory. A call beyond the limit fails with BUSY.
 
 use std::future::{Future, ready};
 use std::pin::Pin;

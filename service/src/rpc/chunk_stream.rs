@@ -35,11 +35,11 @@ pub struct ChunkStream<T> {
     task: JoinHandle<()>,
 }
 
-/// The end of the stream for the task that computes the chunks.
+/// The sending end, for the task that computes the chunks.
 #[derive(Debug)]
 pub(super) struct ChunkSender<T> {
     sender: mpsc::Sender<Result<T, Status>>,
-    /// The budget from which the answer has memory, if any.
+    /// The budget that provides the memory of the answer, if any.
     budget: Option<Arc<AnswerBudget>>,
     end: Arc<AtomicU64>,
 }
@@ -49,8 +49,8 @@ pub(super) struct ChunkSender<T> {
 pub(super) struct NotTaken;
 
 impl<T> ChunkSender<T> {
-    /// Sends a chunk; waits until there is room for it. Fails if the client disconnected or took no
-    /// chunk in its time.
+    /// Sends a chunk; waits until there is room for it. Fails if the client disconnected or did not
+    /// take a chunk in time.
     pub(super) async fn send(&self, chunk: T) -> Result<(), NotTaken> {
         tokio::select! {
             biased;

@@ -1,8 +1,8 @@
 //! The deadline of a call.
 //!
-//! Read from the `grpc-timeout` header (github.com/grpc/grpc, PROTOCOL-HTTP2.md). At the deadline
-//! the transport cancels a call with CANCELLED and no details. The server's deadline is a little
-//! earlier, so that clients receive DEADLINE_EXCEEDED with details.
+//! It is read from the `grpc-timeout` header (github.com/grpc/grpc, PROTOCOL-HTTP2.md). At the
+//! deadline the transport cancels a call with CANCELLED and no details. The server's deadline is a
+//! little earlier, so that clients receive DEADLINE_EXCEEDED with details.
 
 use std::future::Future;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Deadline {
         }
     }
 
-    /// Completes at the deadline; never without one.
+    /// Completes at the deadline; never completes if there is none.
     pub(super) async fn passed(self) {
         match self.0 {
             None => std::future::pending().await,

@@ -89,7 +89,7 @@ fn add_details(headers: &mut HeaderMap, uri: &Uri) {
     }
     if let Some(status) = Status::from_header_map(headers) {
         let status = Status::from(own_error(&status, uri.path()));
-        // An error cannot occur: it would mean text that is not encoded, and tonic encodes all
+        // An error cannot occur, because only unencoded text causes one, and tonic encodes all
         // text.
         let _ = status.add_header(headers);
     }

@@ -16,7 +16,8 @@ macro_rules! render {
     )+) => {
         /// Converts a filter to stored units; `None` becomes a filter that every record passes.
         ///
-        /// # Errors [`ServiceError::Field`] with a path relative to the filter.
+        /// # Errors
+        /// [`ServiceError::Field`] with a path relative to the filter.
         pub(super) fn filter(sent: Option<&v1::Filter>) -> Result<Filter, ServiceError> {
             let Some(sent) = sent else {
                 return Ok(Filter::default());
@@ -63,7 +64,7 @@ fn on_circle<T: Stored>(measure: &Measure<T>, sent: &v1::Interval) -> Result<(T,
         }
     }
     let (min, max) = (measure.round(sent.min), measure.round(sent.max));
-    // A full turn is north, which is stored as 0: a range that ends there passes through north.
+    // A full turn is north, which is stored as 0, so a range that ends there includes 0.
     let max = if max == measure.turn() && min > 0.0 { 0.0 } else { max };
     Ok((T::saturate(min), T::saturate(max)))
 }

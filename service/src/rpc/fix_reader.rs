@@ -1,6 +1,6 @@
 //! Reads the fixes of a report message into columns of quanta.
 //!
-//! A row that is invalid whatever the clock is does not reach the columns and is counted as
+//! A row that is invalid at any time of the clock does not reach the columns and is counted as
 //! refused. For the first rows with a refused position, the coordinate at fault is recorded. Names
 //! in a named fleet are replaced by numbers here, many at a time.
 
@@ -19,7 +19,7 @@ use crate::names::{NameTable, check_name};
 
 /// Encoded bytes of the four mandatory fields, which encoders write first and in order.
 const PLAIN_BYTES: usize = 36;
-/// As [`PLAIN_BYTES`], of a row with a name in place of the object.
+/// Like [`PLAIN_BYTES`], for a row with a name: encoded bytes of time, x and y.
 const NAMED_BYTES: usize = 27;
 /// Keys of the mandatory fields; each field takes 9 bytes.
 const PLAIN_KEYS: [u8; 4] = [
@@ -164,8 +164,9 @@ const fn key_of<T: Fixed>(field: u32) -> u8 {
 }
 
 impl<'n> FixReader<'n> {
-    /// Creates columns with capacity for exactly `rows`. `time_max_ms` decides only the reason of
-    /// rows with several faults: rows whose one fault is a later time are refused by the cycle.
+    /// Creates columns with capacity for exactly `rows`. `time_max_ms` affects only
+    /// the reason of rows with several faults. The cycle refuses rows whose only fault is a later
+    /// time.
     pub(super) fn new(
         space: Space,
         names: Option<&'n NameTable>,
@@ -301,12 +302,12 @@ impl<'n> FixReader<'n> {
         self.refused.push(row, refusal);
     }
 
-    /// The first fault of an invalid row, of whose faults `refusal` is one; records the coordinate
-    /// at fault.
+    /// Returns the first fault of an invalid row that has at least the fault `refusal`; records the
+    /// coordinate at fault.
     fn first_fault(&mut self, row: u32, fix: &Fix<'_>, refusal: Refusal) -> Refusal {
         let position = self.space.quantise(fix.x, fix.y);
         if position.is_err() && self.faults.len() < REFUSED_ROWS_REPORTED_MAX {
-            // 0 lies in every space.
+            // y = 0 is valid in every space, so this checks x alone.
             let x_is_right = self.space.quantise(fix.x, 0.0) != Err(refusal);
             self.faults.push((row, if x_is_right { "y" } else { "x" }));
         }

@@ -125,8 +125,8 @@ fn list_fleets(
     Ok(ListFleetsResponse { fleets, next_page_token })
 }
 
-/// Removes every object, in the order of the fleet's queue; epochs and clock continue. Never waits
-/// for capacity.
+/// Removes every object. The change takes its turn in the fleet's queue; epochs and clock continue.
+/// Never waits for capacity.
 async fn clear_fleet(
     context: &ServiceContext,
     call: &Call,

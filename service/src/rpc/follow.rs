@@ -49,8 +49,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Registers a follower that has the cycles up to an epoch; `is_copying` says that they belong
-    /// to a copy that is not complete.
+    /// Registers a follower that has the cycles up to an epoch; `is_copying` is true if they belong
+    /// to an incomplete copy.
     ///
     /// # Errors
     /// [`ServiceError::Field`], [`ServiceError::Limit`].
@@ -101,7 +101,7 @@ pub(super) async fn follow(
     let durable = log.reading().durable_epoch;
     let epoch = start.epoch.min(durable);
     let (verdict, _) = judge(&fleet.terms(), &start, durable);
-    // A diverging state counts as a copy in progress: none of its epochs is durable.
+    // A diverging state counts as a copy in progress, so that its epochs do not count as durable.
     let is_copying = start.copying || verdict != v1::FollowState::Continues;
     let max = context.limits.followers_max;
     let connection = Connection::new(log, &start.follower, (epoch, is_copying), max)?;
@@ -210,7 +210,8 @@ async fn stream(
 }
 
 /// Compares a follower's position with the terms of the log. Returns whether the log continues
-/// there; if the follower diverged, also the last common epoch, 0 if its term is unknown.
+/// there. If the follower diverged, also returns the last common epoch, or 0 if its term is
+/// unknown.
 fn judge(terms: &Terms, start: &v1::FollowStart, durable_epoch: u64) -> (v1::FollowState, u64) {
     if start.epoch == 0 {
         return (v1::FollowState::Continues, 0);

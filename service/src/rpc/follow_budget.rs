@@ -19,7 +19,7 @@ pub(super) struct FollowBudget {
 impl FollowBudget {
     /// A budget of `bytes` bytes of memory.
     pub(super) fn new(bytes: usize) -> Self {
-        // Each part counts twice: it is copied into the buffer of its connection.
+        // Each part counts twice, because it is copied into the buffer of its connection.
         let parts = (bytes / (2 * FOLLOW_PART_BYTES)).max(1);
         Self {
             parts: Arc::new(Semaphore::new(parts)),
@@ -27,8 +27,8 @@ impl FollowBudget {
         }
     }
 
-    /// Waits for the memory of a part. The wait ends because a follower that takes nothing loses
-    /// its stream.
+    /// Waits for the memory of a part. The wait is bounded, because the stream of a follower that
+    /// takes nothing is closed.
     pub(super) async fn part(&self) -> OwnedSemaphorePermit {
         self.parts.clone().acquire_owned().await.expect("it is never closed")
     }

@@ -87,7 +87,7 @@ pub(super) struct PastQuery {
     bytes_max: u64,
     /// Bytes of memory that its rows may use.
     rows_bytes: u64,
-    /// Number of parts that may be open at the same time, or of threads if there is one part.
+    /// Number of parts that may be open at the same time; if there is one part, its threads.
     at_once: usize,
     cancel: CancelOnDrop,
 }
@@ -176,7 +176,7 @@ impl PastQuery {
     pub(super) fn budget(&mut self, row_bytes: usize, rows_max: usize) -> QueryBudget {
         let bytes_max = self.bytes_max.saturating_sub(HISTORY_QUERY_BYTES_MIN);
         let fitting = usize::try_from(bytes_max).unwrap_or(usize::MAX) / row_bytes;
-        // Powers of two: tables and lists double.
+        // A power of two, because tables and lists double when they grow.
         let rows = (1 << fitting.max(1).ilog2()).min(rows_max.next_power_of_two());
         self.rows_bytes = (rows * row_bytes) as u64;
         QueryBudget::new(HISTORY_TILES_MAX, rows, self.cancel.0.clone())
@@ -193,7 +193,8 @@ impl PastQuery {
     }
 
     /// Number of threads that read a run for a query of up to `objects_max` objects at a past
-    /// moment: at most the number of idle workers, if memory allows. A device needs no threads.
+    /// moment. It is limited by the number of idle workers and by memory. A device needs no
+    /// threads.
     pub(super) fn threads(&mut self, context: &ServiceContext, objects_max: usize) -> usize {
         // A query of few objects uses one thread; skip counting the rows of the partitions.
         if objects_max >= 2 * AS_OF_TILES_MIN && !self.version().has_device() {
@@ -220,7 +221,7 @@ impl PastQuery {
         let bytes = HISTORY_QUERY_BYTES_MIN + self.rows_bytes + parts_bytes;
         let bytes = bytes.min(self.bytes_max);
         let client = self.call.client();
-        // Reserve the history share first: while it waits, it holds none of the common memory.
+        // Reserve the history share first, so that a query waiting for it holds no common memory.
         let share = context.history_answers.room_in_turn(client, bytes).await;
         let share = share.map_err(|error| context.count(error))?;
         let room = context.answers.room(client, bytes).await;
@@ -228,8 +229,8 @@ impl PastQuery {
         Ok(Arc::new([share, room]))
     }
 
-    /// Runs the parts of the query and streams its answer. `message` makes a message of some rows;
-    /// the first one has the header.
+    /// Runs the parts of the query and streams its answer. `message` makes a message from rows; the
+    /// first message has the header.
     ///
     /// # Errors
     /// [`ServiceError::Busy`], [`ServiceError::ShuttingDown`].
@@ -382,7 +383,7 @@ impl<R: Rows> Turns<R> {
         }
     }
 
-    /// The next rows, at least one; `None` after the last.
+    /// Returns the next rows, at least one; `None` after the last row.
     ///
     /// # Errors
     /// [`ServiceError::History`], [`ServiceError::ShuttingDown`].

@@ -1,4 +1,4 @@
-//! From a report message to a change of a fleet.
+//! Converts a report message to a change of a fleet.
 //!
 //! A message is parsed, then waits for capacity in the queue, then its rows are read, so that no
 //! memory beyond that capacity is allocated. An error fails only its message. Workers parse and
@@ -30,15 +30,15 @@ use crate::shares::FairWorkers;
 pub(super) struct Intake {
     call: Call,
     context: ServiceContext,
-    /// The fleet of the last message, by the name as sent: most streams use one fleet.
+    /// The fleet of the last message and its name as sent; kept because most streams use one fleet.
     fleet: Option<(String, Arc<Fleet>)>,
     /// The producer of the last message.
     producer: Option<Arc<str>>,
-    /// The fleets that the stream has reported to, by term; at most as many as a server may have.
+    /// Terms of the fleets that the stream has reported to, and futures for the end of the fleets.
     used: Vec<(u64, FleetEnd)>,
 }
 
-/// Completes when a fleet's engine has ended, with the reason.
+/// Completes with the reason when a fleet's engine has ended.
 type FleetEnd = Pin<Box<dyn Future<Output = ServiceError> + Send>>;
 
 /// A parsed message without capacity in the queue.
@@ -69,9 +69,10 @@ impl Intake {
         Self { call, context, fleet: None, producer: None, used: Vec::new() }
     }
 
-    /// Reads everything but plain rows.
+    /// Parses a message except its plain rows, which [`Report::send`] reads.
     ///
-    /// # Errors The reason for which this message is refused.
+    /// # Errors
+    /// The reason for which this message is refused.
     pub(super) async fn parse(&mut self, bytes: Bytes) -> Result<Report, ServiceError> {
         let (arrived, time_max_ms) = (Instant::now(), self.context.time_max_ms());
         let message = if bytes.len() < WORKER_BYTES_MIN {
@@ -110,7 +111,7 @@ impl Intake {
         })
     }
 
-    /// Completes when a fleet that the stream has reported to ends, with the reason.
+    /// Completes with the reason when a fleet that the stream has reported to ends.
     pub(super) async fn fleet_ended(&mut self) -> ServiceError {
         poll_fn(|context| {
             let mut ends = self.used.iter_mut().map(|(_, end)| end.as_mut().poll(context));
@@ -170,7 +171,7 @@ impl Report {
     /// Waits for capacity in the queue, and until the quota of the token allows the rows.
     ///
     /// # Errors
-    /// That the fleet ended.
+    /// The error with which the fleet ended.
     pub(super) async fn reserve(&self) -> Result<ChangePermit, ServiceError> {
         self.call.wait(MeteredQuota::Rows, self.rows() as u64).await;
         self.fleet.reserve(self.call.client(), self.rows()).await
@@ -179,13 +180,13 @@ impl Report {
     /// Reserves capacity in the queue without waiting.
     ///
     /// # Errors
-    /// [`ServiceError::Busy`]; [`ServiceError::Quota`]; that the fleet ended.
+    /// [`ServiceError::Busy`]; [`ServiceError::Quota`]; the error with which the fleet ended.
     pub(super) fn try_reserve(&self) -> Result<ChangePermit, ServiceError> {
         self.call.take(MeteredQuota::Rows, self.rows() as u64)?;
         self.fleet.try_reserve(self.call.client(), self.rows())
     }
 
-    /// Rows that need capacity.
+    /// Number of rows of the message.
     fn rows(&self) -> usize {
         match (&self.block, &self.message.payload) {
             (Some(block), _) => block.rows(),
@@ -241,8 +242,9 @@ fn read_rows(
 impl PendingReport {
     /// Waits for the outcome.
     ///
-    /// # Errors The error with which the fleet ended, or that of a log that failed or has no space;
-    /// the message may or may not have been applied.
+    /// # Errors
+    /// The error with which the fleet ended; an error of the log if it failed or has no space. The
+    /// message may or may not have been applied.
     pub(super) async fn settled(self) -> Result<Settled, ServiceError> {
         let Self { mut pending, faults, durability, arrived } = self;
         let reply = (&mut pending).await?;

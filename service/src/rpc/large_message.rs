@@ -18,7 +18,7 @@ use crate::limits::{MESSAGE_BYTES_MAX, SMALL_MESSAGE_BYTES_MAX};
 pub(super) struct LargeMessage(Arc<Mutex<Option<Bytes>>>);
 
 impl LargeMessage {
-    /// Returns the one in a request's extensions.
+    /// Returns the holder in a request's extensions, or a new one if they have none.
     pub(super) fn of(extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! `LogService`: what a leader offers to followers, promotion, and fences.
+//! `LogService`: streams the logs of a leader to followers; promotes and fences servers.
 //!
 //! Only a leader describes and streams its logs: a follower of a follower would not learn of a
 //! promotion.

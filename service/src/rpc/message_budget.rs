@@ -23,8 +23,8 @@ use crate::error::ServiceError;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_CHARGE_BYTES_MIN};
 use crate::shares::{FairPlaces, PlacesPermit, Requester};
 
-/// Up to this size each step multiplies the charge of a message by 4, beyond it by 2: typical
-/// messages are copied rarely, and larger ones hold little more than they need.
+/// Each step multiplies the charge of a message by 4 up to this size and by 2 beyond it, so that
+/// typical messages are copied rarely, and larger ones hold little more than they need.
 const FOURFOLD_BYTES: usize = 1 << 20;
 
 /// The budget, as a layer.

@@ -3,7 +3,7 @@
 //! A submessage of two encoded bytes takes hundreds of bytes in memory, and a number of one byte
 //! takes eight. So the elements of repeated fields are counted in the encoded message with the help
 //! of its descriptor. Each field has a limit for the whole message. Numbers of fixed width need no
-//! limit: they take as much memory as encoded bytes.
+//! limit, because they take as much memory as encoded bytes.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -147,7 +147,8 @@ fn shape(message: &DescriptorProto, numbers: &HashMap<String, usize>) -> Message
 
 /// Checks that no repeated field of a message has more elements than its limit.
 ///
-/// # Errors [`ServiceError::Field`] with the first field beyond its limit;
+/// # Errors
+/// [`ServiceError::Field`] with the first field beyond its limit;
 /// [`ServiceError::Malformed`].
 pub(super) fn check_shape<T: Shaped>(bytes: &[u8]) -> Result<(), ServiceError> {
     let Some(number) = SHAPES.numbers.get(T::NAME) else { return Ok(()) };
@@ -155,7 +156,7 @@ pub(super) fn check_shape<T: Shaped>(bytes: &[u8]) -> Result<(), ServiceError> {
     count.read(&SHAPES.messages[*number], ProtobufReader::new(T::NAME, bytes, 0))
 }
 
-/// What has been counted so far.
+/// The numbers of elements counted so far.
 struct ShapeCount {
     counts: [usize; LIMITS.len()],
     /// The path to the message that is read: for each level the field, and its index if the field

@@ -14,7 +14,8 @@ use crate::fleet::Fleet;
 
 /// Adds the numbers of names to objects; names that the fleet does not have are left out.
 ///
-/// # Errors [`ServiceError::Field`] for names in a numeric fleet, or if objects and names together
+/// # Errors
+/// [`ServiceError::Field`] for names in a numeric fleet, or if objects and names together
 /// are too many.
 pub(super) fn add_named(
     fleet: &Fleet,

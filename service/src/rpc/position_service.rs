@@ -70,7 +70,7 @@ async fn report_once(mut intake: Intake, bytes: Bytes) -> Result<Settled, Servic
     }
 }
 
-/// Removes objects in the order of the fleet's queue.
+/// Removes objects. The change takes its turn in the queue of the fleet.
 pub(super) async fn remove(
     context: &ServiceContext,
     call: &Call,

@@ -68,7 +68,8 @@ impl QueryContext {
 
     /// A query for the objects with these ids and for those with these names.
     ///
-    /// # Errors [`ServiceError::Field`] for too many objects, and for names in a numeric fleet.
+    /// # Errors
+    /// [`ServiceError::Field`] for too many objects, and for names in a numeric fleet.
     pub(super) fn get(
         &self,
         mut objects: Vec<u64>,

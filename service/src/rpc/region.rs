@@ -10,8 +10,8 @@ use shoal_proto::v1::region::Kind;
 
 use crate::error::ServiceError;
 
-/// Fixed cost of converting a region or a query, in vertices: that of computing the thresholds of a
-/// circle.
+/// Fixed cost of converting a region or a query, in vertices. It is the cost of computing the
+/// thresholds of a circle.
 pub(super) const REGION_WORK: usize = 8;
 
 /// Vertices of a ring.

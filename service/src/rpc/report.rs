@@ -1,9 +1,9 @@
 //! `PositionService.Report`: a stream of reports, acknowledged in order.
 //!
-//! One future reads messages, and pauses while the queue is full; the other waits for their
-//! outcomes and adds them to the log of acknowledgements. Neither waits for the client to read. The
-//! stream ends with an error when a fleet that it reported to ends, when the token expires or is
-//! revoked, at its deadline, and at shutdown; accepted messages are acknowledged first.
+//! One future reads messages, and pauses while the queue is full; another waits for the outcomes of
+//! the messages and adds them to the log of acknowledgements. Neither waits for the client to read.
+//! The stream ends with an error when a fleet that it reported to ends, when the token expires or
+//! is revoked, at its deadline, and at shutdown; accepted messages are acknowledged first.
 
 use std::pin::Pin;
 
@@ -128,9 +128,9 @@ async fn settle(mut receiver: mpsc::Receiver<Read>, acks: &AckLog) -> Result<(),
     Ok(())
 }
 
-/// Whether an error ends the stream. The end of a fleet and a full disk do. On a full disk the
-/// waiting message is applied but not durable: the client must reconnect and repeat what was not
-/// acknowledged. Other errors fail one message.
+/// Whether the error of a refused message ends the stream. The end of a fleet, a full disk and a
+/// shutdown do: the client must then reconnect and repeat all messages that were not acknowledged.
+/// Other errors fail one message.
 fn ends_stream(error: &ServiceError) -> bool {
     matches!(
         error,

@@ -189,7 +189,7 @@ impl State {
         let party = self.parties.holders.get(&client.party());
         party.is_none_or(|it| it.waiters.has_none())
             && self.fits(party.map_or(0, |it| it.held), places)
-            // A waiting party that holds none goes before parties that hold some.
+            // A waiting party that holds no places takes precedence over parties that hold some.
             && (places == 0
                 || party.is_none_or(|it| it.held == 0)
                 || self.parties.waiting.first().is_none_or(|(held, ..)| *held > 0))
@@ -253,7 +253,8 @@ impl State {
             is_blocked = true;
         }
         let client = found?;
-        // The client's next request then comes after requests of clients that hold as many places.
+        // The client's next request is then granted after waiting requests of clients that hold
+        // equally many places.
         self.arrivals += 1;
         let arrival = self.arrivals;
         let waiter =

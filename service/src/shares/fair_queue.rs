@@ -34,7 +34,7 @@ trait Jobs: Default {
     fn pop(&mut self) -> Option<(u64, Requester, Self::Job)>;
     fn push(&mut self, work: u64, client: Requester, job: Self::Job);
     fn push_front(&mut self, work: u64, client: Requester, job: Self::Job);
-    /// Adds work of a client that was known only after its job was taken.
+    /// Adds work of a client that became known only after the job was taken.
     fn charge(&mut self, client: Requester, work: u64);
     /// Drops the jobs that are not wanted; returns how many.
     fn retain(&mut self, is_wanted: &mut impl FnMut(&Self::Job) -> bool) -> usize;
@@ -91,7 +91,7 @@ struct Turns<K, Q> {
     waiting: HashMap<K, Waiting<Q>>,
     /// Keys with jobs: virtual time, order of arrival, key.
     order: BTreeSet<(u64, u64, K)>,
-    /// The current virtual time: the greatest time of a job that was taken.
+    /// The current virtual time: the greatest virtual time of a key that was served or forgotten.
     now: u64,
     arrivals: u64,
 }
@@ -137,8 +137,9 @@ impl<K: Key, Q: Jobs> Turns<K, Q> {
         self.order.first().map(|(time, ..)| *time)
     }
 
-    /// If there are many keys without jobs, forgets the half with the least virtual time. Advances
-    /// the current time to the greatest of theirs, so that no key gains by being forgotten.
+    /// If there are many keys without jobs, forgets at least the half with the least virtual time.
+    /// Advances the current time to at least the virtual time of every forgotten key, so that no
+    /// key gains by being forgotten.
     fn forget_idle(&mut self) {
         if self.waiting.len() <= 2 * self.order.len() + IDLE_MAX {
             return;
@@ -254,7 +255,7 @@ impl<J> FairQueue<J> {
         self.pop_if(|_| true)
     }
 
-    /// Adds work of a client that was known only after its job was taken.
+    /// Adds work of a client that became known only after the job was taken.
     pub(crate) fn charge(&mut self, client: Requester, work: u64) {
         self.parties.charge(client, work);
     }

@@ -32,7 +32,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The work that waits; the time that it took is charged to its client when it is done.
+    /// The waiting work. When work is done, the time that it took is charged to its client.
     waiting: FairQueue<Work>,
     /// Threads that wait for work.
     idle: usize,

@@ -1,9 +1,9 @@
 //! Coalesces the unread events of a session whose reader is slow.
 //!
-//! For each object and region one event remains: that it entered, moved or left, with the newest
-//! record. An object that entered and left again is omitted, because the client's set of objects
-//! does not change. Adjacent event messages are merged into fewer messages with the same range of
-//! numbers.
+//! For each object and region one event remains, which says that the object entered, moved or left
+//! and has its newest record. An object that entered and left again is omitted, because the
+//! client's set of objects does not change. Adjacent event messages are merged into fewer messages
+//! with the same range of numbers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ fn span(messages: &[&EventColumns]) -> (super::EpochStamp, u64) {
     (stamp, from_epoch)
 }
 
-/// The single event that replaces the events of one object in one region; `None` if there is none.
+/// The event that replaces the events of one object in one region; `None` if no event remains.
 fn outcome(events: &[Row<'_>], wants_move: bool) -> Option<EventKind> {
     let kind = |row: &Row<'_>| EventKind::of(row.kind);
     let (first, last) = (kind(events.first()?)?, kind(events.last()?)?);

@@ -26,8 +26,8 @@ pub(super) struct Delivery<'a> {
     tools: &'a SessionTools,
     stamp: EpochStamp,
     set: &'a Arc<EventSet>,
-    /// The event set for all its large snapshots, so that the budget counts it once; `None` inside
-    /// if the budget has no room.
+    /// The event set that all large snapshots of the cycle share, so that the budget counts it
+    /// once; the inner `None` means that the budget has no memory for it.
     held: OnceCell<Option<Arc<HeldSet>>>,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A handle identifies a session and authorizes its client by a random secret. A resume token is a
 //! handle and the number of the last message that the client received. Encoding: version, term,
-//! session, secret, and for a token the message number, little-endian. Both are opaque to clients.
+//! session, secret, and for a token the message number, little-endian. Clients
+//! treat handles and tokens as opaque bytes.
 
 use crate::error::ServiceError;
 
@@ -33,7 +34,8 @@ pub struct ResumeToken {
 impl SessionHandle {
     /// A handle with a new secret.
     ///
-    /// # Errors [`ServiceError::Io`] if the system provides no random numbers.
+    /// # Errors
+    /// [`ServiceError::Io`] if the system provides no random numbers.
     pub fn draw(term: u64, session: u64) -> Result<Self, ServiceError> {
         let mut secret = [0; SECRET_BYTES];
         getrandom::fill(&mut secret).map_err(|error| ServiceError::Io {

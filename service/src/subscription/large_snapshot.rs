@@ -2,9 +2,9 @@
 //!
 //! The members stay in the engine's event set, which counts against the answer budget; each message
 //! is encoded when it is read. All message numbers are assigned when the snapshot is added. An
-//! engine may leave millions of members unsorted until they are first read: a separate thread
-//! triggers that, and the reader waits. After delivery the answer budget owns the snapshot and may
-//! release it; until then each of its messages can be encoded again.
+//! engine may leave millions of members unsorted until they are first read, so a separate thread
+//! reads them first, and the reader waits. After delivery the answer budget owns the snapshot and
+//! may release it; until then each of its messages can be encoded again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use crate::shares::Requester;
 #[derive(Debug)]
 pub(super) struct HeldSet {
     set: Arc<EventSet>,
-    /// Returned to the budget with the set.
+    /// The reserved memory; it returns to the budget when the set is dropped.
     _room: AnswerReservation,
 }
 
@@ -79,7 +79,7 @@ impl LargeSnapshot {
         self.hold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the engine sort the members, if it has not yet.
+    /// Makes the engine sort the members, unless they are sorted.
     pub(super) fn make_ready(&self) {
         // `get` sorts the members and may take long, so the lock is not held.
         if let Some(held) = self.read() {
@@ -119,8 +119,8 @@ impl LargeSnapshot {
         *self.hold() = Hold::Released;
     }
 
-    /// Releases its memory if it was delivered at or before `until`. Returns true if the snapshot
-    /// is released now.
+    /// Releases its memory if it was delivered at or before `until`. Returns true if the
+    /// snapshot is released after the call, even if it was released before.
     pub(super) fn release_delivered(&self, until: Instant) -> bool {
         let mut hold = self.hold();
         let is_released = match &*hold {

@@ -202,7 +202,8 @@ pub(super) fn row_bytes(with_fixes: bool) -> usize {
     8 + if with_fixes { RECORD_BYTES_MAX } else { 0 }
 }
 
-/// The body of a message that the regions `region_ids` lagged; all regions if the list is empty.
+/// The body of a message that reports that messages of the regions `region_ids` are missing. An
+/// empty list stands for all regions of the session.
 pub(super) fn lagged_body(region_ids: Vec<u64>) -> Body {
     let kind = Some(Kind::Lagged(v1::Lagged { region_ids }));
     v1::SubscribeResponse { kind, ..Default::default() }.encode_to_vec()

@@ -15,7 +15,7 @@ use super::large_snapshot::LargeSnapshot;
 use super::message::{Body, seal};
 use super::outbox_entry::{Content, Entry, Message, MessageContent, Taken};
 
-/// What a session may hold.
+/// The limits of the messages that a session may hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) bytes_max: usize,
@@ -232,7 +232,7 @@ impl Outbox {
         self.position < self.next
     }
 
-    /// Whether more than half of what may be held is unread.
+    /// Whether the unread messages exceed half of a bound.
     pub(super) fn is_half_unread(&self, bounds: &Bounds) -> bool {
         let messages = self.entries.len() - self.read;
         2 * self.unread_bytes > bounds.bytes_max || 2 * messages > bounds.messages_max
@@ -271,8 +271,8 @@ impl Outbox {
         true
     }
 
-    /// Drops all unread messages; the message `lagged` takes over their numbers, or the next number
-    /// if there are none.
+    /// Drops all unread messages; the message `lagged` takes over their numbers. If there are none,
+    /// it takes the next number.
     pub(super) fn lag(&mut self, handle: &SessionHandle, lagged: Body) {
         let (first, last) = (self.position, self.position.max(self.next - 1));
         let is_begun = self.entries.get(self.read).is_some_and(|entry| entry.first < first);

@@ -29,7 +29,7 @@ pub(super) enum Content {
     /// Events, which are encoded each time the message is read.
     Events(Arc<EventColumns>),
     Sealed(Bytes),
-    /// A message that everything unread was lost.
+    /// A message that says that all unread messages were lost.
     Lagged(Bytes),
     Large(Arc<LargeSnapshot>),
     /// Takes the place of a released snapshot; has the client's number of its region.
@@ -67,10 +67,10 @@ impl Entry {
 #[derive(Debug)]
 pub(super) enum Taken {
     Message(Message),
-    /// A message that everything unread was lost.
+    /// A message that says that all unread messages were lost.
     Lagged(Bytes),
-    /// A snapshot was released; `numbers` is the range of its missing messages. `region` is set the
-    /// first time: its snapshot must be requested again.
+    /// A snapshot was released; `numbers` is the range of its missing messages. `region` is set
+    /// only the first time; then the caller must request the snapshot again.
     Released {
         region_id: u64,
         region: Option<RegionId>,

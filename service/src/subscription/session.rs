@@ -258,8 +258,8 @@ impl Session {
 
     /// Releases large snapshots: unread ones if no reader has asked for messages for
     /// [`ANSWER_STALL_MS_MAX`], because others may wait for the memory; delivered ones once the
-    /// reader has had time to resume inside them. Without a reader, delivered ones are kept until
-    /// the session ends.
+    /// reader has had time to resume inside them. If the session has no reader, delivered ones are
+    /// not released here.
     pub(super) fn release(&self, now: Instant, tools: &SessionTools) {
         let mut state = self.lock();
         let is_before = |at, time| now.saturating_duration_since(at) >= time;

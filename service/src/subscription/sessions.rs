@@ -200,8 +200,10 @@ impl Sessions {
     /// Checks each change that a client requests, and passes the changes within the limits to
     /// `send`, in the order in which sessions change.
     ///
-    /// # Errors [`ServiceError::SessionGone`]. The result has, for each request, the error if that
-    /// request failed.
+    /// Returns, for each request, the error if that request failed.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionGone`].
     pub(crate) fn change(
         &self,
         session: &Session,
@@ -289,7 +291,7 @@ impl Sessions {
                     _ => table.vertices -= region.vertices,
                 }
             }
-            // The session no longer has the region, so the client cannot retry: remove it later.
+            // The session no longer has the region, so the client cannot retry. Remove it later.
             SettledChange::Remove { id } if !is_applied => self.pending.remove([id]),
             SettledChange::Add { .. } | SettledChange::Remove { .. } => {}
         }

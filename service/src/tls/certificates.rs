@@ -3,7 +3,7 @@
 //!
 //! The files are read again when they change; existing connections continue. If a file is invalid,
 //! the error is logged and the previous certificates stay in use. A renewal may write certificate
-//! and key one after the other: they are used once they match.
+//! and key one after the other, so they are used once they match.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ fn read(options: &TlsOptions, protocols: &[Vec<u8>]) -> Result<ServerConfig, Ser
         file: key.clone(),
         reason: "no PEM of a private key".into(),
     })?;
-    // Confirms that the key is that of the certificate.
+    // Fails if the key does not belong to the certificate.
     let mut config = builder.with_single_cert(chain, private).map_err(wrong(certificate))?;
     config.alpn_protocols = protocols.to_vec();
     Ok(config)

@@ -1,9 +1,10 @@
-//! The TLS handshakes of a listener: bounded in number and time, and never ahead of other work.
+//! Runs the TLS handshakes of a listener. Their number and time are bounded.
 //!
 //! A step of a handshake takes up to a millisecond of a core. Steps take turns, one at a time, so
 //! that a flood of connections leaves the other cores, and between two steps the same core, to the
-//! calls of others. When all places are taken, the oldest handshake that waits for its peer gives
-//! way: slow peers keep nobody out. While none waits, connections stay in the listener's queue.
+//! calls of others. When all places are taken, the oldest handshake that waits for its peer is
+//! aborted for a new one, so that slow peers keep nobody out. If no handshake waits for its peer,
+//! connections stay in the listener's queue.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -42,7 +43,7 @@ impl<P: Send + 'static> Handshakes<P> {
         Self { certificates, under_way, handles, last: 0, handshakes_max }
     }
 
-    /// Whether a handshake can begin: a place is free, or one that waits for its peer can give way.
+    /// Whether a handshake can begin: a place is free, or a handshake waits for its peer.
     pub(crate) fn has_place(&self) -> bool {
         self.handles.len() < self.handshakes_max || self.oldest_waiting().is_some()
     }

@@ -138,7 +138,7 @@ where
 /// Number of binary digits of a value after the point; each takes one decimal digit.
 fn fraction_bits(value: f64) -> usize {
     const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
-    // The weight of the lowest bit of a mantissa whose exponent is stored as 0.
+    // The lowest mantissa bit of a value whose stored exponent is 0 has the weight 2 to this power.
     const LEAST_EXPONENT: i32 = f64::MIN_EXP - f64::MANTISSA_DIGITS as i32;
     if !value.is_finite() || value == 0.0 {
         return 0;

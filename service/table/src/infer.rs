@@ -21,14 +21,15 @@ pub(crate) struct ColumnInference {
     styles: Vec<FloatStyle>,
 }
 
-/// The decimals of one column so far.
+/// Ranges over the decimal numbers of one column so far.
 #[derive(Clone, Copy)]
 struct Decimals {
     /// Least and greatest value in units of 10^-[`PRECISION_MAX`].
     range: Option<(i128, i128)>,
-    /// Least and greatest number of decimals.
+    /// Least and greatest number of digits after the point.
     digits: (u8, u8),
-    /// Least and greatest number of decimals of fields that end in a zero after the point.
+    /// As `digits`, over the fields that end in a zero after the point. Least is above greatest if
+    /// there are none.
     zeros: (u8, u8),
 }
 

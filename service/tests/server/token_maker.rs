@@ -51,7 +51,7 @@ pub(crate) fn entry(secret: &str, fleets: &[&str], rights: &[&str], more: &str) 
 }
 
 impl TokenMaker {
-    /// The files with these entries.
+    /// Makes keys and their file, and a file of tokens with `entries`.
     pub(crate) fn new(entries: &str) -> Self {
         let ed = KeyPair::generate_for(&PKCS_ED25519).unwrap();
         let (ec, foreign) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
@@ -75,7 +75,7 @@ impl TokenMaker {
         self.replace("tokens.toml", entries);
     }
 
-    /// The file of keys, with more lines at its begin.
+    /// Replaces the file of keys. The lines `more` precede its keys.
     pub(crate) fn set_keys(&self, more: &str) {
         let signed = |name: &str| {
             let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/server/signed");

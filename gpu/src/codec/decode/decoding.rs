@@ -322,9 +322,15 @@ impl Decoding {
     ) -> Compiled {
         let root = chunk.plan.root();
         let first_step = self.steps.len() as u32;
-        let (lists, bytes) = ((&mut self.steps, &mut self.opens), &mut self.bytes);
-        let of = (chunk.plan, chunk.sections);
-        let mut compiler = Compiler::new(of, (start, request), lists, bytes);
+        let mut compiler = Compiler::new(
+            chunk.plan,
+            chunk.sections,
+            start,
+            request,
+            &mut self.steps,
+            &mut self.opens,
+            &mut self.bytes,
+        );
         let is_dictionary = root.encoding == Encoding::Dict && root.children == 1;
         let (mut table, mut entries) = (NO_COLUMN, 0);
         if is_dictionary && compiler.is_wide && !is_keyed {

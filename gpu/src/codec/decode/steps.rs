@@ -53,9 +53,12 @@ pub(super) fn take(bytes: &mut u64, length: u64) -> u64 {
 
 impl<'a> Compiler<'a> {
     pub(super) fn new(
-        (plan, sections): (&'a Plan, &'a [Range<usize>]),
-        (start, request): (u64, u32),
-        (steps, opens): (&'a mut Vec<CodecStep>, &'a mut Vec<CodecOpen>),
+        plan: &'a Plan,
+        sections: &'a [Range<usize>],
+        start: u64,
+        request: u32,
+        steps: &'a mut Vec<CodecStep>,
+        opens: &'a mut Vec<CodecOpen>,
         bytes: &'a mut u64,
     ) -> Self {
         Self {

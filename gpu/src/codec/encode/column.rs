@@ -222,9 +222,9 @@ impl<'a> Writer<'a> {
         task.steps_count = steps.len() as u32;
         (task.sizes, task.entries) = (sizes.address(), entries.address());
         (task.staged, task.summary) = (staged.address(), numbers.address());
-        worker.kernels.encode_tiles(&worker.stream, &task, (&listed, steps))?;
+        worker.kernels.encode_tiles(&worker.stream, &task, &listed, steps)?;
         let totals = numbers.part(totals_at, variables);
-        worker.kernels.encode_offsets(&worker.stream, (sizes, offsets), task.tiles, totals)?;
+        worker.kernels.encode_offsets(&worker.stream, sizes, offsets, task.tiles, totals)?;
         worker.begin_read(numbers)?;
         let (run, mut parts) = (Run { task, offsets, variables }, Vec::new());
         if self.places && self.sections.nodes.is_empty() && draft.list(&mut parts) {
@@ -422,8 +422,7 @@ impl Worker {
         let bytes = source.bits as usize / 8;
         let mut first = [0_u8; 8];
         source.values.part(0, bytes).download(&self.stream, &mut first[..bytes])?;
-        let kind = (width, is_signed);
-        self.kernels.statistics_divisor(&self.stream, &source.task(), kind, found)?;
+        self.kernels.statistics_divisor(&self.stream, &source.task(), width, is_signed, found)?;
         let divisor = self.read(found)?[0];
         let pattern = u64::from_le_bytes(first);
         let value = if is_signed { ((pattern << up) as i64 >> up) as u64 } else { pattern };

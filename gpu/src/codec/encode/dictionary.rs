@@ -115,7 +115,7 @@ impl Worker {
             (self.arena.allocate(limit as usize)?, self.arena.allocate::<u32>(limit as usize)?);
         let length = self.upload(&[0_u32])?;
         let ends = self.upload(&[u64::MAX, 0])?;
-        self.kernels.hash_list(&self.stream, &table, (keys, places), (length, ends))?;
+        self.kernels.hash_list(&self.stream, &table, keys, places, length, ends)?;
         let (mut counted, mut found) = ([0_u32], [0_u32; 3]);
         length.download(&self.stream, &mut counted)?;
         table.found.download(&self.stream, &mut found)?;
@@ -133,7 +133,7 @@ impl Worker {
         }
         self.kernels.hash_number(&self.stream, &table, listed.1)?;
         let codes = self.arena.allocate::<u16>(source.tiles() as usize * TILE_VALUES)?;
-        self.kernels.hash_codes(&self.stream, (&task, &table), codes)?;
+        self.kernels.hash_codes(&self.stream, &task, &table, codes)?;
         Ok(Some(Numbered { entries: listed.0, codes, ends: [ends[0], ends[1]] }))
     }
 
@@ -152,7 +152,7 @@ impl Worker {
             let [keys, listed] = [self.arena.allocate(length)?, self.arena.allocate(length)?];
             let [sorted, most] = [self.arena.allocate(length)?, self.arena.allocate(length)?];
             marks = (self.arena.allocate(length)?, self.arena.allocate(length)?);
-            self.kernels.encode_frequencies(&self.stream, runs, numbers, (keys, listed))?;
+            self.kernels.encode_frequencies(&self.stream, runs, numbers, keys, listed)?;
             // The sort is stable, so the lesser of equally frequent values is first.
             let pairs = ((keys, listed), (sorted, most));
             self.scratch.sort_pairs(&self.stream, pairs.0, pairs.1, numbers, 32)?;

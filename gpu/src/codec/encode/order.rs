@@ -60,8 +60,13 @@ impl Order {
         let width = column.bits as usize / 8;
         let whole = (column.rows as usize).next_multiple_of(TILE_VALUES);
         let values = worker.arena.allocate(whole * width)?;
-        let places = (self.places, self.failed);
-        worker.kernels.encode_group(&worker.stream, &column.task(), places, values)?;
+        worker.kernels.encode_group(
+            &worker.stream,
+            &column.task(),
+            self.places,
+            self.failed,
+            values,
+        )?;
         Ok(Source { values, heads: self.heads, ..*column })
     }
 
@@ -72,8 +77,7 @@ impl Order {
         let whole = (keys.rows as usize).next_multiple_of(TILE_VALUES);
         let (places, heads) = (worker.arena.allocate(whole)?, worker.arena.allocate(whole / 32)?);
         let failed = worker.arena.allocate((keys.rows as usize).div_ceil(SEGMENT_ROWS))?;
-        let found = (places, heads, failed);
-        worker.kernels.encode_order(&worker.stream, &keys.task(), found)?;
+        worker.kernels.encode_order(&worker.stream, &keys.task(), places, heads, failed)?;
         Ok(Self { places, failed, heads })
     }
 
@@ -104,7 +108,7 @@ impl Order {
         let passes = bits.div_ceil(8).max(1);
         worker.kernels.order_keys(&worker.stream, &ordering, record, passes)?;
         let heads = worker.arena.allocate(whole / 32)?;
-        worker.kernels.encode_heads(&worker.stream, (&keys.task(), &ordering), heads)?;
+        worker.kernels.encode_heads(&worker.stream, &keys.task(), &ordering, heads)?;
         let failed = worker.arena.allocate(ordering.ranges.len())?;
         failed.fill(&worker.stream, 0)?;
         Ok(Self { places: ordering.places, failed, heads })

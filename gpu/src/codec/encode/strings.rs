@@ -71,11 +71,18 @@ impl Worker {
         let at_a_time = chunks.min(SLOT_BYTES_MAX / (slots * size_of::<u64>()));
         let codes = self.arena.allocate::<u16>(tiles * TILE_VALUES)?;
         let counts = self.arena.allocate::<u16>(tiles)?;
-        let places = (self.arena.allocate::<u64>(at_a_time * slots)?, slots.trailing_zeros());
         let total = self.upload(&[0_u64])?;
         let task = source.task();
-        let made = (codes, counts);
-        self.kernels.encode_strings(&self.stream, &task, chunk_tiles, places, made, total)?;
+        self.kernels.encode_strings(
+            &self.stream,
+            &task,
+            chunk_tiles,
+            self.arena.allocate::<u64>(at_a_time * slots)?,
+            slots.trailing_zeros(),
+            codes,
+            counts,
+            total,
+        )?;
         let length = self.read(total)?[0] as u32;
         let codes = Source {
             values: codes.bytes(),

@@ -114,7 +114,7 @@ impl Worker {
             self.kernels.encode_widen(&self.stream, counts, wide)?;
             self.scratch.sum_before(&self.stream, wide, before, counts.len() as u32)?;
         }
-        self.kernels.encode_keys(&self.stream, &source.task(), before, (keys, rows))?;
+        self.kernels.encode_keys(&self.stream, &source.task(), before, keys, rows)?;
         Ok((keys, rows))
     }
 

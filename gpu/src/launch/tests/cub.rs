@@ -126,8 +126,8 @@ fn matches_of_each_query_are_sorted(seed: u64) {
         let (there, list) = (bench.upload(&bounds), bench.upload(&list));
         let found = MatchesArgument::new(&from.0, &from.1, pairs.len());
         let sorted = MatchesArgument::new(&to.0, &to.1, pairs.len());
-        let (kernels, of) = (&bench.gpu.kernels, (&there, queries));
-        kernels.sort(&bench.stream, of, (&lengths, &list), &found, &sorted).unwrap();
+        let kernels = &bench.gpu.kernels;
+        kernels.sort(&bench.stream, &there, queries, &lengths, &list, &found, &sorted).unwrap();
         for bound in bounds.windows(2) {
             pairs[bound[0] as usize..bound[1] as usize].sort_unstable();
         }

@@ -170,7 +170,8 @@ impl DispatchStage {
             },
             rows: RowsArgument::new(
                 staged.rows,
-                (&self.slots, &self.refusals),
+                &self.slots,
+                &self.refusals,
                 &self.entry_slots,
                 &state.records.best,
                 moved,

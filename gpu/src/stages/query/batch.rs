@@ -157,11 +157,9 @@ impl QueryBatch {
             self.totals.fill(stream, 0, queries)?;
         }
         let batch = self.argument(at, items);
-        let numbers = (&self.counts, &self.totals);
-        self.kernels.query_count(stream, view, &batch, numbers, &self.kept)?;
+        self.kernels.query_count(stream, view, &batch, &self.counts, &self.totals, &self.kept)?;
         if totals.is_some() {
-            let batch = (&batch, queries);
-            self.kernels.query_count_rectangles(stream, view, batch, &self.totals)?;
+            self.kernels.query_count_rectangles(stream, view, &batch, queries, &self.totals)?;
         }
         self.sum_counts(at, bounds.into())?;
         match totals {
@@ -181,8 +179,13 @@ impl QueryBatch {
         self.lengths_counted = Some(self.lengths_host.as_slice()[0]);
         self.withheld.fit(withheld.len())?;
         self.withheld.upload(&self.stream, 0, withheld)?;
-        let batch = (&self.argument(at, self.items_used), withheld.len());
-        self.kernels.query_withhold(&self.stream, batch, &self.withheld, &self.counts)?;
+        self.kernels.query_withhold(
+            &self.stream,
+            &self.argument(at, self.items_used),
+            withheld.len(),
+            &self.withheld,
+            &self.counts,
+        )?;
         self.sum_counts(at, bounds)
     }
 
@@ -225,10 +228,17 @@ impl QueryBatch {
         let batch = self.argument(at, self.items_used);
         let (counted, lists) = ((&self.offsets, &self.kept), (&self.objects, &self.slots));
         self.kernels.query_write(stream, view, &batch, counted, (0, matches), lists)?;
-        let long = (&self.lengths_host.as_slice()[0], &self.long_queries);
         let found = MatchesArgument::new(&self.objects, &self.slots, matches);
         let into = MatchesArgument::new(&sorted.objects, &sorted.slots, matches);
-        self.kernels.sort(stream, (&self.bounds, queries), long, &found, &into)
+        self.kernels.sort(
+            stream,
+            &self.bounds,
+            queries,
+            &self.lengths_host.as_slice()[0],
+            &self.long_queries,
+            &found,
+            &into,
+        )
     }
 
     /// The records of sorted matches; waits for them.

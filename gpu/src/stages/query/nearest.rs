@@ -192,7 +192,7 @@ impl Ranking {
         self.centres.upload(stream, 0, centres)?;
         let bounds = &self.bounds;
         let of = NearestRanking { fixes, length, bounds, queries: queries as u32 };
-        kernels.nearest_rank(stream, &self.centres, of, (&self.ranks, &self.places))?;
+        kernels.nearest_rank(stream, &self.centres, of, &self.ranks, &self.places)?;
         // Sorts stably by rank, then stably by query, so the order is (query, rank, object).
         let (from, to) = ((&self.ranks, &self.places), (&self.sorted_ranks, &self.by_rank));
         self.scratch.sort_pairs(stream, from, to, length, u64::BITS)?;

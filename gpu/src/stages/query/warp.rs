@@ -41,9 +41,15 @@ impl QueryBatch {
         self.long_queries.fit(queries)?;
         let stream = &self.stream;
         self.lengths.fill(stream, 0, 1)?;
-        let kept = (&self.counts, &self.kept_objects);
-        let long = (&self.lengths, &self.long_queries);
-        self.kernels.warp_query_count(stream, view, at, kept, long)?;
+        self.kernels.warp_query_count(
+            stream,
+            view,
+            at,
+            &self.counts,
+            &self.kept_objects,
+            &self.lengths,
+            &self.long_queries,
+        )?;
         let length = queries as u32 + 1;
         self.scratch.sum_before(stream, &self.counts, &self.bounds, length)?;
         self.lengths.download(stream, 0, self.lengths_host.first(1))?;

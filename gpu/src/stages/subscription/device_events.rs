@@ -138,7 +138,8 @@ impl DeviceEvents {
         (&self.sorted_objects, &self.sorted_slots, length)
     }
 
-    /// Queues counting events; the counts are valid once the stream has passed this point.
+    /// Queues the kernels and copies that count the events. The counts can be read once the stream
+    /// has completed them.
     pub(super) fn count(
         &mut self,
         kernels: &Kernels,
@@ -150,9 +151,14 @@ impl DeviceEvents {
         self.busy.fit(length)?;
         self.offsets.fit(length + 1)?;
         self.event_counts.fill(stream, 0, 1)?;
-        let how = (scene, self.is_long);
-        let lists = (&self.counts, &self.busy);
-        kernels.subscription_count(stream, how, lists, &self.event_counts)?;
+        kernels.subscription_count(
+            stream,
+            scene,
+            self.is_long,
+            &self.counts,
+            &self.busy,
+            &self.event_counts,
+        )?;
         let entries = length as u32 + 1;
         self.scratch.sum_before(stream, &self.counts, &self.offsets, entries)?;
         self.event_counts.download(stream, 0, self.event_counts_host.first(1))?;
@@ -187,7 +193,7 @@ impl DeviceEvents {
         let mut tallies = vec![0; numbers];
         self.tallies.fit(numbers)?;
         self.tallies.fill(stream, 0, numbers)?;
-        kernels.subscription_tally(stream, scene, (&self.tallies, numbers))?;
+        kernels.subscription_tally(stream, scene, &self.tallies, numbers)?;
         self.tallies.download(stream, 0, &mut tallies)?;
         stream.synchronize().map_err(fault)?;
         Ok(tallies)
@@ -214,9 +220,15 @@ impl DeviceEvents {
         let mut count = self.numbers.take(1)?;
         let mut answered = self.answered.take(fixes)?;
         let written = Listed { keys: &self.keys, entries: &self.entries, length: events };
-        let how = (scene, self.is_long);
-        let busy = (&self.busy, busy);
-        kernels.subscription_write(stream, how, busy, &self.offsets, &written)?;
+        kernels.subscription_write(
+            stream,
+            scene,
+            self.is_long,
+            &self.busy,
+            busy,
+            &self.offsets,
+            &written,
+        )?;
         let mut done = stream.record_event(None).map_err(fault)?;
         let from = (&self.keys, &self.entries);
         let to = (&self.sorted_keys, &self.sorted_entries);
@@ -224,8 +236,13 @@ impl DeviceEvents {
         self.scratch.sort_pairs(stream, from, to, events as u32, bits)?;
         let sorted =
             Listed { keys: &self.sorted_keys, entries: &self.sorted_entries, length: events };
-        let marks = (&self.marks, (fixes > 0).then_some(&self.fix_marks));
-        kernels.subscription_heads(stream, &sorted, &regions.queries, marks)?;
+        kernels.subscription_heads(
+            stream,
+            &sorted,
+            &regions.queries,
+            &self.marks,
+            (fixes > 0).then_some(&self.fix_marks),
+        )?;
         let length = events as u32 + 1;
         let out = &mut self.out[parity];
         if let Some(copied) = &out.copied {

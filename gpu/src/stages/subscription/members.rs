@@ -101,9 +101,15 @@ impl MemberSearch<'_> {
         }
         if wanted != Wanted::Ids {
             let outcomes = DeviceBuffer::new(batch.memory(), found)?;
-            let records = (&self.state.records.argument(), self.state.epoch);
             let (kernels, slots) = (&batch.kernels, &sorted.slots);
-            kernels.subscription_outcomes(&stream, records, slots, (&outcomes, found))?;
+            kernels.subscription_outcomes(
+                &stream,
+                &self.state.records.argument(),
+                self.state.epoch,
+                slots,
+                &outcomes,
+                found,
+            )?;
             members.outcomes = vec![AnswerRecord::default(); found];
             outcomes.download(&stream, 0, &mut members.outcomes)?;
             stream.synchronize().map_err(fault)?;

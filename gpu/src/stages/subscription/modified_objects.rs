@@ -75,9 +75,15 @@ impl ModifiedObjects {
             self.begins.fit(begins.len())?;
             self.objects.upload(stream, 0, objects)?;
             self.begins.upload(stream, 0, begins)?;
-            let lists = (&self.objects, &self.begins, objects.len());
-            let watched = (&self.watched, slots);
-            kernels.subscription_watch(stream, index, lists, watched)?;
+            kernels.subscription_watch(
+                stream,
+                index,
+                &self.objects,
+                &self.begins,
+                objects.len(),
+                &self.watched,
+                slots,
+            )?;
         }
         Ok(())
     }
@@ -109,8 +115,14 @@ impl ModifiedObjects {
         scene: &SceneArgument,
     ) -> Result<Vec<ObservedObject>, EngineError> {
         let write = |piece: Piece<'_>| {
-            let observed = (piece.records, piece.first, piece.length);
-            kernels.subscription_observe(stream, scene, piece.places, observed)
+            kernels.subscription_observe(
+                stream,
+                scene,
+                piece.places,
+                piece.records,
+                piece.first,
+                piece.length,
+            )
         };
         self.observed.take(stream, write, |pair| object_of(&pair[0], &pair[1]))
     }

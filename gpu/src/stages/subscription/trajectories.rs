@@ -72,8 +72,14 @@ impl Trajectories {
         kernels.trajectories_mark(stream, cycle, &self.passing, &self.rows.marks)?;
         self.rows.count(stream, cycle.rules.rows)?;
         let write = |piece: Piece<'_>| {
-            let rows = (piece.records, piece.first, piece.length);
-            kernels.trajectories_rows(stream, cycle, piece.places, rows)
+            kernels.trajectories_rows(
+                stream,
+                cycle,
+                piece.places,
+                piece.records,
+                piece.first,
+                piece.length,
+            )
         };
         self.rows.take(stream, write, |row| row[0])
     }

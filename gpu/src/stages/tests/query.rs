@@ -109,8 +109,13 @@ impl Stage {
     }
 
     fn view(&self) -> ViewArgument {
-        let cells = (&self.cells.argument(), self.cells.is_tight);
-        ViewArgument::new(cells, self.records.argument(), 0, NOW_MS)
+        ViewArgument::new(
+            &self.cells.argument(),
+            self.cells.is_tight,
+            self.records.argument(),
+            0,
+            NOW_MS,
+        )
     }
 
     /// Runs all queries in one cycle and compares the counts and matches.

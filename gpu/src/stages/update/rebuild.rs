@@ -43,13 +43,19 @@ impl GridCells {
         self.is_tight = is_tight;
         tables.spans.fill(stream, 0, length as usize)?;
         tables.squares.fill(stream, 0, 1)?;
-        let unsorted = (&tables.keys, &tables.slots);
-        kernels.rebuild_keys(stream, grid, current, slots, unsorted)?;
+        kernels.rebuild_keys(stream, grid, current, slots, &tables.keys, &tables.slots)?;
         tables.sort(stream, slots, bits_of(length))?;
         let sorted = tables.sorted(slots);
         let (capacities, starts) = (&tables.capacities, &tables.starts);
-        let of = (length, mean, is_tight);
-        kernels.rebuild_capacities(stream, &sorted, of, capacities, &tables.squares)?;
+        kernels.rebuild_capacities(
+            stream,
+            &sorted,
+            length,
+            mean,
+            is_tight,
+            capacities,
+            &tables.squares,
+        )?;
         tables.scratch.sum_before(stream, capacities, starts, length)?;
         match is_tight {
             true => self.entries.fit_with(slots as usize, slots as usize / ENTRIES_SPARE)?,
@@ -101,7 +107,7 @@ impl GridCells {
         tables.sort(stream, keys, bits_of(2 * self.length() + 1))?;
         let sorted: Clustered<'_> = tables.sorted(keys);
         let spare = SpareArgument::new(&self.spare_first, &self.entries, self.mean);
-        kernels.update_apply(stream, (&self.argument(), &spare), current, &sorted)
+        kernels.update_apply(stream, &self.argument(), &spare, current, &sorted)
     }
 
     /// Records the place of every object, for `capacity` slots.

@@ -140,7 +140,7 @@ impl UpdateStage {
         }
         let (moved, records) = (Self::moves(state), state.records.argument());
         let current = &state.records.current;
-        self.context.gpu.kernels.update_publish(&self.stream, (&moved, &records), current)
+        self.context.gpu.kernels.update_publish(&self.stream, &moved, &records, current)
     }
 
     fn apply(&mut self, state: &mut FleetState, is_located: bool) -> Result<(), EngineError> {

@@ -168,7 +168,7 @@ impl CellIndex {
         kernels.subscription_counts(stream, &filling, &self.counts)?;
         let bins = table.capacity as u32 + 1;
         self.scratch.sum_before(stream, &self.counts, &self.starts, bins)?;
-        kernels.subscription_file(stream, (None, &added), &filling, &self.starts)
+        kernels.subscription_file(stream, None, &added, &filling, &self.starts)
     }
 
     /// Merges both tables into a new large one, without ended queries: `numbers` has the new number
@@ -189,8 +189,13 @@ impl CellIndex {
             let filling = table.filling();
             table.bins.fill(stream, 0xFF, capacity)?;
             self.claimed.fill(stream, 0, 1)?;
-            let old = (&self.base.argument(), &self.numbers);
-            self.kernels.subscription_claim_bins(stream, old, &filling, &self.claimed)?;
+            self.kernels.subscription_claim_bins(
+                stream,
+                &self.base.argument(),
+                &self.numbers,
+                &filling,
+                &self.claimed,
+            )?;
             self.kernels.subscription_claim(stream, &self.list(), &filling, &self.claimed)?;
             let mut claimed = [0];
             self.claimed.download(stream, 0, &mut claimed)?;
@@ -227,6 +232,6 @@ impl CellIndex {
         table.references.fit(table.length)?;
         let old = (&self.base.argument(), &self.numbers);
         let filling = table.filling();
-        self.kernels.subscription_file(stream, (Some(old), &self.list()), &filling, &self.starts)
+        self.kernels.subscription_file(stream, Some(old), &self.list(), &filling, &self.starts)
     }
 }

@@ -64,8 +64,9 @@ impl Hours {
 /// summary of the report.
 ///
 /// # Errors
-/// Those of the server and of writing; rows that are older than what the history keeps. Refused
-/// rows give [`Exit::PartlyRefused`].
+/// Those of the server and of writing; a fleet whose history is absent or has stopped; rows that
+/// are older than what the history keeps. Refused rows are not an error: the result is
+/// [`Exit::PartlyRefused`].
 pub(super) async fn run(
     client: &Client,
     ImportArgs { sending, .. }: &ImportArgs,

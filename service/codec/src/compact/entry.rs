@@ -122,7 +122,7 @@ pub(super) fn plan_bytes(nodes: &[PlanNode], section_bytes: &[u64]) -> usize {
     bytes.len()
 }
 
-/// The length of a section that follows from the rules of its encoding.
+/// The length of a section if the rules of its encoding determine it; otherwise `None`.
 fn implied_bytes(spec: SectionSpec, index: usize, node: &PlanNode, values: u32) -> Option<u64> {
     let tiles = tiles(values as usize) as u64;
     let width = node.value_type.width_bytes() as u64;

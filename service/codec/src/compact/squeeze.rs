@@ -79,7 +79,8 @@ impl Layout {
         (tiles(rows as usize) * self.entry_bytes) as u64 == bytes
     }
 
-    /// Estimated bytes of the stored section: a third of its bytes, and a byte for each field.
+    /// Estimated bytes of a squeezed section: a third of its bytes before, plus a byte for each
+    /// field.
     pub(crate) fn estimated_bytes(&self, tiles: usize) -> usize {
         self.fields.len() + tiles * self.entry_bytes / 3
     }

@@ -4,8 +4,9 @@
 //! batch, with effect `EFFECT_BATCHES` batches later. With aim `small` it also explores batches 1,
 //! 2, 4, 8 and so on, with immediate effect. Between explorations it corrects the tree if the last
 //! batch compressed worse than expected, if the root does not apply, or if a small part of the next
-//! batch compresses differently. A correction tries a few trees: the earlier winners and those that
-//! the part or the edges rank high. The result depends only on the batches, the aim and the seed.
+//! batch compresses differently. A correction tries a few trees: the earlier winners, those
+//! with the best ratios on a small part, and those whose [`Edges`] rank highest. The result depends
+//! only on the batches, the aim and the seed.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -113,7 +113,7 @@ pub(super) fn set(region: u64, subscription: &Subscription, snapshot: bool) -> S
     }
 }
 
-/// The square from 100 to 200 on the plane.
+/// A subscription to the square from 100 to 200 m in x and y on [`plane`].
 pub(super) fn square() -> Subscription {
     Subscription::new(rectangle(100.0, 100.0, 200.0, 200.0))
 }

@@ -16,7 +16,7 @@ use crate::subscription::{
     EvaluationMode, EventKind, RegionId, Subscription, SubscriptionChange, tick_ms,
 };
 
-/// A step in the lives of one object during a cycle.
+/// A change of one object during a cycle: a row, or the end of the object's life.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ObjectChange {
     /// A row that was neither refused nor late.

@@ -189,7 +189,8 @@ impl<'a> Raster<'a> {
     }
 }
 
-/// Each edge once: in the slab of its lower end.
+/// Returns each edge once, from the slab of its lower end, although every slab that it meets lists
+/// it.
 fn distinct<'a>(slabs: &Slabs<'a>) -> impl Iterator<Item = &'a Edge> {
     let slabs = *slabs;
     slabs.starts.windows(2).enumerate().flat_map(move |(slab, ends)| {

@@ -36,7 +36,7 @@ fn antipode(of: Point) -> Point {
     ((of.0 + 2 * HALF).rem_euclid(2 * HALF) - HALF, -of.1)
 }
 
-/// The point some quanta away, in the space.
+/// A random point of the space, at most `reach` quanta away on each axis.
 fn beside(random: &mut Random, (x, y): Point, reach: i64) -> Point {
     let x = x + random.between(-reach, reach);
     let y = y + random.between(-reach, reach);

@@ -1,9 +1,10 @@
 //! The state at a past moment: each object's newest fix at or before it.
 //!
-//! Partitions are read backwards from the moment; a state replaces the partitions of its range. In
-//! each run, only the tile with the newest fix of an object without a known newer fix is read. If
-//! an object was removed by then, fixes within the reach of its last removal count only if they are
-//! returns. Objects are answered in ascending parts that fit the budget.
+//! Partitions are read backwards from the moment. If a stored state (HISTORY.md, section 3.5)
+//! covers a range of them, it is read instead of their runs. In each run, only the tiles with the
+//! newest fixes of objects without a known newer fix are read. If an object was removed at or
+//! before the moment, fixes within the reach of its last removal count only if they are returns.
+//! Objects are answered in ascending parts that fit the budget.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;

@@ -41,9 +41,9 @@ pub(crate) struct OwnedRequest {
 pub(crate) struct OwnedCycle {
     pub(crate) header: CycleHeader,
     pub(crate) requests: Vec<OwnedRequest>,
-    /// The clock after it, and the refused rows, if they are recorded.
+    /// The clock after the cycle and its refused rows; `None` if the log does not record them.
     pub(crate) outcome: Option<(i64, Vec<RefusedRow>)>,
-    /// Names with an outcome, if it has any.
+    /// The names that the outcome records, if it records any.
     pub(crate) names: Option<OwnedNames>,
 }
 

@@ -10,10 +10,10 @@ use super::call::Call;
 use super::param::Param;
 use crate::http::problem::Problem;
 
-/// How a handler answers.
+/// The future answer of a handler.
 pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
-/// The schema of a type, whose definitions the generator collects.
+/// Returns the schema of a type. The generator collects the definitions to which it refers.
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// One call of the API.
@@ -45,7 +45,7 @@ pub(in crate::http) struct Route {
 #[derive(Clone, Copy)]
 pub(super) struct Media {
     pub(super) name: &'static str,
-    /// Of the document, or of one line or event.
+    /// Schema of the document, or of one line or event; `None` for text.
     pub(super) schema: Option<SchemaOf>,
 }
 

@@ -23,7 +23,8 @@ impl CycleRows {
 
     /// Adds a cycle.
     ///
-    /// # Errors A description of what is wrong with a request.
+    /// # Errors
+    /// A description of what is wrong with a request.
     pub(super) fn add(&mut self, cycle: &LoggedCycle<'_>, batch: &mut Batch) -> Result<(), String> {
         // If the log has no clock for the cycle, compute it as the engine does.
         let mut latest_ms = self.clock_ms;

@@ -145,8 +145,8 @@ impl FleetHistory {
 
     /// Reserves room for an erasure of `objects` objects. Call it before any object is removed.
     ///
-    /// # Errors [`HistoryError::Erasing`] if too many objects are being erased,
-    /// [`HistoryError::Stopped`].
+    /// # Errors
+    /// [`HistoryError::Erasing`] if too many objects are being erased, [`HistoryError::Stopped`].
     pub(crate) fn reserve_erasure(
         self: &Arc<Self>,
         objects: usize,

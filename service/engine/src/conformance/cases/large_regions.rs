@@ -28,7 +28,8 @@ fn heads(events: &EventSet) -> Vec<(u64, bool, bool)> {
     events.heads().map(|head| (head.region.0, head.is_lagged, head.is_snapshot)).collect()
 }
 
-/// Snapshots of large regions show their epoch, whenever they are read.
+/// Snapshots of large regions list the members as of their epoch, even if they are read after later
+/// cycles.
 pub fn large_regions_list_their_members(make: Make) {
     let options = EngineOptions { events_max: 4 * OBJECTS, ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options, "large regions");

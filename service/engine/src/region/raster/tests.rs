@@ -42,7 +42,8 @@ fn ring(random: &mut Random) -> Ring {
     }
 }
 
-/// Polygons from a few quanta to the whole space, often at its borders.
+/// A random polygon in a random space, from a few quanta wide to as large as the space. It is often
+/// centred on a corner of the space and clamped to the borders.
 fn polygon(random: &mut Random) -> Arc<Polygon> {
     let planar = |quanta: f64| Space::planar(quanta, quanta, 1.0).unwrap();
     let spaces = [Space::geographic(), planar(2_147_483_647.0), planar(3_000.0)];
