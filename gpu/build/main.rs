@@ -154,14 +154,14 @@ fn header() -> String {
         let align = format!("alignas({}) ", align.unwrap_or(4));
         let fields = record.fields.iter();
         let fields = fields.map(|(name, kind, offset)| (format!("{kind} {name}"), *name, *offset));
-        structure(&mut text, (&align, record.name, record.bytes), fields);
+        structure(&mut text, &align, record.name, record.bytes, fields);
     }
     for argument in argument_layout::ARGUMENTS {
         let name = argument.name.trim_end_matches("Argument");
         let fields = argument.fields.iter().map(|(declaration, name, offset)| {
             (declaration.replace("Argument ", " "), *name, *offset)
         });
-        structure(&mut text, ("", name, argument.bytes), fields);
+        structure(&mut text, "", name, argument.bytes, fields);
     }
     text.push_str(&layout_list());
     text.push_str(&measure_list());
@@ -172,7 +172,9 @@ fn header() -> String {
 /// and its offset.
 fn structure<'a>(
     text: &mut String,
-    (align, name, bytes): (&str, &str, usize),
+    align: &str,
+    name: &str,
+    bytes: usize,
     fields: impl Iterator<Item = (String, &'a str, usize)> + Clone,
 ) {
     line!(text, "struct {align}{name} {{");

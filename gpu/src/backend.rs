@@ -168,9 +168,15 @@ impl CudaBackend {
             // There is one arena more than cycles in flight, so one is idle or will be returned.
             self.spare = Some(self.arenas.recv().map_err(|_| self.disconnected())?);
         }
-        let (at, spare) = ((&*self.timeline, self.epoch_next), &mut self.spare);
-        let (stream, query_parts) = (&self.copy_in, &mut self.query_parts);
-        let staged = crate::stages::stage(&self.memory, stream, at, spare, input, query_parts);
+        let staged = crate::stages::stage(
+            &self.memory,
+            &self.copy_in,
+            &self.timeline,
+            self.epoch_next,
+            &mut self.spare,
+            input,
+            &mut self.query_parts,
+        );
         if staged.is_err() && self.spare.is_none() {
             // The arena that could not grow was dropped. Without a new one, the next cycle would
             // wait forever.

@@ -131,14 +131,13 @@ pub async fn run_in(
     let routes = add_routes(Routes::new(health_service), context, options.reflection)?;
     let has_data = registry.has_data();
     if !has_data {
-        open_fleets((&registry, &replication), address, &options, ready.as_deref()).await?;
+        open_fleets(&registry, &replication, address, &options, ready.as_deref()).await?;
     }
     // While fleets are being recovered, health checks are answered and other calls fail with
     // [`ServiceError::Recovering`].
     let recovering = async {
         if has_data {
-            let opened =
-                open_fleets((&registry, &replication), address, &options, ready.as_deref());
+            let opened = open_fleets(&registry, &replication, address, &options, ready.as_deref());
             if let Err(error) = opened.await {
                 return error;
             }
@@ -203,7 +202,8 @@ fn history_memory_bytes() -> u64 {
 /// Recovers the fleets. A leader then creates `default` if it is missing; a follower waits for its
 /// first copies. Then calls are accepted.
 async fn open_fleets(
-    (registry, replication): (&Registry, &Arc<Replication>),
+    registry: &Registry,
+    replication: &Arc<Replication>,
     address: SocketAddr,
     options: &ServerOptions,
     ready: Option<&Notify>,

@@ -36,7 +36,7 @@ impl Generators {
         let largest = cycle_rows.max(BLOCK_ROWS);
         let generators = largest.div_ceil(BLOCK_ROWS).min(GENERATORS_MAX);
         let generators = generators.min(params.objects as usize);
-        let open = |number| Generator::open(name, params, attributes, (number, generators));
+        let open = |number| Generator::open(name, params, attributes, number, generators);
         (0..generators).map(open).collect::<Result<_, _>>().map(Self)
     }
 
@@ -101,7 +101,8 @@ impl Generator {
         name: &str,
         params: &Params,
         attributes: Attributes,
-        (number, generators): (usize, usize),
+        number: usize,
+        generators: usize,
     ) -> Result<Self, BenchmarkError> {
         let params = Params { shard: number as u32, shards: generators as u32, ..params.clone() };
         let unseen = (params.objects as usize).saturating_sub(number).div_ceil(generators);

@@ -65,7 +65,7 @@ fn trials<'a>(
     }
     let expected = content.hash();
     trials.push(Trial::new(Contender::Log, move |times| {
-        let seconds = write_log(options, folder, content, (0, durability), times)?;
+        let seconds = write_log(options, folder, content, 0, durability, times)?;
         let hash = read_hash(folder)?;
         check(&hash, &expected)?;
         Ok(Run::new(seconds, hash))
@@ -93,7 +93,8 @@ pub(super) fn write_log(
     options: &Options,
     folder: &WorkFolder,
     content: &Content,
-    (epoch, durability): (u64, Durability),
+    epoch: u64,
+    durability: Durability,
     times: &mut GroupTimes,
 ) -> Result<f64, BenchmarkError> {
     let storage = folder.storage();

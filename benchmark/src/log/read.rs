@@ -26,7 +26,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<(), BenchmarkError> {
     for (plan, group_bytes) in plans_and_groups(options) {
         let content = Content::of_groups(options, plan, group_bytes)?;
         context
-            .write(|times| write_log(options, folder, &content, (0, Durability::Applied), times))?;
+            .write(|times| write_log(options, folder, &content, 0, Durability::Applied, times))?;
         let expected = content.hash();
         let case = Case {
             plan: Some(plan.name()),

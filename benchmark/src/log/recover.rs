@@ -37,8 +37,9 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<(), BenchmarkError> {
     let mut first = None;
     for plan in &options.plans {
         let content = Content::of_tail(options, *plan, GROUP_BYTES)?;
-        let level = (state.epoch, Durability::Applied);
-        context.write(|times| write_log(options, folder, &content, level, times))?;
+        context.write(|times| {
+            write_log(options, folder, &content, state.epoch, Durability::Applied, times)
+        })?;
         check(&read_hash(folder)?, &content.hash())?;
         let case = Case {
             plan: Some(plan.name()),

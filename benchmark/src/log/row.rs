@@ -112,7 +112,9 @@ impl Row {
         case: &Case,
         measured: &Measured,
         reference_s: Option<f64>,
-        (runs, file_system, machine): (u32, &str, &str),
+        runs: u32,
+        file_system: &str,
+        machine: &str,
     ) -> Self {
         let run = &measured.median;
         let rate = |count: u64| count as f64 / run.seconds;

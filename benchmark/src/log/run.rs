@@ -71,8 +71,16 @@ impl Context<'_> {
     ) -> Result<(), BenchmarkError> {
         let references = measured.iter().filter(|measured| measured.contender.is_reference());
         let reference_s = references.map(|measured| measured.median.seconds).reduce(f64::min);
-        let about = (self.options.runs, &*self.folder.file_system, &*self.out.machine);
-        let row = |measured: &Measured| Row::new(case, measured, reference_s, about);
+        let row = |measured: &Measured| {
+            Row::new(
+                case,
+                measured,
+                reference_s,
+                self.options.runs,
+                &self.folder.file_system,
+                &self.out.machine,
+            )
+        };
         let rows: Vec<Row> = measured.iter().map(row).collect();
         let is_compared = |row: &&Row| row.contender != Contender::Plain;
         let compared: Vec<Row> = rows.iter().filter(is_compared).cloned().collect();

@@ -30,7 +30,8 @@ impl<T: Plain + Default + Send + Sync> CopyOut<T> {
         &mut self,
         stream: &CudaStream,
         list: &DeviceBuffer<T>,
-        (from, length): (usize, usize),
+        from: usize,
+        length: usize,
     ) -> Result<Vec<T>, EngineError> {
         let mut values = vec![T::default(); length];
         for buffer in &mut self.buffers {

@@ -91,7 +91,8 @@ fn columns_of(blocks: &[Block]) -> Vec<Column> {
 /// Appends the columns of a block's tiles to `inputs`, tile by tile; the block's chunks begin at
 /// `first_bytes`.
 fn add_inputs(
-    (block, first_bytes): (&Block, &[usize]),
+    block: &Block,
+    first_bytes: &[usize],
     columns: &[Column],
     start_ms: i64,
     inputs: &mut Vec<RunInput>,
@@ -172,7 +173,7 @@ impl DeviceHistory {
             };
             let mut inputs = Vec::new();
             for (block, first_bytes) in blocks.iter().zip(&decoded.first_bytes) {
-                add_inputs((block, first_bytes), columns, source.start_ms, &mut inputs)?;
+                add_inputs(block, first_bytes, columns, source.start_ms, &mut inputs)?;
             }
             packed.push(self.pack(decoded.bytes, &inputs, (&packed_columns, first))?);
             first += inputs.len();

@@ -243,7 +243,7 @@ impl RunDevice for DeviceRuns {
         from: u64,
         most: usize,
     ) -> Option<FixColumns> {
-        self.ask(run, |device, run| device.newest(run, time_ms, (from, most)))
+        self.ask(run, |device, run| device.newest(run, time_ms, from, most))
     }
 
     fn states(

@@ -124,9 +124,10 @@ impl DeviceHistory {
         &mut self,
         run: &DeviceRun,
         time_ms: i64,
-        (from, most): (u64, usize),
+        from: u64,
+        most: usize,
     ) -> Result<FixColumns, EngineError> {
-        let count = self.newest_on_device(run, time_ms, (from, most))?;
+        let count = self.newest_on_device(run, time_ms, from, most)?;
         self.states(run, count)
     }
 
@@ -138,7 +139,8 @@ impl DeviceHistory {
         &mut self,
         run: &DeviceRun,
         time_ms: i64,
-        (from, most): (u64, usize),
+        from: u64,
+        most: usize,
     ) -> Result<usize, EngineError> {
         self.bind()?;
         let length = run.heads.length;
@@ -211,7 +213,7 @@ impl DeviceHistory {
             &self.states,
         )?;
         let states = self.states(run, count)?;
-        let flags = self.words_out.read(&self.stream, &self.flags, (0, count))?;
+        let flags = self.words_out.read(&self.stream, &self.flags, 0, count)?;
         let state = |at: usize| (flags[at] != 0).then(|| states.row(at));
         Ok((0..count).into_par_iter().map(state).collect())
     }
@@ -251,10 +253,10 @@ impl DeviceHistory {
     fn states(&mut self, run: &DeviceRun, count: usize) -> Result<FixColumns, EngineError> {
         let (stream, lists) = (&self.stream, &self.states);
         let mut columns = FixColumns::new();
-        columns.object = self.objects_out.read(stream, &lists.objects, (0, count))?;
+        columns.object = self.objects_out.read(stream, &lists.objects, 0, count)?;
         for (kind, column) in run.columns.iter().enumerate() {
-            let place = (kind * count, count);
-            let words = self.words_out.read(stream, &lists.values, place)?.into_par_iter();
+            let words =
+                self.words_out.read(stream, &lists.values, kind * count, count)?.into_par_iter();
             if *column == Column::Time {
                 let start_ms = run.resident.start_ms;
                 columns.time_ms = words.map(|offset| start_ms + i64::from(offset)).collect();

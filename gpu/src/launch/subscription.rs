@@ -92,10 +92,13 @@ impl Added<'_> {
 impl SceneArgument {
     /// `length` written objects, sorted, and their slots; two tables of `regions`.
     pub(crate) fn new(
-        (base, recent): (BinsArgument, BinsArgument),
+        base: BinsArgument,
+        recent: BinsArgument,
         regions: RegionsArgument,
-        (records, epoch): (RecordsArgument, u64),
-        (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
+        records: RecordsArgument,
+        epoch: u64,
+        objects: &DeviceBuffer<u64>,
+        slots: &DeviceBuffer<u32>,
         length: u32,
     ) -> Self {
         assert!(objects.len().min(slots.len()) >= length as usize, "a slot an object");

@@ -61,10 +61,12 @@ impl Driver {
             return Ok(());
         }
         let with_optional = needs_optional || self.state.records.has_optional();
-        let capacity = self
-            .state
-            .records
-            .capacity_for((more, self.state.objects, with_optional), grids_bytes)?;
+        let capacity = self.state.records.capacity_for(
+            more,
+            self.state.objects,
+            with_optional,
+            grids_bytes,
+        )?;
         self.update.conclude(&mut self.state)?;
         self.settle()?;
         let stream = self.dispatch.stream.clone();

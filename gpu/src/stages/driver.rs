@@ -141,7 +141,7 @@ impl Driver {
         let readers = self.query.queried().into_iter().chain(self.update.updated());
         self.dispatch.finish(&staged, &cycle, readers)?;
         self.subscription.gather(&self.state, &self.dispatch, &staged, &cycle)?;
-        timeline.end((epoch, "dispatch"), dispatching, &stream)?;
+        timeline.end(epoch, "dispatch", dispatching, &stream)?;
         let dispatched = stream.record_event(None).map_err(fault)?;
         self.update.bring_up(&mut self.state, epoch - 1)?;
         self.query.wait_for_input(&staged, self.update.updated())?;
@@ -156,7 +156,7 @@ impl Driver {
         let pass = self.subscription.begin(&mut self.state, &mut staged, steps)?;
         let updating = timeline.begin(self.update.stream())?;
         self.update.begin(&mut self.state, &report)?;
-        timeline.end((epoch, "update"), updating, self.update.stream())?;
+        timeline.end(epoch, "update", updating, self.update.stream())?;
         let answers =
             counted.and_then(|counted| self.query.answer(&self.state, &mut staged, counted));
         let (answers, unanswered) = match unless_ended(answers)? {
@@ -166,7 +166,7 @@ impl Driver {
                 (Answers::Ready(AnswerSet::default()), Some(error))
             }
         };
-        timeline.end((epoch, "query"), querying, self.query.stream())?;
+        timeline.end(epoch, "query", querying, self.query.stream())?;
         let mut search = MemberSearch {
             state: &mut self.state,
             update: &mut self.update,

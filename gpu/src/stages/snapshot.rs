@@ -18,7 +18,7 @@ impl Driver {
         let records = self.state.records.copy(&self.dispatch.stream, self.state.epoch)?;
         self.dispatch.stream.synchronize().map_err(fault)?;
         let stream = self.context.new_stream()?;
-        let export = RecordsExport::new(&self.context.memory, stream, records, (slots, objects))?;
+        let export = RecordsExport::new(&self.context.memory, stream, records, slots, objects)?;
         let (term, epoch, clock_ms) =
             (self.context.options.term, self.state.epoch, self.state.clock_ms);
         Ok((ExportHeader { term, epoch, clock_ms, objects }, export))

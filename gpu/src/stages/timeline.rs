@@ -59,7 +59,8 @@ impl Timeline {
     /// The end of a stage that began.
     pub(crate) fn end(
         &self,
-        (epoch, stage): (u64, &'static str),
+        epoch: u64,
+        stage: &'static str,
         begin: Option<CudaEvent>,
         stream: &Arc<CudaStream>,
     ) -> Result<(), EngineError> {

@@ -122,7 +122,9 @@ impl Records {
     /// [`EngineError::Limit`] and [`EngineError::OutOfMemory`].
     pub(crate) fn capacity_for(
         &self,
-        (more, objects, with_optional): (usize, u64, bool),
+        more: usize,
+        objects: u64,
+        with_optional: bool,
         others: impl Fn(usize) -> u64,
     ) -> Result<usize, EngineError> {
         let present = self.capacity();
@@ -250,7 +252,7 @@ impl Records {
         let mut uploads = [upload()?, upload()?];
         self.slots = 0;
         if count > self.capacity() {
-            let capacity = self.capacity_for((count, 0, self.has_optional()), |_| 0)?;
+            let capacity = self.capacity_for(count, 0, self.has_optional(), |_| 0)?;
             self.grow(stream, capacity)?;
         }
         if has_optional {

@@ -47,7 +47,8 @@ impl RecordsExport {
         memory: &Memory,
         stream: Arc<CudaStream>,
         records: DeviceBuffer<AnswerRecord>,
-        (slots, rows): (usize, u64),
+        slots: usize,
+        rows: u64,
     ) -> Result<Self, EngineError> {
         let slice = || {
             let records = PinnedBuffer::new(memory, SLICE_SLOTS.min(slots))?;

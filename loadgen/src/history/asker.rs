@@ -74,10 +74,17 @@ impl Asker {
             if let Some(verifier) = &session.verifier {
                 verifier.answer_capacity().await;
             }
-            let times_ms = (self.first_ms.unwrap_or(last_ms - DAY_MS), last_ms);
             let (space, is_compared) = (&session.space, session.verifier.is_some());
             let (choosers, random) = (&mut self.choosers, &mut self.random);
-            let drawn = DrawnQuestion::draw(kind, times_ms, space, is_compared, choosers, random);
+            let drawn = DrawnQuestion::draw(
+                kind,
+                self.first_ms.unwrap_or(last_ms - DAY_MS),
+                last_ms,
+                space,
+                is_compared,
+                choosers,
+                random,
+            );
             let sent = Instant::now();
             let outcome = drawn.ask(&client, &session.fleet, space).await;
             session.counters.arrivals.add(1);

@@ -84,7 +84,8 @@ impl DrawnQuestion {
     /// Draws a question about times from about `first_ms` to about `last_ms`.
     pub(super) fn draw(
         kind: PastKind,
-        (first_ms, last_ms): (i64, i64),
+        first_ms: i64,
+        last_ms: i64,
         space: &Space,
         is_compared: bool,
         choosers: &mut Choosers,

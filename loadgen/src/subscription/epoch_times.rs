@@ -70,7 +70,8 @@ impl EpochTimes {
         &self,
         connection: u32,
         messages: usize,
-        (first, last): (u64, u64),
+        first: u64,
+        last: u64,
         intended: Option<Instant>,
     ) {
         let mut inner = self.inner();
@@ -117,13 +118,13 @@ mod tests {
         times.sent(0);
         times.sent(1);
         assert_eq!(times.moments([1].into_iter()), []);
-        times.acked(0, 1, (1, 1), Some(at(5)));
+        times.acked(0, 1, 1, 1, Some(at(5)));
         assert_eq!(times.moments([1].into_iter()), [], "connection 1 may have been applied in it");
-        times.acked(1, 1, (1, 1), Some(at(3)));
+        times.acked(1, 1, 1, 1, Some(at(3)));
         assert_eq!(times.moments([1, 2].into_iter()), [Moment::At(at(3)), Moment::Never]);
         times.sent(0);
         assert_eq!(times.moments([1, 2].into_iter()), [Moment::At(at(3))]);
-        times.acked(0, 1, (4, 4), None);
+        times.acked(0, 1, 4, 4, None);
         assert_eq!(times.moments([2, 4].into_iter()), [Moment::Never; 2]);
     }
 
@@ -134,7 +135,7 @@ mod tests {
         for _ in 0..3 {
             times.sent(0);
         }
-        times.acked(0, 3, (7, 9), Some(start));
+        times.acked(0, 3, 7, 9, Some(start));
         assert_eq!(
             times.moments(7..=10),
             [Moment::At(start), Moment::At(start), Moment::At(start), Moment::Never]
@@ -145,7 +146,7 @@ mod tests {
     fn memory_is_bounded() {
         let times = EpochTimes::new(1);
         let start = Instant::now();
-        times.acked(0, 0, (0, u64::MAX - 1), Some(start));
+        times.acked(0, 0, 0, u64::MAX - 1, Some(start));
         assert!(times.inner().times.len() <= EPOCH_TIMES_MAX);
     }
 }

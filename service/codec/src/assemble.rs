@@ -98,7 +98,7 @@ impl ChunkShape {
     }
 
     /// Appends the directory entry of a part of column `id`.
-    fn write_entry(&self, (id, part): (u16, Part), payload_crc: u32, out: &mut Vec<u8>) {
+    fn write_entry(&self, id: u16, part: Part, payload_crc: u32, out: &mut Vec<u8>) {
         let (nodes, root) = (self.plan.nodes(), self.plan.root());
         let decoded_bytes = u64::from(root.values) * root.value_type.width_bytes() as u64;
         out.extend_from_slice(&id.to_le_bytes());
@@ -179,7 +179,7 @@ fn seal<'a>(
             header.version_minor = header.version_minor.max(VERSION_MINOR_TEXT);
         }
         let end = start + shape.payload_bytes();
-        shape.write_entry((id, part), crc32c::crc32c(&out[start..end]), &mut directory);
+        shape.write_entry(id, part, crc32c::crc32c(&out[start..end]), &mut directory);
         start = end;
     }
     assert_eq!(start, out.len(), "the block ends with its last chunk");

@@ -151,7 +151,7 @@ impl<'a> ChunkReader<'a> {
         let id = u16::from_le_bytes(array_at(fixed, at::COLUMN));
         let part = self.ruled(self.rules.part(fixed[at::PART]), self.entry + at::PART)?;
         let has_rows = self.ruled(self.rules.column(id, part), self.entry + at::COLUMN)?;
-        let value_type = self.value_type(fixed, (id, part))?;
+        let value_type = self.value_type(fixed, id, part)?;
         let (decoded_bytes, values) = self.check_values(fixed, value_type, has_rows)?;
         let nodes = usize::from(fixed[at::NODES]);
         let sections = u32::from_le_bytes(array_at(fixed, at::SECTIONS)) as usize;
@@ -206,7 +206,7 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// Value type of the entry; fails if the column has another type.
-    fn value_type(&self, fixed: &[u8], (id, part): (u16, Part)) -> Result<ValueType, BlockError> {
+    fn value_type(&self, fixed: &[u8], id: u16, part: Part) -> Result<ValueType, BlockError> {
         let (code, only) = (fixed[at::VALUE_TYPE], self.rules.value_type(id, part));
         match ValueType::from_code(code) {
             Some(value_type) if only.is_none_or(|only| only == value_type) => Ok(value_type),

@@ -121,7 +121,7 @@ impl RowReader<'_> {
     ) -> Result<(), BlockError> {
         let (index, chunk) = self.block.chunk(column).expect("parse refuses blocks without it");
         let result = self.chunk(chunk, convert, |_, _| Ok(()), out);
-        result.map_err(|refusal| named(refusal, index, (column, chunk), [0, 0]))
+        result.map_err(|refusal| named(refusal, index, column, chunk, [0, 0]))
     }
 
     /// Decodes a mandatory column, if it is wanted, whose values must lie between `limits`, both
@@ -153,7 +153,7 @@ impl RowReader<'_> {
             Err(Refusal::Outside { row: row_of(at), value })
         };
         let result = self.chunk(chunk, convert, check, out);
-        result.map_err(|refusal| named(refusal, index, (column, chunk), limits))
+        result.map_err(|refusal| named(refusal, index, column, chunk, limits))
     }
 }
 
@@ -181,7 +181,8 @@ impl AttributeVisitor for RowReader<'_> {
 fn named(
     refusal: Refusal,
     index: usize,
-    (column, chunk): (Column, &Chunk),
+    column: Column,
+    chunk: &Chunk,
     limits: [i64; 2],
 ) -> BlockError {
     match refusal {

@@ -126,7 +126,7 @@ impl TreeWriter<'_> {
         sections: Vec<Vec<u8>>,
         parameter_u64: u64,
     ) {
-        self.node(encoding, node, sections, (self.key_column.into(), parameter_u64));
+        self.node(encoding, node, sections, self.key_column.into(), parameter_u64);
     }
 
     /// Adds the values of the subtree that is written next to the entropy bound, if one is
@@ -149,7 +149,8 @@ impl TreeWriter<'_> {
         encoding: Encoding,
         node: &NodeValues<'_, T>,
         sections: Vec<Vec<u8>>,
-        (parameter_u32, parameter_u64): (u32, u64),
+        parameter_u32: u32,
+        parameter_u64: u64,
     ) {
         let spec = encoding.spec();
         let missing = spec.sections.len() - sections.len();

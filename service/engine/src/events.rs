@@ -291,7 +291,9 @@ impl EventWriter {
             self.lagged(region);
         } else if !events.is_empty() || is_snapshot {
             self.columns(
-                (region, is_snapshot, with_fixes),
+                region,
+                is_snapshot,
+                with_fixes,
                 events.iter().map(|(_, row)| row.object),
                 events.iter().map(|(kind, _)| *kind as u8),
                 events.iter().map(|(_, row)| *row),
@@ -308,7 +310,9 @@ impl EventWriter {
     /// snapshot and whether it has records.
     pub fn columns(
         &mut self,
-        (region, is_snapshot, with_fixes): (RegionId, bool, bool),
+        region: RegionId,
+        is_snapshot: bool,
+        with_fixes: bool,
         objects: impl Iterator<Item = u64>,
         kinds: impl Iterator<Item = u8>,
         fixes: impl Iterator<Item = FixRow>,

@@ -270,8 +270,9 @@ impl Registry {
         let metrics = self.metrics.fleet(name.as_str());
         let copy = folder.clone();
         let names = kind.names(self.limits.names_max, folder.is_some());
-        let of_fleet = (options.clone(), names.clone());
-        let start = self.fleet_start(&name, of_fleet, metrics.clone(), folder).await?;
+        let start = self
+            .fleet_start(&name, options.clone(), names.clone(), metrics.clone(), folder)
+            .await?;
         let options = EngineOptions { term: start.terms.current(), ..options };
         let (wake, wakeups) = crossbeam_channel::bounded(1);
         start.log.iter().for_each(|log| log.purge().wakes(wake.clone()));
@@ -315,7 +316,8 @@ impl Registry {
     async fn fleet_start(
         &self,
         name: &FleetName,
-        (options, names): (EngineOptions, Option<Arc<NameTable>>),
+        options: EngineOptions,
+        names: Option<Arc<NameTable>>,
         metrics: FleetMetrics,
         folder: Option<FleetFolder>,
     ) -> Result<FleetStart, ServiceError> {

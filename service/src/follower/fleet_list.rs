@@ -68,7 +68,9 @@ struct FleetList {
 /// Follows a leader until `stop`. `copied` becomes true once there is a copy of each fleet.
 pub(super) async fn follow(
     registry: Arc<Registry>,
-    (leader, link, address): (Arc<str>, LeaderLink, SocketAddr),
+    leader: Arc<str>,
+    link: LeaderLink,
+    address: SocketAddr,
     copied: watch::Sender<bool>,
     mut stop: watch::Receiver<bool>,
 ) {

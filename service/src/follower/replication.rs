@@ -94,7 +94,7 @@ impl Replication {
                 self.copied.send_replace(true);
             }
             let copied = self.copied.clone();
-            self.run(|stop| fleet_list::follow(registry, (leader, link, address), copied, stop));
+            self.run(|stop| fleet_list::follow(registry, leader, link, address, copied, stop));
         } else if registry.data().is_some_and(|data| data.role().is_fence_pending) {
             self.run(|stop| fence::deliver(registry, link, stop));
         }

@@ -311,7 +311,7 @@ mod tests {
         let mut group = PendingGroup::default();
         let header = CycleHeader { epoch: 1, system_ms: 0, time_max_ms: 0 };
         group.group.append(header, []).unwrap();
-        log.add_pending((1, 0), 0);
+        log.add_pending(1, 0, 0);
         group.cycles = 1;
         groups_sender.send(group).unwrap();
         if is_complete {

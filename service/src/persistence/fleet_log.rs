@@ -308,7 +308,7 @@ impl FleetLog {
     }
 
     /// Counts a cycle that is handed to the log as pending.
-    pub(super) fn add_pending(&self, (epoch, clock_ms): (u64, i64), bytes: u64) {
+    pub(super) fn add_pending(&self, epoch: u64, clock_ms: i64, bytes: u64) {
         self.pending_bytes.fetch_add(bytes, Ordering::SeqCst);
         let mut progress = self.progress();
         *progress = Progress { epoch, clock_ms, pending: progress.pending + 1 };
@@ -396,10 +396,10 @@ mod tests {
         let log = FleetLog::new("f", LogReading { durable_epoch: 4, ..LogReading::default() });
         log.pass(5, 0);
         assert_eq!(log.reading().durable_epoch, 5);
-        log.add_pending((6, 0), 10);
+        log.add_pending(6, 0, 10);
         log.pass(7, 0);
         assert_eq!(log.reading().durable_epoch, 5);
-        log.add_pending((8, 0), 20);
+        log.add_pending(8, 0, 20);
         log.synced(at(6), 1, 10, 100);
         assert_eq!(log.reading().durable_epoch, 6);
         log.pass(9, 0);
@@ -422,7 +422,7 @@ mod tests {
                 }
             });
             for round in 1..=ROUNDS {
-                log.add_pending((2 * round, 0), 1);
+                log.add_pending(2 * round, 0, 1);
                 turn.wait();
                 log.pass(2 * round + 1, 0);
                 turn.wait();
@@ -464,8 +464,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_full_disk_fails_those_that_wait_for_long() {
         let log = FleetLog::new("f", LogReading::default());
-        log.add_pending((1, 0), 1);
-        log.add_pending((2, 0), 1);
+        log.add_pending(1, 0, 1);
+        log.add_pending(2, 0, 1);
         let full = |why: &str| {
             log.publish(|reading| reading.condition = LogCondition::NoSpace(why.into()));
         };
@@ -490,7 +490,7 @@ mod tests {
         assert!(matches!(second, Err(ServiceError::LogSpace { .. })), "{second:?}");
         log.synced(at(2), 1, 1, 1);
         log.durable(2).await.unwrap();
-        log.add_pending((3, 0), 1);
+        log.add_pending(3, 0, 1);
         full("4 bytes");
         let fail = async {
             tokio::time::sleep(Duration::from_millis(LOG_SPACE_WAIT_MS / 2)).await;
@@ -505,10 +505,10 @@ mod tests {
         let log = FleetLog::new("f", LogReading::default());
         log.publish(|reading| reading.condition = LogCondition::NoSpace("full".into()));
         assert!(matches!(log.check(), Err(ServiceError::LogSpace { .. })));
-        log.add_pending((1, 0), 1);
+        log.add_pending(1, 0, 1);
         log.synced(at(1), 1, 1, 1);
         log.check().unwrap();
-        log.add_pending((2, 0), 1);
+        log.add_pending(2, 0, 1);
         log.fail("bad");
         log.publish(|reading| reading.condition = LogCondition::Running);
         assert!(matches!(log.check(), Err(ServiceError::LogFailed { .. })));

@@ -110,7 +110,7 @@ impl CycleSink for LogSink {
             self.reach_settled();
             self.follows = false;
         }
-        self.log.add_pending((self.logged_epoch, self.clock_ms), 0);
+        self.log.add_pending(self.logged_epoch, self.clock_ms, 0);
         self.send(LogItem::Term(term));
     }
 
@@ -166,7 +166,7 @@ impl LogSink {
         self.rows_since_checkpoint += rows;
         self.log.tail().add(rows);
         self.logged_epoch = cycle.epoch;
-        self.log.add_pending((cycle.epoch, self.clock_ms), bytes);
+        self.log.add_pending(cycle.epoch, self.clock_ms, bytes);
         self.send(LogItem::Cycle(LogCycle { cycle, bytes }));
     }
 

@@ -195,8 +195,10 @@ impl NvComp {
     fn scratch(
         &self,
         choice: &NvCompChoice,
-        (function, options): (&str, Options),
-        (chunks, bytes): (usize, usize),
+        function: &str,
+        options: Options,
+        chunks: usize,
+        bytes: usize,
     ) -> Result<CudaSlice<u8>, EngineError> {
         let (stream, mut scratch_bytes) = (self.stream.cu_stream().cast(), 0);
         let to = &raw mut scratch_bytes;
@@ -272,8 +274,8 @@ impl NvComp {
         let outputs = self.pieces(&output, most, count)?;
         let output_lengths = self.list(&vec![0; count])?;
         let statuses = self.room(count * size_of::<u32>())?;
-        let extent = (count, bytes.len());
-        let scratch = self.scratch(choice, ("CompressGetTempSize", choice.compress), extent)?;
+        let scratch =
+            self.scratch(choice, "CompressGetTempSize", choice.compress, count, bytes.len())?;
         let stream = &self.stream;
         let took_ms = timed(stream, || {
             // SAFETY: the type is that of the function. Every list has `count` entries, chunks have
@@ -333,8 +335,8 @@ impl NvComp {
         let output = self.room(count * each)?;
         let outputs = self.pieces(&output, each, count)?;
         let statuses = self.room(count * size_of::<u32>())?;
-        let extent = (count, column.bytes);
-        let scratch = self.scratch(choice, ("DecompressGetTempSize", choice.decompress), extent)?;
+        let scratch =
+            self.scratch(choice, "DecompressGetTempSize", choice.decompress, count, column.bytes)?;
         let stream = &self.stream;
         let took_ms = timed(stream, || {
             // SAFETY: as in `encode`; outputs have the stated capacity.

@@ -90,7 +90,7 @@ impl Loaded {
             }
         }
         let time_ms = moment_ms(options);
-        let states = self.device.newest(&self.runs[0], time_ms, (0, usize::MAX))?;
+        let states = self.device.newest(&self.runs[0], time_ms, 0, usize::MAX)?;
         let objects = &self.first.objects;
         if states.len() != objects.len() {
             return differs(format!("{} states of {} objects", states.len(), objects.len()));
@@ -161,7 +161,6 @@ impl Loaded {
         pairs: &[Vec<ObjectTime>],
     ) -> Result<Found, BenchmarkError> {
         let (mut found, mut word) = (0, 0_u64);
-        let everyone = (0, usize::MAX);
         for (run, pairs) in self.runs.iter().zip(pairs) {
             match experiment {
                 Experiment::DeviceWindow | Experiment::DeviceHalf | Experiment::DeviceSquare => {
@@ -172,10 +171,10 @@ impl Loaded {
                 }
                 Experiment::DeviceAsOf => {
                     let time_ms = moment_ms(options);
-                    found += self.device.newest_on_device(run, time_ms, everyone)? as u64;
+                    found += self.device.newest_on_device(run, time_ms, 0, usize::MAX)? as u64;
                 }
                 Experiment::DeviceAsOfCopied => {
-                    let states = self.device.newest(run, moment_ms(options), everyone)?;
+                    let states = self.device.newest(run, moment_ms(options), 0, usize::MAX)?;
                     found += states.len() as u64;
                     // The last state is read, because it is copied last.
                     word = word.wrapping_add(states.x.last().map_or(0, |x| *x as u64));

@@ -102,7 +102,7 @@ fn changed_content_is_found() {
     let (options, mut times) = (options(&[]), GroupTimes::new().unwrap());
     let content = |plan| Content::of_groups(&options, plan, 16 << 10).unwrap();
     let raw = content(PlanChoice::Raw);
-    write_log(&options, &folder, &raw, (0, Durability::Logged), &mut times).unwrap();
+    write_log(&options, &folder, &raw, 0, Durability::Logged, &mut times).unwrap();
     check(&read_hash(&folder).unwrap(), &raw.hash()).unwrap();
     let other = content(PlanChoice::Fixes).hash();
     let error = check(&read_hash(&folder).unwrap(), &other).unwrap_err().to_string();

@@ -207,7 +207,7 @@ impl Decoder {
             let (sources, outputs) = of_block(block, output);
             places.push(decoding.add_block(start, &sources, &outputs));
         }
-        self.load(input, &decoding, (places, blocks.len()))
+        self.load(input, &decoding, places, blocks.len())
     }
 
     /// Copies tables to the device in place of the previous input; columns fail independently of
@@ -233,7 +233,7 @@ impl Decoder {
             requests += sources.len() as u32;
             places.push(decoding.add_block(start, &sources, &outputs));
         }
-        self.load(input, &decoding, (places, requests as usize))
+        self.load(input, &decoding, places, requests as usize)
     }
 
     /// Decodes columns outside blocks independently of each other.
@@ -301,7 +301,7 @@ impl Decoder {
             outputs[sources.len() - 1] = output(Form::Decoded);
             places.push(decoding.add_block(0, &sources, &outputs));
         }
-        self.load(input, &decoding, (places, columns.len()))
+        self.load(input, &decoding, places, columns.len())
     }
 
     /// Copies input and lists to the device.
@@ -309,7 +309,8 @@ impl Decoder {
         &mut self,
         mut input: Input,
         decoding: &Decoding,
-        (places, requests): (Vec<Vec<Place>>, usize),
+        places: Vec<Vec<Place>>,
+        requests: usize,
     ) -> Result<(), EngineError> {
         let front = decoding.bytes as usize;
         let lists = decoding.place(&mut |list| {

@@ -61,12 +61,11 @@ impl Worker {
         let words = self.arena.allocate::<u32>((length * bits as usize).div_ceil(32))?;
         self.kernels.encode_dictionary(&self.stream, entries, bits, words)?;
         let none = length as u32;
-        let parameters = (none | bits << 24, base);
         let codes_type = match none + u32::from(has_exceptions) {
             0..=256 => ValueType::U8,
             _ => ValueType::U16,
         };
-        let node = node(Encoding::Dict, source.value_type, parameters);
+        let node = node(Encoding::Dict, source.value_type, none | bits << 24, base);
         Ok(Dictionary { node, entries: words.bytes(), codes, codes_type, none })
     }
 

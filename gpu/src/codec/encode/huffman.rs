@@ -37,7 +37,7 @@ impl Worker {
         found.download(&self.stream, &mut frequencies)?;
         self.wait()?;
         let code = HuffmanCode::of(&frequencies, bits);
-        let node = node(encoding, source.value_type, (code.parameter(), 0));
+        let node = node(encoding, source.value_type, code.parameter(), 0);
         let (lengths, codes) = (code.packed_lengths(), code.packed_codes());
         let (split, symbols) = (code.split(), codes.len() as u32);
         // Nothing reads the codes of a source without values.

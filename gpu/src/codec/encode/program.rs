@@ -205,7 +205,7 @@ impl<'a> Program<'a> {
         };
         let parameter_u32 = parameter(spec.parameter_u32, own_parameters.0.into()) as u32;
         let parameter_u64 = parameter(spec.parameter_u64, own_parameters.1);
-        let node = node(encoding, at.value_type, (parameter_u32, parameter_u64));
+        let node = node(encoding, at.value_type, parameter_u32, parameter_u64);
         let mut children = Vec::new();
         for (child, rule) in tree.children().into_iter().zip(spec.children) {
             let below = if rule.is_sparse { sparse } else { at };
@@ -325,7 +325,8 @@ fn needs_column(tree: &Tree) -> bool {
 pub(super) fn node(
     encoding: Encoding,
     value_type: ValueType,
-    (parameter_u32, parameter_u64): (u32, u64),
+    parameter_u32: u32,
+    parameter_u64: u64,
 ) -> PlanNode {
     let (children, sections, values) = (0, 0, 0);
     PlanNode { encoding, value_type, children, sections, values, parameter_u32, parameter_u64 }

@@ -51,7 +51,7 @@ impl Worker {
         let (task, sizes) = (source.task(), (chunk_tiles, entries));
         self.kernels.encode_ranks(&self.stream, &task, sizes, (ranks, tables))?;
         let parameter = entries | chunk_tiles << 16;
-        let node = node(Encoding::Stateless, source.value_type, (parameter, 0));
+        let node = node(Encoding::Stateless, source.value_type, parameter, 0);
         Ok(Frequent { node, tables, ranks })
     }
 
@@ -91,7 +91,7 @@ impl Worker {
             counts: Some((counts, length)),
             ..*source
         };
-        let node = node(Encoding::Lzw, source.value_type, (chunk_tiles, 0));
+        let node = node(Encoding::Lzw, source.value_type, chunk_tiles, 0);
         let node = PlanNode { children: 1, sections: 1, values: source.rows, ..node };
         Ok(Strings { node, counts, codes })
     }

@@ -138,7 +138,8 @@ impl Staged {
 pub(crate) fn stage(
     memory: &Memory,
     stream: &Arc<CudaStream>,
-    (timeline, epoch): (&Timeline, u64),
+    timeline: &Timeline,
+    epoch: u64,
     spare: &mut Option<Arena>,
     input: CycleInput,
     query_parts: &mut QueryParts,
@@ -175,7 +176,7 @@ pub(crate) fn stage(
     packing.upload_parts(stream, device)?;
     packing.copy(pinned.as_mut_slice());
     packing.upload_packed(stream, device, pinned)?;
-    timeline.end((epoch, "copy in"), copying, stream)?;
+    timeline.end(epoch, "copy in", copying, stream)?;
     let copied = stream.record_event(None).map_err(fault)?;
     drop(packing);
     Ok(Staged {
@@ -229,7 +230,7 @@ fn place_requests<'a>(
     let (mut rows, mut entries) = (0, 0);
     let mut placed = Vec::with_capacity(requests.len());
     for (number, request) in (0..).zip(requests) {
-        let arrived = place(packing, decoding, (request, number), rows);
+        let arrived = place(packing, decoding, request, number, rows);
         placed.push(RequestDescriptor { first_entry: entries, ..arrived });
         rows += arrived.rows;
         entries += arrived.entries;
@@ -341,7 +342,8 @@ pub(crate) fn distinct(objects: &[u64]) -> Vec<u64> {
 fn place<'a>(
     packing: &mut Packing<'a>,
     decoding: &mut Decoding,
-    (request, number): (&'a Request, u32),
+    request: &'a Request,
+    number: u32,
     first_arrival: u32,
 ) -> RequestDescriptor {
     let mut empty_descriptor = RequestDescriptor {
@@ -354,7 +356,7 @@ fn place<'a>(
     Column::ALL.into_iter().for_each(|column| *place_of(&mut empty_descriptor, column) = NO_COLUMN);
     match request {
         Request::Fixes(columns) => place_columns(packing, columns, empty_descriptor),
-        Request::Block(block) => place_block(packing, decoding, (block, number), empty_descriptor),
+        Request::Block(block) => place_block(packing, decoding, block, number, empty_descriptor),
         Request::Remove(objects) => RequestDescriptor {
             kind: REQUEST_REMOVE,
             object_at: packing.push(objects).at as u64,
@@ -388,7 +390,8 @@ fn place_columns<'a>(
 fn place_block<'a>(
     packing: &mut Packing<'a>,
     decoding: &mut Decoding,
-    (block, request): (&'a Block, u32),
+    block: &'a Block,
+    request: u32,
     empty_descriptor: RequestDescriptor,
 ) -> RequestDescriptor {
     let start = packing.push_block(block.bytes()) as u64;

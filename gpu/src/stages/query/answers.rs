@@ -72,7 +72,7 @@ impl AnswerBuilder<'_> {
                     let range = bounds[number] as usize..bounds[number + 1] as usize;
                     let total = totals[number] + range.len() as u64;
                     let rows = fixes.get(range.clone()).unwrap_or(&[]).iter().map(row);
-                    append(&mut page, (query, total), &objects[range], rows);
+                    append(&mut page, query, total, &objects[range], rows);
                 }
                 QueryKind::Get(wanted) => {
                     let count = distinct(wanted).len();
@@ -97,7 +97,8 @@ impl AnswerBuilder<'_> {
 /// Uploads queries that are not part of a cycle's input.
 pub(crate) fn upload(
     query_batch: &QueryBatch,
-    (parts, queries): (&[Part], usize),
+    parts: &[Part],
+    queries: usize,
     shapes: &Shapes,
 ) -> Result<(DeviceBuffer<u8>, QueryRanges), EngineError> {
     let mut packing = Packing::default();
@@ -120,7 +121,8 @@ pub(crate) fn upload(
 /// [`Projection::Fixes`]. If the answer returns no row, `rows` may be empty.
 fn append(
     page: &mut AnswerPage,
-    (query, total): (&Query, u64),
+    query: &Query,
+    total: u64,
     objects: &[u64],
     rows: impl Iterator<Item = FixRow>,
 ) {
@@ -142,7 +144,7 @@ fn append(
 
 fn append_rows(page: &mut AnswerPage, query: &Query, rows: &[FixRow]) {
     let objects: Vec<u64> = rows.iter().map(|row| row.object).collect();
-    append(page, (query, rows.len() as u64), &objects, rows.iter().copied());
+    append(page, query, rows.len() as u64, &objects, rows.iter().copied());
 }
 
 fn append_nearest(

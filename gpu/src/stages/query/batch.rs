@@ -259,7 +259,8 @@ impl QueryBatch {
         &mut self,
         view: &ViewArgument,
         sorted: &Sorted,
-        (bounds, matches): (&[u64], usize),
+        bounds: &[u64],
+        matches: usize,
         centres: (&[Shape], &[u64]),
     ) -> Result<Neighbours, EngineError> {
         self.fixes.fit(matches)?;

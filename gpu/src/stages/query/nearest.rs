@@ -128,7 +128,7 @@ fn upload_circles(
         parts.extend(shapes.parts_of(number, &region, *filter, count));
     }
     shapes.shapes.insert(0, Default::default());
-    upload(query_batch, (&parts, circles.len()), &shapes)
+    upload(query_batch, &parts, circles.len(), &shapes)
 }
 
 /// Candidates up to which ranking costs less than another count. A guess.
@@ -272,7 +272,7 @@ impl AnswerBuilder<'_> {
         let centre = |search: &Search<'_>| of_circle(&search.circle, Shape::default());
         let centres: Vec<Shape> = searches.iter().map(centre).collect();
         let ks: Vec<u64> = searches.iter().map(|search| search.k).collect();
-        self.query_batch.rank(&self.view, self.sorted, (&bounds, matches), (&centres, &ks))
+        self.query_batch.rank(&self.view, self.sorted, &bounds, matches, (&centres, &ks))
     }
 
     /// Adjusts the radii of `open` searches until each circle holds enough objects or every object

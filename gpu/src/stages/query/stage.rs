@@ -177,10 +177,10 @@ impl QueryStage {
         }
         match self.withhold(staged, &view, progress)? {
             QueryProgress::CountedByWarp { bounds } => {
-                self.write_plain(state.epoch, staged, &view, (bounds, true))
+                self.write_plain(state.epoch, staged, &view, bounds, true)
             }
             QueryProgress::Counting { bounds, totals } if totals.is_empty() => {
-                self.write_plain(state.epoch, staged, &view, (bounds, false))
+                self.write_plain(state.epoch, staged, &view, bounds, false)
             }
             other => {
                 let none;
@@ -252,7 +252,8 @@ impl QueryStage {
         epoch: u64,
         staged: &Staged,
         view: &ViewArgument,
-        (bounds, by_warp): (PooledBuffer, bool),
+        bounds: PooledBuffer,
+        by_warp: bool,
     ) -> Result<Answers, EngineError> {
         let (stream, parity) = (self.batch.stream.clone(), epoch as usize % 2);
         let matches = *bounds.as_ref().last().unwrap_or(&0) as usize;
@@ -270,7 +271,7 @@ impl QueryStage {
             let copying = self.context.timeline.begin(&self.copy_out)?;
             let out = objects.target();
             self.sorted[parity].objects.download(&self.copy_out, 0, out)?;
-            self.context.timeline.end((epoch, "copy out"), copying, &self.copy_out)?;
+            self.context.timeline.end(epoch, "copy out", copying, &self.copy_out)?;
         }
         let copied = Arc::new(self.copy_out.record_event(None).map_err(fault)?);
         self.copied_out[parity] = Some(copied.clone());

@@ -212,7 +212,7 @@ impl DeviceEvents {
     ) -> Result<(Box<Columns>, CudaEvent), EngineError> {
         let EventCounts { events, fixes, busy, .. } = self.counted();
         let (events, fixes) = (events as usize, fixes as usize);
-        self.fit_events(events, numbers, (parity, fixes))?;
+        self.fit_events(events, numbers, parity, fixes)?;
         // All pinned memory is allocated before anything is queued.
         let mut objects = self.words.take(events + others)?;
         let mut kinds = self.bytes.take(events + others)?;
@@ -277,7 +277,8 @@ impl DeviceEvents {
         &mut self,
         events: usize,
         numbers: usize,
-        (parity, fixes): (usize, usize),
+        parity: usize,
+        fixes: usize,
     ) -> Result<(), EngineError> {
         let lists = [
             &mut self.keys,

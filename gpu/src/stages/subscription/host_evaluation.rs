@@ -101,7 +101,7 @@ fn evaluate_some(
         let after = object.after.as_ref().map(Observation::row);
         let positions = after.into_iter().chain(&object.before).map(|row| (row.x, row.y));
         queries.candidates(now.space, positions, &steps, &mut numbers);
-        let one = |number: &u32| evaluate_one(queries, now, (object, &steps), *number);
+        let one = |number: &u32| evaluate_one(queries, now, object, &steps, *number);
         evaluated.extend(numbers.iter().filter_map(one));
     }
     evaluated
@@ -112,7 +112,8 @@ fn evaluate_some(
 fn evaluate_one(
     queries: &HostQueries,
     now: &CycleTime<'_>,
-    (object, steps): (&ObservedObject, &[Step]),
+    object: &ObservedObject,
+    steps: &[Step],
     number: u32,
 ) -> Option<Evaluated> {
     let of = &queries.get(number).subscription;

@@ -101,7 +101,7 @@ impl HostQueries {
         });
         self.rows[slot as usize] = *row;
         let of = &self.queries.get(number).subscription;
-        self.members.update((slot, number), place, state, of, row);
+        self.members.update(slot, number, place, state, of, row);
         self.release(slot);
     }
 

@@ -85,7 +85,7 @@ impl MemberSearch<'_> {
         let batch = &mut self.query.batch;
         let stream = batch.stream.clone();
         self.update.updated().map_or(Ok(()), |updated| stream.wait(updated)).map_err(fault)?;
-        let (input, at) = upload(batch, (&parts, of.len()), &shapes)?;
+        let (input, at) = upload(batch, &parts, of.len(), &shapes)?;
         let at = (&input, &at);
         batch.cut(&view, at)?.synchronize().map_err(fault)?;
         batch.count(&view, at, &mut members.bounds, None)?;

@@ -57,7 +57,8 @@ impl ModifiedObjects {
     /// Uploads the changes of the watched objects; there are `slots` slots.
     pub(super) fn watch(
         &mut self,
-        (kernels, stream): (&Kernels, &CudaStream),
+        kernels: &Kernels,
+        stream: &CudaStream,
         queries: &mut HostQueries,
         index: &IndexArgument,
         slots: usize,
@@ -92,8 +93,10 @@ impl ModifiedObjects {
     /// those that may have crossed a region that evaluates every fix.
     pub(super) fn count(
         &mut self,
-        (kernels, stream): (&Kernels, &CudaStream),
-        (scene, length): (&SceneArgument, u32),
+        kernels: &Kernels,
+        stream: &CudaStream,
+        scene: &SceneArgument,
+        length: u32,
         trajectories: Option<&Trajectories>,
     ) -> Result<(), EngineError> {
         let (watched, trajectories) =

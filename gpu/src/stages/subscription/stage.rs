@@ -196,7 +196,7 @@ impl SubscriptionStage {
         let kernels = &self.context.gpu.kernels;
         kernels.subscription_mark(&self.stream, &queries.on_device.queries, marked, epoch)?;
         if !cells.is_empty() {
-            queries.index.add(&self.stream, (&cells, &references), levels)?;
+            queries.index.add(&self.stream, &cells, &references, levels)?;
         }
         if queries.index.is_long() || queries.table.is_fragmented() {
             self.compact(queries)?;
@@ -221,27 +221,35 @@ impl SubscriptionStage {
     /// Uploads the watched objects; memory for all slots is reserved.
     fn watch(&mut self, state: &FleetState) -> Result<(), EngineError> {
         let (index, slots) = (state.records.index(), state.records.capacity());
-        let kernels = (&*self.context.gpu.kernels, &*self.stream);
-        self.modified.watch(kernels, &mut self.host, &index, slots)
+        self.modified.watch(&self.context.gpu.kernels, &self.stream, &mut self.host, &index, slots)
     }
 
     /// Queues counting the events of the listed objects.
     fn count(
         &mut self,
         state: &FleetState,
-        (has_host, has_steps): (bool, bool),
+        has_host: bool,
+        has_steps: bool,
     ) -> Result<SceneArgument, EngineError> {
         self.found.sort(&self.stream)?;
         let (objects, slots, length) = self.found.sorted();
         let kernels = &self.context.gpu.kernels;
         let queries = &state.queries;
-        let records = (state.records.argument(), state.epoch);
-        let (tables, regions) = (queries.index.arguments(), queries.on_device.argument());
-        let scene = SceneArgument::new(tables, regions, records, (objects, slots), length);
+        let (base, recent) = queries.index.arguments();
+        let scene = SceneArgument::new(
+            base,
+            recent,
+            queries.on_device.argument(),
+            state.records.argument(),
+            state.epoch,
+            objects,
+            slots,
+            length,
+        );
         self.found.count(kernels, &self.stream, &scene)?;
         if has_host {
             let trajectories = has_steps.then_some(&self.trajectories);
-            self.modified.count((kernels, &self.stream), (&scene, length), trajectories)?;
+            self.modified.count(kernels, &self.stream, &scene, length, trajectories)?;
         }
         Ok(scene)
     }
@@ -275,7 +283,7 @@ impl SubscriptionStage {
             lists,
         )?;
         if self.host.has_every_fix() {
-            self.trajectories.widen((kernels, stream), cycle)?;
+            self.trajectories.widen(kernels, stream, cycle)?;
         }
         found.written_objects.download(stream, 0, found.written_objects_host.first(1))
     }
@@ -307,7 +315,7 @@ impl SubscriptionStage {
             // Memberships of the host's queries do not follow from the records, so no change may be
             // missed.
             let may_lag = !has_host;
-            pass.scene = match self.count(state, (has_host, has_steps)) {
+            pass.scene = match self.count(state, has_host, has_steps) {
                 Err(error) if !may_lag || !matches!(error, EngineError::OutOfMemory { .. }) => {
                     return Err(error);
                 }
@@ -339,8 +347,7 @@ impl SubscriptionStage {
             }
             other => other?,
         };
-        let stage = (search.state.epoch, "subscription");
-        self.context.timeline.end(stage, began, &self.stream)?;
+        self.context.timeline.end(search.state.epoch, "subscription", began, &self.stream)?;
         Ok(events)
     }
 

@@ -50,7 +50,8 @@ impl Trajectories {
     /// Queues computing the boxes of a cycle's rows.
     pub(super) fn widen(
         &mut self,
-        (kernels, stream): (&Kernels, &CudaStream),
+        kernels: &Kernels,
+        stream: &CudaStream,
         cycle: &CycleRows,
     ) -> Result<(), EngineError> {
         self.boxes.fill(stream, 0xFF, 4 * self.slots)?;

@@ -215,8 +215,16 @@ impl Trial {
         let (memory, stream) = (self.bench.memory.clone(), self.driver.dispatch.stream.clone());
         let newcomers = self.unknown(&input);
         let (driver, spare) = (&mut self.driver, &mut self.spare);
-        let at = (&*driver.context.timeline, driver.state.epoch + 1);
-        let staged = stage(&memory, &stream, at, spare, input, &mut self.query_parts).unwrap();
+        let staged = stage(
+            &memory,
+            &stream,
+            &driver.context.timeline,
+            driver.state.epoch + 1,
+            spare,
+            input,
+            &mut self.query_parts,
+        )
+        .unwrap();
         driver.dispatch.fit_lists(&mut driver.state, &staged).unwrap();
         let found = driver.dispatch.newcomers(&driver.state, &staged).unwrap();
         assert_eq!(found, newcomers, "rows without a slot");

@@ -123,8 +123,8 @@ impl Stage {
         let input = CycleInput { queries: queries.to_vec(), ..CycleInput::default() };
         let (memory, stream) = (&self.bench.memory, &self.bench.stream);
         let (timeline, spare) = (Timeline::default(), &mut self.spare);
-        let at = (&timeline, 1);
-        let staged = stage(memory, stream, at, spare, input, &mut self.query_parts).unwrap();
+        let staged =
+            stage(memory, stream, &timeline, 1, spare, input, &mut self.query_parts).unwrap();
         let (bounds, totals) = self.count(&staged);
         for (number, query) in queries.iter().enumerate() {
             let found = self.scan(query).len() as u64;
@@ -153,8 +153,8 @@ impl Stage {
         let input = CycleInput { queries: queries.clone(), ..CycleInput::default() };
         let (memory, stream) = (&self.bench.memory, &self.bench.stream);
         let (timeline, spare) = (Timeline::default(), &mut self.spare);
-        let at = (&timeline, 1);
-        let staged = stage(memory, stream, at, spare, input, &mut self.query_parts).unwrap();
+        let query_parts = &mut self.query_parts;
+        let staged = stage(memory, stream, &timeline, 1, spare, input, query_parts).unwrap();
         if staged.query_ranges.parts.length > 0 {
             assert!(staged.are_plain, "{what}: all want ids");
             let (view, at) = (self.view(), (&staged.arena.device, &staged.query_ranges));

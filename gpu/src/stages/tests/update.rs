@@ -241,8 +241,8 @@ impl Trial {
         self.upload(&published);
         let expected = self.outgrown();
         let (kernels, stream) = (&self.bench.gpu.kernels, &self.bench.stream);
-        let from = (&moved, &self.records());
-        self.cells.apply(kernels, stream, &mut self.tables, &self.current, from).unwrap();
+        let (records, tables) = (self.records(), &mut self.tables);
+        self.cells.apply(kernels, stream, tables, &self.current, &moved, &records).unwrap();
         let outgrown = self.bench.download(&self.tables.outgrown, 1)[0];
         assert_eq!(outgrown.count() as usize, expected.len(), "epoch {}: {expected:?}", self.epoch);
         assert_eq!(self.bench.download(&self.current, self.newest.len()), self.newest, "published");

@@ -96,7 +96,8 @@ impl GridCells {
         stream: &CudaStream,
         tables: &mut Tables,
         current: &DeviceBuffer<Entry>,
-        (moved, records): (&MovedArgument, &RecordsArgument),
+        moved: &MovedArgument,
+        records: &RecordsArgument,
     ) -> Result<(), EngineError> {
         let keys = 2 * moved.length();
         tables.fit_keys(keys as usize)?;

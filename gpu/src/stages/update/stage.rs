@@ -151,8 +151,7 @@ impl UpdateStage {
         }
         let (moved, records) = (Self::moves(state), state.records.argument());
         let (tables, current) = (&mut self.tables, &state.records.current);
-        let from = (&moved, &records);
-        state.grids[parity].apply(&kernels, &stream, tables, current, from)?;
+        state.grids[parity].apply(&kernels, &stream, tables, current, &moved, &records)?;
         self.tables.outgrown.download(&stream, 0, self.outgrown_host.first(1))
     }
 

@@ -136,7 +136,8 @@ impl CellIndex {
     pub(crate) fn add(
         &mut self,
         stream: &CudaStream,
-        (cells, references): (&[u64], &[u32]),
+        cells: &[u64],
+        references: &[u32],
         levels: u32,
     ) -> Result<(), EngineError> {
         self.cells.upload(stream, self.added, cells)?;

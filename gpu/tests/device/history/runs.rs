@@ -195,7 +195,7 @@ fn check(device: &mut DeviceHistory, run: &DeviceRun, past: &Past, random: &mut 
             1 => (random.pick(&past.objects).object, 1 + random.below(500) as usize),
             _ => (random.pick(&past.objects).object.saturating_add(1), usize::MAX),
         };
-        let found = device.newest(run, time_ms, (from, most)).unwrap();
+        let found = device.newest(run, time_ms, from, most).unwrap();
         let mut expected = FixColumns::new();
         let objects = past.objects.iter().filter(|it| it.object >= from);
         let states = objects.filter_map(|object| past.newest(object, time_ms)).take(most);

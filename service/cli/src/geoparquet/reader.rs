@@ -220,7 +220,8 @@ type Reading<'readers> = (&'readers mut ColumnReader, Leaf, usize);
 /// Returns the values of the next rows, `None` for a null value.
 fn values<T: DataType, V>(
     reader: &mut ColumnReaderImpl<T>,
-    (leaf, rows): (&Leaf, usize),
+    leaf: &Leaf,
+    rows: usize,
     convert: impl Fn(T::T) -> V,
 ) -> Result<Vec<Option<V>>, Broken> {
     let broken = |reason: String| (leaf.name.clone(), reason);
@@ -238,31 +239,30 @@ fn values<T: DataType, V>(
 }
 
 fn integers((reader, leaf, rows): Reading<'_>) -> Result<Vec<Option<i128>>, Broken> {
-    let of = (&leaf, rows);
     match reader {
         ColumnReader::Int64ColumnReader(reader) if leaf.is_unsigned => {
-            values(reader, of, |value| value.cast_unsigned().into())
+            values(reader, &leaf, rows, |value| value.cast_unsigned().into())
         }
-        ColumnReader::Int64ColumnReader(reader) => values(reader, of, i128::from),
+        ColumnReader::Int64ColumnReader(reader) => values(reader, &leaf, rows, i128::from),
         ColumnReader::Int32ColumnReader(reader) if leaf.is_unsigned => {
-            values(reader, of, |value| value.cast_unsigned().into())
+            values(reader, &leaf, rows, |value| value.cast_unsigned().into())
         }
-        ColumnReader::Int32ColumnReader(reader) => values(reader, of, i128::from),
+        ColumnReader::Int32ColumnReader(reader) => values(reader, &leaf, rows, i128::from),
         _ => Err((leaf.name, "it has no integers".to_owned())),
     }
 }
 
 fn numbers((reader, leaf, rows): Reading<'_>) -> Result<Vec<Option<f64>>, Broken> {
     match reader {
-        ColumnReader::DoubleColumnReader(reader) => values(reader, (&leaf, rows), |value| value),
-        ColumnReader::FloatColumnReader(reader) => values(reader, (&leaf, rows), f64::from),
+        ColumnReader::DoubleColumnReader(reader) => values(reader, &leaf, rows, |value| value),
+        ColumnReader::FloatColumnReader(reader) => values(reader, &leaf, rows, f64::from),
         _ => Err((leaf.name, "it has no numbers".to_owned())),
     }
 }
 
 fn points((reader, leaf, rows): Reading<'_>) -> Result<Vec<Option<ByteArray>>, Broken> {
     match reader {
-        ColumnReader::ByteArrayColumnReader(reader) => values(reader, (&leaf, rows), |value| value),
+        ColumnReader::ByteArrayColumnReader(reader) => values(reader, &leaf, rows, |value| value),
         _ => Err((leaf.name, "it has no bytes".to_owned())),
     }
 }

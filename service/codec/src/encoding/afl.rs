@@ -39,7 +39,7 @@ pub(crate) fn encode<T: Word>(
             }
         }
     }
-    writer.node(Encoding::Afl, &node, sections.finish(), (0, 0));
+    writer.node(Encoding::Afl, &node, sections.finish(), 0, 0);
     Ok(())
 }
 

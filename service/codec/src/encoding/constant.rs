@@ -21,7 +21,7 @@ pub(crate) fn encode<T: Word>(
     if node.values.iter().any(|value| *value != first) {
         return NotApplicable::because("const takes equal values");
     }
-    writer.node(Encoding::Const, &node, Vec::new(), (0, first.into()));
+    writer.node(Encoding::Const, &node, Vec::new(), 0, first.into());
     Ok(())
 }
 

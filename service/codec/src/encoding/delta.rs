@@ -135,7 +135,7 @@ fn write<T: Word, const ORDER: usize>(
         stored.extend(differences.map(|difference| mode.store(difference)));
     }
     let encoding = if ORDER == 1 { Encoding::Delta } else { Encoding::Delta2 };
-    writer.node(encoding, &node, vec![starts], (mode.code(), 0));
+    writer.node(encoding, &node, vec![starts], mode.code(), 0);
     writer.subtree(child, node.child(T::UNSIGNED, &stored))
 }
 

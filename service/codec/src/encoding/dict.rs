@@ -83,7 +83,7 @@ pub(crate) fn encode<T: Word>(
     if dictionary.entries.is_empty() {
         return NotApplicable::because("a dictionary has an entry");
     }
-    let (packed, parameters) = dictionary.pack();
+    let (packed, parameter_u32) = dictionary.pack();
     let mut sections = vec![packed];
     let (mut others, mut counts) = (Vec::new(), TileCounts::Sparse(Vec::new()));
     if has_exceptions {
@@ -100,7 +100,8 @@ pub(crate) fn encode<T: Word>(
         counts = TileCounts::Sparse(node.counts.ranges().map(count).collect());
         sections.push(counts.section());
     }
-    writer.node(Encoding::Dict, &node, sections, parameters);
+    let base = dictionary.entries[0].into();
+    writer.node(Encoding::Dict, &node, sections, parameter_u32, base);
     let code_of = |number: &u32| dictionary.codes[*number as usize];
     let value_type = code_type(dictionary.entries.len() + usize::from(has_exceptions));
     if value_type == ValueType::U8 {
@@ -144,14 +145,14 @@ impl<T: Word> Dictionary<T> {
         Self { entries: numbers.iter().map(value_of).collect(), codes }
     }
 
-    /// The packed entries and the node's parameters.
-    fn pack(&self) -> (Vec<u8>, (u32, u64)) {
+    /// The entries, packed as differences from the first, and the node's 32-bit parameter.
+    fn pack(&self) -> (Vec<u8>, u32) {
         let base = self.entries[0];
         let above: Vec<T> = self.entries.iter().map(|entry| entry.minus(base)).collect();
         let bits = above.last().map_or(0, |greatest| greatest.bits());
         let mut packed = Vec::new();
         pack(&above, bits, &mut packed);
-        (packed, (self.entries.len() as u32 | bits << 24, base.into()))
+        (packed, self.entries.len() as u32 | bits << 24)
     }
 }
 

@@ -110,8 +110,7 @@ pub(crate) fn encode<T: Word>(
     if !fits {
         return NotApplicable::because("a value is no multiple of the divisor");
     }
-    let parameters = (choice.remainder, choice.divisor.into());
-    writer.node(Encoding::Divisor, &node, Vec::new(), parameters);
+    writer.node(Encoding::Divisor, &node, Vec::new(), choice.remainder, choice.divisor.into());
     writer.subtree(child, node.child(node.value_type, &quotients))
 }
 

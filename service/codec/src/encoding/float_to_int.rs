@@ -79,7 +79,7 @@ pub(crate) fn encode<T: Word>(
             None => return NotApplicable::because("a value has other decimals"),
         }
     }
-    writer.node(Encoding::FloatToInt, &node, Vec::new(), (decimals, 0));
+    writer.node(Encoding::FloatToInt, &node, Vec::new(), decimals, 0);
     writer.subtree(child, node.child(integer_type, &integers))
 }
 

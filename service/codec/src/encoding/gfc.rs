@@ -61,7 +61,7 @@ pub(crate) fn encode<T: Word>(
         out.extend_from_slice(&bytes);
         out.resize(out.len().next_multiple_of(WORD_BYTES), 0);
     }
-    writer.node(Encoding::Gfc, &node, sections.finish(), (0, 0));
+    writer.node(Encoding::Gfc, &node, sections.finish(), 0, 0);
     Ok(())
 }
 

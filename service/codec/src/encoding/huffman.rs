@@ -125,7 +125,7 @@ pub(super) fn encode_groups<T: Word, const GROUP: usize>(
         }
     }
     let sections = [vec![code.packed_lengths()], sections.finish()].concat();
-    writer.node(encoding, &node, sections, (code.parameter(), 0));
+    writer.node(encoding, &node, sections, code.parameter(), 0);
     Ok(())
 }
 

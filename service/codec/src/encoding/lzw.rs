@@ -97,7 +97,7 @@ pub(crate) fn encode<T: Word>(
         });
     }
     let counts = TileCounts::Sparse(counts);
-    writer.node(Encoding::Lzw, &node, vec![counts.section()], (*chunk_tiles, 0));
+    writer.node(Encoding::Lzw, &node, vec![counts.section()], *chunk_tiles, 0);
     let value_type = ValueType::U16;
     writer.subtree(codes, NodeValues { value_type, values: &written, counts: &counts })
 }

@@ -65,7 +65,7 @@ pub(crate) fn encode<T: Word>(
         pack(&exceptions.positions, POSITION_BITS, &mut sections.words);
         pack(&exceptions.additions, width, &mut sections.words);
     }
-    writer.node(Encoding::Patch, &node, sections.finish(), (0, 0));
+    writer.node(Encoding::Patch, &node, sections.finish(), 0, 0);
     writer.subtree(child, node.child(node.value_type, &left))
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn encode<T: Word>(
     for value in node.values {
         value.write(&mut bytes);
     }
-    writer.node(Encoding::Raw, &node, vec![bytes], (0, 0));
+    writer.node(Encoding::Raw, &node, vec![bytes], 0, 0);
     Ok(())
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn encode<T: Word>(
         runs.push((run_values.len() - start) as u16);
     }
     let counts = TileCounts::Sparse(runs);
-    writer.node(Encoding::Rle, &node, vec![counts.section()], (0, 0));
+    writer.node(Encoding::Rle, &node, vec![counts.section()], 0, 0);
     let value_type = node.value_type;
     writer.subtree(values, NodeValues { value_type, values: &run_values, counts: &counts })?;
     let value_type = ValueType::U16;

@@ -32,7 +32,7 @@ pub(crate) fn encode<T: Word>(
         base.write(&mut bases);
         distances.extend(tile.iter().map(|value| value.minus(base)));
     }
-    writer.node(Encoding::Scale, &node, vec![bases], (0, 0));
+    writer.node(Encoding::Scale, &node, vec![bases], 0, 0);
     writer.subtree(child, node.child(T::UNSIGNED, &distances))
 }
 

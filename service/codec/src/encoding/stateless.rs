@@ -132,7 +132,7 @@ pub(crate) fn encode<T: Word>(
         }
     }
     let sections = [vec![tables], sections.finish()].concat();
-    writer.node(Encoding::Stateless, &node, sections, (entries | chunk_tiles << 16, 0));
+    writer.node(Encoding::Stateless, &node, sections, entries | chunk_tiles << 16, 0);
     Ok(())
 }
 

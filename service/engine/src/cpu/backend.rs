@@ -160,14 +160,20 @@ impl CpuBackend {
         let find = |arrival: u32| dispatch.attributes(arrival);
         let attributes: AttributesOf<'_> =
             if dispatch.has_attributes() { Some(&find) } else { None };
-        let with = (listed, attributes);
         let cycle = ShardCycle {
             hash: self.hash,
             grid: &self.grid,
             time_min_ms: settle::time_min_ms(self.clock_ms, self.options.ttl_ms),
             attributes,
             events: (!self.queries.is_empty()).then(|| {
-                EventContext::new(&self.queries, plan, &self.options, self.clock_ms, with)
+                EventContext::new(
+                    &self.queries,
+                    plan,
+                    &self.options,
+                    self.clock_ms,
+                    listed,
+                    attributes,
+                )
             }),
         };
         let lanes = dispatch.lanes();
@@ -221,8 +227,8 @@ impl CpuBackend {
         let find = |arrival: u32| dispatch.attributes(arrival);
         let attributes: AttributesOf<'_> =
             if dispatch.has_attributes() { Some(&find) } else { None };
-        let with = (listed, attributes);
-        let context = EventContext::new(&self.queries, &plan, &self.options, clock_ms, with);
+        let context =
+            EventContext::new(&self.queries, &plan, &self.options, clock_ms, listed, attributes);
         let blind = View {
             space: &self.options.space,
             hash: self.hash,

@@ -133,7 +133,7 @@ impl Part<'_> {
         for row in cells.row_min..=cells.row_max {
             for column in cells.column_min..=cells.column_max {
                 let (buckets, head) = self.cells.head(column, row);
-                objects += self.objects_below(buckets, head, 0, (column, row));
+                objects += self.objects_below(buckets, head, 0, column, row);
             }
         }
         objects
@@ -145,7 +145,8 @@ impl Part<'_> {
         buckets: &[Bucket],
         head: &Bucket,
         depth: u32,
-        (column, row): (u32, u32),
+        column: u32,
+        row: u32,
     ) -> u64 {
         let Some(block) = head.block() else {
             let mut objects = 0;
@@ -161,12 +162,14 @@ impl Part<'_> {
             Placement::Outside => 0,
             Placement::Mixed => (0..BLOCK_SIDE * BLOCK_SIDE)
                 .map(|part| {
-                    let at = (
+                    let head = &buckets[(block + part) as usize];
+                    self.objects_below(
+                        buckets,
+                        head,
+                        depth + 1,
                         column * BLOCK_SIDE + part % BLOCK_SIDE,
                         row * BLOCK_SIDE + part / BLOCK_SIDE,
-                    );
-                    let head = &buckets[(block + part) as usize];
-                    self.objects_below(buckets, head, depth + 1, at)
+                    )
                 })
                 .sum(),
         }

@@ -248,7 +248,7 @@ impl Lane {
                 Request::Remove(objects) => {
                     for (object, arrival) in objects[part.rows.clone()].iter().zip(part.arrival..) {
                         let (shard, hash) = router.hash.shard_and_hash(*object);
-                        self.routed[shard].push(RoutedRow::removal((*object, hash), arrival));
+                        self.routed[shard].push(RoutedRow::removal(*object, hash, arrival));
                     }
                 }
                 Request::Clear | Request::Rewind => {}
@@ -309,7 +309,7 @@ impl Lane {
             time_max_ms = time_max_ms.max(time_ms);
             let (shard, hash) = router.hash.shard_and_hash(object);
             let state = columns.state.as_ref().map_or(0, |state| state[rows.start + at]);
-            let row = RoutedRow::fix((object, hash), (time_ms, arrival), (x, y, state));
+            let row = RoutedRow::fix(object, hash, time_ms, arrival, x, y, state);
             self.routed[shard].push(row);
         }
         self.time_max_ms = (time_max_ms != i64::MIN).then_some(time_max_ms);

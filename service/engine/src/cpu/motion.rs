@@ -124,7 +124,8 @@ impl<'a> EventContext<'a> {
         plan: &Plan,
         options: &'a EngineOptions,
         clock_ms: i64,
-        (listed, attributes): (&'a AtomicU64, AttributesOf<'a>),
+        listed: &'a AtomicU64,
+        attributes: AttributesOf<'a>,
     ) -> Self {
         let has_old = || plan.changes.values().any(|change| change.old.is_some());
         Self {

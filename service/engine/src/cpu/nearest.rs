@@ -24,8 +24,10 @@ pub(super) struct Neighbour {
 pub(super) fn nearest(
     view: &View<'_>,
     filter: Option<&Filter>,
-    (x, y): (i32, i32),
-    (k, rank_max): (usize, u64),
+    x: i32,
+    y: i32,
+    k: usize,
+    rank_max: u64,
     meter: &mut Meter,
 ) -> Option<Vec<Neighbour>> {
     if k == 0 {
@@ -37,7 +39,7 @@ pub(super) fn nearest(
     loop {
         let circle = Circle::bounded(view.space, &ranker, radius_m, rank_max);
         let is_widest = circle.rank_max() >= rank_max;
-        collect(view, filter, &ranker, circle, (&mut found, meter))?;
+        collect(view, filter, &ranker, circle, &mut found, meter)?;
         if found.len() >= k || is_widest {
             break;
         }
@@ -58,7 +60,8 @@ fn collect(
     filter: Option<&Filter>,
     ranker: &Ranker,
     circle: Circle,
-    (found, meter): (&mut Vec<Neighbour>, &mut Meter),
+    found: &mut Vec<Neighbour>,
+    meter: &mut Meter,
 ) -> Option<()> {
     found.clear();
     let add = |slot, x, y| found.push(Neighbour { rank: ranker.rank(x, y), object: 0, slot });

@@ -107,7 +107,7 @@ impl ObjectEvaluation<'_> {
             let row = self.shard.row_in(due.slot);
             let observation = Observation::Live { row, is_written: false };
             let (after, event) = transition(of, now, Some(due.state), &observation);
-            output.members.update((due.slot, due.query), Some(due.place), after, of, &row);
+            output.members.update(due.slot, due.query, Some(due.place), after, of, &row);
             if let Some(kind) = event.filter(|kind| is_emitted(head, *kind)) {
                 let event = Event::of_slot(due.query, row.object, kind, due.slot);
                 emit(output, event, Class::Stateful);
@@ -240,7 +240,7 @@ impl ObjectEvaluation<'_> {
         });
         if is_stateful {
             let place = held.map(|held| held.place);
-            output.members.update((slot, query), place, state, of, object.after.row());
+            output.members.update(slot, query, place, state, of, object.after.row());
         }
     }
 

@@ -205,8 +205,8 @@ impl Page {
                 QueryKind::Nearest { x, y, k, rank_max } => {
                     let filter = query.filter.as_deref();
                     let found = work.begin(*number).and_then(|mut meter| {
-                        let bounds = (k as usize, rank_max);
-                        let found = nearest::nearest(view, filter, (x, y), bounds, &mut meter);
+                        let found =
+                            nearest::nearest(view, filter, x, y, k as usize, rank_max, &mut meter);
                         self.work.push((*number, meter.used()));
                         work.end(&meter).then_some(found).flatten()
                     });

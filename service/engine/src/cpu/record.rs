@@ -63,16 +63,20 @@ impl RoutedRow {
     /// An accepted row of an object with this hash.
     #[inline(always)]
     pub(super) fn fix(
-        (object, hash): (u64, u32),
-        (time_ms, arrival): (i64, u32),
-        (x, y, state): (i32, i32, u32),
+        object: u64,
+        hash: u32,
+        time_ms: i64,
+        arrival: u32,
+        x: i32,
+        y: i32,
+        state: u32,
     ) -> Self {
         let since = time_ms.wrapping_sub(TIME_MIN_MS) as u64;
         let time_and_arrival = since << ARRIVAL_BITS | u64::from(arrival);
         Self { object, time_and_arrival, x, y, state, hash }
     }
 
-    pub(super) fn removal((object, hash): (u64, u32), arrival: u32) -> Self {
+    pub(super) fn removal(object: u64, hash: u32, arrival: u32) -> Self {
         let time_and_arrival = arrival.into();
         Self { object, time_and_arrival, x: Self::REMOVAL, y: 0, state: 0, hash }
     }

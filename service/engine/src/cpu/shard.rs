@@ -48,7 +48,7 @@ struct ModifiedObject {
 impl ModifiedObject {
     fn new(slot: u32, hash: u32, existed: bool) -> Self {
         Self {
-            winner: RoutedRow::removal((NO_OBJECT, hash), 0),
+            winner: RoutedRow::removal(NO_OBJECT, hash, 0),
             slot,
             hash,
             existed,

@@ -163,7 +163,7 @@ impl MembershipChanges {
             for (slot, query, state) in &self.added[number] {
                 let of = &queries.get(*query).subscription;
                 let row = shard.row_in(*slot);
-                members.update((*slot, *query), None, Some(*state), of, &row);
+                members.update(*slot, *query, None, Some(*state), of, &row);
             }
             shard.events.members = members;
         });
@@ -327,7 +327,9 @@ impl Bucket {
             }
             let (query, events) = (queries.get(*number), &self.events[*first..*end]);
             writer.columns(
-                (query.id, false, query.subscription.with_fixes),
+                query.id,
+                false,
+                query.subscription.with_fixes,
                 events.iter().map(|event| event.object),
                 events.iter().map(Event::kind),
                 events.iter().map(|event| record_of(view, event)),
@@ -357,7 +359,9 @@ fn events_of_changes(
     decision.lagged.iter().for_each(|region| writer.lagged(*region));
     for (outcome, of) in small_outcomes(queries, plan, &decision.outcomes) {
         writer.columns(
-            (outcome.region, outcome.is_snapshot, of.with_fixes),
+            outcome.region,
+            outcome.is_snapshot,
+            of.with_fixes,
             outcome.events.iter().map(|(object, ..)| *object),
             outcome.events.iter().map(|(.., kind)| *kind as u8),
             outcome

@@ -123,7 +123,8 @@ impl MembershipStore {
     /// entry, if any, and `row` the object's record. Queues a state for the time when it is due.
     pub fn update(
         &mut self,
-        (slot, query): (u32, u32),
+        slot: u32,
+        query: u32,
         place: Option<u32>,
         state: Option<MembershipState>,
         of: &Subscription,
