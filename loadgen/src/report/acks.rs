@@ -1,7 +1,9 @@
 //! Reads the acks of a connection on arrival, so that the server rarely merges them.
 //!
 //! Each ack settles the oldest reports in flight. An ack that does not continue the previous range
-//! is a protocol error.
+//! is a protocol error. The client's `ReportStream` is not used, because it gives only totals and
+//! sends unacknowledged messages again. A measurement needs every ack with its arrival time, and
+//! must end if the stream breaks.
 
 use std::sync::Arc;
 
