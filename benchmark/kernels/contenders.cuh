@@ -51,8 +51,8 @@ extern "C" __global__ void contender_k_ary(const Key* places, u32 length, const 
     Key keys[1] = {load_key(requests + min(request, (u64)count - 1))};
     u32 place = length;
     u64 node = 0;
-    // All threads of a warp vote until its longest path ends; paths differ in length by at most
-    // one.
+    // All threads of a warp must call warp_keys_below, so they continue until the longest path of
+    // the warp ends. Paths differ in length by at most one.
     while (true) {
         bool is_inside = node * KEYS < length;
         if (__all_sync(WHOLE_WARP, !is_inside)) break;

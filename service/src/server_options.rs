@@ -70,12 +70,12 @@ pub struct ServerOptions {
     pub threads: usize,
     /// Folder that keeps the fleets across restarts; without one a restart loses them.
     pub data: Option<PathBuf>,
-    /// Write the history of the fleets; needs a data folder.
+    /// How much history of the fleets is kept; `None` writes no history. Needs a data folder.
     pub history: Option<HistoryKeep>,
     /// Address of the leader that this server follows; needs a data folder.
     pub follow: Option<String>,
-    /// How this server identifies itself to its current or former leader. If it has no replication
-    /// secret, no other server can copy, promote or fence this one.
+    /// Settings and credentials of connections to the current or former leader. Without a
+    /// replication secret in it, no other server can copy, promote or fence this one.
     pub leader_link: LeaderLink,
     /// Whether the blocks of plain rows in the log are encoded for speed or for size.
     pub log_aim: Aim,

@@ -1,7 +1,8 @@
 //! One block of a data set, the input of every contender, prepared before any clock starts.
 //!
-//! Columns are in the order of the format, rows in the order of the source; each column is present
-//! as typed values and as bytes, so that no contender pays for a conversion.
+//! Columns of fixes are in wire order, other columns in the order of the data set. Rows are in the
+//! order of the source. Each column is present as typed values and as bytes, so that no contender
+//! pays for a conversion.
 
 use std::ops::Range;
 

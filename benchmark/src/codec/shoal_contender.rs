@@ -87,7 +87,7 @@ fn tried(part: Part<'_>) -> Tree {
     candidates(part.values(), is_keyed).into_iter().min_by_key(size).unwrap_or(Tree::Raw)
 }
 
-/// Rows in the order of their objects; `None` for columns other than fixes.
+/// The block's rows grouped by object; `None` if the block has no fixes.
 fn grouping(part: Part<'_>) -> Option<Grouping> {
     let (fixes, _) = part.block().fixes.as_ref()?;
     Some(Grouping::new(&fixes.object))

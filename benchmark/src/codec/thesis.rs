@@ -13,7 +13,7 @@ use super::data_set::DataSet;
 const LEVEL_MAX: i32 = 100_000;
 /// Values of one step of Pattern A, and of each part of Pattern B.
 const LENGTH: usize = 50;
-/// Maximum distance of Pattern B's values from a limit.
+/// In the alternating part of Pattern B, each value is less than this far from [`LEVEL_MAX`] or 0.
 const NEAR: u64 = 16;
 /// On average, one in this many values of Time is greater than its predecessor.
 const STEP_IN: u64 = 4;

@@ -11,23 +11,23 @@ use crate::harness::{BackendName, Common};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Experiment {
-    /// Updates with 10, 8, 5, 2 and 1 queries in a hundred, uniform.
+    /// 10, 8, 5, 2 and 1 queries per 100 updates; objects are distributed uniformly.
     Mixed,
-    /// Ten to one over 1, 10 and 100 hot-spots.
+    /// Ten updates per query; objects are distributed around 1, 10 and 100 hot spots.
     Gauss,
-    /// Ten times the objects, uniform and gauss, windows scaled to ten results.
+    /// Ten times the objects, uniform and gauss; a query finds ten objects on average.
     Large,
     /// Cycles of 100,000 updates with 10,000 queries.
     Small,
-    /// Updates alone over the number of cells.
+    /// Updates alone, for several numbers of cells.
     CellsUpdates,
-    /// Queries alone over the number of cells.
+    /// Queries alone, for several numbers of cells.
     CellsQueries,
-    /// Ten to one, rows with all attributes.
+    /// Ten updates per query; rows have all attributes.
     Attributes,
-    /// Updates alone, then with 1 and 10 queries in a hundred, to show the loss of updates.
+    /// 0, 1 and 10 queries per 100 updates, to show how much queries slow down updates.
     UpdatesAlone,
-    /// Updates alone and queries alone over the resident threads of a device.
+    /// Updates alone and queries alone, for several numbers of resident threads of the device.
     Threads,
 }
 

@@ -146,7 +146,7 @@ fn stream(cycles: &[Cycle], prepared: &Prepared) -> Result<Stream, BenchmarkErro
                     let text = format!("the baseline has no time {} ms", columns.time_ms[row]);
                     return Err(BenchmarkError::WorkloadRows(text));
                 };
-                // Generators number objects from 0, and their number fits 32 bits.
+                // Generators number objects from 0, and `new` refuses more than 32 bits can count.
                 let object = columns.object[row] as u32;
                 stream.updates.push(Update {
                     object,

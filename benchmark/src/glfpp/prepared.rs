@@ -12,7 +12,7 @@ use crate::error::BenchmarkError;
 use crate::harness::blocks::Generators;
 use crate::harness::source::Source;
 
-/// Number of queries at rest if the cycles have none.
+/// Number of queries after the last cycle, if that cycle has none.
 const REST_QUERIES: usize = 1_000;
 
 /// The rows and queries of one cycle.
@@ -32,7 +32,7 @@ pub(super) struct Prepared {
     /// One cycle before the clock starts.
     pub(super) warm: Cycle,
     pub(super) cycles: Vec<Cycle>,
-    /// Queries at rest: the queries of the last cycle, or other queries if it has none.
+    /// Queries after the last cycle: that cycle's queries again, or new queries if it has none.
     pub(super) rest: Vec<Query>,
 }
 
@@ -42,7 +42,8 @@ impl Prepared {
         let (name, params) = (case.distribution.name(), params(case));
         let mut generators =
             Generators::open(name, &params, case.attributes, case.cycle_updates())?;
-        // The windows come from one stream and do not depend on the number of generators.
+        // Query windows have a source of their own, so they do not depend on the number of
+        // generators.
         let mut windows = Source::open(name, &params, case.attributes)?;
         let mut load = Vec::new();
         loop {

@@ -1,6 +1,6 @@
 //! Runs the experiments of the flags, on the CPU and, in a build with CUDA, on the device.
 //!
-//! Every structure's answers are checked before its clock starts.
+//! Before the searches of a structure are timed, its answers are checked.
 
 use std::time::Instant;
 

@@ -111,8 +111,9 @@ impl Trial<'_> {
     }
 }
 
-/// The content of outputs.
+/// A summary of the events in the outputs of some cycles.
 struct Taken {
+    /// Number of all events.
     events: u64,
     hash: AnswerHash,
     /// Events of the last cycle.

@@ -1,5 +1,6 @@
-// The kernels of stage dispatch, in the order in which a cycle runs them. One thread an arrival
-// unless said otherwise. In kernels with block-wide counts no thread returns early.
+// The kernels of stage dispatch, in the order in which a cycle runs them; see ordered.cu for cycles
+// with removals or clears. One thread an arrival unless said otherwise. In kernels with block-wide
+// counts no thread returns early.
 #include "dispatch/dispatch.cuh"
 
 // Fails a whole block if one of its rows lies outside the ranges of its header. Runs before any row

@@ -1,5 +1,6 @@
 // The kernels of stage dispatch for cycles with removals or clears, which apply the entries of an
-// object (its rows and removals) one after another. They replace the `dispatch_settle` kernels.
+// object (its rows and removals) one after another. They replace `dispatch_order` and the
+// `dispatch_settle` kernels.
 #include "dispatch/dispatch.cuh"
 
 // Writes sort keys that group the rows and removals of an object; the sort is stable, so each group
@@ -41,7 +42,8 @@ __device__ inline bool is_alive(const OrderedObject& object) {
     return object.has_winner || (object.existed && !object.removed);
 }
 
-// Ends the object by an event of kind `ended`. A fix of this cycle that is lost counts as superseded.
+// Ends the object by an event of kind `ended`. If a fix of this cycle is lost, it counts as
+// superseded.
 __device__ inline void end_ordered(OrderedObject& object, RowOutcomeCounts* outcomes, u32 ended) {
     if (is_alive(object)) object.ended = ended;
     if (object.has_winner) atomicAdd(&outcomes[object.winner_request].superseded, 1u);
@@ -107,7 +109,8 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
         object.start = load(records.versions + 2ull * slot + old);
         object.existed = object.start.alive != 0;
         object.ended = EVENT_REMOVED;
-        apply_entries(object, input, rules, {keys, arrivals, clear_arrivals, clear_requests}, entry);
+        OrderedEntries entries = {keys, arrivals, clear_arrivals, clear_requests};
+        apply_entries(object, input, rules, entries, entry);
         if (object.has_winner) {
             const RequestDescriptor& request = input.requests[object.winner_request];
             u32 at_row = object.winner - request.first_arrival;

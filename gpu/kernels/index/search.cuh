@@ -9,7 +9,7 @@
 
 static const u32 FAN_OUT = INDEX_FAN_OUT;
 
-// The places of a leaf for a type of key.
+// Number of places of a leaf, by the type of its keys.
 template <class Key>
 struct Leaf {
     static const u32 KEYS = INDEX_LEAF_BYTES / sizeof(Key);

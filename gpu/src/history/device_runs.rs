@@ -22,7 +22,7 @@ use crate::device::Gpu;
 pub struct OffloadThresholds {
     /// Least number of rows of a run that is loaded.
     pub rows_min: u64,
-    /// Number of queries of a run, including the present one, after which the run is loaded.
+    /// Number of queries of a run, including the present one, from which on the run is loaded.
     pub questions_min: u64,
     /// See [`RunDevice::tiles_min`].
     pub tiles_min: usize,

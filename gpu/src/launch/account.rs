@@ -1,8 +1,8 @@
 //! Budgets of device memory: the bytes that may still be allocated.
 //!
 //! A fleet charges two accounts, its own and the one that all fleets of a device share, so that no
-//! byte is granted twice. Both grant a request or neither does. Accounts only count; the allocation
-//! shows whether the bytes exist.
+//! byte is granted twice. Both grant a request or neither does. Accounts only count: an allocation
+//! that they grant can still fail if the device has too little memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

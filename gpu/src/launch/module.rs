@@ -31,7 +31,7 @@ pub(super) const WARP: u64 = 32;
 /// Blocks of a cluster that every device with clusters supports.
 const CLUSTER_BLOCKS_MAX: u32 = 8;
 
-/// Most parameters of a kernel.
+/// Maximum number of parameters of a kernel.
 const PARAMETERS_MAX: usize = 16;
 
 /// Shared memory of a multiprocessor that a block may use.

@@ -15,7 +15,7 @@ pub(crate) struct Now {
     pub(crate) dispatched: u64,
     pub(crate) ended: bool,
     pub(crate) objects: u64,
-    /// Least event time of any object, with a TTL.
+    /// Least event time of any object; used only with a TTL.
     pub(crate) oldest_ms: Option<i64>,
     /// Cycles whose events are reported.
     pub(crate) reported: u64,

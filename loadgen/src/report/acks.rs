@@ -119,7 +119,7 @@ impl AckReader {
         let count = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
         self.count(&ack, rows, is_preload, now)?;
         if let Some(times) = &self.session.times {
-            times.acked(self.connection, count, ack.first_epoch, ack.epoch, earliest);
+            times.acked(self.connection, count, ack.first_epoch..=ack.epoch, earliest);
         }
         if let Some(verifier) = &self.session.verifier {
             verifier.ledger.acked(self.connection, Acked { messages, ack });

@@ -118,7 +118,8 @@ impl Source {
     }
 }
 
-/// Whether a server may accept an event time; deliberately invalid times are not shifted.
+/// Whether an event time is in the range that a server can accept. Callers do not shift times
+/// outside it, which are invalid on purpose.
 pub(super) fn is_acceptable_ms(time_ms: i64) -> bool {
     (TIME_MIN_MS..=TIME_MAX_MS).contains(&time_ms)
 }

@@ -19,7 +19,7 @@ pub struct Found {
     pub regions: Vec<(u64, Vec<u64>)>,
 }
 
-/// Queries regions in one message; their number is limited by the queries of a message.
+/// Queries regions in one message; there may be at most as many as a message may have queries.
 ///
 /// # Errors
 /// [`LoadError::Call`]; [`LoadError::Protocol`] if a query fails or the number of answers is wrong.

@@ -6,6 +6,7 @@
 //! ack. Epochs without rows sent while the clock ran have no send time.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
@@ -64,17 +65,17 @@ impl EpochTimes {
         inner.connections[connection as usize].in_flight.push_back(least);
     }
 
-    /// Records that `messages` of a connection were applied at epochs `first` to `last`; `intended`
-    /// is the earliest send time, if measured.
+    /// Records that `messages` of a connection were applied at `epochs`; `intended` is the earliest
+    /// send time, if measured.
     pub fn acked(
         &self,
         connection: u32,
         messages: usize,
-        first: u64,
-        last: u64,
+        epochs: RangeInclusive<u64>,
         intended: Option<Instant>,
     ) {
         let mut inner = self.inner();
+        let (first, last) = epochs.into_inner();
         inner.known = inner.known.max(last);
         let of = &mut inner.connections[connection as usize];
         of.in_flight.drain(..messages.min(of.in_flight.len()));
@@ -118,13 +119,13 @@ mod tests {
         times.sent(0);
         times.sent(1);
         assert_eq!(times.moments([1].into_iter()), []);
-        times.acked(0, 1, 1, 1, Some(at(5)));
+        times.acked(0, 1, 1..=1, Some(at(5)));
         assert_eq!(times.moments([1].into_iter()), [], "connection 1 may have been applied in it");
-        times.acked(1, 1, 1, 1, Some(at(3)));
+        times.acked(1, 1, 1..=1, Some(at(3)));
         assert_eq!(times.moments([1, 2].into_iter()), [Moment::At(at(3)), Moment::Never]);
         times.sent(0);
         assert_eq!(times.moments([1, 2].into_iter()), [Moment::At(at(3))]);
-        times.acked(0, 1, 4, 4, None);
+        times.acked(0, 1, 4..=4, None);
         assert_eq!(times.moments([2, 4].into_iter()), [Moment::Never; 2]);
     }
 
@@ -135,7 +136,7 @@ mod tests {
         for _ in 0..3 {
             times.sent(0);
         }
-        times.acked(0, 3, 7, 9, Some(start));
+        times.acked(0, 3, 7..=9, Some(start));
         assert_eq!(
             times.moments(7..=10),
             [Moment::At(start), Moment::At(start), Moment::At(start), Moment::Never]
@@ -146,7 +147,7 @@ mod tests {
     fn memory_is_bounded() {
         let times = EpochTimes::new(1);
         let start = Instant::now();
-        times.acked(0, 0, 0, u64::MAX - 1, Some(start));
+        times.acked(0, 0, 0..=u64::MAX - 1, Some(start));
         assert!(times.inner().times.len() <= EPOCH_TIMES_MAX);
     }
 }

@@ -321,8 +321,8 @@ impl Work {
         }
     }
 
-    /// Compares answers of the history at epochs below `end`. The past must be complete up to
-    /// `end`.
+    /// Compares the answers of the history at epochs below `end` with the past, which must have all
+    /// changes of these epochs.
     fn compare_past_below(&mut self, end: u64) {
         let later = self.past_answers.split_off(&end);
         let now = std::mem::replace(&mut self.past_answers, later);

@@ -48,7 +48,7 @@ async fn the_ratio_holds_at_full_speed() {
     let summary =
         server.run("--objects 5000 --seconds 0.5 --update-query 100:7 --batch 1000").await;
     let due = summary.sent_rows * 7 / 100;
-    // Each connection rounds its share down.
+    // Each of the two connections rounds its share of the queries down.
     assert!(summary.queries <= due && summary.queries + 2 >= due, "{} of {due}", summary.queries);
     server.end().await;
 }

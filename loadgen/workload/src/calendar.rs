@@ -54,8 +54,8 @@ impl Calendar {
     pub(crate) fn new(objects: u64, interval_ms: i64, start_ms: i64) -> Self {
         let objects = i64::try_from(objects.max(1)).expect("objects are below OBJECTS_MAX");
         let width_ms = (interval_ms.saturating_mul(BUCKET_EVENTS) / objects).max(1);
-        // The buckets cover four mean intervals. The few later events are visited once per turn of
-        // the wheel.
+        // Enough buckets for four mean intervals, within the limits. The few later events share
+        // buckets with earlier ones.
         let buckets = (interval_ms * 4 / width_ms).clamp(16, CALENDAR_BUCKETS_MAX);
         let buckets = buckets.unsigned_abs().next_power_of_two() as usize;
         Self {

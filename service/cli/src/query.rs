@@ -98,7 +98,7 @@ pub struct FilterArgs {
     /// Compare these bits of the state, decimal or 0x...
     #[arg(long, value_name = "BITS", value_parser = bits)]
     pub state_mask: Option<u32>,
-    /// Their wanted value; all bits of the mask unless given
+    /// Value that the bits of --state-mask must have; all ones unless given
     #[arg(long, value_name = "BITS", value_parser = bits, requires = "state_mask")]
     pub state_value: Option<u32>,
     /// Last report at most this old at the fleet's clock, as in 90s

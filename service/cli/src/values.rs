@@ -42,7 +42,7 @@ pub fn rectangle(text: &str) -> Result<v1::Rectangle, String> {
 /// `X,Y,RADIUS_M`, the radius in metres.
 ///
 /// # Errors
-/// Names the form if `text` has another.
+/// A message that names the required form, or that the radius must be 0 or more.
 pub fn circle(text: &str) -> Result<v1::Circle, String> {
     let [x, y, radius_m] = numbers(text, "X,Y,RADIUS_IN_METRES")?;
     if radius_m < 0.0 {
@@ -54,7 +54,7 @@ pub fn circle(text: &str) -> Result<v1::Circle, String> {
 /// `X,Y`: longitude and latitude in degrees, or metres.
 ///
 /// # Errors
-/// Names the form if `text` has another.
+/// A message that names the required form, if `text` has a different form.
 pub fn point(text: &str) -> Result<(f64, f64), String> {
     numbers(text, "X,Y (longitude first)").map(|[x, y]| (x, y))
 }
@@ -72,7 +72,7 @@ pub fn interval(text: &str) -> Result<v1::Interval, String> {
 /// An object id: `0` to `2^64 - 1`.
 ///
 /// # Errors
-/// Names the range if `text` is not such a number.
+/// A message that names the allowed range, if `text` is not such a number.
 pub fn object(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("an object id is a whole number, 0 to {}", u64::MAX))
 }
@@ -80,7 +80,7 @@ pub fn object(text: &str) -> Result<u64, String> {
 /// Flag bits, decimal or hexadecimal with `0x`.
 ///
 /// # Errors
-/// Names the form if `text` is not such a number.
+/// A message that names the allowed range, if `text` is not such a number.
 pub fn bits(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),
@@ -106,7 +106,7 @@ const BYTE_UNITS: [(&str, u64); 9] = [
 /// `1000000000`.
 ///
 /// # Errors
-/// Names the form if `text` is not such an amount.
+/// A message that names the required form, if `text` is not such an amount.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -124,7 +124,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 /// A span of time with its unit: `250ms`, `90s`, `5m`, `1h 30m`, `2d`; `0` is none.
 ///
 /// # Errors
-/// Names the form if `text` is not such a span.
+/// A message that names the required form, if `text` is not such a span.
 pub fn span(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write it with its unit: 250ms, 90s, 5m, 1h, 2d"))

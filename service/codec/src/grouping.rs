@@ -32,7 +32,7 @@ const _: () = assert!(SEGMENT_ROWS / RANGES_WIDE + RANGES_WIDE <= u16::MAX as us
 /// Grouped order of some whole segments of a block.
 #[derive(Debug)]
 pub struct Grouping {
-    /// First row, at the start of a segment.
+    /// Number of the first row within the block; a multiple of [`SEGMENT_ROWS`].
     first_row: usize,
     /// Position of each row within its segment.
     places: Vec<u16>,
@@ -43,7 +43,7 @@ pub struct Grouping {
 /// previous position.
 #[derive(Debug)]
 pub(crate) struct Heads {
-    /// First tile.
+    /// Number of the first tile within the block.
     first_tile: usize,
     /// One bit for each position: 1 if it is a head.
     bits: Vec<u64>,

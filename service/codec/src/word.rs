@@ -145,7 +145,7 @@ impl Mode {
         }
     }
 
-    /// Replaces stored differences by differences.
+    /// Replaces the stored form of each difference by the difference.
     pub(crate) fn unstore<T: Word>(self, stored: &mut [T]) {
         if self == Self::Zigzag {
             for value in stored {

@@ -15,7 +15,7 @@ macro_rules! refusals {
             pub const COUNT: usize = [$($number),+].len() + 1;
             /// All reasons, in the order of their numbers.
             pub const ALL: [Self; Self::COUNT - 1] = [$(Self::$variant),+];
-            /// Their names, see [`Refusal::name`].
+            /// The [`Refusal::name`] of each element of `ALL`.
             pub const NAMES: [&str; Self::COUNT - 1] = [$($name),+];
 
             /// Name in metrics: the name in `RefusalReason` without its prefix. The kernels use it

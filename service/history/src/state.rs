@@ -29,7 +29,7 @@ pub(crate) struct StateWork {
     newest: AsOf<Everywhere>,
     writer: Box<RunWriter>,
     rows: u64,
-    /// Most rows; a larger state is not worth its space.
+    /// Maximum number of rows; a larger state is not worth its space.
     rows_max: u64,
 }
 

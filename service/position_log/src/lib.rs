@@ -1,7 +1,7 @@
 //! The durable log of a fleet: cycles in segments, checkpoints of the state, and recovery.
 //!
-//! `LOG.md` of this crate specifies every byte and every crash. The log stores the input of
-//! the engine and knows neither engine nor codec: blocks are opaque bytes.
+//! `LOG.md` of this crate specifies every byte of the files, and the recovery after a crash. The
+//! log stores the input of the engine and knows neither engine nor codec: blocks are opaque bytes.
 
 mod aligned_buffer;
 mod checkpoint;

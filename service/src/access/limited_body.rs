@@ -40,7 +40,7 @@ impl LimitedBody {
         // Dropping the body also ends the work that produces it.
         (self.inner, self.is_cut) = (Body::empty(), true);
         let mut trailers = HeaderMap::new();
-        // Adding the headers fails only for text that is not encoded, and tonic encodes all text.
+        // This fails only for bytes that a header may not contain, and tonic encodes these.
         let _ = Status::from(ServiceError::Unauthenticated(problem)).add_header(&mut trailers);
         Frame::trailers(trailers)
     }

@@ -98,7 +98,8 @@ mod tests {
         columns
     }
 
-    /// A device that marks what it encodes by its sequence, and fails from the third call on.
+    /// A device that writes sequence 99 into its blocks, so that they differ from those of the CPU.
+    /// It fails from the third call on.
     fn device(calls: &Arc<AtomicUsize>) -> DeviceCodec {
         let calls = calls.clone();
         DeviceCodec::new(move |columns, plan, space, _, out| {

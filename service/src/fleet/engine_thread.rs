@@ -165,7 +165,8 @@ impl EngineThread {
         if self.export.is_some() { self.export_slices() } else { self.begin_export() }
     }
 
-    /// Waits until there is something to do and the sink accepts it.
+    /// Waits until the sink is no longer full and there is something to do, or until the fleet is
+    /// stopped.
     fn wait(&mut self) -> Wake {
         if let Some(available) = self.sink_full.take() {
             select! {

@@ -375,7 +375,8 @@ impl Fleet {
             return checked.map_err(|error| match error {
                 // The leader may have begun a term that has not arrived here.
                 ServiceError::TokenTerm { .. } if is_follower => self.behind(0),
-                // A term may have begun here that the leader does not have.
+                // Until the leader has continued this log, a term that began here may be unknown to
+                // it. In that case the leader may have the epoch.
                 ServiceError::TokenLost { epoch, .. } if may_diverge => self.behind(epoch),
                 error => error,
             });

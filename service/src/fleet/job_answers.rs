@@ -1,8 +1,8 @@
 //! The answers to one query job: a slice of the answers of its cycle.
 //!
 //! A cycle answers many jobs at once, in shared pages. A slow client must not keep the pages of
-//! other jobs alive, so the caller's task (never the engine thread) copies the job's answers out of
-//! these pages, unless they are all answers of the cycle.
+//! other jobs alive, so the answers of a job are copied out of the shared pages, unless the cycle
+//! answered no other job. The caller's task or a worker copies them, never the engine thread.
 
 use std::sync::Arc;
 
@@ -72,7 +72,8 @@ impl JobAnswers {
         self.iter().map(answer_bytes).sum()
     }
 
-    /// Like [`JobAnswers::detach`]; a worker sorts the answers whose sorting was deferred.
+    /// Like [`JobAnswers::detach`]. If the sorting of an answer was deferred, a worker sorts it and
+    /// then detaches.
     ///
     /// # Errors
     /// [`ServiceError::ShuttingDown`].

@@ -24,7 +24,7 @@ fn columns(chance: &mut Random, is_wide: bool) -> FixColumns {
     let mut columns = FixColumns::new();
     for object in 0..=chance.below(30_u64) {
         let time_ms = 1_700_000_000_000 + chance.below(9_000_i64);
-        // Times too far apart for a block are stored raw.
+        // The first time is too far from the others for a block, so the rows are stored raw.
         let time_ms = if is_wide && object == 0 { i64::MIN } else { time_ms };
         columns.push_row(FixRow::new(object, time_ms, chance.below(1 << 20), 7));
     }

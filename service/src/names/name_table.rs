@@ -50,8 +50,8 @@ impl Names {
 
     /// Writes the number of each name of a group to `numbers`; 0 for a name that is not there.
     fn find_group(&self, names: &[&str], hashes: &[u64], numbers: &mut [u64]) {
-        // Three passes read the slots, the ends of the texts, and the texts. Within a pass no read
-        // depends on another one, so that the cache misses overlap.
+        // The first loop reads the slots, the second one the texts. No iteration depends on another
+        // one of its loop, so the cache misses of several names overlap.
         for (number, hash) in numbers.iter_mut().zip(hashes) {
             *number = self.parts.candidates(*hash).next().unwrap_or(0);
         }

@@ -178,7 +178,7 @@ impl LogSink {
     }
 
     /// Logs an empty cycle at the last settled epoch if the log ends earlier. Cycles that changed
-    /// nothing are not logged, but clients have seen their epochs, so the term must include them.
+    /// nothing are not logged, but clients have seen their epochs, so the log must reach them.
     fn reach_settled(&mut self) {
         let epoch = self.log.settled_epoch();
         if epoch > self.logged_epoch {

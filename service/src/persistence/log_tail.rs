@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(tail.rows(0), 1_500);
         tail.begin_checkpoint(7);
         tail.add(100);
-        // It is not complete.
+        // Checkpoint 7 is not complete, so the newest complete one is older.
         assert_eq!(tail.rows(6), 1_600);
         assert_eq!(tail.rows(7), 100);
         tail.add(1);

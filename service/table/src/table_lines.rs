@@ -44,7 +44,7 @@ impl<R: Read> TableLines<R> {
     /// Reads the next line; returns false at the end of the text.
     ///
     /// # Errors
-    /// [`TableError::Input`] with the line.
+    /// [`TableError::Input`] with the number of the line.
     pub(crate) fn next_line(&mut self) -> Result<bool, TableError> {
         match self.lines.next_line() {
             Ok(true) if self.has_end() => {

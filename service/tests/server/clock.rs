@@ -95,9 +95,9 @@ async fn a_corrected_clock_of_the_machine_is_followed() {
         let server = Running::start_in(place(), options()).await;
         assert_eq!(report(&server, 3, START_MS + 1_000).await, [1, 2, 3]);
         assert_eq!(server.fleet("").await.clock_set_back_count, 0, "the log has it");
-        // Ahead again, and corrected while the server is down.
+        // The machine's clock is ahead again, and is corrected while the server is down.
         now_ms.store(START_MS + AHEAD_MS, Ordering::SeqCst);
-        // No single row moves an event clock that far.
+        // A single row does not move an event clock that far. The system clock expires 2 and 3.
         let is_system = clock == Clock::System;
         let left: &[u64] = if is_system { &[1, 4] } else { &[1, 2, 3, 4] };
         assert_eq!(report(&server, 4, START_MS + AHEAD_MS).await, left);

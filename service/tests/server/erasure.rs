@@ -1,5 +1,5 @@
-//! Erased objects are in no answer and in no file, whenever the server crashes meanwhile; the past
-//! of the others is whole. Disks are simulated.
+//! Erased objects are in no answer and in no file, even if the server crashes during the erasure.
+//! The history of all other objects stays complete. Disks are simulated.
 
 use std::time::Duration;
 

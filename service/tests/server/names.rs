@@ -11,7 +11,7 @@ use crate::running::{
     report, rows, violated_field, whole, within, world,
 };
 
-/// Options of a server whose fleet `default` is named.
+/// Options of a server whose fleet `default` identifies objects by name.
 pub(crate) fn named_options() -> ServerOptions {
     ServerOptions { default_kind: shoal_service::cycle::FleetKind::Named, ..options() }
 }

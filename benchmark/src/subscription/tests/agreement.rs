@@ -78,7 +78,8 @@ fn moves_are_the_reports_of_members() {
     let (case, rows) = case_of("150", Experiment::WithMove);
     let all = by_model(&rows, &Circles::new(&case, &rows).unwrap());
     let moves = all.events - turns.events;
-    // Members of two consecutive states move: all members except those that entered.
+    // A report of a member is a move event, unless the object enters the circle with it. Entries
+    // are about half of the enter and leave events.
     let members = all.memberships_per_object * rows.motion.updates as f64;
     let stayed = members - turns.events as f64 / 2.0;
     assert!((moves as f64 / stayed - 1.0).abs() < 0.1, "{moves} moves, about {stayed} stayed");

@@ -134,7 +134,7 @@ pub(crate) struct Decoding {
     /// Digits of the longest key, and whether the keys of any key column are not codes.
     pub passes: u32,
     pub has_wide_keys: bool,
-    /// By class: first the columns in row order, then the keyed columns.
+    /// `columns[0]` has the columns in row order, `columns[1]` the keyed columns; each by class.
     pub(crate) columns: [[Columns; Class::ALL.len()]; 2],
     /// Bytes of the output.
     pub(crate) bytes: u64,

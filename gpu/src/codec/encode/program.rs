@@ -21,7 +21,7 @@ use crate::launch::{Arena, DeviceSlice, TILE_VALUES};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Count {
     Fixed(u32),
-    /// The final number at this place of the summary.
+    /// The number at this index of the summary after the program has run.
     Summary(usize),
 }
 
@@ -94,7 +94,8 @@ pub(super) struct Program<'a> {
     source: &'a Source,
     key_column: u16,
     pub(super) steps: Vec<EncodeStep>,
-    /// Initial values of the summary.
+    /// Initial values of the summary: a flag that is set if the tree cannot represent the values,
+    /// then counts and bounds of nodes. The steps update them on the device.
     pub(super) summary: Vec<u64>,
     /// Number of sections of words.
     pub(super) variables: usize,

@@ -25,7 +25,7 @@ pub(super) struct Frequent {
     pub(super) ranks: DeviceSlice<u8>,
 }
 
-/// The codes of strings on the device.
+/// The codes of `lzw` on the device.
 #[derive(Debug)]
 pub(super) struct Strings {
     pub(super) node: PlanNode,
@@ -71,13 +71,14 @@ impl Worker {
         let at_a_time = chunks.min(SLOT_BYTES_MAX / (slots * size_of::<u64>()));
         let codes = self.arena.allocate::<u16>(tiles * TILE_VALUES)?;
         let counts = self.arena.allocate::<u16>(tiles)?;
+        let tables = self.arena.allocate::<u64>(at_a_time * slots)?;
         let total = self.upload(&[0_u64])?;
         let task = source.task();
         self.kernels.encode_strings(
             &self.stream,
             &task,
             chunk_tiles,
-            self.arena.allocate::<u64>(at_a_time * slots)?,
+            tables,
             slots.trailing_zeros(),
             codes,
             counts,

@@ -1,7 +1,8 @@
 //! Packs the lists of a cycle into one range of bytes on the device.
 //!
 //! Lists are registered first. Once their places are fixed, they are copied side by side into
-//! pinned memory and cross the bus in few copies. Pinned lists are copied in place.
+//! pinned memory, and from there to the device in few copies. Lists that are in pinned memory
+//! already are copied to the device directly.
 
 use bytes::Bytes;
 use cudarc::driver::CudaStream;
@@ -101,7 +102,7 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Copies pinned blocks to the device, each once and in place.
+    /// Copies pinned blocks to the device directly, each once.
     pub(crate) fn upload_blocks(
         &mut self,
         stream: &CudaStream,
@@ -114,7 +115,7 @@ impl<'a> Packing<'a> {
         Ok(())
     }
 
-    /// Copies the queries' parts to the device, in place.
+    /// Copies the queries' parts to the device directly.
     pub(crate) fn upload_parts(
         &self,
         stream: &CudaStream,

@@ -32,7 +32,7 @@ pub(crate) struct AnswerBuilder<'a> {
 }
 
 impl AnswerBuilder<'_> {
-    /// Whether a query is left to the caller.
+    /// True if a query exceeds the bound of its work, so that the caller must answer it.
     pub(crate) fn leaves(&self, query: u32) -> bool {
         self.work.as_ref().is_some_and(|work| work.is_unfinished(query))
     }

@@ -261,12 +261,13 @@ impl QueryBatch {
         sorted: &Sorted,
         bounds: &[u64],
         matches: usize,
-        centres: (&[Shape], &[u64]),
+        centres: &[Shape],
+        ks: &[u64],
     ) -> Result<Neighbours, EngineError> {
         self.fixes.fit(matches)?;
         let (kernels, stream, fixes) = (&self.kernels, &self.stream, &self.fixes);
         kernels.query_fixes(stream, view, &sorted.slots, matches as u32, fixes)?;
-        self.ranking.rank((kernels, stream), fixes, bounds, centres)
+        self.ranking.rank(kernels, stream, fixes, bounds, centres, ks)
     }
 
     /// The records of ids; waits for them.

@@ -175,10 +175,12 @@ impl Ranking {
     /// queries in `fixes`, where the candidates of a query ascend by object. Waits.
     pub(crate) fn rank(
         &mut self,
-        (kernels, stream): (&Kernels, &CudaStream),
+        kernels: &Kernels,
+        stream: &CudaStream,
         fixes: &DeviceBuffer<AnswerRecord>,
         bounds: &[u64],
-        (centres, ks): (&[Shape], &[u64]),
+        centres: &[Shape],
+        ks: &[u64],
     ) -> Result<Neighbours, EngineError> {
         let mut takes = vec![0];
         for (bound, k) in bounds.windows(2).zip(ks) {
@@ -272,7 +274,7 @@ impl AnswerBuilder<'_> {
         let centre = |search: &Search<'_>| of_circle(&search.circle, Shape::default());
         let centres: Vec<Shape> = searches.iter().map(centre).collect();
         let ks: Vec<u64> = searches.iter().map(|search| search.k).collect();
-        self.query_batch.rank(&self.view, self.sorted, &bounds, matches, (&centres, &ks))
+        self.query_batch.rank(&self.view, self.sorted, &bounds, matches, &centres, &ks)
     }
 
     /// Adjusts the radii of `open` searches until each circle holds enough objects or every object

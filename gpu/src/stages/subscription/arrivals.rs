@@ -40,7 +40,7 @@ pub(super) fn fill(objects: &mut [ObservedObject], arrived: &[AnswerRecord], cle
         let end = arrivals.partition_point(|arrival| arrival.object <= object.object);
         let own = arrivals.get(from..end).unwrap_or(&[]);
         object.changes = in_order(object.before, own, clears);
-        // A row that expired on arrival was never written.
+        // The device writes no record for a row that expired on arrival, so `after` is set here.
         let expired = object.after.is_none().then(|| last(object.before, &object.changes));
         if let Some(row) = expired.flatten() {
             object.after = Some(Observation::Gone { row, reason: EventKind::Expired });

@@ -1,8 +1,8 @@
-//! The objects of a cycle that the host evaluates, with their outcomes.
+//! The objects that the host evaluates in a cycle, with their outcomes.
 //!
-//! An object is listed if it is in a cell of a host's query before or after the cycle, if it may
-//! have crossed a query that evaluates every fix (`trajectories.rs`), or if it has a membership,
-//! which a bit per slot shows to the device.
+//! An object is listed if it is in a cell of a query of the host before or after the cycle, if it
+//! may have crossed a query that evaluates every fix (`trajectories.rs`), or if it has a
+//! membership, for which the device has one bit per slot.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::AnswerRecord;
@@ -19,7 +19,7 @@ use crate::state::record::row;
 /// See the file's head.
 #[derive(Debug)]
 pub(super) struct ModifiedObjects {
-    /// A bit a slot.
+    /// One bit per slot: 1 if the object has a membership.
     watched: DeviceBuffer<u32>,
     /// Number of slots with a bit.
     slots: usize,

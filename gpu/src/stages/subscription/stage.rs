@@ -218,7 +218,7 @@ impl SubscriptionStage {
         self.stream.synchronize().map_err(fault)
     }
 
-    /// Uploads the watched objects; memory for all slots is reserved.
+    /// Uploads the changes of the watched objects. Memory for all slots must be reserved before.
     fn watch(&mut self, state: &FleetState) -> Result<(), EngineError> {
         let (index, slots) = (state.records.index(), state.records.capacity());
         self.modified.watch(&self.context.gpu.kernels, &self.stream, &mut self.host, &index, slots)

@@ -64,7 +64,8 @@ pub fn circles(fleet: &str) -> Bytes {
     batch(fleet, Projection::Count, (0..MESSAGE_QUERIES_MAX).map(circle))
 }
 
-/// Counts of `count` stars, each slightly smaller than the one before.
+/// `count` queries for the number of objects in a star, each star slightly smaller than the one
+/// before.
 #[must_use]
 pub fn stars(fleet: &str, count: u32) -> Bytes {
     let star = |index| {

@@ -1,4 +1,4 @@
-//! The attacks. Each function returns a future that attacks until it is dropped.
+//! The attacks. The future of an attack does not end by itself: it attacks until it is dropped.
 //!
 //! To keep attackers cheap, messages are encoded once, and answers are decoded only as far as
 //! counting requires.

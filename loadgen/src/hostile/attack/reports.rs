@@ -18,11 +18,11 @@ use crate::report::wire::{REPORT_PATH, ReportCodec, ReportMessage};
 
 /// Connections of most attacks.
 const CONNECTIONS: usize = 8;
-/// Streams of held messages, on one connection.
+/// Streams of [`held_messages`], on one connection.
 const HELD_STREAMS: usize = 40;
-/// Streams of declared messages.
+/// Streams of [`declared_messages`], on one connection.
 const DECLARED_STREAMS: usize = 8;
-/// Bytes that follow a declaration.
+/// Bytes that each of these streams sends of its message.
 const DECLARED_SENT_BYTES: usize = 100;
 /// Calls that wait for the last bytes of their messages, on one connection.
 const WAITING_CALLS: usize = 63;

@@ -11,12 +11,12 @@ use crate::limits::{REPLAY_PREFIX_ROWS, REPLAY_SAMPLE_ROWS};
 use crate::random::{Domain, below, stream};
 use crate::{SpeedUnit, Window, WorkloadError};
 
-/// Positions of a file, and their box.
+/// A sample of the positions of a file, and a box of the sample.
 #[derive(Debug)]
 pub(super) struct Sample {
     /// Longitude and latitude of up to [`REPLAY_SAMPLE_ROWS`] rows, at least one.
     pub(super) positions: Vec<(f64, f64)>,
-    /// The box of the sample without the outermost hundredths.
+    /// From the 1st to the 99th percentile of the longitudes and of the latitudes of the sample.
     pub(super) data_box: Window,
 }
 

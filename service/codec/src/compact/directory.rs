@@ -137,7 +137,7 @@ impl Directory {
         }
     }
 
-    /// Appends an entry, which begins at byte `offset` of the compact block.
+    /// Appends an entry, which was read from byte `offset` of the compact block; an error names it.
     pub(super) fn push(&mut self, entry: &Entry, offset: usize) -> Result<(), BlockError> {
         let start = self.bytes.len();
         let count = entry.nodes.len() as u8;

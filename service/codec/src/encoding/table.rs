@@ -39,10 +39,11 @@ macro_rules! encoding_table {
             12 "gfc" Gfc => gfc::Gfc<'a>;
             /// Rows grouped by key.
             13 "group" Group(child: Box<Tree>) => group::Group<'a, T>;
-            /// Differences along each key. The children are residuals and heads.
+            /// Differences from the previous value of the same key within a tile. The children are
+            /// the differences (residuals) and the first value of each key (heads).
             14 "keyed_delta" KeyedDelta(mode: Mode, residuals: Box<Tree>, heads: Box<Tree>)
                 => keyed_delta::KeyedDelta<'a, T>;
-            /// Differences of differences along each key. The children are residuals and heads.
+            /// As `keyed_delta`, but differences of those differences.
             15 "keyed_delta2" KeyedDelta2(mode: Mode, residuals: Box<Tree>, heads: Box<Tree>)
                 => keyed_delta2::KeyedDelta2<'a, T>;
             /// A Huffman code for the magnitude of each value, followed by its low bits.

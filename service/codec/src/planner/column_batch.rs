@@ -67,8 +67,8 @@ pub trait ColumnBatch {
         Ok((self.shape(rows, tree)?, None))
     }
 
-    /// False if the root of the tree is `const`, or `divisor` without parameter, and does not apply
-    /// to the whole batch.
+    /// For a tree whose root is `const` or a `divisor` without parameter, returns whether the root
+    /// applies to the whole batch. True for other trees.
     ///
     /// # Errors
     /// Those of the implementation.

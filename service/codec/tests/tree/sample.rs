@@ -1,5 +1,4 @@
-//! Sample columns of every type and shape, and trees, some
-//! of which apply to few of them.
+//! Sample columns of every type and shape, and sample trees. Some trees apply to few columns only.
 
 use shoal_codec::{Tree, ValueType, Values};
 use shoal_testkit::Random;
@@ -215,7 +214,7 @@ const TREES_OF_MODES: [&str; 13] = [
     "keyed_delta2.m(dict.9(afl, afl), gfc)",
 ];
 
-/// The tree of a text.
+/// Parses the text form of a tree.
 pub(crate) fn tree(text: &str) -> Tree {
     text.parse().unwrap()
 }

@@ -1,8 +1,10 @@
 //! Random continuous queries with random requests.
 //!
-//! Few objects and few regions of every kind and mode, so that they interact. Every event is
-//! compared with the model's, and the sum of all events with range queries. Clocks advance by
-//! milliseconds and by seconds; some seeds have a low event limit.
+//! [`continuous_queries`] has few objects and few regions, so that they interact; its clocks
+//! advance by milliseconds and by seconds. [`crowded_queries`] has many of both. Regions are of
+//! every kind and mode, and some seeds have a low event limit. Every event is compared with the
+//! model's. If a region wants all events and has no dwell times and no hysteresis, the members that
+//! result from its events are compared with a range query.
 
 use std::collections::{BTreeMap, BTreeSet};
 

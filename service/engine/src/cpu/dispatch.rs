@@ -43,7 +43,7 @@ pub(super) struct Lane {
     pub(super) first_arrival: u32,
     /// Accepted rows and removals, per shard.
     pub(super) routed: Vec<Vec<RoutedRow>>,
-    /// Attributes by arrival from `first_arrival`; empty when no row of the lane has any.
+    /// Element `i` belongs to arrival `first_arrival + i`; rows past the end have no attributes.
     attributes: Vec<Attributes>,
     /// Refused rows by arrival.
     pub(super) refused: Vec<(u32, Refusal)>,
@@ -309,7 +309,8 @@ impl Lane {
             time_max_ms = time_max_ms.max(time_ms);
             let (shard, hash) = router.hash.shard_and_hash(object);
             let state = columns.state.as_ref().map_or(0, |state| state[rows.start + at]);
-            let row = RoutedRow::fix(object, hash, time_ms, arrival, x, y, state);
+            let time_and_arrival = RoutedRow::time_and_arrival(time_ms, arrival);
+            let row = RoutedRow { object, time_and_arrival, x, y, state, hash };
             self.routed[shard].push(row);
         }
         self.time_max_ms = (time_max_ms != i64::MIN).then_some(time_max_ms);

@@ -43,7 +43,7 @@ impl Record {
 pub(super) struct RoutedRow {
     pub(super) object: u64,
     /// Milliseconds since [`TIME_MIN_MS`] in the upper bits, the arrival in the lower ones.
-    time_and_arrival: u64,
+    pub(super) time_and_arrival: u64,
     /// The position, or [`RoutedRow::REMOVAL`] for a removal; no accepted row has this value.
     pub(super) x: i32,
     pub(super) y: i32,
@@ -60,20 +60,11 @@ const _: () = assert!((TIME_MAX_MS - TIME_MIN_MS) >> (64 - ARRIVAL_BITS) == 0, "
 impl RoutedRow {
     const REMOVAL: i32 = i32::MIN;
 
-    /// An accepted row of an object with this hash.
+    /// The value of `time_and_arrival` for an accepted row.
     #[inline(always)]
-    pub(super) fn fix(
-        object: u64,
-        hash: u32,
-        time_ms: i64,
-        arrival: u32,
-        x: i32,
-        y: i32,
-        state: u32,
-    ) -> Self {
+    pub(super) fn time_and_arrival(time_ms: i64, arrival: u32) -> u64 {
         let since = time_ms.wrapping_sub(TIME_MIN_MS) as u64;
-        let time_and_arrival = since << ARRIVAL_BITS | u64::from(arrival);
-        Self { object, time_and_arrival, x, y, state, hash }
+        since << ARRIVAL_BITS | u64::from(arrival)
     }
 
     pub(super) fn removal(object: u64, hash: u32, arrival: u32) -> Self {

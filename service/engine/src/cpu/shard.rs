@@ -306,7 +306,7 @@ impl Shard {
         self.index.probes()
     }
 
-    /// Adds the record of an object that the shard does not contain, between cycles.
+    /// Adds the record of an object that the shard does not contain yet. Only between cycles.
     pub(super) fn import(&mut self, record: Record, hash: u32, attributes: Attributes) {
         let slot = self.push(record);
         self.index.insert(hash, slot);

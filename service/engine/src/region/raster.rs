@@ -263,7 +263,7 @@ struct Row {
     /// The edges of one part.
     runs: Vec<Run>,
     squares: Vec<Square>,
-    /// Columns and their entries, part by part.
+    /// The entries of the row, each with its column, part by part.
     found: Vec<(u16, u16)>,
 }
 

@@ -82,14 +82,14 @@ impl ContinuousQueries {
         self.numbers.get(&region).copied()
     }
 
-    /// The query with a number in use; panics for another.
+    /// The query with this number; panics if the number is not in use.
     #[inline]
     #[must_use]
     pub fn get(&self, number: u32) -> &ContinuousQuery {
         self.queries[number as usize].as_ref().expect("a number in use has a query")
     }
 
-    /// Changes that set every query whose subscription depends on the clock again.
+    /// Changes that set again every query whose subscription depends on the clock.
     #[must_use]
     pub fn begun_anew(&self) -> Vec<SubscriptionChange> {
         let queries = self.numbers.iter().map(|(region, number)| (*region, self.get(*number)));

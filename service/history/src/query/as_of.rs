@@ -147,7 +147,7 @@ impl Part {
         self.contains(object) && candidate.is_none_or(|candidate| !candidate.is_settled)
     }
 
-    /// True if the newest known fix is older than `time_ms`.
+    /// True if the newest known fix of the object is older than `time_ms`, or none is known.
     fn is_before(&self, object: u64, time_ms: i64) -> bool {
         let newest = self.candidates.get(&object).and_then(|candidate| candidate.newest);
         newest.is_none_or(|(row, _)| row.time_ms < time_ms)

@@ -33,7 +33,7 @@ pub struct Scan<F> {
     pieces: Vec<ScanPiece>,
     /// The run of the current piece, and the newer runs of its partition, generations ascending.
     readers: Vec<RunReader>,
-    /// For each newer run, the rows that it may replace; `None` until they are needed.
+    /// For each newer run, the rows of the current run that it may replace; `None` until needed.
     shared: Vec<Option<Arc<SharedRows>>>,
     /// The tiles of the current piece that are still to be read.
     tiles: Range<usize>,

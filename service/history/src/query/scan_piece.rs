@@ -18,7 +18,7 @@ pub(super) struct ScanPiece {
 }
 
 impl ScanPiece {
-    /// The runs of a partition, oldest first.
+    /// One piece for each whole run of a partition, oldest run first.
     pub(super) fn of_partition(runs: &Runs) -> impl Iterator<Item = Self> {
         let whole =
             |run: usize| Self { runs: runs.clone(), run, tiles: 0..runs[run].entry.tiles() };

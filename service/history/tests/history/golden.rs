@@ -158,7 +158,7 @@ fn history_version_3() {
     check_returned(&world);
     assert_eq!(as_of(&world, START_MS - 1), [0, 1, 2, 3]);
     assert_eq!(world.version().states(), 1);
-    // The state has the object that is being erased.
+    // The state contains the object that is being erased, so `work` drops the state.
     world.work(1).unwrap();
     assert_eq!(world.version().states(), 0);
     assert_eq!(as_of(&world, START_MS - 1), [0, 1, 2, 3]);

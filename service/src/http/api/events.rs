@@ -76,7 +76,7 @@ pub(super) enum Data {
         epoch: u64,
         /// The clock of the fleet, Unix milliseconds.
         clock_ms: i64,
-        /// From a follower: since when it was up to date, milliseconds.
+        /// From a follower: milliseconds since it last knew that it was up to date.
         #[serde(skip_serializing_if = "Option::is_none")]
         stale_ms: Option<u64>,
     },

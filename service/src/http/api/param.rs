@@ -1,7 +1,8 @@
 //! Parameters of a query string: what each accepts, and the values of a request.
 //!
-//! One list decides both what is accepted and what the OpenAPI document says. An unknown parameter,
-//! a repeated one and a value outside its kind are errors that name it.
+//! A request is checked against the same list of parameters that the OpenAPI document shows. An
+//! unknown parameter, a repeated one and a value not of its kind are errors that name the
+//! parameter.
 
 use serde_json::{Value as Json, json};
 
@@ -64,7 +65,7 @@ enum Value {
 #[derive(Clone, Debug, Default)]
 pub(in crate::http) struct Query(Vec<(&'static str, Value)>);
 
-/// Most digits of an object.
+/// Maximum number of digits of an object id.
 const OBJECT_DIGITS: usize = 20;
 
 impl Param {

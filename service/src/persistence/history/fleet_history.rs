@@ -18,7 +18,8 @@ pub struct HistoryKeep {
     /// Partitions are dropped that ended more than this many milliseconds before the event time
     /// that the history has reached.
     pub age_ms: Option<i64>,
-    /// The oldest fixes are dropped if all files have more than this many bytes.
+    /// While the runs and states together have more than this many bytes, the oldest partition is
+    /// dropped. The newest, and those that contain or follow the clock of the watermark, are kept.
     pub bytes_max: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ const LEFT_IDLE: f64 = 0.5;
 /// Least time between two measurements of idle time: many ticks of the system's clock.
 const LOOK_AFTER: Duration = Duration::from_millis(100);
 
-/// The pace of a thread.
+/// Computes how long a thread must rest to use only its part of a core.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// The configured share of a core, above 0; the least part that the thread uses.
