@@ -63,7 +63,7 @@ pub(crate) use index::{TreeArrays, TreeKernels, TreeSearch};
 pub(crate) use memory::{DeviceBuffer, Memory, fault};
 pub(crate) use module::{Kernels, has_driver};
 pub(crate) use nearest::NearestRanking;
-pub(crate) use parameters::{ByteRange, QueryRanges};
+pub(crate) use parameters::{ByteRange, QueryInput, QueryRanges};
 pub(crate) use plain::{Plain, bytes_of};
 pub(crate) use subscription::{Added, Listed};
 pub(crate) use update::Clustered;

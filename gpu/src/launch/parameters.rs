@@ -241,15 +241,23 @@ pub(crate) struct QueryRanges {
     pub(crate) edges: ByteRange,
 }
 
+/// The buffer with the queries of a cycle, and their places in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueryInput<'a> {
+    pub(crate) bytes: &'a DeviceBuffer<u8>,
+    pub(crate) ranges: &'a QueryRanges,
+}
+
 impl QueriesArgument {
     /// The queries as parts, not cut into items.
-    pub(crate) fn whole(input: &DeviceBuffer<u8>, at: &QueryRanges) -> Self {
+    pub(crate) fn whole(input: QueryInput<'_>) -> Self {
+        let QueryInput { bytes, ranges } = input;
         Self {
-            parts: at.parts.pointer(input),
-            shapes: at.shapes.pointer(input),
+            parts: ranges.parts.pointer(bytes),
+            shapes: ranges.shapes.pointer(bytes),
             polygons: PolygonsArgument {
-                slabs: at.slabs.pointer(input),
-                edges: at.edges.pointer(input),
+                slabs: ranges.slabs.pointer(bytes),
+                edges: ranges.edges.pointer(bytes),
             },
             first_items: Pointer::NULL,
             items: Pointer::NULL,
@@ -260,16 +268,15 @@ impl QueriesArgument {
 
     /// The first `length` of `items`.
     pub(crate) fn new(
-        input: &DeviceBuffer<u8>,
-        at: &QueryRanges,
+        input: QueryInput<'_>,
         first_items: &DeviceBuffer<u32>,
         items: &DeviceBuffer<Item>,
         length: u32,
     ) -> Self {
-        assert!(first_items.len() > at.parts.length, "every part has a first item");
+        assert!(first_items.len() > input.ranges.parts.length, "every part has a first item");
         assert!(items.len() >= length as usize, "every item is in range");
         let (first_items, items) = (first_items.pointer(), items.pointer());
-        Self { first_items, items, length, ..Self::whole(input, at) }
+        Self { first_items, items, length, ..Self::whole(input) }
     }
 
     pub(super) fn length(&self) -> u32 {

@@ -9,7 +9,7 @@ use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Lengths, Part};
 use super::argument_layout::{IndexArgument, QueriesArgument, ViewArgument};
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, WARP, enqueue};
-use super::parameters::{ByteRange, QueryRanges};
+use super::parameters::{ByteRange, QueryInput};
 
 impl Kernels {
     /// Writes the number of rows of cells of each part, and 0 after the last.
@@ -17,12 +17,12 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        (input, at): (&DeviceBuffer<u8>, &QueryRanges),
+        input: QueryInput<'_>,
         rows: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
-        assert!(rows.len() > at.parts.length, "a number a part and one more");
-        let (grid, parts, length) =
-            (view.grid(), at.parts.address::<Part>(input), at.parts.length as u32);
+        let (grid, listed) = (view.grid(), input.ranges.parts);
+        assert!(rows.len() > listed.length, "a number a part and one more");
+        let (parts, length) = (listed.address::<Part>(input.bytes), listed.length as u32);
         enqueue!(self.query_rows, stream, u64::from(length) + 1; grid, parts, length, rows)
     }
 
@@ -31,13 +31,13 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        (input, at): (&DeviceBuffer<u8>, &QueryRanges),
+        input: QueryInput<'_>,
         first_items: &DeviceBuffer<u32>,
         items: &DeviceBuffer<Item>,
     ) -> Result<(), EngineError> {
-        assert!(first_items.len() > at.parts.length, "a number a part and one more");
-        let (grid, parts, length) =
-            (view.grid(), at.parts.address::<Part>(input), at.parts.length as u32);
+        let (grid, listed) = (view.grid(), input.ranges.parts);
+        assert!(first_items.len() > listed.length, "a number a part and one more");
+        let (parts, length) = (listed.address::<Part>(input.bytes), listed.length as u32);
         enqueue!(self.query_items, stream, u64::from(length) * WARP; grid, parts, length,
             first_items, items)
     }
@@ -47,12 +47,12 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        (input, at): (&DeviceBuffer<u8>, &QueryRanges),
+        input: QueryInput<'_>,
         objects: u64,
         work: &DeviceBuffer<u64>,
     ) -> Result<(), EngineError> {
-        assert!(work.len() >= at.queries, "a number a query");
-        let (batch, length) = (QueriesArgument::whole(input, at), at.parts.length as u32);
+        assert!(work.len() >= input.ranges.queries, "a number a query");
+        let (batch, length) = (QueriesArgument::whole(input), input.ranges.parts.length as u32);
         enqueue!(self.query_work, stream, u64::from(length) * WARP; view, batch, length, objects,
             work)
     }
@@ -113,16 +113,17 @@ impl Kernels {
     pub(crate) fn query_bounds(
         &self,
         stream: &CudaStream,
-        (input, at): (&DeviceBuffer<u8>, &QueryRanges),
+        input: QueryInput<'_>,
         first_items: &DeviceBuffer<u32>,
         offsets: &DeviceBuffer<u64>,
         bounds: &DeviceBuffer<u64>,
-        (lengths, long_queries): (&DeviceBuffer<Lengths>, &DeviceBuffer<u32>),
+        lengths: &DeviceBuffer<Lengths>,
+        long_queries: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
-        assert!(bounds.len() > at.queries, "a bound a query and one more");
-        assert!(first_items.len() > at.parts.length, "every part has a first item");
-        let (parts, length) = (at.parts.address::<Part>(input), at.parts.length as u32);
-        let queries = at.queries as u32;
+        let (listed, queries) = (input.ranges.parts, input.ranges.queries as u32);
+        assert!(bounds.len() > queries as usize, "a bound a query and one more");
+        assert!(first_items.len() > listed.length, "every part has a first item");
+        let (parts, length) = (listed.address::<Part>(input.bytes), listed.length as u32);
         assert!(long_queries.len() >= queries as usize, "all queries may be long");
         enqueue!(self.query_bounds, stream, u64::from(queries) + 1; parts, length, queries,
             first_items, offsets, bounds, lengths, long_queries)
@@ -135,9 +136,12 @@ impl Kernels {
         stream: &CudaStream,
         view: &ViewArgument,
         batch: &QueriesArgument,
-        (offsets, kept): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
-        (first, matches): (u32, usize),
-        (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
+        offsets: &DeviceBuffer<u64>,
+        kept: &DeviceBuffer<u32>,
+        first: u32,
+        matches: usize,
+        objects: &DeviceBuffer<u64>,
+        slots: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         let length = batch.length();
         assert!(offsets.len() > length as usize, "an offset an item and one more");
@@ -176,7 +180,8 @@ impl Kernels {
         stream: &CudaStream,
         view: &ViewArgument,
         index: &IndexArgument,
-        (input, ids): (&DeviceBuffer<u8>, ByteRange),
+        input: &DeviceBuffer<u8>,
+        ids: ByteRange,
         fixes: &DeviceBuffer<AnswerRecord>,
     ) -> Result<(), EngineError> {
         assert!(fixes.len() >= ids.length, "a record an id");

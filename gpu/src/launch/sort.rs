@@ -29,15 +29,17 @@ impl Kernels {
         let (from, to) = (*found, *sorted);
         let threads = u64::from(queries) * WARP;
         enqueue!(self.sort_short, stream, threads; bounds, queries, from, to)?;
-        self.sort_listed(stream, (bounds, queries), (lengths, long_queries), found, sorted)
+        self.sort_listed(stream, bounds, queries, lengths, long_queries, found, sorted)
     }
 
     /// As `sort`, but only for the listed queries.
     pub(crate) fn sort_listed(
         &self,
         stream: &CudaStream,
-        (bounds, queries): (&DeviceBuffer<u64>, u32),
-        (lengths, long_queries): (&Lengths, &DeviceBuffer<u32>),
+        bounds: &DeviceBuffer<u64>,
+        queries: u32,
+        lengths: &Lengths,
+        long_queries: &DeviceBuffer<u32>,
         found: &MatchesArgument,
         sorted: &MatchesArgument,
     ) -> Result<(), EngineError> {

@@ -10,10 +10,7 @@ use shoal_engine::layout::{Lengths, WARP_QUERY_MATCHES};
 use super::argument_layout::{QueriesArgument, ViewArgument};
 use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
-use super::parameters::QueryRanges;
-
-/// The queries of a cycle: the input and its ranges.
-type BatchInput<'a> = (&'a DeviceBuffer<u8>, &'a QueryRanges);
+use super::parameters::QueryInput;
 
 impl Kernels {
     /// Counts the matches of every query, stores those of short answers and lists the other
@@ -22,20 +19,21 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        (input, at): BatchInput<'_>,
+        input: QueryInput<'_>,
         counts: &DeviceBuffer<u32>,
         kept: &DeviceBuffer<u64>,
         lengths: &DeviceBuffer<Lengths>,
         long_queries: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
-        assert!(counts.len() > at.queries, "a count a query and one more");
+        let ranges = input.ranges;
+        assert!(counts.len() > ranges.queries, "a count a query and one more");
         assert!(
-            kept.len() >= WARP_QUERY_MATCHES as usize * at.queries,
+            kept.len() >= WARP_QUERY_MATCHES as usize * ranges.queries,
             "capacity for some matches a query"
         );
-        assert!(long_queries.len() >= at.queries, "all queries may be long");
-        let batch = QueriesArgument::whole(input, at);
-        let (parts, queries) = (at.parts.length as u32, at.queries as u32);
+        assert!(long_queries.len() >= ranges.queries, "all queries may be long");
+        let batch = QueriesArgument::whole(input);
+        let (parts, queries) = (ranges.parts.length as u32, ranges.queries as u32);
         enqueue!(self.warp_query_count, stream, (u64::from(queries) + 1) * WARP; view, batch,
             parts, queries, counts, kept, lengths, long_queries)
     }
@@ -44,9 +42,11 @@ impl Kernels {
     pub(crate) fn warp_query_write(
         &self,
         stream: &CudaStream,
-        (bounds, queries): (&DeviceBuffer<u64>, usize),
+        bounds: &DeviceBuffer<u64>,
+        queries: usize,
         kept: &DeviceBuffer<u64>,
-        (objects, matches): (&DeviceBuffer<u64>, usize),
+        objects: &DeviceBuffer<u64>,
+        matches: usize,
     ) -> Result<(), EngineError> {
         assert!(bounds.len() > queries, "a bound a query and one more");
         assert!(kept.len() >= WARP_QUERY_MATCHES as usize * queries, "the matches that were kept");
@@ -61,20 +61,24 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        (input, at): BatchInput<'_>,
+        input: QueryInput<'_>,
         bounds: &DeviceBuffer<u64>,
-        (lengths, long_queries): (&Lengths, &DeviceBuffer<u32>),
-        (objects, slots, matches): (&DeviceBuffer<u64>, &DeviceBuffer<u32>, usize),
+        lengths: &Lengths,
+        long_queries: &DeviceBuffer<u32>,
+        objects: &DeviceBuffer<u64>,
+        slots: &DeviceBuffer<u32>,
+        matches: usize,
     ) -> Result<(), EngineError> {
+        let ranges = input.ranges;
         let Lengths { long_queries: long, longer_queries: longer, .. } = *lengths;
-        assert!(bounds.len() > at.queries, "a bound a query and one more");
-        assert!(long_queries.len() >= at.queries, "all queries may be long");
+        assert!(bounds.len() > ranges.queries, "a bound a query and one more");
+        assert!(long_queries.len() >= ranges.queries, "all queries may be long");
         assert!(objects.len().min(slots.len()) >= matches, "capacity for every match");
-        assert!((long + longer) as usize <= at.queries, "a query is in one list");
-        let batch = QueriesArgument::whole(input, at);
-        let parts = at.parts.length as u32;
+        assert!((long + longer) as usize <= ranges.queries, "a query is in one list");
+        let batch = QueriesArgument::whole(input);
+        let parts = ranges.parts.length as u32;
         // Long answers are listed from the front, longer ones from the back.
-        let back = (at.queries - longer as usize) * size_of::<u32>();
+        let back = (ranges.queries - longer as usize) * size_of::<u32>();
         for (first, length) in [(0, long), (back as u64, longer)] {
             let listed = long_queries.address() + first;
             // A narrow launch has smaller blocks, so it has more blocks than queries.

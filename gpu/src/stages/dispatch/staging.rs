@@ -16,7 +16,8 @@ use shoal_engine::{CycleInput, EngineError, EngineOptions, Query, QueryKind, Req
 
 use crate::codec::{Decoding, Form, List, OutputRequest, Place, of_block};
 use crate::launch::{
-    ByteRange, CodecRanges, DeviceBuffer, Memory, PinnedBuffer, QueryRanges, bytes_of, fault,
+    ByteRange, CodecRanges, DeviceBuffer, Memory, PinnedBuffer, QueryInput, QueryRanges, bytes_of,
+    fault,
 };
 use crate::stages::dispatch::packing::Packing;
 use crate::stages::query::parts::QueryParts;
@@ -101,6 +102,11 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
+    /// The queries of the cycle on the device.
+    pub(crate) fn query_input(&self) -> QueryInput<'_> {
+        QueryInput { bytes: &self.arena.device, ranges: &self.query_ranges }
+    }
+
     /// Whether rows of an object must be settled one by one.
     pub(crate) fn is_ordered(&self) -> bool {
         self.removals > 0 || !self.clears.is_empty()

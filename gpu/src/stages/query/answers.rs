@@ -8,7 +8,7 @@ use shoal_engine::layout::Part;
 use shoal_engine::query::{AnswerHead, AnswerPage};
 use shoal_engine::{AnswerSet, EngineError, Projection, Query, QueryKind, Space};
 
-use crate::launch::{DeviceBuffer, IndexArgument, QueryRanges, ViewArgument, fault};
+use crate::launch::{DeviceBuffer, IndexArgument, QueryInput, QueryRanges, ViewArgument, fault};
 use crate::stages::dispatch::packing::Packing;
 use crate::stages::dispatch::staging::{Staged, distinct};
 use crate::stages::query::batch::{QueryBatch, Sorted};
@@ -50,8 +50,8 @@ impl AnswerBuilder<'_> {
         let matches = bounds.last().copied().unwrap_or(0) as usize;
         let (mut objects, mut fixes) = (Vec::new(), Vec::new());
         if matches > 0 {
-            let at = (&staged.arena.device, &staged.query_ranges);
-            self.query_batch.write(&self.view, at, matches, self.sorted)?;
+            let input = staged.query_input();
+            self.query_batch.write(&self.view, input, matches, self.sorted)?;
             let is_range = |query: &&Query| matches!(query.kind, QueryKind::Range(_));
             let wants_fixes = |query: &Query| query.projection == Projection::Fixes;
             if staged.queries.iter().filter(is_range).any(wants_fixes) {
@@ -61,8 +61,8 @@ impl AnswerBuilder<'_> {
         }
         let mut found = Vec::new();
         if staged.gets.length > 0 {
-            let ids = (&staged.arena.device, staged.gets);
-            found = self.query_batch.get(&self.view, &self.index, ids)?;
+            let input = &staged.arena.device;
+            found = self.query_batch.get(&self.view, &self.index, input, staged.gets)?;
         }
         let neighbours = self.nearest(&staged.queries)?;
         let (mut next_get, mut next_nearest) = (0, neighbours.bounds.windows(2));
@@ -94,27 +94,39 @@ impl AnswerBuilder<'_> {
     }
 }
 
+/// Queries that are not those of a cycle, on the device.
+pub(crate) struct UploadedQueries {
+    bytes: DeviceBuffer<u8>,
+    ranges: QueryRanges,
+}
+
+impl UploadedQueries {
+    pub(crate) fn input(&self) -> QueryInput<'_> {
+        QueryInput { bytes: &self.bytes, ranges: &self.ranges }
+    }
+}
+
 /// Uploads queries that are not part of a cycle's input.
 pub(crate) fn upload(
     query_batch: &QueryBatch,
     parts: &[Part],
     queries: usize,
     shapes: &Shapes,
-) -> Result<(DeviceBuffer<u8>, QueryRanges), EngineError> {
+) -> Result<UploadedQueries, EngineError> {
     let mut packing = Packing::default();
-    let at = QueryRanges {
+    let ranges = QueryRanges {
         queries,
         parts: packing.push(parts),
         shapes: packing.push(&shapes.shapes),
         slabs: packing.push(&shapes.slabs),
         edges: packing.push(&shapes.edges),
     };
-    let mut bytes = vec![0; packing.bytes];
-    packing.copy(&mut bytes);
-    let input = DeviceBuffer::new(query_batch.memory(), bytes.len())?;
-    input.upload(&query_batch.stream, 0, &bytes)?;
+    let mut packed = vec![0; packing.bytes];
+    packing.copy(&mut packed);
+    let bytes = DeviceBuffer::new(query_batch.memory(), packed.len())?;
+    bytes.upload(&query_batch.stream, 0, &packed)?;
     query_batch.stream.synchronize().map_err(fault)?;
-    Ok((input, at))
+    Ok(UploadedQueries { bytes, ranges })
 }
 
 /// Appends an answer with this total: its ids, unless only counted, and its rows with

@@ -11,13 +11,10 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Lengths, Shape};
 
 use crate::launch::{
-    CopyTarget, DeviceBuffer, Kernels, MatchesArgument, Memory, PinnedBuffer, QueriesArgument,
-    QueryRanges, Scratch, ViewArgument, fault,
+    ByteRange, CopyTarget, DeviceBuffer, Kernels, MatchesArgument, Memory, PinnedBuffer,
+    QueriesArgument, QueryInput, Scratch, ViewArgument, fault,
 };
 use crate::stages::query::nearest::{Neighbours, Ranking};
-
-/// The queries of a cycle on the device: the input and its ranges.
-pub(crate) type QueryInput<'a> = (&'a DeviceBuffer<u8>, &'a QueryRanges);
 
 /// Lists of the stage; they grow, never shrink.
 #[derive(Debug)]
@@ -116,12 +113,12 @@ impl QueryBatch {
     pub(crate) fn cut(
         &mut self,
         view: &ViewArgument,
-        at: QueryInput<'_>,
+        input: QueryInput<'_>,
     ) -> Result<CudaEvent, EngineError> {
-        let parts = at.1.parts.length;
+        let parts = input.ranges.parts.length;
         self.rows.fit(parts + 1)?;
         self.first_items.fit(parts + 1)?;
-        self.kernels.query_rows(&self.stream, view, at, &self.rows)?;
+        self.kernels.query_rows(&self.stream, view, input, &self.rows)?;
         let length = parts as u32 + 1;
         self.scratch.sum_before(&self.stream, &self.rows, &self.first_items, length)?;
         self.first_items.download(&self.stream, parts, self.last_item.first(1))?;
@@ -134,12 +131,12 @@ impl QueryBatch {
     pub(crate) fn count<'a>(
         &mut self,
         view: &ViewArgument,
-        at: QueryInput<'_>,
+        input: QueryInput<'_>,
         bounds: impl Into<CopyTarget<'a, u64>>,
         totals: Option<&mut [u64]>,
     ) -> Result<(), EngineError> {
         let items = self.last_item.as_slice()[0];
-        let queries = at.1.queries;
+        let queries = input.ranges.queries;
         self.items_used = items;
         self.queries_counted = queries;
         self.lengths_counted = None;
@@ -151,17 +148,17 @@ impl QueryBatch {
         self.bounds.fit(queries + 1)?;
         self.long_queries.fit(queries)?;
         let stream = &self.stream;
-        self.kernels.query_items(stream, view, at, &self.first_items, &self.items)?;
+        self.kernels.query_items(stream, view, input, &self.first_items, &self.items)?;
         self.counts.fill(stream, 0, items as usize + 1)?;
         if totals.is_some() {
             self.totals.fill(stream, 0, queries)?;
         }
-        let batch = self.argument(at, items);
+        let batch = self.argument(input, items);
         self.kernels.query_count(stream, view, &batch, &self.counts, &self.totals, &self.kept)?;
         if totals.is_some() {
             self.kernels.query_count_rectangles(stream, view, &batch, queries, &self.totals)?;
         }
-        self.sum_counts(at, bounds.into())?;
+        self.sum_counts(input, bounds.into())?;
         match totals {
             Some(totals) => self.totals.download(&self.stream, 0, totals),
             None => Ok(()),
@@ -172,7 +169,7 @@ impl QueryBatch {
     /// complete; `bounds` is complete once the stream has reached this point.
     pub(crate) fn withhold(
         &mut self,
-        at: QueryInput<'_>,
+        input: QueryInput<'_>,
         withheld: &[u64],
         bounds: CopyTarget<'_, u64>,
     ) -> Result<(), EngineError> {
@@ -181,64 +178,87 @@ impl QueryBatch {
         self.withheld.upload(&self.stream, 0, withheld)?;
         self.kernels.query_withhold(
             &self.stream,
-            &self.argument(at, self.items_used),
+            &self.argument(input, self.items_used),
             withheld.len(),
             &self.withheld,
             &self.counts,
         )?;
-        self.sum_counts(at, bounds)
+        self.sum_counts(input, bounds)
     }
 
     /// Computes the place of the first match of each item and, in `bounds`, of each query; lists
     /// the long answers.
     fn sum_counts(
         &mut self,
-        at: QueryInput<'_>,
+        input: QueryInput<'_>,
         bounds: CopyTarget<'_, u64>,
     ) -> Result<(), EngineError> {
         let stream = &self.stream;
         let length = self.items_used + 1;
         self.scratch.sum_before(stream, &self.counts, &self.offsets, length)?;
         self.lengths.fill(stream, 0, 1)?;
-        let lengths = (&self.lengths, &self.long_queries);
-        let (first_items, bounds_there) = (&self.first_items, &self.bounds);
-        self.kernels.query_bounds(stream, at, first_items, &self.offsets, bounds_there, lengths)?;
+        self.kernels.query_bounds(
+            stream,
+            input,
+            &self.first_items,
+            &self.offsets,
+            &self.bounds,
+            &self.lengths,
+            &self.long_queries,
+        )?;
         self.lengths.download(stream, 0, self.lengths_host.first(1))?;
         self.bounds.download(stream, 0, bounds)
     }
 
-    fn argument(&self, (input, at): QueryInput<'_>, items: u32) -> QueriesArgument {
-        QueriesArgument::new(input, at, &self.first_items, &self.items, items)
+    fn argument(&self, input: QueryInput<'_>, items: u32) -> QueriesArgument {
+        QueriesArgument::new(input, &self.first_items, &self.items, items)
     }
 
     /// Writes all `matches` and sorts the ids of each query. The counts must be complete.
     pub(crate) fn write(
         &mut self,
         view: &ViewArgument,
-        at: QueryInput<'_>,
+        input: QueryInput<'_>,
         matches: usize,
         sorted: &mut Sorted,
     ) -> Result<(), EngineError> {
-        let queries = at.1.queries as u32;
-        self.objects.fit(matches)?;
-        self.slots.fit(matches)?;
-        sorted.objects.fit(matches)?;
-        sorted.slots.fit(matches)?;
+        let queries = input.ranges.queries as u32;
+        self.fit_matches(matches, sorted)?;
         let stream = &self.stream;
-        let batch = self.argument(at, self.items_used);
-        let (counted, lists) = ((&self.offsets, &self.kept), (&self.objects, &self.slots));
-        self.kernels.query_write(stream, view, &batch, counted, (0, matches), lists)?;
-        let found = MatchesArgument::new(&self.objects, &self.slots, matches);
-        let into = MatchesArgument::new(&sorted.objects, &sorted.slots, matches);
+        let batch = self.argument(input, self.items_used);
+        self.kernels.query_write(
+            stream,
+            view,
+            &batch,
+            &self.offsets,
+            &self.kept,
+            0,
+            matches,
+            &self.objects,
+            &self.slots,
+        )?;
         self.kernels.sort(
             stream,
             &self.bounds,
             queries,
             &self.lengths_host.as_slice()[0],
             &self.long_queries,
-            &found,
-            &into,
+            &MatchesArgument::new(&self.objects, &self.slots, matches),
+            &MatchesArgument::new(&sorted.objects, &sorted.slots, matches),
         )
+    }
+
+    /// Grows the lists of ids and slots, before and after sorting, to `matches`.
+    pub(super) fn fit_matches(
+        &mut self,
+        matches: usize,
+        sorted: &mut Sorted,
+    ) -> Result<(), EngineError> {
+        self.objects.fit(matches)?;
+        self.slots.fit(matches)?;
+        sorted.objects.fit(matches)?;
+        sorted.slots.fit(matches)?;
+        Ok(())
     }
 
     /// The records of sorted matches; waits for them.
@@ -275,11 +295,12 @@ impl QueryBatch {
         &mut self,
         view: &ViewArgument,
         index: &crate::launch::IndexArgument,
-        ids: (&DeviceBuffer<u8>, crate::launch::ByteRange),
+        input: &DeviceBuffer<u8>,
+        ids: ByteRange,
     ) -> Result<Vec<AnswerRecord>, EngineError> {
-        self.fixes.fit(ids.1.length)?;
-        self.kernels.query_get(&self.stream, view, index, ids, &self.fixes)?;
-        self.take_fixes(ids.1.length)
+        self.fixes.fit(ids.length)?;
+        self.kernels.query_get(&self.stream, view, index, input, ids, &self.fixes)?;
+        self.take_fixes(ids.length)
     }
 
     fn take_fixes(&self, length: usize) -> Result<Vec<AnswerRecord>, EngineError> {

@@ -9,10 +9,8 @@ use cudarc::driver::CudaStream;
 use shoal_engine::layout::{AnswerRecord, Shape};
 use shoal_engine::{Circle, EngineError, Filter, Query, QueryKind, Ranker, Region, Space};
 
-use crate::launch::{
-    CopyTarget, DeviceBuffer, Kernels, Memory, NearestRanking, QueryRanges, Scratch, fault,
-};
-use crate::stages::query::answers::{AnswerBuilder, upload};
+use crate::launch::{CopyTarget, DeviceBuffer, Kernels, Memory, NearestRanking, Scratch, fault};
+use crate::stages::query::answers::{AnswerBuilder, UploadedQueries, upload};
 use crate::stages::query::batch::QueryBatch;
 use crate::state::shapes::{Shapes, of_circle};
 
@@ -121,7 +119,7 @@ fn upload_circles(
     query_batch: &QueryBatch,
     circles: &[(Circle, Option<&Filter>)],
     count: bool,
-) -> Result<(DeviceBuffer<u8>, QueryRanges), EngineError> {
+) -> Result<UploadedQueries, EngineError> {
     let (mut parts, mut shapes) = (Vec::new(), Shapes::default());
     for ((circle, filter), number) in circles.iter().zip(0..) {
         let region = Region::Circle(Box::new(*circle));
@@ -318,10 +316,10 @@ impl AnswerBuilder<'_> {
         }
         let circles = open.iter().map(|at| (searches[*at].circle, searches[*at].filter));
         let circles: Vec<_> = circles.collect();
-        let (input, at) = upload_circles(self.query_batch, &circles, true)?;
+        let uploaded = upload_circles(self.query_batch, &circles, true)?;
         let mut needed = vec![0; circles.len()];
         let target = CopyTarget::from(&mut needed[..]);
-        self.query_batch.work(&self.view, (&input, &at), self.objects, target)?;
+        self.query_batch.work(&self.view, uploaded.input(), self.objects, target)?;
         self.query_batch.stream.synchronize().map_err(fault)?;
         let mut admitted = open;
         let mut needed = needed.into_iter();
@@ -359,17 +357,17 @@ impl AnswerBuilder<'_> {
         circles: &[(Circle, Option<&Filter>)],
         count: bool,
     ) -> Result<(Vec<u64>, Vec<u64>), EngineError> {
-        let (input, at) = upload_circles(self.query_batch, circles, count)?;
-        let at = (&input, &at);
-        let cut = self.query_batch.cut(&self.view, at)?;
+        let uploaded = upload_circles(self.query_batch, circles, count)?;
+        let input = uploaded.input();
+        let cut = self.query_batch.cut(&self.view, input)?;
         cut.synchronize().map_err(fault)?;
         let mut bounds = vec![0; circles.len() + 1];
         let mut totals = vec![0; circles.len()];
-        self.query_batch.count(&self.view, at, &mut bounds, count.then_some(&mut totals[..]))?;
+        self.query_batch.count(&self.view, input, &mut bounds, count.then_some(&mut totals[..]))?;
         self.query_batch.stream.synchronize().map_err(fault)?;
         let matches = bounds[circles.len()] as usize;
         if matches > 0 {
-            self.query_batch.write(&self.view, at, matches, self.sorted)?;
+            self.query_batch.write(&self.view, input, matches, self.sorted)?;
             self.query_batch.stream.synchronize().map_err(fault)?;
         }
         Ok((bounds, totals))

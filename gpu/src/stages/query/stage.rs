@@ -129,11 +129,11 @@ impl QueryStage {
         }
         if staged.are_plain && self.batch.prefers_warp_queries() {
             let mut bounds = self.bounds.take(staged.queries.len() + 1)?;
-            let at = (&staged.arena.device, &staged.query_ranges);
-            self.batch.count_by_warp(&view, at, bounds.target())?;
+            let input = staged.query_input();
+            self.batch.count_by_warp(&view, input, bounds.target())?;
             return Ok(Some((view, QueryProgress::CountedByWarp { bounds })));
         }
-        let cut = self.batch.cut(&view, (&staged.arena.device, &staged.query_ranges))?;
+        let cut = self.batch.cut(&view, staged.query_input())?;
         let counting = self.count(staged, &view, &cut)?;
         Ok(Some((view, counting)))
     }
@@ -154,9 +154,9 @@ impl QueryStage {
         let queries = staged.queries.len();
         let mut bounds = self.bounds.take(queries + 1)?;
         let mut totals = vec![0; if staged.are_plain { 0 } else { queries }];
-        let at = (&staged.arena.device, &staged.query_ranges);
+        let input = staged.query_input();
         let wanted = (!totals.is_empty()).then_some(&mut totals[..]);
-        self.batch.count(view, at, bounds.target(), wanted)?;
+        self.batch.count(view, input, bounds.target(), wanted)?;
         Ok(QueryProgress::Counting { bounds, totals })
     }
 
@@ -231,16 +231,16 @@ impl QueryStage {
             return Ok(progress);
         }
         let stream = self.batch.stream.clone();
-        let at = (&staged.arena.device, &staged.query_ranges);
+        let input = staged.query_input();
         if matches!(progress, QueryProgress::CountedByWarp { .. }) {
-            let cut = self.batch.cut(view, at)?;
+            let cut = self.batch.cut(view, input)?;
             progress = self.count(staged, view, &cut)?;
             stream.synchronize().map_err(fault)?;
         }
         if let QueryProgress::Counting { bounds, totals } = &mut progress {
             totals.resize(withheld.len(), 0);
             totals.iter_mut().zip(&withheld).for_each(|(total, withheld)| *total += withheld);
-            self.batch.withhold(at, &withheld, bounds.target())?;
+            self.batch.withhold(input, &withheld, bounds.target())?;
             stream.synchronize().map_err(fault)?;
         }
         Ok(progress)
@@ -259,12 +259,11 @@ impl QueryStage {
         let matches = *bounds.as_ref().last().unwrap_or(&0) as usize;
         let mut objects = self.ids.take(matches)?;
         if matches > 0 {
-            let (at, sorted) =
-                ((&staged.arena.device, &staged.query_ranges), &mut self.sorted[parity]);
+            let (input, sorted) = (staged.query_input(), &mut self.sorted[parity]);
             if by_warp {
-                self.batch.write_by_warp(view, at, matches, sorted)?;
+                self.batch.write_by_warp(view, input, matches, sorted)?;
             } else {
-                self.batch.write(view, at, matches, sorted)?;
+                self.batch.write(view, input, matches, sorted)?;
             }
             let written = stream.record_event(None).map_err(fault)?;
             self.copy_out.wait(&written).map_err(fault)?;

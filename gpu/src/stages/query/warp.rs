@@ -7,8 +7,8 @@
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Lengths, WARP_QUERY_MATCHES};
 
-use crate::launch::{CopyTarget, MatchesArgument, ViewArgument};
-use crate::stages::query::batch::{QueryBatch, QueryInput, Sorted};
+use crate::launch::{CopyTarget, MatchesArgument, QueryInput, ViewArgument};
+use crate::stages::query::batch::{QueryBatch, Sorted};
 
 /// Most matches for which one warp does not delay the cycle. A guess: 128 per lane.
 const LONGEST: u64 = 4_096;
@@ -29,10 +29,10 @@ impl QueryBatch {
     pub(crate) fn count_by_warp(
         &mut self,
         view: &ViewArgument,
-        at: QueryInput<'_>,
+        input: QueryInput<'_>,
         bounds: CopyTarget<'_, u64>,
     ) -> Result<(), EngineError> {
-        let queries = at.1.queries;
+        let queries = input.ranges.queries;
         self.queries_counted = queries;
         self.lengths_counted = None;
         self.counts.fit(queries + 1)?;
@@ -44,7 +44,7 @@ impl QueryBatch {
         self.kernels.warp_query_count(
             stream,
             view,
-            at,
+            input,
             &self.counts,
             &self.kept_objects,
             &self.lengths,
@@ -60,27 +60,35 @@ impl QueryBatch {
     pub(crate) fn write_by_warp(
         &mut self,
         view: &ViewArgument,
-        at: QueryInput<'_>,
+        input: QueryInput<'_>,
         matches: usize,
         sorted: &mut Sorted,
     ) -> Result<(), EngineError> {
-        let queries = at.1.queries;
+        let queries = input.ranges.queries;
         sorted.objects.fit(matches)?;
         let (stream, bounds) = (&self.stream, &self.bounds);
-        let into = (&sorted.objects, matches);
-        self.kernels.warp_query_write(stream, (bounds, queries), &self.kept_objects, into)?;
+        let (kept, into) = (&self.kept_objects, &sorted.objects);
+        self.kernels.warp_query_write(stream, bounds, queries, kept, into, matches)?;
         let lengths: Lengths = self.lengths_host.as_slice()[0];
         if lengths.long_queries + lengths.longer_queries == 0 {
             return Ok(());
         }
-        self.objects.fit(matches)?;
-        self.slots.fit(matches)?;
-        sorted.slots.fit(matches)?;
-        let long = (&lengths, &self.long_queries);
-        let lists = (&self.objects, &self.slots, matches);
-        self.kernels.warp_query_write_many(stream, view, at, bounds, long, lists)?;
+        self.fit_matches(matches, sorted)?;
+        let (stream, bounds, long_queries) = (&self.stream, &self.bounds, &self.long_queries);
+        self.kernels.warp_query_write_many(
+            stream,
+            view,
+            input,
+            bounds,
+            &lengths,
+            long_queries,
+            &self.objects,
+            &self.slots,
+            matches,
+        )?;
         let found = MatchesArgument::new(&self.objects, &self.slots, matches);
         let into = MatchesArgument::new(&sorted.objects, &sorted.slots, matches);
-        self.kernels.sort_listed(stream, (bounds, queries as u32), long, &found, &into)
+        let queries = queries as u32;
+        self.kernels.sort_listed(stream, bounds, queries, &lengths, long_queries, &found, &into)
     }
 }

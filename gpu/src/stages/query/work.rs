@@ -8,9 +8,9 @@ use shoal_engine::layout::Part;
 use shoal_engine::{CycleInput, EngineError, Query, QueryKind};
 
 use super::stage::QueryStage;
-use crate::launch::{CopyTarget, ViewArgument, fault};
+use crate::launch::{CopyTarget, QueryInput, ViewArgument, fault};
 use crate::stages::dispatch::staging::Staged;
-use crate::stages::query::batch::{QueryBatch, QueryInput};
+use crate::stages::query::batch::QueryBatch;
 
 /// Positions that a device tests per unit of the engine's work; the unit is scaled to two cores of
 /// a processor. A conservative guess.
@@ -144,8 +144,8 @@ impl QueryStage {
         let stream = self.batch.stream.clone();
         if staged.query_ranges.parts.length > 0 {
             let mut found = self.bounds.take(queries)?;
-            let at = (&staged.arena.device, &staged.query_ranges);
-            self.batch.work(view, at, self.objects, found.target())?;
+            let input = staged.query_input();
+            self.batch.work(view, input, self.objects, found.target())?;
             stream.synchronize().map_err(fault)?;
             needed.iter_mut().zip(found.as_ref()).for_each(|(needed, found)| *needed += found);
         }
@@ -164,13 +164,13 @@ impl QueryBatch {
     pub(crate) fn work(
         &mut self,
         view: &ViewArgument,
-        at: QueryInput<'_>,
+        input: QueryInput<'_>,
         objects: u64,
         work: CopyTarget<'_, u64>,
     ) -> Result<(), EngineError> {
-        self.work.fit(at.1.queries)?;
-        self.work.fill(&self.stream, 0, at.1.queries)?;
-        self.kernels.query_work(&self.stream, view, at, objects, &self.work)?;
+        self.work.fit(input.ranges.queries)?;
+        self.work.fill(&self.stream, 0, input.ranges.queries)?;
+        self.kernels.query_work(&self.stream, view, input, objects, &self.work)?;
         self.work.download(&self.stream, 0, work)
     }
 }

@@ -85,16 +85,16 @@ impl MemberSearch<'_> {
         let batch = &mut self.query.batch;
         let stream = batch.stream.clone();
         self.update.updated().map_or(Ok(()), |updated| stream.wait(updated)).map_err(fault)?;
-        let (input, at) = upload(batch, &parts, of.len(), &shapes)?;
-        let at = (&input, &at);
-        batch.cut(&view, at)?.synchronize().map_err(fault)?;
-        batch.count(&view, at, &mut members.bounds, None)?;
+        let uploaded = upload(batch, &parts, of.len(), &shapes)?;
+        let input = uploaded.input();
+        batch.cut(&view, input)?.synchronize().map_err(fault)?;
+        batch.count(&view, input, &mut members.bounds, None)?;
         stream.synchronize().map_err(fault)?;
         let found = members.bounds[of.len()] as usize;
         if found == 0 {
             return Ok(members);
         }
-        batch.write(&view, at, found, sorted)?;
+        batch.write(&view, input, found, sorted)?;
         members.objects = batch.take_objects(sorted, found)?;
         if wanted == Wanted::Records {
             members.records = batch.fixes(&view, sorted, found)?;

@@ -157,14 +157,14 @@ impl Stage {
         let staged = stage(memory, stream, &timeline, 1, spare, input, query_parts).unwrap();
         if staged.query_ranges.parts.length > 0 {
             assert!(staged.are_plain, "{what}: all want ids");
-            let (view, at) = (self.view(), (&staged.arena.device, &staged.query_ranges));
+            let (view, input) = (self.view(), staged.query_input());
             let mut bounds = vec![u64::MAX; queries.len() + 1];
-            self.query_batch.count_by_warp(&view, at, (&mut bounds).into()).unwrap();
+            self.query_batch.count_by_warp(&view, input, (&mut bounds).into()).unwrap();
             self.bench.wait();
             let matches = bounds[queries.len()] as usize;
             let mut objects = Vec::new();
             if matches > 0 {
-                self.query_batch.write_by_warp(&view, at, matches, &mut self.sorted).unwrap();
+                self.query_batch.write_by_warp(&view, input, matches, &mut self.sorted).unwrap();
                 objects = self.query_batch.take_objects(&self.sorted, matches).unwrap();
             }
             for (query, bound) in queries.iter().zip(bounds.windows(2)) {
@@ -181,9 +181,9 @@ impl Stage {
         let queries = staged.queries.len();
         let (mut bounds, mut totals) = (vec![0; queries + 1], vec![0; queries]);
         if staged.query_ranges.parts.length > 0 {
-            let (view, at) = (self.view(), (&staged.arena.device, &staged.query_ranges));
-            self.query_batch.cut(&view, at).unwrap().synchronize().unwrap();
-            self.query_batch.count(&view, at, &mut bounds, Some(&mut totals)).unwrap();
+            let (view, input) = (self.view(), staged.query_input());
+            self.query_batch.cut(&view, input).unwrap().synchronize().unwrap();
+            self.query_batch.count(&view, input, &mut bounds, Some(&mut totals)).unwrap();
             self.bench.wait();
         }
         (bounds, totals)
@@ -192,8 +192,8 @@ impl Stage {
     /// Ids and records of every query that lists them.
     fn find(&mut self, staged: &Staged, queries: &[Query], bounds: &[u64], what: &str) {
         let matches = bounds[queries.len()] as usize;
-        let (view, at) = (self.view(), (&staged.arena.device, &staged.query_ranges));
-        self.query_batch.write(&view, at, matches, &mut self.sorted).unwrap();
+        let (view, input) = (self.view(), staged.query_input());
+        self.query_batch.write(&view, input, matches, &mut self.sorted).unwrap();
         let objects = self.query_batch.take_objects(&self.sorted, matches).unwrap();
         let fixes = self.query_batch.fixes(&view, &self.sorted, matches).unwrap();
         for (query, bound) in queries.iter().zip(bounds.windows(2)) {
@@ -214,8 +214,8 @@ impl Stage {
             return;
         }
         let (view, index) = (self.view(), self.records.index());
-        let ids = (&staged.arena.device, staged.gets);
-        let found = self.query_batch.get(&view, &index, ids).unwrap();
+        let input = &staged.arena.device;
+        let found = self.query_batch.get(&view, &index, input, staged.gets).unwrap();
         let mut expected = Vec::new();
         for query in queries {
             if let QueryKind::Get(objects) = &query.kind {
