@@ -96,7 +96,7 @@ pub(crate) async fn keep_read(
     }
 }
 
-/// Reads a text file of at most `bytes_max` bytes.
+/// Reads a text file of at most `bytes_max` bytes, without its byte order mark.
 ///
 /// # Errors
 /// The file cannot be read, is not UTF-8, or is longer.
@@ -108,7 +108,17 @@ pub fn read_bounded(file: &Path, bytes_max: u64) -> Result<String, String> {
     if text.len() as u64 > bytes_max {
         return Err(format!("longer than {bytes_max} bytes"));
     }
-    Ok(text)
+    Ok(without_mark(text))
+}
+
+/// Removes the byte order mark at the start of a text, as some editors write one.
+#[must_use]
+pub fn without_mark(mut text: String) -> String {
+    const MARK: char = '\u{feff}';
+    if text.starts_with(MARK) {
+        text.drain(..MARK.len_utf8());
+    }
+    text
 }
 
 #[cfg(test)]
@@ -172,6 +182,8 @@ mod tests {
         let path = folder.path().join("a");
         fs::write(&path, "abc").unwrap();
         assert_eq!(read_bounded(&path, 3).unwrap(), "abc");
+        fs::write(&path, "\u{feff}abc\u{feff}").unwrap();
+        assert_eq!(read_bounded(&path, 9).unwrap(), "abc\u{feff}");
         assert!(read_bounded(&path, 2).is_err());
         fs::write(&path, [0xff]).unwrap();
         assert!(read_bounded(&path, 2).is_err());

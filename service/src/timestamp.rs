@@ -1,7 +1,12 @@
-//! Formats and parses Unix times in milliseconds as RFC 3339 in UTC. Ages are formatted in their
-//! two largest units. When parsing, the word `now` means the current time.
+//! Formats and parses Unix times in milliseconds as RFC 3339. Ages are formatted in their two
+//! largest units. When parsing, a time without an offset is UTC, and the word `now` means the
+//! current time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jiff::civil::Time;
+use jiff::fmt::temporal::Pieces;
+use jiff::tz::Offset;
 
 /// Formats a time as RFC 3339 in UTC, or as its number of milliseconds if it is outside the years
 /// 1970 to 9999.
@@ -34,7 +39,8 @@ pub fn age(age_ms: i64) -> String {
     format!("{sign}{text}")
 }
 
-/// Parses a time given as Unix milliseconds, as RFC 3339 in UTC, or as `now`.
+/// Parses a time given as Unix milliseconds, as RFC 3339 with any offset, or as `now`. Without an
+/// offset it is UTC, and without a time of day midnight.
 ///
 /// # Errors
 /// A message with the accepted forms, if `text` has none of them.
@@ -42,14 +48,23 @@ pub fn parse(text: &str) -> Result<i64, String> {
     if let Ok(time_ms) = text.parse::<i64>() {
         return Ok(time_ms);
     }
-    let time = match text {
-        "now" => SystemTime::now(),
-        _ => humantime::parse_rfc3339_weak(text).map_err(|error| {
-            format!("{error}; write Unix milliseconds, 2026-01-31T12:00:00Z or now")
-        })?,
+    if text == "now" {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        return i64::try_from(since.as_millis()).map_err(|_| "it lies too far ahead".to_owned());
+    }
+    let forms = "write Unix milliseconds, 2026-01-31T12:00:00Z, 2026-01-31T13:00:00+01:00 or now";
+    let pieces = Pieces::parse(text).map_err(|error| format!("{error}; {forms}"))?;
+    let offset = match (pieces.to_numeric_offset(), pieces.time_zone_annotation()) {
+        (Some(offset), _) => offset,
+        (None, None) => Offset::UTC,
+        (None, Some(_)) => return Err(format!("it has a zone without an offset; {forms}")),
     };
-    let since = time.duration_since(UNIX_EPOCH).map_err(|_| "it lies before 1970")?;
-    i64::try_from(since.as_millis()).map_err(|_| "it lies too far ahead".to_owned())
+    let moment = pieces.date().to_datetime(pieces.time().unwrap_or(Time::midnight()));
+    let time_ms = offset.to_timestamp(moment).map_err(|error| error.to_string())?.as_millisecond();
+    if time_ms < 0 {
+        return Err("it lies before 1970".to_owned());
+    }
+    Ok(time_ms)
 }
 
 #[cfg(test)]
@@ -64,6 +79,17 @@ mod tests {
         assert_eq!(rfc3339(-1), "-1 ms");
         assert_eq!(rfc3339(i64::MAX), format!("{} ms", i64::MAX));
         assert!(parse("yesterday").unwrap_err().contains("now"));
+        for (text, hour) in [
+            ("2026-11-25T07:00:00z", 7),
+            ("2026-11-25 07:00", 7),
+            ("2026-11-25T08:00:00+01:00", 7),
+            ("2026-11-25T02:00:00-0500", 7),
+            ("2026-11-25", 0),
+        ] {
+            assert_eq!(parse(text), Ok(1_795_564_800_000 + hour * 3_600_000), "{text}");
+        }
+        assert!(parse("2026-11-25T07:00[Europe/Paris]").unwrap_err().contains("offset"));
+        assert!(parse("1969-12-31T23:00:00Z").unwrap_err().contains("1970"));
         assert!(parse("now").unwrap() > 1_480_140_066_000);
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::Space;
-use shoal_table::{CsvReader, Fix, SpeedUnit};
+use shoal_table::{CsvReader, Fix, FixFileOptions, SpeedUnit};
 use shoal_workload::WorkloadError;
 
 use super::data_set::{Content, DataSet};
@@ -49,7 +49,7 @@ pub(super) fn positions(file: &Path) -> Result<(DataSet, u64), BenchmarkError> {
     let space = Space::geographic();
     let mut fixes = FixColumns::new();
     let mut left_out = 0;
-    for read in CsvReader::open(file, unit).map_err(WorkloadError::from)? {
+    for read in CsvReader::open(file, &FixFileOptions::strict(unit)).map_err(WorkloadError::from)? {
         match read {
             Ok(fix) => match row(&space, &fix) {
                 Some(row) => fixes.push_row(row),

@@ -9,7 +9,7 @@ mod sample;
 
 use std::path::Path;
 
-use shoal_table::{CsvReader, TableError};
+use shoal_table::{CsvReader, FixFileOptions, TableError};
 
 use fan_out::FanOut;
 use sample::Sample;
@@ -40,7 +40,7 @@ impl Replay {
     pub(crate) fn open(file: &Path, params: &Params) -> Result<Self, WorkloadError> {
         let sample = Sample::read(file, params.seed)?;
         Ok(Self {
-            reader: CsvReader::open(file, params.speed_unit)?,
+            reader: CsvReader::open(file, &FixFileOptions::strict(params.speed_unit))?,
             fan_out: FanOut::new(params, &sample.data_box),
             sample,
             windows: stream(params.seed, Domain::Windows, u64::from(params.shard)),

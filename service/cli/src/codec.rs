@@ -235,9 +235,9 @@ impl From<TableError> for CliError {
                 Self::Local { what: format!("writing {}", file.display()), source }
             }
             TableError::Device { .. } => Self::Device(error.to_string()),
-            TableError::Csv(_)
-            | TableError::SpeedUnit { .. }
-            | TableError::NotReplaceable { .. } => Self::Usage(error.to_string()),
+            TableError::Csv(_) | TableError::Unit { .. } | TableError::NotReplaceable { .. } => {
+                Self::Usage(error.to_string())
+            }
         }
     }
 }

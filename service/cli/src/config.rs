@@ -16,12 +16,13 @@ use shoal_engine::Clock;
 use shoal_service::ServiceError;
 use shoal_service::access::AccessOptions;
 use shoal_service::cycle::{FleetKind, event_clock_lead_ms};
+use shoal_service::file_watch::without_mark;
 use shoal_service::follower::LeaderLink;
 use shoal_service::limits::REPLICATION_SECRET_BYTES_MIN;
 use shoal_service::persistence::HistoryKeep;
 use shoal_service::tls::TlsOptions;
 use shoal_service::{ServerLimits, ServerOptions};
-use shoal_table::SpeedUnit;
+use shoal_table::FixFileOptions;
 
 use crate::error::CliError;
 use crate::logs::{self, LogFormat};
@@ -38,12 +39,12 @@ const NOT_IN_FILE: [&str; 2] = ["config", "limit"];
 /// A recorded day to be played into the fleet `default`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayConfig {
-    /// CSV, plain or gzip.
+    /// A file as of `shoal report`.
     pub file: PathBuf,
     /// Event time over real time; `None` makes the file take about a minute.
     pub speedup: Option<f64>,
-    /// Unit of the column `speed`.
-    pub speed_unit: SpeedUnit,
+    /// How the file is read.
+    pub options: FixFileOptions,
 }
 
 /// The effective configuration of `shoal serve`.
@@ -188,7 +189,7 @@ pub(crate) fn named(has_names: bool) -> FleetKind {
 fn read(file: &Path) -> Result<(Settings, toml::Table), CliError> {
     let invalid = |reason: String| CliError::Input { file: file.display().to_string(), reason };
     let text = fs::read_to_string(file).map_err(|error| invalid(error.to_string()))?;
-    let table: Result<toml::Table, _> = toml::from_str(&text);
+    let table: Result<toml::Table, _> = toml::from_str(&without_mark(text));
     let mut table = table.map_err(|error| invalid(error.to_string().trim_end().to_owned()))?;
     let limits = match table.remove("limits") {
         Some(toml::Value::Table(limits)) => limits,
@@ -226,12 +227,14 @@ fn reason(error: &clap::Error) -> String {
 
 /// Returns the file to play, if any; fails if another replay setting has no `--replay`.
 fn replay(settings: &Settings) -> Result<Option<ReplayConfig>, CliError> {
-    let (speedup, speed_unit) = (settings.speedup, settings.speed_unit);
-    if settings.replay.is_none() && (speedup.is_some() || speed_unit.is_some()) {
-        return Err(CliError::Usage("--speedup and --speed-unit need --replay FILE".to_owned()));
+    let (speedup, options) = (settings.speedup, settings.input.options());
+    match &settings.replay {
+        Some(file) => Ok(Some(ReplayConfig { file: file.clone(), speedup, options })),
+        None if speedup.is_some() || options != FixFileOptions::default() => {
+            Err(CliError::Usage("--speedup and how a file is read need --replay FILE".to_owned()))
+        }
+        None => Ok(None),
     }
-    let speed_unit = speed_unit.unwrap_or_default();
-    Ok(settings.replay.clone().map(|file| ReplayConfig { file, speedup, speed_unit }))
 }
 
 /// The certificates of the listener.
@@ -405,6 +408,8 @@ mod tests {
         history_retention = '7d'\nhistory_bytes = '4GiB'
         history_memory = '512MiB'\ngpu_history_memory = '1GiB'\nfollow = '127.0.0.1:7'\nreplication_secret = 'secret'
         log_aim = 'small'\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
+        column = 'object=mmsi,lat=north'\ndelimiter = ';'\ntime_unit = 'us'
+        time_format = '%s'\naltitude_unit = 'ft'\nstrict = true
         speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
 
     #[test]

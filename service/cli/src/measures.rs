@@ -13,8 +13,6 @@ pub(super) struct Measure {
     pub(super) name: &'static str,
     /// Its value in a record.
     pub(super) of: fn(&v1::FixRecord) -> Option<f64>,
-    /// Sets it in a report. Rounding to `f32` is finer than the stored resolution.
-    pub(super) set: fn(&mut v1::Fix, Option<f64>),
 }
 
 macro_rules! measures {
@@ -70,7 +68,6 @@ macro_rules! measures {
         pub(super) const MEASURES: &[Measure] = &[$(Measure {
             name: stringify!($flag),
             of: |record| record.$api,
-            set: |fix, value| fix.$api = value.map(|value| value as $type),
         },)+];
 
         /// The measures in a table.

@@ -8,6 +8,7 @@ use std::io::Read as _;
 
 use geojson::{Feature, GeoJson, Geometry, GeometryValue, Position};
 use shoal_client::v1::{self, region::Kind};
+use shoal_service::file_watch::without_mark;
 
 use super::error::CliError;
 
@@ -31,7 +32,7 @@ pub fn read(file: &str) -> Result<Kind, CliError> {
     if bytes as u64 > DOCUMENT_BYTES_MAX {
         return Err(wrong(format!("longer than {DOCUMENT_BYTES_MAX} bytes")));
     }
-    parse(&text).map_err(wrong)
+    parse(&without_mark(text)).map_err(wrong)
 }
 
 /// The polygon or multipolygon in `text`, as a kind of region.
@@ -120,6 +121,11 @@ mod tests {
         for bad in ["", "{", "[1,2]", r#"{"type":"Polygon"}"#] {
             assert!(!parse(bad).unwrap_err().is_empty(), "{bad}");
         }
+        let folder = tempfile::tempdir().unwrap();
+        let marked = folder.path().join("marked.geojson");
+        let polygon = format!(r#"{{"type":"Polygon","coordinates":[{RING}]}}"#);
+        std::fs::write(&marked, ["\u{feff}", &polygon].concat()).unwrap();
+        assert_eq!(read(&marked.display().to_string()).unwrap(), parse(&polygon).unwrap());
         let missing = read("no-such-file.geojson").unwrap_err();
         assert!(missing.to_string().contains("no-such-file.geojson"));
     }

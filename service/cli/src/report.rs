@@ -3,6 +3,7 @@
 //! Ends with a summary. The exit code is 3 if rows were refused.
 
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -11,13 +12,11 @@ use shoal_client::{
     Aim, BlockEncoder, Client, Payload, PlanChoice, ReportOptions, parse_durability, v1,
 };
 use shoal_service::fleet_space;
-use shoal_service::json::fleet::is_named;
 use shoal_service::timestamp;
-use shoal_table::SpeedUnit;
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
-use super::file_rows::{RowBatches, RowFile};
+use super::input::{FixSource, IdKind, InputArgs, RowBatches, open_input};
 use super::measures::MeasureArgs;
 use super::object_ids::ObjectList;
 use super::output::stdout;
@@ -27,12 +26,15 @@ use super::values::bits;
 /// Flags of `shoal report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// CSV file, plain or gzip, with columns object_id,t_ms,lon,lat (or x,y) and perhaps
-    /// speed,heading,altitude,state; or GeoParquet; - for CSV on standard input
+    /// CSV, plain or gzip, or Parquet, with columns of the object, the time and the position, and
+    /// perhaps speed, heading, altitude and state, found by their names, as in object_id, t_ms, lon,
+    /// lat or mmsi, timestamp, longitude, latitude; - for CSV on standard input
     #[arg(required_unless_present = "object", conflicts_with = "object")]
     pub file: Option<String>,
     #[command(flatten)]
     pub(crate) sending: SendArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
     // Last, because its heading applies to all flags that follow.
     #[command(flatten)]
     pub(crate) single: SingleArgs,
@@ -61,9 +63,6 @@ pub struct SendArgs {
     #[arg(long, value_name = "ROWS", default_value_t = 4096,
           value_parser = clap::value_parser!(u32).range(1..=262_144))]
     pub batch: u32,
-    /// Unit of the file's column speed: m/s, km/h or knots
-    #[arg(long, value_name = "UNIT", default_value = "m/s")]
-    pub speed_unit: SpeedUnit,
     /// Number the messages under this name, so that each is applied once: the same command with the
     /// same file, --batch and --encoding continues one that was interrupted
     #[arg(long, value_name = "NAME")]
@@ -110,7 +109,7 @@ pub enum RowSource {
     /// One position, whose object has this id.
     Single(String, Box<v1::Fix>),
     /// A file whose header was read.
-    File(RowFile),
+    File(Box<dyn FixSource>),
 }
 
 impl ReportArgs {
@@ -121,7 +120,7 @@ impl ReportArgs {
     pub fn source(&self) -> Result<RowSource, CliError> {
         let single = &self.single;
         match (&self.file, &single.object, single.x, single.y) {
-            (Some(file), ..) => Ok(RowSource::File(RowFile::open(file, self.sending.speed_unit)?)),
+            (Some(file), ..) => Ok(RowSource::File(open_input(file, &self.input.options())?)),
             (None, Some(object), Some(x), Some(y)) => {
                 let (time_ms, state) = (single.time, single.state.unwrap_or(0));
                 let fix = v1::Fix { time_ms, x, y, state, ..single.measures.fix() };
@@ -162,7 +161,7 @@ pub(super) async fn send(
     let mut batches = match source {
         RowSource::File(file) => {
             file.check_space(fleet_space::is_geographic(fleet))?;
-            file.batches(args.batch as usize, is_named(fleet))
+            RowBatches::read(file, args.batch as usize, IdKind::of(fleet))
         }
         RowSource::Single(id, fix) => {
             let (objects, names) = ObjectList::of(fleet, &[id])?.into_fields();
@@ -177,18 +176,22 @@ pub(super) async fn send(
         durability: args.durability.unwrap_or_default(),
         ..ReportOptions::unnumbered(&fleet.name)
     });
-    let mut summary = ReportSummary::new(&fleet.name);
+    let mut summary = ReportSummary::new(fleet);
     while let Some(batch) = batches.next().await {
         summary.unreadable(&batch);
         see(&batch.fixes);
-        for (rows, payload) in payloads(&mut encoder, batch.fixes)? {
-            summary.sent(rows);
+        let (batch, mut first) = (Arc::new(batch), 0);
+        for (rows, payload) in payloads(&mut encoder, &batch.fixes)? {
+            summary.sent(&batch, first..first + rows);
+            first += rows;
             stream.send(payload).await?;
         }
-        bar.set_position(stream.totals().borrow().rows_total());
+        let totals = stream.totals();
+        summary.settle(&totals.borrow());
+        bar.set_position(totals.borrow().rows_total());
         bar.set_message(format!("{} rows sent", summary.rows_sent()));
     }
-    summary.finish(stream.finish().await?, started.elapsed());
+    summary.finish(stream.finish().await?, batches.into_summary(), started.elapsed());
     bar.finish_and_clear();
     Ok(summary)
 }
@@ -208,16 +211,16 @@ pub(super) fn write_summary(args: &SendArgs, summary: &ReportSummary) -> Result<
     Ok(if summary.is_partly_refused() { Exit::PartlyRefused } else { Exit::Done })
 }
 
-/// The messages of one batch with their rows.
+/// The messages of one batch with their numbers of rows.
 fn payloads(
     encoder: &mut Option<BlockEncoder>,
-    fixes: Vec<v1::Fix>,
+    fixes: &[v1::Fix],
 ) -> Result<Vec<(usize, Payload)>, CliError> {
     let Some(encoder) = encoder else {
         let rows = fixes.len();
-        return Ok(if rows == 0 { vec![] } else { vec![(rows, Payload::Rows(fixes))] });
+        return Ok(if rows == 0 { vec![] } else { vec![(rows, Payload::Rows(fixes.to_vec()))] });
     };
-    let blocks = encoder.encode(&fixes)?;
+    let blocks = encoder.encode(fixes)?;
     Ok(blocks.into_iter().map(|(rows, block)| (rows, Payload::Block(block))).collect())
 }
 
@@ -240,12 +243,8 @@ mod tests {
         let of_one: Vec<_> = single.get_arguments().map(clap::Arg::get_id).collect();
         for argument in command.get_arguments() {
             let name = argument.get_id().as_str();
-            let heading = argument.get_help_heading();
-            assert_eq!(
-                heading.is_some(),
-                of_one.contains(&argument.get_id()),
-                "{name}: {heading:?}"
-            );
+            let is_of_one = argument.get_help_heading() == Some("One position instead of a file");
+            assert_eq!(is_of_one, of_one.contains(&argument.get_id()), "{name}");
         }
     }
 }

@@ -1,25 +1,28 @@
-//! The summary at the end of a report: rows by outcome, reasons of refusal, and the first bad rows
-//! with their number in the file.
+//! The summary at the end of a report: rows by outcome, reasons of refusal, the first bad rows with
+//! their place and value, and how the file was understood.
 
 use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use shoal_client::{AckTotals, ServerError, v1};
 use shoal_service::json::fleet::counts_json;
 
-use super::file_rows::RowBatch;
+use super::input::{RowBatch, SourceSummary};
+use super::refusal_finder::{RefusalFinder, RefusedFix};
 
 /// A report from its first message to its last acknowledgement.
 #[derive(Clone, Debug)]
 pub struct ReportSummary {
     fleet: String,
-    /// Number of rows sent before each message. The first entry is for message 1.
-    rows_before: Vec<u64>,
-    rows_sent: u64,
+    refused: RefusalFinder,
     unreadable: u64,
     unreadable_shown: Vec<String>,
     totals: AckTotals,
+    /// How the file was understood; `None` for a position from flags.
+    source: Option<SourceSummary>,
     elapsed: Duration,
     /// For an import: the number of rows that the history does not keep.
     not_kept: Option<u64>,
@@ -28,29 +31,33 @@ pub struct ReportSummary {
 impl ReportSummary {
     /// For a new report to `fleet`.
     #[must_use]
-    pub fn new(fleet: &str) -> Self {
+    pub fn new(fleet: &v1::Fleet) -> Self {
         Self {
-            fleet: fleet.to_owned(),
-            rows_before: Vec::new(),
-            rows_sent: 0,
+            fleet: fleet.name.clone(),
+            refused: RefusalFinder::new(fleet),
             unreadable: 0,
             unreadable_shown: Vec::new(),
             totals: AckTotals::default(),
+            source: None,
             elapsed: Duration::ZERO,
             not_kept: None,
         }
     }
 
-    /// Counts the next message, which has this many rows.
-    pub fn sent(&mut self, rows: usize) {
-        self.rows_before.push(self.rows_sent);
-        self.rows_sent += rows as u64;
+    /// Takes the rows of the next message.
+    pub fn sent(&mut self, batch: &Arc<RowBatch>, rows: Range<usize>) {
+        self.refused.sent(batch, rows);
+    }
+
+    /// Finds the rows that the acknowledgements so far refuse.
+    pub fn settle(&mut self, totals: &AckTotals) {
+        self.refused.settle(totals);
     }
 
     /// Rows sent so far.
     #[must_use]
     pub fn rows_sent(&self) -> u64 {
-        self.rows_sent
+        self.refused.rows_sent()
     }
 
     /// Counts the rows of a batch that could not be read.
@@ -59,9 +66,10 @@ impl ReportSummary {
         self.unreadable_shown.extend(batch.unreadable_shown.iter().cloned());
     }
 
-    /// Takes the sums of all acknowledgements.
-    pub fn finish(&mut self, totals: AckTotals, elapsed: Duration) {
-        (self.totals, self.elapsed) = (totals, elapsed);
+    /// Takes the sums of all acknowledgements, and how the file was understood.
+    pub fn finish(&mut self, totals: AckTotals, source: Option<SourceSummary>, elapsed: Duration) {
+        self.refused.settle(&totals);
+        (self.totals, self.source, self.elapsed) = (totals, source, elapsed);
     }
 
     /// The last epoch of an acknowledgement, if there is one.
@@ -81,14 +89,8 @@ impl ReportSummary {
         self.unreadable > 0 || self.totals.is_partly_refused()
     }
 
-    /// Number of a refused row among those sent, from 1.
-    fn row_number(&self, row: &v1::RefusedRow) -> u64 {
-        let message = usize::try_from(row.message).unwrap_or(usize::MAX).wrapping_sub(1);
-        self.rows_before.get(message).copied().unwrap_or(0) + u64::from(row.row) + 1
-    }
-
     fn rows_per_s(&self) -> f64 {
-        self.rows_sent as f64 / self.elapsed.as_secs_f64().max(1e-9)
+        self.rows_sent() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
     /// For scripts: one JSON object.
@@ -100,14 +102,8 @@ impl ReportSummary {
             .iter()
             .map(|(reason, rows)| (reason_name(*reason), json!(rows)))
             .collect();
-        let refused_rows: Vec<Value> = totals
-            .refused_rows
-            .iter()
-            .map(|row| {
-                let (number, reason) = (self.row_number(row), reason_name(row.reason));
-                json!({ "row": number, "field": row.field, "reason": reason })
-            })
-            .collect();
+        let refused_rows: Vec<Value> =
+            self.refused.found().iter().map(|row| self.refused_json(row)).collect();
         let failed: Vec<Value> = totals
             .failed
             .iter()
@@ -118,7 +114,7 @@ impl ReportSummary {
             .collect();
         let mut document = json!({
             "fleet": self.fleet,
-            "rows_sent": self.rows_sent,
+            "rows_sent": self.rows_sent(),
             "rows": counts_json(&totals.rows),
             "unreadable_rows": self.unreadable,
             "refused_by_reason": by_reason,
@@ -134,6 +130,26 @@ impl ReportSummary {
         if let Some(rows) = self.not_kept {
             document["rows_not_kept"] = json!(rows);
         }
+        if let Some(source) = &self.source {
+            document["measures_dropped"] = json!(source.dropped.count);
+            document["dropped"] = json!(source.dropped.shown);
+            document["notes"] = json!(source.notes);
+        }
+        document
+    }
+
+    fn refused_json(&self, row: &RefusedFix) -> Value {
+        let mut document = json!({
+            "row": row.row,
+            "field": row.field,
+            "reason": reason_name(row.reason),
+            "value": row.value,
+            "detail": row.detail,
+        });
+        if let (Some(source), Some(place)) = (&self.source, row.place) {
+            document[format!("file_{}", source.place)] = json!(place);
+            document["column"] = json!(source.name_of(&row.field));
+        }
         document
     }
 
@@ -147,7 +163,7 @@ impl ReportSummary {
             text,
             "{} rows to fleet {} in {seconds:.2} s ({rate:.0} rows/s), epoch {}\n  applied {}, \
              duplicate {}, superseded {}, late {}, refused {}",
-            self.rows_sent,
+            self.rows_sent(),
             self.fleet,
             totals.epoch,
             rows.applied,
@@ -165,6 +181,7 @@ impl ReportSummary {
             _ => Ok(()),
         });
         let written = written.and_then(|()| self.write_refusals(&mut text));
+        let written = written.and_then(|()| self.write_source(&mut text));
         written.expect("writing to a string does not fail");
         text
     }
@@ -190,9 +207,13 @@ impl ReportSummary {
         for (reason, rows) in &totals.refused_by_reason {
             writeln!(text, "  refused for {}: {rows}", reason_name(*reason))?;
         }
-        for row in &totals.refused_rows {
-            let (number, reason) = (self.row_number(row), reason_name(row.reason));
-            writeln!(text, "    row {number}, {}: {reason}", row.field)?;
+        for row in self.refused.found() {
+            writeln!(
+                text,
+                "    {}: {}",
+                self.place_of(row),
+                row.explanation(reason_name(row.reason))
+            )?;
         }
         let shown_max = AckTotals::LISTED_MAX as u64;
         if totals.rows.refused > shown_max {
@@ -209,6 +230,26 @@ impl ReportSummary {
             writeln!(text, "  rows that cannot be read: {}", self.unreadable)?;
         }
         self.unreadable_shown.iter().try_for_each(|shown| writeln!(text, "    {shown}"))
+    }
+
+    fn write_source(&self, text: &mut String) -> std::fmt::Result {
+        let Some(source) = &self.source else { return Ok(()) };
+        let dropped = &source.dropped;
+        if dropped.count > 0 {
+            writeln!(text, "  measures dropped, which cannot be stored: {}", dropped.count)?;
+            dropped.shown.iter().try_for_each(|shown| writeln!(text, "    {shown}"))?;
+        }
+        source.notes.iter().try_for_each(|note| writeln!(text, "  read as: {note}"))
+    }
+
+    /// Where a refused row is: file, line and column, or its number.
+    fn place_of(&self, row: &RefusedFix) -> String {
+        match (&self.source, row.place) {
+            (Some(source), Some(place)) => {
+                format!("{}, {} {place}, {}", source.file, source.place, source.name_of(&row.field))
+            }
+            _ => format!("row {}, {}", row.row, row.field),
+        }
     }
 }
 
@@ -231,13 +272,20 @@ fn reason_name(reason: i32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use shoal_table::{DroppedMeasures, FixField};
+
     use super::*;
 
     #[test]
-    fn refused_rows_are_numbered_through_all_messages() {
-        let mut summary = ReportSummary::new("default");
-        summary.sent(100);
-        summary.sent(50);
+    fn a_summary_counts_rows_and_names_places() {
+        let mut summary =
+            ReportSummary::new(&v1::Fleet { name: "default".into(), ..Default::default() });
+        let fix = v1::Fix { heading_deg: Some(400.0), ..v1::Fix::default() };
+        let fixes = vec![fix; 150];
+        let batch = RowBatch { fixes, places: (2..152).collect(), ..RowBatch::default() };
+        let batch = Arc::new(batch);
+        summary.sent(&batch, 0..100);
+        summary.sent(&batch, 100..150);
         let reason = v1::RefusalReason::Heading as i32;
         let row = v1::RefusedRow { message: 2, row: 4, field: "heading_deg".to_owned(), reason };
         let totals = AckTotals {
@@ -246,19 +294,35 @@ mod tests {
             refused_rows: vec![row],
             ..Default::default()
         };
-        summary.finish(totals, Duration::from_millis(500));
+        let mut names = <[String; FixField::COUNT]>::default();
+        names[FixField::Heading as usize] = "course".to_owned();
+        let source = SourceSummary {
+            file: "a.csv".to_owned(),
+            place: "line",
+            notes: vec!["object = id".to_owned()],
+            names,
+            dropped: DroppedMeasures { count: 7, shown: vec!["a.csv, line 3".to_owned()] },
+        };
+        summary.finish(totals, Some(source), Duration::from_millis(500));
         let text = summary.text();
-        assert!(text.contains("row 105, heading_deg: heading"), "{text}");
-        assert!(
-            text.contains("  expired, older than the time to live of the fleet: 3\n"),
-            "{text}"
-        );
-        assert!(text.contains("150 rows") && text.contains("300 rows/s"), "{text}");
+        for part in [
+            "    a.csv, line 106, course: `400`: it must be 0 to below 360 [heading]\n",
+            "  expired, older than the time to live of the fleet: 3\n",
+            "  measures dropped, which cannot be stored: 7\n    a.csv, line 3\n",
+            "  read as: object = id\n",
+            "150 rows",
+            "300 rows/s",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
         let document = summary.json();
         assert_eq!(document["refused_by_reason"]["heading"], 1);
         assert_eq!(document["refused_by_reason"]["reason_77"], 0);
         assert_eq!(document["rows"]["expired"], 3);
-        assert_eq!(document["refused_rows"][0]["row"], 105);
+        let row = &document["refused_rows"][0];
+        assert_eq!((&row["row"], &row["file_line"]), (&json!(105), &json!(106)));
+        assert_eq!((&row["column"], &row["value"]), (&json!("course"), &json!("400")));
+        assert_eq!(document["measures_dropped"], 7);
         assert!(summary.is_partly_refused());
     }
 }

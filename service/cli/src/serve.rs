@@ -20,7 +20,6 @@ use shoal_service::access::Access;
 use shoal_service::http::{AllowedOrigin, MapTiles};
 use shoal_service::server::{self, Environment};
 use shoal_service::{EngineChoice, Listeners};
-use shoal_table::SpeedUnit;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};
@@ -28,6 +27,7 @@ use tokio::sync::{Notify, watch};
 use super::error::{CliError, Exit};
 use super::values::{bytes, span};
 use crate::config::ServeConfig;
+use crate::input::InputArgs;
 use crate::logs::{self, LogFormat};
 use crate::replay::Replayer;
 
@@ -173,22 +173,23 @@ pub struct Settings {
     /// Read settings from this file
     #[arg(long, value_name = "FILE", env = "SHOAL_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Play this CSV file (plain or gzip; columns object_id,t_ms,lon,lat and optionally
-    /// speed,heading) into the fleet default, then keep serving
+    /// Play this file, as of `shoal report`, into the fleet default in the order of its times, then
+    /// keep serving
     #[arg(long, value_name = "FILE", env = "SHOAL_REPLAY")]
     pub replay: Option<PathBuf>,
     /// Event time over real time [default: chosen so that the file takes about a minute]
     #[arg(long, value_name = "N", env = "SHOAL_SPEEDUP", value_parser = speedup)]
     pub speedup: Option<f64>,
-    /// Unit of the file's column speed: m/s, km/h or knots [default: m/s]
-    #[arg(long, value_name = "UNIT", env = "SHOAL_SPEED_UNIT")]
-    pub speed_unit: Option<SpeedUnit>,
     /// Log filter, as in info or shoal_service=debug,warn [default: info]
     #[arg(long, value_name = "FILTER", env = "SHOAL_LOG")]
     pub log: Option<String>,
     /// Format of log lines: text or json [default: text]
     #[arg(long, value_name = "FORMAT", env = "SHOAL_LOG_FORMAT", hide_possible_values = true)]
     pub log_format: Option<LogFormat>,
+    /// How the file of `--replay` is read.
+    // Last, because its heading applies to all flags that follow.
+    #[command(flatten)]
+    pub input: InputArgs,
 }
 
 /// Flags and environment of `shoal serve`, to be applied on top of the configuration file.

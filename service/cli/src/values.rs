@@ -89,6 +89,20 @@ pub fn bits(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| format!("it must be 0 to {} or 0x0 to 0x{:x}", u32::MAX, u32::MAX))
 }
 
+/// A separator of CSV fields: one ASCII character other than a quote, a letter, a digit or a line
+/// end, or `tab`.
+///
+/// # Errors
+/// Anything else.
+pub fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" | b"\t" => Ok(b'\t'),
+        [byte] if *byte == b' ' => Ok(*byte),
+        [byte] if byte.is_ascii_punctuation() && !b"\"-.+_".contains(byte) => Ok(*byte),
+        _ => Err(format!("`{text}` is no separator; give one character, as in ; or |, or tab")),
+    }
+}
+
 /// Units of [`bytes`] and the bytes of each.
 const BYTE_UNITS: [(&str, u64); 9] = [
     ("", 1),
@@ -198,5 +212,10 @@ mod tests {
         assert!(span("90").unwrap_err().contains("unit"));
         assert!(span_above_zero("0ms").is_err());
         assert!(object("18446744073709551616").is_err());
+        assert_eq!(
+            (delimiter(";"), delimiter("tab"), delimiter(" ")),
+            (Ok(b';'), Ok(b'\t'), Ok(b' '))
+        );
+        assert!(delimiter("").is_err() && delimiter("-").is_err() && delimiter("\u{e9}").is_err());
     }
 }

@@ -245,7 +245,12 @@ impl Worker {
             self.is_draining = true;
         }
         ack.failed = failures;
-        self.totals.send_modify(|totals| totals.add(count as u64 - sent_again, ack));
+        let waiting = self.in_flight.iter().chain(&self.again).chain(&self.next);
+        let settled = waiting.map(|message| message.number - 1).min().unwrap_or(self.taken);
+        self.totals.send_modify(|totals| {
+            totals.add(count as u64 - sent_again, ack);
+            totals.messages_settled = settled;
+        });
         if self.is_draining && self.in_flight.is_empty() {
             self.begin_round();
         }

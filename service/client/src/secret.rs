@@ -35,14 +35,17 @@ impl FromStr for Secret {
 }
 
 impl Secret {
-    /// Reads the token in a file; line breaks around it are ignored.
+    /// Reads the token in a file; a byte order mark and line breaks around it are ignored.
     ///
     /// # Errors
     /// The problem, without the content of the file.
     pub fn read(file: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(file);
         let text = text.map_err(|error| format!("{}: {error}", file.display()))?;
-        text.trim().parse().map_err(|error: SecretError| format!("{}: {error}", file.display()))
+        text.trim_start_matches('\u{feff}')
+            .trim()
+            .parse()
+            .map_err(|error: SecretError| format!("{}: {error}", file.display()))
     }
 
     /// The text of the token, for the one place that sends it or hashes it.

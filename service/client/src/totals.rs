@@ -10,6 +10,8 @@ use shoal_proto::v1;
 pub struct AckTotals {
     /// Messages acknowledged.
     pub messages: u64,
+    /// All messages up to this number are acknowledged, and are not sent again.
+    pub messages_settled: u64,
     /// Rows by outcome. Failed and duplicate messages add none.
     pub rows: v1::RowCounts,
     /// Refused rows by reason, as numbered by `RefusalReason`.

@@ -17,7 +17,7 @@ use shoal_codec::{
     Aim, Block, BlockCodec, Budget, Column, CpuCodec, EncodedTree, FixColumns, Grouping, Keys,
     Planner, SpaceKind, SpaceTag, Tree, Values, decode_column, decode_column_into, encode_column,
 };
-use shoal_table::{CsvReader, SpeedUnit};
+use shoal_table::{CsvReader, FixFileOptions, SpeedUnit};
 
 const SPACE: SpaceTag =
     SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
@@ -51,7 +51,7 @@ fn main() {
 /// Reads the rows of a file in batches that fit a block.
 fn batches(file: &Path) -> Vec<FixColumns> {
     let mut batches = vec![FixColumns::new()];
-    for row in CsvReader::open(file, SpeedUnit::MetresPerSecond).unwrap() {
+    for row in CsvReader::open(file, &FixFileOptions::strict(SpeedUnit::MetresPerSecond)).unwrap() {
         let fix = row.unwrap();
         let batch = batches.last_mut().unwrap();
         let first = batch.time_ms.first().copied().unwrap_or(fix.time_ms);

@@ -14,7 +14,7 @@ use shoal_codec::{
 };
 use shoal_history::{Batch, HistoryOptions, HistoryWriter, Watermark};
 use shoal_position_log::{FileStorage, Storage};
-use shoal_table::{CsvReader, SpeedUnit};
+use shoal_table::{CsvReader, FixFileOptions, SpeedUnit};
 
 const SPACE: SpaceTag =
     SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
@@ -39,7 +39,8 @@ fn watermark(clock_ms: i64) -> Watermark {
 }
 
 fn read(file: &Path) -> Vec<FixRow> {
-    let reader = CsvReader::open(file, SpeedUnit::MetresPerSecond).unwrap();
+    let reader =
+        CsvReader::open(file, &FixFileOptions::strict(SpeedUnit::MetresPerSecond)).unwrap();
     let rows = reader.map(|fix| {
         let fix = fix.unwrap();
         let quanta = |value: f64| (value * 1e7).round_ties_even() as i32;

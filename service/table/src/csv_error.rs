@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::fix_fields::ColumnsFault;
 use crate::limits::TEXT_SHOWN_MAX;
 
 /// A row or a file that cannot be read.
@@ -16,8 +17,8 @@ pub struct CsvError {
     pub file: Arc<Path>,
     /// Number of the line in the plain text, from 1.
     pub line: u64,
-    /// Name of the column, or `line` or `header` if the fault is not in a single field.
-    pub field: &'static str,
+    /// Name of the column in the file, or `line` or `header` if the fault is not in a single field.
+    pub field: String,
     /// The fault.
     pub fault: CsvFault,
 }
@@ -36,12 +37,12 @@ pub enum CsvFault {
     /// The file has no line.
     #[error("the file is empty; its first line must name the columns")]
     NoHeader,
-    /// The header lacks a required column.
-    #[error("the header has no such column; object_id, t_ms, lon and lat are required")]
-    NoColumn,
-    /// The header names a column twice.
-    #[error("the header has this column twice")]
-    ColumnTwice,
+    /// The columns cannot be chosen by their names.
+    #[error(transparent)]
+    Columns(Box<ColumnsFault>),
+    /// The file is UTF-16.
+    #[error("the file is UTF-16; convert it to UTF-8")]
+    Utf16,
     /// The header names too many columns.
     #[error("the header has more than {limit_columns} columns")]
     TooManyColumns {
@@ -49,8 +50,10 @@ pub enum CsvFault {
         limit_columns: usize,
     },
     /// A row whose number of fields differs from that of the header.
-    #[error("not {expected} fields, as many as the header has")]
+    #[error("{found} fields; the header has {expected}")]
     FieldCount {
+        /// Number of fields in the row.
+        found: usize,
         /// Number of fields in the header.
         expected: usize,
     },
@@ -62,9 +65,18 @@ pub enum CsvFault {
         /// The expected type.
         expected: &'static str,
     },
-    /// A line is not UTF-8.
+    /// The value of a field cannot be used.
+    #[error("{reason}")]
+    Value {
+        /// Why.
+        reason: String,
+    },
+    /// A field that is read is not UTF-8.
     #[error("not UTF-8 text")]
     NotText,
+    /// Text follows the closing quote of a field.
+    #[error("text after the closing quote of a field")]
+    AfterQuote,
     /// A line is longer than the limit.
     #[error("longer than {limit_bytes} bytes")]
     TooLong {

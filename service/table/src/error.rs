@@ -29,11 +29,15 @@ pub enum TableError {
     /// A file of fixes has no valid header.
     #[error(transparent)]
     Csv(#[from] CsvError),
-    /// A text is not the name of a unit of speed.
-    #[error("`{text}` is no unit of speed; use m/s, km/h or knots")]
-    SpeedUnit {
+    /// A text is not the name of a unit.
+    #[error("`{text}` is no unit of {kind}; use {known}")]
+    Unit {
         /// The text.
         text: String,
+        /// What the unit measures.
+        kind: &'static str,
+        /// The units.
+        known: String,
     },
     /// The input can be read only once (for instance, a pipe), but inferring the types reads it
     /// twice.

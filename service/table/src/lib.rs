@@ -19,6 +19,7 @@ mod decompress;
 mod error;
 mod field;
 mod fix_csv;
+mod fix_fields;
 mod frame;
 #[cfg(test)]
 mod fuzz;
@@ -42,7 +43,12 @@ pub use compress::{Compressed, Planned, compress, plan};
 pub use csv_error::{CsvError, CsvFault};
 pub use decompress::{Decompressed, Inspected, TableSink, decompress, inspect};
 pub use error::TableError;
-pub use fix_csv::{CsvReader, CsvRow, Fix, SpeedUnit};
+pub use fix_csv::{CsvReader, CsvRow, Fix, NamedCsvRow};
+pub use fix_fields::{
+    AltitudeUnit, ChosenColumn, ColumnChoice, ColumnOverride, ColumnsFault, DroppedMeasures,
+    FixField, FixFileOptions, MeasureReader, NotANumber, RowMeasures, SpeedUnit, TimeReader,
+    TimeUnit, measure_text, object_number,
+};
 pub use frame::{FrameReader, Trailer};
 pub use header::{ColumnHeader, CsvForm, FloatStyle, Header, Kind, LineEnd};
 pub use limits::*;

@@ -6,7 +6,7 @@
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memchr2};
 
 use crate::CsvFault;
 use crate::limits::READ_BUFFER_BYTES;
@@ -25,6 +25,8 @@ pub struct LineReader<R> {
     number: u64,
     next_number: u64,
     has_end: bool,
+    /// True if the current line has a quote; not known of lines with quoted line feeds.
+    has_quote: bool,
     is_at_end: bool,
     /// True if the unread bytes begin within a line that was too long.
     is_skipping: bool,
@@ -43,6 +45,7 @@ impl<R: Read> LineReader<R> {
             number: 0,
             next_number: 1,
             has_end: true,
+            has_quote: false,
             is_at_end: false,
             is_skipping: false,
         }
@@ -69,17 +72,69 @@ impl<R: Read> LineReader<R> {
         self.has_end
     }
 
-    /// Reads the next line that is not blank; returns false at the end of the input.
+    /// True if the current line, before it was extended, may have a quote (`"`).
+    pub(crate) fn may_have_quote(&self) -> bool {
+        self.has_quote
+    }
+
+    /// Reads the next line that has more than blanks; returns false at the end of the input.
+    /// `delimiter` is no blank: a line of tabs is a row of empty fields if tabs separate fields.
     ///
     /// # Errors
     /// As [`next_line`](Self::next_line).
-    pub fn next_filled(&mut self) -> Result<bool, CsvFault> {
+    pub fn next_filled(&mut self, delimiter: u8) -> Result<bool, CsvFault> {
+        let is_text = |byte: &u8| *byte == delimiter || !byte.is_ascii_whitespace();
         while self.next_line()? {
-            if !self.line().trim_ascii().is_empty() {
+            if self.line().iter().any(is_text) {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Appends the next line, with the line feed before it, to the current one; returns false and
+    /// changes nothing at the end of the input or beyond the limit of a line.
+    ///
+    /// # Errors
+    /// [`CsvFault::Unreadable`], which ends the text.
+    pub(crate) fn extend(&mut self) -> Result<bool, CsvFault> {
+        if !self.has_end {
+            return Ok(false);
+        }
+        let bytes = self.line.len();
+        // The current line is unread again while the buffer moves.
+        self.unread.start = self.line.start;
+        let mut searched = bytes + 1;
+        let found = loop {
+            let unread = &self.buffer[self.unread.clone()];
+            if let Some(found) = memchr(b'\n', &unread[searched..]) {
+                break Some((searched + found, true));
+            }
+            searched = unread.len();
+            if searched > self.line_bytes_max {
+                break None;
+            }
+            if self.is_at_end {
+                break (searched > bytes + 1).then_some((searched, false));
+            }
+            self.refill()?;
+        };
+        let found = found.filter(|(end, _)| *end <= self.line_bytes_max);
+        let (end, has_end) = found.unwrap_or((bytes, true));
+        self.set_line(end, has_end);
+        self.next_number += u64::from(found.is_some());
+        Ok(found.is_some())
+    }
+
+    /// Shortens the current line to its first line, of `bytes` bytes; what was appended is read
+    /// again.
+    pub(crate) fn shorten(&mut self, bytes: usize) {
+        if bytes == self.line.len() {
+            return;
+        }
+        self.unread.start = self.line.start;
+        self.set_line(bytes, true);
+        self.next_number = self.number + 1;
     }
 
     /// Reads the next line; returns false at the end of the input.
@@ -92,9 +147,19 @@ impl<R: Read> LineReader<R> {
         let (mut part, mut searched, mut is_open) = (0, 0, false);
         let is_odd = |bytes: &[u8]| memchr_iter(b'"', bytes).count() % 2 == 1;
         self.skip()?;
+        self.has_quote = self.has_quotes;
         loop {
             let unread = &self.buffer[self.unread.clone()];
-            if let Some(found) = memchr(b'\n', &unread[searched..]) {
+            let rest = &unread[searched..];
+            let found = if self.has_quote {
+                memchr(b'\n', rest)
+            } else {
+                memchr2(b'\n', b'"', rest).and_then(|found| {
+                    self.has_quote = rest[found] == b'"';
+                    if self.has_quote { memchr(b'\n', rest) } else { Some(found) }
+                })
+            };
+            if let Some(found) = found {
                 searched += found;
                 is_open ^= self.has_quotes && is_odd(&unread[part..searched]);
                 self.next_number += 1;
@@ -132,13 +197,19 @@ impl<R: Read> LineReader<R> {
 
     /// Makes the next `bytes` bytes the current line.
     fn take(&mut self, number: u64, bytes: usize, has_end: bool) -> Result<bool, CsvFault> {
-        (self.number, self.has_end) = (number, has_end);
-        self.line = self.unread.start..self.unread.start + bytes;
-        self.unread.start = self.line.end + usize::from(has_end);
+        self.number = number;
+        self.set_line(bytes, has_end);
         if bytes > self.line_bytes_max {
             return Err(CsvFault::TooLong { limit_bytes: self.line_bytes_max });
         }
         Ok(true)
+    }
+
+    /// Makes the next `bytes` bytes the current line, and what follows unread.
+    fn set_line(&mut self, bytes: usize, has_end: bool) {
+        self.has_end = has_end;
+        self.line = self.unread.start..self.unread.start + bytes;
+        self.unread.start = self.line.end + usize::from(has_end);
     }
 
     /// Skips the rest of a line that was too long.
@@ -195,5 +266,38 @@ mod tests {
         assert!(matches!(lines.next_line(), Err(CsvFault::TooLong { .. })));
         assert!(lines.next_line().unwrap() && lines.line() == b"1");
         assert_eq!((lines.number(), lines.has_end()), (2, false));
+    }
+
+    #[test]
+    fn a_line_is_extended_by_the_next_ones_and_shortened_again() {
+        let limit = READ_BUFFER_BYTES / 2;
+        let long = "x".repeat(limit);
+        let text =
+            format!("{}\n", "a".repeat(READ_BUFFER_BYTES - 9)) + "bc\nd\ne\n" + &long + "\nf";
+        let mut lines = LineReader::new(text.as_bytes(), READ_BUFFER_BYTES - 2);
+        assert!(lines.next_line().unwrap() && lines.next_line().unwrap());
+        for appended in ["bc\nd", "bc\nd\ne"] {
+            assert!(lines.extend().unwrap());
+            assert_eq!((lines.line(), lines.number()), (appended.as_bytes(), 2));
+        }
+        lines.shorten(2);
+        assert_eq!(lines.line(), b"bc");
+        for (line, number) in [("d", 3), ("e", 4), (long.as_str(), 5)] {
+            assert!(lines.next_line().unwrap());
+            assert_eq!((lines.line(), lines.number()), (line.as_bytes(), number));
+        }
+        assert!(lines.extend().unwrap() && lines.line().ends_with(b"\nf"));
+        assert!(!lines.extend().unwrap() && lines.line().ends_with(b"\nf"));
+        lines.shorten(limit + 2);
+        lines.shorten(limit);
+        assert!(lines.next_line().unwrap() && lines.line() == b"f" && lines.number() == 6);
+        assert!(!lines.next_line().unwrap());
+
+        let text = format!("a\n{}\nb\n", "x".repeat(limit));
+        let mut lines = LineReader::new(text.as_bytes(), limit);
+        assert!(lines.next_line().unwrap());
+        assert!(!lines.extend().unwrap() && lines.line() == b"a");
+        assert!(lines.next_line().unwrap() && lines.line().len() == limit);
+        assert!(lines.next_line().unwrap() && lines.line() == b"b" && lines.number() == 3);
     }
 }

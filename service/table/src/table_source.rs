@@ -155,6 +155,6 @@ fn check_twice(path: &Path) -> Result<(), TableError> {
 /// Reads a header file for CSV text in this form, or for binary columns.
 fn read_header(path: &Path, form: Option<CsvForm>) -> Result<Header, TableError> {
     let text = std::fs::read_to_string(path).map_err(TableError::reading(path))?;
-    Header::parse_as(&text, |_| form)
+    Header::parse_as(text.trim_start_matches('\u{feff}'), |_| form)
         .map_err(|reason| TableError::input(path.display().to_string(), reason))
 }

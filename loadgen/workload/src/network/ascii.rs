@@ -89,16 +89,17 @@ fn each_line(
     let mut lines = LineReader::new(bytes, CSV_LINE_BYTES_MAX);
     let mut rows = 0;
     let refuse = |line: u64, (field, fault): (&'static str, CsvFault)| {
-        TableError::from(CsvError { file: name.clone(), line, field, fault })
+        TableError::from(CsvError { file: name.clone(), line, field: field.to_owned(), fault })
     };
     loop {
-        match lines.next_filled() {
+        match lines.next_filled(b',') {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(fault) => return Err(refuse(lines.number(), ("line", fault))),
         }
         let text = std::str::from_utf8(lines.line())
             .map_err(|_| refuse(lines.number(), ("line", CsvFault::NotText)))?;
+        let text = text.trim_start_matches('\u{feff}');
         if text.trim_start().starts_with('#') {
             continue;
         }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use shoal_table::CsvReader;
+use shoal_table::{CsvReader, FixFileOptions};
 
 use crate::limits::{REPLAY_PREFIX_ROWS, REPLAY_SAMPLE_ROWS};
 use crate::random::{Domain, below, stream};
@@ -24,7 +24,7 @@ impl Sample {
     /// Samples the first [`REPLAY_PREFIX_ROWS`] rows with equal probability (reservoir sampling,
     /// Vitter, ACM TOMS 1985, algorithm R).
     pub(super) fn read(file: &Path, seed: u64) -> Result<Self, WorkloadError> {
-        let reader = CsvReader::open(file, SpeedUnit::default())?;
+        let reader = CsvReader::open(file, &FixFileOptions::strict(SpeedUnit::default()))?;
         let mut random = stream(seed, Domain::Sample, 0);
         let mut positions = Vec::new();
         let fixes = reader.take(REPLAY_PREFIX_ROWS).filter_map(Result::ok);

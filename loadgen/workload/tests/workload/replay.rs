@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use shoal_table::CsvReader;
+use shoal_table::{CsvReader, FixFileOptions};
 use shoal_workload::{Fix, Params, SpeedUnit, Workload, WorkloadSpace, open};
 
 const SAMPLE_ROWS: usize = 33_140;
@@ -36,7 +36,8 @@ fn written(text: &[u8]) -> (tempfile::TempDir, Result<Box<dyn Workload>, String>
 
 #[test]
 fn the_sample_is_replayed_row_by_row() {
-    let rows = CsvReader::open(&sample(), SpeedUnit::MetresPerSecond).unwrap();
+    let rows =
+        CsvReader::open(&sample(), &FixFileOptions::strict(SpeedUnit::MetresPerSecond)).unwrap();
     let rows: Vec<Fix> = rows.map(|row| row.unwrap()).collect();
     let mut workload = replay(&Params::default());
     assert_eq!(workload.space(), WorkloadSpace::Geographic);

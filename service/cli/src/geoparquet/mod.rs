@@ -1,6 +1,9 @@
 //! Files of fixes as GeoParquet: exports of the history, and rows of a report.
 
+mod chunk;
+mod column;
 mod reader;
+mod row_reader;
 mod schema;
 mod source_columns;
 mod wkb;

@@ -1,22 +1,23 @@
-//! Reads the rows of a GeoParquet file as fixes of a report.
+//! Reads the rows of a Parquet file as fixes of a report.
 //!
 //! Memory is bounded by one page of each column and [`CHUNK_ROWS`] rows. A value that cannot be
 //! used invalidates its row; a page that cannot be decoded ends the file. Both errors state file,
-//! row (from 1) and column.
+//! row (from 1) and column. RowMeasures that cannot be stored are dropped and counted, unless the
+//! options are strict.
 
 use std::fs::File;
 
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{ByteArray, DataType};
+use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
-use shoal_client::v1;
-use shoal_table::SpeedUnit;
+use shoal_table::{FixField, FixFileOptions};
 
-use super::source_columns::{Leaf, SourceColumns};
-use super::wkb;
+use super::chunk::Chunk;
+use super::column::Fault;
+use super::row_reader::RowReader;
+use super::source_columns::{Leaf, Position, SourceColumns, TimeForm};
 use crate::error::CliError;
-use crate::measures::MEASURES;
+use crate::input::{FixSource, IdKind, SourceRow, SourceSummary};
 
 /// Rows that are decoded at a time.
 const CHUNK_ROWS: usize = 4_096;
@@ -26,49 +27,113 @@ pub struct GeoParquetReader {
     name: String,
     file: SerializedFileReader<File>,
     columns: SourceColumns,
-    speed_unit: SpeedUnit,
+    rows: RowReader,
     /// Index of the next row group; `left` is the number of unread rows of the current one.
     group: usize,
     left: u64,
     readers: Vec<ColumnReader>,
-    /// Rows that were read.
-    row: u64,
-    chunk: std::vec::IntoIter<Result<v1::Fix, String>>,
+    /// Rows before the chunk.
+    rows_before: u64,
+    /// The decoded rows; `None` before the first.
+    chunk: Option<Chunk>,
+    /// The next row of the chunk.
+    next: usize,
     is_broken: bool,
 }
-
-/// A fault that ends the file: column and reason.
-type Broken = (String, String);
 
 impl GeoParquetReader {
     /// Opens a file and finds its columns.
     ///
     /// # Errors
     /// [`CliError::Input`].
-    pub fn open(name: &str, file: File, speed_unit: SpeedUnit) -> Result<Self, CliError> {
+    pub fn open(name: &str, file: File, options: &FixFileOptions) -> Result<Self, CliError> {
         let wrong = |reason| CliError::Input { file: name.to_owned(), reason };
         let file = SerializedFileReader::new(file).map_err(|error| wrong(error.to_string()))?;
-        let columns = SourceColumns::of(file.metadata().file_metadata()).map_err(wrong)?;
+        let metadata = file.metadata();
+        let columns = SourceColumns::of(metadata.file_metadata(), options).map_err(wrong)?;
+        let rows = RowReader::new(name, &columns.columns, columns.time_form, options);
         Ok(Self {
             name: name.to_owned(),
             file,
             columns,
-            speed_unit,
+            rows,
             group: 0,
             left: 0,
             readers: Vec::new(),
-            row: 0,
-            chunk: Vec::new().into_iter(),
+            rows_before: 0,
+            chunk: None,
+            next: 0,
             is_broken: false,
         })
     }
 
+    /// Opens the next row group that has rows; false at the end.
+    fn next_group(&mut self) -> Result<bool, Fault> {
+        while self.left == 0 {
+            if self.group == self.file.num_row_groups() {
+                return Ok(false);
+            }
+            let broken = |error: ParquetError| Fault {
+                column: "row group".to_owned(),
+                reason: error.to_string(),
+            };
+            let group = self.file.get_row_group(self.group).map_err(broken)?;
+            self.left = u64::try_from(group.metadata().num_rows()).unwrap_or(0);
+            let reader = |leaf: &Leaf| group.get_column_reader(leaf.index);
+            self.readers =
+                self.columns.leaves().map(reader).collect::<Result<_, _>>().map_err(broken)?;
+            self.group += 1;
+        }
+        Ok(true)
+    }
+
+    /// Decodes the next rows, if those of the chunk are used; false at the end.
+    fn has_row(&mut self) -> Result<bool, Fault> {
+        let rows_chunk = self.chunk.as_ref().map_or(0, |chunk| chunk.rows);
+        if self.next < rows_chunk {
+            return Ok(true);
+        }
+        self.rows_before += rows_chunk as u64;
+        (self.next, self.chunk) = (0, None);
+        if !self.next_group()? {
+            return Ok(false);
+        }
+        let rows = CHUNK_ROWS.min(usize::try_from(self.left).unwrap_or(CHUNK_ROWS));
+        self.chunk = Some(Chunk::read(&self.columns, &mut self.readers, rows)?);
+        self.left -= rows as u64;
+        Ok(true)
+    }
+}
+
+impl FixSource for GeoParquetReader {
+    fn next_row(&mut self, ids: IdKind) -> Option<Result<SourceRow, String>> {
+        if self.is_broken {
+            return None;
+        }
+        let has_row = self.has_row();
+        let (name, place) = (&self.name, self.rows_before + self.next as u64 + 1);
+        match has_row {
+            Ok(true) => {
+                let chunk = self.chunk.as_ref()?;
+                let fix = self.rows.fix(chunk, self.next, place, ids);
+                self.next += 1;
+                Some(fix.map(|fix| SourceRow { fix, place }).map_err(|Fault { column, reason }| {
+                    format!("{name}, row {place}, {column}: {reason}")
+                }))
+            }
+            Ok(false) => None,
+            Err(Fault { column, reason }) => {
+                self.is_broken = true;
+                let fault = format!("{name}, row {place}, {column}: cannot be read further");
+                Some(Err(format!("{fault}: {reason}")))
+            }
+        }
+    }
+
     /// Checks that the reference system of the positions fits the space of the fleet.
-    ///
-    /// # Errors
-    /// [`CliError::Input`].
-    pub fn check_space(&self, is_geographic: bool) -> Result<(), CliError> {
+    fn check_space(&self, is_geographic: bool) -> Result<(), CliError> {
         let reason = match (&self.columns.crs, is_geographic) {
+            _ if self.columns.is_any_space => return Ok(()),
             (None, true) | (Some(_), false) => return Ok(()),
             (Some(crs), true) => {
                 format!("its crs is {crs}; the fleet takes longitude and latitude (OGC:CRS84)")
@@ -80,190 +145,38 @@ impl GeoParquetReader {
         Err(CliError::Input { file: self.name.clone(), reason })
     }
 
-    /// Opens the next row group that has rows; false at the end.
-    fn next_group(&mut self) -> Result<bool, Broken> {
-        while self.left == 0 {
-            if self.group == self.file.num_row_groups() {
-                return Ok(false);
-            }
-            let broken = |error: ParquetError| ("row group".to_owned(), error.to_string());
-            let group = self.file.get_row_group(self.group).map_err(broken)?;
-            self.left = u64::try_from(group.metadata().num_rows()).unwrap_or(0);
-            let SourceColumns { object, time, geometry, measures, state, .. } = &self.columns;
-            let optional = measures.iter().chain([state]).flatten();
-            let leaves = [object, time, geometry].into_iter().chain(optional);
-            let reader = |leaf: &Leaf| group.get_column_reader(leaf.index);
-            self.readers = leaves.map(reader).collect::<Result<_, _>>().map_err(broken)?;
-            self.group += 1;
-        }
-        Ok(true)
-    }
-
-    /// Decodes the next rows; none at the end.
-    fn next_chunk(&mut self) -> Result<Vec<Result<v1::Fix, String>>, Broken> {
-        if !self.next_group()? {
-            return Ok(Vec::new());
-        }
-        let rows = CHUNK_ROWS.min(usize::try_from(self.left).unwrap_or(CHUNK_ROWS));
-        let columns = &self.columns;
-        let mut readers = self.readers.iter_mut();
-        let mut next = |leaf: &Leaf| {
-            let reader = readers.next().ok_or((leaf.name.clone(), "it is missing".to_owned()))?;
-            Ok::<_, Broken>((reader, leaf.clone(), rows))
+    fn summary(&self) -> SourceSummary {
+        let columns = &self.columns.columns;
+        let time = match self.columns.time_form {
+            TimeForm::Timestamp(_, false) => "without a zone: read as UTC".to_owned(),
+            TimeForm::Timestamp(_, true) => "UTC".to_owned(),
+            TimeForm::Plain => self.rows.times.describe(),
         };
-        let mut chunk = Chunk {
-            objects: integers(next(&columns.object)?)?,
-            times: integers(next(&columns.time)?)?,
-            points: points(next(&columns.geometry)?)?,
-            ..Chunk::default()
-        };
-        for leaf in &columns.measures {
-            let values = leaf.as_ref().map(|leaf| numbers(next(leaf)?)).transpose()?;
-            chunk.measures.push(values.unwrap_or_default());
-        }
-        if let Some(leaf) = &columns.state {
-            chunk.states = integers(next(leaf)?)?;
-        }
-        let fix = |row: usize| {
-            chunk.fix(row, columns, self.speed_unit).map_err(|(column, fault)| {
-                let number = self.row + row as u64 + 1;
-                format!("{}, row {number}, {column}: {fault}", self.name)
-            })
-        };
-        let fixes = (0..rows).map(fix).collect();
-        self.row += rows as u64;
-        self.left -= rows as u64;
-        Ok(fixes)
-    }
-}
-
-impl Iterator for GeoParquetReader {
-    type Item = Result<v1::Fix, String>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if let Some(row) = self.chunk.next() {
-            return Some(row);
-        }
-        if self.is_broken {
-            return None;
-        }
-        match self.next_chunk() {
-            Ok(chunk) => {
-                self.chunk = chunk.into_iter();
-                self.chunk.next()
+        let mut notes = vec![columns.describe(&time)];
+        match &self.columns.position {
+            Position::Wkb(leaf) if self.rows.has_z => {
+                notes.push(format!("position and altitude = {}", leaf.name));
             }
-            Err((column, reason)) => {
-                self.is_broken = true;
-                let row = self.row + 1;
-                Some(Err(format!(
-                    "{}, row {row}, {column}: cannot be read further: {reason}",
-                    self.name
-                )))
+            Position::Wkb(leaf) => notes.push(format!("position = {}", leaf.name)),
+            Position::Columns(x, y, _) if !self.columns.is_any_space => {
+                notes.push(format!("position = {}, {}", x.name, y.name));
             }
+            Position::Columns(..) => {}
         }
-    }
-}
-
-/// Decoded columns; columns that are not in the file are empty.
-#[derive(Default)]
-struct Chunk {
-    objects: Vec<Option<i128>>,
-    times: Vec<Option<i128>>,
-    points: Vec<Option<ByteArray>>,
-    measures: Vec<Vec<Option<f64>>>,
-    states: Vec<Option<i128>>,
-}
-
-impl Chunk {
-    /// Builds a fix from a row, or returns the unusable column and the reason.
-    fn fix<'columns>(
-        &self,
-        row: usize,
-        columns: &'columns SourceColumns,
-        speed_unit: SpeedUnit,
-    ) -> Result<v1::Fix, (&'columns str, String)> {
-        let name = columns.object.name.as_str();
-        let object = value(&self.objects, row, name)?;
-        let wrong = |what| move |_| (name, format!("{object} is no {what}"));
-        let object = u64::try_from(object).map_err(wrong("object id"))?;
-        let name = columns.time.name.as_str();
-        let time = value(&self.times, row, name)?.div_euclid(columns.time_per_ms.into());
-        let time_ms = i64::try_from(time).map_err(|_| (name, format!("{time} is no time")))?;
-        let name = columns.geometry.name.as_str();
-        let point = self.points[row].as_ref().ok_or_else(|| (name, "it is null".to_owned()))?;
-        let (x, y) = wkb::point(point.data()).map_err(|fault| (name, fault))?;
-        let state = self.states.get(row).copied().flatten().unwrap_or(0);
-        let state = u32::try_from(state)
-            .map_err(|_| ("state", format!("{state} is not 0 to {}", u32::MAX)))?;
-        let mut fix = v1::Fix { object, time_ms, x, y, state, ..v1::Fix::default() };
-        for (measure, values) in MEASURES.iter().zip(&self.measures) {
-            (measure.set)(&mut fix, values.get(row).copied().flatten());
+        if self.rows.points_with_m > 0 {
+            let points = self.rows.points_with_m;
+            notes.push(format!("points with a measure M, which is not stored: {points}"));
         }
-        let to_m_s = |speed| speed_unit.to_m_s(f64::from(speed)) as f32;
-        fix.speed_mps = fix.speed_mps.map(to_m_s);
-        Ok(fix)
-    }
-}
-
-/// Returns the value of a required column in a row; fails if it is null.
-fn value<'name>(
-    values: &[Option<i128>],
-    row: usize,
-    name: &'name str,
-) -> Result<i128, (&'name str, String)> {
-    values[row].ok_or_else(|| (name, "it is null".to_owned()))
-}
-
-/// Arguments for reading a column: its reader, its description, and the number of rows.
-type Reading<'readers> = (&'readers mut ColumnReader, Leaf, usize);
-
-/// Returns the values of the next rows, `None` for a null value.
-fn values<T: DataType, V>(
-    reader: &mut ColumnReaderImpl<T>,
-    leaf: &Leaf,
-    rows: usize,
-    convert: impl Fn(T::T) -> V,
-) -> Result<Vec<Option<V>>, Broken> {
-    let broken = |reason: String| (leaf.name.clone(), reason);
-    let (mut values, mut levels) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
-    let read = reader.read_records(rows, Some(&mut levels), None, &mut values);
-    let (count, ..) = read.map_err(|error| broken(error.to_string()))?;
-    if count != rows {
-        return Err(broken("it has fewer rows than its row group".to_owned()));
-    }
-    let mut values = values.into_iter().map(convert);
-    if leaf.level == 0 {
-        return Ok(values.map(Some).collect());
-    }
-    Ok(levels.iter().map(|level| (*level == leaf.level).then(|| values.next()).flatten()).collect())
-}
-
-fn integers((reader, leaf, rows): Reading<'_>) -> Result<Vec<Option<i128>>, Broken> {
-    match reader {
-        ColumnReader::Int64ColumnReader(reader) if leaf.is_unsigned => {
-            values(reader, &leaf, rows, |value| value.cast_unsigned().into())
+        if let Some(srid) = self.rows.srid {
+            notes.push(format!("points state SRID {srid}, which is not checked"));
         }
-        ColumnReader::Int64ColumnReader(reader) => values(reader, &leaf, rows, i128::from),
-        ColumnReader::Int32ColumnReader(reader) if leaf.is_unsigned => {
-            values(reader, &leaf, rows, |value| value.cast_unsigned().into())
+        SourceSummary {
+            file: self.name.clone(),
+            place: "row",
+            notes,
+            names: FixField::ALL.map(|field| columns.name(field).to_owned()),
+            dropped: self.rows.dropped.clone(),
         }
-        ColumnReader::Int32ColumnReader(reader) => values(reader, &leaf, rows, i128::from),
-        _ => Err((leaf.name, "it has no integers".to_owned())),
-    }
-}
-
-fn numbers((reader, leaf, rows): Reading<'_>) -> Result<Vec<Option<f64>>, Broken> {
-    match reader {
-        ColumnReader::DoubleColumnReader(reader) => values(reader, &leaf, rows, |value| value),
-        ColumnReader::FloatColumnReader(reader) => values(reader, &leaf, rows, f64::from),
-        _ => Err((leaf.name, "it has no numbers".to_owned())),
-    }
-}
-
-fn points((reader, leaf, rows): Reading<'_>) -> Result<Vec<Option<ByteArray>>, Broken> {
-    match reader {
-        ColumnReader::ByteArrayColumnReader(reader) => values(reader, &leaf, rows, |value| value),
-        _ => Err((leaf.name, "it has no bytes".to_owned())),
     }
 }
 
@@ -273,7 +186,7 @@ mod tests {
     use std::panic::catch_unwind;
 
     use serde_json::json;
-    use shoal_client::AnswerRow;
+    use shoal_client::{AnswerRow, v1};
     use shoal_engine::Space;
 
     use shoal_testkit::Random;
@@ -299,9 +212,10 @@ mod tests {
     fn read(bytes: &[u8]) -> (usize, usize) {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
-        let read = catch_unwind(|| match GeoParquetReader::open("a", file, SpeedUnit::default()) {
-            Ok(reader) => {
-                let (rows, faults): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
+        let read = catch_unwind(|| match GeoParquetReader::open("a", file, &Default::default()) {
+            Ok(mut reader) => {
+                let rows = std::iter::from_fn(|| reader.next_row(IdKind::Numbers));
+                let (rows, faults): (Vec<_>, Vec<_>) = rows.partition(Result::is_ok);
                 (rows.len(), faults.len())
             }
             Err(_) => (0, 1),

@@ -14,7 +14,7 @@ use shoal_service::timestamp::rfc3339;
 use tokio::time::{Instant, sleep};
 
 use crate::error::{CliError, Exit};
-use crate::file_rows::RowFile;
+use crate::input::{InputArgs, open_input};
 use crate::report::{self, RowSource, SendArgs};
 
 /// Interval between two requests for the progress of the history.
@@ -23,20 +23,21 @@ const POLL: Duration = Duration::from_millis(100);
 /// Flags of `shoal history import`.
 #[derive(Args, Debug)]
 pub struct ImportArgs {
-    /// GeoParquet with object_id, time (or t_ms), points, and perhaps speed, heading, altitude and
-    /// state; or CSV as of `shoal report`; - for CSV on standard input
+    /// CSV or Parquet, as of `shoal report`; - for CSV on standard input
     pub file: String,
     #[command(flatten)]
     pub(super) sending: SendArgs,
+    #[command(flatten)]
+    pub(super) input: InputArgs,
 }
 
 impl ImportArgs {
     /// Opens the file.
     ///
     /// # Errors
-    /// As [`RowFile::open`].
+    /// As [`open_input`].
     pub(super) fn source(&self) -> Result<RowSource, CliError> {
-        Ok(RowSource::File(RowFile::open(&self.file, self.sending.speed_unit)?))
+        Ok(RowSource::File(open_input(&self.file, &self.input.options())?))
     }
 }
 

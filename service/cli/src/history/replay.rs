@@ -1,6 +1,7 @@
 //! `shoal history replay`: the past in the order of time, as text or into another fleet.
 
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
@@ -8,6 +9,7 @@ use shoal_client::{AnswerStream, Client, Payload, ReportOptions, v1};
 
 use super::{PastArgs, WindowArgs};
 use crate::error::{CliError, Exit};
+use crate::input::RowBatch;
 use crate::output::stdout;
 use crate::query::RegionArgs;
 use crate::report_summary::ReportSummary;
@@ -55,16 +57,19 @@ pub(super) async fn into(
     mut answer: AnswerStream<v1::HistoryHeader>,
     fleet: &str,
 ) -> Result<Exit, CliError> {
-    let (started, mut summary) = (Instant::now(), ReportSummary::new(fleet));
-    let mut stream = client.report(ReportOptions::unnumbered(fleet));
+    let fleet = client.get_fleet(fleet).await?;
+    let (started, mut summary) = (Instant::now(), ReportSummary::new(&fleet));
+    let mut stream = client.report(ReportOptions::unnumbered(&fleet.name));
     while let Some(rows) = answer.next().await? {
         let fixes: Vec<_> = rows.objects.into_iter().zip(rows.fixes).map(fix).collect();
         if !fixes.is_empty() {
-            summary.sent(fixes.len());
-            stream.send(Payload::Rows(fixes)).await?;
+            let batch = Arc::new(RowBatch { fixes, ..RowBatch::default() });
+            summary.sent(&batch, 0..batch.fixes.len());
+            stream.send(Payload::Rows(batch.fixes.clone())).await?;
+            summary.settle(&stream.totals().borrow());
         }
     }
-    summary.finish(stream.finish().await?, started.elapsed());
+    summary.finish(stream.finish().await?, None, started.elapsed());
     let mut out = stdout();
     write!(out, "{}", summary.text())?;
     out.flush()?;

@@ -6,5 +6,6 @@ mod player;
 mod replayer;
 mod status_line;
 mod survey;
+mod time_order;
 
 pub use replayer::Replayer;

@@ -1,18 +1,16 @@
 //! Sends the rows of a file, each when it is due.
 //!
 //! A row is due after its event time since the first row, divided by the speedup. Rows that are due
-//! together share a message. A slow server delays the rows; none is dropped, and the order of the
-//! file is kept.
+//! together share a message. A slow server delays the rows; none is dropped, and their order is kept.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use shoal_client::{ReportStream, v1};
-use shoal_table::CsvReader;
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::CliError;
-use crate::file_rows;
+use crate::input::{FixSource, IdKind, RowBatches};
 
 /// Most rows of a message.
 const MESSAGE_ROWS: usize = 4_096;
@@ -50,12 +48,13 @@ pub(super) struct Progress {
 /// # Errors
 /// The error that ended the stream of reports.
 pub(super) async fn play(
-    csv: CsvReader,
+    source: Box<dyn FixSource>,
+    ids: IdKind,
     pace: Pace,
     stream: &mut ReportStream,
     progress: &Progress,
 ) -> Result<(), CliError> {
-    let mut batches = file_rows::csv_batches(csv, MESSAGE_ROWS);
+    let mut batches = RowBatches::read(source, MESSAGE_ROWS, ids);
     let start = Instant::now();
     let mut sent_at = start;
     let mut waiting: Vec<v1::Fix> = Vec::with_capacity(MESSAGE_ROWS);

@@ -4,13 +4,11 @@
 //! every row exactly once, use `shoal report`.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use shoal_client::{AckTotals, Client, ConnectOptions, ReportOptions};
 use shoal_service::fleet_space;
-use shoal_table::CsvReader;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -18,9 +16,10 @@ use super::advice::Advice;
 use super::player::{Pace, Progress, play};
 use super::status_line::StatusLine;
 use super::survey::Survey;
+use super::time_order::{SORTED_ROWS_MAX, TimeOrder};
 use crate::config::ReplayConfig;
 use crate::error::CliError;
-use crate::file_rows;
+use crate::input::{FixSource, IdKind, open_input};
 use crate::logs;
 
 /// Duration of a replay without a speedup, seconds.
@@ -41,14 +40,33 @@ impl Replayer {
     /// [`CliError::Input`] with the file and the fault.
     pub fn open(config: ReplayConfig) -> Result<Self, CliError> {
         let replayer = Self { config };
-        replayer.csv()?;
+        replayer.source()?;
         Ok(replayer)
     }
 
-    fn csv(&self) -> Result<CsvReader, CliError> {
-        let file: &Path = &self.config.file;
-        CsvReader::open(file, self.config.speed_unit)
-            .map_err(|error| file_rows::unusable(&file.display().to_string(), &error))
+    fn source(&self) -> Result<Box<dyn FixSource>, CliError> {
+        open_input(&self.config.file.display().to_string(), &self.config.options)
+    }
+
+    /// The rows in the order of their times.
+    fn ordered(&self, survey: &Survey, ids: IdKind) -> Result<Box<dyn FixSource>, CliError> {
+        let source = self.source()?;
+        let Some(place) = survey.unordered_place else { return Ok(source) };
+        let (file, kind) = (self.config.file.display().to_string(), source.summary().place);
+        if survey.rows > SORTED_ROWS_MAX {
+            return Err(CliError::Input {
+                file,
+                reason: format!(
+                    "{kind} {place} is older than a row before it, and only a file of at most \
+                     {SORTED_ROWS_MAX} rows is sorted; sort the file by time"
+                ),
+            });
+        }
+        tracing::info!(
+            %file,
+            "the rows are sorted by time: {kind} {place} is older than a row before it"
+        );
+        Ok(Box::new(TimeOrder::of(source, ids)))
     }
 
     /// Plays the file into the server at `address` until it ends or `stopped` is true.
@@ -71,10 +89,16 @@ impl Replayer {
     async fn replay(self, address: SocketAddr, options: ConnectOptions) -> Result<(), CliError> {
         let options = ConnectOptions { timeout: TIMEOUT, ..options };
         let client = Client::connect(&address.to_string(), options).await?;
-        let space = fleet_space::space(&client.get_fleet("").await?)?;
-        let csv = self.csv()?;
-        let surveyed = spawn_blocking(move || Survey::of(csv, &space)).await;
-        let survey = surveyed.ok().flatten().ok_or_else(|| CliError::Input {
+        let fleet = client.get_fleet("").await?;
+        let (space, ids) = (fleet_space::space(&fleet)?, IdKind::of(&fleet));
+        let mut source = self.source()?;
+        source.check_space(space.is_geographic())?;
+        let surveyed = spawn_blocking(move || {
+            let survey = Survey::of(&mut *source, ids, &space)?;
+            Some((survey, source.summary()))
+        });
+        let surveyed = surveyed.await;
+        let (survey, understood) = surveyed.ok().flatten().ok_or_else(|| CliError::Input {
             file: self.config.file.display().to_string(),
             reason: "no row can be read".to_owned(),
         })?;
@@ -86,8 +110,15 @@ impl Replayer {
             speedup,
             "replay begins"
         );
+        for note in understood.notes {
+            tracing::info!("read as: {note}");
+        }
+        if understood.dropped.count > 0 {
+            let (measures, first) = (understood.dropped.count, understood.dropped.shown.first());
+            tracing::warn!(measures, ?first, "measures that cannot be stored are dropped");
+        }
         let pace = Pace { first_ms: survey.first_ms, speedup };
-        let totals = self.play(&client, address, &survey, pace).await?;
+        let totals = self.play(&client, address, &survey, ids, pace).await?;
         tracing::info!(
             rows = totals.rows_total(),
             applied = totals.rows.applied,
@@ -111,9 +142,11 @@ impl Replayer {
         client: &Client,
         address: SocketAddr,
         survey: &Survey,
+        ids: IdKind,
         pace: Pace,
     ) -> Result<AckTotals, CliError> {
         let progress = Arc::new(Progress::default());
+        let source = self.ordered(survey, ids)?;
         let mut stream = client.report(ReportOptions::unnumbered(""));
         let status = StatusLine::new(client, survey, stream.totals(), &progress);
         let mut first = stream.totals();
@@ -125,7 +158,7 @@ impl Replayer {
             status.run().await;
         };
         tokio::select! {
-            played = play(self.csv()?, pace, &mut stream, &progress) => played?,
+            played = play(source, ids, pace, &mut stream, &progress) => played?,
             () = watching => {}
         }
         Ok(stream.finish().await?)

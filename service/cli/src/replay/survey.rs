@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 
 use shoal_engine::Space;
-use shoal_table::{CsvReader, Fix};
+
+use crate::input::{FixSource, IdKind, SourceRow};
 
 /// Most cells; rows in further cells are not counted.
 const CELLS_MAX: usize = 1 << 20;
@@ -25,6 +26,8 @@ pub(super) struct Survey {
     pub(super) first_ms: i64,
     /// Latest event time, Unix milliseconds.
     pub(super) last_ms: i64,
+    /// Line or row of the first row with an earlier time than one before it.
+    pub(super) unordered_place: Option<u64>,
     /// Mean position of the rows in the cell with most of them.
     pub(super) busiest: (f64, f64),
 }
@@ -39,7 +42,7 @@ struct Cell {
 
 impl Survey {
     /// Surveys all rows; returns `None` if no row can be read.
-    pub(super) fn of(rows: CsvReader, space: &Space) -> Option<Self> {
+    pub(super) fn of(source: &mut dyn FixSource, ids: IdKind, space: &Space) -> Option<Self> {
         let mut cells: HashMap<(i64, i64), Cell> = HashMap::new();
         let side = cell_side(space);
         let mut survey = Self {
@@ -47,14 +50,19 @@ impl Survey {
             unreadable: 0,
             first_ms: i64::MAX,
             last_ms: i64::MIN,
+            unordered_place: None,
             busiest: (0.0, 0.0),
         };
-        for row in rows {
-            let Ok(Fix { time_ms, x, y, .. }) = row else {
+        while let Some(row) = source.next_row(ids) {
+            let Ok(SourceRow { fix, place }) = row else {
                 survey.unreadable += 1;
                 continue;
             };
+            let (time_ms, x, y) = (fix.time_ms, fix.x, fix.y);
             survey.rows += 1;
+            if time_ms < survey.last_ms {
+                survey.unordered_place.get_or_insert(place);
+            }
             survey.first_ms = survey.first_ms.min(time_ms);
             survey.last_ms = survey.last_ms.max(time_ms);
             let place = ((x / side).floor() as i64, (y / side).floor() as i64);
@@ -93,23 +101,26 @@ fn cell_side(space: &Space) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use shoal_table::SpeedUnit;
+    use shoal_table::FixFileOptions;
 
     use super::*;
+    use crate::input::open_input;
 
-    fn survey(text: &'static str) -> Option<Survey> {
-        let csv = CsvReader::from_reader(text.as_bytes(), Path::new("a"), SpeedUnit::default());
-        Survey::of(csv.unwrap(), &Space::geographic())
+    fn survey(text: &str) -> Option<Survey> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.csv").display().to_string();
+        std::fs::write(&file, text).unwrap();
+        let mut source = open_input(&file, &FixFileOptions::default()).unwrap();
+        Survey::of(&mut *source, IdKind::Numbers, &Space::geographic())
     }
 
     #[test]
-    fn span_and_busiest_place_come_from_the_rows() {
+    fn span_order_and_busiest_place_come_from_the_rows() {
         let text = "object_id,t_ms,lon,lat\n1,5000,-97.702,30.001\n2,1000,-97.704,30.003\nbad\n\
                     3,125000,5,5\n";
         let survey = survey(text).unwrap();
         assert_eq!((survey.rows, survey.unreadable, survey.span_ms()), (3, 1, 124_000));
+        assert_eq!(survey.unordered_place, Some(3));
         let (x, y) = survey.busiest;
         assert!((x + 97.703).abs() < 1e-9 && (y - 30.002).abs() < 1e-9);
         assert_eq!(survey.speedup_for(62.0), 2.0);

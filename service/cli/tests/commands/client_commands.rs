@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::shoal::{Ran, Served};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const HEADER: &str = "object_id,t_ms,lon,lat,speed,heading\n";
 
@@ -127,7 +127,7 @@ fn report_lists_refused_rows_and_exits_with_3() {
                 4,1480140066000,-97.7,north,5.0,\n\
                 5,1480140066000,-97.7,30.2,-5.0,\n";
     let text = format!("{HEADER}{rows}");
-    let summary = served.run_with("report - --json --batch 2", &text).json(3);
+    let summary = served.run_with("report - --json --batch 2 --strict", &text).json(3);
     assert_eq!(summary["rows"]["applied"], 1);
     assert_eq!(summary["rows"]["refused"], 3);
     assert_eq!(summary["unreadable_rows"], 1);
@@ -137,11 +137,31 @@ fn report_lists_refused_rows_and_exits_with_3() {
     let numbers: Vec<&Value> =
         summary["refused_rows"].as_array().unwrap().iter().map(|row| &row["row"]).collect();
     assert_eq!(numbers, [2, 3, 4], "rows are numbered among those sent");
+    let first = &summary["refused_rows"][0];
+    assert_eq!((&first["file_line"], &first["column"]), (&json!(3), &json!("lon")));
+    assert_eq!(
+        (&first["value"], &first["detail"]),
+        (&json!("-197.7"), &json!("it must be -180 to 180"))
+    );
 
-    let text = served.run_with("report -", &text).expect(3);
-    for part in ["refused for outside_space: 1", "line 5, lat", "duplicate 1"] {
-        assert!(text.contains(part), "{part} is not in\n{text}");
+    // Measures that cannot be stored cost no position.
+    let said = served.run_with("report -", &text).expect(3);
+    for part in [
+        "applied 2, duplicate 1, superseded 0, late 0, refused 1",
+        "refused for outside_space: 1",
+        "standard input, line 3, lon: `-197.7`: it must be -180 to 180 [outside_space]",
+        "standard input, line 5, lat: `north` is not a finite number",
+        "measures dropped, which cannot be stored: 1\n    standard input, line 6, speed: `-5.0`",
+        "read as: object = object_id, time = t_ms (Unix milliseconds), x = lon, y = lat, speed = speed \
+         (m/s), heading = heading\n",
+    ] {
+        assert!(said.contains(part), "{part} is not in\n{said}");
     }
+    let seconds = served.run_with("report -", "id,t_ms,lon,lat\n1,1480140066,1,2\n").expect(3);
+    assert!(seconds.contains("line 2, t_ms: `1480140066`"), "{seconds}");
+    assert!(seconds.contains("it looks like seconds: --time-unit s"), "{seconds}");
+    let found = served.run_with("report -", "id,time,lon,lat\n1,1480140067,1,2\n").expect(0);
+    assert!(found.contains("time = time (Unix seconds, found from the first)"), "{found}");
     served.run_with("report -", "a,b\n1,2\n").refused(2);
     served.run("report no-such.csv").refused(2);
     served.run("report --object 1 --x 200 --y 0").expect(3);

@@ -401,7 +401,7 @@ fn bad_input_is_named_by_file_row_column_and_reason() {
     for fault in [
         "row 2, object_id: -2 is no object id",
         "row 3, time: it is null",
-        "row 4, place: 5 bytes are no WKB point",
+        "row 4, place: a geometry of WKB type 2 is no point",
     ] {
         assert!(said.contains(&format!("{}, {fault}", file.display())), "{said}");
     }
@@ -413,12 +413,14 @@ fn bad_input_is_named_by_file_row_column_and_reason() {
         assert!(said.contains(&format!("{}: ", file.display())) && said.contains(fault), "{said}");
     };
     foreign(&file, None);
-    refused("no metadata `geo`");
+    refused("no geometry column (metadata `geo` of GeoParquet)");
     let projected = json!({ "encoding": "WKB", "crs": { "name": "UTM zone 14N" } });
     foreign(&file, Some(&geo(&projected)));
     refused("UTM zone 14N");
+    foreign(&file, Some(&geo(&json!({ "encoding": "linestring" }))));
+    refused("encoding \"linestring\"");
     foreign(&file, Some(&geo(&json!({ "encoding": "point" }))));
-    refused("encoding \"point\"");
+    refused("no column place.x");
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() - 9]).unwrap();
     refused("");

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::shoal::{Ran, Served};
-use shoal_table::{CsvReader, Fix, SpeedUnit};
+use shoal_table::{CsvReader, Fix, FixFileOptions};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/bus_austin.csv.gz");
 
 fn sample() -> Vec<Fix> {
-    let csv = CsvReader::open(Path::new(SAMPLE), SpeedUnit::default()).unwrap();
+    let csv = CsvReader::open(Path::new(SAMPLE), &FixFileOptions::default()).unwrap();
     csv.map(|row| row.unwrap()).collect()
 }
 

@@ -67,7 +67,8 @@ impl Region {
     /// [`GeometryError`] in `rings`, `rings[1]` or `rings[1].x[3]`: no ring, under 3 distinct
     /// vertices in a ring (counted in quanta), more than [`crate::limits::POLYGON_VERTICES_MAX`]
     /// vertices, a vertex out of range, an edge wider than 180 degrees (planar: than 2^31 - 1
-    /// quanta).
+    /// quanta). An edge along a parallel from longitude -180 to 180, as a box over the whole world
+    /// has, is accepted.
     pub fn polygon(space: &Space, rings: &[Ring]) -> Result<Self, GeometryError> {
         Polygon::one(space, rings).map(|polygon| Self::Polygon(Arc::new(polygon)))
     }

@@ -88,6 +88,12 @@ fn push_edges(
         let to = (from + 1) % ring.len();
         let b = &ring[to];
         let (wide, high) = (a.0.abs_diff(b.0), a.1.abs_diff(b.1));
+        if space.is_geographic() && wide == 2 * HALF_TURN.unsigned_abs() && high == 0 {
+            // The side of a box over the whole world: only one way leads along the parallel.
+            let middle = (0, a.1);
+            edges.extend([Edge::new(*a, middle), Edge::new(middle, *b)]);
+            continue;
+        }
         if wide > wide_max || high > EDGE_MAX {
             let metres_or_degrees =
                 |quanta: u32| number((f64::from(quanta) * space.quantum() * 1e7).round() / 1e7);

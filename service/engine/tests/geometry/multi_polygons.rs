@@ -196,6 +196,28 @@ fn the_vertices_drawn_are_counted() {
 }
 
 #[test]
+fn a_box_over_the_whole_world_contains_everything() {
+    let world = Space::geographic();
+    let around =
+        |height: f64| vec![(-180.0, -height), (180.0, -height), (180.0, height), (-180.0, height)];
+    let contains = |region: &Region, x: f64, y: f64| {
+        let (x, y) = world.quantise(x, y).unwrap();
+        region.contains(x, y)
+    };
+    let whole = Region::polygon(&world, &[around(90.0)]).unwrap();
+    let ring = Region::polygon(&world, &[around(90.0), around(30.0)]).unwrap();
+    for x in [-180.0, -179.9, -90.0, 0.0, 1e-7, 179.999_999_9, 180.0] {
+        for y in [-90.0, -31.0, 31.0, 90.0] {
+            assert!(contains(&whole, x, y) && contains(&ring, x, y), "({x}, {y})");
+        }
+        assert!(contains(&whole, x, 0.0) && contains(&ring, x, 30.0), "{x}");
+    }
+    assert!(!contains(&ring, 0.0, 0.0) && !contains(&ring, 90.0, 29.0));
+    let slanted = vec![(-180.0, 0.0), (180.0, 1.0), (0.0, 2.0)];
+    assert!(Region::polygon(&world, &[slanted]).is_err());
+}
+
+#[test]
 fn wrong_rings_are_named() {
     let world = Space::geographic();
     let fault = |polygons: &[Vec<Ring>]| {

@@ -28,3 +28,12 @@ pub struct CsvRow {
     /// State bits; 0 if the file has none.
     pub state: u32,
 }
+
+/// One row of a file whose objects have names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedCsvRow {
+    /// The name of the object.
+    pub name: String,
+    /// The row, with object 0.
+    pub row: CsvRow,
+}

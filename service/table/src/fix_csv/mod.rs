@@ -1,10 +1,10 @@
 //! Fixes of CSV files.
 
-mod columns;
+mod fields;
 mod fix;
+mod header;
 mod reader;
-mod speed_unit;
+mod record;
 
-pub use fix::{CsvRow, Fix};
+pub use fix::{CsvRow, Fix, NamedCsvRow};
 pub use reader::CsvReader;
-pub use speed_unit::SpeedUnit;

@@ -1,28 +1,29 @@
 //! Reads fixes from `.csv` and `.csv.gz`.
 //!
-//! The header line names the columns: `object_id,t_ms,lon,lat`, or `x,y` for a plane, and
-//! optionally `speed,heading,altitude,state`; others are ignored. The format has no quoting. A bad
-//! row is an error with file, line and field, and the next row can be read; memory is bounded by
-//! one line. The engine, not the reader, checks values; a heading of 360 is kept.
+//! The header names the columns, by one of the names in `fix_fields`; other columns are ignored,
+//! whatever bytes they have. Fields may be quoted, also with line ends in them. A bad row is an
+//! error with file, line and column, and the next row can be read; memory is bounded by one line.
+//! Unless the options are strict, a measure that cannot be stored is dropped and counted.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use super::columns::{COLUMNS, Column, Columns};
-use crate::limits::CSV_LINE_BYTES_MAX;
+use super::header::CsvHeader;
+use super::record::{Dropped, Record, RecordFault, Values};
+use crate::fix_fields::{DroppedMeasures, FixField, FixFileOptions, MeasureReader, TimeReader};
+use crate::limits::{CSV_LINE_BYTES_MAX, TEXT_SHOWN_MAX};
 use crate::text_input::TextInput;
-use crate::{CsvError, CsvFault, CsvRow, Fix, LineReader, SpeedUnit, TableError};
+use crate::{CsvError, CsvFault, CsvRow, Fix, LineReader, NamedCsvRow, TableError};
 
 /// Iterates over the rows of a file, each a fix or an error. It stops after an error that ends the
 /// file ([`CsvError::ends_file`]).
 pub struct CsvReader {
     file: Arc<Path>,
     lines: LineReader<TextInput<Box<dyn Read + Send>>>,
-    columns: Columns,
-    speed_unit: SpeedUnit,
+    values: Values,
+    dropped: DroppedMeasures,
     is_broken: bool,
 }
 
@@ -33,9 +34,9 @@ impl CsvReader {
     ///
     /// [`TableError::Io`]; [`TableError::Csv`] if the header lacks a required column or repeats a
     /// column.
-    pub fn open(file: &Path, speed_unit: SpeedUnit) -> Result<Self, TableError> {
+    pub fn open(file: &Path, options: &FixFileOptions) -> Result<Self, TableError> {
         let bytes = File::open(file).map_err(TableError::reading(file))?;
-        Self::from_reader(bytes, file, speed_unit)
+        Self::from_reader(bytes, file, options)
     }
 
     /// Reads from `bytes`; `name` is the file in errors.
@@ -46,52 +47,148 @@ impl CsvReader {
     pub fn from_reader(
         bytes: impl Read + Send + 'static,
         name: &Path,
-        speed_unit: SpeedUnit,
+        options: &FixFileOptions,
     ) -> Result<Self, TableError> {
         let file: Arc<Path> = name.into();
         let bytes: Box<dyn Read + Send> = Box::new(bytes);
         let input = TextInput::new(bytes).map_err(TableError::reading(name))?;
         let mut lines = LineReader::new(input, CSV_LINE_BYTES_MAX);
-        let columns = Columns::read(&mut lines).map_err(|(field, fault)| CsvError {
+        let header = CsvHeader::read(&mut lines, options).map_err(|fault| CsvError {
             file: file.clone(),
             line: lines.number().max(1),
-            field,
+            field: "header".to_owned(),
             fault,
         })?;
-        Ok(Self { file, lines, columns, speed_unit, is_broken: false })
+        let values = Values {
+            times: TimeReader::new(header.columns.time_unit, options.time_format.clone()),
+            measures: MeasureReader::new(&header.columns, options.is_strict),
+            is_strict: options.is_strict,
+            dropped: Vec::new(),
+            header,
+        };
+        Ok(Self { file, lines, values, dropped: DroppedMeasures::default(), is_broken: false })
     }
 
     /// Returns the next row with all its columns; the iterator omits altitude and state.
     pub fn next_row(&mut self) -> Option<Result<CsvRow, CsvError>> {
-        self.next_line(row)
+        self.next_record(|record, values| record.row(values))
     }
 
-    /// As [`next_row`](Self::next_row) for a file whose objects have names: returns the name, and
-    /// the row with object 0.
-    pub fn next_named_row(&mut self) -> Option<Result<(CsvRow, String), CsvError>> {
-        self.next_line(named_row)
+    /// As [`next_row`](Self::next_row) for a file whose objects have names.
+    pub fn next_named_row(&mut self) -> Option<Result<NamedCsvRow, CsvError>> {
+        self.next_record(|record, values| record.named_row(values))
     }
 
-    /// Parses the next line.
-    fn next_line<T>(
+    /// The file in messages.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Number of the line of the last row, from 1; its first line if it has several.
+    #[must_use]
+    pub fn line(&self) -> u64 {
+        self.lines.number()
+    }
+
+    /// The measures that were dropped so far.
+    #[must_use]
+    pub fn dropped(&self) -> &DroppedMeasures {
+        &self.dropped
+    }
+
+    /// Says how the file is read: which columns have which fields, units, separator.
+    #[must_use]
+    pub fn describe(&self) -> Vec<String> {
+        let header = &self.values.header;
+        let mut notes = vec![header.columns.describe(&self.values.times.describe())];
+        if header.has_decimal_commas() {
+            notes.push(match header.delimiter {
+                b'\t' => "the separator is a tab".to_owned(),
+                b';' => "the separator is a semicolon".to_owned(),
+                other => format!("the separator is `{}`", char::from(other)),
+            });
+        }
+        notes
+    }
+
+    /// The name in the file of the column with a field.
+    #[must_use]
+    pub fn column_name(&self, field: FixField) -> &str {
+        self.values.header.columns.name(field)
+    }
+
+    /// Reads the next row.
+    #[inline]
+    fn next_record<T>(
         &mut self,
-        parse: fn(&Texts<'_>, SpeedUnit) -> Result<T, FieldFault>,
+        read: fn(&Record<'_>, &mut Values) -> Result<T, Box<RecordFault>>,
     ) -> Option<Result<T, CsvError>> {
         if self.is_broken {
             return None;
         }
-        let parsed = match self.lines.next_filled() {
-            Ok(true) => texts(self.lines.line(), &self.columns)
-                .and_then(|texts| parse(&texts, self.speed_unit)),
+        let result = match self.lines.next_filled(self.values.header.delimiter) {
+            Ok(true) => self.record(read),
             Ok(false) => return None,
-            Err(fault) => Err(("line", fault)),
+            Err(fault) => Err(RecordFault::of_line(fault)),
         };
-        Some(parsed.map_err(|(field, fault)| {
-            let line = self.lines.number();
-            let error = CsvError { file: self.file.clone(), line, field, fault };
+        if !self.values.dropped.is_empty() {
+            self.count_dropped(result.is_ok());
+        }
+        Some(result.map_err(|fault| {
+            let RecordFault { field, fault } = *fault;
+            let field = field.map_or("line", |field| self.column_name(field)).to_owned();
+            let (file, line) = (self.file.clone(), self.lines.number());
+            let error = CsvError { file, line, field, fault };
             self.is_broken = error.ends_file();
             error
         }))
+    }
+
+    /// Reads the row that begins with the current line.
+    #[inline]
+    fn record<T>(
+        &mut self,
+        read: fn(&Record<'_>, &mut Values) -> Result<T, Box<RecordFault>>,
+    ) -> Result<T, Box<RecordFault>> {
+        let mut record = Record::default();
+        if record.split(self.lines.line(), self.lines.may_have_quote(), &self.values.header)? {
+            return read(&record, &mut self.values);
+        }
+        self.long_record(read)
+    }
+
+    /// Reads a row that goes on in the next lines. If they do not complete it, only its first line
+    /// is at fault, and the next line begins a row.
+    #[cold]
+    fn long_record<T>(
+        &mut self,
+        read: fn(&Record<'_>, &mut Values) -> Result<T, Box<RecordFault>>,
+    ) -> Result<T, Box<RecordFault>> {
+        let first_line_bytes = self.lines.line().len();
+        while self.lines.extend().map_err(RecordFault::of_line)? {
+            let mut record = Record::default();
+            match record.split(self.lines.line(), true, &self.values.header) {
+                Ok(false) => {}
+                Ok(true) => return read(&record, &mut self.values),
+                Err(_) => break,
+            }
+        }
+        self.lines.shorten(first_line_bytes);
+        Err(RecordFault::of_line(CsvFault::OpenQuote))
+    }
+
+    /// Counts the measures that were dropped from a row, unless the whole row is refused.
+    #[cold]
+    fn count_dropped(&mut self, is_read: bool) {
+        let (file, line) = (self.file.display(), self.lines.number());
+        let Values { header, dropped, .. } = &mut self.values;
+        for Dropped { field, text } in dropped.drain(..).filter(|_| is_read) {
+            self.dropped.add(|| {
+                let text: String = text.chars().take(TEXT_SHOWN_MAX).collect();
+                format!("{file}, line {line}, {}: `{text}`", header.columns.name(field))
+            });
+        }
     }
 }
 
@@ -99,7 +196,7 @@ impl Iterator for CsvReader {
     type Item = Result<Fix, CsvError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_line(fix)
+        self.next_record(|record, values| record.fix(values))
     }
 }
 
@@ -111,63 +208,4 @@ impl std::fmt::Debug for CsvReader {
             .field("line", &self.lines.number())
             .finish_non_exhaustive()
     }
-}
-
-/// A field and its fault.
-pub(super) type FieldFault = (&'static str, CsvFault);
-
-/// The columns of one line.
-fn texts<'line>(line: &'line [u8], columns: &Columns) -> Result<Texts<'line>, FieldFault> {
-    let line = std::str::from_utf8(line).map_err(|_| ("line", CsvFault::NotText))?;
-    columns.split(line)
-}
-
-fn fix(texts: &Texts<'_>, speed_unit: SpeedUnit) -> Result<Fix, FieldFault> {
-    let speed = optional(texts, Column::Speed)?;
-    Ok(Fix {
-        object: integer(texts, Column::ObjectId)?,
-        time_ms: integer(texts, Column::TimeMs)?,
-        x: number(texts, Column::Lon)?,
-        y: number(texts, Column::Lat)?,
-        speed_mps: speed.map(|speed| speed_unit.to_m_s(speed)),
-        heading_deg: optional(texts, Column::Heading)?,
-    })
-}
-
-fn row(texts: &Texts<'_>, speed_unit: SpeedUnit) -> Result<CsvRow, FieldFault> {
-    let has_state = !texts[Column::State as usize].is_empty();
-    Ok(CsvRow {
-        fix: fix(texts, speed_unit)?,
-        altitude_m: optional(texts, Column::Altitude)?,
-        state: if has_state { integer(texts, Column::State)? } else { 0 },
-    })
-}
-
-fn named_row(texts: &Texts<'_>, speed_unit: SpeedUnit) -> Result<(CsvRow, String), FieldFault> {
-    let (mut rest, name) = (*texts, texts[Column::ObjectId as usize]);
-    rest[Column::ObjectId as usize] = "0";
-    Ok((row(&rest, speed_unit)?, name.to_owned()))
-}
-
-type Texts<'line> = [&'line str; COLUMNS.len()];
-
-/// A required integer.
-fn integer<T: FromStr>(texts: &Texts<'_>, column: Column) -> Result<T, FieldFault> {
-    let (name, text) = (COLUMNS[column as usize], texts[column as usize]);
-    text.parse().map_err(|_| (name, CsvFault::not_a(text, "an integer in range")))
-}
-
-/// Parses a required finite number to the nearest double.
-fn number(texts: &Texts<'_>, column: Column) -> Result<f64, FieldFault> {
-    let (name, text) = (COLUMNS[column as usize], texts[column as usize]);
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(value),
-        _ => Err((name, CsvFault::not_a(text, "a finite number"))),
-    }
-}
-
-/// A finite number, or none if the field is empty.
-fn optional(texts: &Texts<'_>, column: Column) -> Result<Option<f64>, FieldFault> {
-    let is_empty = texts[column as usize].is_empty();
-    if is_empty { Ok(None) } else { number(texts, column).map(Some) }
 }

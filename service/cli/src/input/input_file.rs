@@ -1,0 +1,98 @@
+//! Opens a file of positions in the format that its first bytes show.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::path::Path;
+
+use shoal_table::{ColumnsFault, CsvFault, CsvReader, FixFileOptions, TableError};
+
+use super::csv::CsvFixes;
+use super::fix_source::FixSource;
+use crate::error::CliError;
+use crate::geoparquet::GeoParquetReader;
+
+/// Magic number at the start of a Parquet file.
+const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
+
+/// Opens a file, or standard input for `-`. The first bytes say whether it is GeoParquet, gzip or
+/// plain text; standard input is text.
+///
+/// # Errors
+/// [`CliError::Input`] if it cannot be read or lacks a column.
+pub fn open_input(name: &str, options: &FixFileOptions) -> Result<Box<dyn FixSource>, CliError> {
+    let path = Path::new(name);
+    let opened = if name == "-" {
+        CsvReader::from_reader(std::io::stdin(), Path::new("standard input"), options)
+    } else {
+        if let Some(file) = parquet(path) {
+            return Ok(Box::new(GeoParquetReader::open(name, file, options)?));
+        }
+        CsvReader::open(path, options)
+    };
+    let csv = opened.map_err(|error| unusable(name, &error))?;
+    Ok(Box::new(CsvFixes(csv)))
+}
+
+/// Returns the file if it is Parquet. Returns `None` for a file that cannot be opened, so that the
+/// CSV reader reports the error, and for a pipe, because the check would consume its first bytes.
+fn parquet(path: &Path) -> Option<File> {
+    let mut file = File::open(path)
+        .ok()
+        .filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()))?;
+    let mut magic = [0; PARQUET_MAGIC.len()];
+    file.read_exact(&mut magic).ok()?;
+    file.rewind().ok()?;
+    (magic == *PARQUET_MAGIC).then_some(file)
+}
+
+/// Converts an error of a table to [`CliError::Input`], with the file name stated only once and a
+/// flag that helps.
+#[must_use]
+pub fn unusable(file: &str, error: &TableError) -> CliError {
+    // Some messages begin with the name of the file.
+    let text = error.to_string();
+    let reason = text
+        .strip_prefix(file)
+        .map_or(text.as_str(), |rest| rest.trim_start_matches([':', ',', ' ']));
+    let hint = match error {
+        TableError::Csv(error) => match &error.fault {
+            CsvFault::Columns(fault) => column_hint(fault),
+            _ => String::new(),
+        },
+        _ => String::new(),
+    };
+    CliError::Input { file: file.to_owned(), reason: format!("{reason}{hint}") }
+}
+
+/// What to do about columns that are not found.
+#[must_use]
+pub(crate) fn column_hint(fault: &ColumnsFault) -> String {
+    match fault {
+        ColumnsFault::Missing { field, .. } => {
+            format!("; if one of them is, name it with --column {field}=NAME")
+        }
+        ColumnsFault::Unknown { .. } | ColumnsFault::Twice { .. } => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_is_named_once() {
+        let opened = open_input("no-such.csv", &FixFileOptions::default());
+        let error = opened.err().unwrap().to_string();
+        assert_eq!(error.matches("no-such.csv").count(), 1, "{error}");
+    }
+
+    #[test]
+    fn a_missing_column_comes_with_its_flag() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.csv").display().to_string();
+        std::fs::write(&file, "ident,when,lon,lat\n").unwrap();
+        let error = open_input(&file, &FixFileOptions::default()).err().unwrap().to_string();
+        assert!(error.contains("`ident`, `when`"), "{error}");
+        assert!(error.ends_with("--column object=NAME"), "{error}");
+    }
+}

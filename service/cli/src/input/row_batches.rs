@@ -1,0 +1,183 @@
+//! Reads the rows of a file batch by batch.
+//!
+//! A thread of its own reads a bounded number of batches ahead. Rows that cannot be read are
+//! counted and skipped; the first are described.
+
+use shoal_client::{AckTotals, v1};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::fix_source::{FixSource, IdKind, SourceRow, SourceSummary};
+
+/// Batches read ahead of the one being sent.
+const BATCHES_AHEAD: usize = 2;
+
+/// Rows of a file, in order.
+#[derive(Clone, Debug, Default)]
+pub struct RowBatch {
+    /// Rows that could be read.
+    pub fixes: Vec<v1::Fix>,
+    /// Their lines or rows in the file; empty without a file.
+    pub places: Vec<u64>,
+    /// Number of rows in this part of the file that could not be read.
+    pub unreadable: u64,
+    /// Errors of the first unreadable rows.
+    pub unreadable_shown: Vec<String>,
+}
+
+/// Batches that a thread reads ahead.
+#[derive(Debug)]
+pub struct RowBatches {
+    batches: mpsc::Receiver<RowBatch>,
+    /// `None` once the thread has ended.
+    thread: Option<JoinHandle<SourceSummary>>,
+    /// How the file was understood, at its end.
+    summary: Option<SourceSummary>,
+}
+
+impl RowBatches {
+    /// A source of one batch with one row.
+    #[must_use]
+    pub fn one(fix: v1::Fix) -> Self {
+        let (sender, batches) = mpsc::channel(1);
+        // The queue has room for exactly this one.
+        let _ = sender.try_send(RowBatch { fixes: vec![fix], ..RowBatch::default() });
+        Self { batches, thread: None, summary: None }
+    }
+
+    /// Reads a file on a thread of its own into batches of `rows_max` rows.
+    #[must_use]
+    pub fn read(source: Box<dyn FixSource>, rows_max: usize, ids: IdKind) -> Self {
+        let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
+        let thread = tokio::task::spawn_blocking(move || send(source, rows_max, ids, &sender));
+        Self { batches, thread: Some(thread), summary: None }
+    }
+
+    /// Returns the next batch; `None` at the end of the file.
+    pub async fn next(&mut self) -> Option<RowBatch> {
+        if let Some(batch) = self.batches.recv().await {
+            return Some(batch);
+        }
+        match self.thread.take()?.await {
+            Ok(summary) => {
+                self.summary = Some(summary);
+                None
+            }
+            Err(failed) => {
+                let shown = format!("the rest of the file, because its reader failed: {failed}");
+                let unreadable_shown = vec![shown];
+                Some(RowBatch { unreadable: 1, unreadable_shown, ..RowBatch::default() })
+            }
+        }
+    }
+
+    /// How the file was understood; `None` before its end, and for a source that is no file.
+    #[must_use]
+    pub fn into_summary(self) -> Option<SourceSummary> {
+        self.summary
+    }
+}
+
+/// Sends the rows of a file; returns how it was understood.
+fn send(
+    mut source: Box<dyn FixSource>,
+    rows_max: usize,
+    ids: IdKind,
+    sender: &mpsc::Sender<RowBatch>,
+) -> SourceSummary {
+    let mut shown = 0;
+    let mut batch = RowBatch::default();
+    while let Some(row) = source.next_row(ids) {
+        match row {
+            Ok(SourceRow { fix, place }) => {
+                batch.fixes.push(fix);
+                batch.places.push(place);
+            }
+            Err(error) => {
+                batch.unreadable += 1;
+                if shown < AckTotals::LISTED_MAX {
+                    shown += 1;
+                    batch.unreadable_shown.push(error);
+                }
+            }
+        }
+        if batch.fixes.len() == rows_max
+            && sender.blocking_send(std::mem::take(&mut batch)).is_err()
+        {
+            return source.summary();
+        }
+    }
+    if !batch.fixes.is_empty() || batch.unreadable > 0 {
+        // Sending fails only if the receiver was dropped; the batch is then not needed.
+        let _ = sender.blocking_send(batch);
+    }
+    source.summary()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use shoal_table::{CsvReader, FixFileOptions};
+
+    use super::super::csv::CsvFixes;
+    use super::*;
+
+    const TEXT: &str = "object_id,t_ms,x,y,speed,altitude,state\n\
+        1,10,-97.5,30,1.5,-2.25,7\n2,x,0,0,,,\n\n4,11,1,,,,1\n3,11,1,2,,,\n5,11,1,2,fast,,\n";
+
+    fn batches(text: &'static str, rows_max: usize, ids: IdKind) -> RowBatches {
+        let options = FixFileOptions::default();
+        let csv = CsvReader::from_reader(text.as_bytes(), Path::new("a.csv"), &options);
+        RowBatches::read(Box::new(CsvFixes(csv.unwrap())), rows_max, ids)
+    }
+
+    #[tokio::test]
+    async fn bad_rows_are_counted_and_skipped() {
+        let mut rows = batches(TEXT, 1, IdKind::Numbers);
+        let first = rows.next().await.unwrap();
+        assert_eq!((first.fixes[0].object, first.fixes[0].speed_mps), (1, Some(1.5)));
+        assert_eq!((first.fixes[0].x, first.fixes[0].altitude_m), (-97.5, Some(-2.25)));
+        assert_eq!((first.fixes[0].state, first.places), (7, vec![2]));
+        let second = rows.next().await.unwrap();
+        assert_eq!((second.fixes[0].object, second.fixes[0].speed_mps), (3, None));
+        assert_eq!((second.fixes[0].altitude_m, second.places), (None, vec![6]));
+        assert_eq!(second.unreadable, 2);
+        assert!(second.unreadable_shown[0].contains("line 3, t_ms"));
+        assert!(second.unreadable_shown[1].contains("line 5, y"));
+        assert_eq!(rows.next().await.unwrap().places, [7]);
+        assert!(rows.next().await.is_none());
+        let summary = rows.into_summary().unwrap();
+        assert_eq!((summary.place, summary.dropped.count), ("line", 1));
+        assert_eq!(summary.dropped.shown, ["a.csv, line 7, speed: `fast`"]);
+        assert_eq!(summary.names[0], "object_id");
+    }
+
+    #[tokio::test]
+    async fn ids_of_a_named_fleet_are_texts() {
+        let text = "object_id,t_ms,x,y\n truck-42 ,10,1,2\n7,11,1,2\n,12,1,2\n";
+        let mut rows = batches(text, 10, IdKind::Names);
+        let fixes = rows.next().await.unwrap().fixes;
+        let ids: Vec<_> = fixes.iter().map(|fix| (fix.object, fix.name.as_str())).collect();
+        // The server refuses the row without a name, and counts it.
+        assert_eq!(ids, [(0, "truck-42"), (0, "7"), (0, "")]);
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_fails_does_not_end_the_file_in_silence() {
+        struct BadPage;
+        impl FixSource for BadPage {
+            fn next_row(&mut self, _: IdKind) -> Option<Result<SourceRow, String>> {
+                panic!("a bad page")
+            }
+            fn summary(&self) -> SourceSummary {
+                SourceSummary::default()
+            }
+        }
+        let mut rows = RowBatches::read(Box::new(BadPage), 1, IdKind::Numbers);
+        let last = rows.next().await.unwrap();
+        assert_eq!((last.unreadable, last.fixes.len()), (1, 0));
+        assert!(last.unreadable_shown[0].contains("the rest of the file"));
+        assert!(rows.next().await.is_none());
+    }
+}

@@ -1,0 +1,288 @@
+//! Finds the columns of a file that have the fields of a fix.
+
+use super::fix_field::squeezed;
+use super::{AltitudeUnit, FixField, FixFileOptions, SpeedUnit, TimeUnit};
+
+/// Names of columns with the date of a column of times of day.
+const DATE_NAMES: [&str; 4] = ["date", "dateutc", "utcdate", "gpsdate"];
+/// Endings of a column's name that state what coordinates and headings are anyway.
+const PLAIN_SUFFIXES: [&str; 6] = ["deg", "degrees", "degree", "dd", "m", "wgs84"];
+/// Names of the speed over ground in AIS, which is in knots.
+const KNOTS_NAMES: [&str; 2] = ["sog", "speedoverground"];
+/// Names of columns with addresses of aircraft, which are hexadecimal.
+const HEXADECIMAL_NAMES: [&str; 4] = ["icao24", "icao", "modes", "hex"];
+/// Maximum names of columns in a message.
+const SHOWN_MAX: usize = 20;
+
+/// A column of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenColumn {
+    /// Its position, from 0.
+    pub index: usize,
+    /// Its name in the file.
+    pub name: String,
+}
+
+/// The columns of a file that are read, and the units of their values.
+#[derive(Clone, Debug)]
+pub struct ColumnChoice {
+    columns: [Option<ChosenColumn>; FixField::COUNT],
+    /// A column with dates, if the times may be times of day.
+    pub date: Option<ChosenColumn>,
+    /// Unit of times that are numbers; `None`: to be found from the first.
+    pub time_unit: Option<TimeUnit>,
+    /// Unit of speeds.
+    pub speed_unit: SpeedUnit,
+    /// Unit of altitudes.
+    pub altitude_unit: AltitudeUnit,
+    /// True if numbers of objects are hexadecimal.
+    pub is_hexadecimal: bool,
+}
+
+/// Why the columns of a file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ColumnsFault {
+    /// No column has a required field.
+    #[error(
+        "no column of the {field}, which has a name like {usual}; the columns are {names}",
+        usual = field.column_names()[..3].join(", ")
+    )]
+    Missing {
+        /// The field.
+        field: FixField,
+        /// The names of the columns.
+        names: String,
+    },
+    /// The file has no column that the options name.
+    #[error("no column `{name}`; the columns are {names}")]
+    Unknown {
+        /// The name in the options.
+        name: String,
+        /// The names of the columns.
+        names: String,
+    },
+    /// Two columns have one name.
+    #[error("two columns have the name `{name}`")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+}
+
+/// How well the name of a column says that it has a field: its rank, less is better, and what
+/// follows the field's name.
+struct Match {
+    rank: usize,
+    suffix: String,
+}
+
+/// Compares the name of a column with the names of a field.
+fn compare(field: FixField, name: &str) -> Option<Match> {
+    let name = squeezed(name);
+    let names = field.column_names();
+    if let Some(rank) = names.iter().position(|known| *known == name) {
+        return Some(Match { rank, suffix: String::new() });
+    }
+    let is_suffix = |suffix: &str| match field {
+        FixField::Object | FixField::State => false,
+        FixField::Time => TimeUnit::of_suffix(suffix).is_some(),
+        FixField::Speed => SpeedUnit::of_suffix(suffix).is_some(),
+        FixField::Altitude => AltitudeUnit::of_suffix(suffix).is_some(),
+        FixField::X | FixField::Y | FixField::Heading => PLAIN_SUFFIXES.contains(&suffix),
+    };
+    names.iter().enumerate().find_map(|(rank, known)| {
+        let suffix = name.strip_prefix(known).filter(|suffix| is_suffix(suffix))?;
+        Some(Match { rank, suffix: suffix.to_owned() })
+    })
+}
+
+impl ColumnChoice {
+    /// Chooses columns by their names. A column of a coordinate is chosen only if it is required.
+    ///
+    /// # Errors
+    /// A required field or a column of the options is missing; two columns with the name of a
+    /// chosen column.
+    pub fn find(
+        names: &[String],
+        options: &FixFileOptions,
+        required: &[FixField],
+    ) -> Result<Self, ColumnsFault> {
+        let mut columns: [Option<ChosenColumn>; FixField::COUNT] = Default::default();
+        for chosen in &options.columns {
+            let index = names.iter().position(|name| *name == chosen.name);
+            let index = index.ok_or_else(|| ColumnsFault::Unknown {
+                name: chosen.name.clone(),
+                names: shown(names),
+            })?;
+            columns[chosen.field as usize] =
+                Some(ChosenColumn { index, name: chosen.name.clone() });
+        }
+        let named = |columns: &[Option<ChosenColumn>], index| {
+            columns.iter().flatten().any(|column| column.index == index)
+        };
+        let overridden = columns.clone();
+        let mut suffixes: [String; FixField::COUNT] = Default::default();
+        let is_coordinate = |field: &FixField| matches!(field, FixField::X | FixField::Y);
+        let is_read = |field: &FixField| required.contains(field) || !is_coordinate(field);
+        for field in FixField::ALL.into_iter().filter(is_read) {
+            if let Some(column) = &columns[field as usize] {
+                suffixes[field as usize] =
+                    compare(field, &column.name).map_or_else(String::new, |found| found.suffix);
+                continue;
+            }
+            let matches = names.iter().enumerate().filter(|(index, _)| !named(&overridden, *index));
+            let matches = matches.filter_map(|(index, name)| Some((compare(field, name)?, index)));
+            let best = matches.min_by_key(|(found, index)| (found.rank, *index));
+            if let Some((found, index)) = best {
+                columns[field as usize] = Some(ChosenColumn { index, name: names[index].clone() });
+                suffixes[field as usize] = found.suffix;
+            } else if required.contains(&field) {
+                return Err(ColumnsFault::Missing { field, names: shown(names) });
+            }
+        }
+        for column in columns.iter().flatten() {
+            if names.iter().filter(|name| **name == column.name).count() > 1 {
+                return Err(ColumnsFault::Twice { name: column.name.clone() });
+            }
+        }
+        let squeezed_name = |field: FixField| {
+            columns[field as usize].as_ref().map_or_else(String::new, |of| squeezed(&of.name))
+        };
+        let suffix = |field: FixField| suffixes[field as usize].as_str();
+        let is_knots = KNOTS_NAMES.contains(&squeezed_name(FixField::Speed).as_str());
+        let speed_default = if is_knots { SpeedUnit::Knots } else { SpeedUnit::default() };
+        let is_hexadecimal = HEXADECIMAL_NAMES.contains(&squeezed_name(FixField::Object).as_str());
+        let date = names.iter().position(|name| DATE_NAMES.contains(&squeezed(name).as_str()));
+        let date = date.filter(|index| !named(&columns, *index));
+        Ok(Self {
+            time_unit: options.time_unit.or(TimeUnit::of_suffix(suffix(FixField::Time))),
+            speed_unit: options
+                .speed_unit
+                .or(SpeedUnit::of_suffix(suffix(FixField::Speed)))
+                .unwrap_or(speed_default),
+            altitude_unit: options
+                .altitude_unit
+                .or(AltitudeUnit::of_suffix(suffix(FixField::Altitude)))
+                .unwrap_or_default(),
+            is_hexadecimal,
+            date: date.map(|index| ChosenColumn { index, name: names[index].clone() }),
+            columns,
+        })
+    }
+
+    /// How many required fields some of these names have.
+    #[must_use]
+    pub(crate) fn required_found(names: &[String]) -> usize {
+        let is_found = |field: &FixField| names.iter().any(|name| compare(*field, name).is_some());
+        FixField::REQUIRED.iter().filter(|field| is_found(field)).count()
+    }
+
+    /// The column of a field.
+    #[must_use]
+    pub fn column(&self, field: FixField) -> Option<&ChosenColumn> {
+        self.columns[field as usize].as_ref()
+    }
+
+    /// The name of the column of a field in the file; that of the field if there is none.
+    #[must_use]
+    pub fn name(&self, field: FixField) -> &str {
+        self.column(field).map_or(field.name(), |column| &column.name)
+    }
+
+    /// Says which columns have which fields, with the units of their values; `time` describes the
+    /// times.
+    #[must_use]
+    pub fn describe(&self, time: &str) -> String {
+        let described = FixField::ALL.iter().filter_map(|field| {
+            let name = &self.column(*field)?.name;
+            let detail = match field {
+                FixField::Object if self.is_hexadecimal => " (hexadecimal)".to_owned(),
+                FixField::Time if !time.is_empty() => format!(" ({time})"),
+                FixField::Speed => format!(" ({})", self.speed_unit),
+                FixField::Altitude => format!(" ({})", self.altitude_unit),
+                _ => String::new(),
+            };
+            Some(format!("{field} = {name}{detail}"))
+        });
+        described.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The names of the columns for a message.
+fn shown(names: &[String]) -> String {
+    let first: Vec<_> = names.iter().take(SHOWN_MAX).map(|name| format!("`{name}`")).collect();
+    let more = if names.len() > SHOWN_MAX { ", ..." } else { "" };
+    format!("{}{more}", first.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(header: &str, options: &FixFileOptions) -> Result<String, String> {
+        let names: Vec<String> = header.split(',').map(str::to_owned).collect();
+        let found = ColumnChoice::find(&names, options, &FixField::REQUIRED)
+            .map_err(|fault| fault.to_string())?;
+        let unit = found.time_unit.map_or_else(String::new, |unit| unit.to_string());
+        Ok(found.describe(&unit))
+    }
+
+    #[test]
+    fn columns_are_found_by_the_names_of_many_programs() {
+        for (header, expected) in [
+            (
+                "object_id,t_ms,lon,lat,speed,heading,altitude,state,recv_ms",
+                "object = object_id, time = t_ms (ms), x = lon, y = lat, speed = speed (m/s), \
+                 heading = heading, altitude = altitude (m), state = state",
+            ),
+            (
+                "MMSI,BaseDateTime,LAT,LON,SOG,COG,Heading,VesselName",
+                "object = MMSI, time = BaseDateTime, x = LON, y = LAT, speed = SOG (knots), \
+                 heading = Heading",
+            ),
+            (
+                "id,vehicle_id,timestamp,Latitude,Longitude,Speed (km/h),Course,Alt_ft",
+                "object = vehicle_id, time = timestamp, x = Longitude, y = Latitude, speed = Speed \
+                 (km/h) (km/h), heading = Course, altitude = Alt_ft (ft)",
+            ),
+            (
+                "time,icao24,lat,lon,velocity,heading,vertrate,baroaltitude,geoaltitude",
+                "object = icao24 (hexadecimal), time = time, x = lon, y = lat, speed = velocity \
+                 (m/s), heading = heading, altitude = geoaltitude (m)",
+            ),
+            ("id,x,y,t", "object = id, time = t, x = x, y = y"),
+            ("id,x,y,lon,lat,time_us", "object = id, time = time_us (us), x = lon, y = lat"),
+        ] {
+            assert_eq!(find(header, &FixFileOptions::default()).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn the_user_names_columns_and_units() {
+        let mut options = FixFileOptions {
+            columns: vec!["object=tag".parse().unwrap(), "lat=b".parse().unwrap()],
+            speed_unit: Some(SpeedUnit::MilesPerHour),
+            time_unit: Some(TimeUnit::Seconds),
+            ..FixFileOptions::default()
+        };
+        let found = find("tag,id,time,lon,b,lat,speed", &options).unwrap();
+        let expected = "object = tag, time = time (s), x = lon, y = b, speed = speed (mph)";
+        assert_eq!(found, expected);
+        options.columns.push("speed=velo".parse().unwrap());
+        let fault = find("tag,id,time,lon,b", &options).unwrap_err();
+        assert_eq!(fault, "no column `velo`; the columns are `tag`, `id`, `time`, `lon`, `b`");
+    }
+
+    #[test]
+    fn missing_and_repeated_columns_are_named() {
+        let fault = |header| find(header, &FixFileOptions::default()).unwrap_err();
+        assert_eq!(
+            fault("id,lon,lat"),
+            "no column of the time, which has a name like t, time, timestamp; the columns are \
+             `id`, `lon`, `lat`"
+        );
+        assert_eq!(fault("id,t,lon,lat,lat"), "two columns have the name `lat`");
+        // A repeated column that is not read does no harm.
+        assert!(find("id,t,lon,lat,note,note,,", &FixFileOptions::default()).is_ok());
+    }
+}

@@ -1,0 +1,208 @@
+//! RowMeasures of files: unknown where the file says so, dropped or kept where they cannot be stored.
+
+use shoal_codec::MEASURES;
+
+use super::{AltitudeUnit, ColumnChoice, FixField, SpeedUnit};
+
+/// Words that mean "unknown", in lower case.
+const UNKNOWN_WORDS: [&str; 10] =
+    ["", "-", "--", "\\n", "null", "na", "n/a", "nan", "none", "unknown"];
+/// "Not available" of the speed in AIS, in knots (ITU-R M.1371, message 1).
+const AIS_SPEED_UNKNOWN: f64 = 102.3;
+/// "Not available" of the heading in AIS, in degrees.
+const AIS_HEADING_UNKNOWN: f64 = 511.0;
+
+/// The measures of one row in units of the file, as the file states them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RowMeasures {
+    /// Speed.
+    pub speed: Option<f64>,
+    /// Heading, degrees.
+    pub heading: Option<f64>,
+    /// Altitude.
+    pub altitude: Option<f64>,
+}
+
+/// The text of a measure is no number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a number")]
+pub struct NotANumber;
+
+/// Reads the measures of one file.
+#[derive(Clone, Copy, Debug)]
+pub struct MeasureReader {
+    speed_unit: SpeedUnit,
+    altitude_unit: AltitudeUnit,
+    is_strict: bool,
+}
+
+impl MeasureReader {
+    /// For a file with these columns. `is_strict` keeps values that cannot be stored.
+    #[must_use]
+    pub fn new(columns: &ColumnChoice, is_strict: bool) -> Self {
+        Self { speed_unit: columns.speed_unit, altitude_unit: columns.altitude_unit, is_strict }
+    }
+
+    /// The same reader for altitudes in metres.
+    #[must_use]
+    pub fn in_metres(&self) -> Self {
+        Self { altitude_unit: AltitudeUnit::Metres, ..*self }
+    }
+
+    /// Converts the measures to m/s, degrees and metres. Values that mean "not available" become
+    /// unknown, a heading of 360 becomes 0; a value that cannot be stored becomes unknown after a
+    /// call of `drop` with its field and the value as the file states it.
+    #[inline]
+    pub fn convert(&self, read: RowMeasures, mut drop: impl FnMut(FixField, f64)) -> RowMeasures {
+        let speed = read.speed.map(|speed| self.speed_unit.to_m_s(speed));
+        let altitude = read.altitude.map(|altitude| self.altitude_unit.to_m(altitude));
+        if self.is_strict {
+            return RowMeasures { speed, altitude, ..read };
+        }
+        let is_ais =
+            read.heading == Some(AIS_HEADING_UNKNOWN) || self.speed_unit == SpeedUnit::Knots;
+        let is_unavailable =
+            |raw: f64| raw == -1.0 || raw.is_nan() || (is_ais && is(raw, AIS_SPEED_UNKNOWN));
+        let speed = speed.zip(read.speed).filter(|(_, raw)| !is_unavailable(*raw));
+        let heading = read.heading.filter(|heading| {
+            !(heading.is_nan() || *heading == -1.0 || is(*heading, AIS_HEADING_UNKNOWN))
+        });
+        let altitude = altitude.zip(read.altitude).filter(|(_, raw)| !raw.is_nan());
+        let of = &MEASURES;
+        RowMeasures {
+            // The protocol has speeds and headings as `f32`.
+            speed: kept(
+                speed,
+                |speed| of.speed_mm_s.is_valid(of.speed_mm_s.store(speed as f32)),
+                |raw| drop(FixField::Speed, raw),
+            ),
+            heading: kept(
+                heading.map(|heading| (if heading == 360.0 { 0.0 } else { heading }, heading)),
+                |heading| of.heading_cdeg.is_valid(of.heading_cdeg.store(heading as f32)),
+                |raw| drop(FixField::Heading, raw),
+            ),
+            altitude: kept(
+                altitude,
+                |altitude| of.altitude_mm.is_valid(of.altitude_mm.store(altitude)),
+                |raw| drop(FixField::Altitude, raw),
+            ),
+        }
+    }
+}
+
+/// True if a value of a file is a constant; conversions may have changed its last digits.
+fn is(value: f64, constant: f64) -> bool {
+    (value - constant).abs() < 1e-6
+}
+
+/// A value that can be stored; `drop` is called with the value of the file if it cannot.
+fn kept(
+    value: Option<(f64, f64)>,
+    can_store: impl Fn(f64) -> bool,
+    mut drop: impl FnMut(f64),
+) -> Option<f64> {
+    let (value, raw) = value?;
+    if can_store(value) {
+        return Some(value);
+    }
+    drop(raw);
+    None
+}
+
+/// Reads the text of a measure: a number, or `None` if the text means "unknown".
+///
+/// # Errors
+/// The text is neither.
+pub fn measure_text(text: &str) -> Result<Option<f64>, NotANumber> {
+    measure_text_of(text, false)
+}
+
+/// As [`measure_text`]; a decimal comma is accepted if `has_decimal_comma`.
+#[inline]
+pub(crate) fn measure_text_of(
+    text: &str,
+    has_decimal_comma: bool,
+) -> Result<Option<f64>, NotANumber> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if let Some(value) = real(text, has_decimal_comma).filter(|value| value.is_finite()) {
+        return Ok(Some(value));
+    }
+    let is_unknown = text.len() <= 7 && UNKNOWN_WORDS.contains(&text.to_ascii_lowercase().as_str());
+    if is_unknown { Ok(None) } else { Err(NotANumber) }
+}
+
+/// Reads a number; its decimals follow a point, or a comma if `has_decimal_comma`.
+#[inline]
+pub(crate) fn real(text: &str, has_decimal_comma: bool) -> Option<f64> {
+    match text.parse() {
+        Ok(value) => Some(value),
+        Err(_) if has_decimal_comma && text.matches(',').count() == 1 && !text.contains('.') => {
+            text.replace(',', ".").parse().ok()
+        }
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(speed_unit: SpeedUnit) -> MeasureReader {
+        MeasureReader { speed_unit, altitude_unit: AltitudeUnit::Feet, is_strict: false }
+    }
+
+    fn convert(
+        reader: &MeasureReader,
+        read: [Option<f64>; 3],
+    ) -> (RowMeasures, Vec<(FixField, f64)>) {
+        let [speed, heading, altitude] = read;
+        let mut dropped = Vec::new();
+        let read = RowMeasures { speed, heading, altitude };
+        let kept = reader.convert(read, |field, raw| dropped.push((field, raw)));
+        (kept, dropped)
+    }
+
+    #[test]
+    fn values_for_not_available_are_unknown_and_not_counted() {
+        for unit in [SpeedUnit::MetresPerSecond, SpeedUnit::Knots] {
+            for read in [[Some(-1.0), Some(-1.0), None], [Some(102.3), Some(511.0), None]] {
+                assert_eq!(convert(&reader(unit), read), (RowMeasures::default(), vec![]));
+            }
+        }
+        // 102.3 m/s is the speed of an aircraft.
+        let (kept, _) = convert(&reader(SpeedUnit::MetresPerSecond), [Some(102.3), None, None]);
+        assert_eq!(kept.speed, Some(102.3));
+    }
+
+    #[test]
+    fn values_that_cannot_be_stored_are_dropped_alone() {
+        let (kept, dropped) =
+            convert(&reader(SpeedUnit::KilometresPerHour), [Some(36.0), Some(360.0), Some(1e3)]);
+        assert_eq!((kept.speed, kept.heading, dropped), (Some(10.0), Some(0.0), vec![]));
+        assert!((kept.altitude.unwrap() - 304.8).abs() < 1e-9);
+        let (kept, dropped) =
+            convert(&reader(SpeedUnit::default()), [Some(-7.0), Some(361.0), Some(1e9)]);
+        assert_eq!(kept, RowMeasures::default());
+        assert_eq!(
+            dropped,
+            [(FixField::Speed, -7.0), (FixField::Heading, 361.0), (FixField::Altitude, 1e9)]
+        );
+        let strict = MeasureReader { is_strict: true, ..reader(SpeedUnit::default()) };
+        let (kept, dropped) = convert(&strict, [Some(-7.0), Some(360.0), None]);
+        assert_eq!((kept.speed, kept.heading, dropped), (Some(-7.0), Some(360.0), vec![]));
+    }
+
+    #[test]
+    fn words_for_unknown_are_known() {
+        for text in ["", "NULL", "NA", "nan", "NaN", "\\N", "-", "n/a", "None"] {
+            assert_eq!(measure_text_of(text, false), Ok(None), "{text}");
+        }
+        assert_eq!(measure_text_of("-1.5", false), Ok(Some(-1.5)));
+        assert_eq!(measure_text_of("1,5", true), Ok(Some(1.5)));
+        for text in ["fast", "1,5", "inf", "1.000,5"] {
+            assert_eq!(measure_text_of(text, text.len() > 4), Err(NotANumber), "{text}");
+        }
+    }
+}

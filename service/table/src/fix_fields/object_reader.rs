@@ -1,0 +1,31 @@
+//! Object numbers in texts.
+
+/// Reads an object number: decimal, with or without `.0` as some programs write integers, or
+/// hexadecimal if the column is (see [`super::ColumnChoice::is_hexadecimal`]). `None` if the text is
+/// none.
+#[inline]
+#[must_use]
+pub fn object_number(text: &str, is_hexadecimal: bool) -> Option<u64> {
+    if is_hexadecimal {
+        return u64::from_str_radix(text, 16).ok();
+    }
+    text.parse().ok().or_else(|| {
+        let (whole, decimals) = text.split_once('.')?;
+        if decimals.bytes().all(|digit| digit == b'0') { whole.parse().ok() } else { None }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_decimal_or_hexadecimal() {
+        assert_eq!(object_number("002442103", false), Some(2_442_103));
+        assert_eq!(object_number("7.0", false), Some(7));
+        assert_eq!(object_number("7.5", false), None);
+        assert_eq!(object_number("-1", false), None);
+        assert_eq!(object_number("4b1803", true), Some(0x004b_1803));
+        assert_eq!(object_number("bus-7", true), None);
+    }
+}

@@ -1,0 +1,233 @@
+//! Times of files: Unix times in the unit of the file, or texts.
+
+use jiff::civil::{DateTime, Time};
+use jiff::fmt::strtime;
+use jiff::fmt::temporal::Pieces;
+use jiff::tz::Offset;
+
+use super::TimeUnit;
+
+/// Reads the times of one file, and remembers what it had to assume.
+#[derive(Clone, Debug)]
+pub struct TimeReader {
+    /// Unit of numbers; `None` until a number tells it.
+    unit: Option<TimeUnit>,
+    /// True if a number told the unit.
+    is_unit_found: bool,
+    format: Option<String>,
+    has_texts: bool,
+    /// True if a text had no zone.
+    lacks_zone: bool,
+}
+
+impl TimeReader {
+    /// Reads numbers in `unit`, if it is known, and texts in `format`, or ISO 8601.
+    #[must_use]
+    pub fn new(unit: Option<TimeUnit>, format: Option<String>) -> Self {
+        Self { unit, is_unit_found: false, format, has_texts: false, lacks_zone: false }
+    }
+
+    /// Reads a number or a text as Unix milliseconds; `date` belongs to a time of day.
+    ///
+    /// # Errors
+    /// The reason.
+    #[inline]
+    pub fn text(&mut self, text: &str, date: &str) -> Result<i64, String> {
+        if let (Some(unit), None, Ok(time)) = (self.unit, &self.format, text.parse()) {
+            return in_unit(unit, time);
+        }
+        self.any_text(text, date)
+    }
+
+    /// Reads any text.
+    fn any_text(&mut self, text: &str, date: &str) -> Result<i64, String> {
+        if self.format.is_some() {
+            return self.formatted(text);
+        }
+        if let Ok(time) = text.parse() {
+            return match compact(text) {
+                Some(moment) => self.moment(&moment, text),
+                None => self.number(time),
+            };
+        }
+        match text.parse() {
+            Ok(time) => self.real(time, text),
+            Err(_) => self.moment(&with_date(date, text), text),
+        }
+    }
+
+    /// Reads a whole number.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub fn number(&mut self, time: i64) -> Result<i64, String> {
+        let unit = self.unit_of(time as f64).ok_or_else(|| not_in_years(&time.to_string()))?;
+        in_unit(unit, time)
+    }
+
+    /// Reads a number with decimals.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub fn real(&mut self, time: f64, text: &str) -> Result<i64, String> {
+        let unit = self.unit_of(time).ok_or_else(|| not_in_years(text))?;
+        unit.real_to_ms(time).ok_or_else(|| format!("`{text}` is not a time"))
+    }
+
+    fn unit_of(&mut self, time: f64) -> Option<TimeUnit> {
+        if self.unit.is_none() {
+            self.unit = TimeUnit::of(time);
+            self.is_unit_found = self.unit.is_some();
+        }
+        self.unit
+    }
+
+    fn moment(&mut self, moment: &str, text: &str) -> Result<i64, String> {
+        let not_a_time = || format!("`{text}` is not a time: neither a Unix time nor ISO 8601");
+        let pieces = Pieces::parse(moment).map_err(|_| not_a_time())?;
+        let offset = match (pieces.to_numeric_offset(), pieces.time_zone_annotation()) {
+            (Some(offset), _) => offset,
+            (None, None) => {
+                self.lacks_zone = true;
+                Offset::UTC
+            }
+            (None, Some(_)) => return Err(format!("`{text}` has a zone without an offset")),
+        };
+        self.has_texts = true;
+        to_ms(pieces.date().to_datetime(pieces.time().unwrap_or(Time::midnight())), offset)
+    }
+
+    fn formatted(&mut self, text: &str) -> Result<i64, String> {
+        let format = self.format.as_deref().unwrap_or_default();
+        let wrong = |error: jiff::Error| format!("`{text}` is not a time as `{format}`: {error}");
+        let parts = strtime::parse(format, text).map_err(wrong)?;
+        let moment = match parts.to_datetime() {
+            Ok(moment) => moment,
+            // The format has Unix seconds, or no time of day.
+            Err(_) if parts.timestamp().is_some() => {
+                return parts.to_timestamp().map(|time| time.as_millisecond()).map_err(wrong);
+            }
+            Err(_) => parts.to_date().map_err(wrong)?.to_datetime(Time::midnight()),
+        };
+        self.has_texts = true;
+        self.lacks_zone |= parts.offset().is_none();
+        to_ms(moment, parts.offset().unwrap_or(Offset::UTC))
+    }
+
+    /// Says how the times were read: their unit or form, and what was assumed.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let unit = self.unit.map(|unit| {
+            let found = if self.is_unit_found { ", found from the first" } else { "" };
+            format!("Unix {}{found}", unit.word())
+        });
+        let form = self.format.as_deref().unwrap_or("ISO 8601");
+        let zone = if self.lacks_zone { ", without a zone: read as UTC" } else { "" };
+        match (self.has_texts, unit) {
+            (true, Some(unit)) if self.is_unit_found => format!("{form}{zone}; {unit}"),
+            (true, _) => format!("{form}{zone}"),
+            (false, unit) => unit.unwrap_or_default(),
+        }
+    }
+}
+
+#[inline]
+fn in_unit(unit: TimeUnit, time: i64) -> Result<i64, String> {
+    unit.to_ms(time).ok_or_else(|| format!("{time} is not a time in {}", unit.word()))
+}
+
+fn to_ms(moment: DateTime, offset: Offset) -> Result<i64, String> {
+    let time = offset.to_timestamp(moment).map_err(|error| error.to_string())?;
+    Ok(time.as_millisecond())
+}
+
+/// The error of a number whose unit cannot be found.
+fn not_in_years(text: &str) -> String {
+    format!(
+        "`{text}` is no Unix time between 2000 and 2100 in seconds, milliseconds, microseconds or \
+         nanoseconds; name its unit"
+    )
+}
+
+/// The digits `20260131120000` as ISO 8601; such a number is no Unix time in any unit.
+fn compact(text: &str) -> Option<String> {
+    let is_compact = text.len() == 14 && (text.starts_with("19") || text.starts_with("20"));
+    is_compact.then(|| format!("{}T{}", &text[..8], &text[8..]))
+}
+
+/// A time of day with its date; any other text as it is.
+fn with_date(date: &str, text: &str) -> String {
+    let is_time_of_day = text.len() >= 4 && matches!(text.find(':'), Some(1 | 2));
+    if date.is_empty() || !is_time_of_day { text.to_owned() } else { format!("{date}T{text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader() -> TimeReader {
+        TimeReader::new(None, None)
+    }
+
+    #[test]
+    fn one_moment_in_many_forms() {
+        for text in [
+            "1795590000",
+            "1795590000.0",
+            "1795590000000",
+            "1795590000000000",
+            "1795590000000000000",
+            "1.79559e9",
+            "2026-11-25T07:00:00Z",
+            "2026-11-25T08:00:00+01:00",
+            "2026-11-25 02:00:00-0500",
+            "2026-11-25T07:00:00",
+            "2026-11-25 07:00",
+            "20261125T070000Z",
+            "20261125070000",
+            "2026-11-25T08:00:00+01:00[Europe/Paris]",
+        ] {
+            assert_eq!(reader().text(text, ""), Ok(1_795_590_000_000), "{text}");
+        }
+        assert_eq!(reader().text("2026-11-25T07:00:00.1239Z", ""), Ok(1_795_590_000_123));
+        assert_eq!(reader().text("07:00:00", "2026-11-25"), Ok(1_795_590_000_000));
+        assert_eq!(reader().text("2026-11-25", ""), Ok(1_795_564_800_000));
+    }
+
+    #[test]
+    fn the_first_number_tells_the_unit() {
+        let mut times = reader();
+        assert!(times.text("12", "").unwrap_err().contains("name its unit"));
+        assert_eq!(times.text("1795590000", ""), Ok(1_795_590_000_000));
+        assert_eq!(times.text("12", ""), Ok(12_000));
+        assert_eq!(times.describe(), "Unix seconds, found from the first");
+        let mut millis = TimeReader::new(Some(TimeUnit::Milliseconds), None);
+        assert_eq!(millis.text("1795590000", ""), Ok(1_795_590_000));
+        assert_eq!(millis.text("-1", ""), Ok(-1));
+        assert_eq!(millis.describe(), "Unix milliseconds");
+    }
+
+    #[test]
+    fn assumptions_are_described() {
+        let mut times = reader();
+        times.text("2026-11-25T07:00:00Z", "").unwrap();
+        assert_eq!(times.describe(), "ISO 8601");
+        times.text("2026-11-25T07:00:00", "").unwrap();
+        assert_eq!(times.describe(), "ISO 8601, without a zone: read as UTC");
+    }
+
+    #[test]
+    fn other_texts_need_a_format() {
+        let fault = reader().text("25/11/2026 07:00:00", "").unwrap_err();
+        assert!(fault.contains("neither a Unix time nor ISO 8601"), "{fault}");
+        let mut danish = TimeReader::new(None, Some("%d/%m/%Y %H:%M:%S".to_owned()));
+        assert_eq!(danish.text("25/11/2026 07:00:00", ""), Ok(1_795_590_000_000));
+        assert!(danish.describe().contains("%d/%m/%Y"));
+        assert!(danish.text("2026-11-25", "").unwrap_err().contains("%d/%m/%Y"));
+        let mut zoned = TimeReader::new(None, Some("%Y-%m-%d %H:%M:%S %z".to_owned()));
+        assert_eq!(zoned.text("2026-11-25 08:00:00 +0100", ""), Ok(1_795_590_000_000));
+        for text in ["", "now", "NaN", "inf", "yesterday", "12:00"] {
+            assert!(reader().text(text, "").is_err(), "{text}");
+        }
+    }
+}
