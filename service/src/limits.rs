@@ -349,13 +349,26 @@ const _: () = assert!(
 );
 const _: () = assert!(BATCH_QUERIES_MAX <= shoal_engine::limits::CYCLE_QUERIES_MAX);
 
+/// A limit of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedLimit {
+    /// Its name in `--limit` and in a configuration file.
+    pub name: &'static str,
+    /// The limit in effect.
+    pub value: u64,
+    /// The values that it can have.
+    pub range: RangeInclusive<u64>,
+    /// What it limits, as documentation of Rust.
+    pub meaning: &'static str,
+}
+
 macro_rules! server_limits {
-    ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr, $range:expr;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident: $type:ty = $default:expr, $range:expr;)*) => {
         /// Limits that the size of the machine decides.
         #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct ServerLimits {
-            $($(#[$doc])* pub $name: $type,)*
+            $($(#[doc = $doc])* pub $name: $type,)*
         }
 
         impl Default for ServerLimits {
@@ -373,6 +386,18 @@ macro_rules! server_limits {
             pub fn check(&self) -> Result<(), ServiceError> {
                 $(check_range(stringify!($name), self.$name as u64, $range)?;)*
                 Ok(())
+            }
+
+            /// The limits with their ranges and meanings.
+            #[must_use]
+            #[allow(clippy::cast_lossless, reason = "limits are of several types")]
+            pub fn list(&self) -> Vec<ListedLimit> {
+                vec![$(ListedLimit {
+                    name: stringify!($name),
+                    value: self.$name as u64,
+                    range: $range,
+                    meaning: concat!($($doc),*),
+                },)*]
             }
         }
     };

@@ -26,7 +26,7 @@ use self::replay::ReplayArgs;
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
 use super::output::{PastForm, PastWriter, TrackMap, stdout};
-use super::query::{FilterArgs, RegionArgs, planar_geojson};
+use super::query::{AttributeFilterArgs, RegionArgs, planar_geojson};
 use super::report::RowSource;
 use super::values::{object, span};
 
@@ -89,7 +89,7 @@ pub struct PassedArgs {
     #[arg(long, conflicts_with_all = ["json", "geojson", "csv"])]
     pub ids: bool,
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: AttributeFilterArgs,
     #[command(flatten)]
     output: PastArgs,
 }
@@ -107,7 +107,7 @@ pub struct AsOfArgs {
     #[command(flatten)]
     region: Option<RegionArgs>,
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: AttributeFilterArgs,
     #[command(flatten)]
     output: PastArgs,
 }

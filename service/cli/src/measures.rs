@@ -24,9 +24,9 @@ macro_rules! measures {
         #[derive(Args, Clone, Copy, Debug)]
         pub(crate) struct MeasureArgs {
             $(
-                #[doc = concat!($unit, $detail)]
                 #[arg(
                     long,
+                    help = concat!($unit, $detail),
                     value_name = $value_name,
                     allow_hyphen_values = true,
                     requires = "object"
@@ -46,9 +46,9 @@ macro_rules! measures {
         #[derive(Args, Clone, Copy, Debug)]
         pub(crate) struct MeasureRanges {
             $(
-                #[doc = concat!($unit, $range_detail)]
                 #[arg(
                     long,
+                    help = concat!($unit, $range_detail),
                     value_name = "FROM..TO",
                     allow_hyphen_values = true,
                     value_parser = interval

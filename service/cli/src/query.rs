@@ -95,20 +95,38 @@ impl RegionArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Conditions (all must hold)")]
 pub struct FilterArgs {
+    /// Last report at most this old at the fleet's clock, as in 90s
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub max_age: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) attributes: AttributeFilterArgs,
+}
+
+impl FilterArgs {
+    /// The filter; `None` without conditions.
+    #[must_use]
+    pub fn filter(&self) -> Option<v1::Filter> {
+        let attributes = self.attributes.filter().unwrap_or_default();
+        let filter = v1::Filter { age_max: self.max_age.map(duration::from_std), ..attributes };
+        (filter != v1::Filter::default()).then_some(filter)
+    }
+}
+
+/// Conditions on the attributes of records. Unlike an age they have a meaning in the past.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Conditions (all must hold)")]
+pub struct AttributeFilterArgs {
     /// Compare these bits of the state, decimal or 0x...
     #[arg(long, value_name = "BITS", value_parser = bits)]
     pub state_mask: Option<u32>,
     /// Value that the bits of --state-mask must have; all ones unless given
     #[arg(long, value_name = "BITS", value_parser = bits, requires = "state_mask")]
     pub state_value: Option<u32>,
-    /// Last report at most this old at the fleet's clock, as in 90s
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub max_age: Option<Duration>,
     #[command(flatten)]
     pub(crate) measures: MeasureRanges,
 }
 
-impl FilterArgs {
+impl AttributeFilterArgs {
     /// The filter; `None` without conditions.
     #[must_use]
     pub fn filter(&self) -> Option<v1::Filter> {
@@ -116,7 +134,6 @@ impl FilterArgs {
         let filter = v1::Filter {
             state_mask,
             state_value: self.state_value.unwrap_or(state_mask),
-            age_max: self.max_age.map(duration::from_std),
             ..self.measures.filter()
         };
         (filter != v1::Filter::default()).then_some(filter)

@@ -37,7 +37,7 @@ pub struct RefusedFix {
     pub field: String,
     /// A number of `RefusalReason`.
     pub reason: i32,
-    /// The value at fault.
+    /// The value at fault, in the unit of the protocol.
     pub value: String,
     /// What is wrong with the value.
     pub detail: String,
@@ -142,7 +142,7 @@ impl RefusalFinder {
                 };
                 let looks = match TimeUnit::of(fix.time_ms as f64) {
                     Some(TimeUnit::Milliseconds) | None => String::new(),
-                    Some(unit) => format!("; it looks like {}: --time-unit {unit}", unit.word()),
+                    Some(unit) => format!("; as milliseconds it looks like {}", unit.word()),
                 };
                 (fix.time_ms.to_string(), format!("{} is {bound}{looks}", rfc3339(fix.time_ms)))
             }
@@ -238,7 +238,11 @@ mod tests {
             [Some(2), Some(5), Some(9)]
         );
         assert_eq!(found[0].value, "1795590000");
-        assert!(found[0].detail.contains("it looks like seconds"), "{}", found[0].detail);
+        assert!(
+            found[0].detail.contains("as milliseconds it looks like seconds"),
+            "{}",
+            found[0].detail
+        );
         assert!(found[0].detail.contains("2000-01-01T00:00:00"), "{}", found[0].detail);
         assert_eq!((found[1].value.as_str(), found[2].value.as_str()), ("120", "601234567"));
         assert_eq!(found[1].detail, "it must be -90 to 90; x and y look swapped");

@@ -77,7 +77,7 @@ pub struct SendArgs {
 #[command(next_help_heading = "One position instead of a file")]
 pub struct SingleArgs {
     /// Object id: a number, or a name in a named fleet
-    #[arg(long, value_name = "ID", requires_all = ["x", "y"])]
+    #[arg(long, value_name = "ID", allow_hyphen_values = true, requires_all = ["x", "y"])]
     pub object: Option<String>,
     /// Longitude in degrees, or metres
     #[arg(long, allow_hyphen_values = true, requires = "object")]

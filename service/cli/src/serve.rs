@@ -7,19 +7,21 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use shoal_client::ConnectOptions;
 use shoal_codec::Aim;
 use shoal_engine::{Clock, Space};
 use shoal_service::access::Access;
 use shoal_service::http::{AllowedOrigin, MapTiles};
+use shoal_service::limits::ListedLimit;
 use shoal_service::server::{self, Environment};
-use shoal_service::{EngineChoice, Listeners};
+use shoal_service::{EngineChoice, Listeners, ServerLimits};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};
@@ -29,7 +31,11 @@ use super::values::{bytes, span};
 use crate::config::ServeConfig;
 use crate::input::InputArgs;
 use crate::logs::{self, LogFormat};
+use crate::output::stdout;
 use crate::replay::Replayer;
+
+/// Flag that lists the limits.
+const LIMITS: &str = "limits";
 
 /// Settings of a server. A key of the configuration file is the name of a field.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -166,7 +172,7 @@ pub struct Settings {
     /// Threads of the network side, 0 for one per core [default: 0]
     #[arg(long, value_name = "N", env = "SHOAL_THREADS")]
     pub threads: Option<usize>,
-    /// Set a limit, as in queue_rows_max=500000; may be repeated. The log at the start lists all
+    /// Set a limit, as in queue_rows_max=500000; may be repeated. `shoal serve --limits` lists all
     #[arg(long, value_name = "NAME=VALUE", env = "SHOAL_LIMIT", value_delimiter = ',',
           value_parser = limit)]
     pub limit: Vec<(String, i64)>,
@@ -198,7 +204,10 @@ pub struct ServeArgs(pub(crate) ArgMatches);
 
 impl Args for ServeArgs {
     fn augment_args(command: Command) -> Command {
-        Settings::augment_args(command)
+        let limits = Arg::new(LIMITS).long(LIMITS).action(ArgAction::SetTrue);
+        let limits =
+            limits.help("List the limits in effect with their ranges and meanings, and end");
+        Settings::augment_args(command.arg(limits))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -246,12 +255,28 @@ fn limit(text: &str) -> Result<(String, i64), String> {
     pair.ok_or_else(|| format!("`{text}` is not NAME=VALUE with a whole number of 0 or more"))
 }
 
+/// Writes the limits in effect.
+fn list_limits(limits: &ServerLimits) -> Result<Exit, CliError> {
+    let mut out = stdout();
+    for ListedLimit { name, value, range, meaning } in limits.list() {
+        let (least, most) = range.into_inner();
+        // Links of the documentation are plain text here.
+        let meaning = meaning.trim().replace("[`", "").replace("`]", "").replace('`', "");
+        writeln!(out, "{name} = {value}  ({least} to {most})\n    {meaning}")?;
+    }
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
 /// Serves until Ctrl-C or SIGTERM.
 ///
 /// # Errors
 /// An invalid setting, an address that cannot be bound, a failure of the server.
 pub fn run(args: &ServeArgs) -> Result<Exit, CliError> {
     let config = ServeConfig::new(args)?;
+    if args.0.get_flag(LIMITS) {
+        return list_limits(&config.options.limits);
+    }
     logs::install(config.log_format, &config.log)?;
     config.log_effective();
     let mut builder = Builder::new_multi_thread();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
-use shoal_table::measure_text;
+use shoal_table::{measure_text, state_bits};
 
 use super::source_columns::Leaf;
 
@@ -156,7 +156,9 @@ impl Value<'_> {
     pub(super) fn bits(self) -> Result<u32, String> {
         let value = match self {
             Self::Integer(value) => u32::try_from(value).ok(),
-            _ => None,
+            // Programs write integers with nulls as floats.
+            Self::Real(value) if value.is_nan() => Some(0),
+            _ => state_bits(self.to_string().trim()),
         };
         value.ok_or_else(|| format!("{self} is not 0 to {}", u32::MAX))
     }

@@ -153,6 +153,7 @@ impl FixSource for GeoParquetReader {
             TimeForm::Plain => self.rows.times.describe(),
         };
         let mut notes = vec![columns.describe(&time)];
+        notes.extend(self.columns.notes.iter().cloned());
         match &self.columns.position {
             Position::Wkb(leaf) if self.rows.has_z => {
                 notes.push(format!("position and altitude = {}", leaf.name));

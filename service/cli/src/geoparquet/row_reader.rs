@@ -102,7 +102,7 @@ impl RowReader {
         };
         let mut drop = |field, raw: f64| dropped.push((name(field), format!("`{raw}`")));
         let mut kept = self.measures.convert(read, &mut drop);
-        if let (None, Some(z)) = (read.altitude, point.z) {
+        if let (None, Some(z)) = (read.altitude.filter(|altitude| !altitude.is_nan()), point.z) {
             let third = RowMeasures { altitude: Some(z), ..RowMeasures::default() };
             kept.altitude = self.measures.in_metres().convert(third, &mut drop).altitude;
             self.has_z = true;

@@ -1,6 +1,7 @@
 //! Finds the columns of fixes in a Parquet file, whoever wrote it.
 //!
-//! Object, time, measures and state are columns of the root, found by name. The position is a
+//! Object, time, measures and state are found by the names of their columns, with those of groups
+//! before them. The position is a
 //! geometry column (GeoParquet, or the Parquet type GEOMETRY), or two columns as of CSV.
 
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit as ParquetTimeUnit, Type};
@@ -52,6 +53,8 @@ pub(super) struct SourceColumns {
     pub(super) state: Option<Leaf>,
     /// The reference system, unless that is longitude and latitude of WGS 84.
     pub(super) crs: Option<String>,
+    /// Columns that are not read because of their types.
+    pub(super) notes: Vec<String>,
     /// True if nothing says what the positions are, so that they fit any fleet.
     pub(super) is_any_space: bool,
 }
@@ -71,13 +74,16 @@ impl SourceColumns {
     /// The reason why fixes cannot be read.
     pub(super) fn of(file: &FileMetaData, options: &FixFileOptions) -> Result<Self, String> {
         let leaves = file.schema_descr().columns();
-        let geometry = geometry(file)?;
+        let is_named = |field: FixField| options.columns.iter().any(|column| column.field == field);
+        // Named columns of coordinates take precedence.
+        let has_coordinates = is_named(FixField::X) || is_named(FixField::Y);
+        let geometry = if has_coordinates { None } else { geometry(file)? };
         let required: &[FixField] = match geometry {
             Some(_) => &[FixField::Object, FixField::Time],
             None => &FixField::REQUIRED,
         };
         let names: Vec<String> = leaves.iter().map(|leaf| leaf.path().string()).collect();
-        let columns = ColumnChoice::find(&names, options, required).map_err(|fault| {
+        let mut columns = ColumnChoice::find(&names, options, required).map_err(|fault| {
             let no_geometry = match &fault {
                 ColumnsFault::Missing { field: FixField::X | FixField::Y, .. } => {
                     "it has no geometry column (metadata `geo` of GeoParquet), and "
@@ -101,17 +107,31 @@ impl SourceColumns {
                 Position::Columns(side(FixField::X)?, side(FixField::Y)?, None)
             }
         };
+        let object = required(leaf(FixField::Object, &OBJECTS)?, FixField::Object)?;
+        let attributes = [FixField::Speed, FixField::Heading, FixField::Altitude, FixField::State];
+        let attributes = attributes.map(|field| (field, leaf(field, &NUMBERS)));
+        let (mut optional, mut notes) = (Vec::new(), Vec::new());
+        for (field, leaf) in attributes {
+            match leaf {
+                Ok(leaf) => optional.push(leaf),
+                Err(reason) if is_named(field) => return Err(reason),
+                Err(reason) => {
+                    notes.push(format!("the {field} is not read: {reason}"));
+                    columns.leave_out(field);
+                    optional.push(None);
+                }
+            }
+        }
+        let state = optional.pop().flatten();
+        let measures = optional.try_into().expect("there are three measures");
         Ok(Self {
-            object: required(leaf(FixField::Object, &OBJECTS)?, FixField::Object)?,
+            object,
             time_form: time_form(&leaves[time.index])?,
             time,
             position,
-            measures: [
-                leaf(FixField::Speed, &NUMBERS)?,
-                leaf(FixField::Heading, &NUMBERS)?,
-                leaf(FixField::Altitude, &NUMBERS)?,
-            ],
-            state: leaf(FixField::State, &INTEGERS)?,
+            measures,
+            state,
+            notes,
             is_any_space: geometry.is_none(),
             crs: geometry.and_then(|geometry| geometry.crs),
             columns,
@@ -130,7 +150,6 @@ impl SourceColumns {
     }
 }
 
-const INTEGERS: [Type; 2] = [Type::INT64, Type::INT32];
 const NUMBERS: [Type; 5] = [Type::DOUBLE, Type::FLOAT, Type::INT64, Type::INT32, Type::BYTE_ARRAY];
 const OBJECTS: [Type; 5] = [Type::INT64, Type::INT32, Type::DOUBLE, Type::FLOAT, Type::BYTE_ARRAY];
 const TIMES: [Type; 6] =
@@ -199,7 +218,9 @@ fn leaf(
     if !types.contains(&found) || column.max_rep_level() > 0 {
         return Err(format!("column {name} has type {found}; it must have {types:?}"));
     }
-    if matches!(column.logical_type_ref(), Some(LogicalType::Decimal(_))) {
+    let is_decimal = matches!(column.logical_type_ref(), Some(LogicalType::Decimal(_)))
+        || column.converted_type() == ConvertedType::DECIMAL;
+    if is_decimal {
         return Err(format!("column {name} has type DECIMAL; it must have {types:?}"));
     }
     let is_unsigned = match column.logical_type_ref() {
@@ -227,6 +248,15 @@ fn time_form(column: impl AsRef<ColumnDescriptor>) -> Result<TimeForm, String> {
         (None, ConvertedType::TIMESTAMP_MICROS) => {
             TimeForm::Timestamp(TimeUnit::Microseconds, true)
         }
+        _ if column.physical_type() == Type::INT96 => {
+            TimeForm::Timestamp(TimeUnit::Milliseconds, true)
+        }
+        (
+            None,
+            converted @ (ConvertedType::DATE
+            | ConvertedType::TIME_MILLIS
+            | ConvertedType::TIME_MICROS),
+        ) => return Err(format!("column {} is no time but {converted}", column.name())),
         (None | Some(LogicalType::Integer(_) | LogicalType::String), _) => TimeForm::Plain,
         (Some(other), _) => {
             return Err(format!("column {} is no time but {other:?}", column.name()));

@@ -15,7 +15,7 @@ use super::{WindowArgs, write_file};
 use crate::connection::FleetArgs;
 use crate::error::{CliError, Exit};
 use crate::output::{DensityMap, decimal, stdout};
-use crate::query::{FilterArgs, RegionArgs};
+use crate::query::{AttributeFilterArgs, RegionArgs};
 use crate::values::span;
 
 /// Flags of `shoal history density`.
@@ -33,7 +33,7 @@ pub struct DensityArgs {
     #[command(flatten)]
     region: Option<RegionArgs>,
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: AttributeFilterArgs,
     #[command(flatten)]
     fleet: FleetArgs,
     /// Draw a PNG file

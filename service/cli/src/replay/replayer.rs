@@ -49,7 +49,7 @@ impl Replayer {
     }
 
     /// The rows in the order of their times.
-    fn ordered(&self, survey: &Survey, ids: IdKind) -> Result<Box<dyn FixSource>, CliError> {
+    fn ordered(&self, survey: &Survey) -> Result<Box<dyn FixSource>, CliError> {
         let source = self.source()?;
         let Some(place) = survey.unordered_place else { return Ok(source) };
         let (file, kind) = (self.config.file.display().to_string(), source.summary().place);
@@ -66,7 +66,7 @@ impl Replayer {
             %file,
             "the rows are sorted by time: {kind} {place} is older than a row before it"
         );
-        Ok(Box::new(TimeOrder::of(source, ids)))
+        Ok(Box::new(TimeOrder::of(source)))
     }
 
     /// Plays the file into the server at `address` until it ends or `stopped` is true.
@@ -146,7 +146,7 @@ impl Replayer {
         pace: Pace,
     ) -> Result<AckTotals, CliError> {
         let progress = Arc::new(Progress::default());
-        let source = self.ordered(survey, ids)?;
+        let source = self.ordered(survey)?;
         let mut stream = client.report(ReportOptions::unnumbered(""));
         let status = StatusLine::new(client, survey, stream.totals(), &progress);
         let mut first = stream.totals();

@@ -123,7 +123,7 @@ fn report_lists_refused_rows_and_exits_with_3() {
     let served = Served::start(&[]);
     let rows = "1,1480140066000,-97.7,30.2,5.0,10\n\
                 2,1480140066000,-197.7,30.2,5.0,10\n\
-                3,1480140066000,-97.7,30.2,5.0,360\n\
+                3,1480140066000,-97.7,30.2,5.0,400\n\
                 4,1480140066000,-97.7,north,5.0,\n\
                 5,1480140066000,-97.7,30.2,-5.0,\n";
     let text = format!("{HEADER}{rows}");
@@ -151,7 +151,8 @@ fn report_lists_refused_rows_and_exits_with_3() {
         "refused for outside_space: 1",
         "standard input, line 3, lon: `-197.7`: it must be -180 to 180 [outside_space]",
         "standard input, line 5, lat: `north` is not a finite number",
-        "measures dropped, which cannot be stored: 1\n    standard input, line 6, speed: `-5.0`",
+        "measures dropped, which cannot be stored: 2\n    standard input, line 4, heading: `400`\n",
+        "    standard input, line 6, speed: `-5.0`\n",
         "read as: object = object_id, time = t_ms (Unix milliseconds), x = lon, y = lat, speed = speed \
          (m/s), heading = heading\n",
     ] {
@@ -159,11 +160,13 @@ fn report_lists_refused_rows_and_exits_with_3() {
     }
     let seconds = served.run_with("report -", "id,t_ms,lon,lat\n1,1480140066,1,2\n").expect(3);
     assert!(seconds.contains("line 2, t_ms: `1480140066`"), "{seconds}");
-    assert!(seconds.contains("it looks like seconds: --time-unit s"), "{seconds}");
+    assert!(seconds.contains("as milliseconds it looks like seconds"), "{seconds}");
     let found = served.run_with("report -", "id,time,lon,lat\n1,1480140067,1,2\n").expect(0);
     assert!(found.contains("time = time (Unix seconds, found from the first)"), "{found}");
     served.run_with("report -", "a,b\n1,2\n").refused(2);
     served.run("report no-such.csv").refused(2);
+    let said = served.run("report --object -5 --x 2 --y 0").refused(2);
+    assert!(said.contains("`-5`: fleet default is numeric"), "{said}");
     served.run("report --object 1 --x 200 --y 0").expect(3);
     served.run("report --object 1 --x 2 --y 0 --heading 359.9 --altitude -5 --speed 3").expect(0);
 }

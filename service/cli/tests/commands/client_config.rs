@@ -54,6 +54,16 @@ fn flags_override_environment_file_and_defaults() {
 }
 
 #[test]
+fn limits_are_listed_with_their_ranges_and_meanings() {
+    let (_folder, path) = file("[limits]\nfleets_max = 3\n");
+    let mut command = shoal();
+    command.args(["serve", "--limits", "--limit", "streams_max=77", "--config"]).arg(path);
+    let listed = Ran::command(&mut command).expect(0);
+    assert!(listed.contains("fleets_max = 3  (1 to "), "{listed}");
+    assert!(listed.contains("streams_max = 77  (1 to 1048576)\n    Report, batch and"), "{listed}");
+}
+
+#[test]
 fn a_server_that_cannot_be_says_which_setting_and_ends_with_2() {
     for (text, named) in [
         ("lissten = '127.0.0.1:0'", "lissten"),

@@ -38,6 +38,10 @@ impl CsvHeader {
         if !lines.next_filled(DELIMITERS[0])? {
             return Err(CsvFault::NoHeader);
         }
+        // A quoted name may have line ends.
+        while matches!(names(lines.line(), DELIMITERS[0]), Err(CsvFault::OpenQuote))
+            && lines.extend()?
+        {}
         let line = lines.line();
         if line.starts_with(&[0xff, 0xfe]) || line.starts_with(&[0xfe, 0xff]) {
             return Err(CsvFault::Utf16);

@@ -158,15 +158,24 @@ impl CsvReader {
         self.long_record(read)
     }
 
-    /// Reads a row that goes on in the next lines. If they do not complete it, only its first line
-    /// is at fault, and the next line begins a row.
+    /// Reads a row that goes on in the next lines. If they do not complete it, or one of them is a
+    /// row of its own, only its first line is at fault, and the next line begins a row.
     #[cold]
     fn long_record<T>(
         &mut self,
         read: fn(&Record<'_>, &mut Values) -> Result<T, Box<RecordFault>>,
     ) -> Result<T, Box<RecordFault>> {
         let first_line_bytes = self.lines.line().len();
+        let mut bytes = first_line_bytes;
         while self.lines.extend().map_err(RecordFault::of_line)? {
+            let mut appended = Record::default();
+            let line = &self.lines.line()[bytes + 1..];
+            if matches!(appended.split(line, true, &self.values.header), Ok(true))
+                && appended.is_complete(&mut self.values)
+            {
+                break;
+            }
+            bytes = self.lines.line().len();
             let mut record = Record::default();
             match record.split(self.lines.line(), true, &self.values.header) {
                 Ok(false) => {}

@@ -1,7 +1,5 @@
 //! The texts of one row, and their values.
 
-use std::str::FromStr;
-
 use memchr::memchr_iter;
 
 use super::fields::{LineSplit, split_quoted};
@@ -10,7 +8,7 @@ use super::header::{CsvHeader, DATE, TEXTS};
 use crate::CsvFault;
 use crate::fix_fields::{
     FixField, MeasureReader, NotANumber, RowMeasures, TimeReader, measure_text_of, object_number,
-    real,
+    real, state_bits,
 };
 
 /// The texts of a row by field of a fix, and the date; empty where the file has no such column.
@@ -148,7 +146,12 @@ impl<'line> Record<'line> {
 
     #[inline]
     fn time_ms(&self, values: &mut Values) -> Result<i64, Box<RecordFault>> {
-        let time = values.times.text(self.text(FixField::Time)?, self.texts[DATE]);
+        let text = self.text(FixField::Time)?;
+        let time = if values.header.has_decimal_commas() && text.contains(',') {
+            values.times.text(&text.replace(',', "."), self.texts[DATE])
+        } else {
+            values.times.text(text, self.texts[DATE])
+        };
         time.map_err(|reason| RecordFault::of(FixField::Time, CsvFault::Value { reason }))
     }
 
@@ -188,6 +191,14 @@ impl<'line> Record<'line> {
                 Ok(None)
             }
         }
+    }
+
+    /// True if the row has an object, a time and a position.
+    pub(super) fn is_complete(&self, values: &mut Values) -> bool {
+        self.text(FixField::Object).is_ok_and(|object| !object.is_empty())
+            && self.time_ms(values).is_ok()
+            && self.coordinate(FixField::X, values).is_ok()
+            && self.coordinate(FixField::Y, values).is_ok()
     }
 
     /// The fix of an object, without its altitude.
@@ -248,7 +259,7 @@ impl<'line> Record<'line> {
     fn row_of(&self, object: u64, values: &mut Values) -> Result<CsvRow, Box<RecordFault>> {
         let (fix, altitude_m) = self.fix_of(object, values)?;
         let text = self.text(FixField::State)?;
-        let state = match bits(text) {
+        let state = match state_bits(text) {
             Some(state) => state,
             None if values.is_strict => {
                 let fault = CsvFault::not_a(text, "a whole number from 0 to 4294967295");
@@ -266,13 +277,4 @@ impl<'line> Record<'line> {
 #[cold]
 fn wrong_count(found: usize, header: &CsvHeader) -> Box<RecordFault> {
     RecordFault::of_line(CsvFault::FieldCount { found, expected: header.places.len() })
-}
-
-/// State bits, decimal or hexadecimal with `0x`; 0 for an empty text.
-fn bits(text: &str) -> Option<u32> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None if text.is_empty() => Some(0),
-        None => u32::from_str(text).ok(),
-    }
 }

@@ -96,6 +96,12 @@ fn compare(field: FixField, name: &str) -> Option<Match> {
     })
 }
 
+/// The last word of a name, which may be a unit: `kmh` of `velo_kmh`.
+fn last_word(name: &str) -> String {
+    let mut words = name.rsplit(|c: char| !c.is_alphanumeric());
+    squeezed(words.find(|word| !word.is_empty()).unwrap_or_default())
+}
+
 impl ColumnChoice {
     /// Chooses columns by their names. A column of a coordinate is chosen only if it is required.
     ///
@@ -126,8 +132,8 @@ impl ColumnChoice {
         let is_read = |field: &FixField| required.contains(field) || !is_coordinate(field);
         for field in FixField::ALL.into_iter().filter(is_read) {
             if let Some(column) = &columns[field as usize] {
-                suffixes[field as usize] =
-                    compare(field, &column.name).map_or_else(String::new, |found| found.suffix);
+                suffixes[field as usize] = compare(field, &column.name)
+                    .map_or_else(|| last_word(&column.name), |found| found.suffix);
                 continue;
             }
             let matches = names.iter().enumerate().filter(|(index, _)| !named(&overridden, *index));
@@ -175,6 +181,11 @@ impl ColumnChoice {
     pub(crate) fn required_found(names: &[String]) -> usize {
         let is_found = |field: &FixField| names.iter().any(|name| compare(*field, name).is_some());
         FixField::REQUIRED.iter().filter(|field| is_found(field)).count()
+    }
+
+    /// Leaves out a column that is not required.
+    pub fn leave_out(&mut self, field: FixField) {
+        self.columns[field as usize] = None;
     }
 
     /// The column of a field.
@@ -268,6 +279,12 @@ mod tests {
         let found = find("tag,id,time,lon,b,lat,speed", &options).unwrap();
         let expected = "object = tag, time = time (s), x = lon, y = b, speed = speed (mph)";
         assert_eq!(found, expected);
+        let unit = FixFileOptions {
+            columns: vec!["speed=velo_kmh".parse().unwrap(), "altitude=baro ft".parse().unwrap()],
+            ..FixFileOptions::default()
+        };
+        let found = find("id,t_ms,lon,lat,velo_kmh,baro ft", &unit).unwrap();
+        assert!(found.ends_with("speed = velo_kmh (km/h), altitude = baro ft (ft)"), "{found}");
         options.columns.push("speed=velo".parse().unwrap());
         let fault = find("tag,id,time,lon,b", &options).unwrap_err();
         assert_eq!(fault, "no column `velo`; the columns are `tag`, `id`, `time`, `lon`, `b`");

@@ -33,32 +33,19 @@ const NAMES: [(FixField, &str, &[&str]); FixField::COUNT] = [
         "object",
         &[
             "objectid",
-            "object",
             "vehicleid",
-            "vehicle",
             "mmsi",
             "icao24",
             "icao",
-            "modes",
-            "hex",
-            "deviceid",
-            "device",
-            "trackerid",
-            "tracker",
-            "unitid",
-            "assetid",
-            "asset",
             "imei",
+            "deviceid",
+            "trackerid",
+            "assetid",
             "taxiid",
-            "taxi",
             "busid",
-            "bus",
             "shipid",
-            "ship",
             "vesselid",
-            "vessel",
             "aircraftid",
-            "aircraft",
             "flightid",
             "driverid",
             "userid",
@@ -70,6 +57,18 @@ const NAMES: [(FixField, &str, &[&str]); FixField::COUNT] = [
             "uid",
             "uuid",
             "id",
+            "object",
+            "vehicle",
+            "device",
+            "tracker",
+            "asset",
+            "taxi",
+            "bus",
+            "ship",
+            "vessel",
+            "aircraft",
+            "hex",
+            "modes",
         ],
     ),
     (
@@ -180,7 +179,6 @@ const NAMES: [(FixField, &str, &[&str]); FixField::COUNT] = [
             "truetrack",
             "bearing",
             "positionbearing",
-            "direction",
             "azimuth",
             "trueheading",
             "hdg",
@@ -247,9 +245,9 @@ impl FromStr for FixField {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = squeezed(text);
-        let found = NAMES.iter().find(|(_, name, names)| *name == text || names[0] == text);
-        let lon_lat = || NAMES.iter().find(|(_, _, names)| names.contains(&text.as_str()));
-        found.or_else(lon_lat).map(|(field, ..)| *field).ok_or_else(|| {
+        let found = NAMES.iter().find(|(_, name, _)| *name == text);
+        let by_column = || NAMES.iter().find(|(_, _, names)| names.contains(&text.as_str()));
+        found.or_else(by_column).map(|(field, ..)| *field).ok_or_else(|| {
             let names: Vec<&str> = NAMES.iter().map(|(_, name, _)| *name).collect();
             format!("`{text}` is no field of a position; the fields are {}", names.join(", "))
         })

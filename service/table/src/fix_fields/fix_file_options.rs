@@ -26,7 +26,7 @@ pub struct FixFileOptions {
 }
 
 impl FixFileOptions {
-    /// Reads every value as it is: for workloads, which must not change the data.
+    /// Speeds in a unit, and no measure dropped: for workloads and measurements.
     #[must_use]
     pub fn strict(speed_unit: SpeedUnit) -> Self {
         Self { speed_unit: Some(speed_unit), is_strict: true, ..Self::default() }

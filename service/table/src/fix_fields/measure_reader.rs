@@ -2,7 +2,7 @@
 
 use shoal_codec::MEASURES;
 
-use super::{AltitudeUnit, ColumnChoice, FixField, SpeedUnit};
+use super::{AltitudeUnit, ColumnChoice, FixField, SpeedUnit, object_number};
 
 /// Words that mean "unknown", in lower case.
 const UNKNOWN_WORDS: [&str; 10] =
@@ -37,7 +37,8 @@ pub struct MeasureReader {
 }
 
 impl MeasureReader {
-    /// For a file with these columns. `is_strict` keeps values that cannot be stored.
+    /// For a file with these columns. `is_strict` keeps values that cannot be stored, for the server to
+    /// refuse.
     #[must_use]
     pub fn new(columns: &ColumnChoice, is_strict: bool) -> Self {
         Self { speed_unit: columns.speed_unit, altitude_unit: columns.altitude_unit, is_strict }
@@ -56,9 +57,6 @@ impl MeasureReader {
     pub fn convert(&self, read: RowMeasures, mut drop: impl FnMut(FixField, f64)) -> RowMeasures {
         let speed = read.speed.map(|speed| self.speed_unit.to_m_s(speed));
         let altitude = read.altitude.map(|altitude| self.altitude_unit.to_m(altitude));
-        if self.is_strict {
-            return RowMeasures { speed, altitude, ..read };
-        }
         let is_ais =
             read.heading == Some(AIS_HEADING_UNKNOWN) || self.speed_unit == SpeedUnit::Knots;
         let is_unavailable =
@@ -71,17 +69,17 @@ impl MeasureReader {
         let of = &MEASURES;
         RowMeasures {
             // The protocol has speeds and headings as `f32`.
-            speed: kept(
+            speed: self.kept(
                 speed,
                 |speed| of.speed_mm_s.is_valid(of.speed_mm_s.store(speed as f32)),
                 |raw| drop(FixField::Speed, raw),
             ),
-            heading: kept(
+            heading: self.kept(
                 heading.map(|heading| (if heading == 360.0 { 0.0 } else { heading }, heading)),
                 |heading| of.heading_cdeg.is_valid(of.heading_cdeg.store(heading as f32)),
                 |raw| drop(FixField::Heading, raw),
             ),
-            altitude: kept(
+            altitude: self.kept(
                 altitude,
                 |altitude| of.altitude_mm.is_valid(of.altitude_mm.store(altitude)),
                 |raw| drop(FixField::Altitude, raw),
@@ -90,23 +88,27 @@ impl MeasureReader {
     }
 }
 
+impl MeasureReader {
+    /// A value that can be stored, or any if the file is read strictly; otherwise `drop` is called
+    /// with the value of the file.
+    fn kept(
+        &self,
+        value: Option<(f64, f64)>,
+        can_store: impl Fn(f64) -> bool,
+        mut drop: impl FnMut(f64),
+    ) -> Option<f64> {
+        let (value, raw) = value?;
+        if self.is_strict || can_store(value) {
+            return Some(value);
+        }
+        drop(raw);
+        None
+    }
+}
+
 /// True if a value of a file is a constant; conversions may have changed its last digits.
 fn is(value: f64, constant: f64) -> bool {
     (value - constant).abs() < 1e-6
-}
-
-/// A value that can be stored; `drop` is called with the value of the file if it cannot.
-fn kept(
-    value: Option<(f64, f64)>,
-    can_store: impl Fn(f64) -> bool,
-    mut drop: impl FnMut(f64),
-) -> Option<f64> {
-    let (value, raw) = value?;
-    if can_store(value) {
-        return Some(value);
-    }
-    drop(raw);
-    None
 }
 
 /// Reads the text of a measure: a number, or `None` if the text means "unknown".
@@ -129,8 +131,26 @@ pub(crate) fn measure_text_of(
     if let Some(value) = real(text, has_decimal_comma).filter(|value| value.is_finite()) {
         return Ok(Some(value));
     }
-    let is_unknown = text.len() <= 7 && UNKNOWN_WORDS.contains(&text.to_ascii_lowercase().as_str());
-    if is_unknown { Ok(None) } else { Err(NotANumber) }
+    if is_unknown(text) { Ok(None) } else { Err(NotANumber) }
+}
+
+fn is_unknown(text: &str) -> bool {
+    text.len() <= 7 && UNKNOWN_WORDS.contains(&text.to_ascii_lowercase().as_str())
+}
+
+/// Reads state bits, decimal, with or without `.0`, or hexadecimal with `0x`; 0 if they are unknown.
+/// `None` if the text is none of these.
+#[inline]
+#[must_use]
+pub fn state_bits(text: &str) -> Option<u32> {
+    if text.is_empty() {
+        return Some(0);
+    }
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None if is_unknown(text) => Some(0),
+        None => object_number(text, false).and_then(|bits| u32::try_from(bits).ok()),
+    }
 }
 
 /// Reads a number; its decimals follow a point, or a comma if `has_decimal_comma`.
@@ -191,7 +211,17 @@ mod tests {
         );
         let strict = MeasureReader { is_strict: true, ..reader(SpeedUnit::default()) };
         let (kept, dropped) = convert(&strict, [Some(-7.0), Some(360.0), None]);
-        assert_eq!((kept.speed, kept.heading, dropped), (Some(-7.0), Some(360.0), vec![]));
+        assert_eq!((kept.speed, kept.heading, dropped), (Some(-7.0), Some(0.0), vec![]));
+        let (kept, _) = convert(&strict, [Some(-1.0), Some(511.0), Some(f64::NAN)]);
+        assert_eq!(kept, RowMeasures::default());
+    }
+
+    #[test]
+    fn state_bits_are_decimal_or_hexadecimal() {
+        for (text, bits) in [("", 0), ("NULL", 0), ("-", 0), ("7", 7), ("7.0", 7), ("0x1F", 31)] {
+            assert_eq!(state_bits(text), Some(bits), "{text}");
+        }
+        assert_eq!(state_bits("TX").or(state_bits("-1")).or(state_bits("4294967296")), None);
     }
 
     #[test]

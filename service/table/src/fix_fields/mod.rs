@@ -14,7 +14,7 @@ pub use column_choice::{ChosenColumn, ColumnChoice, ColumnsFault};
 pub use dropped_measures::DroppedMeasures;
 pub use fix_field::FixField;
 pub use fix_file_options::{ColumnOverride, FixFileOptions};
-pub use measure_reader::{MeasureReader, NotANumber, RowMeasures, measure_text};
+pub use measure_reader::{MeasureReader, NotANumber, RowMeasures, measure_text, state_bits};
 pub(crate) use measure_reader::{measure_text_of, real};
 pub use object_reader::object_number;
 pub use time_reader::TimeReader;

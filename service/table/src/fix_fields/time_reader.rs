@@ -42,7 +42,10 @@ impl TimeReader {
     /// Reads any text.
     fn any_text(&mut self, text: &str, date: &str) -> Result<i64, String> {
         if self.format.is_some() {
-            return self.formatted(text);
+            return self.formatted(text).or_else(|reason| match date {
+                "" => Err(reason),
+                date => self.formatted(&format!("{date} {text}")),
+            });
         }
         if let Ok(time) = text.parse() {
             return match compact(text) {
@@ -61,6 +64,9 @@ impl TimeReader {
     /// # Errors
     /// As [`Self::text`].
     pub fn number(&mut self, time: i64) -> Result<i64, String> {
+        if self.format.is_some() {
+            return self.formatted(&time.to_string());
+        }
         let unit = self.unit_of(time as f64).ok_or_else(|| not_in_years(&time.to_string()))?;
         in_unit(unit, time)
     }
@@ -101,6 +107,9 @@ impl TimeReader {
         let format = self.format.as_deref().unwrap_or_default();
         let wrong = |error: jiff::Error| format!("`{text}` is not a time as `{format}`: {error}");
         let parts = strtime::parse(format, text).map_err(wrong)?;
+        if parts.offset().is_none() && parts.iana_time_zone().is_some() {
+            return Err(format!("`{text}` has a zone without an offset"));
+        }
         let moment = match parts.to_datetime() {
             Ok(moment) => moment,
             // The format has Unix seconds, or no time of day.
@@ -158,7 +167,11 @@ fn compact(text: &str) -> Option<String> {
 /// A time of day with its date; any other text as it is.
 fn with_date(date: &str, text: &str) -> String {
     let is_time_of_day = text.len() >= 4 && matches!(text.find(':'), Some(1 | 2));
-    if date.is_empty() || !is_time_of_day { text.to_owned() } else { format!("{date}T{text}") }
+    match text.find(':') {
+        _ if date.is_empty() || !is_time_of_day => text.to_owned(),
+        Some(1) => format!("{date}T0{text}"),
+        _ => format!("{date}T{text}"),
+    }
 }
 
 #[cfg(test)]
@@ -190,7 +203,9 @@ mod tests {
             assert_eq!(reader().text(text, ""), Ok(1_795_590_000_000), "{text}");
         }
         assert_eq!(reader().text("2026-11-25T07:00:00.1239Z", ""), Ok(1_795_590_000_123));
-        assert_eq!(reader().text("07:00:00", "2026-11-25"), Ok(1_795_590_000_000));
+        for time_of_day in ["07:00:00", "7:00:00", "07:00"] {
+            assert_eq!(reader().text(time_of_day, "2026-11-25"), Ok(1_795_590_000_000));
+        }
         assert_eq!(reader().text("2026-11-25", ""), Ok(1_795_564_800_000));
     }
 
@@ -224,6 +239,10 @@ mod tests {
         assert_eq!(danish.text("25/11/2026 07:00:00", ""), Ok(1_795_590_000_000));
         assert!(danish.describe().contains("%d/%m/%Y"));
         assert!(danish.text("2026-11-25", "").unwrap_err().contains("%d/%m/%Y"));
+        let mut joined = TimeReader::new(None, Some("%d/%m/%Y %H:%M".to_owned()));
+        assert_eq!(joined.text("07:00", "25/11/2026"), Ok(1_795_590_000_000));
+        let mut named = TimeReader::new(None, Some("%Y-%m-%d %H:%M %Q".to_owned()));
+        assert!(named.text("2026-11-25 08:00 Europe/Paris", "").unwrap_err().contains("offset"));
         let mut zoned = TimeReader::new(None, Some("%Y-%m-%d %H:%M:%S %z".to_owned()));
         assert_eq!(zoned.text("2026-11-25 08:00:00 +0100", ""), Ok(1_795_590_000_000));
         for text in ["", "now", "NaN", "inf", "yesterday", "12:00"] {

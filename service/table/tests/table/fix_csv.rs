@@ -55,7 +55,7 @@ fn columns_are_found_by_name_and_digits_read_exactly() {
         x: -97.744_14,
         y: 30.268_604,
         speed_mps: Some(18.52),
-        heading_deg: Some(360.0),
+        heading_deg: Some(0.0),
     };
     let second = Fix {
         object: u64::MAX - 1,
@@ -237,6 +237,16 @@ fn a_damaged_quote_costs_one_line() {
         "5,10",
     ];
     assert_eq!(outcome(text), expected);
+}
+
+#[test]
+fn a_stray_pair_of_quotes_hides_no_row() {
+    let text =
+        "object_id,t_ms,lon,lat,dest\n1,10,1,2,\"AB\n2,20,1,2,CD\n3,30,1,2,EF\"\n4,40,1,2,\n";
+    let expected = ["fleet.csv, line 2, line: a quote is not closed", "2,20", "3,30", "4,40"];
+    assert_eq!(outcome(text), expected);
+    let header = "object_id,t_ms,lon,lat,\"two\nlines\"\n1,10,1,2,\"a\n\nb\"\n2,20,1,2,\n";
+    assert_eq!(outcome(header), ["1,10", "2,20"]);
 }
 
 #[test]
