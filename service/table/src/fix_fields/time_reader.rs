@@ -89,7 +89,12 @@ impl TimeReader {
     }
 
     fn moment(&mut self, moment: &str, text: &str) -> Result<i64, String> {
-        let not_a_time = || format!("`{text}` is not a time: neither a Unix time nor ISO 8601");
+        let not_a_time = || {
+            format!(
+                "`{text}` is not a time: neither a Unix time nor ISO 8601 (another form is named as in \
+                 --time-format '%d/%m/%Y %H:%M')"
+            )
+        };
         let pieces = Pieces::parse(moment).map_err(|_| not_a_time())?;
         let offset = match (pieces.to_numeric_offset(), pieces.time_zone_annotation()) {
             (Some(offset), _) => offset,
@@ -154,7 +159,7 @@ fn to_ms(moment: DateTime, offset: Offset) -> Result<i64, String> {
 fn not_in_years(text: &str) -> String {
     format!(
         "`{text}` is no Unix time between 2000 and 2100 in seconds, milliseconds, microseconds or \
-         nanoseconds; name its unit"
+         nanoseconds; name its unit with --time-unit"
     )
 }
 
@@ -212,7 +217,7 @@ mod tests {
     #[test]
     fn the_first_number_tells_the_unit() {
         let mut times = reader();
-        assert!(times.text("12", "").unwrap_err().contains("name its unit"));
+        assert!(times.text("12", "").unwrap_err().contains("--time-unit"));
         assert_eq!(times.text("1795590000", ""), Ok(1_795_590_000_000));
         assert_eq!(times.text("12", ""), Ok(12_000));
         assert_eq!(times.describe(), "Unix seconds, found from the first");

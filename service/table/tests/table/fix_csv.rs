@@ -114,7 +114,8 @@ fn a_bad_row_is_named_and_the_next_one_read() {
         "1,10",
         "fleet.csv, line 3, object_id: `-1` is not a number of an object; a fleet with names takes \
          texts",
-        "fleet.csv, line 4, t_ms: `ten` is not a time: neither a Unix time nor ISO 8601",
+        "fleet.csv, line 4, t_ms: `ten` is not a time: neither a Unix time nor ISO 8601 (another form \
+         is named as in --time-format '%d/%m/%Y %H:%M')",
         "fleet.csv, line 5, lon: `NaN` is not a finite number",
         "fleet.csv, line 6, lat: `1e999` is not a finite number",
         "fleet.csv, line 7, speed: `fast` is not a finite number",
