@@ -180,11 +180,15 @@ impl RefusalFinder {
         let is_geographic = fleet_space::is_geographic(&self.fleet);
         let is_swapped =
             is_geographic && (x_min..=x_max).contains(&fix.y) && (y_min..=y_max).contains(&fix.x);
-        let is_micro =
-            |scale: f64| is_geographic && value.abs() / scale <= max && value.abs() > 1e3;
-        let looks = if is_swapped {
+        let is_scaled = is_geographic && value.abs() > 1e3 && value.abs() <= max * 1e7;
+        // ITU-R M.1371: longitude 181 and latitude 91 mean "not available".
+        let unavailable: f64 = if is_y { 91.0 } else { 181.0 };
+        let is_unavailable = is_geographic && (value - unavailable).abs() < 1e-9;
+        let looks = if is_unavailable {
+            "; AIS writes this where it has no position"
+        } else if is_swapped {
             "; x and y look swapped"
-        } else if is_micro(1e7) {
+        } else if is_scaled {
             "; it looks like a fraction of a degree or like metres"
         } else {
             ""

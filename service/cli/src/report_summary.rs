@@ -117,6 +117,7 @@ impl ReportSummary {
             "rows_sent": self.rows_sent(),
             "rows": counts_json(&totals.rows),
             "unreadable_rows": self.unreadable,
+            "unreadable": self.unreadable_shown,
             "refused_by_reason": by_reason,
             "refused_rows": refused_rows,
             "messages": totals.messages,
@@ -229,7 +230,7 @@ impl ReportSummary {
         if self.unreadable > 0 {
             writeln!(text, "  rows that cannot be read: {}", self.unreadable)?;
         }
-        self.unreadable_shown.iter().try_for_each(|shown| writeln!(text, "    {shown}"))
+        write_shown(text, &self.unreadable_shown, self.unreadable)
     }
 
     fn write_source(&self, text: &mut String) -> std::fmt::Result {
@@ -237,7 +238,7 @@ impl ReportSummary {
         let dropped = &source.dropped;
         if dropped.count > 0 {
             writeln!(text, "  measures dropped, which cannot be stored: {}", dropped.count)?;
-            dropped.shown.iter().try_for_each(|shown| writeln!(text, "    {shown}"))?;
+            write_shown(text, &dropped.shown, dropped.count)?;
         }
         source.notes.iter().try_for_each(|note| writeln!(text, "  read as: {note}"))
     }
@@ -250,6 +251,15 @@ impl ReportSummary {
             }
             _ => format!("row {}, {}", row.row, row.field),
         }
+    }
+}
+
+/// Writes the first of `count` descriptions, and how many more there are.
+fn write_shown(text: &mut String, shown: &[String], count: u64) -> std::fmt::Result {
+    shown.iter().try_for_each(|shown| writeln!(text, "    {shown}"))?;
+    match count.saturating_sub(shown.len() as u64) {
+        0 => Ok(()),
+        more => writeln!(text, "    and {more} more"),
     }
 }
 
@@ -308,7 +318,7 @@ mod tests {
         for part in [
             "    a.csv, line 106, course: `400`: it must be 0 to below 360 [heading]\n",
             "  expired, older than the time to live of the fleet: 3\n",
-            "  measures dropped, which cannot be stored: 7\n    a.csv, line 3\n",
+            "  measures dropped, which cannot be stored: 7\n    a.csv, line 3\n    and 6 more\n",
             "  read as: object = id\n",
             "150 rows",
             "300 rows/s",

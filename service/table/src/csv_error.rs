@@ -104,6 +104,9 @@ pub enum CsvFault {
 impl CsvFault {
     /// Returns the fault for a text that is not `expected`.
     pub fn not_a(text: &str, expected: &'static str) -> Self {
+        if text.is_empty() {
+            return Self::Value { reason: format!("it is empty, not {expected}") };
+        }
         Self::NotA { text: text.chars().take(TEXT_SHOWN_MAX).collect(), expected }
     }
 }

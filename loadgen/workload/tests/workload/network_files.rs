@@ -47,10 +47,10 @@ fn faults_are_refused_with_their_location() {
     let refusal = |nodes: &str, edges: &str| opened(folder.path(), nodes, edges).err().unwrap();
     for (nodes, edges, expected) in [
         ("1 0 0\n1 1 1\n", EDGES, "town.node.txt, line 2, id: `1` is not a new node"),
-        ("1 0\n", EDGES, "town.node.txt, line 1, y: `` is not a number"),
+        ("1 0\n", EDGES, "town.node.txt, line 1, y: it is empty, not a number"),
         ("1 0 inf\n", EDGES, "town.node.txt, line 1, y: `inf` is not a finite number"),
         (NODES, "1 1 3\n", "town.edge.txt, line 1, to: `3` is not a node of the network"),
-        (NODES, "1 1\n", "town.edge.txt, line 1, to: `` is not an integer in range"),
+        (NODES, "1 1\n", "town.edge.txt, line 1, to: it is empty, not an integer in range"),
         (NODES, "1 1 1\n", "town.edge.txt: no edge joins two different nodes"),
         (NODES, "", "town.edge.txt: no edge joins two different nodes"),
     ] {

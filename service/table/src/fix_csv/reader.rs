@@ -105,7 +105,7 @@ impl CsvReader {
         if header.has_decimal_commas() {
             notes.push(match header.delimiter {
                 b'\t' => "the separator is a tab".to_owned(),
-                b';' => "the separator is a semicolon".to_owned(),
+                b';' => "the separator is a semicolon; a comma may be a decimal sign".to_owned(),
                 other => format!("the separator is `{}`", char::from(other)),
             });
         }

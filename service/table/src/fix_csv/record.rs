@@ -138,7 +138,8 @@ impl<'line> Record<'line> {
             let expected = if values.header.columns.is_hexadecimal {
                 "a hexadecimal number of an object"
             } else {
-                "a number of an object; a fleet with names takes texts"
+                "a number of an object, 0 to 18446744073709551614; a fleet with names (shoal fleets create \
+                 NAME --named) takes texts"
             };
             RecordFault::of(FixField::Object, CsvFault::not_a(text, expected))
         })

@@ -16,6 +16,8 @@ pub struct TimeReader {
     is_unit_found: bool,
     format: Option<String>,
     has_texts: bool,
+    /// True if a time of day had its date in another column.
+    has_dates: bool,
     /// True if a text had no zone.
     lacks_zone: bool,
 }
@@ -24,7 +26,14 @@ impl TimeReader {
     /// Reads numbers in `unit`, if it is known, and texts in `format`, or ISO 8601.
     #[must_use]
     pub fn new(unit: Option<TimeUnit>, format: Option<String>) -> Self {
-        Self { unit, is_unit_found: false, format, has_texts: false, lacks_zone: false }
+        Self {
+            unit,
+            is_unit_found: false,
+            format,
+            has_texts: false,
+            has_dates: false,
+            lacks_zone: false,
+        }
     }
 
     /// Reads a number or a text as Unix milliseconds; `date` belongs to a time of day.
@@ -44,7 +53,10 @@ impl TimeReader {
         if self.format.is_some() {
             return self.formatted(text).or_else(|reason| match date {
                 "" => Err(reason),
-                date => self.formatted(&format!("{date} {text}")),
+                date => {
+                    self.has_dates = true;
+                    self.formatted(&format!("{date} {text}"))
+                }
             });
         }
         if let Ok(time) = text.parse() {
@@ -55,7 +67,13 @@ impl TimeReader {
         }
         match text.parse() {
             Ok(time) => self.real(time, text),
-            Err(_) => self.moment(&with_date(date, text), text),
+            Err(_) => match with_date(date, text) {
+                Some(moment) => {
+                    self.has_dates = true;
+                    self.moment(&moment, &format!("{date} {text}"))
+                }
+                None => self.moment(text, text),
+            },
         }
     }
 
@@ -136,7 +154,12 @@ impl TimeReader {
             format!("Unix {}{found}", unit.word())
         });
         let form = self.format.as_deref().unwrap_or("ISO 8601");
-        let zone = if self.lacks_zone { ", without a zone: read as UTC" } else { "" };
+        let zone = match (self.has_dates, self.lacks_zone) {
+            (false, false) => "",
+            (false, true) => ", without a zone: read as UTC",
+            (true, false) => ", with the dates of another column",
+            (true, true) => ", with the dates of another column, without a zone: read as UTC",
+        };
         match (self.has_texts, unit) {
             (true, Some(unit)) if self.is_unit_found => format!("{form}{zone}; {unit}"),
             (true, _) => format!("{form}{zone}"),
@@ -169,13 +192,13 @@ fn compact(text: &str) -> Option<String> {
     is_compact.then(|| format!("{}T{}", &text[..8], &text[8..]))
 }
 
-/// A time of day with its date; any other text as it is.
-fn with_date(date: &str, text: &str) -> String {
-    let is_time_of_day = text.len() >= 4 && matches!(text.find(':'), Some(1 | 2));
+/// A time of day with its date; `None` for any other text.
+fn with_date(date: &str, text: &str) -> Option<String> {
     match text.find(':') {
-        _ if date.is_empty() || !is_time_of_day => text.to_owned(),
-        Some(1) => format!("{date}T0{text}"),
-        _ => format!("{date}T{text}"),
+        _ if date.is_empty() || text.len() < 4 => None,
+        Some(1) => Some(format!("{date}T0{text}")),
+        Some(2) => Some(format!("{date}T{text}")),
+        _ => None,
     }
 }
 
@@ -212,6 +235,10 @@ mod tests {
             assert_eq!(reader().text(time_of_day, "2026-11-25"), Ok(1_795_590_000_000));
         }
         assert_eq!(reader().text("2026-11-25", ""), Ok(1_795_564_800_000));
+        let mut dated = reader();
+        assert!(dated.text("07:00:00", "25/11/2026").unwrap_err().contains("25/11/2026 07:00:00"));
+        assert!(dated.text("07:00:00", "2026-11-25").is_ok());
+        assert!(dated.describe().contains("the dates of another column"), "{}", dated.describe());
     }
 
     #[test]
