@@ -227,7 +227,7 @@ fn reason(error: &clap::Error) -> String {
 
 /// Returns the file to play, if any; fails if another replay setting has no `--replay`.
 fn replay(settings: &Settings) -> Result<Option<ReplayConfig>, CliError> {
-    let (speedup, options) = (settings.speedup, settings.input.options());
+    let (speedup, options) = (settings.speedup, settings.input.options(None));
     match &settings.replay {
         Some(file) => Ok(Some(ReplayConfig { file: file.clone(), speedup, options })),
         None if speedup.is_some() || options != FixFileOptions::default() => {
@@ -409,7 +409,7 @@ mod tests {
         history_memory = '512MiB'\ngpu_history_memory = '1GiB'\nfollow = '127.0.0.1:7'\nreplication_secret = 'secret'
         log_aim = 'small'\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
         column = 'object=mmsi,lat=north'\ndelimiter = ';'\ntime_unit = 'us'
-        time_format = '%s'\naltitude_unit = 'ft'\nstrict = true
+        time_format = '%s'\nobject = '7'\naltitude_unit = 'ft'\nstrict = true
         speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
 
     #[test]

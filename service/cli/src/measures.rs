@@ -29,7 +29,7 @@ macro_rules! measures {
                     help = concat!($unit, $detail),
                     value_name = $value_name,
                     allow_hyphen_values = true,
-                    requires = "object"
+                    requires = "x"
                 )]
                 $flag: Option<$type>,
             )+

@@ -12,7 +12,7 @@ use shoal_client::{
     Aim, BlockEncoder, Client, Payload, PlanChoice, ReportOptions, parse_durability, v1,
 };
 use shoal_service::fleet_space;
-use shoal_service::timestamp;
+use shoal_table::TimeDefault;
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
@@ -21,7 +21,7 @@ use super::measures::MeasureArgs;
 use super::object_ids::ObjectList;
 use super::output::stdout;
 use super::report_summary::ReportSummary;
-use super::values::bits;
+use super::values::{bits, time_default};
 
 /// Flags of `shoal report`.
 #[derive(Args, Debug)]
@@ -29,10 +29,14 @@ pub struct ReportArgs {
     /// CSV, plain or gzip, or Parquet, with columns of the object, the time and the position, and
     /// perhaps speed, heading, altitude and state, found by their names, as in object_id, t_ms, lon,
     /// lat or mmsi, timestamp, longitude, latitude; - for CSV on standard input
-    #[arg(required_unless_present = "object", conflicts_with = "object")]
+    #[arg(required_unless_present = "x")]
     pub file: Option<String>,
     #[command(flatten)]
     pub(crate) sending: SendArgs,
+    /// Event time of one position, or of rows of a file that state none: Unix milliseconds,
+    /// RFC 3339, or now (the time of reading) [default of one position: now]
+    #[arg(long, value_parser = time_default)]
+    pub time: Option<TimeDefault>,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     // Last, because its heading applies to all flags that follow.
@@ -76,22 +80,17 @@ pub struct SendArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "One position instead of a file")]
 pub struct SingleArgs {
-    /// Object id: a number, or a name in a named fleet
-    #[arg(long, value_name = "ID", allow_hyphen_values = true, requires_all = ["x", "y"])]
-    pub object: Option<String>,
     /// Longitude in degrees, or metres
-    #[arg(long, allow_hyphen_values = true, requires = "object")]
+    #[arg(long, allow_hyphen_values = true, requires_all = ["object", "y"],
+          conflicts_with = "file")]
     pub x: Option<f64>,
     /// Latitude in degrees, or metres
-    #[arg(long, allow_hyphen_values = true, requires = "object")]
+    #[arg(long, allow_hyphen_values = true, requires = "x")]
     pub y: Option<f64>,
-    /// Event time: Unix milliseconds, RFC 3339, or now
-    #[arg(long, default_value = "now", value_parser = timestamp::parse)]
-    pub time: i64,
     #[command(flatten)]
     pub(crate) measures: MeasureArgs,
     /// State bits, decimal or 0x...
-    #[arg(long, value_name = "BITS", value_parser = bits, requires = "object")]
+    #[arg(long, value_name = "BITS", value_parser = bits, requires = "x")]
     pub state: Option<u32>,
 }
 
@@ -119,10 +118,13 @@ impl ReportArgs {
     /// [`CliError::Input`] for a file that cannot be read.
     pub fn source(&self) -> Result<RowSource, CliError> {
         let single = &self.single;
-        match (&self.file, &single.object, single.x, single.y) {
-            (Some(file), ..) => Ok(RowSource::File(open_input(file, &self.input.options())?)),
+        match (&self.file, &self.input.object, single.x, single.y) {
+            (Some(file), ..) => {
+                Ok(RowSource::File(open_input(file, &self.input.options(self.time))?))
+            }
             (None, Some(object), Some(x), Some(y)) => {
-                let (time_ms, state) = (single.time, single.state.unwrap_or(0));
+                let time_ms = self.time.unwrap_or(TimeDefault::Now).ms();
+                let state = single.state.unwrap_or(0);
                 let fix = v1::Fix { time_ms, x, y, state, ..single.measures.fix() };
                 Ok(RowSource::Single(object.clone(), Box::new(fix)))
             }

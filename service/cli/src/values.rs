@@ -6,6 +6,8 @@
 use std::time::Duration;
 
 use shoal_client::v1;
+use shoal_service::timestamp;
+use shoal_table::TimeDefault;
 
 /// Comma-separated finite numbers, exactly `N` of them.
 fn numbers<const N: usize>(text: &str, form: &str) -> Result<[f64; N], String> {
@@ -75,6 +77,17 @@ pub fn interval(text: &str) -> Result<v1::Interval, String> {
 /// A message that names the allowed range, if `text` is not such a number.
 pub fn object(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("an object id is a whole number, 0 to {}", u64::MAX))
+}
+
+/// The time of rows that state none: a time, or `now`.
+///
+/// # Errors
+/// As [`timestamp::parse`].
+pub fn time_default(text: &str) -> Result<TimeDefault, String> {
+    match text {
+        "now" => Ok(TimeDefault::Now),
+        _ => timestamp::parse(text).map(TimeDefault::At),
+    }
 }
 
 /// Flag bits, decimal or hexadecimal with `0x`.

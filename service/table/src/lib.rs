@@ -46,8 +46,8 @@ pub use error::TableError;
 pub use fix_csv::{CsvReader, CsvRow, Fix, NamedCsvRow};
 pub use fix_fields::{
     AltitudeUnit, ChosenColumn, ColumnChoice, ColumnOverride, ColumnsFault, DroppedMeasures,
-    FixField, FixFileOptions, MeasureReader, NotANumber, RowMeasures, SpeedUnit, TimeReader,
-    TimeUnit, measure_text, object_number, state_bits,
+    FixField, FixFileOptions, MeasureReader, NotANumber, RowMeasures, SpeedUnit, TimeDefault,
+    TimeReader, TimeUnit, measure_text, object_default_note, object_number, state_bits,
 };
 pub use frame::{FrameReader, Trailer};
 pub use header::{ColumnHeader, CsvForm, FloatStyle, Header, Kind, LineEnd};

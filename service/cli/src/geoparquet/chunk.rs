@@ -18,8 +18,8 @@ pub(super) enum ChunkPosition {
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) rows: usize,
-    pub(super) objects: Column,
-    pub(super) times: Column,
+    pub(super) objects: Option<Column>,
+    pub(super) times: Option<Column>,
     pub(super) positions: ChunkPosition,
     /// Speed, heading and altitude; `None` for a missing column.
     pub(super) measures: [Option<Column>; 3],
@@ -41,8 +41,8 @@ impl Chunk {
             let reader = readers.next().expect("each leaf has a reader");
             Column::read(reader, leaf, rows)
         };
-        let objects = next(&columns.object)?;
-        let times = next(&columns.time)?;
+        let objects = columns.object.as_ref().map(&mut next).transpose()?;
+        let times = columns.time.as_ref().map(&mut next).transpose()?;
         let positions = match &columns.position {
             Position::Wkb(leaf) => ChunkPosition::Wkb(next(leaf)?),
             Position::Columns(x, y, z) => {

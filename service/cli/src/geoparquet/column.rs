@@ -1,14 +1,12 @@
-//! Values of the next rows of one column, and how they are read.
-
-use std::fmt;
+//! Values of the next rows of one column.
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
-use shoal_table::{measure_text, state_bits};
 
 use super::source_columns::Leaf;
+use crate::input::Value;
 
-/// A fault that ends the file, or that makes a row unusable.
+/// A fault that ends the file.
 pub(super) struct Fault {
     /// The column in the file.
     pub(super) column: String,
@@ -17,10 +15,7 @@ pub(super) struct Fault {
 
 /// The values of a column in the next rows.
 #[derive(Debug)]
-pub(super) struct Column {
-    name: String,
-    values: Values,
-}
+pub(super) struct Column(Values);
 
 /// Values, `None` for a null value.
 #[derive(Debug)]
@@ -33,53 +28,18 @@ enum Values {
     Bytes(Vec<Option<ByteArray>>),
 }
 
-/// A value of a column.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'chunk> {
-    /// An integer.
-    Integer(i128),
-    /// A float.
-    Real(f64),
-    /// Bytes.
-    Bytes(&'chunk [u8]),
-}
-
 impl Column {
     /// Decodes the values of the next `rows` rows.
     ///
     /// # Errors
     /// The column cannot be read further.
     pub(super) fn read(reader: &mut ColumnReader, leaf: &Leaf, rows: usize) -> Result<Self, Fault> {
-        let values = Values::read(reader, leaf, rows)?;
-        Ok(Self { name: leaf.name.clone(), values })
+        Values::read(reader, leaf, rows).map(Self)
     }
 
     /// The value of a row; `None` for a null value.
     pub(super) fn get(&self, row: usize) -> Option<Value<'_>> {
-        self.values.get(row)
-    }
-
-    /// Reads the value of a row.
-    ///
-    /// # Errors
-    /// The value is null, or `read` fails.
-    pub(super) fn required<'chunk, T>(
-        &'chunk self,
-        row: usize,
-        read: impl FnOnce(Value<'chunk>) -> Result<T, String>,
-    ) -> Result<T, Fault> {
-        let value = self.get(row).ok_or_else(|| "it is null".to_owned());
-        value.and_then(read).map_err(|reason| self.fault(reason))
-    }
-
-    /// An unusable value of the column.
-    pub(super) fn fault(&self, reason: String) -> Fault {
-        Fault { column: self.name.clone(), reason }
-    }
-
-    /// Its name in the file.
-    pub(super) fn name(&self) -> &str {
-        &self.name
+        self.0.get(row)
     }
 }
 
@@ -120,56 +80,6 @@ impl Values {
             Self::Integers(values) => values[row].map(Value::Integer),
             Self::Reals(values) => values[row].map(Value::Real),
             Self::Bytes(values) => values[row].as_ref().map(|bytes| Value::Bytes(bytes.data())),
-        }
-    }
-}
-
-impl Value<'_> {
-    /// The value as a number; `None` if it is a text that means "unknown".
-    ///
-    /// # Errors
-    /// The value, if it is a text that is no number.
-    pub(super) fn real(self) -> Result<Option<f64>, String> {
-        match self {
-            Self::Integer(value) => Ok(Some(value as f64)),
-            Self::Real(value) => Ok(Some(value)),
-            Self::Bytes(bytes) => {
-                let text = String::from_utf8_lossy(bytes);
-                measure_text(text.trim()).map_err(|error| format!("`{text}` is {error}"))
-            }
-        }
-    }
-
-    /// The value as a finite number.
-    ///
-    /// # Errors
-    /// The value is none.
-    pub(super) fn coordinate(self) -> Result<f64, String> {
-        let value = self.real()?.filter(|value| value.is_finite());
-        value.ok_or_else(|| "it is not a finite number".to_owned())
-    }
-
-    /// State bits.
-    ///
-    /// # Errors
-    /// The value is none.
-    pub(super) fn bits(self) -> Result<u32, String> {
-        let value = match self {
-            Self::Integer(value) => u32::try_from(value).ok(),
-            // Programs write integers with nulls as floats.
-            Self::Real(value) if value.is_nan() => Some(0),
-            _ => state_bits(self.to_string().trim()),
-        };
-        value.ok_or_else(|| format!("{self} is not 0 to {}", u32::MAX))
-    }
-}
-
-impl fmt::Display for Value<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Integer(value) => value.fmt(formatter),
-            Self::Real(value) => value.fmt(formatter),
-            Self::Bytes(bytes) => String::from_utf8_lossy(bytes).fmt(formatter),
         }
     }
 }

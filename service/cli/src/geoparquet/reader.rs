@@ -10,7 +10,7 @@ use std::fs::File;
 use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
-use shoal_table::{FixField, FixFileOptions};
+use shoal_table::FixFileOptions;
 
 use super::chunk::Chunk;
 use super::column::Fault;
@@ -51,7 +51,7 @@ impl GeoParquetReader {
         let file = SerializedFileReader::new(file).map_err(|error| wrong(error.to_string()))?;
         let metadata = file.metadata();
         let columns = SourceColumns::of(metadata.file_metadata(), options).map_err(wrong)?;
-        let rows = RowReader::new(name, &columns.columns, columns.time_form, options);
+        let rows = RowReader::new(name, &columns, options);
         Ok(Self {
             name: name.to_owned(),
             file,
@@ -111,21 +111,19 @@ impl FixSource for GeoParquetReader {
             return None;
         }
         let has_row = self.has_row();
-        let (name, place) = (&self.name, self.rows_before + self.next as u64 + 1);
+        let place = self.rows_before + self.next as u64 + 1;
         match has_row {
             Ok(true) => {
                 let chunk = self.chunk.as_ref()?;
                 let fix = self.rows.fix(chunk, self.next, place, ids);
                 self.next += 1;
-                Some(fix.map(|fix| SourceRow { fix, place }).map_err(|Fault { column, reason }| {
-                    format!("{name}, row {place}, {column}: {reason}")
-                }))
+                Some(fix.map_err(|fault| self.rows.builder.describe(place, fault)))
             }
             Ok(false) => None,
             Err(Fault { column, reason }) => {
                 self.is_broken = true;
-                let fault = format!("{name}, row {place}, {column}: cannot be read further");
-                Some(Err(format!("{fault}: {reason}")))
+                let reason = format!("cannot be read further: {reason}");
+                Some(Err(self.rows.builder.describe_part(place, &column, &reason)))
             }
         }
     }
@@ -155,7 +153,7 @@ impl FixSource for GeoParquetReader {
         let mut notes = vec![columns.describe(&time)];
         notes.extend(self.columns.notes.iter().cloned());
         match &self.columns.position {
-            Position::Wkb(leaf) if self.rows.has_z => {
+            Position::Wkb(leaf) if self.rows.builder.has_z() => {
                 notes.push(format!("position and altitude = {}", leaf.name));
             }
             Position::Wkb(leaf) => notes.push(format!("position = {}", leaf.name)),
@@ -171,13 +169,7 @@ impl FixSource for GeoParquetReader {
         if let Some(srid) = self.rows.srid {
             notes.push(format!("points state SRID {srid}, which is not checked"));
         }
-        SourceSummary {
-            file: self.name.clone(),
-            place: "row",
-            notes,
-            names: FixField::ALL.map(|field| columns.name(field).to_owned()),
-            dropped: self.rows.dropped.clone(),
-        }
+        self.rows.builder.summary(notes)
     }
 }
 

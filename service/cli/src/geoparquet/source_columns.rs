@@ -44,8 +44,10 @@ pub(super) enum TimeForm {
 #[derive(Clone, Debug)]
 pub(super) struct SourceColumns {
     pub(super) columns: ColumnChoice,
-    pub(super) object: Leaf,
-    pub(super) time: Leaf,
+    /// `None` if the options have the object of every row.
+    pub(super) object: Option<Leaf>,
+    /// `None` if the options have the time of every row.
+    pub(super) time: Option<Leaf>,
     pub(super) time_form: TimeForm,
     pub(super) position: Position,
     /// Speed, heading and altitude; `None` for a missing column.
@@ -83,15 +85,16 @@ impl SourceColumns {
             None => &FixField::REQUIRED,
         };
         let names: Vec<String> = leaves.iter().map(|leaf| leaf.path().string()).collect();
-        let mut columns = ColumnChoice::find(&names, options, required).map_err(|fault| {
-            let no_geometry = match &fault {
-                ColumnsFault::Missing { field: FixField::X | FixField::Y, .. } => {
-                    "it has no geometry column (metadata `geo` of GeoParquet), and "
-                }
-                _ => "",
-            };
-            format!("{no_geometry}{fault}{}", column_hint(&fault))
-        })?;
+        let mut columns = ColumnChoice::find(&names, options, &options.required(required))
+            .map_err(|fault| {
+                let no_geometry = match &fault {
+                    ColumnsFault::Missing { field: FixField::X | FixField::Y, .. } => {
+                        "it has no geometry column (metadata `geo` of GeoParquet), and "
+                    }
+                    _ => "",
+                };
+                format!("{no_geometry}{fault}{}", column_hint(&fault))
+            })?;
         let leaf = |field: FixField, types: &[Type]| {
             let chosen = columns.column(field);
             chosen.map(|chosen| leaf(leaves, chosen.index, types)).transpose()
@@ -99,7 +102,8 @@ impl SourceColumns {
         let required = |leaf: Option<Leaf>, field: FixField| {
             leaf.ok_or_else(|| format!("it has no column of the {field}"))
         };
-        let time = required(leaf(FixField::Time, &TIMES)?, FixField::Time)?;
+        let time = leaf(FixField::Time, &TIMES)?;
+        let time_form = time.as_ref().map(|time| time_form(&leaves[time.index])).transpose()?;
         let position = match &geometry {
             Some(geometry) => position(leaves, geometry)?,
             None => {
@@ -107,7 +111,7 @@ impl SourceColumns {
                 Position::Columns(side(FixField::X)?, side(FixField::Y)?, None)
             }
         };
-        let object = required(leaf(FixField::Object, &OBJECTS)?, FixField::Object)?;
+        let object = leaf(FixField::Object, &OBJECTS)?;
         let attributes = [FixField::Speed, FixField::Heading, FixField::Altitude, FixField::State];
         let attributes = attributes.map(|field| (field, leaf(field, &NUMBERS)));
         let (mut optional, mut notes) = (Vec::new(), Vec::new());
@@ -126,7 +130,7 @@ impl SourceColumns {
         let measures = optional.try_into().expect("there are three measures");
         Ok(Self {
             object,
-            time_form: time_form(&leaves[time.index])?,
+            time_form: time_form.unwrap_or(TimeForm::Plain),
             time,
             position,
             measures,
@@ -145,8 +149,8 @@ impl SourceColumns {
             Position::Columns(x, y, z) => (x, [Some(y), z.as_ref()]),
         };
         let optional = self.measures.iter().chain([&self.state]).flatten();
-        let required = [&self.object, &self.time, first].into_iter();
-        required.chain(others.into_iter().flatten()).chain(optional)
+        let row = self.object.iter().chain(&self.time).chain([first]);
+        row.chain(others.into_iter().flatten()).chain(optional)
     }
 }
 

@@ -11,11 +11,13 @@ use clap::Args;
 use shoal_client::{Client, v1};
 use shoal_engine::limits::TIME_MIN_MS;
 use shoal_service::timestamp::rfc3339;
+use shoal_table::TimeDefault;
 use tokio::time::{Instant, sleep};
 
 use crate::error::{CliError, Exit};
 use crate::input::{InputArgs, open_input};
 use crate::report::{self, RowSource, SendArgs};
+use crate::values::time_default;
 
 /// Interval between two requests for the progress of the history.
 const POLL: Duration = Duration::from_millis(100);
@@ -27,6 +29,9 @@ pub struct ImportArgs {
     pub file: String,
     #[command(flatten)]
     pub(super) sending: SendArgs,
+    /// Event time of rows that state none: Unix milliseconds, RFC 3339, or now (the time of reading)
+    #[arg(long, value_parser = time_default)]
+    pub time: Option<TimeDefault>,
     #[command(flatten)]
     pub(super) input: InputArgs,
 }
@@ -37,7 +42,7 @@ impl ImportArgs {
     /// # Errors
     /// As [`open_input`].
     pub(super) fn source(&self) -> Result<RowSource, CliError> {
-        Ok(RowSource::File(open_input(&self.file, &self.input.options())?))
+        Ok(RowSource::File(open_input(&self.file, &self.input.options(self.time))?))
     }
 }
 

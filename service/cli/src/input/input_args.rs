@@ -1,7 +1,7 @@
 //! Flags that say how a file of positions is read.
 
 use clap::Args;
-use shoal_table::{AltitudeUnit, ColumnOverride, FixFileOptions, SpeedUnit, TimeUnit};
+use shoal_table::{AltitudeUnit, ColumnOverride, FixFileOptions, SpeedUnit, TimeDefault, TimeUnit};
 
 use crate::values::delimiter;
 
@@ -30,6 +30,9 @@ pub struct InputArgs {
     /// Unit of altitudes: m or ft [default: that of the column's name, as in alt_ft; otherwise m]
     #[arg(long, env = "SHOAL_ALTITUDE_UNIT", value_name = "UNIT")]
     pub altitude_unit: Option<AltitudeUnit>,
+    /// The object of rows that state none, as in GPX and NMEA: a number, or a name in a named fleet
+    #[arg(long, env = "SHOAL_OBJECT", value_name = "ID", allow_hyphen_values = true)]
+    pub object: Option<String>,
     /// Refuse a row with a speed, heading, altitude or state that cannot be stored, instead of
     /// storing the position without it
     #[arg(long, env = "SHOAL_STRICT", num_args = 0..=1, require_equals = true,
@@ -38,9 +41,9 @@ pub struct InputArgs {
 }
 
 impl InputArgs {
-    /// The options of a reader.
+    /// The options of a reader; `time` is that of rows that state none.
     #[must_use]
-    pub fn options(&self) -> FixFileOptions {
+    pub fn options(&self, time: Option<TimeDefault>) -> FixFileOptions {
         FixFileOptions {
             columns: self.column.clone(),
             delimiter: self.delimiter,
@@ -48,6 +51,8 @@ impl InputArgs {
             time_format: self.time_format.clone(),
             speed_unit: self.speed_unit,
             altitude_unit: self.altitude_unit,
+            object: self.object.clone(),
+            time,
             is_strict: self.strict.unwrap_or_default(),
         }
     }

@@ -1,13 +1,17 @@
 //! Files of position reports: opening one in whatever format it is, and reading its rows in batches.
 
 mod csv;
+mod fix_builder;
 mod fix_source;
 mod input_args;
 mod input_file;
 mod row_batches;
+mod value;
 
+pub(crate) use fix_builder::{FieldFault, FixBuilder, RowValues};
 pub use fix_source::{FixSource, IdKind, SourceRow, SourceSummary};
 pub use input_args::InputArgs;
 pub(crate) use input_file::column_hint;
 pub use input_file::{open_input, unusable};
 pub use row_batches::{RowBatch, RowBatches};
+pub(crate) use value::Value;

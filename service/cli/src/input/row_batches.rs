@@ -118,7 +118,7 @@ fn send(
 mod tests {
     use std::path::Path;
 
-    use shoal_table::{CsvReader, FixFileOptions};
+    use shoal_table::{CsvReader, FixFileOptions, TimeDefault};
 
     use super::super::csv::CsvFixes;
     use super::*;
@@ -161,6 +161,28 @@ mod tests {
         let ids: Vec<_> = fixes.iter().map(|fix| (fix.object, fix.name.as_str())).collect();
         // The server refuses the row without a name, and counts it.
         assert_eq!(ids, [(0, "truck-42"), (0, "7"), (0, "")]);
+    }
+
+    #[tokio::test]
+    async fn the_object_and_the_time_of_rows_without_them_come_from_options() {
+        let options = FixFileOptions {
+            object: Some("7".to_owned()),
+            time: Some(TimeDefault::At(9)),
+            ..FixFileOptions::default()
+        };
+        for (text, objects, times) in
+            [("x,y\n1,2\n", [7, 0], [9, 0]), ("id,t_ms,x,y\n1,5,1,2\n,,1,2\n", [1, 7], [5, 9])]
+        {
+            let csv = CsvReader::from_reader(text.as_bytes(), Path::new("a.csv"), &options);
+            let mut rows = RowBatches::read(Box::new(CsvFixes(csv.unwrap())), 10, IdKind::Numbers);
+            let mut fixes = rows.next().await.unwrap().fixes;
+            fixes.resize(2, v1::Fix::default());
+            assert_eq!([fixes[0].object, fixes[1].object], objects);
+            assert_eq!([fixes[0].time_ms, fixes[1].time_ms], times);
+            assert!(rows.next().await.is_none());
+            let notes = rows.into_summary().unwrap().notes;
+            assert_eq!(notes[1], "object = 7 where there is none");
+        }
     }
 
     #[tokio::test]

@@ -52,7 +52,7 @@ impl CsvHeader {
         if names.len() > CSV_COLUMNS_MAX {
             return Err(CsvFault::TooManyColumns { limit_columns: CSV_COLUMNS_MAX });
         }
-        let columns = ColumnChoice::find(&names, options, &FixField::REQUIRED)
+        let columns = ColumnChoice::find(&names, options, &options.required(&FixField::REQUIRED))
             .map_err(|fault| CsvFault::Columns(Box::new(fault)))?;
         let mut places = vec![None; names.len()];
         for field in FixField::ALL {

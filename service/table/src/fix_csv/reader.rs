@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use super::header::CsvHeader;
 use super::record::{Dropped, Record, RecordFault, Values};
-use crate::fix_fields::{DroppedMeasures, FixField, FixFileOptions, MeasureReader, TimeReader};
+use crate::fix_fields::{
+    DroppedMeasures, FixField, FixFileOptions, MeasureReader, TimeReader, object_default_note,
+};
 use crate::limits::{CSV_LINE_BYTES_MAX, TEXT_SHOWN_MAX};
 use crate::text_input::TextInput;
 use crate::{CsvError, CsvFault, CsvRow, Fix, LineReader, NamedCsvRow, TableError};
@@ -60,8 +62,13 @@ impl CsvReader {
             fault,
         })?;
         let values = Values {
-            times: TimeReader::new(header.columns.time_unit, options.time_format.clone()),
-            measures: MeasureReader::new(&header.columns, options.is_strict),
+            times: TimeReader::new(header.columns.time_unit, options),
+            measures: MeasureReader::new(
+                header.columns.speed_unit,
+                header.columns.altitude_unit,
+                options.is_strict,
+            ),
+            object: options.object.clone(),
             is_strict: options.is_strict,
             dropped: Vec::new(),
             header,
@@ -102,6 +109,7 @@ impl CsvReader {
     pub fn describe(&self) -> Vec<String> {
         let header = &self.values.header;
         let mut notes = vec![header.columns.describe(&self.values.times.describe())];
+        notes.extend(self.values.object.as_ref().map(|object| object_default_note(object)));
         if header.has_decimal_commas() {
             notes.push(match header.delimiter {
                 b'\t' => "the separator is a tab".to_owned(),

@@ -45,6 +45,8 @@ pub(super) struct Values {
     pub(super) header: CsvHeader,
     pub(super) times: TimeReader,
     pub(super) measures: MeasureReader,
+    /// The object of rows that state none.
+    pub(super) object: Option<String>,
     pub(super) is_strict: bool,
     /// The measures of the current row that were dropped.
     pub(super) dropped: Vec<Dropped>,
@@ -134,7 +136,18 @@ impl<'line> Record<'line> {
     #[inline]
     fn object(&self, values: &Values) -> Result<u64, Box<RecordFault>> {
         let text = self.text(FixField::Object)?;
-        object_number(text, values.header.columns.is_hexadecimal).ok_or_else(|| {
+        match object_number(text, values.header.columns.is_hexadecimal) {
+            Some(object) => Ok(object),
+            None => Self::object_default(text, values),
+        }
+    }
+
+    /// The object of a row whose text is no number: that of the options if the text is empty.
+    #[cold]
+    fn object_default(text: &str, values: &Values) -> Result<u64, Box<RecordFault>> {
+        let default = values.object.as_deref().filter(|_| text.is_empty());
+        default.and_then(|object| object_number(object, false)).ok_or_else(|| {
+            let text = default.unwrap_or(text);
             let expected = if values.header.columns.is_hexadecimal {
                 "a hexadecimal number of an object"
             } else {
@@ -196,7 +209,9 @@ impl<'line> Record<'line> {
 
     /// True if the row has an object, a time and a position.
     pub(super) fn is_complete(&self, values: &mut Values) -> bool {
-        self.text(FixField::Object).is_ok_and(|object| !object.is_empty())
+        let has_object = values.object.is_some()
+            || self.text(FixField::Object).is_ok_and(|object| !object.is_empty());
+        has_object
             && self.time_ms(values).is_ok()
             && self.coordinate(FixField::X, values).is_ok()
             && self.coordinate(FixField::Y, values).is_ok()
@@ -251,8 +266,11 @@ impl<'line> Record<'line> {
     /// As [`Self::fix`].
     pub(super) fn named_row(&self, values: &mut Values) -> Result<NamedCsvRow, Box<RecordFault>> {
         let name = self.text(FixField::Object)?;
-        let name =
-            if self.is_object_doubled { name.replace("\"\"", "\"") } else { name.to_owned() };
+        let name = match &values.object {
+            Some(object) if name.is_empty() => object.clone(),
+            _ if self.is_object_doubled => name.replace("\"\"", "\""),
+            _ => name.to_owned(),
+        };
         Ok(NamedCsvRow { name, row: self.row_of(0, values)? })
     }
 

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use jiff::Timestamp;
+
 use super::{AltitudeUnit, FixField, SpeedUnit, TimeUnit};
 
 /// How a file of fixes is read. The default finds columns and units in the file.
@@ -20,6 +22,10 @@ pub struct FixFileOptions {
     pub speed_unit: Option<SpeedUnit>,
     /// Unit of altitudes; `None`: that of the column's name, or metres.
     pub altitude_unit: Option<AltitudeUnit>,
+    /// The object of rows that state none; `None`: such a row is an error.
+    pub object: Option<String>,
+    /// The time of rows that state none; `None`: such a row is an error.
+    pub time: Option<TimeDefault>,
     /// True if a measure that cannot be stored makes its row an error, or stays in the row for the
     /// server to refuse. False: the measure is dropped and counted, and the row is read without it.
     pub is_strict: bool,
@@ -30,6 +36,37 @@ impl FixFileOptions {
     #[must_use]
     pub fn strict(speed_unit: SpeedUnit) -> Self {
         Self { speed_unit: Some(speed_unit), is_strict: true, ..Self::default() }
+    }
+
+    /// Of some fields those that a row must state, because the options have no value for them.
+    #[must_use]
+    pub fn required(&self, fields: &[FixField]) -> Vec<FixField> {
+        let is_given = |field: &FixField| match field {
+            FixField::Object => self.object.is_some(),
+            FixField::Time => self.time.is_some(),
+            _ => false,
+        };
+        fields.iter().filter(|field| !is_given(field)).copied().collect()
+    }
+}
+
+/// The time of rows that state none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeDefault {
+    /// That of reading the row.
+    Now,
+    /// Unix milliseconds.
+    At(i64),
+}
+
+impl TimeDefault {
+    /// The time now, Unix milliseconds.
+    #[must_use]
+    pub fn ms(self) -> i64 {
+        match self {
+            Self::Now => Timestamp::now().as_millisecond(),
+            Self::At(time_ms) => time_ms,
+        }
     }
 }
 

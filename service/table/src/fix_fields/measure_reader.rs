@@ -2,7 +2,7 @@
 
 use shoal_codec::MEASURES;
 
-use super::{AltitudeUnit, ColumnChoice, FixField, SpeedUnit, object_number};
+use super::{AltitudeUnit, FixField, SpeedUnit, object_number};
 
 /// Words that mean "unknown", in lower case.
 const UNKNOWN_WORDS: [&str; 10] =
@@ -37,11 +37,11 @@ pub struct MeasureReader {
 }
 
 impl MeasureReader {
-    /// For a file with these columns. `is_strict` keeps values that cannot be stored, for the server to
+    /// For a file with these units. `is_strict` keeps values that cannot be stored, for the server to
     /// refuse.
     #[must_use]
-    pub fn new(columns: &ColumnChoice, is_strict: bool) -> Self {
-        Self { speed_unit: columns.speed_unit, altitude_unit: columns.altitude_unit, is_strict }
+    pub fn new(speed_unit: SpeedUnit, altitude_unit: AltitudeUnit, is_strict: bool) -> Self {
+        Self { speed_unit, altitude_unit, is_strict }
     }
 
     /// The same reader for altitudes in metres.

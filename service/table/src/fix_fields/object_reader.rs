@@ -15,6 +15,12 @@ pub fn object_number(text: &str, is_hexadecimal: bool) -> Option<u64> {
     })
 }
 
+/// Says which object the rows have that state none.
+#[must_use]
+pub fn object_default_note(object: &str) -> String {
+    format!("object = {object} where there is none")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use jiff::fmt::strtime;
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::Offset;
 
-use super::TimeUnit;
+use super::{FixFileOptions, TimeDefault, TimeUnit};
 
 /// Reads the times of one file, and remembers what it had to assume.
 #[derive(Clone, Debug)]
@@ -15,6 +15,9 @@ pub struct TimeReader {
     /// True if a number told the unit.
     is_unit_found: bool,
     format: Option<String>,
+    /// The time of rows that state none.
+    default: Option<TimeDefault>,
+    has_defaults: bool,
     has_texts: bool,
     /// True if a time of day had its date in another column.
     has_dates: bool,
@@ -23,13 +26,16 @@ pub struct TimeReader {
 }
 
 impl TimeReader {
-    /// Reads numbers in `unit`, if it is known, and texts in `format`, or ISO 8601.
+    /// Reads numbers in `unit`, if it is known, and texts in the form that the options name, or
+    /// ISO 8601.
     #[must_use]
-    pub fn new(unit: Option<TimeUnit>, format: Option<String>) -> Self {
+    pub fn new(unit: Option<TimeUnit>, options: &FixFileOptions) -> Self {
         Self {
             unit,
             is_unit_found: false,
-            format,
+            format: options.time_format.clone(),
+            default: options.time,
+            has_defaults: false,
             has_texts: false,
             has_dates: false,
             lacks_zone: false,
@@ -48,8 +54,22 @@ impl TimeReader {
         self.any_text(text, date)
     }
 
+    /// The time of a row that states none.
+    ///
+    /// # Errors
+    /// The options have none.
+    pub fn missing(&mut self) -> Result<i64, String> {
+        self.has_defaults = true;
+        self.default
+            .map(TimeDefault::ms)
+            .ok_or_else(|| "there is no time; name one with --time".to_owned())
+    }
+
     /// Reads any text.
     fn any_text(&mut self, text: &str, date: &str) -> Result<i64, String> {
+        if text.is_empty() && self.default.is_some() {
+            return self.missing();
+        }
         if self.format.is_some() {
             return self.formatted(text).or_else(|reason| match date {
                 "" => Err(reason),
@@ -160,11 +180,17 @@ impl TimeReader {
             (true, false) => ", with the dates of another column",
             (true, true) => ", with the dates of another column, without a zone: read as UTC",
         };
-        match (self.has_texts, unit) {
+        let stated = match (self.has_texts, unit) {
             (true, Some(unit)) if self.is_unit_found => format!("{form}{zone}; {unit}"),
             (true, _) => format!("{form}{zone}"),
             (false, unit) => unit.unwrap_or_default(),
-        }
+        };
+        let default = self.default.filter(|_| self.has_defaults).map(|default| match default {
+            TimeDefault::Now => "the time of reading where there is none".to_owned(),
+            TimeDefault::At(time_ms) => format!("{time_ms} ms where there is none"),
+        });
+        let parts = [Some(stated).filter(|stated| !stated.is_empty()), default];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -207,7 +233,12 @@ mod tests {
     use super::*;
 
     fn reader() -> TimeReader {
-        TimeReader::new(None, None)
+        TimeReader::new(None, &FixFileOptions::default())
+    }
+
+    fn formatted(format: &str) -> TimeReader {
+        let time_format = Some(format.to_owned());
+        TimeReader::new(None, &FixFileOptions { time_format, ..FixFileOptions::default() })
     }
 
     #[test]
@@ -248,7 +279,7 @@ mod tests {
         assert_eq!(times.text("1795590000", ""), Ok(1_795_590_000_000));
         assert_eq!(times.text("12", ""), Ok(12_000));
         assert_eq!(times.describe(), "Unix seconds, found from the first");
-        let mut millis = TimeReader::new(Some(TimeUnit::Milliseconds), None);
+        let mut millis = TimeReader::new(Some(TimeUnit::Milliseconds), &FixFileOptions::default());
         assert_eq!(millis.text("1795590000", ""), Ok(1_795_590_000));
         assert_eq!(millis.text("-1", ""), Ok(-1));
         assert_eq!(millis.describe(), "Unix milliseconds");
@@ -261,21 +292,33 @@ mod tests {
         assert_eq!(times.describe(), "ISO 8601");
         times.text("2026-11-25T07:00:00", "").unwrap();
         assert_eq!(times.describe(), "ISO 8601, without a zone: read as UTC");
+        assert!(times.missing().is_err());
+        let time = Some(TimeDefault::At(7));
+        let mut dated =
+            TimeReader::new(None, &FixFileOptions { time, ..FixFileOptions::default() });
+        assert_eq!(
+            (dated.text("", ""), dated.text("1795590000", "")),
+            (Ok(7), Ok(1_795_590_000_000))
+        );
+        assert_eq!(
+            dated.describe(),
+            "Unix seconds, found from the first; 7 ms where there is none"
+        );
     }
 
     #[test]
     fn other_texts_need_a_format() {
         let fault = reader().text("25/11/2026 07:00:00", "").unwrap_err();
         assert!(fault.contains("neither a Unix time nor ISO 8601"), "{fault}");
-        let mut danish = TimeReader::new(None, Some("%d/%m/%Y %H:%M:%S".to_owned()));
+        let mut danish = formatted("%d/%m/%Y %H:%M:%S");
         assert_eq!(danish.text("25/11/2026 07:00:00", ""), Ok(1_795_590_000_000));
         assert!(danish.describe().contains("%d/%m/%Y"));
         assert!(danish.text("2026-11-25", "").unwrap_err().contains("%d/%m/%Y"));
-        let mut joined = TimeReader::new(None, Some("%d/%m/%Y %H:%M".to_owned()));
+        let mut joined = formatted("%d/%m/%Y %H:%M");
         assert_eq!(joined.text("07:00", "25/11/2026"), Ok(1_795_590_000_000));
-        let mut named = TimeReader::new(None, Some("%Y-%m-%d %H:%M %Q".to_owned()));
+        let mut named = formatted("%Y-%m-%d %H:%M %Q");
         assert!(named.text("2026-11-25 08:00 Europe/Paris", "").unwrap_err().contains("offset"));
-        let mut zoned = TimeReader::new(None, Some("%Y-%m-%d %H:%M:%S %z".to_owned()));
+        let mut zoned = formatted("%Y-%m-%d %H:%M:%S %z");
         assert_eq!(zoned.text("2026-11-25 08:00:00 +0100", ""), Ok(1_795_590_000_000));
         for text in ["", "now", "NaN", "inf", "yesterday", "12:00"] {
             assert!(reader().text(text, "").is_err(), "{text}");

@@ -1,0 +1,228 @@
+//! Builds the fixes of a report from the values of rows.
+
+use std::array;
+
+use shoal_client::v1;
+use shoal_table::{
+    DroppedMeasures, FixField, FixFileOptions, MeasureReader, RowMeasures, object_default_note,
+    object_number,
+};
+
+use super::fix_source::{IdKind, SourceRow, SourceSummary};
+use super::value::Value;
+
+/// The values of a row as its file states them; `None` where it has none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RowValues<'row> {
+    pub(crate) object: Option<Value<'row>>,
+    pub(crate) time_ms: i64,
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    /// The third coordinate, which is the altitude in metres if there is no other.
+    pub(crate) z: Option<f64>,
+    /// In units of the file.
+    pub(crate) speed: Option<Value<'row>>,
+    pub(crate) heading: Option<Value<'row>>,
+    pub(crate) altitude: Option<Value<'row>>,
+    pub(crate) state: Option<Value<'row>>,
+}
+
+/// A field of a row that cannot be used.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldFault {
+    pub(crate) field: FixField,
+    pub(crate) reason: String,
+}
+
+impl FieldFault {
+    /// Makes a fault from a reason.
+    pub(crate) fn of(field: FixField) -> impl FnOnce(String) -> Self {
+        move |reason| Self { field, reason }
+    }
+}
+
+/// Builds the fixes of one file.
+pub(crate) struct FixBuilder {
+    /// The file in messages.
+    file: String,
+    /// What the places of rows count.
+    place: &'static str,
+    /// The names of the fields in the file.
+    names: [String; FixField::COUNT],
+    measures: MeasureReader,
+    is_hexadecimal: bool,
+    /// The object of rows that state none.
+    object: Option<String>,
+    has_object_defaults: bool,
+    is_strict: bool,
+    /// Measures without which rows were built.
+    dropped: DroppedMeasures,
+    /// True if a third coordinate was an altitude.
+    has_z: bool,
+}
+
+/// An object of a numeric or of a named fleet.
+struct ObjectId {
+    object: u64,
+    name: String,
+}
+
+impl FixBuilder {
+    /// For a file whose fields have these names; `place` is what the places of rows count.
+    pub(crate) fn new(
+        file: &str,
+        place: &'static str,
+        name: impl Fn(FixField) -> String,
+        measures: MeasureReader,
+        options: &FixFileOptions,
+    ) -> Self {
+        Self {
+            file: file.to_owned(),
+            place,
+            names: array::from_fn(|field| name(FixField::ALL[field])),
+            measures,
+            is_hexadecimal: false,
+            object: options.object.clone(),
+            has_object_defaults: false,
+            is_strict: options.is_strict,
+            dropped: DroppedMeasures::default(),
+            has_z: false,
+        }
+    }
+
+    /// Reads numbers of objects as hexadecimal ones.
+    pub(crate) fn hexadecimal(mut self, is_hexadecimal: bool) -> Self {
+        self.is_hexadecimal = is_hexadecimal;
+        self
+    }
+
+    /// Describes a row that cannot be read.
+    pub(crate) fn describe(&self, place: u64, FieldFault { field, reason }: FieldFault) -> String {
+        self.describe_part(place, &self.names[field as usize], &reason)
+    }
+
+    /// Describes a fault of a part of the file that is no field.
+    pub(crate) fn describe_part(&self, place: u64, part: &str, reason: &str) -> String {
+        format!("{}, {} {place}, {part}: {reason}", self.file, self.place)
+    }
+
+    /// True if the third coordinate of a row was its altitude.
+    pub(crate) fn has_z(&self) -> bool {
+        self.has_z
+    }
+
+    /// Builds the fix of the row at `place`.
+    ///
+    /// # Errors
+    /// The object is missing or not of the kind of the fleet; a measure that is no number, if the
+    /// options are strict.
+    pub(crate) fn fix(
+        &mut self,
+        row: RowValues<'_>,
+        place: u64,
+        ids: IdKind,
+    ) -> Result<SourceRow, FieldFault> {
+        let id = self.object_id(row.object, ids).map_err(FieldFault::of(FixField::Object))?;
+        let mut dropped = Vec::new();
+        let is_strict = self.is_strict;
+        let mut readable = |field, value: Option<Value<'_>>| match value.map(Value::real) {
+            None => Ok(None),
+            Some(Ok(value)) => Ok(value),
+            Some(Err(reason)) if is_strict => Err(FieldFault { field, reason }),
+            Some(Err(reason)) => {
+                dropped.push(FieldFault { field, reason });
+                Ok(None)
+            }
+        };
+        let read = RowMeasures {
+            speed: readable(FixField::Speed, row.speed)?,
+            heading: readable(FixField::Heading, row.heading)?,
+            altitude: readable(FixField::Altitude, row.altitude)?,
+        };
+        let mut drop = |field, raw: f64| {
+            dropped.push(FieldFault { field, reason: format!("`{raw}`") });
+        };
+        let mut kept = self.measures.convert(read, &mut drop);
+        if let (None, Some(z)) = (read.altitude.filter(|altitude| !altitude.is_nan()), row.z) {
+            let third = RowMeasures { altitude: Some(z), ..RowMeasures::default() };
+            kept.altitude = self.measures.in_metres().convert(third, &mut drop).altitude;
+            self.has_z = true;
+        }
+        let state = match row.state.map(Value::bits) {
+            None => 0,
+            Some(Ok(bits)) => bits,
+            Some(Err(reason)) if is_strict => {
+                return Err(FieldFault { field: FixField::State, reason });
+            }
+            Some(Err(reason)) => {
+                dropped.push(FieldFault { field: FixField::State, reason });
+                0
+            }
+        };
+        for fault in dropped {
+            // `describe` needs the builder while its counter changes.
+            let mut count = std::mem::take(&mut self.dropped);
+            count.add(|| self.describe(place, fault));
+            self.dropped = count;
+        }
+        let fix = v1::Fix {
+            object: id.object,
+            name: id.name,
+            time_ms: row.time_ms,
+            x: row.x,
+            y: row.y,
+            // Rounding to `f32` is finer than the stored resolution.
+            speed_mps: kept.speed.map(|speed| speed as f32),
+            heading_deg: kept.heading.map(|heading| heading as f32),
+            altitude_m: kept.altitude,
+            state,
+        };
+        Ok(SourceRow { fix, place })
+    }
+
+    fn object_id(&mut self, id: Option<Value<'_>>, ids: IdKind) -> Result<ObjectId, String> {
+        let is_empty =
+            |id: &Value<'_>| matches!(id, Value::Bytes(text) if text.trim_ascii().is_empty());
+        let default = self.object.as_ref().map(|object| Value::Bytes(object.as_bytes()));
+        let stated = id.filter(|id| !is_empty(id));
+        let is_default = stated.is_none();
+        self.has_object_defaults |= is_default;
+        let id = stated.or(default).ok_or("there is no object; name one with --object")?;
+        if ids == IdKind::Names {
+            let name = match id {
+                Value::Bytes(bytes) => {
+                    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text")?;
+                    text.trim().to_owned()
+                }
+                number => number.to_string(),
+            };
+            return Ok(ObjectId { name, object: 0 });
+        }
+        let object = match id {
+            Value::Integer(object) => u64::try_from(object).ok(),
+            Value::Real(object) => {
+                let is_whole = (0.0..1.8e19).contains(&object) && object.fract() == 0.0;
+                is_whole.then_some(object as u64)
+            }
+            Value::Bytes(bytes) => {
+                let text = std::str::from_utf8(bytes).unwrap_or_default();
+                object_number(text.trim(), self.is_hexadecimal && !is_default)
+            }
+        };
+        let wrong = || format!("`{id}` is no object id, a number; a fleet with names takes texts");
+        Ok(ObjectId { object: object.ok_or_else(wrong)?, name: String::new() })
+    }
+
+    /// The summary with the notes of the format.
+    pub(crate) fn summary(&self, mut notes: Vec<String>) -> SourceSummary {
+        let default = self.object.as_ref().filter(|_| self.has_object_defaults);
+        notes.extend(default.map(|object| object_default_note(object)));
+        SourceSummary {
+            file: self.file.clone(),
+            place: self.place,
+            notes,
+            names: self.names.clone(),
+            dropped: self.dropped.clone(),
+        }
+    }
+}
