@@ -58,3 +58,4 @@ pub use progress::{ProgressEvent, ProgressFn, Stage};
 pub use statistics::{ColumnStatistics, Number};
 pub use table_codec::{CodecFault, CpuTableCodec, TableCodec};
 pub use table_source::{TableOptions, TableSource};
+pub use text_input::TextInput;

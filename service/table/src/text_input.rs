@@ -13,7 +13,7 @@ use crate::limits::READ_BUFFER_BYTES;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Plain text of a plain or gzip input.
-pub(crate) enum TextInput<R> {
+pub enum TextInput<R> {
     /// The input as it is.
     Plain(BufReader<R>),
     /// The members of a gzip input, one after the other.
@@ -27,7 +27,7 @@ impl<R: Read> TextInput<R> {
     ///
     /// # Errors
     /// Those of reading.
-    pub(crate) fn new(input: R) -> io::Result<Self> {
+    pub fn new(input: R) -> io::Result<Self> {
         let mut plain = BufReader::with_capacity(READ_BUFFER_BYTES, input);
         let is_gzip = plain.fill_buf()?.starts_with(&GZIP_MAGIC);
         Ok(if is_gzip { Self::Gzip(GzDecoder::new(plain).into()) } else { Self::Plain(plain) })

@@ -1,6 +1,6 @@
 //! Builds fixes from the values of a row.
 
-use shoal_table::{ColumnChoice, FixField, FixFileOptions, MeasureReader, TimeReader};
+use shoal_table::{FixField, FixFileOptions, TimeReader};
 
 use super::chunk::{Chunk, ChunkPosition};
 use super::column::Column;
@@ -23,18 +23,17 @@ impl RowReader {
     /// For a file with these columns.
     pub(super) fn new(file: &str, columns: &SourceColumns, options: &FixFileOptions) -> Self {
         let SourceColumns { columns: choice, time_form, position, .. } = columns;
-        let ColumnChoice { speed_unit, altitude_unit, time_unit, is_hexadecimal, .. } = *choice;
-        let measures = MeasureReader::new(speed_unit, altitude_unit, options.is_strict);
-        let name = |field| match (field, position) {
-            (FixField::X | FixField::Y, Position::Wkb(leaf))
-            | (FixField::X, Position::Columns(leaf, ..))
-            | (FixField::Y, Position::Columns(_, leaf, _)) => leaf.name.clone(),
-            _ => choice.name(field).to_owned(),
+        let mut builder = FixBuilder::new(file, "row", options);
+        builder.set_columns(choice);
+        let (x, y) = match position {
+            Position::Wkb(point) => (point, point),
+            Position::Columns(x, y, _) => (x, y),
         };
+        builder.set_name(FixField::X, &x.name);
+        builder.set_name(FixField::Y, &y.name);
         Self {
-            builder: FixBuilder::new(file, "row", name, measures, options)
-                .hexadecimal(is_hexadecimal),
-            times: TimeReader::new(time_unit, options),
+            builder,
+            times: TimeReader::new(choice.time_unit, options),
             time_form: *time_form,
             points_with_m: 0,
             srid: None,

@@ -1,11 +1,9 @@
 //! Builds the fixes of a report from the values of rows.
 
-use std::array;
-
 use shoal_client::v1;
 use shoal_table::{
-    DroppedMeasures, FixField, FixFileOptions, MeasureReader, RowMeasures, object_default_note,
-    object_number,
+    ColumnChoice, DroppedMeasures, FixField, FixFileOptions, MeasureReader, RowMeasures,
+    object_default_note, object_number,
 };
 
 use super::fix_source::{IdKind, SourceRow, SourceSummary};
@@ -68,19 +66,15 @@ struct ObjectId {
 }
 
 impl FixBuilder {
-    /// For a file whose fields have these names; `place` is what the places of rows count.
-    pub(crate) fn new(
-        file: &str,
-        place: &'static str,
-        name: impl Fn(FixField) -> String,
-        measures: MeasureReader,
-        options: &FixFileOptions,
-    ) -> Self {
+    /// For a file with the units that the options name; `place` is what the places of rows count.
+    pub(crate) fn new(file: &str, place: &'static str, options: &FixFileOptions) -> Self {
+        let speed_unit = options.speed_unit.unwrap_or_default();
+        let altitude_unit = options.altitude_unit.unwrap_or_default();
         Self {
             file: file.to_owned(),
             place,
-            names: array::from_fn(|field| name(FixField::ALL[field])),
-            measures,
+            names: FixField::ALL.map(|field| field.name().to_owned()),
+            measures: MeasureReader::new(speed_unit, altitude_unit, options.is_strict),
             is_hexadecimal: false,
             object: options.object.clone(),
             has_object_defaults: false,
@@ -90,10 +84,17 @@ impl FixBuilder {
         }
     }
 
-    /// Reads numbers of objects as hexadecimal ones.
-    pub(crate) fn hexadecimal(mut self, is_hexadecimal: bool) -> Self {
+    /// Takes the names and units of chosen columns.
+    pub(crate) fn set_columns(&mut self, columns: &ColumnChoice) {
+        let ColumnChoice { speed_unit, altitude_unit, is_hexadecimal, .. } = *columns;
+        self.measures = MeasureReader::new(speed_unit, altitude_unit, self.is_strict);
         self.is_hexadecimal = is_hexadecimal;
-        self
+        self.names = FixField::ALL.map(|field| columns.name(field).to_owned());
+    }
+
+    /// Takes the name of a field in the file.
+    pub(crate) fn set_name(&mut self, field: FixField, name: &str) {
+        self.names[field as usize] = name.to_owned();
     }
 
     /// Describes a row that cannot be read.

@@ -1,36 +1,49 @@
 //! Opens a file of positions in the format that its first bytes show.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
+use std::io::{self, Read, Seek as _};
 use std::path::Path;
 
 use shoal_table::{ColumnsFault, CsvFault, CsvReader, FixFileOptions, TableError};
 
 use super::csv::CsvFixes;
 use super::fix_source::FixSource;
+use super::input_head::{Format, InputHead};
+use super::json::JsonFixes;
 use crate::error::CliError;
 use crate::geoparquet::GeoParquetReader;
 
 /// Magic number at the start of a Parquet file.
 const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
 
-/// Opens a file, or standard input for `-`. The first bytes say whether it is GeoParquet, gzip or
-/// plain text; standard input is text.
+/// Opens a file, or standard input for `-`. The first bytes tell the format; gzip may be around any
+/// but Parquet, which standard input cannot have.
 ///
 /// # Errors
 /// [`CliError::Input`] if it cannot be read or lacks a column.
 pub fn open_input(name: &str, options: &FixFileOptions) -> Result<Box<dyn FixSource>, CliError> {
     let path = Path::new(name);
-    let opened = if name == "-" {
-        CsvReader::from_reader(std::io::stdin(), Path::new("standard input"), options)
+    let (shown, input): (_, Box<dyn Read + Send>) = if name == "-" {
+        ("standard input", Box::new(io::stdin()))
     } else {
         if let Some(file) = parquet(path) {
             return Ok(Box::new(GeoParquetReader::open(name, file, options)?));
         }
-        CsvReader::open(path, options)
+        (name, Box::new(File::open(path).map_err(cannot_read(name))?))
     };
-    let csv = opened.map_err(|error| unusable(name, &error))?;
-    Ok(Box::new(CsvFixes(csv)))
+    let head = InputHead::read(input).map_err(cannot_read(name))?;
+    match head.format() {
+        Format::Json => Ok(Box::new(JsonFixes::new(head.into_buffered(), shown, options))),
+        Format::Csv => {
+            let csv = CsvReader::from_reader(head.into_input(), Path::new(shown), options);
+            Ok(Box::new(CsvFixes(csv.map_err(|error| unusable(name, &error))?)))
+        }
+    }
+}
+
+/// Converts an error of reading.
+fn cannot_read(file: &str) -> impl FnOnce(io::Error) -> CliError {
+    |error| CliError::Input { file: file.to_owned(), reason: error.to_string() }
 }
 
 /// Returns the file if it is Parquet. Returns `None` for a file that cannot be opened, so that the

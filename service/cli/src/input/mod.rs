@@ -5,6 +5,8 @@ mod fix_builder;
 mod fix_source;
 mod input_args;
 mod input_file;
+mod input_head;
+mod json;
 mod row_batches;
 mod value;
 

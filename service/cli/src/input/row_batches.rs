@@ -181,6 +181,7 @@ mod tests {
             assert_eq!([fixes[0].time_ms, fixes[1].time_ms], times);
             assert!(rows.next().await.is_none());
             let notes = rows.into_summary().unwrap().notes;
+            assert!(notes[0].contains("9 ms where there is none"), "{notes:?}");
             assert_eq!(notes[1], "object = 7 where there is none");
         }
     }

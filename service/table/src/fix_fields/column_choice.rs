@@ -188,6 +188,11 @@ impl ColumnChoice {
         self.columns[field as usize] = None;
     }
 
+    /// The fields that have a column, with it.
+    pub fn chosen(&self) -> impl Iterator<Item = (FixField, &ChosenColumn)> {
+        FixField::ALL.into_iter().filter_map(|field| Some((field, self.column(field)?)))
+    }
+
     /// The column of a field.
     #[must_use]
     pub fn column(&self, field: FixField) -> Option<&ChosenColumn> {
@@ -205,7 +210,10 @@ impl ColumnChoice {
     #[must_use]
     pub fn describe(&self, time: &str) -> String {
         let described = FixField::ALL.iter().filter_map(|field| {
-            let name = &self.column(*field)?.name;
+            let Some(ChosenColumn { name, .. }) = self.column(*field) else {
+                let is_described = *field == FixField::Time && !time.is_empty();
+                return is_described.then(|| format!("{field} = {time}"));
+            };
             let detail = match field {
                 FixField::Object if self.is_hexadecimal => " (hexadecimal)".to_owned(),
                 FixField::Time if !time.is_empty() => format!(" ({time})"),

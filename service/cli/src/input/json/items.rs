@@ -1,0 +1,319 @@
+//! Splits a text into its JSON objects.
+//!
+//! The objects follow each other, usually one on each line (newline-delimited JSON; RFC 8142 with a
+//! record separator before each), or they are the elements of an array or of the member `features`
+//! of an object (GeoJSON, RFC 7946). An object that is cut or too long is a fault, and the next one
+//! is read. Memory is bounded by one object.
+
+use std::io::{self, BufRead};
+
+/// Maximum bytes of an object.
+const ITEM_BYTES_MAX: usize = 1 << 20;
+/// Precedes each text of a sequence (RFC 7464).
+const RECORD_SEPARATOR: u8 = 0x1e;
+/// The member of a `FeatureCollection` with its features.
+const FEATURES: &[u8] = b"features";
+
+/// Where the next object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum List {
+    /// After the last one.
+    Sequence,
+    /// In an array.
+    Array,
+    /// In the features of a collection.
+    Features,
+}
+
+/// Why the text of an object cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ItemFault {
+    /// Something else is where an object should begin.
+    #[error("it is no JSON object")]
+    NoObject,
+    /// A line ends within a text.
+    #[error("the line ends within a text")]
+    OpenText,
+    /// The next object begins before the end of this one.
+    #[error("the object is not closed before the next one")]
+    NotClosed,
+    /// The file ends within the object.
+    #[error("the file ends within the object")]
+    End,
+    /// The file ends within the list.
+    #[error("the file ends within the list of objects")]
+    EndOfList,
+    /// The object is too long.
+    #[error("the object is longer than {ITEM_BYTES_MAX} bytes")]
+    TooLong,
+    /// The input cannot be read further.
+    #[error("cannot be read further: {0}")]
+    Unreadable(#[from] io::Error),
+}
+
+/// The place and the text of an object.
+pub(super) struct Item<'items> {
+    /// The line on which it begins, from 1.
+    pub(super) line: u64,
+    pub(super) text: Result<&'items [u8], ItemFault>,
+}
+
+/// What the scanner has read.
+enum Scanned {
+    /// An object.
+    Object,
+    /// The begin of the list of features.
+    Features,
+}
+
+/// Reads the objects of a text.
+pub(super) struct JsonItems<R> {
+    input: R,
+    list: List,
+    item: Vec<u8>,
+    /// The current line, from 1.
+    line: u64,
+    /// True if the next byte is the first of its line.
+    is_line_start: bool,
+    /// True after a fault within a list, whose rest is then no fault of its own.
+    is_after_fault: bool,
+    is_at_end: bool,
+}
+
+impl<R: BufRead> JsonItems<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self {
+            input,
+            list: List::Sequence,
+            item: Vec::new(),
+            line: 1,
+            is_line_start: true,
+            is_after_fault: false,
+            is_at_end: false,
+        }
+    }
+
+    /// Returns the next object; `None` at the end.
+    pub(super) fn next(&mut self) -> Option<Item<'_>> {
+        if self.is_at_end {
+            return None;
+        }
+        let begun = self.begin();
+        let line = self.line;
+        let read = match begun {
+            Ok(true) => self.object(),
+            Ok(false) => {
+                self.is_at_end = true;
+                return None;
+            }
+            Err(fault) => Err(fault),
+        };
+        match read {
+            Ok(Scanned::Object) => {
+                self.is_after_fault = false;
+                Some(Item { line, text: Ok(&self.item) })
+            }
+            Ok(Scanned::Features) => {
+                self.list = List::Features;
+                self.next()
+            }
+            Err(fault) => {
+                self.is_after_fault = self.list != List::Sequence;
+                self.is_at_end = matches!(
+                    fault,
+                    ItemFault::End | ItemFault::EndOfList | ItemFault::Unreadable(_)
+                );
+                Some(Item { line, text: Err(fault) })
+            }
+        }
+    }
+
+    fn peek(&mut self) -> io::Result<Option<u8>> {
+        loop {
+            match self.input.fill_buf() {
+                Ok(bytes) => return Ok(bytes.first().copied()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Takes the byte that was peeked.
+    fn take(&mut self, byte: u8) {
+        self.input.consume(1);
+        self.is_line_start = byte == b'\n';
+        self.line += u64::from(self.is_line_start);
+    }
+
+    /// Goes to the begin of the next object; false at the end of the text.
+    fn begin(&mut self) -> Result<bool, ItemFault> {
+        while let Some(byte) = self.peek()? {
+            match byte {
+                b'{' => return Ok(true),
+                // Blanks, what separates objects, and the bytes of a byte order mark.
+                b',' | RECORD_SEPARATOR | 0xef | 0xbb | 0xbf => self.take(byte),
+                _ if byte.is_ascii_whitespace() => self.take(byte),
+                b'[' if self.list == List::Sequence => {
+                    self.take(byte);
+                    self.list = List::Array;
+                }
+                b']' if self.list != List::Sequence => {
+                    self.take(byte);
+                    self.end_list()?;
+                }
+                _ if self.is_after_fault => self.take(byte),
+                _ => return self.skip_other(),
+            }
+        }
+        if self.list == List::Sequence { Ok(false) } else { Err(ItemFault::EndOfList) }
+    }
+
+    /// Reads past something that is no object: to the end of the line, or of the element of a list.
+    fn skip_other(&mut self) -> Result<bool, ItemFault> {
+        let is_list = self.list != List::Sequence;
+        while let Some(byte) = self.peek()? {
+            if byte == b'\n' || (is_list && matches!(byte, b',' | b'{' | b']')) {
+                break;
+            }
+            self.take(byte);
+        }
+        Err(ItemFault::NoObject)
+    }
+
+    /// Reads past the rest of an object whose list of features has ended.
+    fn end_list(&mut self) -> Result<(), ItemFault> {
+        let list = std::mem::replace(&mut self.list, List::Sequence);
+        if list == List::Features {
+            self.item.clear();
+            self.item.push(b'{');
+            self.rest_of_object()?;
+        }
+        Ok(())
+    }
+
+    /// Reads an object from its brace.
+    fn object(&mut self) -> Result<Scanned, ItemFault> {
+        self.item.clear();
+        self.item.push(b'{');
+        self.take(b'{');
+        self.rest_of_object()
+    }
+
+    /// Reads an object after its brace.
+    fn rest_of_object(&mut self) -> Result<Scanned, ItemFault> {
+        let (mut depth, mut is_text, mut is_escaped) = (1_u32, false, false);
+        let (mut text_start, mut text) = (0, 0..0);
+        let mut is_too_long = false;
+        while let Some(byte) = self.peek()? {
+            if is_text && byte == b'\n' {
+                return Err(ItemFault::OpenText);
+            }
+            if self.is_line_start && matches!(byte, b'{' | RECORD_SEPARATOR) {
+                return Err(ItemFault::NotClosed);
+            }
+            self.take(byte);
+            let at = self.item.len();
+            if at < ITEM_BYTES_MAX {
+                self.item.push(byte);
+            } else {
+                is_too_long = true;
+            }
+            if is_text {
+                match byte {
+                    _ if is_escaped => is_escaped = false,
+                    b'\\' => is_escaped = true,
+                    b'"' => (is_text, text) = (false, text_start..at),
+                    _ => {}
+                }
+                continue;
+            }
+            match byte {
+                b'"' => (is_text, text_start) = (true, at + 1),
+                b'[' if depth == 1 && self.is_features(text.clone(), at) => {
+                    return Ok(Scanned::Features);
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return if is_too_long { Err(ItemFault::TooLong) } else { Ok(Scanned::Object) };
+            }
+        }
+        Err(ItemFault::End)
+    }
+
+    /// True if the bracket at `at` begins the value of `features`, whose name is at `name`, outside
+    /// any list.
+    fn is_features(&self, name: std::ops::Range<usize>, at: usize) -> bool {
+        self.list == List::Sequence
+            && self.item.get(name.clone()) == Some(FEATURES)
+            && self.item.get(name.end + 1..at).is_some_and(|rest| rest.trim_ascii() == b":")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The objects of a text with their lines; faults as their messages.
+    fn items(text: &str) -> Vec<(u64, String)> {
+        let mut items = JsonItems::new(text.as_bytes());
+        let mut found = Vec::new();
+        while let Some(Item { line, text }) = items.next() {
+            let text = text.map(|text| String::from_utf8_lossy(text).into_owned());
+            found.push((line, text.unwrap_or_else(|fault| fault.to_string())));
+        }
+        found
+    }
+
+    fn check(text: &str, expected: &[(u64, &str)]) {
+        let expected: Vec<_> =
+            expected.iter().map(|(line, text)| (*line, (*text).to_owned())).collect();
+        assert_eq!(items(text), expected, "{text}");
+    }
+
+    #[test]
+    fn objects_follow_each_other_or_are_in_a_list() {
+        let two = [(1, "{\"a\":1}"), (2, "{\"b\":{\"c\":\"}\\\"{\"}}")];
+        check("{\"a\":1}\n{\"b\":{\"c\":\"}\\\"{\"}}\n\n", &two);
+        check("\u{feff}\x1e{\"a\":1}\n\x1e{\"b\":{\"c\":\"}\\\"{\"}}", &two);
+        check("[{\"a\":1},\n{\"b\":{\"c\":\"}\\\"{\"}}]", &two);
+        check(
+            "{ \"type\": \"FeatureCollection\", \"features\" : [ {\"a\":1},\n {\"b\":{\"c\":\"}\\\"{\"}} ], \"x\": [1] }\n",
+            &two,
+        );
+        check(
+            "{\n \"a\": [1,\n  2]\n}{\"b\":2}",
+            &[(1, "{\n \"a\": [1,\n  2]\n}"), (4, "{\"b\":2}")],
+        );
+        // Only a member of the whole object lists features.
+        check("{\"a\":{\"features\":[{}]}}", &[(1, "{\"a\":{\"features\":[{}]}}")]);
+        check("{\"x\":\"features\",\"y\":[{}]}", &[(1, "{\"x\":\"features\",\"y\":[{}]}")]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn a_fault_hides_no_other_object() {
+        let not_closed = "the object is not closed before the next one";
+        check("{\"a\":1\n{\"b\":2}\n", &[(1, not_closed), (2, "{\"b\":2}")]);
+        let open = "the line ends within a text";
+        check("{\"a\":\"x\n{\"b\":2}\n", &[(1, open), (2, "{\"b\":2}")]);
+        check(
+            "oh\n{\"b\":2}\nno [",
+            &[(1, "it is no JSON object"), (2, "{\"b\":2}"), (3, "it is no JSON object")],
+        );
+        check(
+            "[1,{\"b\":2}",
+            &[
+                (1, "it is no JSON object"),
+                (1, "{\"b\":2}"),
+                (1, "the file ends within the list of objects"),
+            ],
+        );
+        check("{\"features\":[{\"a\":\"x\n\"},\n{\"b\":2}]}", &[(1, open), (3, "{\"b\":2}")]);
+        check("{\"b\":2}\n{\"a\":", &[(1, "{\"b\":2}"), (2, "the file ends within the object")]);
+        let long = format!("{{\"a\":\"{}\"}}\n{{\"b\":2}}", "x".repeat(ITEM_BYTES_MAX));
+        check(&long, &[(1, "the object is longer than 1048576 bytes"), (2, "{\"b\":2}")]);
+    }
+}
