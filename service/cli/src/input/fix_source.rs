@@ -51,6 +51,18 @@ pub trait FixSource: Send {
     fn summary(&self) -> SourceSummary;
 }
 
+/// Checks that a fleet takes longitude and latitude, which are all that a file's format has.
+///
+/// # Errors
+/// [`CliError::Input`] for a plane.
+pub(super) fn must_be_geographic(file: &str, is_geographic: bool) -> Result<(), CliError> {
+    if is_geographic {
+        return Ok(());
+    }
+    let reason = "its positions are longitude and latitude; the fleet is planar".to_owned();
+    Err(CliError::Input { file: file.to_owned(), reason })
+}
+
 /// How a file was understood.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SourceSummary {

@@ -8,6 +8,7 @@ use shoal_table::{ColumnsFault, CsvFault, CsvReader, FixFileOptions, TableError}
 
 use super::csv::CsvFixes;
 use super::fix_source::FixSource;
+use super::gpx::GpxFixes;
 use super::input_head::{Format, InputHead};
 use super::json::JsonFixes;
 use crate::error::CliError;
@@ -34,6 +35,7 @@ pub fn open_input(name: &str, options: &FixFileOptions) -> Result<Box<dyn FixSou
     let head = InputHead::read(input).map_err(cannot_read(name))?;
     match head.format() {
         Format::Json => Ok(Box::new(JsonFixes::new(head.into_buffered(), shown, options))),
+        Format::Xml => Ok(Box::new(GpxFixes::open(head.into_buffered(), shown, options)?)),
         Format::Csv => {
             let csv = CsvReader::from_reader(head.into_input(), Path::new(shown), options);
             Ok(Box::new(CsvFixes(csv.map_err(|error| unusable(name, &error))?)))

@@ -14,6 +14,8 @@ const HEAD_BYTES_MIN: usize = 16;
 pub(super) enum Format {
     /// CSV, and what is no other format.
     Csv,
+    /// XML, of which GPX is read.
+    Xml,
     /// JSON.
     Json,
 }
@@ -54,6 +56,7 @@ impl InputHead {
     /// The format that the first bytes show.
     pub(super) fn format(&self) -> Format {
         match first_line(&self.head).unwrap_or_default() {
+            [b'<', ..] => Format::Xml,
             [b'{' | b'[' | 0x1e, ..] => Format::Json,
             _ => Format::Csv,
         }

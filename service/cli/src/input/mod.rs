@@ -3,6 +3,7 @@
 mod csv;
 mod fix_builder;
 mod fix_source;
+mod gpx;
 mod input_args;
 mod input_file;
 mod input_head;
