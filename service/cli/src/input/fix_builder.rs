@@ -2,8 +2,8 @@
 
 use shoal_client::v1;
 use shoal_table::{
-    ColumnChoice, DroppedMeasures, FixField, FixFileOptions, MeasureReader, RowMeasures,
-    object_default_note, object_number,
+    AltitudeUnit, ColumnChoice, DroppedMeasures, FixField, FixFileOptions, MeasureReader,
+    RowMeasures, SpeedUnit, object_default_note, object_number,
 };
 
 use super::fix_source::{IdKind, SourceRow, SourceSummary};
@@ -86,10 +86,14 @@ impl FixBuilder {
 
     /// Takes the names and units of chosen columns.
     pub(crate) fn set_columns(&mut self, columns: &ColumnChoice) {
-        let ColumnChoice { speed_unit, altitude_unit, is_hexadecimal, .. } = *columns;
-        self.measures = MeasureReader::new(speed_unit, altitude_unit, self.is_strict);
-        self.is_hexadecimal = is_hexadecimal;
+        self.set_units(columns.speed_unit, columns.altitude_unit);
+        self.is_hexadecimal = columns.is_hexadecimal;
         self.names = FixField::ALL.map(|field| columns.name(field).to_owned());
+    }
+
+    /// Takes the units of a format that has its own.
+    pub(crate) fn set_units(&mut self, speed_unit: SpeedUnit, altitude_unit: AltitudeUnit) {
+        self.measures = MeasureReader::new(speed_unit, altitude_unit, self.is_strict);
     }
 
     /// Takes the name of a field in the file.

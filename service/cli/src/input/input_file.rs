@@ -11,6 +11,7 @@ use super::fix_source::FixSource;
 use super::gpx::GpxFixes;
 use super::input_head::{Format, InputHead};
 use super::json::JsonFixes;
+use super::nmea::NmeaFixes;
 use crate::error::CliError;
 use crate::geoparquet::GeoParquetReader;
 
@@ -36,6 +37,7 @@ pub fn open_input(name: &str, options: &FixFileOptions) -> Result<Box<dyn FixSou
     match head.format() {
         Format::Json => Ok(Box::new(JsonFixes::new(head.into_buffered(), shown, options))),
         Format::Xml => Ok(Box::new(GpxFixes::open(head.into_buffered(), shown, options)?)),
+        Format::Nmea => Ok(Box::new(NmeaFixes::new(head.into_input(), shown, options))),
         Format::Csv => {
             let csv = CsvReader::from_reader(head.into_input(), Path::new(shown), options);
             Ok(Box::new(CsvFixes(csv.map_err(|error| unusable(name, &error))?)))

@@ -4,6 +4,8 @@ use std::io::{self, BufReader, Chain, Cursor, Read};
 
 use shoal_table::TextInput;
 
+use super::nmea::looks_like_sentence;
+
 /// Bytes that are looked at.
 const HEAD_BYTES: usize = 4_096;
 /// Bytes that are looked at even if the first line is shorter.
@@ -14,6 +16,8 @@ const HEAD_BYTES_MIN: usize = 16;
 pub(super) enum Format {
     /// CSV, and what is no other format.
     Csv,
+    /// Sentences of NMEA 0183.
+    Nmea,
     /// XML, of which GPX is read.
     Xml,
     /// JSON.
@@ -58,6 +62,7 @@ impl InputHead {
         match first_line(&self.head).unwrap_or_default() {
             [b'<', ..] => Format::Xml,
             [b'{' | b'[' | 0x1e, ..] => Format::Json,
+            line if looks_like_sentence(line) => Format::Nmea,
             _ => Format::Csv,
         }
     }

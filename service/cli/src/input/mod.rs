@@ -8,6 +8,7 @@ mod input_args;
 mod input_file;
 mod input_head;
 mod json;
+mod nmea;
 mod row_batches;
 mod value;
 

@@ -206,7 +206,12 @@ impl TrackRows {
             altitude: text_value(point.ele.as_ref()),
             state: None,
         };
-        self.builder.fix(values, point.line, ids)
+        self.builder.fix(values, point.line, ids).map_err(|mut fault| {
+            if fault.field == FixField::Object && object.is_some() {
+                fault.reason.push_str("; --object names the object of all points");
+            }
+            fault
+        })
     }
 }
 
