@@ -9,6 +9,7 @@ use shoal_table::{ColumnsFault, CsvFault, CsvReader, FixFileOptions, TableError}
 use super::csv::CsvFixes;
 use super::fix_source::FixSource;
 use super::gpx::GpxFixes;
+use super::gtfs_realtime::GtfsRealtimeFixes;
 use super::input_head::{Format, InputHead};
 use super::json::JsonFixes;
 use super::nmea::NmeaFixes;
@@ -37,6 +38,9 @@ pub fn open_input(name: &str, options: &FixFileOptions) -> Result<Box<dyn FixSou
     match head.format() {
         Format::Json => Ok(Box::new(JsonFixes::new(head.into_buffered(), shown, options))),
         Format::Xml => Ok(Box::new(GpxFixes::open(head.into_buffered(), shown, options)?)),
+        Format::GtfsRealtime => {
+            Ok(Box::new(GtfsRealtimeFixes::new(head.into_buffered(), shown, options)))
+        }
         Format::Nmea => Ok(Box::new(NmeaFixes::new(head.into_input(), shown, options))),
         Format::Csv => {
             let csv = CsvReader::from_reader(head.into_input(), Path::new(shown), options);

@@ -4,6 +4,7 @@ use std::io::{self, BufReader, Chain, Cursor, Read};
 
 use shoal_table::TextInput;
 
+use super::gtfs_realtime::is_feed;
 use super::nmea::looks_like_sentence;
 
 /// Bytes that are looked at.
@@ -16,6 +17,8 @@ const HEAD_BYTES_MIN: usize = 16;
 pub(super) enum Format {
     /// CSV, and what is no other format.
     Csv,
+    /// A feed of GTFS-realtime.
+    GtfsRealtime,
     /// Sentences of NMEA 0183.
     Nmea,
     /// XML, of which GPX is read.
@@ -59,6 +62,9 @@ impl InputHead {
 
     /// The format that the first bytes show.
     pub(super) fn format(&self) -> Format {
+        if is_feed(&self.head) {
+            return Format::GtfsRealtime;
+        }
         match first_line(&self.head).unwrap_or_default() {
             [b'<', ..] => Format::Xml,
             [b'{' | b'[' | 0x1e, ..] => Format::Json,

@@ -4,6 +4,7 @@ mod csv;
 mod fix_builder;
 mod fix_source;
 mod gpx;
+mod gtfs_realtime;
 mod input_args;
 mod input_file;
 mod input_head;
